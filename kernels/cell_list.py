@@ -1,12 +1,12 @@
 """Cell lists: the cell of each point, and the stable sort by cell.
 
-In `find_cells`, `count_cells`, `list_cells` and `order_cells` one work item owns one point. The
-last three sort on devices: a point takes a number in its cell, in any order, and then its place,
-after all points of the cell that come earlier in the input. CPUs sort by `count_chunk` and
-`place_chunk`: one work item owns a chunk of consecutive points and a row of the histogram. Both
-sorts are stable, so that equal input gives equal output. In `gather_rows` one work item owns one
-column. `count_parts` and `list_parts` cut columns of cells into parts: one work item owns a run of
-cells, and then a part.
+In `find_cells`, `find_tilted_cells`, `multiply`, `count_cells`, `list_cells` and `order_cells` one
+work item owns one point. The last three sort on devices: a point takes a number in its cell, in any
+order, and then its place, after all points of the cell that come earlier in the input. CPUs sort by
+`count_chunk` and `place_chunk`: one work item owns a chunk of consecutive points and a row of the
+histogram. Both sorts are stable, so that equal input gives equal output. In `gather_rows` one work
+item owns one column. `count_parts` and `list_parts` cut columns of cells into parts: one work item
+owns a run of cells, and then a part.
 """
 
 from typing import List
@@ -49,6 +49,62 @@ def find_cells(
         k: int = int(place)
         cell = cell * shape[d] + k
     cells[i] = cell
+
+
+@pk.workunit
+def find_tilted_cells(
+    i: int,
+    points: pk.View2D[REAL],
+    wrapped: pk.View2D[REAL],
+    cells: pk.View1D[pk.int32],
+    origin: pk.View1D[REAL],
+    length: pk.View1D[REAL],
+    inverse_width: pk.View1D[REAL],
+    shape: pk.View1D[pk.int32],
+    periodic: pk.View1D[pk.int32],
+    tilts: pk.View1D[REAL],
+    scale: REAL,
+):
+    """Do the same in a box whose points fill a brick, as a tilted box.
+
+    A period along y moves a point by ``tilts[0]`` along x, too, and one along z by ``tilts[1]`` and
+    ``tilts[2]`` along x and y.
+    """
+    x: List[REAL] = [0.0] * 3
+    for d in range(3):
+        x[d] = points[d][i] * scale
+    cell: int = 0
+    for c in range(3):
+        d: int = 2 - c
+        if periodic[d] == 1:
+            images: REAL = pk.floor((x[d] - origin[d]) / length[d])
+            x[d] = x[d] - images * length[d]
+            if x[d] < origin[d]:
+                x[d] = origin[d]
+            if x[d] - origin[d] >= length[d]:
+                x[d] = origin[d]
+                images = images + 1.0
+            if d == 2:
+                x[0] = x[0] - images * tilts[1]
+                x[1] = x[1] - images * tilts[2]
+            if d == 1:
+                x[0] = x[0] - images * tilts[0]
+    for d in range(3):
+        wrapped[d][i] = x[d]
+        place: REAL = pk.floor((x[d] - origin[d]) * inverse_width[d])
+        place = pk.fmin(pk.fmax(place, 0.0), REAL(shape[d] - 1))
+        cell = cell * shape[d] + int(place)
+    cells[i] = cell
+
+
+@pk.workunit
+def multiply(i: int, points: pk.View2D[REAL], matrix: pk.View2D[REAL], multiplied: pk.View2D[REAL]):
+    """Multiply a point by a matrix."""
+    x: REAL = points[0][i]
+    y: REAL = points[1][i]
+    z: REAL = points[2][i]
+    for d in range(3):
+        multiplied[d][i] = matrix[d][0] * x + matrix[d][1] * y + matrix[d][2] * z
 
 
 @pk.workunit

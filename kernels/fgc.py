@@ -22,6 +22,7 @@ PRESSURE = False  # whether the pressure is, in the component after it
 SECOND_SOURCES = False  # whether a second grid has sources of the Laplacian
 SECOND_TARGETS = False  # whether a second grid takes the Laplacian of the first one
 TWICE = SECOND_SOURCES + SECOND_TARGETS > 0
+TILTED = False  # whether the axes of the box are not at right angles
 QUARTIC = True  # whether M is over k^4, or over k^2
 GIVEN = False  # whether the transform of a kernel that ends is given
 DECAYS = False  # whether the split's factor has an exponential
@@ -42,6 +43,7 @@ def convolve(
     square0: pk.View1D[REAL],
     square1: pk.View1D[REAL],
     square2: pk.View1D[REAL],
+    basis: pk.View2D[REAL],
     inverse_unit: REAL,
     sets: int,
 ):
@@ -54,6 +56,9 @@ def convolve(
     ``square`` is k^2 everywhere. ``full`` holds the transform lengths: the multiplier is folded at
     half of each. M is scaled for velocities of POWER 1: what has one length less in its unit, as a
     pressure, is multiplied by ``inverse_unit``.
+
+    If TILTED, ``k`` are the grid's wavenumbers; the transpose of ``basis`` times them is the box's.
+    M is folded along the last axis alone, and only if this axis is free.
     """
     i2: int = i % shape[2]
     i1: int = i // shape[2] % shape[1]
@@ -76,7 +81,13 @@ def convolve(
     if POWER > 2:
         m = m * inverse_unit
     if TWICE:
-        square: REAL = square0[i0] + square1[i1] + square2[i2]
+        if TILTED:
+            along0: REAL = basis[0][0] * k0[i0]
+            along1: REAL = basis[0][1] * k0[i0] + basis[1][1] * k1[i1]
+            along2: REAL = basis[0][2] * k0[i0] + basis[1][2] * k1[i1] + basis[2][2] * k2[i2]
+            square: REAL = along0 * along0 + along1 * along1 + along2 * along2
+        else:
+            square: REAL = square0[i0] + square1[i1] + square2[i2]
         apart: int = 2 * shape[1] * shape[2]
     if SECOND_SOURCES:
         for c in range(COMPONENTS):
@@ -136,6 +147,8 @@ def tabulate(
     window0: pk.View1D[pk.double],
     window1: pk.View1D[pk.double],
     window2: pk.View1D[pk.double],
+    basis: pk.View2D[pk.double],
+    screening: pk.double,
     given: pk.View1D[pk.double],
     gamma: pk.View1D[pk.double],
     terms: int,
@@ -149,11 +162,20 @@ def tabulate(
     M is ``strength`` (4 pi or 8 pi) over k^2 or k^4, and 0 at k = 0; or the transform if GIVEN.
     The factors of the split and the windows multiply it. The split's factor is a polynomial of
     ``terms`` coefficients in ``scale k^2 - shift``, and 0 where ``scale k^2`` is beyond ``end``.
+
+    If TILTED, wavenumbers of the grid are in the place of squares; ``basis`` is as in `convolve`.
     """
     i2: int = i % shape[2]
     i1: int = i // shape[2] % shape[1]
     i0: int = i // shape[2] // shape[1]
-    kk: pk.double = square0[i0] + square1[i1] + square2[i2]
+    if TILTED:
+        x0: pk.double = basis[0][0] * square0[i0]
+        x1: pk.double = basis[0][1] * square0[i0] + basis[1][1] * square1[i1]
+        x2: pk.double = basis[0][2] * square0[i0] + basis[1][2] * square1[i1]
+        x2 = x2 + basis[2][2] * square2[i2]
+        kk: pk.double = x0 * x0 + x1 * x1 + x2 * x2 + screening * screening
+    else:
+        kk: pk.double = square0[i0] + square1[i1] + square2[i2]
     value: pk.double = 0.0
     x: pk.double = scale * kk
     if kk > 0.0 or GIVEN:

@@ -26,6 +26,7 @@ LAYERS = True  # whether there are vectors with normals, too
 TENSORS = 0  # rows of the sources' tensors, each of which is spread onto a component: 3 or 1
 GRADIENT = LAYERS + (TENSORS > 0)  # whether the window's gradient spreads them
 VECTORS = LAYERS + (TENSORS > 1)  # whether it spreads them onto three components
+TILTED = False  # whether gradients are by axes that are not at right angles: ``basis`` times those
 P = 8
 PX = P  # points of the window along x: 1 where the grid has two dimensions, y and z
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
@@ -48,6 +49,7 @@ def p2g_owner(
     shape: pk.View1D[pk.int32],
     window: pk.View2D[REAL],
     slope: pk.View2D[REAL],
+    basis: pk.View2D[REAL],
     first: int,
     grid: pk.View4D[REAL],
 ):
@@ -149,6 +151,17 @@ def p2g_owner(
                         zx: REAL = -dens[6][j]
                         zy: REAL = -dens[7][j]
                         zz: REAL = -dens[8][j]
+                    if TILTED:
+                        xx = basis[0][0] * xx + basis[0][1] * xy + basis[0][2] * xz
+                        xy = basis[1][1] * xy + basis[1][2] * xz
+                        xz = basis[2][2] * xz
+                        if VECTORS:
+                            yx = basis[0][0] * yx + basis[0][1] * yy + basis[0][2] * yz
+                            yy = basis[1][1] * yy + basis[1][2] * yz
+                            yz = basis[2][2] * yz
+                            zx = basis[0][0] * zx + basis[0][1] * zy + basis[0][2] * zz
+                            zy = basis[1][1] * zy + basis[1][2] * zz
+                            zz = basis[2][2] * zz
                     if GRADIENT:
                         # What slopes along x multiply, then the others.
                         s2: List[REAL] = [0.0] * ROW

@@ -24,6 +24,7 @@ LAYERS = True  # whether there are vectors with normals, too
 TENSORS = 0  # rows of the sources' tensors, each of which is spread onto a component: 3 or 1
 GRADIENT = LAYERS + (TENSORS > 0)  # whether the window's gradient spreads them
 VECTORS = LAYERS + (TENSORS > 1)  # whether it spreads them onto three components
+TILTED = False  # as in p2g.py
 P = 8
 ROW = 8  # as in p2g.py; here tables have HALF columns
 HALF = (P + 1) // 2
@@ -36,7 +37,9 @@ TILE2 = 8
 BATCH = 42  # sources staged at a time
 OWN = 1  # columns of a thread
 WEIGHTS = 3 * P + 3 * P * GRADIENT  # windows along x, y, z, and their slopes
-LOWER = 6 * LAYERS  # where ``strength`` has S_10, S_21, S_02: of S = S^T, those across
+# Where ``strength`` has S_10, S_21, S_02: of S = S^T, those across.
+LOWER = (6 + 4 * TILTED) * LAYERS
+STRENGTHS = 10 + 3 * TILTED * LAYERS
 NOWHERE = 1000000  # a place out of every source's reach
 SEVERAL = False  # whether there are grids side by side: a register that few can spare
 # An entry of a list: a source, and its cell, as (x SPAN + y) SPAN + z with y and z counted from
@@ -150,6 +153,7 @@ def p2g_tile(
     shape: pk.View1D[pk.int32],
     window: pk.View2D[REAL],
     slope: pk.View2D[REAL],
+    basis: pk.View2D[REAL],
     first: int,
     grid: pk.View4D[REAL],
 ):
@@ -161,7 +165,7 @@ def p2g_tile(
     first HALF columns of the tables: see `halves`.
     """
     weights: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), BATCH, WEIGHTS)
-    strength: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), BATCH, 10)
+    strength: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), BATCH, STRENGTHS)
     anchor: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(team.team_scratch(0), BATCH + 1, 4)
     part: int = team.league_rank()
     tile: int = work[0][part] % (tiles[0] * tiles[1])
@@ -220,14 +224,36 @@ def p2g_tile(
                 e: int = d + 1
                 if e == 3:
                     e = 0
-                strength[m][3 + d] = 2.0 * q * n
-                strength[m][6 + d] = q * norms[e][j] + dens[PLAIN + e][j] * n
+                if 1 - TILTED:
+                    strength[m][3 + d] = 2.0 * q * n
+                    strength[m][6 + d] = q * norms[e][j] + dens[PLAIN + e][j] * n
                 if d == 0:
                     dot: REAL = q * n + dens[PLAIN + 1][j] * norms[1][j]
                     strength[m][9] = dot + dens[PLAIN + 2][j] * norms[2][j]
-            if TENSORS == 1:
+            if TILTED:
+                # Column d of S times the transpose of basis.
+                along: List[REAL] = [0.0] * 3
+                for k in range(3):
+                    if LAYERS:
+                        for row in range(3):
+                            both: REAL = dens[PLAIN + row][j] * norms[k][j]
+                            both += norms[row][j] * dens[PLAIN + k][j]
+                            along[row] += basis[d][k] * both
+                    if TENSORS == 1:
+                        along[0] -= basis[d][k] * dens[k][j]
+                    if TENSORS > 1:
+                        for row in range(3):
+                            along[row] -= basis[d][k] * dens[3 * row + k][j]
+                if VECTORS:
+                    before: int = (d + 2) % 3
+                    strength[m][3 + d] = along[d]
+                    strength[m][6 + before] = along[before]
+                    strength[m][LOWER + d] = along[(d + 1) % 3]
+                else:
+                    strength[m][d] = along[0]
+            if TENSORS == 1 and 1 - TILTED:
                 strength[m][d] = -dens[d][j]
-            if TENSORS > 1:
+            if TENSORS > 1 and 1 - TILTED:
                 e: int = d + 1
                 if e == 3:
                     e = 0

@@ -57,6 +57,7 @@ TABLES = 3  # radial functions that a pair takes
 EVALUATOR = 0  # of the radial functions: 0 polynomials, 1 the library's erf and exp, 2 rational
 DEGREE = 12  # of the polynomials: the radial functions, or N and D
 PERIODIC = 3  # the first PERIODIC axes repeat
+TILTED = False  # whether they are not at right angles: see below
 TILE = 4  # most targets of a tile
 CHUNK = 256  # sources staged at a time, a multiple of LANES
 LANES = 8  # sources are staged by whole vectors
@@ -94,6 +95,7 @@ def p2p_staged(
     trg_low: pk.View2D[REAL],
     src_low: pk.View2D[REAL],
     half_low: pk.View1D[REAL],
+    copies: pk.View2D[REAL],
     pot: pk.View2D[REAL],
 ):
     """Near field of one tile (column, first, last + 1) of targets, over all images in reach.
@@ -108,6 +110,9 @@ def p2p_staged(
     The rows of the stage are position, shift of the target (periodic axes), density, normal, and
     the second parts of position and shift together. ``src_low`` has the position's over UNIT.
     Second parts have a factor of their own: compilers may reorder sums with one factor.
+
+    If TILTED, points fill a brick, and ``copies`` has the shifts of its copies in reach, of which
+    ``shape`` has the number last; see `meet_copy`.
 
     Runs are copied by whole vectors: ``src``, ``dens`` and ``norms`` have LANES - 1 columns beyond
     the last source. The next run or the surplus overwrites what a vector copies beyond its run.

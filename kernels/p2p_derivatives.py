@@ -16,7 +16,7 @@ from kernels.blocks.slopes import begin_sums
 from kernels.blocks.stage import begin_walk, fill_stage, meet
 from kernels.blocks.tile import begin_tile
 from kernels.blocks.vector import take_target, take_vector
-from kernels.blocks.walk import clip, wrap
+from kernels.blocks.walk import begin_own, clip, meet_copy, shift
 from kernels.pairs.layers import differentiate
 
 REAL = pk.double
@@ -36,6 +36,7 @@ TENSORS = False  # whether targets have tensors
 VALUES = False  # whether p2p_staged_derivatives sums the velocity or potential, too
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
+TILTED = False  # whether they are not at right angles, as in p2p.py
 LOW = False  # positions have a second part, as in p2p.py
 UNIT = 5.9604644775390625e-08  # the unit of the second part
 # For p2p_staged_derivatives, as for p2p_staged:
@@ -76,6 +77,7 @@ def p2p_derivatives(
     trg_low: pk.View2D[REAL],
     src_low: pk.View2D[REAL],
     half_low: pk.View1D[REAL],
+    copies: pk.View2D[REAL],
     derivative_scale: REAL,
     tensors: pk.View2D[REAL],
     pressure: pk.View2D[REAL],
@@ -102,64 +104,75 @@ def p2p_derivatives(
             label: REAL = trg[3][i]
         if TENSORS:
             take_target(order[i])
-        for c0 in range(first0, last0 + 1):
-            gap0: REAL = pk.fmax(REAL(c0) * width[0] - hi0, lo0 - REAL(c0 + 1) * width[0])
-            gap0 = pk.fmax(gap0, 0.0)
-            w0: int = c0
-            x0: REAL = trg[0][i]
-            image0: int = 0
-            s0: REAL = 0.0
-            wrap(0, w0, image0, s0, x0)
-            for c1 in range(first1, last1 + 1):
-                gap1: REAL = pk.fmax(REAL(c1) * width[1] - hi1, lo1 - REAL(c1 + 1) * width[1])
-                gap1 = pk.fmax(gap1, 0.0)
-                left: REAL = cutoff * cutoff - gap0 * gap0 - gap1 * gap1
-                if left <= 0.0:
-                    continue
-                w1: int = c1
-                x1: REAL = trg[1][i]
-                image1: int = 0
-                s1: REAL = 0.0
-                wrap(1, w1, image1, s1, x1)
-                reach: REAL = pk.sqrt(left)
-                below: int = int(pk.floor((lo2 - reach) / width[2]))
-                above: int = int(pk.floor((hi2 + reach) / width[2]))
-                clip(2, below, above)
-                column: int = (system + w0 * shape[1] + w1) * shape[2]
-                while below <= above:
-                    # One run of cells, up to the top of the box; the next image has the rest.
-                    w2: int = below
-                    x2: REAL = trg[2][i]
-                    image2: int = 0
-                    s2: REAL = 0.0
-                    wrap(2, w2, image2, s2, x2)
-                    run: int = above - below + 1
-                    if run > shape[2] - w2:
-                        run = shape[2] - w2
-                    below = below + run
-                    begin: int = starts[column + w2]
-                    end: int = starts[column + w2 + run]
-                    if LOW:
-                        l0: REAL = trg_low[0][i] - REAL(2 * image0) * half_low[0]
-                        l1: REAL = trg_low[1][i] - REAL(2 * image1) * half_low[1]
-                        l2: REAL = trg_low[2][i] - REAL(2 * image2) * half_low[2]
-                    for j in range(begin, end):
-                        r0: REAL = (x0 - (src[0][j] + s0)) * inverse
-                        r1: REAL = (x1 - (src[1][j] + s1)) * inverse
-                        r2: REAL = (x2 - (src[2][j] + s2)) * inverse
-                        if LOW:
-                            r0 += (l0 - src_low[0][j]) * (inverse * UNIT)
-                            r1 += (l1 - src_low[1][j]) * (inverse * UNIT)
-                            r2 += (l2 - src_low[2][j]) * (inverse * UNIT)
-                        rr: REAL = r0 * r0 + r1 * r1 + r2 * r2
-                        if LABELS:
-                            if src[3][j] == label:
-                                rr = 1.0
-                        if rr < 1.0:
-                            y: REAL = 1.0 / pk.sqrt(rr)
-                            if rr <= coincident:
-                                y = 0.0
-                            differentiate(dens, 0, norms, 0, j)
+        most: int = 1
+        if TILTED:
+            most = shape[3]
+            begin_own()
+        for copy in range(most):
+            if TILTED:
+                meet_copy()
+            for c0 in range(first0, last0 + 1):
+                gap0: REAL = pk.fmax(REAL(c0) * width[0] - hi0, lo0 - REAL(c0 + 1) * width[0])
+                gap0 = pk.fmax(gap0, 0.0)
+                w0: int = c0
+                x0: REAL = trg[0][i]
+                image0: int = 0
+                s0: REAL = 0.0
+                shift(0, w0, image0, s0, x0)
+                for c1 in range(first1, last1 + 1):
+                    gap1: REAL = pk.fmax(REAL(c1) * width[1] - hi1, lo1 - REAL(c1 + 1) * width[1])
+                    gap1 = pk.fmax(gap1, 0.0)
+                    left: REAL = cutoff * cutoff - gap0 * gap0 - gap1 * gap1
+                    if left <= 0.0:
+                        continue
+                    w1: int = c1
+                    x1: REAL = trg[1][i]
+                    image1: int = 0
+                    s1: REAL = 0.0
+                    shift(1, w1, image1, s1, x1)
+                    reach: REAL = pk.sqrt(left)
+                    below: int = int(pk.floor((lo2 - reach) / width[2]))
+                    above: int = int(pk.floor((hi2 + reach) / width[2]))
+                    clip(2, below, above)
+                    column: int = (system + w0 * shape[1] + w1) * shape[2]
+                    while below <= above:
+                        # One run of cells, up to the top of the box; the next image has the rest.
+                        w2: int = below
+                        x2: REAL = trg[2][i]
+                        image2: int = 0
+                        s2: REAL = 0.0
+                        shift(2, w2, image2, s2, x2)
+                        run: int = above - below + 1
+                        if run > shape[2] - w2:
+                            run = shape[2] - w2
+                        below = below + run
+                        begin: int = starts[column + w2]
+                        end: int = starts[column + w2 + run]
+                        if LOW and TILTED:
+                            l0: REAL = trg_low[0][i] - copies[3][copy]
+                            l1: REAL = trg_low[1][i] - copies[4][copy]
+                            l2: REAL = trg_low[2][i] - copies[5][copy]
+                        if LOW and 1 - TILTED:
+                            l0: REAL = trg_low[0][i] - REAL(2 * image0) * half_low[0]
+                            l1: REAL = trg_low[1][i] - REAL(2 * image1) * half_low[1]
+                            l2: REAL = trg_low[2][i] - REAL(2 * image2) * half_low[2]
+                        for j in range(begin, end):
+                            r0: REAL = (x0 - (src[0][j] + s0)) * inverse
+                            r1: REAL = (x1 - (src[1][j] + s1)) * inverse
+                            r2: REAL = (x2 - (src[2][j] + s2)) * inverse
+                            if LOW:
+                                r0 += (l0 - src_low[0][j]) * (inverse * UNIT)
+                                r1 += (l1 - src_low[1][j]) * (inverse * UNIT)
+                                r2 += (l2 - src_low[2][j]) * (inverse * UNIT)
+                            rr: REAL = r0 * r0 + r1 * r1 + r2 * r2
+                            if LABELS:
+                                if src[3][j] == label:
+                                    rr = 1.0
+                            if rr < 1.0:
+                                y: REAL = 1.0 / pk.sqrt(rr)
+                                if rr <= coincident:
+                                    y = 0.0
+                                differentiate(dens, 0, norms, 0, j)
         out: int = order[i]
         if PRESSURE:
             pressure[0][out] = p * scale
@@ -206,6 +219,7 @@ def p2p_staged_derivatives(
     trg_low: pk.View2D[REAL],
     src_low: pk.View2D[REAL],
     half_low: pk.View1D[REAL],
+    copies: pk.View2D[REAL],
     pot: pk.View2D[REAL],
     pressure: pk.View2D[REAL],
     gradient: pk.View2D[REAL],

@@ -19,7 +19,7 @@ import pykokkos as pk
 
 from kernels.blocks.radial import take_radial
 from kernels.blocks.vector import take_vector
-from kernels.blocks.walk import bound
+from kernels.blocks.walk import begin_copies, bound, clip, meet_copy
 from kernels.pairs.layers import interact
 
 REAL = pk.double
@@ -38,6 +38,7 @@ MANY = 1  # densities summed at once, in the rows of ``dens`` and ``pot``
 EVALUATOR = 0  # of the radial functions, and their degree, as in p2p.py
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
+TILTED = False  # whether they are not at right angles, as in p2p.py
 TILES = 1  # tiles of a team, next to each other
 TILE = 4  # most targets of a tile
 LANES = 1  # lanes that share the sources of a target
@@ -72,6 +73,7 @@ def p2p_tile(
     trg_low: pk.View2D[REAL],
     src_low: pk.View2D[REAL],
     half_low: pk.View1D[REAL],
+    copies: pk.View2D[REAL],
     pot: pk.View2D[REAL],
 ):
     """Near field of ``number`` tiles of at most TILE targets; arguments as for p2p_staged.
@@ -111,23 +113,28 @@ def p2p_tile(
             row = rows[tile]
         inverse: REAL = 1.0 / cutoff
         # Cells in reach along x and y, and their images.
-        first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
-        last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
-        first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
-        last1: int = int(pk.floor((hi1 + cutoff) / width[1]))
+        if TILTED:
+            begin_copies()
+        else:
+            first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
+            last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
+            first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
+            last1: int = int(pk.floor((hi1 + cutoff) / width[1]))
         below0: int = 0
         below1: int = 0
         below2: int = 0
         images0: int = 1
         images1: int = 1
         images2: int = 1
-        if PERIODIC > 0:
+        if PERIODIC > 0 and 1 - TILTED:
             below0 = int(pk.floor(REAL(first0) / REAL(shape[0])))
             images0 = int(pk.floor(REAL(last0) / REAL(shape[0]))) - below0 + 1
-        if PERIODIC > 1:
+        if PERIODIC > 1 and 1 - TILTED:
             below1 = int(pk.floor(REAL(first1) / REAL(shape[1])))
             images1 = int(pk.floor(REAL(last1) / REAL(shape[1]))) - below1 + 1
-        if PERIODIC > 2:
+        if TILTED:
+            images2 = shape[3]
+        if PERIODIC > 2 and 1 - TILTED:
             below2 = int(pk.floor(pk.floor((lo2 - cutoff) / width[2]) / REAL(shape[2])))
             above2: REAL = pk.floor((hi2 + cutoff) / width[2])
             images2 = int(pk.floor(above2 / REAL(shape[2]))) - below2 + 1
@@ -145,6 +152,13 @@ def p2p_tile(
             shift0: int = image0 * shape[0]
             shift1: int = image1 * shape[1]
             shift2: int = image2 * shape[2]
+            if TILTED:
+                copy: int = image
+                meet_copy()
+                s0 = copies[0][copy]
+                s1 = copies[1][copy]
+                s2 = copies[2][copy]
+                shift2 = 0
             from0: int = first0 - shift0
             if from0 < 0:
                 from0 = 0
@@ -281,9 +295,14 @@ def p2p_tile(
                             if NORMALS and TRANSPOSED_PAIR:
                                 take_vector(n0, n1, n2, norms, 0, i)
                             if LOW:
-                                l0: REAL = trg_low[0][i] - REAL(2 * image0) * half_low[0]
-                                l1: REAL = trg_low[1][i] - REAL(2 * image1) * half_low[1]
-                                l2: REAL = trg_low[2][i] - REAL(2 * image2) * half_low[2]
+                                if TILTED:
+                                    l0: REAL = trg_low[0][i] - copies[3][copy]
+                                    l1: REAL = trg_low[1][i] - copies[4][copy]
+                                    l2: REAL = trg_low[2][i] - copies[5][copy]
+                                else:
+                                    l0: REAL = trg_low[0][i] - REAL(2 * image0) * half_low[0]
+                                    l1: REAL = trg_low[1][i] - REAL(2 * image1) * half_low[1]
+                                    l2: REAL = trg_low[2][i] - REAL(2 * image2) * half_low[2]
                                 tiny: REAL = inverse * UNIT
                             found: int = 0
                             if LISTS == 3:

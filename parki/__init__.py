@@ -15,6 +15,7 @@ from parki import utils as utils
 from parki.cell_list import CellList as CellList
 from parki.errors import *  # noqa: F403
 from parki.ewald import *  # noqa: F403
+from parki.ewald.geometry.lattice import lattice as lattice
 from parki.runtime import ExecutionSpace as ExecutionSpace
 from parki.runtime import available_spaces as available_spaces
 from parki.runtime import get_execution_space as get_execution_space
@@ -28,7 +29,7 @@ __version__ = "0.1.0"
 if not TYPE_CHECKING:  # type checkers have the calls from `calls.pyi`, and the new names alone
     __all__ = [
         *("CellList", "ExecutionSpace", "NearPairs", "Progress", "Spheres"),
-        *("available_spaces", "get_execution_space", "near_pairs"),
+        *("available_spaces", "get_execution_space", "lattice", "near_pairs"),
         *("distributed", "ewald", "mesh", "reference", "typing", "utils"),
         *errors.__all__,
         *ewald.__all__,

@@ -49,6 +49,9 @@ class CellList:
     offsets : array, shape (S + 1,), int32, optional
         Offsets of S systems: system s has the points ``offsets[s]`` to ``offsets[s + 1] - 1``. Each
         system has separate cells, numbered after the cells of the previous system.
+    tilts : sequence of 3 floats, optional
+        Tilts xy, xz and yz of a box whose points fill the brick of edges ``box``: a period along y
+        is also xy along x, and one along z xz along x and yz along y.
 
     Attributes
     ----------
@@ -84,6 +87,7 @@ class CellList:
         scale: float = 1.0,
         spare: int = 0,
         offsets: NDArray[np.int32] | None = None,
+        tilts: Sequence[float] | None = None,
         executor: str | None = None,
     ) -> None:
         self.space = get_execution_space(execution_space, points)
@@ -119,7 +123,7 @@ class CellList:
         self.dtype = points.dtype
         self._real = real_name(points.dtype)
         grid = (self.box, self.shape, self.periodic, corner, self.space)
-        wrapped, self.cells = locate(points, *grid, scale=scale, executor=executor)
+        wrapped, self.cells = locate(points, *grid, scale=scale, tilts=tilts, executor=executor)
         kernels = self.kernels(self.space, self._real, executor)
         if offsets is not None:
             load("cell_list", "place_systems", self.space, executor=executor)(
@@ -271,13 +275,14 @@ def locate(
     space: ExecutionSpace,
     *,
     scale: float = 1.0,
+    tilts: Sequence[float] | None = None,
     executor: str | None = None,
 ) -> tuple[Any, Any]:
     """Scale points, wrap them into a box and find their cells; nothing is sorted or checked.
 
     Parameters
     ----------
-    points, box, shape, periodic, origin, scale
+    points, box, shape, periodic, origin, scale, tilts
         As for `CellList`.
 
     Returns
@@ -289,8 +294,10 @@ def locate(
     points = xp.ascontiguousarray(points)
     dtype, n = points.dtype, points.shape[1]
     wrapped, cells = xp.empty_like(points), xp.empty(n, dtype=np.int32)
-    load("cell_list", "find_cells", space, executor=executor, REAL=real_name(dtype))(
+    find = "find_cells" if tilts is None else "find_tilted_cells"
+    load("cell_list", find, space, executor=executor, REAL=real_name(dtype))(
         n,
+        tilts=None if tilts is None else constant(tilts, dtype),
         points=points,
         wrapped=wrapped,
         cells=cells,
@@ -302,6 +309,16 @@ def locate(
         scale=scale,
     )
     return wrapped, cells
+
+
+def multiplied(points: Any, matrix: Any, space: ExecutionSpace, executor: str | None = None) -> Any:
+    """Return points (3, N) times a matrix (3, 3)."""
+    points = space.array_module.ascontiguousarray(points)
+    found = space.array_module.empty_like(points)
+    kernel = load("cell_list", "multiply", space, executor=executor, REAL=real_name(points.dtype))
+    constant = space.adapter.constant(matrix, points.dtype)
+    kernel(points.shape[1], points=points, matrix=constant, multiplied=found)
+    return found
 
 
 def with_spare(xp: Any, shape: tuple[int, int], spare: int, dtype: Any) -> Any:

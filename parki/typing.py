@@ -85,11 +85,15 @@ ArrayT = TypeVar("ArrayT", bound=Array)
 Periodicity: TypeAlias = int | Sequence[bool] | NDArray[np.bool_]
 
 
+# Lengths along the axes, or lattice vectors; None along a free axis, for the extent of the points.
+Box: TypeAlias = Sequence[float | Sequence[float] | None] | NDArray[np.float64]
+
+
 class OptionKeywords(TypedDict, total=False):
     """The fields of `parki.EwaldOptions`, which every sum takes as keywords, too."""
 
     periodicity: Periodicity
-    box: Sequence[float | None]
+    box: Box
     tolerance: float
     densities: Densities
     precision: Precision

@@ -408,6 +408,19 @@ def test_sedimenting_spheres(tmp_path: Path) -> None:
     np.testing.assert_array_equal(later["first"], found["first"])
 
 
+def test_sheared_suspension(tmp_path: Path) -> None:
+    example, picture = load("sheared_suspension"), tmp_path / "sheared.png"
+    (found,) = example.main(60, 4, str(picture), fractions=(0.05,)).values()
+    assert picture.exists() == HAS_MATPLOTLIB
+    assert found.box[1, 0] == pytest.approx(4 * example.STEP * found.box[0, 0])
+    assert np.mean(found.flow) == pytest.approx(example.batchelor(0.05), abs=0.02)
+    # A sphere alone, in a large box, has the stresslet of Einstein's viscosity.
+    how = {"periodicity": 3, "box": [50, 50, 50], "tolerance": 1e-5, "want": ("u", "grad_u")}
+    kernel, place = parki.kernel("stokes_dipole", epsilon=example.WIDTH), np.zeros((3, 1))
+    tensor, _ = example.stresslets(parki.Plan(kernel, place, place, **how), np.zeros((3, 3, 1)))
+    np.testing.assert_allclose(tensor[0, 1], example.ALONE / 2, rtol=2e-3)
+
+
 def test_hard_spheres() -> None:
     """They do not overlap, images included, and are no lattice any more; springs push others."""
     example, edge = load("sedimenting_spheres"), 9.0

@@ -6,6 +6,18 @@ def take_wavenumber():
     x: REAL = k0[i0]
     y: REAL = k1[i1]
     z: REAL = k2[i2]
+    if TILTED:
+        z = basis[0][2] * x + basis[1][2] * y + basis[2][2] * z
+        y = basis[0][1] * x + basis[1][1] * y
+        x = basis[0][0] * x
+
+
+def take_square():
+    """Take the square of the wavenumber x, y, z to kk."""
+    if TILTED:
+        kk: REAL = x * x + y * y + z * z
+    else:
+        kk: REAL = square0[i0] + square1[i1] + square2[i2]
 
 
 def take_components():

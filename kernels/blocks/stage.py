@@ -1,7 +1,7 @@
 """Sources staged for a tile of targets, which ``p2p.py`` describes."""
 
 from kernels.blocks.tile import begin_tile
-from kernels.blocks.walk import clip, wrap
+from kernels.blocks.walk import clip, meet_copy, shift
 
 
 def begin_walk():
@@ -27,6 +27,11 @@ def begin_walk():
     x1: REAL = 0.0
     x2: REAL = 0.0
     more: int = 1
+    if TILTED:
+        copy: int = 0 - 1
+        most: int = shape[3]
+        if first == last:
+            most = 0
 
 
 def fill_stage():
@@ -40,7 +45,11 @@ def fill_stage():
             count: int = end - j
             if count > CHUNK - filled:
                 count = CHUNK - filled
-            if LOW:
+            if LOW and TILTED:
+                low0: REAL = copies[3][copy]
+                low1: REAL = copies[4][copy]
+                low2: REAL = copies[5][copy]
+            if LOW and 1 - TILTED:
                 low0: REAL = REAL(2 * image0) * half_low[0]
                 low1: REAL = REAL(2 * image1) * half_low[1]
                 low2: REAL = REAL(2 * image2) * half_low[2]
@@ -92,7 +101,7 @@ def fill_stage():
             # The next run of cells, up to the top of the box; the next image has the rest.
             w2: int = below
             x2 = 0.0
-            wrap(2, w2, image2, s2, x2)
+            shift(2, w2, image2, s2, x2)
             run: int = above - below + 1
             if run > shape[2] - w2:
                 run = shape[2] - w2
@@ -104,6 +113,12 @@ def fill_stage():
             if c1 > last1:
                 c1 = first1
                 c0 = c0 + 1
+            if TILTED:
+                while c0 > last0 and copy < most - 1:
+                    copy = copy + 1
+                    meet_copy()
+                    c0 = first0
+                    c1 = first1
             if c0 > last0:
                 more = 0
             else:
@@ -119,10 +134,10 @@ def fill_stage():
                     clip(2, below, above)
                     w0: int = c0
                     x0 = 0.0
-                    wrap(0, w0, image0, s0, x0)
+                    shift(0, w0, image0, s0, x0)
                     w1: int = c1
                     x1 = 0.0
-                    wrap(1, w1, image1, s1, x1)
+                    shift(1, w1, image1, s1, x1)
                     column = (system + w0 * shape[1] + w1) * shape[2]
     staged: int = (filled + LANES - 1) // LANES * LANES
 

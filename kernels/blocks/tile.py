@@ -1,19 +1,25 @@
 """The tile of targets of the near field, which ``p2p.py`` describes."""
 
-from kernels.blocks.walk import bound, clip
+from kernels.blocks.walk import begin_copies, bound, clip
 
 
 def begin_tile():
-    """Set first and last to a tile's targets, first0 ... last1 to the columns in its reach."""
+    """Set first and last to a tile's targets, first0 ... last1 to the columns in its reach.
+
+    In a tilted box no columns are in reach yet.
+    """
     tile: int = team.league_rank()
     system: int = tiles[0][tile] // (shape[0] * shape[1]) * (shape[0] * shape[1])
     first: int = tiles[1][tile]
     last: int = tiles[2][tile]
     bound(first, last)
     inverse: REAL = 1.0 / cutoff
-    first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
-    last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
-    clip(0, first0, last0)
-    first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
-    last1: int = int(pk.floor((hi1 + cutoff) / width[1]))
-    clip(1, first1, last1)
+    if TILTED:
+        begin_copies()
+    else:
+        first0: int = int(pk.floor((lo0 - cutoff) / width[0]))
+        last0: int = int(pk.floor((hi0 + cutoff) / width[0]))
+        clip(0, first0, last0)
+        first1: int = int(pk.floor((lo1 - cutoff) / width[1]))
+        last1: int = int(pk.floor((hi1 + cutoff) / width[1]))
+        clip(1, first1, last1)

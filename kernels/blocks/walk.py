@@ -25,9 +25,61 @@ def bound(first, last):
     hi2 = hi2 - origin[2]
 
 
+def begin_copies():
+    """Keep the bounding box of a tile, and begin the columns of a copy of a tilted box."""
+    bottom0: REAL = lo0
+    top0: REAL = hi0
+    bottom1: REAL = lo1
+    top1: REAL = hi1
+    bottom2: REAL = lo2
+    top2: REAL = hi2
+    begin_columns()
+
+
+def begin_own():
+    """Begin them for one target, where each target walks by itself."""
+    lo0: REAL = bottom0
+    hi0: REAL = top0
+    lo1: REAL = bottom1
+    hi1: REAL = top1
+    lo2: REAL = bottom2
+    hi2: REAL = top2
+    begin_columns()
+
+
+def begin_columns():
+    """Begin without columns in reach."""
+    first0: int = 0
+    last0: int = 0 - 1
+    first1: int = 0
+    last1: int = 0 - 1
+
+
+def meet_copy():
+    """Bound the tile as a copy of a tilted box sees it, and find the columns in reach.
+
+    The rows of ``copies`` are half of each shift, and then the second parts of whole shifts.
+    """
+    lo0 = bottom0 - 2.0 * copies[0][copy]
+    hi0 = top0 - 2.0 * copies[0][copy]
+    lo1 = bottom1 - 2.0 * copies[1][copy]
+    hi1 = top1 - 2.0 * copies[1][copy]
+    lo2 = bottom2 - 2.0 * copies[2][copy]
+    hi2 = top2 - 2.0 * copies[2][copy]
+    first0 = int(pk.floor((lo0 - cutoff) / width[0]))
+    last0 = int(pk.floor((hi0 + cutoff) / width[0]))
+    clip(0, first0, last0)
+    first1 = int(pk.floor((lo1 - cutoff) / width[1]))
+    last1 = int(pk.floor((hi1 + cutoff) / width[1]))
+    clip(1, first1, last1)
+    if lo2 - cutoff > REAL(shape[2]) * width[2] or hi2 + cutoff < 0.0 or last1 < first1:
+        first0 = 0
+        last0 = 0 - 1
+
+
 def clip(axis, first, last):
-    """Clip the cells ``first`` to ``last`` to the ends of a free axis."""
-    if PERIODIC <= axis:
+    """Clip the cells ``first`` to ``last`` to the ends of a free axis, or of a tilted box."""
+    if PERIODIC <= axis or TILTED:
         if first < 0:
             first = 0
         if last > shape[axis] - 1:
@@ -50,3 +102,13 @@ def wrap(axis, cell, image, source, target):
             image = image + 1
         source = REAL(image) * half[axis]
         target = target - source
+
+
+def shift(axis, cell, image, source, target):
+    """Do the same, where in a tilted box the whole tile meets one copy of the box at a time."""
+    if TILTED:
+        if PERIODIC > axis:
+            source = copies[axis][copy]
+            target = target - source
+    else:
+        wrap(axis, cell, image, source, target)

@@ -3,13 +3,13 @@
 A are the first three components, D is the fourth one where there is one: sources and sinks.
 """
 
-from kernels.blocks.mode import take_components, take_wavenumber
+from kernels.blocks.mode import take_components, take_square, take_wavenumber
 
 
 def multiply():
     """Multiply a mode by the symbol."""
     take_wavenumber()
-    kk: REAL = square0[i0] + square1[i1] + square2[i2]
+    take_square()
     take_components()
     a: REAL = x * a0 + y * a1 + z * a2
     b: REAL = x * b0 + y * b1 + z * b2

@@ -31,6 +31,7 @@ from parki.cli.arguments import (
 from parki.errors import MissingPackageError, ParkiValueError
 from parki.ewald import EwaldOptions
 from parki.ewald.checks import Check
+from parki.ewald.geometry.lattice import lattice
 from parki.ewald.options import PERIODICITIES
 from parki.ewald.plan import plan_and_sum
 from parki.ewald.points import RESULTS, check_dtypes, check_points
@@ -99,12 +100,23 @@ def declare(commands: Any) -> None:
     axes = "0 to 3, the number of periodic axes, which are the first; or 0,1,1 for others (3)"
     add("--periodicity", type=periodicity, default=3, metavar="P", help=axes)
     add_common(parser, tolerance=1e-6, space="OpenMP")
-    edges = "edges; 'none' for a free axis takes the extent of the points"
-    add("--box", nargs=3, type=length, metavar=("X", "Y", "Z"), help=edges)
+    edges = (
+        "edges X Y Z, and tilts XY XZ YZ if there are any; 'none' for a free axis takes the extent "
+        "of the points"
+    )
+    add("--box", nargs="+", type=length, metavar="X", help=edges)
     results = f"one or more of {','.join(RESULTS)} (u)"
     add("--want", default="u", metavar="NAMES", help=results)
     measured = "measure the error at a few targets, print it, and write it with the options"
     add("--check", action="store_true", help=measured)
+
+
+def _vectors(given: Any) -> Any:
+    """Return the lattice vectors of three edges and three tilts; others unchanged."""
+    if given is None or len(given) != 6:
+        return given
+    first, second, _ = lattice(*(each or 0.0 for each in given)).tolist()
+    return [first, second, None if given[2] is None else [*given[4:], given[2]]]
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -122,7 +134,7 @@ def run(arguments: argparse.Namespace) -> int:
     space = get_execution_space(arguments.space)
     options = EwaldOptions(
         periodicity=arguments.periodicity,
-        box=arguments.box,
+        box=_vectors(arguments.box),
         tolerance=arguments.tolerance,
         execution_space=space,
     )
@@ -221,7 +233,7 @@ def evaluate(
         "kernel": kernel,
         "want": list(want),
         "periodicity": options.periodicity,
-        "box": [float(edge) for edge in plan.box],
+        "box": plan.box.tolist(),
         "origin": [float(edge) for edge in plan.origin],
         "tolerance": options.tolerance,
         "dtype": str(plan.dtype),

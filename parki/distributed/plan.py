@@ -91,18 +91,24 @@ class Plan(AnyPlan[Wanted]):
         return self.pipeline.sent
 
     def update_points(
-        self, trg: Array, src: Array, norms: Array | None = None, *, systems: Any = None
+        self,
+        trg: Array,
+        src: Array,
+        norms: Array | None = None,
+        *,
+        systems: Any = None,
+        box: Any = None,
     ) -> None:
         """Give the plan other points, on all ranks: see `parki.ewald.Plan.update_points`.
 
-        There are no ``systems``.
+        There are no ``systems``, and the box stays as it was.
 
         Each rank may have more points than before, or fewer. Slabs keep their bounds until one of
         them has 1.3 times the work it would have with others. Points that are on their slab's rank
         when they are given (`owners`, `migrate`) cross no network; ranks that have nothing for each
         other exchange nothing.
         """
-        self._sum.update_points(trg, src, norms, systems)
+        self._sum.update_points(trg, src, norms, systems, box)
 
     def owners(self, points: Array) -> Any:
         """Return the rank on whose slab each point is; shape (N,) for points (3, N)."""

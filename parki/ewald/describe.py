@@ -37,7 +37,7 @@ def facts(task: Task, points: Points, pipeline: Pipeline, seconds: float) -> dic
         "sum": f"{task.kernel}, {task.options.periods}",
         "wanted": ", ".join(task.names),
         "points": _counts(points),
-        "box": " x ".join(f"{length:.4g}" for length in points.box.box),
+        "box": _box(points),
         "arrays": f"{_dtype(task, points)}, {task.space}",
         "tolerance": f"{task.options.tolerance:g}{_densities(task, points)}",
     }
@@ -53,6 +53,14 @@ def facts(task: Task, points: Points, pipeline: Pipeline, seconds: float) -> dic
             found["memory"] = f"{in_words(pipeline.memory.peak)} at most, predicted"
         found["seconds"] = f"plan {seconds:.3g}, predicted of a call " + (f"{p.total:.3g}")
     return found
+
+
+def _box(points: Points) -> str:
+    """Return the edge lengths of the box; of a tilted one its extents, and the tilts, turned."""
+    lengths = " x ".join(f"{length:.4g}" for length in points.box.box)
+    if not any(points.box.tilts):
+        return lengths
+    return f"{lengths}, tilts {', '.join(f'{each:.4g}' for each in points.box.tilts)}"
 
 
 def _dtype(task: Task, points: Points) -> str:

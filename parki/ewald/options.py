@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS, UNORDERED
+from parki.ewald.geometry.lattice import Cell, Lattice, Moving, cell_of, rows_of, straight, whole_of
 from parki.ewald.near.radial import EVALUATORS
 from parki.ewald.near.sizes import CELL_METHODS, P2P_METHODS
 from parki.ewald.split.prolate import SPLITS
@@ -20,6 +21,7 @@ from parki.meaning import refuse_variable
 from parki.runtime import ExecutionSpace
 from parki.settings import EXECUTORS
 from parki.typing import (
+    Box,
     Densities,
     ExcludeImage,
     Executor,
@@ -68,10 +70,12 @@ class EwaldOptions:
     periodicity : {0, 1, 2, 3}, or sequence of 3 bools
         The number of periodic axes, which are the first ones; or for each axis whether it is
         periodic, such as ``(False, True, True)``. The others are free.
-    box : sequence of 3 floats or None
+    box : sequence of 3 floats or None, or array of shape (3, 3)
         Edge lengths of the box, whose corner is at the origin. Points outside are wrapped along
         periodic axes, and refused along free ones. None for the length of a free axis: the extent
         of the points is used, wherever they are. May be left out if no axis is periodic.
+        Or the lattice vectors of a tilted box in rows, as of ASE or `parki.lattice`, with 2 or 3
+        periodic axes; a free axis has None or a vector along it. See ``docs/boxes.md``.
     tolerance : float
         Bound of the error: the rms over targets is at most ``tolerance * sqrt(Q) / l**p`` with Q
         the sum of squared densities (times squared normals), l the cube root of the box's volume,
@@ -149,7 +153,7 @@ class EwaldOptions:
 
     periodicity: Periodicity = 3
     # Not None once it is checked.
-    box: Sequence[float | None] = None  # type: ignore[assignment]
+    box: Box = None  # type: ignore[assignment]
     tolerance: float = 1e-6
     _: KW_ONLY
     densities: Densities = "random"
@@ -195,6 +199,8 @@ class EwaldOptions:
                     f"window_points is {points!r}; expected a whole number from 2 to 18"
                 )
             object.__setattr__(self, "window_points", int(points))
+        if self.cell is not None:
+            self._check_tilted()
         for name, choices in CHOICES.items():
             if name.endswith("_method") and isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, given.lower().replace("-", ""))  # "GM-1D"
@@ -241,8 +247,67 @@ class EwaldOptions:
                 usual, field.name
             ):
                 rows[field.name] = str(value)
-        rows["box"] = " x ".join("free" if b is None else f"{b:g}" for b in self.box)
+        rows["box"] = str(self.box)
+        if self.cell is None:
+            rows["box"] = " x ".join("free" if b is None else f"{b:g}" for b in self.box)
         return table("EwaldOptions", rows)
+
+    @cached_property
+    def cell(self) -> Cell | None:
+        """The lattice of a box of lattice vectors, or None of a box of lengths."""
+        rows = rows_of(self.box)
+        return None if rows is None else cell_of(rows, self.axes, self.periodic)
+
+    @cached_property
+    def edges(self) -> tuple[float | None, ...]:
+        """The length of the box along each axis, or of its vector; None where points decide."""
+        rows: Any = self.box
+        if self.cell is None:
+            return tuple(rows)
+        return tuple(None if row is None else float(np.hypot.reduce(row)) for row in rows)
+
+    @cached_property
+    def sides(self) -> tuple[float | None, ...]:
+        """Lengths whose product is the volume."""
+        if self.cell is None:
+            return self.edges
+        lengths = dict(zip(self.axes, self.cell.lattice.sides, strict=True))
+        return tuple(None if row is None else lengths[axis] for axis, row in enumerate(self.box))
+
+    @property
+    def vectors(self) -> Any:
+        """The shortest lattice vectors of a tilted box, in rows; shape (3, 3)."""
+        lattice, rotation = self.cell or Cell(Lattice((1.0, 1.0, 1.0)), None)
+        rows = lattice.matrix if rotation is None else lattice.matrix @ rotation
+        order = np.argsort(self.axes)
+        return rows[np.ix_(order, order)]
+
+    def deformed(self, box: Any) -> EwaldOptions:
+        """Return the options with another box, which counts as tilted even if it is straight."""
+        refuse_variable("box", box)
+        rows = rows_of(box)
+        if rows is None:
+            lengths = enumerate(replace(self, box=box).box)
+            rows = tuple(None if b is None else tuple(b * np.eye(3)[n]) for n, b in lengths)
+        if [row is None for row in rows] != [row is None for row in self.box]:
+            raise ParkiValueError(
+                f"box is {box!r}, but the plan's box is {self.box!r}; expected None for the same "
+                "axes, along which the box is the extent of the plan's first points"
+            )
+        return replace(self, box=Moving(rows))
+
+    def along(self, points: Any) -> Any:
+        """Return points (3, N) in lengths along the edges."""
+        if self.cell is None:
+            return points
+        rows: Any = self.box
+        whole = whole_of(rows)
+        basis = np.sqrt((whole**2).sum(axis=1))[:, None] * np.linalg.inv(whole).T
+        given = [row.astype(np.float64) for row in points]
+        found = points.copy()
+        for axis, weights in enumerate(basis.tolist()):
+            found[axis] = sum(w * row for w, row in zip(weights, given, strict=True))
+        return found
 
     @property
     def periodic(self) -> tuple[bool, bool, bool]:
@@ -266,7 +331,21 @@ class EwaldOptions:
             return f"{self.periodicity}-periodic"
         return f"periodic along {'axes' if axes[1:] else 'axis'} {' and '.join(axes)}"
 
-    def _lengths(self, box: Any) -> tuple[float | None, ...]:
+    def _check_tilted(self) -> None:
+        """Refuse a box that is too slender, and variants for boxes along the axes."""
+        lattice = self.cell.lattice if self.cell else None
+        if lattice and max(lattice.edges) > MOST_SLENDER * min(lattice.widths):
+            raise ParkiValueError(
+                f"box is {self.box!r}; its edges and the distances of its faces differ by more "
+                f"than a factor of {MOST_SLENDER:g}"
+            )
+        if self.p2p_method in CELL_METHODS:
+            raise ParkiValueError(
+                f"p2p_method is {self.p2p_method!r}, which takes boxes along the axes; leave "
+                "p2p_method to 'auto', or give lengths in box"
+            )
+
+    def _lengths(self, box: Any) -> tuple[Any, ...]:
         periodic = self.periodic
         if box is None and not any(periodic):
             return (None, None, None)
@@ -277,11 +356,16 @@ class EwaldOptions:
                 f"box is missing, but periodicity is {self.periodicity} and periodic axes need "
                 f"their lengths; write box=[...], such as {example}{free}, or periodicity=0"
             )
+        rows = rows_of(box)
+        if rows is not None:
+            box = straight(rows)
+            if box is None:
+                return rows
         try:
             lengths = [None if length is None else as_number(length) for length in box]
         except (TypeError, ValueError):
             raise ParkiTypeError(
-                f"box is {box!r}; expected 3 edge lengths, such as [1, 1, 1]"
+                f"box is {box!r}; expected 3 edge lengths, such as [1, 1, 1], or 3 lattice vectors"
             ) from None
         given = [b for b in lengths if b is not None]
         if len(lengths) != 3 or not all(math.isfinite(b) and b > 0 for b in given):
@@ -328,7 +412,7 @@ class EwaldOptions:
 
     def ends(self, axis: int) -> tuple[float, float]:
         """Return where the box begins and ends along an axis; it ends at NaN without a length."""
-        length = self.box[axis]
+        length = self.edges[axis]
         return 0.0, math.nan if length is None else length
 
     def images_below(self, of_sources: Any) -> bool:

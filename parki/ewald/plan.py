@@ -29,7 +29,7 @@ from parki.ewald.task import Points, Request, Task
 from parki.html import table
 from parki.interchange import as_given
 from parki.runtime import ExecutionSpace
-from parki.typing import AnyKernel, Array, ArrayT, OptionKeywords, ResultName, Wanted
+from parki.typing import AnyKernel, Array, ArrayT, Box, OptionKeywords, ResultName, Wanted
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -65,6 +65,12 @@ class AnyPlan(Generic[Wanted]):
         self.seconds = placed.seconds  # that "plan" took, and the last "update" of points
         self._transpose: Transpose | None = None
 
+    def _place(self, *given: Any) -> None:
+        """Take other points, and another box if there is one: see `PlacedSum.update_points`."""
+        self._sum.update_points(*given)
+        if self._sum.task is not self.task:
+            self.task, self.options = self._sum.task, self._sum.task.options
+
     @property
     def points(self) -> Points:
         """The points as they were given, and their box."""
@@ -87,8 +93,12 @@ class AnyPlan(Generic[Wanted]):
 
     @property
     def box(self) -> NDArray[np.float64]:
-        """Edge lengths, shape (3,)."""
-        return self.points.box.box
+        """Edge lengths, shape (3,); of a tilted box its lattice vectors, shape (3, 3)."""
+        lengths = self.points.box.box
+        if self.options.cell is None:
+            return lengths
+        rows = zip(self.options.box, np.diag(lengths), strict=True)
+        return np.array([own if row is None else row for row, own in rows])
 
     @property
     def origin(self) -> NDArray[np.float64]:
@@ -189,7 +199,8 @@ class AnyPlan(Generic[Wanted]):
         """
         with self._sum.exclusive(), self.pipeline.together():
             rows, several = self._sum.values(values)
-            self._transpose = self._transpose or Transpose(self.task)
+            if self._transpose is None or self._transpose.task.tilted != self.task.tilted:
+                self._transpose = Transpose(self.task)
             found = self._transpose(self._sum.points, self.pipeline, rows)
             if not self._sum.order.kept:
                 self._sum.order.back(found.copy(), found)
@@ -280,8 +291,8 @@ class Plan(AnyPlan[Wanted]):
 
     Attributes
     ----------
-    box : ndarray, shape (3,)
-        Edge lengths: those of the options, or the extent of the points.
+    box : ndarray, shape (3,) or (3, 3)
+        Edge lengths or lattice vectors, of the options or the extent of the points.
     origin : ndarray, shape (3,)
         Corner of the box.
     parameters : Parameters
@@ -340,6 +351,7 @@ class Plan(AnyPlan[Wanted]):
         *,
         systems: Any = None,
         exclude: Any = None,
+        box: Box | None = None,
     ) -> None:
         """Give the plan other points, such as the next time step's; there may be more or fewer.
 
@@ -355,6 +367,10 @@ class Plan(AnyPlan[Wanted]):
             points must stay in `origin` to `origin` + `box`, the extent of the first ones.
         systems, exclude
             As for the plan, where it has them. Default: as before.
+        box : array, shape (3, 3), or 3 lengths
+            The present box, such as a sheared suspension's. The first time that tilts
+            change, a grid is made for the largest ones; it serves all later ones, as long as the
+            extents ``lx``, ``ly`` and ``lz`` of `parki.lattice` stay. Default: as before.
 
         Raises
         ------
@@ -363,7 +379,7 @@ class Plan(AnyPlan[Wanted]):
             impossible coordinates may be refused by the plan's next call instead; the plan then has
             its old points.
         """
-        self._sum.update_points(trg, src, norms, systems, exclude)
+        self._place(trg, src, norms, systems, exclude, box)
 
     @overload
     def check(self: Plan[ResultName], dens: Array, targets: int = 32) -> Check: ...

@@ -52,7 +52,10 @@ class Arguments(NamedTuple):
         clouds = {"trg": arrays["trg"], "src": arrays["src"]}
         if arrays["src"] is arrays["trg"]:
             del clouds["src"]
-        looked_at = [*clouds.values(), *([arrays["norms"]] if "norms" in arrays else [])]
+        looked_at = [
+            *map(options.along, clouds.values()),
+            *([arrays["norms"]] if "norms" in arrays else []),
+        ]
         found = extremes(*looked_at)
         extents = [
             _check_extent(name, points, extent, options)
@@ -250,10 +253,11 @@ def check_points(name: str, points: Any, options: EwaldOptions) -> Any:
     Returns
     -------
     ndarray, shape (2, 3)
-        Smallest and largest coordinates; shape (0, 3) if there are no points.
+        Smallest and largest coordinates, of tilted boxes along their edges; shape (0, 3) if there
+        are no points.
     """
     _check_shape(name, points)
-    return _check_extent(name, points, extremes(points)[0], options)
+    return _check_extent(name, points, extremes(options.along(points))[0], options)
 
 
 def _check_shape(name: str, points: Any) -> None:
@@ -273,7 +277,7 @@ def _check_extent(name: str, points: Any, extent: Any, options: EwaldOptions) ->
             "points, so that all are at the wall or above it"
         )
     lowest, highest = limits(options, points.dtype)
-    for axis, length in enumerate(options.box):
+    for axis, length in enumerate(options.edges):
         low, high = extent[:, axis]
         if length is None or (lowest[axis] <= low and high <= highest[axis]):
             continue
@@ -299,7 +303,7 @@ def limits(options: EwaldOptions, dtype: Any) -> NDArray[np.float64]:
     """
     most = float(np.finfo(dtype).max)
     found = np.array([[-most] * 3, [most] * 3])
-    for axis, length in enumerate(options.box):
+    for axis, length in enumerate(options.edges):
         if length is None:
             continue
         first, last = options.ends(axis)

@@ -10,16 +10,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.cell_list import locate
+from parki.cell_list import locate, multiplied
 from parki.errors import ParkiValueError
 from parki.ewald.geometry.axes import Order
 from parki.ewald.geometry.extent import Extent, check_length, volume_length
 from parki.ewald.geometry.labels import Labels
+from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS, stress
 from parki.ewald.sums.record import Sum
 from parki.runtime import ExecutionSpace
+
+# Relative changes of a box that count as rounding.
+SAME = 1e-12
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,11 @@ class Task:
     def mixed(self) -> bool:
         """Whether arrays are float64 while most of the arithmetic is float32."""
         return self.options.precision == "mixed"
+
+    @property
+    def tilted(self) -> bool:
+        """Whether the box has lattice vectors, not lengths."""
+        return self.options.cell is not None
 
     @property
     def executor(self) -> str | None:
@@ -204,7 +213,7 @@ class Points:
             arrays=order.arrays(self.arrays),
             extents=self.extents[:, x],
             survey=survey,
-            box=Extent(self.box.origin[x], self.box.box[x]),
+            box=Extent(self.box.origin[x], self.box.box[x], self.box.tilts),
         )
 
     @property
@@ -235,7 +244,7 @@ class Frame:
     Attributes
     ----------
     box, origin : ndarray, shape (3,)
-        Edge lengths and corner in solver units.
+        Edge lengths and corner in solver units; of a tilted box the sides of its lattice.
     periodicity : int
     unit : float
         The solver's unit of length in the user's unit.
@@ -243,6 +252,10 @@ class Frame:
         Cube root of the box's volume in the user's unit.
     axes : list of 3 ints
         The axes of the points, of which the periodic ones come first, in the solver's order.
+    lattice : Lattice or None
+        For a tilted box.
+    deforms : tuple of 3 bools
+        Which tilts may become any others, up to half a side, on the same grid.
     """
 
     box: NDArray[np.float64]
@@ -251,10 +264,21 @@ class Frame:
     unit: float = 1.0
     length: float = 1.0
     axes: tuple[int, ...] = (0, 1, 2)
+    lattice: Lattice | None = None
+    deforms: tuple[bool, ...] = (False, False, False)
 
     @classmethod
-    def of(cls, task: Task, box: Extent, axes: tuple[int, ...] = (0, 1, 2)) -> Frame:
-        """Return the frame of a box; its unit is near the cube root of the volume."""
+    def of(
+        cls,
+        task: Task,
+        box: Extent,
+        axes: tuple[int, ...] = (0, 1, 2),
+        before: Frame | None = None,
+    ) -> Frame:
+        """Return the frame of a box; its unit is near the cube root of the volume.
+
+        A box whose tilts are not the tilts of the frame ``before`` may change them again.
+        """
         length = volume_length(box.box)
         check_length(length, task.dtype)
         unit = 2.0 ** round(math.log2(length))
@@ -265,7 +289,41 @@ class Frame:
             )
         order = list(axes)
         edges, origin = box.box[order] / unit, box.origin[order] / unit
-        return cls(edges, origin, task.periodicity, unit, length, axes)
+        frame = cls(edges, origin, task.periodicity, unit, length, axes)
+        if not task.tilted:
+            return frame
+        lattice = Lattice(tuple(edges.tolist()), tuple(each / unit for each in box.tilts))
+        deforms = frame.deforms
+        old = before and (before.lattice or Lattice(tuple(before.box.tolist())))
+        if before and old and np.allclose(old.sides, lattice.sides, rtol=SAME, atol=0):
+            edges = before.box  # the same digits, which a rotation may have rounded
+            lattice = lattice._replace(sides=old.sides)
+            pairs = zip(before.deforms, old.tilts, lattice.tilts, strict=True)
+            deforms = tuple(did or bool(abs(a - b) > SAME * edges[0]) for did, a, b in pairs)
+        return replace(frame, box=edges, lattice=lattice, deforms=deforms)
+
+    @property
+    def edges(self) -> NDArray[np.float64]:
+        """Edge lengths of the grid's box: of a tilted box, the lengths of its vectors.
+
+        If the box deforms, they are the lengths at the largest tilts.
+        """
+        return self.box if self.lattice is None else self.lattice.widest(self.deforms).edges
+
+    @property
+    def basis(self) -> NDArray[np.float64] | None:
+        """The matrix to the grid of a tilted box: `Lattice.basis`."""
+        return None if self.lattice is None else self.lattice.basis(self.edges)
+
+    def takes(self, other: Frame) -> bool:
+        """Return whether the grid of this frame is one for another frame, of other tilts."""
+        return (
+            self.lattice is not None
+            and other.lattice is not None
+            and self.lattice.widest(self.deforms) == other.lattice.widest(other.deforms)
+            and self.deforms == other.deforms
+            and np.array_equal(self.origin, other.origin)
+        )
 
     @property
     def factor(self) -> float:
@@ -278,9 +336,11 @@ class Frame:
             # This rounds; the grid does not mind, and the near field takes the points as given.
             corner = self.origin[:, None] * self.unit
             points = points - task.space.adapter.constant(corner, points.dtype)
+        if self.basis is not None:
+            points = multiplied(points, self.basis, task.space, task.executor)
         wrapped, _ = locate(
             points,
-            self.box,
+            self.edges,
             (1, 1, 1),
             [axis < self.periodicity for axis in range(3)],
             (0.0, 0.0, 0.0),

@@ -78,8 +78,10 @@ def direct_sum(
     options : EwaldOptions, optional
         Source of ``box`` and ``periodicity``, in place of these; its other options are ignored. It
         may be given in place of ``norms`` for kernels without normals.
-    box : sequence of 3 floats
-        Side lengths. The sides of free directions do not matter; they may be None.
+    box : sequence of 3 floats, or array of shape (3, 3)
+        Side lengths. The sides of free directions do not matter; they may be None. Or lattice
+        vectors in rows, with 2 or 3 periodic directions; a free one is normal to the
+        others, or None.
     periodicity : {0, 1, 2, 3}, or sequence of 3 bools
         Number of periodic directions, which are the first ones; or for each direction whether it is
         periodic.
@@ -110,11 +112,14 @@ def direct_sum(
     if options is None and hasattr(given, "periodicity"):
         norms, options = None, given
     box, periodic = _checked_geometry(kernel, options, box, periodicity)
+    vectors, box = _checked_vectors(box, periodic)
     periodicity, axes = sum(periodic), _periodic_first(periodic)
     if blob is not None and blob.kind == "cortez" and periodicity > 0:
         raise ValueError("blob is 'cortez', which direct_sum has in free space alone")
     points, moments = _checked(kernel, trg, src, dens, norms, box, xi)
-    points = Clouds(points.trg[axes], points.src[axes], points.box[axes])
+    if vectors is not None:
+        vectors = vectors[np.ix_(axes, axes)]
+    points = Clouds(points.trg[axes], points.src[axes], points.box[axes], vectors)
     moments = Moments(*(None if rows is None else _ordered(rows, axes) for rows in moments))
     names = _checked_want(kernel, want)
     # The two parts return rows in the order of FIELDS.
@@ -227,6 +232,8 @@ def _checked_geometry(
     periodic = _periodic(periodicity)
     if box is None and any(periodic):
         raise ValueError("box is missing; give box and periodicity, or options")
+    if box is not None and any(np.ndim(row) == 1 for row in box):
+        return box, periodic
     try:
         edges = [None] * 3 if box is None else list(box)
     except TypeError:
@@ -239,6 +246,31 @@ def _checked_geometry(
         if periodic[axis] and side is None:
             raise ValueError(f"box is {box!r}, but axis {axis} is periodic and needs its length")
     return [None if side is None else float(side) for side in sides], periodic
+
+
+def _checked_vectors(box: Any, periodic: list[bool]) -> tuple[Array | None, list[float | None]]:
+    """Return the lattice vectors of a tilted box, in rows, and side lengths, as of other boxes."""
+    if not any(np.ndim(row) == 1 for row in box):
+        return None, box
+    rows = [np.zeros(3) if row is None else _numbers("box", row) for row in box]
+    free = [axis for axis in range(3) if not periodic[axis]]
+    shaped = len(rows) == 3 and all(row.shape == (3,) and np.isfinite(row).all() for row in rows)
+    if not shaped or len(free) > 1 or any(box[axis] is None for axis in range(3) if periodic[axis]):
+        raise ValueError(
+            f"box is {box!r}, expected three lattice vectors, two or three of which are periodic"
+        )
+    vectors = np.array(rows)
+    sides = [None if row is None else float(np.linalg.norm(row)) for row in box]
+    for axis in free:
+        if vectors[axis].any() and not np.isclose(vectors[axis, axis], sides[axis] or 0.0):
+            raise ValueError(f"box is {box!r}, whose free axis {axis} is not along that axis")
+        vectors[axis] = 0
+        if vectors[:, axis].any():
+            raise ValueError(f"box is {box!r}, whose periodic axes lean along axis {axis}")
+        vectors[axis, axis] = 1 if sides[axis] is None else sides[axis]
+    if np.linalg.det(vectors) <= 0:
+        raise ValueError(f"box is {box!r}, expected right-handed lattice vectors")
+    return vectors, sides
 
 
 def _periodic(given: Any) -> list[bool]:

@@ -86,7 +86,7 @@ def _project(split: ReferenceSplit, weights: Array) -> Array:
     shape = tuple(split.functions(axis) for axis in range(3))
     total = np.zeros((weights.shape[0] * shape[0], shape[1] * shape[2]))
     for block in _blocks(split, weights.shape[0], weights.shape[1]):
-        points = split.points.src[:, block]
+        points = split.points.along(split.points.src[:, block])
         rows = weights[:, None, block] * _basis(split, 0, points[0])[None, :, :]
         total += rows.reshape(total.shape[0], -1) @ _plane(split, points).T
     return total.reshape(weights.shape[0], *shape)
@@ -98,7 +98,7 @@ def _evaluate(split: ReferenceSplit, field: Array) -> Array:
     matrix = field.reshape(count * first, -1)
     result = np.empty((count, split.points.trg.shape[1]))
     for block in _blocks(split, count, result.shape[1]):
-        points = split.points.trg[:, block]
+        points = split.points.along(split.points.trg[:, block])
         rows = (matrix @ _plane(split, points)).reshape(count, first, -1)
         result[:, block] = np.einsum("cat,at->ct", rows, _basis(split, 0, points[0]))
     return result
@@ -141,10 +141,13 @@ def _modes(split: ReferenceSplit, n: int, moments: Complex) -> Complex:
         _wavenumbers(split, 1)[:, None],
         _wavenumbers(split, 2)[None, :],
     ]
+    if split.points.basis is not None:
+        k = [w[0] * k[0] + w[1] * k[1] + w[2] * k[2] for w in split.points.basis.T]
     k2 = k[0] ** 2 + k[1] ** 2 + k[2] ** 2
     half, harmonic, biharmonic = _symbols(split, k, k2)
     damping = k2 / (4 * split.xi**2)
-    gauss = np.exp(-damping) / (split.period(0) * split.period(1) * split.period(2))
+    lengths = split.period(0) * split.period(1) * split.period(2)
+    gauss = np.exp(-damping) / (lengths * split.points.part)
     rows: dict[str, list[Complex]] = {}
     if split.kernel in ("laplace", "yukawa"):
         rows["u"] = [half * gauss * moments[0]]
@@ -204,8 +207,7 @@ def _symbols(split: ReferenceSplit, k: list[Array], k2: Array) -> tuple[Array, A
     Each has the shape (modes 1, modes 2), for one mode of axis 0. Where all wavenumbers of the
     periodic axes vanish, one- or two-dimensional kernels apply; `_constant` fixes their constants.
     """
-    shape = (k[1].size, k[2].size)
-    k2 = np.broadcast_to(k2, shape)
+    shape = k2.shape
     if split.kappa:
         return _screened(split, k, k2), k2, k2  # charges take the first
     if split.periodicity == 3:
@@ -284,6 +286,7 @@ def _constant(split: ReferenceSplit, moments: Moments) -> Array:
         return np.zeros(KERNELS[split.kernel].components)
     total = moments.f.sum(axis=1)
     box, periodicity = split.points.box, split.periodicity
+    total = total / split.points.part
     if split.kappa:
         if periodicity == 3:
             return np.zeros(1)

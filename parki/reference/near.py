@@ -10,7 +10,7 @@ from scipy.special import erfc
 
 from parki.reference import screened
 from parki.reference.blobs import ReferenceBlob
-from parki.reference.split import KERNELS, Array, Moments, ReferenceSplit
+from parki.reference.split import KERNELS, Array, Clouds, Moments, ReferenceSplit
 
 _TARGETS, _SOURCES = 16, 4096  # block of the sum: small temporaries, short running sums
 _IDENTITY = np.eye(3).reshape(9, 1)
@@ -18,7 +18,7 @@ _IDENTITY = np.eye(3).reshape(9, 1)
 
 def near(split: ReferenceSplit, moments: Moments) -> Array:
     """Sum the near part of all pairs: shape (rows of all fields, Nt)."""
-    points = split.points
+    points, vectors = split.points, split.points.vectors
     count, total = points.trg.shape[1], points.src.shape[1]
     result = np.zeros((split.all_rows, count))
     images = [
@@ -26,7 +26,7 @@ def near(split: ReferenceSplit, moments: Moments) -> Array:
         for shift in itertools.product(
             *(range(-split.image_range(a), split.image_range(a) + 1) for a in range(3))
         )
-        if _closest(shift, points.box) < split.near_cutoff
+        if _closest(shift, points) < split.near_cutoff
     ]
     # Bound of the rounding by wrapping; along free axes equal points differ by exactly zero.
     coincide = (1e-14 * float(points.box[: split.periodicity].max(initial=0.0))) ** 2
@@ -34,7 +34,10 @@ def near(split: ReferenceSplit, moments: Moments) -> Array:
     cutoff2 = split.near_cutoff**2
     for t0, s0 in itertools.product(range(0, count, _TARGETS), range(0, total, _SOURCES)):
         trg, src = slice(t0, t0 + _TARGETS), slice(s0, s0 + _SOURCES)
-        offsets = [_difference(split, axis, trg, src) for axis in range(3)]
+        if vectors is None:
+            offsets = [_difference(split, axis, trg, src) for axis in range(3)]
+        else:
+            offsets = _tilted_differences(split, trg, src)
         shape = offsets[0].shape
         # One displacement and its square for each axis and shift, reused by all images.
         along = [
@@ -43,6 +46,10 @@ def near(split: ReferenceSplit, moments: Moments) -> Array:
         ]
         square = [{n: d * d for n, d in shifts.items()} for shifts in along]
         for shift in images:
+            if vectors is not None:
+                moves = np.array(shift) @ vectors
+                along = [{n: offsets[a] - moves[a]} for a, n in enumerate(shift)]
+                square = [{n: d * d for n, d in shifts.items()} for shifts in along]
             r2 = square[0][shift[0]] + square[1][shift[1]] + square[2][shift[2]]
             pair = np.flatnonzero(r2 < cutoff2)
             if pair.size == 0:
@@ -56,10 +63,11 @@ def near(split: ReferenceSplit, moments: Moments) -> Array:
     return result
 
 
-def _closest(shift: tuple[int, ...], box: Array) -> float:
+def _closest(shift: tuple[int, ...], points: Clouds) -> float:
     """Return a lower bound for the length of a nearest-image displacement moved by ``shift``."""
-    gaps = [max(abs(n) - 0.5, 0.0) * float(side) for n, side in zip(shift, box, strict=True)]
-    return float(np.hypot.reduce(gaps))
+    widths = zip(shift, points.widths, strict=True)
+    gaps = [max(abs(n) - 0.5, 0.0) * float(width) for n, width in widths]
+    return float(np.hypot.reduce(gaps)) if points.vectors is None else max(gaps)
 
 
 def _difference(split: ReferenceSplit, axis: int, trg: slice, src: slice) -> Array:
@@ -74,6 +82,20 @@ def _difference(split: ReferenceSplit, axis: int, trg: slice, src: slice) -> Arr
     side = float(split.points.box[axis])
     wraps = np.rint((x - y) / side)
     return np.asarray((x - np.maximum(wraps, 0) * side) - (y + np.minimum(wraps, 0) * side))
+
+
+def _tilted_differences(split: ReferenceSplit, trg: slice, src: slice) -> list[Array]:
+    """Target minus source, less the whole vectors that make fractions of vectors least."""
+    points = split.points
+    found = [points.trg[axis, trg, None] - points.src[axis, None, src] for axis in range(3)]
+    places = points.along(np.stack([each.ravel() for each in found]))
+    for axis in range(split.periodicity):
+        wraps = np.rint(places[axis] / points.box[axis]).reshape(found[0].shape)
+        found = [
+            each - wraps * float(move)
+            for each, move in zip(found, points.vectors[axis], strict=True)  # type: ignore[index]
+        ]
+    return found
 
 
 def _pair_values(

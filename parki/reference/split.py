@@ -46,11 +46,39 @@ WITH_BLOBS = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
 
 @dataclass(frozen=True)
 class Clouds:
-    """Targets (3, Nt), sources (3, Ns) and the box, all float64."""
+    """Targets (3, Nt), sources (3, Ns) and the box, all float64.
+
+    For a tilted box, ``vectors`` has the lattice vectors in rows, and ``box`` their lengths.
+    """
 
     trg: Array
     src: Array
     box: Array
+    vectors: Array | None = None
+
+    @cached_property
+    def basis(self) -> Array | None:
+        """The matrix from positions to lengths along the vectors; its transpose turns waves."""
+        if self.vectors is None:
+            return None
+        lengths = np.linalg.norm(self.vectors, axis=1)
+        return np.asarray(lengths[:, None] * np.linalg.inv(self.vectors).T)
+
+    @cached_property
+    def widths(self) -> Array:
+        """Distances of opposite faces."""
+        if self.vectors is None:
+            return self.box
+        return np.asarray(1 / np.linalg.norm(np.linalg.inv(self.vectors), axis=0))
+
+    @cached_property
+    def part(self) -> float:
+        """The volume over the product of the lengths."""
+        return 1.0 if self.basis is None else float(1 / np.linalg.det(self.basis))
+
+    def along(self, points: Array) -> Array:
+        """Return points (3, N) in lengths along the vectors."""
+        return points if self.basis is None else self.basis @ points
 
     @cached_property
     def intervals(self) -> list[tuple[float, float]]:
@@ -147,7 +175,7 @@ class ReferenceSplit:
         """Return the number of images within reach on either side of the nearest one."""
         if axis >= self.periodicity:
             return 0
-        return int(self.near_cutoff / float(self.points.box[axis]) + 0.5)
+        return int(self.near_cutoff / float(self.points.widths[axis]) + 0.5)
 
     def seconds(self) -> float:
         """Estimate the time on two cores, to choose xi: 50 GFLOP/s, 30 to 120 ns a near pair.

@@ -182,6 +182,13 @@ def _radius(radius: Any) -> float:
 def _wrapped(xp: Any, points: Any, options: EwaldOptions) -> Any:
     """Return points in double precision, in the box along periodic axes."""
     points = points.astype(np.float64)
+    if options.cell is not None:
+        vectors = options.vectors
+        places = xp.asarray(np.linalg.inv(vectors).T) @ points
+        for axis in range(3):
+            if options.periodic[axis]:
+                points -= xp.asarray(vectors[axis])[:, None] * xp.floor(places[axis])
+        return points
     for axis, length in enumerate(options.box):
         if length is not None and options.periodic[axis]:
             points[axis] -= xp.floor(points[axis] / length) * length
@@ -193,7 +200,10 @@ def _images(
 ) -> tuple[Any, Any]:
     """Return the images between two corners, shape (3, n), and the source of each."""
     owner = xp.arange(sources.shape[1], dtype=np.int32)
-    for axis, length in enumerate(options.box):
+    lengths: Any = options.box
+    if options.cell is not None:
+        lengths = 1 / np.sqrt((np.linalg.inv(options.vectors) ** 2).sum(axis=0))
+    for axis, length in enumerate(lengths):
         if length is not None and options.periodic[axis]:
             most = 1 + math.floor(reach / length)
             if (2 * most + 1) * owner.size > MOST:
@@ -201,13 +211,23 @@ def _images(
                     f"radius is {reach:g}, which reaches {most} periods of {length:g} along axis "
                     f"{axis}: more than 2**31 images; take a radius of few periods"
                 )
-            shifts = xp.arange(-most, most + 1) * length
-            moved = (sources[axis] + shifts[:, None]).ravel()
-            sources, owner = xp.tile(sources, (1, shifts.size)), xp.tile(owner, shifts.size)
-            sources[axis] = moved
-        inside = (sources[axis] >= ends[0, axis]) & (sources[axis] <= ends[1, axis])
-        sources, owner = sources[:, inside], owner[inside]
-    return sources, owner
+            numbers = xp.arange(-most, most + 1)
+            if options.cell is None:
+                shifts = numbers * length
+                moved = (sources[axis] + shifts[:, None]).ravel()
+                sources, owner = xp.tile(sources, (1, shifts.size)), xp.tile(owner, shifts.size)
+                sources[axis] = moved
+            else:
+                shifts = numbers[:, None] * xp.asarray(options.vectors[axis])[:, None, None]
+                sources = (sources[:, None] + shifts).reshape(3, -1)
+                owner = xp.tile(owner, numbers.size)
+        if options.cell is None:  # the vectors of other axes move images along this one
+            inside = (sources[axis] >= ends[0, axis]) & (sources[axis] <= ends[1, axis])
+            sources, owner = sources[:, inside], owner[inside]
+    if options.cell is None:
+        return sources, owner
+    inside = ((sources >= ends[0][:, None]) & (sources <= ends[1][:, None])).all(axis=0)
+    return sources[:, inside], owner[inside]
 
 
 def _search(

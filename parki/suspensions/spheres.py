@@ -20,7 +20,7 @@ from parki.interchange import as_array, as_given
 from parki.suspensions import derivatives, noise, wall
 from parki.suspensions.derivatives import ACTS, MOVES
 from parki.suspensions.radii import KINDS, Radii, positive
-from parki.typing import Array, OptionKeywords
+from parki.typing import Array, Box, OptionKeywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -140,8 +140,14 @@ class Spheres:
     def _white(self, rng: Any, dtype: Any) -> noise.White:
         return noise.white(rng, dtype)
 
-    def update_points(self, points: Array) -> None:
+    def update_points(self, points: Array, *, box: Box | None = None) -> None:
         """Move the spheres, each of which keeps its radius.
+
+        Parameters
+        ----------
+        points : array, shape (3, N)
+        box : array, shape (3, 3), or 3 lengths
+            The present box: see `parki.Plan.update_points`. Default: as before.
 
         Raises
         ------
@@ -157,15 +163,19 @@ class Spheres:
                 )
             self._check_heights(given)
         try:
-            self._place(given)
+            self._place(given, box)
         except BaseException:
-            self._place(self.points)  # some plans may have moved
+            old = None if box is None else self.options.box
+            self._place(self.points, old)  # some plans may have moved
             raise
         self.points = given
+        if box is not None:
+            self.options = self.options.deformed(box)
 
-    def _place(self, points: Any) -> None:
+    def _place(self, points: Any, box: Any = None) -> None:
+        own = {} if box is None else {"box": box}
         for plan in self._plans.values():
-            plan.update_points(points, points)
+            plan.update_points(points, points, **own)
 
     # ------------------------------------------------------------------ velocities
     def velocities(self, forces: Array | None, torques: Array | None = None) -> Any:

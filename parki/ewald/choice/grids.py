@@ -161,9 +161,8 @@ class Windows:
         lengths = padded * steps
         self.volume = float(np.prod(lengths))
         self.scale = 2 * float(steps.min())
-        self.modes = estimates.Modes(
-            problem.differentiating_terms, split, lengths.tolist(), padded.astype(int).tolist()
-        )
+        sizes = lengths.tolist(), padded.astype(int).tolist()
+        self.modes = estimates.Modes(problem.differentiating_terms, split, *sizes, problem.basis)
         self.known: dict[int, tuple[float, float]] = {}
 
     def __call__(self, points: int) -> tuple[float, float]:
@@ -179,6 +178,8 @@ class Windows:
                 error = np.sqrt(np.minimum(square, peak**2)) * term_of(term).aligned_factor
                 if term_of(term).derived:
                     error *= CREST
+                if term_of(term).differentiates_window:
+                    error *= problem.obliqueness**2
                 worst = np.maximum(worst, error)
             best = int(worst.argmin())
             error = float(worst[best]) / problem.tolerance

@@ -143,7 +143,8 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     y *= grids  # side by side
     length = padding.local[0]
     free = problem.periodicity < 3
-    block, multiplier = block_sizes(padding, grids * components, item, on_device)
+    sizes = padding, grids * components, item, on_device
+    block, multiplier = block_sizes(*sizes, tilted=problem.basis is not None)
     numbers = grids * math.prod(padding.modes)
     component = 2 * item * numbers
     grid = item * float(x * y * _stored(problem, chosen, use, z))
@@ -269,15 +270,17 @@ def block_sizes(
     item: int,
     on_device: bool,
     part: tuple[int, int] | None = None,
+    tilted: bool = False,
 ) -> tuple[float, float]:
     """Return the modes of padded blocks that are convolved at a time, and the multiplier's values.
 
     A device takes its largest block, a CPU one for each thread. ``part`` is a range of modes along
-    the first axis, from the first to the last + 1; None takes all.
+    the first axis, from the first to the last + 1; None takes all. Multipliers of tilted boxes are
+    not folded along the second axis.
     """
     if padding.whole:
         x, y, z = padding.grid
-        return 0.0, float(x * (y // 2 + 1) * (z // 2 + 1))
+        return 0.0, float(x * (y if tilted else y // 2 + 1) * (z // 2 + 1))
     each = 2 * item * components
     found = [
         (last - first, y, z)
@@ -289,7 +292,7 @@ def block_sizes(
     for n, y, z in found:
         size = n if on_device else math.ceil(n / parts(each * n * y * z, threads))
         block = max(block, float(size * y * z))
-    values = sum(n * (y // 2 + 1) * (z // 2 + 1) for n, y, z in found)
+    values = sum(n * (y if tilted else y // 2 + 1) * (z // 2 + 1) for n, y, z in found)
     return min(threads, sum(n for n, _, _ in found)) * block, float(values)
 
 

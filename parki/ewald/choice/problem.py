@@ -59,6 +59,8 @@ class Problem:
         Most pairs within the cut-off for which sums keep lists; 0 for sums made once.
     systems : int
         Number of systems, each with as many targets and sources.
+    basis : ndarray, shape (3, 3), or None
+        For a tilted box, whose ``box`` is the grid's: `Frame.basis`.
     """
 
     kernel: str
@@ -78,6 +80,7 @@ class Problem:
     cutoff: float | None = None
     kept: float = 0.0
     systems: int = 1
+    basis: NDArray[np.float64] | None = None
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -137,6 +140,7 @@ class Problem:
             *(tuple(self.windows), self.cutoff, self.kept, self.systems),
             *(self.box.tobytes(), d.scales.tobytes(), d.enhancement.tobytes(), d.around.tobytes()),
             d.self_pairs,
+            None if self.basis is None else self.basis.tobytes(),
             *(
                 tuple((v, tuple(s)) for v, s in m.seconds.items()),
                 m.workers,
@@ -252,8 +256,18 @@ class Problem:
 
     @property
     def periods(self) -> list[float]:
-        """Periodic edges."""
-        return [float(edge) for edge in self.box[: self.periodicity]]
+        """Periodic edges; of a tilted box, distances of its faces."""
+        edges = self.box
+        if self.basis is not None:
+            edges = edges / np.sqrt((self.basis**2).sum(axis=1))
+        return [float(edge) for edge in edges[: self.periodicity]]
+
+    @cached_property
+    def obliqueness(self) -> float:
+        """The largest edge of a tilted box over the distance of its faces; 1 of other boxes."""
+        if self.basis is None:
+            return 1.0
+        return float(np.sqrt((self.basis**2).sum(axis=1).max()))
 
     def near(self, split: Split, cutoff: float) -> float:
         """Return the error of the split's near field over the tolerance."""

@@ -165,20 +165,26 @@ class ComposedPlan:
         several = values.shape[:-2]
         return values if several else values[None], several
 
-    def update_points(self, trg: Any, src: Any, norms: Any = None, *, exclude: Any = None) -> None:
+    def update_points(
+        self, trg: Any, src: Any, norms: Any = None, *, exclude: Any = None, box: Any = None
+    ) -> None:
         """Give the plans other points: see `parki.Plan.update_points`."""
-        with self.together():
-            sources, given = self._given(trg, src, norms, exclude)
-        done = []
+        old, done = self.options, []
+        own = None if box is None else old.box
         try:
+            with self.together():
+                if box is not None:
+                    self.options = old.deformed(box)
+                sources, given = self._given(trg, src, norms, exclude)
             for plan, (arrays, labels) in zip(self.plans, given, strict=True):
                 before = plan.points
-                plan._sum.update_points(*arrays, None, **labels)
+                plan._place(*arrays, None, labels.get("exclude"), box)
                 done.append((plan, before))
         except BaseException:
+            self.options = old
             for plan, before in done:
-                old = (before.arrays.get(name) for name in ("trg", "src", "norms"))
-                plan._sum.update_points(*old, None, before.labels)
+                clouds = (before.arrays.get(name) for name in ("trg", "src", "norms"))
+                plan._place(*clouds, None, before.labels, own)
             raise
         self.sources = sources
 

@@ -135,6 +135,6 @@ class OneSum(NamedTuple):
             found = by_density((*want, "transposed_pair") if pair else want, results)
             if back and self.options.dl_mean == "flux":
                 for values, each in zip(v, found, strict=True):
-                    back.add_mean(each, values, at, self.options.box, tensors=tensors)
+                    back.add_mean(each, values, at, self.options.sides, tensors=tensors)
             rows |= shared.rows(found, at)
         return {name: [rows[each] for each in addends] for name, addends in of.items()}

@@ -37,6 +37,7 @@ def cropped(
     steps: Array,
     waves: list[Array],
     screening: float = 0.0,
+    basis: Array | None = None,
 ) -> Any:
     """Return the transforms of kernels that fade beyond a box.
 
@@ -50,6 +51,8 @@ def cropped(
         Non-negative wavenumbers along each axis, on the host.
     screening : float
         As for `truncated.transforms`.
+    basis : ndarray, shape (3, 3), optional
+        For a tilted box, whose wavenumbers along the grid may be negative: `Frame.basis`.
 
     Returns
     -------
@@ -58,7 +61,10 @@ def cropped(
     xp, periodicity = task.xp, task.periodicity
     free, edge = range(periodicity, 3), padding.period
     if periodicity == 2:
-        modes = np.hypot(waves[0][:, None], waves[1]).ravel()
+        x, y = waves[0][:, None], waves[1]
+        if basis is not None:
+            x, y = basis[0, 0] * x, basis[0, 1] * x + basis[1, 1] * y
+        modes = np.hypot(x, y).ravel()
         across, largest = xp.asarray(waves[2]), float(waves[2][-1])
         found = truncated.transforms(task, modes, across, largest, padding, edge, screening)
         return found.reshape([k.size for k in waves])
@@ -77,7 +83,7 @@ def cropped(
         matrices.append(
             matrices[-1] if same else _matrix(xp, padding, float(box[axis]), k, wide) / edge
         )
-    *x, y, z = (xp.arange(count, dtype=np.int32) ** 2 for count in counts)
+    *first, second, third = (xp.arange(count, dtype=np.int32) ** 2 for count in counts)
     most = sum((count - 1) ** 2 for count in counts)
 
     def kernels(modes: Array, numbers: Any) -> Any:
@@ -95,16 +101,16 @@ def cropped(
         return math.ceil(32 * count / sizes_of(task.space.on_device).block)
 
     # Kernels depend on y and z by a sum of two squares, and few numbers are such sums.
-    sums = y[:, None] + z
+    sums = second[:, None] + third
     there = xp.zeros(int(sums[-1, -1]) + 1, dtype=bool)
     there[sums] = True
     numbers, places = xp.flatnonzero(there), xp.cumsum(there, dtype=np.int64)[sums] - 1
-    if x:
+    if first:
         [kernel] = kernels(np.zeros(1), xp.arange(most + 1))
         values = xp.empty((waves[0].size, numbers.size))
         for part in cuts(numbers.size, blocks(numbers.size * counts[0])):
             values[:, part] = product(
-                "ix,xs->is", matrices[0], kernel[x[0][:, None] + numbers[part]]
+                "ix,xs->is", matrices[0], kernel[first[0][:, None] + numbers[part]]
             )
     else:
         values = kernels(waves[0], numbers)

@@ -9,6 +9,7 @@ FFTs are SciPy's on the host and CuPy's on a device.
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,7 +100,7 @@ class Convolution:
             sizes = [self.components * sets * b.modes for b in self.blocks]
             if self.convolve.by_many:
                 self.threads = workers(sum(sizes), thread_count())
-                self.blocks = [part for b in self.blocks for part in self._parts(b)]
+                self.blocks = self._in_parts()
             size = max((self.components * sets * b.modes for b in self.blocks), default=0)
         # One for each thread at work.
         self.padded = [
@@ -107,11 +108,22 @@ class Convolution:
             for _ in range(min(self.threads, len(self.blocks)))
         ]
 
+    def within(self, mesh: EwaldMesh, split: Split, like: Convolution | None = None) -> Any:
+        """Return the convolution in a box of other tilts, in the same memory."""
+        other = copy(self)
+        other.mesh, other._root = mesh, None
+        other.blocks = other.whole = like.whole if like is not None else other._blocks(split)
+        if mesh.periodicity < 3 and self.convolve.by_many:
+            other.blocks = other._in_parts()
+        return other
+
     @staticmethod
     def kernel(task: Task) -> Kernel:
         """Return the convolution kernel."""
         constants: dict[str, Any] = {**task.sum.fgc, **wanted(task.want)}
         real = real_name(task.dtype)
+        if task.tilted:
+            constants["TILTED"] = True
         return load("fgc", "convolve", task.space, executor=task.executor, REAL=real, **constants)
 
     # ------------------------------------------------------------------ set-up
@@ -128,8 +140,11 @@ class Convolution:
         if end > begin:
             lengths = zip(padding.local, mesh.steps, strict=True)
             waves = [2 * np.pi / (n * h) * np.arange(n // 2 + 1) for n, h in lengths]
-            waves[0] = waves[0][begin:end]
-            given = cropped(mesh.task, padding, mesh.box, mesh.steps, waves, split.screening)
+            waves[0], basis = waves[0][begin:end], mesh.frame.basis
+            if basis is not None:
+                waves[1] = self._signed(padding.local[1], 1)
+            how = split.screening, basis
+            given = cropped(mesh.task, padding, mesh.box, mesh.steps, waves, *how)
         blocks = []
         for first, last, sizes, ends in found:
             own = given[first - begin : last - begin] if ends else None
@@ -162,10 +177,20 @@ class Convolution:
             part = np.arange(*self.modes)
             across = np.minimum(part, lengths[1] - part)
             half[1], window[1] = half[1][across], window[1][across]
+        basis = mesh.frame.basis
+        if basis is not None:
+            part = np.arange(lengths[1])
+            across = np.minimum(part, lengths[1] - part)
+            along, half[1] = self._signed(lengths[0], 0)[index], self._signed(lengths[1], 1)
+            for axis, n in enumerate(lengths):
+                if n % 2 == 0:  # whose sign is open
+                    window[axis][n // 2] = 0
+            window[1] = window[1][across]
         # The transforms do not scale.
-        window[0] = window[0][fold] * (self.factor / math.prod(lengths))
+        area = math.prod((mesh.frame.edges / mesh.frame.box).tolist()) if basis is not None else 1.0
+        window[0] = window[0][fold] * (self.factor / math.prod(lengths) * area)
         waves = [along, half[1], half[2]]
-        values = multiplier.tabulate(mesh.task, split, waves, window, given)
+        values = multiplier.tabulate(mesh.task, split, waves, window, given, basis)
         arguments = {}
         for axis, n in enumerate(lengths):
             full = np.arange(n) if axis > 0 else index
@@ -182,9 +207,18 @@ class Convolution:
         folded = list(lengths)  # lengths at half of which the multiplier is folded
         if part is not None:
             modes[1], folded[1] = part.size, 2 * part.size
+        if basis is not None:
+            arguments["basis"] = xp.asarray(basis, dtype=mesh.dtype)
         arguments["shape"] = xp.asarray(modes, dtype=np.int32)
         arguments["full"] = xp.asarray(folded, dtype=np.int32)
         return _Block(first, last, lengths, values, arguments)
+
+    def _signed(self, length: int, axis: int) -> Any:
+        """Return the grid's wavenumbers along an axis, in the order of a transform's modes."""
+        return 2 * np.pi * np.fft.fftfreq(length, self.mesh.steps[axis])
+
+    def _in_parts(self) -> list[_Block]:
+        return [part for block in self.whole for part in self._parts(block)]
 
     def _parts(self, block: _Block) -> list[_Block]:
         """Return a block of planes as parts, each convolved by one CPU thread at a time."""
@@ -339,14 +373,20 @@ class FGC(Convolution):
 
     def _of_root(self, block: _Block) -> Any:
         """Return the multiplier M k^2 (I - k k / k^2) as a product with itself, over k^2."""
-        count = math.prod(block.lengths)
-        square: Any = 0.0
-        for axis, n in enumerate(block.lengths):
+        count, basis = math.prod(block.lengths), self.mesh.frame.basis
+        waves: list[Any] = []
+        name = "square" if basis is None else "k"
+        for axis, kept in enumerate(block.multiplier.shape):
             shape = [1, 1, 1]
             shape[axis] = -1
-            kept = n // 2 + 1 if axis else block.multiplier.shape[0]
-            square = square + block.arguments[f"square{axis}"][:kept].reshape(shape)
-        square[0, 0, 0] = 1
+            waves.append(block.arguments[f"{name}{axis}"][:kept].reshape(shape))
+        if basis is not None:
+            columns = basis.T.tolist()
+            waves = [sum(w * k for w, k in zip(row, waves, strict=True)) ** 2 for row in columns]
+        square: Any = 0.0
+        for each in waves:
+            square = square + each
+        square = self.xp.where(square > 0, square, 1)
         found = self.xp.sqrt(self.xp.maximum(block.multiplier, 0) / (square * count))
         for axis, n in enumerate(block.lengths):
             if n % 2 == 0:  # there odd factors are 0, and the product is no square

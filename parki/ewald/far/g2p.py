@@ -87,6 +87,13 @@ class G2P:
         self.targets = sources if sources is not None and ready else mesh.sort(trg, tiles, offsets)
         self.launches = self.gathers(mesh)
         self.arguments = dict(mesh.arguments, trg=self.targets.points, order=self.targets.order)
+        self._axes: Any = None  # which turns gradients by the axes of a tilted box
+        if "basis" in mesh.arguments and ("grad_u" in mesh.fields.want or mesh.fields.tensors):
+            self._axes = mesh.arguments["basis"]
+        if tensors is not None and self._axes is not None:
+            xp, parts = mesh.xp, tensors[:9].reshape(3, 3, -1)
+            taken = [sum(self._axes[n, k] * parts[:, k] for k in range(n, 3)) for n in range(3)]
+            tensors = xp.concatenate([xp.stack(taken, axis=1).reshape(9, -1), tensors[9:]])
         self.arguments["tensors"] = tensors
         self.count = self.targets.order.size
         if size:
@@ -153,17 +160,32 @@ class G2P:
         Results have shape (rows, targets). Fields of several systems lie side by side along y;
         ``first`` is the number of this one.
         """
-        if self._back is None:
-            self._gather(field, results, first)
-            return
-        for name, rows in results.items():
+        apart = list(results) if self._back is not None else []
+        if self._axes is not None:
+            apart = apart or [name for name in ("grad_u", "grad_tensor") if name in results]
+        for name in apart:
             if name not in self._found:
-                self._found[name] = np.empty_like(rows)
+                self._found[name] = results[name].copy()
             self._found[name].fill(0)
-        self._gather(field, self._found, first)
+        self._gather(field, {**results, **{name: self._found[name] for name in apart}}, first)
+        if self._axes is not None:
+            for name in {"grad_u", "grad_tensor"} & {*apart}:
+                self._along_axes(self._found[name])
+        if self._back is None:
+            for name in apart:
+                results[name] += self._found[name]
+            return
         for name, rows in results.items():
             add = CellList.add_kernel(self._space, rows.dtype, len(rows), self._executor)
             add(rows.shape[1], rows=self._found[name], order=self._back, sums=rows)
+
+    def _along_axes(self, rows: Any) -> None:
+        """Turn gradients by the grid's axes, three rows each, to gradients by the user's."""
+        g = self._axes
+        for first in range(0, len(rows), 3):
+            for axis in (2, 1, 0):  # what is read comes before
+                own = [g[n, axis] * rows[first + n] for n in range(axis + 1)]
+                rows[first + axis] = sum(own[1:], own[0])
 
     def _gather(self, field: Any, results: dict[str, Any], first: int) -> None:
         """Launch all kernels."""

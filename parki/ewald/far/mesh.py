@@ -7,6 +7,7 @@ mesh of a sum, for FGC and the gauge.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -105,8 +106,9 @@ class Fields:
     def of(cls, task: Task) -> Fields:
         """Return the fields of a sum."""
         kind = task.sum
+        turns = {"TILTED": True} if task.tilted and kind.gradient else {}
         return cls(
-            kind.p2g,
+            {**kind.p2g, **turns},
             kind.components,
             kind.results,
             kind.gradient,
@@ -305,7 +307,7 @@ class EwaldMesh(Mesh):
             task.space,
             task.dtype,
             Fields.of(task),
-            frame.box,
+            frame.edges,
             steps,
             padding.cells,
             padding.grid,
@@ -315,6 +317,18 @@ class EwaldMesh(Mesh):
             executor=task.executor,
             factor=frame.factor,
         )
+        self._take_basis()
+
+    def _take_basis(self) -> None:
+        if (basis := self.frame.basis) is not None:
+            self.arguments["basis"] = self.space.adapter.constant(basis, self.dtype)
+
+    def within(self, frame: Frame) -> EwaldMesh:
+        """Return the same grid in a box of other tilts."""
+        other = copy(self)
+        other.frame, other.arguments = frame, dict(self.arguments)
+        other._take_basis()
+        return other
 
 
 def _rounded(table: np.ndarray[Any, Any], dtype: Any, odd: bool) -> np.ndarray[Any, Any]:

@@ -28,6 +28,7 @@ def tabulate(
     waves: list[Array],
     windows: list[Array],
     given: Any = None,
+    basis: Array | None = None,
 ) -> Any:
     """Return the multiplier of a block of modes, computed in double precision; 0 at k = 0.
 
@@ -44,6 +45,8 @@ def tabulate(
         Wavenumbers of the block along each axis, on the host, and factors for them.
     given : array, optional
         Transforms of a kernel that ends, of the shape of the result, float64.
+    basis : ndarray, shape (3, 3), optional
+        For a tilted box, whose ``waves`` are the grid's: `Frame.basis`.
 
     Returns
     -------
@@ -54,6 +57,8 @@ def tabulate(
     values = xp.empty(shape, dtype=task.dtype)
     factor = split.factor(symbol.order)
     squares = [waves[0] ** 2 + split.screening**2, waves[1] ** 2, waves[2] ** 2]
+    if basis is not None:
+        squares = waves
     arguments = {f"square{axis}": xp.asarray(square) for axis, square in enumerate(squares)}
     arguments.update({f"window{axis}": xp.asarray(f) for axis, f in enumerate(windows)})
     _kernel(task, split, given is not None)(
@@ -67,6 +72,8 @@ def tabulate(
         shift=factor.shift,
         end=factor.end,
         strength=symbol.strength,
+        screening=split.screening,
+        basis=None if basis is None else xp.asarray(basis),
         **arguments,
     )
     if given is None and split.screening and all(k.size and k[0] == 0 for k in waves):
@@ -84,6 +91,7 @@ def kernels(task: Task, split: Split) -> list[Kernel]:
 
 def _kernel(task: Task, split: Split, given: bool) -> Kernel:
     """Return the kernel of `tabulate`, of kernels in closed form or ``given``."""
+    more: dict[str, Any] = {"TILTED": True} if task.tilted else {}
     return load(
         "fgc",
         "tabulate",
@@ -92,5 +100,6 @@ def _kernel(task: Task, split: Split, given: bool) -> Kernel:
         REAL=real_name(task.dtype),
         QUARTIC=task.sum.symbol.order == 2,
         GIVEN=given,
+        **more,
         DECAYS=split.factor(task.sum.symbol.order).decays,
     )

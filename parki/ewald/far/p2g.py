@@ -256,7 +256,8 @@ def _spots(tile: tuple[int, int]) -> np.ndarray[Any, Any]:
 def _batch(mesh: Mesh) -> int:
     """Return the sources that `p2g_tile` stages at a time: TEAMS teams share scratch memory."""
     weights = (3 + 3 * mesh.fields.gradient) * mesh.window.points
-    rows = (mesh.scratch(TEAMS) - 64) // (mesh.item * (weights + 10) + 16)
+    strengths = 10 + 3 * ("TILTED" in mesh.fields.sources)
+    rows = (mesh.scratch(TEAMS) - 64) // (mesh.item * (weights + strengths) + 16)
     return max(1, min(BATCH, rows - 1))
 
 

@@ -32,8 +32,8 @@ def _team(items: int) -> int:
     return min(TEAM, -(-items // 32) * 32)
 
 
-def check_spreading(method: str, kernel: str) -> None:
-    """Refuse a variant that has no kernel for a sum.
+def check_spreading(method: str, kernel: str, tilted: bool = False) -> None:
+    """Refuse a variant that has no kernel for a sum, in a tilted box or not.
 
     Raises
     ------
@@ -44,6 +44,11 @@ def check_spreading(method: str, kernel: str) -> None:
         raise ParkiValueError(
             f"p2g_method is {method!r}, which does not spread spheres of several radii; leave "
             "p2g_method to 'auto'"
+        )
+    if tilted and SUMS[kernel].gradient and not own:
+        raise ParkiValueError(
+            f"p2g_method is {method!r}, which spreads {kernel} in boxes along the axes alone; "
+            "leave p2g_method to 'auto'"
         )
     if "TENSORS" in SUMS[kernel].p2g and not own:
         raise ParkiValueError(

@@ -1,5 +1,7 @@
 """`Order`: permutes the caller's axes, so that periodic ones come first, or slabs divide the first.
 
+It also turns vectors into the axes of a tilted box, whose first vector is along the first axis.
+
 The sums do not depend on the order of the axes, except that a mirror changes the sign of what a
 vector of rotation makes.
 """
@@ -9,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 
 class Order:
     """The caller's axes in another order.
@@ -17,18 +21,20 @@ class Order:
     ----------
     axes : sequence of 3 ints
         The caller's axis for each axis of the other order.
+    rotation : ndarray, shape (3, 3), optional
+        Turns vectors in the other order.
 
     Attributes
     ----------
     kept : bool
-        Whether the order is the caller's.
+        Whether the order is the caller's, and nothing turns.
     mirrors : bool
         Whether it mirrors the box, as an exchange of two axes does. A turn in a circle does not.
     """
 
-    def __init__(self, axes: Iterable[int]) -> None:
-        self.axes = [*axes]
-        self.kept = self.axes == [0, 1, 2]
+    def __init__(self, axes: Iterable[int], rotation: Any = None) -> None:
+        self.axes, self.rotation = [*axes], rotation
+        self.kept = self.axes == [0, 1, 2] and rotation is None
         self.mirrors = self.axes not in ([0, 1, 2], [1, 2, 0], [2, 0, 1])
 
     @property
@@ -48,14 +54,17 @@ class Order:
         """Return values (..., rows, N) in the other order; themselves, if that is the same."""
         if self.kept or values.shape[-2] == 1:
             return values
-        return values.take(self.places(values.shape[-2]), axis=-2)
+        found = values.take(self.places(values.shape[-2]), axis=-2)
+        return found if self.rotation is None else _rotated(found, self.rotation)
 
     def back(self, values: Any, out: Any) -> None:
         """Write values (..., rows, N) of the other order in the caller's."""
         if self.kept or values.shape[-2] == 1:
             out[...] = values
-        else:
-            out[..., self.places(values.shape[-2]), :] = values
+            return
+        if self.rotation is not None:
+            values = _rotated(values, self.rotation.T)
+        out[..., self.places(values.shape[-2]), :] = values
 
     def density(self, dens: Any, sources: Iterable[Any]) -> Any:
         """Return a density (rows, N), whose sources have rows that follow each other."""
@@ -74,3 +83,20 @@ class Order:
         vector = [3 * each + axis for each in range(rows // 3) for axis in self.axes]
         tensor = [3 * row + column for row in self.axes for column in self.axes]
         return {1: [0], 9: tensor, 10: [*tensor, 9]}.get(rows, vector)
+
+
+def _rotated(values: Any, rotation: Any) -> Any:
+    """Return turned vectors and tensors, in rows as of `Order.places`.
+
+    Value by value, so that equal points stay equal; in double precision.
+    """
+    rows, found = values.shape[-2], values.astype(np.float64)
+    tensor = rows in (9, 10)
+    groups = [[3 * each + axis for axis in range(3)] for each in range(rows // 3)]
+    if tensor:  # both indices, one after the other
+        groups += [[axis + 3 * each for each in range(3)] for axis in range(3)]
+    for group in groups:
+        given = [found[..., row, :].copy() for row in group]
+        for row, weights in zip(group, rotation.tolist(), strict=True):
+            found[..., row, :] = sum(w * each for w, each in zip(weights, given, strict=True))
+    return found.astype(values.dtype)

@@ -27,11 +27,14 @@ class Extent(NamedTuple):
         Corner of the box, subtracted from all points; 0 where the box was given, without images
         behind a wall.
     box : ndarray, shape (3,)
-        Edge lengths.
+        Edge lengths; of a tilted box the sides of its lattice, whose product is the volume.
+    tilts : tuple of 3 floats
+        Tilts of its lattice, in the solver's order of axes.
     """
 
     origin: Array
     box: Array
+    tilts: tuple[float, ...] = (0.0, 0.0, 0.0)
 
 
 def volume_length(box: Array) -> float:
@@ -72,12 +75,15 @@ def resolve(options: EwaldOptions, extents: Array) -> Extent:
         If the edges differ too much, or overflow.
     """
     origin, last = np.array([options.ends(axis) for axis in range(3)]).T.copy()
-    box = last - origin
+    box, tilts = last - origin, Extent._field_defaults["tilts"]
+    if options.cell is not None:
+        tilts, sides = options.cell.lattice.tilts, np.array(options.sides, dtype=np.float64)
+        box = np.where(options.periodic, sides, box)
     free = [axis for axis in range(3) if options.box[axis] is None]
     if not free:
-        return Extent(origin, box)
+        return Extent(origin, box, tilts)
     if extents.size == 0:
-        return Extent(origin, np.where(np.isnan(box), 1.0, box))
+        return Extent(origin, np.where(np.isnan(box), 1.0, box), tilts)
     low, high = extents.min(axis=0).tolist(), extents.max(axis=0).tolist()  # may be infinite
     longest = max([high[a] - low[a] if b is None else box[a] for a, b in enumerate(options.box)])
     shortest = THINNEST * longest
@@ -96,4 +102,4 @@ def resolve(options: EwaldOptions, extents: Array) -> Extent:
             f"more than a factor of {MOST_SLENDER:g}; give the lengths of the free axes in box, "
             "or leave out far points"
         )
-    return Extent(origin, box)
+    return Extent(origin, box, tilts)

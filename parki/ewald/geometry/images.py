@@ -133,6 +133,6 @@ def _period_apart(options: EwaldOptions, survey: Survey) -> int:
 
 def _periods(options: EwaldOptions) -> Iterator[tuple[int, float]]:
     """Yield the periodic axes with their periods."""
-    for axis, edge in enumerate(options.box):
+    for axis, edge in enumerate(options.edges):
         if options.periodic[axis] and edge is not None:
             yield axis, edge

@@ -158,6 +158,11 @@ def check_labels(
             "says whether they are left out too; sum all, and subtract the pairs to leave out "
             "yourself"
         )
+    if options.cell is not None:
+        raise ParkiValueError(
+            "exclude was given, but the box is tilted, where nearest images are not looked for; sum "
+            "all, and subtract the pairs to leave out yourself (parki.near_pairs lists them)"
+        )
     method = options.p2p_method
     if method not in KNOWING["p2p_method"]:
         raise ParkiValueError(

@@ -2,13 +2,14 @@
 
 It takes points as they were given, and the radial polynomials. Moving points into the box would
 round them, and with them the distances of close pairs. So free axes keep their corner, and periodic
-ones are wrapped to -box/2 ... box/2, which is exact. The pressure and the gradient have a kernel of
-their own, which walks the same cells. The variants of the literature, which walk other cells, are
-described in `parki.ewald.near.p2p_cells`.
+ones are wrapped to -box/2 ... box/2, which is exact, except along tilted axes. The pressure and the
+gradient have a kernel of their own, which walks the same cells. The variants of the literature,
+which walk other cells, are described in `parki.ewald.near.p2p_cells`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -22,7 +23,7 @@ from parki.ewald.geometry.systems import Systems
 from parki.ewald.near.p2p_cells import cells_kernel, reach
 from parki.ewald.near.p2p_labels import LabelledPairs
 from parki.ewald.near.p2p_lists import FORGETS, TEAM, PairLists
-from parki.ewald.near.pair import Pair, parts
+from parki.ewald.near.pair import Pair, own_constants, parts
 from parki.ewald.near.sizes import (
     Launch,
     Tile,
@@ -97,10 +98,12 @@ class P2P:
     ) -> None:
         space, executor = task.space, task.executor
         box, origin, periodicity, factor = frame.box, frame.origin, frame.periodicity, frame.factor
+        lattice = frame.lattice
         cutoff, sizes, constant = pair.cutoff, sizes_of(space), space.adapter.constant
         self.dtype = task.dtype
         # Wrapping may round by this. Free axes are not wrapped, and equal points differ by zero.
-        coincident = 1e-14 * float(box[:periodicity].max(initial=0.0))
+        longest = float(box[:periodicity].max(initial=0.0))
+        coincident = 1e-14 * longest
         periodic = [axis < periodicity for axis in range(3)]
         corner = np.where(periodic, -box / 2, origin).tolist()
         if stretch is not None:
@@ -114,7 +117,7 @@ class P2P:
 
         def sort(points: Any, offsets: Any) -> CellList:
             how: dict[str, Any] = {"scale": factor, "spare": self._spare, "executor": executor}
-            how["offsets"] = offsets
+            how.update(offsets=offsets, tilts=lattice and lattice.tilts)
             return CellList(points, None, box, periodic, corner, space, shape=shape, **how)
 
         self.sources = sort(src, systems and systems.sources)
@@ -192,14 +195,23 @@ class P2P:
                 "derivative_scale": rate * scale,
                 "tensors": tensors,
             }
-        src_high, src_low = parts(self.sources.points, self.dtype)
+        # In tilted boxes first parts are whole numbers of this, so that their sums are exact.
+        digit = 2.0 ** (math.frexp(longest)[1] - 20) if lattice and task.mixed else 0.0
+        src_high, src_low = parts(self.sources.points, self.dtype, digit)
         trg_high, trg_low = src_high, src_low
         if targets is not self.sources:
-            trg_high, trg_low = parts(targets.points, self.dtype)
+            trg_high, trg_low = parts(targets.points, self.dtype, digit)
         if marks is not None:
             trg_high = self._numbered(trg_high, of_targets)
         half, half_low = parts(box / 2, self.dtype)
+        copies, most = None, 0
+        if lattice is not None:
+            images = lattice.images(cutoff, periodicity)
+            shifts, more = parts(images, self.dtype, 2 * digit)
+            rows = shifts / 2, shifts if more is None else more
+            copies, most = constant(np.concatenate(rows), self.dtype), shifts.shape[1]
         self.arguments = {
+            "copies": copies,
             "trg": trg_high,
             "trg_low": trg_low,
             "order": targets.order,
@@ -207,7 +219,7 @@ class P2P:
             "src_low": src_low,
             "norms": self.norms,
             "starts": self.sources.starts,
-            "shape": constant(shape, np.int32),
+            "shape": constant([*shape, most], np.int32),
             "width": constant(box / np.array(shape), self.dtype),
             "reach": constant(reach(box, shape, cutoff), np.int32),
             "origin": constant(corner, self.dtype),
@@ -226,9 +238,9 @@ class P2P:
                 row = points.sort(each.astype(self.dtype))
                 self.arguments[name] = self._numbered(self.arguments[name], row)
 
-            normals = (
-                None if norms is None else norms / (-cutoff if task.transposed_pair else cutoff)
-            )
+            normals = None
+            if norms is not None:
+                normals = norms / (-cutoff if task.transposed_pair else cutoff)
             shared = self.arguments | self.own.get("u", {}) | self.own.get("derivatives", {})
             where = box, (1, 1, 1), periodic, corner, space
             given = task, pair, labels, (trg, src), normals, where, factor
@@ -343,8 +355,7 @@ def near_kernels(
             VALUES=values,
             TILE=sizes.derivatives,
             **constants,
-            LOW=task.mixed,
-            LABELS=task.labelled,
+            **own_constants(task),
             **dict(task.sum.p2p(), TABLES=len(names), WITH_VALUES=bool(task.sum.pair.with_values)),
         )
     return kernels

@@ -76,16 +76,24 @@ class Pair(NamedTuple):
             PERIODIC=task.periodicity,
             EVALUATOR=number,
         )
-        more = {"LOW": task.mixed, "LABELS": task.labelled}
-        return known | {name: True for name, needed in more.items() if needed}
+        return known | own_constants(task)
 
 
-def parts(points: Any, dtype: Any) -> tuple[Any, Any]:
+def own_constants(task: Task) -> dict[str, Any]:
+    """Return the constants that few tasks have, so that the others' kernels stay the same."""
+    flags = {"LOW": task.mixed, "TILTED": task.tilted, "LABELS": task.labelled}
+    return {name: True for name, own in flags.items() if own}
+
+
+def parts(points: Any, dtype: Any, digit: float = 0.0) -> tuple[Any, Any]:
     """Return positions in the dtype of the arithmetic, and their remainders over 2^-24, or None.
 
-    Distances of close points are then as exact as with the positions given.
+    Distances of close points are then as exact as with the positions given. First parts are whole
+    numbers of ``digit``, unless it is 0.
     """
     if points.dtype == dtype:
         return points, None
     high = points.astype(dtype)
+    if digit:
+        high = ((points / digit).round() * digit).astype(dtype)
     return high, ((points - high) * 2.0**24).astype(dtype)

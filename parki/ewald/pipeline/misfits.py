@@ -52,6 +52,9 @@ def limits_of(options: EwaldOptions, arrays: dict[str, Any]) -> dict[str, Any]:
             found[name] = np.array([[-most] * 3, [most] * 3])
         else:
             found[name] = limits(options, arrays[name].dtype)[:, options.axes]
+            if options.cell is not None:  # edges bound no coordinates there; and points are checked
+                most = np.finfo(arrays[name].dtype).max
+                found[name] = np.array([[-most] * 3, [most] * 3])
     return found
 
 

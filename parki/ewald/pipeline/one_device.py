@@ -60,8 +60,8 @@ class OneDevice(Pipeline):
         self, task: Task, points: Points, once: bool = False, given: Setup | None = None
     ) -> OneDevice:
         """Return a pipeline for other points: see `Pipeline.placed`."""
-        setup = self.setup
-        fits = self._keeps(points) and (given is None or given is setup)
+        setup = self._within(task, points)
+        fits = self._keeps(points) and (given or setup) is self.setup
         if setup is None or not (fits and self.follow(_named(points))):
             return self._renewed(task, points, once, given)
         try:
@@ -126,7 +126,7 @@ class OneDevice(Pipeline):
             return True
         wrapped = _wrapped(setup.task, setup.frame, _named(points))
         apart = setup.task.options.images_below(points.survey.of_sources)
-        density = pair_density(*wrapped, setup.frame.box, points.systems, apart)
+        density = pair_density(*wrapped, setup.frame.edges, points.systems, apart)
         suits = setup.suits(density, points)
         if suits:
             self.crowding.suited = crowds
@@ -136,14 +136,18 @@ class OneDevice(Pipeline):
         self, task: Task, points: Points, once: bool, given: Setup | None = None
     ) -> OneDevice:
         """Return another pipeline for points, which keeps what suits them."""
-        arrays, setup = _named(points), given or self.setup
-        frame = setup.frame if setup else Frame.of(task, points.box)
+        arrays, setup = _named(points), given or self._within(task, points)
+        before = None if self.setup is None else self.setup.frame
+        frame = setup.frame if setup else Frame.of(task, points.box, before=before)
         wrapped = _wrapped(task, frame, arrays)
         problem = why_not(task.space, task.executor, points.targets, points.sources)
-        if problem and not once and (moved := self._moved(points, arrays, wrapped, problem)):
+        kin = setup is not None and setup.kin(self.setup)
+        flows = kin and setup is not self.setup  # nothing would be launched again
+        again = setup is not None and (problem or flows) and not once
+        if again and (moved := self._moved(setup, points, arrays, wrapped, problem)):
             return moved
         apart, slack = task.options.images_below(points.survey.of_sources), None
-        density = pair_density(*wrapped, frame.box, points.systems, apart)
+        density = pair_density(*wrapped, frame.edges, points.systems, apart)
         (targets, sources, many), old = points.counts, self.stages
         if not (problem or once or points.systems or points.labels):
             slack = self._made(task, arrays)
@@ -153,7 +157,7 @@ class OneDevice(Pipeline):
         if setup is None or (given is None and not setup.suits(density, points)):
             clouds = wrapped[wrapped[0] is wrapped[1] :]
             setup = Setup.of(task, frame, *choose(task, points, frame, density, clouds, once=once))
-        if setup is not self.setup or (old is not None and many != old.count):
+        if not setup.kin(self.setup) or (old is not None and many != old.count):
             old = None
         memory = self.memory
         if old is None or memory is None:
@@ -164,8 +168,8 @@ class OneDevice(Pipeline):
         new = OneDevice(setup, memory, problem)
         new._slack = slack
         sizes = {name: array.shape for name, array in arrays.items()}
-        repeats = old is not None and self._keeps(points) and old.sizes == sizes
-        if repeats:
+        repeats = old is not None and self._keeps(points) and old.sizes == sizes and not flows
+        if repeats or flows:
             new.placed_by = PlacedBy.AGAIN
         if repeats and self.placed_by in (PlacedBy.AGAIN, PlacedBy.GRAPH) and not problem:
             misfits = new.crowding.begin(task.space).numbers[3:]
@@ -185,9 +189,19 @@ class OneDevice(Pipeline):
                 return new
             new.placed_by = PlacedBy.REFUSED
         new._take(Stages(setup, memory, arrays, wrapped, points, old, far_later=once), once)
-        if problem and not once:
+        if (problem or flows) and not once:
             new.crowding.suited = new.crowding.read()
         return new
+
+    def _within(self, task: Task, points: Points) -> Setup | None:
+        """Return the set-up for the points' box; None if its grid is no longer one for that."""
+        setup = self.setup
+        if setup is None:
+            return None
+        frame = Frame.of(task, points.box, before=setup.frame)
+        if frame.lattice == setup.frame.lattice:
+            return setup
+        return setup.within(frame) if setup.frame.takes(frame) else None
 
     def _made(self, task: Task, arrays: dict[str, Any]) -> Slack | None:
         """Return the slack for points: as there is, or more where their number has changed."""
@@ -198,11 +212,18 @@ class OneDevice(Pipeline):
         return Slack.of(arrays, norms=task.transposed_pair == "") if changed else None
 
     def _moved(
-        self, points: Points, arrays: dict[str, Any], wrapped: tuple[Any, Any], problem: str
+        self,
+        setup: Setup | None,
+        points: Points,
+        arrays: dict[str, Any],
+        wrapped: tuple[Any, Any],
+        problem: str,
     ) -> OneDevice | None:
         """Return a pipeline by the set-up of now, if points crowd as those that it suited."""
-        setup, memory = self.setup, self.memory
+        memory = self.memory
         if self.crowding.suited is None or not setup or not memory or not self._keeps(points):
+            return None
+        if not setup.kin(self.setup):
             return None
         new = OneDevice(setup, memory, problem)
         new.placed_by, new.crowding = PlacedBy.AGAIN, Crowding(self.crowding.suited)

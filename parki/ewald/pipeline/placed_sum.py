@@ -19,11 +19,12 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.choice.reuse import check_stay
 from parki.ewald.far.p2g_paper import check_spreading
 from parki.ewald.geometry.axes import Order
-from parki.ewald.geometry.extent import resolve
+from parki.ewald.geometry.extent import Extent, resolve
 from parki.ewald.geometry.images import look_for_flux, may_warn, warn_of_images
 from parki.ewald.geometry.labels import Labels, check_labels
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.near.p2p_cells import check_wanted
+from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline import plan_cache
 from parki.ewald.pipeline.misfits import Misfits
 from parki.ewald.pipeline.one_device import OneDevice
@@ -93,10 +94,15 @@ class PlacedSum:
                     "parki.Plan, parki.stokes_sl, parki.vjp or parki.jvp, or parki.distributed, "
                     "parki.torch or parki.jax"
                 )
+            if options.cell is not None and not pipeline.alone:
+                raise ParkiValueError(
+                    "box has lattice vectors that are not along the axes, which plans over ranks "
+                    "do not take; make a parki.Plan on one device, or give lengths in box"
+                )
             self.dtype = np.dtype(arrays["src"].dtype)
             names = check_want(kernel, want, request.tensors is not None)
             check_wanted(options.p2p_method, options.radial, kernel, names)
-            check_spreading(options.p2g_method, kernel)
+            check_spreading(options.p2g_method, kernel, options.cell is not None)
             self.want = want if isinstance(want, str) else names
             of, normals = request.transposed_pair or ("", None)
             self._marks = marks_of(arrays)
@@ -105,20 +111,20 @@ class PlacedSum:
             labels = check_labels(request.exclude, kernel, points, arrays, options, found)
             how = names, of, labels is not None
             self.task = Task(kernel, space, options.arithmetic(self.dtype), options, *how)
-            self.order = Order(options.axes)
+            self.order = _order(options)
             shape, tensors = arrays["trg"].shape, request.tensors
             if tensors is not None:
                 arrays["tensors"] = self._of_targets("tensors", tensors, (TENSOR_ROWS, shape[1]))
             if normals is not None:
                 arrays["norms"] = self._of_targets("transposed_pair[1]", normals, shape)
-            self._given = self._points_of(checked, found, labels)
+            self._given = self._points_of(self.task, checked, found, labels)
             self._points = self._given.ordered(self.order)
             values = self._density(request.density) if once else None
             if pipeline.alone and not found:
                 kept, self.done = plan_cache.take(self.task, once)
                 self._pipeline = kept or pipeline
             with self.exclusive():
-                self._pipeline = self._placed(self._points, once)
+                self._pipeline = self._placed(self.task, self._points, once)
                 if once:
                     self.result = as_given(self._summed(values, None, unwatched), request.density)
             setup = self._pipeline.setup
@@ -133,7 +139,9 @@ class PlacedSum:
         with self.exclusive():
             self._settle()
             if self._seen is not None:
-                own = self._points_of(self._as_placed(self._seen), None, self._given.labels)
+                own = self._points_of(
+                    self.task, self._as_placed(self._seen), None, self._given.labels
+                )
                 self._given, self._points, self._seen = own, own.ordered(self.order), None
         return self._given
 
@@ -158,37 +166,47 @@ class PlacedSum:
         return int(arrays["trg"].shape[1]), int(arrays["src"].shape[1])
 
     def _points_of(
-        self, given: Arguments, systems: Systems | None, labels: Labels | None
+        self, task: Task, given: Arguments, systems: Systems | None, labels: Labels | None
     ) -> Points:
         """Return the points with what they decide; a plan's box stays, if it has one."""
-        options = self.task.options
-        survey = self._pipeline.survey(self.task, given.arrays, given.extents)
-        warn_of_images(self.task, survey)
+        options = task.options
+        survey = self._pipeline.survey(task, given.arrays, given.extents)
+        warn_of_images(task, survey)
         # An empty plan keeps no box or parameters: choose them from these points.
         if self._pipeline.setup is None or None not in options.box or not all(survey.totals):
             box = resolve(options, survey.extents)
         else:
             box = self._given.box
+            if options.cell is not None:
+                sides = np.array(options.sides, dtype=np.float64)
+                lengths = np.where(options.periodic, sides, box.box)
+                box = Extent(box.origin, lengths, options.cell.lattice.tilts)
             check_stay(options, box, given.extents)
-        components, sources = self.task.sum.source_components, survey.totals[1]
+        components, sources = task.sum.source_components, survey.totals[1]
         if systems:
             sources = int(np.diff(systems.sources).max())
-        tolerance = options.random_tolerance(sources, components, self.task.dtype)
+        tolerance = options.random_tolerance(sources, components, task.dtype)
         return Points(given.arrays, given.extents, survey, box, tolerance, systems, labels)
 
-    def _placed(self, points: Points, once: bool) -> Pipeline:
+    def _placed(self, task: Task, points: Points, once: bool) -> Pipeline:
         """Return the pipeline for points."""
-        if all(points.survey.totals) and self.task.want:
-            return self._pipeline.placed(self.task, points, once)
+        if all(points.survey.totals) and task.want:
+            return self._pipeline.placed(task, points, once)
         return self._pipeline.empty()
 
     def update_points(
-        self, trg: Any, src: Any, norms: Any, systems: Any, exclude: Any = None
+        self, trg: Any, src: Any, norms: Any, systems: Any, exclude: Any = None, box: Any = None
     ) -> None:
-        """Place other points: see `parki.Plan.update_points`."""
+        """Place other points, perhaps in another box: see `parki.Plan.update_points`."""
         start, task = time.perf_counter(), self.task
         with self.exclusive(), self._pipeline.together():
             self._settle()
+            if box is not None:
+                if not self._pipeline.alone:
+                    raise ParkiValueError(
+                        "box was given, but plans over ranks keep their box; make a new plan"
+                    )
+                task = replace(task, options=task.options.deformed(box))
             norms = self._marks if norms is None else norms  # marks serve the next points, too
             taken = take_arguments(task.kernel, trg, src, norms, task.options, task.space)
             if taken.arrays["src"].dtype != self.dtype:
@@ -196,13 +214,16 @@ class PlacedSum:
                     f"trg has dtype {taken.arrays['trg'].dtype}, but the plan was made for "
                     f"{self.dtype}; convert the points, or make a new plan"
                 )
-            anew = systems is not None or exclude is not None
+            anew = systems is not None or exclude is not None or box is not None
             if anew or not self._follow(taken):
-                given = taken.checked()
+                given, order = taken.checked(), self.order
                 found = self._systems_of(given, systems)
-                own = self._points_of(given, found, self._labels_of(given, exclude, found))
-                points = own.ordered(self.order)
-                self._pipeline = self._placed(points, False)
+                own = self._points_of(task, given, found, self._labels_of(given, exclude, found))
+                if box is not None:
+                    order = _order(task.options)
+                points = own.ordered(order)
+                self._pipeline = self._placed(task, points, False)
+                self.task, self.order = task, order
                 self._given, self._points, self._seen = own, points, None
         self.seconds["update"] = time.perf_counter() - start
 
@@ -210,13 +231,13 @@ class PlacedSum:
         """Let a device place points before the host has looked at them, if it can.
 
         Not where it depends on the points what else is done: where they set the box, or a warning
-        may be due, or their normals are rounded.
+        may be due, their normals are rounded, or the box is tilted.
         """
         task, pipeline = self.task, self._pipeline
         same = taken.arrays["trg"] is taken.arrays["src"]
-        if None in task.options.box or task.flux or self._given.systems or may_warn(task, same):
+        if None in task.options.edges or task.flux or self._given.systems or may_warn(task, same):
             return False
-        if task.mixed and task.sum.normals:
+        if task.tilted or (task.mixed and task.sum.normals):
             return False
         if self._given.labels is not None:  # of as many points
             counts = self.counts
@@ -253,7 +274,7 @@ class PlacedSum:
                 "arrays have changed since; the points before them are back"
             )
         if not suited:
-            own = self._points_of(self._as_placed(late), None, self._given.labels)
+            own = self._points_of(self.task, self._as_placed(late), None, self._given.labels)
             points = own.ordered(self.order)
             self._pipeline = pipeline.suiting(self.task, points)
             self._given, self._points = replace(own, arrays=late.arrays), points
@@ -414,6 +435,10 @@ class PlacedSum:
         (several,) = sizes
         found = {name: self.order.rows(array) for name, array in rows.items()}
         return {name: a if several else a[None] for name, a in found.items()}, several
+
+
+def _order(options: EwaldOptions) -> Order:
+    return Order(options.axes, options.cell and options.cell.rotation)
 
 
 def sum_once(given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...], **others: Any) -> Any:

@@ -77,7 +77,7 @@ class Setup:
         split = chosen.split.scaled(scale)
         kind = SUMS[SUMS.in_unit(task.pair.name, frame.unit)]
         window = (chosen.points, cutoff, split.band, problem.tolerance, problem.machine.lengths)
-        padding = pad(frame.periodicity, frame.box, steps, *window, bool(split.screening))
+        padding = pad(frame.periodicity, frame.edges, steps, *window, bool(split.screening))
         core = chosen.core and chosen.core.scaled(scale)
         radial = core if isinstance(core, Core) and core.everywhere else split
         pair = Pair(
@@ -101,6 +101,14 @@ class Setup:
     def axes(self) -> list[int]:
         """The user's axes in the order of the grid."""
         return [self.task.options.axes[axis] for axis in self.frame.axes]
+
+    def within(self, frame: Frame) -> Setup:
+        """Return the set-up with the same grid in a box of other tilts."""
+        return replace(self, frame=frame, mesh=self.mesh.within(frame))
+
+    def kin(self, other: Setup | None) -> bool:
+        """Return whether another set-up is the same, except the tilts of the box."""
+        return other is not None and self.parameters is other.parameters and self.pair is other.pair
 
     def transposed(self, task: Task) -> Setup:
         """Return the set-up of the sum from targets to sources, by the same parameters.
@@ -199,12 +207,16 @@ def choose(
         g2p = "tile"  # which knows of systems
     kernel, want = task.chosen_by
     kernel = SUMS.in_unit(kernel, frame.length)
+    edges, basis = points.box.box / frame.length, None
+    if frame.lattice is not None:
+        edges = frame.edges * (frame.unit / frame.length)
+        basis = frame.lattice.widest(frame.deforms).basis(frame.edges)
     problem = Problem(
         kernel,
         want,
         choose_split(options.split, kernel, want, points.tolerance),
         task.periodicity,
-        points.box.box / frame.length,
+        edges,
         points.tolerance,
         density,
         targets,
@@ -217,6 +229,7 @@ def choose(
         cutoff,
         kept,
         systems,
+        basis,
     )
     chosen = select(problem)
     if points.systems:

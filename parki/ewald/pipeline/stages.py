@@ -40,7 +40,8 @@ class Stages:
     points : Points
         With their systems and labels.
     old : Stages, optional
-        For other points, by the same set-up. Their grids are taken over, and nothing waits.
+        For other points, by the same set-up, but perhaps in a box of other tilts. Their grids are
+        taken over, and nothing waits.
     far_later : bool
         Whether the far field is placed during the first near field.
     """
@@ -77,7 +78,9 @@ class Stages:
         self.marks = Marks.of(task, frame, marks_of(arrays))
         how: dict[str, Any] = {"tensors": tensors, "marks": self.marks.each, "systems": systems}
         # For several densities, by their number; with their FGC.
-        self._grids: dict[int, tuple[Any, FGC]] = old._grids if old else {}
+        self._grids: dict[int, tuple[Any, FGC]] = {}
+        if old is not None and old.setup is setup:
+            self._grids = old._grids
         spread = None if task.transposed_pair else norms
         far = partial(self._place_far, *wrapped, spread, tensors, (*given, exact), old)
         apart = self._apart(wrapped[1].shape[1])
@@ -105,7 +108,14 @@ class Stages:
         if PlaneModes.needed(mesh):
             normals = self.p2g.arguments["norms"]
             self.plane = PlaneModes(mesh, sources.points[2], normals, systems)
-        self.fgc = old.fgc if old else FGC(mesh, self.setup.split, self.p2g.memory, self.grids)
+        if old is None:
+            self.fgc = FGC(mesh, self.setup.split, self.p2g.memory, self.grids)
+        elif old.setup is self.setup:
+            self.fgc = old.fgc
+        else:
+            self.fgc = old.fgc.within(mesh, self.setup.split)
+            for many, (grid, fgc) in old._grids.items():
+                self._grids[many] = grid, fgc.within(mesh, self.setup.split, self.fgc)
         self.g2p = G2P(mesh, trg, sources, trg is src, targets, tensors)
         self.gauge = self.setup.gauge(*given, systems=systems)
 

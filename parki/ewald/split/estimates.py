@@ -221,10 +221,18 @@ class Modes:
         ``rms`` grows by the square root of the ratio of the volumes.
     shape : sequence of 3 int
         Grid points along each axis.
+    basis : ndarray, shape (3, 3), optional
+        For a tilted box, whose transpose makes wave vectors of the grid's. Modes of all signs are
+        averaged. Derivatives along the grid's axes stand for those along the box's.
     """
 
     def __init__(
-        self, terms: Sequence[str], split: Split, lengths: Sequence[float], shape: Sequence[int]
+        self,
+        terms: Sequence[str],
+        split: Split,
+        lengths: Sequence[float],
+        shape: Sequence[int],
+        basis: Array | None = None,
     ) -> None:
         self.lengths, self.shape = lengths, shape
         rules = [_mode_rule(int(n)) for n in shape]
@@ -232,13 +240,25 @@ class Modes:
         edges = list(zip(lengths, shape, strict=True))
         # The first axis equal to each one, whose sums are shared.
         self.twins = [edges.index(edge) for edge in edges]
-        x, y, z = self.waves
-        k2 = x[:, None, None] ** 2 + y[:, None] ** 2 + z**2 + split.screening**2
-        k2[0, 0, 0] = 1.0  # any number: the mean is left out
-        gammas = {order: split.felt(order, k2) for order in {term_of(t).far.order for t in terms}}
+        x, y, z = self.waves[0][:, None, None], self.waves[1][:, None], self.waves[2]
+        squares = [x**2 + y**2 + z**2]
+        if basis is not None:
+            signed = [(sx * x, sy * y, z) for sx in (1, -1) for sy in (1, -1)]
+            squares = [_length_square(waves, basis) for waves in signed]
+        found: dict[str, list[Array]] = {}
+        orders = {term_of(t).far.order for t in terms}
+        for square in squares:
+            k2 = square + split.screening**2
+            k2[0, 0, 0] = 1.0  # any number: the mean is left out
+            gammas = {order: split.felt(order, k2) for order in orders}
+            for term in terms:
+                powers = _mode_powers(term, gammas[term_of(term).far.order], k2)
+                before = found.get(term, [0.0 * power for power in powers])
+                share = 1 / len(squares)
+                found[term] = [a + share * b for a, b in zip(before, powers, strict=True)]
         self.profiles: dict[str, list[list[Array]]] = {}
         for term in terms:
-            powers = _mode_powers(term, gammas[term_of(term).far.order], k2)
+            powers = found[term]
             for power in powers:
                 power[0, 0, 0] = 0.0
             weights = [rule[1] for rule in rules]
@@ -276,6 +296,13 @@ class Modes:
         form = (np.size(points), np.size(beta_over_p))
         volume = float(np.prod(self.lengths))
         return np.sqrt(mean_square).reshape(form) / volume, peak.reshape(form) / volume
+
+
+def _length_square(waves: Sequence[Array], basis: Array) -> Array:
+    """Return the squares of wave vectors of a tilted box, of the grid's wavenumbers."""
+    rows = basis.T.tolist()
+    along = [sum(w * k for w, k in zip(row, waves, strict=True)) for row in rows]
+    return np.asarray(sum(each**2 for each in along))
 
 
 def _mode_powers(term: str, gamma: Array, k2: Array) -> list[Array]:

@@ -1,0 +1,298 @@
+"""Tilted boxes, and boxes that deform.
+
+A box whose second vector leans by half a period is half of a box along the axes with two copies of
+the points. So sums and derivatives are compared with those of boxes along the axes.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from started import NO_GPU
+
+import parki
+from parki.ewald.sums import SUMS
+
+LENGTHS = np.array([1.0, 0.9, 1.1])
+KERNELS = (
+    *("laplace", "laplace_dipole", "yukawa(kappa=2.0)", "stokes_sl", "stokes_sl(epsilon=0.1)"),
+    *("stokes_dl", "stokes_comb", "stokes_rotlet", "stokes_dipole"),
+)
+SOURCES, TARGETS = 40, 12
+
+
+def cloud(box, kernel="stokes_sl", seed=0, count=SOURCES):
+    """Return targets, sources, density and normals (or None) in a box."""
+    rng, kind = np.random.default_rng(seed), SUMS[kernel]
+    trg, src = ((rng.random((n, 3)) @ box).T.copy() for n in (TARGETS, count))
+    dens = rng.standard_normal(kind.density_shape(count))
+    return trg, src, dens, rng.standard_normal((3, count)) if kind.normals else None
+
+
+def doubled(src, dens, norms, shift):
+    """Return the same sources twice, the second ones shifted."""
+    twice = None if norms is None else np.hstack([norms, norms])
+    return np.hstack([src, src + shift[:, None]]), np.concatenate([dens, dens], axis=-1), twice
+
+
+def half_tilt(axis, periodicity=3):
+    """Return a box whose vector leans by half of the first one, and the box of two of them."""
+    box, whole = np.diag(LENGTHS), LENGTHS.copy()
+    box[axis, 0], whole[axis] = 0.5, 2 * LENGTHS[axis]
+    return box, whole
+
+
+def rms(values):
+    return np.sqrt((values**2).sum() / values.shape[-1])
+
+
+# The kernels for devices are slow to compile: a few sums have all of their branches.
+@pytest.mark.parametrize(
+    ("periodicity", "method", "kernels"),
+    [
+        (3, "auto", KERNELS),
+        (2, "auto", ("laplace", "stokes_comb", "stokes_dipole")),
+        (3, "tile", ("laplace_dipole", "stokes_comb", "stokes_dipole")),
+    ],
+)
+def test_half_a_period(periodicity, method, kernels):
+    """All sums with all results, by the kernels for CPUs and by the kernels for devices."""
+    axis = periodicity - 1
+    box, whole = half_tilt(axis)
+    for kernel in kernels:
+        trg, src, dens, norms = cloud(box, kernel)
+        want = tuple(n for n in ("u", "p", "grad_u") if SUMS[kernel].terms.get(n))
+        given = [*box[:2], None] if periodicity == 2 else box
+        how = {"periodicity": periodicity, "want": want, "dl_mean": "zero"}
+        methods = dict.fromkeys(("p2p_method", "p2g_method", "g2p_method"), method)
+        plan = parki.Plan(kernel, trg, src, norms, box=given, tolerance=1e-6, **how, **methods)
+        src, twice, norms = doubled(src, dens, norms, box[axis])
+        exact = parki.Plan(kernel, trg, src, norms, box=whole, tolerance=1e-9, **how)(twice)
+        for name, found, right, bound in zip(
+            want, plan(dens), exact, plan.promise(dens), strict=True
+        ):
+            assert rms(found - right) < bound, (kernel, name)
+
+
+def test_derivatives_in_half_a_period():
+    box, whole = half_tilt(1)
+    for kernel in ("laplace", "stokes_comb", "stokes_dipole"):
+        trg, src, dens, norms = cloud(box, kernel)
+        values = np.random.default_rng(1).standard_normal(
+            (3, TARGETS) if SUMS[kernel].results == 3 else TARGETS
+        )
+        how = {"values": values, "wrt": ("trg", "src", "dens"), "periodicity": 3}
+        how |= {"tolerance": 1e-8, "dl_mean": "zero"}
+        found = parki.vjp(kernel, trg, src, dens, norms, box=box, **how)
+        src, dens, norms = doubled(src, dens, norms, box[1])
+        exact = parki.vjp(kernel, trg, src, dens, norms, box=whole, **how)
+        for name, right in exact.items():
+            if name != "trg":  # the two copies are one source
+                right = right[..., :SOURCES] + right[..., SOURCES:]
+            assert abs(found[name] - right).max() < 1e-6 * abs(right).max(), (kernel, name)
+
+
+def test_mixed_and_single_precision():
+    """Rounding is that of boxes along the axes: a few units of the rms."""
+    box, whole = half_tilt(1)
+    trg, src, dens, _ = cloud(box)
+    twice, both, _ = doubled(src, dens, None, box[1])
+    exact = parki.stokes_sl(trg, twice, both, periodicity=3, box=whole, tolerance=1e-10)
+    how = {"periodicity": 3, "box": box, "tolerance": 1e-5}
+    for method in ("staged", "tile"):
+        plan = parki.Plan("stokes_sl", trg, src, precision="mixed", p2p_method=method, **how)
+        assert rms(plan(dens) - exact) < plan.promise(dens) + 1e-6 * rms(exact)
+    found = parki.stokes_sl(*(a.astype(np.float32) for a in (trg, src, dens)), **how)
+    assert rms(found - exact) < plan.promise(dens) + 1e-5 * rms(exact)  # positions are rounded
+
+
+def test_whole_periods_change_nothing():
+    leaning = parki.lattice(*LENGTHS, 0.3, -0.2, 0.25)
+    far = leaning + np.array([[0, 0, 0], 3 * leaning[0], leaning[1] - 2 * leaning[0]])
+    trg, src, dens, _ = cloud(leaning)
+    first, second = (
+        parki.stokes_sl(trg, src, dens, periodicity=3, box=box) for box in (leaning, far)
+    )
+    np.testing.assert_allclose(first, second, atol=1e-10 * abs(first).max())
+    straight = parki.lattice(*LENGTHS, 2.0)
+    first, second = (
+        parki.stokes_sl(trg, src, dens, periodicity=3, box=box) for box in (straight, LENGTHS)
+    )
+    np.testing.assert_allclose(first, second, atol=1e-10 * abs(first).max())
+
+
+def test_reference():
+    """Tilts up to one half, long and flat cells, and cells of others of the same lattice."""
+    sides = ((1, 1, 1), (0.5, 1, 2), (2, 1, 0.5))
+    tilts = ((0.5, 0.5, 0.5), (0.5, -0.5, 0.3), (0.1, 0.5, -0.5))
+    for kernel, (lengths, parts) in zip(
+        itertools.cycle(("laplace", "stokes_sl", "stokes_dl")), itertools.product(sides, tilts)
+    ):
+        x, y, _ = lengths
+        box = parki.lattice(*lengths, *np.array(parts) * [x, x, y])
+        trg, src, dens, norms = cloud(box, kernel)
+        want = tuple(n for n in ("u", "grad_u") if SUMS[kernel].terms.get(n))
+        how = {"periodicity": 3, "box": box, "want": want}
+        plan = parki.Plan(kernel, trg, src, norms, tolerance=1e-4, dl_mean="zero", **how)
+        exact = parki.reference.direct_sum(kernel, trg, src, dens, norms, **how)
+        for found, right, bound in zip(plan(dens), exact, plan.promise(dens), strict=True):
+            assert rms(found - right) < bound, (kernel, lengths, parts)
+
+
+def test_reference_does_not_depend_on_its_split():
+    flat = [[3, 0, 0], [1.5, 0.6, 0], None]
+    for box, periodicity in ((parki.lattice(*LENGTHS, 0.4, -0.3, 0.35), 3), (flat, 2)):
+        trg, src, dens, _ = cloud(np.array([box[0], box[1], [0, 0, 1]]))
+        one, other = (
+            parki.reference.direct_sum("stokes_sl", trg, src, dens, box=box, xi=xi, periodicity=p)
+            for xi, p in ((None, periodicity), (4.0, periodicity))
+        )
+        np.testing.assert_allclose(one, other, atol=1e-12 * abs(one).max())
+
+
+def test_turned_cells_give_turned_results():
+    """Points, vectors and tensors; also where the free axis is not the last one."""
+    kernel, box = "stokes_dipole", parki.lattice(*LENGTHS, 0.4, -0.3, 0.35)
+    turn = np.linalg.qr(np.random.default_rng(2).standard_normal((3, 3)))[0]
+    turn *= np.linalg.det(turn)
+    trg, src, dens, _ = cloud(box, kernel)
+    how = {"periodicity": 3, "tolerance": 1e-6, "want": ("u", "stress")}
+    u, stress = parki.stokes_dipole(trg, src, dens, box=box, **how)
+    dens = np.einsum("ij,jkn,lk->iln", turn, dens, turn)
+    plan = parki.Plan(kernel, turn @ trg, turn @ src, box=box @ turn.T, **how)
+    other, turned = plan(dens)
+    np.testing.assert_allclose(other, turn @ u, atol=1e-9 * abs(u).max())
+    stress = np.einsum("ij,jkn,lk->iln", turn, stress, turn)
+    np.testing.assert_allclose(turned, stress, atol=1e-9 * abs(stress).max())
+    assert plan.check(dens)[0].error < plan.promise(dens)[0]
+
+    axes = [2, 0, 1]  # z, x, y of the plane are x, y, z of the other
+    flat = parki.lattice(*LENGTHS, 0.3)
+    trg, src, dens, _ = cloud(flat)
+    u = parki.stokes_sl(trg, src, dens, periodicity=2, box=flat)
+    rows = [flat[axis][axes] for axis in axes]
+    trg, src, dens = trg[axes], src[axes], dens[axes]
+    other = parki.stokes_sl(trg, src, dens, periodicity=(False, True, True), box=rows)
+    np.testing.assert_allclose(other, u[axes], atol=1e-9 * abs(u).max())
+
+
+def test_spheres_and_walls_and_near_pairs():
+    box, whole = half_tilt(2)
+    _, src, force, _ = cloud(box)
+    twice, forces, _ = doubled(src, force, None, box[2])
+    radii = np.where(np.arange(SOURCES) % 2, 0.05, 0.08)
+    how = {"periodicity": 3, "tolerance": 1e-5}
+    spheres = parki.Spheres(src, radii, box=box, **how)
+    exact = parki.Spheres(twice, np.tile(radii, 2), box=whole, **how)
+    found, right = spheres.velocities(force), exact.velocities(forces)[:, :SOURCES]
+    assert rms(found - right) < spheres.promise(force)
+    assert rms(spheres.flow(force, src) - exact.flow(forces, src)) < spheres.promise(force)
+
+    pairs, other = (
+        parki.near_pairs(src, points, 0.6, periodicity=3, box=cell)
+        for points, cell in ((src, box), (twice, whole))
+    )
+    np.testing.assert_allclose(np.sort(pairs.distances), np.sort(other.distances), atol=1e-12)
+
+    box, whole = half_tilt(1)
+    _, src, force, _ = cloud(box)
+    twice, forces, _ = doubled(src, force, None, box[1])
+    near, exact = (
+        parki.Plan("stokes_sl", src, points, box=cell, periodicity=2, wall="no-slip")
+        for points, cell in ((src, box), (twice, whole))
+    )
+    assert rms(near(force) - exact(forces)) < near.promise(force)
+
+
+def test_noise_has_the_root_of_the_far_field():
+    box = parki.lattice(*LENGTHS, 0.4, -0.3, 0.35)
+    _, src, *_ = cloud(box)
+    spheres = parki.Spheres(src, 0.1, box=box, periodicity=3, tolerance=1e-4)
+    fgc = spheres._plan("velocity", "force", 0, 0).pipeline.stages.fgc
+    (block,), lattice = fgc.blocks, fgc.mesh.frame.lattice
+    root, shape = np.asarray(fgc._of_root(block)), fgc.mesh.grid
+    numbers = np.meshgrid(*(np.fft.fftfreq(n, 1 / n) for n in shape[:2]), np.arange(root.shape[2]))
+    numbers = np.stack([each.transpose(1, 0, 2) for each in numbers], axis=-1)
+    square = ((2 * np.pi * numbers @ lattice.inverse.T) ** 2).sum(axis=-1)
+    size = np.maximum(block.multiplier, 0)
+    np.testing.assert_allclose(root**2 * square * np.prod(shape), size, atol=1e-12 * size.max())
+
+
+@pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
+def test_gpu():
+    """Sums, gradients and a box that deforms, as on the CPU; also where graphs are recorded."""
+    import cupy
+
+    for kernel in ("laplace", "stokes_comb", "stokes_dipole"):
+        plans = []
+        for tilt in (0.1, 0.3, 0.3, 0.3, 0.3, 0.5):
+            box = parki.lattice(*LENGTHS, tilt)
+            trg, src, dens, norms = cloud(box, kernel, count=500)
+            given = trg, src, norms
+            device = tuple(None if each is None else cupy.asarray(each) for each in given)
+            if not plans:
+                how = {"periodicity": 3, "box": box, "tolerance": 1e-5, "want": ("u", "grad_u")}
+                plans = [parki.Plan(kernel, *each, **how) for each in (given, device)]
+            else:
+                for plan, each in zip(plans, (given, device), strict=True):
+                    plan.update_points(*each, box=box)
+            host = plans[0](dens)
+            for _ in range(2):
+                found = plans[1](cupy.asarray(dens))
+                for one, right, bound in zip(found, host, plans[0].promise(dens), strict=True):
+                    assert rms(one.get() - right) < 2 * bound
+        values = tuple(cupy.asarray(each) for each in host)
+        found, right = plans[1].adjoint(values).get(), plans[0].adjoint(host)
+        assert abs(found - right).max() < 1e-4 * abs(right).max()
+
+
+def test_boxes_that_deform():
+    """The grid and the transforms stay, also of the adjoint, and of spheres."""
+    kernel, tolerance = "stokes_sl", 1e-5
+    plan, seen = None, []
+    for tilt in (0.0, 0.1, 0.3, 0.5, 0.8, 1.0):
+        box = parki.lattice(*LENGTHS, tilt)
+        trg, src, dens, _ = cloud(box)
+        how = {"periodicity": 3, "tolerance": tolerance, "want": ("u", "grad_u")}
+        if plan is None:
+            plan = parki.Plan(kernel, trg, src, box=box, **how)
+            spheres = parki.Spheres(src, 0.05, periodicity=3, box=box, tolerance=tolerance)
+        else:
+            plan.update_points(trg, src, box=box)
+            spheres.update_points(src, box=box)
+        found = plan(dens)
+        exact = parki.Plan(kernel, trg, src, box=box, **(how | {"tolerance": 1e-8}))(dens)
+        for one, right, bound in zip(found, exact, plan.promise(dens), strict=True):
+            assert rms(one - right) < bound, tilt
+        back = (plan.adjoint(found) * dens).sum()
+        assert back == pytest.approx(sum((each**2).sum() for each in found))
+        new = parki.Spheres(src, 0.05, periodicity=3, box=box, tolerance=1e-8)
+        assert rms(spheres.velocities(dens) - new.velocities(dens)) < spheres.promise(dens)
+        seen.append((plan.pipeline.stages.fgc.hat, plan.pipeline.stages.p2g.memory))
+    assert len({id(hat) for hat, _ in seen[1:]}) == 1
+    assert len({id(memory) for _, memory in seen[1:]}) == 1
+    np.testing.assert_array_equal(plan.box, box)
+
+    with pytest.raises(parki.ParkiValueError, match="contains NaN"):
+        plan.update_points(np.full_like(trg, np.nan), src, box=parki.lattice(*LENGTHS, 0.2))
+    np.testing.assert_array_equal(plan(dens)[0], found[0])
+    np.testing.assert_array_equal(plan.box, box)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"box": np.diag([1.0, 1, 1])[[1, 0, 2]]}, "left-handed or nearly in a plane"),
+        ({"box": parki.lattice(1, 1, 1, 0.5), "periodicity": 1}, "but 2 axes are free"),
+        ({"box": parki.lattice(1, 1, 1, 0, 0.5), "periodicity": 2}, "not normal to the free axis"),
+        ({"box": [[1, 0, 0], None, [0.5, 0, 1]]}, "has None for the vector of axis 1"),
+        ({"box": np.eye(3)[:2]}, "or 3 lattice vectors of 3 finite numbers"),
+        ({"box": parki.lattice(1, 1e-5, 1, 0.5)}, "the distances of its faces differ"),
+        ({"box": parki.lattice(1, 1, 1, 0.5), "p2p_method": "gm1d"}, "takes boxes along the axes"),
+    ],
+)
+def test_refused(options, message):
+    with pytest.raises(parki.ParkiValueError, match=message):
+        parki.EwaldOptions(**({"periodicity": 3} | options))
