@@ -210,7 +210,7 @@ def test_noise_has_the_root_of_the_far_field():
     box = parki.lattice(*LENGTHS, 0.4, -0.3, 0.35)
     _, src, *_ = cloud(box)
     spheres = parki.Spheres(src, 0.1, box=box, periodicity=3, tolerance=1e-4)
-    fgc = spheres._plan("velocity", "force", 0, 0).pipeline.stages.fgc
+    fgc = spheres._plan("velocity", "force").pipeline.stages.fgc
     (block,), lattice = fgc.blocks, fgc.mesh.frame.lattice
     root, shape = np.asarray(fgc._of_root(block)), fgc.mesh.grid
     numbers = np.meshgrid(*(np.fft.fftfreq(n, 1 / n) for n in shape[:2]), np.arange(root.shape[2]))

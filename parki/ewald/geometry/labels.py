@@ -160,8 +160,8 @@ def check_labels(
         )
     if options.cell is not None:
         raise ParkiValueError(
-            "exclude was given, but the box is tilted, where nearest images are not looked for; sum "
-            "all, and subtract the pairs to leave out yourself (parki.near_pairs lists them)"
+            "exclude was given, but the box is tilted, where nearest images are not looked for; "
+            "sum all, and subtract the pairs to leave out yourself (parki.near_pairs lists them)"
         )
     method = options.p2p_method
     if method not in KNOWING["p2p_method"]:
