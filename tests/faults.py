@@ -292,7 +292,7 @@ FAULTS = (
     Fault(
         "mixed precision",
         "the second part of a position is taken from the first",
-        "p2p.py",
+        "pair.py",
         "((points - high) * 2.0**24)",
         "((points - high) * 2.0**23)",
         "tests/test_precision.py " + SUMS,
@@ -416,6 +416,14 @@ FAULTS = (
         "return self.ratio <= 1",
         "return not self.ratio > 1",
         "tests/test_commands.py::test_broken_promise",
+    ),
+    Fault(
+        "P2P",
+        "pairs that are left out stay on the grid beyond the cut-off",
+        "labels.py",
+        "if far < 1.0:",
+        "if far >= 0.0:",
+        "tests/test_exclude.py",
     ),
     Fault(
         "P2P",
