@@ -232,7 +232,7 @@ def _checked_geometry(
     periodic = _periodic(periodicity)
     if box is None and any(periodic):
         raise ValueError("box is missing; give box and periodicity, or options")
-    if box is not None and any(np.ndim(row) == 1 for row in box):
+    if _has_vectors(box):
         return box, periodic
     try:
         edges = [None] * 3 if box is None else list(box)
@@ -248,9 +248,15 @@ def _checked_geometry(
     return [None if side is None else float(side) for side in sides], periodic
 
 
+def _has_vectors(box: Any) -> bool:
+    """Return whether a box has lattice vectors."""
+    listed = isinstance(box, (tuple, list, np.ndarray))
+    return listed and any(np.ndim(row) == 1 and len(row) == 3 for row in box)
+
+
 def _checked_vectors(box: Any, periodic: list[bool]) -> tuple[Array | None, list[float | None]]:
     """Return the lattice vectors of a tilted box, in rows, and side lengths, as of other boxes."""
-    if not any(np.ndim(row) == 1 for row in box):
+    if not _has_vectors(box):
         return None, box
     rows = [np.zeros(3) if row is None else _numbers("box", row) for row in box]
     free = [axis for axis in range(3) if not periodic[axis]]
