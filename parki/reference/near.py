@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from parki.reference.blobs import ReferenceBlob
 from parki.reference.split import KERNELS, Array, Moments, ReferenceSplit
 
 _TARGETS, _SOURCES = 16, 4096  # block of the sum: small temporaries, short running sums
+_PAIRS = 8192  # of several images, whose values are computed together
 _IDENTITY = np.eye(3).reshape(9, 1)
 
 
@@ -42,24 +44,27 @@ def near(split: ReferenceSplit, moments: Moments) -> Array:
             for a in range(3)
         ]
         square = [{n: d * d for n, d in shifts.items()} for shifts in along]
+        found, pairs = [], 0
         for shift in images:
             r2 = square[0][shift[0]] + square[1][shift[1]] + square[2][shift[2]]
             pair = np.flatnonzero(r2 < cutoff2)
-            if pair.size == 0:
-                continue
             r = np.stack([along[a][shift[a]].take(pair) for a in range(3)])
             target = pair // shape[1]
-            source = pair - (target * shape[1] - s0)
-            values = _pair_values(split, moments, r, r2.take(pair), source, coincide)
+            found.append((r, r2.take(pair), target, pair - (target * shape[1] - s0)))
+            pairs += pair.size
+            if pairs < _PAIRS and shift is not images[-1]:
+                continue
+            r, r2, target, source = (np.concatenate(each, -1) for each in zip(*found, strict=True))
+            values = _pair_values(split, moments, r, r2, source, coincide)
             for row in range(split.all_rows):
                 result[row, trg] += np.bincount(target, values[row], shape[0])
+            found, pairs = [], 0
     return result
 
 
 def _closest(shift: tuple[int, ...], box: Array) -> float:
     """Return a lower bound for the length of a nearest-image displacement moved by ``shift``."""
-    gaps = [max(abs(n) - 0.5, 0.0) * float(side) for n, side in zip(shift, box, strict=True)]
-    return float(np.hypot.reduce(gaps))
+    return math.hypot(*(max(abs(n) - 0.5, 0.0) * side for n, side in zip(shift, box, strict=True)))
 
 
 def _difference(split: ReferenceSplit, axis: int, trg: slice, src: slice) -> Array:
