@@ -79,13 +79,13 @@ class Problem:
     kept: float = 0.0
     systems: int = 1
 
-    @property
+    @cached_property
     def terms(self) -> tuple[str, ...]:
         """Terms that must keep the promise: all wanted quantities of all parts of the kernel."""
         terms = SUMS[self.kernel].terms
         return tuple(term.name for quantity in self.want for term in terms[quantity])
 
-    @property
+    @cached_property
     def differentiating_terms(self) -> tuple[str, ...]:
         """Terms of largest window error: at each mode the error of a gradient is the largest."""
         if not {"grad_u", "grad_tensor"} & {*self.want}:
@@ -250,7 +250,7 @@ class Problem:
         square += self.density.self_pairs * itself
         return math.sqrt(min(square, max(estimate.peak**2, itself)))
 
-    @property
+    @cached_property
     def periods(self) -> list[float]:
         """Periodic edges."""
         return [float(edge) for edge in self.box[: self.periodicity]]

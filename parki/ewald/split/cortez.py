@@ -15,13 +15,13 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-from numpy.polynomial import legendre
 from numpy.typing import NDArray
 from scipy.fft import dct
-from scipy.special import hyp0f1, kv
+from scipy.special import kv
 
 from parki.ewald.split.hasimoto import Factor, Split, horner_order, series_losses
 from parki.ewald.split.prolate import Prolate, solve
+from parki.ewald.split.quadrature import gauss
 from parki.ewald.sums import term_of
 from parki.ewald.sums.pairs import RadialPolynomials
 
@@ -29,6 +29,12 @@ Array = NDArray[np.float64]
 NODES = 160  # of quadratures over the band
 # Terms of the far field's factor beyond the split's own: the transform has a logarithm at k = 0.
 MORE_TERMS = 6
+# Series of j_n(z) / z^n in z^2, highest power first, for n = 3 and 4, up to z = 3.
+_BESSEL = [
+    [(-0.5) ** k / (math.factorial(k) * math.prod(range(1, 2 * (n + k) + 2, 2))) for k in range(14)]
+    for n in (3, 4)
+]
+_BESSEL = [each[::-1] for each in _BESSEL]
 
 
 @dataclass(frozen=True)
@@ -99,13 +105,11 @@ def _at(error: Callable[[Split, float], float], radius: float, split: Split) -> 
 
 def _functions(c: float, epsilon: float, r: Array) -> RadialPolynomials:
     """Radial functions of the kernel on the grid, for a cut-off of 1, at distances r."""
-    x, weights = legendre.leggauss(NODES)
+    x, weights = gauss(NODES)
     k = c * (x + 1) / 2
     # The polynomial that the grid has: what it lacks is no error within the cut-off.
     size = CortezSplit(c, 1.0, epsilon).factor(2).at(k**2) * weights * c / np.pi
-    z2 = -np.square(np.multiply.outer(r, k)) / 4
-    # j_n(z) / z^n
-    f0, f1, f2, f3 = (hyp0f1(n + 1.5, z2) / odd for n, odd in enumerate((1, 3, 15, 105)))
+    f0, f1, f2, f3 = _bessel(np.multiply.outer(r, k))
     mean, psi, k2 = f1 @ size, (f0 - 2 * f1) @ size, k**2
     return RadialPolynomials(
         S=mean + psi,
@@ -114,6 +118,20 @@ def _functions(c: float, epsilon: float, r: Array) -> RadialPolynomials:
         L=mean,
         W=(f2 - 2 * f3) @ (k2**2 * size),
     )
+
+
+def _bessel(z: Array) -> tuple[Array, Array, Array, Array]:
+    """Return ``j_n(z) / z^n`` for n from 0 to 3: upwards, or downwards from the series if z < 3."""
+    far, z2 = np.maximum(z, 3.0), np.minimum(z, 3.0) ** 2
+    g0 = np.sin(far) / far
+    g1 = (g0 - np.cos(far)) / far**2
+    g2 = (3 * g1 - g0) / far**2
+    f3, f4 = (np.polyval(series, z2) for series in _BESSEL)
+    f2 = 7 * f3 - z2 * f4
+    f1 = 5 * f2 - z2 * f3
+    pairs = ((3 * f1 - z2 * f2, g0), (f1, g1), (f2, g2), (f3, (5 * g2 - g1) / far**2))
+    f0, f1, f2, f3 = (np.where(z < 3, below, above) for below, above in pairs)
+    return f0, f1, f2, f3
 
 
 @lru_cache(maxsize=256)
@@ -127,7 +145,7 @@ def _series(c: float, epsilon: float) -> RadialPolynomials:
 
 @lru_cache(maxsize=256)
 def _remainder(term: str, c: float, epsilon: float) -> tuple[float, float]:
-    x, weights = legendre.leggauss(24)
+    x, weights = gauss(24)
     r = np.concatenate([[1.0], 1.5 + x / 2, 4 + 2 * x])
     weights = np.concatenate([[0.0], weights / 2, 2 * weights])
     q = 1 / (r**2 + epsilon**2)

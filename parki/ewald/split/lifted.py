@@ -19,11 +19,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.polynomial import legendre
 from numpy.typing import ArrayLike, NDArray
 
 from parki.ewald.split.hasimoto import Factor, Hasimoto, Split, series_losses
 from parki.ewald.split.prolate import Prolate
+from parki.ewald.split.quadrature import gauss
 from parki.ewald.split.shells import OfPoints, of_waves, waves
 from parki.ewald.sums import term_of
 from parki.ewald.sums.pairs import LiftedPolynomials, RadialPolynomials
@@ -141,7 +141,7 @@ def _beyond(base: Any, order: int) -> tuple[Array, Array, Array]:
     if isinstance(base, Hasimoto):
         reach = math.sqrt(1 + 20 / base.xi**2)
     k, gamma = waves(base, order, reach)
-    x, weights = legendre.leggauss(60 + int(2 * (reach - 1) * k[-1]))
+    x, weights = gauss(60 + int(2 * (reach - 1) * k[-1]))
     r, weights = 1 + (reach - 1) * (x + 1) / 2, (reach - 1) / 2 * weights
     z = np.multiply.outer(r, k)
     j0, cosine = np.sin(z) / z, np.cos(z)

@@ -19,12 +19,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.polynomial import legendre
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import spherical_jn
 
 from parki.ewald.split.hasimoto import Factor, Split, horner_order, radial_series
 from parki.ewald.split.prolate import chebyshev_series
+from parki.ewald.split.quadrature import gauss
 from parki.ewald.sums.pairs import RadialPolynomials
 from parki.ewald.sums.symbols import Shell
 
@@ -135,7 +135,7 @@ def waves(base: Split, order: int, reach: float) -> tuple[Array, Array]:
     """Return wavenumbers, and the factor of points times weights, for distances up to ``reach``."""
     given = base.factor(order)
     largest = math.sqrt(min(given.end, _GONE) / given.scale)
-    x, weights = legendre.leggauss(60 + int(largest * reach))
+    x, weights = gauss(60 + int(largest * reach))
     k = largest * (x + 1) / 2
     return k, largest / 2 * weights * given.at(k**2)
 
