@@ -73,6 +73,24 @@ class PairDensity:
         logarithms = np.log([values, *self.around[:, ::-1]]).tolist()
         return scales.tolist(), values.tolist(), np.log(scales).tolist(), logarithms
 
+    @cached_property
+    def _reads(self) -> list[int]:
+        return [0]
+
+    @property
+    def read(self) -> int:
+        """How many scales, the largest ones, have been read."""
+        return self._reads[0]
+
+    def _look(self, index: int) -> None:
+        """Note that a scale, counted from the smallest one but one, and all larger are read."""
+        self._reads[0] = max(self._reads[0], min(len(self.scales) - index + 1, len(self.scales)))
+
+    def down_to(self, read: int) -> bytes:
+        """Return all numbers of this many scales, the largest ones."""
+        arrays = self.scales, self.enhancement, *self.around
+        return b"".join(each[:read].tobytes() for each in arrays)
+
     def at(self, scale: float) -> float:
         """Return the enhancement at a scale: the larger value of the two cells that enclose it.
 
@@ -80,6 +98,7 @@ class PairDensity:
         """
         scales, values, _, _ = self._table
         index = bisect_right(scales, scale)
+        self._look(index)
         return max(1.0, *values[max(index - 1, 0) : index + 1])
 
     def typical(self, radius: float) -> float:
@@ -96,6 +115,7 @@ class PairDensity:
         _, _, scales, rows = self._table
         scale = math.log(EDGE * radius)
         index = min(max(bisect_right(scales, scale), 1), len(scales) - 1)
+        self._look(index)
         part = (scale - scales[index - 1]) / (scales[index] - scales[index - 1])
         part = min(max(part, 0.0), 1.0)
         return [math.exp(row[index - 1] + part * (row[index] - row[index - 1])) for row in rows]

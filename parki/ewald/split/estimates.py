@@ -374,7 +374,7 @@ def _mode_rule(count: int) -> tuple[Array, Array]:
     )
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _images(count: int, windows: tuple[tuple[int, float], ...]) -> Images:
     """Images of the modes of `_mode_rule`; cached, as a search over xi and grids repeats them."""
     return images(2 * np.pi / count * _mode_rule(count)[0], windows)
