@@ -23,7 +23,8 @@ from parki.runtime.specialise import Constant, Specialised
 from parki.runtime.syntax import DTYPES, REALS
 from parki.runtime.translate import Translated, View
 from parki.runtime.translations import translation
-from parki.settings import EXECUTORS, SETTINGS, thread_count
+from parki.settings import EXECUTORS, SETTINGS, host_settings, thread_count
+from parki.settings import executor as usual_executor
 
 LARGEST = 2**31 - 1  # largest index, and largest value of the dialect's int
 QUIET_SECONDS = 0.5  # CuPy does not say whether it has a kernel; loading one is faster
@@ -218,14 +219,13 @@ def load(
     **constants
         Values of the file's compile-time constants.
     """
-    chosen = executor or SETTINGS["PARKI_EXECUTOR"].value()
+    chosen = executor or usual_executor()
     if chosen not in EXECUTORS:
         raise ParkiValueError(f"executor is {chosen!r}; expected one of {', '.join(EXECUTORS)}")
     machine: tuple[Any, ...] = ()
     if not space.on_device:
         team_size = vector_length = 1
-        emulated = SETTINGS["PARKI_EMULATED_TEAM"].number()
-        machine = (emulated, SETTINGS["CXX"].value(), thread_count())
+        machine = host_settings()
     shapes = tuple(sorted((tables or {}).items()))
     how = (space, chosen, team_size, vector_length, machine, shapes)
     # The key has types because 1 == 1.0. Users may edit their own files meanwhile, not parki's.
