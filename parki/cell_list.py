@@ -156,7 +156,7 @@ class CellList:
     @property
     def n_cells(self) -> int:
         """Number of cells in all systems."""
-        return math.prod(self.shape) * self.systems
+        return int(math.prod(self.shape)) * self.systems
 
     def _sort_on_device(self, kernels: dict[str, Kernel]) -> None:
         """Sort without waiting for the device: see ``kernels/cell_list.py``."""

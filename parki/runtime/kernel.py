@@ -112,7 +112,7 @@ class Kernel:
         UnavailableError
             If this process was forked from one that used the space.
         """
-        self._run(count, self._threads, arguments)
+        self._run(count, min(count, self._threads), arguments)
 
     def alone(self, count: int, /, **arguments: Any) -> None:
         """Launch in the calling thread only; others may do so at the same time (see `by_many`)."""
@@ -152,8 +152,8 @@ class Kernel:
                 if self._upstream:
                     values.append(value)
                     continue
-                values.append(value.data.ptr if self.space.on_device else value.ctypes.data)
-                values.extend(value.shape)
+                address = value.data.ptr if self.space.on_device else value.ctypes.data
+                values += (address, *value.shape)
         except KeyError as error:
             raise ParkiValueError(f"{self.workunit.name}: missing argument {error}") from None
         launch = self.build()

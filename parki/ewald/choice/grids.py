@@ -146,7 +146,7 @@ def _drops(refinements: tuple[float, ...]) -> Array:
     # Transforms of the window at the mode and at its image: exp(P sqrt(q^2 - (k h / 2)^2)).
     window = np.sqrt(np.maximum(shapes**2 - (np.pi * u / 2) ** 2, 0))
     image = np.sqrt(np.maximum(shapes**2 - (np.pi * (1 - u / 2)) ** 2, 0))
-    return np.array(POINTS)[:, None, None, None] * (window - image)
+    return np.asarray(np.array(POINTS)[:, None, None, None] * (window - image))
 
 
 class Windows:

@@ -14,7 +14,7 @@ from parki.ewald.choice.clustering import pair_density
 from parki.ewald.choice.memory import Memory, check_memory
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline import plan_cache
-from parki.ewald.pipeline.crowding import Crowding
+from parki.ewald.pipeline.crowding import CROWDED, Crowding
 from parki.ewald.pipeline.protocol import Pipeline, Watch
 from parki.ewald.pipeline.replay import Applications, PlacedBy, Replay, how, why_not
 from parki.ewald.pipeline.setup import Setup, choose, use
@@ -101,7 +101,8 @@ class OneDevice(Pipeline):
         frame = setup.frame if setup else Frame.of(task, points.box)
         wrapped = _wrapped(task, frame, arrays)
         problem = why_not(task.space, task.executor, points.targets, points.sources)
-        if problem and not once and (moved := self._moved(points, arrays, wrapped, problem)):
+        later = once and task.space.on_device  # nothing runs beside a near field of the CPU
+        if problem and not later and (moved := self._moved(points, arrays, wrapped, problem)):
             return moved
         apart, slack = task.options.images_below(points.survey.of_sources), None
         density = pair_density(*wrapped, frame.box, points.systems, apart)
@@ -141,8 +142,8 @@ class OneDevice(Pipeline):
                 new.crowding.suited = new.crowding.read()
                 return new
             new.placed_by = PlacedBy.REFUSED
-        new._take(Stages(setup, memory, arrays, wrapped, systems, old, far_later=once), once)
-        if problem and not once:
+        new._take(Stages(setup, memory, arrays, wrapped, systems, old, far_later=later), later)
+        if problem and not later:
             new.crowding.suited = new.crowding.read()
         return new
 
@@ -161,15 +162,18 @@ class OneDevice(Pipeline):
         setup, memory = self.setup, self.memory
         if self.crowding.suited is None or not setup or not memory or not self._keeps(points):
             return None
+        before = cast(Stages, self.stages).sizes["trg"][1]
+        if abs(points.targets - before) > CROWDED * before:  # then more pairs share cells, too
+            return None
         new = OneDevice(setup, memory, problem)
         new.placed_by, new.crowding = PlacedBy.AGAIN, Crowding(self.crowding.suited)
         new._take(Stages(setup, memory, arrays, wrapped, points.systems, self.stages))
         return new if new.crowding.matches(new.crowding.read()) else None
 
-    def _take(self, stages: Stages, once: bool = False) -> None:
+    def _take(self, stages: Stages, later: bool = False) -> None:
         """Take stages; count the pairs of their points where they will be asked for."""
         self.stages = stages
-        if not once and (self.placed_by is not PlacedBy.FIRST or self.applications.problem):
+        if not later and (self.placed_by is not PlacedBy.FIRST or self.applications.problem):
             self.crowding.count(stages)
 
     # ------------------------------------------------------------------ apply

@@ -11,7 +11,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.polynomial import legendre
 from numpy.typing import NDArray
 
 from parki.ewald.split.prolate import legendre_series
