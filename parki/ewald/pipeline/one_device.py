@@ -101,7 +101,7 @@ class OneDevice(Pipeline):
         frame = setup.frame if setup else Frame.of(task, points.box)
         wrapped = _wrapped(task, frame, arrays)
         problem = why_not(task.space, task.executor, points.targets, points.sources)
-        later = once and task.space.on_device  # nothing runs beside a near field of the CPU
+        later = once and task.space.on_device  # a CPU runs one after the other
         if problem and not later and (moved := self._moved(points, arrays, wrapped, problem)):
             return moved
         apart, slack = task.options.images_below(points.survey.of_sources), None
