@@ -64,6 +64,20 @@ def test_the_environment_is_read_once_in_a_step(clouds, monkeypatch):
     assert settings.thread_count() == 3
 
 
+@pytest.mark.parametrize(("count", "threaded"), [(100, 0), (N, 1), (20 * N, 9)])
+def test_launches_that_wake_threads(count, threaded, monkeypatch, rng):
+    """A few points have all stages in the calling thread, and a thousand all but P2P."""
+    monkeypatch.setenv("PARKI_NUM_THREADS", "2")
+    points, dens = rng.random((2, 3, count), dtype=np.float32)
+    plan = parki.Plan("stokes_sl", points, points, OPTIONS)
+    expected = plan(dens)
+    threads, run = [], Kernel._run
+    monkeypatch.setattr(Kernel, "_run", lambda k, c, t, a: threads.append(t) or run(k, c, t, a))
+    found = plan(dens)
+    assert threads.count(2) >= threaded if threaded > 1 else threads.count(2) == threaded
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_little_work_stays_in_the_calling_thread(clouds, monkeypatch):
     (points, *_), _ = clouds
     monkeypatch.setenv("PARKI_NUM_THREADS", "2")

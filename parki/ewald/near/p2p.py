@@ -39,6 +39,8 @@ CANDIDATES = {8: 64, 4: 32}
 # AVX-512 four take 1.1 (Laplace) to 2.8 times (dipoles) as long as one. The sums of four fill 12 of
 # its 32 registers; the sums of eight would fill 24.
 TOGETHER = (4, 2, 1)
+# Targets whose near field one CPU thread computes in about the time that another takes to wake.
+FEW = 256
 MOST_OUTPUTS = 3  # most rows of a result for which several densities are summed at a time
 
 
@@ -151,12 +153,13 @@ class P2P:
         # On a CPU three densities, and a fourth one of zeros, take less time than two and one.
         self.full = 3 / 4 if stages(task, pair) else 1.0
         self.launches: dict[str, Callable[..., None]] = {}
+        few = not space.on_device and trg.shape[1] <= FEW
         if "u" in kernels:
             special, count = cache(partial(near_kernel, task, pair, tile)), self.tiles.shape[1]
 
             def velocity(many: int, **arguments: Any) -> None:
                 kernel = special(FORGETS, many) if launch is None else kernels["u"]
-                kernel(count, **arguments)
+                (kernel.alone if few else kernel)(count, **arguments)
 
             self.launches["u"] = velocity
             if pair.method == "tile":
@@ -164,9 +167,9 @@ class P2P:
                 self.launches["u"] = self.lists = PairLists(space, special, count, lanes, keep)
         if "derivatives" in kernels:
             # This needs a count of its own: `velocity` reads ``count`` when it is called.
-            self.launches["derivatives"] = partial(
-                kernels["derivatives"], self.work["derivatives"].shape[1]
-            )
+            kernel = kernels["derivatives"]
+            each = kernel.alone if few else kernel
+            self.launches["derivatives"] = partial(each, self.work["derivatives"].shape[1])
 
         rate = factor / cutoff  # its powers may overflow, which ** would refuse
         power = rate ** (task.pair.pair.power - 1)
