@@ -75,6 +75,25 @@ def place_systems(
 
 
 @pk.workunit
+def count_pairs(
+    i: int,
+    trg: pk.View1D[pk.int32],
+    src: pk.View1D[pk.int32],
+    cells: int,
+    items: int,
+    place: int,
+    pairs: pk.View1D[pk.double],
+):
+    """Add to a number the pairs that share a cell, of cells i, i + items, ..."""
+    sum: REAL = 0.0
+    cell: int = i
+    while cell < cells:
+        sum += REAL(trg[cell]) * REAL(src[cell])
+        cell = cell + items
+    pk.atomic_add(pairs, [place], sum)
+
+
+@pk.workunit
 def sum_systems(
     i: int,
     rows: pk.View2D[REAL],

@@ -1,6 +1,8 @@
-"""Smallest and largest values of rows of numbers: one work item owns every n-th column.
+"""What the boundary asks about rows of numbers.
 
-Two passes leave few enough numbers for the host, which would otherwise wait for the device.
+In `extremes`, the smallest and largest value of each row, one work item owns every n-th column. Two
+passes leave few enough numbers for the host. In `count_misfits` and `mend_misfits` it owns one
+column; the host waits for one number, which is there before later launches are done.
 """
 
 import pykokkos as pk
@@ -37,3 +39,44 @@ def extremes(
             k = k + items
         low[r][i] = least + bad
         high[r][i] = most + bad
+
+
+@pk.workunit
+def count_misfits(
+    i: int,
+    values: pk.View2D[REAL],
+    rows: int,
+    least: REAL,
+    most: REAL,
+    misfits: pk.View1D[pk.double],
+):
+    """Count values that are not finite, or neither 0 nor of a size from ``least`` to ``most``."""
+    for r in range(rows):
+        size: REAL = pk.fabs(values[r][i])
+        fits: int = 0
+        if size >= least and size <= most:
+            fits = 1
+        if size == 0.0:
+            fits = 1
+        if fits == 0:
+            pk.atomic_add(misfits, [0], 1.0)
+
+
+@pk.workunit
+def mend_misfits(
+    i: int,
+    values: pk.View2D[REAL],
+    rows: int,
+    lowest: pk.View1D[REAL],
+    highest: pk.View1D[REAL],
+    misfits: pk.View1D[pk.double],
+):
+    """Replace values that are not from ``lowest`` to ``highest`` of their row, and count them."""
+    for r in range(rows):
+        value: REAL = values[r][i]
+        fits: int = 0
+        if value >= lowest[r] and value <= highest[r]:
+            fits = 1
+        if fits == 0:
+            values[r][i] = lowest[r]
+            pk.atomic_add(misfits, [0], 1.0)

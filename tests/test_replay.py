@@ -212,8 +212,9 @@ def test_points_that_crowd_are_noticed():
     before = plan(dens[0]).copy()
     assert "updates: as one graph" in plan.describe()
     for wrong in (xp.full_like(points, xp.nan), xp.full_like(points, 1e9)):
+        plan.update_points(wrong, wrong)
         with pytest.raises(parki.ParkiValueError):
-            plan.update_points(wrong, wrong)
+            plan(dens[0])
     xp.testing.assert_allclose(plan(dens[0]), before, rtol=0, atol=1e-10)
     cutoff = plan.parameters.cutoff
     crowd = 0.4 + 0.2 * last

@@ -44,8 +44,8 @@ def test_calls_of_a_step_and_of_a_sum(clouds):
         plan.update_points(points, points)
         plan(dens)
 
-    assert calls(step, clouds) < 2700
-    assert calls(lambda points: parki.stokes_sl(points, points, dens, OPTIONS), clouds) < 3000
+    assert calls(step, clouds) < 2550
+    assert calls(lambda points: parki.stokes_sl(points, points, dens, OPTIONS), clouds) < 2850
 
 
 def test_the_environment_is_read_once_in_a_step(clouds, monkeypatch):

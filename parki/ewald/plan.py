@@ -82,12 +82,12 @@ class AnyPlan(Generic[Wanted]):
     @property
     def n_targets(self) -> int:
         """Targets of this rank."""
-        return self.points.targets
+        return self._sum.counts[0]
 
     @property
     def n_sources(self) -> int:
         """Sources of this rank."""
-        return self.points.sources
+        return self._sum.counts[1]
 
     @property
     def box(self) -> NDArray[np.float64]:
@@ -357,7 +357,9 @@ class Plan(AnyPlan[Wanted]):
         Raises
         ------
         ParkiValueError, ParkiTypeError
-            As of a new plan.
+            As of a new plan. On a device, which places points before the host has looked at them,
+            impossible coordinates may be refused by the plan's next call instead; the plan then has
+            its old points.
         """
         self._sum.update_points(trg, src, norms, systems)
 

@@ -33,16 +33,39 @@ MOST_SINGLE = 1e9  # largest density or normal in mixed precision, in the user's
 
 
 class Arguments(NamedTuple):
-    """The checked arguments of a plan: see `check_arguments`."""
+    """The arguments of a plan: see `take_arguments` and `check_arguments`."""
 
     kernel: str
     space: ExecutionSpace
     options: EwaldOptions
     arrays: dict[str, Any]
-    extents: Any
+    extents: Any = None
+
+    def checked(self) -> Arguments:
+        """Return these with `extents`, for which a device is waited for; refuse impossible values.
+
+        Raises
+        ------
+        ParkiValueError
+        """
+        arrays, options = self.arrays, self.options
+        clouds = {"trg": arrays["trg"], "src": arrays["src"]}
+        if arrays["src"] is arrays["trg"]:
+            del clouds["src"]
+        looked_at = [*clouds.values(), *([arrays["norms"]] if "norms" in arrays else [])]
+        found = extremes(*looked_at)
+        extents = [
+            _check_extent(name, points, extent, options)
+            for (name, points), extent in zip(clouds.items(), found, strict=False)
+        ]
+        if "norms" in arrays:
+            _check_finite("norms", arrays["norms"], found[-1])
+            if options.precision == "mixed":
+                _check_single("norms", found[-1])
+        return self._replace(extents=np.concatenate(extents))
 
 
-def check_arguments(
+def take_arguments(
     kernel: Any,
     trg: Any,
     src: Any,
@@ -50,7 +73,7 @@ def check_arguments(
     options: EwaldOptions | None,
     space: ExecutionSpace | None = None,
 ) -> Arguments:
-    """Refuse kernels, points, normals and options that are impossible or do not match.
+    """Refuse kernels, points, normals and options that do not match; look at no values.
 
     Parameters
     ----------
@@ -63,8 +86,7 @@ def check_arguments(
     -------
     Arguments
         The name of the sum, as all its names are written; space and options; "trg", "src" (the
-        same array, if they were given so) and "norms", if any;
-        the smallest and largest coordinates of clouds that are not empty, shape (n, 3).
+        same array, if they were given so) and "norms", if any.
 
     Raises
     ------
@@ -81,24 +103,23 @@ def check_arguments(
     options.check_dtype(dtype)
     space = space or get_execution_space(options.execution_space, *arrays.values())
     check_space(arrays, space)  # values on another device cannot be read
-    clouds = {name: arrays[name] for name in ("trg", "src")}
-    if arrays["src"] is arrays["trg"]:
-        del clouds["src"]
-    for name, points in clouds.items():
-        _check_shape(name, points)
+    for name in ("trg", "src"):
+        _check_shape(name, arrays[name])
     if "norms" in arrays:
-        arrays["norms"] = _as_rows("norms", arrays["norms"], (3, arrays["src"].shape[1]))
-    looked_at = [*clouds.values(), *([arrays["norms"]] if "norms" in arrays else [])]
-    found = extremes(*looked_at)
-    extents = [
-        _check_extent(name, points, extent, options)
-        for (name, points), extent in zip(clouds.items(), found, strict=False)
-    ]
-    if "norms" in arrays:
-        _check_finite("norms", arrays["norms"], found[-1])
-        if options.precision == "mixed":
-            _check_single("norms", found[-1])
-    return Arguments(kernel, space, options, arrays, np.concatenate(extents))
+        arrays["norms"] = as_rows("norms", arrays["norms"], (3, arrays["src"].shape[1]))
+    return Arguments(kernel, space, options, arrays)
+
+
+def check_arguments(*given: Any) -> Arguments:
+    """Return what `take_arguments` returns of the same arguments, with their extents.
+
+    The extents are the smallest and largest coordinates of clouds that are not empty, shape (n, 3).
+
+    Raises
+    ------
+    ParkiTypeError, ParkiValueError
+    """
+    return take_arguments(*given).checked()
 
 
 def take_options(
@@ -215,27 +236,43 @@ def _check_extent(name: str, points: Any, extent: Any, options: EwaldOptions) ->
             f"{name} reaches to {extent[0, 2]:g} along axis 2, below the wall at 0; shift the "
             "points, so that all are at the wall or above it"
         )
+    lowest, highest = limits(options, points.dtype)
+    for axis, length in enumerate(options.box):
+        low, high = extent[:, axis]
+        if length is None or (lowest[axis] <= low and high <= highest[axis]):
+            continue
+        if options.periodic[axis]:
+            raise ParkiValueError(
+                f"{name} reaches to {max(low, high, key=abs):g} along axis {axis}, more than 1e6 "
+                "boxes away; wrap the points into the box first, where their digits are known"
+            )
+        first, last = options.ends(axis)
+        raise ParkiValueError(
+            f"{name} reaches from {low:g} to {high:g} along axis {axis}, which is free, but the "
+            f"box there is [{first:g}, {last:g}]; "
+            "enlarge the box, shift the points, or give None for that edge of the box"
+        )
+    return extent
+
+
+def limits(options: EwaldOptions, dtype: Any) -> NDArray[np.float64]:
+    """Return the smallest and largest coordinates that points of a dtype may have, (2, 3).
+
+    Wrapping a point from a million boxes away would leave it few digits. The edges of free axes
+    count as inside where they are rounded to the dtype.
+    """
+    most = float(np.finfo(dtype).max)
+    found = np.array([[-most] * 3, [most] * 3])
     for axis, length in enumerate(options.box):
         if length is None:
             continue
         first, last = options.ends(axis)
         if options.periodic[axis]:
-            # Wrapping a point from a million boxes away would leave it few digits.
-            farthest = max(extent[:, axis], key=abs)
-            if abs(farthest) > 1e6 * length:
-                raise ParkiValueError(
-                    f"{name} reaches to {farthest:g} along axis {axis}, more than 1e6 boxes away; "
-                    "wrap the points into the box first, where their digits are known"
-                )
-        elif extent[0, axis] < min(first, _rounded(first, points.dtype)) or extent[1, axis] > max(
-            last, _rounded(last, points.dtype)
-        ):
-            raise ParkiValueError(
-                f"{name} reaches from {extent[0, axis]:g} to {extent[1, axis]:g} along axis "
-                f"{axis}, which is free, but the box there is [{first:g}, {last:g}]; "
-                "enlarge the box, shift the points, or give None for that edge of the box"
-            )
-    return extent
+            found[:, axis] = -1e6 * length, 1e6 * length
+        else:
+            found[0, axis] = min(first, _rounded(first, dtype))
+            found[1, axis] = max(last, _rounded(last, dtype))
+    return found
 
 
 def _rounded(length: float, dtype: Any) -> float:
@@ -258,13 +295,18 @@ def check_density(
     With ``several``, also take k of them at once, returned as (k, rows, N). With ``single``,
     numbers must fit single precision, with a margin for products. ``of`` names the points.
     """
-    values = _as_rows(name, values, shape, several, of)
+    values = as_rows(name, values, shape, several, of)
+    check_values(name, values, shape, single)
+    return values
+
+
+def check_values(name: str, values: Any, shape: tuple[int, ...], single: bool = False) -> None:
+    """Refuse NaN and infinity in density or normals, as `as_rows` returns them."""
     flat = values.reshape(math.prod(values.shape[:-1]), shape[-1])
     (ends,) = extremes(flat)
     _check_finite(name, values.reshape(*values.shape[:-2], *shape), ends)
     if single:
         _check_single(name, ends)
-    return values
 
 
 def _check_single(name: str, ends: NDArray[np.float64]) -> None:
@@ -277,7 +319,7 @@ def _check_single(name: str, ends: NDArray[np.float64]) -> None:
         )
 
 
-def _as_rows(
+def as_rows(
     name: str, values: Any, shape: tuple[int, ...], several: bool = False, of: str = "sources"
 ) -> Any:
     """Return density or normals as (rows, N) or (k, rows, N); refuse other shapes."""

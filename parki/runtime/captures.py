@@ -1,6 +1,6 @@
 """Refuses calls inside a stream capture (of a CUDA graph) before they begin.
 
-Every call waits for the device once, to check that its input is finite, and it may allocate. CUDA
+A call waits for the device once, to learn whether its input is finite, and it may allocate. CUDA
 permits neither while a stream is captured: it ends the capture, and memory allocated for the
 capture is never freed.
 """

@@ -29,8 +29,14 @@ class DeviceObject:
     """One workunit compiled for the current device."""
 
     def __init__(
-        self, translated: Translated, space: ExecutionSpace, team_size: int, vector_length: int
+        self,
+        name: str,
+        translated: Translated,
+        space: ExecutionSpace,
+        team_size: int,
+        vector_length: int,
     ) -> None:
+        self.name = f"parki_{name}"  # by which profilers show it
         self.translated = translated
         self.space = space
         self.block = (vector_length, team_size) if translated.team else (RANGE_BLOCK,)
@@ -43,10 +49,10 @@ class DeviceObject:
         """Return ``launch(arguments, count)``, compiling first if CuPy's cache lacks the kernel."""
         cupy = self.space.array_module
         hip = self.space.name == "HIP"
-        options = HIP_OPTIONS if hip else OPTIONS
+        options = (*(HIP_OPTIONS if hip else OPTIONS), f"-Dparki_launch={self.name}")
         try:
             module = cupy.RawModule(code=source_text(self.translated), options=options)
-            kernel = module.get_function("parki_launch")
+            kernel = module.get_function(self.name)
         except Exception as error:  # CuPy has its own types for NVRTC and driver errors
             raise KernelError(f"{self.space} refused a kernel: {error}") from error
         scratch = self.translated.scratch

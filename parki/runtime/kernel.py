@@ -59,7 +59,9 @@ class Kernel:
                 workunit, self.translated, space, team_size, vector_length
             )
         elif space.on_device:
-            self._object = device.DeviceObject(self.translated, space, team_size, vector_length)
+            self._object = device.DeviceObject(
+                workunit.name, self.translated, space, team_size, vector_length
+            )
         else:
             emulated = SETTINGS["PARKI_EMULATED_TEAM"].number() if workunit.is_team else 1
             openmp = space.name == "OpenMP"

@@ -19,6 +19,7 @@ from parki.ewald.choice.parameters import Parameters, select
 from parki.ewald.choice.problem import Problem
 from parki.ewald.far.padding import Padding
 from parki.ewald.far.sizes import (
+    AT_ONCE,
     IN_ORDER,
     LINES,
     PART,
@@ -147,6 +148,8 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     if on_device:
         buffer = item * length * y * z if length > x else 0.0
         area = work_area(padding, max(buffer, grid), padded, item) if free else component
+        if not free and grids == 1 and x * y * _stored(problem, chosen, use, z) <= AT_ONCE:
+            area *= components
         modes, transforms = components * component, area + buffer
     else:
         before = scratch_before(components, 2 * numbers, x * y * z, item)

@@ -43,6 +43,9 @@ PART = 1 << 20
 APART = 32 << 20
 # Bytes of the lines along x that a device transforms at a time, which bounds its work area.
 LINES = 1 << 30
+# Grid points up to which a device transforms all components at once, periodic along all axes: each
+# of few points takes as long as its launches.
+AT_ONCE = 1 << 18
 # Bytes of modes that a CPU thread convolves at a time: about what its cache holds.
 CHUNK = 2 << 20
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.ewald.far.sizes import LINES, PART, workers
+from parki.ewald.far.sizes import AT_ONCE, LINES, PART, workers
 from parki.runtime import ExecutionSpace
 from parki.runtime.pool import cuts, run_in_threads
 from parki.settings import thread_count
@@ -155,6 +155,9 @@ class DeviceTransforms:
 
     def real(self, values: Any, hat: Any) -> None:
         """Transform real components (components, x, sets y, z and spill) into ``hat``."""
+        if self._at_once(values):
+            self._run(self._real_plan(values, 0, True), values, hat, True)
+            return
         for each, modes in zip(values, hat, strict=True):
             padded = self._padded(each)
             if padded is not each:
@@ -164,11 +167,18 @@ class DeviceTransforms:
 
     def real_inverse(self, hat: Any, values: Any) -> None:
         """Transform ``hat`` (destroyed) into real components."""
+        if self._at_once(values):
+            self._run(self._real_plan(values, 0, False), values, hat, False)
+            return
         for each, modes in zip(values, hat, strict=True):
             padded = self._padded(each)
             self._real(padded, modes, False)
             if padded is not each:
                 each[...] = padded[: self.grid[0]]
+
+    def _at_once(self, values: Any) -> bool:
+        """Return whether one transform takes all components."""
+        return self.periodic and self.sets == 1 and bool(values[0].size <= AT_ONCE)
 
     def across(self, values: Any, hat: Any) -> None:
         """Transform real planes (components, planes, y, z) along y and z into ``hat``."""
@@ -235,12 +245,14 @@ class DeviceTransforms:
         key = (values.shape, rows, values.dtype, forward)
         if key not in self.plans:
             x, (y, z) = self.length, self.grid[1:]
-            stored = values.shape[2]
+            components, stored = math.prod(values.shape[:-3]), values.shape[-1]
             double = values.dtype == np.float64
             shape: tuple[int, ...]
             layouts: list[tuple[tuple[int, ...], int, int]]
             if self.periodic:
-                shape, batch = ((x, y, z), 1) if self.sets == 1 else ((y, z), x * self.sets)
+                shape, batch = (
+                    ((x, y, z), components) if self.sets == 1 else ((y, z), x * self.sets)
+                )
                 sizes = [(*shape[:-1], stored), (*shape[:-1], z // 2 + 1)]
                 layouts = [(size, 1, math.prod(size)) for size in sizes]
             else:

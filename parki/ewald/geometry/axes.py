@@ -31,6 +31,11 @@ class Order:
         self.kept = self.axes == [0, 1, 2]
         self.mirrors = self.axes not in ([0, 1, 2], [1, 2, 0], [2, 0, 1])
 
+    @property
+    def inverse(self) -> Order:
+        """The order that gives the caller's axes back."""
+        return Order(self.axes.index(axis) for axis in range(3))
+
     def arrays(self, arrays: dict[str, Any]) -> dict[str, Any]:
         """Return arrays (rows, N) in the other order; one array for both clouds stays one."""
         if self.kept:

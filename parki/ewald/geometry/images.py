@@ -55,6 +55,15 @@ def warn_of_images(task: Task, survey: Survey) -> None:
         )
 
 
+def may_warn(task: Task, same: bool) -> bool:
+    """Return whether it depends on where points are if `warn_of_images` warns.
+
+    ``same`` says whether the targets are the sources.
+    """
+    unsaid = task.sum.normals and all(task.options.periodic) and task.options.dl_mean is None
+    return unsaid or (task.dtype == np.float32 and not task.mixed and not same)
+
+
 def look_for_flux(task: Task, points: Points, dens: Any, total: Callable[[float], float]) -> bool:
     """Warn if the mean without flux depends on images, as the sum of q.n is not zero.
 

@@ -6,35 +6,65 @@ they differ is `Setup.suits` asked, which counts the close pairs of a sample.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from parki.ewald.pipeline.stages import Stages
-from parki.interchange import to_host
+from parki.runtime import ExecutionSpace, load
 
 # While the pairs that share a cell change by no more than this, in parts of what they were when the
 # set-up was seen to suit the points, it suits them still: `choice.reuse` allows more.
 CROWDED = 0.1
+MOST_ITEMS = 1 << 12  # work items that count pairs, each of some cells
 
 
 class Crowding:
-    """How many pairs share a cell: now, on the device, and when the set-up was seen to suit."""
+    """How many pairs share a cell: now, on the device, and when the set-up was seen to suit.
+
+    Attributes
+    ----------
+    suited : list of 3 floats or None
+        The numbers when the set-up was seen to suit.
+    report : HostReport, DeviceReport or None
+        The numbers of now, once they were counted; and last how many coordinates did not fit.
+    """
 
     def __init__(self, suited: Any = None) -> None:
         self.suited = suited
-        self._now: Any = None
+        self.report: Any = None
+
+    def begin(self, space: ExecutionSpace) -> Any:
+        """Return the report, of which the last number may be counted up."""
+        self.report = self.report or space.adapter.report(4)
+        return self.report
 
     def count(self, stages: Stages) -> None:
         """Count pairs of the near field, and of the far field's sorts; waits for nothing."""
-        cells = stages.p2p.targets, stages.p2p.sources, stages.g2p.targets, stages.p2g.sources
-        trg_near, src_near, trg_far, src_far = (each.counts * 1.0 for each in cells)
-        self._now = stages.setup.task.xp.empty(3)
-        for place, each in enumerate((trg_near * src_near, trg_far * trg_far, src_far * src_far)):
-            self._now[place] = each.sum()
+        near, far = (
+            (stages.p2p.targets, stages.p2p.sources),
+            (stages.g2p.targets, stages.p2g.sources),
+        )
+        space = stages.setup.task.space
+        numbers = self.begin(space).numbers
+        numbers[:3] = 0
+        kernel = load("cell_list", "count_pairs", space, executor="embedded", REAL="double")
+        pairs = near, (far[0], far[0]), (far[1], far[1])
+        for place, (trg, src) in enumerate(pairs):
+            cells = {"trg": trg.counts, "src": src.counts, "cells": trg.counts.size}
+            items = min(MOST_ITEMS, trg.counts.size)
+            few = trg.counts.size <= MOST_ITEMS  # for which no thread of a CPU need wake
+            launch = kernel.alone if few else kernel
+            launch(items, items=items, place=place, pairs=numbers, **cells)
 
-    def read(self) -> Any:
+    def read(self) -> list[float]:
         """Return the numbers of now, for which the host waits."""
-        return to_host(self._now)
+        self.report.send()
+        return self.received()
 
-    def matches(self, now: Any) -> bool:
+    def received(self) -> list[float]:
+        """Return the numbers that were sent last, for which the host waits."""
+        return cast(list[float], self.report.read()[:3])
+
+    def matches(self, now: list[float]) -> bool:
         """Return whether numbers are about those that suited."""
-        return bool((abs(now - self.suited) <= CROWDED * self.suited).all())
+        pairs = zip(now, self.suited, strict=True)
+        return all(abs(n - suited) <= CROWDED * suited for n, suited in pairs)

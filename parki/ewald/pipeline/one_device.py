@@ -15,6 +15,7 @@ from parki.ewald.choice.memory import Memory, check_memory
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline import plan_cache
 from parki.ewald.pipeline.crowding import CROWDED, Crowding
+from parki.ewald.pipeline.misfits import Mending
 from parki.ewald.pipeline.protocol import Pipeline, Watch
 from parki.ewald.pipeline.replay import Applications, PlacedBy, Replay, how, why_not
 from parki.ewald.pipeline.setup import Setup, choose, use
@@ -40,6 +41,7 @@ class OneDevice(Pipeline):
         self.stages: Stages | None = None  # once there are points
         self.placed_by = PlacedBy.FIRST
         self.graph: Replay | None = None  # which places points, or says why it cannot
+        self._before: dict[str, Any] = {}  # the arrays that the graph placed before the last ones
         self.applications = Applications(problem)
         self.crowding = Crowding()
         self._slack: Slack | None = None  # where the number of points has changed
@@ -58,23 +60,59 @@ class OneDevice(Pipeline):
         self, task: Task, points: Points, once: bool = False, given: Setup | None = None
     ) -> OneDevice:
         """Return a pipeline for other points: see `Pipeline.placed`."""
-        graph, setup, arrays = self.graph, self.setup, _named(points)
-        if self._slack is not None and self._slack.takes(arrays):
-            arrays = self._slack.points(task.xp, arrays)
+        setup = self.setup
         fits = self._keeps(points) and (given is None or given is setup)
-        if graph is None or setup is None or not (fits and graph.takes(arrays)):
+        if setup is None or not (fits and self.follow(_named(points))):
             return self._renewed(task, points, once, given)
-        before = {name: array.copy() for name, array in graph.arrays.items()}
+        try:
+            return self if given is not None else self.suiting(task, points)
+        except BaseException:
+            self.undo()
+            raise
+
+    def follow(self, arrays: dict[str, Any]) -> bool:
+        """Place points by the graph, if it takes arrays of their shapes; wait for nothing.
+
+        The points are in the box, or it must be asked whether they were: see `looked_at`.
+        """
+        graph, slack = self.graph, self._slack
+        if graph is None:
+            return False
+        if slack is not None and slack.takes(arrays):
+            arrays = slack.points(graph.space.array_module, arrays)
+        if not graph.takes(arrays):
+            return False
+        for name, array in graph.arrays.items():
+            graph.space.adapter.copy(self._before[name], array)
         graph(arrays, {})
+        self.crowding.report.send()
         self.applications.drop_lists()
         if self.lists is not None:
             self.lists.drop()
-        try:
-            suited = given is not None or self._suited(setup, points)
-            return self if suited else self._renewed(task, points, once)
-        except BaseException:
-            graph(before, {})
-            raise
+        return True
+
+    def suiting(self, task: Task, points: Points) -> OneDevice:
+        """Return the pipeline for points that followed, by another set-up if this one is wrong."""
+        suits = self._suited(cast(Setup, self.setup), points)
+        return self if suits else self._renewed(task, points, False)
+
+    def undo(self) -> None:
+        """Place the points again that were there before the last ones."""
+        cast(Replay, self.graph)(self._before, {})
+
+    def looked_at(self) -> tuple[bool, bool]:
+        """Return whether points that followed were in the box, and crowd as those that suited."""
+        *crowds, misfits = self.crowding.report.read()
+        if misfits:
+            self.crowding.report.numbers.fill(0)
+        return not misfits, self.crowding.matches(crowds)
+
+    def copies(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        """Return copies of arrays as they were when they followed."""
+        placed, same = cast(Replay, self.graph).arrays, arrays["trg"] is arrays["src"]
+        names = [name for name in arrays if not (same and name == "src")]
+        found = {name: placed[name][:, : arrays[name].shape[1]].copy() for name in names}
+        return {name: found["trg" if same and name == "src" else name] for name in arrays}
 
     def _keeps(self, points: Points) -> bool:
         """Return whether points are of the systems that are placed."""
@@ -82,7 +120,7 @@ class OneDevice(Pipeline):
 
     def _suited(self, setup: Setup, points: Points) -> bool:
         """Return whether the set-up suits points that were placed."""
-        crowds = self.crowding.read()
+        crowds = self.crowding.received()
         if self.crowding.matches(crowds):
             return True
         wrapped = _wrapped(setup.task, setup.frame, _named(points))
@@ -130,14 +168,18 @@ class OneDevice(Pipeline):
         if repeats:
             new.placed_by = PlacedBy.AGAIN
         if repeats and self.placed_by in (PlacedBy.AGAIN, PlacedBy.GRAPH) and not problem:
+            misfits = new.crowding.begin(task.space).numbers[3:]
+            mend = Mending(task.space, task.options, arrays, misfits)
 
             def place(given: dict[str, Any]) -> None:
+                mend(given)
                 again = Stages(setup, memory, given, _wrapped(task, frame, given), systems, old)
                 new._take(again)
 
             new.graph = Replay(task.space, place, arrays)
             if not new.graph.problem:
                 new.placed_by = PlacedBy.GRAPH
+                new._before = {name: array.copy() for name, array in new.graph.arrays.items()}
                 new.graph(arrays, {})
                 new.crowding.suited = new.crowding.read()
                 return new

@@ -10,7 +10,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,21 +20,25 @@ from parki.ewald.choice.reuse import check_stay
 from parki.ewald.far.p2g_paper import check_spreading
 from parki.ewald.geometry.axes import Order
 from parki.ewald.geometry.extent import resolve
-from parki.ewald.geometry.images import look_for_flux, warn_of_images
+from parki.ewald.geometry.images import look_for_flux, may_warn, warn_of_images
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.near.p2p_cells import check_wanted
 from parki.ewald.pipeline import plan_cache
+from parki.ewald.pipeline.misfits import Misfits
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
 from parki.ewald.points import (
     TENSOR_ROWS,
     Arguments,
+    as_rows,
     check_arguments,
     check_density,
     check_outputs,
+    check_values,
     check_want,
     like_points,
     result_shape,
+    take_arguments,
 )
 from parki.ewald.sums import SUMS, stress
 from parki.ewald.task import Points, Request, Task
@@ -57,8 +62,6 @@ class PlacedSum:
     ----------
     order : Order
         From the user's axes to the pipeline's, of which the periodic ones come first.
-    given, points : Points
-        The points as they were given, and as the pipeline takes them.
     """
 
     def __init__(
@@ -74,7 +77,11 @@ class PlacedSum:
         self.done: Any = None  # the event after which another stream may use the memory
         self.result: Any = None  # what is wanted of the density that was requested
         self._flux_seen = False  # by `look_for_flux`
-        self.pipeline, once = pipeline, request.once
+        # Points that a device has placed: before the host has looked at them, and after that.
+        self._late: Arguments | None = None
+        self._seen: Arguments | None = None
+        self._misfits: Misfits | None = None  # in densities, which a device counts
+        self._pipeline, once = pipeline, request.once
         with pipeline.together():
             checked = check_arguments(*given)
             kernel, arrays = checked.kernel, checked.arrays
@@ -101,31 +108,62 @@ class PlacedSum:
             if normals is not None:
                 arrays["norms"] = self._of_targets("transposed_pair[1]", normals, shape)
             self._mark(kernel, arrays)
-            self.given = self._points(checked, found)
-            self.points = self.given.ordered(self.order)
+            self._given = self._points_of(checked, found)
+            self._points = self._given.ordered(self.order)
             values = self._density(request.density) if once else None
             if pipeline.alone and not found:
                 kept, self.done = plan_cache.take(self.task, once)
-                self.pipeline = kept or pipeline
+                self._pipeline = kept or pipeline
             with self.exclusive():
-                self.pipeline = self._placed(self.points, once)
+                self._pipeline = self._placed(self._points, once)
                 if once:
                     self.result = as_given(self._summed(values, None, unwatched), request.density)
-            setup = self.pipeline.setup
+            setup = self._pipeline.setup
             if pipeline.alone and not (once or found) and setup is not None:
-                plan_cache.keep(self.task, False, OneDevice(setup, self.pipeline.memory))
+                plan_cache.keep(self.task, False, OneDevice(setup, self._pipeline.memory))
         self.seconds = {"plan": time.perf_counter() - start}
 
-    def _points(self, given: Arguments, systems: Systems | None) -> Points:
+    # ------------------------------------------------------------------ what is placed
+    @property
+    def given(self) -> Points:
+        """The points as they were given."""
+        with self.exclusive():
+            self._settle()
+            if self._seen is not None:
+                own = self._points_of(self._as_placed(self._seen), None)
+                self._given, self._points, self._seen = own, own.ordered(self.order), None
+        return self._given
+
+    @property
+    def points(self) -> Points:
+        """The points as the pipeline takes them."""
+        _ = self.given  # which are looked at first
+        return self._points
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The pipeline, with points that the host has looked at."""
+        if self._late is not None:
+            with self.exclusive():
+                self._settle()
+        return self._pipeline
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Targets and sources of this rank."""
+        arrays = (self._late or self._seen or self._given).arrays
+        return int(arrays["trg"].shape[1]), int(arrays["src"].shape[1])
+
+    def _points_of(self, given: Arguments, systems: Systems | None) -> Points:
         """Return the points with what they decide; a plan's box stays, if it has one."""
         options = self.task.options
-        survey = self.pipeline.survey(self.task, given.arrays, given.extents)
+        survey = self._pipeline.survey(self.task, given.arrays, given.extents)
         warn_of_images(self.task, survey)
         # An empty plan keeps no box or parameters: choose them from these points.
-        if self.pipeline.setup is None or None not in options.box or not all(survey.totals):
+        if self._pipeline.setup is None or None not in options.box or not all(survey.totals):
             box = resolve(options, survey.extents)
         else:
-            box = self.given.box
+            box = self._given.box
             check_stay(options, box, given.extents)
         components, sources = self.task.sum.source_components, survey.totals[1]
         if systems:
@@ -151,29 +189,89 @@ class PlacedSum:
     def _placed(self, points: Points, once: bool) -> Pipeline:
         """Return the pipeline for points."""
         if all(points.survey.totals) and self.task.want:
-            return self.pipeline.placed(self.task, points, once)
-        return self.pipeline.empty()
+            return self._pipeline.placed(self.task, points, once)
+        return self._pipeline.empty()
 
     def update_points(self, trg: Any, src: Any, norms: Any, systems: Any) -> None:
         """Place other points: see `parki.Plan.update_points`."""
         start, task = time.perf_counter(), self.task
-        with self.exclusive(), self.pipeline.together():
-            given = check_arguments(task.kernel, trg, src, norms, task.options, task.space)
-            if given.arrays["src"].dtype != self.dtype:
+        with self.exclusive(), self._pipeline.together():
+            self._settle()
+            taken = take_arguments(task.kernel, trg, src, norms, task.options, task.space)
+            if taken.arrays["src"].dtype != self.dtype:
                 raise ParkiTypeError(
-                    f"trg has dtype {given.arrays['trg'].dtype}, but the plan was made for "
+                    f"trg has dtype {taken.arrays['trg'].dtype}, but the plan was made for "
                     f"{self.dtype}; convert the points, or make a new plan"
                 )
-            self._mark(task.kernel, given.arrays)
-            own = self._points(given, self._systems_of(given, systems))
-            points = own.ordered(self.order)
-            pipeline = self._placed(points, False)
-        self.given, self.points, self.pipeline = own, points, pipeline
+            self._mark(task.kernel, taken.arrays)
+            if systems is not None or not self._follow(taken):
+                given = taken.checked()
+                own = self._points_of(given, self._systems_of(given, systems))
+                points = own.ordered(self.order)
+                self._pipeline = self._placed(points, False)
+                self._given, self._points, self._seen = own, points, None
         self.seconds["update"] = time.perf_counter() - start
+
+    def _follow(self, taken: Arguments) -> bool:
+        """Let a device place points before the host has looked at them, if it can.
+
+        Not where it depends on the points what else is done: where they set the box, or a warning
+        may be due, or their normals are rounded.
+        """
+        task, pipeline = self.task, self._pipeline
+        same = taken.arrays["trg"] is taken.arrays["src"]
+        if None in task.options.box or task.flux or self._given.systems or may_warn(task, same):
+            return False
+        if task.mixed and task.sum.normals:
+            return False
+        if not isinstance(pipeline, OneDevice) or not pipeline.follow(self._named(taken)):
+            return False
+        self._late = taken
+        return True
+
+    def _named(self, taken: Arguments) -> dict[str, Any]:
+        """Return arrays as the pipeline takes them, without sources that are the targets."""
+        arrays = self.order.arrays(taken.arrays)
+        return {n: a for n, a in arrays.items() if n != "src" or a is not arrays["trg"]}
+
+    def _settle(self) -> bool:
+        """Look at points that a device has placed; return whether it had to place them anew.
+
+        Raises
+        ------
+        ParkiValueError
+            If some are impossible. The points before them are placed again.
+        """
+        late, pipeline = self._late, self._pipeline
+        if late is None or not isinstance(pipeline, OneDevice):
+            return False
+        inside, suited = pipeline.looked_at()
+        if not inside:
+            pipeline.undo()
+            self._late = None
+            late.checked()  # which says what is wrong
+            raise ParkiValueError(
+                "the points that update_points took were not finite or not in the box, and their "
+                "arrays have changed since; the points before them are back"
+            )
+        if not suited:
+            own = self._points_of(self._as_placed(late), None)
+            points = own.ordered(self.order)
+            self._pipeline = pipeline.suiting(self.task, points)
+            self._given, self._points = replace(own, arrays=late.arrays), points
+            self._late = self._seen = None
+            return self._pipeline is not pipeline
+        self._late, self._seen = None, late
+        return False
+
+    def _as_placed(self, taken: Arguments) -> Arguments:
+        """Return arguments with the points that are placed, whatever became of their arrays."""
+        arrays = cast(OneDevice, self._pipeline).copies(taken.arrays)
+        return taken._replace(arrays=self.order.inverse.arrays(arrays)).checked()
 
     def _systems_of(self, given: Arguments, systems: Any) -> Systems | None:
         """Return the systems of other points; those that there were, if they are the same."""
-        old = self.points.systems
+        old = self._given.systems
         if systems is None:
             systems = old and (old.targets, old.sources)
         elif old is None:
@@ -198,10 +296,26 @@ class PlacedSum:
                     self.done = end()
 
     def __call__(self, dens: Any, out: Any = None, watch: Watch = unwatched) -> Any:
-        """Return what is wanted of a density: see `parki.Plan`."""
-        with self.exclusive(), self.pipeline.together():
-            results = self._summed(self._density(dens), out, watch)
+        """Return what is wanted of a density: see `parki.Plan`.
+
+        The host waits for what a device has counted after all is launched, so that the device does
+        not wait for the host.
+        """
+        with self.exclusive(), self._pipeline.together():
+            pipeline = self._pipeline
+            late = pipeline.alone and self.task.space.adapter.records()
+            values = self._density(dens, late)
+            results = self._summed(values, out, watch)
+            if self._settle():
+                results = self._summed(values, out, watch)
+            if late and self._misfits is not None and self._misfits.found():
+                check_values("dens", values, self._shape, self.task.mixed)
         return as_given(results, dens) if out is None else results
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """The shape of a density."""
+        return self.task.sum.density_shape(self.counts[1])
 
     def _summed(self, values: Any, out: Any, watch: Watch) -> Any:
         """Return what is wanted of a density, or of several, that were checked."""
@@ -211,16 +325,16 @@ class PlacedSum:
         else:
             values = values[None]
         results = check_outputs(out, self.want, shapes, values, task.space)
-        summed = task.want if self.pipeline.setup else ()
+        summed = task.want if self._pipeline.setup else ()
         summed += ("transposed_pair",) if summed and task.transposed_pair else ()
         if summed:
-            many, count = len(values), self.points.targets
+            many, count = len(values), self.counts[0]
             rows = {
                 name: array.reshape(many, math.prod(array.shape[:-1]) // many, count)
                 for name, array in results.items()
             }
             parts = stress.split(rows, summed, task.xp)
-            self.pipeline.apply(self.order.rows(values), parts, watch)
+            self._pipeline.apply(self.order.rows(values), parts, watch)
             stress.combine(rows, parts)
             if not self.order.kept:
                 for array in rows.values():
@@ -232,22 +346,27 @@ class PlacedSum:
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of each result that is wanted."""
-        task, count = self.task, self.points.targets
+        task, count = self.task, self.counts[0]
         shapes = {n: result_shape(task.kernel, n, count) for n in task.names}
         if task.transposed_pair:
             shapes["transposed_pair"] = task.pair.rows, count
         return shapes
 
-    def _density(self, dens: Any) -> Any:
+    def _density(self, dens: Any, late: bool = False) -> Any:
         """Return a density as (rows, sources), or several as (k, rows, sources), C-contiguous.
 
-        Refuse an impossible one.
+        Refuse an impossible one. ``late`` says that a device may count impossible values meanwhile.
         """
-        values = like_points("dens", dens, self.task.space, self.dtype)
-        shape = self.task.sum.density_shape(self.points.sources)
-        values = check_density("dens", values, shape, several=True, single=self.task.mixed)
-        if not self._flux_seen:
-            self._flux_seen = look_for_flux(self.task, self.given, values, self.pipeline.total)
+        task = self.task
+        values = like_points("dens", dens, task.space, self.dtype)
+        values = as_rows("dens", values, self._shape, several=True)
+        if not late:
+            check_values("dens", values, self._shape, task.mixed)
+        else:
+            self._misfits = self._misfits or Misfits(task.space, self.dtype, task.mixed)
+            self._misfits.count(values)
+        if task.flux and not self._flux_seen:
+            self._flux_seen = look_for_flux(task, self.given, values, self._pipeline.total)
         return values
 
     def _of_targets(self, name: str, given: Any, shape: tuple[int, ...], **how: bool) -> Any:

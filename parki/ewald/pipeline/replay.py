@@ -52,7 +52,7 @@ class Replay:
         work: Callable[[dict[str, Any]], None],
         arrays: dict[str, Any],
     ) -> None:
-        xp, self.problem = space.array_module, ""
+        xp, self.space, self.problem = space.array_module, space, ""
         try:
             self.arrays = {n: xp.empty(a.shape, dtype=a.dtype) for n, a in arrays.items()}
             self._launch = space.adapter.record(lambda: work(self.arrays))
@@ -67,11 +67,12 @@ class Replay:
 
     def __call__(self, given: dict[str, Any], results: dict[str, Any]) -> None:
         """Launch with other arrays; overwrite results."""
+        copy = self.space.adapter.copy
         for name, array in given.items():
-            self.arrays[name][...] = array
+            copy(self.arrays[name], array)
         self._launch()
         for name, array in results.items():
-            array[...] = self.arrays[name]
+            copy(array, self.arrays[name])
 
 
 class PlacedBy(Enum):

@@ -20,6 +20,8 @@ from parki.runtime.spaces import free_memory
 # Densities whose grids a device has at a time, as many as there are; and the part of the free
 # memory that they may take.
 GRIDS, PART = (8, 4, 2), 1 / 4
+# Sources up to which near and far field are branches of a graph.
+APART = 2**17
 
 
 class Stages:
@@ -76,20 +78,29 @@ class Stages:
             marks = of_targets, of_sources = tuple(unit * each.astype(task.dtype) for each in found)
             laplacians = zip(task.sum.symbol.laplacians, (of_targets, of_sources), strict=True)
             self.lifts = [each**2 / 6 if lifted else None for lifted, each in laplacians]
-        self.p2p = P2P(
-            task, frame, setup.pair, *given, norms, tensors=tensors, marks=marks, systems=systems
-        )
-        rows = task.sum.rows
-        # For sorted densities of P2P, by how many at a time.
-        self._buffers: dict[int, Any] = {1: self.p2p.buffer(self.p2p.rows)}
-        # A density of P2G, in the memory of P2P's densities.
-        self.sorted = self._buffers[1].reshape(-1)[: rows * wrapped[1].shape[1]].reshape(rows, -1)
         # For several densities, by their number; with their FGC.
         self._grids: dict[int, tuple[Any, FGC]] = old._grids if old else {}
         spread = None if task.transposed_pair else norms
         far = partial(self._place_far, *wrapped, spread, tensors, (*given, exact), old)
+        apart = self._apart(wrapped[1].shape[1])
+        with task.space.adapter.beside(far if apart else None):
+            self.p2p = P2P(
+                task,
+                frame,
+                setup.pair,
+                *given,
+                norms,
+                tensors=tensors,
+                marks=marks,
+                systems=systems,
+            )
+            rows, sources = task.sum.rows, wrapped[1].shape[1]
+            # For sorted densities of P2P, by how many at a time.
+            self._buffers: dict[int, Any] = {1: self.p2p.buffer(self.p2p.rows)}
+            # A density of P2G, in the memory of P2P's densities.
+            self.sorted = self._buffers[1].reshape(-1)[: rows * sources].reshape(rows, -1)
         self._to_place = far if far_later else None
-        if not far_later:
+        if not (far_later or apart):
             far()
 
     def _place_far(
@@ -117,14 +128,19 @@ class Stages:
             dens = dens.astype(real)
             flat = {name: xp.empty(array.shape, dtype=real) for name, array in results.items()}
         to_place, self._to_place = self._to_place, None
+        apart: list[Any] = []
+        if len(dens) == 1 and self._apart(dens.shape[-1]):
+            own = xp.empty_like(self.sorted)  # both fields sort the density at the same time
+            to_place = partial(self._spread, dens, watch, own, apart)
         with space.adapter.beside(to_place), watch("P2P"):
             self.p2p.apply(dens, self._buffer(len(dens)), flat)
         done = 0
         while done < len(dens):
             many = self._together(len(dens) - done)
             part = slice(done, done + many)
-            own = {name: array[part] for name, array in flat.items()}
-            self._far(dens[part], own, watch, exact[part])
+            fields = apart or [self._spread(dens[part], watch)]
+            gathered = {name: array[part] for name, array in flat.items()}
+            self._gather(fields[0], exact[part], gathered, watch)
             done += many
         for name, array in results.items():
             if array is not flat[name]:
@@ -155,26 +171,45 @@ class Stages:
         arrays["found"].fill(0)
         self.g2p.apply(self.fgc.shaken(arrays["white"]), {"u": arrays["found"]})
 
-    def _far(self, dens: Any, results: dict[str, Any], watch: Watch, exact: Any) -> None:
-        """Add the far field of densities whose grids there is memory for.
+    def _apart(self, sources: int) -> bool:
+        """Return whether near and far field are recorded, as branches of a graph.
 
-        The gauge takes them as they were given: ``exact``, in double precision where ``dens`` are
-        rounded.
+        Each launch of few points leaves most of a device idle.
         """
-        many = len(dens)
+        adapter = self.setup.task.space.adapter
+        return sources <= APART and adapter.records() and bool(adapter.capturing())
+
+    def _spread(
+        self, dens: Any, watch: Watch, own: Any = None, fields: list[Any] | None = None
+    ) -> Any:
+        """Return the field of densities whose grids there is memory for; add it to ``fields``.
+
+        ``own`` has memory for the sorted density, if P2P uses the common one at the same time.
+        """
+        many, ordered = len(dens), self.sorted if own is None else own
         grid, fgc = self._grids[many] if many > 1 else (None, self.fgc)
         planes = []
         with watch("P2G"):
             for place, each in enumerate(dens):
                 first = place * self.grids
-                spread = self.p2g.apply(each, self.sorted, grid, first)
+                spread = self.p2g.apply(each, ordered, grid, first)
                 if self.plane is not None:
-                    planes.append(self.plane.apply(self.sorted if self.p2g.sorts else each))
+                    planes.append(self.plane.apply(ordered if self.p2g.sorts else each))
                 if self.lifts[1] is not None:
-                    self.p2g.apply(each * self.lifts[1], self.sorted, grid, first + self.count)
+                    self.p2g.apply(each * self.lifts[1], ordered, grid, first + self.count)
         with watch("FGC"):
             plane = self.p2g.sources.xp.concatenate(planes, axis=1) if planes else None
             field = fgc.apply(spread, plane)
+        if fields is not None:
+            fields.append(field)
+        return field
+
+    def _gather(self, field: Any, exact: Any, results: dict[str, Any], watch: Watch) -> None:
+        """Add the far field of densities to their results.
+
+        The gauge takes densities as they were given: ``exact``, in double precision where they are
+        rounded for the rest.
+        """
         with watch("G2P"):
             for place, each in enumerate(exact):
                 own = {name: a[place] for name, a in results.items() if name != "transposed_pair"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import sys
 import threading
@@ -189,6 +190,46 @@ def record(work: Callable[[], None]) -> Callable[[], None]:
         graph.launch(cuda.get_current_stream())
 
     return launch
+
+
+class DeviceReport:
+    """A few numbers that the device makes, and the host reads without waiting for later launches.
+
+    Attributes
+    ----------
+    numbers : array, shape (count,), float64
+        On the device; zero at first.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._cuda = array_module().cuda
+        self.numbers = array_module().zeros(count)
+        memory = self._cuda.alloc_pinned_memory(self.numbers.nbytes)
+        self._read = np.frombuffer(memory, np.float64, count)
+        self._sent = self._cuda.Event(disable_timing=True)
+
+    def send(self) -> None:
+        """Launch a copy of the numbers to the host."""
+        stream = self._cuda.get_current_stream()
+        to, size = self._read.ctypes.data, self._read.nbytes
+        self.numbers.data.copy_to_host_async(ctypes.c_void_p(to), size, stream)
+        self._sent.record(stream)
+
+    def read(self) -> list[float]:
+        """Wait for the numbers that were sent last."""
+        self._sent.synchronize()
+        return list(self._read.tolist())
+
+
+report = DeviceReport
+
+
+def copy(to: Any, values: Any) -> None:
+    """Launch a copy of an array to another one of its shape and dtype."""
+    if values.flags.c_contiguous and to.flags.c_contiguous and values.dtype == to.dtype:
+        to.data.copy_from_device_async(values.data, values.nbytes)
+    else:
+        to[...] = values
 
 
 def capturing() -> bool:

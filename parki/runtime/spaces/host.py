@@ -71,8 +71,35 @@ class HostWatch:
 watch = HostWatch
 
 
+class HostReport:
+    """A few numbers that are made in one place and read in another: see the devices' adapter."""
+
+    def __init__(self, count: int) -> None:
+        self.numbers = np.zeros(count)
+
+    def send(self) -> None:
+        """Do nothing, because all memory is the host's."""
+
+    def read(self) -> list[float]:
+        """Return the numbers."""
+        return list(self.numbers.tolist())
+
+
+report = HostReport
+
+
+def copy(to: Any, values: Any) -> None:
+    """Copy an array to another one of its shape."""
+    to[...] = values
+
+
 def records() -> bool:
     """Return False, because launches cannot be recorded."""
+    return False
+
+
+def capturing() -> bool:
+    """Return False, for the same reason."""
     return False
 
 

@@ -1,0 +1,132 @@
+"""Points and densities that are looked at while a device goes on; a host may take its place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import parki
+from parki.ewald.pipeline.replay import PlacedBy
+from parki.runtime import get_execution_space
+from parki.runtime.spaces import host, why_unavailable
+
+BOX = np.array([1.0, 1.2, 0.9])
+OPTIONS = parki.EwaldOptions(3, BOX, 1e-4)
+N = 300
+
+
+@pytest.fixture(autouse=True, params=["host", pytest.param("Cuda", marks=pytest.mark.gpu)])
+def xp(request, monkeypatch):
+    """Return an array module; let the host record launches, as a device does, by repeating them."""
+    if request.param == "Cuda":
+        if reason := why_unavailable("Cuda"):
+            pytest.skip(reason)
+        return get_execution_space("Cuda").array_module
+    monkeypatch.setattr(host, "records", lambda: True)
+    monkeypatch.setattr(host, "record", lambda work: work, raising=False)
+    return np
+
+
+def cloud(xp, seed, dtype="f8", n=N):
+    """Return points in the box."""
+    points = np.random.default_rng(seed).random((3, n)) * BOX[:, None]
+    return xp.asarray(points.astype(dtype))
+
+
+def following(xp, options=OPTIONS, dtype="f8", sizes=(N, N), **more):
+    """Return a plan whose points follow each other, as its graph places them; and a density."""
+    points = [cloud(xp, seed, dtype, n) for seed, n in enumerate(sizes)]
+    dens = xp.asarray(np.random.default_rng(9).standard_normal((3, max(sizes))).astype(dtype))
+    plan = parki.Plan("stokes_sl", points[0], points[0], options, **more)
+    for k in range(6):
+        plan.update_points(points[k % 2], points[k % 2])
+        plan(dens[:, : sizes[k % 2]])
+    assert plan.pipeline.placed_by is PlacedBy.GRAPH
+    return plan, dens
+
+
+def error(plan, dens, points):
+    """Return the error over the promise, against a plan of these points."""
+    fresh = parki.Plan("stokes_sl", points, points, plan.options)
+    return float(((plan(dens) - fresh(dens)) ** 2).sum(0).mean()) ** 0.5 / fresh.promise(dens)
+
+
+@pytest.mark.parametrize("sizes", [(N, N), (N, N - 20)])
+@pytest.mark.parametrize("periodicity", [0, (False, True, True)])
+@pytest.mark.parametrize(("dtype", "precision"), [("f8", "mixed"), ("f4", "double")])
+def test_points_follow(xp, sizes, periodicity, dtype, precision):
+    """With as many points each time, and with others, for which there is slack."""
+    options = parki.EwaldOptions(periodicity, BOX, 1e-3, precision=precision)
+    plan, dens = following(xp, options, dtype, sizes)
+    points = cloud(xp, 5, dtype)
+    plan.update_points(points, points)
+    moved = points.copy()
+    points[:] = 0.5  # which the plan does not take
+    assert error(plan, dens, moved) < 1
+    fresh = parki.Plan("stokes_sl", moved, moved, options)
+    np.testing.assert_array_equal(plan.points.extents, fresh.points.extents)
+    assert plan.promise(dens) == pytest.approx(fresh.promise(dens))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0, 3.0, 1e300])
+def test_impossible_points(xp, value):
+    """The next call says what is wrong; the plan has the points before, and goes on."""
+    plan, dens = following(xp, parki.EwaldOptions(2, BOX, 1e-4))
+    before, bad = cloud(xp, 5), cloud(xp, 6)
+    plan.update_points(before, before)
+    expected = plan(dens)
+    bad[2, 7] = value
+    for call in (plan, plan.promise):
+        plan.update_points(bad, bad)
+        with pytest.raises(parki.ParkiValueError, match=r"trg (contains|reaches)"):
+            call(dens)
+        xp.testing.assert_allclose(plan(dens), expected, rtol=1e-9)
+    plan.update_points(bad, bad)
+    with pytest.raises(parki.ParkiValueError, match=r"trg (contains|reaches)"):
+        plan.update_points(before, before)
+    plan.update_points(bad, bad)
+    bad[2, 7] = 0.0
+    with pytest.raises(parki.ParkiValueError, match="their arrays have changed"):
+        plan(dens)
+
+
+def test_impossible_densities(xp):
+    plan, dens = following(xp)
+    expected, bad = plan(dens), dens.copy()
+    for value in (np.nan, -np.inf):
+        bad[1, 3] = value
+        with pytest.raises(parki.ParkiValueError, match=r"dens contains NaN .* \(1, 3\)"):
+            plan(bad)
+        xp.testing.assert_allclose(plan(dens), expected, rtol=1e-9)
+    mixed, dens = following(xp, parki.EwaldOptions(3, BOX, 1e-4, precision="mixed"))
+    for scale in (1e12, 1e-12):
+        with pytest.raises(parki.ParkiValueError, match="dens has values of up to"):
+            mixed(scale * dens)
+    assert not mixed(0 * dens).any()
+    dens[0, :100] = 1e-20  # some small ones are no reason
+    mixed(dens)
+
+
+def test_points_that_crowd(xp):
+    """By the set-up of the points before they would miss the promise; so another one is chosen."""
+    plan, dens = following(xp, parki.EwaldOptions(3, BOX, 1e-4))
+    before, crowd = plan.setup, 0.1 * cloud(xp, 5)
+    plan.update_points(crowd, crowd)
+    assert error(plan, dens, crowd) < 1
+    assert plan.setup is not before
+
+
+def test_a_choice_that_fails_is_tried_again(xp, monkeypatch):
+    plan, dens = following(xp)
+    crowd = 0.1 * cloud(xp, 5)
+
+    def fail(*_args, **_more):
+        raise parki.ParkiMemoryError("no room")
+
+    plan.update_points(crowd, crowd)
+    with monkeypatch.context() as patch:
+        patch.setattr("parki.ewald.pipeline.one_device.choose", fail)
+        for _ in range(2):
+            with pytest.raises(parki.ParkiMemoryError, match="no room"):
+                plan(dens)
+    assert error(plan, dens, crowd) < 1
