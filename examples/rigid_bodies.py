@@ -162,6 +162,8 @@ class Suspension:
         Where to compute.
     tolerance : float
         Tolerance of the sums.
+    options : EwaldOptions, optional
+        Of the sums. Default: for a triply periodic box.
     """
 
     groups: list[tuple[Shape, int]]
@@ -170,11 +172,12 @@ class Suspension:
     box: list[float]
     space: Any = "CPU"
     tolerance: float = 1e-6
+    options: Any = None
     plan: Any = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.xp = parki.utils.get_array_module(self.space)
-        self.options = parki.EwaldOptions(
+        self.options = self.options or parki.EwaldOptions(
             periodicity=3, box=self.box, tolerance=self.tolerance, dl_mean="flux"
         )
         names = ("rest", "inverse", "motion")
@@ -200,12 +203,24 @@ class Suspension:
             first, at = first + count, at + areas.size
         joined = (np.concatenate(each, axis=-1) for each in zip(*columns, strict=True))
         self.points, self.normals, self.areas = (self.xp.asarray(each) for each in joined)
+        given = self.targets(), self.points, self.normals
         if self.plan is None:
-            self.plan = parki.Plan(
-                "stokes_dl", self.points, self.points, self.normals, self.options
-            )
+            self.plan = parki.Plan("stokes_dl", *given, self.options)
         else:
-            self.plan.update_points(self.points, self.points, self.normals)
+            self.plan.update_points(*given)
+
+    def targets(self) -> Any:
+        """Return the points where flows are needed."""
+        return self.points
+
+    def layer(self, strengths: Any) -> Any:
+        """Return the flow of double layers at the nodes, with each node's own left out."""
+        return self.plan(strengths) / (8 * np.pi)
+
+    def driven(self, forces: Any) -> Any:
+        """Return the flow of forces (3, B) on the bodies at the nodes."""
+        centres = self.xp.asarray(self.centres)
+        return parki.stokes_sl(self.targets(), centres, forces, self.options) / (8 * np.pi)
 
     def own(self, density: Any, name: str) -> list[Any]:
         """Return the product of each body's own matrix and its density: (B, rows) by group."""
@@ -235,8 +250,7 @@ class Suspension:
             flux = (density[:, part] * self.normals[:, part]).sum(axis=0) * self.areas[part]
             mean = flux.reshape(count, -1).sum(axis=1) / shape.areas.sum()
             density[:, part] -= self.normals[:, part] * self.xp.repeat(mean, shape.n)
-        others = self.plan(density * self.areas) / (8 * np.pi)
-        return others.reshape(-1) + self.own_everywhere(vector, "rest")
+        return self.layer(density * self.areas).reshape(-1) + self.own_everywhere(vector, "rest")
 
     def solve(self, forces: np.ndarray, guess: Any = None, show: Any = None) -> tuple[Any, ...]:
         """Return velocities and angular velocities (3, B), and the density, for viscosity 1.
@@ -257,8 +271,7 @@ class Suspension:
             rounds = {"restart": 8, "maxiter": 80}
         name = "rtol" if "rtol" in inspect.signature(gmres).parameters else "tol"  # older CuPy
         xp, size = self.xp, 3 * self.areas.size
-        centres, weights = xp.asarray(self.centres), xp.asarray(forces)
-        flow = parki.stokes_sl(self.points, centres, weights, self.options) / (8 * np.pi)
+        flow = self.driven(xp.asarray(forces))
         density, status = gmres(
             LinearOperator((size, size), matvec=self.apply, dtype=float),
             -flow.reshape(-1),

@@ -18,12 +18,11 @@ back. Their mean square displacement is compared with the one of swimmers withou
 
 import argparse
 import importlib.util
-import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import psutil
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import parki
@@ -93,15 +92,8 @@ def limited(field: np.ndarray, most: float) -> np.ndarray:
 
 
 def resident() -> float:
-    """Return the memory of this process in MB (its peak if there is no /proc)."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-    except OSError:
-        import resource
-
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak / (1e6 if sys.platform == "darwin" else 1e3)
+    """Return the memory of this process in MB."""
+    return psutil.Process().memory_info().rss / 1e6
 
 
 def advance(run: Run, steps: int, progress: Progress, name: str) -> parki.Plan:

@@ -22,6 +22,9 @@ n0, n1, n2 of the caller, with the opposite sign.
 With MARKS each point has a number, such as a radius. The fourth row of ``trg`` has the targets',
 which the caller takes to ``mark``, and the last row of a density has the sources'.
 
+With LABELS the fourth rows of ``trg`` and ``src`` have whole numbers. Pairs of equal ones are left
+to ``p2p_labels.py``.
+
 EVALUATOR 1 and 2 take Hasimoto's radial functions from their formulas instead. With z = xi r_c and
 r in units of r_c: Q = z / sqrt(pi) exp(-(z r)^2), R = -2 z^2 Q, S = P + Q, X = (P - Q) / r^2 and
 L = P, where
@@ -48,6 +51,8 @@ OUTPUTS = 3  # rows of results
 NORMALS = True  # whether sources have normals; targets, if TRANSPOSED_PAIR
 TRANSPOSED_PAIR = False  # whether targets and sources change places
 MARKS = False  # whether points have marks
+LABELS = False  # whether points have labels
+PARTS = False  # whether parts of pairs have weights, as in p2p_labels.py
 TABLES = 3  # radial functions that a pair takes
 EVALUATOR = 0  # of the radial functions: 0 polynomials, 1 the library's erf and exp, 2 rational
 DEGREE = 12  # of the polynomials: the radial functions, or N and D
@@ -59,7 +64,8 @@ MANY = 1  # densities summed at once, in the rows of ``dens`` and ``pot``
 LOW = False  # positions have a second part, for distances of close points: see below
 NORMAL = 3 + PERIODIC + MANY * CHARGES
 LOWER = NORMAL + 3 * NORMALS * (1 - TRANSPOSED_PAIR)
-ROWS = LOWER + 3 * LOW
+LABEL = LOWER + 3 * LOW
+ROWS = LABEL + LABELS
 UNIT = 5.9604644775390625e-08  # 2^-24, the unit of the second parts
 # Whether `interact` gets pairs beyond the cut-off, and adds zeros for them. A branch saves a vector
 # no work and would keep its sums in memory; library functions are not for vectors.
@@ -124,6 +130,8 @@ def p2p_staged(
             take_vector(y0, y1, y2, trg, 0, first + t)
             if MARKS:
                 mark: REAL = trg[3][first + t]
+            if LABELS:
+                label: REAL = trg[3][first + t]
             u: List[REAL] = [0.0] * (MANY * OUTPUTS)
             if NORMALS and TRANSPOSED_PAIR:
                 take_vector(n0, n1, n2, norms, 0, first + t)

@@ -25,7 +25,10 @@ OUTPUTS = 3  # rows of the velocity or potential
 NORMALS = True  # whether sources have normals
 TRANSPOSED_PAIR = False
 MARKS = False  # whether points have marks, as in p2p.py
+LABELS = False  # whether points have labels, as in p2p.py
+PARTS = False  # whether parts of pairs have weights, as in p2p_labels.py
 TABLES = 3  # radial functions that derivatives take
+EVALUATOR = 0  # always polynomials
 WITH_VALUES = True  # whether values take one more
 PRESSURE = True
 GRADIENT = True
@@ -42,7 +45,8 @@ LANES = 8
 MANY = 1
 NORMAL = 3 + PERIODIC + CHARGES
 LOWER = NORMAL + 3 * NORMALS
-ROWS = LOWER + 3 * LOW
+LABEL = LOWER + 3 * LOW
+ROWS = LABEL + LABELS
 # Rows of its sums: values, the pressure, the gradient from SLOPES on, and from PULL on what
 # tensor targets read.
 LEVEL = OUTPUTS * VALUES
@@ -94,6 +98,8 @@ def p2p_derivatives(
         begin_sums()
         if MARKS:
             mark: REAL = trg[3][i]
+        if LABELS:
+            label: REAL = trg[3][i]
         if TENSORS:
             take_target(order[i])
         for c0 in range(first0, last0 + 1):
@@ -146,6 +152,9 @@ def p2p_derivatives(
                             r1 += (l1 - src_low[1][j]) * (inverse * UNIT)
                             r2 += (l2 - src_low[2][j]) * (inverse * UNIT)
                         rr: REAL = r0 * r0 + r1 * r1 + r2 * r2
+                        if LABELS:
+                            if src[3][j] == label:
+                                rr = 1.0
                         if rr < 1.0:
                             y: REAL = 1.0 / pk.sqrt(rr)
                             if rr <= coincident:
@@ -224,6 +233,8 @@ def p2p_staged_derivatives(
             take_vector(y0, y1, y2, trg, 0, first + t)
             if MARKS:
                 mark: REAL = trg[3][first + t]
+            if LABELS:
+                label: REAL = trg[3][first + t]
             if LOW:
                 take_vector(l0, l1, l2, trg_low, 0, first + t)
                 tiny: REAL = inverse * UNIT

@@ -28,6 +28,8 @@ OUTPUTS = 3  # rows of results
 NORMALS = True  # whether sources have normals; targets, if TRANSPOSED_PAIR
 TRANSPOSED_PAIR = False  # whether targets and sources change places
 MARKS = False  # whether points have marks, as in p2p.py
+LABELS = False  # whether points have labels, as in p2p.py; lists have no pairs of equal ones
+PARTS = False  # whether parts of pairs have weights, as in p2p_labels.py
 TABLES = 3  # radial functions that a pair takes
 LOW = False  # positions have a second part, as in p2p.py
 UNIT = 5.9604644775390625e-08  # the unit of the second part
@@ -219,7 +221,11 @@ def p2p_tile(
                                         d0: REAL = z0 - src[0][k]
                                         d1: REAL = z1 - src[1][k]
                                         d2: REAL = z2 - src[2][k]
-                                        if d0 * d0 + d1 * d1 + d2 * d2 < cutoff * cutoff:
+                                        square: REAL = d0 * d0 + d1 * d1 + d2 * d2
+                                        if LABELS:
+                                            if src[3][k] == trg[3][i]:
+                                                square = cutoff * cutoff
+                                        if square < cutoff * cutoff:
                                             if LISTS == 0:
                                                 near[found][lane + v] = k
                                             found = found + 1

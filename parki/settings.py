@@ -11,6 +11,7 @@ import functools
 import math
 import os
 import shlex
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,9 +24,7 @@ from parki.groups import processors
 
 T = TypeVar("T")
 EXECUTORS = ("embedded", "pykokkos")
-# GNU's OpenMP keeps a list of started threads on the caller's stack, which may be small. A list of
-# 1024 fits in 256 kB, and 1024 processors is the size of the usual affinity mask.
-MOST_THREADS = 1024
+MOST_THREADS = 1024  # as many processors as the usual affinity mask has
 MOST_TEAM = 1024  # no device has larger teams to emulate
 
 
@@ -54,6 +53,14 @@ def _takes(read: Callable[[str], Any]) -> Callable[[str], bool]:
         return True
 
     return accepts
+
+
+@functools.lru_cache(maxsize=8)
+def split_command(command: str) -> list[str]:
+    """Divide a command into words, as a shell does; on Windows a backslash is part of a path."""
+    if sys.platform == "win32":
+        return [word.strip("\"'") for word in shlex.split(command, posix=False)]
+    return shlex.split(command)
 
 
 @dataclass(frozen=True)
@@ -121,6 +128,13 @@ SETTINGS = {
             "a positive whole number, or several with commas between them",
         ),
         Setting(
+            "OMP_WAIT_POLICY",
+            "active",
+            "passive: idle threads sleep at once; active: first they look for work for some 0.3 ms",
+            lambda text: text.lower() in ("active", "passive"),
+            "active or passive",
+        ),
+        Setting(
             "PARKI_EMULATED_TEAM",
             "1",
             "team size emulated on the CPU, thread after thread between barriers; for tests",
@@ -130,8 +144,8 @@ SETTINGS = {
         Setting(
             "CXX",
             "",
-            "C++ compiler of the OpenMP and Serial spaces; default g++ or clang++",
-            _takes(functools.lru_cache(maxsize=8)(shlex.split)),
+            "C++ compiler of the OpenMP and Serial spaces; default g++, clang++ or ziglang",
+            _takes(split_command),
             "a command whose quotes are closed",
         ),
     )
@@ -205,20 +219,20 @@ def host_settings() -> tuple[int, str, int]:
 
 @_kept
 def thread_count() -> int:
-    """Return the number of OpenMP threads: ``PARKI_NUM_THREADS``, ``OMP_NUM_THREADS`` or all cores.
+    """Return the space OpenMP's threads: ``PARKI_NUM_THREADS``, ``OMP_NUM_THREADS`` or all cores.
 
     "All cores" are those that the process may run on, within its container's quota, and at most
     `MOST_THREADS`.
     """
     chosen = SETTINGS["PARKI_NUM_THREADS"].number() or _first(SETTINGS["OMP_NUM_THREADS"].value())
-    return min(chosen or _cores(), MOST_THREADS)
+    return min(chosen or cores(), MOST_THREADS)
 
 
-def _cores() -> int:
+def cores() -> int:
     """Return the number of whole cores that threads may keep busy."""
     affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return max(1, math.floor(min(cores, processors())))
+    usable = len(affinity(0)) if affinity else os.cpu_count() or 1
+    return max(1, math.floor(min(usable, processors())))
 
 
 def table() -> str:

@@ -51,13 +51,14 @@ KernelWithParameters = NewType("KernelWithParameters", str)  # what `parki.kerne
 AnyKernel = KernelName | KernelWithParameters
 ResultName = Literal["u", "p", "grad_u", "stress"]
 InputName = Literal["trg", "src", "dens", "norms"]
-SpaceName = Literal["OpenMP", "Serial", "Cuda", "HIP", "CPU", "GPU"]
+SpaceName = Literal["OpenMP", "Serial", "Cuda", "HIP", "CPU", "Threads", "GPU"]
 # Values of options.
 Densities = Literal["random", "any"]
 Precision = Literal["double", "mixed"]
 Split = Literal["auto", "prolate", "hasimoto"]
 Radial = Literal["polynomial", "erfc", "rational"]
 Mean = Literal["zero", "flux"]
+ExcludeImage = Literal["nearest", "given"]
 Wall = Literal["no-slip"]
 P2PMethod = Literal["auto", "tile", "staged", "gm1d", "gm2d", "sm1d", "sm2d"]
 P2GMethod = Literal["auto", "owner", "tile", "base", "source", "grid", "hybrid"]
@@ -99,6 +100,7 @@ class OptionKeywords(TypedDict, total=False):
     split: Split
     radial: Radial
     dl_mean: Mean | None
+    exclude_image: ExcludeImage
     wall: Wall | None
     p2p_method: P2PMethod
     p2g_method: P2GMethod

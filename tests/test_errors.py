@@ -176,7 +176,7 @@ def test_options_missing(no_work):
 
 
 def test_spaces(no_work):
-    unknown = EwaldOptions(3, [1, 1, 1], execution_space="Threads")
+    unknown = EwaldOptions(3, [1, 1, 1], execution_space="Sycl")
     refused(VALUE, "expected OpenMP, Serial, Cuda or HIP", options=unknown)
     wrong = EwaldOptions(3, [1, 1, 1], execution_space=7)
     refused(TYPE, "execution_space is a int; expected a name such as 'OpenMP'", options=wrong)

@@ -52,7 +52,7 @@ class System:
             "stokes_rotlet": (self.f**2).sum(),
             "stokes_dl": ((self.q**2).sum(axis=0) * (self.n**2).sum(axis=0)).sum(),
         }
-        square["stokes_dipole"] = square["stokes_dl"]
+        square["stokes_dipole"] = square["doublet_dipole"] = square["stokes_dl"]
         self.strength = float(square[self.kernel])  # Q
         if self.at_tensors:  # what double layers q, n at the targets feel
             self.strength *= float(square["stokes_dl"]) / count
@@ -77,7 +77,7 @@ class System:
             return [1j * laplace * (k[i] * t[j] - k[j] * t[i]) for i, j in pairs]
         if self.kernel == "stokes_sl":
             a, d = [transform(c) for c in self.f], 0
-        elif self.kernel == "stokes_dipole":
+        elif self.kernel in ("stokes_dipole", "doublet_dipole"):
             a, d = [-sum(gradient(q * n, m) for m, n in enumerate(self.n)) for q in self.q], 0
         else:
             q, n = self.q, self.n
@@ -85,6 +85,8 @@ class System:
             d = transform((q * n).sum(axis=0))
         along = sum(k[j] * a[j] for j in range(3)) / k2
         symbol = np.where(zero, 0, 8 * np.pi / k2 * split.factor(2).at(k2))
+        if self.kernel == "doublet_dipole":
+            symbol = laplace * k2
         pressure = -1j * symbol * k2 * along
         if self.pressure:
             return [pressure]
@@ -219,7 +221,7 @@ def test_near_against_random_pairs(kernel, xi_rc):
     rng = np.random.default_rng(3)
     f, q, n = (x / np.linalg.norm(x, axis=0) for x in rng.standard_normal((3, 3, 20000)))
     r = np.linspace(rc, rc + 5 / xi, 400)
-    b1, b2, b3, _ = (x[:, None] for x in Hasimoto(xi).near(r))
+    b1, b2, b3, *_ = (x[:, None] for x in Hasimoto(xi).near(r))
     r = r[:, None]
     if kernel == "laplace":  # the direction of r is e_3
         square = (b1 / r) ** 2
@@ -261,20 +263,23 @@ def pair_errors(c, r):
     nodes, weights = np.polynomial.legendre.leggauss(int(60 + 0.6 * c * r.max()))
     k, weights = c * (nodes + 1) / 2, c * weights / np.pi  # times 2/pi
     x = np.outer(r, k)
-    j0, j1, j2, j3, j4 = (spherical_jn(n, x) for n in range(5))
+    j0, j1, j2, j3, j4, j5 = (spherical_jn(n, x) for n in range(6))
     waves = -j1, -j0 / 3 + 2 / 3 * j2, 3 / 5 * j1 - 2 / 5 * j3, j0 / 5 - 4 / 7 * j2 + 8 / 35 * j4
+    waves = *waves, -3 / 7 * j1 + 4 / 9 * j3 - 8 / 63 * j5
     layers = weights * split.factor(2).at(k**2) / k**2  # of B = -8 pi gamma / k^4
     far = [-2 * (wave @ (layers * k**n)) for n, wave in enumerate(waves, 1)]
     laplace = weights * split.factor(1).at(k**2)
     sine, cosine = np.sin(x), np.cos(x)  # of r phi = B'
     plain = [sine @ (laplace / k), cosine @ laplace]
-    plain += [-sine @ (laplace * k), -cosine @ (laplace * k**2)]
+    plain += [-sine @ (laplace * k), -cosine @ (laplace * k**2), sine @ (laplace * k**3)]
 
     def radial(far):
         b = [a + b for a, b in zip(far, split.near(r), strict=True)]
         b[0] = b[0] - 1
         p, q, slope = -b[0] / (2 * r), -b[1] / 2, -b[2] / (2 * r)
-        return RadialPolynomials(p + q, (p - q) / r**2, slope, p, -(b[3] / 2 + slope) / r**2)
+        second = -(b[3] / 2 + slope) / r**2
+        third = -(b[4] / (2 * r) + 3 * second) / r**2
+        return RadialPolynomials(p + q, (p - q) / r**2, slope, p, second, third)
 
     return radial(plain), radial(far)
 
@@ -389,7 +394,7 @@ def sum_of_dipoles(system, split, rc):
     images = np.stack(np.meshgrid(*3 * [[-1, 0, 1]])).reshape(3, -1)
     r = apart + (images * LENGTHS[:, None])[:, None, None]
     d = np.linalg.norm(r, axis=0)
-    b1, b2, b3, _ = (np.where(d < rc, b, 0) for b in split.near(d))
+    b1, b2, b3, *_ = (np.where(d < rc, b, 0) for b in split.near(d))
     first, second = b2 / d - b1 / d**2, b3 / d - 2 * b2 / d**2 + 2 * b1 / d**3
     along = np.einsum("aj,aijm->ijm", system.f, r) / d
     if system.gradient:

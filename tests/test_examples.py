@@ -112,6 +112,16 @@ def test_rigid_bodies_cross_faces() -> None:
             np.testing.assert_allclose(found, turn.apply(value.T).T, atol=1e-5)
 
 
+def test_rigid_bodies_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)  # of which it takes two others
+    example = load("rigid_bodies_in_a_pipe")
+    words = "--bodies 3 --steps 2 --around 32 --order 6"
+    found, speeds = example.main(words.split())
+    converged = {0.1: 1.2632, 0.2: 1.6795, 0.3: 2.3701, 0.4: 3.5914, 0.5: 5.9474}
+    assert found == pytest.approx(converged, rel=1e-3)
+    assert speeds.shape == (2, 3) and np.all((speeds > 0.3) & (speeds < 1.2))
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
 def test_rigid_bodies_on_a_gpu() -> None:

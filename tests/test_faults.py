@@ -146,7 +146,7 @@ def test_wrong_content(folder, tmp_path, what):
     content = {
         "empty": b"",
         "half": whole[: len(whole) // 2],
-        "another": whole.replace(b"parki_launch", b"parki_lunch\0"),
+        "another": whole.replace(b"parki_entry", b"parki_enter"),
         "text": b"\x7fELF and nothing else",
         "sealed twice": whole + whole[-40:],
     }[what]

@@ -440,7 +440,7 @@ def forked(tmp_path, monkeypatch, method, before, space, threads="2"):
     [
         ("fork", "nothing", "OpenMP", "2"),
         ("fork", "OpenMP", "Serial", "2"),
-        ("fork", "OpenMP", "OpenMP", "1"),
+        ("fork", "OpenMP", "OpenMP", "2"),
         ("spawn", "OpenMP", "OpenMP", "2"),
     ],
 )
@@ -448,15 +448,6 @@ def test_what_works_in_a_child_process(tmp_path, monkeypatch, method, before, sp
     if why_unavailable("OpenMP"):
         pytest.skip(why_unavailable("OpenMP"))
     assert float(forked(tmp_path, monkeypatch, method, before, space, threads)) != 0
-
-
-def test_openmp_is_refused_after_a_fork(tmp_path, monkeypatch):
-    """GNU's OpenMP would wait for ever."""
-    if why_unavailable("OpenMP"):
-        pytest.skip(why_unavailable("OpenMP"))
-    answer = forked(tmp_path, monkeypatch, "fork", "OpenMP", "OpenMP")
-    assert answer.startswith("this process was forked from one in which parki had used its OpenMP")
-    assert "get_context('spawn')" in answer
 
 
 @pytest.mark.gpu

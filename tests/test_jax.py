@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from contract import call_of
 from few import FEW
-from frameworks import BOX, PERIODICITIES, RADII, inputs, suspension
-from grouped import Grouped
+from frameworks import BOX, PERIODICITIES, RADII, TEN, inputs, suspension
 
 import parki
 from parki.runtime.spaces import why_unavailable
@@ -194,7 +193,7 @@ def test_spheres(radii, periodicity, device):
     call = jax.jit(
         lambda x, f, t: parki.jax.sphere_velocities(x, radii, f, t, options, viscosity=0.1)
     )
-    spheres = Grouped(given[0], radii, options, viscosity=0.1)
+    spheres = parki.Spheres(given[0], radii, options, viscosity=0.1)
     for found, expected in zip(call(*given), spheres.velocities(*given[1:]), strict=True):
         # On a device a plan, which keeps lists of pairs, has other parameters than a sum made once.
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * abs(expected).max())
@@ -202,11 +201,11 @@ def test_spheres(radii, periodicity, device):
 
 
 def test_spheres_of_many_forces(device):
-    """Without torques; with options as keywords, mapped over forces."""
-    points, *forces = (jax.device_put(each, device) for each in suspension())
+    """Of ten radii, without torques; with options as keywords, mapped over forces."""
+    points, *forces = (jax.device_put(each, device) for each in suspension(10, 0.2))
     options = {"periodicity": 3, "box": BOX, "tolerance": 1e-4}
-    many, spheres = jnp.stack(forces), Grouped(points, RADII, **options)
-    call = lambda f: parki.jax.sphere_velocities(points, RADII, f, **options)  # noqa: E731
+    many, spheres = jnp.stack(forces), parki.Spheres(points, TEN, **options)
+    call = lambda f: parki.jax.sphere_velocities(points, TEN, f, **options)  # noqa: E731
     exact = spheres.velocities(many)
     np.testing.assert_allclose(call(many), exact, rtol=0, atol=1e-4 * abs(exact).max())
     np.testing.assert_allclose(jax.vmap(call)(many), call(many), rtol=1e-9)

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import psutil
 import pytest
 
 import parki
@@ -300,7 +301,8 @@ def files(folder, **contents):
 
 @pytest.fixture
 def system(tmp_path, monkeypatch):
-    """A system of files of its own in the place of /proc and the control groups."""
+    """A system with 5 MB, and files of its own in the place of /proc and the control groups."""
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=5_000_000))
     monkeypatch.setattr(groups, "PROC", tmp_path / "proc")
     monkeypatch.setattr(groups, "GROUPS", tmp_path / "groups")
     return tmp_path
@@ -311,17 +313,20 @@ def free():
 
 
 def test_the_host_says(system):
-    files(system, proc__meminfo="MemTotal: 8000 kB\nMemAvailable: 5000 kB\n")
-    assert free() == 5000 * 1024
+    assert free() == 5_000_000
 
 
-def test_another_system_says_nothing(system):
+def test_a_system_that_says_nothing(system, monkeypatch):
+    def fail():
+        raise FileNotFoundError("/proc/meminfo")
+
+    monkeypatch.setattr(psutil, "virtual_memory", fail)
     assert free() == math.inf
 
 
 @pytest.mark.parametrize("path", ["/a/b", "/"])
 def test_control_groups(system, path):
-    files(system, proc__meminfo="MemAvailable: 5000 kB\n", proc__self__cgroup=f"0::{path}\n")
+    files(system, proc__self__cgroup=f"0::{path}\n")
     group = "groups/" + path.strip("/").split("/")[0]
     files(
         system,
@@ -338,7 +343,6 @@ def test_control_groups(system, path):
 def test_control_groups_of_the_first_version(system):
     files(
         system,
-        proc__meminfo="MemAvailable: 5000 kB\n",
         proc__self__cgroup="5:cpu:/x\n4:memory:/x\n",
         groups__memory__x__memory_dot_limit_in_bytes="900000\n",
         groups__memory__x__memory_dot_usage_in_bytes="100000\n",

@@ -106,6 +106,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         if file == "p2p_tile":  # as on a device: whose lists are forgotten, counted, kept, taken
             tile = dict(shapes[1], TILES=4, TILE=8, LANES=4)
             sums += [dict(tile, LISTS=use, LIST=1 if use else 64) for use in range(4)]
+            sums.append(dict(tile, LABELS=True))
         return sums
     if file == "literature/p2p_cells":
         shapes = [
@@ -133,7 +134,21 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         ] + [
             dict(
                 RECORDS["stokes_sl"].p2p(), TENSORS=True, TABLES=3, DEGREE=20, PERIODIC=2, LOW=True
+            ),
+            dict(RECORDS["stokes_sl"].p2p(), TABLES=2, LABELS=True),
+        ]
+    if file == "p2p_labels":
+        return [
+            dict(
+                RECORDS[kernel].p2p(),
+                DEGREE=(30, 8)[n % 2],
+                PERIODIC=3 - n,
+                PRESSURE=bool(RECORDS[kernel].terms.get("p")),
+                VALUES=True,
+                GIVEN=n != 1,
+                LOW=n == 0,
             )
+            for n, kernel in enumerate((SUMS[0], "laplace", "yukawa(kappa=2.0)"))
         ]
     if file == "g2p_tensor":
         return [

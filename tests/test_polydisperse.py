@@ -12,8 +12,11 @@ from scipy.special import spherical_jn
 import parki
 from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.split.hasimoto import Hasimoto
-from parki.ewald.split.lifted import MOST, Lifted
+from parki.ewald.split.lifted import Lifted
 from parki.ewald.split.prolate import Prolate
+from parki.ewald.split.shells import PARTS, Shells
+from parki.ewald.split.tails import MOST
+from parki.ewald.sums.symbols import Shell
 
 pytestmark = pytest.mark.usefixtures("few_degrees")
 
@@ -93,7 +96,7 @@ def test_variants_of_a_device(periodicity):
     points, radii, forces, torques = suspension()
     with costs_of_a_device():
         spheres = parki.Spheres(points, radii, periodicity=periodicity, box=BOX, tolerance=1e-4)
-        setup = spheres._plan("velocity", "force", 0, 0).pipeline.setup
+        setup = spheres._plan("velocity", "force").pipeline.setup
         assert (setup.pair.method, setup.mesh.spread, setup.mesh.gather) == ("tile",) * 3
         found = spheres.velocities(np.stack([forces, torques]))
         turns = spheres.velocities(forces, torques)[1]
@@ -183,8 +186,8 @@ def test_one_radius_is_a_case_of_many():
     nearly[0] *= 1 + 1e-12
     how = {"periodicity": 3, "box": BOX, "tolerance": 1e-8}
     one, many = (parki.Spheres(points, each, **how) for each in (alike, nearly))
-    assert one._plan("velocity", "force", 0, 0).kernel.startswith("sphere_sl")
-    assert many._plan("velocity", "force", 0, 0).kernel.startswith("polydisperse_sl")
+    assert one._plan("velocity", "force").kernel.startswith("sphere_sl")
+    assert many._plan("velocity", "force").kernel.startswith("polydisperse_sl")
     pairs = zip(*(each.velocities(forces, torques) for each in (one, many)), strict=True)
     for (ours, theirs), promise in zip(pairs, bounds(BOX, forces, torques, 1e-8), strict=True):
         assert 8 * np.pi * rms(ours - theirs) <= 2 * promise
@@ -221,8 +224,8 @@ def test_gradient_is_that_of_pairs_of_radii(periodicity, want, method):
     points, radii, forces, _ = suspension()
     options = parki.EwaldOptions(periodicity=periodicity, box=BOX, tolerance=1e-8)
     name, asked = parki.kernel("polydisperse_sl", largest=0.12), replace(options, p2p_method=method)
-    own = name, points, points, None, asked
-    found = sum_once(own, forces, want, marks=(radii, radii))
+    own = name, points, points, radii, asked
+    found = sum_once(own, forces, want)
     gradient = found if want == "grad_u" else found[1]
     slopes = np.zeros((3, 3, COUNT))
     pairs = np.array([[i, j] for i in range(0, COUNT, 3) for j in range(COUNT)])
@@ -234,7 +237,7 @@ def test_gradient_is_that_of_pairs_of_radii(periodicity, want, method):
     scale = abs(slopes).max()
     np.testing.assert_allclose(gradient[..., some], slopes[..., some], atol=2e-7 * scale)
     if want != "grad_u":
-        plan = parki.Spheres(points, radii, options)._plan("velocity", "force", 0, 0)
+        plan = parki.Spheres(points, radii, options)._plan("velocity", "force")
         np.testing.assert_allclose(found[0], plan(forces), atol=1e-6)
 
 
@@ -251,6 +254,20 @@ def test_noise_has_the_mobility(periodicity):
     rng, draws = np.random.default_rng(4), 60
     squares = [(forces * spheres.noise(rng)).sum() ** 2 for _ in range(draws)]
     assert abs(np.mean(squares) / expected - 1) < 4 * np.sqrt(2 / draws)
+
+
+@pytest.mark.parametrize("kind", ["sl", "curl", "turn", "turns"])
+def test_adjoints_take_the_radii_along(kind):
+    """The transpose of a sum, where spheres turn that moved; before and after a move."""
+    points, radii, forces, values = suspension()
+    options = parki.EwaldOptions(periodicity=3, box=BOX, tolerance=1e-3)
+    name = parki.kernel(f"polydisperse_{kind}", largest=0.12)
+    plan = parki.Plan(name, points, points, radii, options)
+    for moved in (points, suspension(seed=1)[0]):
+        plan.update_points(moved, moved)
+        found, back = plan(forces), plan.adjoint(values)
+        scale = np.linalg.norm(found) * np.linalg.norm(values)
+        assert abs((values * found).sum() - (back * forces).sum()) < 1e-12 * scale
 
 
 def test_moved_spheres_keep_their_radii():
@@ -361,6 +378,34 @@ def test_degrees_are_those_of_the_largest_spheres():
     assert worst(degree, 0.0) <= worst(degree, 0.45) <= delta < worst(of_points, 0.45)
 
 
+@pytest.mark.parametrize(("c", "radius"), [(10.0, 0.15), (16.0, 0.1)])
+def test_shells_that_end_beyond_the_cutoff(c, radius):
+    """Errors beyond the cut-off are compared with those of points: here by other formulas."""
+
+    def errors(split, radius, rc):
+        x, weights = np.polynomial.legendre.leggauss(160)
+        k = split.band * (x + 1) / 2
+        gamma = (
+            split.band / 2 * weights * split.factor(2).at(k**2) * np.sinc(k * radius / np.pi) ** 2
+        )
+        r = np.linspace(rc, 5.0 * rc, 1000)
+        z = np.outer(r, k)
+        iso = 4 / np.pi * (spherical_jn(0, z) - spherical_jn(1, z) / z) @ gamma
+        axial = 4 / np.pi * spherical_jn(2, z) @ gamma
+        iso -= (1 + 2 * radius**2 / (3 * r**2)) / r
+        square = 2 * iso**2 + (iso + axial - (1 - 2 * radius**2 / r**2) / r) ** 2
+        return np.trapezoid(r**2 * square, r), square.max()
+
+    seen = []
+    for part in PARTS:
+        base = Prolate(c, 1 - 2 * part * radius)
+        own, points = errors(base, radius, 1.0), errors(base, 0.0, base.rc)
+        worst = max(ours / theirs for ours, theirs in zip(own, points, strict=True))
+        seen.append(Shells(base, (Shell(radius, False),) * 2, 2).keeps(["stokes_sl"], 1.0))
+        assert seen[-1] == (part == 1 or worst <= 1) or abs(worst - 1) < 0.05, (part, worst)
+    assert seen[-1] and any(seen[:-1])
+
+
 def test_refusals():
     points, radii, forces, _ = suspension()
     how = {"periodicity": 3, "box": BOX, "tolerance": 1e-3}
@@ -376,7 +421,7 @@ def test_refusals():
     for wrong in (-0.1, "small", True):
         with pytest.raises(parki.ParkiValueError, match=r"largest is .*; expected a length"):
             parki.kernel("polydisperse_sl", largest=wrong)
-    plan = parki.Spheres(points, radii, **how)._plan("velocity", "force", 0, 0)
+    plan = parki.Spheres(points, radii, **how)._plan("velocity", "force")
     with pytest.raises(parki.ParkiValueError, match="takes the radius of each point"):
         plan.update_points(points[:, :5], points[:, :5])
     assert plan(forces).shape == forces.shape

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
-import re
 import runpy
-from collections.abc import Callable
+import subprocess
 from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,12 +23,12 @@ from parki.ewald.pipeline import one_device as pipeline
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points import RESULTS
 from parki.ewald.sums import SUMS
-from parki.runtime import get_execution_space, host, shipped, spaces
+from parki.runtime import cache, get_execution_space, host, shipped
 from parki.runtime import kernel as kernel_module
 from parki.runtime.specialise import Specialised
 
 ROOT = Path(__file__).parents[1]
-SCRIPT = ROOT / "scripts" / "compile_kernels.py"
+SCRIPT = ROOT / "scripts" / "wheel_kernels.py"
 CACHE = os.environ.get("PARKI_CACHE_DIR", "")  # the user's
 OTHER = SQUARE.replace("0.25", "0.5")
 HERE = "from pathlib import Path; from parki.runtime import shipped; shipped.FOLDER = Path({!r})\n"
@@ -40,7 +38,7 @@ pytestmark = pytest.mark.skipif(not shipped.level(), reason="only for Linux on x
 
 @pytest.fixture(scope="module")
 def script() -> dict[str, Any]:
-    """What the script that compiles the wheel's kernels defines."""
+    """What the script that lists the wheels' kernels defines."""
     return runpy.run_path(str(SCRIPT))
 
 
@@ -53,11 +51,21 @@ def afresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def folder(script: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that holds the kernel SQUARE, compiled for this processor; parki's own now."""
-    source = small_kernel(tmp_path, SQUARE)._object.source
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the kernel SQUARE and threads, compiled for this processor; parki's own now."""
+    sources = [small_kernel(tmp_path, SQUARE)._object.source, host.THREADS.read_text()]
     folder = tmp_path / "compiled"
-    script["build"]({shipped.symbol(source): source}, shipped.level(), folder, 1)
+    folder.mkdir()
+    command = [*host.compiler().command, *host.FLAGS, "-DPK_TEAM=1"]
+    objects = []
+    for text in sources:
+        name = shipped.symbol(text)
+        objects.append(str(folder / f"{name}.o"))
+        words = [*command, f"-Dparki_entry={name}", "-x", "c++", "-c", "-", "-o", objects[-1]]
+        subprocess.run([x for x in words if x != "-shared"], input=text, text=True, check=True)
+    library = folder / f"{shipped.level()}.so"
+    subprocess.run([*command, *objects, "-o", str(library)], check=True)
+    cache.seal(library)
     monkeypatch.setattr(shipped, "FOLDER", folder)
     monkeypatch.setattr(kernel_module, "_loaded", {})
     for path in (tmp_path / "cache").glob("*"):  # trials of the compiler
@@ -110,57 +118,43 @@ def test_a_damaged_file_is_not_loaded(
     assert list((tmp_path / "cache").glob("*.so"))
 
 
-def loader(needs: str | None) -> Callable[..., Any]:
-    """Return a loader to which a library's OpenMP is missing until ``needs`` was loaded."""
-    loaded = set()
-
-    def load(path: str, mode: int = 0) -> Any:
-        name = Path(path).name
-        if mode == os.RTLD_NOLOAD and name not in loaded:
-            raise OSError(f"{path} is not loaded")
-        if name.startswith("x86") and needs not in loaded:
-            raise OSError("libgomp.so.1: cannot open shared object file")
-        if name != needs and not name.startswith("x86"):
-            raise OSError(f"{path}: no such file")
-        loaded.add(name)
-        return path
-
-    return load
-
-
-def test_openmp_comes_along(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(ctypes, "CDLL", loader("libgomp.so.1"))
-    assert shipped.library() == str(folder / f"{shipped.level()}.so")
-    shipped._load.cache_clear()
-    monkeypatch.setattr(ctypes, "CDLL", loader("nothing"))
+def test_a_file_that_cannot_be_loaded(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = folder / f"{shipped.level()}.so"
+    path.write_bytes(b"for another system")
+    cache.seal(path)
     assert shipped.library() is None
-    assert "cannot be loaded (libgomp.so.1: cannot open" in caplog.text
-    shipped._load.cache_clear()
-
-
-FLAGS = {name: " ".join(sorted(needed)) for name, needed in shipped.LEVELS.items()}
+    assert f"{path} cannot be loaded (" in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("flags", "expected"),
+    ("machine", "without", "expected"),
     [
-        *((flags, name) for name, flags in FLAGS.items()),
-        (FLAGS["x86-64-v4"] + " amx_tile", "x86-64-v4"),
-        (FLAGS["x86-64-v4"].replace("avx512vl", ""), "x86-64-v3"),
-        (FLAGS["x86-64-v3"].replace("fma", ""), "x86-64-v2"),
-        (FLAGS["x86-64-v2"].replace("sse4_1", ""), ""),
+        ("x86_64", "", "x86-64-v4"),
+        ("AMD64", "AVX512_SKX", "x86-64-v3"),
+        ("x86_64", "AVX512_SKX FMA3", "x86-64-v2"),
+        ("x86_64", "AVX512_SKX AVX2 SSE42", ""),
+        ("aarch64", "", "armv8-sve"),
+        ("arm64", "SVE", "armv8"),
+        ("riscv64", "", ""),
     ],
 )
-def test_level(flags: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shipped, "CPUINFO", tmp_path / "cpuinfo")
-    assert shipped.level() == ""
-    text = f"processor\t: 0\nflags\t\t: fpu {flags}\nflags\t\t: fpu\n"
-    (tmp_path / "cpuinfo").write_text(text, encoding="utf-8")
+def test_level(machine: str, without: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    every = {
+        name for levels in shipped.LEVELS.values() for needed in levels.values() for name in needed
+    }
+    monkeypatch.setattr(shipped, "features", lambda: {*every, "AMX"} - {*without.split()})
+    monkeypatch.setattr(shipped.platform, "machine", lambda: machine)
     assert shipped.level() == expected
-    monkeypatch.setattr(shipped.platform, "machine", lambda: "aarch64")
-    assert shipped.level() == ""
+
+
+def test_features_are_those_of_the_system() -> None:
+    """As Linux has them, for the ones that tell levels of x86-64 apart."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    flags = next((set(line.split()) for line in lines if line.startswith("flags")), set())
+    if not flags:
+        pytest.skip("Linux names no flags of this processor")
+    for ours, theirs in {"SSE42": "sse4_2", "AVX2": "avx2", "AVX512_SKX": "avx512vl"}.items():
+        assert (ours in shipped.features()) == (theirs in flags)
 
 
 # ---------------------------------------------------------------------- no compiler
@@ -185,15 +179,6 @@ def test_without_a_compiler_the_usual_variants_are_chosen(monkeypatch: pytest.Mo
     assert machines.machine(space, np.float64).usual == ("staged", "tile", "tile")
     monkeypatch.setattr(host, "can_compile", lambda: False)
     assert machines.machine(space, np.float64).usual == USUAL[False]
-
-
-def test_openmp_of_the_wheel_serves_where_the_compiler_has_none(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(host, "_compiles_openmp", lambda _: False)
-    assert spaces.why_unavailable("OpenMP") == ""
-    kernel = small_kernel(tmp_path, OTHER)
-    assert "-fopenmp-simd" in kernel._object.flags and not right(kernel)
 
 
 # ---------------------------------------------------------------------- what comes
@@ -370,10 +355,3 @@ def test_degrees_that_are_chosen_come(
                 with pytest.raises(StopIteration):
                     parki.Plan(kernel, points, points, norms, settings, want=want)
                 assert degrees[0] <= chosen.pop() <= degrees[1], (tolerance, want, periodicity)
-
-
-def test_levels_are_those_of_the_compiler(tmp_path: Path) -> None:
-    for level in shipped.LEVELS:
-        assert re.fullmatch(r"x86-64-v\d", level)
-        flags = [*host.FLAGS, f"-march={level}"]
-        host._compile(host.compiler(), flags, "int f() { return 0; }\n", tmp_path / "f.so")

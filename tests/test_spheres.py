@@ -136,14 +136,17 @@ def test_symmetric_and_positive(periodicity):
     assert np.linalg.eigvalsh(matrix)[0] > 0
 
 
-def test_far_noise_has_the_far_matrix():
+@pytest.mark.parametrize("radii", ["one", "any"])
+def test_far_noise_has_the_far_matrix(radii):
     """What shapes white noise, twice, is the far field: a square root, without chance."""
-    spheres, _, forces, _ = given(0.07, 3, 1e-6)
-    plan = spheres._plan("velocity", "force", 0, 0)
+    spheres, _, forces, _ = given(RADII[radii], 3, 1e-6)
+    plan = spheres._plan("velocity", "force")
     far = plan(forces) - plan.pipeline.near(forces)
     stages, found = plan.pipeline.stages, np.zeros_like(far)
-    once = stages.fgc.shaken(stages.p2g.apply(forces, stages.sorted)).copy()
-    stages.g2p.apply(stages.fgc.shaken(once), {"u": found})
+    grid = stages.marks.spread(stages.p2g, forces, stages.sorted, None, 0, 1)
+    once = stages.fgc.shaken(grid).copy()
+    once[:, :, stages.setup.mesh.stored[1] :] = 0  # Laplacians, which noise does not take
+    stages.marks.gather(stages.g2p, stages.fgc.shaken(once), {"u": found}, 0, 1)
     np.testing.assert_allclose(found, far, atol=1e-6 * abs(far).max())
     # The noise is in the memory of the grid, which the next sum finds clean.
     stages.p2g.clean = False
@@ -157,11 +160,16 @@ def test_noise_leaves_plans_as_they_are():
     np.testing.assert_array_equal(spheres.noise(np.random.default_rng(0)), noise)
 
 
-def test_near_matrix_is_positive():
-    spheres, *_ = given(0.07, 3, 1e-6)
-    near = spheres._plan("velocity", "force", 0, 0).pipeline.near
+@pytest.mark.parametrize(("radii", "cutoff"), [("one", None), ("any", 0.45), ("any", 0.2)])
+def test_near_matrix_is_positive(radii, cutoff):
+    """If the near field of the largest radius reaches far enough, noise is drawn apart."""
+    tolerance = 1e-6 if radii == "one" else 1e-3
+    spheres, *_ = given(RADII[radii], 3, tolerance, cutoff=cutoff)
+    plan = spheres._plan("velocity", "force")
+    near = plan.pipeline.near
     matrix = np.array([near(e.reshape(3, -1)).ravel() for e in np.eye(3 * COUNT)])
-    assert np.linalg.eigvalsh((matrix + matrix.T) / 2)[0] > 0
+    positive = np.linalg.eigvalsh((matrix + matrix.T) / 2)[0] > 0
+    assert positive == plan.setup.split.positive == (cutoff != 0.2)
 
 
 def test_root():
@@ -181,10 +189,11 @@ def test_root():
         noise.root(lambda v: -v, white, 1e-3)
 
 
-@pytest.mark.parametrize("periodicity", [0, 3])
-def test_noise_has_the_mobility(periodicity):
+@pytest.mark.parametrize(("radii", "periodicity"), [("one", 0), ("one", 3), ("any", 3)])
+def test_noise_has_the_mobility(radii, periodicity):
     """The mean square of a projection, whose scatter is known."""
-    spheres, _, forces, _ = given(0.07, periodicity, 1e-4)
+    more = {} if radii == "one" else {"cutoff": 0.45}  # noise of both fields by themselves
+    spheres, _, forces, _ = given(RADII[radii], periodicity, 1e-4, **more)
     expected = (forces * spheres.velocities(forces)).sum()
     rng, draws = np.random.default_rng(2), 100
     squares = [(forces * spheres.noise(rng)).sum() ** 2 for _ in range(draws)]
@@ -507,7 +516,7 @@ def test_spheres_over_ranks(size):
     assert ran.returncode == 0, ran.stderr[-3000:]
     found = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
     apart = {each["case"]: each["apart"] for each in found if "apart" in each}
-    assert set(apart) == {"0P", "3P"}
+    assert set(apart) == {"0P", "2P", "3P", "one radius, 3P"}
     for case, each in apart.items():
         assert np.max(each) <= 1e-11, case
     last = f"rank {size - 1} of {size}: "

@@ -40,7 +40,7 @@ def assembled_kernels(polynomials, rc, r, f, q, n):
     d = np.linalg.norm(r)
     e, scaled = r / d, d / rc
     y, s = 1 / scaled, 2 * scaled**2 - 1
-    both, cross, slope, mean, _ = (np.polyval(c, s) for c in polynomials)
+    both, cross, slope, mean, *_ = (np.polyval(c, s) for c in polynomials)
     single = (y - 2 * both) * f + (y - 2 * cross * scaled**2) * (f @ e) * e
     double = -2 * slope * scaled * ((q @ n) * e + (n @ e) * q + (q @ e) * n)
     double += (-6 * y**2 + (4 * slope + 12 * cross) * scaled) * (q @ e) * (n @ e) * e
@@ -76,7 +76,7 @@ def test_a_coinciding_pair_keeps_its_smooth_part(split):
 
 @every_split
 def test_radial_functions_are_derivatives_of_one_another(split):
-    """L' = -R X, X' = -(R' + 3 X) / R, S' = R (R' - X), R'' = R W of the module, by differences."""
+    """L' = -R X, X' = -(R' + 3 X) / R, S' = R (R' - X), R'' = R W, W' = R V, by differences."""
     p = split.radial_polynomials(RC, 36)
     r, step = np.linspace(0.05, 0.99, 40), 1e-4
     s = 2 * r**2 - 1
@@ -91,10 +91,14 @@ def test_radial_functions_are_derivatives_of_one_another(split):
         (p.X, -(values.R + 3 * values.X) / r),
         (p.S, r * (values.R - values.X)),
         (p.R, r * values.W),
+        (p.W, r * values.V),
     ):
         np.testing.assert_allclose(slope(c), expected, atol=3e-5 * np.abs(expected).max())
     third = (values.R + 3 * values.X) / r**2
     np.testing.assert_allclose(np.polyval(p.Y, s), third, atol=1e-9 * np.abs(third).max())
+
+
+OF_TURNS = ("sphere_turns", "doublet")  # the flow of torques' rotation, and its derivatives
 
 
 def basis_kernels(term, split, r):
@@ -103,7 +107,7 @@ def basis_kernels(term, split, r):
     kernel = kernel.replace("dipole", "sl")  # of which it is a derivative
     if kernel.endswith("_p"):
         # h = b'' + 2 b'/r, p = -f.grad h, -2 q.grad n.grad h or grad.D grad h.
-        b1, b2, _, _ = split.near(np.linalg.norm(r))
+        b1, b2, *_ = split.near(np.linalg.norm(r))
         return b2 + 2 * b1 / np.linalg.norm(r)
     row = ["stokes_sl", "stokes_dl", "laplace", "stokes_rotlet"].index(kernel)
     densities = UNITS[: 1 if kernel == "laplace" else 3]
@@ -111,7 +115,7 @@ def basis_kernels(term, split, r):
     return np.array([residual_kernels(split, r, f, f, n)[row] for f in densities for n in normals])
 
 
-@pytest.mark.parametrize("term", [n for n in TERMS if not n.startswith("sphere_turns")])
+@pytest.mark.parametrize("term", [n for n in TERMS if not n.startswith(OF_TURNS)])
 @pytest.mark.parametrize("split", SPLITS[1::3], ids=name)
 def test_sizes_of_the_terms(term, split):
     """`Term.square` against tensors, their derivatives by differences in the three directions."""
@@ -145,9 +149,9 @@ def test_sizes_of_the_terms(term, split):
     averaged = 9 if tensors else 1 if term in ("laplace", "laplace_grad") else 3
     averaged *= 3 if at_tensors else 1
     d = np.linalg.norm(r)
-    b1, b2, b3, b4 = split.near(d)
+    b1, b2, b3, b4, _ = split.near(d)
     p, q, slope = -b1 / (2 * d), -b2 / 2, -b3 / (2 * d)
-    radial = RadialPolynomials(p + q, (p - q) / d**2, slope, p, -(b4 / 2 + slope) / d**2)
+    radial = RadialPolynomials(p + q, (p - q) / d**2, slope, p, -(b4 / 2 + slope) / d**2, 0)
     found = square(d**2, radial)
     tolerance = 1e-3 if derivatives == 2 else 1e-7
     assert found == pytest.approx((tensor**2).sum() / averaged, rel=tolerance)
@@ -156,8 +160,10 @@ def test_sizes_of_the_terms(term, split):
     assert own_power == power
 
 
-# The kernel of slopes of turns takes Y of W, which knows X and R at small r better than they do.
-@pytest.mark.parametrize("term", [name for name in TERMS if name != "sphere_turns_grad"])
+# Kernels of slopes of turns take Y of W, which knows X and R at small r better than they do.
+@pytest.mark.parametrize(
+    "term", [n for n in TERMS if n == "sphere_turns" or not n.startswith(OF_TURNS)]
+)
 @pytest.mark.parametrize(
     ("split", "tolerance"),
     [
@@ -210,7 +216,7 @@ def test_near_functions_are_derivatives_of_one_another(split):
     r = np.linspace(0.05, 0.99, 30) * RC
     derivatives = split.near(r)
     up, down = split.near(r + step), split.near(r - step)
-    for order in range(3):
+    for order in range(4):
         found = (up[order] - down[order]) / (2 * step)
         expected = derivatives[order + 1]
         np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())

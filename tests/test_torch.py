@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from contract import call_of
 from few import FEW, USUAL
-from frameworks import BOX, KERNELS, PERIODICITIES, RADII, inputs, suspension
-from grouped import Grouped
+from frameworks import BOX, KERNELS, PERIODICITIES, RADII, TEN, inputs, suspension
 
 import parki
 from parki.ewald.sums import SUMS
@@ -244,7 +243,7 @@ def test_spheres(radii, periodicity, device):
     options = parki.EwaldOptions(periodicity, BOX, TOLERANCE)
     call = lambda x, f, t: parki.torch.sphere_velocities(x, radii, f, t, options, viscosity=0.1)  # noqa: E731
     bare = [each.detach() for each in given]
-    spheres = Grouped(bare[0], radii, options, viscosity=0.1)
+    spheres = parki.Spheres(bare[0], radii, options, viscosity=0.1)
     for found, expected in zip(call(*bare), spheres.velocities(*bare[1:]), strict=True):
         # On a device a plan, which keeps lists of pairs, has other parameters than a sum made once.
         size = float(expected.abs().max())
@@ -254,17 +253,17 @@ def test_spheres(radii, periodicity, device):
 
 
 def test_spheres_of_many_forces(device):
-    """Without torques; with options as keywords, in compiled functions, mapped over forces."""
-    points, *forces = (torch.from_numpy(each).to(device) for each in suspension())
+    """Of ten radii; options as keywords, in compiled functions, mapped over forces."""
+    points, *forces = (torch.from_numpy(each).to(device) for each in suspension(10, 0.2))
     options = {"periodicity": 3, "box": BOX, "tolerance": 1e-4}
-    call = lambda x, f: parki.torch.sphere_velocities(x, RADII, f, **options)  # noqa: E731
-    many, spheres = torch.stack(forces), Grouped(points, RADII, **options)
+    call = lambda x, f: parki.torch.sphere_velocities(x, TEN, f, **options)  # noqa: E731
+    many, spheres = torch.stack(forces), parki.Spheres(points, TEN, **options)
     exact = spheres.velocities(many)
     size = float(exact.abs().max())
     torch.testing.assert_close(call(points, many), exact, rtol=0, atol=1e-4 * size)
     mapped = torch.func.vmap(lambda f: call(points, f))(many)
     torch.testing.assert_close(mapped, call(points, many))
-    radii = RADII.tolist()
+    radii = TEN.tolist()
     listed = lambda x, f: parki.torch.sphere_velocities(x, radii, f, **options)  # noqa: E731
     slope = torch.func.grad(lambda x: listed(x, forces[0]).sin().sum())
     torch.compiler.reset()

@@ -9,10 +9,12 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib.util
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,8 +24,8 @@ from helpers.launches import make_sum, plain_workunits, record, workunits
 import parki
 from parki.errors import KernelError, MissingPackageError, UnavailableError
 from parki.ewald.sums import SUMS
+from parki.runtime import forks, upstream
 from parki.runtime import kernel as kernel_module
-from parki.runtime import upstream
 from parki.runtime.kernel import Kernel
 from parki.runtime.linter import lint
 from parki.runtime.specialise import specialise
@@ -275,6 +277,29 @@ def test_every_launch_of_a_sum_goes_to_upstream(monkeypatch, periodicity):
     assert "convolve" in handed_over
     # Each launch is seen once as upstream's, and once more as the one in its place.
     assert sorted(launched) == sorted(2 * handed_over)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_a_child_is_refused_the_parent_s_threads(monkeypatch):
+    """They are Kokkos's, for which the child would wait for ever."""
+    monkeypatch.setenv("PARKI_NUM_THREADS", "2")
+    monkeypatch.setattr(forks, "_used", set())
+    monkeypatch.setattr(upstream, "UpstreamObject", lambda *_: SimpleNamespace(load=lambda: print))
+    translated = SimpleNamespace(arguments=(), tables={})
+    workunit = SimpleNamespace(name="f", is_team=False)
+    kernel = Kernel(workunit, translated, parki.ExecutionSpace("OpenMP"), "pykokkos", 1, 1)
+    kernel.build()
+    kernel(1)
+    child = os.fork()
+    if not child:
+        try:
+            kernel(1)
+        except UnavailableError as error:
+            os._exit("had used PyKokkos's threads, which a fork does not copy" in str(error))
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
 
 
 def test_import_parki_leaves_pykokkos_alone():

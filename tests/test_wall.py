@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +16,7 @@ from started import mpirun, parallel
 import parki
 from parki.ewald.composed.plan import ComposedPlan
 from parki.ewald.derivatives.linear_map import LinearMap
+from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
@@ -26,6 +28,9 @@ RNG = np.random.default_rng(3)
 SRC, TRG = RNG.random((3, 40)) * EDGES, RNG.random((3, 30)) * EDGES
 FORCES, VALUES = RNG.standard_normal((3, 40)), RNG.standard_normal((3, 30))
 TOLERANCE = 1e-7
+KERNELS = ("stokes_sl", "stokes_dipole", "stokes_dl")
+LOW = SRC * [[0.9], [0.9], [0.4]] + 0.02  # with all steps of differences in the box, and apart
+HIGH = TRG * [[0.9], [0.9], [0.4]] + [[0.02], [0.02], [0.4]]
 BOXES = {0: (BOX, None), 1: (BOX, (1.2, None, None)), 2: (BOX, (1.2, 1.0, None))}
 
 
@@ -333,19 +338,138 @@ def test_without_points(targets, sources):
 # --- derivatives ----------------------------------------------------------------------------------
 
 
-def test_derivatives_by_forces():
+def derivative(function, step=1e-3):
+    """Return the derivative at 0 of a smooth function of one number."""
+    one, two = (function(n * step) - function(-n * step) for n in (1, 2))
+    return (8 * one - two) / (12 * step)
+
+
+def check_slopes(make, dens):
+    """Compare gradient and stress with differences, with each other, and with their adjoints."""
+    shifts = 1e-3 * np.concatenate([n * np.eye(3) for n in (1, -1, 2, -2)], axis=1)
+    near = make((HIGH[:, None] + shifts[:, :, None]).reshape(3, -1), "u")(dens)
+    near = near.reshape(3, 4, 3, -1)
+    moved = (8 * (near[:, 0] - near[:, 1]) - near[:, 2] + near[:, 3]) / 12e-3
+    plans = {want: make(HIGH, want) for want in ("grad_u", "stress", "p")}
+    found = {want: plan(dens) for want, plan in plans.items()}
+    slopes, level = found["grad_u"], found["p"] * np.eye(3)[:, :, None]
+    assert 0 < rms(slopes - moved) <= 1e-7 * rms(moved)
+    apart = found["stress"] - (slopes + slopes.swapaxes(0, 1) - level)
+    check, promise = plans["stress"].check(dens), plans["stress"].promise(dens)
+    assert 0 < rms(apart) <= 2 * promise < 1e-4 * rms(slopes)
+    assert 0 < check.error <= check.promise == promise
+    back = plans["grad_u"].adjoint(slopes)
+    assert (back * dens).sum() == pytest.approx((slopes**2).sum(), rel=1e-10)
+
+
+@pytest.mark.parametrize("periodicity", [0, 1, 2])
+def test_gradients(periodicity):
+    given = options(periodicity, tolerance=1e-9)
+    check_slopes(lambda trg, want: make(trg, LOW, given, want=want), FORCES)
+
+
+@pytest.mark.parametrize("periodicity", [0, 2])
+def test_dipoles(periodicity):
+    """They are derivatives of forces by their places, and do not flow at the wall."""
+    given, dens = options(periodicity, tolerance=1e-8), RNG.standard_normal((3, 3, 40))
+    wall, count = HIGH * [[1], [1], [0]], len(HIGH.T)
+    trg = np.concatenate([HIGH, wall], axis=1)
+    plan = make_dipoles(trg, given)
+    found, promise = plan(dens), plan.promise(dens)
+
+    def moved(want, axis, step):
+        return make(HIGH, LOW + step * np.eye(3)[:, axis, None], given, want=want)(dens[:, axis])
+
+    for want, of in (("u", found[:, :count]), ("p", make_dipoles(HIGH, given, want="p")(dens))):
+        each = [derivative(partial(moved, want, k), 4e-3) for k in range(3)]
+        assert 0 < rms(np.atleast_2d(of - sum(each))) <= 2e-6 * rms(np.atleast_2d(of))
+    assert rms(found[:, count:]) <= promise < 1e-5 * rms(found)
+    check = plan.check(dens)
+    assert 0 < check.error <= check.promise == promise
+    check_slopes(lambda trg, want: make_dipoles(trg, given, want=want), dens)
+    back = plan.adjoint(found)
+    assert (back * dens).sum() == pytest.approx((found**2).sum(), rel=1e-10)
+    same = parki.vjp("stokes_dipole", trg, LOW, dens, given, values=found)["dens"]
+    assert rms(same - back) <= 1e-6 * rms(back)
+
+
+def make_dipoles(trg, given, **more):
+    return parki.Plan("stokes_dipole", trg, LOW, given, **more)
+
+
+def test_double_layers():
+    """A constant one on a closed surface has no flow and no pressure outside, near a wall too."""
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    angles = 2 * np.pi * np.arange(40) / 40
+    z, angles = (array.ravel() for array in np.meshgrid(nodes, angles, indexing="ij"))
+    across = np.sqrt(1 - z**2)
+    norms = np.stack([across * np.cos(angles), across * np.sin(angles), z])
+    radius = 0.15
+    areas = np.repeat(weights, 40) * radius**2 * 2 * np.pi / 40
+    src = np.array([[0.5], [0.5], [0.4]]) + radius * norms
+    q = np.array([[0.3], [-0.5], [0.8]]) * areas
+    trg = np.array([[0.5, 0.8, 0.9, 0.2], [0.5, 0.4, 0.1, 0.5], [0.7, 0.3, 0.0, 0.1]])
+    given = options(0, tolerance=1e-9)
+    plan = parki.Plan("stokes_dl", trg, src, norms, given)
+    one = np.abs(plan(q * np.eye(960)[0])).max()
+    assert one > 1e-4 and np.abs(plan(q)).max() <= 1e-6
+    assert np.abs(parki.stokes_dl(trg, src, q, norms, given, want="p")).max() <= 1e-5
+    low, wall = norms[:, :40].copy(), HIGH * [[1], [1], [0]]
+    plan = parki.Plan("stokes_dl", np.concatenate([HIGH, wall], axis=1), LOW, low, options())
+    found = plan(FORCES)
+    assert rms(found[:, 30:]) <= plan.promise(FORCES) < 1e-5 * rms(found)
+    given = options(2, tolerance=1e-9)
+    check_slopes(lambda trg, want: parki.Plan("stokes_dl", trg, LOW, low, given, want=want), FORCES)
+    back = plan.adjoint(found)
+    assert (back * FORCES).sum() == pytest.approx((found**2).sum(), rel=1e-10)
+
+
+@pytest.mark.parametrize("split", ["hasimoto", "prolate"])
+def test_dipoles_of_doublets(split):
+    """A part of sums near a wall: third and fourth derivatives of 1 / r."""
+    dens = RNG.standard_normal((3, 3, 40))
+    sums = {"box": BOX, "periodicity": 0, "split": split, "tolerance": 1e-7}
+    plan = parki.Plan("doublet_dipole", HIGH, LOW, want=("u", "grad_u"), **sums)
+    r = HIGH[:, :, None] - LOW[:, None]
+
+    def flow(step):
+        """Return ``-grad (D : grad grad 1 / r)``."""
+        d = np.linalg.norm(e := r + step[:, None, None], axis=0)
+        along = np.einsum("jks,kts->jts", dens + dens.swapaxes(0, 1), e)
+        square, trace = np.einsum("jts,jts->ts", along, e) / 2, np.einsum("jjs->s", dens)
+        return (15 * square * e / d**7 - 3 * (trace * e + along) / d**5).sum(axis=2)
+
+    u, gradient = plan(dens)
+    slopes = [derivative(lambda s, e=e: flow(s * e), 1e-4) for e in np.eye(3)]
+    promises = plan.promise(dens)
+    assert 0 < rms(u - flow(np.zeros(3))) <= promises[0] < 1e-5 * rms(u)
+    assert 0 < rms(gradient - np.stack(slopes, axis=1)) <= promises[1]
+    for kernel, given in (("doublet", FORCES), ("doublet_dipole", dens)):
+        plan = parki.Plan(kernel, HIGH, LOW, want="grad_u", **sums)
+        found = plan(given)
+        assert (plan.adjoint(found) * given).sum() == pytest.approx((found**2).sum(), rel=1e-8)
+
+
+def test_derivatives():
     given = "stokes_sl", TRG, SRC, FORCES, options()
     found = make()(FORCES)
     back = parki.vjp(*given, values=VALUES)["dens"]
     assert (back * FORCES).sum() == pytest.approx((VALUES * found).sum(), rel=1e-6)
     change = parki.jvp(*given, tangents={"dens": FORCES})
     assert rms(change - found) <= make().promise(FORCES)
-    words = "no sum for the derivative of 'grad_u' of laplace"
-    for name, move in (("trg", TRG), ("src", SRC)):
-        with pytest.raises(parki.ParkiValueError, match=words):
-            parki.vjp(*given, values=VALUES, wrt=(name,))
-        with pytest.raises(parki.ParkiValueError, match=words):
-            parki.jvp(*given, tangents={name: move})
+    given = "stokes_sl", HIGH, LOW, FORCES, options(tolerance=1e-9)
+    moves = {"trg": VALUES / 9, "src": FORCES[::-1] / 9}
+
+    def moved(step):
+        places = HIGH + step * moves["trg"], LOW + step * moves["src"]
+        return make(*places, options(tolerance=1e-9))(FORCES)
+
+    exact = derivative(moved)
+    change = parki.jvp(*given, tangents=moves)
+    assert 0 < rms(change - exact) <= 1e-6 * rms(exact)
+    back = parki.vjp(*given, values=VALUES, wrt=(*moves,))
+    total = sum((back[name] * move).sum() for name, move in moves.items())
+    assert total == pytest.approx((change * VALUES).sum(), rel=1e-7)
 
 
 def test_pytorch():
@@ -359,8 +483,9 @@ def test_pytorch():
     (found * torch.tensor(VALUES)).sum().backward()
     assert rms(dens.grad.numpy() - make().adjoint(VALUES)) <= 1e-6 * rms(dens.grad.numpy())
     trg.requires_grad_()
-    with pytest.raises(parki.ParkiValueError, match="no sum for the derivative of 'grad_u'"):
-        parki.torch.stokes_sl(trg, src, dens, options()).sum().backward()
+    (parki.torch.stokes_sl(trg, src, dens, options()) * torch.tensor(VALUES)).sum().backward()
+    exact = parki.vjp("stokes_sl", TRG, SRC, FORCES, options(), values=VALUES, wrt=("trg",))["trg"]
+    assert rms(trg.grad.numpy() - exact) <= 1e-12 * rms(exact)
 
 
 def test_jax():
@@ -459,12 +584,12 @@ def test_points_out_of_reach():
         make(high, SRC)
 
 
-@pytest.mark.parametrize("kernel", [kernel for kernel in SUMS if kernel != "stokes_sl"])
+@pytest.mark.parametrize("kernel", [n for n in SUMS if n not in KERNELS])
 def test_other_sums_are_refused(kernel):
     kind = SUMS[kernel]
     dens = np.ones(kind.density_shape(40))
     given = TRG, SRC, SRC if kind.normals else None, options()
-    words = "near a wall parki sums stokes_sl, with want='u' or want='p'"
+    words = "near a wall parki sums stokes_sl, stokes_dipole and stokes_dl, with one of want='u'"
     with pytest.raises(parki.ParkiValueError, match=words):
         parki.Plan(kernel, *given)
     with pytest.raises(parki.ParkiValueError, match=words):
@@ -472,8 +597,8 @@ def test_other_sums_are_refused(kernel):
 
 
 def test_other_results_and_arguments_are_refused():
-    words = "near a wall parki sums stokes_sl, with want='u' or want='p'"
-    for want in ("grad_u", "stress", ("u", "p"), ("u",)):
+    words = "near a wall parki sums stokes_sl, stokes_dipole and stokes_dl, with one of want='u'"
+    for want in (("u", "p"), ("u",), "grad_tensor"):
         with pytest.raises(parki.ParkiValueError, match=words):
             parki.stokes_sl(TRG, SRC, FORCES, options(), want=want)
     with pytest.raises(parki.ParkiValueError, match="systems was given, but plans of composites"):
@@ -489,11 +614,7 @@ def test_other_results_and_arguments_are_refused():
 
 
 def test_what_has_no_walls():
-    with pytest.raises(parki.ParkiValueError, match="near a wall parki sums stokes_sl"):
-        parki.Spheres(SRC, 0.01, options())
-    spheres = parki.Spheres(SRC, 0.01, options(wall=None))
-    spheres.options = options()
     with pytest.raises(parki.ParkiValueError, match="wall is 'no-slip', which this sum does not"):
-        spheres.flow(FORCES, TRG)
+        sum_once(("stokes_sl", TRG, SRC, None, options()), FORCES, "u")
     with pytest.raises(ValueError, match="wall is 'no-slip', which direct_sum does not have"):
         direct_sum("stokes_sl", TRG, SRC, FORCES, options=options())

@@ -7,6 +7,8 @@ column has (r_c / r_b)^2.
 
 If ALGEBRAIC, the last column has (epsilon / r_c)^2. Then ``core`` is 1 / (r^2 + epsilon^2), and the
 blob's functions are its square root times polynomials of degree 3.
+
+With PARTS, ``singular`` and ``smooth`` are 0 or 1, and multiply the two parts of a pair.
 """
 
 BLOB = False
@@ -15,8 +17,25 @@ CORE = DEGREE * (1 - ALGEBRAIC) + 3 * ALGEBRAIC  # degree of a blob's polynomial
 COLUMNS = DEGREE + 1 + BLOB * (CORE + 2)  # of ``radial``
 
 
-def take_radial(radial, xi_rc):
-    """Set p0 to p5 to the rows of ``radial``, and what else EVALUATOR 1 and 2 need."""
+def begin_parts():
+    """Declare the weights of the parts of pairs, and the squared distances of pairs that count."""
+    if PARTS:
+        singular: REAL = 1.0
+        smooth: REAL = 1.0
+        least: REAL = 0.0
+        most: REAL = 1.0
+
+
+def take_row(table, radial, row):
+    """Declare ``table``, a row of ``radial``."""
+    table: List[REAL] = [0.0] * COLUMNS
+    for power in range(COLUMNS):
+        table[power] = radial[row][power]
+
+
+def take_rows(radial):
+    """Take the first rows of ``radial`` to p0, p1, p2, and with more TABLES up to p5."""
+    begin_parts()
     p0: List[REAL] = [0.0] * COLUMNS
     p1: List[REAL] = [0.0] * COLUMNS
     p2: List[REAL] = [0.0] * COLUMNS
@@ -28,58 +47,41 @@ def take_radial(radial, xi_rc):
             if TABLES > 2 and EVALUATOR == 0:
                 p2[power] = radial[2][power]
         if TABLES > 3:
-            p3: List[REAL] = [0.0] * COLUMNS
-            for power in range(COLUMNS):
-                p3[power] = radial[3][power]
+            take_row(p3, radial, 3)
         if TABLES > 4:
-            p4: List[REAL] = [0.0] * COLUMNS
-            p5: List[REAL] = [0.0] * COLUMNS
-            for power in range(COLUMNS):
-                p4[power] = radial[4][power]
-                p5[power] = radial[5][power]
+            take_row(p4, radial, 4)
+            take_row(p5, radial, 5)
+
+
+def take_radial(radial, xi_rc):
+    """Take the rows of ``radial``, and what else EVALUATOR 1 and 2 need."""
+    take_rows(radial)
     if EVALUATOR > 0:
         peak: REAL = 0.5641895835477563 * xi_rc
         decay: REAL = xi_rc * xi_rc
 
 
 def take_polynomials(radial):
-    """Take the rows of ``radial`` to p0, p1, p2, and to p3 the one that values take WITH_VALUES.
+    """Take the rows of ``radial``, and to p3 the one that values take WITH_VALUES.
 
-    With four TABLES or more, p3 to p5 are the next ones, and values take p6 and p7, or p8 as well.
+    With four TABLES or more these are p6 and p7, or p8 as well.
     """
-    p0: List[REAL] = [0.0] * COLUMNS
-    p1: List[REAL] = [0.0] * COLUMNS
-    p2: List[REAL] = [0.0] * COLUMNS
-    for power in range(COLUMNS):
-        p0[power] = radial[0][power]
-        if TABLES > 1:
-            p1[power] = radial[1][power]
-        if TABLES > 2:
-            p2[power] = radial[2][power]
-    if TABLES > 3:
-        p3: List[REAL] = [0.0] * COLUMNS
-        for power in range(COLUMNS):
-            p3[power] = radial[3][power]
+    take_rows(radial)
+    if VALUES and WITH_VALUES:
+        if TABLES > 3:
+            take_row(p6, radial, TABLES)
+            take_row(p7, radial, TABLES + 1)
+        else:
+            take_row(p3, radial, TABLES)
         if TABLES > 4:
-            p4: List[REAL] = [0.0] * COLUMNS
-            p5: List[REAL] = [0.0] * COLUMNS
-            for power in range(COLUMNS):
-                p4[power] = radial[4][power]
-                p5[power] = radial[5][power]
-        if VALUES and WITH_VALUES:
-            p6: List[REAL] = [0.0] * COLUMNS
-            p7: List[REAL] = [0.0] * COLUMNS
-            for power in range(COLUMNS):
-                p6[power] = radial[TABLES][power]
-                p7[power] = radial[TABLES + 1][power]
-            if TABLES > 4:
-                p8: List[REAL] = [0.0] * COLUMNS
-                for power in range(COLUMNS):
-                    p8[power] = radial[TABLES + 2][power]
-    elif VALUES and WITH_VALUES:
-        p3: List[REAL] = [0.0] * COLUMNS
-        for power in range(COLUMNS):
-            p3[power] = radial[TABLES][power]
+            take_row(p8, radial, TABLES + 2)
+
+
+def variable(place):
+    """Declare s of a place from 0 to 1; beyond the cut-off one at which polynomials are finite."""
+    s: REAL = 2.0 * place - 1.0
+    if PARTS:
+        s = pk.fmin(s, 1.0)
 
 
 def polynomial(value, table):
@@ -87,6 +89,8 @@ def polynomial(value, table):
     value: REAL = table[0]
     for power in range(DEGREE):
         value = value * s + table[power + 1]
+    if PARTS:
+        value = value * smooth
     if BLOB:
         within = table[DEGREE + 1]
         for power in range(CORE):
@@ -98,9 +102,11 @@ def polynomial(value, table):
 
 
 def begin_blob():
-    """Drop the singular part of a pair within the blob: y is 0, and ``away`` keeps it."""
+    """Drop the singular part of a pair within the blob: y is 0, and ``reciprocal`` keeps it."""
+    reciprocal: REAL = y
+    if PARTS:
+        y = y * singular
     if BLOB:
-        away: REAL = y
         within: REAL = 0.0
         if ALGEBRAIC:
             core: REAL = 1.0 / (rr + p0[COLUMNS - 1])
@@ -114,17 +120,14 @@ def begin_blob():
 
 def distance(value):
     """Declare ``value``, the distance over r_c."""
-    if BLOB:
-        value: REAL = rr * away
-    else:
-        value: REAL = rr * y
+    value: REAL = rr * reciprocal
 
 
 def first_function():
     """Take the first radial function to a, or P by EVALUATOR 1 and 2."""
     begin_blob()
     if EVALUATOR == 0:
-        s: REAL = 2.0 * rr - 1.0
+        variable(rr)
         polynomial(a, p0)
     if EVALUATOR == 1:
         a: REAL = 0.5 * y * pk.erf(xi_rc * rr * y)
@@ -149,11 +152,6 @@ def more_functions():
 
 def direction():
     """Take the direction from source to target to e0, e1, e2."""
-    if BLOB:
-        e0: REAL = r0 * away
-        e1: REAL = r1 * away
-        e2: REAL = r2 * away
-    else:
-        e0: REAL = r0 * y
-        e1: REAL = r1 * y
-        e2: REAL = r2 * y
+    e0: REAL = r0 * reciprocal
+    e1: REAL = r1 * reciprocal
+    e2: REAL = r2 * reciprocal

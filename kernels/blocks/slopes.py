@@ -1,6 +1,6 @@
 """Sums of derivatives, to which the files of ``kernels/pairs`` add what a source does."""
 
-from kernels.blocks.radial import begin_blob, direction, distance, polynomial
+from kernels.blocks.radial import begin_blob, direction, distance, polynomial, variable
 
 
 def begin_sums():
@@ -23,7 +23,7 @@ def begin_sums():
 def begin_pair():
     """Take what all pairs have: powers of the distance, its direction, and px from p0."""
     begin_blob()
-    s: REAL = 2.0 * rr - 1.0
+    variable(rr)
     distance(r)
     yy: REAL = y * y
     direction()

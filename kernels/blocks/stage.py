@@ -78,6 +78,9 @@ def fill_stage():
                         stage[LOWER + 1][at + lane] = src_low[1][k + lane] + low1
                     for lane in range(LANES):
                         stage[LOWER + 2][at + lane] = src_low[2][k + lane] + low2
+                if LABELS:
+                    for lane in range(LANES):
+                        stage[LABEL][at + lane] = src[3][k + lane]
 
             pk.parallel_for(pk.TeamThreadRange(team, (count + LANES - 1) // LANES), fill)
             if LANES > 1:
@@ -134,7 +137,10 @@ def fill_stage():
 
 
 def meet(m):
-    """Take the distance of a target at y0, y1, y2 from staged source m, as ``p2p.py`` says."""
+    """Take the distance of a target at y0, y1, y2 from staged source m, as ``p2p.py`` says.
+
+    A pair of equal labels counts as one beyond the cut-off.
+    """
     r0: REAL = y0 - stage[0][m]
     r1: REAL = y1 - stage[1][m]
     r2: REAL = y2 - stage[2][m]
@@ -155,3 +161,6 @@ def meet(m):
     y: REAL = 1.0 / pk.sqrt(rr)
     if rr <= coincident:
         y = 0.0
+    if LABELS:
+        if stage[LABEL][m] == label:
+            rr = 1.0

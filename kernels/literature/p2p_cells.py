@@ -27,6 +27,7 @@ OUTPUTS = 3
 NORMALS = True  # whether sources have normals
 TRANSPOSED_PAIR = False
 MARKS = False  # whether points have marks, as in p2p.py
+PARTS = False  # whether parts of pairs have weights, as in p2p_labels.py
 TABLES = 3  # radial functions that a pair takes
 EVALUATOR = 0  # of the radial functions, as DEGREE: see p2p.py
 DEGREE = 12

@@ -17,7 +17,7 @@ def interact(density, row, normal, first_normal, at):
     if EVALUATOR > 0:
         a = b
     direction()
-    a = y * y - 2.0 * a * rr * y
+    a = y * y - 2.0 * a * rr * reciprocal
     cut(a)
     for d in range(MANY):
         take_vector(t0, t1, t2, density, row + CHARGES * d, at)

@@ -17,20 +17,20 @@ which b^2 / 6 multiplies.
 """
 
 from kernels.blocks.cut import cut
-from kernels.blocks.radial import direction, first_function, polynomial
+from kernels.blocks.radial import direction, first_function
+from kernels.blocks.radii import lift, take_radii
 from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
 from kernels.blocks.vector import take_vector
 
 TURNING_TARGETS = False  # whether targets turn by forces, or move by torques
 
 
-def take_marks(density, row, at):
+def take_turning(table, density, row, at):
     """Take the radii to ``turns`` and ``moves``, and what multiplies the Laplacian to ``sixth``."""
-    turns: REAL = density[row + CHARGES - 1][at]
-    moves: REAL = mark
-    if TURNING_TARGETS:
-        turns = mark
-        moves = density[row + CHARGES - 1][at]
+    if MARKS and TURNING_TARGETS == 0:
+        take_radii(moves, turns, table, density, row, at)
+    else:
+        take_radii(turns, moves, table, density, row, at)
     sixth: REAL = 0.16666666666666666 * (moves * moves)
 
 
@@ -57,13 +57,8 @@ def interact(density, row, normal, first_normal, at):
     """Add to u what one source does."""
     first_function()
     direction()
-    if MARKS:
-        take_marks(density, row, at)
-        polynomial(lifted, p1)
-        a = a + sixth * lifted
-    else:
-        turns: REAL = p1[0]
-        moves: REAL = p1[1]
+    take_turning(p1, density, row, at)
+    lift(a, a1, p1, sixth)
     overlap()
     a = c - 2.0 * a * ratio
     cut(a)
@@ -78,15 +73,9 @@ def differentiate(density, row, normal, first_normal, at):
     """Add to the sums of derivatives what one source does."""
     begin_pair()
     begin_vector()
-    if MARKS:
-        take_marks(density, row, at)
-        polynomial(px1, p2)
-        polynomial(pr1, p3)
-        px = px + sixth * px1
-        pr = pr + sixth * pr1
-    else:
-        turns: REAL = p2[0]
-        moves: REAL = p2[1]
+    take_turning(p2, density, row, at)
+    lift(px, px1, p2, sixth)
+    lift(pr, pr1, p3, sixth)
     overlap()
     # c / r, and c' - c / r.
     level = c * y

@@ -22,6 +22,7 @@ A coinciding pair has y = 0, r = 0: no derivative.
 
 from kernels.blocks.cut import cut
 from kernels.blocks.radial import direction, first_function, polynomial
+from kernels.blocks.radii import take_radii
 from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
 from kernels.blocks.vector import take_vector
 
@@ -61,12 +62,7 @@ def interact(density, row, normal, first_normal, at):
     first_function()
     direction()
     polynomial(b, p1)
-    if MARKS:
-        one: REAL = mark
-        other: REAL = density[row + CHARGES - 1][at]
-    else:
-        one: REAL = p2[0]
-        other: REAL = p2[1]
+    take_radii(one, other, p2, density, row, at)
     overlap()
     iso = iso + 2.0 * (b + a)
     axial = axial - 2.0 * b - 6.0 * a
@@ -84,12 +80,7 @@ def differentiate(density, row, normal, first_normal, at):
     """Add to the sums of derivatives what one source does."""
     begin_pair()
     begin_vector()  # W and Y, in the places of X and R
-    if MARKS:
-        one: REAL = mark
-        other: REAL = density[row + CHARGES - 1][at]
-    else:
-        one: REAL = p2[0]
-        other: REAL = p2[1]
+    take_radii(one, other, p2, density, row, at)
     overlap()
     # Slopes of m and of l.
     ca: REAL = 3.0 * yy * yy

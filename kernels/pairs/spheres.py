@@ -10,9 +10,9 @@ s = a^2 + b^2 and D = (a - b)^2,
     r <= |a - b|          m = 4 / (3 max(a, b))                        l = 0
 
 where q = |a - b| y and g = (r - |a - b|)^2 y / (24 a b): Zuk, Wajnryb, Mizerski, Szymczak (2014),
-in a form that keeps its digits for spheres of very different sizes. A coinciding pair has y = 0,
-r = 0. The pressure, which points alone feel (a = 0), is 2 f.e / r^2 outside of a sphere, and 0
-inside.
+in a form that keeps its digits for spheres of very different sizes. If EQUAL, all radii are a, so
+that q = 0 and g = r / (24 a^2). A coinciding pair has y = 0, r = 0. The pressure, which points
+alone feel (a = 0), is 2 f.e / r^2 outside of a sphere, and 0 inside.
 
 With MARKS the tables S, X and R' belong to points. The next ones belong to the Laplacian of their
 field, which s / 6 multiplies, and the last ones to its Laplacian, which (a b / 6)^2 multiplies.
@@ -20,18 +20,16 @@ field, which s / 6 multiplies, and the last ones to its Laplacian, which (a b / 
 
 from kernels.blocks.cut import cut
 from kernels.blocks.radial import direction, first_function, polynomial
+from kernels.blocks.radii import lift, take_radii
 from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
 from kernels.blocks.vector import take_vector
+
+EQUAL = False  # whether all spheres have one radius
 
 
 def overlap(density, row, at):
     """Take m to iso, l to axial, and what the branches share."""
-    if MARKS:
-        one: REAL = mark
-        other: REAL = density[row + CHARGES - 1][at]
-    else:
-        one: REAL = p2[0]
-        other: REAL = p2[1]
+    take_radii(one, other, p2, density, row, at)
     both: REAL = one + other
     difference: REAL = one - other
     square: REAL = one * one + other * other
@@ -50,11 +48,15 @@ def overlap(density, row, at):
     iso: REAL = y + third * cube
     axial: REAL = y - square * cube
     if rr <= both * both:
-        deep: REAL = ratio - pk.fabs(difference)
-        part: REAL = pk.fabs(difference) * y
-        iso = inside - share * deep * deep * y * (9.0 + 2.0 * part + part * part)
-        axial = 3.0 * share * deep * deep * y * (1.0 + part) * (1.0 + part)
-    if rr <= away:
+        if EQUAL:
+            iso = inside - 9.0 * share * ratio
+            axial = 3.0 * share * ratio
+        else:
+            deep: REAL = ratio - pk.fabs(difference)
+            part: REAL = pk.fabs(difference) * y
+            iso = inside - share * deep * deep * y * (9.0 + 2.0 * part + part * part)
+            axial = 3.0 * share * deep * deep * y * (1.0 + part) * (1.0 + part)
+    if EQUAL == 0 and rr <= away:
         iso = inside
         axial = 0.0
 
@@ -65,16 +67,11 @@ def interact(density, row, normal, first_normal, at):
     direction()
     polynomial(b, p1)
     overlap(density, row, at)
-    if MARKS:
-        polynomial(a1, p2)
-        polynomial(b1, p3)
-        a = a + sixth * a1
-        b = b + sixth * b1
-        if TABLES > 4:
-            polynomial(a2, p4)
-            polynomial(b2, p5)
-            a = a + twice * a2
-            b = b + twice * b2
+    lift(a, a1, p2, sixth)
+    lift(b, b1, p3, sixth)
+    if TABLES > 4:
+        lift(a, a2, p4, twice)
+        lift(b, b2, p5, twice)
     a = iso - 2.0 * a
     b = axial - 2.0 * b * rr
     cut(a)
@@ -92,16 +89,11 @@ def differentiate(density, row, normal, first_normal, at):
     begin_pair()
     overlap(density, row, at)
     begin_vector()
-    if MARKS:
-        polynomial(px1, p2)
-        polynomial(pr1, p3)
-        px = px + sixth * px1
-        pr = pr + sixth * pr1
-        if TABLES > 4:
-            polynomial(px2, p4)
-            polynomial(pr2, p5)
-            px = px + twice * px2
-            pr = pr + twice * pr2
+    lift(px, px1, p2, sixth)
+    lift(pr, pr1, p3, sixth)
+    if TABLES > 4:
+        lift(px, px2, p4, twice)
+        lift(pr, pr2, p5, twice)
     take_vector(f0, f1, f2, density, row, at)
     fe: REAL = f0 * e0 + f1 * e1 + f2 * e2
     if PRESSURE:
@@ -112,13 +104,11 @@ def differentiate(density, row, normal, first_normal, at):
     if VALUES:
         if MARKS:
             polynomial(a, p6)
-            polynomial(a1, p7)
-            a = a + sixth * a1
-            if TABLES > 4:
-                polynomial(a2, p8)
-                a = a + twice * a2
         else:
             polynomial(a, p3)
+        lift(a, a1, p7, sixth)
+        if TABLES > 4:
+            lift(a, a2, p8, twice)
         a = iso - 2.0 * a
         b: REAL = (axial - 2.0 * px * rr) * fe
         u0 += a * f0 + b * e0

@@ -26,11 +26,11 @@ from parki.settings import cache_directory
 # Kinds of entries: a description, and a pattern of file names. Partly written files belong to
 # their writers; the cache removes them when they are an hour old.
 KINDS = {
-    "kernels": ("kernels of the CPU", r"[0-9a-f]{40}\.(so|compiler|translation|lock)"),
+    "kernels": ("kernels of the CPU", r"[0-9a-f]{40}\.((so|compiler|translation)(\.seal)?|lock)"),
     "tuned": ("measurements (parki tune)", r"tuned-.*\.json"),
     "upstream": ("kernels of upstream PyKokkos", r"[0-9a-f]{40}\.pykokkos|pykokkos"),
 }
-PARTS = (".lock", ".compiler", ".translation")  # parts of other entries, not counted
+PARTS = (".seal", ".lock", ".compiler", ".translation")  # parts of other entries, not counted
 
 DESCRIPTION = """\
 Compiled kernels and the measurements of 'parki tune' are kept in one folder: ~/.cache/parki, or

@@ -118,8 +118,7 @@ def _answer(ask: Callable[[], Any]) -> Any:
 
 def _compiler() -> str:
     found = host.compiler()
-    openmp = "with" if host.compiles_openmp() else "without"
-    return f"{found.version} ({found.path}), {openmp} OpenMP"
+    return f"{found.version} ({found.path})"
 
 
 def _kernels() -> str:

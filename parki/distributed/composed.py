@@ -10,6 +10,7 @@ from parki.distributed.team import Team
 from parki.ewald.composed import plan as composed
 from parki.ewald.pipeline.placed_sum import PlacedSum
 from parki.ewald.plan import AnyPlan
+from parki.ewald.points import take_options
 
 
 class RanksComposedPlan(composed.ComposedPlan):
@@ -27,11 +28,13 @@ class RanksComposedPlan(composed.ComposedPlan):
         self.team = Team(comm)
         super().__init__(*given, **keywords)
 
-    def make(self, *given: Any, want: tuple[str, ...]) -> Plan[Any]:
+    def make(self, *given: Any, want: tuple[str, ...], **others: Any) -> Plan[Any]:
         """Return the plan of a sum, without another vote on its options.
 
         So ranks that ask for the sum without a wall learn that others ask for one with a wall.
         """
+        keywords: Any = others
+        take_options(given[3], given[4], keywords)  # which refuses ``exclude``
         plan: Plan[Any] = Plan.__new__(Plan)
         plan.team = self.team
         AnyPlan.__init__(plan, PlacedSum(Slab(self.team), given, want))

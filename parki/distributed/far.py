@@ -15,6 +15,7 @@ from parki.ewald.far.g2p import G2P
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.plane import PlaneModes
 from parki.ewald.far.sizes import field_rows
+from parki.ewald.pipeline.marks import Marks
 from parki.ewald.pipeline.setup import Setup
 
 
@@ -29,17 +30,20 @@ class SlabFar:
         self.fgc = slab_fgc(transport, slabs, setup)
         self.halo = Halo(transport, slabs)
         self.planes = slabs.planes[rank + 1] - slabs.planes[rank]
-        shape = (field_rows(task.kernel, task.want), *slab.stored)
+        self.grids = task.sum.symbol.grids
+        x, y, z = slab.stored
+        shape = (field_rows(task.kernel, task.want), x, self.grids * y, z)
         self.stored = transport.xp.zeros(shape, dtype=mesh.dtype)
         self.field = self.stored[..., : mesh.padding.grid[2]]
         self.p2g: P2G
         self.g2p: G2P
+        self.marks: Marks
         self.plane: PlaneModes | None
         self.buffer: Any
         self.memory: Any = None  # the grid's, once there are points
         self.modes: Any = None
 
-    def placed(self, trg: Any, src: Any, norms: Any) -> SlabFar:
+    def placed(self, trg: Any, src: Any, norms: Any, marks: Marks) -> SlabFar:
         """Return this far field for other points; both share their grids, so use one at a time.
 
         Parameters
@@ -48,12 +52,14 @@ class SlabFar:
             Points of the slab in solver units, wrapped; one array if targets are sources.
         norms : array, shape (3, N), or None
             Normals in solver units.
+        marks : Marks
+            Of the slab's points.
         """
         far, mesh, task = copy.copy(self), self.mesh, self.setup.task
         corner = self.slabs.cells[self.transport.team.rank] * float(mesh.steps[0])
         on_slab = _shifted(src, corner)
-        far.p2g = P2G(self.slab, on_slab, norms, memory=self.memory)
-        far.memory = far.p2g.memory
+        far.p2g = P2G(self.slab, on_slab, norms, memory=self.memory, grids=self.grids)
+        far.marks, far.memory = marks, far.p2g.memory
         same = trg is src
         on_slab = on_slab if same else _shifted(trg, corner)
         sources = far.p2g.sources
@@ -66,7 +72,7 @@ class SlabFar:
 
     def spread(self, dens: Any) -> None:
         """P2G: spread the densities (rows, sources) of the slab."""
-        grid = self.p2g.apply(dens, self.buffer)
+        grid = self.marks.spread(self.p2g, dens, self.buffer, None, 0, 1)
         self.grid = grid[..., : self.mesh.padding.grid[2]]
         if self.plane is not None:
             self.modes = self.plane.apply(self.buffer if self.p2g.sorts else dens)
@@ -79,8 +85,12 @@ class SlabFar:
         """FGC: compute the field on the slab's own planes from the spread values."""
         if self.modes is not None:
             self.modes = self.transport.team.sum(self.modes)
-        owned = slice(self.planes)
-        self.fgc.apply(self.grid[:, owned], self.field[:, owned], self.modes)
+        _, y, z = self.mesh.padding.grid
+
+        def owned(values: Any) -> Any:
+            return values[:, : self.planes].reshape(len(values), self.planes, self.grids, y, z)
+
+        self.fgc.apply(owned(self.grid), owned(self.field), self.modes)
 
     def copy_halo(self) -> None:
         """Fetch the field beyond the slab from its owners."""
@@ -91,7 +101,7 @@ class SlabFar:
 
     def gather(self, results: dict[str, Any]) -> None:
         """G2P: add the field to the results (rows, targets) of the slab."""
-        self.g2p.apply(self.stored, results)
+        self.marks.gather(self.g2p, self.stored, results, 0, 1)
 
 
 def _shifted(points: Any, corner: float) -> Any:

@@ -33,7 +33,7 @@ def slab_fgc(transport: Transport, slabs: Slabs, setup: Setup) -> _Periodic | _F
 
 def _convolution(setup: Setup, first: int, last: int) -> Convolution:
     """Return the convolution of a part of the modes."""
-    return Convolution(setup.mesh, setup.split, (first, last))
+    return Convolution(setup.mesh, setup.split, (first, last), setup.task.sum.symbol.grids)
 
 
 def line_parts(padding: Padding, size: int) -> tuple[int, ...]:
@@ -58,12 +58,12 @@ class _Periodic:
         convolution = self.convolution = _convolution(setup, first, last)
         x, y, z = padding.grid
         half, planes = z // 2 + 1, slabs.planes[team.rank + 1] - slabs.planes[team.rank]
-        empty, kind = transport.xp.empty, convolution.complex_type
-        self.planes = empty((convolution.components, planes, y, half), dtype=kind)
-        self.modes = empty((convolution.components, x, last - first, half), dtype=kind)
-        self.transforms = transforms_of(setup.task.space)((x, y, z), x, True)
-        # Each swaps one component: (planes, y, modes).
-        self.swap = Swap(transport, "FGC", (0, slabs.planes), (1, lines))
+        empty, kind, sets = transport.xp.empty, convolution.complex_type, convolution.sets
+        self.planes = empty((convolution.components, planes, sets, y, half), dtype=kind)
+        self.modes = empty((convolution.components, x, sets, last - first, half), dtype=kind)
+        self.transforms = transforms_of(setup.task.space)((x, y, z), x, True, sets)
+        # Each swaps one component: (planes, sets, y, modes).
+        self.swap = Swap(transport, "FGC", (0, slabs.planes), (2, lines))
         self.swap_back = self.swap.back()
 
     def apply(self, grid: Any, field: Any, plane: Any) -> None:
@@ -71,9 +71,9 @@ class _Periodic:
 
         Parameters
         ----------
-        grid : array, shape (components, planes, y, z)
+        grid : array, shape (components, planes, sets, y, z)
             Spread values on the slab's own planes.
-        field : array, shape (rows, planes, y, z)
+        field : array, shape (rows, planes, sets, y, z)
             Output: the far field.
         plane : array or None
             Always None here; see `parki.ewald.far.plane`.
@@ -115,14 +115,14 @@ class _Free:
         x, y, z = padding.grid
         part, length = lines[team.rank + 1] - lines[team.rank], padding.local[0]
         components, empty = convolution.components, transport.xp.empty
-        kind = convolution.complex_type
+        kind, sets = convolution.complex_type, convolution.sets
         self.transforms = transforms_of(setup.task.space)((x, part, z), length, False)
-        self.lines = empty((components, x, part, z), dtype=setup.mesh.dtype)
-        self.waves = empty((components, length // 2 + 1, part, z), dtype=kind)
-        self.modes = empty((components, last - first, y, z), dtype=kind)
-        # Each swaps one component: (planes or modes, y, z).
-        self.to_lines = Swap(transport, "FGC lines", (0, slabs.planes), (1, lines))
-        self.to_modes = Swap(transport, "FGC modes", (1, lines), (0, modes))
+        self.lines = empty((components, x, sets, part, z), dtype=setup.mesh.dtype)
+        self.waves = empty((components, length // 2 + 1, sets, part, z), dtype=kind)
+        self.modes = empty((components, last - first, sets, y, z), dtype=kind)
+        # Each swaps one component: (planes or modes, sets, y, z).
+        self.to_lines = Swap(transport, "FGC lines", (0, slabs.planes), (2, lines))
+        self.to_modes = Swap(transport, "FGC modes", (2, lines), (0, modes))
         self.from_modes, self.from_lines = self.to_modes.back(), self.to_lines.back()
 
     def apply(self, grid: Any, field: Any, plane: Any) -> None:
@@ -133,7 +133,7 @@ class _Free:
 
         def forward(i: int) -> Callable[[], None]:
             if self.lines.size:
-                self.transforms.real(self.lines[i : i + 1], self.waves[i : i + 1])
+                self.transforms.real(self._rows(self.lines, i), self._rows(self.waves, i))
             return self.to_modes.start(self.waves[i], self.modes[i], 2 + i % 2)
 
         def back(i: int) -> Callable[[], None]:
@@ -141,12 +141,18 @@ class _Free:
 
         def inverse(i: int) -> Callable[[], None]:
             if self.lines.size:
-                self.transforms.real_inverse(self.waves[i : i + 1], self.lines[i : i + 1])
+                self.transforms.real_inverse(self._rows(self.waves, i), self._rows(self.lines, i))
             return self.from_lines.start(self.lines[i], field[i], i % 2)
 
         _flow(self.convolution.inputs, spread, forward)
         self.convolution.planes(self.modes, plane)
         _flow(self.convolution.rows, back, inverse)
+
+    @staticmethod
+    def _rows(values: Any, i: int) -> Any:
+        """Return a component (1, x, sets part, z): its sets are lines side by side."""
+        _, x, sets, part, z = values.shape
+        return values[i].reshape(1, x, sets * part, z)
 
 
 def _flow(

@@ -62,6 +62,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
     """Return the memory a rank needs; ``problem`` and ``use`` describe the sum over all ranks."""
     mesh, slabs, rank, reach = place.mesh, place.slabs, place.rank, place.reach
     item, kernel, size = np.dtype(use.dtype).itemsize, problem.kernel, slabs.size
+    grids = SUMS[kernel].symbol.grids
     (targets, sources), (given_targets, given_sources) = place.own, place.given
     cells = max(slabs.cells[rank + 1] - slabs.cells[rank], 1)
     inputs, outputs = SUMS[kernel].components, field_rows(kernel, problem.want)
@@ -82,12 +83,13 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
     _, near, _ = sort(targets, place.near, replace(use, same=False))
     routes = 8.0 * (given_sources + (0 if use.same else given_targets) + place.near - sources)
     # Copies of a density: in the caller's order, in the slab's, with ghosts, and sorted.
-    densities = SUMS[kernel].rows * 2 * (given_sources + sources + place.near)
+    densities = SUMS[kernel].near_rows * 2 * (given_sources + sources + place.near)
     results = rows * (targets + 2 * given_targets) + use.more * given_targets
     results += use.copied(problem, given_targets, given_sources)
     _, y, z = mesh.stored
+    y *= grids  # side by side
     far_field, swaps = _convolve(use, mesh, slabs, rank, inputs, outputs)
-    plane = max(inputs, outputs) * math.prod(mesh.padding.grid[1:])
+    plane = grids * max(inputs, outputs) * math.prod(mesh.padding.grid[1:])
     # Exchanges of points, densities, results and halos all reuse the memory of the first swap.
     largest = max(
         swaps[0] / item,
@@ -120,24 +122,26 @@ def _convolve(
     item, size, padding = mesh.item, slabs.size, mesh.padding
     components, on_device = max(inputs, outputs), use.space.on_device
     x, y, z = padding.grid
-    planes = slabs.planes[rank + 1] - slabs.planes[rank]
+    grids = mesh.task.sum.symbol.grids
+    planes = grids * (slabs.planes[rank + 1] - slabs.planes[rank])
     first, last = line_parts(padding, size)[rank : rank + 2]
-    lines = last - first
+    lines = grids * (last - first)
     padded = buffer = 0.0
     if padding.whole:
         half = z // 2 + 1
         parts = [2 * item * planes * y * half, 2 * item * x * lines * half]
-        multiplier, largest = float(x * lines * half), float(max(parts))
+        multiplier, largest = float(x * (last - first) * half), float(max(parts))
         pairs = [sum(parts)]
         area = 2 * largest
     else:
         begin, end = mode_parts(padding, size)[rank : rank + 2]
         real, waves = item * x * lines * z, 2 * item * (padding.local[0] // 2 + 1) * lines * z
-        parts = [real, waves, 2 * item * (end - begin) * y * z]
+        parts = [real, waves, 2 * item * (end - begin) * grids * y * z]
         largest = float(waves)
         pairs = [item * planes * y * z + real, sum(parts[1:])]
-        block, multiplier = single.block_sizes(padding, components, item, on_device, (begin, end))
-        padded = 2 * item * block * components
+        together = grids * components
+        block, multiplier = single.block_sizes(padding, together, item, on_device, (begin, end))
+        padded = 2 * item * block * together
         if padding.local[0] > x:
             buffer = item * float(padding.local[0] * lines * z)
         area = single.work_area(padding, max(buffer, real), padded, item) + buffer

@@ -25,6 +25,8 @@ class SlabP2P:
         Points of the slab in the user's unit, as given.
     norms : array, shape (3, N), or None
         Normals in solver units; at the targets, if the task has a transposed pair.
+    marks : tuple of 2 arrays, shapes (Nt,) and (Ns,), or None
+        Marks of the slab's points in solver units.
     cells : array, shape (N,)
         Grid cells of the sources along the first axis.
     """
@@ -37,6 +39,7 @@ class SlabP2P:
         trg: Any,
         src: Any,
         norms: Any,
+        marks: Any,
         cells: Any,
     ) -> None:
         task, frame, step = setup.task, setup.frame, float(setup.mesh.steps[0])
@@ -50,6 +53,8 @@ class SlabP2P:
         src = self.fetch(src)
         if norms is not None and not setup.task.transposed_pair:
             norms = self.fetch(norms)
+        if marks is not None:
+            marks = marks[0], self.fetch(marks[1][None])[0]
         self.p2p: P2P | None = None
         if not (trg.shape[1] and src.shape[1]):
             return
@@ -62,8 +67,8 @@ class SlabP2P:
             ends = (first, last)
             if frame.periodicity:
                 src, trg = (_from_start(setup, points, start) for points in (src, trg))
-        self.p2p = P2P(task, frame, setup.pair, trg, src, norms, stretch=ends)
-        self.buffer = self.p2p.buffer(task.sum.rows)
+        self.p2p = P2P(task, frame, setup.pair, trg, src, norms, marks=marks, stretch=ends)
+        self.buffer = self.p2p.buffer(self.p2p.rows)
 
     def fetch(self, values: Any) -> Any:
         """Return an array of the slab's sources (rows, N) followed by the ghosts' columns."""

@@ -31,6 +31,7 @@ from parki.ewald.choice.memory import Memory
 from parki.ewald.far.gauge import Constants
 from parki.ewald.geometry.axes import Order
 from parki.ewald.near.p2p_lists import PairLists
+from parki.ewald.pipeline.marks import Marks
 from parki.ewald.pipeline.protocol import Watch, normal_squares, unwatched
 from parki.ewald.pipeline.setup import Setup, choose, use
 from parki.ewald.task import Frame, Points, Survey, Task
@@ -171,20 +172,25 @@ class Slab:
         ]
         new._to_targets, new._from_sources = routes[0], routes[-1]
         own = {"src": new._from_sources.forward("points", arrays["src"])}
-        own["trg"], norms = own["src"], None
+        own["trg"], norms, marks = own["src"], None, None
         if not same:
             own["trg"] = new._to_targets.forward("points", arrays["trg"])
         if "norms" in arrays:
             norms = arrays["norms"] * task.dtype.type(frame.factor)
             route = new._to_targets if task.transposed_pair else new._from_sources
             norms = route.forward("points", norms)
+        if "src_marks" in arrays:
+            of_targets = new._to_targets.forward("points", arrays["trg_marks"])
+            marks = of_targets[0], new._from_sources.forward("points", arrays["src_marks"])[0]
+        own_marks = Marks.of(task, frame, marks)
         src = frame.wrap(task, own["src"])
         trg = src if same else frame.wrap(task, own["trg"])
         far = old.far if old and slabs == old.slabs else SlabFar(new.transport, slabs, setup)
-        new.far = far.placed(trg, src, None if task.transposed_pair else norms)
+        new.far = far.placed(trg, src, None if task.transposed_pair else norms, own_marks)
         new.gauge = setup.gauge(own["trg"], own["src"], norms, together=self.team.sum)
         at = _cells(setup, src)
-        new.near = SlabP2P(new.transport, slabs, setup, own["trg"], own["src"], norms, at)
+        ends = own["trg"], own["src"]
+        new.near = SlabP2P(new.transport, slabs, setup, *ends, norms, own_marks.each, at)
         return new
 
     def _choose(

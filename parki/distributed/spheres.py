@@ -23,13 +23,12 @@ class Spheres(spheres.Spheres):
     Parameters
     ----------
     points, radii, options, viscosity, **keywords
-        As there; at most eight different radii on all ranks together.
+        As there.
     comm : mpi4py.MPI.Comm, optional
         As for `parki.distributed.ewald.Plan`.
     """
 
     _splits = False  # noise on a grid in slabs is not there
-    _marks = False  # nor are marks of the points of other ranks
 
     def __init__(self, *given: Any, comm: Any = None, **keywords: Any) -> None:
         self.team, self.comm = Team(comm), comm
@@ -38,23 +37,24 @@ class Spheres(spheres.Spheres):
     def _make(self, *given: Any) -> Any:
         return Plan(*given, comm=self.comm)
 
-    def _sum(
-        self, given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...], radii: Any = None
-    ) -> Any:
+    def _sum(self, given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...]) -> Any:
         return sum_once((*given, {}), dens, self.comm, want)
 
     def _together(self) -> Any:
         return self.team.together()
 
-    def _different(self, values: Any) -> Any:
-        told = self.team.all((self.viscosity, values))
+    def _of_all(self, values: Any) -> Any:
+        own = np.unique(values)
+        told = self.team.all(
+            (self.viscosity, own if self.options.walled else own[[0, -1][: own.size]])
+        )
         for rank, (other, _) in enumerate(told):
             if other != told[0][0]:
                 raise ParkiValueError(
                     f"viscosity is {other} on rank {rank}, but {told[0][0]} on rank 0; all spheres "
                     "are in one fluid"
                 )
-        return np.unique(np.concatenate([each for _, each in told]))
+        return np.concatenate([each for _, each in told])
 
     def _total(self, values: Any) -> Any:
         return self.team.sum(values)
@@ -77,4 +77,4 @@ class Spheres(spheres.Spheres):
 
     def as_linear_operator(self, *, torques: bool = False) -> Any:
         """Refuse, as a plan over ranks does."""
-        return self._plan("velocity", "force", 0, 0).as_linear_operator()
+        return self._plan("velocity", "force").as_linear_operator()

@@ -123,6 +123,7 @@ def _sum(
     options: EwaldOptions | None = None,
     *,
     want: ResultName | tuple[ResultName, ...] = "u",
+    exclude: Any = None,
     **keywords: Unpack[OptionKeywords],
 ) -> Any:
     """Sum {words.title}: ``{words.formula}``.
@@ -139,6 +140,8 @@ def _sum(
         They are not modified.
     {common}
     {want}
+    exclude : array of int, or tuple of two, optional
+        Labels of targets and sources, whose pairs are left out: see `parki.Plan`.
 
     Returns
     -------
@@ -157,7 +160,7 @@ def _sum(
     {found}
     """
     given = kernel, trg, src, *take_options(norms, options, keywords)
-    return summed(given, dens, want)
+    return summed(given, dens, want, exclude)
 
 
 _calls = calls(_sum)

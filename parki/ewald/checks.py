@@ -17,8 +17,8 @@ import numpy as np
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.points import check_arguments
-from parki.ewald.task import Points, Task
-from parki.interchange import as_array
+from parki.ewald.task import Points, Request, Task
+from parki.interchange import as_array, to_host
 
 FINER = 100  # how many times more accurate the other sum is
 SEED = 0
@@ -153,6 +153,11 @@ class Sample:
             self.options,
         )
         self._names, self._chosen = task.names, task.xp.asarray(chosen)
+        self._labels = points.labels and points.labels.of(to_host(places))
+
+    def request(self, dens: Any) -> Request:
+        """Return the request of the other sum for a density, or for several."""
+        return Request(once=True, density=dens.astype(np.float64), exclude=self._labels)
 
     def errors(self, found: Any, promises: Any, exact: Any) -> Checks:
         """Return the error of each result from the results of the other sum."""
@@ -199,6 +204,7 @@ def _more_accurate(task: Task, points: Points) -> EwaldOptions:
         execution_space=task.space,
         split="prolate" if blob and blob.algebraic else "hasimoto",  # the one that such blobs have
         dl_mean=given.dl_mean or "zero",
+        exclude_image=given.exclude_image,
         executor=given.executor,
     )
 

@@ -21,6 +21,7 @@ from parki.runtime import ExecutionSpace
 from parki.settings import EXECUTORS
 from parki.typing import (
     Densities,
+    ExcludeImage,
     Executor,
     G2PMethod,
     Mean,
@@ -44,6 +45,7 @@ CHOICES = {
     "split": ("auto", *SPLITS),
     "radial": EVALUATORS,
     "dl_mean": ("zero", "flux"),
+    "exclude_image": ("nearest", "given"),
     "wall": ("no-slip",),
     "p2p_method": P2P_METHODS,
     "p2g_method": P2G_METHODS,
@@ -89,7 +91,8 @@ class EwaldOptions:
         Mean number of sources in a cube of edge r_c: sets the cut-off r_c of the near field.
         Default: the predicted optimum.
     execution_space : str or ExecutionSpace, optional
-        OpenMP, Serial, Cuda or HIP (any case; also CPU, GPU). Default: where the arrays are.
+        OpenMP, Serial, Cuda or HIP (any case; also CPU, Threads, GPU). Default: where the
+        arrays are.
     cutoff : float, optional
         Cut-off r_c itself, in the unit of ``box``; excludes ``cell_size``.
     window_points : int, optional
@@ -108,11 +111,15 @@ class EwaldOptions:
         It takes positions as they are given, not wrapped: keep the points of a body together where
         it crosses a face. Periodic only if the sum of q.n is zero. Default: zero, with a warning if
         sources are outside of the box. See ``docs/gauges.md``.
+    exclude_image : {"nearest", "given"}
+        Which image of a pair ``exclude`` leaves out: the nearest one, as of molecules whose points
+        may be wrapped, or the one at the positions given, as of bodies whose points are together. A
+        body that is longer than half a period needs "given".
     wall : {"no-slip"}, optional
         A plane without slip at x3 = 0, normal to the last axis, which is free: points are at or
-        above it, up to the length of the box. For the velocity and the pressure of `stokes_sl`.
-        Its promise is larger than that of ``tolerance``, by the heights of the points: see
-        ``docs/gauges.md``.
+        above it, up to the length of the box. For `stokes_sl`, `stokes_dipole` and `stokes_dl`, and
+        for `parki.Spheres`. Its promise is larger than that of ``tolerance``, by the heights of the
+        points: see ``docs/gauges.md``.
     p2p_method : {"auto", "tile", "staged", "gm1d", "gm2d", "sm1d", "sm2d"}
         Variant of the near field: parki's for GPUs (tile) and for CPUs (staged), or one of the
         literature's four, to compare with, which compute the velocity or potential alone. Default:
@@ -153,6 +160,7 @@ class EwaldOptions:
     split: Split = "auto"
     radial: Radial = "polynomial"
     dl_mean: Mean | None = None
+    exclude_image: ExcludeImage = "nearest"
     wall: Wall | None = None
     p2p_method: P2PMethod = "auto"
     p2g_method: P2GMethod = "auto"

@@ -278,6 +278,13 @@ class Plan(AnyPlan[Wanted]):
         Edge lengths for each of S systems, in place of ``box``. Systems with equal boxes are summed
         at once. In float64, with three periodic axes, so are boxes of one shape, such as cubes, for
         all sums without a length of their own.
+    exclude : array of int, shape (N,), or tuple of two, (Nt,) and (Ns,), optional
+        Labels, such as the number of a body, a panel or a molecule: of a target and a source with
+        the same label, one image is left out, as if it were not there. It is the nearest one, or
+        one of two that are equally near; ``exclude_image="given"`` takes the positions as they are
+        given. A negative number is no label. One array serves targets and sources. A label takes a
+        time that grows with the product of its targets and sources. Not for sums of blobs or
+        spheres, near a wall, or over ranks.
 
     Attributes
     ----------
@@ -331,13 +338,20 @@ class Plan(AnyPlan[Wanted]):
         want: Wanted = "u",  # type: ignore[assignment]
         systems: Any = None,
         boxes: None = None,
+        exclude: Any = None,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
         given = kernel, trg, src, *take_options(norms, options, keywords)
-        super().__init__(PlacedSum(OneDevice(), given, want, systems))
+        super().__init__(PlacedSum(OneDevice(), given, want, systems, Request(exclude=exclude)))
 
     def update_points(
-        self, trg: Array, src: Array, norms: Array | None = None, *, systems: Any = None
+        self,
+        trg: Array,
+        src: Array,
+        norms: Array | None = None,
+        *,
+        systems: Any = None,
+        exclude: Any = None,
     ) -> None:
         """Give the plan other points, such as the next time step's; there may be more or fewer.
 
@@ -351,8 +365,8 @@ class Plan(AnyPlan[Wanted]):
         trg, src, norms
             As for the plan, with its dtype and in its memory. Where ``box`` gives no length, the
             points must stay in `origin` to `origin` + `box`, the extent of the first ones.
-        systems
-            As for the plan, where it has systems. Default: as before.
+        systems, exclude
+            As for the plan, where it has them. Default: as before.
 
         Raises
         ------
@@ -361,7 +375,7 @@ class Plan(AnyPlan[Wanted]):
             impossible coordinates may be refused by the plan's next call instead; the plan then has
             its old points.
         """
-        self._sum.update_points(trg, src, norms, systems)
+        self._sum.update_points(trg, src, norms, systems, exclude)
 
     @overload
     def check(self: Plan[ResultName], dens: Array, targets: int = 32) -> Check: ...
@@ -398,7 +412,7 @@ class Plan(AnyPlan[Wanted]):
         """
         sample = Sample(self.task, self.points, dens, targets)
         found, promises = self(sample.density), self.promise(sample.density)
-        once = Request(once=True, density=sample.density.astype(np.float64))
+        once = sample.request(sample.density)
         exact = PlacedSum(OneDevice(), sample.given, self.task.names, None, once).result
         if isinstance(self.want, str):
             return sample.errors((found,), (promises,), exact)[0]
@@ -427,25 +441,17 @@ class Plan(AnyPlan[Wanted]):
         return linear_operator(self, self.adjoint, shapes, self.dtype, self.space)
 
 
-def marked_plan(given: tuple[Any, ...], marks: tuple[Any, Any]) -> Plan[Any]:
-    """Return a plan of points with marks.
-
-    ``given`` has the first five arguments of `Plan`; for ``marks`` see `Request`.
-    """
-    plan: Plan[Any] = Plan.__new__(Plan)
-    AnyPlan.__init__(plan, PlacedSum(OneDevice(), given, "u", None, Request(marks=marks)))
-    return plan
-
-
-def summed(given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...] = "u") -> Any:
+def summed(
+    given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...] = "u", exclude: Any = None
+) -> Any:
     """Return the sum of one density, near a wall by a plan of its own.
 
     ``given`` has the first five arguments of `Plan`.
     """
     if has_wall(given, {}):
-        plan: Any = Plan(*given, want=want)
+        plan: Any = Plan(*given, want=want, exclude=exclude)
         return plan(dens)
-    return sum_once(given, dens, want)
+    return sum_once(given, dens, want, exclude=exclude)
 
 
 def plan_and_sum(

@@ -77,8 +77,11 @@ def take_arguments(
 
     Parameters
     ----------
-    kernel, trg, src, norms, options
+    kernel, trg, src, options
         As for `parki.Plan`.
+    norms : array, or tuple of 2 arrays
+        As for `parki.Plan`; or marks, where the pair function takes a number of each point, such as
+        the radii of spheres: (N,) of points that are targets and sources, or one array for each.
     space : ExecutionSpace, optional
         Where arrays must be. Default: the space of the options, or the space where they are.
 
@@ -86,7 +89,8 @@ def take_arguments(
     -------
     Arguments
         The name of the sum, as all its names are written; space and options; "trg", "src" (the
-        same array, if they were given so) and "norms", if any.
+        same array, if they were given so), "norms", if any, and marks (1, N), "trg_marks" and
+        "src_marks".
 
     Raises
     ------
@@ -97,7 +101,8 @@ def take_arguments(
     arrays = {"trg": as_array("trg", trg)}
     arrays["src"] = arrays["trg"] if trg is src else as_array("src", src)
     check_normals(kernel, norms)
-    if norms is not None:
+    marked = SUMS[kernel].pair.marks is not None
+    if norms is not None and not marked:
         arrays["norms"] = as_array("norms", norms)
     dtype = check_dtypes(arrays)
     options.check_dtype(dtype)
@@ -107,6 +112,8 @@ def take_arguments(
         _check_shape(name, arrays[name])
     if "norms" in arrays:
         arrays["norms"] = as_rows("norms", arrays["norms"], (3, arrays["src"].shape[1]))
+    if marked:
+        arrays |= _marks(kernel, norms, arrays, space)
     return Arguments(kernel, space, options, arrays)
 
 
@@ -143,6 +150,12 @@ def take_options(
     if not keywords:
         return norms, check_options(options)
     for name in keywords:
+        if name == "exclude":
+            raise ParkiTypeError(
+                "exclude is for parki.Plan, the calls of parki, parki.vjp and parki.jvp alone; "
+                "elsewhere sum all pairs, or make a parki.Plan (parki.torch and parki.jax take one "
+                "by apply)"
+            )
         if name not in OPTIONS:
             others = ", ".join(SUMS.parameters)
             others = others and f"; parki.kernel and the calls of sums take {others}"
@@ -168,10 +181,33 @@ def check_options(options: Any) -> EwaldOptions:
     return options
 
 
+def _marks(kernel: str, marks: Any, arrays: dict[str, Any], space: ExecutionSpace) -> Any:
+    """Return the marks (1, N) of targets and sources by name, in the memory of the points."""
+    both = marks if isinstance(marks, tuple) else (marks, marks)
+    points = {f"{name}_marks": arrays[name] for name in ("trg", "src")}
+    if marks is None or any(
+        len(a) != b.shape[1] for a, b in zip(both, points.values(), strict=True)
+    ):
+        raise ParkiValueError(
+            f"{kernel} takes the radius of each point, which parki.Spheres gives it; make "
+            "parki.Spheres of these points"
+        )
+    xp, dtype = space.array_module, arrays["src"].dtype
+    named = zip(points, both, strict=True)
+    return {n: xp.asarray(as_array(n, each), dtype=dtype).reshape(1, -1) for n, each in named}
+
+
+def marks_of(arrays: dict[str, Any]) -> tuple[Any, Any] | None:
+    """Return the marks (N,) of targets and of sources among arrays of points, if they have any."""
+    return (arrays["trg_marks"][0], arrays["src_marks"][0]) if "src_marks" in arrays else None
+
+
 def check_normals(kernel: str, norms: Any) -> None:
-    """Refuse normals of a kernel without normals, and a double layer without them."""
+    """Refuse normals of a kernel without normals or marks, and a double layer without them."""
     if SUMS[kernel].normals and norms is None:
         raise ParkiTypeError(f"norms is missing; {kernel} needs normals of shape (3, Ns)")
+    if SUMS[kernel].pair.marks is not None:
+        return
     if not SUMS[kernel].normals and norms is not None:
         raise ParkiTypeError(
             f"norms was given, but {kernel} has no normals; leave it out (a plan takes densities "

@@ -14,6 +14,7 @@ from parki.cell_list import locate
 from parki.errors import ParkiValueError
 from parki.ewald.geometry.axes import Order
 from parki.ewald.geometry.extent import Extent, check_length, volume_length
+from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS, stress
@@ -39,6 +40,8 @@ class Task:
         Internal: the kernel whose transposed near field is added, or "". The pair function is
         transposed then and takes normals of the targets. Its result is "transposed_pair"; the
         wanted results have the far field alone.
+    labelled : bool
+        Whether points have labels, and pairs of equal ones are left out.
     """
 
     kernel: str
@@ -47,6 +50,7 @@ class Task:
     options: EwaldOptions
     names: tuple[str, ...] = ("u",)
     transposed_pair: str = ""
+    labelled: bool = False
 
     @property
     def sum(self) -> Sum:
@@ -118,16 +122,15 @@ class Request:
         The sum whose transposed near field is added, and normals of the targets, shape (3, Nt),
         if it has any. This near field is one more result, after what is wanted, of the shape of
         that sum's density, (rows, Nt).
-    marks : tuple of 2 arrays, shapes (Nt,) and (Ns,), optional
-        A number of each target and of each source, which pairs of some sums take, such as the radii
-        of spheres.
+    exclude : array of int, tuple of two, or Labels, optional
+        Labels of the points, as for `parki.Plan`.
     """
 
     once: bool = False
     density: Any = None
     tensors: Any = None
     transposed_pair: tuple[str, Any] | None = None
-    marks: tuple[Any, Any] | None = None
+    exclude: Any = None
 
 
 class Survey(NamedTuple):
@@ -178,6 +181,8 @@ class Points:
         Tolerance by which parameters are chosen.
     systems : Systems or None
         Which targets and sources belong together; None if all do.
+    labels : Labels or None
+        Labels of the points, if pairs are left out.
     """
 
     arrays: dict[str, Any]
@@ -186,6 +191,7 @@ class Points:
     box: Extent
     tolerance: float
     systems: Systems | None = None
+    labels: Labels | None = None
 
     def ordered(self, order: Order) -> Points:
         """Return the points with their axes in another order."""

@@ -28,7 +28,8 @@ from parki.ewald.points import check_normals, take_options
 from parki.jax import rules
 from parki.jax.primitives import LINEAR, SUM, varying
 from parki.meaning import refuse_meaning
-from parki.suspensions.functions import grouped, velocities
+from parki.suspensions.functions import velocities
+from parki.suspensions.radii import Radii
 from parki.typing import OptionKeywords
 
 if TYPE_CHECKING:
@@ -138,8 +139,7 @@ def sphere_velocities(
     points : jax.Array, shape (3, N), float32 or float64
         Centres.
     radii, viscosity
-        As for `parki.Spheres`, with at most eight different radii, because each pair of radii is
-        a sum of its own here. They are constants.
+        As for `parki.Spheres`. They are constants.
     forces, torques : jax.Array, shape (3, N), or (k, 3, N) for k of them at once; or None
         As for `parki.Spheres.velocities`. Options may take the place of torques.
     options : EwaldOptions
@@ -162,20 +162,13 @@ def sphere_velocities(
     named = {"forces": forces, "torques": torques}
     given = [None if each is None else _array(name, each) for name, each in named.items()]
 
-    def total(kernel: str, trg: Any, src: Any, dens: Any) -> Any:
-        clouds = {"trg": trg} if trg is src else {"trg": trg, "src": src}
-        return _bound(kernel, options, {**clouds, "dens": dens})
+    sizes = Radii.of(radii, centres.shape[-1])
+    marks = {} if sizes.marks is None else {"norms": jnp.asarray(sizes.marks, dtype=centres.dtype)}
 
-    parts = grouped(radii, centres.shape[-1])
-    return velocities(total, _columns, _joined, centres, parts, (given[0], given[1]), viscosity)
+    def total(kernel: str, dens: Any) -> Any:
+        return _bound(kernel, options, {"trg": centres, "dens": dens, **marks})
 
-
-def _columns(values: Any, columns: Any) -> Any:
-    return values[..., columns]
-
-
-def _joined(arrays: list[Any]) -> Any:
-    return jnp.concatenate(arrays, axis=-1)
+    return velocities(total, centres, sizes.kernels, (given[0], given[1]), viscosity)
 
 
 def _bound(kernel: str, options: EwaldOptions, given: dict[str, Any]) -> jax.Array:

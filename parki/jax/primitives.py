@@ -105,7 +105,7 @@ def _sum_shapes(*arrays: Any, kernel: str, options: Any, names: tuple[str, ...])
         "trg": (3, targets),
         "src": (3, sources),
         "dens": SUMS[kernel].density_shape(sources),
-        "norms": (3, sources),
+        "norms": (3, sources) if SUMS[kernel].normals else (sources,),  # these are marks
     }
     many: Shape = ()
     for name, array in given.items():

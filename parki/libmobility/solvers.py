@@ -47,8 +47,8 @@ class Mobility:
         for axis, kind in zip("XYZ", kinds, strict=True):
             if kind not in KINDS:
                 raise ParkiValueError(
-                    f"periodicity{axis} is {kind!r}; expected 'open' or 'periodic': parki has no "
-                    "walls"
+                    f"periodicity{axis} is {kind!r}; expected 'open' or 'periodic': these calls "
+                    "have no walls, but parki.Spheres has one"
                 )
         self.periodic = tuple(kind == "periodic" for kind in kinds)
         self._options: dict[str, Any] | None = None
@@ -301,7 +301,7 @@ class NBody(Mobility):
         """
         if wallHeight is not None:
             raise ParkiValueError(
-                f"wallHeight is {wallHeight!r}; expected None: parki has no walls"
+                f"wallHeight is {wallHeight!r}; expected None: parki.Spheres has a wall"
             )
         self._take((None, None, None), options)
 

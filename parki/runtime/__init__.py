@@ -8,15 +8,15 @@ A kernel passes through these modules in order:
     translate    writes C++ from the specialised syntax tree (syntax: analyses the tree)
     translations keeps that C++ in the cache, so that new processes skip all of the above
     cache        keeps shared objects and texts, safe under concurrency and kills
-    host         OpenMP and Serial: the system compiler          (prelude: host.hpp)
+    host         OpenMP and Serial: the system compiler          (prelude: host.hpp; threads.cpp)
+    zig          the compiler of parki[compiler], where the system has none
     device       CUDA and HIP: CuPy                               (prelude: device.hpp)
     upstream     the specialised file run by upstream PyKokkos instead
     kernel       load, prepare and launch, for the stages
     messages     messages to the user meanwhile
     spaces       available execution spaces, and an adapter for each array module
-    forks        refuses spaces that a process lost when it was forked
+    forks        refuses devices that a process lost when it was forked
     captures     refuses calls inside a stream capture
-    libraries    opens shared objects of kernels, and sets how long OpenMP's threads spin
     pool         CPU threads for work outside kernels
 """
 

@@ -1,23 +1,24 @@
 """The compile cache: shared objects named by the hash of everything that went into them.
 
-An entry is one file, the shared object followed by a hash of its name and content, written under a
-temporary name and renamed, so that a process killed at any moment leaves a whole entry or none.
-Entries are verified before they are loaded. An entry that is damaged, misnamed, a link, or
-writable by another user is built again. A lock per entry keeps processes from compiling the same
-kernel twice. Some entries hold text: the compiler of the objects, or what a kernel is in C++.
+An entry is a file, and beside it its seal: a hash of its name and content. Both are written under a
+temporary name and renamed, the seal first, so that a process killed at any moment leaves a whole
+entry or none. Entries are verified before they are loaded. An entry that is damaged, misnamed, a
+link, or writable by another user is built again. A lock per entry keeps processes from compiling
+the same kernel twice. Some entries hold text: the compiler of the objects, or what a kernel is in
+C++.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import functools
 import hashlib
 import logging
 import os
 import shutil
 import stat
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -27,9 +28,10 @@ from parki.settings import cache_directory
 
 log = logging.getLogger("parki")
 
-_SEAL = b"parki-1:"
-_SEALED = len(_SEAL) + hashlib.sha256().digest_size  # bytes
+# Beside the file, because macOS refuses a library that was changed after it was signed.
+_SEAL = ".seal"
 _STALE_SECONDS = 3600.0
+_AGAIN_SECONDS = 0.05  # between two attempts to lock
 
 
 def key(*parts: str) -> str:
@@ -80,16 +82,27 @@ def keep(name: str, content: bytes, suffix: str) -> None:
 
 def _put(path: Path, build: Callable[[Path], object]) -> None:
     """Write an entry under a temporary name, and rename it."""
-    handle, temporary = tempfile.mkstemp(prefix=path.stem, suffix=".tmp", dir=path.parent)
+    handle, name = tempfile.mkstemp(prefix=path.stem, suffix=".tmp", dir=path.parent)
     os.close(handle)
+    temporary = Path(name)
     try:
-        build(Path(temporary))
-        seal(Path(temporary), path.name)
+        build(temporary)
         os.chmod(temporary, 0o700)  # the umask may have let the linker give others access
-        os.replace(temporary, path)
+        sealed = temporary.with_suffix(".seal.tmp")
+        sealed.write_bytes(_digest(path.name, temporary.read_bytes()))
+        _replace(sealed, _seal_of(path))
+        _replace(temporary, path)
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
+
+
+def _replace(source: Path, path: Path) -> None:
+    """Rename a file, in place of another one if there is one."""
+    try:
+        os.replace(source, path)
+    except PermissionError:  # Windows renames a library that is loaded, but does not replace it
+        os.replace(path, f"{source}.old.tmp")
+        os.replace(source, path)
 
 
 def directory() -> Path:
@@ -114,7 +127,7 @@ def why_unusable() -> str:
     if not os.access(folder, os.W_OK | os.X_OK):
         return "it is not writable"
     # Other users could put valid-looking entries there.
-    return "everybody may write to it" if folder.stat().st_mode & stat.S_IWOTH else ""
+    return "everybody may write to it" if _is_open(folder.stat()) else ""
 
 
 def place(name: str) -> Path:
@@ -156,34 +169,39 @@ def _verified(path: Path) -> bool:
 def _content(path: Path) -> bytes | None:
     """Return what an entry holds; None unless it is whole, and only this user can change it."""
     try:
-        file, folder, whole = path.lstat(), path.parent.stat(), path.read_bytes()
+        file, folder, content = path.lstat(), path.parent.stat(), path.read_bytes()
+        sealed = _seal_of(path).read_bytes()
     except OSError:
         return None
-    own = stat.S_ISREG(file.st_mode) and file.st_uid == os.geteuid()
-    safe = own and not (file.st_mode | folder.st_mode) & stat.S_IWOTH
-    return whole[:-_SEALED] if safe and _is_sealed(whole, path.name) else None
+    safe = stat.S_ISREG(file.st_mode) and not (_is_open(file) or _is_open(folder))
+    if sys.platform != "win32":
+        safe = safe and file.st_uid == os.geteuid()
+    return content if safe and sealed == _digest(path.name, content) else None
 
 
-def seal(path: Path, name: str) -> None:
-    """Append the hash that `is_whole` checks once the file has its final name."""
-    content = path.read_bytes()
-    with open(path, "ab") as file:
-        file.write(_SEAL + _digest(name, memoryview(content)))
+def _is_open(what: os.stat_result) -> bool:
+    """Return whether everybody may write, which on Windows the mode does not say."""
+    return sys.platform != "win32" and bool(what.st_mode & stat.S_IWOTH)
+
+
+def seal(path: Path) -> None:
+    """Write the hash that `is_whole` checks."""
+    _seal_of(path).write_bytes(_digest(path.name, path.read_bytes()))
 
 
 def is_whole(path: Path) -> bool:
     """Return whether a file is unchanged since `seal`, and has the sealed name."""
     try:
-        return _is_sealed(path.read_bytes(), path.name)
+        return _seal_of(path).read_bytes() == _digest(path.name, path.read_bytes())
     except OSError:
         return False
 
 
-def _is_sealed(whole: bytes, name: str) -> bool:
-    return whole[-_SEALED:] == _SEAL + _digest(name, memoryview(whole)[:-_SEALED])
+def _seal_of(path: Path) -> Path:
+    return path.with_name(path.name + _SEAL)
 
 
-def _digest(name: str, content: memoryview) -> bytes:
+def _digest(name: str, content: bytes) -> bytes:
     digest = hashlib.sha256(name.encode() + b"\0")
     digest.update(content)
     return digest.digest()
@@ -195,10 +213,29 @@ def _locked(path: Path) -> Iterator[None]:
         # A file system without locks only costs a second compilation. Nothing is written, and no
         # link is followed.
         with contextlib.suppress(OSError):
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            no_link = getattr(os, "O_NOFOLLOW", 0)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | no_link, 0o600)
             stack.callback(os.close, handle)
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            _lock(handle)
         yield
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(handle: int) -> None:
+        """Wait for the lock of an open file, which ends when the file is closed."""
+        while True:
+            with contextlib.suppress(PermissionError):  # another process has it
+                return msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+            time.sleep(_AGAIN_SECONDS)
+
+else:
+    import fcntl
+
+    def _lock(handle: int) -> None:
+        """Wait for the lock of an open file, which ends when the file is closed."""
+        fcntl.flock(handle, fcntl.LOCK_EX)
 
 
 def _sweep(folder: Path) -> None:

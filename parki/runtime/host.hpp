@@ -1,9 +1,9 @@
-// The run-time library of translated kernels on the host: OpenMP or serial.
-// One work item is an index, or a team run by one thread. With PK_TEAM > 1 a team is emulated by
-// PK_TEAM threads that run one after another and hand over at each barrier: in the order of their
-// ranks in even teams, against it in odd ones. A missing barrier then gives a wrong result every
-// time, not now and then, whichever thread writes first.
-#include <new>
+// The run-time library of translated kernels on the host. An object needs the C library at most:
+// threads are those of threads.cpp, which call its entry. One work item is an index, or a team run
+// by one thread. With PK_TEAM > 1 a team is emulated by PK_TEAM threads that run one after another
+// and hand over at each barrier: in the order of their ranks in even teams, against it in odd ones.
+// A missing barrier then gives a wrong result every time, not now and then, whichever thread writes
+// first.
 #if PK_TEAM > 1
 #include <atomic>
 #include <thread>
@@ -50,21 +50,25 @@ inline double fmax(double a, double b) { return a > b ? a : b; }
 inline float fmax(float a, float b) { return a > b ? a : b; }
 
 template <class T>
-inline void atomic_add(T* where, T value) {
-#pragma omp atomic
-  *where += value;
-}
-
-template <class T>
 inline T atomic_fetch_add(T* where, T value) {
-  T old;
-#pragma omp atomic capture
-  {
-    old = *where;
-    *where += value;
-  }
+#ifdef PK_SERIAL
+  const T old = *where;
+  *where += value;
   return old;
+#else
+  if constexpr (T(1) / T(2) == T(0)) {
+    return __atomic_fetch_add(where, value, __ATOMIC_RELAXED);
+  } else {
+    T old, sum;
+    __atomic_load(where, &old, __ATOMIC_RELAXED);
+    do sum = old + value;
+    while (!__atomic_compare_exchange(where, &old, &sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return old;
+  }
+#endif
 }
+template <class T>
+inline void atomic_add(T* where, T value) { atomic_fetch_add(where, value); }
 
 #if PK_TEAM > 1
 // Hands the right to run from place to place; see the head of this file.
@@ -129,29 +133,33 @@ PK_INLINE inline void reduce_ThreadVectorRange(const Team&, int n, const Body& b
   for (int i = 0; i < n; ++i) body(i, sum);
 }
 
-struct Scratch {  // one thread's scratch memory, aligned to a cache line
-  char* data;
+struct Scratch {  // one thread's scratch memory, aligned to a cache line; null if there is none
+  char* const memory;
+  char* const data;
   explicit Scratch(long long bytes)
-      : data(bytes ? (char*)::operator new((std::size_t)bytes, std::align_val_t(64)) : nullptr) {}
-  ~Scratch() {
-    if (data) ::operator delete(data, std::align_val_t(64));
-  }
+      : memory((char*)__builtin_malloc(bytes + 63)), data(memory ? aligned(memory) : nullptr) {}
+  ~Scratch() { __builtin_free(memory); }
+  static char* aligned(char* p) { return p + 63 - ((__SIZE_TYPE__)p + 63) % 64; }
 };
 
-inline long long chunk(long long count, int threads) {
-  const long long n = count / ((long long)threads * 32);
-  return n > 0 ? n : 1;
-}
+inline long long least(long long a, long long b) { return a < b ? a : b; }
 
 }  // namespace pk
 
-// The entry reads its arguments from slots of eight bytes: one call convention for every kernel.
-// Its own names begin with pk_, which kernels may not use.
+// The entry does a thread's part of a launch: it draws chunks of work items until none are left. It
+// returns 0, or 1 if the threads of an emulated team met different barriers, or 2 if there was no
+// memory for scratch. It reads arguments from slots of eight bytes: one call convention for every
+// kernel. Its own names begin with pk_, which kernels may not use.
 #define PK_POINTER(T, name) T* name = (T*)(pk_slot++)->pointer;
 #define PK_SCALAR(T, name) const T name = (T)pk::read(pk_slot++, (T)0);
 #define PK_ENTRY                                                                        \
-  extern "C" __attribute__((visibility("default"))) int parki_launch(                   \
-      const pk::Slot* pk_slot, long long pk_count, int pk_threads)
+  extern "C" __attribute__((visibility("default"))) int parki_entry(                    \
+      const pk::Slot* pk_slot, long long pk_count, long long pk_chunk, long long* pk_next)
+#define PK_FOR_EACH_ITEM                                                                \
+  for (long long pk_first;                                                              \
+       (pk_first = __atomic_fetch_add(pk_next, pk_chunk, __ATOMIC_RELAXED)) < pk_count;) \
+    for (long long pk_i = pk_first, pk_end = pk::least(pk_first + pk_chunk, pk_count);  \
+         pk_i < pk_end; ++pk_i)
 namespace pk {
 inline long long read(const Slot* slot, long long) { return slot->integer; }
 inline double read(const Slot* slot, double) { return slot->real; }
@@ -160,49 +168,35 @@ inline double read(const Slot* slot, double) { return slot->real; }
 #define PK_ENTRY_RANGE(bound, scratch_bytes)                                            \
   PK_ENTRY {                                                                            \
     PK_PARAMETERS                                                                       \
-    const long long pk_chunk = pk::chunk(pk_count, pk_threads);                         \
-    (void)pk_chunk;                                                                     \
-    PK_PRAGMA(omp parallel for num_threads(pk_threads) schedule(dynamic, pk_chunk))     \
-    for (long long pk_i = 0; pk_i < pk_count; ++pk_i)                                   \
-      pk_workunit((int)pk_i PK_COMMA PK_ARGUMENTS);                                     \
+    PK_FOR_EACH_ITEM pk_workunit((int)pk_i PK_COMMA PK_ARGUMENTS);                      \
     return 0;                                                                           \
   }
 
-#if PK_TEAM > 1
 #define PK_ENTRY_TEAM(bound, scratch_bytes)                                             \
   PK_ENTRY {                                                                            \
     PK_PARAMETERS                                                                       \
-    (void)pk_threads;                                                                   \
-    for (long long pk_i = 0; pk_i < pk_count; ++pk_i) {                                 \
-      pk::Scratch pk_scratch(scratch_bytes);                                            \
-      if (pk_scratch.data) __builtin_memset(pk_scratch.data, 0xff, scratch_bytes); /* NaN */ \
-      pk::Turnstile pk_turnstile;                                                       \
-      std::vector<std::thread> pk_team;                                                 \
-      for (int pk_place = 0; pk_place < PK_TEAM; ++pk_place)                            \
-        pk_team.emplace_back([&, pk_place] {                                            \
-          pk_turnstile.wait(pk_place);                                                  \
-          pk_workunit(pk::Team{pk_i, pk_count, pk_scratch.data, pk_place, &pk_turnstile} \
-                          PK_COMMA PK_ARGUMENTS);                                       \
-          pk_turnstile.leave(pk_place);                                                 \
-        });                                                                             \
-      for (auto& pk_thread : pk_team) pk_thread.join();                                 \
-      if (!pk_turnstile.agree()) return 1;                                              \
-    }                                                                                   \
+    pk::Scratch pk_scratch(scratch_bytes);                                              \
+    if (!pk_scratch.data) return 2;                                                     \
+    PK_FOR_EACH_ITEM PK_TEAM_ITEM(scratch_bytes)                                        \
     return 0;                                                                           \
+  }
+#if PK_TEAM > 1
+#define PK_TEAM_ITEM(scratch_bytes)                                                     \
+  {                                                                                     \
+    __builtin_memset(pk_scratch.data, 0xff, scratch_bytes); /* NaN */                   \
+    pk::Turnstile pk_turnstile;                                                         \
+    std::vector<std::thread> pk_team;                                                   \
+    for (int pk_place = 0; pk_place < PK_TEAM; ++pk_place)                              \
+      pk_team.emplace_back([&, pk_place] {                                              \
+        pk_turnstile.wait(pk_place);                                                    \
+        pk_workunit(pk::Team{pk_i, pk_count, pk_scratch.data, pk_place, &pk_turnstile}  \
+                        PK_COMMA PK_ARGUMENTS);                                         \
+        pk_turnstile.leave(pk_place);                                                   \
+      });                                                                               \
+    for (auto& pk_thread : pk_team) pk_thread.join();                                   \
+    if (!pk_turnstile.agree()) return 1;                                                \
   }
 #else
-#define PK_ENTRY_TEAM(bound, scratch_bytes)                                             \
-  PK_ENTRY {                                                                            \
-    PK_PARAMETERS                                                                       \
-    const long long pk_chunk = pk::chunk(pk_count, pk_threads);                         \
-    (void)pk_chunk;                                                                     \
-    PK_PRAGMA(omp parallel num_threads(pk_threads))                                     \
-    {                                                                                   \
-      pk::Scratch pk_scratch(scratch_bytes);                                            \
-      PK_PRAGMA(omp for schedule(dynamic, pk_chunk))                                    \
-      for (long long pk_i = 0; pk_i < pk_count; ++pk_i)                                 \
-        pk_workunit(pk::Team{pk_i, pk_count, pk_scratch.data} PK_COMMA PK_ARGUMENTS);   \
-    }                                                                                   \
-    return 0;                                                                           \
-  }
+#define PK_TEAM_ITEM(scratch_bytes)                                                     \
+  pk_workunit(pk::Team{pk_i, pk_count, pk_scratch.data} PK_COMMA PK_ARGUMENTS);
 #endif

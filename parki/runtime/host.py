@@ -3,7 +3,8 @@
 This executor serves the spaces OpenMP and Serial. It takes kernels that came compiled with parki if
 there are any. For others it finds the compiler, chooses flags that vectorise without changing the
 floating-point state of the user's process, and keeps objects in the compile cache. The cache also
-records the compiler, so that a machine without one can use the objects.
+records the compiler, so that a machine without one can use the objects. Threads are parki's own
+(`threads.cpp`), and objects need the C library alone, not OpenMP or the C++ library.
 """
 
 from __future__ import annotations
@@ -20,21 +21,25 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from parki.errors import KernelError, ParkiValueError, UnavailableError
-from parki.runtime import cache, shipped
-from parki.runtime.libraries import open_library
+from parki.runtime import cache, shipped, zig
+from parki.runtime.messages import notice
 from parki.runtime.translate import Translated
-from parki.settings import SETTINGS, cache_directory
+from parki.settings import SETTINGS, cache_directory, cores, split_command, thread_count
 
 PRELUDE = Path(__file__).with_name("host.hpp")
+THREADS = Path(__file__).with_name("threads.cpp")
+# How often an idle thread looks for work before it sleeps, 0.2 to 0.6 ms in all; the kernels of one
+# stage follow each other faster.
+SPINS = 10_000
 # Never -ffast-math: an object linked with it sets flush-to-zero for the whole process. Sums are
 # reordered only where the translator says so (omp simd), so differences of positions stay exact.
 FLAGS = (
     "-std=c++17 -O3 -fPIC -shared -fno-math-errno -fno-trapping-math -fno-signed-zeros "
-    "-ffp-contract=fast -fno-plt -fvisibility=hidden -Wno-unknown-pragmas"
+    "-ffp-contract=fast -fno-plt -fvisibility=hidden -fno-exceptions -fopenmp-simd -pthread"
 ).split()
-PROGRAM = tuple(flag for flag in FLAGS if flag != "-shared")
 
 
 @dataclass(frozen=True)
@@ -56,9 +61,9 @@ class Compiler:
 
 @functools.lru_cache(maxsize=8)
 def _find(chosen: str, _search_path: str) -> Compiler:
-    names = [chosen] if chosen else ["g++", "clang++", "c++"]
-    for name in names:
-        program, *words = shlex.split(name)  # CXX may be "ccache g++", or contain flags
+    usual = (["g++"], ["clang++"], ["c++"], zig.command())
+    # CXX may be "ccache g++", or contain flags.
+    for program, *words in [split_command(chosen)] if chosen else filter(None, usual):
         path = shutil.which(program)
         if path:
             command = (path, *words)
@@ -76,14 +81,14 @@ def _find(chosen: str, _search_path: str) -> Compiler:
     raise UnavailableError(
         f"{asked}; parki compiles its CPU kernels once, on first use. Install one: "
         "'apt install g++' (Debian, Ubuntu), 'dnf install gcc-c++' (Fedora), "
-        "'xcode-select --install' (macOS), or set CXX"
+        "'xcode-select --install' (macOS), 'pip install ziglang' (any system), or set CXX"
     )
 
 
 def _refuse_c(chosen: str, found: Compiler) -> None:
-    """Refuse a compiler of C only, whose kernels would lack the C++ library."""
+    """Refuse a compiler of C only, which links no mathematical functions and no C++ library."""
     plain = "int main(int n, char** words) { "
-    if _builds(found, PROGRAM, plain + "if (n > 1) throw n; }\n"):
+    if _builds(found, ("-std=c++17",), plain + "if (n > 1) throw n; }\n"):
         return
     if _builds(found, ("-x", "c"), plain + "return 0; }\n"):
         raise ParkiValueError(
@@ -133,11 +138,6 @@ def _record(found: Compiler) -> None:
         cache.entry(cache.key(content), lambda path: _write(content, path), ".compiler")
 
 
-def has_openmp() -> bool:
-    """Return whether the compiler builds OpenMP programs, or OpenMP came with parki."""
-    return shipped.usable() or compiles_openmp()
-
-
 def can_compile() -> bool:
     """Return whether kernels run that did not come compiled with parki."""
     return not shipped.usable() or not why_none()
@@ -147,16 +147,6 @@ def check_compiler() -> None:
     """Raise if no kernels can run: none came compiled or are cached, and there is no compiler."""
     if not shipped.usable():
         compilers()
-
-
-def compiles_openmp() -> bool:
-    """Return whether the compiler builds and links OpenMP programs."""
-    return any(map(_compiles_openmp, compilers()))
-
-
-def _compiles_openmp(chosen: Compiler) -> bool:
-    text = "#include <omp.h>\nint f() { return omp_get_max_threads(); }\n"
-    return _builds(chosen, (*FLAGS, "-fopenmp"), text)
 
 
 def _builds(chosen: Compiler, flags: tuple[str, ...], text: str) -> bool:
@@ -179,16 +169,22 @@ def _builds_in(_folder: Path, chosen: Compiler, flags: tuple[str, ...], text: st
 
 def loop_flags(chosen: Compiler) -> list[str]:
     """Return the flags that keep g++ from fusing rows of a grid, which it would then gather."""
-    flag, text = "-fno-loop-unroll-and-jam", "int f() { return 0; }\n"
-    return [flag] if _builds(chosen, (*FLAGS, flag), text) else []
+    return [] if zig.is_zig(chosen.command) else _taken(chosen, "-fno-loop-unroll-and-jam")
+
+
+def link_flags(chosen: Compiler) -> list[str]:
+    """Return the flags that leave out what objects do not use, such as the library of C++."""
+    return _taken(chosen, "-Wl,--as-needed")
 
 
 def _architecture_flags(chosen: Compiler) -> list[str]:
-    text, wide = "int f() { return 0; }\n", "-mprefer-vector-width=512"
-    for flag in ("-march=native", "-mcpu=native"):
-        if _builds(chosen, (*FLAGS, flag), text):
-            return [flag, wide] if _builds(chosen, (*FLAGS, flag, wide), text) else [flag]
-    return []
+    found = _taken(chosen, "-march=native") or _taken(chosen, "-mcpu=native")
+    return _taken(chosen, *found, "-mprefer-vector-width=512") or found
+
+
+def _taken(chosen: Compiler, *flags: str) -> list[str]:
+    """Return the flags if the compiler takes them together, else none."""
+    return [*flags] if _builds(chosen, (*FLAGS, *flags), "int f() { return 0; }\n") else []
 
 
 @functools.lru_cache(maxsize=1)
@@ -200,7 +196,7 @@ def _machine() -> str:
         wanted = ("model name", "flags", "Features", "CPU part")
         parts += sorted({line for line in lines if line.startswith(wanted)})
     except OSError:
-        parts.append(platform.processor())
+        parts += [platform.processor(), *sorted(shipped.features())]
     return "\n".join(parts)
 
 
@@ -220,11 +216,37 @@ def _write(text: str, path: Path) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-class HostObject:
-    """One workunit for the host, from the kernels that came with parki or compiled by `load`."""
+def source_text(translated: Translated) -> str:
+    """Return the complete source of a workunit for the host."""
+    return PRELUDE.read_text(encoding="utf-8") + translated.text
 
-    def __init__(self, name: str, translated: Translated, openmp: bool, team_size: int = 1) -> None:
-        self.source = PRELUDE.read_text(encoding="utf-8") + translated.text
+
+@functools.lru_cache(maxsize=1)
+def _launcher() -> Any:
+    """Return the entry of `THREADS`: one for the process, whose kernels share its threads."""
+    entry = HostObject("threads", THREADS.read_text(encoding="utf-8")).entry()
+    entry.argtypes = (
+        *(ctypes.c_int, ctypes.c_void_p),  # spins, and the entry of a kernel
+        *(ctypes.c_char_p, ctypes.c_longlong, ctypes.c_int),  # slots, count, threads
+    )
+    entry.restype = ctypes.c_int
+    return entry
+
+
+def _spins() -> int:
+    """Return `SPINS`, or 0 where idle threads should leave the cores to others at once."""
+    passive = SETTINGS["OMP_WAIT_POLICY"].value().lower() == "passive"
+    return 0 if passive or thread_count() > cores() else SPINS
+
+
+class HostObject:
+    """One source for the host, from those that came compiled with parki or compiled by `entry`.
+
+    A ``serial`` object is for one thread at a time, and needs no atomic additions.
+    """
+
+    def __init__(self, name: str, source: str, serial: bool = False, team_size: int = 1) -> None:
+        self.source = source
         self.shipped = shipped.find(self.source)
         if self.shipped is not None:
             return
@@ -238,12 +260,9 @@ class HostObject:
                 f"those of the usual variants did; {error}"
             ) from None
         for self.compiler in found:
-            self.flags = [*FLAGS, *loop_flags(self.compiler), *_architecture_flags(self.compiler)]
-            self.flags.append(f"-DPK_TEAM={team_size}")
-            parallel = openmp and _compiles_openmp(self.compiler)
-            self.flags.append("-fopenmp" if parallel else "-fopenmp-simd")
-            if team_size > 1:
-                self.flags.append("-pthread")
+            self.flags = [*FLAGS, *loop_flags(self.compiler), *link_flags(self.compiler)]
+            self.flags += [*_architecture_flags(self.compiler), f"-DPK_TEAM={team_size}"]
+            self.flags += ["-DPK_SERIAL"] if serial else []
             # An object for 'native' is only loaded on machines of the same kind.
             identity = (self.compiler.path, self.compiler.version, _machine())
             self.key = cache.key("host", *identity, *self.flags, self.source)
@@ -254,27 +273,26 @@ class HostObject:
         )
 
     def cached(self) -> bool:
-        """Return whether `load` needs no compilation."""
+        """Return whether `entry` needs no compilation."""
         return self.shipped is not None or cache.exists(self.key)
 
     def load(self) -> Callable[[bytes, int, int], int]:
-        """Return the entry point ``launch(slots, count, threads)``, compiling first if needed.
+        """Return ``launch(slots, count, threads)``, compiling first if needed; see `host.hpp`."""
+        return functools.partial(_launcher(), _spins(), ctypes.cast(self.entry(), ctypes.c_void_p))
 
-        It returns 0, or 1 if the threads of an emulated team met different barriers.
-        """
-        function = self.shipped
-        if function is None:
-            compiled = functools.partial(_compile, self.compiler, self.flags, self.source)
-            path = cache.entry(self.key, compiled)
-            _record(self.compiler)
-            try:
-                function = open_library(path).parki_launch
-            except OSError as error:
-                raise KernelError(
-                    f"a compiled kernel cannot be loaded ({error}); if {path.parent} is on a disk "
-                    "from which programs may not run, set PARKI_CACHE_DIR to a folder that is not; "
-                    "if a library is missing (libgomp, libstdc++), install it"
-                ) from error
-        function.argtypes = (ctypes.c_char_p, ctypes.c_longlong, ctypes.c_int)
-        function.restype = ctypes.c_int
-        return function  # type: ignore[no-any-return]
+    def entry(self) -> Any:
+        """Return the entry point, compiling first if needed."""
+        if self.shipped is not None:
+            return self.shipped
+        if zig.is_zig(self.compiler.command) and not self.cached():
+            notice(zig.FIRST_USE)
+        compiled = functools.partial(_compile, self.compiler, self.flags, self.source)
+        path = cache.entry(self.key, compiled)
+        _record(self.compiler)
+        try:
+            return ctypes.CDLL(str(path)).parki_entry
+        except OSError as error:
+            raise KernelError(
+                f"a compiled kernel cannot be loaded ({error}); if {path.parent} is on a disk from "
+                "which programs may not run, set PARKI_CACHE_DIR to a folder that is not"
+            ) from error

@@ -54,6 +54,7 @@ class Kernel:
         self._lock = threading.Lock()
         self._upstream = executor == "pykokkos"
         self._object: host.HostObject | device.DeviceObject | upstream.UpstreamObject
+        emulated = SETTINGS["PARKI_EMULATED_TEAM"].number() if workunit.is_team else 1
         if self._upstream:
             self._object = upstream.UpstreamObject(
                 workunit, self.translated, space, team_size, vector_length
@@ -63,11 +64,12 @@ class Kernel:
                 workunit.name, self.translated, space, team_size, vector_length
             )
         else:
-            emulated = SETTINGS["PARKI_EMULATED_TEAM"].number() if workunit.is_team else 1
-            openmp = space.name == "OpenMP"
-            self._object = host.HostObject(workunit.name, self.translated, openmp, emulated)
-        self._threads = thread_count() if space.name == "OpenMP" else 1
-        self._forks = not space.on_device and self._threads == 1  # survives a fork
+            source, serial = host.source_text(self.translated), space.name == "Serial"
+            self._object = host.HostObject(workunit.name, source, serial, emulated)
+        # Emulated teams run one after another, each by threads of its own.
+        self._threads = thread_count() if space.name == "OpenMP" and emulated == 1 else 1
+        kokkos = self._upstream and self._threads > 1
+        self._lost = space.name if space.on_device else "PyKokkos" if kokkos else ""  # by a fork
         # Name, dtype and rank of each view argument; name, None and kind of each scalar.
         self._plan: list[tuple[str, np.dtype[Any] | None, int | str]] = []
         code = ""
@@ -128,8 +130,8 @@ class Kernel:
     def _run(self, count: int, threads: int, arguments: dict[str, Any]) -> None:
         if count <= 0:
             return
-        if not self._forks:
-            forks.use(self.space.name)
+        if self._lost:
+            forks.use(self._lost)
         if self._launch is None:
             prepare([self])
         if count > LARGEST:
@@ -161,8 +163,11 @@ class Kernel:
         launch = self.build()
         if self._upstream or self.space.on_device:
             launch(values, count)
-        elif launch(self._pack(*values), count, threads):
-            raise KernelError(f"{self.workunit.name}: the threads of a team met different barriers")
+        elif failure := launch(self._pack(*values), count, threads):
+            name = self.workunit.name
+            if failure == 2:
+                raise KernelError(f"{name}: there is no memory for a team's scratch")
+            raise KernelError(f"{name}: the threads of a team met different barriers")
 
     def table(self, values: Any, dtype: Any) -> Any:
         """Return a small array in the form of the kernel's ``tables``: NumPy's if by value."""

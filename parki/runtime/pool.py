@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -61,4 +62,5 @@ def _pool() -> ThreadPoolExecutor:
 
 
 # A forked child has no threads of its parent.
-os.register_at_fork(after_in_child=_pool.cache_clear)
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_pool.cache_clear)

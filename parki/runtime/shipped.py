@@ -1,35 +1,39 @@
 """Kernels that came compiled with parki, for machines without a C++ compiler.
 
-The wheel for Linux on x86-64 has one shared object in ``parki/compiled`` for each of three sets of
-instructions; `scripts/build_wheel.sh` makes them. A kernel is found there by the hash of its source
-text, so that no other kernel can be taken for it. Other installations lack the folder and compile
-all kernels.
+A wheel has one shared object in ``parki/compiled`` for each set of instructions that processors of
+its kind have; `scripts/build_wheels.py` makes them. A kernel is found there by the hash of its
+source text, so that no other kernel can be taken for it. Other installations lack the folder and
+compile all kernels.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import logging
 import platform
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from parki.runtime import cache
-from parki.runtime.libraries import open_library
 from parki.settings import SETTINGS
 
 log = logging.getLogger("parki")
 
-CPUINFO = Path("/proc/cpuinfo")
 FOLDER = Path(__file__).resolve().parent.parent / "compiled"
-# Processor flags that each level of x86-64 requires, as Linux names them; the best level first.
-_V2 = frozenset("cx16 lahf_lm popcnt pni ssse3 sse4_1 sse4_2".split())
-_V3 = _V2 | frozenset("abm avx avx2 bmi1 bmi2 f16c fma movbe xsave".split())
+MACHINES = {"AMD64": "x86_64", "arm64": "aarch64"}  # Windows' and Apple's names, and Linux's
+# For each machine the sets of instructions, the best first, and the features that tell them apart,
+# as NumPy names them: no processor has these without the others of its set.
 LEVELS = {
-    "x86-64-v4": _V3 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split()),
-    "x86-64-v3": _V3,
-    "x86-64-v2": _V2,
+    "x86_64": {
+        "x86-64-v4": {"AVX512_SKX", "AVX2", "FMA3", "F16C"},
+        "x86-64-v3": {"AVX2", "FMA3", "F16C"},
+        "x86-64-v2": {"SSE42", "POPCNT"},
+    },
+    "aarch64": {"armv8-sve": {"SVE", "ASIMD"}, "armv8": {"ASIMD"}},
 }
 
 
@@ -56,14 +60,15 @@ def find(source: str) -> Any:
 
 def level() -> str:
     """Return the best of `LEVELS` that this processor and system support, or ''."""
-    if platform.system() != "Linux" or platform.machine() != "x86_64":
-        return ""
-    try:
-        lines = CPUINFO.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return ""
-    flags = next((set(line.split()) for line in lines if line.startswith("flags")), set())
-    return next((name for name, needed in LEVELS.items() if needed <= flags), "")
+    levels = LEVELS.get(MACHINES.get(platform.machine(), platform.machine()), {})
+    return next((name for name, needed in levels.items() if needed <= features()), "")
+
+
+def features() -> set[str]:
+    """Return what NumPy found that the processor and the system support."""
+    core = "numpy._core" if hasattr(np, "_core") else "numpy.core"  # before NumPy 2
+    found = importlib.import_module(f"{core}._multiarray_umath").__cpu_features__
+    return {name for name, there in found.items() if there}
 
 
 def library() -> ctypes.CDLL | None:
@@ -79,14 +84,8 @@ def _load(folder: Path) -> ctypes.CDLL | None:
     if not cache.is_whole(path):
         log.warning("parki: %s is damaged; install parki again. Kernels are compiled", path)
         return None
-    # The system's OpenMP comes first, because kernels compiled here use it, and two OpenMPs would
-    # each have threads. If there is none, the one that came with parki takes its name.
     try:
-        return open_library(path)
-    except OSError as first:
-        try:
-            open_library(folder / "libgomp.so.1")
-            return open_library(path)
-        except OSError:
-            log.warning("parki: %s cannot be loaded (%s). Kernels are compiled", path, first)
-            return None
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        log.warning("parki: %s cannot be loaded (%s). Kernels are compiled", path, error)
+        return None

@@ -107,9 +107,8 @@ def _by_points(spheres: Any, f: dict[str, Any], v: dict[str, Any]) -> Any:
     factors = beside(v, f)
     for acts, moves in zip(ACTS, MOVES, strict=True):
         if acts in names:
-            for place, slopes in spheres._parts(moves, beside(f, v), "grad_u"):
-                felt = factors[acts][..., place][:, :, None]
-                found[:, place] += (felt * slopes).sum(axis=(0, 1))
+            for slopes in spheres._parts(moves, beside(f, v), "grad_u"):
+                found += (factors[acts][:, :, None] * slopes).sum(axis=(0, 1))
     return found
 
 
@@ -121,12 +120,12 @@ def _by_moves(spheres: Any, moves: str, f: dict[str, Any], move: Any) -> Any:
         name: np.concatenate([_many(each), *(_many(each * axis) for axis in move)])
         for name, each in f.items()
     }
-    for place, slopes in spheres._parts(moves, flows, "grad_u"):
+    for slopes in spheres._parts(moves, flows, "grad_u"):
         still, *lag = np.split(slopes, 4)
-        change = (still * move[:, place]).sum(axis=2)
+        change = (still * move).sum(axis=2)
         for axis, each in enumerate(lag):
             change -= each[:, :, axis]
-        _many(found)[..., place] += change
+        _many(found)[...] += change
     return found
 
 

@@ -1,35 +1,25 @@
 """Velocities of spheres as sums of other libraries' arrays, which differentiate them.
 
-`parki.torch` and `parki.jax` have sums with derivatives. Velocities are made of these, of each pair
-of radii, so that everything works which works for sums.
+`parki.torch` and `parki.jax` have sums with derivatives. Velocities are made of these, so that
+everything works which works for sums.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from parki.suspensions.derivatives import ACTS, MOVES, check_alike, check_shape, refuse_none
-from parki.suspensions.spheres import KINDS, groups, kernel_of, lengths, positive
+from parki.suspensions.radii import KINDS, positive
 
-Groups = list[tuple[float, Any]]
-
-
-def grouped(radii: Any, count: int) -> Groups:
-    """Return each radius with the spheres that have it."""
-    values = lengths(radii, count)
-    return groups(np.broadcast_to(values, (count,)), np.unique(values))
+Names = Mapping[tuple[str, str], str]
 
 
 def velocities(
-    total: Callable[..., Any],
-    take: Callable[[Any, Any], Any],
-    join: Callable[[list[Any]], Any],
+    total: Callable[[str, Any], Any],
     points: Any,
-    parts: Groups,
+    kernels: Names,
     given: tuple[Any, Any],
     viscosity: float,
 ) -> Any:
@@ -37,12 +27,11 @@ def velocities(
 
     Parameters
     ----------
-    total, take, join : callable
-        ``total(kernel, trg, src, dens)`` is a sum, ``take(values, columns)`` some columns, and
-        ``join(arrays)`` all columns of several arrays.
+    total : callable
+        ``total(kernel, dens)`` is a sum over the spheres.
     points : array, shape (3, N)
-    parts : list
-        What `grouped` returns.
+    kernels : mapping
+        Names of the sums, by what moves and what acts.
     given : tuple of 2
         Forces and torques, of which one may be None.
     viscosity : float
@@ -53,22 +42,14 @@ def velocities(
     for _, name, values in named:
         check_shape(name, values, tuple(points.shape))
     check_alike(names, *(values for *_, values in named))
-    alone = len(parts) == 1
-    clouds = [points if alone else take(points, members) for _, members in parts]
     factor = 1 / (8 * math.pi * positive("viscosity", viscosity))
 
     def moved(moves: str) -> Any:
-        rows = []
-        for (own, _), trg in zip(parts, clouds, strict=True):
-            found: Any = 0
-            for acts, _, values in named:
-                for (other, members), src in zip(parts, clouds, strict=True):
-                    part = values if alone else take(values, members)
-                    each = total(kernel_of(moves, acts, own, other), trg, src, part)
-                    found = found + factor * KINDS[moves, acts][2] * each
-            rows.append(found)
-        return rows[0] if alone else take(join(rows), order)
+        found: Any = 0
+        for acts, _, values in named:
+            each = total(kernels[moves, acts], values)
+            found = found + factor * KINDS[moves, acts][2] * each
+        return found
 
-    order = np.argsort(np.concatenate([members for _, members in parts]))
     found = [moved(moves) for moves in MOVES[: 1 + (given[1] is not None)]]
     return found[0] if given[1] is None else tuple(found)

@@ -10,32 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parki.errors import ParkiTypeError, ParkiValueError
+from parki.errors import ParkiValueError
 from parki.ewald.checks import FINER, Check
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
-from parki.ewald.pipeline.placed_sum import sum_once
-from parki.ewald.plan import Plan, marked_plan
+from parki.ewald.plan import Plan, summed
 from parki.ewald.points import check_want, like_points, take_options
-from parki.ewald.sums import kernel
-from parki.interchange import as_array, as_given, to_host
-from parki.suspensions import derivatives, noise
+from parki.interchange import as_array, as_given
+from parki.suspensions import derivatives, noise, wall
 from parki.suspensions.derivatives import ACTS, MOVES
+from parki.suspensions.radii import KINDS, Radii, positive
 from parki.typing import Array, OptionKeywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-# Different radii over ranks, and in PyTorch and JAX, where each pair of radii is a sum of its own.
-MOST_RADII = 8
-# What moves by what: the kernel, with the names of the radii of what moves and of what acts on it,
-# the factor of its sum, and the kernel of all radii.
-KINDS = {
-    ("velocity", "force"): ("sphere_sl", ("radius", "source_radius"), 1.0, "polydisperse_sl"),
-    ("velocity", "torque"): ("sphere_curl", ("moving", "turning"), 1.0, "polydisperse_curl"),
-    ("turn", "force"): ("sphere_curl", ("turning", "moving"), 1.0, "polydisperse_turn"),
-    ("turn", "torque"): ("sphere_turns", ("radius", "source_radius"), 0.5, "polydisperse_turns"),
-}
 
 
 class Spheres:
@@ -91,69 +79,54 @@ class Spheres:
             _, self.options = take_options(None, options, keywords)
             self.viscosity = positive("viscosity", viscosity)
             self.points: Any = as_array("points", points)
-            values = lengths(radii, self.points.shape[-1])
-            self.radii = np.broadcast_to(values, self.points.shape[-1:])
-            different = self._different(np.unique(values))
-            self._marked = self._marks and different.size > 1
-            if self._marked:  # one group, of radii up to the largest one
-                every: Any = slice(None)
-                self._groups = [(float(different[-1]), every)]
-            else:
-                self._groups = groups(self.radii, different)
-            self._clouds = self._cut(self.points)
-        self._plans: dict[tuple[str, str, int, int], Any] = {}
-        self._plan("velocity", "force", 0, 0)  # refuses impossible points
+            self._sizes = Radii.of(radii, self.points.shape[-1], self._of_all)
+            self.radii = self._sizes.each
+        self._plans: dict[tuple[str, str], Any] = {}
+        self._plan("velocity", "force")  # refuses impossible points
+        with self._together():
+            self._check_heights(self.points)
 
     @property
     def factor(self) -> float:
         """What the sums are multiplied by: ``1 / (8 pi viscosity)``."""
         return 1 / (8 * math.pi * self.viscosity)
 
-    def _cut(self, values: Any) -> list[Any]:
-        """Return the columns of each group; ``values`` itself, if there is one group."""
-        if len(self._groups) == 1:
-            return [values]
-        return [values[..., members] for _, members in self._groups]
+    def _check_heights(self, points: Any) -> None:
+        if self.options.walled:
+            wall.check_heights(points, self.radii)
 
-    def _plan(self, moves: str, acts: str, t: int, s: int) -> Any:
-        """Return the plan of what moves in group t by what acts on group s."""
-        key = moves, acts, t, s
+    def _plan(self, moves: str, acts: str) -> Any:
+        """Return the plan of what moves by what acts."""
+        key = moves, acts
         if key not in self._plans:
-            self._plans[key] = self._make(*self._given(*key))
+            given, several = self._given(*key), self._sizes.marks is not None
+            walled = several and self.options.walled
+            self._plans[key] = wall.ByRadii(self) if walled else self._make(*given)
         return self._plans[key]
 
-    def _given(self, moves: str, acts: str, t: int, s: int) -> tuple[Any, ...]:
-        """Return the kernel of such a plan, its targets, sources, normals and options."""
-        if self._marked:
-            name: str = kernel(KINDS[moves, acts][3], largest=self._groups[0][0])
-        else:
-            name = kernel_of(moves, acts, self._groups[t][0], self._groups[s][0])
-        return name, self._clouds[t], self._clouds[s], None, self.options
+    def _given(self, moves: str, acts: str) -> tuple[Any, ...]:
+        """Return the kernel of such a plan, its targets, sources, marks and options."""
+        if self.options.walled and (moves, acts) != ("velocity", "force"):
+            raise wall.lacking("torques and turns")
+        sizes, points = self._sizes, self.points
+        return sizes.kernels[moves, acts], points, points, sizes.marks, self.options
 
     # What differs over ranks: see `parki.distributed.spheres`.
     _splits = True  # whether noise may be drawn apart for far and near field
-    _marks = True  # whether spheres of several radii are one sum
 
     def _make(self, *given: Any) -> Any:
-        if self._marked:
-            return marked_plan(given, (self.radii, self.radii))
         return Plan(*given)
 
-    def _sum(
-        self, given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...], radii: Any = None
-    ) -> Any:
-        """Return a sum whose plan is not kept. ``radii`` are the targets', if those are others."""
-        if self._marked:
-            marks = self.radii if radii is None else radii, self.radii
-            return sum_once(given, dens, want, marks=marks)
-        return sum_once(given, dens, want)
+    def _sum(self, given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...]) -> Any:
+        """Return a sum whose plan is not kept."""
+        return summed(given, dens, want)
 
     def _together(self) -> AbstractContextManager[Any]:
         """Raise on all ranks what is raised on one of them."""
         return nullcontext()
 
-    def _different(self, values: Any) -> Any:
-        """Return the different values of all ranks."""
+    def _of_all(self, values: Any) -> Any:
+        """Return radii of all ranks, among which are the smallest and the largest ones."""
         return values
 
     def _total(self, values: Any) -> Any:
@@ -182,17 +155,17 @@ class Spheres:
                     f"points has shape {given.shape}; expected {self.points.shape}, a centre for "
                     "each of the spheres; make new Spheres for another number"
                 )
-        clouds = self._cut(given)
+            self._check_heights(given)
         try:
-            self._place(clouds)
+            self._place(given)
         except BaseException:
-            self._place(self._clouds)  # some plans may have moved
+            self._place(self.points)  # some plans may have moved
             raise
-        self.points, self._clouds = given, clouds
+        self.points = given
 
-    def _place(self, clouds: list[Any]) -> None:
-        for (_, _, t, s), plan in self._plans.items():
-            plan.update_points(clouds[t], clouds[s])
+    def _place(self, points: Any) -> None:
+        for plan in self._plans.values():
+            plan.update_points(points, points)
 
     # ------------------------------------------------------------------ velocities
     def velocities(self, forces: Array | None, torques: Array | None = None) -> Any:
@@ -228,7 +201,7 @@ class Spheres:
         """
         with self._together():
             derivatives.refuse_none(given, given.values())
-            plan, found = self._plan("velocity", "force", 0, 0), {}
+            plan, found = self._plan("velocity", "force"), {}
             for acts, (name, each) in zip(ACTS, given.items(), strict=False):
                 if each is not None:
                     found[acts] = like_points(name, each, plan.space, plan.dtype)
@@ -238,32 +211,26 @@ class Spheres:
 
     def _moved(self, moves: str, given: dict[str, Any]) -> Any:
         """Return velocities or turns by what acts, by name."""
-        found: Any = None
-        for place, each in self._parts(moves, given):
-            if found is None:
-                found = each if len(self._groups) == 1 else 0 * next(iter(given.values()))
-                if found is each:
-                    continue
-            found[..., place] += each
-        return found
+        first, *others = self._parts(moves, given)
+        for each in others:
+            first += each
+        return first
 
     def _parts(self, moves: str, given: dict[str, Any], want: str = "u") -> Iterator[Any]:
-        """Yield the spheres of each group, and what of their velocity each group of others makes.
+        """Yield what forces make of the velocity of each sphere, and what torques make.
 
         ``want`` may be "grad_u": then it is the gradient (..., 3, 3, N) by their own positions.
         """
+        if want != "u" and self.options.walled:
+            raise wall.lacking("derivatives by points")
         for acts, values in given.items():
-            factor, parts = KINDS[moves, acts][2] * self.factor, self._cut(values)
-            for t, (_, members) in enumerate(self._groups):
-                place = members if len(self._groups) > 1 else slice(None)
-                for s, part in enumerate(parts):
-                    if want == "u":
-                        each = self._plan(moves, acts, t, s)(part)
-                    else:
-                        *points, options = self._given(moves, acts, t, s)
-                        each = self._sum((*points, options.of_derivatives()), part, want)
-                    each *= each.dtype.type(factor)
-                    yield place, each
+            if want == "u":
+                each = self._plan(moves, acts)(values)
+            else:
+                *points, options = self._given(moves, acts)
+                each = self._sum((*points, options.of_derivatives()), values, want)
+            each *= each.dtype.type(KINDS[moves, acts][2] * self.factor)
+            yield each
 
     def flow(
         self, forces: Array | None, points: Array, torques: Array | None = None, *, want: Any = "u"
@@ -296,28 +263,27 @@ class Spheres:
     def _flow(
         self, acts: str, values: Any, points: Array, names: tuple[str, ...]
     ) -> Iterator[tuple[str, Any]]:
-        """Yield what each group adds to the flow, by name."""
+        """Yield what forces or torques add to the flow, by name."""
         # Torques make no pressure, and their sums have no stress.
         of = {"stress": "grad_u", "p": "u"} if acts == "torque" else {}
         asked = tuple(dict.fromkeys(of.get(name, name) for name in names))
-        family = "polydisperse_flow" if acts == "force" else KINDS["velocity", acts][3]
-        tracers = np.zeros(as_array("points", points).shape[-1])
-        for (radius, _), cloud, part in zip(
-            self._groups, self._clouds, self._cut(values), strict=True
-        ):
-            name: str = kernel_of("velocity", acts, 0.0, radius)
-            if self._marked:
-                name = kernel(family, largest=radius)
-            sums = self._sum((name, points, cloud, None, self.options), part, asked, tracers)
-            flow = dict(zip(asked, sums, strict=True))
-            for each in names:
-                value = flow[of.get(each, each)]
-                if of and each == "p":
-                    value = 0 * value[..., 0, :]
-                elif of and each == "stress":
-                    value = value + value.swapaxes(-3, -2)
-                scale = self.factor if each in ("u", "grad_u") else 1 / (8 * math.pi)
-                yield each, value.dtype.type(scale) * value
+        if self.options.walled:
+            sums = wall.flow(self, acts, points, values, asked)
+        else:
+            marks = self._sizes.marks
+            if marks is not None:
+                marks = np.zeros(as_array("points", points).shape[-1]), marks
+            given = self._sizes.flow(acts), points, self.points, marks, self.options
+            sums = self._sum(given, values, asked)
+        flow = dict(zip(asked, sums, strict=True))
+        for each in names:
+            value = flow[of.get(each, each)]
+            if of and each == "p":
+                value = 0 * value[..., 0, :]
+            elif of and each == "stress":
+                value = value + value.swapaxes(-3, -2)
+            scale = self.factor if each in ("u", "grad_u") else 1 / (8 * math.pi)
+            yield each, value.dtype.type(scale) * value
 
     # ------------------------------------------------------------------ derivatives
     def vjp(
@@ -393,7 +359,8 @@ class Spheres:
     ) -> Any:
         """Return a Brownian step: ``M F dt``, and noise of covariance ``2 kT dt M``.
 
-        The divergence of this mobility is zero: there is no drift to add.
+        Without a wall the divergence of this mobility is zero: there is no drift to add. Near a
+        wall the drift ``kT dt div M`` is in the step, by a random finite difference.
 
         Parameters
         ----------
@@ -423,6 +390,9 @@ class Spheres:
         steps = self.noise(rng, torques=turns, accuracy=accuracy)
         size = math.sqrt(2 * kT * dt)
         steps = [size * each for each in (steps if turns else (steps,))]
+        if self.options.walled and kT * dt:
+            white = self._white(rng, steps[0].dtype)
+            steps[0] = steps[0] + kT * dt * wall.divergence(self, white)
         if forces is not None or turns:
             moved = self.velocities(forces, torques)
             moved = moved if turns else (moved,)
@@ -446,57 +416,33 @@ class Spheres:
         Raises
         ------
         ParkiValueError
-            With one or two periodic axes, where the mean velocity of a cell depends on a gauge, and
-            the mobility is not positive; and for tracers, which have no noise.
+            With one or two periodic axes and no wall, where the mean velocity of a cell depends on
+            a gauge, and the mobility is not positive; and for tracers, which have no noise.
         """
-        if sum(self.options.periodic) in (1, 2):
+        if sum(self.options.periodic) in (1, 2) and not self.options.walled:
             raise ParkiValueError(
                 f"noise with periodicity={self.options.periodicity} is not defined: the mean "
                 "velocity of a cell depends on the gauge there, and the mobility is not positive; "
-                "take periodicity 0 or 3"
+                "take periodicity 0 or 3, or a wall"
             )
-        if not self.radii.all():
+        if not self._sizes.smallest:
             raise ParkiValueError(
                 "noise of tracers is not defined: their own mobility is infinite; give all "
                 "spheres a radius"
             )
-        plan = self._plan("velocity", "force", 0, 0)
-        white = self._white(rng, plan.dtype)
-        shape = self.points.shape
-        if torques:
-            radii = plan.task.xp.asarray(self.radii, dtype=plan.dtype)
-            # So scaled, a sphere alone has the same mobility for forces and torques.
-            scales = plan.task.xp.stack([(3 * radii / 4) ** 0.5, radii**1.5])[:, None]
-            scales = scales / plan.dtype.type(math.sqrt(self.factor))
-
-            def matrix(values: Any) -> Any:
-                given = dict(zip(("force", "torque"), values * scales, strict=True))
-                moved = [self._moved(moves, given) for moves in ("velocity", "turn")]
-                return plan.task.xp.stack(moved) * scales
-
-            found = noise.root(matrix, white((2, *shape)), accuracy, total=self._total) / scales
-            return found[0], found[1]
-        size = math.sqrt(self.factor)
-        alike = len(self._groups) == 1 and not self._marked
-        if self._splits and alike and self.options.periodicity == 3:
-            return size * noise.split(plan, white, accuracy)
-
-        def product(values: Any) -> Any:
-            return self._moved("velocity", {"force": values})
-
-        return noise.root(product, white(shape), accuracy, total=self._total)
+        white = self._white(rng, self._plan("velocity", "force").dtype)
+        found = noise.drawn(self, white, torques, accuracy)
+        return (found[0], found[1]) if torques else found
 
     # ------------------------------------------------------------------ views
     def promise(self, forces: Array) -> Any:
         """Return what the tolerance promises: the bound of the rms error of the velocities.
 
         ``tolerance * sqrt(sum |F|^2) / (8 pi viscosity l)``, l the cube root of the box's volume,
-        for spheres of any radii. Over ranks it is the sum of the bounds of all pairs of radii.
+        for spheres of any radii.
         """
-        parts = self._cut(self._taken(forces=forces)["force"])
-        pairs = [(t, s) for t in range(len(parts)) for s in range(len(parts))]
-        bounds = [self._plan("velocity", "force", t, s).promise(parts[s]) for t, s in pairs]
-        return self.factor * sum(bounds)
+        taken = self._taken(forces=forces)["force"]
+        return self.factor * self._plan("velocity", "force").promise(taken)
 
     def check(self, forces: Array) -> Check:
         """Measure the error of the velocities, by a sum of other parameters.
@@ -530,7 +476,7 @@ class Spheres:
             Whether it takes forces and torques to velocities and angular velocities: of shape
             (2, 3, N), flattened. Otherwise it takes forces (3, N), flattened.
         """
-        plan = self._plan("velocity", "force", 0, 0)
+        plan = self._plan("velocity", "force")
         shape = ((2,) if torques else ()) + tuple(self.points.shape)
 
         def product(values: Any) -> Any:
@@ -543,52 +489,8 @@ class Spheres:
 
     def describe(self) -> str:
         """Return what was chosen, as text."""
-        if self._marked:
-            kinds = f"{self.radii.size} of radii {self.radii.min():g} to {self.radii.max():g}"
-        else:
-            kinds = ", ".join(f"{len(own)} of radius {radius:g}" for radius, own in self._groups)
-        head = f"spheres: {kinds}; viscosity {self.viscosity:g}"
+        head = f"spheres: {self._sizes}; viscosity {self.viscosity:g}"
         return "\n".join([head, *(plan.describe() for plan in self._plans.values())])
 
     def __repr__(self) -> str:
         return f"<parki.Spheres: {self.points.shape[1]}, {self.options.periods}>"
-
-
-def kernel_of(moves: str, acts: str, own: float, other: float) -> str:
-    """Return the name of the sum of what moves, of one radius, by what acts on another one."""
-    family, names, *_ = KINDS[moves, acts]
-    return kernel(family, **dict(zip(names, (own, other), strict=True)))
-
-
-def positive(name: str, value: float) -> float:
-    """Return a number, or refuse it."""
-    if not 0 < value < math.inf:
-        raise ParkiValueError(f"{name} is {value!r}; expected a positive number")
-    return float(value)
-
-
-def lengths(radii: Any, count: int) -> Any:
-    """Return the radius of each sphere, or refuse it."""
-    try:
-        values = np.array(to_host(radii), dtype=np.float64)
-    except (TypeError, ValueError, RuntimeError):  # the last of tensors that require a gradient
-        raise ParkiTypeError(
-            f"radii is {radii!r}; expected a length, or one for each sphere"
-        ) from None
-    if values.ndim and values.shape != (count,):
-        raise ParkiValueError(
-            f"radii has shape {values.shape}; expected one number, or shape ({count},)"
-        )
-    if not (np.isfinite(values) & (values >= 0)).all():
-        raise ParkiValueError("radii has negative or infinite numbers, or NaN; expected lengths")
-    return values
-
-
-def groups(values: Any, different: Any) -> list[tuple[float, Any]]:
-    """Return each radius with the spheres that have it, of which there may be none."""
-    if different.size > MOST_RADII:
-        raise ParkiValueError(
-            f"radii has {different.size} different lengths; expected at most {MOST_RADII}: round "
-            "them to a few sizes"
-        )
-    return [(float(each), np.flatnonzero(values == each)) for each in different] or [(0.0, [])]

@@ -29,7 +29,8 @@ from parki.ewald.plan import Plan
 from parki.ewald.points import check_normals, take_options
 from parki.ewald.sums import kernel
 from parki.meaning import refuse_layout
-from parki.suspensions.functions import grouped, velocities
+from parki.suspensions.functions import velocities
+from parki.suspensions.radii import Radii
 from parki.torch import operators
 from parki.torch.graph import Linear, SumFunction
 from parki.torch.sums import INPUTS
@@ -139,8 +140,7 @@ def sphere_velocities(
     points : Tensor, shape (3, N), float32 or float64
         Centres.
     radii, viscosity
-        As for `parki.Spheres`, with at most eight different radii, because each pair of radii is
-        a sum of its own here. They are constants. Within ``torch.compile`` radii are one number,
+        As for `parki.Spheres`. They are constants. Within ``torch.compile`` radii are one number,
         or a list of them.
     forces, torques : Tensor, shape (3, N), or (k, 3, N) for k of them at once; or None
         As for `parki.Spheres.velocities`. Options may take the place of torques.
@@ -169,23 +169,21 @@ def sphere_velocities(
             "radii is an array within torch.compile; expected one number, or a list of them"
         )
 
-    def total(kernel: str, trg: Any, src: Any, dens: Any) -> Any:
-        return _summed(kernel, text, trg, None if trg is src else src, dens, None)
+    kernels, marks = _sizes(radii, points.shape[-1])
+    if marks is not None:
+        marks = marks.to(points)
 
-    parts = _grouped(radii, points.shape[-1])
-    return velocities(total, _columns, _joined, points, parts, (forces, torques), viscosity)
+    def total(kernel: str, dens: Any) -> Any:
+        return _summed(kernel, text, points, None, dens, marks)
 
-
-# Radii are constants of compiled functions.
-_grouped = torch.compiler.assume_constant_result(grouped)
-
-
-def _columns(values: Any, columns: Any) -> Any:
-    return values.index_select(-1, torch.as_tensor(columns, device=values.device))
+    return velocities(total, points, kernels, (forces, torques), viscosity)
 
 
-def _joined(arrays: list[Any]) -> Any:
-    return torch.cat(arrays, dim=-1)
+@torch.compiler.assume_constant_result
+def _sizes(radii: Any, count: int) -> tuple[Any, Any]:
+    """Return the names of sums, and marks, if any: constants of compiled functions."""
+    sizes = Radii.of(radii, count)
+    return sizes.kernels, None if sizes.marks is None else torch.from_numpy(sizes.marks.copy())
 
 
 # `torch.compile` does not look into these two, but traces what they launch and its derivatives.

@@ -74,12 +74,13 @@ def difference(function, given, changes, step=1e-3):
 
 # Overlapping pairs of these are apart from distances where forms change, and steep.
 RADII = np.array([0.12, 0.12, 0.07, 0.07, 0.12])
+TEN = np.linspace(0.06, 0.12, 10)
 
 
-def suspension():
-    """Return positions of five spheres, two pairs of which overlap, forces and torques."""
+def suspension(count=5, least=0.3):
+    """Return positions of spheres, two pairs of which overlap, forces and torques."""
     rng = np.random.default_rng(0)
-    points = apart(rng, 5, least=0.3)
+    points = apart(rng, count, least=least)
     points[:, 1] = points[:, 0] + [0.08, -0.06, 0.07]
     points[:, 3] = points[:, 4] + [0.06, 0.05, 0.07]
-    return points, *rng.standard_normal((2, 3, 5))
+    return points, *rng.standard_normal((2, 3, count))

@@ -35,7 +35,6 @@ import numpy as np
 from composites import BOX, COMB, HARMONIC, NORMS, SLIP, SRC, TOLERANCE, TRG
 from contract import KERNELS, SCALAR, cloud
 from degrees import few_degrees
-from grouped import Grouped
 
 import parki
 from parki.distributed import ewald, use_local_gpu
@@ -536,7 +535,7 @@ def spheres(comm: Any, space: str = "CPU") -> None:
     points, moved = rng.random((2, 3, many)) * 0.9 + 0.05
     points[:, 1::2] = points[:, ::2] + 0.03
     forces, torques, values, turns = rng.standard_normal((4, 3, many))
-    radii = np.where(np.arange(many) < many // 2, 0.05, 0.08)
+    radii = np.where(np.arange(many) < many // 2, 0.05, 0.05 + 0.001 * np.arange(many))
     # The first rank has one radius alone, and the last one of three has no spheres.
     owner = np.arange(many) * 2 // many if comm.size > 2 else np.arange(many) * 3 // many // 2
     mine, every = owner == comm.rank, owner >= 0
@@ -545,11 +544,11 @@ def spheres(comm: Any, space: str = "CPU") -> None:
         return memory.send(array[..., mine])
 
     wrt = ("forces", "torques", "points")
-    for periodicity in (0, 3):
+    for case, of in (("one radius, 3P", 0.07), ("2P", radii), ("0P", radii), ("3P", radii)):
+        periodicity = int(case[-2])
         options = parki.EwaldOptions(periodicity, (1, 1, 1), 1e-4)
-        of = 0.07 if periodicity else radii
-        alone = Grouped(points, of, options, viscosity=0.5)
-        of = of if periodicity else radii[mine]
+        alone = parki.Spheres(points, of, options, viscosity=0.5)
+        of = of if of is not radii else radii[mine]
         found = parki.distributed.Spheres(own(points), of, options, viscosity=0.5, comm=comm)
         if periodicity:
             how = {"torques": torques, "values": values, "turns": turns}
@@ -571,7 +570,7 @@ def spheres(comm: Any, space: str = "CPU") -> None:
         assert check.error <= check.promise
         told = comm.gather(apart)
         if told:
-            print(json.dumps({"case": f"{periodicity}P", "apart": told}), flush=True)
+            print(json.dumps({"case": case, "apart": told}), flush=True)
     attempt(comm, "operator", found.as_linear_operator)
     attempt(comm, "rng", lambda: found.noise(Dealt(memory, mine, many, 0), torques=True))
     attempt(comm, "forces", lambda: found.velocities(own(forces)[:2] if last else own(forces)))
@@ -601,11 +600,18 @@ def wall(comm: Any, space: str = "CPU") -> None:
         forces, exact = memory.send(dens[:, mine]), alone(dens)[:, here]
         once = ewald.stokes_sl(*arrays, forces, options, comm=comm)
         back = plan.adjoint(memory.send(values[:, here]))
-        pairs = (
+        pairs = [
             (plan(forces), exact),
             (once, exact),
             (back, alone.adjoint(values)[:, mine]),
-        )
+        ]
+        if periodicity == 2:
+            high = np.maximum(SRC, [[0], [0], [0.05]])
+            moved = parki.Spheres(high, 0.05, options).velocities(dens)[:, mine]
+            spheres = parki.distributed.Spheres(
+                memory.send(high[:, mine]), 0.05, options, comm=comm
+            )
+            pairs.append((spheres.velocities(forces), moved))
         apart = [
             abs(memory.fetch(found) - right).max() / abs(right).max() if found.size else 0.0
             for found, right in pairs
@@ -763,7 +769,7 @@ def needed(comm: Any, periodicity: str) -> None:
     """Print the memory that each rank is predicted to take over what it takes, one has all given.
 
     By resident memory that is no file's, which libraries' buffers for messages between processes
-    of a node are not.
+    of a node are not. With three periodic axes these are spheres of many radii.
     """
     script = Path(__file__).parents[2] / "scripts" / "check_memory.py"
     spec = importlib.util.spec_from_file_location("check_memory", script)
@@ -774,7 +780,11 @@ def needed(comm: Any, periodicity: str) -> None:
         points = np.random.default_rng(0).random((3, n if comm.rank == 0 else 0))
         with check_memory.Watch(np) as watch:
             options = parki.EwaldOptions(int(periodicity), (1, 1, 1), 1e-4)
-            plan = ewald.Plan("stokes_sl", points, points, options, comm=comm)
+            given: Any = "stokes_sl", points, points, options
+            if periodicity == "3":
+                name = parki.kernel("polydisperse_sl", largest=0.01)
+                given = name, points, points, 0.01 * points[0], options
+            plan = ewald.Plan(*given, comm=comm)
             plan(points)
         return plan.memory.peak / watch.growth
 

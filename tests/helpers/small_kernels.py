@@ -14,6 +14,8 @@ from parki.runtime import Kernel, get_execution_space, load
 HEADER = "from typing import List\n\nimport pykokkos as pk\n\nREAL = pk.double\n"
 HERE = Path(__file__).parent
 FOLDERS = os.pathsep.join(map(str, [Path(parki.__file__).parents[1], HERE, HERE.parent]))
+# Holds a module in the place of ziglang, so that a process finds no compiler outside of PATH.
+NO_ZIG = HERE / "no_zig"
 
 SQUARE = """
     @pk.workunit
@@ -46,8 +48,12 @@ def small_kernel(folder: Path, text: str, space: str = "OpenMP", **constants) ->
 def start_python(
     code: str, *words: object, stderr: int = subprocess.PIPE, **environment: str | None
 ) -> subprocess.Popen[str]:
-    """Start a process that runs ``code``, with variables set (or, for None, unset)."""
-    variables = {**os.environ, "PYTHONPATH": FOLDERS, **environment}
+    """Start a process that runs ``code``, with variables set (or, for None, unset).
+
+    Where PATH is given, there is no compiler outside of it.
+    """
+    folders = f"{NO_ZIG}{os.pathsep}{FOLDERS}" if "PATH" in environment else FOLDERS
+    variables = {**os.environ, "PYTHONPATH": folders, **environment}
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code), *map(str, words)],
         env={name: value for name, value in variables.items() if value is not None},

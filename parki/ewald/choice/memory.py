@@ -98,6 +98,8 @@ class Use:
         Whether arrays are float64 and ``dtype`` is the dtype of the arithmetic alone.
     ordered : bool
         Whether the user's arrays are copied, as their axes have another order in the solver.
+    labels : tuple of 2 ints or None
+        Targets and sources whose labels are common, where pairs are left out.
     """
 
     space: ExecutionSpace
@@ -108,6 +110,7 @@ class Use:
     more: int = 0
     mixed: bool = False
     ordered: bool = False
+    labels: tuple[int, int] | None = None
 
     def copied(self, problem: Problem, targets: int, sources: int) -> int:
         """Return how many numbers of points, of a density and of a result are copied."""
@@ -248,6 +251,12 @@ def points_bytes(
         # As given, and what the Laplacians are multiplied by; targets with their marks, sorted; a
         # second gathering.
         far += item * (3 * sources + (7 + kind.gathered) * targets)
+    if use.labels is not None:
+        # Points with a row of labels, and the labels; points by labels, and the densities.
+        near += (4 * item + 4) * (sources + targets)
+        own = 3 * item * (1 + use.mixed) + 4
+        rows = 3 * kind.normals + kind.rows
+        near += (own + 8) * use.labels[0] + (own + rows * item) * use.labels[1]
     held = 3 * item * both + normals
     if use.flux:  # points as given, in double precision if that is mixed; and the moments
         far += held * (2 if use.mixed else 1) + 32 * sources

@@ -24,7 +24,7 @@ from parki.ewald.far.lengths import NO_TABLES
 from parki.ewald.split.core import Algebraic, AnyCore, Core
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import solve
-from parki.ewald.split.shells import LEAST
+from parki.ewald.split.shells import LEAST, PARTS, Shells
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.blobs import CORTEZ
 
@@ -275,7 +275,12 @@ def _split(problem: Problem, cutoff: float) -> Split:
         return problem.near(problem.on_grid(points), cutoff)
 
     reach = sum(SUMS[problem.kernel].pair.lengths)
-    return problem.on_grid(solve(problem.split, cutoff - reach, error, math.sqrt(NEAR)))
+    for part in PARTS if reach and problem.split == "prolate" else (1.0,):
+        rc = cutoff - part * reach
+        split = problem.on_grid(solve(problem.split, rc, error, math.sqrt(NEAR)))
+        if not isinstance(split, Shells) or split.keeps(problem.terms, cutoff):
+            break
+    return split
 
 
 def _best_cutoff(problem: Problem) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ from parki.errors import ParkiValueError
 from parki.ewald.checks import Check, Sample
 from parki.ewald.choice.memory import Memory
 from parki.ewald.derivatives.linear_operator import linear_operator
+from parki.ewald.derivatives.mapped_sum import labels_of
+from parki.ewald.options import LARGEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.placed_sum import PlacedSum
 from parki.ewald.plan import AnyPlan, Plan
@@ -33,7 +36,6 @@ from parki.ewald.sums import SUMS
 from parki.ewald.sums.composite import Composite, Shared, by_density, check_rows, joined, together
 from parki.ewald.sums.maps import Arrays, factors, mapped, weights
 from parki.ewald.sums.walls import near_wall
-from parki.ewald.task import Request
 from parki.interchange import as_array, as_given
 from parki.typing import OptionKeywords
 
@@ -54,6 +56,8 @@ class ComposedPlan:
         The result of a sum near a wall.
     systems : None
         There are none.
+    exclude
+        As for `parki.Plan`, unless the composite moves sources, as near a wall.
 
     Attributes
     ----------
@@ -78,6 +82,7 @@ class ComposedPlan:
         *,
         want: Any = "u",
         systems: Any = None,
+        exclude: Any = None,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
         with self.together():
@@ -91,32 +96,53 @@ class ComposedPlan:
                 composite = near_wall(composite, self.options.wall, want)
             self.composite: Composite = composite
             self.sums = together(joined(self.composite.addends))
-            self.sources, given = self._given(trg, src, norms)
-        self.plans: list[Any] = [
-            self.make(one.kernel, *arrays, self.options.of_sums(), want=one.want)
-            for one, arrays in zip(self.sums, given, strict=True)
-        ]
+            self.sources, given = self._given(trg, src, norms, exclude)
+        self.plans: list[Any] = []
+        for one, (arrays, labels) in zip(self.sums, given, strict=True):
+            own = self._options(one)
+            self.plans.append(self.make(one.kernel, *arrays, own, want=one.want, **labels))
+        first = self.plans[0]
+        self.task, self.space, self.dtype = first.task, first.space, first.dtype
 
-    def make(self, *given: Any, want: tuple[str, ...]) -> AnyPlan[Any]:
+    def _options(self, one: Shared) -> EwaldOptions:
+        """Return the options of a sum."""
+        options: EwaldOptions = self.options.of_sums()
+        area = dict(self.composite.areas).get(one.kernel)
+        if not area:
+            return options
+        square = math.prod(self.plans[0].box) ** (2 / 3)
+        larger = min(options.tolerance * square / area, LARGEST_TOLERANCE)
+        return replace(options, tolerance=max(options.tolerance, larger))
+
+    def make(self, *given: Any, want: tuple[str, ...], **labels: Any) -> AnyPlan[Any]:
         """Return the plan of a sum."""
-        return Plan(*given, want=want)
+        return Plan(*given, want=want, **labels)
 
     def together(self) -> AbstractContextManager[Any]:
         """Raise on all ranks what is raised on one of them."""
         return nullcontext()
 
-    def _given(self, trg: Any, src: Any, norms: Any) -> tuple[Arrays, list[tuple[Any, Any, Any]]]:
-        """Return what maps find at the sources; and targets, sources and normals of each sum."""
+    def _given(
+        self, trg: Any, src: Any, norms: Any, exclude: Any
+    ) -> tuple[Arrays, list[tuple[tuple[Any, Any, Any], dict[str, Any]]]]:
+        """Return what maps find at the sources.
+
+        And for each sum targets, sources and normals; and "exclude", if there are labels.
+        """
         targets = as_array("trg", trg)
         at = {"points": targets if trg is src else as_array("src", src)}
         at["norms"] = None if norms is None else as_array("norms", norms)
         check_points("trg", targets, self.options)
         check_points("src", at["points"], self.options)
+        arrays = {"trg": targets, "src": at["points"]}
+        labels = labels_of(self.composite, exclude, arrays, self.options)
         found = []
         for one in self.sums:
             first, has = one.addends[0], SUMS[one.kernel].normals and norms is not None
             normals = mapped(first.normals, at["norms"], at) if has else None
-            found.append((targets, mapped(first.sources, at["points"], at), normals))
+            sources = mapped(first.sources, at["points"], at)
+            own = {"exclude": labels.repeated(sources.shape[1])} if labels else {}
+            found.append(((targets, sources, normals), own))
         return at, found
 
     @property
@@ -131,27 +157,28 @@ class ComposedPlan:
 
     def _rows(self, name: str, given: Any) -> tuple[Any, tuple[int, ...]]:
         """Return densities or values as (k, rows, N); and (k,), if k were given."""
-        first, (result, density) = self.plans[0], self._shapes
+        result, density = self._shapes
         of, shape = ("sources", density) if name == "dens" else ("targets", result)
         with self.together():
-            values = like_points(name, given, first.space, first.dtype)
+            values = like_points(name, given, self.space, self.dtype)
             values = check_density(name, values, shape, several=True, of=of)
         several = values.shape[:-2]
         return values if several else values[None], several
 
-    def update_points(self, trg: Any, src: Any, norms: Any = None) -> None:
+    def update_points(self, trg: Any, src: Any, norms: Any = None, *, exclude: Any = None) -> None:
         """Give the plans other points: see `parki.Plan.update_points`."""
         with self.together():
-            sources, given = self._given(trg, src, norms)
+            sources, given = self._given(trg, src, norms, exclude)
         done = []
         try:
-            for plan, arrays in zip(self.plans, given, strict=True):
-                before = plan.points.arrays
-                plan._sum.update_points(*arrays, None)
+            for plan, (arrays, labels) in zip(self.plans, given, strict=True):
+                before = plan.points
+                plan._sum.update_points(*arrays, None, **labels)
                 done.append((plan, before))
         except BaseException:
             for plan, before in done:
-                plan._sum.update_points(before["trg"], before["src"], before.get("norms"), None)
+                old = (before.arrays.get(name) for name in ("trg", "src", "norms"))
+                plan._sum.update_points(*old, None, before.labels)
             raise
         self.sources = sources
 
@@ -182,7 +209,10 @@ class ComposedPlan:
             for each in rows.values():
                 check_rows(f"a result of {one.kernel}", each, shape)
                 found.append(each)
-        return reduce(add, found)
+        total = reduce(add, found[:2])
+        for each in found[2:]:
+            total += each
+        return total
 
     def adjoint(self, values: Any) -> Any:
         """Return the transposed composite of values at the targets: see `parki.Plan.adjoint`."""
@@ -223,7 +253,7 @@ class ComposedPlan:
         exact = []
         for one, plan, v in self._densities(values):
             sample = Sample(plan.task, plan.points, v if several else v[0], targets)
-            once = Request(once=True, density=v.astype(np.float64))
+            once = sample.request(v)
             exact.append(PlacedSum(OneDevice(), sample.given, one.want, None, once).result)
         found = self._combined(exact, sample.given[1])
         found = found.reshape(*self.composite.result, found.shape[-1])
@@ -255,8 +285,7 @@ class ComposedPlan:
 
     def as_linear_operator(self) -> Any:
         """Return the plan as a linear operator: see `parki.Plan.as_linear_operator`."""
-        first = self.plans[0]
-        return linear_operator(self, self.adjoint, self._shapes, first.dtype, first.space)
+        return linear_operator(self, self.adjoint, self._shapes, self.dtype, self.space)
 
 
 def _sizes(one: Shared) -> dict[str, int]:

@@ -14,13 +14,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parki.ewald.derivatives.one_sum import OneSum
+from parki.ewald.geometry.labels import Labels, check_labels
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import result_rows
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.composite import Addend, Shared, check_rows
+from parki.ewald.sums.composite import Addend, Composite, Shared, check_rows
 from parki.ewald.sums.maps import Arrays, Map, mapped, slopes, velocity
 
 NAMES = {"src": "points", "norms": "norms"}  # of inputs in what maps find
+
+
+def labels_of(
+    composite: Composite, exclude: Any, arrays: dict[str, Any], options: EwaldOptions
+) -> Labels | None:
+    """Return the labels that were given for a composite: see `check_labels`."""
+    points = all(SUMS[each.kernel].pair.of_points for each in composite.addends)
+    moves = any(each.sources is not None for each in composite.addends)
+    return check_labels(exclude, composite.name, points, arrays, options, moves=moves)
 
 
 class Link(NamedTuple):
@@ -65,12 +75,16 @@ class MappedSum(NamedTuple):
     at: Arrays
 
     @classmethod
-    def placed(cls, shared: Shared, options: EwaldOptions, trg: Any, at: Arrays) -> MappedSum:
+    def placed(
+        cls, shared: Shared, options: EwaldOptions, trg: Any, at: Arrays, labels: Labels | None
+    ) -> MappedSum:
         """Return the sum at what its maps make of the sources."""
         first, kind = shared.addends[0], SUMS[shared.kernel]
         norms = mapped(first.normals, at["norms"], at) if kind.normals else None
+        norms = norms if kind.pair.marks is None else at["norms"]
         src = mapped(first.sources, at["points"], at)
-        return cls(shared, OneSum(kind, options, trg, src, norms), at)
+        labels = labels and labels.repeated(src.shape[1])
+        return cls(shared, OneSum(kind, options, trg, src, norms, labels), at)
 
     def _densities(self, dens: Any) -> Any:
         """Return the densities (k, rows, N) of the sum."""
@@ -138,7 +152,7 @@ class MappedSum(NamedTuple):
         densities = self._densities(dens)
         inner = {"trg": moves["trg"]} if "trg" in moves else {}
         if "dens" in moves:
-            inner["dens"] = self._densities(moves["dens"])
+            inner["dens"] = self._densities(moves["dens"]).copy()  # it may be the given array
         for n, each in enumerate(dens):
             for link in self._links(each, moves):
                 change = link.push(moves[link.by])

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from parki.ewald.geometry.labels import Labels
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.points import result_rows
@@ -25,13 +26,14 @@ from parki.ewald.sums.slopes import by_targets, changes, lacking
 
 
 class OneSum(NamedTuple):
-    """A sum whose arguments were checked: points and normals (3, N)."""
+    """A sum whose arguments were checked: points, and normals (3, N) or marks (Nt,) and (Ns,)."""
 
     kind: Sum
     options: EwaldOptions
     trg: Any
     src: Any
     norms: Any
+    labels: Labels | None = None
 
     def pulled(
         self, values: Arrays, dens: Any, wrt: Iterable[str], more: tuple[Addend, ...] = ()
@@ -118,14 +120,18 @@ class OneSum(NamedTuple):
         rows: dict[Addend, Any] = {}
         ends = (self.trg, self.src)[:: -1 if back else 1]
         own = back.kernel if back else self.kind.name
+        labels = self.labels.swapped() if back and self.labels else self.labels
+        more = {"transposed_pair": pair, "exclude": labels}
         for shared in together(chain(*of.values()), own):
             kind, first, want = SUMS[shared.kernel], shared.addends[0], shared.want
             norms = mapped(first.normals, self.norms, at) if kind.normals else None
+            if kind.pair.marks is not None:
+                norms = self.norms[:: -1 if back else 1]
             tensors = next((each.tensors(at) for each in shared.addends if each.tensors), None)
             v = shared.densities(dens, at)
             shaped = v.reshape(len(v), *kind.density_shape(v.shape[-1]))
             given = kind.name, *ends, norms, self.options
-            results = sum_once(given, shaped, want, tensors=tensors, transposed_pair=pair)
+            results = sum_once(given, shaped, want, tensors=tensors, **more)
             found = by_density((*want, "transposed_pair") if pair else want, results)
             if back and self.options.dl_mean == "flux":
                 for values, each in zip(v, found, strict=True):

@@ -76,13 +76,15 @@ class TransposedSum:
         options = task.options.of_derivatives()
         self.own, self.record = task, record
         pair = task.kernel if record.transposed_pair else ""
-        self.task = Task(record.kernel, task.space, task.dtype, options, record.want, pair)
+        how = options, record.want, pair, task.labelled
+        self.task = Task(record.kernel, task.space, task.dtype, *how)
         self.kept: _Kept | None = None
 
     def add(self, points: Points, pipeline: Pipeline, values: Any, found: Any) -> None:
         """Add the transpose (k, rows, sources) of values (k, rows, targets)."""
         record, task = self.record, self.task
-        if record.symmetric and points.survey.same and self.own.want == record.want:
+        same = points.survey.same and points.labels is None
+        if record.symmetric and same and self.own.want == record.want:
             other, transposed = pipeline, points
         else:
             other, transposed = self._placed(points, pipeline)
@@ -145,4 +147,11 @@ class TransposedSum:
         swapped = {"trg": arrays["src"], "src": arrays["trg"]}
         if self.task.transposed_pair and "norms" in arrays:
             swapped["norms"] = arrays["norms"]
-        return Points(swapped, points.extents, reversed_survey, points.box, tolerance, systems)
+        if "src_marks" in arrays:
+            swapped |= {"trg_marks": arrays["src_marks"], "src_marks": arrays["trg_marks"]}
+        labels = points.labels
+        if labels is not None:
+            same = kept is not None and kept.plan.labels is labels
+            labels = kept.points.labels if kept and same else labels.swapped(systems)
+        own = points.box, tolerance, systems, labels
+        return Points(swapped, points.extents, reversed_survey, *own)

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from parki.errors import ParkiValueError
-from parki.ewald.derivatives.mapped_sum import MappedSum
+from parki.ewald.derivatives.mapped_sum import MappedSum, labels_of
+from parki.ewald.geometry.labels import Labels
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import (
     check_arguments,
     check_density,
     like_points,
+    marks_of,
     result_shape,
     take_options,
 )
@@ -49,13 +51,14 @@ def vjp(
     *,
     values: ArrayT,
     wrt: tuple[InputName, ...] = ("dens",),
+    exclude: Any = None,
     **keywords: Unpack[OptionKeywords],
 ) -> dict[str, ArrayT]:
     """Return the derivatives of ``<values, u>``, u a sum, with respect to its inputs.
 
     Parameters
     ----------
-    kernel, trg, src, norms, options, **keywords
+    kernel, trg, src, norms, options, exclude, **keywords
         As for `Plan`; a `parki.ewald.sums.composite.Composite` may take the place of the kernel.
         Targets that are sources, one object, have derivatives in both roles: add them up.
     dens : array
@@ -90,7 +93,7 @@ def vjp(
     (3, 1000)
     """
     norms, options = take_options(norms, options, keywords)
-    asked = _Asked.checked(kernel, trg, src, dens, norms, options, "wrt", wrt)
+    asked = _Asked.checked(kernel, trg, src, dens, norms, options, "wrt", wrt, exclude)
     v = asked.like("values", values, "u")
     several, v = v.ndim == 3, _many(v)
     if {*wrt} == {"dens"}:
@@ -118,13 +121,14 @@ def jvp(
     options: EwaldOptions | None = None,
     *,
     tangents: dict[InputName, ArrayT],
+    exclude: Any = None,
     **keywords: Unpack[OptionKeywords],
 ) -> ArrayT:
     """Return the first-order change of a sum u for changes of its arguments.
 
     Parameters
     ----------
-    kernel, trg, src, dens, norms, options, **keywords
+    kernel, trg, src, dens, norms, options, exclude, **keywords
         As for `vjp`.
     tangents : dict of str to array
         Changes of "dens", "norms", "trg", "src": in their shapes, in the dtype and memory of the
@@ -141,7 +145,8 @@ def jvp(
         If an argument is impossible, as for a plan.
     """
     norms, options = take_options(norms, options, keywords)
-    asked = _Asked.checked(kernel, trg, src, dens, norms, options, "tangents", tangents)
+    given = kernel, trg, src, dens, norms, options
+    asked = _Asked.checked(*given, "tangents", tangents, exclude)
     moves: dict[Any, Any]
     moves = {n: asked.like(f"tangents[{n!r}]", given, n) for n, given in tangents.items()}
     like, changes = next(iter(tangents.values())), moves.pop("dens", None)
@@ -157,7 +162,10 @@ def jvp(
 
 
 class _Asked(NamedTuple):
-    """A composite whose arguments were checked: densities (k, rows, Ns), normals (3, Ns)."""
+    """A composite whose arguments were checked: densities (k, rows, Ns), normals (3, Ns).
+
+    Marks (Nt,) and (Ns,) take the place of normals, where points have any.
+    """
 
     composite: Composite
     options: EwaldOptions
@@ -167,6 +175,7 @@ class _Asked(NamedTuple):
     norms: Any
     dens: Any = None
     several: bool = False
+    labels: Labels | None = None
 
     @classmethod
     def checked(
@@ -179,11 +188,12 @@ class _Asked(NamedTuple):
         options: EwaldOptions,
         label: str,
         names: Iterable[str],
+        exclude: Any,
     ) -> _Asked:
         """Return the composite; refuse impossible arguments, and ``names`` of inputs it lacks."""
         composite = kernel if isinstance(kernel, Composite) else _of_one(kernel)
         if options.walled:
-            composite = near_wall(kernel, options.wall)
+            composite = near_wall(kernel, options.wall, moves={*names} != {"dens"})
         kernels = [each.kernel for each in composite.addends]
         first = next((name for name in kernels if SUMS[name].normals), kernels[0])
         own = SUMS[first].normals or composite is not kernel
@@ -198,8 +208,9 @@ class _Asked(NamedTuple):
                 f"{label} is {names!r}; expected names of inputs of {composite.name}: "
                 f"{', '.join(inputs)}"
             )
-        points = arrays["trg"], arrays["src"], arrays.get("norms")
+        points = arrays["trg"], arrays["src"], arrays.get("norms", marks_of(arrays))
         found = cls(composite, given.options.of_sums().of_derivatives(), given.space, *points)
+        found = found._replace(labels=labels_of(composite, exclude, arrays, options))
         if dens is None and {*names} == {"dens"}:
             return found
         values = found.like("dens", dens, "dens")
@@ -237,7 +248,8 @@ class _Asked(NamedTuple):
         at = {"points": self.src, "norms": self.norms}
         shared = together(joined(self.composite.addends))
         each = [Shared(one.kernel, [own]) for one in shared for own in one.lists]
-        return [MappedSum.placed(one, self.options, self.trg, at) for one in each]
+        how = self.options, self.trg, at, self.labels
+        return [MappedSum.placed(one, *how) for one in each]
 
     def pulled(self, v: Any, dens: Any, wrt: Iterable[str]) -> dict[str, Any]:
         """Return the derivatives (k, rows, N) for values (k, rows, Nt).

@@ -71,7 +71,7 @@ class HostTransforms:
             self._in_threads(lines, hat, 2)
 
     def across(self, values: Any, hat: Any) -> None:
-        """Transform real planes (components, planes, y, z and spill) along y and z into ``hat``."""
+        """Transform real planes (components, planes, sets y, z and spill) along y and z."""
         values, hat = self._apart(values), self._apart(hat)
         inner = values[..., : self.grid[2]]
 
@@ -94,12 +94,11 @@ class HostTransforms:
 
     def _apart(self, planes: Any) -> Any:
         """Return planes in which each set has planes of its own."""
-        components, count, _, z = planes.shape
-        return planes.reshape(components, count * self.sets, self.grid[1], z)
+        return planes.reshape(len(planes), -1, self.grid[1], planes.shape[-1])
 
     def along(self, modes: Any, forward: bool) -> None:
-        """Transform complex modes (x, y, z) along x in place."""
-        self._lines(modes[None], forward)
+        """Transform complex modes (x, ..., z) along x in place."""
+        self._lines(modes.reshape(1, len(modes), -1, modes.shape[-1]), forward)
 
     def planes(self, padded: Any) -> None:
         """Transform (components, modes, y, z) along y and z in place; rows past the grid are 0.
@@ -181,17 +180,21 @@ class DeviceTransforms:
         return self.periodic and self.sets == 1 and bool(values[0].size <= AT_ONCE)
 
     def across(self, values: Any, hat: Any) -> None:
-        """Transform real planes (components, planes, y, z) along y and z into ``hat``."""
-        for each, modes in zip(values, hat, strict=True):
+        """Transform real planes (components, planes, sets y, z) along y and z into ``hat``."""
+        for each, modes in zip(self._apart(values), self._apart(hat), strict=True):
             modes[...] = self.fft.rfftn(each, axes=(1, 2))
 
     def across_inverse(self, hat: Any, values: Any) -> None:
         """Transform ``hat`` into real planes."""
-        for each, modes in zip(values, hat, strict=True):
+        for each, modes in zip(self._apart(values), self._apart(hat), strict=True):
             each[...] = self.fft.irfftn(modes, axes=(1, 2), s=self.grid[1:], norm="forward")
 
+    def _apart(self, planes: Any) -> Any:
+        """Return planes in which each set has planes of its own."""
+        return planes.reshape(len(planes), -1, self.grid[1], planes.shape[-1])
+
     def along(self, modes: Any, forward: bool) -> None:
-        """Transform complex modes (x, y, z) along x in place."""
+        """Transform complex modes (x, ..., z) along x in place."""
         x, *others = modes.shape
         lines = math.prod(others)
         self._complex(modes, (x,), (lines, 1), lines, forward)

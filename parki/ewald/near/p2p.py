@@ -17,10 +17,12 @@ import numpy as np
 
 from parki.arrays import real_name
 from parki.cell_list import CellList, runs, with_spare
+from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.near.p2p_cells import cells_kernel, reach
+from parki.ewald.near.p2p_labels import LabelledPairs
 from parki.ewald.near.p2p_lists import FORGETS, TEAM, PairLists
-from parki.ewald.near.pair import Pair
+from parki.ewald.near.pair import Pair, parts
 from parki.ewald.near.sizes import (
     Launch,
     Tile,
@@ -68,9 +70,13 @@ class P2P:
         in reach; cells cover this part. Points must be wrapped into it. Default: the box.
     systems : Systems, optional
         Which targets and sources belong together. Default: all.
+    labels : Labels, optional
+        Labels of the points, where pairs are left out.
 
     Attributes
     ----------
+    labelled : LabelledPairs or None
+        What is added for pairs of equal labels, which the other kernels skip.
     lists : PairLists or None
         A tile's lists of sources, kept for other densities unless the task is deterministic.
     """
@@ -89,6 +95,7 @@ class P2P:
         launch: Launch | None = None,
         stretch: tuple[float, float] | None = None,
         systems: Systems | None = None,
+        labels: Labels | None = None,
     ) -> None:
         space, executor = task.space, task.executor
         box, origin, periodicity, factor = frame.box, frame.origin, frame.periodicity, frame.factor
@@ -190,15 +197,13 @@ class P2P:
                 "derivative_scale": rate * scale,
                 "tensors": tensors,
             }
-        src_high, src_low = self._parts(self.sources.points)
+        src_high, src_low = parts(self.sources.points, self.dtype)
         trg_high, trg_low = src_high, src_low
         if targets is not self.sources:
-            trg_high, trg_low = self._parts(targets.points)
+            trg_high, trg_low = parts(targets.points, self.dtype)
         if marks is not None:
-            marked = self.sources.xp.zeros((4, trg_high.shape[1]), dtype=self.dtype)
-            marked[:3], marked[3, : of_targets.size] = trg_high, of_targets
-            trg_high = marked
-        half, half_low = self._parts(box / 2)
+            trg_high = self._numbered(trg_high, of_targets)
+        half, half_low = parts(box / 2, self.dtype)
         self.arguments = {
             "trg": trg_high,
             "trg_low": trg_low,
@@ -217,16 +222,28 @@ class P2P:
             # Squares of shorter distances underflow.
             "coincident": max((coincident / cutoff) ** 2, float(np.finfo(self.dtype).tiny)),
         }
+        self.labelled = None
+        if labels is not None:
+            _, numbers = labels.placed(space)
+            for name, points, each in zip(
+                ("trg", "src"), (targets, self.sources), numbers, strict=True
+            ):
+                row = points.sort(each.astype(self.dtype))
+                self.arguments[name] = self._numbered(self.arguments[name], row)
 
-    def _parts(self, points: Any) -> tuple[Any, Any]:
-        """Return positions in the dtype of the arithmetic, and their remainders over 2^-24.
+            normals = (
+                None if norms is None else norms / (-cutoff if task.transposed_pair else cutoff)
+            )
+            shared = self.arguments | self.own.get("u", {}) | self.own.get("derivatives", {})
+            where = box, (1, 1, 1), periodic, corner, space
+            given = task, pair, labels, (trg, src), normals, where, factor
+            self.labelled = LabelledPairs(*given, shared, self.together)
 
-        Distances of close points are then as exact as with the positions given.
-        """
-        if points.dtype == self.dtype:
-            return points, None
-        high = points.astype(self.dtype)
-        return high, ((points - high) * 2.0**24).astype(self.dtype)
+    def _numbered(self, points: Any, row: Any) -> Any:
+        """Return sorted points with a fourth row, of a number for each."""
+        found = self.sources.xp.zeros((4, points.shape[1]), dtype=self.dtype)
+        found[:3], found[3, : row.size] = points, row
+        return found
 
     def most(self, many: int) -> int:
         """Return the number of densities that a kernel takes at a time, of ``many``.
@@ -289,6 +306,8 @@ class P2P:
                         **self.arguments,
                     )
             done = part.stop
+        if self.labelled is not None:
+            self.labelled.add(dens, results)
 
 
 def stages(task: Task, pair: Pair) -> bool:
@@ -338,6 +357,7 @@ def near_kernels(
             TILE=sizes.derivatives,
             **constants,
             LOW=task.mixed,
+            LABELS=task.labelled,
             **dict(task.sum.p2p(), TABLES=len(names), WITH_VALUES=bool(task.sum.pair.with_values)),
         )
     return kernels

@@ -76,4 +76,16 @@ class Pair(NamedTuple):
             PERIODIC=task.periodicity,
             EVALUATOR=number,
         )
-        return known | {"LOW": True} if task.mixed else known
+        more = {"LOW": task.mixed, "LABELS": task.labelled}
+        return known | {name: True for name, needed in more.items() if needed}
+
+
+def parts(points: Any, dtype: Any) -> tuple[Any, Any]:
+    """Return positions in the dtype of the arithmetic, and their remainders over 2^-24, or None.
+
+    Distances of close points are then as exact as with the positions given.
+    """
+    if points.dtype == dtype:
+        return points, None
+    high = points.astype(dtype)
+    return high, ((points - high) * 2.0**24).astype(dtype)

@@ -115,8 +115,9 @@ class OneDevice(Pipeline):
         return {name: found["trg" if same and name == "src" else name] for name in arrays}
 
     def _keeps(self, points: Points) -> bool:
-        """Return whether points are of the systems that are placed."""
-        return self.stages is not None and points.systems is self.stages.systems
+        """Return whether points have the systems and labels that are placed."""
+        old = self.stages
+        return old is not None and points.systems is old.systems and points.labels is old.labels
 
     def _suited(self, setup: Setup, points: Points) -> bool:
         """Return whether the set-up suits points that were placed."""
@@ -144,8 +145,8 @@ class OneDevice(Pipeline):
             return moved
         apart, slack = task.options.images_below(points.survey.of_sources), None
         density = pair_density(*wrapped, frame.box, points.systems, apart)
-        (targets, sources, many), systems, old = points.counts, points.systems, self.stages
-        if not (problem or once or systems):
+        (targets, sources, many), old = points.counts, self.stages
+        if not (problem or once or points.systems or points.labels):
             slack = self._made(task, arrays)
         if slack is not None:
             targets, sources, arrays = slack.targets, slack.sources, slack.points(task.xp, arrays)
@@ -173,7 +174,7 @@ class OneDevice(Pipeline):
 
             def place(given: dict[str, Any]) -> None:
                 mend(given)
-                again = Stages(setup, memory, given, _wrapped(task, frame, given), systems, old)
+                again = Stages(setup, memory, given, _wrapped(task, frame, given), points, old)
                 new._take(again)
 
             new.graph = Replay(task.space, place, arrays)
@@ -184,7 +185,7 @@ class OneDevice(Pipeline):
                 new.crowding.suited = new.crowding.read()
                 return new
             new.placed_by = PlacedBy.REFUSED
-        new._take(Stages(setup, memory, arrays, wrapped, systems, old, far_later=later), later)
+        new._take(Stages(setup, memory, arrays, wrapped, points, old, far_later=later), later)
         if problem and not later:
             new.crowding.suited = new.crowding.read()
         return new
@@ -209,7 +210,7 @@ class OneDevice(Pipeline):
             return None
         new = OneDevice(setup, memory, problem)
         new.placed_by, new.crowding = PlacedBy.AGAIN, Crowding(self.crowding.suited)
-        new._take(Stages(setup, memory, arrays, wrapped, points.systems, self.stages))
+        new._take(Stages(setup, memory, arrays, wrapped, points, self.stages))
         return new if new.crowding.matches(new.crowding.read()) else None
 
     def _take(self, stages: Stages, later: bool = False) -> None:

@@ -21,6 +21,7 @@ from parki.ewald.far.p2g_paper import check_spreading
 from parki.ewald.geometry.axes import Order
 from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.images import look_for_flux, may_warn, warn_of_images
+from parki.ewald.geometry.labels import Labels, check_labels
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.near.p2p_cells import check_wanted
 from parki.ewald.pipeline import plan_cache
@@ -37,6 +38,7 @@ from parki.ewald.points import (
     check_values,
     check_want,
     like_points,
+    marks_of,
     result_shape,
     take_arguments,
 )
@@ -98,17 +100,19 @@ class PlacedSum:
             check_spreading(options.p2g_method, kernel)
             self.want = want if isinstance(want, str) else names
             of, normals = request.transposed_pair or ("", None)
-            self._marks: Any = request.marks
-            self.task = Task(kernel, space, options.arithmetic(self.dtype), options, names, of)
-            self.order = Order(options.axes)
+            self._marks = marks_of(arrays)
             found = check_systems(systems, arrays, space, options)
+            points = SUMS[kernel].pair.of_points
+            labels = check_labels(request.exclude, kernel, points, arrays, options, found)
+            how = names, of, labels is not None
+            self.task = Task(kernel, space, options.arithmetic(self.dtype), options, *how)
+            self.order = Order(options.axes)
             shape, tensors = arrays["trg"].shape, request.tensors
             if tensors is not None:
                 arrays["tensors"] = self._of_targets("tensors", tensors, (TENSOR_ROWS, shape[1]))
             if normals is not None:
                 arrays["norms"] = self._of_targets("transposed_pair[1]", normals, shape)
-            self._mark(kernel, arrays)
-            self._given = self._points_of(checked, found)
+            self._given = self._points_of(checked, found, labels)
             self._points = self._given.ordered(self.order)
             values = self._density(request.density) if once else None
             if pipeline.alone and not found:
@@ -130,7 +134,7 @@ class PlacedSum:
         with self.exclusive():
             self._settle()
             if self._seen is not None:
-                own = self._points_of(self._as_placed(self._seen), None)
+                own = self._points_of(self._as_placed(self._seen), None, self._given.labels)
                 self._given, self._points, self._seen = own, own.ordered(self.order), None
         return self._given
 
@@ -154,7 +158,9 @@ class PlacedSum:
         arrays = (self._late or self._seen or self._given).arrays
         return int(arrays["trg"].shape[1]), int(arrays["src"].shape[1])
 
-    def _points_of(self, given: Arguments, systems: Systems | None) -> Points:
+    def _points_of(
+        self, given: Arguments, systems: Systems | None, labels: Labels | None
+    ) -> Points:
         """Return the points with what they decide; a plan's box stays, if it has one."""
         options = self.task.options
         survey = self._pipeline.survey(self.task, given.arrays, given.extents)
@@ -169,22 +175,7 @@ class PlacedSum:
         if systems:
             sources = int(np.diff(systems.sources).max())
         tolerance = options.random_tolerance(sources, components, self.task.dtype)
-        return Points(given.arrays, given.extents, survey, box, tolerance, systems)
-
-    def _mark(self, kernel: str, arrays: dict[str, Any]) -> None:
-        """Add the marks of points to their arrays, or refuse a sum without them."""
-        marks, counts = self._marks, (arrays["trg"].shape[1], arrays["src"].shape[1])
-        if SUMS[kernel].pair.marks is None:
-            return
-        if marks is None or tuple(map(len, marks)) != counts:
-            raise ParkiValueError(
-                f"{kernel} takes the radius of each point, which parki.Spheres gives it; make "
-                "parki.Spheres of these points"
-            )
-        # The marks of the first points serve the next ones.
-        self._marks = tuple(self.task.xp.asarray(each, dtype=self.dtype) for each in marks)
-        for name, each in zip(("trg_marks", "src_marks"), self._marks, strict=True):
-            arrays[name] = each.reshape(1, -1)
+        return Points(given.arrays, given.extents, survey, box, tolerance, systems, labels)
 
     def _placed(self, points: Points, once: bool) -> Pipeline:
         """Return the pipeline for points."""
@@ -192,21 +183,25 @@ class PlacedSum:
             return self._pipeline.placed(self.task, points, once)
         return self._pipeline.empty()
 
-    def update_points(self, trg: Any, src: Any, norms: Any, systems: Any) -> None:
+    def update_points(
+        self, trg: Any, src: Any, norms: Any, systems: Any, exclude: Any = None
+    ) -> None:
         """Place other points: see `parki.Plan.update_points`."""
         start, task = time.perf_counter(), self.task
         with self.exclusive(), self._pipeline.together():
             self._settle()
+            norms = self._marks if norms is None else norms  # marks serve the next points, too
             taken = take_arguments(task.kernel, trg, src, norms, task.options, task.space)
             if taken.arrays["src"].dtype != self.dtype:
                 raise ParkiTypeError(
                     f"trg has dtype {taken.arrays['trg'].dtype}, but the plan was made for "
                     f"{self.dtype}; convert the points, or make a new plan"
                 )
-            self._mark(task.kernel, taken.arrays)
-            if systems is not None or not self._follow(taken):
+            anew = systems is not None or exclude is not None
+            if anew or not self._follow(taken):
                 given = taken.checked()
-                own = self._points_of(given, self._systems_of(given, systems))
+                found = self._systems_of(given, systems)
+                own = self._points_of(given, found, self._labels_of(given, exclude, found))
                 points = own.ordered(self.order)
                 self._pipeline = self._placed(points, False)
                 self._given, self._points, self._seen = own, points, None
@@ -224,6 +219,10 @@ class PlacedSum:
             return False
         if task.mixed and task.sum.normals:
             return False
+        if self._given.labels is not None:  # of as many points
+            counts = self.counts
+            if counts != (taken.arrays["trg"].shape[1], taken.arrays["src"].shape[1]):
+                return False
         if not isinstance(pipeline, OneDevice) or not pipeline.follow(self._named(taken)):
             return False
         self._late = taken
@@ -255,7 +254,7 @@ class PlacedSum:
                 "arrays have changed since; the points before them are back"
             )
         if not suited:
-            own = self._points_of(self._as_placed(late), None)
+            own = self._points_of(self._as_placed(late), None, self._given.labels)
             points = own.ordered(self.order)
             self._pipeline = pipeline.suiting(self.task, points)
             self._given, self._points = replace(own, arrays=late.arrays), points
@@ -280,6 +279,19 @@ class PlacedSum:
             )
         new = check_systems(systems, given.arrays, self.task.space, self.task.options)
         return old if new == old else new
+
+    def _labels_of(self, given: Arguments, exclude: Any, systems: Systems | None) -> Labels | None:
+        """Return the labels of other points; those that there were, if they are the same."""
+        old = self._given.labels
+        if exclude is None:
+            exclude = old and (old.targets, old.sources)
+        elif old is None:
+            raise ParkiValueError(
+                "exclude was given, but the plan was made without; make a new plan with exclude"
+            )
+        task = self.task
+        new = check_labels(exclude, task.kernel, True, given.arrays, task.options, systems)
+        return old if new == old and systems is self._given.systems else new
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:

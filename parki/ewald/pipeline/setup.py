@@ -27,6 +27,7 @@ from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import Padding, pad
 from parki.ewald.far.sizes import LITERATURE
 from parki.ewald.near.p2p import near_kernels
+from parki.ewald.near.p2p_labels import label_kernel
 from parki.ewald.near.p2p_lists import most_pairs
 from parki.ewald.near.pair import Pair
 from parki.ewald.near.radial import choose_evaluator
@@ -140,6 +141,8 @@ class Setup:
         kernels += parts_kernels(space, executor)
         tile = near_tile(space, chosen.p2p, targets, chosen.read, dtype)
         kernels += near_kernels(task, self.pair, tile).values()
+        if task.labelled:
+            kernels.append(label_kernel(task, self.pair)[0])
         kernels += P2G.kernels(mesh)
         kernels.append(FGC.kernel(task))
         kernels += G2P.kernels(mesh)
@@ -235,7 +238,8 @@ def use(task: Task, points: Points, once: bool) -> Use:
     """Return what memory depends on, apart from problem and parameters."""
     more = 9 * ({"grad_u", "stress"} <= set(task.names))
     same, ordered = points.survey.same, task.options.axes != (0, 1, 2)
-    return Use(task.space, task.dtype, same, task.flux, once, more, task.mixed, ordered)
+    labels = points.labels.sizes if points.labels else None
+    return Use(task.space, task.dtype, same, task.flux, once, more, task.mixed, ordered, labels)
 
 
 def _mesh(

@@ -11,10 +11,12 @@ from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.plane import PlaneModes
-from parki.ewald.geometry.systems import Systems
 from parki.ewald.near.p2p import P2P
+from parki.ewald.pipeline.marks import Marks
 from parki.ewald.pipeline.protocol import Watch, normal_squares, unwatched
 from parki.ewald.pipeline.setup import Setup
+from parki.ewald.points import marks_of
+from parki.ewald.task import Points
 from parki.runtime.spaces import free_memory
 
 # Densities whose grids a device has at a time, as many as there are; and the part of the free
@@ -29,12 +31,14 @@ class Stages:
 
     Parameters
     ----------
-    setup, memory, systems
+    setup, memory
         With what the stages need, as predicted.
     arrays : dict of arrays
         "trg", and "src" if they are others, "norms", "tensors" and marks if there are any.
     wrapped : tuple of 2 arrays
         Targets and sources as the grid takes them; one array, if they are the same.
+    points : Points
+        With their systems and labels.
     old : Stages, optional
         For other points, by the same set-up. Their grids are taken over, and nothing waits.
     far_later : bool
@@ -50,12 +54,13 @@ class Stages:
         memory: Memory,
         arrays: dict[str, Any],
         wrapped: tuple[Any, Any],
-        systems: Systems | None,
+        points: Points,
         old: Stages | None = None,
         far_later: bool = False,
     ) -> None:
+        systems, labels = points.systems, points.labels
         task, frame = setup.task, setup.frame
-        self.setup, self.memory, self.systems = setup, memory, systems
+        self.setup, self.memory, self.systems, self.labels = setup, memory, systems, labels
         self.sizes = {name: array.shape for name, array in arrays.items()}
         self.count = systems.count if systems else 1
         self.grids = self.count * task.sum.symbol.grids  # of a density
@@ -69,31 +74,15 @@ class Stages:
             norms = exact.astype(task.dtype, copy=False)
         if tensors is not None:
             tensors = tensors.astype(task.dtype, copy=False)
-        marks = None
-        # What multiplies the Laplacians that targets take, and of the fields that sources make.
-        self.lifts: list[Any] = [None, None]
-        if "trg_marks" in arrays:
-            unit = task.dtype.type(frame.factor ** (task.sum.pair.marks or 0))
-            found = (arrays[f"{name}_marks"][0] for name in ("trg", "src"))
-            marks = of_targets, of_sources = tuple(unit * each.astype(task.dtype) for each in found)
-            laplacians = zip(task.sum.symbol.laplacians, (of_targets, of_sources), strict=True)
-            self.lifts = [each**2 / 6 if lifted else None for lifted, each in laplacians]
+        self.marks = Marks.of(task, frame, marks_of(arrays))
+        how: dict[str, Any] = {"tensors": tensors, "marks": self.marks.each, "systems": systems}
         # For several densities, by their number; with their FGC.
         self._grids: dict[int, tuple[Any, FGC]] = old._grids if old else {}
         spread = None if task.transposed_pair else norms
         far = partial(self._place_far, *wrapped, spread, tensors, (*given, exact), old)
         apart = self._apart(wrapped[1].shape[1])
         with task.space.adapter.beside(far if apart else None):
-            self.p2p = P2P(
-                task,
-                frame,
-                setup.pair,
-                *given,
-                norms,
-                tensors=tensors,
-                marks=marks,
-                systems=systems,
-            )
+            self.p2p = P2P(task, frame, setup.pair, *given, norms, labels=labels, **how)
             rows, sources = task.sum.rows, wrapped[1].shape[1]
             # For sorted densities of P2P, by how many at a time.
             self._buffers: dict[int, Any] = {1: self.p2p.buffer(self.p2p.rows)}
@@ -168,8 +157,11 @@ class Stages:
         "white" has normal numbers on the grid.
         """
         self.p2g.clean = False  # the field is in its memory
+        white, xp = arrays["white"], self.p2p.sources.xp
+        if self.grids > 1:  # the second grid takes the Laplacian of the first one
+            white = xp.concatenate([white, xp.zeros_like(white)], axis=2)
         arrays["found"].fill(0)
-        self.g2p.apply(self.fgc.shaken(arrays["white"]), {"u": arrays["found"]})
+        self.marks.gather(self.g2p, self.fgc.shaken(white), {"u": arrays["found"]}, 0, 1)
 
     def _apart(self, sources: int) -> bool:
         """Return whether near and far field are recorded, as branches of a graph.
@@ -192,11 +184,10 @@ class Stages:
         with watch("P2G"):
             for place, each in enumerate(dens):
                 first = place * self.grids
-                spread = self.p2g.apply(each, ordered, grid, first)
+                grids = first, first + self.count
+                spread = self.marks.spread(self.p2g, each, ordered, grid, *grids)
                 if self.plane is not None:
                     planes.append(self.plane.apply(ordered if self.p2g.sorts else each))
-                if self.lifts[1] is not None:
-                    self.p2g.apply(each * self.lifts[1], ordered, grid, first + self.count)
         with watch("FGC"):
             plane = self.p2g.sources.xp.concatenate(planes, axis=1) if planes else None
             field = fgc.apply(spread, plane)
@@ -214,13 +205,7 @@ class Stages:
             for place, each in enumerate(exact):
                 own = {name: a[place] for name, a in results.items() if name != "transposed_pair"}
                 first = place * self.grids
-                self.g2p.apply(field, own, first)
-                if self.lifts[0] is not None:
-                    xp = self.p2p.sources.xp
-                    more = {name: xp.zeros_like(rows) for name, rows in own.items()}
-                    self.g2p.apply(field, more, first + self.count)
-                    for name, rows in more.items():
-                        own[name] += self.lifts[0] * rows
+                self.marks.gather(self.g2p, field, own, first, first + self.count)
                 self.gauge.add(each, own)
 
     def _buffer(self, many: int) -> Any:

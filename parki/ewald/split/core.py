@@ -63,7 +63,7 @@ class Core(NamedTuple):
     def radial_polynomials(self, cutoff: float, degree: int) -> RadialPolynomials:
         """Return the blob's polynomials in powers of its own s, in units of the cut-off."""
         if self.everywhere:
-            return RadialPolynomials(*np.zeros((5, degree + 1)))
+            return RadialPolynomials(*np.zeros((6, degree + 1)))
         found = self.split.radial_polynomials(self.radius, degree)
         rate = cutoff / self.radius
         return RadialPolynomials(
@@ -72,6 +72,7 @@ class Core(NamedTuple):
             R=rate**3 * found.R,
             L=rate * found.L,
             W=rate**5 * found.W,
+            V=rate**7 * found.V,
         )
 
 
@@ -149,7 +150,7 @@ def _waves(c: float) -> RadialPolynomials:
     k2 = (c * x) ** 2
     weights /= 2 * (weights @ np.sinc(c * x / np.pi))
     z = np.multiply.outer(np.cos(np.pi / (4 * TERMS) * (2 * np.arange(TERMS) + 1)), c * x)
-    first = spherical_jn(1, abs(z)) / abs(z)
+    first, second = (spherical_jn(n, abs(z)) / abs(z) ** n for n in (1, 2))
     mean, psi = np.sinc(z / np.pi) @ weights, np.cos(z) @ weights
     fields = RadialPolynomials(
         S=mean + psi,
@@ -157,6 +158,7 @@ def _waves(c: float) -> RadialPolynomials:
         R=-(np.sinc(z / np.pi) @ (k2 * weights)),
         L=mean,
         W=first @ (k2**2 * weights),
+        V=-(second @ (k2**3 * weights)),
     )
     found = dct(np.array(fields)) / TERMS
     found[:, 0] /= 2

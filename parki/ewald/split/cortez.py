@@ -109,7 +109,7 @@ def _functions(c: float, epsilon: float, r: Array) -> RadialPolynomials:
     k = c * (x + 1) / 2
     # The polynomial that the grid has: what it lacks is no error within the cut-off.
     size = CortezSplit(c, 1.0, epsilon).factor(2).at(k**2) * weights * c / np.pi
-    f0, f1, f2, f3 = _bessel(np.multiply.outer(r, k))
+    f0, f1, f2, f3, f4 = _bessel(np.multiply.outer(r, k))
     mean, psi, k2 = f1 @ size, (f0 - 2 * f1) @ size, k**2
     return RadialPolynomials(
         S=mean + psi,
@@ -117,21 +117,20 @@ def _functions(c: float, epsilon: float, r: Array) -> RadialPolynomials:
         R=(2 * f2 - f1) @ (k2 * size),
         L=mean,
         W=(f2 - 2 * f3) @ (k2**2 * size),
+        V=(2 * f4 - f3) @ (k2**3 * size),
     )
 
 
-def _bessel(z: Array) -> tuple[Array, Array, Array, Array]:
-    """Return ``j_n(z) / z^n`` for n from 0 to 3: upwards, or downwards from the series if z < 3."""
+def _bessel(z: Array) -> list[Array]:
+    """Return ``j_n(z) / z^n`` for n from 0 to 4: upwards, or downwards from the series if z < 3."""
     far, z2 = np.maximum(z, 3.0), np.minimum(z, 3.0) ** 2
-    g0 = np.sin(far) / far
-    g1 = (g0 - np.cos(far)) / far**2
-    g2 = (3 * g1 - g0) / far**2
-    f3, f4 = (np.polyval(series, z2) for series in _BESSEL)
-    f2 = 7 * f3 - z2 * f4
-    f1 = 5 * f2 - z2 * f3
-    pairs = ((3 * f1 - z2 * f2, g0), (f1, g1), (f2, g2), (f3, (5 * g2 - g1) / far**2))
-    f0, f1, f2, f3 = (np.where(z < 3, below, above) for below, above in pairs)
-    return f0, f1, f2, f3
+    above = [np.sin(far) / far]
+    above.append((above[0] - np.cos(far)) / far**2)
+    below = [np.polyval(series, z2) for series in _BESSEL]
+    for n in (3, 5, 7):
+        above.append((n * above[-1] - above[-2]) / far**2)
+        below.insert(0, (10 - n) * below[0] - z2 * below[1])
+    return [np.where(z < 3, *pair) for pair in zip(below, above, strict=True)]
 
 
 @lru_cache(maxsize=256)
@@ -156,6 +155,7 @@ def _remainder(term: str, c: float, epsilon: float) -> tuple[float, float]:
         -1.5 * epsilon**2 * root * q**2,
         root / 2,
         7.5 * epsilon**2 * root * q**3,
+        -52.5 * epsilon**2 * root * q**4,
     )
     lost = RadialPolynomials(*(a - b for a, b in zip(_functions(c, epsilon, r), blob, strict=True)))
     square = term_of(term).square(r**2, lost)

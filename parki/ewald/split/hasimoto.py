@@ -17,7 +17,8 @@ The pair kernel, with ``R = r/rc``, ``y = 1/R``, ``e = r/|r|`` (r = target - sou
 
 where L, S, X and R' (field ``R`` of `RadialPolynomials`) are polynomials in ``s = 2 R^2 - 1``.
 Gradients and pressures follow from ``L' = -R X``, ``X' = -(R' + 3 X)/R``, ``S' = R (R' - X)`` and
-``R'' = R W``, with all derivatives by R: W is the only other polynomial that they need.
+``R'' = R W``, with all derivatives by R: W is the only other polynomial that they need, and
+``V = W' / R`` the only one that the gradient of dipoles of doublets needs.
 """
 
 from __future__ import annotations
@@ -113,8 +114,8 @@ class Split(Protocol):
         """Return the split, and its cut-off, whose errors bound the errors of this one."""
         return self, rc
 
-    def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
-        """Return residual derivatives ``b', b'', b''', b''''`` at distances ``r``."""
+    def near(self, r: ArrayLike) -> tuple[Array, ...]:
+        """Return residual derivatives ``b', b'', ...`` at distances ``r``, up to the fifth."""
 
     def series(self, rc: float) -> Any:
         """Return Chebyshev series of the radial functions for the cut-off ``rc``."""
@@ -187,13 +188,14 @@ class Hasimoto(Split):
         terms = np.ones(order)
         return Factor(terms, 1 / (4 * self.xi**2), 0.0, float("inf"), True)
 
-    def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
-        """Return ``erfc(xi r), -g, 2 xi^2 r g, 2 xi^2 (1 - 2 xi^2 r^2) g``."""
+    def near(self, r: ArrayLike) -> tuple[Array, ...]:
+        """Return ``erfc(xi r), -g, 2 xi^2 r g, 2 xi^2 (1 - 2 xi^2 r^2) g``, and its derivative."""
         r = np.asarray(r, dtype=np.float64)
         z2 = (self.xi * r) ** 2
         g = 2 * self.psi0 * np.exp(-z2)
         second = 2 * self.xi**2 * g
-        return np.asarray(erfc(self.xi * r)), -g, r * second, (1 - 2 * z2) * second
+        fifth = -2 * self.xi**2 * r * (3 - 2 * z2) * second
+        return np.asarray(erfc(self.xi * r)), -g, r * second, (1 - 2 * z2) * second, fifth
 
     def series(self, rc: float) -> RadialPolynomials:
         """Return Chebyshev series of the radial functions."""
@@ -211,11 +213,15 @@ def _hasimoto_series(xi_rc: float) -> RadialPolynomials:
     return radial_series(psi)
 
 
-def radial_functions(r: Array, b1: Array, b2: Array, b3: Array, b4: Array) -> RadialPolynomials:
+def radial_functions(
+    r: Array, b1: Array, b2: Array, b3: Array, b4: Array, b5: Array | float = 0.0
+) -> RadialPolynomials:
     """Radial functions of the pair kernel with these residual derivatives."""
     mean, psi, slope = -b1 / (2 * r), -b2 / 2, -b3 / (2 * r)
     r2 = r * r
-    return RadialPolynomials(mean + psi, (mean - psi) / r2, slope, mean, -(b4 / 2 + slope) / r2)
+    second = -(b4 / 2 + slope) / r2
+    third = -(b5 / (2 * r) + 3 * second) / r2
+    return RadialPolynomials(mean + psi, (mean - psi) / r2, slope, mean, second, third)
 
 
 def radial_series(psi: Array) -> RadialPolynomials:
@@ -230,9 +236,9 @@ def radial_series(psi: Array) -> RadialPolynomials:
         Chebyshev coefficients of ``rc psi`` in ``s = 2 (r/rc)^2 - 1``, down to rounding.
     """
     slope = _slope(psi)
-    mean = solve_radial(1, psi)
+    mean, second = solve_radial(1, psi), _slope(slope)
     return RadialPolynomials(
-        S=mean + psi, X=solve_radial(3, -slope), R=slope, L=mean, W=_slope(slope)
+        mean + psi, solve_radial(3, -slope), slope, mean, second, _slope(second)
     )
 
 

@@ -6,7 +6,7 @@ sources, or both. So the field of points is the sum of these, with n = 0, 1, 2:
     (-k^2)^n gamma(k), which ``1``, ``(a^2 + b^2) / 6`` and ``(a b / 6)^2`` multiply,
 
 where gamma is the factor of points. The radial functions of each follow from the quadrature of
-`parki.ewald.split.shells`, and do not depend on the radii. Within the cut-off, the near field is
+`parki.ewald.split.waves`, and do not depend on the radii. Within the cut-off, the near field is
 the pair function minus the far field's. Spheres must not overlap beyond it: their field is the
 field of points with Laplacians there. The error beyond the cut-off grows with the radii.
 """
@@ -23,15 +23,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from parki.ewald.split.hasimoto import Factor, Hasimoto, Split, series_losses
 from parki.ewald.split.prolate import Prolate
-from parki.ewald.split.quadrature import gauss
-from parki.ewald.split.shells import OfPoints, of_waves, waves
-from parki.ewald.sums import term_of
+from parki.ewald.split.shells import OfPoints
+from parki.ewald.split.tails import MOST, Tail
+from parki.ewald.split.waves import GONE, of_waves, waves
 from parki.ewald.sums.pairs import LiftedPolynomials, RadialPolynomials
 
 Array = NDArray[np.float64]
-# Exponent of the near field's error up to which a quadrature finds the error.
-MOST = 26.0
-FAR = 5.0  # cut-offs up to which the quadrature goes
+# How negative a mode of the near field may be, over the mode of points. The near matrix sums over
+# many modes: in suspensions its smallest eigenvalue stayed positive up to five times this.
+LEAST = -0.05
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,16 @@ class Lifted(OfPoints):
         size = np.abs(1 - k2 * self.largest**2 / 6) ** self.sides
         return np.asarray(self.base.felt(order, k2) * np.maximum(size, 1))
 
-    def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
+    @property
+    def positive(self) -> bool:
+        """Whether the near field is positive: for the largest spheres, and so for all."""
+        factor = self.base.factor(self.order)
+        k = np.linspace(0, math.sqrt(min(factor.end, GONE) / factor.scale), 400)
+        whole = np.sinc(k * self.largest / np.pi) ** 2
+        far = (1 - (k * self.largest) ** 2 / 6) ** 2 * factor.at(k**2)
+        return bool((whole - far).min() >= LEAST)
+
+    def near(self, r: ArrayLike) -> tuple[Array, ...]:
         """Return what points have."""
         return self.base.near(r)
 
@@ -121,43 +130,14 @@ def _levels(base: Any, order: int) -> tuple[RadialPolynomials, ...]:
 @lru_cache(maxsize=4096)
 def _ratios(base: Any, order: int, term: str, square: float, sides: int) -> tuple[float, float]:
     """Errors of spheres, of a squared radius, over errors of points, beyond a cut-off of 1."""
-    r, weights, levels = _beyond(base, order)
-    kind, sizes = term_of(term), []
-    for each in (0.0, square / 6):
-        fields = np.tensordot(_weights(each, sides), levels[: sides + 1], 1)
-        error = kind.square(r**2, RadialPolynomials(*fields))
-        sizes.append((float(weights @ (r**2 * error)), float(error.max())))
-    (rms, peak), (of_spheres, highest) = sizes
-    return math.sqrt(max(1.0, of_spheres / rms)), math.sqrt(max(1.0, highest / peak))
+    tail = _tail(base, order)
+    points, spheres = tail.size(term), tail.size(term, _weights(square / 6, sides))
+    rms, peak = (math.sqrt(max(1.0, b / a)) for a, b in zip(points, spheres, strict=True))
+    return rms, peak
 
 
 @lru_cache(maxsize=256)
-def _beyond(base: Any, order: int) -> tuple[Array, Array, Array]:
-    """Distances beyond the cut-off, weights, and errors there, shape (levels, functions, r).
-
-    The error is the far field minus the field of points, or minus its Laplacian.
-    """
-    reach = FAR
-    if isinstance(base, Hasimoto):
-        reach = math.sqrt(1 + 20 / base.xi**2)
-    k, gamma = waves(base, order, reach)
-    x, weights = gauss(60 + int(2 * (reach - 1) * k[-1]))
-    r, weights = 1 + (reach - 1) * (x + 1) / 2, (reach - 1) / 2 * weights
-    z = np.multiply.outer(r, k)
-    j0, cosine = np.sin(z) / z, np.cos(z)
-    g1 = (j0 - cosine) / z**2  # j1(z) / z
-    g2 = (3 * g1 - j0) / z**2  # j2(z) / z^2
-    if order == 1:
-        mean, psi, slope = j0 / 2, cosine / 2, -(k**2) * j0 / 2
-    else:
-        mean, psi, slope = g1, j0 - 2 * g1, k**2 * (2 * g2 - g1)
-    zero = np.zeros_like(r)
-    exact = [(0.5 / r, 0 * r, 0 * r), (zero, zero, zero), (zero, zero, zero)]
-    if order == 2:
-        exact[1] = (-1 / r**3, 2 / r**3, -6 / r**5)
-    levels = []
-    for n, (of_mean, of_psi, of_slope) in enumerate(exact):
-        own = 2 / np.pi * gamma * (-(k**2)) ** n
-        m, q, s = mean @ own - of_mean, psi @ own - of_psi, slope @ own - of_slope
-        levels.append((m + q, (m - q) / r**2, s, m, zero))
-    return r, weights, np.array(levels)
+def _tail(base: Any, order: int) -> Tail:
+    """Errors of points and of their Laplacians, once and twice, beyond a cut-off of 1."""
+    shapes = [(lambda k, n=n: (-(k**2)) ** n, n == 0, n == 1) for n in range(3)]
+    return Tail(base, order, 1.0, shapes)

@@ -33,6 +33,7 @@ class Beyond(NamedTuple):
     psi: Array
     slope: Array
     second: Array
+    third: Array
     rest: Array
     whole: float
     edge: float  # psi_0(1) / psi_0(0)
@@ -55,19 +56,20 @@ def beyond(c: float) -> Beyond:
     # Next to the start: the equation does not give the second derivative at r = 1 itself.
     t, weights = np.append(1e-6, (x + 1) / 2)[:, None], np.append(0.0, weights / 2)[:, None]
     r, psi, slope = x0 + w * t, t**n @ series, n[1:] * t ** n[:-1] @ series[1:] / w
-    second = -(2 * r * slope + ((c * r) ** 2 - chi) * psi) / (r**2 - 1)
+    rate = (c * r) ** 2 - chi
+    second = -(2 * r * slope + rate * psi) / (r**2 - 1)
+    third = -(4 * r * second + (2 + rate) * slope + 2 * c**2 * r * psi) / (r**2 - 1)
     # Integrals beyond the last panel by parts, since q = c^2 r^2 - chi changes slowly there.
     end, (value, rise) = 1 + ends[-1], states[-1]
     q = (c * end) ** 2 - chi
     last = (end**2 - 1) / q * (rise + 2 * c**2 * end / q * value)
     later = np.cumsum(np.append(w * (1 / (n + 1) @ series), last)[::-1])[::-1]
     rest = later[1:] + w * ((1 - t ** (n + 1)) / (n + 1) @ series)
-    found = (f.T.ravel() for f in (r, w * weights, psi, slope, second, rest))
-    r, weights, psi, slope, second, rest = found
+    found = [f.T.ravel() for f in (r, w * weights, psi, slope, second, third, rest)]
     # The series about 1 reaches 0 too. It loses exp(0.4 c) to rounding there: 1e-10 for c = 60.
     inwards = _from_one(c, chi, -1.0, 150 + int(3 * c))
     edge = 1 / float(inwards.sum())
-    return Beyond(r, weights, psi, slope, second, rest, float(later[0]), edge)
+    return Beyond._make([*found, float(later[0]), edge])
 
 
 def _panels(c: float) -> list[float]:

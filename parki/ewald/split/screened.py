@@ -123,7 +123,7 @@ class Screened(Split):
     def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
         """Return ``h, h', h'', h'''``."""
         r = np.asarray(r, dtype=np.float64)
-        _, _, third, fourth = self.split.near(r)
+        _, _, third, fourth, _ = self.split.near(r)
         if isinstance(self.split, Hasimoto):
             h, slope = _gaussian(self.split.xi, self.screening, r)
         else:
@@ -211,4 +211,4 @@ def _series(split: Screened) -> ScreenedPolynomials:
     series = [chebyshev_series(f) for f in (value, rise)]
     longest = max(f.size for f in series)
     values, slopes = (np.append(f, np.zeros(longest - f.size)) for f in series)
-    return ScreenedPolynomials(values, slopes, np.array([-2 * itself]))
+    return ScreenedPolynomials(values, slopes, np.array([-2 * itself, z]))

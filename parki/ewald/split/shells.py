@@ -8,29 +8,32 @@ radial functions follow from the mollifier alone, which for any factor gamma is
     psi(r) = 1/pi int gamma(k) cos(k r) dk                          of harmonic symbols,
     psi(r) = 2/pi int gamma(k) (j0(k r) - 2 j1(k r) / (k r)) dk     of biharmonic ones.
 
-It ends at the cut-off, later than the mollifier of points by the sum of the radii.
+It ends later than the mollifier of points by the sum of the radii, at the cut-off or beyond it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import spherical_jn
 
-from parki.ewald.split.hasimoto import Factor, Split, horner_order, radial_series
-from parki.ewald.split.prolate import chebyshev_series
-from parki.ewald.split.quadrature import gauss
+from parki.ewald.split.hasimoto import Factor, Split, horner_order
+from parki.ewald.split.prolate import Prolate
+from parki.ewald.split.tails import MOST, Tail
+from parki.ewald.split.waves import GONE, ball, of_waves, sampled, waves
 from parki.ewald.sums.pairs import RadialPolynomials
 from parki.ewald.sums.symbols import Shell
 
 Array = NDArray[np.float64]
 LEAST = 2.5  # least cut-off, over the sum of the radii: polynomials of smaller ones lose digits
-_GONE = 40.0  # exp(-40) is below rounding
+# Parts of the sum of the radii by which points have a smaller cut-off, of which the least is taken
+# that makes no larger errors. With all of it the near field ends at the cut-off.
+PARTS = (0.3, 0.5, 0.7, 1.0)
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class Shells(OfPoints):
     Parameters
     ----------
     base : Split
-        Its cut-off is the near field's less both radii.
+        Its cut-off is the near field's less a part of both radii: see `keeps`.
     shells : tuple of 2 Shell
         The targets' and the sources'.
     order : int
@@ -89,25 +92,37 @@ class Shells(OfPoints):
 
     def of_points(self, rc: float) -> tuple[Split, float]:
         """Return the split of points, whose errors bound these, and its cut-off."""
-        return self.base, rc - self.reach
+        return self.base, self.base.rc if isinstance(self.base, Prolate) else rc - self.reach
+
+    def keeps(self, terms: Iterable[str], rc: float) -> bool:
+        """Return whether points make errors as large, beyond the cut-off of their split.
+
+        The near field may end beyond the cut-off by a part of the radii, as there is little of it:
+        few parts of two shells are as near to each other.
+        """
+        base, end = self.of_points(rc)
+        if rc - end >= self.reach * (1 - 1e-9):
+            return True
+        split, rc = self.scaled(1 / end), rc / end
+        return base.band * end <= MOST and all(_smaller(split, rc, term) for term in terms)
 
     def factor(self, order: int) -> Factor:
         """Return the factor of points times the shells', as a polynomial in k^2."""
         given = self.base.factor(order)
-        end = min(given.end, _GONE)
+        end = min(given.end, GONE)
 
         def values(t: Array) -> Array:
             x = end * (t + 1) / 2
             polynomial = np.polyval(given.coefficients, x - given.shift)
             return np.asarray(polynomial * self._shape(np.sqrt(x / given.scale)))
 
-        waves = int(math.sqrt(end / given.scale) * self.reach)
-        series = _series(values, given.coefficients.size + 30 + waves)
+        more = int(math.sqrt(end / given.scale) * self.reach)
+        series = sampled(values, given.coefficients.size + 30 + more)
         powers = horner_order(series, series.size - 1)
         powers *= (end / 2) ** -np.arange(series.size - 1.0, -1, -1)
         return Factor(powers, given.scale, end / 2, end, given.decays)
 
-    def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
+    def near(self, r: ArrayLike) -> tuple[Array, ...]:
         """Return what points have where they are as far from their end."""
         return self.base.near(np.asarray(r) - self.reach)
 
@@ -115,13 +130,34 @@ class Shells(OfPoints):
         """Return Chebyshev series of the radial functions."""
         return _radial(self.scaled(1 / rc))
 
+    @property
+    def positive(self) -> bool:
+        """Whether the near field is positive: both fields have the square of the shells' factor."""
+        return True
+
     def _shape(self, k: Array) -> Array:
         """Return what the shells multiply a mode by."""
         one, other = (
-            _ball(k * shell.radius) if shell.turns else np.sinc(k * shell.radius / np.pi)
+            ball(k * shell.radius) if shell.turns else np.sinc(k * shell.radius / np.pi)
             for shell in self.shells
         )
         return np.asarray(one * other)
+
+
+@lru_cache(maxsize=4096)
+def _smaller(split: Shells, rc: float, term: str) -> bool:
+    """Whether errors beyond rc are no larger than errors of points beyond 1, in all ways."""
+    laplacian = sum(shell.radius**2 for shell in split.shells) / 6
+    base: Any = split.base
+    own = Tail(base, split.order, rc, [(split._shape, 1.0, laplacian)]).size(term)
+    points = _points(base, split.order, term)
+    return all(ours <= theirs for ours, theirs in zip(own, points, strict=True))
+
+
+@lru_cache(maxsize=256)
+def _points(base: Any, order: int, term: str) -> tuple[float, float]:
+    """Errors of points beyond a cut-off of 1: mean square, and largest square."""
+    return Tail(base, order, 1.0, [(np.ones_like, 1.0, 0.0)]).size(term)
 
 
 @lru_cache(maxsize=256)
@@ -129,35 +165,3 @@ def _radial(split: Shells) -> RadialPolynomials:
     """Radial functions for a cut-off of 1."""
     k, gamma = waves(split.base, split.order, 1 + split.reach)
     return of_waves(split.order, k, gamma * split._shape(k))
-
-
-def waves(base: Split, order: int, reach: float) -> tuple[Array, Array]:
-    """Return wavenumbers, and the factor of points times weights, for distances up to ``reach``."""
-    given = base.factor(order)
-    largest = math.sqrt(min(given.end, _GONE) / given.scale)
-    x, weights = gauss(60 + int(largest * reach))
-    k = largest * (x + 1) / 2
-    return k, largest / 2 * weights * given.at(k**2)
-
-
-def of_waves(order: int, k: Array, gamma: Array) -> RadialPolynomials:
-    """Return radial functions for a cut-off of 1, by quadrature over wavenumbers."""
-
-    def psi(s: Array) -> Array:
-        z = np.sqrt((s + 1) / 2)[:, None] * k
-        each = np.cos(z) / 2 if order == 1 else spherical_jn(0, z) - 2 / 3 * _ball(z)
-        return np.asarray(2 / np.pi * each @ gamma)
-
-    return radial_series(_series(psi, 40 + int(k[-1])))
-
-
-def _ball(z: Array) -> Array:
-    """Return ``3 j1(z) / z``."""
-    small = np.minimum(z, 0.1) ** 2
-    series = 1 - small / 10 * (1 - small / 28 * (1 - small / 54))
-    return np.where(z < 0.05, series, 3 * spherical_jn(1, z) / np.maximum(z, 0.05))
-
-
-def _series(function: Callable[[Array], Array], count: int) -> Array:
-    """Return the Chebyshev series of a function on [-1, 1], down to rounding."""
-    return chebyshev_series(function(np.cos(np.pi / (2 * count) * (2 * np.arange(count) + 1))))

@@ -73,12 +73,16 @@ class Composite:
         Shapes for one source and for one target, such as (3,).
     addends : tuple of Addend
         All name their kernel.
+    areas : tuple of (str, float)
+        Kernels whose results are multiplied by these areas, and have a power of the inverse length
+        as much higher. They take a tolerance as much larger.
     """
 
     name: str
     density: tuple[int, ...]
     result: tuple[int, ...]
     addends: tuple[Addend, ...]
+    areas: tuple[tuple[str, float], ...] = ()
 
 
 def joined(addends: Iterable[Addend]) -> list[Addend]:
@@ -116,7 +120,7 @@ class Shared(NamedTuple):
 
     def densities(self, dens: Any, at: Arrays) -> Any:
         """Return the densities (k lists, rows, N) of the sum, for k of the composite."""
-        return np.stack([mapped(own[0].density, each, at) for own in self.lists for each in dens])
+        return _stacked([mapped(own[0].density, each, at) for own in self.lists for each in dens])
 
     def values(self, rows: Any, at: Arrays, sizes: dict[str, int]) -> Arrays:
         """Return values (k lists, rows, N) by result, from values (k, rows, N) of a composite."""
@@ -146,10 +150,15 @@ class Shared(NamedTuple):
         many = len(results) // len(self.lists)
         places = [slice(n * many, (n + 1) * many) for n in range(len(self.lists))]
         return {
-            each: np.stack([each.rows(found, at) for found in results[place]])
+            each: _stacked([each.rows(found, at) for found in results[place]])
             for own, place in zip(self.lists, places, strict=True)
             for each in own
         }
+
+
+def _stacked(arrays: list[Any]) -> Any:
+    """Return arrays with one more axis, which takes a copy of several alone."""
+    return arrays[0][None] if len(arrays) == 1 else np.stack(arrays)
 
 
 def together(addends: Iterable[Addend], own: str = "") -> list[Shared]:

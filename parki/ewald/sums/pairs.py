@@ -13,9 +13,9 @@ Array = NDArray[np.float64]
 class RadialPolynomials(NamedTuple):
     """Smooth parts of the near kernels in ``s = 2 (r/rc)^2 - 1``, made dimensionless with rc.
 
-    With ``int_0^r psi = r P``, ``psi = Q``, ``psi' = r R``, ``X = (P - Q)/r^2`` and
-    ``W = R'/r``, each field is a 1-D float64 array of coefficients: ``S = rc (P + Q)``,
-    ``X = rc^3 X``, ``R = rc^3 R``, ``L = rc P``, ``W = rc^5 W``.
+    With ``int_0^r psi = r P``, ``psi = Q``, ``psi' = r R``, ``X = (P - Q)/r^2``, ``W = R'/r`` and
+    ``V = W'/r``, each field is a 1-D float64 array of coefficients: ``S = rc (P + Q)``,
+    ``X = rc^3 X``, ``R = rc^3 R``, ``L = rc P``, ``W = rc^5 W``, ``V = rc^7 V``.
     """
 
     S: Array
@@ -23,6 +23,7 @@ class RadialPolynomials(NamedTuple):
     R: Array
     L: Array
     W: Array
+    V: Array
 
     @property
     def Y(self) -> Array:  # noqa: N802 (as the fields)
@@ -40,8 +41,8 @@ class ScreenedPolynomials(NamedTuple):
     """Near kernels of screened charges in ``s = 2 r/rc - 1``, made dimensionless with rc.
 
     With the near field ``h(r) / r``, h(0) = 1, they are ``V = rc (1 - h) / r``, its derivative
-    ``D = rc V'``, and a constant, what a coinciding pair keeps, ``C = kappa rc - V(0)``. See
-    `parki.ewald.split.screened`.
+    ``D = rc V'``, and ``C = kappa rc - V(0) + kappa rc s``, of whose coefficients
+    the first is what a coinciding pair keeps. See `parki.ewald.split.screened`.
     """
 
     V: Array
@@ -143,4 +144,10 @@ class PairFunction(NamedTuple):
     def polynomials_alone(self) -> bool:
         """Whether it takes more than the radial functions of a split, or others."""
         own = self.polynomials is not RadialPolynomials
-        return own or self.blob is not None or bool(self.lengths) or self.marks is not None
+        own = own or not {*self.values} <= {*"SXRL"}
+        return own or not self.of_points
+
+    @property
+    def of_points(self) -> bool:
+        """Whether pairs are of points, and not of blobs or spheres."""
+        return self.blob is None and not self.lengths and self.marks is None

@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from parki.ewald.sums import stokes_rotlet, stokes_sl, symbols
+from parki.ewald.sums.adjoint import Adjoint, velocity
 from parki.ewald.sums.gauges import OF_FORCES
 from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.pairs import LiftedPolynomials, PairFunction
@@ -37,6 +38,7 @@ class Kind(NamedTuple):
     pair: PairFunction
     source: Source
     terms: Mapping[str, tuple[Term, ...]]
+    transposed: str = ""
 
 
 _lifted = partial(PairFunction, polynomials=LiftedPolynomials)
@@ -51,6 +53,7 @@ KINDS = {
         _lifted("spheres", (6, 60), "SXTYUZ", "XRYQZV", with_values="STU"),
         FORCE,
         {name: _FLOW[name] for name in ("u", "grad_u")},
+        "polydisperse_sl",
     ),
     "polydisperse_flow": Kind(
         symbols.FLOW,
@@ -65,6 +68,7 @@ KINDS = {
         _lifted("sphere_curl", (2, 45), "XY", "XRYQ", power=2),
         TORQUE,
         _CURL,
+        "polydisperse_turn",
     ),
     "polydisperse_turn": Kind(
         symbols.CURL,
@@ -74,6 +78,7 @@ KINDS = {
         ),
         TORQUE,
         _CURL,
+        "polydisperse_curl",
     ),
     "polydisperse_turns": Kind(
         symbols.CURL_OF_CURL,
@@ -81,6 +86,7 @@ KINDS = {
         PairFunction("sphere_turns", (2, 60), "XR", "WY", power=3, with_values="X"),
         _TURNS,
         _ROTATION,
+        "polydisperse_turns",
     ),
 }
 
@@ -89,14 +95,17 @@ def polydisperse(name: str, largest: Any) -> Sum:
     """Return one of the sums, for radii up to the largest one."""
     check_radius("largest", largest)
     kind, largest = KINDS[name], float(largest)
+    own = named(name, largest=largest)
+    back = kind.transposed and named(kind.transposed, largest=largest)
     return Sum(
-        named(name, largest=largest),
+        own,
         kind.symbol._replace(laplacians=kind.laplacians),
         # Beyond the cut-off spheres do not overlap, for any rounding of it.
         kind.pair._replace(marks=1, least=2 * largest * (1 + 1e-9), largest=largest),
         (kind.source,),
         OF_FORCES if kind.symbol.order == 2 else None,
         terms=kind.terms,
+        adjoints={"u": Adjoint(back, ("u",), velocity, symmetric=back == own)} if back else {},
     )
 
 

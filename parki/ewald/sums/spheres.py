@@ -88,7 +88,8 @@ def sphere_sl(radius: float, source_radius: float) -> Sum:
     """Return the sum of velocities of forces. A radius of 0 stands for points."""
     results = ("u", "grad_u") if radius else ("u", "p", "grad_u")
     terms = {result: stokes_sl.TERMS[result] for result in results}
-    pair = PairFunction("spheres", (2, 45), "SX-", "XR-", with_values="S")
+    equal = (("EQUAL", True),) if radius == source_radius else ()
+    pair = PairFunction("spheres", (2, 45), "SX-", "XR-", with_values="S", constants=equal)
     radii = {"radius": radius, "source_radius": source_radius}
     values = FORCE, OF_FORCES, terms
     return _sum("sphere_sl", radii, (False, False), symbols.FLOW, pair, values)

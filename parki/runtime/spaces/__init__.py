@@ -8,7 +8,6 @@ the module `host` or `cupy` of this package. The package is independent of kerne
 from __future__ import annotations
 
 import functools
-import logging
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -16,12 +15,11 @@ from typing import Any
 from parki.errors import MissingPackageError, ParkiTypeError, ParkiValueError, UnavailableError
 from parki.runtime.spaces import cupy, host
 
-log = logging.getLogger("parki")
-
 _ALIASES = {
     "openmp": "OpenMP",
     "cpu": "OpenMP",
     "omp": "OpenMP",
+    "threads": "OpenMP",
     "serial": "Serial",
     "cuda": "Cuda",
     "hip": "HIP",
@@ -80,8 +78,6 @@ def why_unavailable(name: str) -> str:
             found = _device_name(name)
             return "" if found == name else f"CuPy here is built for {found}"
         compiler.check_compiler()
-        if name == "OpenMP" and not compiler.has_openmp():
-            return "the C++ compiler has no OpenMP"
     except (ParkiValueError, UnavailableError) as error:  # includes an invalid setting
         return str(error)
     return ""
@@ -94,8 +90,8 @@ def get_execution_space(space: str | ExecutionSpace | None = None, *arrays: Any)
     ----------
     space : str, ExecutionSpace or None
         Kokkos's spelling in any case (``OpenMP``, ``Serial``, ``Cuda``, ``HIP``), or the usual
-        other names ``CPU``, ``GPU``, ``CUDA``, ``ROCm``. None follows the arrays: a device space
-        when one of them lives on a device, else OpenMP (Serial where the compiler lacks OpenMP).
+        other names ``CPU``, ``Threads``, ``GPU``, ``CUDA``, ``ROCm``. None follows the arrays: a
+        device space when one of them lives on a device, else OpenMP.
 
     Raises
     ------
@@ -132,13 +128,6 @@ def _usable(name: str) -> ExecutionSpace:
     from parki.runtime import host as compiler
 
     compiler.check_compiler()
-    if name == "OpenMP" and not compiler.has_openmp():
-        log.warning(
-            "parki: the C++ compiler %s has no OpenMP, so kernels run in one thread (Serial); "
-            "on macOS 'brew install libomp' or g++ brings it",
-            compiler.compilers()[0].path,
-        )
-        name = "Serial"
     return ExecutionSpace(name)
 
 

@@ -1,4 +1,4 @@
-"""Adapter for the host: NumPy's arrays, the clock, and free memory as Linux reports it."""
+"""Adapter for the host: NumPy's arrays, the clock, and free memory as the system reports it."""
 
 from __future__ import annotations
 
@@ -125,14 +125,11 @@ def special() -> Any:
 
 
 def free_memory() -> float:
-    """Return the bytes that can be allocated; infinity if unknown."""
-    return min(_available(), groups.memory_left())
+    """Return the bytes that can be allocated without swapping; infinity if unknown."""
+    import psutil
 
-
-def _available() -> float:
-    """Return the bytes available without swapping, as Linux reports them."""
     try:
-        lines = (groups.PROC / "meminfo").read_text(encoding="utf-8").splitlines()
-        return 1024.0 * next(int(x.split()[1]) for x in lines if x.startswith("MemAvailable:"))
-    except (OSError, StopIteration, ValueError):
-        return math.inf
+        left = float(psutil.virtual_memory().available)
+    except OSError:  # Linux without /proc
+        left = math.inf
+    return min(left, groups.memory_left())

@@ -1,20 +1,13 @@
-"""Compiles the kernels that come with the wheel; `scripts/build_wheel.sh` runs this.
+"""Lists the kernels that come with the wheels: those of all sums by the usual variants.
 
-The script writes one shared object to a folder for each x86-64 level in `parki.runtime.shipped`,
-with the kernels of all sums by the usual variants, and the OpenMP library for machines without one.
-A subfolder keeps the object files, so that a second run only compiles changed kernels. `--list`
-prints the number of kernels, and compiles none.
+`scripts/build_wheels.py` compiles them. This script prints their number, and compiles none.
 """
 
-import argparse
 import math
-import shutil
-import subprocess
 import time
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,7 +30,7 @@ from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.window import KaiserBessel
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Frame, Task
-from parki.runtime import Kernel, cache, get_execution_space, host, load, shipped
+from parki.runtime import Kernel, get_execution_space, host, load, shipped
 from parki.settings import thread_count
 
 SPACE = get_execution_space("OpenMP")
@@ -176,7 +169,8 @@ def sources_of(part: tuple[Any, ...]) -> dict[str, str]:
 
 def all_sources(jobs: int) -> dict[str, str]:
     """Return the source texts of all kernels, by name of the entry point."""
-    found: dict[str, str] = {}
+    threads = host.THREADS.read_text(encoding="utf-8")
+    found = {shipped.symbol(threads): threads}
     todo = parts()
     with ProcessPoolExecutor(jobs) as pool:
         for texts in told(pool.map(sources_of, todo), "kernels written in C++, parts", len(todo)):
@@ -184,66 +178,8 @@ def all_sources(jobs: int) -> dict[str, str]:
     return found
 
 
-def build(sources: dict[str, str], level: str, folder: Path, jobs: int) -> None:
-    """Compile all sources for a level, and link the folder's shared object."""
-    flags = [f for f in host.FLAGS if f != "-shared"]
-    flags += [f"-march={level}", "-DPK_TEAM=1", "-fopenmp", "-ffunction-sections"]
-    if level == "x86-64-v4":
-        flags.append("-mprefer-vector-width=512")
-    compiler = host.compiler()
-    flags += host.loop_flags(compiler)
-    identity = cache.key(compiler.version, *flags)[:8]
-    objects = folder / "objects" / f"{level}-{identity}"
-    objects.mkdir(parents=True, exist_ok=True)
-
-    def compile_one(name: str) -> Path:
-        path = objects / f"{name}.o"
-        if not path.exists():
-            part = path.with_suffix(".part")
-            command = [*compiler.command, *flags, f"-Dparki_launch={name}"]
-            command += ["-x", "c++", "-c", "-", "-o", str(part)]
-            subprocess.run(command, input=sources[name], text=True, check=True)
-            part.rename(path)
-        return path
-
-    with ThreadPoolExecutor(jobs) as pool:
-        done = pool.map(compile_one, sources)
-        paths = list(told(done, f"kernels compiled for {level}", len(sources)))
-    names = folder / "objects" / "list"
-    names.write_text("\n".join(map(str, paths)), encoding="utf-8")
-    target = folder / f"{level}.so"
-    target.unlink(missing_ok=True)
-    link = [*compiler.command, "-shared", "-fopenmp", "-s", "-Wl,--gc-sections", "-Wl,-O1"]
-    subprocess.run([*link, f"@{names}", "-o", str(target)], check=True)
-    cache.seal(target, target.name)
-    print(f"{target.name}: {len(paths)} kernels, {target.stat().st_size / 1e6:.1f} MB")
-
-
-def take_openmp(folder: Path) -> None:
-    """Copy the compiler's OpenMP library, with its licence if the system has it."""
-    run = [*host.compiler().command, "-print-file-name=libgomp.so.1"]
-    found = subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip()
-    shutil.copyfile(found, folder / "libgomp.so.1")
-    terms = Path("/usr/share/doc/libgomp1/copyright")
-    if not terms.is_file():
-        raise SystemExit(f"{terms} is missing: the terms of libgomp.so.1 must come with it")
-    shutil.copyfile(terms, folder / "libgomp-copyright.txt")
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="where to write")
-    parser.add_argument("--list", action="store_true", help="print the number of kernels only")
-    parser.add_argument("--jobs", type=int, default=thread_count())
-    parser.add_argument("--levels", nargs="+", default=list(shipped.LEVELS))
-    arguments = parser.parse_args()
-    sources = all_sources(arguments.jobs)
-    print(f"{len(sources)} kernels for each of {', '.join(arguments.levels)}", flush=True)
-    if arguments.list:
-        return
-    for level in arguments.levels:
-        build(sources, level, arguments.folder, arguments.jobs)
-    take_openmp(arguments.folder)
+    print(f"{len(all_sources(thread_count()))} kernels for each set of instructions")
 
 
 if __name__ == "__main__":

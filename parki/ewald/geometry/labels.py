@@ -1,0 +1,194 @@
+"""`Labels`: which pairs of targets and sources a sum leaves out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.geometry.systems import KNOWING, Systems
+from parki.ewald.options import EwaldOptions
+from parki.interchange import as_array, to_host
+from parki.runtime import ExecutionSpace
+
+Numbers = NDArray[np.int64]
+MOST = 2**24  # labels that float32 can tell apart
+
+
+class Members(NamedTuple):
+    """Points whose label a target and a source have, a label after the other, in a space.
+
+    Attributes
+    ----------
+    targets, sources : array, int32
+        Their columns.
+    begins, ends : array, int32
+        Target i of these meets the sources ``begins[i]`` to ``ends[i] - 1``.
+    """
+
+    targets: Any
+    sources: Any
+    begins: Any
+    ends: Any
+
+
+class Labels:
+    """A label of each target and of each source, on the host.
+
+    Parameters
+    ----------
+    targets, sources : ndarray, shape (Nt,) and (Ns,), int64
+        Negative where a point has none.
+    systems : Systems, optional
+        Points of different systems have no label in common.
+    side : int
+        Which of two images that are equally near is left out, 1 or -1.
+    """
+
+    def __init__(
+        self, targets: Numbers, sources: Numbers, systems: Systems | None = None, side: int = 1
+    ) -> None:
+        self.targets, self.sources, self.side = targets, sources, side
+        both: list[Any] = [targets, sources]
+        if systems is not None:
+            known = np.unique(np.concatenate(both))  # whose places are no large numbers
+            for n, offsets in enumerate((systems.targets, systems.sources)):
+                owner = np.repeat(np.arange(systems.count), np.diff(offsets))
+                place = np.searchsorted(known, both[n]) * systems.count + owner
+                both[n] = np.where(both[n] < 0, -1, place)
+        first, second = (each[each >= 0] for each in both)
+        common = np.intersect1d(first, second)
+        # The place of a label in common; others have numbers that never meet.
+        self.count, self.numbers = common.size, []
+        for label, none in zip(both, (-1, -2), strict=True):
+            place = np.searchsorted(common, label)
+            found = place < common.size
+            found[found] = common[place[found]] == label[found]
+            self.numbers.append(np.where(found, place, none).astype(np.int32))
+        self._placed: dict[Any, tuple[Members, list[Any]]] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Labels) and all(
+            np.array_equal(a, b)
+            for a, b in ((self.targets, other.targets), (self.sources, other.sources))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Targets and sources of labels that both have."""
+        targets, sources = (int((each >= 0).sum()) for each in self.numbers)
+        return targets, sources
+
+    def placed(self, space: ExecutionSpace) -> tuple[Members, list[Any]]:
+        """Return members, and the numbers of all targets and sources, in the memory of a space.
+
+        They are copied once: launches that were recorded may use them.
+        """
+        if space not in self._placed:
+            xp = space.array_module
+            targets, sources = (np.argsort(each, kind="stable") for each in self.numbers)
+            of_targets, of_sources = self.numbers
+            targets, sources = targets[of_targets[targets] >= 0], sources[of_sources[sources] >= 0]
+            labels = of_sources[sources]
+            ends = [
+                np.searchsorted(labels, of_targets[targets], side) for side in ("left", "right")
+            ]
+            each = (xp.asarray(array.astype(np.int32)) for array in (targets, sources, *ends))
+            self._placed[space] = Members(*each), [xp.asarray(array) for array in self.numbers]
+        return self._placed[space]
+
+    def swapped(self, systems: Systems | None = None) -> Labels:
+        """Return the labels of the transposed sum, with its systems."""
+        return Labels(self.sources, self.targets, systems, -self.side)
+
+    def repeated(self, count: int) -> Labels:
+        """Return labels for ``count`` sources, the same ones one or more times."""
+        times = count // max(1, self.sources.size)
+        return self if times == 1 else Labels(self.targets, np.tile(self.sources, times))
+
+    def of(self, targets: Any) -> Labels:
+        """Return labels of some of the targets."""
+        return Labels(self.targets[targets], self.sources, side=self.side)
+
+
+def check_labels(
+    exclude: Any,
+    kernel: str,
+    of_points: bool,
+    arrays: dict[str, Any],
+    options: EwaldOptions,
+    systems: Systems | None = None,
+    moves: bool = False,
+) -> Labels | None:
+    """Return the labels that were given; refuse impossible ones.
+
+    Parameters
+    ----------
+    exclude : array of int, pair of these, Labels or None
+        Labels of targets and sources; one array if both have the same.
+    kernel : str
+    of_points : bool
+        Whether its sources and targets are points, whose pairs are singular.
+    arrays : dict
+        "trg" and "src", shape (3, N).
+    options : EwaldOptions
+        Options, whose variants must know of labels.
+    systems : Systems, optional
+    moves : bool
+        Whether the sum is a composite that moves sources.
+
+    Raises
+    ------
+    ParkiTypeError, ParkiValueError
+    """
+    if exclude is None or isinstance(exclude, Labels):
+        return exclude
+    if not of_points:
+        raise ParkiValueError(
+            f"exclude was given, but {kernel} sums blobs or spheres; their pairs are finite, so "
+            "sum all, and subtract the pairs to leave out yourself (parki.near_pairs lists them)"
+        )
+    if moves:
+        raise ParkiValueError(
+            f"exclude was given, but {kernel} has images of sources, as near a wall, and nothing "
+            "says whether they are left out too; sum all, and subtract the pairs to leave out "
+            "yourself"
+        )
+    method = options.p2p_method
+    if method not in KNOWING["p2p_method"]:
+        raise ParkiValueError(
+            f"p2p_method is {method!r}, which cannot leave out pairs; with exclude leave it to "
+            "'auto'"
+        )
+    both = exclude if isinstance(exclude, tuple) and len(exclude) == 2 else (exclude, exclude)
+    found = []
+    counts = (arrays[name].shape[1] for name in ("trg", "src"))
+    for name, given, count in zip(("targets", "sources"), both, counts, strict=True):
+        try:
+            labels = np.asarray(to_host(as_array("exclude", given)))
+        except (TypeError, ValueError):
+            labels = np.array("")
+        if labels.dtype.kind not in "iu" or labels.ndim != 1:
+            raise ParkiTypeError(
+                f"exclude has labels of {name} of type {labels.dtype} and shape {labels.shape}; "
+                "expected whole numbers, one for each point and negative for none; or a tuple of "
+                "two such arrays, for targets and sources"
+            )
+        if labels.size != count:
+            raise ParkiValueError(
+                f"exclude has {labels.size} labels of {name}; expected one for each of the "
+                f"{count} {name} given, negative for none (exclude=(of_targets, of_sources) gives "
+                "both)"
+            )
+        found.append(labels.astype(np.int64))
+    made = Labels(found[0], found[1], systems)
+    if made.count > MOST and options.arithmetic(arrays["src"].dtype) == np.float32:
+        raise ParkiValueError(
+            f"exclude has {made.count} labels, of which single precision tells {MOST} apart; pass "
+            "float64 arrays"
+        )
+    return made

@@ -1,0 +1,145 @@
+"""P2P's pairs of equal labels, of which a sum leaves out the nearest image.
+
+The other kernels of P2P skip these pairs. This one meets them label by label, in a time that grows
+with the product of a label's targets and sources: ``kernels/p2p_labels.py`` has what it adds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from parki.arrays import real_name
+from parki.cell_list import locate
+from parki.ewald.geometry.labels import Labels
+from parki.ewald.near.pair import Pair, parts
+from parki.ewald.task import Task
+from parki.runtime import Kernel, load
+
+
+class LabelledPairs:
+    """The pairs of equal labels, for fixed points.
+
+    Parameters
+    ----------
+    task : Task
+    pair : Pair
+    labels : Labels
+    points : tuple of 2 arrays, shape (3, N)
+        Targets and sources in the user's unit, not wrapped.
+    norms : array, shape (3, N), or None
+        Normals over r_c, in the order given; of targets, with the opposite sign, if the pair is
+        transposed.
+    where : tuple
+        Arguments of `locate` that wrap the points, box first.
+    factor : float
+        To solver units.
+    arguments : dict
+        Arguments that are those of other kernels of P2P.
+    together : tuple of int
+        Numbers of densities that are summed at a time, the most first.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        pair: Pair,
+        labels: Labels,
+        points: tuple[Any, Any],
+        norms: Any,
+        where: tuple[Any, ...],
+        factor: float,
+        arguments: dict[str, Any],
+        together: tuple[int, ...],
+    ) -> None:
+        self.task, self.pair, self.together = task, pair, together
+        xp, constant = task.xp, task.space.adapter.constant
+        self.members, _ = labels.placed(task.space)
+        of = self.members.targets, self.members.sources
+        box, given = where[0], task.options.exclude_image == "given"
+        clouds: dict[str, Any] = {}
+        for name, cloud, columns in zip(("trg", "src"), points, of, strict=True):
+            own = xp.take(cloud, columns, axis=1)
+            at, _ = locate(own, *where, scale=factor, executor=task.executor)
+            clouds[name], clouds[f"{name}_low"] = parts(at, task.dtype)
+            if given:
+                edges = constant(box.reshape(3, 1), own.dtype)
+                periods = xp.rint((own * factor - at) / edges)
+                clouds[f"{name}_periods"] = periods.astype(task.dtype, copy=False)
+        if norms is not None:
+            norms = xp.take(norms, of[0] if task.transposed_pair else of[1], axis=1)
+        half, half_low = parts(box / 2, task.dtype)
+        kernel, radial = label_kernel(task, pair)
+        around = np.ceil(pair.cutoff / box + 0.5) - 1
+        self.arguments = arguments | {
+            "order": of[0],
+            "begins": self.members.begins,
+            "ends": self.members.ends,
+            **clouds,
+            "norms": norms,
+            "half": constant(half, task.dtype),
+            "half_low": None if half_low is None else constant(half_low, task.dtype),
+            "images": constant(np.maximum(around, 0), np.int32),
+            "side": float(labels.side),
+            "radial": kernel.table(radial, task.dtype),
+        }
+
+    def add(self, dens: Any, results: dict[str, Any]) -> None:
+        """Add what pairs of densities (k, rows, sources) make to ``results``: see `P2P.apply`."""
+        task, done = self.task, 0
+        if not self.members.targets.size:
+            return
+        derived = task.chosen_by[1] != ("u",)
+        while done < len(dens):
+            many = 1 if derived else next(n for n in self.together if n <= len(dens) - done)
+            part = slice(done, done + many)
+            own = task.xp.take(dens[part], self.members.sources, axis=2)
+            found = {name: a[part].reshape(-1, a.shape[-1]) for name, a in results.items()}
+            kernel, _ = label_kernel(task, self.pair, many)
+            kernel(
+                self.members.targets.size,
+                dens=own.reshape(-1, own.shape[-1]),
+                pot=found.get("transposed_pair" if task.transposed_pair else "u"),
+                pressure=found.get("p"),
+                gradient=found.get("grad_u"),
+                pull=found.get("grad_tensor"),
+                **self.arguments,
+            )
+            done += many
+
+
+def label_kernel(task: Task, pair: Pair, many: int = 1) -> tuple[Kernel, Any]:
+    """Return the kernel for ``many`` densities at a time, and its table of radial functions."""
+    want = task.chosen_by[1]
+    derived, values = want != ("u",), "u" in want
+    workunit, record = "p2p_labels", task.pair.pair
+    constants = {**task.pair.p2p(bool(task.transposed_pair)), "MANY": many}
+    names = record.values
+    if derived:
+        workunit += "_derivatives"
+        names = task.sum.derivative_tables(want)
+        constants |= {
+            "TABLES": len(names),
+            "WITH_VALUES": bool(record.with_values),
+            "PRESSURE": "p" in want,
+            "GRADIENT": "grad_u" in want,
+            "TENSORS": task.tensors,
+            "VALUES": values,
+        }
+        names = task.sum.derivative_tables(want, values)
+    radial = pair.rows(names)
+    kernel = load(
+        "p2p_labels",
+        workunit,
+        task.space,
+        executor=task.executor,
+        tables={"radial": radial.shape},
+        REAL=real_name(task.dtype),
+        DEGREE=pair.degree,
+        PERIODIC=task.periodicity,
+        LOW=task.mixed,
+        GIVEN=task.options.exclude_image == "given",
+        **constants,
+    )
+    return kernel, radial

@@ -1,0 +1,74 @@
+"""Source doublets s, ``u = grad (s . grad(1 / r))``, and their dipoles: potential flows.
+
+``doublet``         ``u_i = sum d_i d_j (1 / r) s_j``
+``doublet_dipole``  ``u_i = sum D_jk d/dy_k d_i d_j (1 / r)``, of which the gradient is the fourth
+                    derivative of ``1 / r``
+
+Images near a wall take them: see `parki.ewald.sums.walls`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from parki.ewald.sums import symbols
+from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
+from parki.ewald.sums.names import Family
+from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
+from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Sum, Term
+from parki.ewald.sums.sources import DIPOLE
+from parki.ewald.sums.spheres import ROTATION_GRADIENT, sphere_turns
+
+
+def _gradient(r2: Array, p: RadialPolynomials) -> Array:
+    # The fourth derivatives of P, and the second ones of its Laplacian R.
+    y = np.where(r2 > 1e-6, (p.R + 3 * p.X) / np.maximum(r2, 1e-6), p.W / 5)
+    fourth = (r2 * p.V - p.W + 8 * y) ** 2 + 12 * (p.W - 4 * y) ** 2 + 24 * y**2
+    return np.asarray(4 * (fourth + (p.W + r2 * p.V) ** 2 + 2 * p.W**2) / 9)
+
+
+VELOCITY = Term(
+    "doublet_dipole",
+    4,
+    lambda r2, p: ROTATION_GRADIENT.square(r2, p) / 3,  # over nine directions, not three
+    Far(GRADIENT, PLAIN, order=1),
+    aligned_factor=1.3,
+)
+VELOCITY_GRADIENT = Term(
+    "doublet_dipole_grad",
+    5,
+    _gradient,
+    Far(GRADIENT, GRADIENT, order=1),
+    aligned_factor=1.3,
+    derived=True,
+    differentiates_window=True,
+)
+# Torques on points turn other points as doublets do.
+DOUBLET = replace(
+    sphere_turns(0.0, 0.0),
+    name="doublet",
+    symbol=symbols.CURL_OF_CURL,
+    adjoints={
+        "u": of_itself("doublet"),
+        "grad_u": Adjoint("doublet_dipole", ("u",), velocity),
+    },
+)
+DOUBLET_DIPOLE = Sum(
+    "doublet_dipole",
+    symbols.CURL_OF_CURL,
+    PairFunction("doublet_dipole", (2, 55), values="YW", derivatives="YWV", power=4),
+    (DIPOLE._replace(decay=4),),
+    gauge=None,
+    terms={"u": (VELOCITY,), "grad_u": (VELOCITY_GRADIENT,)},
+    adjoints={
+        "u": Adjoint("doublet", ("grad_u",), lambda found, _: found["grad_u"]),
+        "grad_u": Adjoint("doublet_dipole", ("grad_u",), lambda found, _: found["grad_u"]),
+    },
+)
+# Parts of sums near walls, without words.
+FAMILIES = {
+    each.name: Family(partial(lambda record: record, each)) for each in (DOUBLET, DOUBLET_DIPOLE)
+}

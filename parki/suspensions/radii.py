@@ -1,0 +1,99 @@
+"""`Radii`: the sizes of spheres, and the sums that take them: what moves by what."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.sums import kernel
+from parki.interchange import to_host
+
+# What moves by what: the kernel, with the names of the radii of what moves and of what acts on it,
+# the factor of its sum, and the kernel of all radii.
+KINDS = {
+    ("velocity", "force"): ("sphere_sl", ("radius", "source_radius"), 1.0, "polydisperse_sl"),
+    ("velocity", "torque"): ("sphere_curl", ("moving", "turning"), 1.0, "polydisperse_curl"),
+    ("turn", "force"): ("sphere_curl", ("turning", "moving"), 1.0, "polydisperse_turn"),
+    ("turn", "torque"): ("sphere_turns", ("radius", "source_radius"), 0.5, "polydisperse_turns"),
+}
+
+
+class Radii(NamedTuple):
+    """The radii of spheres, and radii of all ranks: the smallest and the largest one, or all."""
+
+    each: Any
+    every: Any
+
+    @classmethod
+    def of(cls, radii: Any, count: int, of_all: Callable[[Any], Any] = np.unique) -> Radii:
+        """Return the radius of each of ``count`` spheres, or refuse it.
+
+        ``of_all(values)`` has radii of all ranks, among which are the smallest and the largest one.
+        """
+        values = lengths(radii, count)
+        return cls(np.broadcast_to(values, (count,)), of_all(values))
+
+    @property
+    def smallest(self) -> float:
+        """The smallest radius; 0 without spheres."""
+        return float(self.every.min()) if self.every.size else 0.0
+
+    @property
+    def largest(self) -> float:
+        """The largest radius."""
+        return float(self.every.max(initial=0.0))
+
+    @property
+    def marks(self) -> Any:
+        """The radii as marks of points; None if they are all the same."""
+        return None if self.smallest == self.largest else self.each
+
+    @property
+    def kernels(self) -> dict[tuple[str, str], str]:
+        """The names of the sums, by what moves and what acts."""
+        if self.marks is None:
+            each = {
+                key: dict.fromkeys(names, self.largest) for key, (_, names, *_) in KINDS.items()
+            }
+            return {key: kernel(KINDS[key][0], **radii) for key, radii in each.items()}
+        return {key: kernel(name, largest=self.largest) for key, (*_, name) in KINDS.items()}
+
+    def flow(self, acts: str) -> str:
+        """Return the name of the sum of the fluid's velocity by what acts."""
+        family, (own, other), _, any_radii = KINDS["velocity", acts]
+        if self.marks is None:
+            return kernel(family, **{own: 0.0, other: self.largest})
+        return kernel("polydisperse_flow" if acts == "force" else any_radii, largest=self.largest)
+
+    def __str__(self) -> str:
+        if self.marks is None:
+            return f"{self.each.size} of radius {self.largest:g}"
+        return f"{self.each.size} of radii {self.smallest:g} to {self.largest:g}"
+
+
+def lengths(radii: Any, count: int) -> Any:
+    """Return the radius of each sphere, or refuse it."""
+    try:
+        values = np.array(to_host(radii), dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError):  # the last of tensors that require a gradient
+        raise ParkiTypeError(
+            f"radii is {radii!r}; expected a length, or one for each sphere"
+        ) from None
+    if values.ndim and values.shape != (count,):
+        raise ParkiValueError(
+            f"radii has shape {values.shape}; expected one number, or shape ({count},)"
+        )
+    if not (np.isfinite(values) & (values >= 0)).all():
+        raise ParkiValueError("radii has negative or infinite numbers, or NaN; expected lengths")
+    return values
+
+
+def positive(name: str, value: float) -> float:
+    """Return a number, or refuse it."""
+    if not 0 < value < math.inf:
+        raise ParkiValueError(f"{name} is {value!r}; expected a positive number")
+    return float(value)

@@ -1,0 +1,140 @@
+"""Spheres near a wall: which ones may be there, what they lack, and the drift of their steps."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from parki.errors import ParkiValueError
+from parki.ewald.sums import kernel
+from parki.interchange import to_host
+from parki.suspensions.noise import White
+from parki.suspensions.radii import Radii
+
+# Distance of the two places between which the mobility is compared, in smallest radii.
+STEP = 0.01
+# Different radii, where each pair of radii is a sum of its own.
+MOST_RADII = 8
+
+
+def check_heights(points: Any, radii: Any) -> None:
+    """Refuse spheres that the wall cuts; they may touch it, up to rounding."""
+    heights = to_host(points[2])
+    low = heights - radii * (1 - 4 * np.finfo(heights.dtype).eps)
+    if low.size and low.min() < 0:
+        n = int(low.argmin())
+        raise ParkiValueError(
+            f"sphere {n} of radius {radii[n]:g} is {heights[n]:g} over the wall, which cuts it; "
+            "keep each centre at least a radius above the wall"
+        )
+
+
+def lacking(what: str) -> ParkiValueError:
+    """Return the error of what parki does not have near a wall."""
+    return ParkiValueError(
+        f"spheres near a wall have no {what}; parki has velocities by forces there, their "
+        "derivatives by forces, and the fluid's velocity and pressure"
+    )
+
+
+def groups(sizes: Radii) -> list[tuple[float, Any]]:
+    """Return each radius with the spheres that have it, of which there may be none."""
+    different = np.unique(sizes.every)
+    if different.size > MOST_RADII:
+        raise ParkiValueError(
+            f"radii has {different.size} different lengths; expected at most {MOST_RADII} near a "
+            "wall: round them to a few sizes"
+        )
+    if different.size < 2:
+        return [(sizes.largest, slice(None))]
+    return [(float(radius), np.flatnonzero(sizes.each == radius)) for radius in different]
+
+
+class ByRadii:
+    """The plan of velocities by forces of spheres of several radii: a sum for each pair of these.
+
+    What else plans have is the same for all of them, and the first one has it.
+    """
+
+    def __init__(self, spheres: Any) -> None:
+        self.groups, points = groups(spheres._sizes), spheres.points
+        self.plans = {
+            (t, s): spheres._make(
+                _name(own, other), points[:, at], points[:, by], None, spheres.options
+            )
+            for t, (own, at) in enumerate(self.groups)
+            for s, (other, by) in enumerate(self.groups)
+        }
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.plans[0, 0], name)
+
+    def __call__(self, forces: Any) -> Any:
+        """Return velocities (..., 3, N)."""
+        found = 0 * forces
+        for (t, s), plan in self.plans.items():
+            found[..., self.groups[t][1]] += plan(forces[..., self.groups[s][1]])
+        return found
+
+    def update_points(self, points: Any, _: Any) -> None:
+        """Move the spheres."""
+        clouds = [points[:, at] for _, at in self.groups]
+        for (t, s), plan in self.plans.items():
+            plan.update_points(clouds[t], clouds[s])
+
+    def promise(self, forces: Any) -> Any:
+        """Return the sum of the bounds of all pairs of radii."""
+        parts = [forces[..., at] for _, at in self.groups]
+        return sum(plan.promise(parts[s]) for (_, s), plan in self.plans.items())
+
+    def describe(self) -> str:
+        """Return what was chosen, as text."""
+        return "\n".join(plan.describe() for plan in self.plans.values())
+
+
+def flow(spheres: Any, acts: str, points: Any, forces: Any, asked: tuple[str, ...]) -> list[Any]:
+    """Return results of the flow elsewhere, each a sum of its own for each radius."""
+    if acts != "force":
+        raise lacking("torques and turns")
+    options, found = spheres.options, []
+    for want in asked:
+        given = [
+            ((_name(0.0, a), points, spheres.points[:, at], None, options), at)
+            for a, at in groups(spheres._sizes)
+        ]
+        found.append(sum(spheres._sum(each, forces[..., at], want) for each, at in given))
+    return found
+
+
+def _name(own: float, other: float) -> str:
+    return kernel("sphere_sl", radius=own, source_radius=other)
+
+
+def divergence(spheres: Any, white: White) -> Any:
+    """Return the divergence of the mobility by a random finite difference, (3, N).
+
+    With normal numbers w it is the mean of ``(M(x + d w / 2) - M(x - d w / 2)) w / d``.
+    """
+    step = STEP * spheres._sizes.smallest
+    w = white(spheres.points.shape)
+    try:
+        ahead, back = (_moved(spheres, side * step * w, w) for side in (0.5, -0.5))
+    finally:
+        spheres._place(spheres.points)
+    return (ahead - back) / step
+
+
+def _moved(spheres: Any, shift: Any, forces: Any) -> Any:
+    """Return velocities where spheres are shifted, by the plans that there are, if they reach."""
+    other = copy(spheres)
+    other.points, other._plans = spheres.points + shift, dict(spheres._plans)
+    try:
+        other._place(other.points)
+    except ParkiValueError:  # a sphere has left the box
+        edges = zip(spheres.options.box, spheres.options.periodic, strict=True)
+        box = tuple(edge if periodic else None for edge, periodic in edges)
+        other.options, other._plans = replace(spheres.options, box=box), {}
+    return other._moved("velocity", {"force": forces})

@@ -1,0 +1,173 @@
+"""Builds wheels with compiled kernels for several systems, on one machine, by ziglang.
+
+    python scripts/build_wheels.py [TARGET...] [--sdist]      # all targets, into dist/
+
+The targets are those of `TARGETS`. For each set of instructions of a target one library is
+compiled into build/compiled/TARGET, with the kernels of `scripts/wheel_kernels.py` and the threads
+that run them. Its symbols are checked: it may need the system's C library alone. A subfolder keeps
+the object files, so that a second run only compiles changed kernels. The first run takes one core
+more than an hour for each library. `scripts/try_wheel.py` tries a wheel on its own system.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import lief
+from wheel_kernels import all_sources, told
+
+from parki.runtime import cache, host, zig
+from parki.settings import thread_count
+
+ROOT = Path(__file__).resolve().parents[1]
+X86 = {level: level.replace("-", "_") for level in ("x86-64-v4", "x86-64-v3", "x86-64-v2")}
+ARM = {"armv8-sve": "generic+sve", "armv8": "generic"}
+MOST = 40e6  # bytes of a wheel
+
+
+@dataclass(frozen=True)
+class Target:
+    """A system: ziglang's name for it, the wheel's tag, and a processor for each level.
+
+    The levels are those of `parki.runtime.shipped`. ``needs`` are libraries of the system.
+    """
+
+    triple: str
+    platform: str
+    levels: dict[str, str]
+    needs: tuple[str, ...]
+    link: tuple[str, ...] = ("-Wl,--gc-sections",)
+
+
+GLIBC_MINOR = 17  # of its version 2, as in the triples
+GLIBC = ("libc.so.6", "libm.so.6", "libpthread.so.0", "ld-linux-")
+APPLE, MICROSOFT = ("/usr/lib/libSystem.B.dylib",), ("KERNEL32.dll", "api-ms-win-crt-")
+STRIP = ("-Wl,-dead_strip",)
+TARGETS = {
+    "linux-x86_64": Target(
+        "x86_64-linux-gnu.2.17", "manylinux_2_17_x86_64.manylinux2014_x86_64", X86, GLIBC
+    ),
+    "linux-aarch64": Target(
+        "aarch64-linux-gnu.2.17", "manylinux_2_17_aarch64.manylinux2014_aarch64", ARM, GLIBC
+    ),
+    "macos-arm64": Target(
+        "aarch64-macos.11.0", "macosx_11_0_arm64", {"armv8": "apple_m1"}, APPLE, STRIP
+    ),
+    "macos-x86_64": Target("x86_64-macos.11.0", "macosx_11_0_x86_64", X86, APPLE, STRIP),
+    "windows-x86_64": Target("x86_64-windows-gnu", "win_amd64", X86, MICROSOFT),
+}
+
+
+def build(sources: dict[str, str], target: Target, level: str, folder: Path, jobs: int) -> Path:
+    """Compile all sources for a level of a target, link and check its library, and seal it."""
+    command = [*zig.command(), "-target", target.triple, f"-mcpu={target.levels[level]}"]
+    flags = [flag for flag in host.FLAGS if flag != "-shared"]
+    flags += ["-DPK_TEAM=1", "-ffunction-sections", "-w", "-Qunused-arguments"]
+    if level == "x86-64-v4":
+        flags.append("-mprefer-vector-width=512")
+    version = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+    identity = cache.key(version.stdout, *command[1:], *flags)[:8]
+    objects = folder / "objects" / f"{level}-{identity}"
+    objects.mkdir(parents=True, exist_ok=True)
+
+    def compile_one(name: str) -> Path:
+        path = objects / f"{name}.o"
+        if not path.exists():
+            part = path.with_suffix(".part")
+            words = [*command, *flags, f"-Dparki_entry={name}", "-x", "c++", "-c", "-"]
+            subprocess.run([*words, "-o", str(part)], input=sources[name], text=True, check=True)
+            part.rename(path)
+        return path
+
+    with ThreadPoolExecutor(jobs) as pool:
+        done = pool.map(compile_one, sources)
+        paths = list(told(done, f"kernels compiled for {target.triple}, {level}", len(sources)))
+    names, library = objects / "list", folder / f"{level}.so"
+    names.write_text("\n".join(map(str, paths)), encoding="utf-8")
+    link = [*command, "-shared", "-s", *target.link, f"@{names}", "-o", str(library)]
+    subprocess.run(link, check=True)
+    check(library, target, set(sources))
+    cache.seal(library)
+    print(f"{library}: {len(paths)} kernels, {library.stat().st_size / 1e6:.1f} MB", flush=True)
+    return library
+
+
+def check(library: Path, target: Target, entries: set[str]) -> None:
+    """Refuse a library that lacks an entry point, or needs more than the system's C library."""
+    found = lief.parse(library)
+    exported = {function.name.removeprefix("_") for function in found.exported_functions}
+    if missing := entries - {name.removeprefix("_") for name in exported}:
+        raise SystemExit(f"{library} lacks {len(missing)} entry points, such as {min(missing)}")
+    needed = {getattr(each, "name", each) for each in found.libraries}
+    if alien := {name for name in needed if not name.startswith(target.needs)}:
+        raise SystemExit(f"{library} needs {', '.join(alien)}; expected {', '.join(target.needs)}")
+    if isinstance(found, lief.MachO.Binary) and not found.has_code_signature:
+        raise SystemExit(f"{library} is not signed, and Apple's processors load no such library")
+
+
+def wheel(name: str, target: Target, folder: Path, dist: Path) -> Path:
+    """Build a target's wheel from its folder of libraries, and look at it."""
+    environment = {
+        **os.environ,
+        "PARKI_WHEEL_KERNELS": str(folder),
+        "PARKI_WHEEL_TAG": f"py3-none-{target.platform}",
+    }
+    python_build("--wheel", dist, environment)
+    (path,) = dist.glob(f"*-{target.platform}.whl")
+    if path.stat().st_size > MOST:
+        raise SystemExit(f"{path} has {path.stat().st_size / 1e6:.1f} MB, more than {MOST / 1e6}")
+    inside = sorted(n for n in zipfile.ZipFile(path).namelist() if "/compiled/" in n)
+    expected = sorted(f"parki/compiled/{x}.so{y}" for x in target.levels for y in ("", ".seal"))
+    if inside != expected:
+        raise SystemExit(f"{path} has {inside}; expected {expected}")
+    if name.startswith("linux"):
+        words = [sys.executable, "-m", "auditwheel", "show", str(path)]
+        shown = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        print(shown.strip())
+        found = re.search(r'"manylinux_2_(\d+)_', shown)
+        if not found or int(found.group(1)) > GLIBC_MINOR:
+            raise SystemExit(f"auditwheel finds {path} not to be for {target.platform}")
+    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB", flush=True)
+    return path
+
+
+def python_build(what: str, dist: Path, environment: dict[str, str] | None = None) -> None:
+    words = [sys.executable, "-m", "build", what, "--outdir", str(dist), str(ROOT)]
+    subprocess.run(words, env=environment, check=True, stdout=subprocess.DEVNULL)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
+    parser.add_argument("--sdist", action="store_true", help="the sdist too")
+    parser.add_argument("--dist", type=Path, default=ROOT / "dist")
+    parser.add_argument("--jobs", type=int, default=thread_count())
+    parser.add_argument("--every", type=int, default=1, help="only every so many kernels: a trial")
+    parser.add_argument("--only", type=Path, help="only the entry points of a file: a trial")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.targets) - set(TARGETS):
+        parser.error(f"unknown targets {', '.join(unknown)}; expected {', '.join(TARGETS)}")
+    if not zig.command():
+        parser.error("ziglang is missing: pip install 'parki[wheels]'")
+    sources = all_sources(arguments.jobs)
+    if arguments.only:
+        wanted = set(arguments.only.read_text(encoding="utf-8").split())
+        sources = {name: text for name, text in sources.items() if name in wanted}
+    sources = dict(sorted(sources.items())[:: arguments.every])
+    for name in arguments.targets or TARGETS:
+        target, folder = TARGETS[name], ROOT / "build" / "compiled" / name
+        for level in target.levels:
+            build(sources, target, level, folder, arguments.jobs)
+        wheel(name, target, folder, arguments.dist)
+    if arguments.sdist:
+        python_build("--sdist", arguments.dist)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Hides the package ziglang; see `small_kernels.NO_ZIG`."""

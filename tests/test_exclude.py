@@ -1,0 +1,320 @@
+"""Pairs of equal labels are left out: the nearest image of each, however close it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from composites import HARMONIC, SLIP
+from few import USUAL
+
+import parki
+from parki import ParkiTypeError, ParkiValueError
+from parki.ewald.geometry.labels import MOST, Labels
+from parki.ewald.sums import SUMS
+from parki.reference import direct_sum
+
+pytestmark = pytest.mark.usefixtures("few_degrees")
+
+BOX = np.array([1.0, 1.2, 0.9])
+CLOSE = 8e-9
+SCREENED = "yukawa(kappa=2.0)"
+
+
+def made(kernel, rng, sources=40, targets=9):
+    """Return targets, sources, density, normals and labels.
+
+    A pair with a label is CLOSE, one coincides, and one is CLOSE across a face.
+    """
+    src, trg = (rng.random((3, n)) * BOX[:, None] for n in (sources, targets))
+    trg[:, 0] = src[:, 0] + [0, 0.6 * CLOSE, 0.8 * CLOSE]
+    trg[:, 1] = src[:, 1]
+    src[:, 2], trg[:, 2] = [CLOSE / 2, 0.5, 0.5], [1 - CLOSE / 2, 0.5, 0.5]
+    labels = rng.integers(-1, 3, targets), rng.integers(-1, 3, sources)
+    for each in labels:
+        each[:3] = [0, 1, 5]
+    norms = rng.standard_normal((3, sources)) if SUMS[kernel].normals else None
+    return trg, src, rng.standard_normal(SUMS[kernel].density_shape(sources)), norms, labels
+
+
+def reference(kernel, trg, src, dens, norms, labels, periodicity, want):
+    """Return the direct sum without pairs: of close ones at no distance, where none is singular."""
+    edges, axes = BOX[:, None, None], (np.arange(3) < periodicity)[:, None, None]
+
+    def nearest(targets):
+        r = targets[:, :, None] - src[:, None]
+        return np.where(axes, r - edges * np.round(r / edges), r)
+
+    distances = np.sqrt((nearest(trg) ** 2).sum(axis=0))
+    same = (labels[0][:, None] == labels[1]) & (labels[0] >= 0)[:, None]
+    target, source = np.nonzero(same & (distances < 1e-6))
+    trg = trg.copy()
+    trg[:, target] = src[:, source]
+    how = {"box": [*BOX], "periodicity": periodicity, "want": want}
+    found = direct_sum(kernel, trg, src, dens, norms, **how)
+    r = nearest(trg)
+    for n in range(trg.shape[1]):
+        own = same[n] & (distances[n] >= 1e-6)
+        normals = None if norms is None else norms[:, own]
+        given = np.zeros((3, 1)), -r[:, n, own], dens[..., own], normals
+        parts = direct_sum(kernel, *given, periodicity=0, want=want)
+        for whole, part in zip(found, parts, strict=True):
+            whole[..., n : n + 1] -= part
+    return found
+
+
+def rms(values):
+    return float(np.sqrt((np.asarray(values) ** 2).sum() / values.shape[-1]))
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("cutoff", [None, 0.2], ids=["images", "short"])
+@pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
+@pytest.mark.parametrize("kernel", [*USUAL, SCREENED])
+def test_against_direct_sums(kernel, periodicity, cutoff, space, to_space, to_host, rng):
+    """Where pairs are beyond the cut-off, and where their other images are within it."""
+    trg, src, dens, norms, labels = made(kernel, rng)
+    want = tuple(name for name in ("u", "p", "grad_u") if name in SUMS[kernel].terms)
+    exact = reference(kernel, trg, src, dens, norms, labels, periodicity, want)
+    how = {"periodicity": periodicity, "box": BOX, "tolerance": 1e-6, "cutoff": cutoff}
+    arrays = [None if a is None else to_space(a) for a in (trg, src, norms)]
+    dens = to_space(dens)
+    plan = parki.Plan(kernel, *arrays, want=want, exclude=labels, **how)
+    assert (plan.parameters.cutoff < 0.3) == (cutoff is not None)
+    promises = plan.promise(dens)
+    both = zip(*plan(np.stack([dens, -2 * dens])), strict=True)
+    for factor, several in zip((1, -2), both, strict=True):
+        for found, right, bound in zip(several, exact, promises, strict=True):
+            # The direct sum has a close target elsewhere, by the distance of the pair.
+            allowed = bound + 1e3 * CLOSE * rms(right)
+            assert rms(to_host(found) / factor - right) <= allowed
+    call = getattr(parki, kernel.partition("(")[0])
+    more = {"kappa": 2.0} if kernel == SCREENED else {}
+    given = (*arrays[:2], dens, *([arrays[2]] if norms is not None else []))
+    alone = call(*given, exclude=labels, **how, **more)
+    assert rms(to_host(alone) - exact[0]) <= promises[0] + 1e3 * CLOSE * rms(exact[0])
+
+
+@pytest.mark.parametrize("precision", ["single", "mixed"])
+def test_single_precision(precision, space, to_space, to_host, rng):
+    trg, src, dens, norms, labels = made("stokes_dl", rng)
+    exact = reference("stokes_dl", trg, src, dens, norms, labels, 3, ("u", "grad_u"))
+    options = parki.EwaldOptions(3, BOX, 1e-4, cutoff=0.2)
+    if precision == "single":
+        trg, src, dens, norms = (a.astype("f4") for a in (trg, src, dens, norms))
+    else:
+        options = parki.EwaldOptions(3, BOX, 1e-4, cutoff=0.2, precision="mixed")
+    trg, src, dens, norms = map(to_space, (trg, src, dens, norms))
+    for want in ("u", ("u", "grad_u")):
+        plan = parki.Plan("stokes_dl", trg, src, norms, options, want=want, exclude=labels)
+        found, bounds = plan(dens), plan.promise(dens)
+        if want == "u":
+            found, bounds = (found,), (bounds,)
+        for each, right, bound in zip(found, exact, bounds, strict=False):
+            assert rms(to_host(each) - right) <= bound + 1e-5 * rms(right)
+
+
+def inside(kernel, rng, count=24):
+    """Return points far from the faces, whose nearest images are themselves, and the rest."""
+    src, trg = (0.3 + 0.4 * rng.random((3, n)) for n in (count, count // 2))
+    kind = SUMS[kernel]
+    norms = rng.standard_normal((3, count)) if kind.normals else None
+    labels = rng.integers(-1, 3, count // 2), rng.integers(-1, 3, count)
+    return trg, src, rng.standard_normal(kind.density_shape(count)), norms, labels
+
+
+def without_own(work, trg, src, labels):
+    """Return a sum's results: of all pairs with images, minus of each label without images.
+
+    ``work(trg, src, columns of both, options)`` returns the results by name.
+    """
+    every = np.arange(trg.shape[1]), np.arange(src.shape[1])
+    options = parki.EwaldOptions(3, BOX, 1e-9)
+    found = work(*every, options)
+    for label in range(3):
+        own = [np.nonzero(each == label)[0] for each in labels]
+        part = work(*own, parki.EwaldOptions(0, BOX, 1e-9))
+        for name, values in part.items():
+            columns = own[0] if name in ("u", "trg") else own[1]
+            found[name][..., columns] -= values
+    return found
+
+
+SLOW = [pytest.param(n, marks=pytest.mark.slow) for n in ("stokes_sl", "stokes_dipole", SCREENED)]
+
+
+@pytest.mark.parametrize("kernel", ["stokes_comb", *SLOW])
+def test_derivatives_and_adjoints(kernel, rng):
+    trg, src, dens, norms, labels = inside(kernel, rng)
+    kind = SUMS[kernel]
+    v = rng.standard_normal((3, trg.shape[1]) if kind.results > 1 else trg.shape[1])
+    wrt = ("dens", "trg", "src") + ("norms",) * (norms is not None)
+    moves = {"trg": rng.standard_normal(trg.shape), "src": rng.standard_normal(src.shape)}
+
+    def work(to, of, options, **more):
+        n = None if norms is None else norms[:, of]
+        given = kernel, trg[:, to], src[:, of], dens[..., of], n, options
+        found = parki.vjp(*given, values=v[..., to], wrt=wrt, **more)
+        tangents = {"trg": moves["trg"][:, to], "src": moves["src"][:, of]}
+        return found | {"u": parki.jvp(*given, tangents=tangents, **more)}
+
+    expected = without_own(work, trg, src, labels)
+    every = np.arange(trg.shape[1]), np.arange(src.shape[1])
+    found = work(*every, parki.EwaldOptions(3, BOX, 1e-9, cutoff=0.2), exclude=labels)
+    for name, values in expected.items():
+        assert rms(found[name] - values) <= 1e-6 * rms(values), name
+    plan = parki.Plan(kernel, trg, src, norms, periodicity=3, box=BOX, exclude=labels)
+    back = plan.adjoint(v)
+    assert rms(back - expected["dens"]) <= 1e-3 * rms(back)
+    assert (v * plan(dens)).sum() == pytest.approx((back * dens).sum(), rel=1e-9)
+    operator = plan.as_linear_operator()
+    assert np.array_equal(operator @ dens.ravel(), plan(dens).ravel())
+    assert plan.check(dens, 4).error <= plan.promise(dens)
+
+
+def test_composites(rng):
+    """Addends that share a sum have sources of their own there."""
+    trg, src, dens, _, labels = inside("stokes_sl", rng)
+    options = parki.EwaldOptions(3, BOX, 1e-9)
+    make = parki.Plan.composed
+    v = rng.standard_normal((3, trg.shape[1]))
+
+    def work(to, of, options, **more):
+        plan = make(HARMONIC, trg[:, to], src[:, of], options=options, **more)
+        given = HARMONIC, trg[:, to], src[:, of], dens[:, of], options
+        pulled = parki.vjp(*given, values=v[:, to], wrt=("src",), **more)
+        return {"u": plan(dens[:, of]), "dens": plan.adjoint(v[:, to])} | pulled
+
+    expected = without_own(work, trg, src, labels)
+    found = work(np.arange(trg.shape[1]), np.arange(src.shape[1]), options, exclude=labels)
+    for name, values in expected.items():
+        assert rms(found[name] - values) <= 1e-6 * rms(values), name
+    plan = make(HARMONIC, trg[:, ::-1], src, options=options, exclude=(labels[0][::-1], labels[1]))
+    plan.update_points(trg, src, exclude=labels)
+    assert rms(plan(dens) - expected["u"]) <= 1e-6 * rms(expected["u"])
+    assert plan.check(dens, 4).error <= plan.promise(dens)
+    with pytest.raises(ParkiValueError, match="has images of sources, as near a wall"):
+        make(SLIP, trg, src, options=options, exclude=labels)
+    walled = parki.EwaldOptions(2, [1, 1, 1], wall="no-slip")
+    with pytest.raises(ParkiValueError, match="has images of sources, as near a wall"):
+        parki.stokes_sl(trg, src, dens, walled, exclude=labels)
+
+
+def test_images_that_are_equally_near(rng):
+    """One of them is left out, of the transposed sum too."""
+    points = rng.random((3, 8))
+    points[0, ::2], points[0, 1::2] = 0, 0.5
+    dens, values = rng.standard_normal((2, 3, 8))
+    for order in (1, 2):  # with targets that are the sources, and with others
+        targets = points if order == 1 else points.copy()
+        plan = parki.Plan(
+            "stokes_sl", targets, points, periodicity=3, box=[1, 1, 1], exclude=[0] * 8
+        )
+        product = (values * plan(dens)).sum()
+        assert (plan.adjoint(values) * dens).sum() == pytest.approx(product, rel=1e-9)
+
+
+@pytest.mark.parametrize("precision", ["double", "mixed"])
+def test_images_as_given(precision, space, to_space, to_host, rng):
+    """A body that is longer than the box: its own part is the sum without images."""
+    src, trg, dens = 0.5 + 1.7 * (rng.random((3, 3, 30)) - 0.5)
+    trg = trg[:, :8].copy()
+    # Another image is CLOSE, and stays.
+    src[:, 0], trg[:, 0] = [1.2, 0.5, 0.5], [0.2 + CLOSE, 0.5, 0.5]
+    given = [to_space(each) for each in (trg, src)]
+    tolerance, digits = (1e-7, 1e-8) if precision == "double" else (1e-4, 1e-6)
+    dens = to_space(dens)
+    own = parki.stokes_sl(*given, dens, periodicity=0, box=[None] * 3, tolerance=1e-9)
+    for periodicity, box in ((1, [1.0, None, None]), (3, BOX)):
+        options = parki.EwaldOptions(periodicity, box, 1e-9)
+        right = to_host(parki.stokes_sl(*given, dens, options) - own)
+        for cutoff in (None, 0.2):
+            how = {"periodicity": periodicity, "box": box, "tolerance": tolerance}
+            how |= {"precision": precision, "cutoff": cutoff, "exclude_image": "given"}
+            plan = parki.Plan("stokes_sl", *given, exclude=([0] * 8, [0] * 30), **how)
+            assert rms(to_host(plan(dens)) - right) <= plan.promise(dens) + digits * rms(right)
+            check = plan.check(dens)
+            assert check.error <= check.promise + digits * check.flow
+
+
+def test_systems_and_points_that_move(space, to_space, to_host, rng):
+    """Labels of different systems have nothing in common; later points keep the labels."""
+    points, dens = rng.random((2, 3, 90))
+    labels, offsets = rng.integers(-1, 4, 90), [0, 30, 30, 90]
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-5)
+    there = to_space(rng.random((3, 90)))
+    plan = parki.Plan("stokes_sl", there, there, options, systems=offsets, exclude=labels)
+    swapped = to_space(points)
+    for turn in range(5):
+        own = np.roll(labels, turn // 3)
+        more = {"exclude": own} if turn == 3 else {}
+        plan.update_points(swapped, swapped, **more)
+        found = to_host(plan(to_space(dens)))
+        for part in (slice(0, 30), slice(30, 90)):
+            of = to_space(np.ascontiguousarray(points[:, part]))
+            some = to_space(np.ascontiguousarray(dens[:, part]))
+            alone = parki.stokes_sl(of, of, some, options, exclude=own[part])
+            assert rms(found[:, part] - to_host(alone)) <= 2 * float(
+                plan.promise(to_space(dens)).max()
+            )
+
+
+def test_lists_of_pairs(space, to_space, to_host, rng):
+    """A device keeps lists; the tile variant and the kernel of derivatives are like its own."""
+    points, forces = (to_space(rng.random((3, 1500))) for _ in range(2))
+    labels, found = rng.integers(0, 150, 1500), []
+    for more in ({}, {"p2p_method": "tile"}):
+        how = {"periodicity": 3, "box": [1, 1, 1], "tolerance": 1e-5, **more}
+        for want in ("u", ("u", "grad_u")):
+            plan = parki.Plan("stokes_sl", points, points, want=want, exclude=labels, **how)
+            several = [plan(forces) for _ in range(3)]
+            if want != "u":
+                checks = plan.check(forces)
+                assert all(each.error <= each.promise for each in checks)
+                several = [each for each, _ in several]
+            found += map(to_host, several)
+    bound = plan.promise(forces)[0]
+    assert all(rms(each - found[0]) <= 2 * bound for each in found)
+    all_pairs = to_host(parki.stokes_sl(points, points, forces, **how))
+    assert rms(all_pairs - found[0]) > 1e3 * bound
+
+
+X = np.random.default_rng(0).random((3, 5))
+OPTIONS = parki.EwaldOptions(3, [1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "exclude", "more", "error", "message"),
+    [
+        ("stokes_sl", [0.0] * 5, {}, ParkiTypeError, "labels of targets of type float64"),
+        ("stokes_sl", ([0] * 5, "body"), {}, ParkiTypeError, "labels of sources of type"),
+        ("stokes_sl", [True] * 5, {}, ParkiTypeError, "expected whole numbers"),
+        ("stokes_sl", [0] * 4, {}, ParkiValueError, "has 4 labels of targets; expected one"),
+        ("stokes_sl(epsilon=0.1)", [0] * 5, {}, ParkiValueError, "sums blobs or spheres"),
+        ("stokes_sl", [0] * 5, {"p2p_method": "sm1d"}, ParkiValueError, "cannot leave out"),
+    ],
+)
+def test_refused(kernel, exclude, more, error, message):
+    options = parki.EwaldOptions(3, [1, 1, 1], **more)
+    with pytest.raises(error, match=message):
+        parki.Plan(kernel, X, X, options, exclude=exclude)
+
+
+def test_refused_elsewhere(monkeypatch):
+    with pytest.raises(ParkiTypeError, match=r"exclude is for parki\.Plan, the calls"):
+        parki.near_pairs(X, X, 0.1, periodicity=3, box=[1, 1, 1], exclude=[0] * 5)
+    plan = parki.Plan("stokes_sl", X, X, OPTIONS)
+    with pytest.raises(ParkiValueError, match="exclude was given, but the plan was made without"):
+        plan.update_points(X, X, exclude=[0] * 5)
+    plan = parki.Plan("stokes_sl", X, X, OPTIONS, exclude=[0] * 5)
+    with pytest.raises(ParkiValueError, match="has 5 labels of targets; expected one for each of"):
+        plan.update_points(X[:, :4], X[:, :4])
+    monkeypatch.setattr("parki.ewald.geometry.labels.MOST", 4)
+    single = X.astype("f4")
+    with pytest.raises(ParkiValueError, match="single precision tells 4 apart"):
+        parki.Plan("stokes_sl", single, single, OPTIONS, exclude=range(5))
+
+
+def test_most_labels_are_apart_in_single_precision():
+    assert np.float32(MOST) != np.float32(MOST - 1)
+    labels = Labels(np.array([7, -1, 3]), np.array([3, 3, -1, 9]))
+    assert [each.tolist() for each in labels.numbers] == [[-1, -1, 0], [0, 0, -2, -2]]

@@ -1,0 +1,118 @@
+"""The threads of kernels on the host: launches at a time, forks, what objects need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_kernels import SQUARE, run_python, small_kernel, write_kernel
+
+from parki.errors import KernelError
+from parki.runtime import host, shipped
+from parki.runtime import kernel as kernel_module
+from parki.runtime.pool import run_in_threads
+
+COUNT = """
+    @pk.workunit
+    def f(i: int, v: pk.View1D[pk.int32], total: pk.View1D[pk.int32], real: pk.View1D[REAL]):
+        v[i] += 1
+        pk.atomic_add(total, [0], 1)
+        pk.atomic_add(real, [0], 0.5)
+    """
+SCRATCH = """
+    @pk.workunit
+    def f(team: pk.TeamMember, v: pk.View1D[REAL]):
+        s: pk.ScratchView2D[REAL] = pk.ScratchView2D(team.team_scratch(0), {}, 10)
+        s[0][0] = pk.exp(v[team.league_rank()])
+        v[team.league_rank()] = s[0][0]
+    """
+
+
+def test_many_callers_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than the pool has launches, and each index is done once in each."""
+    monkeypatch.setenv("PARKI_NUM_THREADS", "4")
+    kernel = small_kernel(tmp_path, COUNT)
+    kernel.build()
+    total, real, callers, times = np.zeros(1, np.int32), np.zeros(1), 24, 100
+
+    def work(n: int) -> None:
+        v = np.zeros(n, np.int32)
+        for _ in range(times):
+            kernel(n, v=v, total=total, real=real)
+        assert (v == times).all()
+
+    sizes = range(1, 20 * callers, 20)
+    run_in_threads(work, sizes, callers)
+    assert total[0] == 2 * real[0] == times * sum(sizes)
+
+
+def test_a_child_has_threads_of_its_own_and_the_system_may_allow_few(tmp_path: Path) -> None:
+    code = """
+    import os, resource, sys
+    import numpy as np
+    from parki.runtime import get_execution_space, load
+    def started():
+        before, v = tasks(), np.ones(100)
+        kernel(100, v=v)
+        return tasks() - before if (v == 1.25).all() else 100
+    def tasks():
+        return len(os.listdir("/proc/self/task"))
+    def child(room):
+        process = os.fork()
+        if not process:
+            size = 4096 * int(open("/proc/self/statm").read().split()[0])
+            resource.setrlimit(resource.RLIMIT_AS, (size + room,) * 2)
+            os._exit(started())
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    kernel = load(sys.argv[1], "f", get_execution_space("OpenMP"))
+    kernel.build()
+    print(child(2**22), started(), child(2**30))
+    """
+    if sys.platform != "linux":
+        pytest.skip("threads are counted on Linux only")
+    file = write_kernel(tmp_path, SQUARE)
+    status, out, err = run_python(code, file, PARKI_NUM_THREADS="9", OPENBLAS_NUM_THREADS="1")
+    assert status == 0, err
+    few, *others = map(int, out.split())
+    assert few < 8 and others == [8, 8]
+
+
+@pytest.mark.parametrize(
+    ("policy", "threads", "spins"),
+    [("PASSIVE", "1", 0), ("active", "1", host.SPINS), ("", "1", host.SPINS), ("active", "999", 0)],
+)
+def test_how_long_threads_look_for_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, threads: str, spins: int
+) -> None:
+    """Not at all where the user says so, or where there are more of them than cores."""
+    monkeypatch.setenv("OMP_WAIT_POLICY", policy)
+    monkeypatch.setenv("PARKI_NUM_THREADS", threads)
+    monkeypatch.setattr(kernel_module, "_loaded", {})
+    assert small_kernel(tmp_path, SQUARE).build().args[0] == spins
+
+
+def test_scratch_for_which_there_is_no_memory(tmp_path: Path) -> None:
+    v = np.zeros(2)
+    small_kernel(tmp_path, SCRATCH.format(5))(2, v=v)
+    assert v.tolist() == [1.0, 1.0]
+    with pytest.raises(KernelError, match="f: there is no memory for a team's scratch"):
+        small_kernel(tmp_path, SCRATCH.format(2**45))(2, v=v)
+
+
+def test_objects_need_the_library_of_c_alone(tmp_path: Path) -> None:
+    """Two copies of OpenMP in a process, such as PyTorch's and another, disturb each other."""
+    if sys.platform != "linux" or shipped.usable():
+        pytest.skip("needs Linux, and kernels that are compiled here")
+    kernels = [small_kernel(tmp_path, text) for text in (COUNT, SCRATCH.format(5))]
+    threads = host.THREADS.read_text(encoding="utf-8")
+    for source in (threads, *(kernel._object.source for kernel in kernels)):
+        made = host.HostObject("f", source)
+        made.entry()
+        path = host.cache_directory() / f"{made.key}.so"
+        words = ["readelf", "--dynamic", str(path)]
+        run = subprocess.run(words, capture_output=True, text=True, check=True)
+        needed = [line.split("[")[1] for line in run.stdout.splitlines() if "NEEDED" in line]
+        assert all(name.startswith(("libc.", "libm.", "libpthread.", "ld-")) for name in needed)

@@ -1,0 +1,138 @@
+"""Spheres near a wall, against closed forms and against Laplacians of flows of points."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from contract import rms
+from scipy.linalg import sqrtm
+
+import parki
+from parki.suspensions import wall
+
+pytestmark = pytest.mark.usefixtures("few_degrees")
+
+BOX = (1.2, 1.0, 0.8)
+RNG = np.random.default_rng(3)
+POINTS = RNG.random((3, 12)) * [[1.2], [1.0], [0.6]] + [[0], [0], [0.1]]
+RADII = np.where(np.arange(12) % 3, 0.05, 0.1)
+FORCES, VALUES = RNG.standard_normal((2, 3, 12))
+
+
+def options(periodicity=2, tolerance=1e-7, box=BOX, **more):
+    return parki.EwaldOptions(periodicity, box, tolerance, wall="no-slip", **more)
+
+
+def shell(radius, step=0.01):
+    """Return points and weights of a function's mean over a sphere, which is biharmonic there."""
+    axes = step * np.eye(3)
+    shifts = np.concatenate([np.zeros((3, 1)), axes, -axes, 2 * axes, -2 * axes], axis=1)
+    slopes = np.repeat([-7.5, 4 / 3, -1 / 12], [1, 6, 6]) / step**2  # Laplacian, fourth order
+    return shifts, np.eye(13)[0] + radius**2 / 6 * slopes
+
+
+@pytest.mark.parametrize("t", [0.2, 0.9, 1.0])
+def test_a_sphere_alone(t):
+    """Its mobility has closed forms (Swan and Brady 2007), and a drift away from the wall."""
+    height, turned = 0.2, np.array([[1, 1, 1, 1], [1, 1, -1, -1], [1, -1, 1, -1]])
+    point = np.array([[0.3], [0.2], [height]])
+    sphere = parki.Spheres(point, t * height, options(0, 1e-9))
+    found = np.diag(sphere.as_linear_operator() @ np.eye(3)) * 6 * np.pi * t * height
+    along, across = 1 - 9 / 16 * t + t**3 / 8 - t**5 / 16, 1 - 9 / 8 * t + t**3 / 2 - t**5 / 8
+    assert np.allclose(found, [along, along, across], rtol=0, atol=1e-9)
+    if t < 1:  # so that the mean over these signs is the mean over normal numbers
+        drawn = [wall.divergence(sphere, lambda _, w=w: w[:, None]) for w in turned.T.astype(float)]
+        rate = (9 / 8 * t - 3 / 2 * t**3 + 5 / 8 * t**5) / height / (6 * np.pi * t * height)
+        assert np.mean(drawn, axis=0)[:, 0] == pytest.approx([0, 0, rate], rel=2e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("periodicity", [0, 2])
+def test_different_radii(periodicity):
+    """Spheres that do not overlap take Laplacians of the flow of points, by x and by y."""
+    given, (a, b), force = options(periodicity, 1e-10), (0.12, 0.1), FORCES[:, :1]
+    x, y = np.array([[0.4], [0.5], [0.2]]), np.array([[0.7], [0.7], [0.4]])
+    shifts, weights = shell(a)
+    others, acting = shell(b)
+    sums = parki.Plan("stokes_sl", x + shifts, y + others, given)
+    flow = sums(force * acting) / (4 * np.pi)
+    forces = np.concatenate([0 * force, force], axis=1)
+    spheres = parki.Spheres(np.concatenate([x, y], axis=1), [a, b], given, viscosity=0.5)
+    found, exact = spheres.velocities(forces)[:, 0], flow @ weights
+    assert 0 < np.abs(found - exact).max() <= 1e-5 * np.abs(exact).max()
+    u, p = spheres.flow(forces, x, want=("u", "p"))
+    assert np.allclose(u[:, 0], flow[:, 0], rtol=1e-5, atol=0)
+    pressure = parki.stokes_sl(x, y + others, force * acting, given, want="p") / (8 * np.pi)
+    assert p == pytest.approx(pressure, rel=1e-5)
+
+
+def test_a_sheet_of_spheres():
+    """One sphere in each cell, against the sum over the images of the pair's mobility."""
+    height, radius, force = 0.3, 0.2, np.array([[1.0], [0.3], [0.6]])
+    own = np.array([[0.0], [0.0], [height]])
+    sheet = parki.Spheres(own, radius, options(2, 1e-9))
+    found, sums = sheet.velocities(force) * 8 * np.pi, []
+    for size in (6, 12, 24):
+        counts = np.arange(-size, size + 1)
+        shifts = np.stack(np.meshgrid(counts, counts)).reshape(2, -1) * np.array(BOX)[:2, None]
+        shifts = shifts[:, (shifts**2).sum(axis=0) <= (size * BOX[1]) ** 2]
+        sources = np.concatenate([shifts, 0 * shifts[:1] + height])
+        name = f"sphere_sl(radius={radius}, source_radius={radius})"
+        plan = parki.Plan(name, own, sources, options(0, 1e-9, (None, None, None)))
+        sums.append(plan(np.repeat(force, sources.shape[1], axis=1)))
+    for power in (1, 3):  # as of the lattice sum of points
+        sums = [(2**power * b - a) / (2**power - 1) for a, b in pairwise(sums)]
+    assert rms(found - sums[0]) <= 1e-3 * rms(found)
+
+
+def test_the_mobility_and_its_noise():
+    spheres = parki.Spheres(POINTS, RADII, options())
+    check = spheres.check(FORCES)
+    assert 0 < check.error <= check.promise == spheres.promise(FORCES) < 1e-5 * rms(FORCES)
+    mobility = spheres.as_linear_operator() @ np.eye(36)
+    assert abs(mobility - mobility.T).max() <= 1e-6 * abs(mobility).max()
+    white = np.random.default_rng(5).standard_normal((3, 12))
+    noise = spheres.noise(np.random.default_rng(5), accuracy=1e-6)
+    assert rms(noise - (sqrtm(mobility).real @ white.ravel()).reshape(3, 12)) <= 1e-5 * rms(noise)
+    rng = np.random.default_rng(5)
+    step = spheres.displacements(0.5, 0.1, rng, FORCES, accuracy=1e-6)
+    moved = np.sqrt(0.1) * noise + 0.1 * spheres.velocities(FORCES)
+    rng = np.random.default_rng(5)
+    rng.standard_normal((3, 12))
+    drift = 0.05 * wall.divergence(spheres, rng.standard_normal)
+    assert rms(step - moved - drift) <= 1e-6 * rms(step) and rms(drift) > 1e-4 * rms(step)
+    rng = np.random.default_rng(5)  # where the box ends at the highest sphere, which steps beyond
+    rng.standard_normal((3, 12))
+    tight = parki.Spheres(POINTS, RADII, options(box=(*BOX[:2], None)))
+    again = 0.05 * wall.divergence(tight, rng.standard_normal)
+    assert 0 < rms(again - drift) <= 1e-3 * rms(drift)
+    back = spheres.vjp(FORCES, values=VALUES, wrt=("forces",))["forces"]
+    assert (back * FORCES).sum() == pytest.approx(VALUES.ravel() @ mobility @ FORCES.ravel())
+
+
+def test_what_spheres_lack():
+    spheres, lower = parki.Spheres(POINTS, RADII, options()), POINTS * [[1], [1], [0.2]]
+    for call in (
+        lambda: spheres.velocities(FORCES, FORCES),
+        lambda: spheres.noise(RNG, torques=True),
+        lambda: spheres.vjp(FORCES, values=VALUES, wrt=("points",)),
+    ):
+        with pytest.raises(parki.ParkiValueError, match="spheres near a wall have no"):
+            call()
+    before = spheres.velocities(FORCES)
+    with pytest.raises(parki.ParkiValueError, match="over the wall, which cuts it"):
+        parki.Spheres(lower, 0.1, options())
+    with pytest.raises(parki.ParkiValueError, match="over the wall, which cuts it"):
+        spheres.update_points(lower)
+    assert np.array_equal(spheres.velocities(FORCES), before)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_spaces(space, to_space, to_host, dtype):
+    points, forces = (to_space(array.astype(dtype)) for array in (POINTS, FORCES))
+    exact = parki.Spheres(POINTS, 0.1, options()).velocities(FORCES)
+    spheres = parki.Spheres(points, 0.1, options(2, 1e-3, execution_space=space))
+    found = spheres.velocities(forces)
+    assert type(found) is type(forces) and found.dtype == dtype
+    assert rms(to_host(found) - exact) <= spheres.promise(forces) < 0.1 * rms(exact)
