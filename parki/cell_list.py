@@ -7,6 +7,7 @@ size. The module is independent of the sums and of the far field's grid.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,6 +20,9 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.interchange import as_number
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
 from parki.settings import thread_count
+
+# Launches over fewer points run in the calling thread: to wake another one takes longer.
+FEW = 4096
 
 
 class CellList:
@@ -105,17 +109,17 @@ class CellList:
         self.periodic = tuple(bool(p) for p in periodic)
         corner = _each("origin", origin, as_number, "3 finite coordinates")
         self.systems = 1 if offsets is None else len(offsets) - 1
-        cells = np.prod(self.shape, dtype=float) * self.systems
+        cells = float(math.prod(self.shape)) * self.systems
         if len(self.shape) != 3 or min(self.shape) < 1 or cells >= 2**31:
             of = f" for each of {self.systems} systems" if self.systems > 1 else ""
             raise ParkiValueError(
                 f"shape is {self.shape}{of}; expected 3 positive counts, under 2**31 cells"
             )
-        if len(self.box) != 3 or not all(np.isfinite(self.box)) or min(self.box) <= 0:
+        if len(self.box) != 3 or not all(map(math.isfinite, self.box)) or min(self.box) <= 0:
             raise ParkiValueError(f"box is {self.box}; expected 3 positive lengths")
         if len(self.periodic) != 3:
             raise ParkiValueError(f"periodic is {self.periodic}; expected 3 booleans")
-        if len(corner) != 3 or not all(np.isfinite(corner)):
+        if len(corner) != 3 or not all(map(math.isfinite, corner)):
             raise ParkiValueError(f"origin is {corner}; expected 3 finite coordinates")
         if points.shape[1] >= 2**31 - 2**16:
             raise ParkiValueError(f"points holds {points.shape[1]} points; at most 2**31 - 2**16")
@@ -131,7 +135,7 @@ class CellList:
                 cells=self.cells,
                 offsets=self.space.adapter.constant(offsets, np.int32),
                 systems=self.systems,
-                each=int(np.prod(self.shape)),
+                each=math.prod(self.shape),
             )
         if self.space.on_device:
             self._sort_on_device(kernels)
@@ -156,7 +160,7 @@ class CellList:
     @property
     def n_cells(self) -> int:
         """Number of cells in all systems."""
-        return int(np.prod(self.shape)) * self.systems
+        return int(math.prod(self.shape)) * self.systems
 
     def _sort_on_device(self, kernels: dict[str, Kernel]) -> None:
         """Sort without waiting for the device: see ``kernels/cell_list.py``."""
@@ -180,7 +184,7 @@ class CellList:
         n = self.cells.size
         threads = thread_count() if self.space.name == "OpenMP" else 1
         # A chunk's histogram should stay smaller than the chunk.
-        chunks = max(1, min(threads, n // max(1, self.n_cells)))
+        chunks = max(1, min(threads, n // max(FEW, self.n_cells)))
         size = -(-n // chunks)
         histogram = np.zeros((chunks, self.n_cells), dtype=np.int32)
         kernels["count_chunk"](chunks, cells=self.cells, histogram=histogram, size=size, total=n)
@@ -214,9 +218,8 @@ class CellList:
             raise ParkiValueError(
                 f"out has shape {result.shape}; expected {flat.shape}, or more columns"
             )
-        self.gather_kernel(self.space, flat.dtype, flat.shape[0], self.executor)(
-            self.order.size, rows=flat, order=self.order, sorted_rows=result
-        )
+        kernel = self.gather_kernel(self.space, flat.dtype, flat.shape[0], self.executor)
+        _launch(kernel, n, rows=flat, order=self.order, sorted_rows=result)
         return result.reshape(rows.shape) if out is None else out
 
     @staticmethod
@@ -295,7 +298,8 @@ def locate(
     dtype, n = points.dtype, points.shape[1]
     wrapped, cells = xp.empty_like(points), xp.empty(n, dtype=np.int32)
     find = "find_cells" if tilts is None else "find_tilted_cells"
-    load("cell_list", find, space, executor=executor, REAL=real_name(dtype))(
+    _launch(
+        load("cell_list", find, space, executor=executor, REAL=real_name(dtype)),
         n,
         tilts=None if tilts is None else constant(tilts, dtype),
         points=points,
@@ -387,13 +391,18 @@ def runs(
     count, write = parts_kernels(space, executor)
     cut = {"starts": starts, "length": length, "pieces": pieces, "size": size}
     counts = xp.empty(columns * pieces, dtype=np.int32)
-    count(counts.size, counts=counts, **cut)
+    _launch(count, counts.size, counts=counts, **cut)
     begins = xp.zeros(counts.size + 1, dtype=np.int32)
     xp.cumsum(counts, out=begins[1:], dtype=np.int32)
     most = total // size + min(total, counts.size)
     parts = xp.empty((3, most if space.on_device else int(begins[-1])), dtype=np.int32)
-    write(parts.shape[1], runs=counts.size, begins=begins, parts=parts, **cut)
+    _launch(write, parts.shape[1], runs=counts.size, begins=begins, parts=parts, **cut)
     return parts
+
+
+def _launch(kernel: Kernel, count: int, **arguments: Any) -> None:
+    """Launch a kernel that does little for each point."""
+    (kernel.alone if count < FEW else kernel)(count, **arguments)
 
 
 def parts_kernels(space: ExecutionSpace, executor: str | None = None) -> list[Kernel]:

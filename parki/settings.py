@@ -12,14 +12,17 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from parki.errors import ParkiValueError
 from parki.groups import processors
 
+T = TypeVar("T")
 EXECUTORS = ("embedded", "pykokkos")
 MOST_THREADS = 1024  # as many processors as the usual affinity mask has
 MOST_TEAM = 1024  # no device has larger teams to emulate
@@ -164,6 +167,57 @@ def cache_directory() -> Path:
         ) from None
 
 
+class _Once(threading.local):
+    found: dict[Any, Any] | None = None
+
+
+_once = _Once()
+
+
+@contextmanager
+def read_once() -> Iterator[None]:
+    """Within this, a thread reads what kernels need of the environment at most once.
+
+    A step of a plan has many launches, and a variable takes a microsecond.
+    """
+    before = _once.found
+    _once.found = {} if before is None else before
+    try:
+        yield
+    finally:
+        _once.found = before
+
+
+def _kept(read: Callable[[], T]) -> Callable[[], T]:
+    """Return a function whose result is kept within `read_once`."""
+
+    @functools.wraps(read)
+    def kept() -> T:
+        found = _once.found
+        if found is None:
+            return read()
+        if read not in found:
+            found[read] = read()
+        value: T = found[read]
+        return value
+
+    return kept
+
+
+@_kept
+def executor() -> str:
+    """Return the executor of kernels that are asked for without one."""
+    return SETTINGS["PARKI_EXECUTOR"].value()
+
+
+@_kept
+def host_settings() -> tuple[int, str, int]:
+    """Return what kernels of the CPU depend on: the emulated team, the compiler, and threads."""
+    team = SETTINGS["PARKI_EMULATED_TEAM"].number()
+    return team, SETTINGS["CXX"].value(), thread_count()
+
+
+@_kept
 def thread_count() -> int:
     """Return the space OpenMP's threads: ``PARKI_NUM_THREADS``, ``OMP_NUM_THREADS`` or all cores.
 

@@ -92,6 +92,25 @@ def test_equal_problems_are_solved_once(uniform):
     assert first is second
 
 
+def test_choices_are_kept_for_clouds_that_differ_at_scales_not_read(uniform):
+    """Close pairs are few and scatter: what a choice has not read does not make it another one."""
+    given = device(uniform, sources=1000, targets=1000)
+    chosen = select(given)
+
+    def at(place, factor):
+        values = given.density.enhancement.copy()
+        values[place:] *= factor
+        return replace(given, density=replace(given.density, enhancement=values))
+
+    read = next(n for n in range(10) if select(at(n, 1.5)) is chosen)
+    assert 2 <= read <= 6
+    others = [select(at(read - 1, factor)) for factor in (3.0, 1.5, 3.0)]
+    assert others[0] is others[2] and chosen is not others[0] is not others[1]
+    parameters._kept.cache_clear()
+    assert select(at(read - 1, 3.0)).errors == others[0].errors
+    assert select(at(read, 1.5)).errors == chosen.errors
+
+
 def test_cut_offs_beside_the_choice(uniform, monkeypatch):
     """Where lengths of transforms cost different times, others are looked at for long sums."""
     before, after = [], []
@@ -102,9 +121,9 @@ def test_cut_offs_beside_the_choice(uniform, monkeypatch):
             given = device(uniform, sources=n, targets=n, **changes)
             for limit, times in ((math.inf, before), (0.0, after)):
                 monkeypatch.setattr(parameters, "UNEVEN", limit)
-                parameters._select.cache_clear()
+                parameters._kept.cache_clear()
                 times.append(select(given).total)
-    parameters._select.cache_clear()
+    parameters._kept.cache_clear()
     assert all(b <= a for a, b in zip(before, after, strict=True))
     assert any(b < 0.99 * a for a, b in zip(before, after, strict=True))
 

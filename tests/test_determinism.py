@@ -13,6 +13,7 @@ from small_kernels import run_python
 import parki
 from parki import EwaldOptions
 from parki.ewald.choice import machines
+from parki.ewald.far import sizes
 from parki.ewald.far.sizes import UNORDERED
 from parki.ewald.sums import SUMS
 from parki.runtime import get_execution_space
@@ -148,6 +149,7 @@ def test_threads_change_no_digit_of_spreading(kernel, periodicity, monkeypatch):
         execution_space="CPU",
     )
     grids, shares = [], []
+    monkeypatch.setattr(sizes, "WINDOWS_LEAST", 0)  # wake threads for few points, too
     for threads in (1, 2, 5):
         monkeypatch.setenv("PARKI_NUM_THREADS", str(threads))
         given = [norms] if kernel == "stokes_comb" else []

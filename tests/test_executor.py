@@ -379,7 +379,8 @@ def test_a_thread_launches_alone(tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(kernel, "_threads", 3)
     monkeypatch.setattr(kernel, "_launch", lambda _, count, threads: seen.append((count, threads)))
-    kernel(2, v=np.zeros(2))
+    kernel(5, v=np.zeros(5))
+    kernel(2, v=np.zeros(2))  # no more threads than work items
     kernel.alone(2, v=np.zeros(2))
     assert kernel.by_many
-    assert seen == [(2, 3), (2, 1)]
+    assert seen == [(5, 3), (2, 2), (2, 1)]

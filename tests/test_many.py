@@ -157,8 +157,11 @@ def test_grids_side_by_side(kernel, periodicity, space, to_space, rng):
         assert close(found, expected)
 
 
-@pytest.mark.parametrize(("k", "expected"), [(1, [1]), (3, [2, 1]), (4, [4]), (7, [4, 2, 1])])
+@pytest.mark.parametrize(
+    ("k", "expected"), [(1, [1]), (2, [2]), (3, [4]), (4, [4]), (6, [4, 2]), (7, [4, 4])]
+)
 def test_how_many_go_at_once(k, expected, rng):
+    """Zeros take the place of the last density of four."""
     plan, densities = make("stokes_sl", 3, np.asarray, rng)
     launch, launched = plan.pipeline.stages.p2p.launches["u"], []
 
@@ -166,9 +169,13 @@ def test_how_many_go_at_once(k, expected, rng):
         launched.append(many)
         launch(many, **arguments)
 
+    plan(np.full((4, *densities(1).shape[1:]), 1e300))  # what is left of it is not summed
     plan.pipeline.stages.p2p.launches["u"] = counted
-    plan(densities(k))
+    dens = densities(k)
+    found = plan(dens)
     assert launched == expected
+    for each, alone in zip(found, dens, strict=True):
+        assert close(each, plan(alone))
 
 
 def staged_kernel(kernel, many, dtype, rng):

@@ -124,6 +124,7 @@ def test_compute_units(space, method, n):
 def test_crowded_tiles(threads, monkeypatch):
     """A tile with most of the sources is shared out among threads; values are the same bits."""
     monkeypatch.setenv("PARKI_NUM_THREADS", str(threads))
+    monkeypatch.setattr(sizes, "WINDOWS_LEAST", 0)  # wake threads for few points, too
     grid = Grid((40, 40, 40), spacing=1 / 40)
     points = np.random.default_rng(0).random((3, 2000)) * 0.2
     values = np.random.default_rng(1).standard_normal(2000)

@@ -89,6 +89,9 @@ def test_only_the_last_are_kept(space, cloud, monkeypatch):
     for power in range(3, 10):
         parki.stokes_sl(trg, src, dens, EwaldOptions(3, [1, 1, 1], 10.0**-power))
     assert [key[0].options.tolerance for key in _kept] == [1e-6, 1e-7, 1e-8, 1e-9]
+    parki.stokes_sl(trg, src, dens, OPTIONS)
+    assert _kept  # so little that nobody asks how much memory is free
+    monkeypatch.setattr(recent, "LITTLE", 0)
     monkeypatch.setattr(recent, "free_memory", lambda _: 1e5)
     parki.stokes_sl(trg, src, dens, OPTIONS)
     assert not _kept

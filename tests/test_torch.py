@@ -204,6 +204,22 @@ def test_a_plan_of_other_points():
         parki.torch.apply(many, given["dens"])
 
 
+def test_a_plan_of_many_boxes():
+    given = tensors("stokes_sl", requires=False)
+    src, half = given["src"], given["src"].shape[1] // 2
+    boxes = [[3 * edge for edge in BOX], [4 * edge for edge in BOX]]
+    how = {"systems": [0, half, src.shape[1]], "boxes": boxes}
+    plan = parki.Plan("stokes_sl", src, src, parki.EwaldOptions(3, BOX, 1e-3), **how)
+    assert len(plan.plans) == 1
+    dens, call = given["dens"].requires_grad_(), lambda dens: parki.torch.apply(plan, dens)
+    assert torch.autograd.gradcheck(call, (dens,), check_forward_ad=True, **CHECK)
+    found = call(dens)
+    torch.testing.assert_close(found, plan(dens.detach()))
+    plan.update_points(src, src)
+    with pytest.raises(parki.ParkiValueError, match="the plan was given other points since"):
+        found.sum().backward()
+
+
 def test_graphs_let_go_of_plans():
     given = tensors("stokes_sl", requires=False)
     plan = parki.Plan("stokes_sl", given["trg"], given["src"], parki.EwaldOptions(3, BOX, 1e-3))

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from parki.errors import old_names
 from parki.ewald import api
 from parki.ewald.api import *  # noqa: F403
+from parki.ewald.composed.batch import BatchedPlan
 from parki.ewald.composed.plan import ComposedPlan
 from parki.ewald.derivatives.vjp import jvp as jvp
 from parki.ewald.derivatives.vjp import vjp as vjp
@@ -30,6 +31,7 @@ from parki.ewald.plan import Plan as Plan
 from parki.ewald.sums import kernel as kernel
 
 Plan.composed = ComposedPlan
+Plan.batched = BatchedPlan
 
 if not TYPE_CHECKING:  # type checkers have the calls from `calls.pyi`, and the new names alone
     __all__ = ["EwaldOptions", "Plan", "clear_cache", "jvp", "kernel", "vjp", *api.__all__]

@@ -50,10 +50,14 @@ class AnyPlan(Generic[Wanted]):
     want: Any
     task: Task
     _sum: PlacedSum
-    composed: ClassVar[Any]  # set by the package: plans of composites are made of these plans
+    # Plans of composites, and of many boxes. The package sets them: they are made of these plans.
+    composed: ClassVar[Any]
+    batched: ClassVar[Any] = None
 
     def __new__(cls, kernel: Any = None, *given: Any, **keywords: Any) -> Any:
-        """Return a plan; near a wall one of a composite, which has no `PlacedSum`."""
+        """Return a plan; near a wall, or for many boxes, one of several plans."""
+        if keywords.get("boxes") is not None and cls.batched is not None:
+            return cls.batched(kernel, *given, **keywords)
         if has_wall(given, keywords):
             return cls.composed(kernel, *given, **keywords)
         return super().__new__(cls)
@@ -278,9 +282,13 @@ class Plan(AnyPlan[Wanted]):
         stress; the pressure of rotlets is zero. With three periodic directions and a net force,
         pressure and stress lack the mean pressure gradient ``8 pi (sum f) / V``.
     systems : sequence of int, or tuple of two, optional
-        For many systems that have nothing to do with each other, with the box and the tolerance in
-        common: where the points of each begin, and last how many points there are. Or one such
-        sequence for targets and one for sources. All systems are summed at once.
+        For many systems that have nothing to do with each other, with the tolerance in common:
+        where the points of each begin, and last how many points there are. Or one such sequence for
+        targets and one for sources. All systems are summed at once.
+    boxes : array, shape (S, 3), optional
+        Edge lengths for each of S systems, in place of ``box``. Systems with equal boxes are summed
+        at once. In float64, with three periodic axes, so are boxes of one shape, such as cubes, for
+        all sums without a length of their own.
     exclude : array of int, shape (N,), or tuple of two, (Nt,) and (Ns,), optional
         Labels, such as the number of a body, a panel or a molecule: of a target and a source with
         the same label, one image is left out, as if it were not there. It is the nearest one, or
@@ -312,6 +320,9 @@ class Plan(AnyPlan[Wanted]):
 
     Notes
     -----
+    With ``boxes`` this returns a `parki.ewald.composed.batch.BatchedPlan`, which can be called, and
+    has `adjoint`, `promise`, `describe`, `update_points` and `as_linear_operator`.
+
     With ``options.wall`` this returns a `parki.ewald.composed.plan.ComposedPlan`, which can be
     called, and has `adjoint`, `promise`, `check`, `describe`, `memory`, `update_points` and
     `as_linear_operator`.
@@ -337,6 +348,7 @@ class Plan(AnyPlan[Wanted]):
         *,
         want: Wanted = "u",  # type: ignore[assignment]
         systems: Any = None,
+        boxes: None = None,
         exclude: Any = None,
         **keywords: Unpack[OptionKeywords],
     ) -> None:

@@ -49,10 +49,17 @@ class ReferenceBlob(NamedTuple):
 
 
 def _gaussian(t: Array, depth: int) -> tuple[list[Array], list[Array]]:
-    """For psi = exp(-t) / sqrt(pi), t = r^2: B'/r is erf(r)/r."""
-    size = 2 / math.sqrt(math.pi)
-    mean = [size * (-2.0) ** n / (2 * n + 1) * hyp1f1(n + 0.5, n + 1.5, -t) for n in range(depth)]
-    return mean, [size * (-2.0) ** n * np.exp(-t) for n in range(depth)]
+    """For psi = exp(-t) / sqrt(pi), t = r^2: B'/r is erf(r)/r.
+
+    Its derivatives are multiples of F_n(t), the integral of x^(2 n) exp(-t x^2) from 0 to 1. They
+    follow from the last one: (2 n + 1) F_n = 2 t F_(n + 1) + exp(-t), a sum without cancellation.
+    """
+    size, decay, last = 2 / math.sqrt(math.pi), np.exp(-t), depth - 1
+    found = [hyp1f1(last + 0.5, last + 1.5, -t) / (2 * last + 1)]
+    for n in reversed(range(last)):
+        found.insert(0, (2 * t * found[0] + decay) / (2 * n + 1))
+    mean = [size * (-2.0) ** n * each for n, each in enumerate(found)]
+    return mean, [size * (-2.0) ** n * decay for n in range(depth)]
 
 
 def _cortez(t: Array, depth: int) -> tuple[list[Array], list[Array]]:

@@ -13,6 +13,7 @@ from parki.reference.blobs import ReferenceBlob
 from parki.reference.split import KERNELS, Array, Clouds, Moments, ReferenceSplit
 
 _TARGETS, _SOURCES = 16, 4096  # block of the sum: small temporaries, short running sums
+_PAIRS = 8192  # of several images, whose values are computed together
 _IDENTITY = np.eye(3).reshape(9, 1)
 
 
@@ -45,6 +46,7 @@ def near(split: ReferenceSplit, moments: Moments) -> Array:
             for a in range(3)
         ]
         square = [{n: d * d for n, d in shifts.items()} for shifts in along]
+        found, pairs = [], 0
         for shift in images:
             if vectors is not None:
                 moves = np.array(shift) @ vectors
@@ -52,14 +54,17 @@ def near(split: ReferenceSplit, moments: Moments) -> Array:
                 square = [{n: d * d for n, d in shifts.items()} for shifts in along]
             r2 = square[0][shift[0]] + square[1][shift[1]] + square[2][shift[2]]
             pair = np.flatnonzero(r2 < cutoff2)
-            if pair.size == 0:
-                continue
             r = np.stack([along[a][shift[a]].take(pair) for a in range(3)])
             target = pair // shape[1]
-            source = pair - (target * shape[1] - s0)
-            values = _pair_values(split, moments, r, r2.take(pair), source, coincide)
+            found.append((r, r2.take(pair), target, pair - (target * shape[1] - s0)))
+            pairs += pair.size
+            if pairs < _PAIRS and shift is not images[-1]:
+                continue
+            r, r2, target, source = (np.concatenate(each, -1) for each in zip(*found, strict=True))
+            values = _pair_values(split, moments, r, r2, source, coincide)
             for row in range(split.all_rows):
                 result[row, trg] += np.bincount(target, values[row], shape[0])
+            found, pairs = [], 0
     return result
 
 

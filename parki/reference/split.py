@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -165,11 +166,10 @@ class ReferenceSplit:
         """Return the number of basis functions of an axis: cos and sin, or Chebyshev."""
         if axis < self.periodicity:
             return 2 * self.modes(axis) + 1
-        # J_p(z) < 1e-18 beyond this order, for every z up to the largest.
-        largest = self.modes(axis) * 2 * np.pi / self.period(axis) * self.points.intervals[axis][1]
-        orders = np.arange(int(largest + 12 * largest ** (1 / 3)) + 30)
-        visible = np.abs(jv(orders, largest)) > 1e-18
-        return int(np.flatnonzero(visible)[-1]) + 1
+        # J_p(z) < 1e-18 beyond this order, for every z up to the largest; it falls from p = z on.
+        z = self.modes(axis) * 2 * np.pi / self.period(axis) * self.points.intervals[axis][1]
+        orders = range(int(z), int(z + 12 * z ** (1 / 3)) + 30)
+        return orders.start + bisect_left(orders, True, key=lambda p: bool(jv(p, z) <= 1e-18))
 
     def image_range(self, axis: int) -> int:
         """Return the number of images within reach on either side of the nearest one."""

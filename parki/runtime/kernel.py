@@ -23,7 +23,8 @@ from parki.runtime.specialise import Constant, Specialised
 from parki.runtime.syntax import DTYPES, REALS
 from parki.runtime.translate import Translated, View
 from parki.runtime.translations import translation
-from parki.settings import EXECUTORS, SETTINGS, thread_count
+from parki.settings import EXECUTORS, SETTINGS, host_settings, thread_count
+from parki.settings import executor as usual_executor
 
 LARGEST = 2**31 - 1  # largest index, and largest value of the dialect's int
 QUIET_SECONDS = 0.5  # CuPy does not say whether it has a kernel; loading one is faster
@@ -115,7 +116,7 @@ class Kernel:
         UnavailableError
             If this process was forked from one that used the space.
         """
-        self._run(count, self._threads, arguments)
+        self._run(count, min(count, self._threads), arguments)
 
     def alone(self, count: int, /, **arguments: Any) -> None:
         """Launch in the calling thread only; others may do so at the same time (see `by_many`)."""
@@ -155,8 +156,8 @@ class Kernel:
                 if self._upstream:
                     values.append(value)
                     continue
-                values.append(value.data.ptr if self.space.on_device else value.ctypes.data)
-                values.extend(value.shape)
+                address = value.data.ptr if self.space.on_device else value.ctypes.data
+                values += (address, *value.shape)
         except KeyError as error:
             raise ParkiValueError(f"{self.workunit.name}: missing argument {error}") from None
         launch = self.build()
@@ -225,14 +226,13 @@ def load(
     **constants
         Values of the file's compile-time constants.
     """
-    chosen = executor or SETTINGS["PARKI_EXECUTOR"].value()
+    chosen = executor or usual_executor()
     if chosen not in EXECUTORS:
         raise ParkiValueError(f"executor is {chosen!r}; expected one of {', '.join(EXECUTORS)}")
     machine: tuple[Any, ...] = ()
     if not space.on_device:
         team_size = vector_length = 1
-        emulated = SETTINGS["PARKI_EMULATED_TEAM"].number()
-        machine = (emulated, SETTINGS["CXX"].value(), thread_count())
+        machine = host_settings()
     shapes = tuple(sorted((tables or {}).items()))
     how = (space, chosen, team_size, vector_length, machine, shapes)
     # The key has types because 1 == 1.0. Users may edit their own files meanwhile, not parki's.

@@ -73,6 +73,21 @@ class PairDensity:
         logarithms = np.log([values, *self.around[:, ::-1]]).tolist()
         return scales.tolist(), values.tolist(), np.log(scales).tolist(), logarithms
 
+    @cached_property
+    def _smallest(self) -> list[int]:
+        """The place of the smallest scale that was read, by increasing scale, plus 1."""
+        return [len(self.scales) + 1]
+
+    @property
+    def read(self) -> int:
+        """How many scales, the largest ones, have been read."""
+        return min(len(self.scales) + 1 - self._smallest[0], len(self.scales))
+
+    def down_to(self, read: int) -> bytes:
+        """Return all numbers of this many scales, the largest ones."""
+        arrays = self.scales, self.enhancement, *self.around
+        return b"".join(each[:read].tobytes() for each in arrays)
+
     def at(self, scale: float) -> float:
         """Return the enhancement at a scale: the larger value of the two cells that enclose it.
 
@@ -80,6 +95,7 @@ class PairDensity:
         """
         scales, values, _, _ = self._table
         index = bisect_right(scales, scale)
+        self._smallest[0] = min(self._smallest[0], index)
         return max(1.0, *values[max(index - 1, 0) : index + 1])
 
     def typical(self, radius: float) -> float:
@@ -96,6 +112,7 @@ class PairDensity:
         _, _, scales, rows = self._table
         scale = math.log(EDGE * radius)
         index = min(max(bisect_right(scales, scale), 1), len(scales) - 1)
+        self._smallest[0] = min(self._smallest[0], index)
         part = (scale - scales[index - 1]) / (scales[index] - scales[index - 1])
         part = min(max(part, 0.0), 1.0)
         return [math.exp(row[index - 1] + part * (row[index] - row[index - 1])) for row in rows]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from parki.ewald.far.columns import computed, device_threads, usual_staging
@@ -26,6 +27,7 @@ from parki.ewald.far.sizes import (
     shared_work,
 )
 from parki.ewald.sums import SUMS
+from parki.ewald.sums.record import Sum
 
 # The counts that each variant's time is linear in, after a constant for its launches. Variants of
 # the literature have none: parameters are chosen for them as for the usual variants.
@@ -126,13 +128,18 @@ class Work:
     lanes: int = 1
     threads: int = 1
 
+    @cached_property
+    def kind(self) -> Sum:
+        """The record of the kernel."""
+        return SUMS[self.kernel]
+
     def near(self, variant: str, each: Pairs, degree: int) -> tuple[float, ...]:
         """Return the counts of P2P for numbers of pairs and polynomials of ``degree``.
 
         Staged tiles compute the pairs around r_c; lists hold the pairs within r_c.
         """
         pairs = each.within
-        polynomials, others = SUMS[self.kernel].pair.operations
+        polynomials, others = self.kind.pair.operations
         passes = ("u" in self.want) + (_DERIVATIVES if self.want != ("u",) else 0.0)
         passes += _TENSORS * ("grad_tensor" in self.want)
         operations = passes * (others + 2 * polynomials * degree)
@@ -149,11 +156,11 @@ class Work:
         ``tiles`` are the tiles of `p2g_owner` along x and y. However many teams there are, each
         takes its part of the sources one by one.
         """
-        components = SUMS[self.kernel].spread
+        components = self.kind.spread
         if variant == "tile":
             # Windows, and their slopes, for each tile that a source reaches, and the blocks of
             # columns that take it together.
-            tables = 2 if SUMS[self.kernel].gradient else 1
+            tables = 2 if self.kind.gradient else 1
             entries = reached(points) * self.sources
             blocks = math.prod(side + points - 1 for side in SIDES)
             updates = float(components * points)
@@ -175,18 +182,12 @@ class Work:
         colour run at the same time. The cost of an idle thread depends on the machine: of two
         threads that share a core, one alone is faster.
         """
-        rows, columns = ((n - n // 2, n // 2) for n in tiles)
-        colours = [r * c for r in rows for c in columns if r * c]
-        parts = [(n, owner_parts(n, self.threads, points)) for n in colours]
-        work = sum(n * shared_work(s) for n, s in parts)
-        rounds = sum(owner_rounds(n, s, self.threads) for n, s in parts)
-        every = math.prod(tiles)
-        return float(len(colours)), work / every, (rounds * self.threads - work) / every
+        return _rounds(tiles, points, self.threads)
 
     def far(self, passes: Passes) -> tuple[float, ...]:
         """Return the counts of FGC from the values of one component over all its passes."""
         pressure = "p" in self.want or "grad_tensor" in self.want
-        kind = SUMS[self.kernel]
+        kind = self.kind
         components = kind.symbol.grids * (kind.components + kind.results + pressure)
         return *(components * values for values in passes), self._free
 
@@ -198,7 +199,7 @@ class Work:
         """
         slopes = 4 if variant == "tile" else 2
         fields = slopes if "grad_u" in self.want else "u" in self.want
-        components = SUMS[self.kernel].gathered * fields + ("p" in self.want)
+        components = self.kind.gathered * fields + ("p" in self.want)
         if "grad_tensor" in self.want:  # second derivatives of three components, and slopes of one
             components = 11
         reads = self._updates(self.targets, components, points)
@@ -219,3 +220,14 @@ class Work:
         """Return the values of all windows; along z they are computed in whole vectors."""
         row = -(-points // self.lanes) * self.lanes
         return float(count * components * points**2 * row)
+
+
+@lru_cache(maxsize=1024)
+def _rounds(tiles: tuple[int, int], points: int, threads: int) -> tuple[float, float, float]:
+    rows, columns = ((n - n // 2, n // 2) for n in tiles)
+    colours = [r * c for r in rows for c in columns if r * c]
+    parts = [(n, owner_parts(n, threads, points)) for n in colours]
+    work = sum(n * shared_work(s) for n, s in parts)
+    most = sum(owner_rounds(n, s, threads) for n, s in parts)
+    every = math.prod(tiles)
+    return float(len(colours)), work / every, (most * threads - work) / every

@@ -26,6 +26,7 @@ Array = NDArray[np.float64]
 CREST = 1.7
 POINTS = tuple(range(2, 19))
 SHAPES = np.arange(1.8, 2.95, 0.1)
+MODES = np.linspace(0, 1, 25)  # over the largest one
 # Refinements of the coarsest grid: to choose a cut-off, and to choose the grid for it.
 REFINEMENTS = (1.0, 1.05, 1.1, 1.16, 1.22, 1.3, 1.4, 1.55, 1.75, 2.0)
 FINE = (*(round(1.03**k, 4) for k in range(14)), 1.5, 1.55, 1.65, 1.75, 1.85, 2.0)
@@ -132,17 +133,20 @@ def forecast(
 
 @lru_cache(maxsize=256)
 def _exponents(prolate: bool, c: float, refinements: tuple[float, ...]) -> Array:
-    k = np.linspace(0, 1, 25)
-    damping = c * (np.sqrt(1 - k**2) - 1) if prolate else -c * k**2
-    u = k / np.array(refinements)[:, None]  # in units of the grid's largest wavenumber
+    damping = c * (np.sqrt(1 - MODES**2) - 1) if prolate else -c * MODES**2
+    worst = (damping - _drops(refinements)).max(axis=3)  # (points, shapes, refinements)
+    return np.asarray(worst.min(axis=1).T)
+
+
+@lru_cache(maxsize=2)
+def _drops(refinements: tuple[float, ...]) -> Array:
+    """Logarithms of the window at modes over the window at their images."""
+    u = MODES / np.array(refinements)[:, None]  # in units of the grid's largest wavenumber
     shapes = SHAPES[:, None, None]
     # Transforms of the window at the mode and at its image: exp(P sqrt(q^2 - (k h / 2)^2)).
     window = np.sqrt(np.maximum(shapes**2 - (np.pi * u / 2) ** 2, 0))
     image = np.sqrt(np.maximum(shapes**2 - (np.pi * (1 - u / 2)) ** 2, 0))
-    drop = (window - image)[None]
-    points = np.array(POINTS)[:, None, None, None]
-    worst = (damping - points * drop).max(axis=3)  # (points, shapes, refinements)
-    return np.asarray(worst.min(axis=1).T)
+    return np.asarray(np.array(POINTS)[:, None, None, None] * (window - image))
 
 
 class Windows:

@@ -9,6 +9,7 @@ time. All lengths are in units of the cube root of the box's volume.
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -29,6 +30,7 @@ from parki.ewald.sums.blobs import CORTEZ
 
 # Least and largest cut-off to consider, in units of the box, and the ratio of consecutive ones.
 _LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
+MOST = 64  # choices kept for problems that differ in their pair densities alone
 # Sources within a typical cut-off, for each digit of the tolerance.
 TYPICAL = 3.0
 # Where a smaller cut-off lets lists be kept: its pairs over the most pairs with lists.
@@ -101,17 +103,34 @@ class Parameters:
 def select(problem: Problem) -> Parameters:
     """Choose all parameters.
 
-    Choices are kept: a sum with as many points of the same clustering takes the same ones again.
+    Choices are kept: a sum with as many points takes the same ones again, if they cluster in the
+    same way at all scales that the choice has read.
 
     Raises
     ------
     ParkiValueError
         If no grid and window reach the tolerance.
     """
-    return _select(problem.rounded())
+    problem = problem.rounded()
+    density, kept = problem.density, _kept(problem.apart)
+    for scales, values, chosen in kept:
+        if density.down_to(scales) == values:
+            return chosen
+    chosen = _select(problem)
+    kept.append((density.read, density.down_to(density.read), chosen))
+    del kept[:-MOST]
+    return chosen
 
 
 @lru_cache(maxsize=256)
+def _kept(apart: tuple[Hashable, ...]) -> list[tuple[int, bytes, Parameters]]:
+    """Return the choices for problems that differ in their pair densities, to add the next one to.
+
+    Each comes with the number of scales that were read, and with what the density was there.
+    """
+    return []
+
+
 def _select(problem: Problem) -> Parameters:
     chosen = min(problem.cutoff or _best_cutoff(problem), problem.reach)
     if isinstance(problem.core, Algebraic):

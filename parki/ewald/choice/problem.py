@@ -45,8 +45,6 @@ AT_A_TIME = 512
 class Problem:
     """What parameters are chosen for; lengths in units of the cube root of the box's volume.
 
-    Problems are equal if they agree in all that a choice depends on.
-
     Attributes
     ----------
     p2p, p2g, g2p : str
@@ -82,13 +80,13 @@ class Problem:
     systems: int = 1
     basis: NDArray[np.float64] | None = None
 
-    @property
+    @cached_property
     def terms(self) -> tuple[str, ...]:
         """Terms that must keep the promise: all wanted quantities of all parts of the kernel."""
         terms = SUMS[self.kernel].terms
         return tuple(term.name for quantity in self.want for term in terms[quantity])
 
-    @property
+    @cached_property
     def differentiating_terms(self) -> tuple[str, ...]:
         """Terms of largest window error: at each mode the error of a gradient is the largest."""
         if not {"grad_u", "grad_tensor"} & {*self.want}:
@@ -130,16 +128,15 @@ class Problem:
         window = (points, cutoff, split.band, self.tolerance, self.machine.lengths)
         return pad(self.periodicity, self.box, steps, *window, bool(split.screening))
 
-    @cached_property
-    def _key(self) -> tuple[Hashable, ...]:
-        """The values that a choice depends on."""
-        d, m = self.density, self.machine
+    @property
+    def apart(self) -> tuple[Hashable, ...]:
+        """All that a choice depends on, apart from pairs at each scale."""
+        m = self.machine
         return (
             *(self.kernel, self.want, self.split, self.periodicity, self.tolerance),
             *(self.targets, self.sources, self.p2p, self.p2g, self.g2p),
             *(tuple(self.windows), self.cutoff, self.kept, self.systems),
-            *(self.box.tobytes(), d.scales.tobytes(), d.enhancement.tobytes(), d.around.tobytes()),
-            d.self_pairs,
+            *(self.box.tobytes(), self.density.self_pairs),
             None if self.basis is None else self.basis.tobytes(),
             *(
                 tuple((v, tuple(s)) for v, s in m.seconds.items()),
@@ -149,12 +146,6 @@ class Problem:
                 m.threads,
             ),
         )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Problem) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
 
     def rounded(self) -> Problem:
         """Return the problem with its pair density rounded up to steps of 3 %."""
@@ -254,7 +245,7 @@ class Problem:
         square += self.density.self_pairs * itself
         return math.sqrt(min(square, max(estimate.peak**2, itself)))
 
-    @property
+    @cached_property
     def periods(self) -> list[float]:
         """Periodic edges; of a tilted box, distances of its faces."""
         edges = self.box

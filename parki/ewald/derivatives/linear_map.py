@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.plan import AnyPlan
+from parki.ewald.plan import AnyPlan, Plan
 from parki.ewald.points import result_shape
 
 Shape = tuple[int, ...]
@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 def check_plan(plan: Any) -> None:
     """Refuse an object that is not a plan."""
-    if not isinstance(plan, AnyPlan):
+    if not isinstance(plan, (AnyPlan, Plan.batched)):
         raise ParkiTypeError(f"plan is a {type(plan).__name__}; expected parki.Plan")
 
 

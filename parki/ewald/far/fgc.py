@@ -20,6 +20,7 @@ from parki.ewald.far import multiplier
 from parki.ewald.far.cropped import cropped
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.sizes import (
+    FFT_LEAST,
     field_rows,
     parts,
     scratch_before,
@@ -241,6 +242,7 @@ class Convolution:
         If ``alone``, in this thread; else in all threads of the CPU.
         """
         real = hat.reshape(self.components, -1).view(self.mesh.dtype)
+        alone = alone or real.size < FFT_LEAST
         convolve = self.convolve.alone if alone else self.convolve
         together = self.mesh.task.sum.symbol.grids
         convolve(

@@ -102,6 +102,7 @@ class G2P:
             self.arguments["starts"] = self.targets.starts
             self.arguments["tiles"] = constant(tiles.counts, np.int32)
             self.count = self.arguments["work"].shape[1]
+        self._few = mesh.few(self.targets.order.size, mesh.fields.results)
         self._back: Any = None  # the place of each target among the sorted ones
         self._found: dict[str, Any] = {}  # results of the sorted targets
         order = self.targets.order
@@ -192,7 +193,8 @@ class G2P:
         for g in self.launches:
             rows = slice(g.first, g.first + g.count)
             pot, gradient = results.get("p" if g.name == "p" else "u"), results.get("grad_u")
-            g.kernel(
+            launch = g.kernel.alone if self._few else g.kernel
+            launch(
                 self.count,
                 field=field[-1:] if g.name == "p" else field[g.first :],
                 pot=None if pot is None else pot[rows],

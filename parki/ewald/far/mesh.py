@@ -232,6 +232,11 @@ class Mesh:
         """Return the bytes of scratch memory for each of ``teams`` teams on a multiprocessor."""
         return sizes.scratch(teams, _scratch(self.space) if self.space.on_device else SCRATCH)
 
+    def few(self, points: int, components: int) -> bool:
+        """Return whether the windows of points are too little work to wake threads of a CPU."""
+        values = points * components * self.planes * self.window.points**2
+        return not self.space.on_device and values < sizes.WINDOWS_LEAST
+
     @property
     def terms(self) -> int:
         """Coefficients of the window's polynomials."""

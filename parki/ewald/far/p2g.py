@@ -129,15 +129,18 @@ class Owner(Variant):
         planewise = mesh.fields.gradient and not mesh.space.on_device
         self.load("p2g", "p2g_owner", BATCH=PLANEWISE if planewise else 1)
         self.threads = thread_count() if mesh.space.name == "OpenMP" else 1
-        constant = mesh.space.adapter.constant
-        self.colours = _colours(constant, self.tiles.counts, self.threads, mesh.planes)
+        self.launch: Callable[..., None] = self.launches[0]
 
     def work(self, sources: Sorted) -> dict[str, Any]:
         """Return where the tiles' sources start, and the colours."""
+        if self.mesh.few(sources.order.size, self.mesh.fields.components):
+            self.threads, self.launch = 1, self.launches[0].alone
         return {"starts": sources.starts, "colours": self._shared(sources)}
 
     def _shared(self, sources: Sorted) -> list[tuple[int, Any]]:
         """Return the colours; those with a crowded tile have more parts."""
+        constant = self.mesh.space.adapter.constant
+        self.colours = _colours(constant, self.tiles.counts, self.threads, self.mesh.planes)
         if self.threads == 1 or sources.systems > 1:
             return self.colours
         tiles = np.diff(sources.starts).reshape(self.tiles.counts).sum(axis=2)
@@ -157,7 +160,7 @@ class Owner(Variant):
         """Launch once for each colour, and fold the spill where it stands for the first planes."""
         systems = arguments["systems"]
         for count, colour in arguments.pop("colours"):
-            self.launches[0](systems * count, colour=colour, **arguments)
+            self.launch(systems * count, colour=colour, **arguments)
         if self.mesh.wraps[2]:
             (_, y, n), spill = self.mesh.grid, self.mesh.spill
             first = arguments["first"]

@@ -32,6 +32,8 @@ G2P_PART, G2P_LEAST, G2P_PARTS, LEAST_CELLS = 512, 64, 1024, 12
 SCRATCH = (115_000, 232_000)
 # Real numbers that a thread transforms in about the time that another takes to wake.
 FFT_LEAST = 1 << 16
+# Values of windows, of all components, that a thread spreads or gathers in about that time, thrice.
+WINDOWS_LEAST = 1 << 20
 # Up to FEW threads start freely, as Python runs one at a time (GIL); each further one needs LARGE
 # real numbers of work.
 FEW, LARGE = 8, 1 << 20

@@ -42,6 +42,8 @@ CANDIDATES = {8: 64, 4: 32}
 # AVX-512 four take 1.1 (Laplace) to 2.8 times (dipoles) as long as one. The sums of four fill 12 of
 # its 32 registers; the sums of eight would fill 24.
 TOGETHER = (4, 2, 1)
+# Targets whose near field one CPU thread computes in about the time that another takes to wake.
+FEW = 256
 MOST_OUTPUTS = 3  # most rows of a result for which several densities are summed at a time
 
 
@@ -158,13 +160,16 @@ class P2P:
         )
         outputs = task.pair.rows if task.transposed_pair else task.sum.results
         self.together = TOGETHER if launch is None and outputs <= MOST_OUTPUTS else (1,)
+        # On a CPU three densities, and a fourth one of zeros, take less time than two and one.
+        self.full = 3 / 4 if stages(task, pair) else 1.0
         self.launches: dict[str, Callable[..., None]] = {}
+        few = not space.on_device and trg.shape[1] <= FEW
         if "u" in kernels:
             special, count = cache(partial(near_kernel, task, pair, tile)), self.tiles.shape[1]
 
             def velocity(many: int, **arguments: Any) -> None:
                 kernel = special(FORGETS, many) if launch is None else kernels["u"]
-                kernel(count, **arguments)
+                (kernel.alone if few else kernel)(count, **arguments)
 
             self.launches["u"] = velocity
             if pair.method == "tile":
@@ -172,9 +177,9 @@ class P2P:
                 self.launches["u"] = self.lists = PairLists(space, special, count, lanes, keep)
         if "derivatives" in kernels:
             # This needs a count of its own: `velocity` reads ``count`` when it is called.
-            self.launches["derivatives"] = partial(
-                kernels["derivatives"], self.work["derivatives"].shape[1]
-            )
+            kernel = kernels["derivatives"]
+            each = kernel.alone if few else kernel
+            self.launches["derivatives"] = partial(each, self.work["derivatives"].shape[1])
 
         rate = factor / cutoff  # its powers may overflow, which ** would refuse
         power = rate ** (task.pair.pair.power - 1)
@@ -253,8 +258,11 @@ class P2P:
         return found
 
     def most(self, many: int) -> int:
-        """Return the number of densities, at most ``many``, that a kernel takes at a time."""
-        return next(n for n in self.together if n <= many)
+        """Return the number of densities that a kernel takes at a time, of ``many``.
+
+        Zeros may take the place of one that there is not.
+        """
+        return next(n for n in self.together if self.full * n <= many)
 
     def buffer(self, rows: int) -> Any:
         """Return memory for ``rows`` rows of sorted sources, with columns of zeros beyond them."""
@@ -278,21 +286,26 @@ class P2P:
             # The sum that keeps lists takes one density.
             most = 1 if lists and self.lists is not None and self.lists.due else len(dens) - done
             many = self.most(most)
-            part = slice(done, done + many)
+            part = slice(done, done + min(many, most))
+            buffer[len(dens[part]) * rows : many * rows] = 0
             for place, each in enumerate(dens[part]):
                 first = place * rows
                 self.sources.sort(each, out=buffer[first : first + given])
                 if self.marks is not None:
                     buffer[first + given, : self.marks.size] = self.marks
             if "u" in self.launches:
-                pot = results[self.velocity][part]
-                pot = pot.reshape(-1, pot.shape[-1])
+                found = pot = results[self.velocity][part]
+                if len(pot) < many:
+                    found = np.empty((many, *pot.shape[1:]), dtype=pot.dtype)
                 launch = self.launches["u"]
                 if self.lists is not None and not lists:
                     launch = self.lists.without
-                launch(many, dens=buffer, pot=pot, **self.own["u"], **self.arguments)
+                flat = found.reshape(-1, found.shape[-1])
+                launch(many, dens=buffer, pot=flat, **self.own["u"], **self.arguments)
+                if found is not pot:
+                    pot[...] = found[: len(pot)]
             if "derivatives" in self.launches:
-                for place in range(many):
+                for place in range(len(dens[part])):
                     own = {name: array[done + place] for name, array in results.items()}
                     self.launches["derivatives"](
                         tiles=self.work["derivatives"],
@@ -304,7 +317,7 @@ class P2P:
                         **self.own["derivatives"],
                         **self.arguments,
                     )
-            done += many
+            done = part.stop
         if self.labelled is not None:
             self.labelled.add(dens, results)
 

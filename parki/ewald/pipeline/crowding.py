@@ -51,7 +51,9 @@ class Crowding:
         for place, (trg, src) in enumerate(pairs):
             cells = {"trg": trg.counts, "src": src.counts, "cells": trg.counts.size}
             items = min(MOST_ITEMS, trg.counts.size)
-            kernel(items, items=items, place=place, pairs=numbers, **cells)
+            few = trg.counts.size <= MOST_ITEMS  # for which no thread of a CPU need wake
+            launch = kernel.alone if few else kernel
+            launch(items, items=items, place=place, pairs=numbers, **cells)
 
     def read(self) -> list[float]:
         """Return the numbers of now, for which the host waits."""

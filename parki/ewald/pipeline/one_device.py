@@ -14,7 +14,7 @@ from parki.ewald.choice.clustering import pair_density
 from parki.ewald.choice.memory import Memory, check_memory
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline import plan_cache
-from parki.ewald.pipeline.crowding import Crowding
+from parki.ewald.pipeline.crowding import CROWDED, Crowding
 from parki.ewald.pipeline.misfits import Mending
 from parki.ewald.pipeline.protocol import Pipeline, Watch
 from parki.ewald.pipeline.replay import Applications, PlacedBy, Replay, how, why_not
@@ -143,7 +143,8 @@ class OneDevice(Pipeline):
         problem = why_not(task.space, task.executor, points.targets, points.sources)
         kin = setup is not None and setup.kin(self.setup)
         flows = kin and setup is not self.setup  # nothing would be launched again
-        again = setup is not None and (problem or flows) and not once
+        later = once and task.space.on_device  # a CPU runs one after the other
+        again = setup is not None and ((problem and not later) or (flows and not once))
         if again and (moved := self._moved(setup, points, arrays, wrapped, problem)):
             return moved
         apart, slack = task.options.images_below(points.survey.of_sources), None
@@ -188,8 +189,8 @@ class OneDevice(Pipeline):
                 new.crowding.suited = new.crowding.read()
                 return new
             new.placed_by = PlacedBy.REFUSED
-        new._take(Stages(setup, memory, arrays, wrapped, points, old, far_later=once), once)
-        if (problem or flows) and not once:
+        new._take(Stages(setup, memory, arrays, wrapped, points, old, far_later=later), later)
+        if (problem and not later) or (flows and not once):
             new.crowding.suited = new.crowding.read()
         return new
 
@@ -223,17 +224,19 @@ class OneDevice(Pipeline):
         memory = self.memory
         if self.crowding.suited is None or not setup or not memory or not self._keeps(points):
             return None
-        if not setup.kin(self.setup):
+        before = cast(Stages, self.stages).sizes["trg"][1]
+        crowded = abs(points.targets - before) > CROWDED * before  # then more pairs share cells
+        if crowded or not setup.kin(self.setup):
             return None
         new = OneDevice(setup, memory, problem)
         new.placed_by, new.crowding = PlacedBy.AGAIN, Crowding(self.crowding.suited)
         new._take(Stages(setup, memory, arrays, wrapped, points, self.stages))
         return new if new.crowding.matches(new.crowding.read()) else None
 
-    def _take(self, stages: Stages, once: bool = False) -> None:
+    def _take(self, stages: Stages, later: bool = False) -> None:
         """Take stages; count the pairs of their points where they will be asked for."""
         self.stages = stages
-        if not once and (self.placed_by is not PlacedBy.FIRST or self.applications.problem):
+        if not later and (self.placed_by is not PlacedBy.FIRST or self.applications.problem):
             self.crowding.count(stages)
 
     # ------------------------------------------------------------------ apply

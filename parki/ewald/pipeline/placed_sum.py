@@ -47,6 +47,7 @@ from parki.ewald.sums import SUMS, stress
 from parki.ewald.task import Points, Request, Task
 from parki.interchange import as_given
 from parki.runtime import captures, forks
+from parki.settings import read_once
 
 
 class PlacedSum:
@@ -321,7 +322,7 @@ class PlacedSum:
     def exclusive(self) -> Iterator[None]:
         """Wait for other threads and, on a device, other streams that use the plan's memory."""
         space = self.task.space
-        with self._lock:
+        with self._lock, read_once():
             if space.on_device:
                 forks.refuse(space.name)  # before CUDA says something else
                 captures.refuse()

@@ -15,6 +15,7 @@ from parki.runtime.spaces import free_memory
 
 MOST = 4  # pipelines kept, of each kind
 PART = 1 / 4  # of the free memory, which those that are kept may take
+LITTLE = 2.0**24  # bytes for which nobody asks how much memory is free
 
 
 # By task, device, and whether it was for one sum; what each used last, and the event after it.
@@ -45,7 +46,7 @@ def keep(task: Task, once: bool, pipeline: Any, done: Any = None) -> None:
     for key in same_kind[:-MOST]:
         _kept.pop(key, None)
     held = sum(each.holds for each, _ in list(_kept.values()))
-    if held > PART * (free_memory(task.space) + held):
+    if held > LITTLE and held > PART * (free_memory(task.space) + held):
         clear_cache()
 
 

@@ -21,6 +21,7 @@ from scipy.special import spherical_jn
 from parki.ewald.split.cortez import least_cutoff
 from parki.ewald.split.hasimoto import Hasimoto, Split, series_losses
 from parki.ewald.split.prolate import Prolate, exponent, legendre_series
+from parki.ewald.split.quadrature import gauss
 from parki.ewald.sums.pairs import Blob, RadialPolynomials
 
 Array = NDArray[np.float64]
@@ -143,7 +144,7 @@ def _losses(c: float, term: str) -> Any:
 
 @lru_cache(maxsize=1)
 def _waves(c: float) -> RadialPolynomials:
-    x, weights = legendre.leggauss(NODES)
+    x, weights = gauss(NODES)
     terms, _ = legendre_series(c)
     weights = weights * legendre.legval(x, terms)
     k2 = (c * x) ** 2

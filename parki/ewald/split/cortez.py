@@ -15,13 +15,13 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-from numpy.polynomial import legendre
 from numpy.typing import NDArray
 from scipy.fft import dct
-from scipy.special import hyp0f1, kv
+from scipy.special import kv
 
 from parki.ewald.split.hasimoto import Factor, Split, horner_order, series_losses
 from parki.ewald.split.prolate import Prolate, solve
+from parki.ewald.split.quadrature import gauss
 from parki.ewald.sums import term_of
 from parki.ewald.sums.pairs import RadialPolynomials
 
@@ -29,6 +29,12 @@ Array = NDArray[np.float64]
 NODES = 160  # of quadratures over the band
 # Terms of the far field's factor beyond the split's own: the transform has a logarithm at k = 0.
 MORE_TERMS = 6
+# Series of j_n(z) / z^n in z^2, highest power first, for n = 3 and 4, up to z = 3.
+_BESSEL = [
+    [(-0.5) ** k / (math.factorial(k) * math.prod(range(1, 2 * (n + k) + 2, 2))) for k in range(14)]
+    for n in (3, 4)
+]
+_BESSEL = [each[::-1] for each in _BESSEL]
 
 
 @dataclass(frozen=True)
@@ -99,14 +105,11 @@ def _at(error: Callable[[Split, float], float], radius: float, split: Split) -> 
 
 def _functions(c: float, epsilon: float, r: Array) -> RadialPolynomials:
     """Radial functions of the kernel on the grid, for a cut-off of 1, at distances r."""
-    x, weights = legendre.leggauss(NODES)
+    x, weights = gauss(NODES)
     k = c * (x + 1) / 2
     # The polynomial that the grid has: what it lacks is no error within the cut-off.
     size = CortezSplit(c, 1.0, epsilon).factor(2).at(k**2) * weights * c / np.pi
-    z2 = -np.square(np.multiply.outer(r, k)) / 4
-    # j_n(z) / z^n
-    odd = (1, 3, 15, 105, 945)
-    f0, f1, f2, f3, f4 = (hyp0f1(n + 1.5, z2) / each for n, each in enumerate(odd))
+    f0, f1, f2, f3, f4 = _bessel(np.multiply.outer(r, k))
     mean, psi, k2 = f1 @ size, (f0 - 2 * f1) @ size, k**2
     return RadialPolynomials(
         S=mean + psi,
@@ -116,6 +119,18 @@ def _functions(c: float, epsilon: float, r: Array) -> RadialPolynomials:
         W=(f2 - 2 * f3) @ (k2**2 * size),
         V=(2 * f4 - f3) @ (k2**3 * size),
     )
+
+
+def _bessel(z: Array) -> list[Array]:
+    """Return ``j_n(z) / z^n`` for n from 0 to 4: upwards, or downwards from the series if z < 3."""
+    far, z2 = np.maximum(z, 3.0), np.minimum(z, 3.0) ** 2
+    above = [np.sin(far) / far]
+    above.append((above[0] - np.cos(far)) / far**2)
+    below = [np.polyval(series, z2) for series in _BESSEL]
+    for n in (3, 5, 7):
+        above.append((n * above[-1] - above[-2]) / far**2)
+        below.insert(0, (10 - n) * below[0] - z2 * below[1])
+    return [np.where(z < 3, *pair) for pair in zip(below, above, strict=True)]
 
 
 @lru_cache(maxsize=256)
@@ -129,7 +144,7 @@ def _series(c: float, epsilon: float) -> RadialPolynomials:
 
 @lru_cache(maxsize=256)
 def _remainder(term: str, c: float, epsilon: float) -> tuple[float, float]:
-    x, weights = legendre.leggauss(24)
+    x, weights = gauss(24)
     r = np.concatenate([[1.0], 1.5 + x / 2, 4 + 2 * x])
     weights = np.concatenate([[0.0], weights / 2, 2 * weights])
     q = 1 / (r**2 + epsilon**2)

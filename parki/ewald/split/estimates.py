@@ -28,7 +28,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,8 +37,10 @@ from parki.ewald.split.cortez import CortezSplit
 from parki.ewald.split.hasimoto import Split, radial_functions
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.prolate_error import pair_error
+from parki.ewald.split.quadrature import gauss
 from parki.ewald.split.window import Images, images
 from parki.ewald.sums import Term, WindowWeights, term_of
+from parki.ewald.sums.pairs import RadialPolynomials
 
 Array = NDArray[np.float64]
 _EXPONENT = 20.0  # integrals of decaying functions stop where the integrand has lost exp(-20)
@@ -121,12 +123,20 @@ def near(
         rms = spread * pair.rms * unit * math.sqrt(rc**3 / volume) * images
         # Images add at most three times the mean to a pair's own error.
         return Estimate(rms, math.hypot(worst * pair.peak * unit, 3 * rms), pair.itself * unit)
-    nodes, weights = _decay(rc, np.sqrt(np.pi) * split.psi0, 2.0, 2 * split.screening)
-    r = np.concatenate([[rc], rc + nodes])
-    square = kind.square(r**2, radial_functions(r, *split.near(r)))
+    known: Any = split  # equal splits are the same
+    r, weights, functions = _beyond(known, rc)
+    square = kind.square(r**2, functions)
     total = 4 * np.pi * float(weights @ (r**2 * square)[1:])
     rms = spread * math.sqrt(total / volume) * images
     return Estimate(rms, max(worst * math.sqrt(square.max()), rms), 0.0)
+
+
+@lru_cache(maxsize=8)
+def _beyond(split: Any, rc: float) -> tuple[Array, Array, RadialPolynomials]:
+    """Distances from the cut-off on, weights but the first, and radial functions for all terms."""
+    nodes, weights = _decay(rc, np.sqrt(np.pi) * split.psi0, 2.0, 2 * split.screening)
+    r = np.concatenate([[rc], rc + nodes])
+    return r, weights, radial_functions(r, *split.near(r))
 
 
 def polynomial(term: str, rc: float, volume: float, delta: float, images: float = 1.0) -> Estimate:
@@ -176,24 +186,37 @@ def truncation(
     xi = np.sqrt(np.pi) * split.psi0
     mean_square = peak = 0.0
     lattice = [1 + math.sqrt(2 * math.pi) / (xi * period) for period in periods]
-    for axis, edge in enumerate(np.pi / np.asarray(steps, dtype=np.float64)):
+    known: Any = split  # equal splits are the same
+    for axis, edge in enumerate((np.pi / np.asarray(steps, dtype=np.float64)).tolist()):
         if edge >= split.band:
             continue
-        for power, rate in ((2, 0.5), (1, 0.25)):
-            if math.isfinite(split.band):
-                s, weights = ((split.band - edge) * x for x in _legendre())
-            else:
-                s, weights = _decay(edge, 1 / xi, rate)
-            k = edge + s
-            k2 = k * k + split.screening**2
-            size = _symbol(term, split.felt(term_of(term).far.order, k2), k2)
-            integral = 4 * np.pi * float(weights @ (size**power * s * k)) / (2 * np.pi) ** 3
-            if power == 2:
-                others = math.prod(lattice[:axis] + lattice[axis + 1 :])
-                mean_square += others * integral / volume
-            else:
-                peak += integral
+        square, size = _outside(term, known, edge)
+        mean_square += math.prod(lattice[:axis] + lattice[axis + 1 :]) * square / volume
+        peak += size
     return Estimate(float(np.sqrt(mean_square)), peak, 0.0 if odd else peak)
+
+
+@lru_cache(maxsize=64)
+def _outside(term: str, split: Any, edge: float) -> tuple[float, float]:
+    """Integrals beyond a face of the box of modes: of the squared symbol, and of its size."""
+    found = []
+    for power in (2, 1):
+        s, k, k2, factor, weights = _face(split, edge, power, term_of(term).far.order)
+        size = _symbol(term, factor, k2)
+        found.append(4 * np.pi * float(weights @ (size**power * s * k)) / (2 * np.pi) ** 3)
+    return found[0], found[1]
+
+
+@lru_cache(maxsize=16)
+def _face(split: Any, edge: float, power: int, order: int) -> tuple[Array, ...]:
+    """Distances from a face, wavenumbers, their squares, the split's factor, and weights."""
+    if math.isfinite(split.band):
+        s, weights = ((split.band - edge) * x for x in _legendre())
+    else:
+        s, weights = _decay(edge, 1 / (np.sqrt(np.pi) * split.psi0), power / 4)
+    k = edge + s
+    k2 = k * k + split.screening**2
+    return s, k, k2, split.felt(order, k2), weights
 
 
 class Modes:
@@ -371,7 +394,7 @@ def _mode_rule(count: int) -> tuple[Array, Array]:
     weights = np.where((modes == 0) | (modes == count / 2), 1.0, 2.0)
     if len(modes) <= _LOW + _GAUSS + _HIGH:
         return modes, weights
-    x, w = np.polynomial.legendre.leggauss(_GAUSS)
+    x, w = gauss(_GAUSS)
     start, width = _LOW - 0.5, len(modes) - _LOW - _HIGH
     u = (x + 1) / 2  # squared below, so that nodes crowd towards the low modes
     return (
@@ -380,7 +403,7 @@ def _mode_rule(count: int) -> tuple[Array, Array]:
     )
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _images(count: int, windows: tuple[tuple[int, float], ...]) -> Images:
     """Images of the modes of `_mode_rule`; cached, as a search over xi and grids repeats them."""
     return images(2 * np.pi / count * _mode_rule(count)[0], windows)
@@ -419,5 +442,5 @@ def _decay(start: float, scale: float, rate: float, fall: float = 0.0) -> tuple[
 @lru_cache(maxsize=1)
 def _legendre() -> tuple[Array, Array]:
     """Gauss-Legendre rule on [0, 1]."""
-    x, w = np.polynomial.legendre.leggauss(20)
+    x, w = gauss(20)
     return (x + 1) / 2, w / 2

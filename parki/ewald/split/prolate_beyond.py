@@ -11,10 +11,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.polynomial import legendre
 from numpy.typing import NDArray
 
 from parki.ewald.split.prolate import legendre_series
+from parki.ewald.split.quadrature import gauss
 
 Array = NDArray[np.float64]
 _NODES, _TERMS = 16, 40  # Gauss nodes and terms of the series of a panel
@@ -52,7 +52,7 @@ def beyond(c: float) -> Beyond:
         states.append(step @ states[-1])
     series = np.column_stack([first, np.einsum("nsp,ps->np", others, np.array(states[:-1]))])
 
-    x, weights = legendre.leggauss(_NODES)
+    x, weights = gauss(_NODES)
     # Next to the start: the equation does not give the second derivative at r = 1 itself.
     t, weights = np.append(1e-6, (x + 1) / 2)[:, None], np.append(0.0, weights / 2)[:, None]
     r, psi, slope = x0 + w * t, t**n @ series, n[1:] * t ** n[:-1] @ series[1:] / w

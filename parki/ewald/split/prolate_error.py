@@ -18,13 +18,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.polynomial import chebyshev, legendre
+from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 from scipy.special import spherical_jn
 
 from parki.ewald.split.hasimoto import radial_functions
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.prolate_beyond import beyond
+from parki.ewald.split.quadrature import gauss
 from parki.ewald.sums import Term, term_of
 from parki.ewald.sums.pairs import RadialPolynomials
 
@@ -89,7 +90,7 @@ def _error(c: float, order: int) -> tuple[Array, Array, RadialPolynomials]:
     scale /= 1 + scale * out.whole
     derivatives = (scale * f for f in (-out.rest, out.psi, out.slope, out.second, out.third))
     outer = radial_functions(out.r, *derivatives)
-    x, w = legendre.leggauss(40 + int(c))
+    x, w = gauss(40 + int(c))
     inner = np.append(0.0, (x + 1) / 2)
     near = (chebyshev.chebval(2 * inner**2 - 1, f) for f in Prolate(c, 1.0).series(1.0))
     lost = scale * out.whole

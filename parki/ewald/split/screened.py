@@ -28,6 +28,7 @@ from scipy.special import erfc, erfcx, gammainc
 from parki.errors import ParkiValueError
 from parki.ewald.split.hasimoto import Factor, Hasimoto, Split, solve_radial
 from parki.ewald.split.prolate import chebyshev_series
+from parki.ewald.split.quadrature import gauss
 from parki.ewald.sums import term_of
 from parki.ewald.sums.pairs import ScreenedPolynomials
 
@@ -168,7 +169,7 @@ def _compact(split: Any, kappa: float) -> float:
 @lru_cache(maxsize=256)
 def _mollifier(split: Any) -> tuple[Array, Array]:
     """Return Gauss nodes on [0, 1], and weights times psi there, for a cut-off of 1."""
-    x, w = np.polynomial.legendre.leggauss(_NODES)
+    x, w = gauss(_NODES)
     series, t = split.series(1.0), (x + 1) / 2
     return t, w / 2 * chebyshev.chebval(2 * t**2 - 1, series.S - series.L)
 

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.split.prolate import legendre_series
+from parki.ewald.split.quadrature import gauss
 from parki.ewald.split.window import KaiserBessel, default_degree, fit
 
 Array = NDArray[np.float64]
@@ -177,7 +178,7 @@ def _splines(order: int, degree: int) -> tuple[Array, Array]:
 
 def _transform(window: Any, k: ArrayLike) -> Array:
     """Return the Fourier transform of the window in the tables, an even function."""
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    nodes, weights = gauss(NODES)
     w, _ = window.piecewise(window.degree)
     values = np.stack([np.polyval(column, nodes) for column in w.T], axis=1)
     r = np.arange(window.points) - (window.points / 2 - 1) - (nodes[:, None] + 1) / 2

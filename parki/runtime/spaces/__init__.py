@@ -36,7 +36,7 @@ class ExecutionSpace:
 
     name: str
 
-    @property
+    @functools.cached_property
     def on_device(self) -> bool:
         """Whether arrays of this space live in device memory (CuPy) rather than on the host."""
         return self.adapter is cupy

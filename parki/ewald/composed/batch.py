@@ -1,0 +1,351 @@
+"""`BatchedPlan`: systems in boxes of their own, as plans of systems that share a box.
+
+A sum without a length of its own is the same in a box of twice the size, up to a power of two. So
+with three periodic axes systems share a plan if their boxes have one shape, and their points are
+scaled to the box of the first of them. Other sums, and other periodicities, need equal boxes. So do
+points in single precision, where scaled positions would be rounded too much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.derivatives.linear_operator import linear_operator
+from parki.ewald.geometry.systems import Systems, check_systems
+from parki.ewald.options import EwaldOptions
+from parki.ewald.plan import Plan
+from parki.ewald.points import (
+    check_arguments,
+    check_density,
+    check_outputs,
+    like_points,
+    result_shape,
+    take_options,
+)
+from parki.ewald.sums import SUMS
+from parki.ewald.task import Task
+from parki.interchange import as_given
+from parki.typing import OptionKeywords
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+DIGITS = 14  # to which the shapes of boxes agree
+
+
+@dataclass
+class _Group:
+    """Systems that share a plan, by their numbers, and the sizes of their boxes over the plan's."""
+
+    options: EwaldOptions
+    numbers: list[int]
+    sizes: list[float]
+    plan: Any = None
+    targets: Any = None  # their columns
+    sources: Any = None
+    scale: Any = None  # of each target, where sizes differ
+
+    def place(self, systems: Systems, xp: Any) -> None:
+        """Find the columns of the systems."""
+
+        def columns(offsets: NDArray[np.int32]) -> Any:
+            each = [np.arange(offsets[n], offsets[n + 1]) for n in self.numbers]
+            return xp.asarray(np.concatenate(each))
+
+        self.targets, self.sources = columns(systems.targets), columns(systems.sources)
+        self.scale = None
+        if self.scaled:
+            counts = np.diff(systems.targets)[self.numbers]
+            self.scale = xp.asarray(np.repeat(self.sizes, counts))
+
+    @property
+    def scaled(self) -> bool:
+        """Whether the sizes differ."""
+        return any(size != 1 for size in self.sizes)
+
+    def points(self, arrays: dict[str, Any], systems: Systems, xp: Any) -> tuple[Any, ...]:
+        """Return targets, sources, normals, and offsets of them, in the plan's box."""
+        found: list[Any] = []
+        for name, columns, offsets in (
+            ("trg", self.targets, systems.targets),
+            ("src", self.sources, systems.sources),
+            ("norms", self.sources, systems.sources),
+        ):
+            if name not in arrays:
+                found.append(None)
+                continue
+            own = arrays[name][:, columns]
+            if self.scaled:
+                own /= xp.asarray(np.repeat(self.sizes, np.diff(offsets)[self.numbers]))
+            found.append(own)
+        trg, src, norms = found
+        same = arrays["trg"] is arrays["src"]
+        return trg, trg if same else src, norms, self.offsets(systems)
+
+    def offsets(self, systems: Systems) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where the points of each system begin in the plan."""
+        of_targets, of_sources = (
+            np.concatenate([[0], np.cumsum(np.diff(each)[self.numbers])])
+            for each in (systems.targets, systems.sources)
+        )
+        return of_targets, of_sources
+
+
+class BatchedPlan:
+    """Systems in boxes of their own, which have nothing to do with each other.
+
+    Parameters
+    ----------
+    kernel, trg, src, norms, options, want, systems, **keywords
+        As for `parki.Plan`; the boxes take the place of the options' ``box``.
+    boxes : array or sequence, shape (S, 3)
+        The edge lengths of each system; as for ``box``, None along free axes is the extent of the
+        points, here of all systems that have the same edges.
+
+    Attributes
+    ----------
+    plans : list of Plan
+        Plans of the systems that share one.
+
+    Raises
+    ------
+    ParkiValueError, ParkiTypeError, ParkiMemoryError
+        As of `parki.Plan`; and if there are not as many boxes as systems.
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        trg: Any,
+        src: Any,
+        norms: Any = None,
+        options: Any = None,
+        *,
+        want: Any = "u",
+        systems: Any = None,
+        boxes: Any,
+        **keywords: Unpack[OptionKeywords],
+    ) -> None:
+        rows = _rows(boxes)
+        if keywords:
+            keywords.setdefault("box", rows[0])
+        norms, options = take_options(norms, options, keywords)
+        each = [replace(options, box=row) for row in rows]
+        self.options, self.want = options, want
+        checked = self._arguments(kernel, trg, src, norms)
+        self.kernel, self.space = checked.kernel, checked.space
+        if systems is None:
+            raise ParkiValueError(
+                "boxes was given without systems; say by systems where the points of each box "
+                "begin, or give one box in the options"
+            )
+        if self.options.cell is not None:
+            raise ParkiValueError(
+                "boxes was given, and the box of the options is tilted; systems in boxes of their "
+                "own have boxes along the axes: make a plan for each tilted box"
+            )
+        self._systems = self._checked(systems, checked.arrays, len(rows))
+        self.dtype = np.dtype(checked.arrays["src"].dtype)
+        self._groups = self._grouped(each)
+        xp, plan = self.space.array_module, cast(Any, Plan)
+        for group in self._groups:
+            group.place(self._systems, xp)
+            *given, offsets = group.points(checked.arrays, self._systems, xp)
+            group.plan = plan(self.kernel, *given, group.options, want=want, systems=offsets)
+
+    def _arguments(self, kernel: Any, trg: Any, src: Any, norms: Any) -> Any:
+        """Return checked arguments; each box is looked at by its plan."""
+        tolerance, precision = self.options.tolerance, self.options.precision
+        space = self.options.execution_space
+        own = EwaldOptions(0, tolerance=tolerance, precision=precision, execution_space=space)
+        return check_arguments(kernel, trg, src, norms, own)
+
+    def _checked(self, systems: Any, arrays: dict[str, Any], boxes: int) -> Systems:
+        found = check_systems(systems, arrays, self.space, self.options)
+        if found is None or found.count != boxes:
+            count = found.count if found else 0
+            raise ParkiValueError(
+                f"boxes has {boxes} boxes, but systems has {count} systems; give each system a box"
+            )
+        return found
+
+    def _grouped(self, each: list[EwaldOptions]) -> list[_Group]:
+        """Return the groups of systems that share a plan."""
+        similar = all(self.options.periodic) and self.dtype == np.float64
+        similar = similar and SUMS.in_unit(self.kernel, 2.0) == self.kernel
+        groups: dict[Any, _Group] = {}
+        for number, options in enumerate(each):
+            box: Any = options.box
+            key = tuple(round(edge / box[0], DIGITS) for edge in box) if similar else box
+            group = groups.setdefault(key, _Group(options, [], []))
+            first: Any = group.options.box
+            group.numbers.append(number)
+            group.sizes.append(box[0] / first[0] if similar else 1.0)
+        return list(groups.values())
+
+    @property
+    def plans(self) -> list[Plan[Any]]:
+        """The plans of the groups."""
+        return [group.plan for group in self._groups]
+
+    @property
+    def task(self) -> Task:
+        """What is summed, in the first box."""
+        task: Task = self._groups[0].plan.task
+        return task
+
+    @property
+    def points(self) -> Systems:
+        """Where the points of each system are: another object for other points."""
+        return self._systems
+
+    @property
+    def n_targets(self) -> int:
+        """Targets of all systems."""
+        return int(self._systems.targets[-1])
+
+    @property
+    def n_sources(self) -> int:
+        """Sources of all systems."""
+        return int(self._systems.sources[-1])
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return (self.want,) if isinstance(self.want, str) else tuple(self.want)
+
+    @cached_property
+    def _powers(self) -> dict[str, int]:
+        """Powers of a length by which results fall; normals are scaled along with the points."""
+        kind = SUMS[self.kernel]
+        power = 1 if kind.normals else kind.pair.power
+        return {name: power + (name != "u") for name in self._names}
+
+    def _scaled(self, group: _Group, name: str, values: Any) -> Any:
+        """Return results of a group's plan, or values for its adjoint, in the units of each box."""
+        if group.scale is None:
+            return values
+        return values / group.scale ** self._powers[name]
+
+    def update_points(self, trg: Any, src: Any, norms: Any = None, *, systems: Any = None) -> None:
+        """Give the systems other points in the same boxes: see `parki.Plan.update_points`."""
+        checked = self._arguments(self.kernel, trg, src, norms)
+        old, xp, done = self._systems, self.space.array_module, []
+        given = (old.targets, old.sources) if systems is None else systems
+        new = self._checked(given, checked.arrays, old.count)
+        try:
+            for group in self._groups:
+                before = dict(group.plan.points.arrays), group.offsets(self._systems)
+                group.place(new, xp)
+                *points, offsets = group.points(checked.arrays, new, xp)
+                done.append((group, before))
+                group.plan.update_points(*points, systems=offsets)
+        except BaseException:
+            for group, (arrays, offsets) in done:
+                group.place(old, xp)
+                group.plan.update_points(
+                    arrays["trg"], arrays["src"], arrays.get("norms"), systems=offsets
+                )
+            raise
+        self._systems = new
+
+    # ------------------------------------------------------------------ apply
+    def _density(self, dens: Any) -> tuple[Any, tuple[int, ...]]:
+        """Return a density in the memory of the points, and (k,) of k of them."""
+        values = like_points("dens", dens, self.space, self.dtype)
+        shape = self.task.sum.density_shape(self.n_sources)
+        return values, check_density("dens", values, shape, several=True).shape[:-2]
+
+    def __call__(self, dens: Any, out: Any = None) -> Any:
+        """Return what is wanted of a density, or of several: see `parki.Plan`."""
+        values, several = self._density(dens)
+        shapes = {n: (*several, *result_shape(self.kernel, n, self.n_targets)) for n in self._names}
+        results = check_outputs(out, self.want, shapes, values, self.space)
+        for group in self._groups:
+            found = group.plan(values[..., group.sources])
+            parts = (found,) if isinstance(self.want, str) else found
+            for name, part in zip(self._names, parts, strict=True):
+                results[name][..., group.targets] = self._scaled(group, name, part)
+        found = tuple(results.values())
+        given = found[0] if isinstance(self.want, str) else found
+        return as_given(given, dens) if out is None else given
+
+    def adjoint(self, values: Any) -> Any:
+        """Return the transposed sum of values at the targets: see `parki.Plan.adjoint`."""
+        one = isinstance(self.want, str)
+        given = (values,) if one else values
+        arrays = [like_points("values", each, self.space, self.dtype) for each in given]
+        for name, array in zip(self._names, arrays, strict=True):
+            shape = result_shape(self.kernel, name, self.n_targets)
+            check_density("values", array, shape, several=True, of="targets")
+        result: Any = None
+        for group in self._groups:
+            own = [
+                self._scaled(group, name, array[..., group.targets])
+                for name, array in zip(self._names, arrays, strict=True)
+            ]
+            part = group.plan.adjoint(own[0] if one else tuple(own))
+            if result is None:
+                shape = (*part.shape[:-1], self.n_sources)
+                result = self.space.array_module.empty(shape, dtype=self.dtype)
+            result[..., group.sources] = part
+        return as_given(result, given[0])
+
+    # ------------------------------------------------------------------ views
+    def promise(self, dens: Any) -> Any:
+        """Return the bounds of the rms errors of each system: see `parki.Plan.promise`.
+
+        Returns
+        -------
+        array, shape (S,), or tuple of them if ``want`` is a tuple
+            Of k densities at once the shape is (k, S).
+        """
+        values, _ = self._density(dens)
+        found: dict[str, Any] = {}
+        for group in self._groups:
+            bounds = group.plan.promise(values[..., group.sources])
+            parts = (bounds,) if isinstance(self.want, str) else bounds
+            for name, part in zip(self._names, parts, strict=True):
+                shape = (*part.shape[:-1], self._systems.count)
+                own = part / np.array(group.sizes) ** self._powers[name]
+                found.setdefault(name, np.empty(shape))[..., group.numbers] = own
+        return found[self._names[0]] if isinstance(self.want, str) else tuple(found.values())
+
+    def describe(self) -> str:
+        """Return how many plans there are, and what was chosen for each."""
+        count, plans = self._systems.count, self.plans
+        lines = [f"{self.kernel}: {count} systems in boxes of their own, {len(plans)} plans"]
+        return "\n".join([*lines, *(plan.describe() for plan in plans)])
+
+    def __repr__(self) -> str:
+        return f"<parki.Plan: {self.kernel}, {self._systems.count} boxes>"
+
+    def as_linear_operator(self) -> Any:
+        """Return the plan as a linear operator: see `parki.Plan.as_linear_operator`."""
+        if not isinstance(self.want, str):
+            raise ParkiValueError(
+                f"as_linear_operator needs a plan with one result, but want is {self.want}; "
+                "make a plan with want='u'"
+            )
+        result = result_shape(self.kernel, self.want, self.n_targets)
+        shapes = result, self.task.sum.density_shape(self.n_sources)
+        return linear_operator(self, self.adjoint, shapes, self.dtype, self.space)
+
+
+def _rows(boxes: Any) -> list[Any]:
+    """Return the edge lengths of each box, or refuse what is no list of boxes."""
+    try:
+        rows = [tuple(row) for row in (boxes.tolist() if hasattr(boxes, "tolist") else boxes)]
+    except TypeError:
+        rows = []
+    if not rows or any(len(row) != 3 for row in rows):
+        raise ParkiTypeError(
+            f"boxes is a {type(boxes).__name__}; expected 3 edge lengths for each system, such as "
+            "[[1, 1, 1], [2, 2, 2]] for two of them"
+        )
+    return rows

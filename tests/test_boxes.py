@@ -1,0 +1,144 @@
+"""Many systems in boxes of their own: each as a plan of its own would sum it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from few import FEW
+
+import parki
+from parki import EwaldOptions, ParkiTypeError, ParkiValueError
+from parki.ewald.sums import SUMS
+
+pytestmark = pytest.mark.usefixtures("few_degrees")
+
+OFFSETS = np.array([0, 60, 60, 130, 170, 200])
+# Four of one shape, of which two are equal, one of them without points; and one of another shape.
+BOXES = np.array([1, 1, 1.3, 0.5, 1])[:, None] * np.array([1, 1.5, 0.8])
+BOXES[4] = [1, 1, 2]
+N, WANT = int(OFFSETS[-1]), ("u", "grad_u")
+
+
+def made(kernel, rng, to_space, dtype="f8"):
+    """Return points, normals or None, and two densities."""
+    points = rng.random((3, N)) * np.repeat(BOXES, np.diff(OFFSETS), axis=0).T
+    norms = rng.standard_normal((3, N)) if SUMS[kernel].normals else None
+    dens = rng.standard_normal((2, *SUMS[kernel].density_shape(N)))
+    return [a if a is None else to_space(a.astype(dtype)) for a in (points, norms, dens)]
+
+
+def rms(values):
+    return float(np.sqrt((values.reshape(-1, values.shape[-1]) ** 2).sum(axis=0).mean()))
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("kernel", FEW)
+@pytest.mark.parametrize("periodicity", [0, 1, 3])
+def test_each_is_summed_in_its_box(kernel, periodicity, space, to_space, to_host, rng):
+    points, norms, dens = made(kernel, rng, to_space)
+    how = {"periodicity": periodicity, "tolerance": 1e-4, "want": WANT}
+    plan = parki.Plan(kernel, points, points, norms, systems=OFFSETS, boxes=BOXES, **how)
+    scaled = periodicity == 3 and "(" not in kernel
+    assert len(plan.plans) == (2 if scaled else 4)
+    found, promised = plan(dens), plan.promise(dens)
+    assert [p.shape for p in promised] == [(2, 5), (2, 5)]
+    for system, box in enumerate(BOXES):
+        own = slice(*OFFSETS[system : system + 2])
+        if own.start == own.stop:
+            continue
+        n = None if norms is None else norms[:, own]
+        alone = parki.Plan(kernel, points[:, own], points[:, own], n, box=box, **how)
+        of, bounds = dens[..., own], alone.promise(dens[..., own])
+        for result, expected, bound, whole in zip(found, alone(of), bounds, promised, strict=True):
+            np.testing.assert_allclose(whole[:, system], bound, rtol=1e-12)
+            for k in range(2):
+                assert rms(to_host(result[k][..., own] - expected[k])) < 2 * bound[k]
+
+
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_comb"])
+def test_the_adjoint_and_the_operator(kernel, space, to_space, to_host, rng):
+    points, norms, dens = made(kernel, rng, to_space)
+    how = {"periodicity": 3, "tolerance": 1e-4, "systems": OFFSETS, "boxes": BOXES}
+    plan = parki.Plan(kernel, points, points, norms, **how)
+    u = plan(dens)
+    values = to_space(rng.standard_normal(u.shape))
+    back = plan.adjoint(values)
+    assert back.shape == dens.shape
+    assert float((values * u).sum()) == pytest.approx(float((back * dens).sum()), rel=1e-12)
+    operator = plan.as_linear_operator()
+    np.testing.assert_array_equal(to_host(operator @ dens[0].ravel()), to_host(u[0].ravel()))
+    out = u[0] * 0
+    assert plan(dens[0], out=out) is out
+    np.testing.assert_array_equal(to_host(out), to_host(u[0]))
+    assert "5 systems in boxes of their own, 2 plans" in plan.describe()
+
+
+def test_points_that_move(space, to_space, to_host, rng):
+    points, _, dens = made("stokes_sl", rng, to_space)
+    how = {"periodicity": 3, "tolerance": 1e-4, "systems": OFFSETS, "boxes": BOXES}
+    plan = parki.Plan("stokes_sl", points, points, **how)
+    before = to_host(plan(dens))
+    moved = 0.9 * points
+    with pytest.raises(ParkiValueError, match="5 boxes, but systems has 4 systems"):
+        plan.update_points(moved, moved, systems=[0, 50, 60, 130, N])
+    np.testing.assert_array_equal(to_host(plan(dens)), before)
+    fewer = np.array([0, 50, 60, 130, 170, 190])
+    plan.update_points(moved[:, :190], moved[:, :190], systems=fewer)
+    new = parki.Plan("stokes_sl", moved[:, :190], moved[:, :190], **(how | {"systems": fewer}))
+    expected, bound = to_host(new(dens[0, :, :190])), new.promise(dens[0, :, :190])
+    assert rms(to_host(plan(dens[0, :, :190])) - expected) < 2 * bound.max()
+
+
+def test_an_update_that_fails_changes_nothing(space, to_space, to_host, rng):
+    points, _, dens = made("stokes_sl", rng, to_space)
+    how = {"periodicity": 1, "tolerance": 1e-4, "systems": OFFSETS, "boxes": BOXES}
+    plan = parki.Plan("stokes_sl", points, points, **how)
+    before = to_host(plan(dens))
+    broken = 0.3 * points
+    broken[2, -1] = 2.5  # outside of the last box, whose plan is asked last
+    with pytest.raises(ParkiValueError, match="along axis 2, which is free"):
+        plan.update_points(broken, broken, systems=[0, 50, 60, 120, 180, N])
+    # Plans that were updated, and updated back, may have other parameters.
+    bound = plan.promise(dens).max()
+    assert rms(to_host(plan(dens)) - before) < 2 * bound
+    plan.update_points(points, points)
+    assert rms(to_host(plan(dens)) - before) < 2 * bound
+
+
+def test_single_precision_shares_equal_boxes_alone(rng):
+    """Scaled positions would be rounded, and close pairs with them."""
+    points, _, dens = made("laplace", rng, np.asarray, "f4")
+    options = EwaldOptions(3, [9, 9, 9], 1e-3)  # whose box is not taken
+    plan = parki.Plan("laplace", points, points, options, systems=OFFSETS, boxes=BOXES.tolist())
+    assert len(plan.plans) == 4
+    assert plan(dens).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"systems": None}, ParkiValueError, "boxes was given without systems"),
+        ({"boxes": BOXES[:4]}, ParkiValueError, "4 boxes, but systems has 5 systems"),
+        ({"boxes": 1.0}, ParkiTypeError, "boxes is a float; expected 3 edge lengths"),
+        ({"boxes": BOXES[:, :2]}, ParkiTypeError, "expected 3 edge lengths for each system"),
+        ({"boxes": -BOXES}, ParkiValueError, "expected 3 positive, finite edge lengths"),
+    ],
+)
+def test_impossible_boxes(given, error, message, rng):
+    points = rng.random((3, N))
+    how = {"periodicity": 3, "systems": OFFSETS, "boxes": BOXES} | given
+    with pytest.raises(error, match=message):
+        parki.Plan("laplace", points, points, **how)
+
+
+def test_impossible_densities(rng):
+    points, _, _ = made("laplace", rng, np.asarray)
+    plan = parki.Plan("laplace", points, points, periodicity=3, systems=OFFSETS, boxes=BOXES)
+    for call in (plan, plan.promise, plan.adjoint):
+        with pytest.raises(ParkiValueError, match="has shape"):
+            call(np.ones(N - 1))
+    both = parki.Plan(
+        "laplace", points, points, periodicity=3, systems=OFFSETS, boxes=BOXES, want=WANT
+    )
+    with pytest.raises(ParkiValueError, match="as_linear_operator needs a plan with one result"):
+        both.as_linear_operator()
