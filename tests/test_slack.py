@@ -5,45 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from few import FEW
+from helpers.recording import let_the_host_record
 
 import parki
 from parki import EwaldOptions
 from parki.ewald.pipeline.slack import Slack
 from parki.ewald.sums import SUMS
+from parki.runtime.spaces import host
 
 pytestmark = pytest.mark.usefixtures("few_degrees")
-
-
-class Direct:
-    """As `Replay`, on a space that records nothing: does the work anew each time."""
-
-    problem = ""
-
-    def __init__(self, space, work, arrays):
-        xp = space.array_module
-        self.arrays = {n: xp.empty(a.shape, dtype=a.dtype) for n, a in arrays.items()}
-        self.work = work
-
-    def takes(self, arrays):
-        return {n: a.shape for n, a in arrays.items()} == {
-            n: a.shape for n, a in self.arrays.items()
-        }
-
-    def __call__(self, given, results):
-        for name, array in given.items():
-            self.arrays[name][...] = array
-        self.work(self.arrays)
-        for name, array in results.items():
-            array[...] = self.arrays[name]
 
 
 @pytest.fixture
 def recorded(space, monkeypatch):
     """Have every space record, or do as if it did."""
     if not space.on_device:
-        monkeypatch.setattr("parki.ewald.pipeline.one_device.why_not", lambda *_: "")
-        for module in ("one_device", "replay"):
-            monkeypatch.setattr(f"parki.ewald.pipeline.{module}.Replay", Direct)
+        let_the_host_record(monkeypatch)
 
 
 def test_slack():
@@ -96,13 +73,10 @@ def test_states_of_placing(space, to_space, rng, monkeypatch):
     """Those of the table in docs/architecture.md."""
     states, problem = [], ""
 
-    class Failing(Direct):
-        def __init__(self, *given):
-            super().__init__(*given)
-            self.problem = problem
-
-        def takes(self, arrays):
-            return not self.problem and super().takes(arrays)
+    def record(work):
+        if problem:
+            raise RuntimeError(problem)
+        return work
 
     def update(n):
         points = to_space(rng.random((3, n)))
@@ -110,7 +84,7 @@ def test_states_of_placing(space, to_space, rng, monkeypatch):
         states.append(plan.pipeline.placed_by.name)
 
     if not space.on_device:
-        monkeypatch.setattr("parki.ewald.pipeline.one_device.Replay", Failing)
+        monkeypatch.setattr(host, "record", record)
     points = to_space(rng.random((3, 300)))
     plan = parki.Plan("laplace", points, points, EwaldOptions(3, [1, 1, 1], 1e-4))
     assert plan.pipeline.placed_by.name == "FIRST"
@@ -141,8 +115,9 @@ def test_a_refused_choice_is_made_again(space, to_space, rng, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("parki.ewald.pipeline.one_device.choose", fail)
         for _ in range(2):
-            with pytest.raises(parki.ParkiMemoryError):
-                plan.update_points(crowd, crowd)
+            plan.update_points(crowd, crowd)
+            with pytest.raises(parki.ParkiMemoryError):  # a device says so in the next call
+                plan(points)
     assert plan.setup is setup
     assert float(abs(plan(points) - before).max()) <= 1e-9 * float(abs(before).max())
     plan.update_points(crowd, crowd)

@@ -259,25 +259,30 @@ class PlacedSum:
 
         Raises
         ------
-        ParkiValueError
-            If some are impossible. The points before them are placed again.
+        ParkiValueError, ParkiMemoryError
+            If some are impossible, or there is no room for what suits them. The points before them
+            are placed again.
         """
         late, pipeline = self._late, self._pipeline
         if late is None or not isinstance(pipeline, OneDevice):
             return False
         inside, suited = pipeline.looked_at()
-        if not inside:
-            pipeline.undo()
-            self._late = None
-            late.checked()  # which says what is wrong
-            raise ParkiValueError(
-                "the points that update_points took were not finite or not in the box, and their "
-                "arrays have changed since; the points before them are back"
-            )
-        if not suited:
-            own = self._points_of(self.task, self._as_placed(late), None, self._given.labels)
-            points = own.ordered(self.order)
-            self._pipeline = pipeline.suiting(self.task, points)
+        if not (inside and suited):
+            try:
+                if not inside:
+                    late.checked()  # which says what is wrong
+                    raise ParkiValueError(
+                        "the points that update_points took were not finite or not in the box, and "
+                        "their arrays have changed since; the points before them are back"
+                    )
+                placed = self._as_placed(late)
+                own = self._points_of(self.task, placed, None, self._given.labels)
+                points = own.ordered(self.order)
+                self._pipeline = pipeline.suiting(self.task, points)
+            except BaseException:
+                pipeline.undo()
+                self._late = None
+                raise
             self._given, self._points = replace(own, arrays=late.arrays), points
             self._late = self._seen = None
             return self._pipeline is not pipeline

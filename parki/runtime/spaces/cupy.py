@@ -101,7 +101,10 @@ def beside(work: Callable[[], None] | None) -> Iterator[None]:
         yield
         return
     cuda = array_module().cuda
-    current, stream = cuda.get_current_stream(), _stream(cuda, device())
+    current = cuda.get_current_stream()
+    # A recording has a stream of its own, as other threads may record at the same time.
+    alone = records() and current.is_capturing()
+    stream = _new_stream(cuda) if alone else _stream(cuda, device())
     stream.wait_event(current.record())
     yield
     try:
@@ -114,6 +117,10 @@ def beside(work: Callable[[], None] | None) -> Iterator[None]:
 @functools.lru_cache(maxsize=64)
 def _stream(cuda: Any, _: int) -> Any:
     """Return the one stream of a device, as CuPy reuses freed memory only on the same stream."""
+    return _new_stream(cuda)
+
+
+def _new_stream(cuda: Any) -> Any:
     return cuda.Stream(non_blocking=True, priority=HIGH)
 
 
