@@ -92,7 +92,7 @@ def find_tilted_cells(
     for d in range(3):
         wrapped[d][i] = x[d]
         place: REAL = pk.floor((x[d] - origin[d]) * inverse_width[d])
-        place = pk.fmin(pk.fmax(place, 0.0), REAL(shape[d] - 1))
+        place = pk.fmax(pk.fmin(place, REAL(shape[d] - 1)), 0.0)
         cell = cell * shape[d] + int(place)
     cells[i] = cell
 

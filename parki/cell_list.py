@@ -240,6 +240,11 @@ class CellList:
             "cell_list", "add_rows", space, executor=executor, REAL=real_name(dtype), ROWS=rows
         )
 
+    @staticmethod
+    def pairs_kernel(space: ExecutionSpace, executor: str | None = None) -> Kernel:
+        """Return the kernel that counts the pairs of two lists that share a cell."""
+        return load("cell_list", "count_pairs", space, executor=executor, REAL="double")
+
     def padded(self) -> Any:
         """Return the padded form: shape (n_cells, largest count), int32.
 

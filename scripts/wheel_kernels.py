@@ -94,6 +94,7 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
     yield from CellList.kernels(SPACE, real).values()
     yield load("cell_list", "place_systems", SPACE)
     yield load("cell_list", "sum_systems", SPACE, REAL=real)
+    yield CellList.pairs_kernel(SPACE)
     yield from parts_kernels(SPACE)
     for rows in sorted({3, *(each.rows for each in SUMS.values())}):
         yield CellList.gather_kernel(SPACE, dtype, rows)

@@ -200,7 +200,7 @@ def test_nothing_fails_on_a_full_disk(folder, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(cache, "seal", full)
+    monkeypatch.setattr(cache, "_replace", full)
     assert translation(*REQUESTS[0])[1].text
     assert not list(folder.iterdir())
 

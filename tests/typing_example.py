@@ -25,7 +25,7 @@ options = parki.EwaldOptions(3, [1, 1, 1], tolerance=1e-3, densities="any")
 assert_type(parki.stokes_sl(points, points, forces, options, want="p"), Numbers)
 both = parki.stokes_sl(points, points, forces, options, want=("u", "p"))
 assert_type(both, tuple[Numbers, ...])
-assert_type(options.box[0], float | None)
+assert_type(options.edges[0], float | None)
 for periodicity in (2, (False, True, True), [True, False, True], np.array([True, True, False])):
     assert sum(parki.EwaldOptions(periodicity, [1, 1, 1]).periodic) == 2
 assert_type(options.periodic, tuple[bool, bool, bool])

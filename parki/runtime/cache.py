@@ -84,16 +84,16 @@ def _put(path: Path, build: Callable[[Path], object]) -> None:
     """Write an entry under a temporary name, and rename it."""
     handle, name = tempfile.mkstemp(prefix=path.stem, suffix=".tmp", dir=path.parent)
     os.close(handle)
-    temporary = Path(name)
+    temporary, sealed = Path(name), Path(name).with_suffix(".seal.tmp")
     try:
         build(temporary)
         os.chmod(temporary, 0o700)  # the umask may have let the linker give others access
-        sealed = temporary.with_suffix(".seal.tmp")
         sealed.write_bytes(_digest(path.name, temporary.read_bytes()))
         _replace(sealed, _seal_of(path))
         _replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+        sealed.unlink(missing_ok=True)
 
 
 def _replace(source: Path, path: Path) -> None:

@@ -77,7 +77,7 @@ def _needs(node: ast.FunctionDef, functions: dict, blocks: set[str]) -> set[str]
     return found
 
 
-def make_sum(kernel, periodicity, dtype, executor, want="u", systems=None, **options):
+def make_sum(kernel, periodicity, dtype, executor, want="u", box=BOX, more=None, **options):
     """Plan and apply a small sum; sums have as many kernels in common as possible."""
     rng = np.random.default_rng(1)
     trg = (0.9 * rng.random((3, POINTS - 20))).astype(dtype)
@@ -85,9 +85,9 @@ def make_sum(kernel, periodicity, dtype, executor, want="u", systems=None, **opt
     norms = rng.standard_normal((3, POINTS)).astype(dtype)
     values = rng.standard_normal(SUMS[kernel].density_shape(POINTS)).astype(dtype)
     chosen = {"tolerance": 1e-2, "cutoff": 0.35, "window_points": 8, "p2g_method": "auto"}
-    chosen = parki.EwaldOptions(periodicity, BOX, executor=executor, **chosen | options)
+    chosen = parki.EwaldOptions(periodicity, box, executor=executor, **chosen | options)
     given = trg, src, norms if SUMS[kernel].normals else None, chosen
-    plan = parki.Plan(kernel, *given, want=want, systems=systems)
+    plan = parki.Plan(kernel, *given, want=want, **more or {})
     if plan.pipeline.lists is not None:  # the second sum keeps them, and the third uses them
         plan(values)
         plan(values)
@@ -132,6 +132,11 @@ def sort_as_devices_do(dtype: type) -> None:
     sizes = {"total": POINTS, "items": 4, "rows": 3}
     extremes = load("extremes", "extremes", space, REAL=real)
     extremes(4, lows=points, highs=points, **sizes, **ends)
+    values, limits = points.copy(), np.array([[0.1] * 3, [0.8] * 3], dtype)
+    what = {"values": values, "rows": 3, "misfits": np.zeros(1)}
+    count, mend = (load("extremes", f"{n}_misfits", space, REAL=real) for n in ("count", "mend"))
+    count(POINTS, least=0.1, most=0.8, **what)
+    mend(POINTS, lowest=limits[0], highest=limits[1], **what)
 
 
 def record(dtype: type) -> list[Call]:
@@ -145,15 +150,19 @@ def record(dtype: type) -> list[Call]:
         after = {k: v.copy() for k, v in arguments.items() if isinstance(v, np.ndarray)}
         calls.append(Call(self, count, before, after))
 
-    def comb(method="owner", want="u", **more):
-        make_sum("stokes_comb", 1, dtype, "embedded", want, p2g_method=method, **more)
+    def comb(method="owner", want="u", periodicity=1, **more):
+        make_sum("stokes_comb", periodicity, dtype, "embedded", want, p2g_method=method, **more)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Kernel, "_run", run)
         comb(want=("u", "p", "grad_u"))
         comb(split="hasimoto", radial="erfc")  # uses the library's erf and exp
         comb("tile", p2p_method="tile")
-        comb(systems=([0, 20, POINTS - 20], [0, 30, POINTS]))
+        comb(more={"systems": ([0, 20, POINTS - 20], [0, 30, POINTS])})
+        labels = np.arange(POINTS) // 7
+        for want in ("u", ("u", "grad_u")):
+            comb(want=want, more={"exclude": (labels[20:], labels)})
+        comb(box=[[2, 0, 0], [0.5, 2, 0], [0, 0, 2]], periodicity=2)
         for method in ("source", "grid", "hybrid"):
             comb(method, g2p_method="tile")
         comb(p2p_method="gm1d")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from parki.cell_list import CellList
 from parki.ewald.pipeline.stages import Stages
-from parki.runtime import ExecutionSpace, load
+from parki.runtime import ExecutionSpace
 
 # While the pairs that share a cell change by no more than this, in parts of what they were when the
 # set-up was seen to suit the points, it suits them still: `choice.reuse` allows more.
@@ -46,7 +47,7 @@ class Crowding:
         space = stages.setup.task.space
         numbers = self.begin(space).numbers
         numbers[:3] = 0
-        kernel = load("cell_list", "count_pairs", space, executor="embedded", REAL="double")
+        kernel = CellList.pairs_kernel(space, stages.setup.task.executor)
         pairs = near, (far[0], far[0]), (far[1], far[1])
         for place, (trg, src) in enumerate(pairs):
             cells = {"trg": trg.counts, "src": src.counts, "cells": trg.counts.size}

@@ -146,7 +146,7 @@ class Setup:
         space, dtype, executor, rows = task.space, task.dtype, task.executor, task.sum.rows
         kernels = list(CellList.kernels(space, real_name(dtype), executor).values())
         kernels += [CellList.gather_kernel(space, dtype, n, executor) for n in sorted({3, rows})]
-        kernels += parts_kernels(space, executor)
+        kernels += [*parts_kernels(space, executor), CellList.pairs_kernel(space, executor)]
         tile = near_tile(space, chosen.p2p, targets, chosen.read, dtype)
         kernels += near_kernels(task, self.pair, tile).values()
         if task.labelled:
