@@ -31,10 +31,11 @@ import parki
 from . import cases
 
 TODAY = """
-On an H100 velocities of a million spheres take parki 0.10 to 0.28 of PSE's time, and Brownian steps
-0.29 to 0.48. With 100 000 spheres velocities take 0.27 to 1.1, and steps 0.62 to 1.1. PSE is faster
-with 10 000 spheres and fewer, where parki waits for Python: there its velocities take 1.3 to 5.4 of
-PSE's time, and steps 0.58 to 2.7. FCM is another mobility, which is faster for few dense spheres.
+On an H100 velocities of a million spheres take parki 0.08 to 0.21 of PSE's time, and Brownian steps
+0.25 to 0.50. With 100 000 spheres velocities take 0.14 to 0.41, and steps 0.52 to 0.88. With 10 000
+spheres velocities take 0.49 to 1.2, and steps 0.54 to 1.5. PSE is faster with 1000 spheres, where
+both wait for their launches: there velocities take parki 0.7 to 5.8 of its time, and steps 0.6 to
+1.6. FCM is another mobility, which is faster for few dense spheres.
 """
 
 SIZES = (1000, 10_000, 100_000, 1_000_000)
