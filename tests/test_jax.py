@@ -201,7 +201,7 @@ def test_spheres(radii, periodicity, device):
 
 
 def test_spheres_of_many_forces(device):
-    """Of ten radii, without torques; with options as keywords, mapped over forces."""
+    """With ten radii, without torques; options as keywords, mapped over forces."""
     points, *forces = (jax.device_put(each, device) for each in suspension(10, 0.2))
     options = {"periodicity": 3, "box": BOX, "tolerance": 1e-4}
     many, spheres = jnp.stack(forces), parki.Spheres(points, TEN, **options)

@@ -112,6 +112,9 @@ def test_points_that_crowd(xp):
     plan, dens = following(xp, parki.EwaldOptions(3, BOX, 1e-4))
     before, crowd = plan.setup, 0.1 * cloud(xp, 5)
     plan.update_points(crowd, crowd)
+    first = plan(dens)
+    near = {"rtol": 1e-9, "atol": 1e-9 * float(abs(first).max())}
+    xp.testing.assert_allclose(plan(dens), first, **near)  # by the new set-up, both of them
     assert error(plan, dens, crowd) < 1
     assert plan.setup is not before
 

@@ -253,7 +253,7 @@ def test_spheres(radii, periodicity, device):
 
 
 def test_spheres_of_many_forces(device):
-    """Of ten radii; options as keywords, in compiled functions, mapped over forces."""
+    """With ten radii; options as keywords, in compiled functions, mapped over forces."""
     points, *forces = (torch.from_numpy(each).to(device) for each in suspension(10, 0.2))
     options = {"periodicity": 3, "box": BOX, "tolerance": 1e-4}
     call = lambda x, f: parki.torch.sphere_velocities(x, TEN, f, **options)  # noqa: E731

@@ -53,7 +53,7 @@ class SlabFar:
         norms : array, shape (3, N), or None
             Normals in solver units.
         marks : Marks
-            Of the slab's points.
+            The marks of the slab's points.
         """
         far, mesh, task = copy.copy(self), self.mesh, self.setup.task
         corner = self.slabs.cells[self.transport.team.rank] * float(mesh.steps[0])

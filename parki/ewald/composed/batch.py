@@ -303,7 +303,7 @@ class BatchedPlan:
         Returns
         -------
         array, shape (S,), or tuple of them if ``want`` is a tuple
-            Of k densities at once the shape is (k, S).
+            The shape is (k, S) for k densities at once.
         """
         values, _ = self._density(dens)
         found: dict[str, Any] = {}

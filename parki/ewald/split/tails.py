@@ -29,7 +29,7 @@ class Tail:
     Parameters
     ----------
     base : Split
-        Of points.
+        The split of points.
     order : int
         The symbol's: 1 harmonic, 2 biharmonic.
     rc : float
