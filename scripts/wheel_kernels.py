@@ -20,6 +20,7 @@ from parki.ewald.far.g2p import G2P
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import pad
+from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.near.p2p import TOGETHER, near_kernel, near_kernels
 from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import near_tile
@@ -134,9 +135,7 @@ def mesh(given: Task, points: int, gather: str = USUAL[False][2]) -> EwaldMesh:
     steps = box / 64
     padding = pad(3, box, steps, points, 0.1, math.inf, 1e-6)
     window = KaiserBessel(points, 2.4 * points)
-    return EwaldMesh(
-        given, Frame(box, np.zeros(3), 3), steps, padding, window, USUAL[False][1], gather
-    )
+    return EwaldMesh(given, Frame(Lattice(box, 3)), steps, padding, window, USUAL[False][1], gather)
 
 
 def far(points: int, dtype: np.dtype) -> Iterator[Kernel]:

@@ -76,9 +76,12 @@ def test_the_literatures_variants_are_chosen_for_as_the_usual_ones(uniform):
 def test_equal_problems_are_solved_once(uniform):
     given = problem(uniform)
     chosen = select(given)
-    again = replace(given, box=given.box.copy(), machine=replace(given.machine, name="the same"))
+    again = replace(
+        given, lattice=given.lattice.over(1), machine=replace(given.machine, name="the same")
+    )
     assert select(again) is chosen
-    others = ({"tolerance": 0.9 * given.tolerance}, {"targets": 7}, {"box": 1.01 * given.box})
+    larger = given.lattice.over(0.99)
+    others = ({"tolerance": 0.9 * given.tolerance}, {"targets": 7}, {"lattice": larger})
     assert all(select(replace(given, **changes)) is not chosen for changes in others)
     denser = replace(given.density, around=2 * given.density.around)
     assert select(replace(given, density=denser)).read > chosen.read

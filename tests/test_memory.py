@@ -26,6 +26,7 @@ from parki.ewald.choice.parameters import select
 from parki.ewald.choice.problem import Problem
 from parki.ewald.far import host_memory, transforms
 from parki.ewald.far.padding import Level
+from parki.ewald.geometry.lattice import Lattice
 from parki.runtime.spaces import free_memory
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "check_memory.py"
@@ -90,9 +91,9 @@ def test_on_a_device(case):
     dtype, n = np.dtype(dtype), 4_000_000
     machine = machines.of_file(machines.shipped("h200.json"), dtype.name)
     density = PairDensity(2.0 ** -np.arange(10), np.ones(10), np.ones((2, 10)), 1 / n)
-    usual = "tile"
+    usual, lattice = "tile", Lattice(np.ones(3), periodicity)
     problem = Problem(
-        "stokes_comb", ("u",), "prolate", periodicity, np.ones(3), tolerance, density, n, n,
+        "stokes_comb", ("u",), "prolate", lattice, tolerance, density, n, n,
         machine, usual, usual, usual, POINTS, 0.05,
     )  # fmt: skip
     chosen = replace(

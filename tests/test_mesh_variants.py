@@ -20,6 +20,7 @@ from parki.ewald.far.mesh import EwaldMesh, Tiles
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import pad
 from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS
+from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.options import EwaldOptions
 from parki.ewald.split.window import KaiserBessel
 from parki.ewald.sums import SUMS
@@ -43,7 +44,7 @@ def make_mesh(
     box, steps = np.array(cells) * STEPS, STEPS
     options = EwaldOptions(periodicity, [1, 1, 1])
     task = Task("stokes_sl", get_execution_space("OpenMP"), np.dtype(dtype), options)
-    frame = Frame(box, np.zeros(3), periodicity, unit=2 / 3)
+    frame = Frame(Lattice(box, periodicity), unit=2 / 3)
     padding = pad(periodicity, box, steps, points, 0.3, math.inf, 1e-4)
     return EwaldMesh(
         task, frame, steps, padding, KaiserBessel(points, 2.3 * points), spread, gather

@@ -11,6 +11,7 @@ from few import FEW
 
 import parki
 from parki.errors import ParkiValueError
+from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.near.p2p import P2P
 from parki.ewald.near.pair import Pair
 from parki.ewald.near.radial import choose_evaluator
@@ -75,7 +76,7 @@ def near_field(
     split = Hasimoto(1.5 / cutoff)
     options = EwaldOptions(periodicity, [1, 1, 1], 1e-3)
     task = Task(kernel, space, np.dtype(dtype), options)
-    frame = Frame(np.array(box), np.zeros(3), periodicity, unit=2.0)
+    frame = Frame(Lattice(np.array(box), periodicity), unit=2.0)
     polynomials = split.radial_polynomials(cutoff, DEGREE)
     evaluator = choose_evaluator(radial, kernel, split, cutoff, DEGREE)
     p2p = P2P(

@@ -275,6 +275,10 @@ def test_boxes_that_deform():
     assert len({id(memory) for _, memory in seen[1:]}) == 1
     np.testing.assert_array_equal(plan.box, box)
 
+    plan.update_points(2 * trg, 2 * src, box=2 * box)  # in the solver's unit it is the same box
+    np.testing.assert_allclose(plan(dens)[0], found[0] / 2, atol=1e-12 * abs(found[0]).max())
+    plan.update_points(trg, src, box=box)
+
     with pytest.raises(parki.ParkiValueError, match="contains NaN"):
         plan.update_points(np.full_like(trg, np.nan), src, box=parki.lattice(*LENGTHS, 0.2))
     np.testing.assert_array_equal(plan(dens)[0], found[0])

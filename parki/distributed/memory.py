@@ -68,14 +68,15 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
     inputs, outputs = SUMS[kernel].components, field_rows(kernel, problem.want)
     rows = sum(result_rows(kernel, name) for name in problem.want)
 
-    box = problem.box[place.axes]
+    sides = problem.lattice.sides[place.axes]
     stretch = slabs.stretch(rank, reach + 1)
     if stretch is not None:
-        box[0] *= (stretch[1] - stretch[0]) / slabs.cells[-1]
+        sides[0] *= (stretch[1] - stretch[0]) / slabs.cells[-1]
     slab = replace(mesh.padding, cells=(cells, *mesh.padding.cells[1:]))
 
     def sort(targets: int, sources: int, use: Use) -> tuple[float, float, float]:
-        of_slab = replace(problem, box=box, targets=targets, sources=sources)
+        lattice = replace(problem.lattice, sides=sides)
+        of_slab = replace(problem, lattice=lattice, targets=targets, sources=sources)
         return single.points_bytes(of_slab, chosen, use, slab, item)
 
     held, _, _ = sort(given_targets, given_sources, use)

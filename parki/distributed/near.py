@@ -62,10 +62,10 @@ class SlabP2P:
         stretch = slabs.stretch(rank, reach + 1)
         ends = None
         if stretch is not None:
-            corner = float(frame.origin[0]) if frame.periodicity == 0 else 0.0
+            corner = float(frame.lattice.origin[0]) if not frame.lattice.periodicity else 0.0
             first, last, start = (corner + n * step for n in stretch)
             ends = (first, last)
-            if frame.periodicity:
+            if frame.lattice.periodicity:
                 src, trg = (_from_start(setup, points, start) for points in (src, trg))
         self.p2p = P2P(task, frame, setup.pair, trg, src, norms, marks=marks, stretch=ends)
         self.buffer = self.p2p.buffer(self.p2p.rows)
@@ -84,6 +84,7 @@ class SlabP2P:
 def _from_start(setup: Setup, points: Any, start: float) -> Any:
     """Return points with the first coordinate in the period that begins at ``start``."""
     frame, task = setup.frame, setup.task
-    period = frame.box * frame.unit, (1, 1, 1), (True, False, False), (start * frame.unit, 0.0, 0.0)
+    box, corner = frame.lattice.sides * frame.unit, (start * frame.unit, 0.0, 0.0)
+    period = box, (1, 1, 1), (True, False, False), corner
     located, _ = locate(points, *period, task.space, executor=task.executor)
     return located

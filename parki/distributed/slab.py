@@ -139,11 +139,12 @@ class Slab:
         if self.setup is not None:
             frame, new.transport = self.setup.frame, self.transport
         else:
-            axes = longest_first(points.box.box, task.periodicity)
-            frame = Frame.of(task, points.box, tuple(axes))
+            frame = Frame.of(task, points.lattice)
+            axes = longest_first(points.lattice.sides, task.periodicity)
+            frame = replace(frame, lattice=frame.lattice.ordered(axes))
             new.transport = choose_transport(self.team, task.space)
         new.normal_squares = normal_squares(points.arrays)
-        new.order = Order(frame.axes)
+        new.order = Order(frame.lattice.places(points.lattice))
         same, arrays = points.survey.same, new.order.arrays(points.arrays)
         src = frame.wrap(task, arrays["src"])
         trg = src if same else frame.wrap(task, arrays["trg"])
@@ -161,7 +162,7 @@ class Slab:
             near = int(counts[1][slabs.near(self.team.rank, reach)].sum())
             numbers = (points.targets, points.sources), (targets, sources), near
             needs = (setup.problem, setup.parameters, use(task, points, False))
-            place = Place(mesh, slabs, self.team.rank, reach, list(frame.axes), *numbers)
+            place = Place(mesh, slabs, self.team.rank, reach, new.order.axes, *numbers)
             new.memory = memory.predict(*needs, place)
             memory.check_memory(self.team, *needs, frame.length, new.memory)
             # Compile all kernels of the plan, once on each node.
@@ -201,7 +202,7 @@ class Slab:
         found: Any = None  # problem and parameters, or None where the present ones are kept
         if clouds:
             apart = task.options.images_below(points.survey.of_sources)
-            density = pair_density(clouds[0], clouds[-1], frame.box, apart=apart)
+            density = pair_density(clouds[0], clouds[-1], frame.lattice.edges, apart=apart)
             if density.self_pairs:  # pairs of the sample with itself
                 density = replace(density, self_pairs=1 / points.survey.totals[1])
             if self.setup is None or not self.setup.suits(density, points):
@@ -244,7 +245,7 @@ class Slab:
         """Return slabs that take about the same time, as predicted: those there are, if they do."""
         chosen, padding, totals = setup.parameters, setup.mesh.padding, points.survey.totals
         seconds, n, (trg, src) = chosen.seconds, padding.cells[0], counts
-        work = near_work(trg, src, reach, setup.frame.periodicity > 0) * seconds["P2P"]
+        work = near_work(trg, src, reach, setup.frame.lattice.periodicity > 0) * seconds["P2P"]
         work += src / totals[1] * seconds["P2G"] + trg / totals[0] * seconds["G2P"]
         work += seconds["FGC"] / n
         best = Slabs.balanced(work, padding.grid[0], self.team.size, chosen.points)
@@ -256,7 +257,7 @@ class Slab:
         """Return the rank on whose slab each point is; shape (N,) for points (3, N)."""
         setup = self.far.setup
         task, frame = setup.task, setup.frame
-        wrapped = frame.wrap(task, points[list(frame.axes)].astype(task.dtype))
+        wrapped = frame.wrap(task, points[self.order.axes].astype(task.dtype))
         return _owners(setup, self.slabs, _cells(setup, wrapped))
 
     # ------------------------------------------------------------------ apply
@@ -327,9 +328,10 @@ class Slab:
         if self.setup is None:
             return ""
         widths = np.diff(self.slabs.cells)
+        axis = self.setup.frame.lattice.axes[0]
         text = (
             f"\n  {self.team.size} ranks by {self.transport.name}: slabs of {widths.min()} to "
-            f"{widths.max()} of {widths.sum()} grid cells along axis {self.setup.axes[0]}"
+            f"{widths.max()} of {widths.sum()} grid cells along axis {axis}"
         )
         if not self.sent:
             return text

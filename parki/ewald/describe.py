@@ -57,10 +57,11 @@ def facts(task: Task, points: Points, pipeline: Pipeline, seconds: float) -> dic
 
 def _box(points: Points) -> str:
     """Return the edge lengths of the box; of a tilted one its extents, and the tilts, turned."""
-    lengths = " x ".join(f"{length:.4g}" for length in points.box.box)
-    if not any(points.box.tilts):
+    lattice = points.lattice
+    lengths = " x ".join(f"{length:.4g}" for length in lattice.by_user(lattice.sides))
+    if lattice.tilts is None or not any(lattice.tilts):
         return lengths
-    return f"{lengths}, tilts {', '.join(f'{each:.4g}' for each in points.box.tilts)}"
+    return f"{lengths}, tilts {', '.join(f'{each:.4g}' for each in lattice.tilts)}"
 
 
 def _dtype(task: Task, points: Points) -> str:
@@ -141,7 +142,7 @@ def describe(task: Task, points: Points, pipeline: Pipeline) -> str:
         f"P2G by {mesh.spread}, G2P by {pipeline.gathering}",
     ]
     if not pads.whole:
-        order = np.argsort(setup.axes[1:]) + 1
+        order = np.argsort(setup.frame.lattice.axes[1:]) + 1
         levels = [(b - a, *(level.lengths[n] for n in order)) for a, b, level in pads.spans()]
         sizes = ", ".join(f"{y} x {z} ({n})" for n, y, z in levels)
         lines.append(f"  free directions: modes padded to {sizes}")

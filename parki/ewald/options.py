@@ -11,7 +11,7 @@ import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS, UNORDERED
-from parki.ewald.geometry.lattice import Cell, Lattice, Moving, cell_of, rows_of, straight, whole_of
+from parki.ewald.geometry.lattice import Cell, Moving, cell_of, rows_of, straight, whole_of
 from parki.ewald.near.radial import EVALUATORS
 from parki.ewald.near.sizes import CELL_METHODS, P2P_METHODS
 from parki.ewald.split.prolate import SPLITS
@@ -266,18 +266,12 @@ class EwaldOptions:
             return tuple(rows)
         return tuple(None if row is None else float(np.hypot.reduce(row)) for row in rows)
 
-    @cached_property
-    def sides(self) -> tuple[float | None, ...]:
-        """Lengths whose product is the volume."""
-        if self.cell is None:
-            return self.edges
-        lengths = dict(zip(self.axes, self.cell.lattice.sides, strict=True))
-        return tuple(None if row is None else lengths[axis] for axis, row in enumerate(self.box))
-
     @property
     def vectors(self) -> Any:
-        """The shortest lattice vectors of a tilted box, in rows; shape (3, 3)."""
-        lattice, rotation = self.cell or Cell(Lattice((1.0, 1.0, 1.0)), None)
+        """The shortest lattice vectors, in rows, shape (3, 3); 1 where points decide a length."""
+        if self.cell is None:
+            return np.diag([1.0 if length is None else length for length in self.box])
+        lattice, rotation = self.cell
         rows = lattice.matrix if rotation is None else lattice.matrix @ rotation
         order = np.argsort(self.axes)
         return rows[np.ix_(order, order)]

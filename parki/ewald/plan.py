@@ -98,7 +98,8 @@ class AnyPlan(Generic[Wanted]):
     @property
     def box(self) -> NDArray[np.float64]:
         """Edge lengths, shape (3,); of a tilted box its lattice vectors, shape (3, 3)."""
-        lengths = self.points.box.box
+        lattice = self.points.lattice
+        lengths = lattice.by_user(lattice.sides)
         if self.options.cell is None:
             return lengths
         rows = zip(self.options.box, np.diag(lengths), strict=True)
@@ -107,7 +108,7 @@ class AnyPlan(Generic[Wanted]):
     @property
     def origin(self) -> NDArray[np.float64]:
         """Corner of the box, shape (3,)."""
-        return self.points.box.origin
+        return self.points.lattice.by_user(self.points.lattice.origin)
 
     @property
     def setup(self) -> Setup | None:

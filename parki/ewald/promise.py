@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from parki.ewald.geometry.extent import volume_length
 from parki.ewald.pipeline.protocol import Pipeline, normal_squares
 from parki.ewald.points import check_density, check_dtypes, check_space
 from parki.ewald.sums.maps import factors
@@ -25,7 +24,7 @@ def promise(task: Task, points: Points, pipeline: Pipeline, dens: Any) -> tuple[
     several = squares.ndim == 3
     bounds = [_bound(task, points, pipeline, q) for q in (squares if several else squares[None])]
     bound: Any = np.array(bounds) if several else bounds[0]
-    of_derivatives = bound / volume_length(points.box.box)
+    of_derivatives = bound / points.lattice.length
     made = {name: sum(factors(each).values()) * of_derivatives for name, each in WEIGHTS.items()}
     return tuple(({"u": bound} | made).get(name, of_derivatives) for name in task.names)
 
@@ -35,7 +34,7 @@ def _bound(task: Task, points: Points, pipeline: Pipeline, squares: Any) -> Any:
 
     ``squares`` are the squares of the density.
     """
-    length, systems = volume_length(points.box.box), points.systems
+    length, systems = points.lattice.length, points.systems
 
     def root(values: Any) -> Any:
         if systems:

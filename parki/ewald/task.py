@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from parki.cell_list import locate, multiplied
 from parki.errors import ParkiValueError
 from parki.ewald.geometry.axes import Order
-from parki.ewald.geometry.extent import Extent, check_length, volume_length
+from parki.ewald.geometry.extent import check_length
 from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.geometry.systems import Systems
@@ -21,9 +21,6 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS, stress
 from parki.ewald.sums.record import Sum
 from parki.runtime import ExecutionSpace
-
-# Relative changes of a box that count as rounding.
-SAME = 1e-12
 
 
 @dataclass(frozen=True)
@@ -185,7 +182,8 @@ class Points:
     extents : ndarray, shape (n, 3)
         Smallest and largest coordinates of this rank's clouds.
     survey : Survey
-    box : Extent
+    lattice : Lattice
+        The box, in the user's unit.
     tolerance : float
         Tolerance by which parameters are chosen.
     systems : Systems or None
@@ -197,7 +195,7 @@ class Points:
     arrays: dict[str, Any]
     extents: NDArray[np.float64]
     survey: Survey
-    box: Extent
+    lattice: Lattice
     tolerance: float
     systems: Systems | None = None
     labels: Labels | None = None
@@ -213,7 +211,6 @@ class Points:
             arrays=order.arrays(self.arrays),
             extents=self.extents[:, x],
             survey=survey,
-            box=Extent(self.box.origin[x], self.box.box[x], self.box.tilts),
         )
 
     @property
@@ -236,50 +233,32 @@ class Points:
 
 @dataclass(frozen=True)
 class Frame:
-    """The box in the solver: lengths over a power of two, axes in an order of its own.
+    """The box in the solver, whose lengths are over a power of two.
 
     Scaling by a power of two is exact in both directions. So no box is too large or too small for
     float32.
 
     Attributes
     ----------
-    box, origin : ndarray, shape (3,)
-        Edge lengths and corner in solver units; of a tilted box the sides of its lattice.
-    periodicity : int
+    lattice : Lattice
+        In solver units.
     unit : float
         The solver's unit of length in the user's unit.
     length : float
         Cube root of the box's volume in the user's unit.
-    axes : list of 3 ints
-        The axes of the points, of which the periodic ones come first, in the solver's order.
-    lattice : Lattice or None
-        For a tilted box.
-    deforms : tuple of 3 bools
-        Which tilts may become any others, up to half a side, on the same grid.
     """
 
-    box: NDArray[np.float64]
-    origin: NDArray[np.float64]
-    periodicity: int
+    lattice: Lattice
     unit: float = 1.0
     length: float = 1.0
-    axes: tuple[int, ...] = (0, 1, 2)
-    lattice: Lattice | None = None
-    deforms: tuple[bool, ...] = (False, False, False)
 
     @classmethod
-    def of(
-        cls,
-        task: Task,
-        box: Extent,
-        axes: tuple[int, ...] = (0, 1, 2),
-        before: Frame | None = None,
-    ) -> Frame:
-        """Return the frame of a box; its unit is near the cube root of the volume.
+    def of(cls, task: Task, given: Lattice, before: Frame | None = None) -> Frame:
+        """Return the frame of a box, whose unit is near the cube root of the volume.
 
         A box whose tilts are not the tilts of the frame ``before`` may change them again.
         """
-        length = volume_length(box.box)
+        length = given.length
         check_length(length, task.dtype)
         unit = 2.0 ** round(math.log2(length))
         if task.mixed and not 1e-9 <= unit <= 1e9:
@@ -287,43 +266,8 @@ class Frame:
                 f"the box has edges of about {length:g}; precision='mixed' takes 1e-9 to 1e9: "
                 "give lengths in another unit"
             )
-        order = list(axes)
-        edges, origin = box.box[order] / unit, box.origin[order] / unit
-        frame = cls(edges, origin, task.periodicity, unit, length, axes)
-        if not task.tilted:
-            return frame
-        lattice = Lattice(tuple(edges.tolist()), tuple(each / unit for each in box.tilts))
-        deforms = frame.deforms
-        old = before and (before.lattice or Lattice(tuple(before.box.tolist())))
-        if before and old and np.allclose(old.sides, lattice.sides, rtol=SAME, atol=0):
-            edges = before.box  # the same digits, which a rotation may have rounded
-            lattice = lattice._replace(sides=old.sides)
-            pairs = zip(before.deforms, old.tilts, lattice.tilts, strict=True)
-            deforms = tuple(did or bool(abs(a - b) > SAME * edges[0]) for did, a, b in pairs)
-        return replace(frame, box=edges, lattice=lattice, deforms=deforms)
-
-    @property
-    def edges(self) -> NDArray[np.float64]:
-        """Edge lengths of the grid's box: of a tilted box, the lengths of its vectors.
-
-        If the box deforms, they are the lengths at the largest tilts.
-        """
-        return self.box if self.lattice is None else self.lattice.widest(self.deforms).edges
-
-    @property
-    def basis(self) -> NDArray[np.float64] | None:
-        """The matrix to the grid of a tilted box: `Lattice.basis`."""
-        return None if self.lattice is None else self.lattice.basis(self.edges)
-
-    def takes(self, other: Frame) -> bool:
-        """Return whether the grid of this frame is one for another frame, of other tilts."""
-        return (
-            self.lattice is not None
-            and other.lattice is not None
-            and self.lattice.widest(self.deforms) == other.lattice.widest(other.deforms)
-            and self.deforms == other.deforms
-            and np.array_equal(self.origin, other.origin)
-        )
+        lattice = given.over(unit)
+        return cls(lattice.following(before.lattice) if before else lattice, unit, length)
 
     @property
     def factor(self) -> float:
@@ -332,17 +276,18 @@ class Frame:
 
     def wrap(self, task: Task, points: Any) -> Any:
         """Return points (3, N) in the box and in solver units, as the grid takes them."""
-        if self.origin.any():
+        lattice = self.lattice
+        if lattice.origin.any():
             # This rounds; the grid does not mind, and the near field takes the points as given.
-            corner = self.origin[:, None] * self.unit
+            corner = lattice.origin[:, None] * self.unit
             points = points - task.space.adapter.constant(corner, points.dtype)
-        if self.basis is not None:
-            points = multiplied(points, self.basis, task.space, task.executor)
+        if lattice.basis is not None:
+            points = multiplied(points, lattice.basis, task.space, task.executor)
         wrapped, _ = locate(
             points,
-            self.edges,
+            lattice.edges,
             (1, 1, 1),
-            [axis < self.periodicity for axis in range(3)],
+            lattice.periodic,
             (0.0, 0.0, 0.0),
             task.space,
             scale=self.factor,

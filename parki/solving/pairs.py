@@ -199,35 +199,28 @@ def _images(
     xp: Any, sources: Any, options: EwaldOptions, ends: Any, reach: float
 ) -> tuple[Any, Any]:
     """Return the images between two corners, shape (3, n), and the source of each."""
-    owner = xp.arange(sources.shape[1], dtype=np.int32)
-    lengths: Any = options.box
-    if options.cell is not None:
-        lengths = 1 / np.sqrt((np.linalg.inv(options.vectors) ** 2).sum(axis=0))
-    for axis, length in enumerate(lengths):
-        if length is not None and options.periodic[axis]:
-            most = 1 + math.floor(reach / length)
+    owner, vectors = xp.arange(sources.shape[1], dtype=np.int32), options.vectors
+    widths = 1 / np.sqrt((np.linalg.inv(vectors) ** 2).sum(axis=0))
+    periodic = np.array(options.periodic)
+    for axis, width in enumerate(widths):
+        if periodic[axis]:
+            most = 1 + math.floor(reach / width)
             if (2 * most + 1) * owner.size > MOST:
                 raise ParkiValueError(
-                    f"radius is {reach:g}, which reaches {most} periods of {length:g} along axis "
+                    f"radius is {reach:g}, which reaches {most} periods of {width:g} along axis "
                     f"{axis}: more than 2**31 images; take a radius of few periods"
                 )
             numbers = xp.arange(-most, most + 1)
-            if options.cell is None:
-                shifts = numbers * length
-                moved = (sources[axis] + shifts[:, None]).ravel()
-                sources, owner = xp.tile(sources, (1, shifts.size)), xp.tile(owner, shifts.size)
-                sources[axis] = moved
-            else:
-                shifts = numbers[:, None] * xp.asarray(options.vectors[axis])[:, None, None]
-                sources = (sources[:, None] + shifts).reshape(3, -1)
-                owner = xp.tile(owner, numbers.size)
-        if options.cell is None:  # the vectors of other axes move images along this one
-            inside = (sources[axis] >= ends[0, axis]) & (sources[axis] <= ends[1, axis])
-            sources, owner = sources[:, inside], owner[inside]
-    if options.cell is None:
-        return sources, owner
-    inside = ((sources >= ends[0][:, None]) & (sources <= ends[1][:, None])).all(axis=0)
-    return sources[:, inside], owner[inside]
+            shifts = numbers[:, None] * xp.asarray(vectors[axis])[:, None, None]
+            sources = (sources[:, None] + shifts).reshape(3, -1)
+            owner = xp.tile(owner, numbers.size)
+        # Vectors of other axes may move images along this one.
+        moved = (vectors[axis + 1 :][periodic[axis + 1 :]] != 0).any(axis=0)
+        still = np.flatnonzero(~moved).tolist()
+        first, last = (end[still][:, None] for end in ends)
+        inside = ((sources[still] >= first) & (sources[still] <= last)).all(axis=0)
+        sources, owner = sources[:, inside], owner[inside]
+    return sources, owner
 
 
 def _search(

@@ -18,6 +18,7 @@ from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import pad
 from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS
+from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.options import EwaldOptions
 from parki.ewald.split.window import KaiserBessel
 from parki.ewald.task import Frame, Task
@@ -51,7 +52,7 @@ class Spreading:
         task = Task("stokes_comb", self.run.space, np.dtype(np.float64), options)
         padding = pad(3, box, steps, self.p, 0.1, math.inf, 1e-4)
         window = KaiserBessel(self.p, BETA * self.p)
-        return EwaldMesh(task, Frame(box, np.zeros(3), 3), steps, padding, window, *variants)
+        return EwaldMesh(task, Frame(Lattice(box, 3)), steps, padding, window, *variants)
 
     def spread(self, method: str) -> tuple[list[float], Any, models.Work, str]:
         """Return the seconds of P2G, the grid, its work, and the variant that ran."""

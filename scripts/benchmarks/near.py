@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import parki
+from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.near.p2p import P2P
 from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import Launch
@@ -105,7 +106,7 @@ class Near:
         """Return a function that computes the near field by a variant."""
         split = self.split.scaled(self.cutoff / self.first_cutoff)
         pair = Pair(self.cutoff, split.radial_polynomials(self.cutoff, self.degree), method)
-        frame = Frame(np.ones(3), np.zeros(3), PERIODICITY)
+        frame = Frame(Lattice(np.ones(3), PERIODICITY))
         p2p = P2P(self.task, frame, pair, self.points, self.points, self.norms, launch=launch)
         if p2p.lists is not None:
             p2p.lists.keep = False

@@ -10,6 +10,7 @@ from parki.ewald.choice import machines
 from parki.ewald.choice.grids import POINTS
 from parki.ewald.choice.problem import Problem
 from parki.ewald.far.lengths import NO_TABLES
+from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.split.window import KaiserBessel
 
 Array = NDArray[np.float64]
@@ -22,15 +23,14 @@ def numbers(file, **changes):
     )
 
 
-def problem(density, **changes):
+def problem(density, periodicity=3, box=(1, 1, 1), **changes):
     """Return a sum of 100 000 points on a CPU, except for ``changes``."""
     machine = numbers("avx512.json")
     given = Problem(
         "stokes_comb",
         ("u",),
         "prolate",
-        3,
-        np.ones(3),
+        Lattice(np.array(box, dtype=float), periodicity),
         1e-5,
         density,
         100_000,

@@ -238,7 +238,9 @@ def run(case: Case, comm: Any, memory: Memory) -> dict[str, Any] | None:
 
 def kind(case: Case | Walk, plan: Any, alone: Any = None) -> str:
     """Return in what the sum of many ranks differs from that of one, ``alone``."""
-    if plan.task.periodicity == 2 and plan.setup.frame.axes[0] == 1:
+    setup = plan.setup
+    order = setup.frame.lattice.places(setup.problem.lattice)
+    if plan.task.periodicity == 2 and order[0] == 1:
         return "exchanged"  # axes: other modes are those whose images are left out
     if isinstance(case, Case) and case.n > SAMPLE and case.deal != "in order":
         return "sampled"  # in another order, and parameters chosen by other points

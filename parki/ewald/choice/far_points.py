@@ -15,7 +15,8 @@ from parki.errors import ParkiValueError, warn
 from parki.ewald.choice.clustering import pair_density
 from parki.ewald.choice.parameters import Parameters, select
 from parki.ewald.choice.problem import Problem
-from parki.ewald.geometry.extent import THINNEST, Extent, volume_length
+from parki.ewald.geometry.extent import THINNEST
+from parki.ewald.geometry.lattice import Lattice
 
 Array = NDArray[np.float64]
 # Compare times where the last percent of the points makes the box this many times larger,
@@ -28,9 +29,8 @@ def warn_of_far_points(
     problem: Problem,
     chosen: Parameters,
     clouds: Iterable[Array],
-    box: Extent,
+    lattice: Lattice,
     free: list[int],
-    names: tuple[int, ...] = (0, 1, 2),
     ranks: int = 1,
 ) -> None:
     """Warn if leaving out a few far points would make a call much faster.
@@ -42,11 +42,10 @@ def warn_of_far_points(
         Parameters for all points.
     clouds : iterable of ndarray, shape (3, N)
         Samples of targets and of sources (one if they are the same), from the corner of the box.
-    box : Extent
+    lattice : Lattice
+        In the user's unit.
     free : list of int
         Axes along which the box is the extent of the points.
-    names : tuple of 3 ints
-        What the user calls the axes.
     ranks : int
         Ranks that share the points; the prediction is for one.
     """
@@ -55,27 +54,28 @@ def warn_of_far_points(
     samples = list(clouds)
     ends = [np.percentile(points[free], [1, 99], axis=1) for points in samples]
     low, high = np.min(ends, axis=0)[0], np.max(ends, axis=0)[1]
-    inner = box.box.copy()
-    inner[free] = np.maximum(high - low, THINNEST * box.box.max())
-    if box.box.prod() <= LARGER * inner.prod():
+    sides = lattice.sides.copy()
+    sides[free] = np.maximum(high - low, THINNEST * sides.max())
+    inner = replace(lattice, sides=sides)
+    if lattice.volume <= LARGER * inner.volume:
         return
     kept = [_between(points, free, low, high) for points in samples]
     if not all(points.shape[1] for points in kept):
         return
-    density = pair_density(kept[0], kept[-1], inner)
+    density = pair_density(kept[0], kept[-1], inner.edges)
     if density.self_pairs:  # the sample's own
         density = replace(density, self_pairs=1 / problem.sources)
     try:
-        near = replace(problem, box=inner / volume_length(inner), density=density, cutoff=None)
+        near = replace(problem, lattice=inner.over(inner.length), density=density, cutoff=None)
         alone = select(near).total
     except ParkiValueError:  # no grid reaches the tolerance
         return
     if chosen.total <= max(LONGER * alone, alone + SECONDS):
         return
     spans = ", ".join(
-        f"[{a:.3g}, {b:.3g}] of [{box.origin[axis]:.3g}, {box.origin[axis] + box.box[axis]:.3g}] "
-        f"along axis {names[axis]}"
-        for axis, a, b in zip(free, low + box.origin[free], high + box.origin[free], strict=True)
+        f"[{a + first:.3g}, {b + first:.3g}] of [{first:.3g}, {first + lattice.sides[axis]:.3g}] "
+        f"along axis {lattice.axes[axis]}"
+        for axis, a, b, first in zip(free, low, high, lattice.origin[free], strict=True)
     )
     where = " on one rank" if ranks > 1 else ""
     warn(

@@ -93,10 +93,10 @@ def fit(problem: Problem, step: float) -> Array:
     """Return spacings near ``step`` that divide periodic edges into numbers fast for FFTs."""
     steps = np.full(3, step)
     tables = problem.machine.lengths
-    for axis in range(problem.periodicity):
-        edge = float(problem.box[axis])
+    for axis in range(problem.lattice.periodicity):
+        edge = float(problem.lattice.edges[axis])
         least = max(edge / step, FEWEST)
-        if problem.periodicity == 3:
+        if problem.lattice.periodicity == 3:
             length = tables.boxes.at_least(least, 3)
         else:
             length = (tables.lines if axis == 0 else tables.planes).at_least(least, 1)
@@ -156,8 +156,8 @@ class Windows:
         self, problem: Problem, split: Split, cutoff: float, steps: Array, most: int
     ) -> None:
         self.problem = problem
-        shape = np.rint(problem.box / steps).astype(int)
-        periodic = np.arange(3) < problem.periodicity
+        shape = np.rint(problem.lattice.edges / steps).astype(int)
+        periodic = np.array(problem.lattice.periodic)
         self.most = int(shape[periodic].min(initial=most))
         # Along free axes these are the modes of the padded box, of which points fill a part.
         local = problem.pad(steps, most, cutoff, split).local
@@ -166,7 +166,8 @@ class Windows:
         self.volume = float(np.prod(lengths))
         self.scale = 2 * float(steps.min())
         sizes = lengths.tolist(), padded.astype(int).tolist()
-        self.modes = estimates.Modes(problem.differentiating_terms, split, *sizes, problem.basis)
+        given = problem.differentiating_terms, split, *sizes, problem.lattice.basis
+        self.modes = estimates.Modes(*given)
         self.known: dict[int, tuple[float, float]] = {}
 
     def __call__(self, points: int) -> tuple[float, float]:

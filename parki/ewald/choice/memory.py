@@ -142,9 +142,9 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     x, y, z = padding.grid
     y *= grids  # side by side
     length = padding.local[0]
-    free = problem.periodicity < 3
+    free = problem.lattice.periodicity < 3
     sizes = padding, grids * components, item, on_device
-    block, multiplier = block_sizes(*sizes, tilted=problem.basis is not None)
+    block, multiplier = block_sizes(*sizes, tilted=problem.lattice.tilted)
     numbers = grids * math.prod(padding.modes)
     component = 2 * item * numbers
     grid = item * float(x * y * _stored(problem, chosen, use, z))
@@ -229,7 +229,7 @@ def points_bytes(
     split = 9 * item if use.mixed else 0  # positions in double, and what single lacks of them
     lists = 1 if use.same else 2
     launch = choose_launch(chosen.p2p, use.space)
-    shape = cells_of(problem.box, chosen.near, sources, launch, use.space, systems)
+    shape = cells_of(problem.lattice.edges, chosen.near, sources, launch, use.space, systems)
     near = (each + split) * both + 8.0 * lists * systems * math.prod(shape) + normals
     kinds = 1 + (on_device and problem.want != ("u",))
     tile = near_tile(use.space, chosen.p2p, targets, chosen.read, use.dtype)
@@ -309,7 +309,8 @@ def work_area(padding: Padding, lines: float, padded: float, item: int) -> float
 
 def _stored(problem: Problem, chosen: Parameters, use: Use, z: int) -> int:
     """Return the grid's planes along z, spill included."""
-    return z + along_z(chosen.points, use.dtype, problem.periodicity == 3, use.space.on_device)[1]
+    wraps = problem.lattice.periodicity == 3
+    return z + along_z(chosen.points, use.dtype, wraps, use.space.on_device)[1]
 
 
 def _check_values(problem: Problem, chosen: Parameters, use: Use) -> None:

@@ -329,7 +329,7 @@ def _largest_cutoff(problem: Problem) -> float:
     Transforms are padded along each free axis by the diagonal of the free axes. In long boxes the
     grid steps, and so the cut-off, must be a fair part of that diagonal.
     """
-    most = max(_MOST, 0.5 * math.hypot(*problem.box[problem.periodicity :]))
+    most = max(_MOST, 0.5 * math.hypot(*problem.lattice.edges[problem.lattice.periodicity :]))
     return min(most, problem.reach)
 
 

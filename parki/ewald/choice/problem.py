@@ -19,6 +19,7 @@ from parki.ewald.choice.clustering import PairDensity
 from parki.ewald.choice.cost import AROUND, Machine, Pairs, Work, near_name
 from parki.ewald.far.padding import Padding, Passes, pad
 from parki.ewald.far.sizes import owner_tiles
+from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.split import estimates
 from parki.ewald.split.core import Algebraic, AnyCore, Core, core_of
 from parki.ewald.split.cortez import CortezSplit
@@ -47,6 +48,8 @@ class Problem:
 
     Attributes
     ----------
+    lattice : Lattice
+        The box, at the largest tilts.
     p2p, p2g, g2p : str
         Variants of the stages.
     windows : sequence of int
@@ -57,15 +60,12 @@ class Problem:
         Most pairs within the cut-off for which sums keep lists; 0 for sums made once.
     systems : int
         Number of systems, each with as many targets and sources.
-    basis : ndarray, shape (3, 3), or None
-        For a tilted box, whose ``box`` is the grid's: `Frame.basis`.
     """
 
     kernel: str
     want: tuple[str, ...]
     split: str
-    periodicity: int
-    box: NDArray[np.float64]
+    lattice: Lattice
     tolerance: float
     density: PairDensity
     targets: int
@@ -78,7 +78,6 @@ class Problem:
     cutoff: float | None = None
     kept: float = 0.0
     systems: int = 1
-    basis: NDArray[np.float64] | None = None
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
@@ -118,7 +117,7 @@ class Problem:
             self.want,
             self.systems * self.targets,
             self.systems * self.sources,
-            self.periodicity,
+            self.lattice.periodicity,
             machine.lanes,
             machine.threads,
         )
@@ -126,18 +125,19 @@ class Problem:
     def pad(self, steps: NDArray[np.float64], points: int, cutoff: float, split: Split) -> Padding:
         """Return the sizes of a grid and its transforms."""
         window = (points, cutoff, split.band, self.tolerance, self.machine.lengths)
-        return pad(self.periodicity, self.box, steps, *window, bool(split.screening))
+        return pad(
+            self.lattice.periodicity, self.lattice.edges, steps, *window, bool(split.screening)
+        )
 
     @property
     def apart(self) -> tuple[Hashable, ...]:
         """All that a choice depends on, apart from pairs at each scale."""
         m = self.machine
         return (
-            *(self.kernel, self.want, self.split, self.periodicity, self.tolerance),
+            *(self.kernel, self.want, self.split, self.lattice, self.tolerance),
             *(self.targets, self.sources, self.p2p, self.p2g, self.g2p),
             *(tuple(self.windows), self.cutoff, self.kept, self.systems),
-            *(self.box.tobytes(), self.density.self_pairs),
-            None if self.basis is None else self.basis.tobytes(),
+            self.density.self_pairs,
             *(
                 tuple((v, tuple(s)) for v, s in m.seconds.items()),
                 m.workers,
@@ -159,13 +159,13 @@ class Problem:
     # ------------------------------------------------------------------ times
     def pairs(self, cutoff: float) -> float:
         """Return the number of pairs within the cut-off, of all systems."""
-        edges = [float(b) for b in self.box]
-        images = math.prod(1 + 2 * cutoff / b for b in edges[: self.periodicity])
+        edges, periodicity = self.lattice.edges.tolist(), self.lattice.periodicity
+        images = math.prod(1 + 2 * cutoff / b for b in edges[:periodicity])
         # The average part of the ball around a point that is inside of the box, in box volumes; at
         # most all points and images in reach.
-        free = edges[self.periodicity :]
+        free = edges[periodicity:]
         ball = 4 / 3 * math.pi * cutoff**3 * math.prod(_inside(cutoff / b) for b in free)
-        block = (2 * cutoff) ** self.periodicity * math.prod(free)
+        block = (2 * cutoff) ** periodicity * math.prod(free)
         uniform = min(ball, block)
         share = min(self.density.typical(cutoff) * uniform, images)
         return float(self.systems * self.targets * self.sources * share)
@@ -212,7 +212,7 @@ class Problem:
         passes = Passes(*(many * each for each in passes))
         cells, wraps = (
             [scale * n for n in padding.cells],
-            [self.periodicity > 0, self.periodicity > 1],
+            self.lattice.periodic[:2],
         )
         x, y = owner_tiles(cells, points, wraps)
         tiles = self.systems * x, y
@@ -247,18 +247,13 @@ class Problem:
 
     @cached_property
     def periods(self) -> list[float]:
-        """Periodic edges; of a tilted box, distances of its faces."""
-        edges = self.box
-        if self.basis is not None:
-            edges = edges / np.sqrt((self.basis**2).sum(axis=1))
-        return [float(edge) for edge in edges[: self.periodicity]]
+        """Distances of faces along periodic axes."""
+        return list(self.lattice.widths[: self.lattice.periodicity].tolist())
 
     @cached_property
     def obliqueness(self) -> float:
         """The largest edge of a tilted box over the distance of its faces; 1 of other boxes."""
-        if self.basis is None:
-            return 1.0
-        return float(np.sqrt((self.basis**2).sum(axis=1).max()))
+        return float((self.lattice.edges / self.lattice.widths).max())
 
     def near(self, split: Split, cutoff: float) -> float:
         """Return the error of the split's near field over the tolerance."""

@@ -11,7 +11,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.choice.clustering import PairDensity
 from parki.ewald.choice.parameters import Parameters
 from parki.ewald.choice.problem import Problem
-from parki.ewald.geometry.extent import Extent
+from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.options import EwaldOptions
 
 # Parameters are kept while the number of pairs within the cut-off changes by at most this factor:
@@ -57,13 +57,13 @@ def suit(
     )
 
 
-def check_stay(options: EwaldOptions, box: Extent, extents: NDArray[np.float64]) -> None:
+def check_stay(options: EwaldOptions, lattice: Lattice, extents: NDArray[np.float64]) -> None:
     """Refuse points that leave the box where it is the extent of a plan's first points.
 
     Parameters
     ----------
     options : EwaldOptions
-    box : Extent
+    lattice : Lattice
     extents : ndarray, shape (n, 3)
         Smallest and largest coordinates of the points.
 
@@ -74,7 +74,8 @@ def check_stay(options: EwaldOptions, box: Extent, extents: NDArray[np.float64])
     if not len(extents):
         return
     low, high = extents.min(axis=0), extents.max(axis=0)
-    first, last = box.origin, box.origin + box.box
+    first = lattice.by_user(lattice.origin)
+    last = first + lattice.by_user(lattice.sides)
     for axis, length in enumerate(options.box):
         if length is None and (low[axis] < first[axis] or high[axis] > last[axis]):
             raise ParkiValueError(

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.labels import Labels
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import sum_once
@@ -134,7 +135,8 @@ class OneSum(NamedTuple):
             results = sum_once(given, shaped, want, tensors=tensors, **more)
             found = by_density((*want, "transposed_pair") if pair else want, results)
             if back and self.options.dl_mean == "flux":
+                volume = resolve(self.options, np.empty((0, 3))).volume
                 for values, each in zip(v, found, strict=True):
-                    back.add_mean(each, values, at, self.options.sides, tensors=tensors)
+                    back.add_mean(each, values, at, volume, tensors=tensors)
             rows |= shared.rows(found, at)
         return {name: [rows[each] for each in addends] for name, addends in of.items()}

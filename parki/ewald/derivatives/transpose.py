@@ -103,7 +103,7 @@ class TransposedSum:
         for v, into, *arrays in zip(values, found, *results.values(), strict=True):
             each = dict(zip(results, arrays, strict=True))
             if task.options.dl_mean == "flux":
-                record.add_mean(each, v, points.arrays, points.box.box, total)
+                record.add_mean(each, v, points.arrays, points.lattice.volume, total)
             into += record.rows(each, points.arrays)
 
     def _placed(self, points: Points, pipeline: Pipeline) -> tuple[Pipeline, Points]:
@@ -153,5 +153,5 @@ class TransposedSum:
         if labels is not None:
             same = kept is not None and kept.plan.labels is labels
             labels = kept.points.labels if kept and same else labels.swapped(systems)
-        own = points.box, tolerance, systems, labels
+        own = points.lattice, tolerance, systems, labels
         return Points(swapped, points.extents, reversed_survey, *own)

@@ -52,7 +52,7 @@ def cropped(
     screening : float
         As for `truncated.transforms`.
     basis : ndarray, shape (3, 3), optional
-        For a tilted box, whose wavenumbers along the grid may be negative: `Frame.basis`.
+        For a tilted box, whose wavenumbers along the grid may be negative: `Lattice.basis`.
 
     Returns
     -------

@@ -139,11 +139,10 @@ class Convolution:
         end = max((last for _, last, _, ends in found if ends), default=begin)
         given: Any = None
         if end > begin:
-            lengths = zip(padding.local, mesh.steps, strict=True)
-            waves = [2 * np.pi / (n * h) * np.arange(n // 2 + 1) for n, h in lengths]
-            waves[0], basis = waves[0][begin:end], mesh.frame.basis
-            if basis is not None:
-                waves[1] = self._signed(padding.local[1], 1)
+            waves = [mesh.waves(axis, n) for axis, n in enumerate(padding.local)]
+            waves[0], basis = waves[0][begin:end], mesh.frame.lattice.basis
+            for axis in (2,) if mesh.task.tilted else (1, 2):
+                waves[axis] = waves[axis][: padding.local[axis] // 2 + 1]
             how = split.screening, basis
             given = cropped(mesh.task, padding, mesh.box, mesh.steps, waves, *how)
         blocks = []
@@ -161,62 +160,40 @@ class Convolution:
         given: Any = None,
     ) -> _Block:
         """Return a block; ``given`` are the transforms of truncated kernels."""
-        mesh, xp = self.mesh, self.xp
-        lengths = (mesh.padding.local[0], lengths[1], lengths[2])
-        steps = mesh.steps
-        sizes = list(zip(lengths, steps, strict=True))
-        # Non-negative wavenumbers, and what undoes spreading and gathering, times the cell's edge.
-        half = [2 * np.pi / (n * h) * np.arange(n // 2 + 1) for n, h in sizes]
-        angles = [2 * np.pi / n * np.arange(n // 2 + 1) for n in lengths]
-        window = [1 / (h * mesh.window.fourier(k) ** 2) for k, h in zip(angles, steps, strict=True)]
-        index = np.arange(first, last)
-        fold = np.minimum(index, lengths[0] - index)
-        along = half[0][fold]
-        # The multiplier of a part of the second axis is unfolded.
-        part = None
+        mesh, xp, lattice = self.mesh, self.xp, self.mesh.frame.lattice
+        lengths, basis = (mesh.padding.local[0], lengths[1], lengths[2]), lattice.basis
+        rows = [np.arange(n) for n in lengths]
+        rows[0], unfolded = np.arange(first, last), basis is not None  # along the second axis
         if self.modes is not None and mesh.periodicity == 3:
-            part = np.arange(*self.modes)
-            across = np.minimum(part, lengths[1] - part)
-            half[1], window[1] = half[1][across], window[1][across]
-        basis = mesh.frame.basis
-        if basis is not None:
-            part = np.arange(lengths[1])
-            across = np.minimum(part, lengths[1] - part)
-            along, half[1] = self._signed(lengths[0], 0)[index], self._signed(lengths[1], 1)
-            for axis, n in enumerate(lengths):
-                if n % 2 == 0:  # whose sign is open
-                    window[axis][n // 2] = 0
-            window[1] = window[1][across]
-        # The transforms do not scale.
-        area = math.prod((mesh.frame.edges / mesh.frame.box).tolist()) if basis is not None else 1.0
-        window[0] = window[0][fold] * (self.factor / math.prod(lengths) * area)
-        waves = [along, half[1], half[2]]
-        values = multiplier.tabulate(mesh.task, split, waves, window, given, basis)
-        arguments = {}
-        for axis, n in enumerate(lengths):
-            full = np.arange(n) if axis > 0 else index
-            if axis == 1 and part is not None:
-                full = part
-            k = 2 * np.pi / (n * steps[axis]) * np.where(full <= n // 2, full, full - n)
+            rows[1], unfolded = np.arange(*self.modes), True
+        # Wavenumbers, and what undoes spreading and gathering, times the cell's edge.
+        waves, window, arguments = [], [], {}
+        for axis, (n, h, row) in enumerate(zip(lengths, mesh.steps, rows, strict=True)):
+            k = mesh.waves(axis, n)[row]
+            half = slice(None if axis == 0 or (axis == 1 and unfolded) else n // 2 + 1)
+            undone = 1 / (h * mesh.window.fourier(2 * np.pi / n * np.arange(n // 2 + 1)) ** 2)
+            if basis is not None and n % 2 == 0:  # whose sign is open
+                undone[n // 2] = 0
+            window.append(undone[np.minimum(row, n - row)[half]])
+            waves.append(k[half] if basis is not None else abs(k[half]))
             arguments[f"square{axis}"] = xp.asarray(k**2, dtype=mesh.dtype)
-            if n % 2 == 0:
-                k[full == n // 2] = 0  # an odd factor has no place at the Nyquist index
-            arguments[f"k{axis}"] = xp.asarray(k, dtype=mesh.dtype)
+            # An odd factor has no place at the Nyquist index.
+            arguments[f"k{axis}"] = xp.asarray(np.where(2 * row == n, 0, k), dtype=mesh.dtype)
+        # The transforms do not scale.
+        part = math.prod((lattice.edges / lattice.sides).tolist())
+        window[0] = window[0] * (self.factor / math.prod(lengths) * part)
+        values = multiplier.tabulate(mesh.task, split, waves, window, given, basis)
         modes = [last - first, lengths[1], lengths[2]]
         if mesh.periodicity == 3:
             modes[2] = lengths[2] // 2 + 1
         folded = list(lengths)  # lengths at half of which the multiplier is folded
-        if part is not None:
-            modes[1], folded[1] = part.size, 2 * part.size
+        if unfolded:
+            modes[1], folded[1] = rows[1].size, 2 * rows[1].size
         if basis is not None:
             arguments["basis"] = xp.asarray(basis, dtype=mesh.dtype)
         arguments["shape"] = xp.asarray(modes, dtype=np.int32)
         arguments["full"] = xp.asarray(folded, dtype=np.int32)
         return _Block(first, last, lengths, values, arguments)
-
-    def _signed(self, length: int, axis: int) -> Any:
-        """Return the grid's wavenumbers along an axis, in the order of a transform's modes."""
-        return 2 * np.pi * np.fft.fftfreq(length, self.mesh.steps[axis])
 
     def _in_parts(self) -> list[_Block]:
         return [part for block in self.whole for part in self._parts(block)]
@@ -375,19 +352,15 @@ class FGC(Convolution):
 
     def _of_root(self, block: _Block) -> Any:
         """Return the multiplier M k^2 (I - k k / k^2) as a product with itself, over k^2."""
-        count, basis = math.prod(block.lengths), self.mesh.frame.basis
-        waves: list[Any] = []
-        name = "square" if basis is None else "k"
+        count, lattice = math.prod(block.lengths), self.mesh.frame.lattice
+        name, waves = "k" if lattice.tilted else "square", []
         for axis, kept in enumerate(block.multiplier.shape):
             shape = [1, 1, 1]
             shape[axis] = -1
             waves.append(block.arguments[f"{name}{axis}"][:kept].reshape(shape))
-        if basis is not None:
-            columns = basis.T.tolist()
-            waves = [sum(w * k for w, k in zip(row, waves, strict=True)) ** 2 for row in columns]
-        square: Any = 0.0
-        for each in waves:
-            square = square + each
+        if lattice.tilted:
+            waves = [k**2 for k in lattice.waves(waves)]
+        square: Any = sum(waves)
         square = self.xp.where(square > 0, square, 1)
         found = self.xp.sqrt(self.xp.maximum(block.multiplier, 0) / (square * count))
         for axis, n in enumerate(block.lengths):

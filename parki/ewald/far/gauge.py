@@ -61,7 +61,7 @@ class Constants:
             away = (scaled - scaled[:, :1]).astype(mesh.dtype, copy=False)
             self.points = away, scaled if src is trg else src * scale, norms
         self.constant: Any = None
-        volume = float(np.prod(mesh.frame.box))
+        volume = mesh.frame.lattice.volume
         self.flux = 8 * np.pi * self.factor / volume
         value: Any = None
         if kind.gauge and mesh.periodicity < 3:
@@ -119,9 +119,10 @@ def _sums(xp: Any, rows: Any) -> Any:
 
 def _ends(mesh: EwaldMesh, split: Split) -> Ends:
     """Return what the gauges of free axes need to know of kernels that end."""
-    periodicity, box, padding = mesh.periodicity, mesh.frame.box, mesh.padding
-    edges = np.where(np.arange(3) < periodicity, box, padding.period)
+    lattice, padding = mesh.frame.lattice, mesh.padding
+    edges = np.where(lattice.periodic, lattice.sides, padding.period)
     order = mesh.task.sum.symbol.order
-    mean = zero_mode(order, periodicity, padding, split.screening) / float(np.prod(edges))
+    mean = zero_mode(order, lattice.periodicity, padding, split.screening) / float(np.prod(edges))
     mean *= split.amplitude
-    return Ends(periodicity, box, padding.radius, np.log(padding.radius * mesh.frame.unit), mean)
+    log = np.log(padding.radius * mesh.frame.unit)
+    return Ends(lattice.periodicity, lattice.sides, padding.radius, log, mean)

@@ -223,6 +223,12 @@ class Mesh:
         x, y, z = self.grid
         return x, y, z + self.spill
 
+    def waves(self, axis: int, length: int) -> NDArray[np.float64]:
+        """Return the wave numbers of a transform along an axis, in the order of its modes."""
+        index = np.arange(length)
+        index[length // 2 + 1 :] -= length
+        return np.asarray(2 * np.pi / (length * self.steps[axis]) * index)
+
     @property
     def item(self) -> int:
         """Bytes of a number."""
@@ -307,12 +313,12 @@ class EwaldMesh(Mesh):
         gather: str,
     ) -> None:
         self.task, self.frame, self.padding = task, frame, padding
-        self.periodicity = frame.periodicity
+        self.periodicity = frame.lattice.periodicity
         super().__init__(
             task.space,
             task.dtype,
             Fields.of(task),
-            frame.edges,
+            frame.lattice.edges,
             steps,
             padding.cells,
             padding.grid,
@@ -325,7 +331,7 @@ class EwaldMesh(Mesh):
         self._take_basis()
 
     def _take_basis(self) -> None:
-        if (basis := self.frame.basis) is not None:
+        if (basis := self.frame.lattice.basis) is not None:
             self.arguments["basis"] = self.space.adapter.constant(basis, self.dtype)
 
     def within(self, frame: Frame) -> EwaldMesh:

@@ -46,7 +46,7 @@ def tabulate(
     given : array, optional
         Transforms of a kernel that ends, of the shape of the result, float64.
     basis : ndarray, shape (3, 3), optional
-        For a tilted box, whose ``waves`` are the grid's: `Frame.basis`.
+        For a tilted box, whose ``waves`` are the grid's: `Lattice.basis`.
 
     Returns
     -------

@@ -1,9 +1,9 @@
-"""`Lattice`: the vectors by which a box repeats whose axes are not at right angles.
+"""`Lattice`: the box, of which each part of the solver takes what it needs.
 
-The solver takes ``a1 = (lx, 0, 0)``, ``a2 = (xy, ly, 0)`` and ``a3 = (xz, yz, lz)``. Points between
-0 and lx, ly, lz fill space as well as points of the tilted box, so that cells of the near field
-stay bricks. The grid is one of the unit torus: see `basis`. `Cell` says how the user's vectors
-become these.
+The solver's vectors are ``a1 = (lx, 0, 0)``, ``a2 = (xy, ly, 0)`` and ``a3 = (xz, yz, lz)``. Points
+between 0 and lx, ly, lz fill space as well as points of the tilted box, so that cells of the near
+field stay bricks. The grid is one of the unit torus: see `Lattice.basis`. `Cell` says how the
+user's vectors become these.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +25,9 @@ Array = NDArray[np.float64]
 # Vectors are kept as given, except whole periods, while the product of their lengths is less than
 # this many times the product of the shortest ones.
 SHORTER = 1.02
+# Relative changes of a box that count as rounding.
+SAME = 1e-12
+NONE = (0.0, 0.0, 0.0)  # tilts of a box along the axes
 Rows = tuple[tuple[float, ...] | None, ...]
 
 
@@ -35,30 +40,81 @@ class Moving(tuple[Any, ...]):
     __hash__ = tuple.__hash__
 
 
-class Lattice(NamedTuple):
-    """Lattice vectors with three numbers below the diagonal.
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """The box: its sides and tilts, how it repeats, and where it is.
+
+    Its axes are the solver's, of which the periodic ones come first.
 
     Attributes
     ----------
-    sides : tuple of 3 floats
-        lx, ly and lz, whose product is the volume.
-    tilts : tuple of 3 floats
-        xy, xz and yz.
+    sides : ndarray, shape (3,)
+        lx, ly and lz, whose product is the volume: the edges of a box along the axes.
+    periodicity : int
+        How many axes repeat, the first ones.
+    tilts : tuple of 3 floats, or None
+        xy, xz and yz; None of a box along the axes.
+    origin : ndarray, shape (3,)
+        Corner of the box, subtracted from all points; 0 where the box was given, without images
+        behind a wall.
+    axes : tuple of 3 ints
+        What the user calls the axes.
+    deforms : tuple of 3 bools
+        Which tilts may become any others, up to half a side, on the same grid.
     """
 
-    sides: tuple[float, ...]
-    tilts: tuple[float, ...] = (0.0, 0.0, 0.0)
+    sides: Array
+    periodicity: int
+    tilts: tuple[float, ...] | None = None
+    origin: Array = field(default_factory=lambda: np.zeros(3))
+    axes: tuple[int, ...] = (0, 1, 2)
+    deforms: tuple[bool, ...] = (False, False, False)
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """All that it is, to compare and to look up."""
+        ends = self.sides.tobytes(), self.origin.tobytes()
+        return *ends, self.periodicity, self.tilts, self.axes, self.deforms
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Lattice) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    # ------------------------------------------------------------------ sizes
+    @property
+    def periodic(self) -> tuple[bool, ...]:
+        """Whether each axis repeats."""
+        return tuple(axis < self.periodicity for axis in range(3))
 
     @property
+    def tilted(self) -> bool:
+        """Whether it has vectors of its own, which may be along the axes for a while."""
+        return self.tilts is not None
+
+    @property
+    def volume(self) -> float:
+        """The product of the sides."""
+        return float(np.prod(self.sides))
+
+    @property
+    def length(self) -> float:
+        """The cube root of the volume, where the volume itself may overflow."""
+        unit = math.ldexp(1.0, math.frexp(float(self.sides.max()))[1] - 1)
+        ratio: float = float(np.prod(self.sides / unit)) ** (1 / 3)
+        return unit * ratio
+
+    @cached_property
     def matrix(self) -> Array:
         """The vectors, in rows."""
-        (x, y, z), (xy, xz, yz) = self.sides, self.tilts
+        (x, y, z), (xy, xz, yz) = self.sides, self.tilts or NONE
         return np.array([[x, 0, 0], [xy, y, 0], [xz, yz, z]])
 
-    @property
+    @cached_property
     def inverse(self) -> Array:
         """The inverse of the matrix: wave vectors over 2 pi, in columns."""
-        (x, y, z), (xy, xz, yz) = self.sides, self.tilts
+        (x, y, z), (xy, xz, yz) = self.sides, self.tilts or NONE
         slope = yz / y
         rows = [
             [1 / x, 0, 0],
@@ -67,15 +123,73 @@ class Lattice(NamedTuple):
         ]
         return np.array(rows)
 
-    @property
+    @cached_property
     def edges(self) -> Array:
-        """Lengths of the vectors."""
-        return np.asarray(np.sqrt((self.matrix**2).sum(axis=1)))
+        """Edges of the grid's box: the lengths of the vectors, at the largest tilts."""
+        if not self.tilted:
+            return self.sides
+        return np.asarray(np.sqrt((self.widest.matrix**2).sum(axis=1)))
 
-    @property
+    @cached_property
     def widths(self) -> Array:
         """Distances of opposite faces."""
+        if not self.tilted:
+            return self.sides
         return np.asarray(1 / np.sqrt((self.inverse**2).sum(axis=0)))
+
+    @cached_property
+    def basis(self) -> Array | None:
+        """The matrix G of a tilted box's grid, which has points at ``y = G x``.
+
+        These are fractions of the vectors times the edges. So gradients are ``G^T`` times gradients
+        by y, and wave vectors ``G^T`` times the grid's. Below the diagonal it is 0.
+        """
+        if not self.tilted:
+            return None
+        return np.ascontiguousarray(self.edges[:, None] * self.inverse.T)
+
+    # ------------------------------------------------------------------ other boxes
+    def over(self, unit: float) -> Lattice:
+        """Return the box with its lengths over a unit."""
+        tilts = self.tilts and tuple(each / unit for each in self.tilts)
+        return replace(self, sides=self.sides / unit, origin=self.origin / unit, tilts=tilts)
+
+    def ordered(self, axes: Sequence[int]) -> Lattice:
+        """Return a box along the axes, with these in another order."""
+        order, names = [*axes], tuple(self.axes[axis] for axis in axes)
+        return replace(self, sides=self.sides[order], origin=self.origin[order], axes=names)
+
+    def places(self, other: Lattice) -> list[int]:
+        """Return the places of the axes in another box of the same axes."""
+        return [other.axes.index(axis) for axis in self.axes]
+
+    def by_user(self, values: Array) -> Array:
+        """Return values for each axis in the user's order."""
+        return values[np.argsort(self.axes)]
+
+    def shaped(self, cell: Lattice) -> Lattice:
+        """Return the box with the vectors of another one along the periodic axes."""
+        return replace(
+            self, sides=np.where(self.periodic, cell.sides, self.sides), tilts=cell.tilts
+        )
+
+    def following(self, before: Lattice) -> Lattice:
+        """Return the box where ``before`` was there: tilts that changed may change again."""
+        if not self.tilted or not np.allclose(before.sides, self.sides, rtol=SAME, atol=0):
+            return self
+        tilts = zip(before.deforms, before.tilts or NONE, self.tilts or NONE, strict=True)
+        deforms = (did or bool(abs(a - b) > SAME * before.sides[0]) for did, a, b in tilts)
+        # The same digits, which a rotation may have rounded.
+        return replace(self, sides=before.sides, deforms=tuple(deforms))
+
+    @cached_property
+    def widest(self) -> Lattice:
+        """The box whose tilts that may change are the largest ones."""
+        if not any(self.deforms):
+            return self
+        half = self.sides[0] / 2, self.sides[0] / 2, self.sides[1] / 2
+        tilts = zip(self.deforms, half, self.tilts or NONE, strict=True)
+        return replace(self, tilts=tuple(float(most if free else own) for free, most, own in tilts))
 
     @property
     def reduced(self) -> Lattice:
@@ -84,30 +198,16 @@ class Lattice(NamedTuple):
         second = second - np.rint(second[0] / first[0]) * first
         third = third - np.rint(third[1] / second[1]) * second
         third = third - np.rint(third[0] / first[0]) * first
-        return Lattice(self.sides, (float(second[0]), float(third[0]), float(third[1])))
+        return replace(self, tilts=(float(second[0]), float(third[0]), float(third[1])))
 
-    def basis(self, edges: Array) -> Array:
-        """Return the matrix G of the grid, whose box has the ``edges`` of the vectors.
-
-        The grid has points at ``y = G x``, which are fractions of the vectors times the edges. So
-        gradients are ``G^T`` times gradients by y, and wave vectors ``G^T`` times the grid's. Below
-        the diagonal it is 0.
-        """
-        return np.ascontiguousarray(edges[:, None] * self.inverse.T)
-
-    def widest(self, changing: Sequence[bool]) -> Lattice:
-        """Return the lattice whose ``changing`` tilts are the largest ones."""
-        half = self.sides[0] / 2, self.sides[0] / 2, self.sides[1] / 2
-        tilts = zip(changing, half, self.tilts, strict=True)
-        return Lattice(self.sides, tuple(most if free else own for free, most, own in tilts))
-
-    def images(self, reach: float, periodicity: int) -> Array:
+    # ------------------------------------------------------------------ images and waves
+    def images(self, reach: float) -> Array:
         """Return the vectors, shape (3, n), by which images of the brick come within a reach."""
-        brick = np.array(self.sides) + reach
+        brick = self.sides + reach
         # Whole numbers of vectors: the last one decides over the others.
-        (x, y, z), (xy, xz, yz) = brick, np.abs(self.tilts)
+        (x, y, z), (xy, xz, yz) = brick, np.abs(self.tilts or NONE)
         most = [0, 0, 0]
-        if periodicity > 2:
+        if self.periodicity > 2:
             most[2] = math.ceil(z / self.sides[2])
         most[1] = math.ceil((y + most[2] * yz) / self.sides[1])
         most[0] = math.ceil((x + most[1] * xy + most[2] * xz) / self.sides[0])
@@ -116,6 +216,14 @@ class Lattice(NamedTuple):
         near = (np.abs(shifts) < brick).all(axis=1)
         nearest = np.argsort((shifts[near] ** 2).sum(axis=1), kind="stable")
         return np.ascontiguousarray(shifts[near][nearest].T)
+
+    def waves(self, along: Sequence[Any]) -> list[Any]:
+        """Return wave vectors, of numbers (3 arrays that broadcast) along the grid."""
+        if self.basis is None:
+            return [*along]
+        return [
+            sum(w * k for w, k in zip(row, along, strict=True)) for row in self.basis.T.tolist()
+        ]
 
 
 class Cell(NamedTuple):
@@ -230,23 +338,23 @@ def cell_of(rows: Rows, axes: tuple[int, ...], periodic: tuple[bool, ...]) -> Ce
             "box has lattice vectors that are left-handed or nearly in a plane; expected a "
             "positive determinant: change the sign of one vector, which repeats the same points"
         )
-    found = _upright(ordered)
+    found = _upright(ordered, sum(periodic))
     if isinstance(rows, Moving):
         return found
     short = _shortest(ordered, sum(periodic))
     longer = np.prod(found.lattice.edges / np.sqrt((short**2).sum(axis=1)))
-    return found if longer < SHORTER else _upright(short)
+    return found if longer < SHORTER else _upright(short, sum(periodic))
 
 
-def _upright(vectors: Array) -> Cell:
+def _upright(vectors: Array, periodicity: int) -> Cell:
     """Return the cell of vectors, in rows."""
     rotation = None
     if np.triu(vectors, 1).any() or (vectors.diagonal() <= 0).any():
         q, r = np.linalg.qr(vectors.T)
         signs = np.sign(r.diagonal())
         rotation, vectors = (q * signs).T, (r.T * signs)
-    sides, tilts = vectors.diagonal().tolist(), vectors[[1, 2, 2], [0, 0, 1]].tolist()
-    return Cell(Lattice(tuple(sides), tuple(tilts)).reduced, rotation)
+    tilts = tuple(vectors[[1, 2, 2], [0, 0, 1]].tolist())
+    return Cell(Lattice(vectors.diagonal().copy(), periodicity, tilts).reduced, rotation)
 
 
 def _shortest(vectors: Array, count: int) -> Array:

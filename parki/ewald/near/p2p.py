@@ -99,15 +99,14 @@ class P2P:
         labels: Labels | None = None,
     ) -> None:
         space, executor = task.space, task.executor
-        box, origin, periodicity, factor = frame.box, frame.origin, frame.periodicity, frame.factor
-        lattice = frame.lattice
+        lattice, factor = frame.lattice, frame.factor
+        box, periodic = lattice.sides, [*lattice.periodic]
         cutoff, sizes, constant = pair.cutoff, sizes_of(space), space.adapter.constant
         self.dtype = task.dtype
         # Wrapping may round by this. Free axes are not wrapped, and equal points differ by zero.
-        longest = float(box[:periodicity].max(initial=0.0))
+        longest = float(box[periodic].max(initial=0.0))
         coincident = 1e-14 * longest
-        periodic = [axis < periodicity for axis in range(3)]
-        corner = np.where(periodic, -box / 2, origin).tolist()
+        corner = np.where(periodic, -box / 2, lattice.origin).tolist()
         if stretch is not None:
             periodic[0] = False
             corner[0] = stretch[0]
@@ -119,7 +118,7 @@ class P2P:
 
         def sort(points: Any, offsets: Any) -> CellList:
             how: dict[str, Any] = {"scale": factor, "spare": self._spare, "executor": executor}
-            how.update(offsets=offsets, tilts=lattice and lattice.tilts)
+            how.update(offsets=offsets, tilts=lattice.tilts)
             return CellList(points, None, box, periodic, corner, space, shape=shape, **how)
 
         self.sources = sort(src, systems and systems.sources)
@@ -201,7 +200,7 @@ class P2P:
                 "tensors": tensors,
             }
         # In tilted boxes first parts are whole numbers of this, so that their sums are exact.
-        digit = 2.0 ** (math.frexp(longest)[1] - 20) if lattice and task.mixed else 0.0
+        digit = 2.0 ** (math.frexp(longest)[1] - 20) if task.tilted and task.mixed else 0.0
         src_high, src_low = parts(self.sources.points, self.dtype, digit)
         trg_high, trg_low = src_high, src_low
         if targets is not self.sources:
@@ -210,8 +209,8 @@ class P2P:
             trg_high = self._numbered(trg_high, of_targets)
         half, half_low = parts(box / 2, self.dtype)
         copies, most = None, 0
-        if lattice is not None:
-            images = lattice.images(cutoff, periodicity)
+        if task.tilted:
+            images = lattice.images(cutoff)
             shifts, more = parts(images, self.dtype, 2 * digit)
             rows = shifts / 2, shifts if more is None else more
             copies, most = constant(np.concatenate(rows), self.dtype), shifts.shape[1]

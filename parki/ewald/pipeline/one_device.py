@@ -126,7 +126,7 @@ class OneDevice(Pipeline):
             return True
         wrapped = _wrapped(setup.task, setup.frame, _named(points))
         apart = setup.task.options.images_below(points.survey.of_sources)
-        density = pair_density(*wrapped, setup.frame.edges, points.systems, apart)
+        density = pair_density(*wrapped, setup.frame.lattice.edges, points.systems, apart)
         suits = setup.suits(density, points)
         if suits:
             self.crowding.suited = crowds
@@ -138,7 +138,7 @@ class OneDevice(Pipeline):
         """Return another pipeline for points, which keeps what suits them."""
         arrays, setup = _named(points), given or self._within(task, points)
         before = None if self.setup is None else self.setup.frame
-        frame = setup.frame if setup else Frame.of(task, points.box, before=before)
+        frame = setup.frame if setup else Frame.of(task, points.lattice, before)
         wrapped = _wrapped(task, frame, arrays)
         problem = why_not(task.space, task.executor, points.targets, points.sources)
         kin = setup is not None and setup.kin(self.setup)
@@ -148,7 +148,7 @@ class OneDevice(Pipeline):
         if again and (moved := self._moved(setup, points, arrays, wrapped, problem)):
             return moved
         apart, slack = task.options.images_below(points.survey.of_sources), None
-        density = pair_density(*wrapped, frame.edges, points.systems, apart)
+        density = pair_density(*wrapped, frame.lattice.edges, points.systems, apart)
         (targets, sources, many), old = points.counts, self.stages
         if not (problem or once or points.systems or points.labels):
             slack = self._made(task, arrays)
@@ -199,10 +199,12 @@ class OneDevice(Pipeline):
         setup = self.setup
         if setup is None:
             return None
-        frame = Frame.of(task, points.box, before=setup.frame)
-        if frame.lattice == setup.frame.lattice:
+        frame, old = Frame.of(task, points.lattice, setup.frame), setup.frame
+        if frame.unit != old.unit:
+            return None
+        if frame.lattice == old.lattice:
             return setup
-        return setup.within(frame) if setup.frame.takes(frame) else None
+        return setup.within(frame) if frame.lattice.widest == old.lattice.widest else None
 
     def _made(self, task: Task, arrays: dict[str, Any]) -> Slack | None:
         """Return the slack for points: as there is, or more where their number has changed."""

@@ -19,7 +19,7 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.choice.reuse import check_stay
 from parki.ewald.far.p2g_paper import check_spreading
 from parki.ewald.geometry.axes import Order
-from parki.ewald.geometry.extent import Extent, resolve
+from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.images import look_for_flux, may_warn, warn_of_images
 from parki.ewald.geometry.labels import Labels, check_labels
 from parki.ewald.geometry.systems import Systems, check_systems
@@ -175,19 +175,17 @@ class PlacedSum:
         warn_of_images(task, survey)
         # An empty plan keeps no box or parameters: choose them from these points.
         if self._pipeline.setup is None or None not in options.box or not all(survey.totals):
-            box = resolve(options, survey.extents)
+            lattice = resolve(options, survey.extents)
         else:
-            box = self._given.box
+            lattice = self._given.lattice
             if options.cell is not None:
-                sides = np.array(options.sides, dtype=np.float64)
-                lengths = np.where(options.periodic, sides, box.box)
-                box = Extent(box.origin, lengths, options.cell.lattice.tilts)
-            check_stay(options, box, given.extents)
+                lattice = lattice.shaped(options.cell.lattice)
+            check_stay(options, lattice, given.extents)
         components, sources = task.sum.source_components, survey.totals[1]
         if systems:
             sources = int(np.diff(systems.sources).max())
         tolerance = options.random_tolerance(sources, components, task.dtype)
-        return Points(given.arrays, given.extents, survey, box, tolerance, systems, labels)
+        return Points(given.arrays, given.extents, survey, lattice, tolerance, systems, labels)
 
     def _placed(self, task: Task, points: Points, once: bool) -> Pipeline:
         """Return the pipeline for points."""

@@ -73,11 +73,12 @@ class Setup:
     def of(cls, task: Task, frame: Frame, problem: Problem, chosen: Parameters) -> Setup:
         """Make what the parameters decide."""
         scale = frame.length / frame.unit  # from the parameters' unit to the solver's
-        steps, cutoff = chosen.steps[list(frame.axes)] * scale, chosen.cutoff * scale
+        lattice, cutoff = frame.lattice, chosen.cutoff * scale
+        steps = chosen.steps[lattice.places(problem.lattice)] * scale
         split = chosen.split.scaled(scale)
         kind = SUMS[SUMS.in_unit(task.pair.name, frame.unit)]
         window = (chosen.points, cutoff, split.band, problem.tolerance, problem.machine.lengths)
-        padding = pad(frame.periodicity, frame.edges, steps, *window, bool(split.screening))
+        padding = pad(lattice.periodicity, lattice.edges, steps, *window, bool(split.screening))
         core = chosen.core and chosen.core.scaled(scale)
         radial = core if isinstance(core, Core) and core.everywhere else split
         pair = Pair(
@@ -95,12 +96,7 @@ class Setup:
     @property
     def grid(self) -> tuple[int, ...]:
         """Grid points along each of the user's axes."""
-        return tuple(self.mesh.padding.grid[n] for n in np.argsort(self.axes))
-
-    @property
-    def axes(self) -> list[int]:
-        """The user's axes in the order of the grid."""
-        return [self.task.options.axes[axis] for axis in self.frame.axes]
+        return tuple(self.frame.lattice.by_user(np.array(self.mesh.padding.grid)).tolist())
 
     def within(self, frame: Frame) -> Setup:
         """Return the set-up with the same grid in a box of other tilts."""
@@ -137,8 +133,9 @@ class Setup:
             cells=(n, *mesh.padding.cells[1:]),
             grid=(n + self.parameters.points - 1, *mesh.padding.grid[1:]),
         )
-        box = np.array([n * mesh.steps[0], *mesh.box[1:]])
-        return _mesh(self.task, self.parameters, replace(self.frame, box=box), mesh.steps, padding)
+        sides = np.array([n * mesh.steps[0], *mesh.box[1:]])
+        frame = replace(self.frame, lattice=replace(self.frame.lattice, sides=sides))
+        return _mesh(self.task, self.parameters, frame, mesh.steps, padding)
 
     def kernels(self, targets: int) -> list[Kernel]:
         """Return all kernels of a plan with this number of targets in its near field."""
@@ -207,16 +204,12 @@ def choose(
         g2p = "tile"  # which knows of systems
     kernel, want = task.chosen_by
     kernel = SUMS.in_unit(kernel, frame.length)
-    edges, basis = points.box.box / frame.length, None
-    if frame.lattice is not None:
-        edges = frame.edges * (frame.unit / frame.length)
-        basis = frame.lattice.widest(frame.deforms).basis(frame.edges)
+    lattice = replace(points.lattice.over(frame.length), deforms=frame.lattice.deforms).widest
     problem = Problem(
         kernel,
         want,
         choose_split(options.split, kernel, want, points.tolerance),
-        task.periodicity,
-        edges,
+        lattice,
         points.tolerance,
         density,
         targets,
@@ -229,19 +222,17 @@ def choose(
         cutoff,
         kept,
         systems,
-        basis,
     )
     chosen = select(problem)
     if points.systems:
         return problem, chosen
-    order = np.argsort(frame.axes)
+    order = lattice.places(frame.lattice)
     warn_of_far_points(
         problem,
         chosen,
         (frame.unit * sample(cloud)[order] for cloud in clouds),
-        points.box,
-        [n for n, axis in enumerate(options.axes) if options.box[axis] is None],
-        options.axes,
+        points.lattice,
+        [n for n, axis in enumerate(lattice.axes) if options.box[axis] is None],
         ranks,
     )
     return problem, chosen

@@ -95,19 +95,19 @@ class Adjoint(Addend):
         found: Arrays,
         values: Any,
         at: Arrays,
-        box: Any,
+        volume: float,
         total: Callable[[Any], Any] = lambda parts: parts.sum(axis=1, keepdims=True),
         tensors: Any = None,
     ) -> None:
         """Add the pressure of a layer without net flux, and what tensor targets read of it.
 
-        ``values`` (rows, targets) are at ``at["trg"]``. ``total`` sums rows (4, targets) of all
-        ranks, or of the system of each source, to (4, 1) or (4, sources).
+        ``values`` (rows, targets) are at ``at["trg"]``, in a box of this volume. ``total`` sums
+        rows (4, targets) of all ranks, or of the system of each source, to (4, 1) or (4, sources).
         """
         if self.mean is None:
             return
         v, trg, src = (a.astype(np.float64, copy=False) for a in (values, at["trg"], at["src"]))
-        sums = total(8 * math.pi / math.prod(box) * self.mean(v, trg))
+        sums = total(8 * math.pi / volume * self.mean(v, trg))
         found["p"] += (sums[:3] * src).sum(axis=0) + sums[3]
         if tensors is not None:
             found["grad_tensor"] += tensors[-1] * sums[:3]
