@@ -38,6 +38,7 @@ VALUES = False  # whether derivatives come with the velocity or potential
 EVALUATOR = 0
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
+TILTED = False  # whether they are not at right angles, as in p2p.py
 GIVEN = False  # whether points are left out as they were given
 MANY = 1  # densities summed at once, in the rows of ``dens`` and ``pot``
 LOW = False  # positions have a second part, as in p2p.py
@@ -58,6 +59,8 @@ def p2p_labels(
     norms: pk.View2D[REAL],
     trg_periods: pk.View2D[REAL],
     src_periods: pk.View2D[REAL],
+    copies: pk.View2D[REAL],
+    vectors: pk.View2D[REAL],
     half: pk.View1D[REAL],
     images: pk.View1D[pk.int32],
     side: REAL,
@@ -76,7 +79,8 @@ def p2p_labels(
     It meets sources ``begins[i]`` to ``ends[i] - 1``. ``trg_periods`` and ``src_periods`` say how
     many periods away points were given. ``half`` are half the periods, and ``images`` how many
     images are within the cut-off to each side of the nearest one. Where two images are equally
-    near, ``side`` (1 or -1) decides. For the others see `p2p_staged`.
+    near, ``side`` (1 or -1) decides. If TILTED, ``copies`` and the lattice ``vectors`` have rows as
+    in `p2p_staged`, and ``images`` begins with the number of copies. For the others see there.
     """
     begin_labels()
     take_radial(radial, xi_rc)
@@ -106,6 +110,8 @@ def p2p_labels_derivatives(
     norms: pk.View2D[REAL],
     trg_periods: pk.View2D[REAL],
     src_periods: pk.View2D[REAL],
+    copies: pk.View2D[REAL],
+    vectors: pk.View2D[REAL],
     half: pk.View1D[REAL],
     images: pk.View1D[pk.int32],
     side: REAL,

@@ -346,3 +346,55 @@ def test_most_labels_are_apart_in_single_precision():
     assert np.float32(MOST) != np.float32(MOST - 1)
     labels = Labels(np.array([7, -1, 3]), np.array([3, 3, -1, 9]))
     assert [each.tolist() for each in labels.numbers] == [[-1, -1, 0], [0, 0, -2, -2]]
+
+
+@pytest.mark.parametrize("image", ["nearest", "given"])
+def test_tilted_boxes(image, rng):
+    """One image of each pair is left out, of the transposed sum too, also of two equally near."""
+    for kernel, box, periodicity in (
+        ("stokes_comb", parki.lattice(1, 0.9, 1.1, 0.4, -0.3, 0.35), 3),
+        ("laplace", parki.lattice(1, 0.9, 1.1, 0.5, 0.5, 0.45), 3),
+        ("stokes_sl", np.array([[1.0, 0, 0], [0.5, 0.8, 0], [0, 0, 1]]), 2),
+    ):
+        kind = SUMS[kernel]
+        src, trg = ((rng.random((n, 3)) @ box).T.copy() for n in (30, 9))
+        if image == "given":
+            src[:, :8] += 2 * box[0][:, None] - box[1][:, None]
+        trg[:, 0] = src[:, 0] + [0, 0.6 * CLOSE, 0.8 * CLOSE]
+        src[:, 1] = trg[:, 1] + box[0] / 2  # as near on both sides
+        labels = rng.integers(-1, 3, 9), rng.integers(-1, 3, 30)
+        labels[0][:2] = labels[1][:2] = 1
+        norms = rng.standard_normal((3, 30)) if kind.normals else None
+        dens = rng.standard_normal(kind.density_shape(30))
+        want = tuple(name for name in ("u", "grad_u") if kind.terms.get(name))
+        how = {"periodicity": periodicity, "box": box, "want": want}
+        # The close pair at no distance, where it adds nothing.
+        place = np.hstack([src[:, :1], trg[:, 1:]])
+        exact = direct_sum(kernel, place, src, dens, norms, **how)
+        numbers = np.array([*np.ndindex(7, 7, 7 if periodicity == 3 else 1)]) - 3
+        shifts = (numbers[:, :periodicity] @ box[:periodicity]).T
+        for n in range(9):
+            own = (labels[0][n] == labels[1]) & (labels[0][n] >= 0)
+            own[0] &= n > 0
+            r = place[:, n, None] - src[:, own]
+            if image == "nearest":
+                away = r[:, :, None] - shifts[:, None]
+                nearest = (away**2).sum(axis=0).argmin(axis=1)
+                r = np.take_along_axis(away, nearest[None, :, None], axis=2)[..., 0]
+            pairs = np.zeros((3, 1)), -r, dens[..., own], None if norms is None else norms[:, own]
+            parts = direct_sum(kernel, *pairs, periodicity=0, want=want)
+            for whole, part in zip(exact, parts, strict=True):
+                whole[..., n : n + 1] -= part
+        certain = np.arange(9) != (1 if image == "nearest" else -1)
+        given = kernel, trg, src, norms
+        how |= {"exclude": labels, "exclude_image": image, "dl_mean": "zero"}
+        for cutoff in (0.2, None):
+            plan = parki.Plan(*given, tolerance=1e-7, cutoff=cutoff, **how)
+            found, bounds = plan(dens), plan.promise(dens)
+            for one, right, bound in zip(found, exact, bounds, strict=True):
+                assert rms((one - right)[..., certain]) <= bound + 1e3 * CLOSE * rms(right), kernel
+            square = sum((each**2).sum() for each in found)
+            assert (plan.adjoint(found) * dens).sum() == pytest.approx(square, rel=1e-9)
+            plan = parki.Plan(*given, tolerance=1e-4, precision="mixed", cutoff=cutoff, **how)
+            for one, right, bound in zip(plan(dens), found, plan.promise(dens), strict=True):
+                assert rms((one - right)[..., certain]) <= bound + 1e-5 * rms(right)

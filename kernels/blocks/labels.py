@@ -30,10 +30,14 @@ def begin_labels():
     across1: int = 2 * sides1 + 1
     across2: int = 2 * sides2 + 1
     around: int = (2 * sides0 + 1) * across1 * across2
+    if TILTED:
+        around = images[0]
     # Pairs beyond the cut-off, and periods between images left out and the nearest ones. Loops that
     # carry sums alone are vectors.
     far: REAL = 0.0
     apart: REAL = 0.0
+    if TILTED:
+        apart = 1.0
 
 
 def begin_lap():
@@ -79,19 +83,75 @@ def displace(axis, r, x, rate, steps, shift, out):
         r = x - r
 
 
+def leave_out(j, h0, h1, h2, m0, m1, m2):
+    """Take half of the shift to the image of source j that is left out of a tilted box.
+
+    ``m0`` to ``m2`` are the second parts of the whole shift. Copies are in an order that their
+    negatives reverse: so the transposed sum finds the same one of two that are equally near.
+    """
+    if GIVEN:
+        for d in range(PERIODIC):
+            periods: REAL = src_periods[d][j] - trg_periods[d][i]
+            h0 += periods * vectors[0][d]
+            h1 += periods * vectors[1][d]
+            h2 += periods * vectors[2][d]
+            if LOW:
+                m0 += periods * vectors[3][d]
+                m1 += periods * vectors[4][d]
+                m2 += periods * vectors[5][d]
+    else:
+        best: REAL = 1.0e30
+        nearest: int = 0
+        for n in range(around):
+            c: int = n
+            if side < 0.0:
+                c = around - 1 - n
+            d0: REAL = (x0 - copies[0][c]) - (src[0][j] + copies[0][c])
+            d1: REAL = (x1 - copies[1][c]) - (src[1][j] + copies[1][c])
+            d2: REAL = (x2 - copies[2][c]) - (src[2][j] + copies[2][c])
+            dd: REAL = d0 * d0 + d1 * d1 + d2 * d2
+            if dd < best:
+                best = dd
+                nearest = c
+        h0 = copies[0][nearest]
+        h1 = copies[1][nearest]
+        h2 = copies[2][nearest]
+        if LOW:
+            m0 = copies[3][nearest]
+            m1 = copies[4][nearest]
+            m2 = copies[5][nearest]
+
+
+def displace_copy(j):
+    """Take ``r0`` to ``r2`` to the displacement of the lap's image in a tilted box."""
+    h0: REAL = 0.0
+    h1: REAL = 0.0
+    h2: REAL = 0.0
+    m0: REAL = 0.0
+    m1: REAL = 0.0
+    m2: REAL = 0.0
+    if lap == 2:
+        h0 = copies[0][image]
+        h1 = copies[1][image]
+        h2 = copies[2][image]
+        if LOW:
+            m0 = copies[3][image]
+            m1 = copies[4][image]
+            m2 = copies[5][image]
+    else:
+        leave_out(j, h0, h1, h2, m0, m1, m2)
+    r0 = (x0 - h0) - (r0 + h0)
+    r1 = (x1 - h1) - (r1 + h1)
+    r2 = (x2 - h2) - (r2 + h2)
+
+
 def meet_label(j):
     """Take the distance of source j, or of an image of it, as ``p2p.py`` says."""
     take_vector(r0, r1, r2, src, 0, j)
-    steps0: REAL = 0.0
-    steps1: REAL = 0.0
-    steps2: REAL = 0.0
-    if lap == 2:
-        steps0 = REAL(image // (across1 * across2) - sides0)
-        steps1 = REAL(image // across2 % across1 - sides1)
-        steps2 = REAL(image % across2 - sides2)
-    displace(0, r0, x0, rate0, steps0, shift0, out0)
-    displace(1, r1, x1, rate1, steps1, shift1, out1)
-    displace(2, r2, x2, rate2, steps2, shift2, out2)
+    if TILTED:
+        displace_copy(j)
+    else:
+        displace_all()
     r0 = r0 * inverse
     r1 = r1 * inverse
     r2 = r2 * inverse
@@ -100,12 +160,17 @@ def meet_label(j):
         low0: REAL = l0 - src_low[0][j]
         low1: REAL = l1 - src_low[1][j]
         low2: REAL = l2 - src_low[2][j]
-        if PERIODIC > 0:
-            low0 = low0 - 2.0 * shift0 * half_low[0]
-        if PERIODIC > 1:
-            low1 = low1 - 2.0 * shift1 * half_low[1]
-        if PERIODIC > 2:
-            low2 = low2 - 2.0 * shift2 * half_low[2]
+        if TILTED:
+            low0 = low0 - m0
+            low1 = low1 - m1
+            low2 = low2 - m2
+        else:
+            if PERIODIC > 0:
+                low0 = low0 - 2.0 * shift0 * half_low[0]
+            if PERIODIC > 1:
+                low1 = low1 - 2.0 * shift1 * half_low[1]
+            if PERIODIC > 2:
+                low2 = low2 - 2.0 * shift2 * half_low[2]
         r0 += low0 * tiny
         r1 += low1 * tiny
         r2 += low2 * tiny
@@ -119,11 +184,35 @@ def meet_label(j):
     far += beyond
     if lap == 2:
         beside: REAL = 0.0
-        if PERIODIC > 0:
-            beside = pk.fabs(shift0 - out0)
-        if PERIODIC > 1:
-            beside = beside + pk.fabs(shift1 - out1)
-        if PERIODIC > 2:
-            beside = beside + pk.fabs(shift2 - out2)
+        if TILTED:
+            if rr < 1.0:
+                o0: REAL = 0.0
+                o1: REAL = 0.0
+                o2: REAL = 0.0
+                leave_out(j, o0, o1, o2, m0, m1, m2)
+                beside = 2.0 * (pk.fabs(h0 - o0) * rate0 + pk.fabs(h1 - o1) * rate1)
+                if PERIODIC > 2:
+                    beside = beside + 2.0 * pk.fabs(h2 - o2) * rate2
+        else:
+            if PERIODIC > 0:
+                beside = pk.fabs(shift0 - out0)
+            if PERIODIC > 1:
+                beside = beside + pk.fabs(shift1 - out1)
+            if PERIODIC > 2:
+                beside = beside + pk.fabs(shift2 - out2)
         if beside < 0.5:
             rr = 1.0
+
+
+def displace_all():
+    """Do the same in a box along the axes."""
+    steps0: REAL = 0.0
+    steps1: REAL = 0.0
+    steps2: REAL = 0.0
+    if lap == 2:
+        steps0 = REAL(image // (across1 * across2) - sides0)
+        steps1 = REAL(image // across2 % across1 - sides1)
+        steps2 = REAL(image % across2 - sides2)
+    displace(0, r0, x0, rate0, steps0, shift0, out0)
+    displace(1, r1, x1, rate1, steps1, shift1, out1)
+    displace(2, r2, x2, rate2, steps2, shift2, out2)

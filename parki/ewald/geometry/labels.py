@@ -158,11 +158,6 @@ def check_labels(
             "says whether they are left out too; sum all, and subtract the pairs to leave out "
             "yourself"
         )
-    if options.cell is not None:
-        raise ParkiValueError(
-            "exclude was given, but the box is tilted, where nearest images are not looked for; "
-            "sum all, and subtract the pairs to leave out yourself (parki.near_pairs lists them)"
-        )
     method = options.p2p_method
     if method not in KNOWING["p2p_method"]:
         raise ParkiValueError(
@@ -206,26 +201,27 @@ def _warn_of_long(labels: Labels, arrays: dict[str, Any], options: EwaldOptions)
     members = [np.flatnonzero(each >= 0) for each in labels.numbers]
     number = np.concatenate([each[m] for each, m in zip(labels.numbers, members, strict=True)])
     order = np.argsort(number, kind="stable")
-    number = number[order]
-    for axis, period in enumerate(options.box):
-        if not options.periodic[axis] or period is None or not number.size:
+    number, inverse = number[order], np.linalg.inv(options.vectors)
+    clouds = [to_host(arrays[name])[:, m] for name, m in zip(("trg", "src"), members, strict=True)]
+    points = np.concatenate(clouds, axis=1)[:, order]
+    for axis in range(3):
+        if not options.periodic[axis] or not number.size:
             continue
-        clouds = (to_host(arrays[name][axis]) for name in ("trg", "src"))
-        places = np.concatenate([each[m] for each, m in zip(clouds, members, strict=True)])[order]
+        places = inverse[:, axis] @ points  # in periods
         starts = np.flatnonzero(np.diff(number, prepend=-1))
         reach = np.maximum.reduceat(places, starts) - np.minimum.reduceat(places, starts)
-        far = reach[number] > period / 2  # or wrapped
-        of, places = number[far], places[far] % period
+        far = reach[number] > 1 / 2  # or wrapped
+        of, places = number[far], places[far] % 1
         places = places[np.lexsort((places, of))]
         starts = np.flatnonzero(np.diff(of, prepend=-1))
         if not starts.size:
             continue
         gaps = np.diff(places, append=0)
-        gaps[[*starts[1:] - 1, -1]] = places[starts] + period - places[[*starts[1:] - 1, -1]]
-        covered = period - float(np.maximum.reduceat(gaps, starts).min())
-        if covered > period / 2:
+        gaps[[*starts[1:] - 1, -1]] = places[starts] + 1 - places[[*starts[1:] - 1, -1]]
+        covered = 1 - float(np.maximum.reduceat(gaps, starts).min())
+        if covered > 1 / 2:
             warn(
-                f"points of one label of exclude are on {covered / period:.2f} of the period along "
+                f"points of one label of exclude are on {covered:.2f} of the period along "
                 f"axis {axis}, so that the nearest image of a point may be one of another body. "
                 "Pass exclude_image='given' for bodies whose points are together, or "
                 "exclude_image='nearest' to keep this sum",

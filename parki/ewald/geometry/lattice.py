@@ -94,6 +94,11 @@ class Lattice:
         return self.tilts is not None
 
     @property
+    def corner(self) -> Array:
+        """Corner of the brick of the near field, whose periodic axes have 0 in the middle."""
+        return np.where(self.periodic, -self.sides / 2, self.origin)
+
+    @property
     def volume(self) -> float:
         """The product of the sides."""
         return float(np.prod(self.sides))

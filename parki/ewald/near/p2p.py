@@ -23,7 +23,7 @@ from parki.ewald.geometry.systems import Systems
 from parki.ewald.near.p2p_cells import cells_kernel, reach
 from parki.ewald.near.p2p_labels import LabelledPairs
 from parki.ewald.near.p2p_lists import FORGETS, TEAM, PairLists
-from parki.ewald.near.pair import Pair, own_constants, parts
+from parki.ewald.near.pair import Pair, own_constants, parts, shifts
 from parki.ewald.near.sizes import (
     Launch,
     Tile,
@@ -106,7 +106,7 @@ class P2P:
         # Wrapping may round by this. Free axes are not wrapped, and equal points differ by zero.
         longest = float(box[periodic].max(initial=0.0))
         coincident = 1e-14 * longest
-        corner = np.where(periodic, -box / 2, lattice.origin).tolist()
+        corner = lattice.corner.tolist()
         if stretch is not None:
             periodic[0] = False
             corner[0] = stretch[0]
@@ -211,11 +211,9 @@ class P2P:
         copies, most = None, 0
         if task.tilted:
             images = lattice.images(cutoff)
-            shifts, more = parts(images, self.dtype, 2 * digit)
-            rows = shifts / 2, shifts if more is None else more
-            copies, most = constant(np.concatenate(rows), self.dtype), shifts.shape[1]
+            copies, most = shifts(images, self.dtype, digit), images.shape[1]
         self.arguments = {
-            "copies": copies,
+            "copies": None if copies is None else constant(copies, self.dtype),
             "trg": trg_high,
             "trg_low": trg_low,
             "order": targets.order,
@@ -246,8 +244,7 @@ class P2P:
             if norms is not None:
                 normals = norms / (-cutoff if task.transposed_pair else cutoff)
             shared = self.arguments | self.own.get("u", {}) | self.own.get("derivatives", {})
-            where = box, (1, 1, 1), periodic, corner, space
-            given = task, pair, labels, (trg, src), normals, where, factor
+            given = task, frame, pair, labels, (trg, src), normals, digit
             self.labelled = LabelledPairs(*given, shared, self.together)
 
     def _numbered(self, points: Any, row: Any) -> Any:

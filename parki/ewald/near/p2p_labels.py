@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from parki.arrays import real_name
-from parki.cell_list import locate
+from parki.cell_list import locate, multiplied
 from parki.ewald.geometry.labels import Labels
-from parki.ewald.near.pair import Pair, parts
-from parki.ewald.task import Task
+from parki.ewald.near.pair import Pair, parts, shifts
+from parki.ewald.task import Frame, Task
 from parki.runtime import Kernel, load
 
 
@@ -24,6 +24,7 @@ class LabelledPairs:
     Parameters
     ----------
     task : Task
+    frame : Frame
     pair : Pair
     labels : Labels
     points : tuple of 2 arrays, shape (3, N)
@@ -31,10 +32,8 @@ class LabelledPairs:
     norms : array, shape (3, N), or None
         Normals over r_c, in the order given; of targets, with the opposite sign, if the pair is
         transposed.
-    where : tuple
-        Arguments of `locate` that wrap the points, box first.
-    factor : float
-        To solver units.
+    digit : float
+        Of the first parts of positions: see `parts`.
     arguments : dict
         Arguments that are those of other kernels of P2P.
     together : tuple of int
@@ -44,12 +43,12 @@ class LabelledPairs:
     def __init__(
         self,
         task: Task,
+        frame: Frame,
         pair: Pair,
         labels: Labels,
         points: tuple[Any, Any],
         norms: Any,
-        where: tuple[Any, ...],
-        factor: float,
+        digit: float,
         arguments: dict[str, Any],
         together: tuple[int, ...],
     ) -> None:
@@ -57,21 +56,35 @@ class LabelledPairs:
         xp, constant = task.xp, task.space.adapter.constant
         self.members, _ = labels.placed(task.space)
         of = self.members.targets, self.members.sources
-        box, given = where[0], task.options.exclude_image == "given"
+        lattice, given = frame.lattice, task.options.exclude_image == "given"
+        where = lattice.sides, (1, 1, 1), lattice.periodic, lattice.corner.tolist(), task.space
+        how: dict[str, Any] = {
+            "tilts": lattice.tilts,
+            "scale": frame.factor,
+            "executor": task.executor,
+        }
         clouds: dict[str, Any] = {}
         for name, cloud, columns in zip(("trg", "src"), points, of, strict=True):
             own = xp.take(cloud, columns, axis=1)
-            at, _ = locate(own, *where, scale=factor, executor=task.executor)
-            clouds[name], clouds[f"{name}_low"] = parts(at, task.dtype)
+            at, _ = locate(own, *where, **how)
+            clouds[name], clouds[f"{name}_low"] = parts(at, task.dtype, digit)
             if given:
-                edges = constant(box.reshape(3, 1), own.dtype)
-                periods = xp.rint((own * factor - at) / edges)
+                away, inverse = own * frame.factor - at, lattice.inverse.T
+                periods = xp.rint(multiplied(away, inverse, task.space, task.executor))
                 clouds[f"{name}_periods"] = periods.astype(task.dtype, copy=False)
         if norms is not None:
             norms = xp.take(norms, of[0] if task.transposed_pair else of[1], axis=1)
-        half, half_low = parts(box / 2, task.dtype)
+        half, half_low = parts(lattice.sides / 2, task.dtype)
         kernel, radial = label_kernel(task, pair)
-        around = np.ceil(pair.cutoff / box + 0.5) - 1
+        images: Any = np.maximum(np.ceil(pair.cutoff / lattice.sides + 0.5) - 1, 0)
+        tilted: dict[str, Any] = {}
+        if task.tilted:
+            # Copies that may be nearest, or within the cut-off, in an order that signs reverse.
+            reach = max(pair.cutoff, float(np.hypot.reduce(lattice.sides * lattice.periodic)) / 2)
+            copies = lattice.images(reach)
+            copies, images = copies[:, np.lexsort(copies)], [copies.shape[1], 0, 0]
+            for name, each in (("copies", copies), ("vectors", lattice.matrix.T)):
+                tilted[name] = constant(shifts(each, task.dtype, digit), task.dtype)
         self.arguments = arguments | {
             "order": of[0],
             "begins": self.members.begins,
@@ -80,7 +93,8 @@ class LabelledPairs:
             "norms": norms,
             "half": constant(half, task.dtype),
             "half_low": None if half_low is None else constant(half_low, task.dtype),
-            "images": constant(np.maximum(around, 0), np.int32),
+            "images": constant(images, np.int32),
+            **tilted,
             "side": float(labels.side),
             "radial": kernel.table(radial, task.dtype),
         }
@@ -140,6 +154,7 @@ def label_kernel(task: Task, pair: Pair, many: int = 1) -> tuple[Kernel, Any]:
         PERIODIC=task.periodicity,
         LOW=task.mixed,
         GIVEN=task.options.exclude_image == "given",
+        **({"TILTED": True} if task.tilted else {}),
         **constants,
     )
     return kernel, radial

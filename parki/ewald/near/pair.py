@@ -85,6 +85,15 @@ def own_constants(task: Task) -> dict[str, Any]:
     return {name: True for name, own in flags.items() if own}
 
 
+def shifts(vectors: Any, dtype: Any, digit: float) -> Any:
+    """Return rows for shifts by vectors (3, n): half of each, and second parts of whole ones.
+
+    For ``digit`` see `parts`.
+    """
+    high, low = parts(vectors, np.dtype(dtype), 2 * digit)
+    return np.concatenate([high / 2, high if low is None else low])
+
+
 def parts(points: Any, dtype: Any, digit: float = 0.0) -> tuple[Any, Any]:
     """Return positions in the dtype of the arithmetic, and their remainders over 2^-24, or None.
 
