@@ -14,6 +14,10 @@ from parki.runtime.spaces import why_unavailable
 BOX = np.array([1.0, 1.2, 0.9])
 OPTIONS = parki.EwaldOptions(3, BOX, 1e-4)
 N = 300
+LATTICE = parki.lattice(1, 1.2, 0.9, 0.3, -0.2, 0.5)
+TURN = np.linalg.qr(np.random.default_rng(3).standard_normal((3, 3)))[0]
+TILTED = LATTICE @ (TURN * np.linalg.det(TURN))
+LEANING = parki.lattice(1, 1.2, 0.9, 0.3)
 
 
 @pytest.fixture(autouse=True, params=["host", pytest.param("Cuda", marks=pytest.mark.gpu)])
@@ -52,11 +56,13 @@ def error(plan, dens, points):
 
 
 @pytest.mark.parametrize("sizes", [(N, N), (N, N - 20)])
-@pytest.mark.parametrize("periodicity", [0, (False, True, True)])
+@pytest.mark.parametrize(
+    ("periodicity", "box"), [(0, BOX), ((False, True, True), BOX), (2, LEANING), (3, TILTED)]
+)
 @pytest.mark.parametrize(("dtype", "precision"), [("f8", "mixed"), ("f4", "double")])
-def test_points_follow(xp, sizes, periodicity, dtype, precision):
+def test_points_follow(xp, sizes, periodicity, box, dtype, precision):
     """With as many points each time, and with others, for which there is slack."""
-    options = parki.EwaldOptions(periodicity, BOX, 1e-3, precision=precision)
+    options = parki.EwaldOptions(periodicity, box, 1e-3, precision=precision)
     plan, dens = following(xp, options, dtype, sizes)
     points = cloud(xp, 5, dtype)
     plan.update_points(points, points)
@@ -68,10 +74,11 @@ def test_points_follow(xp, sizes, periodicity, dtype, precision):
     assert plan.promise(dens) == pytest.approx(fresh.promise(dens))
 
 
+@pytest.mark.parametrize("box", [BOX, LEANING])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -1.0, 3.0, 1e300])
-def test_impossible_points(xp, value):
+def test_impossible_points(xp, box, value):
     """The next call says what is wrong; the plan has the points before, and goes on."""
-    plan, dens = following(xp, parki.EwaldOptions(2, BOX, 1e-4))
+    plan, dens = following(xp, parki.EwaldOptions(2, box, 1e-4))
     before, bad = cloud(xp, 5), cloud(xp, 6)
     plan.update_points(before, before)
     expected = plan(dens)

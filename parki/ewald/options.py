@@ -296,17 +296,24 @@ class EwaldOptions:
             )
         return replace(self, box=Moving(rows))
 
+    @property
+    def edgewise(self) -> Any:
+        """The matrix (3, 3) from coordinates to lengths along the edges."""
+        if self.cell is None:
+            return np.eye(3)
+        rows: Any = self.box
+        whole = whole_of(rows)
+        return np.sqrt((whole**2).sum(axis=1))[:, None] * np.linalg.inv(whole).T
+
     def along(self, points: Any) -> Any:
         """Return points (3, N) in lengths along the edges."""
         if self.cell is None:
             return points
-        rows: Any = self.box
-        whole = whole_of(rows)
-        basis = np.sqrt((whole**2).sum(axis=1))[:, None] * np.linalg.inv(whole).T
         given = [row.astype(np.float64) for row in points]
         found = points.copy()
-        for axis, weights in enumerate(basis.tolist()):
-            found[axis] = sum(w * row for w, row in zip(weights, given, strict=True))
+        with np.errstate(invalid="ignore"):  # infinite ones are refused later
+            for axis, weights in enumerate(self.edgewise.tolist()):
+                found[axis] = sum(w * row for w, row in zip(weights, given, strict=True))
         return found
 
     @property

@@ -232,13 +232,13 @@ class PlacedSum:
         """Let a device place points before the host has looked at them, if it can.
 
         Not where it depends on the points what else is done: where they set the box, or a warning
-        may be due, their normals are rounded, or the box is tilted.
+        may be due, or their normals are rounded.
         """
         task, pipeline = self.task, self._pipeline
         same = taken.arrays["trg"] is taken.arrays["src"]
         if None in task.options.edges or task.flux or self._given.systems or may_warn(task, same):
             return False
-        if task.tilted or (task.mixed and task.sum.normals):
+        if task.mixed and task.sum.normals:
             return False
         if self._given.labels is not None:  # of as many points
             counts = self.counts
@@ -246,6 +246,9 @@ class PlacedSum:
                 return False
         if not isinstance(pipeline, OneDevice) or not pipeline.follow(self._named(taken)):
             return False
+        if self.order.rotation is not None:  # the pipeline's copies are turned, and so rounded
+            copies = {name: array.copy() for name, array in taken.arrays.items()}
+            taken = taken._replace(arrays={**copies, "src": copies["trg"]} if same else copies)
         self._late = taken
         return True
 
@@ -291,6 +294,8 @@ class PlacedSum:
 
     def _as_placed(self, taken: Arguments) -> Arguments:
         """Return arguments with the points that are placed, whatever became of their arrays."""
+        if self.order.rotation is not None:
+            return taken.checked()
         arrays = cast(OneDevice, self._pipeline).copies(taken.arrays)
         return taken._replace(arrays=self.order.inverse.arrays(arrays)).checked()
 
