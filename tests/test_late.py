@@ -16,7 +16,8 @@ OPTIONS = parki.EwaldOptions(3, BOX, 1e-4)
 N = 300
 LATTICE = parki.lattice(1, 1.2, 0.9, 0.3, -0.2, 0.5)
 TURN = np.linalg.qr(np.random.default_rng(3).standard_normal((3, 3)))[0]
-TILTED = LATTICE @ (TURN * np.linalg.det(TURN))
+TURN *= np.linalg.det(TURN)
+TILTED = LATTICE @ TURN
 LEANING = parki.lattice(1, 1.2, 0.9, 0.3)
 
 
@@ -37,13 +38,13 @@ def cloud(xp, seed, dtype="f8", n=N):
     return xp.asarray(points.astype(dtype))
 
 
-def following(xp, options=OPTIONS, dtype="f8", sizes=(N, N), **more):
+def following(xp, options=OPTIONS, dtype="f8", sizes=(N, N), more=None, **others):
     """Return a plan whose points follow each other, as its graph places them; and a density."""
     points = [cloud(xp, seed, dtype, n) for seed, n in enumerate(sizes)]
     dens = xp.asarray(np.random.default_rng(9).standard_normal((3, max(sizes))).astype(dtype))
-    plan = parki.Plan("stokes_sl", points[0], points[0], options, **more)
+    plan = parki.Plan("stokes_sl", points[0], points[0], options, **others)
     for k in range(6):
-        plan.update_points(points[k % 2], points[k % 2])
+        plan.update_points(points[k % 2], points[k % 2], **(more or {}))
         plan(dens[:, : sizes[k % 2]])
     assert plan.pipeline.placed_by is PlacedBy.GRAPH
     return plan, dens
@@ -72,6 +73,33 @@ def test_points_follow(xp, sizes, periodicity, box, dtype, precision):
     fresh = parki.Plan("stokes_sl", moved, moved, options)
     np.testing.assert_array_equal(plan.points.extents, fresh.points.extents)
     assert plan.promise(dens) == pytest.approx(fresh.promise(dens))
+
+
+@pytest.mark.parametrize("turn", [np.eye(3), TURN])
+@pytest.mark.parametrize(("dtype", "precision"), [("f8", "double"), ("f8", "mixed")])
+def test_boxes_that_deform(xp, turn, dtype, precision):
+    """One graph places the points in every box; impossible points bring the old box back, too."""
+    sheared = [parki.lattice(1, 1.2, 0.9, xy, 0.1) @ turn for xy in np.linspace(-0.5, 0.5, 8)]
+    options = parki.EwaldOptions(3, sheared[0], 1e-4, precision=precision)
+    plan, dens = following(xp, options, dtype, more={"box": sheared[1]})
+    graph = plan.pipeline.graph
+    for seed, box in enumerate(sheared):
+        points = cloud(xp, 10 + seed)
+        plan.update_points(points, points, box=box)
+        assert error(plan, dens, points) < 1
+    several = plan(xp.stack([dens, 2 * dens]))
+    xp.testing.assert_allclose(several[1], 2 * plan(dens), rtol=1e-9, atol=1e-9)
+    xp.testing.assert_allclose(several[0], plan(dens), rtol=1e-9, atol=1e-9)
+    bad = points.copy()
+    bad[2, 7] = np.nan
+    plan.update_points(bad, bad, box=sheared[2])
+    with pytest.raises(parki.ParkiValueError, match="trg contains NaN"):
+        plan(dens)
+    np.testing.assert_array_equal(plan.box, sheared[-1])
+    xp.testing.assert_allclose(plan(dens), several[0], rtol=1e-9, atol=1e-9)
+    plan.update_points(points, points)
+    xp.testing.assert_allclose(plan(dens), several[0], rtol=1e-9, atol=1e-9)
+    assert plan.pipeline.graph is graph
 
 
 @pytest.mark.parametrize("box", [BOX, LEANING])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from parki.ewald.geometry.axes import Order
 from parki.ewald.geometry.extent import Extent, check_length, volume_length
 from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.lattice import Lattice
+from parki.ewald.geometry.lattice_numbers import LatticeNumbers
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS, stress
@@ -213,7 +215,7 @@ class Points:
             arrays=order.arrays(self.arrays),
             extents=self.extents[:, x],
             survey=survey,
-            box=Extent(self.box.origin[x], self.box.box[x], self.box.tilts),
+            box=self.box.ordered(x),
         )
 
     @property
@@ -256,6 +258,8 @@ class Frame:
         For a tilted box.
     deforms : tuple of 3 bools
         Which tilts may become any others, up to half a side, on the same grid.
+    numbers : LatticeNumbers or None
+        Where that needs no other launches: all that kernels read of the tilts.
     """
 
     box: NDArray[np.float64]
@@ -266,6 +270,7 @@ class Frame:
     axes: tuple[int, ...] = (0, 1, 2)
     lattice: Lattice | None = None
     deforms: tuple[bool, ...] = (False, False, False)
+    numbers: LatticeNumbers | None = field(default=None, compare=False)
 
     @classmethod
     def of(
@@ -294,13 +299,17 @@ class Frame:
             return frame
         lattice = Lattice(tuple(edges.tolist()), tuple(each / unit for each in box.tilts))
         deforms = frame.deforms
-        old = before and (before.lattice or Lattice(tuple(before.box.tolist())))
+        old = before and before.vectors
         if before and old and np.allclose(old.sides, lattice.sides, rtol=SAME, atol=0):
             edges = before.box  # the same digits, which a rotation may have rounded
             lattice = lattice._replace(sides=old.sides)
             pairs = zip(before.deforms, old.tilts, lattice.tilts, strict=True)
             deforms = tuple(did or bool(abs(a - b) > SAME * edges[0]) for did, a, b in pairs)
-        return replace(frame, box=edges, lattice=lattice, deforms=deforms)
+        frame = replace(frame, box=edges, lattice=lattice, deforms=deforms)
+        if any(deforms) and task.periodicity == 3:
+            kept = before.numbers if before and before.takes(frame) else None
+            frame = replace(frame, numbers=kept or LatticeNumbers(task.space))
+        return frame
 
     @property
     def edges(self) -> NDArray[np.float64]:
@@ -311,9 +320,26 @@ class Frame:
         return self.box if self.lattice is None else self.lattice.widest(self.deforms).edges
 
     @property
+    def vectors(self) -> Lattice:
+        """The lattice, also of a box along the axes."""
+        return self.lattice or Lattice(tuple(self.box.tolist()))
+
+    @property
     def basis(self) -> NDArray[np.float64] | None:
         """The matrix to the grid of a tilted box: `Lattice.basis`."""
         return None if self.lattice is None else self.lattice.basis(self.edges)
+
+    def constant(
+        self, space: ExecutionSpace, name: Hashable, made: Callable[[Frame], Any], dtype: Any
+    ) -> Any:
+        """Return the numbers ``made`` of the frame as an array; ``name`` tells them from others."""
+        if self.numbers is None:
+            return space.adapter.constant(made(self), dtype)
+        return self.numbers.array(name, made, self, dtype)
+
+    def basis_on(self, space: ExecutionSpace, dtype: Any) -> Any:
+        """Return the basis as an array of a space."""
+        return self.constant(space, "basis", lambda frame: frame.basis, dtype)
 
     def takes(self, other: Frame) -> bool:
         """Return whether the grid of this frame is one for another frame, of other tilts."""
@@ -337,7 +363,8 @@ class Frame:
             corner = self.origin[:, None] * self.unit
             points = points - task.space.adapter.constant(corner, points.dtype)
         if self.basis is not None:
-            points = multiplied(points, self.basis, task.space, task.executor)
+            basis = self.basis_on(task.space, points.dtype)
+            points = multiplied(points, basis, task.space, task.executor)
         wrapped, _ = locate(
             points,
             self.edges,

@@ -325,8 +325,8 @@ class EwaldMesh(Mesh):
         self._take_basis()
 
     def _take_basis(self) -> None:
-        if (basis := self.frame.basis) is not None:
-            self.arguments["basis"] = self.space.adapter.constant(basis, self.dtype)
+        if self.frame.lattice is not None:
+            self.arguments["basis"] = self.frame.basis_on(self.space, self.dtype)
 
     def within(self, frame: Frame) -> EwaldMesh:
         """Return the same grid in a box of other tilts."""

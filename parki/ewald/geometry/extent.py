@@ -36,6 +36,10 @@ class Extent(NamedTuple):
     box: Array
     tilts: tuple[float, ...] = (0.0, 0.0, 0.0)
 
+    def ordered(self, axes: list[int]) -> Extent:
+        """Return the box with its axes in another order, which the tilts have already."""
+        return Extent(self.origin[axes], self.box[axes], self.tilts)
+
 
 def volume_length(box: Array) -> float:
     """Return the cube root of a box's volume, where the volume itself may overflow."""

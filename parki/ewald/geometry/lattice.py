@@ -101,11 +101,16 @@ class Lattice(NamedTuple):
         tilts = zip(changing, half, self.tilts, strict=True)
         return Lattice(self.sides, tuple(most if free else own for free, most, own in tilts))
 
-    def images(self, reach: float, periodicity: int) -> Array:
-        """Return the vectors, shape (3, n), by which images of the brick come within a reach."""
+    def images(
+        self, reach: float, periodicity: int, changing: Sequence[bool] = (False, False, False)
+    ) -> Array:
+        """Return the vectors, shape (3, n), by which images of the brick come within a reach.
+
+        Or may come, where tilts are ``changing``: then there are as many at all of them.
+        """
         brick = np.array(self.sides) + reach
         # Whole numbers of vectors: the last one decides over the others.
-        (x, y, z), (xy, xz, yz) = brick, np.abs(self.tilts)
+        (x, y, z), (xy, xz, yz) = brick, np.abs(self.widest(changing).tilts)
         most = [0, 0, 0]
         if periodicity > 2:
             most[2] = math.ceil(z / self.sides[2])
@@ -113,7 +118,12 @@ class Lattice(NamedTuple):
         most[0] = math.ceil((x + most[1] * xy + most[2] * xz) / self.sides[0])
         numbers = np.array(list(itertools.product(*(range(-n, n + 1) for n in most))), dtype=float)
         shifts = numbers @ self.matrix
-        near = (np.abs(shifts) < brick).all(axis=1)
+        still = [0.0 if free else own for free, own in zip(changing, self.tilts, strict=True)]
+        least = np.abs(numbers @ Lattice(self.sides, tuple(still)).matrix)
+        most_moved = np.array(self.widest(changing).tilts) * changing
+        least[:, 0] -= np.abs(numbers[:, 1:]) @ most_moved[:2]
+        least[:, 1] -= np.abs(numbers[:, 2]) * most_moved[2]
+        near = (least < brick).all(axis=1)
         nearest = np.argsort((shifts[near] ** 2).sum(axis=1), kind="stable")
         return np.ascontiguousarray(shifts[near][nearest].T)
 

@@ -112,6 +112,9 @@ class P2P:
             periodic[0] = False
             corner[0] = stretch[0]
             box = np.array([stretch[1] - stretch[0], box[1], box[2]])
+        tilts = None
+        if lattice is not None:
+            tilts = frame.constant(space, "tilts", lambda frame: frame.vectors.tilts, trg.dtype)
         launch = launch or choose_launch(pair.method, space)
         tile = near_tile(space, pair.method, trg.shape[1], pair.read, self.dtype)
         shape = cells_of(box, cutoff, src.shape[1], launch, space, systems.count if systems else 1)
@@ -119,7 +122,7 @@ class P2P:
 
         def sort(points: Any, offsets: Any) -> CellList:
             how: dict[str, Any] = {"scale": factor, "spare": self._spare, "executor": executor}
-            how.update(offsets=offsets, tilts=lattice and lattice.tilts)
+            how.update(offsets=offsets, tilts=tilts)
             return CellList(points, None, box, periodic, corner, space, shape=shape, **how)
 
         self.sources = sort(src, systems and systems.sources)
@@ -211,10 +214,14 @@ class P2P:
         half, half_low = parts(box / 2, self.dtype)
         copies, most = None, 0
         if lattice is not None:
-            images = lattice.images(cutoff, periodicity)
-            shifts, more = parts(images, self.dtype, 2 * digit)
-            rows = shifts / 2, shifts if more is None else more
-            copies, most = constant(np.concatenate(rows), self.dtype), shifts.shape[1]
+
+            def shifts(frame: Frame) -> Any:
+                images = frame.vectors.images(cutoff, periodicity, frame.deforms)
+                high, low = parts(images, self.dtype, 2 * digit)
+                return np.concatenate([high / 2, high if low is None else low])
+
+            copies = frame.constant(space, ("copies", cutoff, digit), shifts, self.dtype)
+            most = copies.shape[1]
         self.arguments = {
             "copies": copies,
             "trg": trg_high,
