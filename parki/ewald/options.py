@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -294,7 +295,12 @@ class EwaldOptions:
                 f"box is {box!r}, but the plan's box is {self.box!r}; expected None for the same "
                 "axes, along which the box is the extent of the plan's first points"
             )
-        return replace(self, box=Moving(rows))
+        other = copy(self)  # the other fields were checked
+        for name in ("cell", "edges", "sides"):
+            other.__dict__.pop(name, None)
+        object.__setattr__(other, "box", Moving(rows))
+        other._check_tilted()
+        return other
 
     @property
     def edgewise(self) -> Any:

@@ -294,18 +294,16 @@ class Frame:
             )
         order = list(axes)
         edges, origin = box.box[order] / unit, box.origin[order] / unit
-        frame = cls(edges, origin, task.periodicity, unit, length, axes)
         if not task.tilted:
-            return frame
-        lattice = Lattice(tuple(edges.tolist()), tuple(each / unit for each in box.tilts))
-        deforms = frame.deforms
-        old = before and before.vectors
-        if before and old and np.allclose(old.sides, lattice.sides, rtol=SAME, atol=0):
+            return cls(edges, origin, task.periodicity, unit, length, axes)
+        tilts, deforms = tuple(each / unit for each in box.tilts), cls.deforms
+        if before is not None and bool((abs(edges / before.box - 1) <= SAME).all()):
             edges = before.box  # the same digits, which a rotation may have rounded
-            lattice = lattice._replace(sides=old.sides)
-            pairs = zip(before.deforms, old.tilts, lattice.tilts, strict=True)
+            pairs = zip(before.deforms, before.vectors.tilts, tilts, strict=True)
             deforms = tuple(did or bool(abs(a - b) > SAME * edges[0]) for did, a, b in pairs)
-        frame = replace(frame, box=edges, lattice=lattice, deforms=deforms)
+        lattice = Lattice(tuple(edges.tolist()), tilts)
+        how = lattice, deforms
+        frame = cls(edges, origin, task.periodicity, unit, length, axes, *how)
         if any(deforms) and task.periodicity == 3:
             kept = before.numbers if before and before.takes(frame) else None
             frame = replace(frame, numbers=kept or LatticeNumbers(task.space))

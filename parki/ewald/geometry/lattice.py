@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,24 +109,36 @@ class Lattice(NamedTuple):
 
         Or may come, where tilts are ``changing``: then there are as many at all of them.
         """
-        brick = np.array(self.sides) + reach
-        # Whole numbers of vectors: the last one decides over the others.
-        (x, y, z), (xy, xz, yz) = brick, np.abs(self.widest(changing).tilts)
-        most = [0, 0, 0]
-        if periodicity > 2:
-            most[2] = math.ceil(z / self.sides[2])
-        most[1] = math.ceil((y + most[2] * yz) / self.sides[1])
-        most[0] = math.ceil((x + most[1] * xy + most[2] * xz) / self.sides[0])
-        numbers = np.array(list(itertools.product(*(range(-n, n + 1) for n in most))), dtype=float)
-        shifts = numbers @ self.matrix
-        still = [0.0 if free else own for free, own in zip(changing, self.tilts, strict=True)]
-        least = np.abs(numbers @ Lattice(self.sides, tuple(still)).matrix)
-        most_moved = np.array(self.widest(changing).tilts) * changing
-        least[:, 0] -= np.abs(numbers[:, 1:]) @ most_moved[:2]
-        least[:, 1] -= np.abs(numbers[:, 2]) * most_moved[2]
-        near = (least < brick).all(axis=1)
-        nearest = np.argsort((shifts[near] ** 2).sum(axis=1), kind="stable")
-        return np.ascontiguousarray(shifts[near][nearest].T)
+        changing = tuple(changing)
+        tilts = (0.0 if free else own for free, own in zip(changing, self.tilts, strict=True))
+        numbers = _image_numbers(Lattice(self.sides, tuple(tilts)), changing, reach, periodicity)
+        return np.ascontiguousarray((numbers @ self.matrix).T)
+
+
+@lru_cache(maxsize=64)
+def _image_numbers(
+    still: Lattice, changing: tuple[bool, ...], reach: float, periodicity: int
+) -> Array:
+    """Return the whole numbers (n, 3) of `Lattice.images`, by distance where tilts are ``still``.
+
+    Their ``changing`` tilts are 0.
+    """
+    brick, widest = np.array(still.sides) + reach, still.widest(changing)
+    # Whole numbers of vectors: the last one decides over the others.
+    (x, y, z), (xy, xz, yz) = brick, np.abs(widest.tilts)
+    most = [0, 0, 0]
+    if periodicity > 2:
+        most[2] = math.ceil(z / still.sides[2])
+    most[1] = math.ceil((y + most[2] * yz) / still.sides[1])
+    most[0] = math.ceil((x + most[1] * xy + most[2] * xz) / still.sides[0])
+    numbers = np.array(list(itertools.product(*(range(-n, n + 1) for n in most))), dtype=float)
+    shifts = numbers @ still.matrix
+    least, moved = np.abs(shifts), np.array(widest.tilts) * changing
+    least[:, 0] -= np.abs(numbers[:, 1:]) @ moved[:2]
+    least[:, 1] -= np.abs(numbers[:, 2]) * moved[2]
+    near = (least < brick).all(axis=1)
+    nearest = np.argsort((shifts[near] ** 2).sum(axis=1), kind="stable")
+    return np.ascontiguousarray(numbers[near][nearest])
 
 
 class Cell(NamedTuple):
