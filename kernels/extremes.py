@@ -66,17 +66,25 @@ def count_misfits(
 def mend_misfits(
     i: int,
     values: pk.View2D[REAL],
-    rows: int,
+    edgewise: pk.View2D[REAL],
     lowest: pk.View1D[REAL],
     highest: pk.View1D[REAL],
+    inside: pk.View1D[REAL],
     misfits: pk.View1D[pk.double],
 ):
-    """Replace values that are not from ``lowest`` to ``highest`` of their row, and count them."""
-    for r in range(rows):
-        value: REAL = values[r][i]
-        fits: int = 0
-        if value >= lowest[r] and value <= highest[r]:
-            fits = 1
-        if fits == 0:
-            values[r][i] = lowest[r]
-            pk.atomic_add(misfits, [0], 1.0)
+    """Count a vector whose product with ``edgewise`` is not from ``lowest`` to ``highest``.
+
+    ``inside`` takes its place.
+    """
+    x: REAL = values[0][i]
+    y: REAL = values[1][i]
+    z: REAL = values[2][i]
+    fits: int = 0
+    for d in range(3):
+        along: REAL = edgewise[d][0] * x + edgewise[d][1] * y + edgewise[d][2] * z
+        if along >= lowest[d] and along <= highest[d]:
+            fits = fits + 1
+    if fits < 3:
+        for d in range(3):
+            values[d][i] = inside[d]
+        pk.atomic_add(misfits, [0], 1.0)

@@ -53,9 +53,10 @@ class CellList:
     offsets : array, shape (S + 1,), int32, optional
         Offsets of S systems: system s has the points ``offsets[s]`` to ``offsets[s + 1] - 1``. Each
         system has separate cells, numbered after the cells of the previous system.
-    tilts : sequence of 3 floats, optional
-        Tilts xy, xz and yz of a box whose points fill the brick of edges ``box``: a period along y
-        is also xy along x, and one along z xz along x and yz along y.
+    tilts : array, shape (3,), optional
+        In the dtype and memory of the points: tilts xy, xz and yz of a box whose points fill the
+        brick of edges ``box``. A period along y is also xy along x, and one along z xz along x and
+        yz along y.
 
     Attributes
     ----------
@@ -91,7 +92,7 @@ class CellList:
         scale: float = 1.0,
         spare: int = 0,
         offsets: NDArray[np.int32] | None = None,
-        tilts: Sequence[float] | None = None,
+        tilts: Any = None,
         executor: str | None = None,
     ) -> None:
         self.space = get_execution_space(execution_space, points)
@@ -283,7 +284,7 @@ def locate(
     space: ExecutionSpace,
     *,
     scale: float = 1.0,
-    tilts: Sequence[float] | None = None,
+    tilts: Any = None,
     executor: str | None = None,
 ) -> tuple[Any, Any]:
     """Scale points, wrap them into a box and find their cells; nothing is sorted or checked.
@@ -306,7 +307,7 @@ def locate(
     _launch(
         load("cell_list", find, space, executor=executor, REAL=real_name(dtype)),
         n,
-        tilts=None if tilts is None else constant(tilts, dtype),
+        tilts=tilts,
         points=points,
         wrapped=wrapped,
         cells=cells,
@@ -321,12 +322,11 @@ def locate(
 
 
 def multiplied(points: Any, matrix: Any, space: ExecutionSpace, executor: str | None = None) -> Any:
-    """Return points (3, N) times a matrix (3, 3)."""
+    """Return points (3, N) times a matrix (3, 3) of their dtype, in their memory."""
     points = space.array_module.ascontiguousarray(points)
     found = space.array_module.empty_like(points)
     kernel = load("cell_list", "multiply", space, executor=executor, REAL=real_name(points.dtype))
-    constant = space.adapter.constant(matrix, points.dtype)
-    kernel(points.shape[1], points=points, matrix=constant, multiplied=found)
+    kernel(points.shape[1], points=points, matrix=matrix, multiplied=found)
     return found
 
 

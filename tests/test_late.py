@@ -14,6 +14,11 @@ from parki.runtime.spaces import why_unavailable
 BOX = np.array([1.0, 1.2, 0.9])
 OPTIONS = parki.EwaldOptions(3, BOX, 1e-4)
 N = 300
+LATTICE = parki.lattice(1, 1.2, 0.9, 0.3, -0.2, 0.5)
+TURN = np.linalg.qr(np.random.default_rng(3).standard_normal((3, 3)))[0]
+TURN *= np.linalg.det(TURN)
+TILTED = LATTICE @ TURN
+LEANING = parki.lattice(1, 1.2, 0.9, 0.3)
 
 
 @pytest.fixture(autouse=True, params=["host", pytest.param("Cuda", marks=pytest.mark.gpu)])
@@ -33,13 +38,13 @@ def cloud(xp, seed, dtype="f8", n=N):
     return xp.asarray(points.astype(dtype))
 
 
-def following(xp, options=OPTIONS, dtype="f8", sizes=(N, N), **more):
+def following(xp, options=OPTIONS, dtype="f8", sizes=(N, N), more=None, **others):
     """Return a plan whose points follow each other, as its graph places them; and a density."""
     points = [cloud(xp, seed, dtype, n) for seed, n in enumerate(sizes)]
     dens = xp.asarray(np.random.default_rng(9).standard_normal((3, max(sizes))).astype(dtype))
-    plan = parki.Plan("stokes_sl", points[0], points[0], options, **more)
+    plan = parki.Plan("stokes_sl", points[0], points[0], options, **others)
     for k in range(6):
-        plan.update_points(points[k % 2], points[k % 2])
+        plan.update_points(points[k % 2], points[k % 2], **(more or {}))
         plan(dens[:, : sizes[k % 2]])
     assert plan.pipeline.placed_by is PlacedBy.GRAPH
     return plan, dens
@@ -52,11 +57,13 @@ def error(plan, dens, points):
 
 
 @pytest.mark.parametrize("sizes", [(N, N), (N, N - 20)])
-@pytest.mark.parametrize("periodicity", [0, (False, True, True)])
+@pytest.mark.parametrize(
+    ("periodicity", "box"), [(0, BOX), ((False, True, True), BOX), (2, LEANING), (3, TILTED)]
+)
 @pytest.mark.parametrize(("dtype", "precision"), [("f8", "mixed"), ("f4", "double")])
-def test_points_follow(xp, sizes, periodicity, dtype, precision):
+def test_points_follow(xp, sizes, periodicity, box, dtype, precision):
     """With as many points each time, and with others, for which there is slack."""
-    options = parki.EwaldOptions(periodicity, BOX, 1e-3, precision=precision)
+    options = parki.EwaldOptions(periodicity, box, 1e-3, precision=precision)
     plan, dens = following(xp, options, dtype, sizes)
     points = cloud(xp, 5, dtype)
     plan.update_points(points, points)
@@ -68,10 +75,42 @@ def test_points_follow(xp, sizes, periodicity, dtype, precision):
     assert plan.promise(dens) == pytest.approx(fresh.promise(dens))
 
 
+@pytest.mark.parametrize("turn", [np.eye(3), TURN])
+@pytest.mark.parametrize(("dtype", "precision"), [("f8", "double"), ("f8", "mixed")])
+def test_boxes_that_deform(xp, turn, dtype, precision):
+    """One graph places the points in every box; impossible points bring the old box back, too."""
+    sheared = [parki.lattice(1, 1.2, 0.9, xy, 0.1) @ turn for xy in np.linspace(-0.5, 0.5, 8)]
+    options = parki.EwaldOptions(3, sheared[0], 1e-4, precision=precision)
+    plan, dens = following(xp, options, dtype, more={"box": sheared[1]})
+    graph = plan.pipeline.graph
+    for seed, box in enumerate(sheared):
+        points = cloud(xp, 10 + seed)
+        plan.update_points(points, points, box=box)
+        assert error(plan, dens, points) < 1
+    expected = plan(dens)
+    size = float(abs(expected).max())
+    near = {"rtol": 0, "atol": (1e-6 if precision == "mixed" else 1e-12) * size}
+    several = plan(xp.stack([dens, 2 * dens]))
+    xp.testing.assert_allclose(several[0], expected, **near)
+    xp.testing.assert_allclose(several[1] / 2, expected, **near)
+    bad = points.copy()
+    bad[2, 7] = np.nan
+    with pytest.raises(parki.ParkiValueError, match="trg contains NaN"):
+        plan.update_points(bad, bad, box=sheared[2])
+        plan(dens)
+    np.testing.assert_array_equal(plan.box, sheared[-1])
+    xp.testing.assert_allclose(plan(dens), expected, **near)
+    plan.update_points(points, points)
+    xp.testing.assert_allclose(plan(dens), expected, **near)
+    if xp is np:  # devices choose other parameters, which clouds of a few points may not suit
+        assert plan.pipeline.graph is graph
+
+
+@pytest.mark.parametrize("box", [BOX, LEANING])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -1.0, 3.0, 1e300])
-def test_impossible_points(xp, value):
+def test_impossible_points(xp, box, value):
     """The next call says what is wrong; the plan has the points before, and goes on."""
-    plan, dens = following(xp, parki.EwaldOptions(2, BOX, 1e-4))
+    plan, dens = following(xp, parki.EwaldOptions(2, box, 1e-4))
     before, bad = cloud(xp, 5), cloud(xp, 6)
     plan.update_points(before, before)
     expected = plan(dens)

@@ -446,7 +446,7 @@ def test_a_promise_is_for_densities_in_the_memory_of_the_plan(kernel, monkeypatc
     plan, dens = plan_of(kernel, c), c.arguments(kernel)[0]
     with monkeypatch.context() as patch:
         device = SimpleNamespace(on_device=True, adapter=SimpleNamespace(device=lambda: 0))
-        patch.setattr(plan, "task", dataclasses.replace(plan.task, space=device))
+        patch.setattr(parki.Plan, "task", dataclasses.replace(plan.task, space=device))
         with pytest.raises(parki.ParkiTypeError, match="dens is on the host"):
             plan.promise(dens)
     there = SimpleNamespace(shape=dens.shape, dtype=dens.dtype)

@@ -274,6 +274,12 @@ def test_boxes_that_deform():
     assert len({id(hat) for hat, _ in seen[1:]}) == 1
     assert len({id(memory) for _, memory in seen[1:]}) == 1
     np.testing.assert_array_equal(plan.box, box)
+    noise = []
+    for tilt in (0.3, 0.1, 0.3):
+        spheres.update_points(src, box=parki.lattice(*LENGTHS, tilt))
+        noise.append(spheres.noise(np.random.default_rng(0)))
+    np.testing.assert_allclose(noise[2], noise[0], atol=1e-9 * rms(noise[0]))
+    assert rms(noise[1] - noise[0]) > 1e-3 * rms(noise[0])
 
     plan.update_points(2 * trg, 2 * src, box=2 * box)  # in the solver's unit it is the same box
     np.testing.assert_allclose(plan(dens)[0], found[0] / 2, atol=1e-12 * abs(found[0]).max())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -288,19 +289,31 @@ class EwaldOptions:
                 f"box is {box!r}, but the plan's box is {self.box!r}; expected None for the same "
                 "axes, along which the box is the extent of the plan's first points"
             )
-        return replace(self, box=Moving(rows))
+        other = copy(self)  # the other fields were checked
+        for name in ("cell", "edges"):
+            other.__dict__.pop(name, None)
+        object.__setattr__(other, "box", Moving(rows))
+        other._check_tilted()
+        return other
+
+    @property
+    def edgewise(self) -> Any:
+        """The matrix (3, 3) from coordinates to lengths along the edges."""
+        if self.cell is None:
+            return np.eye(3)
+        rows: Any = self.box
+        whole = whole_of(rows)
+        return np.sqrt((whole**2).sum(axis=1))[:, None] * np.linalg.inv(whole).T
 
     def along(self, points: Any) -> Any:
         """Return points (3, N) in lengths along the edges."""
         if self.cell is None:
             return points
-        rows: Any = self.box
-        whole = whole_of(rows)
-        basis = np.sqrt((whole**2).sum(axis=1))[:, None] * np.linalg.inv(whole).T
         given = [row.astype(np.float64) for row in points]
         found = points.copy()
-        for axis, weights in enumerate(basis.tolist()):
-            found[axis] = sum(w * row for w, row in zip(weights, given, strict=True))
+        with np.errstate(invalid="ignore"):  # infinite ones are refused later
+            for axis, weights in enumerate(self.edgewise.tolist()):
+                found[axis] = sum(w * row for w, row in zip(weights, given, strict=True))
         return found
 
     @property

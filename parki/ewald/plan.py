@@ -46,9 +46,7 @@ class AnyPlan(Generic[Wanted]):
 
     kernel: str
     space: ExecutionSpace
-    options: EwaldOptions
     want: Any
-    task: Task
     _sum: PlacedSum
     # Plans of composites, and of many boxes. The package sets them: they are made of these plans.
     composed: ClassVar[Any]
@@ -63,17 +61,20 @@ class AnyPlan(Generic[Wanted]):
         return super().__new__(cls)
 
     def __init__(self, placed: PlacedSum) -> None:
-        self._sum, self.task = placed, placed.task
-        self.kernel, self.space = self.task.kernel, self.task.space
-        self.options, self.want, self.dtype = self.task.options, placed.want, placed.dtype
+        self._sum, self.want, self.dtype = placed, placed.want, placed.dtype
+        self.kernel, self.space = placed.task.kernel, placed.task.space
         self.seconds = placed.seconds  # that "plan" took, and the last "update" of points
         self._transpose: Transpose | None = None
 
-    def _place(self, *given: Any) -> None:
-        """Take other points, and another box if there is one: see `PlacedSum.update_points`."""
-        self._sum.update_points(*given)
-        if self._sum.task is not self.task:
-            self.task, self.options = self._sum.task, self._sum.task.options
+    @property
+    def task(self) -> Task:
+        """What is asked of the plan, in its present box."""
+        return self._sum.task
+
+    @property
+    def options(self) -> EwaldOptions:
+        """The options, with the present box."""
+        return self.task.options
 
     @property
     def points(self) -> Points:
@@ -392,7 +393,7 @@ class Plan(AnyPlan[Wanted]):
             impossible coordinates may be refused by the plan's next call instead; the plan then has
             its old points.
         """
-        self._place(trg, src, norms, systems, exclude, box)
+        self._sum.update_points(trg, src, norms, systems, exclude, box)
 
     @overload
     def check(self: Plan[ResultName], dens: Array, targets: int = 32) -> Check: ...

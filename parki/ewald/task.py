@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from parki.ewald.geometry.axes import Order
 from parki.ewald.geometry.extent import check_length
 from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.lattice import Lattice
+from parki.ewald.geometry.lattice_numbers import LatticeNumbers
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS, stress
@@ -246,11 +248,14 @@ class Frame:
         The solver's unit of length in the user's unit.
     length : float
         Cube root of the box's volume in the user's unit.
+    numbers : LatticeNumbers or None
+        Where other tilts need no other launches: all that kernels read of them.
     """
 
     lattice: Lattice
     unit: float = 1.0
     length: float = 1.0
+    numbers: LatticeNumbers | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, task: Task, given: Lattice, before: Frame | None = None) -> Frame:
@@ -267,7 +272,27 @@ class Frame:
                 "give lengths in another unit"
             )
         lattice = given.over(unit)
-        return cls(lattice.following(before.lattice) if before else lattice, unit, length)
+        frame = cls(lattice.following(before.lattice) if before else lattice, unit, length)
+        if any(frame.lattice.deforms) and task.periodicity == 3:
+            kept = before.numbers if before and before.takes(frame) else None
+            frame = replace(frame, numbers=kept or LatticeNumbers(task.space))
+        return frame
+
+    def takes(self, other: Frame) -> bool:
+        """Return whether the grid of this frame is one for another frame, of other tilts."""
+        return self.unit == other.unit and self.lattice.widest == other.lattice.widest
+
+    def constant(
+        self, space: ExecutionSpace, name: Hashable, made: Callable[[Frame], Any], dtype: Any
+    ) -> Any:
+        """Return the numbers ``made`` of the frame as an array; ``name`` tells them from others."""
+        if self.numbers is None:
+            return space.adapter.constant(made(self), dtype)
+        return self.numbers.array(name, made, self, dtype)
+
+    def basis_on(self, space: ExecutionSpace, dtype: Any) -> Any:
+        """Return the basis as an array of a space."""
+        return self.constant(space, "basis", lambda frame: frame.lattice.basis, dtype)
 
     @property
     def factor(self) -> float:
@@ -281,8 +306,9 @@ class Frame:
             # This rounds; the grid does not mind, and the near field takes the points as given.
             corner = lattice.origin[:, None] * self.unit
             points = points - task.space.adapter.constant(corner, points.dtype)
-        if lattice.basis is not None:
-            points = multiplied(points, lattice.basis, task.space, task.executor)
+        if lattice.tilted:
+            basis = self.basis_on(task.space, points.dtype)
+            points = multiplied(points, basis, task.space, task.executor)
         wrapped, _ = locate(
             points,
             lattice.edges,

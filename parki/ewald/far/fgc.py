@@ -9,6 +9,7 @@ FFTs are SciPy's on the host and CuPy's on a device.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,12 +39,13 @@ from parki.settings import thread_count
 
 @dataclass
 class _Block:
-    """Modes ``first`` to ``last - 1`` of the first axis, and their multiplier."""
+    """Modes ``first`` to ``last - 1`` of the first axis, and their multiplier, to `fill` again."""
 
     first: int
     last: int
     lengths: tuple[int, int, int]
     multiplier: Any
+    fill: Callable[[], None]
     arguments: dict[str, Any]
 
     @property
@@ -182,7 +184,8 @@ class Convolution:
         # The transforms do not scale.
         part = math.prod((lattice.edges / lattice.sides).tolist())
         window[0] = window[0] * (self.factor / math.prod(lengths) * part)
-        values = multiplier.tabulate(mesh.task, split, waves, window, given, basis)
+        exact = None if basis is None else mesh.frame.basis_on(mesh.space, np.float64)
+        values, fill = multiplier.tabulate(mesh.task, split, waves, window, given, exact)
         modes = [last - first, lengths[1], lengths[2]]
         if mesh.periodicity == 3:
             modes[2] = lengths[2] // 2 + 1
@@ -190,10 +193,10 @@ class Convolution:
         if unfolded:
             modes[1], folded[1] = rows[1].size, 2 * rows[1].size
         if basis is not None:
-            arguments["basis"] = xp.asarray(basis, dtype=mesh.dtype)
+            arguments["basis"] = mesh.frame.basis_on(mesh.space, mesh.dtype)
         arguments["shape"] = xp.asarray(modes, dtype=np.int32)
         arguments["full"] = xp.asarray(folded, dtype=np.int32)
-        return _Block(first, last, lengths, values, arguments)
+        return _Block(first, last, lengths, values, fill, arguments)
 
     def _in_parts(self) -> list[_Block]:
         return [part for block in self.whole for part in self._parts(block)]
@@ -209,7 +212,8 @@ class Convolution:
             modes = (part.stop - part.start, *block.lengths[1:])
             arguments["shape"] = np.array(modes, dtype=np.int32)
             first, last = block.first + part.start, block.first + part.stop
-            found.append(_Block(first, last, block.lengths, block.multiplier[part], arguments))
+            own = block.multiplier[part]
+            found.append(_Block(first, last, block.lengths, own, block.fill, arguments))
         return found
 
     # ------------------------------------------------------------------ apply
@@ -349,6 +353,14 @@ class FGC(Convolution):
         n, spill = self.mesh.padding.grid[2], self.mesh.spill
         self.field[..., n:] = self.field[..., :spill]
         return self.field
+
+    def fill(self, mesh: EwaldMesh) -> None:
+        """Compute the multiplier again, in the same memory, for a grid whose tilts have changed."""
+        self.mesh = mesh
+        for block in self.whole:
+            block.fill()
+        if self._root is not None:
+            self._root[...] = self._of_root(self.whole[0])
 
     def _of_root(self, block: _Block) -> Any:
         """Return the multiplier M k^2 (I - k k / k^2) as a product with itself, over k^2."""

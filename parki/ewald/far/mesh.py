@@ -331,8 +331,8 @@ class EwaldMesh(Mesh):
         self._take_basis()
 
     def _take_basis(self) -> None:
-        if (basis := self.frame.lattice.basis) is not None:
-            self.arguments["basis"] = self.space.adapter.constant(basis, self.dtype)
+        if self.frame.lattice.tilted:
+            self.arguments["basis"] = self.frame.basis_on(self.space, self.dtype)
 
     def within(self, frame: Frame) -> EwaldMesh:
         """Return the same grid in a box of other tilts."""

@@ -8,6 +8,8 @@ it, the kernel ends beyond all pairs: see `parki.ewald.far.cropped`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,9 +30,11 @@ def tabulate(
     waves: list[Array],
     windows: list[Array],
     given: Any = None,
-    basis: Array | None = None,
-) -> Any:
+    basis: Any = None,
+) -> tuple[Any, Callable[[], None]]:
     """Return the multiplier of a block of modes, computed in double precision; 0 at k = 0.
+
+    And what overwrites it, for another ``basis`` in the same memory.
 
     That mode is left to `parki.ewald.far.gauge`, which knows the sum of the densities exactly, and
     not by the window: it is the largest of all, and its error was of one sign. With a kernel that
@@ -45,12 +49,13 @@ def tabulate(
         Wavenumbers of the block along each axis, on the host, and factors for them.
     given : array, optional
         Transforms of a kernel that ends, of the shape of the result, float64.
-    basis : ndarray, shape (3, 3), optional
+    basis : array, shape (3, 3), float64, optional
         For a tilted box, whose ``waves`` are the grid's: `Lattice.basis`.
 
     Returns
     -------
-    array, shape (len(waves[0]), len(waves[1]), len(waves[2]))
+    values : array, shape (len(waves[0]), len(waves[1]), len(waves[2]))
+    fill : callable
     """
     xp, symbol = task.xp, task.sum.symbol
     shape = tuple(k.size for k in waves)
@@ -61,7 +66,8 @@ def tabulate(
         squares = waves
     arguments = {f"square{axis}": xp.asarray(square) for axis, square in enumerate(squares)}
     arguments.update({f"window{axis}": xp.asarray(f) for axis, f in enumerate(windows)})
-    _kernel(task, split, given is not None)(
+    launch = partial(
+        _kernel(task, split, given is not None),
         values.size,
         multiplier=values.reshape(-1),
         shape=xp.asarray(shape, dtype=np.int32),
@@ -73,12 +79,18 @@ def tabulate(
         end=factor.end,
         strength=symbol.strength,
         screening=split.screening,
-        basis=None if basis is None else xp.asarray(basis),
+        basis=basis,
         **arguments,
     )
-    if given is None and split.screening and all(k.size and k[0] == 0 for k in waves):
-        values[0, 0, 0] = 0
-    return values
+    mean = given is None and split.screening and all(k.size and k[0] == 0 for k in waves)
+
+    def fill() -> None:
+        launch()
+        if mean:
+            values[0, 0, 0] = 0
+
+    fill()
+    return values, fill
 
 
 def kernels(task: Task, split: Split) -> list[Kernel]:

@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -180,7 +180,7 @@ class Lattice:
 
     def following(self, before: Lattice) -> Lattice:
         """Return the box where ``before`` was there: tilts that changed may change again."""
-        if not self.tilted or not np.allclose(before.sides, self.sides, rtol=SAME, atol=0):
+        if not self.tilted or (abs(self.sides / before.sides - 1) > SAME).any():
             return self
         tilts = zip(before.deforms, before.tilts or NONE, self.tilts or NONE, strict=True)
         deforms = (did or bool(abs(a - b) > SAME * before.sides[0]) for did, a, b in tilts)
@@ -207,20 +207,13 @@ class Lattice:
 
     # ------------------------------------------------------------------ images and waves
     def images(self, reach: float) -> Array:
-        """Return the vectors, shape (3, n), by which images of the brick come within a reach."""
-        brick = self.sides + reach
-        # Whole numbers of vectors: the last one decides over the others.
-        (x, y, z), (xy, xz, yz) = brick, np.abs(self.tilts or NONE)
-        most = [0, 0, 0]
-        if self.periodicity > 2:
-            most[2] = math.ceil(z / self.sides[2])
-        most[1] = math.ceil((y + most[2] * yz) / self.sides[1])
-        most[0] = math.ceil((x + most[1] * xy + most[2] * xz) / self.sides[0])
-        numbers = np.array(list(itertools.product(*(range(-n, n + 1) for n in most))), dtype=float)
-        shifts = numbers @ self.matrix
-        near = (np.abs(shifts) < brick).all(axis=1)
-        nearest = np.argsort((shifts[near] ** 2).sum(axis=1), kind="stable")
-        return np.ascontiguousarray(shifts[near][nearest].T)
+        """Return the vectors, shape (3, n), by which images of the brick come within a reach.
+
+        Or may come, where tilts change: then there are as many at all of them.
+        """
+        tilts = zip(self.deforms, self.tilts or NONE, strict=True)
+        still = replace(self, tilts=tuple(0.0 if free else own for free, own in tilts))
+        return np.ascontiguousarray((_image_numbers(still, reach) @ self.matrix).T)
 
     def waves(self, along: Sequence[Any]) -> list[Any]:
         """Return wave vectors, of numbers (3 arrays that broadcast) along the grid."""
@@ -229,6 +222,30 @@ class Lattice:
         return [
             sum(w * k for w, k in zip(row, along, strict=True)) for row in self.basis.T.tolist()
         ]
+
+
+@lru_cache(maxsize=64)
+def _image_numbers(still: Lattice, reach: float) -> Array:
+    """Return the whole numbers (n, 3) of `Lattice.images`, by distance where tilts are ``still``.
+
+    The tilts that change are 0.
+    """
+    brick, widest = still.sides + reach, still.widest
+    # Whole numbers of vectors: the last one decides over the others.
+    (x, y, z), (xy, xz, yz) = brick, np.abs(widest.tilts or NONE)
+    most = [0, 0, 0]
+    if still.periodicity > 2:
+        most[2] = math.ceil(z / still.sides[2])
+    most[1] = math.ceil((y + most[2] * yz) / still.sides[1])
+    most[0] = math.ceil((x + most[1] * xy + most[2] * xz) / still.sides[0])
+    numbers = np.array(list(itertools.product(*(range(-n, n + 1) for n in most))), dtype=float)
+    shifts = numbers @ still.matrix
+    least, moved = np.abs(shifts), np.array(widest.tilts or NONE) * still.deforms
+    least[:, 0] -= np.abs(numbers[:, 1:]) @ moved[:2]
+    least[:, 1] -= np.abs(numbers[:, 2]) * moved[2]
+    near = (least < brick).all(axis=1)
+    nearest = np.argsort((shifts[near] ** 2).sum(axis=1), kind="stable")
+    return np.ascontiguousarray(numbers[near][nearest])
 
 
 class Cell(NamedTuple):

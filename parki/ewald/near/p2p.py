@@ -111,6 +111,9 @@ class P2P:
             periodic[0] = False
             corner[0] = stretch[0]
             box = np.array([stretch[1] - stretch[0], box[1], box[2]])
+        tilts = None
+        if task.tilted:
+            tilts = frame.constant(space, "tilts", lambda frame: frame.lattice.tilts, trg.dtype)
         launch = launch or choose_launch(pair.method, space)
         tile = near_tile(space, pair.method, trg.shape[1], pair.read, self.dtype)
         shape = cells_of(box, cutoff, src.shape[1], launch, space, systems.count if systems else 1)
@@ -118,7 +121,7 @@ class P2P:
 
         def sort(points: Any, offsets: Any) -> CellList:
             how: dict[str, Any] = {"scale": factor, "spare": self._spare, "executor": executor}
-            how.update(offsets=offsets, tilts=lattice.tilts)
+            how.update(offsets=offsets, tilts=tilts)
             return CellList(points, None, box, periodic, corner, space, shape=shape, **how)
 
         self.sources = sort(src, systems and systems.sources)
@@ -210,10 +213,14 @@ class P2P:
         half, half_low = parts(box / 2, self.dtype)
         copies, most = None, 0
         if task.tilted:
-            images = lattice.images(cutoff)
-            copies, most = shifts(images, self.dtype, digit), images.shape[1]
+
+            def made(frame: Frame) -> Any:
+                return shifts(frame.lattice.images(cutoff), self.dtype, digit)
+
+            copies = frame.constant(space, ("copies", cutoff, digit), made, self.dtype)
+            most = copies.shape[1]
         self.arguments = {
-            "copies": None if copies is None else constant(copies, self.dtype),
+            "copies": copies,
             "trg": trg_high,
             "trg_low": trg_low,
             "order": targets.order,

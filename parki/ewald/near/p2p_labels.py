@@ -58,20 +58,21 @@ class LabelledPairs:
         of = self.members.targets, self.members.sources
         lattice, given = frame.lattice, task.options.exclude_image == "given"
         where = lattice.sides, (1, 1, 1), lattice.periodic, lattice.corner.tolist(), task.space
-        how: dict[str, Any] = {
-            "tilts": lattice.tilts,
-            "scale": frame.factor,
-            "executor": task.executor,
-        }
+        how: dict[str, Any] = {"scale": frame.factor, "executor": task.executor}
+        exact, tilts = np.dtype(points[0].dtype), None
+        if task.tilted:
+            tilts = frame.constant(task.space, "tilts", lambda f: f.lattice.tilts, exact)
         clouds: dict[str, Any] = {}
         for name, cloud, columns in zip(("trg", "src"), points, of, strict=True):
             own = xp.take(cloud, columns, axis=1)
-            at, _ = locate(own, *where, **how)
+            at, _ = locate(own, *where, tilts=tilts, **how)
             clouds[name], clouds[f"{name}_low"] = parts(at, task.dtype, digit)
             if given:
-                away, inverse = own * frame.factor - at, lattice.inverse.T
-                periods = xp.rint(multiplied(away, inverse, task.space, task.executor))
-                clouds[f"{name}_periods"] = periods.astype(task.dtype, copy=False)
+                inverse = frame.constant(
+                    task.space, "inverse", lambda f: f.lattice.inverse.T, exact
+                )
+                away = multiplied(own * frame.factor - at, inverse, task.space, task.executor)
+                clouds[f"{name}_periods"] = xp.rint(away).astype(task.dtype, copy=False)
         if norms is not None:
             norms = xp.take(norms, of[0] if task.transposed_pair else of[1], axis=1)
         half, half_low = parts(lattice.sides / 2, task.dtype)
@@ -81,10 +82,18 @@ class LabelledPairs:
         if task.tilted:
             # Copies that may be nearest, or within the cut-off, in an order that signs reverse.
             reach = max(pair.cutoff, float(np.hypot.reduce(lattice.sides * lattice.periodic)) / 2)
-            copies = lattice.images(reach)
-            copies, images = copies[:, np.lexsort(copies)], [copies.shape[1], 0, 0]
-            for name, each in (("copies", copies), ("vectors", lattice.matrix.T)):
-                tilted[name] = constant(shifts(each, task.dtype, digit), task.dtype)
+
+            def copies(frame: Frame) -> Any:
+                images = frame.lattice.images(reach)
+                return shifts(images[:, np.lexsort(images)], task.dtype, digit)
+
+            def vectors(frame: Frame) -> Any:
+                return shifts(frame.lattice.matrix.T, task.dtype, digit)
+
+            for name, made in (("copies", copies), ("vectors", vectors)):
+                key = f"{name} of labels", reach, digit
+                tilted[name] = frame.constant(task.space, key, made, task.dtype)
+            images = [tilted["copies"].shape[1], 0, 0]
         self.arguments = arguments | {
             "order": of[0],
             "begins": self.members.begins,

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parki.arrays import real_name
 from parki.ewald.options import EwaldOptions
@@ -43,19 +44,23 @@ class Misfits:
         return bool(count)
 
 
-def limits_of(options: EwaldOptions, arrays: dict[str, Any]) -> dict[str, Any]:
-    """Return the smallest and largest value, (2, 3), of each row of points and normals by name."""
-    found = {}
-    for name in arrays.keys() & {"trg", "src", "norms"}:
-        if name == "norms":
-            most = MOST_SINGLE if options.precision == "mixed" else np.finfo(arrays[name].dtype).max
-            found[name] = np.array([[-most] * 3, [most] * 3])
-        else:
-            found[name] = limits(options, arrays[name].dtype)[:, options.axes]
-            if options.cell is not None:  # edges bound no coordinates there; and points are checked
-                most = np.finfo(arrays[name].dtype).max
-                found[name] = np.array([[-most] * 3, [most] * 3])
-    return found
+def limits_of(
+    options: EwaldOptions, rotation: Any, dtype: Any
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return what points, turned into the pipeline's axes, are multiplied by: lengths along edges.
+
+    And the limits of these, (2, 3), and a point within them.
+    """
+    matrix = options.edgewise[:, options.axes]
+    ends = limits(options, dtype)
+    if options.cell is not None:
+        matrix = matrix if rotation is None else matrix @ rotation.T
+        # The host computed the points' lengths by other roundings.
+        most = float(np.finfo(dtype).max)
+        rounding = 8 * np.finfo(dtype).eps * abs(ends).max(axis=0)
+        ends = np.clip(ends + np.outer([-1, 1], rounding), -most, most)
+    middle = np.where(options.periodic, 0.0, ends.mean(axis=0))
+    return matrix, ends, np.linalg.solve(matrix, middle)
 
 
 class Mending:
@@ -74,17 +79,19 @@ class Mending:
         self, space: ExecutionSpace, options: EwaldOptions, arrays: dict[str, Any], misfits: Any
     ) -> None:
         self._launches = []
-        for name, (lowest, highest) in limits_of(options, arrays).items():
-            dtype, constant = arrays[name].dtype, space.adapter.constant
-            kernel = load(
-                "extremes", "mend_misfits", space, executor="embedded", REAL=real_name(dtype)
-            )
-            kernel.build()  # before launches are recorded
-            limits = {"lowest": constant(lowest, dtype), "highest": constant(highest, dtype)}
-            self._launches.append((name, partial(kernel, misfits=misfits, **limits)))
+        dtype, constant = arrays["trg"].dtype, space.adapter.constant
+        of_points = limits_of(options, options.cell and options.cell.rotation, dtype)
+        most = MOST_SINGLE if options.precision == "mixed" else float(np.finfo(dtype).max)
+        of_normals = np.eye(3), np.array([[-most] * 3, [most] * 3]), np.zeros(3)
+        kernel = load("extremes", "mend_misfits", space, executor="embedded", REAL=real_name(dtype))
+        kernel.build()  # before launches are recorded
+        for name in arrays.keys() & {"trg", "src", "norms"}:
+            matrix, ends, inside = of_normals if name == "norms" else of_points
+            numbers = {"edgewise": matrix, "lowest": ends[0], "highest": ends[1], "inside": inside}
+            given = {label: constant(each, dtype) for label, each in numbers.items()}
+            self._launches.append((name, partial(kernel, misfits=misfits, **given)))
 
     def __call__(self, arrays: dict[str, Any]) -> None:
         """Replace values of arrays by name."""
         for name, launch in self._launches:
-            values = arrays[name]
-            launch(values.shape[1], values=values, rows=len(values))
+            launch(arrays[name].shape[1], values=arrays[name])

@@ -12,6 +12,8 @@ from typing import Any, cast
 
 from parki.ewald.choice.clustering import pair_density
 from parki.ewald.choice.memory import Memory, check_memory
+from parki.ewald.geometry.lattice import Lattice
+from parki.ewald.geometry.lattice_numbers import LatticeNumbers
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline import plan_cache
 from parki.ewald.pipeline.crowding import CROWDED, Crowding
@@ -41,7 +43,8 @@ class OneDevice(Pipeline):
         self.stages: Stages | None = None  # once there are points
         self.placed_by = PlacedBy.FIRST
         self.graph: Replay | None = None  # which places points, or says why it cannot
-        self._before: dict[str, Any] = {}  # the arrays that the graph placed before the last ones
+        # The set-up and the arrays of the points before the last ones that the graph placed.
+        self._before: tuple[Setup | None, dict[str, Any]] = None, {}
         self.applications = Applications(problem)
         self.crowding = Crowding()
         self._slack: Slack | None = None  # where the number of points has changed
@@ -60,30 +63,40 @@ class OneDevice(Pipeline):
         self, task: Task, points: Points, once: bool = False, given: Setup | None = None
     ) -> OneDevice:
         """Return a pipeline for other points: see `Pipeline.placed`."""
-        setup = self._within(task, points)
-        fits = self._keeps(points) and (given or setup) is self.setup
-        if setup is None or not (fits and self.follow(_named(points))):
-            return self._renewed(task, points, once, given)
+        before, fits = self.setup, given is None or given is self.setup
+        if fits and self._keeps(points) and self.follow(task, points.lattice, _named(points)):
+            try:
+                return self if given is not None else self.suiting(task, points)
+            except BaseException:
+                self.undo()
+                raise
         try:
-            return self if given is not None else self.suiting(task, points)
+            if (setup := self._within(task, points.lattice)) is not None:
+                self._move(setup)
+            return self._renewed(task, points, once, given)
         except BaseException:
-            self.undo()
+            if before is not None:
+                self._move(before)
             raise
 
-    def follow(self, arrays: dict[str, Any]) -> bool:
-        """Place points by the graph, if it takes arrays of their shapes; wait for nothing.
+    def follow(self, task: Task, lattice: Lattice, arrays: dict[str, Any]) -> bool:
+        """Place points by the graph, if it takes them; wait for nothing.
 
         The points are in the box, or it must be asked whether they were: see `looked_at`.
         """
-        graph, slack = self.graph, self._slack
-        if graph is None:
+        graph, slack, before = self.graph, self._slack, self.setup
+        if graph is None or before is None:
             return False
         if slack is not None and slack.takes(arrays):
             arrays = slack.points(graph.space.array_module, arrays)
-        if not graph.takes(arrays):
+        setup = self._within(task, lattice)
+        if not graph.takes(arrays) or setup is None or not setup.shares(before):
             return False
+        self._move(setup)
+        copies = self._before[1]
+        self._before = before, copies
         for name, array in graph.arrays.items():
-            graph.space.adapter.copy(self._before[name], array)
+            graph.space.adapter.copy(copies[name], array)
         graph(arrays, {})
         self.crowding.report.send()
         self.applications.drop_lists()
@@ -97,8 +110,19 @@ class OneDevice(Pipeline):
         return self if suits else self._renewed(task, points, False)
 
     def undo(self) -> None:
-        """Place the points again that were there before the last ones."""
-        cast(Replay, self.graph)(self._before, {})
+        """Place the points again that were there before the last ones, in their box."""
+        setup, arrays = self._before
+        self._move(cast(Setup, setup))
+        cast(Replay, self.graph)(arrays, {})
+
+    def _move(self, setup: Setup) -> None:
+        """Take a set-up whose box has other tilts, if all that is placed can serve it."""
+        old, stages = cast(Setup, self.setup), self.stages
+        if setup is not old and setup.shares(old):
+            cast(LatticeNumbers, setup.frame.numbers).move(setup.frame)
+            if stages is not None:
+                stages.fgc.fill(setup.mesh)
+            self.setup = setup
 
     def looked_at(self) -> tuple[bool, bool]:
         """Return whether points that followed were in the box, and crowd as those that suited."""
@@ -136,7 +160,7 @@ class OneDevice(Pipeline):
         self, task: Task, points: Points, once: bool, given: Setup | None = None
     ) -> OneDevice:
         """Return another pipeline for points, which keeps what suits them."""
-        arrays, setup = _named(points), given or self._within(task, points)
+        arrays, setup = _named(points), given or self._within(task, points.lattice)
         before = None if self.setup is None else self.setup.frame
         frame = setup.frame if setup else Frame.of(task, points.lattice, before)
         wrapped = _wrapped(task, frame, arrays)
@@ -184,7 +208,7 @@ class OneDevice(Pipeline):
             new.graph = Replay(task.space, place, arrays)
             if not new.graph.problem:
                 new.placed_by = PlacedBy.GRAPH
-                new._before = {name: array.copy() for name, array in new.graph.arrays.items()}
+                new._before = setup, {n: array.copy() for n, array in new.graph.arrays.items()}
                 new.graph(arrays, {})
                 new.crowding.suited = new.crowding.read()
                 return new
@@ -194,17 +218,15 @@ class OneDevice(Pipeline):
             new.crowding.suited = new.crowding.read()
         return new
 
-    def _within(self, task: Task, points: Points) -> Setup | None:
-        """Return the set-up for the points' box; None if its grid is no longer one for that."""
+    def _within(self, task: Task, lattice: Lattice) -> Setup | None:
+        """Return the set-up for a box; None if its grid is no longer one for that."""
         setup = self.setup
         if setup is None:
             return None
-        frame, old = Frame.of(task, points.lattice, setup.frame), setup.frame
-        if frame.unit != old.unit:
-            return None
-        if frame.lattice == old.lattice:
+        frame, old = Frame.of(task, lattice, setup.frame), setup.frame
+        if (frame.lattice, frame.unit) == (old.lattice, old.unit):
             return setup
-        return setup.within(frame) if frame.lattice.widest == old.lattice.widest else None
+        return setup.within(frame) if old.takes(frame) else None
 
     def _made(self, task: Task, arrays: dict[str, Any]) -> Slack | None:
         """Return the slack for points: as there is, or more where their number has changed."""

@@ -22,6 +22,7 @@ from parki.ewald.geometry.axes import Order
 from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.images import look_for_flux, may_warn, warn_of_images
 from parki.ewald.geometry.labels import Labels, check_labels
+from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.near.p2p_cells import check_wanted
 from parki.ewald.options import EwaldOptions
@@ -84,6 +85,7 @@ class PlacedSum:
         self._late: Arguments | None = None
         self._seen: Arguments | None = None
         self._misfits: Misfits | None = None  # in densities, which a device counts
+        self._before: tuple[Task, Order] | None = None  # of the points before these
         self._pipeline, once = pipeline, request.once
         with pipeline.together():
             checked = check_arguments(*given)
@@ -177,9 +179,7 @@ class PlacedSum:
         if self._pipeline.setup is None or None not in options.box or not all(survey.totals):
             lattice = resolve(options, survey.extents)
         else:
-            lattice = self._given.lattice
-            if options.cell is not None:
-                lattice = lattice.shaped(options.cell.lattice)
+            lattice = _present(options, self._given.lattice)
             check_stay(options, lattice, given.extents)
         components, sources = task.sum.source_components, survey.totals[1]
         if systems:
@@ -207,49 +207,54 @@ class PlacedSum:
                     )
                 task = replace(task, options=task.options.deformed(box))
             norms = self._marks if norms is None else norms  # marks serve the next points, too
+            order = self.order if box is None else _order(task.options)
             taken = take_arguments(task.kernel, trg, src, norms, task.options, task.space)
             if taken.arrays["src"].dtype != self.dtype:
                 raise ParkiTypeError(
                     f"trg has dtype {taken.arrays['trg'].dtype}, but the plan was made for "
                     f"{self.dtype}; convert the points, or make a new plan"
                 )
-            anew = systems is not None or exclude is not None or box is not None
-            if anew or not self._follow(taken):
-                given, order = taken.checked(), self.order
+            anew = systems is not None or exclude is not None
+            if anew or not self._follow(task, order, taken):
+                given = taken.checked()
                 found = self._systems_of(given, systems)
                 own = self._points_of(task, given, found, self._labels_of(given, exclude, found))
-                if box is not None:
-                    order = _order(task.options)
                 points = own.ordered(order)
                 self._pipeline = self._placed(task, points, False)
-                self.task, self.order = task, order
                 self._given, self._points, self._seen = own, points, None
+            self.task, self.order = task, order
         self.seconds["update"] = time.perf_counter() - start
 
-    def _follow(self, taken: Arguments) -> bool:
+    def _follow(self, task: Task, order: Order, taken: Arguments) -> bool:
         """Let a device place points before the host has looked at them, if it can.
 
         Not where it depends on the points what else is done: where they set the box, or a warning
-        may be due, their normals are rounded, or the box is tilted.
+        may be due, or their normals are rounded.
         """
-        task, pipeline = self.task, self._pipeline
-        same = taken.arrays["trg"] is taken.arrays["src"]
+        pipeline, same = self._pipeline, taken.arrays["trg"] is taken.arrays["src"]
         if None in task.options.edges or task.flux or self._given.systems or may_warn(task, same):
             return False
-        if task.tilted or (task.mixed and task.sum.normals):
+        if task.mixed and task.sum.normals:
             return False
         if self._given.labels is not None:  # of as many points
             counts = self.counts
             if counts != (taken.arrays["trg"].shape[1], taken.arrays["src"].shape[1]):
                 return False
-        if not isinstance(pipeline, OneDevice) or not pipeline.follow(self._named(taken)):
+        if not isinstance(pipeline, OneDevice):
             return False
+        lattice = _present(task.options, self._given.lattice)
+        if not pipeline.follow(task, lattice, self._named(order, taken)):
+            return False
+        self._before = self.task, self.order
+        if order.rotation is not None:  # the pipeline's copies are turned, and so rounded
+            copies = {name: array.copy() for name, array in taken.arrays.items()}
+            taken = taken._replace(arrays={**copies, "src": copies["trg"]} if same else copies)
         self._late = taken
         return True
 
-    def _named(self, taken: Arguments) -> dict[str, Any]:
+    def _named(self, order: Order, taken: Arguments) -> dict[str, Any]:
         """Return arrays as the pipeline takes them, without sources that are the targets."""
-        arrays = self.order.arrays(taken.arrays)
+        arrays = order.arrays(taken.arrays)
         return {n: a for n, a in arrays.items() if n != "src" or a is not arrays["trg"]}
 
     def _settle(self) -> bool:
@@ -280,6 +285,7 @@ class PlacedSum:
             except BaseException:
                 pipeline.undo()
                 self._late = None
+                self.task, self.order = cast(tuple[Task, Order], self._before)
                 raise
             self._given, self._points = replace(own, arrays=late.arrays), points
             self._late = self._seen = None
@@ -289,6 +295,8 @@ class PlacedSum:
 
     def _as_placed(self, taken: Arguments) -> Arguments:
         """Return arguments with the points that are placed, whatever became of their arrays."""
+        if self.order.rotation is not None:
+            return taken.checked()
         arrays = cast(OneDevice, self._pipeline).copies(taken.arrays)
         return taken._replace(arrays=self.order.inverse.arrays(arrays)).checked()
 
@@ -439,6 +447,11 @@ class PlacedSum:
         (several,) = sizes
         found = {name: self.order.rows(array) for name, array in rows.items()}
         return {name: a if several else a[None] for name, a in found.items()}, several
+
+
+def _present(options: EwaldOptions, lattice: Lattice) -> Lattice:
+    """Return the present box of options, whose free axes are as in another box."""
+    return lattice if options.cell is None else lattice.shaped(options.cell.lattice)
 
 
 def _order(options: EwaldOptions) -> Order:

@@ -26,6 +26,7 @@ from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import Padding, pad
 from parki.ewald.far.sizes import LITERATURE
+from parki.ewald.geometry.lattice_numbers import LatticeNumbers
 from parki.ewald.near.p2p import near_kernels
 from parki.ewald.near.p2p_labels import label_kernel
 from parki.ewald.near.p2p_lists import most_pairs
@@ -72,6 +73,8 @@ class Setup:
     @classmethod
     def of(cls, task: Task, frame: Frame, problem: Problem, chosen: Parameters) -> Setup:
         """Make what the parameters decide."""
+        if frame.numbers is not None:  # other parameters take others
+            frame = replace(frame, numbers=LatticeNumbers(task.space))
         scale = frame.length / frame.unit  # from the parameters' unit to the solver's
         lattice, cutoff = frame.lattice, chosen.cutoff * scale
         steps = chosen.steps[lattice.places(problem.lattice)] * scale
@@ -105,6 +108,11 @@ class Setup:
     def kin(self, other: Setup | None) -> bool:
         """Return whether another set-up is the same, except the tilts of the box."""
         return other is not None and self.parameters is other.parameters and self.pair is other.pair
+
+    def shares(self, other: Setup) -> bool:
+        """Return whether another set-up is the same, but perhaps of other tilts in its memory."""
+        numbers = self.frame.numbers
+        return self is other or (numbers is not None and numbers is other.frame.numbers)
 
     def transposed(self, task: Task) -> Setup:
         """Return the set-up of the sum from targets to sources, by the same parameters.

@@ -79,7 +79,7 @@ class Stages:
         how: dict[str, Any] = {"tensors": tensors, "marks": self.marks.each, "systems": systems}
         # For several densities, by their number; with their FGC.
         self._grids: dict[int, tuple[Any, FGC]] = {}
-        if old is not None and old.setup is setup:
+        if old is not None and old.setup.shares(setup):
             self._grids = old._grids
         spread = None if task.transposed_pair else norms
         far = partial(self._place_far, *wrapped, spread, tensors, (*given, exact), old)
@@ -110,7 +110,7 @@ class Stages:
             self.plane = PlaneModes(mesh, sources.points[2], normals, systems)
         if old is None:
             self.fgc = FGC(mesh, self.setup.split, self.p2g.memory, self.grids)
-        elif old.setup is self.setup:
+        elif old.setup.shares(self.setup):
             self.fgc = old.fgc
         else:
             self.fgc = old.fgc.within(mesh, self.setup.split)

@@ -239,6 +239,12 @@ def copy(to: Any, values: Any) -> None:
         to[...] = values
 
 
+def upload(to: Any, values: Any) -> None:
+    """Launch a copy of a small, contiguous array of the host, which may change at once."""
+    stream = array_module().cuda.get_current_stream()
+    to.data.copy_from_host_async(ctypes.c_void_p(values.ctypes.data), values.nbytes, stream)
+
+
 def capturing() -> bool:
     """Return whether the current stream of CuPy, or this thread's of PyTorch, is captured.
 
