@@ -71,7 +71,7 @@ def check_stay(options: EwaldOptions, lattice: Lattice, extents: NDArray[np.floa
     ------
     ParkiValueError
     """
-    if not len(extents):
+    if not len(extents) or None not in options.box:
         return
     low, high = extents.min(axis=0), extents.max(axis=0)
     first = lattice.by_user(lattice.origin)

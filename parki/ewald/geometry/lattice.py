@@ -86,7 +86,7 @@ class Lattice:
     @property
     def periodic(self) -> tuple[bool, ...]:
         """Whether each axis repeats."""
-        return tuple(axis < self.periodicity for axis in range(3))
+        return (True,) * self.periodicity + (False,) * (3 - self.periodicity)
 
     @property
     def tilted(self) -> bool:
