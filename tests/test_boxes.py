@@ -144,3 +144,31 @@ def test_impossible_densities(rng):
     )
     with pytest.raises(ParkiValueError, match="as_linear_operator needs a plan with one result"):
         both.as_linear_operator()
+
+
+def test_tilted_boxes(rng):
+    """One shape in three sizes, another orientation of it, and a box along the axes."""
+    box = parki.lattice(1, 0.9, 1.1, 0.4, -0.3, 0.35)
+    turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    turn *= np.linalg.det(turn)
+    boxes = np.array([box, 1.3 * box, np.eye(3), box @ turn, 1.7 * box])
+    points = np.hstack([(rng.random((40, 3)) @ each).T for each in boxes])
+    normals, dens = rng.standard_normal((3, 200)), rng.standard_normal((2, 6, 200))
+    how = {"periodicity": 3, "tolerance": 1e-5, "want": WANT, "dl_mean": "zero"}
+    given, offsets = ("stokes_comb", points, points, normals), np.arange(6) * 40
+    plan = parki.Plan(*given, systems=offsets, boxes=boxes, **how)
+    assert len(plan.plans) == 3
+    shared = parki.Plan(*given, systems=offsets, box=box, **how)
+    for found, each in ((plan(dens), boxes), (shared(dens), [box] * 5)):
+        for system, own in enumerate(each):
+            columns = slice(40 * system, 40 * system + 40)
+            part = points[:, columns]
+            alone = parki.Plan("stokes_comb", part, part, normals[:, columns], box=own, **how)
+            of = dens[..., columns]
+            for one, right, bound in zip(found, alone(of), alone.promise(of), strict=True):
+                for k in range(2):
+                    assert rms(one[k][..., columns] - right[k]) < 2 * bound[k]
+    for each in (plan, shared):
+        found = each(dens)
+        square = sum((one**2).sum() for one in found)
+        assert (each.adjoint(found) * dens).sum() == pytest.approx(square, rel=1e-9)

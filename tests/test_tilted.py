@@ -108,6 +108,32 @@ def test_mixed_and_single_precision():
     assert rms(found - exact) < plan.promise(dens) + 1e-5 * rms(exact)  # positions are rounded
 
 
+def test_several_densities_and_their_derivatives():
+    """In double and mixed precision, each as one density alone; against the reference."""
+    box = parki.lattice(*LENGTHS, 0.4, -0.3, 0.35)
+    trg, src, one, norms = cloud(box, "stokes_comb")
+    dens = np.stack([one, -2 * one, one[::-1]])
+    how = {"periodicity": 3, "box": box, "dl_mean": "zero", "want": ("u", "grad_u")}
+    for precision, rounding in (("double", 1e-12), ("mixed", 1e-5)):
+        plan = parki.Plan(
+            "stokes_comb", trg, src, norms, tolerance=1e-4, precision=precision, **how
+        )
+        results = plan(dens)
+        back = plan.adjoint(results)
+        for k, each in enumerate(dens):
+            exact = parki.reference.direct_sum(
+                "stokes_comb", trg, src, each, norms, **{n: how[n] for n in how if n != "dl_mean"}
+            )
+            alone = plan(each)
+            for found, same, right, bound in zip(
+                results, alone, exact, plan.promise(each), strict=True
+            ):
+                assert rms(found[k] - same) <= rounding * rms(same)
+                assert rms(found[k] - right) <= bound + rounding * rms(right)
+            square = sum((found[k] ** 2).sum() for found in results)
+            assert (back[k] * each).sum() == pytest.approx(square, rel=10 * rounding)
+
+
 def test_whole_periods_change_nothing():
     leaning = parki.lattice(*LENGTHS, 0.3, -0.2, 0.25)
     far = leaning + np.array([[0, 0, 0], 3 * leaning[0], leaning[1] - 2 * leaning[0]])

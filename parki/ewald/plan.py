@@ -287,10 +287,10 @@ class Plan(AnyPlan[Wanted]):
         For many systems that have nothing to do with each other, with the tolerance in common:
         where the points of each begin, and last how many points there are. Or one such sequence for
         targets and one for sources. All systems are summed at once.
-    boxes : array, shape (S, 3), optional
-        Edge lengths for each of S systems, in place of ``box``. Systems with equal boxes are summed
-        at once. In float64, with three periodic axes, so are boxes of one shape, such as cubes, for
-        all sums without a length of their own.
+    boxes : array, shape (S, 3) or (S, 3, 3), optional
+        Edge lengths or lattice vectors for each of S systems, in place of ``box``. Systems with
+        equal boxes are summed at once. In float64, with three periodic axes, so are boxes of one
+        shape, such as cubes, for all sums without a length of their own.
     exclude : array of int, shape (N,), or tuple of two, (Nt,) and (Ns,), optional
         Labels, such as the number of a body, a panel or a molecule: of a target and a source with
         the same label, one image is left out, as if it were not there. It is the nearest one, or

@@ -104,9 +104,9 @@ class BatchedPlan:
     ----------
     kernel, trg, src, norms, options, want, systems, **keywords
         As for `parki.Plan`; the boxes take the place of the options' ``box``.
-    boxes : array or sequence, shape (S, 3)
-        The edge lengths of each system; as for ``box``, None along free axes is the extent of the
-        points, here of all systems that have the same edges.
+    boxes : array or sequence, shape (S, 3) or (S, 3, 3)
+        The edge lengths or the lattice vectors of each system; as for ``box``, None along free axes
+        is the extent of the points, here of all systems that have the same box.
 
     Attributes
     ----------
@@ -145,11 +145,6 @@ class BatchedPlan:
                 "boxes was given without systems; say by systems where the points of each box "
                 "begin, or give one box in the options"
             )
-        if self.options.cell is not None:
-            raise ParkiValueError(
-                "boxes was given, and the box of the options is tilted; systems in boxes of their "
-                "own have boxes along the axes: make a plan for each tilted box"
-            )
         self._systems = self._checked(systems, checked.arrays, len(rows))
         self.dtype = np.dtype(checked.arrays["src"].dtype)
         self._groups = self._grouped(each)
@@ -181,12 +176,14 @@ class BatchedPlan:
         similar = similar and SUMS.in_unit(self.kernel, 2.0) == self.kernel
         groups: dict[Any, _Group] = {}
         for number, options in enumerate(each):
-            box: Any = options.box
-            key = tuple(round(edge / box[0], DIGITS) for edge in box) if similar else box
+            key: Any = options.box
+            edge: Any = options.edges[0]
+            if similar:
+                key = tuple(round(length / edge, DIGITS) for length in np.ravel(key).tolist())
             group = groups.setdefault(key, _Group(options, [], []))
-            first: Any = group.options.box
+            first: Any = group.options.edges[0]
             group.numbers.append(number)
-            group.sizes.append(box[0] / first[0] if similar else 1.0)
+            group.sizes.append(edge / first if similar else 1.0)
         return list(groups.values())
 
     @property
