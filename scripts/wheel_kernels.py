@@ -20,7 +20,7 @@ from parki.ewald.far.g2p import G2P
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import pad
-from parki.ewald.geometry.lattice import Lattice
+from parki.ewald.geometry.lattice import Lattice, lattice
 from parki.ewald.near.p2p import TOGETHER, near_kernel, near_kernels
 from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import near_tile
@@ -105,6 +105,11 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
         for kernel in ("laplace", "stokes_sl"):
             for periodicity in range(4):
                 yield from multiplier.kernels(task(kernel, dtype, periodicity=periodicity), split)
+            for periodicity in (2, 3):
+                given = task(kernel, dtype, periodicity=periodicity, tilted=True)
+                yield from multiplier.kernels(given, split)
+    for name in ("find_tilted_cells", "multiply"):
+        yield load("cell_list", name, SPACE, REAL=real)
 
 
 def near(kernel: str, dtype: np.dtype, want: tuple[str, ...]) -> Iterator[Kernel]:
@@ -120,13 +125,20 @@ def near(kernel: str, dtype: np.dtype, want: tuple[str, ...]) -> Iterator[Kernel
             if want == ("u",):
                 for many in TOGETHER:
                     yield near_kernel(given, pair, tile, many=many)
+                if periodicity > 1:
+                    yield near_kernel(task(kernel, dtype, want, periodicity, True), pair, tile)
 
 
 def task(
-    kernel: str, dtype: np.dtype, want: tuple[str, ...] = ("u",), periodicity: int = 3
+    kernel: str,
+    dtype: np.dtype,
+    want: tuple[str, ...] = ("u",),
+    periodicity: int = 3,
+    tilted: bool = False,
 ) -> Task:
-    """Return a task."""
-    return Task(kernel, SPACE, dtype, EwaldOptions(periodicity, [1, 1, 1]), want)
+    """Return a task; of tilted boxes come the kernels of potentials, for one density."""
+    box: Any = lattice(1, 1, 1, xy=0.5) if tilted else [1, 1, 1]
+    return Task(kernel, SPACE, dtype, EwaldOptions(periodicity, box), want)
 
 
 def mesh(given: Task, points: int, gather: str = USUAL[False][2]) -> EwaldMesh:
@@ -141,7 +153,9 @@ def mesh(given: Task, points: int, gather: str = USUAL[False][2]) -> EwaldMesh:
 def far(points: int, dtype: np.dtype) -> Iterator[Kernel]:
     """Yield the kernels of the far field that depend on the grid's window and precision."""
     for kernel in SUMS:
-        yield from P2G.kernels(mesh(task(kernel, dtype), points))
+        for tilted in (False, True):
+            yield from P2G.kernels(mesh(task(kernel, dtype, tilted=tilted), points))
+        yield FGC.kernel(task(kernel, dtype, tilted=True))
         for want in wants(kernel):
             given = task(kernel, dtype, want)
             yield FGC.kernel(given)

@@ -226,7 +226,13 @@ def listed(script: dict[str, Any]) -> set[Request]:
 
 
 def plans(
-    monkeypatch: pytest.MonkeyPatch, kernel: str, dtype: str, want: Any, **options: Any
+    monkeypatch: pytest.MonkeyPatch,
+    kernel: str,
+    dtype: str,
+    want: Any,
+    box: Any = (1, 1, 1),
+    periodicities: Any = (0, 1, 2, 3),
+    **options: Any,
 ) -> set[Request]:
     """Return what plans of a sum ask for, with 0 to 3 periodic axes; none is compiled."""
     asked = Asked(monkeypatch, stand_ins=True)
@@ -239,8 +245,8 @@ def plans(
     monkeypatch.setattr(host, "can_compile", lambda: False)
     points = np.random.default_rng(3).random((3, 3000)).astype(dtype)
     norms = points if SUMS[kernel].normals else None
-    for periodicity in range(4):
-        settings = parki.EwaldOptions(periodicity=periodicity, box=[1, 1, 1], **options)
+    for periodicity in periodicities:
+        settings = parki.EwaldOptions(periodicity=periodicity, box=box, **options)
         with pytest.raises(StopIteration):
             parki.Plan(kernel, points, points, norms, settings, want=want)
     return asked.requests
@@ -252,6 +258,16 @@ def all_wants(kernel: str) -> list[tuple[str, ...]]:
     names = [name for name in RESULTS if "p" in terms or name not in ("p", "stress")]
     wants = (want for n in range(1, len(names) + 1) for want in combinations(names, n))
     return [want for want in wants if want != ("p",) or terms["p"]]
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("kernel", list(SUMS))
+def test_potentials_in_tilted_boxes_come(
+    listed: set[Request], monkeypatch: pytest.MonkeyPatch, kernel: str
+) -> None:
+    box = parki.lattice(1, 1, 1, xy=0.5)
+    asked = plans(monkeypatch, kernel, "float64", "u", box, (2, 3), tolerance=1e-5, dl_mean="zero")
+    assert asked <= listed
 
 
 @pytest.mark.each
