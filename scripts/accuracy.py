@@ -40,6 +40,7 @@ from contract import (  # noqa: E402
     LEAST,
     PERIODICITIES,
     SMALL,
+    TILTED,
     TOLERANCES,
     Case,
     costs_of_a_device,
@@ -109,7 +110,7 @@ def run(args: argparse.Namespace) -> list[dict[str, Any]]:
     part, parts = map(int, args.part.split("/"))
     rows: list[dict[str, Any]] = []
     start, shown = time.perf_counter(), 0.0
-    boxes = FLAT if args.boxes == "flat" else BOXES
+    boxes = {"usual": BOXES, "flat": FLAT, "tilted": TILTED}[args.boxes]
     last = itertools.islice(sweep(SIZES[args.size], args.seed, boxes), args.cases)
     tty = sys.stderr.isatty()
     try:
@@ -300,7 +301,10 @@ def main() -> int:
     parser.add_argument("--size", choices=SIZES, default="both", help="numbers of points")
     parser.add_argument("--seed", type=int, default=0, help="another order of the cases")
     parser.add_argument(
-        "--boxes", choices=("usual", "flat"), default="usual", help="flat: 1:1/8 to 1:8 along axes"
+        "--boxes",
+        choices=("usual", "flat", "tilted"),
+        default="usual",
+        help="flat: 1:1/8 to 1:8 along axes",
     )
     parser.add_argument(
         "--costs",

@@ -22,6 +22,7 @@ from contract import (
     PERIODICITIES,
     SCALAR,
     SMALL,
+    TILTED,
     Case,
     Outcome,
     _components,
@@ -72,7 +73,15 @@ def test_large_clouds(case):
     check(case)
 
 
-@pytest.mark.parametrize("case", cases(SMALL, 4, 600, boxes=FLAT, seed=2))
+@pytest.mark.parametrize("case", cases(SMALL, 4, 400, boxes=TILTED, seed=3))
+def test_tilted_boxes(case):
+    check(case)
+
+
+@pytest.mark.parametrize(
+    "case",
+    cases(SMALL, 4, 600, boxes=FLAT, seed=2) + cases(SMALL, 4, 400, boxes=TILTED, seed=4),
+)
 def test_every_box_by_costs_of_a_device(case):
     """Other costs choose other cut-offs and windows, and one box is any other's neighbour."""
     with costs_of_a_device():

@@ -52,6 +52,14 @@ FLAT = {
     f"1x{a:g}x{b:g}": (1.0, a, b)
     for a, b in itertools.product([0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0], repeat=2)
 }
+# Sides, and tilts over the sides that they are along.
+TILTED = {
+    f"{x:g}x{y:g}x{z:g} leaning {a:g} {b:g} {c:g}": ((x, y, z), (a * x, b * x, c * y))
+    for (x, y, z), (a, b, c) in itertools.product(
+        ((1, 1, 1), (1, 1, 0.125), (8, 1, 1), (1, 8, 1), (0.25, 1, 2)),
+        ((0.5, 0.5, 0.5), (0.5, 0, 0), (0.3, -0.5, 0.2), (-0.5, 0.1, 0.5), (0.02, 0.5, -0.4)),
+    )
+}
 SMALL, LARGE = 300, 10_000
 # Targets of large clouds that are compared with the direct sum.
 SAMPLED = 60
@@ -170,8 +178,16 @@ ROUND = (_blobs, _sphere)
 
 
 def edges_of(box: str) -> tuple[float, ...]:
-    """Return the edges of a box of `BOXES` or `FLAT`."""
-    return BOXES[box] if box in BOXES else FLAT[box]
+    """Return the edges of a box of `BOXES` or `FLAT`, or the sides of one of `TILTED`."""
+    return TILTED[box][0] if box in TILTED else BOXES[box] if box in BOXES else FLAT[box]
+
+
+def box_of(box: str, periodicity: int) -> list[Any]:
+    """Return a box for `EwaldOptions`; the points of a tilted one fill its sides as well."""
+    if box not in TILTED:
+        return list(edges_of(box))
+    edges, tilts = TILTED[box]
+    return list(parki.lattice(*edges, *tilts[: 3 if periodicity == 3 else 1]).tolist())
 
 
 def _place(shape: Any, rng: np.random.Generator, n: int, edges: Array) -> Array:
@@ -440,7 +456,7 @@ class Case(NamedTuple):
         """Return a plan and its density; ``options`` go to `EwaldOptions`."""
         cloud = self.points
         dens, norms = cloud.arguments(self.kernel)
-        box: list[float | None] = list(edges_of(self.box))
+        box = box_of(self.box, self.periodicity)
         if self.cloud == "outside":
             box[self.periodicity :] = [None] * (3 - self.periodicity)
         settings = {
@@ -481,7 +497,8 @@ class Case(NamedTuple):
             values = pot[..., : ref.shape[-1]]
             values = values.get() if hasattr(values, "get") else values
             flow = rms(ref)
-            bound = promise(self.kernel, dens, norms, plan.box, self.promised, field)
+            sides = plan.box if plan.box.ndim == 1 else np.diag(plan.box)
+            bound = promise(self.kernel, dens, norms, sides, self.promised, field)
             if self.density in COHERENT and self.cloud in WHOLE:
                 bound *= (_components(self.kernel) * self.points.src.shape[1]) ** 0.5
             elif self.cloud in WHOLE:
@@ -517,9 +534,8 @@ def _reference(
     # Rounding spreads over the grid from where the field is largest: at the sources.
     both = np.concatenate([trg, c.src[:, :SAMPLED]], axis=1) if name in OF_FEW else trg
     fields = tuple(dict.fromkeys(("u", *want)))
-    values = direct_sum(
-        kernel, both, c.src, dens, norms, box=edges_of(box), periodicity=periodicity, want=fields
-    )
+    how = {"box": box_of(box, periodicity), "periodicity": periodicity, "want": fields}
+    values = direct_sum(kernel, both, c.src, dens, norms, **how)
     found = dict(zip(fields, values, strict=True))
     count = trg.shape[1]
     sizes = {field: max(rms(v[..., :count]), rms(v[..., -SAMPLED:])) for field, v in found.items()}
@@ -610,6 +626,8 @@ def _case(
 ) -> Case | None:
     """Return a case, or None for what does not exist."""
     if density in OF_NORMALS and not has_tensors(kernel):
+        return None
+    if box in TILTED and periodicity < 2:
         return None
     # No pressure, or one that is zero.
     none = ("p", "stress") if kernel.startswith(SCALAR) else ("p",) * (kernel == "stokes_rotlet")
