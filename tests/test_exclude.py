@@ -398,3 +398,9 @@ def test_tilted_boxes(image, rng):
             plan = parki.Plan(*given, tolerance=1e-4, precision="mixed", cutoff=cutoff, **how)
             for one, right, bound in zip(plan(dens), found, plan.promise(dens), strict=True):
                 assert rms((one - right)[..., certain]) <= bound + 1e-5 * rms(right)
+        for tilt in (0.1, 0.2, -0.3):  # by numbers in memory that stays, from the second one on
+            moved = box + np.array([[0, 0, 0], [tilt, 0, 0], [0, 0, 0]])
+            plan.update_points(*given[1:], box=moved)
+        expected = parki.Plan(*given, tolerance=1e-7, **(how | {"box": moved}))(dens)
+        for one, right, bound in zip(plan(dens), expected, plan.promise(dens), strict=True):
+            assert rms((one - right)[..., certain]) <= bound + 1e-5 * rms(right)

@@ -30,7 +30,7 @@ class LatticeNumbers:
         """Return the numbers ``made`` of a frame, as one array for each name and dtype."""
         key = name, np.dtype(dtype)
         if key not in self._arrays:
-            values = self._space.array_module.array(made(frame), dtype=dtype)
+            values = self._space.array_module.array(made(frame), dtype=dtype, order="C")
             self._arrays[key] = made, values
         return self._arrays[key][1]
 
