@@ -430,12 +430,14 @@ def draw(
     figure = Figure(figsize=(11.5, 5.2), dpi=110, facecolor=PAPER)
     FigureCanvasAgg(figure)
     left = figure.add_axes((0.065, 0.125, 0.40, 0.76), facecolor=PAPER)
-    thin = np.linspace(1e-3, 0.6, 200)
+    thin, wide = np.linspace(1e-3, 0.6, 200), np.linspace(0, 0.7, 200)
     styles = zip((BLUE, RED, GREEN), (9, 6, 3), strict=True)
     for (array, found), (colour, size) in zip(factors.items(), styles, strict=True):
         at = np.cbrt(list(found))
         left.plot(at, list(found.values()), "o", color=colour, markersize=size, label=array)
         left.plot(thin, 1 / dilute(array, thin**3), "--", color=colour, linewidth=1.2)
+        if array in SANGANI_ACRIVOS:
+            left.plot(wide, series(array, wide**3), color=colour, linewidth=1.2)
     left.plot(
         np.cbrt(list(ZICK_HOMSY)), list(ZICK_HOMSY.values()), "o", markersize=12,
         markerfacecolor="none", markeredgecolor=INK, label="Zick and Homsy, simple",
@@ -446,7 +448,7 @@ def draw(
     left.grid(color=INK, alpha=0.12)
     left.spines[["top", "right"]].set_visible(False)
     left.legend(frameon=False, loc="upper left")
-    left.set_title("Drag factor K; dashed: Hasimoto, dilute", loc="left", fontweight="bold")
+    left.set_title("Drag factor K of cubic arrays", loc="left", fontweight="bold")
 
     right = figure.add_axes((0.53, 0.125, 0.76 * 5.2 / 11.5, 0.76), facecolor=PAPER)
     scale, edge = Normalize(*np.percentile(-run.velocity[2], [2, 98])), bodies.box[0]
