@@ -23,7 +23,6 @@ from rich.console import Console
 from rich.table import Table
 
 import parki
-from parki.reference import direct_sum
 
 KERNELS = {
     "laplace": ("Laplace", "#e69f00", "o"),
@@ -75,7 +74,9 @@ def measure(
     norms = None
     if kernel in ("stokes_dl", "stokes_comb"):
         norms = rng.standard_normal((3, count)).astype(dtype)
-    exact = direct_sum(kernel, trg, src, dens, norms, box=BOX, periodicity=periodicity)
+    exact = parki.reference.direct_sum(
+        kernel, trg, src, dens, norms, box=BOX, periodicity=periodicity
+    )
     errors = []
     for tolerance in tolerances:
         if tolerance < SMALLEST[dtype]:

@@ -26,7 +26,6 @@ import psutil
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import parki
-from parki.reference import direct_sum
 
 BOX, LAYER = 20.0, 5.0  # in lengths of a swimmer, as below
 FORCE = 6.0  # at each end, in units of viscosity times a swimmer's speed and length
@@ -145,7 +144,7 @@ def turn_back(run: Run, rates: tuple[np.ndarray, ...]) -> None:
 def error(run: Run, plan: parki.Plan, targets: int = 20) -> float:
     """Return the last velocities' error by a direct sum, relative to the promised one."""
     found = plan(run.forces)[0][:, :targets]
-    exact = direct_sum(
+    exact = parki.reference.direct_sum(
         "stokes_sl",
         run.centres[:, :targets],
         run.sources,
