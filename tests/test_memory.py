@@ -170,7 +170,8 @@ def test_repeated_sums_take_the_same_memory(monkeypatch):
 # ---------------------------------------------------------------------- refused
 @pytest.fixture
 def free_bytes(monkeypatch):
-    """Return what sets the memory that is free."""
+    """Return what sets the memory that is free, and is asked for by the smallest plans, too."""
+    monkeypatch.setattr(memory, "LITTLE", 0)
     return lambda size: monkeypatch.setattr(memory, "free_memory", lambda space: size)
 
 

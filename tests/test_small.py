@@ -46,6 +46,7 @@ def test_calls_of_a_step_and_of_a_sum(clouds):
 
     assert calls(step, clouds) < 2550
     assert calls(lambda points: parki.stokes_sl(points, points, dens, OPTIONS), clouds) < 2850
+    assert calls(lambda points: parki.Plan("stokes_sl", points, points, OPTIONS), clouds) < 2200
 
 
 def test_the_environment_is_read_once_in_a_step(clouds, monkeypatch):

@@ -85,7 +85,7 @@ class PlacedSum:
         self._seen: Arguments | None = None
         self._misfits: Misfits | None = None  # in densities, which a device counts
         self._pipeline, once = pipeline, request.once
-        with pipeline.together():
+        with pipeline.together(), read_once():
             checked = check_arguments(*given)
             kernel, arrays = checked.kernel, checked.arrays
             options, space = checked.options, checked.space
@@ -128,9 +128,9 @@ class PlacedSum:
                 self._pipeline = self._placed(self.task, self._points, once)
                 if once:
                     self.result = as_given(self._summed(values, None, unwatched), request.density)
-            setup = self._pipeline.setup
-            if pipeline.alone and not (once or found) and setup is not None:
-                plan_cache.keep(self.task, False, OneDevice(setup, self._pipeline.memory))
+            made = self._pipeline
+            if isinstance(made, OneDevice) and made.setup is not None and not (once or found):
+                plan_cache.keep(self.task, False, made.left(), self.done)
         self.seconds = {"plan": time.perf_counter() - start}
 
     # ------------------------------------------------------------------ what is placed
