@@ -150,7 +150,7 @@ class OneDevice(Pipeline):
             moved = self._moved(setup, points, arrays, wrapped, problem)
             if moved is not None:
                 return moved
-        if given is None:
+        if setup is None or given is None:
             apart = task.options.images_below(points.survey.of_sources)
             density = pair_density(*wrapped, frame.edges, points.systems, apart)
             if setup is None or not setup.suits(density, points):
