@@ -287,8 +287,10 @@ def compiles_for_cuda(
 
 
 @pytest.mark.usefixtures("nvrtc")
-def test_cuda_refusal_shows_the_log():
+def test_names_of_kernels_and_cuda_refusal_shows_the_log():
     kernel = translated("cell_list", "gather_rows", "double", {})
+    binary = _compile_cuda(source_text(kernel, "parki_gather_rows"), "sm_90")
+    assert b"parki_gather_rows" in binary and b"parki_launch" not in binary
     broken = dataclasses.replace(kernel, text=kernel.text.replace("order[", "disorder["))
     with pytest.raises(KernelError, match=r"(?s)NVRTC refused a kernel for sm_90.*disorder"):
         compile_offline(broken, "sm_90")

@@ -130,10 +130,11 @@ class Convolution:
     # ------------------------------------------------------------------ set-up
     def _common(self, split: Split) -> list[_Block]:
         """Return the blocks that the mesh keeps for all plans of a set-up; make them if need be."""
-        key = self.modes, self.sets
-        if self.mesh.blocks[0] != key:
-            self.mesh.blocks = key, self._blocks(split)
-        return self.mesh.blocks[1]
+        what, made = (self.modes, self.sets), self.mesh.blocks
+        if made[0] != what:
+            made = self.mesh.blocks = what, self._blocks(split)
+        blocks: list[_Block] = made[1]
+        return blocks
 
     def _blocks(self, split: Split) -> list[_Block]:
         mesh, padding = self.mesh, self.mesh.padding

@@ -300,7 +300,7 @@ class EwaldMesh(Mesh):
     """
 
     window: KaiserBessel
-    blocks: tuple[Any, Any] = (None, None)
+    blocks: tuple[Any, list[Any]] = (None, [])
 
     def __init__(
         self,
@@ -337,7 +337,7 @@ class EwaldMesh(Mesh):
     def within(self, frame: Frame) -> EwaldMesh:
         """Return the same grid in a box of other tilts."""
         other = copy(self)
-        other.frame, other.arguments, other.blocks = frame, dict(self.arguments), (None, None)
+        other.frame, other.arguments, other.blocks = frame, dict(self.arguments), (None, [])
         other._take_basis()
         return other
 
