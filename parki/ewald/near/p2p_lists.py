@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from parki.runtime import ExecutionSpace, Kernel
+from parki.runtime import ExecutionSpace, Kernel, prepare
 from parki.runtime.spaces import free_memory
 
 TEAM = 4  # tiles of a team of p2p_tile
@@ -115,6 +115,7 @@ class PairLists:
     def _make_space(self, arguments: dict[str, Any]) -> None:
         """Allocate the memory for lists, if there is enough."""
         xp = self.space.array_module
+        prepare([self.kernel(use, 1) for use in (COUNTS, KEEPS, TAKES)])
         self.rows = needed = xp.zeros(self.tiles, dtype=xp.int32)
         self._launch(COUNTS, arguments)
         total = int(needed.sum(dtype=xp.int64))
