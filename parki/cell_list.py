@@ -171,9 +171,9 @@ class CellList:
             self.starts = xp.arange(2, dtype=np.int32) * n
             return
         numbers, listed, self.order = (xp.empty(n, dtype=np.int32) for _ in range(3))
-        self.counts = xp.zeros(self.n_cells, dtype=np.int32)
+        zeros = xp.zeros(2 * self.n_cells + 1, dtype=np.int32)
+        self.counts, self.starts = zeros[: self.n_cells], zeros[self.n_cells :]
         kernels["count_cells"](n, cells=self.cells, counts=self.counts, numbers=numbers)
-        self.starts = xp.zeros(self.n_cells + 1, dtype=np.int32)
         xp.cumsum(self.counts, out=self.starts[1:], dtype=np.int32)
         lists = {"cells": self.cells, "starts": self.starts, "listed": listed}
         kernels["list_cells"](n, numbers=numbers, **lists)
@@ -334,7 +334,8 @@ def with_spare(xp: Any, shape: tuple[int, int], spare: int, dtype: Any) -> Any:
     """Return an uninitialised array of ``shape``, followed by ``spare`` columns of zeros."""
     rows, n = shape
     array = xp.empty((rows, n + spare), dtype=dtype)
-    array[:, n:] = 0
+    if spare:
+        array[:, n:] = 0
     return array
 
 
