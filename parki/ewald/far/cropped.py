@@ -28,6 +28,8 @@ from parki.ewald.task import Task
 from parki.runtime.pool import cuts
 
 Array = NDArray[np.float64]
+# Values that the host has before a device has compiled what makes them, some 20 small kernels.
+FEW = 2**15
 
 
 def cropped(
@@ -58,8 +60,9 @@ def cropped(
     -------
     array, shape (len(waves[0]), len(waves[1]), len(waves[2])), float64
     """
-    xp, periodicity = task.xp, task.periodicity
+    periodicity = task.periodicity
     free, edge = range(periodicity, 3), padding.period
+    xp = np if math.prod(k.size for k in waves) <= FEW else task.xp
     if periodicity == 2:
         x, y = waves[0][:, None], waves[1]
         if basis is not None:
@@ -67,7 +70,7 @@ def cropped(
         modes = np.hypot(x, y).ravel()
         across, largest = xp.asarray(waves[2]), float(waves[2][-1])
         found = truncated.transforms(task, modes, across, largest, padding, edge, screening)
-        return found.reshape([k.size for k in waves])
+        return task.xp.asarray(found.reshape([k.size for k in waves]))
     # A kernel and the period are the same in all free directions: modes are numbered by the
     # squares of their wavenumbers.
     beyond = 4 * padding.steepness / padding.width  # X is exp(-1) there
@@ -79,16 +82,15 @@ def cropped(
         last = axis - 1
         same = matrices and box[axis] == box[last] and steps[axis] == steps[last]
         same = same and np.array_equal(waves[axis], waves[last])
-        k, wide = xp.asarray(waves[axis]), unit * xp.arange(count)
-        matrices.append(
-            matrices[-1] if same else _matrix(xp, padding, float(box[axis]), k, wide) / edge
-        )
-    *first, second, third = (xp.arange(count, dtype=np.int32) ** 2 for count in counts)
+        if not same:
+            made = _matrix(padding, float(box[axis]), waves[axis], unit * np.arange(count)) / edge
+        matrices.append(matrices[-1] if same else xp.asarray(made))
+    *first, second, third = (np.arange(count, dtype=np.int32) ** 2 for count in counts)
     most = sum((count - 1) ** 2 for count in counts)
 
     def kernels(modes: Array, numbers: Any) -> Any:
         """Return the transforms for square wavenumbers, in units of the smallest but 0."""
-        across, largest = unit * xp.sqrt(numbers), unit * math.sqrt(most)
+        across, largest = xp.asarray(unit * np.sqrt(numbers)), unit * math.sqrt(most)
         volume = edge ** len(free)
         return truncated.transforms(task, modes, across, largest, padding, volume, screening)
 
@@ -102,15 +104,17 @@ def cropped(
 
     # Kernels depend on y and z by a sum of two squares, and few numbers are such sums.
     sums = second[:, None] + third
-    there = xp.zeros(int(sums[-1, -1]) + 1, dtype=bool)
+    there = np.zeros(int(sums[-1, -1]) + 1, dtype=bool)
     there[sums] = True
-    numbers, places = xp.flatnonzero(there), xp.cumsum(there, dtype=np.int64)[sums] - 1
+    numbers, places = np.flatnonzero(there), np.cumsum(there, dtype=np.int64)[sums] - 1
+    places = xp.asarray(places)
     if first:
-        [kernel] = kernels(np.zeros(1), xp.arange(most + 1))
+        [kernel] = kernels(np.zeros(1), np.arange(most + 1))
+        squares, numbers = xp.asarray(first[0]), xp.asarray(numbers)
         values = xp.empty((waves[0].size, numbers.size))
         for part in cuts(numbers.size, blocks(numbers.size * counts[0])):
             values[:, part] = product(
-                "ix,xs->is", matrices[0], kernel[first[0][:, None] + numbers[part]]
+                "ix,xs->is", matrices[0], kernel[squares[:, None] + numbers[part]]
             )
     else:
         values = kernels(waves[0], numbers)
@@ -118,17 +122,17 @@ def cropped(
     for part in cuts(len(values), blocks(len(values) * sums.size)):
         rows = product("iyz,kz->iyk", values[part][:, places], matrices[-1])
         found[part] = product("jy,iyk->ijk", matrices[-2], rows)
-    return found
+    return task.xp.asarray(found)
 
 
-def _matrix(xp: Any, padding: Padding, edge: float, k: Any, wide: Any) -> Any:
+def _matrix(padding: Padding, edge: float, k: Array, wide: Array) -> Array:
     """Return the matrix that convolves modes ``wide`` of an even function to modes ``k``."""
     width = padding.width
     middle = edge + padding.kept + width / 2
 
-    def wave(q: Any) -> Any:
-        fades = xp.exp(-((q * (width / (4 * padding.steepness))) ** 2))
-        return 2 * middle * xp.sinc(q * (middle / math.pi)) * fades
+    def wave(q: Array) -> Array:
+        fades = np.exp(-((q * (width / (4 * padding.steepness))) ** 2))
+        return np.asarray(2 * middle * np.sinc(q * (middle / math.pi)) * fades)
 
     both = wave(k[:, None] - wide) + wave(k[:, None] + wide)
     both[:, 0] /= 2  # there is one mode 0

@@ -12,6 +12,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.interchange import to_host
 from parki.runtime import ExecutionSpace, Kernel, prepare
 from parki.runtime.spaces import free_memory
 
@@ -118,7 +122,8 @@ class PairLists:
         prepare([self.kernel(use, 1) for use in (COUNTS, KEEPS, TAKES)])
         self.rows = needed = xp.zeros(self.tiles, dtype=xp.int32)
         self._launch(COUNTS, arguments)
-        total = int(needed.sum(dtype=xp.int64))
+        rows = to_host(needed)
+        total = int(rows.sum(dtype=np.int64))
         self.size = 4 * self.lanes * total
         fits = total < MOST_ROWS and self.size <= PART * free_memory(self.space)
         try:
@@ -128,24 +133,25 @@ class PairLists:
         if self.lists is None:
             self.rows = None
         else:
-            order = self._longest_first(needed)
-            needed = needed[order]
-            self.rows = (xp.cumsum(needed, dtype=xp.int64) - needed).astype(xp.int32)
-            self.ordered = xp.ascontiguousarray(arguments["tiles"][:, order])
+            # On the host, as a device would first compile a dozen small kernels for this.
+            order = self._longest_first(rows)
+            rows = rows[order]
+            self.rows = xp.asarray(np.cumsum(rows, dtype=np.int64) - rows, dtype=xp.int32)
+            tiles = to_host(arguments["tiles"])[:, order]
+            self.ordered = xp.asarray(np.ascontiguousarray(tiles))
             self.use = KEEPS
 
-    def _longest_first(self, rows: Any) -> Any:
+    def _longest_first(self, rows: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return an order of the tiles, by teams, in which teams of long lists begin first.
 
         Neighbouring teams read nearly the same sources. They remain neighbours if their lists have
         similar lengths: more than half, a quarter, ... of the longest.
         """
-        xp = self.space.array_module
         full = self.tiles - self.tiles % TEAM  # the last team may lack tiles, and stays last
         if not full:
-            return xp.arange(self.tiles)
+            return np.arange(self.tiles)
         lengths = 1.0 + rows[:full].reshape(-1, TEAM).sum(axis=1)
-        halvings = xp.log2(lengths.max() / lengths).astype(xp.int32)
-        teams = xp.argsort(halvings, kind="stable")
-        tiles = teams[:, None] * TEAM + xp.arange(TEAM)
-        return xp.concatenate([tiles.ravel(), xp.arange(full, self.tiles)])
+        halvings = np.log2(lengths.max() / lengths).astype(np.uint8)
+        teams = np.argsort(halvings, kind="stable")
+        tiles = teams[:, None] * TEAM + np.arange(TEAM)
+        return np.concatenate([tiles.ravel(), np.arange(full, self.tiles)])
