@@ -152,8 +152,11 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         ]
     if file == "g2p_tensor":
         return [
-            {"P": points, "ROW": points, "TERMS": points - 1, "GRADIENT": wanted, "TOGETHER": 1}
-            for points, wanted in ((14, True), (4, False))
+            {"P": points, "ROW": points, "TERMS": points - 1, "TOGETHER": 1, **which}
+            for points, which in (
+                (14, {"GRADIENT": True}),
+                (4, {"GRADIENT": False, "SYSTEMS": True}),
+            )
         ]
     if file == "p2g":
         shapes = [

@@ -13,7 +13,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parki.interchange import to_host
 from parki.runtime import ExecutionSpace, Kernel, prepare
@@ -23,6 +22,7 @@ TEAM = 4  # tiles of a team of p2p_tile
 # Part of the free memory that lists may take.
 PART = 1 / 3
 MOST_ROWS = 2**31  # rows are counted with 32 bits
+FEW = 2**14  # tiles that the host orders in no more time than a device takes
 # Bytes of the lists for a pair within the cut-off, and the part of the free memory that a plan
 # leaves. No more than this many pairs per target are assumed, so that few sums query free memory.
 BYTES, LEFT, PAIRS = 5.0, 0.75, 10_000
@@ -122,8 +122,11 @@ class PairLists:
         prepare([self.kernel(use, 1) for use in (COUNTS, KEEPS, TAKES)])
         self.rows = needed = xp.zeros(self.tiles, dtype=xp.int32)
         self._launch(COUNTS, arguments)
-        rows = to_host(needed)
-        total = int(rows.sum(dtype=np.int64))
+        # The host orders few tiles before a device has compiled a dozen small kernels for this.
+        where, tiles, rows = xp, arguments["tiles"], needed
+        if self.tiles <= FEW:
+            where, tiles, rows = np, to_host(tiles), to_host(needed)
+        total = int(where.cumsum(rows, dtype=np.int64)[-1])
         self.size = 4 * self.lanes * total
         fits = total < MOST_ROWS and self.size <= PART * free_memory(self.space)
         try:
@@ -133,15 +136,14 @@ class PairLists:
         if self.lists is None:
             self.rows = None
         else:
-            # On the host, as a device would first compile a dozen small kernels for this.
-            order = self._longest_first(rows)
+            order = self._longest_first(where, rows)
             rows = rows[order]
-            self.rows = xp.asarray(np.cumsum(rows, dtype=np.int64) - rows, dtype=xp.int32)
-            tiles = to_host(arguments["tiles"])[:, order]
-            self.ordered = xp.asarray(np.ascontiguousarray(tiles))
+            begins = (where.cumsum(rows, dtype=np.int64) - rows).astype(np.int32)
+            self.rows = xp.asarray(begins)
+            self.ordered = xp.asarray(where.ascontiguousarray(tiles[:, order]))
             self.use = KEEPS
 
-    def _longest_first(self, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+    def _longest_first(self, xp: Any, rows: Any) -> Any:
         """Return an order of the tiles, by teams, in which teams of long lists begin first.
 
         Neighbouring teams read nearly the same sources. They remain neighbours if their lists have
@@ -149,9 +151,9 @@ class PairLists:
         """
         full = self.tiles - self.tiles % TEAM  # the last team may lack tiles, and stays last
         if not full:
-            return np.arange(self.tiles)
+            return xp.arange(self.tiles)
         lengths = 1.0 + rows[:full].reshape(-1, TEAM).sum(axis=1)
-        halvings = np.log2(lengths.max() / lengths).astype(np.uint8)
-        teams = np.argsort(halvings, kind="stable")
-        tiles = teams[:, None] * TEAM + np.arange(TEAM)
-        return np.concatenate([tiles.ravel(), np.arange(full, self.tiles)])
+        halvings = xp.log2(lengths.max() / lengths).astype(xp.int32)
+        teams = xp.argsort(halvings, kind="stable")
+        tiles = teams[:, None] * TEAM + xp.arange(TEAM)
+        return xp.concatenate([tiles.ravel(), xp.arange(full, self.tiles)])

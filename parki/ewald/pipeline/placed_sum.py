@@ -447,12 +447,19 @@ def _order(options: EwaldOptions) -> Order:
     return Order(options.axes, options.cell and options.cell.rotation)
 
 
-def sum_once(given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...], **others: Any) -> Any:
+def sum_once(
+    given: tuple[Any, ...],
+    dens: Any,
+    want: str | tuple[str, ...],
+    systems: Any = None,
+    **others: Any,
+) -> Any:
     """Return the sum of one density, by what the last such sum left; leave it for the next.
 
     ``given`` has the first five arguments of `parki.Plan`; ``others`` are those of `Request`.
     """
-    made = PlacedSum(OneDevice(), given, want, None, Request(True, dens, **others))
-    if isinstance(made.pipeline, OneDevice) and made.pipeline.setup is not None:
+    made = PlacedSum(OneDevice(), given, want, systems, Request(True, dens, **others))
+    kept = isinstance(made.pipeline, OneDevice) and made.pipeline.setup is not None
+    if kept and systems is None:
         plan_cache.keep(made.task, True, made.pipeline, made.done)
     return made.result
