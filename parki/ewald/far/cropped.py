@@ -25,11 +25,13 @@ from parki.ewald.far import truncated
 from parki.ewald.far.padding import Padding
 from parki.ewald.far.sizes import sizes_of
 from parki.ewald.task import Task
+from parki.interchange import to_host
 from parki.runtime.pool import cuts
 
 Array = NDArray[np.float64]
-# Values that the host has before a device has compiled what makes them, some 20 small kernels.
-FEW = 2**15
+# Values, and values of kernels, that the host has before a device has compiled what makes them: a
+# dozen small kernels each.
+FEW, FEW_KERNELS = 2**15, 2**20
 
 
 def cropped(
@@ -90,9 +92,12 @@ def cropped(
 
     def kernels(modes: Array, numbers: Any) -> Any:
         """Return the transforms for square wavenumbers, in units of the smallest but 0."""
-        across, largest = xp.asarray(unit * np.sqrt(numbers)), unit * math.sqrt(most)
+        across, largest = unit * np.sqrt(numbers), unit * math.sqrt(most)
+        if modes.size * across.size > FEW_KERNELS:
+            across = task.xp.asarray(across)
         volume = edge ** len(free)
-        return truncated.transforms(task, modes, across, largest, padding, volume, screening)
+        made = truncated.transforms(task, modes, across, largest, padding, volume, screening)
+        return to_host(made) if xp is np else xp.asarray(made)
 
     def product(axes: str, *operands: Any) -> Any:
         """Sum products; deterministic sums avoid BLAS, whose digits may depend on its threads."""

@@ -125,7 +125,7 @@ class G2P:
 
     @staticmethod
     def gathers(mesh: Mesh, systems: bool = False) -> list[Gathering]:
-        """Return the launches for the wanted quantities, at targets of several ``systems`` or not."""
+        """Return the launches for the wanted quantities; ``systems``: see `g2p_tensor`."""
         size, components, want = tile_size(mesh), mesh.fields.results, mesh.fields.want
         if mesh.fields.tensors:
             parts = {"VALUES": "u", "GRADIENT": "grad_u", "PRESSURE": "p"}
