@@ -186,6 +186,13 @@ def test_threads_fill_memory_with_zeros(monkeypatch, threads):
     assert whole.sum() == 299
 
 
+def test_nobody_asks_for_little_memory(monkeypatch):
+    """As asking takes a small plan a tenth of its time; the second plan takes the set-up."""
+    monkeypatch.setattr(memory, "free_memory", lambda space: pytest.fail("asked"))
+    for _ in range(2):
+        assert plan(500).memory.peak <= memory.LITTLE
+
+
 def test_what_does_not_fit_is_refused(free_bytes):
     needed = plan(20_000).memory
     free_bytes(needed.peak - 1e5 - needed.held)
