@@ -182,8 +182,8 @@ def test_root():
     def product(v):
         return (matrix @ v.ravel()).reshape(v.shape)
 
-    np.testing.assert_allclose(noise.root(product, white, 1e-12).ravel(), exact, rtol=1e-9)
-    rough = noise.root(product, white, 1e-2).ravel()
+    np.testing.assert_allclose(noise.root(product, white, 1e-12)[0].ravel(), exact, rtol=1e-9)
+    rough = noise.root(product, white, 1e-2)[0].ravel()
     assert 1e-9 < np.linalg.norm(rough - exact) / np.linalg.norm(exact) < 5e-2
     with pytest.raises(parki.ParkiError, match="not positive"):
         noise.root(lambda v: -v, white, 1e-3)

@@ -16,8 +16,9 @@ whole matrix then.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -30,14 +31,27 @@ from parki.suspensions.derivatives import ACTS, MOVES
 
 MOST_STEPS = 200
 TINY = float(np.finfo(np.float32).tiny)
-# Products on a device between two looks at the numbers that say whether to stop.
-TOGETHER = 4
+# Products on a device before the first look at the numbers that say whether to stop. Later ones
+# take as many as the noise before needed.
+FIRST = 3
 White = Callable[[tuple[int, ...]], Any]
 
 
 def white(rng: Any, dtype: Any) -> White:
     """Return what makes arrays of independent normal numbers of a shape."""
     return lambda shape: rng.standard_normal(shape, dtype=dtype)
+
+
+def expect(spheres: Any) -> None:
+    """Let near fields take lists of pairs from the first one on, as noise takes many."""
+    plan = spheres._plan("velocity", "force")
+    if _apart(spheres):
+        plan._sum._pipeline.expect()  # for which the host need not wait
+
+
+def _apart(spheres: Any) -> bool:
+    """Return whether far and near field have noises of their own, if they are positive."""
+    return spheres._splits and spheres.options.periodicity == 3
 
 
 def drawn(spheres: Any, white: White, torques: bool, accuracy: float) -> Any:
@@ -59,20 +73,23 @@ def drawn(spheres: Any, white: White, torques: bool, accuracy: float) -> Any:
         given = dict(zip(ACTS, values, strict=True))
         return plan.task.xp.stack([spheres._moved(moves, given) for moves in MOVES])
 
-    apart = spheres._splits and not torques and spheres.options.periodicity == 3
-    if apart and plan.setup.split.positive:
-        return math.sqrt(spheres.factor) * split(plan, white, accuracy, scales)
+    how = {"scales": scales, "first": spheres._products if plan.space.on_device else 1}
+    if _apart(spheres) and not torques and plan.setup.split.positive:
+        found, spheres._products = split(plan, white, accuracy, **how)
+        return math.sqrt(spheres.factor) * found
     start = white((2, *shape) if torques else shape)
-    return root(product, start, accuracy, total=spheres._total, scales=scales)
+    found, spheres._products = root(product, start, accuracy, total=spheres._total, **how)
+    return found
 
 
-def split(plan: Plan, white: White, accuracy: float, scales: Any = None) -> Any:
-    """Return noise (3, N) of a triply periodic plan whose targets are its sources."""
-    pipeline, shape = cast(OneDevice, plan.pipeline), (3, plan.n_targets)
+def split(plan: Plan, white: White, accuracy: float, **how: Any) -> tuple[Any, int]:
+    """Return what `root` does, for a triply periodic plan whose targets are its sources."""
+    pipeline, count = cast(OneDevice, plan.pipeline), plan.n_targets
     with plan._sum.exclusive():
-        repeated = partial(pipeline.repeated, "Lanczos") if pipeline.short else None
-        near = root(pipeline.near, white(shape), accuracy, repeated, scales=scales)
-        return near + pipeline.shaken(white, plan.n_targets)
+        start, far = white((3, count)), pipeline.shaken(white, count)
+        repeated = pipeline.repeated if pipeline.short else None
+        near, products = root(pipeline.near, start, accuracy, repeated, **how)
+        return near + far, products
 
 
 def root(
@@ -82,7 +99,8 @@ def root(
     repeated: Any = None,
     total: Callable[[Any], Any] = lambda values: values,
     scales: Any = None,
-) -> Any:
+    first: int = 1,
+) -> tuple[Any, int]:
     """Return a root of a positive matrix times a vector, by Lanczos' iteration.
 
     It is the square root; with scales S, S^-1 times the square root of S M S, which takes fewer
@@ -94,20 +112,27 @@ def root(
         Its product with an array of the shape of ``white``.
     white : array
     accuracy : float
-        Relative change of the result in one step, at which it stops.
+        Relative error of the result, as `left` estimates it, at which it stops.
     repeated : callable, optional
         By which a device takes several products at a time: see `OneDevice.repeated`.
     total : callable
         Adds up what all ranks have, each of which has a part of the vectors.
     scales : array, optional
         A diagonal matrix S, broadcast to the shape of ``white``.
+    first : int
+        Products before the first look at numbers, for which a device waits. More of them than it
+        takes do not change the result.
+
+    Returns
+    -------
+    array, int
+        The root, and the number of products that it took.
 
     Raises
     ------
     ParkiError
-        If the matrix is not positive, or the change stays larger.
+        If the matrix is not positive, or the error stays larger.
     """
-    many = TOGETHER if repeated else 1
     dtype, size = white.dtype, total((white * white).sum(dtype=np.float64)) ** 0.5
     given = {
         "start": np.zeros_like(white, shape=(2, *white.shape)),
@@ -115,36 +140,67 @@ def root(
     }
     given["start"][1] = white / size.astype(dtype)
     scaled = {} if scales is None else {"scales": scales}
-    basis, numbers, before = [], np.zeros((2, 0)), np.zeros(0)
+    basis, numbers, before, changes = [], np.zeros((2, 0)), np.zeros(0), list[float]()
+    many = first
     while True:
         found = {
             "basis": np.empty_like(white, shape=(many + 1, *white.shape)),
             "numbers": np.empty_like(white, shape=(2, many)),
         }
-        (repeated or _once)(partial(advance, matrix, total), given | scaled, found)
+        work = partial(advance, matrix, total)
+        if repeated:
+            repeated(f"Lanczos {many}", work, given | scaled, found)
+        else:
+            work({**given, **scaled, **found})
         basis.append(found["basis"][:-1])
         # This waits for a device.
         numbers = np.hstack([numbers, to_host(found["numbers"]).astype(np.float64)])
-        for count in range(len(before) + 1, numbers.shape[1] + 1):
-            diagonal, beside = numbers[:, :count]
-            values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(beside[:-1], -1))
-            if values[0] <= 0:
-                raise ParkiError(
-                    f"the mobility has the eigenvalue {values[0]:.2g} of "
-                    f"{values[-1]:.2g}: by its error it is not positive; give a smaller tolerance"
-                )
-            weights = vectors @ (np.sqrt(values) * vectors[0])
-            change = np.linalg.norm(weights - np.append(before, 0)) / np.linalg.norm(weights)
-            if change <= accuracy or beside[-1] <= 1e-7 * values[-1]:
-                result = size.astype(dtype) * _combined(weights.astype(dtype), basis)
-                return result if scales is None else result / scales
+        for count in range(len(changes) + 1, numbers.shape[1] + 1):
+            weights, ended = _weights(*numbers[:, :count])
+            change = weights - np.append(before, np.zeros(len(weights) - len(before)))
+            changes.append(float(np.linalg.norm(change) / np.linalg.norm(weights)))
+            if ended or left(changes) <= accuracy:
+                vectors = chain(*basis, found["basis"][-1:])
+                result = size.astype(dtype) * _combined(weights.astype(dtype), vectors)
+                return (result if scales is None else result / scales), count
             before = weights
         if numbers.shape[1] >= MOST_STEPS:
             raise ParkiError(
-                f"the noise still changes by {change:.2g} after {MOST_STEPS} steps; expected "
-                f"{accuracy:g}"
+                f"the noise still changes by {changes[-1]:.2g} after {MOST_STEPS} steps; expected "
+                f"an error of {accuracy:g}"
             )
         given = {"start": found["basis"][-2:], "beside": found["numbers"][1, -1:]}
+        many = 1
+
+
+def left(changes: list[float]) -> float:
+    """Return the error after relative changes, as if the next ones were a geometric series.
+
+    Its ratio is the last one or, if that is larger, the mean ratio of the latter half.
+    """
+    if len(changes) < 3:  # before, the ratio says little
+        return math.inf
+    last, half = changes[-1], len(changes) // 2
+    ratio = max(last / changes[-2], (last / changes[-1 - half]) ** (1 / half))
+    return last * ratio / (1 - ratio) if ratio < 1 else math.inf
+
+
+def _weights(diagonal: Any, beside: Any) -> tuple[Any, bool]:
+    """Return the weights of vectors in the root, and whether there are no more of them.
+
+    One vector more is known than the diagonal has numbers. Numbers of the diagonal hardly differ
+    after the first ones, so that the last one stands for the next. This saves a product.
+    """
+    count, ended = len(diagonal), beside[-1] <= 1e-7 * abs(diagonal).max()
+    for size in (count,) if ended else (count + 1, count):
+        matrix = np.diag([*diagonal, diagonal[-1]][:size]) + np.diag(beside[: size - 1], -1)
+        values, vectors = np.linalg.eigh(matrix)
+        if values[0] > 0:
+            return vectors @ (np.sqrt(values) * vectors[0]), ended
+    raise ParkiError(
+        f"the mobility has the eigenvalue {values[0]:.2g} of {values[-1]:.2g}: by its error it is "
+        "not positive; give a smaller tolerance"
+    )
 
 
 def advance(
@@ -176,15 +232,9 @@ def advance(
         before = vector
 
 
-def _once(work: Callable[[dict[str, Any]], None], given: Any, found: Any) -> None:
-    work({**given, **found})
-
-
-def _combined(weights: Any, basis: list[Any]) -> Any:
+def _combined(weights: Any, vectors: Iterable[Any]) -> Any:
     """Return the sum of weighted vectors, of which the last ones may be left out."""
     found: Any = 0
-    for block in basis:
-        vectors = block[: len(weights)]
-        own, weights = weights[: len(vectors)], weights[len(vectors) :]
-        found = found + np.tensordot(np.asarray(own, like=block), vectors, 1)
+    for weight, vector in zip(weights, vectors, strict=False):
+        found = found + weight * vector
     return found

@@ -82,6 +82,7 @@ class Spheres:
             self._sizes = Radii.of(radii, self.points.shape[-1], self._of_all)
             self.radii = self._sizes.each
         self._plans: dict[tuple[str, str], Any] = {}
+        self._products = noise.FIRST  # which the last noise took
         self._plan("velocity", "force")  # refuses impossible points
         with self._together():
             self._check_heights(self.points)
@@ -380,7 +381,8 @@ class Spheres:
             From the library of the points. Its noise is the same for any number of threads.
         forces, torques : array, shape (3, N), optional
         accuracy : float
-            Relative change of the noise in a step of its iteration, at which it stops.
+            Relative error of the noise, as its last changes suggest it, at which its iteration
+            stops.
 
         Returns
         -------
@@ -396,15 +398,16 @@ class Spheres:
             for name, value in (("kT", kT), ("dt", dt)):
                 if not 0 <= value < math.inf:
                     raise ParkiValueError(f"{name} is {value!r}; expected a number, 0 or more")
-        turns = torques is not None
+        turns, moved = torques is not None, None
+        if forces is not None or turns:
+            noise.expect(self)
+            moved = self.velocities(forces, torques)
         steps = self.noise(rng, torques=turns, accuracy=accuracy)
-        size = math.sqrt(2 * kT * dt)
-        steps = [size * each for each in (steps if turns else (steps,))]
+        steps = [math.sqrt(2 * kT * dt) * each for each in (steps if turns else (steps,))]
         if self.options.walled and kT * dt:
             white = self._white(rng, steps[0].dtype)
             steps[0] = steps[0] + kT * dt * wall.divergence(self, white)
-        if forces is not None or turns:
-            moved = self.velocities(forces, torques)
+        if moved is not None:
             moved = moved if turns else (moved,)
             steps = [step + dt * each for step, each in zip(steps, moved, strict=True)]
         return tuple(steps) if turns else steps[0]

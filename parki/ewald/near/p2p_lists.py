@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from parki.runtime import ExecutionSpace, Kernel
 from parki.runtime.spaces import free_memory
 
@@ -19,6 +21,9 @@ TEAM = 4  # tiles of a team of p2p_tile
 # Part of the free memory that lists may take.
 PART = 1 / 3
 MOST_ROWS = 2**31  # rows are counted with 32 bits
+# Rows that all tiles have, over the rows of the longest lists of the points before; and over the
+# mean, up to which there is memory for that.
+SPARE, UNEVEN = 1.15, 4.0
 # Bytes of the lists for a pair within the cut-off, and the part of the free memory that a plan
 # leaves. No more than this many pairs per target are assumed, so that few sums query free memory.
 BYTES, LEFT, PAIRS = 5.0, 0.75, 10_000
@@ -56,6 +61,8 @@ class PairLists:
     ----------
     size : int or None
         Bytes of the lists, kept or not; None before the second sum.
+    rows : array or None
+        Where the lists of each tile begin, and the end.
     """
 
     def __init__(
@@ -68,6 +75,7 @@ class PairLists:
     ) -> None:
         self.space, self.kernel = space, cache(kernel)
         self.tiles, self.lanes, self.keep = tiles, lanes, keep
+        self._room = 0  # rows for each tile, if lists were about as long for other points
         self.drop()
 
     def drop(self) -> None:
@@ -75,7 +83,7 @@ class PairLists:
         self.size: int | None = None
         self.begun = False  # whether a sum was made
         self.use = FORGETS
-        self.rows = self.lists = None  # where the lists of each tile begin; all lists
+        self.rows = self.lists = None
         self.ordered: Any = None  # the tiles, with the longest lists first
 
     @property
@@ -93,45 +101,71 @@ class PairLists:
 
         The arguments are the kernel's, except the arguments for lists.
         """
-        if self.due:
-            self._make_space(arguments)
-        self._launch(self.use, arguments, many)
+        if not (self.due and self._keep_in_room(arguments)):
+            if self.due:
+                self._make_space(arguments)
+            self._launch(self.use, arguments, many)
         self.begun = True
         if self.use == KEEPS:
             self.use = TAKES
 
     def without(self, many: int, **arguments: Any) -> None:
         """Compute the near field of ``many`` densities without lists, which stay the same."""
-        own = {"number": self.tiles, "rows": None, "lists": None}
+        own = {"number": self.tiles, "rows": None, "used": None, "lists": None}
         self.kernel(FORGETS, many)(-(-self.tiles // TEAM), **own, **arguments)
 
-    def _launch(self, use: int, arguments: dict[str, Any], many: int = 1) -> None:
-        teams = -(-self.tiles // TEAM)
+    def _launch(self, use: int, arguments: dict[str, Any], many: int = 1) -> Any:
+        """Launch a kernel; return how many rows each tile used, if it counts or keeps them."""
+        teams, used = -(-self.tiles // TEAM), None
+        if use in (COUNTS, KEEPS):
+            used = self.space.array_module.zeros(self.tiles, dtype=np.int32)
         if self.ordered is not None:
             arguments = dict(arguments, tiles=self.ordered)
-        own = {"number": self.tiles, "rows": self.rows, "lists": self.lists}
+        own = {"number": self.tiles, "rows": self.rows, "used": used, "lists": self.lists}
         self.kernel(use, many)(teams, **own, **arguments)
+        return used
+
+    def _keep_in_room(self, arguments: dict[str, Any]) -> bool:
+        """Compute the near field of a density, and keep lists in equal room for all tiles.
+
+        Return whether it was enough. It is as for the points before: rows are not counted first.
+        """
+        xp, room, total = self.space.array_module, self._room, self._room * self.tiles
+        try:
+            self.lists = xp.empty((total, self.lanes), dtype=np.int32) if room else None
+        except MemoryError:
+            self.lists = None
+        if self.lists is None:
+            return False
+        self.rows, self.use = xp.arange(0, total + 1, room, dtype=np.int32), KEEPS
+        if int(self._launch(KEEPS, arguments).max()) > room:
+            self.drop()
+            self.begun = True
+            return False
+        self.size = 4 * self.lanes * total
+        return True
 
     def _make_space(self, arguments: dict[str, Any]) -> None:
         """Allocate the memory for lists, if there is enough."""
-        xp = self.space.array_module
-        self.rows = needed = xp.zeros(self.tiles, dtype=xp.int32)
-        self._launch(COUNTS, arguments)
-        total = int(needed.sum(dtype=xp.int64))
-        self.size = 4 * self.lanes * total
-        fits = total < MOST_ROWS and self.size <= PART * free_memory(self.space)
+        xp, self._room = self.space.array_module, 0
+        needed = self._launch(COUNTS, arguments)
+        total, longest = int(needed.sum(dtype=np.int64)), int(needed.max(initial=0))
+        self.size, most = 4 * self.lanes * total, PART * free_memory(self.space)
+        fits = total < MOST_ROWS and self.size <= most
         try:
-            self.lists = xp.empty((total, self.lanes), dtype=xp.int32) if fits else None
+            self.lists = xp.empty((total, self.lanes), dtype=np.int32) if fits else None
         except MemoryError:  # no block is large enough: sums do without
             self.lists = None
-        if self.lists is None:
-            self.rows = None
-        else:
+        if self.lists is not None:
             order = self._longest_first(needed)
-            needed = needed[order]
-            self.rows = (xp.cumsum(needed, dtype=xp.int64) - needed).astype(xp.int32)
+            needed, self.use = needed[order], KEEPS
+            self.rows = xp.zeros(self.tiles + 1, dtype=np.int32)
+            self.rows[1:] = xp.cumsum(needed, dtype=np.int64)
             self.ordered = xp.ascontiguousarray(arguments["tiles"][:, order])
-            self.use = KEEPS
+            room = math.ceil(SPARE * longest)
+            rows = room * self.tiles
+            if rows < min(UNEVEN * total, MOST_ROWS, most / (4 * self.lanes)):
+                self._room = room
 
     def _longest_first(self, rows: Any) -> Any:
         """Return an order of the tiles, by teams, in which teams of long lists begin first.
