@@ -8,9 +8,9 @@ The far one takes white noise on the grid, multiplies it by the root of the mult
 it as a plan does. Its covariance is the far matrix itself, with all errors of the window. The near
 one takes Lanczos' iteration, of few products with the near matrix.
 
-Without periodic axes the far field's kernel fades out, and is not positive there. Torques are sums
-with other splits than forces, so that there is no positive far field of both. `root` iterates the
-whole matrix then.
+Torques and turns of spheres of one radius are drawn in the same way, by `Turning`. Without periodic
+axes the far field's kernel fades out, and is not positive there. Nor is the near field of torques
+on spheres of several radii. `root` iterates the whole matrix then.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.plan import Plan
 from parki.interchange import to_host
 from parki.suspensions.derivatives import ACTS, MOVES
+from parki.suspensions.turning import Turning
 
 MOST_STEPS = 200
 TINY = float(np.finfo(np.float32).tiny)
@@ -51,7 +52,7 @@ def expect(spheres: Any) -> None:
 
 def _apart(spheres: Any) -> bool:
     """Return whether far and near field have noises of their own, if they are positive."""
-    return spheres._splits and spheres.options.periodicity == 3
+    return bool(spheres._splits and spheres.options.periodicity == 3)
 
 
 def drawn(spheres: Any, white: White, torques: bool, accuracy: float) -> Any:
@@ -73,23 +74,37 @@ def drawn(spheres: Any, white: White, torques: bool, accuracy: float) -> Any:
         given = dict(zip(ACTS, values, strict=True))
         return plan.task.xp.stack([spheres._moved(moves, given) for moves in MOVES])
 
-    how = {"scales": scales, "first": spheres._products if plan.space.on_device else 1}
-    if _apart(spheres) and not torques and plan.setup.split.positive:
-        found, spheres._products = split(plan, white, accuracy, **how)
+    how: dict[str, Any] = {"scales": scales}
+    how["first"] = spheres._products if plan.space.on_device else 1
+    if _apart(spheres) and plan.setup.split.positive and (alike or not torques):
+        turning = spheres._turning() if torques else None
+        found, spheres._products = split(plan, turning, white, accuracy, **how)
         return math.sqrt(spheres.factor) * found
     start = white((2, *shape) if torques else shape)
     found, spheres._products = root(product, start, accuracy, total=spheres._total, **how)
     return found
 
 
-def split(plan: Plan, white: White, accuracy: float, **how: Any) -> tuple[Any, int]:
-    """Return what `root` does, for a triply periodic plan whose targets are its sources."""
-    pipeline, count = cast(OneDevice, plan.pipeline), plan.n_targets
+def split(
+    plan: Plan, turning: Turning | None, white: White, accuracy: float, **how: Any
+) -> tuple[Any, int]:
+    """Return what `root` does, for a triply periodic plan whose targets are its sources.
+
+    With `Turning` it is noise of velocities and turns.
+    """
+    pipeline, count, order = cast(OneDevice, plan.pipeline), plan.n_targets, plan._sum.order
     with plan._sum.exclusive():
-        start, far = white((3, count)), pipeline.shaken(white, count)
-        repeated = pipeline.repeated if pipeline.short else None
-        near, products = root(pipeline.near, start, accuracy, repeated, **how)
-        return near + far, products
+        if turning is None:
+            start, far = white((3, count)), pipeline.shaken(white, count)
+            how["repeated"] = pipeline.repeated if pipeline.short else None
+            found, products = root(pipeline.near, start, accuracy, **how)
+        else:
+            start, far = white((2, 3, count)), turning.shaken(white, count)
+            found, products = root(turning.near, start, accuracy, **how)
+        found += far
+        if not order.kept:
+            order.back(found.copy(), found)
+        return found, products
 
 
 def root(

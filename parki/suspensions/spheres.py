@@ -20,6 +20,7 @@ from parki.interchange import as_array, as_given
 from parki.suspensions import derivatives, noise, wall
 from parki.suspensions.derivatives import ACTS, MOVES
 from parki.suspensions.radii import KINDS, Radii, positive
+from parki.suspensions.turning import Turning
 from parki.typing import Array, Box, OptionKeywords
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class Spheres:
             self.radii = self._sizes.each
         self._plans: dict[tuple[str, str], Any] = {}
         self._products = noise.FIRST  # which the last noise took
+        self._turns: Turning | None = None  # for noise of torques
         self._plan("velocity", "force")  # refuses impossible points
         with self._together():
             self._check_heights(self.points)
@@ -111,6 +113,13 @@ class Spheres:
             raise wall.lacking("torques and turns")
         sizes, points = self._sizes, self.points
         return sizes.kernels[moves, acts], points, points, sizes.marks, self.options
+
+    def _turning(self) -> Turning:
+        """Return the near fields and grids of noise with torques."""
+        if self._turns is None:
+            kernels, plan = self._sizes.kernels, self._plan("velocity", "force")
+            self._turns = Turning(plan, (kernels["turn", "force"], kernels["turn", "torque"]))
+        return self._turns
 
     # What differs over ranks: see `parki.distributed.spheres`.
     _splits = True  # whether noise may be drawn apart for far and near field

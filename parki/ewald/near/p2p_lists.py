@@ -83,7 +83,8 @@ class PairLists:
         self.size: int | None = None
         self.begun = False  # whether a sum was made
         self.use = FORGETS
-        self.rows = self.lists = None
+        self.rows: Any = None
+        self.lists: Any = None
         self.ordered: Any = None  # the tiles, with the longest lists first
 
     @property
