@@ -234,7 +234,7 @@ def test_other_points_have_other_lists():
     assert np.sqrt(((sums[3] - once) ** 2).mean()) <= 2 * plan.promise(rows)
 
 
-def test_room_as_for_the_points_before(monkeypatch):
+def test_rows_as_for_the_points_before(monkeypatch):
     """Lists of points that moved are not counted first; where they are longer they are."""
     points, dens, norms = np.random.default_rng(5).random((3, 3, 2000))
     plan = plan_of("stokes_comb", points, norms)
@@ -243,9 +243,9 @@ def test_room_as_for_the_points_before(monkeypatch):
     right = lists.kernel
     monkeypatch.setattr(lists, "kernel", lambda use, many: used.append(use) or right(use, many))
     assert close(plan(rows), first)
-    for room, expected in ((None, [KEEPS, TAKES]), (2, [KEEPS, COUNTED, KEEPS, TAKES])):
+    for stride, expected in ((None, [KEEPS, TAKES]), (2, [KEEPS, COUNTED, KEEPS, TAKES])):
         lists.drop()
-        lists.begun, lists._room, used[:] = True, room or lists._room, []
+        lists.begun, lists._stride, used[:] = True, stride or lists._stride, []
         for _ in range(2):
             assert close(plan(rows), first)
         assert used == expected

@@ -1,7 +1,7 @@
 """`Turning`: near fields and grids of torques and turns, by the split of forces and velocities.
 
-The sums of `parki.Spheres` have splits of their own. For noise all four of them take one factor
-gamma, that of velocities by forces. Then far and near field of the whole mobility are squares,
+The sums of `parki.Spheres` have splits of their own. For noise all four of them take the factor
+gamma of velocities by forces, and far and near field of the whole mobility are squares:
 
     far   D* (8 pi gamma / k^2) (I - k k / k^2) D      D = [ sinc(k a),  i/2 ball(k a) k x ]
     near  the same with 1 - gamma in the place of gamma,
@@ -22,7 +22,7 @@ from parki.ewald.plan import Plan
 from parki.ewald.split.shells import Shells
 from parki.ewald.sums import SUMS
 
-# Whether targets turn, and whether torques act on the sources.
+# Whether targets rotate, and whether torques act on the sources.
 SIDES = (True, False), (True, True)
 
 
@@ -70,7 +70,7 @@ class Turning:
         """Return the far field's noise (2, 3, N), of what makes normal numbers of a shape."""
         own, curl, turns = self.pipelines
         of_curl, of_turns = cast(Stages, curl.stages), cast(Stages, turns.stages)
-        of_curl.fgc.turn(of_turns.fgc)
+        of_curl.fgc.curl_noise(of_turns.fgc)
         grid = white(of_curl.white)
         return self.plan.task.xp.stack([p.shaken(lambda _: grid, count) for p in (own, curl)])
 

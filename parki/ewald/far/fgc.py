@@ -391,7 +391,7 @@ class FGC(Convolution):
         square = self.xp.where(square > 0, square, 1)
         return self._no_nyquist(self.xp.maximum(block.multiplier, 0) / (square * count), block)
 
-    def turn(self, turns: FGC) -> None:
+    def curl_noise(self, turns: FGC) -> None:
         """Let noise be half the curl of a flow, whose squares ``turns`` convolves with.
 
         Both are curls of spheres' flow, on one grid: this one of velocities or turns, the other one

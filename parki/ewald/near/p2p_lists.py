@@ -21,8 +21,8 @@ TEAM = 4  # tiles of a team of p2p_tile
 # Part of the free memory that lists may take.
 PART = 1 / 3
 MOST_ROWS = 2**31  # rows are counted with 32 bits
-# Rows that all tiles have, over the rows of the longest lists of the points before; and over the
-# mean, up to which there is memory for that.
+# Rows of each tile, over the longest lists of the points before; and over the mean of the lists,
+# up to which there is memory for that.
 SPARE, UNEVEN = 1.15, 4.0
 # Bytes of the lists for a pair within the cut-off, and the part of the free memory that a plan
 # leaves. No more than this many pairs per target are assumed, so that few sums query free memory.
@@ -75,7 +75,7 @@ class PairLists:
     ) -> None:
         self.space, self.kernel = space, cache(kernel)
         self.tiles, self.lanes, self.keep = tiles, lanes, keep
-        self._room = 0  # rows for each tile, if lists were about as long for other points
+        self._stride = 0  # rows for each tile, if lists were about as long for other points
         self.drop()
 
     def drop(self) -> None:
@@ -102,7 +102,7 @@ class PairLists:
 
         The arguments are the kernel's, except the arguments for lists.
         """
-        if not (self.due and self._keep_in_room(arguments)):
+        if not (self.due and self._keep_by_stride(arguments)):
             if self.due:
                 self._make_space(arguments)
             self._launch(self.use, arguments, many)
@@ -126,20 +126,21 @@ class PairLists:
         self.kernel(use, many)(teams, **own, **arguments)
         return used
 
-    def _keep_in_room(self, arguments: dict[str, Any]) -> bool:
-        """Compute the near field of a density, and keep lists in equal room for all tiles.
+    def _keep_by_stride(self, arguments: dict[str, Any]) -> bool:
+        """Compute the near field of a density, and keep lists in as many rows for each tile.
 
-        Return whether it was enough. It is as for the points before: rows are not counted first.
+        Return whether they are enough. They are as for the points before, and not counted first.
         """
-        xp, room, total = self.space.array_module, self._room, self._room * self.tiles
+        xp, stride = self.space.array_module, self._stride
+        total = stride * self.tiles
         try:
-            self.lists = xp.empty((total, self.lanes), dtype=np.int32) if room else None
+            self.lists = xp.empty((total, self.lanes), dtype=np.int32) if stride else None
         except MemoryError:
             self.lists = None
         if self.lists is None:
             return False
-        self.rows, self.use = xp.arange(0, total + 1, room, dtype=np.int32), KEEPS
-        if int(self._launch(KEEPS, arguments).max()) > room:
+        self.rows, self.use = xp.arange(0, total + 1, stride, dtype=np.int32), KEEPS
+        if int(self._launch(KEEPS, arguments).max()) > stride:
             self.drop()
             self.begun = True
             return False
@@ -148,7 +149,7 @@ class PairLists:
 
     def _make_space(self, arguments: dict[str, Any]) -> None:
         """Allocate the memory for lists, if there is enough."""
-        xp, self._room = self.space.array_module, 0
+        xp, self._stride = self.space.array_module, 0
         needed = self._launch(COUNTS, arguments)
         total, longest = int(needed.sum(dtype=np.int64)), int(needed.max(initial=0))
         self.size, most = 4 * self.lanes * total, PART * free_memory(self.space)
@@ -163,10 +164,9 @@ class PairLists:
             self.rows = xp.zeros(self.tiles + 1, dtype=np.int32)
             self.rows[1:] = xp.cumsum(needed, dtype=np.int64)
             self.ordered = xp.ascontiguousarray(arguments["tiles"][:, order])
-            room = math.ceil(SPARE * longest)
-            rows = room * self.tiles
-            if rows < min(UNEVEN * total, MOST_ROWS, most / (4 * self.lanes)):
-                self._room = room
+            stride = math.ceil(SPARE * longest)
+            if stride * self.tiles < min(UNEVEN * total, MOST_ROWS, most / (4 * self.lanes)):
+                self._stride = stride
 
     def _longest_first(self, rows: Any) -> Any:
         """Return an order of the tiles, by teams, in which teams of long lists begin first.
