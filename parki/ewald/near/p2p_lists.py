@@ -151,7 +151,7 @@ class PairLists:
         """Allocate the memory for lists, if there is enough."""
         xp, self._stride = self.space.array_module, 0
         needed = self._launch(COUNTS, arguments)
-        total, longest = int(needed.sum(dtype=np.int64)), int(needed.max(initial=0))
+        total, longest = int(needed.sum(dtype=np.int64)), int(needed.max()) if self.tiles else 0
         self.size, most = 4 * self.lanes * total, PART * free_memory(self.space)
         fits = total < MOST_ROWS and self.size <= most
         try:
