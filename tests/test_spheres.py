@@ -228,7 +228,7 @@ def test_root():
         noise.root(lambda v: -v, white, 1e-3)
 
 
-@pytest.mark.parametrize(("condition", "products"), [(1.5, 3), (4.0, 3), (100.0, 9)])
+@pytest.mark.parametrize(("condition", "products"), [(1.5, 3), (4.0, 4), (100.0, 10)])
 def test_root_stops_by_the_error_that_is_left(condition, products):
     """Few products are enough, whatever their number before a look."""
     values = np.linspace(1, condition, 3000).reshape(3, 1000)

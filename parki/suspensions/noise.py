@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -78,17 +77,23 @@ def drawn(spheres: Any, white: White, torques: bool, accuracy: float) -> Any:
     how["first"] = spheres._products if plan.space.on_device else 1
     if _apart(spheres) and plan.setup.split.positive and (alike or not torques):
         turning = spheres._turning() if torques else None
-        found, spheres._products = split(plan, turning, white, accuracy, **how)
-        return math.sqrt(spheres.factor) * found
-    start = white((2, *shape) if torques else shape)
-    found, spheres._products = root(product, start, accuracy, total=spheres._total, **how)
+        size = math.sqrt(spheres.factor)
+        found, spheres._products = split(plan, turning, white, accuracy, size=size, **how)
+    else:
+        start = white((2, *shape) if torques else shape)
+        found, spheres._products = root(product, start, accuracy, total=spheres._total, **how)
     return found
 
 
 def split(
-    plan: Plan, turning: Turning | None, white: White, accuracy: float, **how: Any
+    plan: Plan,
+    turning: Turning | None,
+    white: White,
+    accuracy: float,
+    size: float = 1.0,
+    **how: Any,
 ) -> tuple[Any, int]:
-    """Return what `root` does, for a triply periodic plan whose targets are its sources.
+    """Return ``size`` times what `root` does, of a triply periodic plan from sources to themselves.
 
     With `Turning` it is noise of velocities and turns.
     """
@@ -97,10 +102,11 @@ def split(
         if turning is None:
             start, far = white((3, count)), pipeline.shaken(white, count)
             how["repeated"] = pipeline.repeated if pipeline.short else None
-            found, products = root(pipeline.near, start, accuracy, **how)
         else:
             start, far = white((2, 3, count)), turning.shaken(white, count)
-            found, products = root(turning.near, start, accuracy, **how)
+        far *= far.dtype.type(size)
+        near = pipeline.near if turning is None else turning.near
+        found, products = root(near, start, accuracy, size=size, **how)
         found += far
         if not order.kept:
             order.back(found.copy(), found)
@@ -115,8 +121,9 @@ def root(
     total: Callable[[Any], Any] = lambda values: values,
     scales: Any = None,
     first: int = 1,
+    size: float = 1.0,
 ) -> tuple[Any, int]:
-    """Return a root of a positive matrix times a vector, by Lanczos' iteration.
+    """Return ``size`` times a root of a positive matrix times a vector, by Lanczos' iteration.
 
     It is the square root; with scales S, S^-1 times the square root of S M S, which takes fewer
     steps where the diagonal of M varies. The covariance is M in either case.
@@ -137,6 +144,7 @@ def root(
     first : int
         Products before the first look at numbers, for which a device waits. More of them than it
         takes do not change the result.
+    size : float
 
     Returns
     -------
@@ -148,35 +156,33 @@ def root(
     ParkiError
         If the matrix is not positive, or the error stays larger.
     """
-    dtype, size = white.dtype, total((white * white).sum(dtype=np.float64)) ** 0.5
-    given = {
-        "start": np.zeros_like(white, shape=(2, *white.shape)),
-        "beside": np.zeros_like(white, shape=1),
-    }
-    given["start"][1] = white / size.astype(dtype)
-    scaled = {} if scales is None else {"scales": scales}
-    basis, numbers, before, changes = [], np.zeros((2, 0)), np.zeros(0), list[float]()
-    many = first
+    given, scaled = {"white": white}, {} if scales is None else {"scales": scales}
+    numbers, before, changes = np.zeros((2, 0)), np.zeros(0), list[float]()
+    basis, many, work = list[Any](), first, partial(advance, matrix, total)
     while True:
         found = {
             "basis": np.empty_like(white, shape=(many + 1, *white.shape)),
-            "numbers": np.empty_like(white, shape=(2, many)),
+            "numbers": np.empty_like(white, shape=(2, many + 1)),
         }
-        work = partial(advance, matrix, total)
         if repeated:
             repeated(f"Lanczos {many}", work, given | scaled, found)
         else:
             work({**given, **scaled, **found})
-        basis.append(found["basis"][:-1])
-        # This waits for a device.
-        numbers = np.hstack([numbers, to_host(found["numbers"]).astype(np.float64)])
+        basis[-1:] = found["basis"]  # which begins with the last vector
+        *more, last = to_host(found["numbers"]).astype(np.float64).T  # for which a device waits
+        numbers = np.hstack([numbers, np.transpose(more)])
+        if not changes:
+            size *= last[0]
         for count in range(len(changes) + 1, numbers.shape[1] + 1):
-            weights, ended = _weights(*numbers[:, :count])
-            change = weights - np.append(before, np.zeros(len(weights) - len(before)))
-            changes.append(float(np.linalg.norm(change) / np.linalg.norm(weights)))
+            diagonal, beside = numbers[:, :count]
+            weights = _weights(diagonal, beside)
+            change = np.linalg.norm(weights - np.append(before, 0))
+            changes.append(float(change / np.linalg.norm(weights)))
+            ended = beside[-1] <= 1e-7 * abs(diagonal).max()
             if ended or left(changes) <= accuracy:
-                vectors = chain(*basis, found["basis"][-1:])
-                result = size.astype(dtype) * _combined(weights.astype(dtype), vectors)
+                if not ended:
+                    weights = _extended(diagonal, beside, weights)
+                result = _combined((size * weights).astype(white.dtype), basis)
                 return (result if scales is None else result / scales), count
             before = weights
         if numbers.shape[1] >= MOST_STEPS:
@@ -184,38 +190,44 @@ def root(
                 f"the noise still changes by {changes[-1]:.2g} after {MOST_STEPS} steps; expected "
                 f"an error of {accuracy:g}"
             )
-        given = {"start": found["basis"][-2:], "beside": found["numbers"][1, -1:]}
+        given = {"start": found["basis"][-2:], "beside": found["numbers"][1, many - 1 : many]}
         many = 1
 
 
 def left(changes: list[float]) -> float:
     """Return the error after relative changes, as if the next ones were a geometric series.
 
-    Its ratio is the last one or, if that is larger, the mean ratio of the latter half.
+    Its ratio is the mean one of the latter half. Without extension, the error is about that; with
+    one, it is smaller.
     """
-    if len(changes) < 3:  # before, the ratio says little
-        return math.inf
     last, half = changes[-1], len(changes) // 2
-    ratio = max(last / changes[-2], (last / changes[-1 - half]) ** (1 / half))
-    return last * ratio / (1 - ratio) if ratio < 1 else math.inf
+    if len(changes) < 3 or last >= changes[-1 - half]:  # the first ratio says little
+        return math.inf
+    ratio = (last / changes[-1 - half]) ** (1 / half)
+    return float(last * ratio / (1 - ratio))
 
 
-def _weights(diagonal: Any, beside: Any) -> tuple[Any, bool]:
-    """Return the weights of vectors in the root, and whether there are no more of them.
+def _weights(diagonal: Any, beside: Any) -> Any:
+    """Return the weights of vectors in the root."""
+    values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(beside[: len(diagonal) - 1], -1))
+    if values[0] <= 0:
+        raise ParkiError(
+            f"the mobility has the eigenvalue {values[0]:.2g} of {values[-1]:.2g}: by its error it "
+            "is not positive; give a smaller tolerance"
+        )
+    return vectors @ (np.sqrt(values) * vectors[0])
 
-    One vector more is known than the diagonal has numbers. Numbers of the diagonal hardly differ
-    after the first ones, so that the last one stands for the next. This saves a product.
+
+def _extended(diagonal: Any, beside: Any, weights: Any) -> Any:
+    """Return weights of one vector more than the diagonal has numbers, if that is possible.
+
+    Numbers of the diagonal hardly differ after the first ones, so that the last one stands for the
+    next. This makes errors as small as one product more.
     """
-    count, ended = len(diagonal), beside[-1] <= 1e-7 * abs(diagonal).max()
-    for size in (count,) if ended else (count + 1, count):
-        matrix = np.diag([*diagonal, diagonal[-1]][:size]) + np.diag(beside[: size - 1], -1)
-        values, vectors = np.linalg.eigh(matrix)
-        if values[0] > 0:
-            return vectors @ (np.sqrt(values) * vectors[0]), ended
-    raise ParkiError(
-        f"the mobility has the eigenvalue {values[0]:.2g} of {values[-1]:.2g}: by its error it is "
-        "not positive; give a smaller tolerance"
-    )
+    try:
+        return _weights(np.append(diagonal, diagonal[-1]), beside)
+    except ParkiError:
+        return weights
 
 
 def advance(
@@ -228,16 +240,23 @@ def advance(
     matrix, total : callable
         As for `root`.
     arrays : dict of arrays
-        Given are the vector before and the first one, "start" (2, ...), the number "beside" the
-        diagonal between them, and "scales", if there are any. "basis" (k + 1, ...) becomes the
-        first vector and k more, "numbers" (2, k) the diagonal and the numbers beside it.
+        Given are "white", or the vector before and the first one, "start" (2, ...), and the number
+        "beside" the diagonal between them; and "scales", if there are any. "basis" (k + 1, ...)
+        becomes the first vector and k more, "numbers" (2, k + 1) the diagonal and the numbers
+        beside it, and then the size of "white".
     """
-    basis, numbers, beside = arrays["basis"], arrays["numbers"], arrays["beside"]
+    basis, numbers, before = arrays["basis"], arrays["numbers"], None
     scales = arrays.get("scales")
-    before, basis[0] = arrays["start"]
+    if "white" in arrays:
+        white = arrays["white"]
+        size = total((white * white).sum(dtype=np.float64)) ** 0.5
+        basis[0], numbers[:, -1] = white / size.astype(white.dtype), size
+    else:
+        (before, basis[0]), beside = arrays["start"], arrays["beside"]
     for step, vector in enumerate(basis[:-1]):
         product = matrix(vector) if scales is None else scales * matrix(scales * vector)
-        product = product - beside * before
+        if before is not None:
+            product = product - beside * before
         own = total((vector * product).sum())
         product -= own * vector
         # Where nothing is left, the next vector counts for nothing.
@@ -248,7 +267,7 @@ def advance(
 
 
 def _combined(weights: Any, vectors: Iterable[Any]) -> Any:
-    """Return the sum of weighted vectors, of which the last ones may be left out."""
+    """Return the sum of weighted vectors, one by one; the last ones may be left out."""
     found: Any = 0
     for weight, vector in zip(weights, vectors, strict=False):
         found = found + weight * vector
