@@ -157,6 +157,7 @@ def test_noise_of_torques_takes_one_factor():
     """Far and near field are squares, by themselves, and together they are the mobility."""
     spheres, _, *acts = given(0.07, 3, 1e-6)
     turning, shape = spheres._turning(), (2, 3, COUNT)
+    turning.place()
     turning.shaken(np.zeros, COUNT)
     parts = [pipeline.stages for pipeline in turning.pipelines[:2]]
     fields = [
@@ -280,16 +281,22 @@ def test_displacements():
     assert moves.shape == turns.shape == (3, COUNT)
 
 
-def test_noise_again_and_again(space, to_space, to_host):
+@pytest.mark.parametrize("torques", [False, True])
+def test_noise_again_and_again(torques, space, to_space, to_host):
     """A device launches the first noise, and records what makes the next ones."""
     options = parki.EwaldOptions(3, BOX, 1e-4, execution_space=space)
-    spheres = parki.Spheres(to_space(suspension()[0]), 0.07, options)
-    draws = [
-        to_host(spheres.noise(space.array_module.random.default_rng(5), accuracy=1e-6))
-        for _ in range(4)
-    ]
-    for again in draws[1:]:
-        np.testing.assert_allclose(again, draws[0], rtol=0, atol=1e-5 * abs(draws[0]).max())
+    clouds = [to_space(suspension(seed=seed)[0]) for seed in range(2)]
+    spheres, draws = parki.Spheres(clouds[0], 0.07, options), []
+    how = {"torques": torques, "accuracy": 1e-6}
+    for step in range(10):
+        spheres.update_points(clouds[step % 2])
+        for _ in range(2):
+            found = spheres.noise(space.array_module.random.default_rng(5), **how)
+            draws.append(np.array([to_host(each) for each in found]))
+    for step in range(10):
+        for again in draws[2 * step : 2 * step + 2]:
+            first = draws[2 * (step % 2)]
+            np.testing.assert_allclose(again, first, rtol=0, atol=1e-5 * abs(first).max())
 
 
 def test_energy_of_trapped_spheres():

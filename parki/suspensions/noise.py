@@ -98,15 +98,15 @@ def split(
     With `Turning` it is noise of velocities and turns.
     """
     pipeline, count, order = cast(OneDevice, plan.pipeline), plan.n_targets, plan._sum.order
+    fields: OneDevice | Turning = turning or pipeline
     with plan._sum.exclusive():
-        if turning is None:
-            start, far = white((3, count)), pipeline.shaken(white, count)
-            how["repeated"] = pipeline.repeated if pipeline.short else None
-        else:
-            start, far = white((2, 3, count)), turning.shaken(white, count)
+        if turning is not None:
+            turning.place()
+        start = white((3, count) if turning is None else (2, 3, count))
+        far = fields.shaken(white, count)
         far *= far.dtype.type(size)
-        near = pipeline.near if turning is None else turning.near
-        found, products = root(near, start, accuracy, size=size, **how)
+        repeated = fields.repeated if pipeline.short else None
+        found, products = root(fields.near, start, accuracy, repeated, size=size, **how)
         found += far
         if not order.kept:
             order.back(found.copy(), found)

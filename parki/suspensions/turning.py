@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from parki.ewald.pipeline.one_device import OneDevice
+from parki.ewald.pipeline.replay import Applications
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.pipeline.stages import Stages
 from parki.ewald.plan import Plan
@@ -40,13 +41,14 @@ class Turning:
     def __init__(self, plan: Plan, kernels: tuple[str, str]) -> None:
         self.plan, self.kernels = plan, kernels
         self._given: Any = (None, None)  # points and set-up of now
-        self._others = OneDevice(), OneDevice()
+        self.pipelines = OneDevice(), OneDevice(), OneDevice()
+        self._recorded = Applications("")  # by these pipelines
 
-    @property
-    def pipelines(self) -> tuple[OneDevice, OneDevice, OneDevice]:
-        """The pipelines of velocities by forces, turns by forces, and turns by torques."""
+    def place(self) -> None:
+        """Place the points of the plan, by its parameters."""
         points, setup = self.plan._sum.points, cast(Setup, self.plan.setup)
         before, known = self._given
+        others = self.pipelines[1:]
         if points is not before or setup is not known:
 
             def placed(other: OneDevice, kernel: str, turns: tuple[bool, bool]) -> OneDevice:
@@ -54,11 +56,11 @@ class Turning:
                 given = other.setup if setup is known else _alike(setup, task, turns)
                 return other.placed(task, points, given=given)
 
-            one, two = (
-                placed(*each) for each in zip(self._others, self.kernels, SIDES, strict=True)
-            )
-            self._others, self._given = (one, two), (points, setup)
-        return cast(OneDevice, self.plan.pipeline), *self._others
+            one, two = (placed(*e) for e in zip(others, self.kernels, SIDES, strict=True))
+            others, self._given = (one, two), (points, setup)
+        now = cast(OneDevice, self.plan.pipeline), *others
+        if any(new is not old for new, old in zip(now, self.pipelines, strict=True)):
+            self.pipelines, self._recorded = now, Applications(now[0].applications.problem)
 
     def near(self, values: Any) -> Any:
         """Return the near field of forces and torques (2, 3, N): velocities and turns."""
@@ -73,6 +75,10 @@ class Turning:
         of_curl.fgc.curl_noise(of_turns.fgc)
         grid = white(of_curl.white)
         return self.plan.task.xp.stack([p.shaken(lambda _: grid, count) for p in (own, curl)])
+
+    def repeated(self, name: str, work: Any, given: Any, found: Any) -> None:
+        """Do what `OneDevice.repeated` does, for all three pipelines."""
+        self._recorded.repeat(self.plan.task.space, (name, False), work, given, found)
 
 
 def _alike(setup: Setup, task: Any, turns: tuple[bool, bool]) -> Setup:
