@@ -209,7 +209,10 @@ def left(changes: list[float]) -> float:
 
 def _weights(diagonal: Any, beside: Any) -> Any:
     """Return the weights of vectors in the root."""
-    values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(beside[: len(diagonal) - 1], -1))
+    count = len(diagonal)
+    matrix = np.zeros((count, count))
+    matrix.flat[:: count + 1], matrix.flat[count :: count + 1] = diagonal, beside[: count - 1]
+    values, vectors = np.linalg.eigh(matrix)
     if values[0] <= 0:
         raise ParkiError(
             f"the mobility has the eigenvalue {values[0]:.2g} of {values[-1]:.2g}: by its error it "
