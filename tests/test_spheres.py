@@ -240,7 +240,7 @@ def test_root_stops_by_the_error_that_is_left(condition, products):
     assert count == products
     for first in (2, 12):
         again = noise.root(lambda v: values * v, white, 1e-3, first=first)
-        np.testing.assert_array_equal(again[0], found)
+        np.testing.assert_allclose(again[0], found, rtol=1e-12, atol=1e-14)
         assert again[1] == count
 
 

@@ -54,8 +54,8 @@ def _apart(spheres: Any) -> bool:
     return bool(spheres._splits and spheres.options.periodicity == 3)
 
 
-def drawn(spheres: Any, white: White, torques: bool, accuracy: float) -> Any:
-    """Return noise (3, N) of the velocities of `parki.Spheres`; with torques, (2, 3, N)."""
+def drawn(spheres: Any, white: White, torques: bool, accuracy: float, size: float) -> Any:
+    """Return ``size`` times noise (3, N) of `parki.Spheres`; with torques, (2, 3, N)."""
     plan, shape = spheres._plan("velocity", "force"), tuple(spheres.points.shape)
     alike, scales = spheres._sizes.marks is None or spheres.options.walled, None
     if torques or not alike:
@@ -73,12 +73,12 @@ def drawn(spheres: Any, white: White, torques: bool, accuracy: float) -> Any:
         given = dict(zip(ACTS, values, strict=True))
         return plan.task.xp.stack([spheres._moved(moves, given) for moves in MOVES])
 
-    how: dict[str, Any] = {"scales": scales}
+    how: dict[str, Any] = {"scales": scales, "size": size}
     how["first"] = spheres._products if plan.space.on_device else 1
     if _apart(spheres) and plan.setup.split.positive and (alike or not torques):
         turning = spheres._turning() if torques else None
-        size = math.sqrt(spheres.factor)
-        found, spheres._products = split(plan, turning, white, accuracy, size=size, **how)
+        how["size"] *= math.sqrt(spheres.factor)
+        found, spheres._products = split(plan, turning, white, accuracy, **how)
     else:
         start = white((2, *shape) if torques else shape)
         found, spheres._products = root(product, start, accuracy, total=spheres._total, **how)
@@ -86,12 +86,7 @@ def drawn(spheres: Any, white: White, torques: bool, accuracy: float) -> Any:
 
 
 def split(
-    plan: Plan,
-    turning: Turning | None,
-    white: White,
-    accuracy: float,
-    size: float = 1.0,
-    **how: Any,
+    plan: Plan, turning: Turning | None, white: White, accuracy: float, size: float, **how: Any
 ) -> tuple[Any, int]:
     """Return ``size`` times what `root` does, of a triply periodic plan from sources to themselves.
 
@@ -168,7 +163,7 @@ def root(
             repeated(f"Lanczos {many}", work, given | scaled, found)
         else:
             work({**given, **scaled, **found})
-        basis[-1:] = found["basis"]  # which begins with the last vector
+        basis = [*basis[:-1], *(block[:-1] for block in basis[-1:]), found["basis"]]
         *more, last = to_host(found["numbers"]).astype(np.float64).T  # for which a device waits
         numbers = np.hstack([numbers, np.transpose(more)])
         if not changes:
@@ -269,9 +264,12 @@ def advance(
         before = vector
 
 
-def _combined(weights: Any, vectors: Iterable[Any]) -> Any:
-    """Return the sum of weighted vectors, one by one; the last ones may be left out."""
+def _combined(weights: Any, blocks: Iterable[Any]) -> Any:
+    """Return the sum of weighted vectors, of which the last ones may be left out."""
     found: Any = 0
-    for weight, vector in zip(weights, vectors, strict=False):
-        found = found + weight * vector
+    for block in blocks:
+        vectors = block[: len(weights)]
+        own, weights = weights[: len(vectors)], weights[len(vectors) :]
+        own = np.asarray(own, like=block).reshape(-1, *[1] * (block.ndim - 1))
+        found = found + (own * vectors).sum(axis=0)
     return found

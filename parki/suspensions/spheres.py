@@ -407,18 +407,18 @@ class Spheres:
             for name, value in (("kT", kT), ("dt", dt)):
                 if not 0 <= value < math.inf:
                     raise ParkiValueError(f"{name} is {value!r}; expected a number, 0 or more")
-        turns, moved = torques is not None, None
+        turns, moved = torques is not None, list[Any]()
         if forces is not None or turns:
             noise.expect(self)
-            moved = self.velocities(forces, torques)
-        steps = self.noise(rng, torques=turns, accuracy=accuracy)
-        steps = [math.sqrt(2 * kT * dt) * each for each in (steps if turns else (steps,))]
+            found = self.velocities(forces, torques)
+            moved = [dt * each for each in (found if turns else (found,))]
+        drawn = self._noise(rng, turns, accuracy, math.sqrt(2 * kT * dt))
+        steps = [*drawn] if turns else [drawn]
         if self.options.walled and kT * dt:
-            white = self._white(rng, steps[0].dtype)
+            white = self._white(rng, drawn.dtype)
             steps[0] = steps[0] + kT * dt * wall.divergence(self, white)
-        if moved is not None:
-            moved = moved if turns else (moved,)
-            steps = [step + dt * each for step, each in zip(steps, moved, strict=True)]
+        if moved:
+            steps = [step + each for step, each in zip(steps, moved, strict=True)]
         return tuple(steps) if turns else steps[0]
 
     def noise(self, rng: Any, *, torques: bool = False, accuracy: float = 1e-3) -> Any:
@@ -441,6 +441,11 @@ class Spheres:
             With one or two periodic axes and no wall, where the mean velocity of a cell depends on
             a gauge, and the mobility is not positive; and for tracers, which have no noise.
         """
+        found = self._noise(rng, torques, accuracy)
+        return (found[0], found[1]) if torques else found
+
+    def _noise(self, rng: Any, torques: bool, accuracy: float, size: float = 1.0) -> Any:
+        """Return ``size`` times what `noise` does; with torques, as one array."""
         if sum(self.options.periodic) in (1, 2) and not self.options.walled:
             raise ParkiValueError(
                 f"noise with periodicity={self.options.periodicity} is not defined: the mean "
@@ -453,8 +458,7 @@ class Spheres:
                 "spheres a radius"
             )
         white = self._white(rng, self._plan("velocity", "force").dtype)
-        found = noise.drawn(self, white, torques, accuracy)
-        return (found[0], found[1]) if torques else found
+        return noise.drawn(self, white, torques, accuracy, size)
 
     # ------------------------------------------------------------------ views
     def promise(self, forces: Array) -> Any:
