@@ -69,6 +69,7 @@ def p2p_tile(
     coincident: REAL,
     factor: REAL,
     rows: pk.View1D[pk.int32],
+    used: pk.View1D[pk.int32],
     lists: pk.View2D[pk.int32],
     trg_low: pk.View2D[REAL],
     src_low: pk.View2D[REAL],
@@ -78,8 +79,10 @@ def p2p_tile(
 ):
     """Near field of ``number`` tiles of at most TILE targets; arguments as for p2p_staged.
 
-    ``lists`` (all rows, TILE * LANES) are the lists kept, and ``rows`` (number) says where the
-    lists of a tile begin. Where rows are counted, ``rows`` receives the number of rows instead.
+    ``lists`` (all rows, TILE * LANES) are the lists kept, and ``rows`` (number + 1) says where the
+    lists of a tile begin, and the next tile's. Where rows are counted or kept, ``used`` (number)
+    receives their numbers. A tile that needs more rows than it has keeps none beyond them, and
+    computes nothing right.
     """
     total: pk.ScratchView2D[REAL] = pk.ScratchView2D(
         team.team_scratch(0), MANY * OUTPUTS, TILES * TILE * LANES
@@ -109,8 +112,10 @@ def p2p_tile(
 
         pk.parallel_for(pk.ThreadVectorRange(team, TILE * LANES), clear)
         row: int = 0
+        end_row: int = 0
         if LISTS > 1:
             row = rows[tile]
+            end_row = rows[tile + 1]
         inverse: REAL = 1.0 / cutoff
         # Cells in reach along x and y, and their images.
         if TILTED:
@@ -244,7 +249,8 @@ def p2p_tile(
                                                 near[found][lane + v] = k
                                             found = found + 1
                                             if LISTS == 2:
-                                                lists[row + found][v] = k
+                                                if row + found < end_row:
+                                                    lists[row + found][v] = k
                                     candidates = candidates - (stop - here + LANES - 1) // LANES
                                     here = stop
                                 elif at < count:
@@ -311,7 +317,10 @@ def p2p_tile(
                                 found = counts[lane + v]
                             if LISTS == 2:
                                 # The list's length; for all lanes whether more follow, the longest.
-                                lists[row][v] = found + 1024 * (more + 2 * most)
+                                if row + most < end_row:
+                                    lists[row][v] = found + 1024 * (more + 2 * most)
+                                else:
+                                    found = 0
                             # The next source's position is loaded while one is computed; in far
                             # memory the number of the source after it, too.
                             ahead: int = 0
@@ -372,8 +381,10 @@ def p2p_tile(
                     pot[d][out] = sum * scale
 
             pk.parallel_for(pk.ThreadVectorRange(team, last - first), add)
-        else:
-            rows[tile] = row
+        if LISTS == 1:
+            used[tile] = row
+        if LISTS == 2:
+            used[tile] = row - rows[tile]
 
     # Tiles without targets are the last ones of a team.
     left: int = 0

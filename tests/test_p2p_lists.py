@@ -12,6 +12,7 @@ from parki.cli.tune import measure as tune
 from parki.ewald.choice import machines
 from parki.ewald.choice.cost import COUNTS
 from parki.ewald.near import p2p_lists, sizes
+from parki.ewald.near.p2p_lists import COUNTS as COUNTED
 from parki.ewald.near.p2p_lists import FORGETS, KEEPS, TAKES, TEAM
 from parki.ewald.near.sizes import near_tile
 from parki.ewald.plan import plan_and_sum
@@ -155,7 +156,7 @@ def test_long_lists_begin_first():
     teams = after[1, : full * TEAM].reshape(full, -1)
     starts = before[1, : full * TEAM].reshape(full, -1)
     assert sorted(map(tuple, teams)) == sorted(map(tuple, starts))
-    rows = np.diff(lists.rows, append=len(lists.lists))[: full * TEAM]
+    rows = np.diff(lists.rows)[: full * TEAM]
     lengths = rows.reshape(full, -1).sum(axis=1) + 1.0
     assert np.all(np.diff(np.floor(np.log2(lengths.max() / lengths))) >= 0)
     assert lengths.max() > 4 * lengths.min()
@@ -232,6 +233,25 @@ def test_other_points_have_other_lists():
     assert all(close(u, sums[0]) for u in sums)
     once = parki.stokes_comb(moved, moved, rows, norms[:, 1::2], plan.options)
     assert np.sqrt(((sums[3] - once) ** 2).mean()) <= 2 * plan.promise(rows)
+
+
+def test_rows_as_for_the_points_before(monkeypatch):
+    """Lists of points that moved are not counted first; where they are longer they are."""
+    points, dens, norms = np.random.default_rng(5).random((3, 3, 2000))
+    plan = plan_of("stokes_comb", points, norms)
+    rows = np.concatenate([dens, dens])
+    first, lists, used = plan(rows), plan.pipeline.lists, []
+    right = lists.kernel
+    monkeypatch.setattr(lists, "kernel", lambda use, many: used.append(use) or right(use, many))
+    assert close(plan(rows), first)
+    for stride, expected in ((None, [KEEPS, TAKES]), (2, [KEEPS, COUNTED, KEEPS, TAKES])):
+        lists.drop()
+        lists.begun, lists._stride, used[:] = True, stride or lists._stride, []
+        for _ in range(2):
+            assert close(plan(rows), first)
+        assert used == expected
+        assert lists.kept
+        assert lists.size == lists.lists.nbytes
 
 
 def test_a_failure_while_lists_are_made_leaves_none(monkeypatch):

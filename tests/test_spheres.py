@@ -153,6 +153,46 @@ def test_far_noise_has_the_far_matrix(radii):
     np.testing.assert_allclose(plan(forces) - plan.pipeline.near(forces), far, rtol=1e-10)
 
 
+def test_noise_of_torques_takes_one_factor():
+    """Far and near field are squares, by themselves, and together they are the mobility."""
+    spheres, _, *acts = given(0.07, 3, 1e-6)
+    turning, shape = spheres._turning(), (2, 3, COUNT)
+    turning.place()
+    turning.shaken(np.zeros, COUNT)
+    parts = [pipeline.stages for pipeline in turning.pipelines[:2]]
+    fields = [
+        each.fgc.shaken(each.marks.spread(each.p2g, a, each.sorted, None, 0, 1)).copy()
+        for each, a in zip(parts, acts, strict=True)
+    ]
+    near = turning.near(np.array(acts))
+    for each, moved, own in zip(parts, spheres.velocities(*acts), near, strict=True):
+        far, each.p2g.clean = np.zeros((3, COUNT)), False
+        each.marks.gather(each.g2p, each.fgc.shaken(sum(fields)), {"u": far}, 0, 1)
+        exact = moved / spheres.factor
+        np.testing.assert_allclose(own + far, exact, atol=1e-6 * abs(exact).max())
+    matrix = np.array([turning.near(e.reshape(shape)).ravel() for e in np.eye(6 * COUNT)])
+    np.testing.assert_allclose(matrix, matrix.T, atol=1e-10 * matrix.max())
+    assert np.linalg.eigvalsh(matrix)[0] > 0
+    # Spheres that moved have noise of their own.
+    others = suspension(seed=1)[0]
+    new = parki.Spheres(others, 0.07, periodicity=3, box=BOX, tolerance=1e-6)
+    spheres.update_points(others)
+    drawn = [each.noise(np.random.default_rng(1), torques=True) for each in (spheres, new)]
+    np.testing.assert_allclose(*drawn, atol=1e-5 * abs(drawn[0][1]).max())
+
+
+def test_noise_in_a_box_that_is_turned():
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+    turn[:, 0] *= np.linalg.det(turn)
+    box = parki.lattice(*BOX, 0.2, 0.1, 0.1)
+    points, draws = suspension()[0], []
+    for by in (np.eye(3), turn):
+        spheres = parki.Spheres(by @ points, 0.07, periodicity=3, box=box @ by.T, tolerance=1e-4)
+        draws.append(np.array(spheres.noise(np.random.default_rng(1), torques=True)))
+    expected = np.einsum("ij,kjn->kin", turn, draws[0])
+    np.testing.assert_allclose(draws[1], expected, atol=1e-9 * abs(expected).max())
+
+
 def test_noise_leaves_plans_as_they_are():
     spheres, _, forces, _ = given(0.07, 3, 1e-4)
     first, noise = spheres.velocities(forces), spheres.noise(np.random.default_rng(0))
@@ -182,11 +222,26 @@ def test_root():
     def product(v):
         return (matrix @ v.ravel()).reshape(v.shape)
 
-    np.testing.assert_allclose(noise.root(product, white, 1e-12).ravel(), exact, rtol=1e-9)
-    rough = noise.root(product, white, 1e-2).ravel()
+    np.testing.assert_allclose(noise.root(product, white, 1e-12)[0].ravel(), exact, rtol=1e-9)
+    rough = noise.root(product, white, 1e-2)[0].ravel()
     assert 1e-9 < np.linalg.norm(rough - exact) / np.linalg.norm(exact) < 5e-2
     with pytest.raises(parki.ParkiError, match="not positive"):
         noise.root(lambda v: -v, white, 1e-3)
+
+
+@pytest.mark.parametrize(("condition", "products"), [(1.5, 3), (4.0, 4), (100.0, 10)])
+def test_root_stops_by_the_error_that_is_left(condition, products):
+    """Few products are enough, whatever their number before a look."""
+    values = np.linspace(1, condition, 3000).reshape(3, 1000)
+    white = np.random.default_rng(0).standard_normal(values.shape)
+    found, count = noise.root(lambda v: values * v, white, 1e-3)
+    exact = np.sqrt(values) * white
+    assert np.linalg.norm(found - exact) <= 1e-3 * np.linalg.norm(exact)
+    assert count == products
+    for first in (2, 12):
+        again = noise.root(lambda v: values * v, white, 1e-3, first=first)
+        np.testing.assert_allclose(again[0], found, rtol=1e-12, atol=1e-14)
+        assert again[1] == count
 
 
 @pytest.mark.parametrize(("radii", "periodicity"), [("one", 0), ("one", 3), ("any", 3)])
@@ -200,8 +255,9 @@ def test_noise_has_the_mobility(radii, periodicity):
     assert abs(np.mean(squares) / expected - 1) < 4 * np.sqrt(2 / draws)
 
 
-def test_noise_of_torques_has_the_mobility():
-    spheres, _, forces, torques = given(0.07, 0, 1e-3)
+@pytest.mark.parametrize("periodicity", [0, 3])
+def test_noise_of_torques_has_the_mobility(periodicity):
+    spheres, _, forces, torques = given(0.07, periodicity, 1e-3)
     moved = spheres.velocities(forces, torques)
     expected = (forces * moved[0]).sum() + (torques * moved[1]).sum()
     rng, draws, squares = np.random.default_rng(3), 40, []
@@ -225,16 +281,22 @@ def test_displacements():
     assert moves.shape == turns.shape == (3, COUNT)
 
 
-def test_noise_again_and_again(space, to_space, to_host):
+@pytest.mark.parametrize("torques", [False, True])
+def test_noise_again_and_again(torques, space, to_space, to_host):
     """A device launches the first noise, and records what makes the next ones."""
     options = parki.EwaldOptions(3, BOX, 1e-4, execution_space=space)
-    spheres = parki.Spheres(to_space(suspension()[0]), 0.07, options)
-    draws = [
-        to_host(spheres.noise(space.array_module.random.default_rng(5), accuracy=1e-6))
-        for _ in range(4)
-    ]
-    for again in draws[1:]:
-        np.testing.assert_allclose(again, draws[0], rtol=0, atol=1e-5 * abs(draws[0]).max())
+    clouds = [to_space(suspension(seed=seed)[0]) for seed in range(2)]
+    spheres, draws = parki.Spheres(clouds[0], 0.07, options), []
+    how = {"torques": torques, "accuracy": 1e-6}
+    for step in range(10):
+        spheres.update_points(clouds[step % 2])
+        for _ in range(2):
+            found = spheres.noise(space.array_module.random.default_rng(5), **how)
+            draws.append(np.array([to_host(each) for each in found]))
+    for step in range(10):
+        for again in draws[2 * step : 2 * step + 2]:
+            first = draws[2 * (step % 2)]
+            np.testing.assert_allclose(again, first, rtol=0, atol=1e-5 * abs(first).max())
 
 
 def test_energy_of_trapped_spheres():

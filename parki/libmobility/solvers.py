@@ -87,7 +87,7 @@ class Mobility:
         includeAngular : bool
             Whether there are torques and angular velocities.
         tolerance : float
-            As in `EwaldOptions`, and the relative change at which the iteration of noise stops.
+            As in `EwaldOptions`, and the relative error at which the iteration of noise stops.
         seed : int, optional
             The seed of the noise, which is another one in each run without it.
         lanczos_callback : None

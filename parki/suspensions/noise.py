@@ -8,15 +8,15 @@ The far one takes white noise on the grid, multiplies it by the root of the mult
 it as a plan does. Its covariance is the far matrix itself, with all errors of the window. The near
 one takes Lanczos' iteration, of few products with the near matrix.
 
-Without periodic axes the far field's kernel fades out, and is not positive there. Torques are sums
-with other splits than forces, so that there is no positive far field of both. `root` iterates the
-whole matrix then.
+Torques and turns of spheres of one radius are drawn in the same way, by `Turning`. Without periodic
+axes the far field's kernel fades out, and is not positive there. Nor is the near field of torques
+on spheres of several radii. `root` iterates the whole matrix then.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, cast
 
@@ -27,11 +27,13 @@ from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.plan import Plan
 from parki.interchange import to_host
 from parki.suspensions.derivatives import ACTS, MOVES
+from parki.suspensions.turning import Turning
 
 MOST_STEPS = 200
 TINY = float(np.finfo(np.float32).tiny)
-# Products on a device between two looks at the numbers that say whether to stop.
-TOGETHER = 4
+# Products on a device before the first look at the numbers that say whether to stop. Later ones
+# take as many as the noise before needed.
+FIRST = 3
 White = Callable[[tuple[int, ...]], Any]
 
 
@@ -40,8 +42,20 @@ def white(rng: Any, dtype: Any) -> White:
     return lambda shape: rng.standard_normal(shape, dtype=dtype)
 
 
-def drawn(spheres: Any, white: White, torques: bool, accuracy: float) -> Any:
-    """Return noise (3, N) of the velocities of `parki.Spheres`; with torques, (2, 3, N)."""
+def expect(spheres: Any) -> None:
+    """Let near fields take lists of pairs from the first one on, as noise takes many."""
+    plan = spheres._plan("velocity", "force")
+    if _apart(spheres):
+        plan._sum._pipeline.expect()  # for which the host need not wait
+
+
+def _apart(spheres: Any) -> bool:
+    """Return whether far and near field have noises of their own, if they are positive."""
+    return bool(spheres._splits and spheres.options.periodicity == 3)
+
+
+def drawn(spheres: Any, white: White, torques: bool, accuracy: float, size: float) -> Any:
+    """Return ``size`` times noise (3, N) of `parki.Spheres`; with torques, (2, 3, N)."""
     plan, shape = spheres._plan("velocity", "force"), tuple(spheres.points.shape)
     alike, scales = spheres._sizes.marks is None or spheres.options.walled, None
     if torques or not alike:
@@ -59,20 +73,39 @@ def drawn(spheres: Any, white: White, torques: bool, accuracy: float) -> Any:
         given = dict(zip(ACTS, values, strict=True))
         return plan.task.xp.stack([spheres._moved(moves, given) for moves in MOVES])
 
-    apart = spheres._splits and not torques and spheres.options.periodicity == 3
-    if apart and plan.setup.split.positive:
-        return math.sqrt(spheres.factor) * split(plan, white, accuracy, scales)
-    start = white((2, *shape) if torques else shape)
-    return root(product, start, accuracy, total=spheres._total, scales=scales)
+    how: dict[str, Any] = {"scales": scales, "size": size}
+    how["first"] = spheres._products if plan.space.on_device else 1
+    if _apart(spheres) and plan.setup.split.positive and (alike or not torques):
+        turning = spheres._turning() if torques else None
+        how["size"] *= math.sqrt(spheres.factor)
+        found, spheres._products = split(plan, turning, white, accuracy, **how)
+    else:
+        start = white((2, *shape) if torques else shape)
+        found, spheres._products = root(product, start, accuracy, total=spheres._total, **how)
+    return found
 
 
-def split(plan: Plan, white: White, accuracy: float, scales: Any = None) -> Any:
-    """Return noise (3, N) of a triply periodic plan whose targets are its sources."""
-    pipeline, shape = cast(OneDevice, plan.pipeline), (3, plan.n_targets)
+def split(
+    plan: Plan, turning: Turning | None, white: White, accuracy: float, size: float, **how: Any
+) -> tuple[Any, int]:
+    """Return ``size`` times what `root` does, of a triply periodic plan from sources to themselves.
+
+    With `Turning` it is noise of velocities and turns.
+    """
+    pipeline, count, order = cast(OneDevice, plan.pipeline), plan.n_targets, plan._sum.order
+    fields: OneDevice | Turning = turning or pipeline
     with plan._sum.exclusive():
-        repeated = partial(pipeline.repeated, "Lanczos") if pipeline.short else None
-        near = root(pipeline.near, white(shape), accuracy, repeated, scales=scales)
-        return near + pipeline.shaken(white, plan.n_targets)
+        if turning is not None:
+            turning.place()
+        start = white((3, count) if turning is None else (2, 3, count))
+        far = fields.shaken(white, count)
+        far *= far.dtype.type(size)
+        repeated = fields.repeated if pipeline.short else None
+        found, products = root(fields.near, start, accuracy, repeated, size=size, **how)
+        found += far
+        if not order.kept:
+            order.back(found.copy(), found)
+        return found, products
 
 
 def root(
@@ -82,8 +115,10 @@ def root(
     repeated: Any = None,
     total: Callable[[Any], Any] = lambda values: values,
     scales: Any = None,
-) -> Any:
-    """Return a root of a positive matrix times a vector, by Lanczos' iteration.
+    first: int = 1,
+    size: float = 1.0,
+) -> tuple[Any, int]:
+    """Return ``size`` times a root of a positive matrix times a vector, by Lanczos' iteration.
 
     It is the square root; with scales S, S^-1 times the square root of S M S, which takes fewer
     steps where the diagonal of M varies. The covariance is M in either case.
@@ -94,57 +129,103 @@ def root(
         Its product with an array of the shape of ``white``.
     white : array
     accuracy : float
-        Relative change of the result in one step, at which it stops.
+        Relative error of the result, as `left` estimates it, at which it stops.
     repeated : callable, optional
         By which a device takes several products at a time: see `OneDevice.repeated`.
     total : callable
         Adds up what all ranks have, each of which has a part of the vectors.
     scales : array, optional
         A diagonal matrix S, broadcast to the shape of ``white``.
+    first : int
+        Products before the first look at numbers, for which a device waits. More of them than it
+        takes do not change the result.
+    size : float
+
+    Returns
+    -------
+    array, int
+        The root, and the number of products that it took.
 
     Raises
     ------
     ParkiError
-        If the matrix is not positive, or the change stays larger.
+        If the matrix is not positive, or the error stays larger.
     """
-    many = TOGETHER if repeated else 1
-    dtype, size = white.dtype, total((white * white).sum(dtype=np.float64)) ** 0.5
-    given = {
-        "start": np.zeros_like(white, shape=(2, *white.shape)),
-        "beside": np.zeros_like(white, shape=1),
-    }
-    given["start"][1] = white / size.astype(dtype)
-    scaled = {} if scales is None else {"scales": scales}
-    basis, numbers, before = [], np.zeros((2, 0)), np.zeros(0)
+    given, scaled = {"white": white}, {} if scales is None else {"scales": scales}
+    numbers, before, changes = np.zeros((2, 0)), np.zeros(0), list[float]()
+    basis, many, work = list[Any](), first, partial(advance, matrix, total)
     while True:
         found = {
             "basis": np.empty_like(white, shape=(many + 1, *white.shape)),
-            "numbers": np.empty_like(white, shape=(2, many)),
+            "numbers": np.empty_like(white, shape=(2, many + 1)),
         }
-        (repeated or _once)(partial(advance, matrix, total), given | scaled, found)
-        basis.append(found["basis"][:-1])
-        # This waits for a device.
-        numbers = np.hstack([numbers, to_host(found["numbers"]).astype(np.float64)])
-        for count in range(len(before) + 1, numbers.shape[1] + 1):
+        if repeated:
+            repeated(f"Lanczos {many}", work, given | scaled, found)
+        else:
+            work({**given, **scaled, **found})
+        basis = [*basis[:-1], *(block[:-1] for block in basis[-1:]), found["basis"]]
+        *more, last = to_host(found["numbers"]).astype(np.float64).T  # for which a device waits
+        numbers = np.hstack([numbers, np.transpose(more)])
+        if not changes:
+            size *= last[0]
+        for count in range(len(changes) + 1, numbers.shape[1] + 1):
             diagonal, beside = numbers[:, :count]
-            values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(beside[:-1], -1))
-            if values[0] <= 0:
-                raise ParkiError(
-                    f"the mobility has the eigenvalue {values[0]:.2g} of "
-                    f"{values[-1]:.2g}: by its error it is not positive; give a smaller tolerance"
-                )
-            weights = vectors @ (np.sqrt(values) * vectors[0])
-            change = np.linalg.norm(weights - np.append(before, 0)) / np.linalg.norm(weights)
-            if change <= accuracy or beside[-1] <= 1e-7 * values[-1]:
-                result = size.astype(dtype) * _combined(weights.astype(dtype), basis)
-                return result if scales is None else result / scales
+            weights = _weights(diagonal, beside)
+            change = np.linalg.norm(weights - np.append(before, 0))
+            changes.append(float(change / np.linalg.norm(weights)))
+            ended = beside[-1] <= 1e-7 * abs(diagonal).max()
+            if ended or left(changes) <= accuracy:
+                if not ended:
+                    weights = _extended(diagonal, beside, weights)
+                result = _combined((size * weights).astype(white.dtype), basis)
+                return (result if scales is None else result / scales), count
             before = weights
         if numbers.shape[1] >= MOST_STEPS:
             raise ParkiError(
-                f"the noise still changes by {change:.2g} after {MOST_STEPS} steps; expected "
-                f"{accuracy:g}"
+                f"the noise still changes by {changes[-1]:.2g} after {MOST_STEPS} steps; expected "
+                f"an error of {accuracy:g}"
             )
-        given = {"start": found["basis"][-2:], "beside": found["numbers"][1, -1:]}
+        given = {"start": found["basis"][-2:], "beside": found["numbers"][1, many - 1 : many]}
+        many = 1
+
+
+def left(changes: list[float]) -> float:
+    """Return the error after relative changes, as if the next ones were a geometric series.
+
+    Its ratio is the mean one of the latter half. Without extension, the error is about that; with
+    one, it is smaller.
+    """
+    last, half = changes[-1], len(changes) // 2
+    if len(changes) < 3 or last >= changes[-1 - half]:  # the first ratio says little
+        return math.inf
+    ratio = (last / changes[-1 - half]) ** (1 / half)
+    return float(last * ratio / (1 - ratio))
+
+
+def _weights(diagonal: Any, beside: Any) -> Any:
+    """Return the weights of vectors in the root."""
+    count = len(diagonal)
+    matrix = np.zeros((count, count))
+    matrix.flat[:: count + 1], matrix.flat[count :: count + 1] = diagonal, beside[: count - 1]
+    values, vectors = np.linalg.eigh(matrix)
+    if values[0] <= 0:
+        raise ParkiError(
+            f"the mobility has the eigenvalue {values[0]:.2g} of {values[-1]:.2g}: by its error it "
+            "is not positive; give a smaller tolerance"
+        )
+    return vectors @ (np.sqrt(values) * vectors[0])
+
+
+def _extended(diagonal: Any, beside: Any, weights: Any) -> Any:
+    """Return weights of one vector more than the diagonal has numbers, if that is possible.
+
+    Numbers of the diagonal hardly differ after the first ones, so that the last one stands for the
+    next. This makes errors as small as one product more.
+    """
+    try:
+        return _weights(np.append(diagonal, diagonal[-1]), beside)
+    except ParkiError:
+        return weights
 
 
 def advance(
@@ -157,16 +238,23 @@ def advance(
     matrix, total : callable
         As for `root`.
     arrays : dict of arrays
-        Given are the vector before and the first one, "start" (2, ...), the number "beside" the
-        diagonal between them, and "scales", if there are any. "basis" (k + 1, ...) becomes the
-        first vector and k more, "numbers" (2, k) the diagonal and the numbers beside it.
+        Given are "white", or the vector before and the first one, "start" (2, ...), and the number
+        "beside" the diagonal between them; and "scales", if there are any. "basis" (k + 1, ...)
+        becomes the first vector and k more, "numbers" (2, k + 1) the diagonal and the numbers
+        beside it, and then the size of "white".
     """
-    basis, numbers, beside = arrays["basis"], arrays["numbers"], arrays["beside"]
+    basis, numbers, before = arrays["basis"], arrays["numbers"], None
     scales = arrays.get("scales")
-    before, basis[0] = arrays["start"]
+    if "white" in arrays:
+        white = arrays["white"]
+        size = total((white * white).sum(dtype=np.float64)) ** 0.5
+        basis[0], numbers[:, -1] = white / size.astype(white.dtype), size
+    else:
+        (before, basis[0]), beside = arrays["start"], arrays["beside"]
     for step, vector in enumerate(basis[:-1]):
         product = matrix(vector) if scales is None else scales * matrix(scales * vector)
-        product = product - beside * before
+        if before is not None:
+            product = product - beside * before
         own = total((vector * product).sum())
         product -= own * vector
         # Where nothing is left, the next vector counts for nothing.
@@ -176,15 +264,12 @@ def advance(
         before = vector
 
 
-def _once(work: Callable[[dict[str, Any]], None], given: Any, found: Any) -> None:
-    work({**given, **found})
-
-
-def _combined(weights: Any, basis: list[Any]) -> Any:
+def _combined(weights: Any, blocks: Iterable[Any]) -> Any:
     """Return the sum of weighted vectors, of which the last ones may be left out."""
     found: Any = 0
-    for block in basis:
+    for block in blocks:
         vectors = block[: len(weights)]
         own, weights = weights[: len(vectors)], weights[len(vectors) :]
-        found = found + np.tensordot(np.asarray(own, like=block), vectors, 1)
+        own = np.asarray(own, like=block).reshape(-1, *[1] * (block.ndim - 1))
+        found = found + (own * vectors).sum(axis=0)
     return found

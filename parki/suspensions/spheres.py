@@ -20,6 +20,7 @@ from parki.interchange import as_array, as_given
 from parki.suspensions import derivatives, noise, wall
 from parki.suspensions.derivatives import ACTS, MOVES
 from parki.suspensions.radii import KINDS, Radii, positive
+from parki.suspensions.turning import Turning
 from parki.typing import Array, Box, OptionKeywords
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ class Spheres:
             self._sizes = Radii.of(radii, self.points.shape[-1], self._of_all)
             self.radii = self._sizes.each
         self._plans: dict[tuple[str, str], Any] = {}
+        self._products = noise.FIRST  # which the last noise took
+        self._turns: Turning | None = None  # for noise of torques
         self._plan("velocity", "force")  # refuses impossible points
         with self._together():
             self._check_heights(self.points)
@@ -110,6 +113,13 @@ class Spheres:
             raise wall.lacking("torques and turns")
         sizes, points = self._sizes, self.points
         return sizes.kernels[moves, acts], points, points, sizes.marks, self.options
+
+    def _turning(self) -> Turning:
+        """Return the near fields and grids of noise with torques."""
+        if self._turns is None:
+            kernels, plan = self._sizes.kernels, self._plan("velocity", "force")
+            self._turns = Turning(plan, (kernels["turn", "force"], kernels["turn", "torque"]))
+        return self._turns
 
     # What differs over ranks: see `parki.distributed.spheres`.
     _splits = True  # whether noise may be drawn apart for far and near field
@@ -380,7 +390,8 @@ class Spheres:
             From the library of the points. Its noise is the same for any number of threads.
         forces, torques : array, shape (3, N), optional
         accuracy : float
-            Relative change of the noise in a step of its iteration, at which it stops.
+            Relative error of the noise, as its last changes suggest it, at which its iteration
+            stops.
 
         Returns
         -------
@@ -396,17 +407,18 @@ class Spheres:
             for name, value in (("kT", kT), ("dt", dt)):
                 if not 0 <= value < math.inf:
                     raise ParkiValueError(f"{name} is {value!r}; expected a number, 0 or more")
-        turns = torques is not None
-        steps = self.noise(rng, torques=turns, accuracy=accuracy)
-        size = math.sqrt(2 * kT * dt)
-        steps = [size * each for each in (steps if turns else (steps,))]
-        if self.options.walled and kT * dt:
-            white = self._white(rng, steps[0].dtype)
-            steps[0] = steps[0] + kT * dt * wall.divergence(self, white)
+        turns, moved = torques is not None, list[Any]()
         if forces is not None or turns:
-            moved = self.velocities(forces, torques)
-            moved = moved if turns else (moved,)
-            steps = [step + dt * each for step, each in zip(steps, moved, strict=True)]
+            noise.expect(self)
+            found = self.velocities(forces, torques)
+            moved = [dt * each for each in (found if turns else (found,))]
+        drawn = self._noise(rng, turns, accuracy, math.sqrt(2 * kT * dt))
+        steps = [*drawn] if turns else [drawn]
+        if self.options.walled and kT * dt:
+            white = self._white(rng, drawn.dtype)
+            steps[0] = steps[0] + kT * dt * wall.divergence(self, white)
+        if moved:
+            steps = [step + each for step, each in zip(steps, moved, strict=True)]
         return tuple(steps) if turns else steps[0]
 
     def noise(self, rng: Any, *, torques: bool = False, accuracy: float = 1e-3) -> Any:
@@ -429,6 +441,11 @@ class Spheres:
             With one or two periodic axes and no wall, where the mean velocity of a cell depends on
             a gauge, and the mobility is not positive; and for tracers, which have no noise.
         """
+        found = self._noise(rng, torques, accuracy)
+        return (found[0], found[1]) if torques else found
+
+    def _noise(self, rng: Any, torques: bool, accuracy: float, size: float = 1.0) -> Any:
+        """Return ``size`` times what `noise` does; with torques, as one array."""
         if sum(self.options.periodic) in (1, 2) and not self.options.walled:
             raise ParkiValueError(
                 f"noise with periodicity={self.options.periodicity} is not defined: the mean "
@@ -441,8 +458,7 @@ class Spheres:
                 "spheres a radius"
             )
         white = self._white(rng, self._plan("velocity", "force").dtype)
-        found = noise.drawn(self, white, torques, accuracy)
-        return (found[0], found[1]) if torques else found
+        return noise.drawn(self, white, torques, accuracy, size)
 
     # ------------------------------------------------------------------ views
     def promise(self, forces: Array) -> Any:

@@ -10,6 +10,10 @@ the one that is asked for, and PSE the splitting parameters with which *M F* and
 The positions are new in each call. *Step* is a Brownian step of the same forces, whose noise parki
 iterates to the error that is asked for, and PSE to its tolerance. FCM (force coupling, by
 Gaussians) is another mobility, which is compared with itself at a tolerance of 1e-6.
+
+JFSD 0.2.2 does not run on the machines of the tables: it demands jax 0.4.17, which refuses every
+version of jaxlib that is still offered (0.4.13, and 0.4.18 and later), and SciPy 1.10.1, which has
+no wheel for Python 3.12.
 """
 
 from __future__ import annotations

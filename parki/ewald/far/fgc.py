@@ -382,7 +382,23 @@ class FGC(Convolution):
             waves = [k**2 for k in lattice.waves(waves)]
         square: Any = sum(waves)
         square = self.xp.where(square > 0, square, 1)
-        found = self.xp.sqrt(self.xp.maximum(block.multiplier, 0) / (square * count))
+        return self._no_nyquist(self.xp.maximum(block.multiplier, 0) / (square * count), block)
+
+    def curl_noise(self, turns: FGC) -> None:
+        """Let noise be half the curl of a flow, whose squares ``turns`` convolves with.
+
+        Both are curls of spheres' flow, on one grid: this one of velocities or turns, the other one
+        of both.
+        """
+        if self._root is None:
+            block, count = self.blocks[0], math.prod(self.blocks[0].lengths)
+            square = self.xp.maximum(turns.blocks[0].multiplier, 0) / (2 * count)
+            root = self._no_nyquist(square, block)
+            self._root = self.xp.copysign(root, block.multiplier)
+
+    def _no_nyquist(self, square: Any, block: _Block) -> Any:
+        """Return the root of a multiplier, and zeros at Nyquist indices."""
+        found = self.xp.sqrt(square)
         for axis, n in enumerate(block.lengths):
             if n % 2 == 0:  # there odd factors are 0, and the product is no square
                 index: list[Any] = [slice(None)] * 3

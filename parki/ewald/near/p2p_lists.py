@@ -22,6 +22,9 @@ TEAM = 4  # tiles of a team of p2p_tile
 # Part of the free memory that lists may take.
 PART = 1 / 3
 MOST_ROWS = 2**31  # rows are counted with 32 bits
+# Rows of each tile, over the longest lists of the points before; and over the mean of the lists,
+# up to which there is memory for that.
+SPARE, UNEVEN = 1.15, 4.0
 FEW = 2**14  # tiles that the host orders in no more time than a device takes
 # Bytes of the lists for a pair within the cut-off, and the part of the free memory that a plan
 # leaves. No more than this many pairs per target are assumed, so that few sums query free memory.
@@ -60,6 +63,8 @@ class PairLists:
     ----------
     size : int or None
         Bytes of the lists, kept or not; None before the second sum.
+    rows : array or None
+        Where the lists of each tile begin, and the end.
     """
 
     def __init__(
@@ -72,6 +77,7 @@ class PairLists:
     ) -> None:
         self.space, self.kernel = space, cache(kernel)
         self.tiles, self.lanes, self.keep = tiles, lanes, keep
+        self._stride = 0  # rows for each tile, if lists were about as long for other points
         self.drop()
 
     def drop(self) -> None:
@@ -79,7 +85,8 @@ class PairLists:
         self.size: int | None = None
         self.begun = False  # whether a sum was made
         self.use = FORGETS
-        self.rows = self.lists = None  # where the lists of each tile begin; all lists
+        self.rows: Any = None
+        self.lists: Any = None
         self.ordered: Any = None  # the tiles, with the longest lists first
 
     @property
@@ -97,51 +104,77 @@ class PairLists:
 
         The arguments are the kernel's, except the arguments for lists.
         """
-        if self.due:
-            self._make_space(arguments)
-        self._launch(self.use, arguments, many)
+        if not (self.due and self._keep_by_stride(arguments)):
+            if self.due:
+                self._make_space(arguments)
+            self._launch(self.use, arguments, many)
         self.begun = True
         if self.use == KEEPS:
             self.use = TAKES
 
     def without(self, many: int, **arguments: Any) -> None:
         """Compute the near field of ``many`` densities without lists, which stay the same."""
-        own = {"number": self.tiles, "rows": None, "lists": None}
+        own = {"number": self.tiles, "rows": None, "used": None, "lists": None}
         self.kernel(FORGETS, many)(-(-self.tiles // TEAM), **own, **arguments)
 
-    def _launch(self, use: int, arguments: dict[str, Any], many: int = 1) -> None:
-        teams = -(-self.tiles // TEAM)
+    def _launch(self, use: int, arguments: dict[str, Any], many: int = 1) -> Any:
+        """Launch a kernel; return how many rows each tile used, if it counts or keeps them."""
+        teams, used = -(-self.tiles // TEAM), None
+        if use in (COUNTS, KEEPS):
+            used = self.space.array_module.zeros(self.tiles, dtype=np.int32)
         if self.ordered is not None:
             arguments = dict(arguments, tiles=self.ordered)
-        own = {"number": self.tiles, "rows": self.rows, "lists": self.lists}
+        own = {"number": self.tiles, "rows": self.rows, "used": used, "lists": self.lists}
         self.kernel(use, many)(teams, **own, **arguments)
+        return used
+
+    def _keep_by_stride(self, arguments: dict[str, Any]) -> bool:
+        """Compute the near field of a density, and keep lists in as many rows for each tile.
+
+        Return whether they are enough. They are as for the points before, and not counted first.
+        """
+        xp, stride = self.space.array_module, self._stride
+        total = stride * self.tiles
+        try:
+            self.lists = xp.empty((total, self.lanes), dtype=np.int32) if stride else None
+        except MemoryError:
+            self.lists = None
+        if self.lists is None:
+            return False
+        self.rows, self.use = xp.arange(0, total + 1, stride, dtype=np.int32), KEEPS
+        if int(self._launch(KEEPS, arguments).max()) > stride:
+            self.drop()
+            self.begun = True
+            return False
+        self.size = 4 * self.lanes * total
+        return True
 
     def _make_space(self, arguments: dict[str, Any]) -> None:
         """Allocate the memory for lists, if there is enough."""
-        xp = self.space.array_module
+        xp, self._stride = self.space.array_module, 0
         prepare([self.kernel(use, 1) for use in (COUNTS, KEEPS, TAKES)])
-        self.rows = needed = xp.zeros(self.tiles, dtype=xp.int32)
-        self._launch(COUNTS, arguments)
+        needed = self._launch(COUNTS, arguments)
         # The host orders few tiles before a device has compiled a dozen small kernels for this.
         where, tiles, rows = xp, arguments["tiles"], needed
         if self.tiles <= FEW:
             where, tiles, rows = np, to_host(tiles), to_host(needed)
-        total = int(where.cumsum(rows, dtype=np.int64)[-1])
-        self.size = 4 * self.lanes * total
-        fits = total < MOST_ROWS and self.size <= PART * free_memory(self.space)
+        total, longest = int(rows.sum(dtype=np.int64)), int(rows.max()) if self.tiles else 0
+        self.size, most = 4 * self.lanes * total, PART * free_memory(self.space)
+        fits = total < MOST_ROWS and self.size <= most
         try:
-            self.lists = xp.empty((total, self.lanes), dtype=xp.int32) if fits else None
+            self.lists = xp.empty((total, self.lanes), dtype=np.int32) if fits else None
         except MemoryError:  # no block is large enough: sums do without
             self.lists = None
-        if self.lists is None:
-            self.rows = None
-        else:
+        if self.lists is not None:
             order = self._longest_first(where, rows)
-            rows = rows[order]
-            begins = (where.cumsum(rows, dtype=np.int64) - rows).astype(np.int32)
-            self.rows = xp.asarray(begins)
+            rows, self.use = rows[order], KEEPS
+            ends = where.zeros(self.tiles + 1, dtype=np.int32)
+            ends[1:] = where.cumsum(rows, dtype=np.int64)
+            self.rows = xp.asarray(ends)
             self.ordered = xp.asarray(where.ascontiguousarray(tiles[:, order]))
-            self.use = KEEPS
+            stride = math.ceil(SPARE * longest)
+            if stride * self.tiles < min(UNEVEN * total, MOST_ROWS, most / (4 * self.lanes)):
+                self._stride = stride
 
     def _longest_first(self, xp: Any, rows: Any) -> Any:
         """Return an order of the tiles, by teams, in which teams of long lists begin first.

@@ -300,16 +300,17 @@ class OneDevice(Pipeline):
     def _run(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         cast(Stages, self.stages).run(dens, results, watch)
 
-    def near(self, dens: Any) -> Any:
-        """Return the near field alone of a density (rows, sources).
+    def expect(self) -> None:
+        """Take lists of pairs from the first near field on, because many follow."""
+        if self.lists is not None and not self.short:
+            self.lists.begun = True
 
-        More densities follow, so that lists of pairs pay from the first one on.
-        """
+    def near(self, dens: Any) -> Any:
+        """Return the near field alone of a density (rows, sources), of which more follow."""
         stages, slack, count = cast(Stages, self.stages), self._slack, dens.shape[1]
         if slack is not None:
             dens = slack.densities(stages.p2p.sources.xp, dens)
-        if self.lists is not None and not self.short:
-            self.lists.begun = True
+        self.expect()
         return stages.near(dens, lists=not self.short)[:, :count]
 
     @property
