@@ -284,7 +284,7 @@ def test_displacements():
 @pytest.mark.parametrize("torques", [False, True])
 def test_noise_again_and_again(torques, space, to_space, to_host):
     """A device launches the first noise, and records what makes the next ones."""
-    options = parki.EwaldOptions(3, BOX, 1e-4, execution_space=space)
+    options = parki.EwaldOptions(3, BOX, 1e-4, cutoff=0.4, execution_space=space)
     clouds = [to_space(suspension(seed=seed)[0]) for seed in range(2)]
     spheres, draws = parki.Spheres(clouds[0], 0.07, options), []
     how = {"torques": torques, "accuracy": 1e-6}
