@@ -241,8 +241,8 @@ def test_rows_as_for_the_points_before(monkeypatch):
     plan = plan_of("stokes_comb", points, norms)
     rows = np.concatenate([dens, dens])
     first, lists, used = plan(rows), plan.pipeline.lists, []
-    right = lists.kernel
-    monkeypatch.setattr(lists, "kernel", lambda use, many: used.append(use) or right(use, many))
+    launch = lists._launch
+    monkeypatch.setattr(lists, "_launch", lambda use, *how: used.append(use) or launch(use, *how))
     assert close(plan(rows), first)
     for stride, expected in ((None, [KEEPS, TAKES]), (2, [KEEPS, COUNTED, KEEPS, TAKES])):
         lists.drop()
