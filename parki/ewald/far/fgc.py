@@ -37,7 +37,7 @@ from parki.settings import thread_count
 
 
 @dataclass
-class _Block:
+class Block:
     """Modes ``first`` to ``last - 1`` of the first axis, and their multiplier."""
 
     first: int
@@ -92,7 +92,7 @@ class Convolution:
         self.transforms = transforms(mesh.padding.grid, length, mesh.periodicity == 3, sets)
         self.complex_type = np.result_type(mesh.dtype, np.complex64)
         self.modes = modes
-        self.whole: list[_Block] = like.whole if like is not None else self._blocks(split)
+        self.whole: list[Block] = like.whole if like is not None else self._blocks(split)
         self.blocks = self.whole
         self.convolve = self.kernel(mesh.task)
         self._root: Any = None  # a multiplier for noise
@@ -128,7 +128,7 @@ class Convolution:
         return load("fgc", "convolve", task.space, executor=task.executor, REAL=real, **constants)
 
     # ------------------------------------------------------------------ set-up
-    def _blocks(self, split: Split) -> list[_Block]:
+    def _blocks(self, split: Split) -> list[Block]:
         mesh, padding = self.mesh, self.mesh.padding
         if mesh.periodicity == 3:
             modes = padding.grid[0]
@@ -159,7 +159,7 @@ class Convolution:
         last: int,
         lengths: tuple[int, int, int],
         given: Any = None,
-    ) -> _Block:
+    ) -> Block:
         """Return a block; ``given`` are the transforms of truncated kernels."""
         mesh, xp = self.mesh, self.xp
         lengths = (mesh.padding.local[0], lengths[1], lengths[2])
@@ -212,16 +212,16 @@ class Convolution:
             arguments["basis"] = xp.asarray(basis, dtype=mesh.dtype)
         arguments["shape"] = xp.asarray(modes, dtype=np.int32)
         arguments["full"] = xp.asarray(folded, dtype=np.int32)
-        return _Block(first, last, lengths, values, arguments)
+        return Block(first, last, lengths, values, arguments)
 
     def _signed(self, length: int, axis: int) -> Any:
         """Return the grid's wavenumbers along an axis, in the order of a transform's modes."""
         return 2 * np.pi * np.fft.fftfreq(length, self.mesh.steps[axis])
 
-    def _in_parts(self) -> list[_Block]:
+    def _in_parts(self) -> list[Block]:
         return [part for block in self.whole for part in self._parts(block)]
 
-    def _parts(self, block: _Block) -> list[_Block]:
+    def _parts(self, block: Block) -> list[Block]:
         """Return a block of planes as parts, each convolved by one CPU thread at a time."""
         size = self.components * self.sets * self.complex_type.itemsize * block.modes
         found = []
@@ -232,11 +232,11 @@ class Convolution:
             modes = (part.stop - part.start, *block.lengths[1:])
             arguments["shape"] = np.array(modes, dtype=np.int32)
             first, last = block.first + part.start, block.first + part.stop
-            found.append(_Block(first, last, block.lengths, block.multiplier[part], arguments))
+            found.append(Block(first, last, block.lengths, block.multiplier[part], arguments))
         return found
 
     # ------------------------------------------------------------------ apply
-    def multiply(self, block: _Block, hat: Any, alone: bool = False) -> None:
+    def multiply(self, block: Block, hat: Any, alone: bool = False) -> None:
         """Convolve a block of modes in place; ``hat`` is complex (components, ...), contiguous.
 
         If ``alone``, in this thread; else in all threads of the CPU.
@@ -263,7 +263,7 @@ class Convolution:
         _, y, z = self.mesh.padding.grid
         hat = hat.reshape(*hat.shape[:2], self.sets, y, z)
 
-        def convolve(block: _Block) -> None:
+        def convolve(block: Block) -> None:
             memory = self.padded.pop()
             try:
                 self._planes(block, hat[:, block.first - begin : block.last - begin], plane, memory)
@@ -272,7 +272,7 @@ class Convolution:
 
         run_in_threads(convolve, self.blocks, self.threads)
 
-    def _planes(self, block: _Block, hat: Any, plane: Any, memory: Any) -> None:
+    def _planes(self, block: Block, hat: Any, plane: Any, memory: Any) -> None:
         """Convolve the modes of a block, padded in ``memory``."""
         _, y, z = self.mesh.padding.grid
         count, sets = block.last - block.first, self.sets
@@ -373,7 +373,7 @@ class FGC(Convolution):
         self.field[..., n:] = self.field[..., :spill]
         return self.field
 
-    def _of_root(self, block: _Block) -> Any:
+    def _of_root(self, block: Block) -> Any:
         """Return the multiplier M k^2 (I - k k / k^2) as a product with itself, over k^2."""
         count, basis = math.prod(block.lengths), self.mesh.frame.basis
         waves: list[Any] = []

@@ -1,0 +1,106 @@
+"""The derivative of ``w.u`` by the lattice, whose vectors are the rows of A, at fixed points.
+
+Strain points and box together, ``dx_a = x_b``: the derivative S by that, of pairs and of modes, is
+a sum over both fields. A lattice that moves alone has the derivative D, with
+
+    S_ab = sum_n D_na A_nb + sum_i x_ib dw.u/dx_ia
+
+where the last sum is over targets and sources. So D follows from S and from the gradients by
+points, wherever these are given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.errors import ParkiValueError
+from parki.ewald.far.strain import FarStrain
+from parki.ewald.geometry.lattice import rows_of, whole_of
+from parki.ewald.near.strain import near_strain
+from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline.one_device import OneDevice
+from parki.ewald.pipeline.placed_sum import PlacedSum
+from parki.ewald.sums.record import Sum
+
+Array = NDArray[np.float64]
+# What `parki.vjp` takes as names: derivatives in the shape of ``box``, or by lattice vectors.
+NAMES = ("box", "lattice")
+
+
+def check_box(name: str, kind: Sum | None, options: EwaldOptions, excluded: bool) -> None:
+    """Refuse derivatives by the box that parki does not have."""
+    what = ""
+    if kind is None:
+        what = f"{name}, a composite of sums"
+    elif kind.pair.marks is not None:
+        what = f"{name}, a sum of spheres of different radii"
+    elif options.dl_mean == "flux":
+        what = "dl_mean='flux'"
+    elif excluded:
+        what = "exclude"
+    if what:
+        raise ParkiValueError(
+            f"a derivative by the box was asked for, which parki does not have for {what}; take "
+            "the difference of two sums in slightly different boxes, with a tolerance well below it"
+        )
+
+
+def by_lattice(
+    given: tuple[Any, ...], dens: Any, values: Any, moves: list[tuple[Any, Any]]
+) -> Array:
+    """Return the derivative by lattice vectors, shape (3, 3), a row for each.
+
+    Parameters
+    ----------
+    given
+        The first five arguments of `parki.Plan`.
+    dens, values : array, shapes (k, rows, Ns) and (k, rows, Nt)
+    moves : list of tuple of 2 arrays, shape (3, N)
+        Points as they were given, and the derivatives by them.
+    """
+    options = given[4]
+    whole, found = whole_of(_rows(options)), np.zeros((3, 3))
+    for points, slopes in moves:
+        found -= [
+            [float(g.astype(np.float64) @ x.astype(np.float64)) for x in points] for g in slopes
+        ]
+    if all(points.size for points, _ in moves) and any(options.periodic):
+        found += sum(_strain(given, dens, values))
+    found *= np.outer(options.periodic, options.periodic)
+    return np.asarray(np.linalg.inv(whole).T @ found.T)
+
+
+def _rows(options: EwaldOptions) -> Any:
+    """Return the lattice vectors as they were given."""
+    lengths: Any = options.box
+    rows = [None if b is None else tuple(b * np.eye(3)[n]) for n, b in enumerate(lengths)]
+    return rows_of(lengths) or tuple(rows)
+
+
+def _strain(given: tuple[Any, ...], dens: Any, values: Any) -> list[Array]:
+    """Return the derivatives by strains of points and box for each density."""
+    placed = PlacedSum(OneDevice(), given, "grad_u")
+    pipeline: Any = placed.pipeline
+    task, order, setup = placed.task, placed.order, pipeline.setup
+    arrays, found = placed.points.arrays, []
+    frame, real, stages = setup.frame, task.dtype, pipeline.stages
+    trg, src = (frame.wrap(task, arrays[name]) for name in ("trg", "src"))
+    norms = None
+    if "norms" in arrays:
+        norms = (arrays["norms"] * arrays["norms"].dtype.type(frame.factor)).astype(real)
+    far = FarStrain(stages.fgc, setup.split)
+    for q, w in zip(order.rows(dens), order.rows(values), strict=True):
+        strain = near_strain(stages.p2p, task, setup.pair, frame.unit, q, w)
+        own = q.astype(real, copy=False), norms
+        slopes = far(trg, w.astype(real, copy=False), src, *own)
+        constant = {"u": np.zeros_like(w)}
+        stages.gauge.add(q, constant)
+        total = float((w * constant["u"]).sum(dtype=np.float64))
+        found.append(strain + slopes - total * np.eye(3))
+    turn = np.eye(3)[order.axes]
+    if order.rotation is not None:
+        turn = order.rotation @ turn
+    return [turn.T @ each @ turn for each in found]
