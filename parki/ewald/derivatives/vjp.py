@@ -203,8 +203,7 @@ class _Asked(NamedTuple):
             composite = near_wall(kernel, options.wall, moves={*names} != {"dens"})
         kernels = [each.kernel for each in composite.addends]
         first = next((name for name in kernels if SUMS[name].normals), kernels[0])
-        own_sum = composite is not kernel
-        own = SUMS[first].normals or own_sum
+        own = SUMS[first].normals or composite is not kernel
         given = check_arguments(first, trg, src, norms if own else None, options)
         arrays = given.arrays
         if norms is not None and not own:  # that maps alone take
@@ -222,8 +221,9 @@ class _Asked(NamedTuple):
         found = cls(composite, given.options.of_sums().of_derivatives(), given.space, *points)
         found = found._replace(labels=labels_of(composite, exclude, arrays, options))
         if {*names} & {*NAMES}:
-            alone = SUMS[first] if own_sum else None
-            check_box(composite.name, alone, options, exclude is not None)
+            alone = composite is not kernel and not options.walled
+            kind = SUMS[first] if alone else None
+            check_box(composite.name, kind, options, exclude is not None)
         if dens is None and {*names} == {"dens"}:
             return found
         values = found.like("dens", dens, "dens")
