@@ -142,3 +142,92 @@ def test_refused(kernel, how, what, rng):
     how = {"periodicity": 3, "box": [1, 1, 1], "values": values, "wrt": ("box",), **how}
     with pytest.raises(parki.ParkiValueError, match=f"which parki does not have for .*{what}"):
         parki.vjp(kernel, points, points, dens, norms, **how)
+
+
+def small(rng, count=12):
+    """Return points and forces, and a box."""
+    box = parki.lattice(1, 1.1, 0.9, xy=0.3, yz=-0.2)
+    points = box.T @ rng.random((3, count))
+    return points, rng.standard_normal((3, count)), box
+
+
+@pytest.mark.parametrize(("lengths", "spheres"), [(True, False), (False, True)])
+def test_torch(lengths, spheres, rng):
+    torch = pytest.importorskip("torch")
+    import parki.torch
+
+    points, forces, box = small(rng)
+    x, f, box = map(torch.tensor, (points, forces, box.diagonal().copy() if lengths else box))
+    x.requires_grad_()
+
+    def energy(x, box):
+        options = parki.EwaldOptions(3, box, 1e-9)
+        if spheres:
+            torques = f.flip(0)
+            both = parki.torch.sphere_velocities(x, 0.04, f, torques, options)
+            return sum((each * f).sum() for each in both)
+        return (parki.torch.stokes_sl(x, x, f, options) * f).sum()
+
+    change = torch.tensor(rng.standard_normal(box.shape))
+    slope = difference(lambda g: float(energy(x.detach(), g["box"])), {"box": box}, {"box": change})
+    given = box.clone().requires_grad_()
+    found, by_points = torch.autograd.grad(energy(x, given), (given, x))
+    assert found.shape == box.shape and by_points.shape == x.shape
+    assert abs((found * change).sum() - slope) <= 1e-5 * abs(slope)
+    both = torch.func.grad(energy, argnums=1)(x.detach(), box)
+    assert torch.allclose(both, found, rtol=1e-10)
+
+
+def test_what_torch_refuses(rng):
+    torch = pytest.importorskip("torch")
+    import parki.torch
+
+    points, forces, box = (torch.tensor(each) for each in small(rng))
+    box.requires_grad_()
+    options = parki.EwaldOptions(3, box)
+    assert options == parki.EwaldOptions(3, box.detach())
+
+    def energy(box):
+        return parki.torch.stokes_sl(points, points, forces, periodicity=3, box=box).sum()
+
+    second = "second derivative was asked for, by or of a derivative by the box"
+    (slope,) = torch.autograd.grad(energy(box), box, create_graph=True)
+    with pytest.raises(parki.ParkiTypeError, match=second):
+        slope.sum().backward()
+    dens = forces.clone().requires_grad_()
+    found = parki.torch.stokes_sl(points, points, dens, options)
+    (slope,) = torch.autograd.grad((found**2).sum(), dens, create_graph=True)
+    with pytest.raises(parki.ParkiTypeError, match=second):  # it was lost without a word
+        torch.autograd.grad(slope.sum(), box)
+    with pytest.raises(parki.ParkiTypeError, match="box requires a gradient, which the sums of"):
+        parki.stokes_sl(points, points, forces, options)
+    with pytest.raises(parki.ParkiTypeError, match=r"box has no values .*outside of that"):
+        torch.func.vmap(torch.func.grad(energy))(box.detach()[None])
+    torch.compiler.reset()
+    for call in (energy, lambda _: parki.torch.stokes_sl(points, points, forces, options).sum()):
+        with pytest.raises(Exception, match=r"box requires a gradient within torch\.compile"):
+            torch.compile(call, fullgraph=True, backend="aot_eager")(box)
+
+
+def test_jax(rng):
+    jax = pytest.importorskip("jax")
+    import parki.jax
+
+    with jax.enable_x64():
+        x, f, box = (jax.numpy.asarray(each) for each in small(rng))
+        options = parki.EwaldOptions(3, [1, 1, 1], 1e-9)
+
+        def energy(x, box):
+            return (parki.jax.stokes_sl(x, x, f, options, box=box) * f).sum()
+
+        change = rng.standard_normal(box.shape)
+        slope = difference(lambda g: float(energy(x, g["box"])), {"box": box}, {"box": change})
+        found, by_points = jax.jit(jax.grad(energy, argnums=(1, 0)))(x, box)
+        assert abs((found * change).sum() - slope) <= 1e-5 * abs(slope)
+        assert by_points.shape == x.shape
+        by_lengths = jax.grad(
+            lambda box: parki.jax.stokes_sl(x, x, f, periodicity=2, box=box).sum()
+        )(jax.numpy.ones(3))
+        assert by_lengths.shape == (3,) and by_lengths[2] == 0 and by_lengths[:2].all()
+        with pytest.raises(parki.ParkiTypeError, match="by the box in reverse mode alone"):
+            jax.jvp(lambda box: energy(x, box), (box,), (box,))
