@@ -66,8 +66,8 @@ def _sum(
     -------
     jax.Array, shape {shape}
         With derivatives in forward and in reverse mode, by densities of any order, otherwise once.
-        Where ``box`` is an array of JAX, an argument beside the other options or beside
-        ``options``, whose box it replaces, it has derivatives in reverse mode.
+        Where the argument ``box`` is an array of JAX, it has derivatives in reverse mode; it may
+        be given with ``options``, too, whose box it replaces.
 
     {raises}, and where second derivatives by points or normals are asked for.
         Within ``jit``, values that are impossible raise an error of JAX, with the same words.

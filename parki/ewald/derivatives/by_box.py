@@ -100,7 +100,7 @@ def _strain(given: tuple[Any, ...], dens: Any, values: Any) -> list[Array]:
         stages.gauge.add(q, constant)
         total = float((w * constant["u"]).sum(dtype=np.float64))
         found.append(strain + slopes - total * np.eye(3))
-    turn = np.eye(3)[order.axes]
+    rotation = np.eye(3)[order.axes]
     if order.rotation is not None:
-        turn = order.rotation @ turn
-    return [turn.T @ each @ turn for each in found]
+        rotation = order.rotation @ rotation
+    return [rotation.T @ each @ rotation for each in found]

@@ -22,15 +22,16 @@ from parki.ewald.far.p2g import P2G
 from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.sums import SUMS
+from parki.interchange import to_host
 
-MODES = 2**18  # that are taken at a time
+MODES = {False: 2**18, True: 2**20}  # that are taken at a time, on a CPU and on a device
 # Relative changes of the box, and weights, of a difference of sixth order: of multipliers that
 # have no closed form, because their kernels end.
 STEP = 1e-3
 WEIGHTS = {3: 1 / 60, 2: -3 / 20, 1: 3 / 4}
 
 
-class Modes(NamedTuple):
+class Waves(NamedTuple):
     """Some modes.
 
     Attributes
@@ -70,13 +71,14 @@ class FarStrain:
         """Return the derivative of ``w.u`` by strains, shape (3, 3), of the far field.
 
         Points are wrapped, and they and the normals are in solver units. Densities and normals
-        stay as they are. Rows and columns of free axes mean nothing.
+        do not change. Rows and columns of free axes mean nothing.
         """
+        xp = self.fgc.xp
         plain, tensors, strength = parts_of(self.kind, dens, norms)
         rows, count = len(plain), plain.shape[-1]
-        given = self.fgc.xp.concatenate([plain, tensors.reshape(-1, count), strength])
+        given = xp.concatenate([plain, tensors.reshape(-1, count), strength])
         hats = self._spread(trg, weights), self._spread(src, given)
-        total, slopes = 0.0, np.zeros((3, 3))
+        total, slopes = xp.zeros(()), xp.zeros((3, 3))
         for block, change in zip(self.fgc.whole, self.changes, strict=True):
             for part in self._parts(block):
                 modes = self._modes(block, change, part)
@@ -88,15 +90,15 @@ class FarStrain:
                 d = fields[-1] if len(strength) else None
                 pair = SYMBOLS[self.kind.symbol.structure](modes, w.conj(), a, d)
                 value = pair.value.real
-                total += float((modes.multiplier * value).sum())
+                total += (modes.multiplier * value).sum()
                 for b, k in enumerate(modes.k):
                     slope = pair.slopes[b]
                     if t.shape[1]:
                         slope = slope + 1j * (pair.fields * t[:, b]).sum(axis=0)
                     slope = 2 * k * modes.rise * value + modes.multiplier * slope.real
-                    slopes[:, b] -= [float((other * slope).sum()) for other in modes.k]
+                    slopes[:, b] -= xp.stack([(other * slope).sum() for other in modes.k])
         unit = self.mesh.frame.factor ** (self.kind.pair.power - 1)
-        return unit * (slopes - total * np.eye(3))
+        return unit * to_host(slopes - total * xp.eye(3))
 
     def _spread(self, points: Any, rows: Any) -> Any:
         """Return the transforms of rows (rows, N) at wrapped points; planes are padded later."""
@@ -121,10 +123,10 @@ class FarStrain:
     def _parts(self, block: Block) -> list[slice]:
         """Return planes of a block that are taken at a time."""
         x, y, z = block.arguments["shape"].tolist()
-        step = max(1, MODES // (y * z))
+        step = max(1, MODES[self.mesh.space.on_device] // (y * z))
         return [slice(first, min(x, first + step)) for first in range(0, x, step)]
 
-    def _modes(self, block: Block, change: Any, part: slice) -> Modes:
+    def _modes(self, block: Block, change: Any, part: slice) -> Waves:
         """Return the modes of a part of a block."""
         xp, given, free = self.fgc.xp, block.arguments, self.mesh.periodicity < 3
         shape, full = given["shape"].tolist(), given["full"].tolist()
@@ -142,11 +144,11 @@ class FarStrain:
 
         values, square = unfolded(block.multiplier), squares[0] + squares[1] + squares[2]
         if not free:
-            return Modes(k, square, values, values * self._logarithm(square))
+            return Waves(k, square, values, values * self._logarithm(square))
         across = sum(squares[: self.mesh.periodicity]) + 0 * square
         none = across == 0
         rise = unfolded(change) / xp.where(none, 1, -2 * across)
-        return Modes(k, square, values, xp.where(none, 0, rise))
+        return Waves(k, square, values, xp.where(none, 0, rise))
 
     def _waves(self, given: dict[str, Any], places: list[Any]) -> tuple[list[Any], list[Any]]:
         """Return wave vectors and the squares of their components, which broadcast."""
@@ -247,11 +249,11 @@ class Pairing(NamedTuple):
     slopes: list[Any]
 
 
-def _scalar(modes: Modes, w: Any, a: Any, _: Any) -> Pairing:
+def _scalar(modes: Waves, w: Any, a: Any, _: Any) -> Pairing:
     return Pairing((w * a).sum(axis=0), w, [0j * modes.square] * 3)
 
 
-def _flow(modes: Modes, w: Any, a: Any, d: Any) -> Pairing:
+def _flow(modes: Waves, w: Any, a: Any, d: Any) -> Pairing:
     k, square = modes.k, modes.square
     kw, ka = (sum(x * each for x, each in zip(k, of, strict=True)) for of in (w, a))
     wa = (w * a).sum(axis=0)
@@ -265,7 +267,7 @@ def _flow(modes: Modes, w: Any, a: Any, d: Any) -> Pairing:
     return Pairing(value, fields, slopes)
 
 
-def _curl(modes: Modes, w: Any, a: Any, _: Any) -> Pairing:
+def _curl(modes: Waves, w: Any, a: Any, _: Any) -> Pairing:
     def cross(p: Any, q: Any) -> list[Any]:
         return [p[(n + 1) % 3] * q[(n + 2) % 3] - p[(n + 2) % 3] * q[(n + 1) % 3] for n in range(3)]
 

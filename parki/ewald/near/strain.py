@@ -12,6 +12,7 @@ import numpy as np
 from parki.ewald.near.p2p import P2P, slopes_kernel
 from parki.ewald.near.pair import Pair
 from parki.ewald.task import Task
+from parki.interchange import to_host
 
 
 def near_strain(p2p: P2P, task: Task, pair: Pair, unit: float, dens: Any, weights: Any) -> Any:
@@ -31,5 +32,5 @@ def near_strain(p2p: P2P, task: Task, pair: Pair, unit: float, dens: Any, weight
     kernel(
         tiles.shape[1], tiles=tiles, dens=buffer, gradient=found, **empty, **own, **p2p.arguments
     )
-    sums = [float(row.sum(dtype=np.float64)) for row in found]
-    return pair.cutoff * unit * np.array(sums).reshape(3, 3)
+    sums = to_host(xp.stack([row.sum(dtype=np.float64) for row in found]))
+    return pair.cutoff * unit * sums.reshape(3, 3)
