@@ -129,19 +129,45 @@ def test_single_precision(rng):
 @pytest.mark.parametrize(
     ("kernel", "how", "what"),
     [
-        ("stokes_dl", {"dl_mean": "flux"}, "dl_mean='flux'"),
+        ("polydisperse_sl(largest=0.1)", {}, "a sum of spheres of different radii"),
         ("laplace", {"exclude": np.arange(9)}, "exclude"),
         ("stokes_sl", {"periodicity": 2, "wall": "no-slip"}, "a composite of sums"),
     ],
 )
 def test_refused(kernel, how, what, rng):
     kind = SUMS[kernel]
-    points, norms = rng.random((3, 9)), rng.random((3, 9)) if kind.normals else None
+    points, norms = rng.random((3, 9)), np.full(9, 0.1) if kind.pair.marks else None
     dens = rng.standard_normal(kind.density_shape(9))
     values = rng.standard_normal((9,) if kind.results == 1 else (3, 9))
     how = {"periodicity": 3, "box": [1, 1, 1], "values": values, "wrt": ("box",), **how}
     with pytest.raises(parki.ParkiValueError, match=f"which parki does not have for .*{what}"):
         parki.vjp(kernel, points, points, dens, norms, **how)
+
+
+@pytest.mark.filterwarnings("ignore::parki.ImageWarning")
+@pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_comb"])
+def test_mean_without_flux(kernel):
+    """It takes points as they are given, each in a box of its own."""
+    given = inputs(kernel, sources=8, targets=6, spaced=True)
+    for n, name in enumerate(("trg", "src")):
+        images = np.random.default_rng(n).integers(-2, 3, given[name].shape)
+        given[name] = given[name] + np.array(BOX)[:, None] * images
+    names, change = ("trg", "src", "dens", "norms"), np.array([0.3, -0.5, 0.4])
+
+    def direct(moved):
+        box = moved["box"]
+        found = direct_sum(kernel, *(given[n] for n in names), box=box, periodicity=3)
+        strength = (given["dens"][-3:] * given["norms"]).sum(axis=0)
+        moment = (given["src"] * strength).sum(axis=1)[:, None]
+        return found + 8 * np.pi / np.prod(box) * (moment - strength.sum() * given["trg"])
+
+    slope = difference(direct, {"box": np.array(BOX)}, {"box": change})
+    values = np.random.default_rng(2).standard_normal(slope.shape)
+    options = parki.EwaldOptions(3, BOX, 1e-8, dl_mean="flux")
+    arrays = (given[n] for n in names)
+    found = parki.vjp(kernel, *arrays, options, values=values, wrt=("box",))["box"]
+    size = np.linalg.norm(slope) * np.linalg.norm(values)
+    assert abs(found @ change - (values * slope).sum()) <= 1e-7 * size
 
 
 def small(rng, count=12):

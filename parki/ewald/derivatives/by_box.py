@@ -24,21 +24,20 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.placed_sum import PlacedSum
 from parki.ewald.sums.record import Sum
+from parki.interchange import to_host
 
 Array = NDArray[np.float64]
 # What `parki.vjp` takes as names: derivatives in the shape of ``box``, or by lattice vectors.
 NAMES = ("box", "lattice")
 
 
-def check_box(name: str, kind: Sum | None, options: EwaldOptions, excluded: bool) -> None:
+def check_box(name: str, kind: Sum | None, excluded: bool) -> None:
     """Refuse derivatives by the box that parki does not have."""
     what = ""
     if kind is None:
         what = f"{name}, a composite of sums"
     elif kind.pair.marks is not None:
         what = f"{name}, a sum of spheres of different radii"
-    elif options.dl_mean == "flux":
-        what = "dl_mean='flux'"
     elif excluded:
         what = "exclude"
     if what:
@@ -69,8 +68,23 @@ def by_lattice(
         ]
     if all(points.size for points, _ in moves) and any(options.periodic):
         found += sum(_strain(given, dens, values))
+        if options.dl_mean == "flux" and given[3] is not None:
+            found += _flux(given, dens, values) / np.linalg.det(whole)
     found *= np.outer(options.periodic, options.periodic)
     return np.asarray(np.linalg.inv(whole).T @ found.T)
+
+
+def _flux(given: tuple[Any, ...], dens: Any, values: Any) -> Array:
+    """Return what the mean without flux, which takes points as given, gains by their strain alone.
+
+    That is times the volume, which `_strain` strains, too.
+    """
+    trg, src, norms = (np.asarray(to_host(each), dtype=np.float64) for each in given[1:4])
+    found = np.zeros((3, 3))
+    for q, w in zip(dens, values, strict=True):
+        strengths, w = (to_host(q[-3:]) * norms).sum(axis=0), to_host(w)
+        found += np.outer(w.sum(axis=1), src @ strengths) - strengths.sum() * (w @ trg.T)
+    return 8 * np.pi * found
 
 
 def _rows(options: EwaldOptions) -> Any:

@@ -223,7 +223,7 @@ class _Asked(NamedTuple):
         if {*names} & {*NAMES}:
             alone = composite is not kernel and not options.walled
             kind = SUMS[first] if alone else None
-            check_box(composite.name, kind, options, exclude is not None)
+            check_box(composite.name, kind, exclude is not None)
         if dens is None and {*names} == {"dens"}:
             return found
         values = found.like("dens", dens, "dens")
