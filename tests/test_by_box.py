@@ -91,7 +91,8 @@ def test_symbols(structure):
     expected = (pairing(step).value - pairing(-step).value) / (2 * step)
     assert np.allclose(slope, expected, rtol=1e-6)
     linear = SYMBOLS[structure](Waves([*k.reshape(3, 1, 1, 1)], (k**2).sum(), None, None), w, a, 0)
-    assert np.allclose((linear.fields * a).sum(axis=0), linear.value)
+    assert np.allclose((linear.by_fields * a).sum(axis=0), linear.value)
+    assert np.allclose((linear.by_values * w).sum(axis=0), linear.value)
 
 
 def test_shapes_and_gauges(rng):
@@ -129,19 +130,18 @@ def test_single_precision(rng):
 @pytest.mark.parametrize(
     ("kernel", "how", "what"),
     [
-        ("polydisperse_sl(largest=0.1)", {}, "a sum of spheres of different radii"),
         ("laplace", {"exclude": np.arange(9)}, "exclude"),
         ("stokes_sl", {"periodicity": 2, "wall": "no-slip"}, "a composite of sums"),
     ],
 )
 def test_refused(kernel, how, what, rng):
     kind = SUMS[kernel]
-    points, norms = rng.random((3, 9)), np.full(9, 0.1) if kind.pair.marks else None
+    points = rng.random((3, 9))
     dens = rng.standard_normal(kind.density_shape(9))
     values = rng.standard_normal((9,) if kind.results == 1 else (3, 9))
     how = {"periodicity": 3, "box": [1, 1, 1], "values": values, "wrt": ("box",), **how}
     with pytest.raises(parki.ParkiValueError, match=f"which parki does not have for .*{what}"):
-        parki.vjp(kernel, points, points, dens, norms, **how)
+        parki.vjp(kernel, points, points, dens, **how)
 
 
 @pytest.mark.filterwarnings("ignore::parki.ImageWarning")
@@ -189,7 +189,9 @@ def test_torch(lengths, spheres, rng):
     def energy(x, box):
         options = parki.EwaldOptions(3, box, 1e-9)
         if spheres:
-            return (parki.torch.sphere_velocities(x, 0.04, f, options) * f).sum()
+            radii = [0.04, 0.05] * 6
+            both = parki.torch.sphere_velocities(x, radii, f, f.flip(0), options)
+            return sum((each * f).sum() for each in both)
         return (parki.torch.stokes_sl(x, x, f, options) * f).sum()
 
     change = torch.tensor(rng.standard_normal(box.shape))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
-from parki.ewald.far.strain import FarStrain
+from parki.ewald.far.strain import FarStrain, parts_of
 from parki.ewald.geometry.lattice import rows_of, whole_of
 from parki.ewald.near.strain import near_strain
 from parki.ewald.options import EwaldOptions
@@ -36,8 +36,6 @@ def check_box(name: str, kind: Sum | None, excluded: bool) -> None:
     what = ""
     if kind is None:
         what = f"{name}, a composite of sums"
-    elif kind.pair.marks is not None:
-        what = f"{name}, a sum of spheres of different radii"
     elif excluded:
         what = "exclude"
     if what:
@@ -105,11 +103,11 @@ def _strain(given: tuple[Any, ...], dens: Any, values: Any) -> list[Array]:
     norms = None
     if "norms" in arrays:
         norms = (arrays["norms"] * arrays["norms"].dtype.type(frame.factor)).astype(real)
-    far = FarStrain(stages.fgc, setup.split)
+    far, lifts = FarStrain(stages.fgc, setup.split), stages.marks.lifts
     for q, w in zip(order.rows(dens), order.rows(values), strict=True):
         strain = near_strain(stages.p2p, task, setup.pair, frame.unit, q, w)
-        own = q.astype(real, copy=False), norms
-        slopes = far(trg, w.astype(real, copy=False), src, *own)
+        parts = parts_of(task.sum, q.astype(real, copy=False), norms, lifts[1])
+        slopes = far(trg, w.astype(real, copy=False), src, parts, lifts[0])
         constant = {"u": np.zeros_like(w)}
         stages.gauge.add(q, constant)
         total = float((w * constant["u"]).sum(dtype=np.float64))

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from parki.ewald.far.p2g import P2G
 from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.sums import SUMS
+from parki.ewald.sums.record import Sum
 from parki.interchange import to_host
 
 MODES = {False: 2**18, True: 2**20}  # that are taken at a time, on a CPU and on a device
@@ -67,34 +69,32 @@ class FarStrain:
         self.mesh.fields = Fields(SUMS["laplace"].p2g, 1, 1, deterministic=same)  # row after row
         self.changes = self._changes()
 
-    def __call__(self, trg: Any, weights: Any, src: Any, dens: Any, norms: Any) -> Any:
+    def __call__(self, trg: Any, weights: Any, src: Any, parts: Parts, lift: Any = None) -> Any:
         """Return the derivative of ``w.u`` by strains, shape (3, 3), of the far field.
 
         Points are wrapped, and they and the normals are in solver units. Densities and normals
-        do not change. Rows and columns of free axes mean nothing.
+        do not change. ``lift`` is for targets what it is for sources in `parts_of`. Rows and
+        columns of free axes mean nothing.
         """
-        xp = self.fgc.xp
-        plain, tensors, strength = parts_of(self.kind, dens, norms)
-        rows, count = len(plain), plain.shape[-1]
-        given = xp.concatenate([plain, tensors.reshape(-1, count), strength])
-        hats = self._spread(trg, weights), self._spread(src, given)
+        xp, many, ends = self.fgc.xp, len(weights), parts.ends
+        given = weights if lift is None else xp.concatenate([weights, weights * lift])
+        hats = self._spread(trg, given), self._spread(src, xp.concatenate(parts))
         total, slopes = xp.zeros(()), xp.zeros((3, 3))
         for block, change in zip(self.fgc.whole, self.changes, strict=True):
             for part in self._parts(block):
                 modes = self._modes(block, change, part)
                 w, fields = (self._transformed(hat, block, part) for hat in hats)
-                a, t = fields[:rows], fields[rows : len(given) - len(strength)]
-                t = t.reshape(rows, -1, *a.shape[1:])
-                if t.shape[1]:
-                    a = a + 1j * sum(t[:, axis] * k for axis, k in enumerate(modes.k))
-                d = fields[-1] if len(strength) else None
-                pair = SYMBOLS[self.kind.symbol.structure](modes, w.conj(), a, d)
+                a, t, d, lifted = (fields[m:n] for m, n in pairwise(ends))
+                w, w_slopes = _source(modes, w[:many].conj(), w[:0], w[many:].conj())
+                a, a_slopes = _source(modes, a, t, lifted)
+                pair = SYMBOLS[self.kind.symbol.structure](modes, w, a, d[0] if len(d) else None)
                 value = pair.value.real
                 total += (modes.multiplier * value).sum()
                 for b, k in enumerate(modes.k):
                     slope = pair.slopes[b]
-                    if t.shape[1]:
-                        slope = slope + 1j * (pair.fields * t[:, b]).sum(axis=0)
+                    for by, moves in ((pair.by_values, w_slopes), (pair.by_fields, a_slopes)):
+                        if moves is not None:
+                            slope = slope + (by * moves[b]).sum(axis=0)
                     slope = 2 * k * modes.rise * value + modes.multiplier * slope.real
                     slopes[:, b] -= xp.stack([(other * slope).sum() for other in modes.k])
         unit = self.mesh.frame.factor ** (self.kind.pair.power - 1)
@@ -209,13 +209,27 @@ def along(values: Any, axis: int) -> Any:
     return values.reshape([-1 if n == axis else 1 for n in range(3)])
 
 
-def parts_of(kind: Any, dens: Any, norms: Any) -> tuple[Any, Any, Any]:
-    """Return fields f (n, N), tensors S (n, 3 or 0, N) and strengths (1 or 0, N) of sources.
+class Parts(NamedTuple):
+    """What sources spread, by the window itself: rows (n, N).
 
-    The source is ``f + i S k``, and the strength is that of ``kernels/symbols/flow.py``.
+    A source is ``f + i S k - k^2 l`` at a mode, and has a strength as of
+    ``kernels/symbols/flow.py``.
     """
-    count = dens.shape[-1]
-    rows = 1 if kind.symbol.structure == "scalar" else 3
+
+    plain: Any
+    tensors: Any  # S, a row of it after the other
+    strength: Any
+    lifted: Any  # l
+
+    @property
+    def ends(self) -> list[int]:
+        """Where the parts begin and end, one after the other."""
+        return [0, *np.cumsum([len(rows) for rows in self]).tolist()]
+
+
+def parts_of(kind: Sum, dens: Any, norms: Any, lift: Any = None) -> Parts:
+    """Return the parts of sources; ``lift`` multiplies the field that is minus a Laplacian."""
+    count, rows = dens.shape[-1], 1 if kind.symbol.structure == "scalar" else 3
     plain = np.zeros_like(dens, shape=(rows, count))
     tensors = np.zeros_like(dens, shape=(rows, 3 * kind.gradient, count))
     strength = np.zeros_like(dens, shape=(0, count))
@@ -228,7 +242,23 @@ def parts_of(kind: Any, dens: Any, norms: Any) -> tuple[Any, Any, Any]:
             strength = (own * norms).sum(axis=0)[None]
         else:
             tensors -= own.reshape(rows, 3, count)
-    return plain, tensors, strength
+    lifted = plain[:0] if lift is None else plain * lift
+    return Parts(plain, tensors.reshape(-1, count), strength, lifted)
+
+
+def _source(modes: Waves, plain: Any, tensors: Any, lifted: Any) -> tuple[Any, list[Any] | None]:
+    """Return what parts make at modes, and its derivatives by the wave vector, if there are any."""
+    if not len(tensors) and not len(lifted):
+        return plain, None
+    slopes: list[Any] = [0.0] * 3
+    if len(tensors):
+        tensors = tensors.reshape(len(plain), 3, *plain.shape[1:])
+        plain = plain + 1j * sum(tensors[:, axis] * k for axis, k in enumerate(modes.k))
+        slopes = [1j * tensors[:, axis] for axis in range(3)]
+    if len(lifted):
+        plain = plain - modes.square * lifted
+        slopes = [slope - 2 * k * lifted for slope, k in zip(slopes, modes.k, strict=True)]
+    return plain, slopes
 
 
 class Pairing(NamedTuple):
@@ -237,42 +267,47 @@ class Pairing(NamedTuple):
     Attributes
     ----------
     value : array
-        Linear in the fields.
-    fields : array
-        Its derivative by them.
+        Linear in both.
+    by_values, by_fields : array
+        Its derivatives by them.
     slopes : list of 3 arrays
-        By the wave vector, for constant fields.
+        By the wave vector, for constant values and fields.
     """
 
     value: Any
-    fields: Any
+    by_values: Any
+    by_fields: Any
     slopes: list[Any]
 
 
 def _scalar(modes: Waves, w: Any, a: Any, _: Any) -> Pairing:
-    return Pairing((w * a).sum(axis=0), w, [0j * modes.square] * 3)
+    return Pairing((w * a).sum(axis=0), a, w, [0j * modes.square] * 3)
 
 
 def _flow(modes: Waves, w: Any, a: Any, d: Any) -> Pairing:
     k, square = modes.k, modes.square
     kw, ka = (sum(x * each for x, each in zip(k, of, strict=True)) for of in (w, a))
+    if d is not None:
+        ka = ka - 1j * square * d
     wa = (w * a).sum(axis=0)
-    value = square * wa - kw * ka
     slopes = [2 * x * wa - w[n] * ka - kw * a[n] for n, x in enumerate(k)]
     if d is not None:
-        value = value + 1j * kw * square * d
-        for n, x in enumerate(k):
-            slopes[n] = slopes[n] + 1j * d * (w[n] * square + 2 * x * kw)
-    fields = np.stack([square * w[n] - kw * x for n, x in enumerate(k)])
-    return Pairing(value, fields, slopes)
+        slopes = [slope + 2j * x * kw * d for slope, x in zip(slopes, k, strict=True)]
+    by_values, by_fields = (
+        np.stack([square * of[n] - along * x for n, x in enumerate(k)])
+        for of, along in ((a, ka), (w, kw))
+    )
+    return Pairing(square * wa - kw * ka, by_values, by_fields, slopes)
 
 
 def _curl(modes: Waves, w: Any, a: Any, _: Any) -> Pairing:
-    def cross(p: Any, q: Any) -> list[Any]:
-        return [p[(n + 1) % 3] * q[(n + 2) % 3] - p[(n + 2) % 3] * q[(n + 1) % 3] for n in range(3)]
+    def cross(p: Any, q: Any) -> Any:
+        each = [(n, (n + 1) % 3, (n + 2) % 3) for n in range(3)]
+        return 1j * np.stack([p[m] * q[n] - p[n] * q[m] for _, m, n in each])
 
-    fields = 1j * np.stack(cross(w, modes.k))
-    return Pairing((fields * a).sum(axis=0), fields, [1j * each for each in cross(a, w)])
+    by_fields = cross(w, modes.k)
+    value = (by_fields * a).sum(axis=0)
+    return Pairing(value, cross(modes.k, a), by_fields, [*cross(a, w)])
 
 
 # By the files of ``kernels/symbols``.

@@ -25,6 +25,8 @@ def near_strain(p2p: P2P, task: Task, pair: Pair, unit: float, dens: Any, weight
     kernel = slopes_kernel(task, pair, ("grad_u",), strain=True)
     buffer = p2p.buffer(p2p.rows)
     sources.sort(dens.astype(p2p.dtype, copy=False), out=buffer[: len(dens)])
+    if p2p.marks is not None:
+        buffer[len(dens), : p2p.marks.size] = p2p.marks
     found = xp.empty((9, weights.shape[1]), dtype=p2p.dtype)
     own = dict(p2p.own["derivatives"], tensors=weights.astype(p2p.dtype, copy=False))
     empty: dict[str, Any] = {"pot": None, "pressure": None, "pull": None}
