@@ -11,7 +11,7 @@ points, wherever these are given.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,14 @@ from parki.ewald.far.strain import FarStrain, parts_of
 from parki.ewald.geometry.lattice import rows_of, whole_of
 from parki.ewald.near.strain import near_strain
 from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline import plan_cache
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.placed_sum import PlacedSum
+from parki.ewald.pipeline.setup import Setup
+from parki.ewald.pipeline.stages import Stages
+from parki.ewald.sums import SUMS
 from parki.ewald.sums.record import Sum
+from parki.ewald.task import Request, Task
 from parki.interchange import to_host
 
 Array = NDArray[np.float64]
@@ -94,25 +99,52 @@ def _rows(options: EwaldOptions) -> Any:
 
 def _strain(given: tuple[Any, ...], dens: Any, values: Any) -> list[Array]:
     """Return the derivatives by strains of points and box for each density."""
-    placed = PlacedSum(OneDevice(), given, "grad_u")
-    pipeline: Any = placed.pipeline
-    task, order, setup = placed.task, placed.order, pipeline.setup
-    arrays, found = placed.points.arrays, []
-    frame, real, stages = setup.frame, task.dtype, pipeline.stages
-    trg, src = (frame.wrap(task, arrays[name]) for name in ("trg", "src"))
-    norms = None
-    if "norms" in arrays:
-        norms = (arrays["norms"] * arrays["norms"].dtype.type(frame.factor)).astype(real)
-    far, lifts = FarStrain(stages.fgc, setup.split), stages.marks.lifts
-    for q, w in zip(order.rows(dens), order.rows(values), strict=True):
-        strain = near_strain(stages.p2p, task, setup.pair, frame.unit, q, w)
-        parts = parts_of(task.sum, q.astype(real, copy=False), norms, lifts[1])
-        slopes = far(trg, w.astype(real, copy=False), src, parts, lifts[0])
-        constant = {"u": np.zeros_like(w)}
-        stages.gauge.add(q, constant)
-        total = float((w * constant["u"]).sum(dtype=np.float64))
-        found.append(strain + slopes - total * np.eye(3))
+    # By the pipeline that the derivative by targets leaves, whose sum is this one.
+    density = dens[0].reshape(SUMS[given[0]].density_shape(dens.shape[-1]))
+    placed = PlacedSum(OneDevice(), given, "grad_u", None, Request(True, density))
+    task, order, pipeline = placed.task, placed.order, cast(OneDevice, placed.pipeline)
+    with placed.exclusive():
+        fields = _Fields.of(task, pipeline, placed.points.arrays)
+        pairs = zip(order.rows(dens), order.rows(values), strict=True)
+        found = [fields.strained(*pair) for pair in pairs]
+    plan_cache.keep(task, True, pipeline, placed.done)
     rotation = np.eye(3)[order.axes]
     if order.rotation is not None:
         rotation = order.rotation @ rotation
     return [rotation.T @ each @ rotation for each in found]
+
+
+class _Fields(NamedTuple):
+    """Near and far field of a sum with its gradient, and what the far field takes: wrapped points.
+
+    Normals are in solver units.
+    """
+
+    setup: Setup
+    stages: Stages
+    far: FarStrain
+    trg: Any
+    src: Any
+    norms: Any
+
+    @classmethod
+    def of(cls, task: Task, pipeline: OneDevice, arrays: dict[str, Any]) -> _Fields:
+        """Return the fields of a pipeline, whose points are given."""
+        setup, stages = cast(Setup, pipeline.setup), cast(Stages, pipeline.stages)
+        trg, src = (setup.frame.wrap(task, arrays[name]) for name in ("trg", "src"))
+        norms = arrays.get("norms")
+        if norms is not None:
+            norms = (norms * norms.dtype.type(setup.frame.factor)).astype(task.dtype)
+        return cls(setup, stages, FarStrain(stages.fgc, setup.split), trg, src, norms)
+
+    def strained(self, dens: Any, weights: Any) -> Array:
+        """Return the derivative by strains for a density and values, in the pipeline's axes."""
+        setup, stages = self.setup, self.stages
+        task, real, lifts = setup.task, setup.task.dtype, stages.marks.lifts
+        near = near_strain(stages.p2p, task, setup.pair, setup.frame.unit, dens, weights)
+        parts = parts_of(task.sum, dens.astype(real, copy=False), self.norms, lifts[1])
+        far = self.far(self.trg, weights.astype(real, copy=False), self.src, parts, lifts[0])
+        constant = {"u": np.zeros_like(weights)}
+        stages.gauge.add(dens, constant)
+        total = float((weights * constant["u"]).sum(dtype=np.float64))
+        return np.asarray(near + far - total * np.eye(3))
