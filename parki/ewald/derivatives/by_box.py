@@ -66,12 +66,10 @@ def by_lattice(
     options = given[4]
     whole, found = whole_of(_rows(options)), np.zeros((3, 3))
     for points, slopes in moves:
-        found -= [
-            [float(g.astype(np.float64) @ x.astype(np.float64)) for x in points] for g in slopes
-        ]
+        found -= to_host((slopes[:, None].astype(np.float64) * points).sum(axis=-1))
     if all(points.size for points, _ in moves) and any(options.periodic):
         found += sum(_strain(given, dens, values))
-        if options.dl_mean == "flux" and given[3] is not None:
+        if options.dl_mean == "flux" and SUMS[given[0]].normals:
             found += _flux(given, dens, values) / np.linalg.det(whole)
     found *= np.outer(options.periodic, options.periodic)
     return np.asarray(np.linalg.inv(whole).T @ found.T)
@@ -92,9 +90,10 @@ def _flux(given: tuple[Any, ...], dens: Any, values: Any) -> Array:
 
 def _rows(options: EwaldOptions) -> Any:
     """Return the lattice vectors as they were given."""
-    lengths: Any = options.box
-    rows = [None if b is None else tuple(b * np.eye(3)[n]) for n, b in enumerate(lengths)]
-    return rows_of(lengths) or tuple(rows)
+    box: Any = options.box
+    if (rows := rows_of(box)) is not None:
+        return rows
+    return tuple(None if b is None else tuple(b * np.eye(3)[n]) for n, b in enumerate(box))
 
 
 def _strain(given: tuple[Any, ...], dens: Any, values: Any) -> list[Array]:
