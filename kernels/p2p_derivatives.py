@@ -4,7 +4,9 @@
 cells, and walks the cells that `p2p_staged` does, each target by itself. `p2p_staged_derivatives`
 (CPUs) stages the sources as that does, for long loops. What a pair adds to the pressure p and the
 gradient, over r_c to a power, is `differentiate` in a file of ``kernels/pairs``; see ``p2p.py``. A
-tensor target, with a tensor D and a strength s, reads D_jk d_k u_j + s p.
+tensor target, with a tensor D and a strength s, reads D_jk d_k u_j + s p. With STRAIN a target has
+weights w, and in the place of the gradient is the sum of (w_i d_a u_i) r_b over its pairs: what the
+near field of w.u gains as points and box are strained together.
 """
 
 from typing import List
@@ -12,7 +14,7 @@ from typing import List
 import pykokkos as pk
 
 from kernels.blocks.radial import take_polynomials
-from kernels.blocks.slopes import begin_sums
+from kernels.blocks.slopes import begin_strain, begin_sums, strain
 from kernels.blocks.stage import begin_walk, fill_stage, meet
 from kernels.blocks.tile import begin_tile
 from kernels.blocks.vector import take_target, take_vector
@@ -33,6 +35,7 @@ WITH_VALUES = True  # whether values take one more
 PRESSURE = True
 GRADIENT = True
 TENSORS = False  # whether targets have tensors
+STRAIN = False  # whether they have weights, in the first rows of ``tensors``
 VALUES = False  # whether p2p_staged_derivatives sums the velocity or potential, too
 DEGREE = 12
 PERIODIC = 3  # the first PERIODIC axes repeat
@@ -48,12 +51,13 @@ NORMAL = 3 + PERIODIC + CHARGES
 LOWER = NORMAL + 3 * NORMALS
 LABEL = LOWER + 3 * LOW
 ROWS = LABEL + LABELS
-# Rows of its sums: values, the pressure, the gradient from SLOPES on, and from PULL on what
-# tensor targets read.
+# Rows of its sums: values, the pressure, the gradient from SLOPES on, from PULL on what
+# tensor targets read, and from BEND on what strain does.
 LEVEL = OUTPUTS * VALUES
 SLOPES = LEVEL + PRESSURE
 PULL = SLOPES + 3 * OUTPUTS * GRADIENT
-SUMS = PULL + 3 * TENSORS
+BEND = PULL + 3 * TENSORS
+SUMS = BEND + 9 * STRAIN
 
 
 @pk.workunit
@@ -97,7 +101,10 @@ def p2p_derivatives(
 
     def target(t: int):
         i: int = first + t
-        begin_sums()
+        if STRAIN:
+            begin_strain(order[i])
+        else:
+            begin_sums()
         if MARKS:
             mark: REAL = trg[3][i]
         if LABELS:
@@ -172,7 +179,11 @@ def p2p_derivatives(
                                 y: REAL = 1.0 / pk.sqrt(rr)
                                 if rr <= coincident:
                                     y = 0.0
+                                if STRAIN:
+                                    begin_sums()
                                 differentiate(dens, 0, norms, 0, j)
+                                if STRAIN:
+                                    strain()
         out: int = order[i]
         if PRESSURE:
             pressure[0][out] = p * scale
@@ -180,7 +191,17 @@ def p2p_derivatives(
             pull[0][out] = pull0 * derivative_scale
             pull[1][out] = pull1 * derivative_scale
             pull[2][out] = pull2 * derivative_scale
-        if GRADIENT:
+        if STRAIN:
+            gradient[0][out] = bend00 * scale
+            gradient[1][out] = bend01 * scale
+            gradient[2][out] = bend02 * scale
+            gradient[3][out] = bend10 * scale
+            gradient[4][out] = bend11 * scale
+            gradient[5][out] = bend12 * scale
+            gradient[6][out] = bend20 * scale
+            gradient[7][out] = bend21 * scale
+            gradient[8][out] = bend22 * scale
+        if GRADIENT and 1 - STRAIN:
             gradient[0][out] = g00 * scale
             gradient[1][out] = g01 * scale
             gradient[2][out] = g02 * scale
@@ -252,13 +273,20 @@ def p2p_staged_derivatives(
             if LOW:
                 take_vector(l0, l1, l2, trg_low, 0, first + t)
                 tiny: REAL = inverse * UNIT
-            begin_sums()
+            if STRAIN:
+                begin_strain(order[first + t])
+            else:
+                begin_sums()
             if TENSORS:
                 take_target(order[first + t])
             for m in range(staged):
                 meet(m)
                 if rr < 1.0:
+                    if STRAIN:
+                        begin_sums()
                     differentiate(stage, 3 + PERIODIC, stage, NORMAL, m)
+                    if STRAIN:
+                        strain()
             if VALUES:
                 total[0][t] += u0
                 if OUTPUTS > 1:
@@ -266,7 +294,17 @@ def p2p_staged_derivatives(
                     total[2][t] += u2
             if PRESSURE:
                 total[LEVEL][t] += p
-            if GRADIENT:
+            if STRAIN:
+                total[BEND][t] += bend00
+                total[BEND + 1][t] += bend01
+                total[BEND + 2][t] += bend02
+                total[BEND + 3][t] += bend10
+                total[BEND + 4][t] += bend11
+                total[BEND + 5][t] += bend12
+                total[BEND + 6][t] += bend20
+                total[BEND + 7][t] += bend21
+                total[BEND + 8][t] += bend22
+            if GRADIENT and 1 - STRAIN:
                 total[SLOPES][t] += g00
                 total[SLOPES + 1][t] += g01
                 total[SLOPES + 2][t] += g02
@@ -292,7 +330,10 @@ def p2p_staged_derivatives(
                 pot[row][out] = total[row][t] * gentle
         if PRESSURE:
             pressure[0][out] = total[LEVEL][t] * scale
-        if GRADIENT:
+        if STRAIN:
+            for row in range(9):
+                gradient[row][out] = total[BEND + row][t] * scale
+        if GRADIENT and 1 - STRAIN:
             for row in range(3 * OUTPUTS):
                 gradient[row][out] = total[SLOPES + row][t] * scale
         if TENSORS:

@@ -65,10 +65,51 @@ def refuse_variable(name: str, value: Any) -> None:
     for each in value if isinstance(value, (list, tuple)) else [value]:
         if what := variable(each):
             remedy = f", such as {name}.detach()" if is_tensor(each) else ""
+            why = "and parki has no derivatives by them"
+            if name == "box":
+                why = "except a tensor that requires a gradient, for parki.torch in reverse mode"
+                why = "except box= of the calls of parki.jax" if _is_tracer(each) else why
             raise ParkiTypeError(
-                f"{name} {what}, but options are constants, and parki has no derivatives by them; "
-                f"pass plain numbers{remedy}"
+                f"{name} {what}, but options are constants, {why}; pass plain numbers{remedy}"
             )
+
+
+class Varied(tuple[Any, ...]):
+    """The box of options as numbers, with the tensor that they are of, which requires a gradient.
+
+    It equals the box of plain numbers.
+    """
+
+    tensor: Any
+
+    @classmethod
+    def of(cls, numbers: Any, tensor: Any) -> Varied:
+        """Return the numbers of a tensor."""
+        found = cls(numbers)
+        found.tensor = tensor
+        return found
+
+
+def varied(box: Any) -> Any:
+    """Return the tensor of a box that requires a gradient; None of other boxes."""
+    if isinstance(box, Varied):
+        return box.tensor
+    return box if is_tensor(box) and getattr(box, "requires_grad", False) is True else None
+
+
+def values_of(name: str, tensor: Any) -> Any:
+    """Return the numbers of a tensor that requires a gradient, or refuse one without any.
+
+    Raises
+    ------
+    ParkiTypeError
+    """
+    try:
+        if tensor.device.type != "meta":
+            return tensor.detach().tolist()
+    except RuntimeError:  # of what has no memory
+        pass
+    raise ParkiTypeError(f"{name} has no values {OF_TORCH}; take its derivatives outside of that")
 
 
 def variable(value: Any) -> str:

@@ -29,6 +29,7 @@ __all__ = [
     "AnyKernel",
     "Array",
     "ArrayT",
+    "DerivedBy",
     "InputName",
     "KernelName",
     "KernelWithParameters",
@@ -51,6 +52,7 @@ KernelWithParameters = NewType("KernelWithParameters", str)  # what `parki.kerne
 AnyKernel = KernelName | KernelWithParameters
 ResultName = Literal["u", "p", "grad_u", "stress"]
 InputName = Literal["trg", "src", "dens", "norms"]
+DerivedBy = Literal[InputName, "box", "lattice"]
 SpaceName = Literal["OpenMP", "Serial", "Cuda", "HIP", "CPU", "Threads", "GPU"]
 # Values of options.
 Densities = Literal["random", "any"]

@@ -258,6 +258,22 @@ FAULTS = (
         "tests/test_derivatives.py",
     ),
     Fault(
+        "derivatives",
+        "kernels that end do not change with the box",
+        "strain.py",
+        "xp.where(none, 0, rise)",
+        "xp.where(none, 0, 0 * rise)",
+        "tests/test_by_box.py",
+    ),
+    Fault(
+        "derivatives",
+        "the near field's strain leaves out the third row of a result",
+        "slopes.py",
+        "bend1 = bend1 + weigh1 * g11 + weigh2 * g21",
+        "bend1 = bend1 + weigh1 * g11",
+        "tests/test_by_box.py",
+    ),
+    Fault(
         "transposes",
         "the transposed double layer has the wrong part of a sum of two",
         "layers.py",

@@ -137,8 +137,9 @@ def test_options_are_constants(name, kind):
     change, message = CHANGES[kind]
     value = change(torch.tensor([1.0, 1.0, 1.0] if name == "box" else 0.1))
     given = {"periodicity": 3, "box": [1, 1, 1], name: value}
-    with pytest.raises(parki.ParkiTypeError, match=f"{name} {message}"):
-        parki.EwaldOptions(**given)
+    if (name, kind) != ("box", "gradient"):  # which parki.torch takes
+        with pytest.raises(parki.ParkiTypeError, match=f"{name} {message}"):
+            parki.EwaldOptions(**given)
     if name == "box":
         with pytest.raises(parki.ParkiTypeError, match=f"{name} {message}"):
             parki.EwaldOptions(3, [value[0], 1, 1])

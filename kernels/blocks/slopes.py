@@ -20,6 +20,45 @@ def begin_sums():
     g22: REAL = 0.0
 
 
+def begin_strain(at):
+    """Begin the sums bend00, bend01 and so on of a target with weights, which `strain` adds to."""
+    weigh0: REAL = tensors[0][at]
+    weigh1: REAL = 0.0
+    weigh2: REAL = 0.0
+    if OUTPUTS > 1:
+        weigh1 = tensors[1][at]
+        weigh2 = tensors[2][at]
+    bend00: REAL = 0.0
+    bend01: REAL = 0.0
+    bend02: REAL = 0.0
+    bend10: REAL = 0.0
+    bend11: REAL = 0.0
+    bend12: REAL = 0.0
+    bend20: REAL = 0.0
+    bend21: REAL = 0.0
+    bend22: REAL = 0.0
+
+
+def strain():
+    """Add a pair's distance times the gradient of what the target weighs, in g00 and so on."""
+    bend0: REAL = weigh0 * g00
+    bend1: REAL = weigh0 * g01
+    bend2: REAL = weigh0 * g02
+    if OUTPUTS > 1:
+        bend0 = bend0 + weigh1 * g10 + weigh2 * g20
+        bend1 = bend1 + weigh1 * g11 + weigh2 * g21
+        bend2 = bend2 + weigh1 * g12 + weigh2 * g22
+    bend00 += bend0 * r0
+    bend01 += bend0 * r1
+    bend02 += bend0 * r2
+    bend10 += bend1 * r0
+    bend11 += bend1 * r1
+    bend12 += bend1 * r2
+    bend20 += bend2 * r0
+    bend21 += bend2 * r1
+    bend22 += bend2 * r2
+
+
 def begin_pair():
     """Take what all pairs have: powers of the distance, its direction, and px from p0."""
     begin_blob()

@@ -18,7 +18,7 @@ from parki.ewald.near.sizes import CELL_METHODS, P2P_METHODS
 from parki.ewald.split.prolate import SPLITS
 from parki.html import table
 from parki.interchange import as_number
-from parki.meaning import refuse_variable
+from parki.meaning import Varied, refuse_variable, values_of, varied
 from parki.runtime import ExecutionSpace
 from parki.settings import EXECUTORS
 from parki.typing import (
@@ -77,6 +77,7 @@ class EwaldOptions:
         of the points is used, wherever they are. May be left out if no axis is periodic.
         Or the lattice vectors of a tilted box in rows, as of ASE or `parki.lattice`, with 2 or 3
         periodic axes; a free axis has None or a vector along it. See ``docs/boxes.md``.
+        For `parki.torch` it may be a tensor that requires a gradient.
     tolerance : float
         Bound of the error: the rms over targets is at most ``tolerance * sqrt(Q) / l**p`` with Q
         the sum of squared densities (times squared normals), l the cube root of the box's volume,
@@ -177,8 +178,7 @@ class EwaldOptions:
     def __post_init__(self) -> None:
         """Check and normalise every field."""
         object.__setattr__(self, "periodicity", _periodicity(self.periodicity))
-        refuse_variable("box", self.box)
-        object.__setattr__(self, "box", self._lengths(self.box))
+        object.__setattr__(self, "box", self._checked_box())
         self._positive("tolerance", "the bound of the error, such as 1e-6")
         if self.tolerance > LARGEST_TOLERANCE:
             raise ParkiValueError(
@@ -351,6 +351,14 @@ class EwaldOptions:
                 f"p2p_method is {self.p2p_method!r}, which takes boxes along the axes; leave "
                 "p2p_method to 'auto', or give lengths in box"
             )
+
+    def _checked_box(self) -> tuple[Any, ...]:
+        """Return the box as numbers, with the tensor that requires a gradient, if it is one."""
+        tensor = varied(self.box)
+        if tensor is None:
+            refuse_variable("box", self.box)
+            return self._lengths(self.box)
+        return Varied.of(self._lengths(values_of("box", tensor)), tensor)
 
     def _lengths(self, box: Any) -> tuple[Any, ...]:
         periodic = self.periodic

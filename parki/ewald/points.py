@@ -19,6 +19,7 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS, sum_of
 from parki.interchange import as_array, to_host
+from parki.meaning import varied
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
 from parki.typing import OptionKeywords
 
@@ -101,6 +102,11 @@ def take_arguments(
     """
     kernel = sum_of(kernel).name
     options = check_options(options)
+    if varied(options.box) is not None:
+        raise ParkiTypeError(
+            "box requires a gradient, which the sums of parki itself do not have; call those of "
+            "parki.torch, or pass box.detach()"
+        )
     arrays = {"trg": as_array("trg", trg)}
     arrays["src"] = arrays["trg"] if trg is src else as_array("src", src)
     check_normals(kernel, norms)

@@ -66,6 +66,8 @@ def _sum(
     -------
     jax.Array, shape {shape}
         With derivatives in forward and in reverse mode, by densities of any order, otherwise once.
+        Where the argument ``box`` is an array of JAX, it has derivatives in reverse mode; it may
+        be given with ``options``, too, whose box it replaces.
 
     {raises}, and where second derivatives by points or normals are asked for.
         Within ``jit``, values that are impossible raise an error of JAX, with the same words.
@@ -80,9 +82,9 @@ def _sum(
     >>> jax.grad(total)({words.variable}).shape == {words.variable}.shape
     True
     """
-    norms, options = take_options(norms, options, keywords)
+    norms, options, box = _taken(norms, options, keywords)
     check_normals(kernel, norms)
-    given = {"trg": trg, "src": src, "dens": dens}
+    given = {"trg": trg, "src": src, "dens": dens, **box}
     if trg is src:  # in both roles
         del given["src"]
     if norms is not None:
@@ -157,7 +159,7 @@ def sphere_velocities(
     ParkiValueError, ParkiTypeError
         If an argument is impossible, and where second derivatives by positions are asked for.
     """
-    torques, options = take_options(torques, options, keywords)
+    torques, options, box = _taken(torques, options, keywords)
     centres = _array("points", points)
     named = {"forces": forces, "torques": torques}
     given = [None if each is None else _array(name, each) for name, each in named.items()]
@@ -166,9 +168,25 @@ def sphere_velocities(
     marks = {} if sizes.marks is None else {"norms": jnp.asarray(sizes.marks, dtype=centres.dtype)}
 
     def total(kernel: str, dens: Any) -> Any:
-        return _bound(kernel, options, {"trg": centres, "dens": dens, **marks})
+        return _bound(kernel, options, {"trg": centres, "dens": dens, **marks, **box})
 
     return velocities(total, centres, sizes.kernels, (given[0], given[1]), viscosity)
+
+
+def _taken(norms: Any, options: Any, keywords: OptionKeywords) -> tuple[Any, EwaldOptions, Any]:
+    """Return normals, options, and the box by name, if it is an array of JAX.
+
+    Such a box takes the place of the options' own one, whose values are then not used.
+    """
+    box: Any = keywords.get("box")
+    if not isinstance(box, jax.Array):
+        return *take_options(norms, options, keywords), {}
+    others: OptionKeywords = {**keywords}
+    del others["box"]
+    if others:
+        others["box"] = [1, 1, 1]
+    norms, options = take_options(norms, options, others)
+    return norms, options, {"box": box}
 
 
 def _bound(kernel: str, options: EwaldOptions, given: dict[str, Any]) -> jax.Array:

@@ -1,19 +1,24 @@
 """Sums and derivatives of concrete arrays, by the parameters of JAX's primitives.
 
-``names`` names the first arrays: "trg", "src", "dens", "norms". Without "src" the targets are the
-sources, and derivatives include both roles. Densities and values may have leading batch axes.
+``names`` names the first arrays: "trg", "src", "dens", "norms", "box". Without "src" the targets
+are the sources, and derivatives include both roles. Densities and values may have leading batch
+axes. "box" takes the place of the options' box.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
+from parki.errors import ParkiTypeError
 from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.derivatives.vjp import jvp, vjp
+from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import summed
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
+from parki.interchange import to_host
 
 
 def points_of(given: dict[str, Any]) -> tuple[Any, Any]:
@@ -28,11 +33,17 @@ def stacked(kernel: str, name: str, array: Any) -> tuple[Any, tuple[int, ...]]:
     return array.reshape(*[math.prod(many)][: len(many)], *array.shape[len(many) :]), many
 
 
+def options_of(options: EwaldOptions, given: dict[str, Any]) -> EwaldOptions:
+    """Return options with the box that is given, if there is one."""
+    return replace(options, box=to_host(given["box"]).tolist()) if "box" in given else options
+
+
 def run_sum(*arrays: Any, kernel: str, options: Any, names: tuple[str, ...]) -> Any:
     """Return a sum."""
     given = dict(zip(names, arrays, strict=True))
     dens, many = stacked(kernel, "dens", given["dens"])
-    found = summed((kernel, *points_of(given), given.get("norms"), options), dens)
+    own = options_of(options, given)
+    found = summed((kernel, *points_of(given), given.get("norms"), own), dens)
     return found.reshape(*many, *result_shape(kernel, "u", given["trg"].shape[1]))
 
 
@@ -47,7 +58,13 @@ def run_push(
         tangents["dens"], _ = stacked(kernel, "dens", tangents["dens"])
     if "trg" in tangents and "src" not in names:
         tangents["src"] = tangents["trg"]
-    found = jvp(kernel, *points_of(given), dens, given.get("norms"), options, tangents=tangents)
+    if "box" in tangents:
+        raise ParkiTypeError(
+            "box has a tangent, but parki has derivatives by the box in reverse mode alone; take "
+            "jax.grad or jax.vjp, or leave the box constant"
+        )
+    own = given.get("norms"), options_of(options, given)
+    found = jvp(kernel, *points_of(given), dens, *own, tangents=tangents)
     return found.reshape(*many, *result_shape(kernel, "u", given["trg"].shape[1]))
 
 
@@ -59,11 +76,14 @@ def run_pull(
     values, many = stacked(kernel, "u", arrays[-1])
     both = "trg" in wrt and "src" not in names
     dens = stacked(kernel, "dens", given["dens"])[0] if "dens" in given else None
-    inputs = (*wrt, "src") if both else wrt
-    given_norms = given.get("norms")
-    found = vjp(kernel, *points_of(given), dens, given_norms, options, values=values, wrt=inputs)
+    inputs: Any = tuple("lattice" if name == "box" else name for name in wrt) + ("src",) * both
+    own = given.get("norms"), options_of(options, given)
+    found = vjp(kernel, *points_of(given), dens, *own, values=values, wrt=inputs)
     if both:
         found["trg"] = found["trg"] + found["src"]
+    if "box" in wrt:
+        lattice = found["lattice"]
+        found["box"] = lattice if given["box"].ndim == 2 else lattice.diagonal()
     if "dens" in wrt:
         found["dens"] = found["dens"].reshape(*many, *found["dens"].shape[1 if many else 0 :])
     return [found[name] for name in wrt]

@@ -107,6 +107,8 @@ def _sum_shapes(*arrays: Any, kernel: str, options: Any, names: tuple[str, ...])
         "dens": SUMS[kernel].density_shape(sources),
         "norms": (3, sources) if SUMS[kernel].normals else (sources,),  # these are marks
     }
+    if "box" in given:
+        inputs["box"] = (3, 3)[: max(1, given["box"].ndim)]
     many: Shape = ()
     for name, array in given.items():
         if array.dtype not in (np.float32, np.float64):

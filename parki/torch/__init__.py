@@ -28,11 +28,11 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.points import check_normals, take_options
 from parki.ewald.sums import kernel
-from parki.meaning import refuse_layout
+from parki.meaning import refuse_layout, varied
 from parki.suspensions.functions import velocities
 from parki.suspensions.radii import Radii
 from parki.torch import operators
-from parki.torch.graph import Linear, SumFunction
+from parki.torch.graph import InBox, Linear, SumFunction
 from parki.torch.sums import INPUTS
 from parki.typing import OptionKeywords
 
@@ -67,7 +67,8 @@ def _sum(
     -------
     Tensor, shape {shape}
         With derivatives by all tensors that require them: reverse mode, once, and forward mode.
-        Those by densities can be taken again, if points and normals do not require any.
+        Those by densities can be taken again, if points and normals do not require any. Those by
+        ``box`` exist in reverse mode.
 
     {raises}, and where second derivatives by points or normals are asked for.
 
@@ -82,11 +83,11 @@ def _sum(
     >>> {words.variable}.grad.shape == {words.variable}.shape
     True
     """
-    norms, options = take_options(norms, options, keywords, operators.text_of)
-    text = options if keywords else operators.text(options)
+    norms, text, box = _taken(norms, options, keywords)
     given = {"trg": trg, "src": src, "dens": dens}
     _check(given if norms is None else {**given, "norms": norms})
-    return _summed(kernel, text, trg, None if trg is src else src, dens, norms)
+    inputs = trg, None if trg is src else src, dens, norms
+    return _in_box(_summed(kernel, text, *inputs), box, kernel, text, *inputs)
 
 
 # Names with parameters are constants of compiled functions.
@@ -159,8 +160,7 @@ def sphere_velocities(
     ParkiValueError, ParkiTypeError
         If an argument is impossible, and where second derivatives by positions are asked for.
     """
-    torques, options = take_options(torques, options, keywords, operators.text_of)
-    text = options if keywords else operators.text(options)
+    torques, text, box = _taken(torques, options, keywords)
     named = {"points": points, "forces": forces, "torques": torques}
     _check({name: each for name, each in named.items() if each is not None or name == "points"})
 
@@ -174,9 +174,26 @@ def sphere_velocities(
         marks = marks.to(points)
 
     def total(kernel: str, dens: Any) -> Any:
-        return _summed(kernel, text, points, None, dens, marks)
+        inputs = points, None, dens, marks
+        return _in_box(_summed(kernel, text, *inputs), box, kernel, text, *inputs)
 
     return velocities(total, points, kernels, (forces, torques), viscosity)
+
+
+def _taken(norms: Any, options: Any, keywords: OptionKeywords) -> tuple[Any, str, Any]:
+    """Return normals, options as a text, and the box, if it is a tensor with a gradient."""
+    if torch.compiler.is_compiling():
+        norms, options = take_options(norms, options, keywords, operators.constant_text_of)
+        return norms, options if keywords else operators.constant_text(options), None
+    norms, options = take_options(norms, options, keywords, operators.text_of)
+    if keywords:
+        return norms, options, varied(keywords.get("box"))
+    return norms, operators.text(options), varied(options.box)
+
+
+def _in_box(found: Any, box: Any, *given: Any) -> Any:
+    """Return a sum with its derivative by the box, if there is one."""
+    return found if box is None else InBox.apply(found, box, *given)
 
 
 @torch.compiler.assume_constant_result

@@ -17,6 +17,11 @@ from parki.torch import operators
 from parki.torch.maps import map_apply, map_pull, map_push, map_sum
 from parki.torch.sums import INPUTS
 
+OF_BOX = (
+    "a second derivative was asked for, by or of a derivative by the box, but parki has none; "
+    "where others are meant, pass box.detach()"
+)
+
 
 def changed(kernel: str, options: str, given: tuple[Any, ...], moves: dict[str, Any]) -> Any:
     """Return the change of a sum for changes of its inputs, in the graph."""
@@ -175,6 +180,107 @@ class Push(torch.autograd.Function):
         return map_push(Push.apply, info, dims, *given)
 
 
+class InBox(torch.autograd.Function):
+    """A sum that was found, in a box that requires a gradient."""
+
+    @staticmethod
+    def forward(found: Any, box: Any, *given: Any) -> Any:
+        """Return the sum."""
+        return found.view_as(found)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Keep what the derivative needs."""
+        _, box, ctx.kernel, ctx.options, *given = inputs
+        ctx.save_for_backward(box, *given)
+
+    @staticmethod
+    def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
+        """Return the derivatives by the sum and by the box."""
+        box, *given = ctx.saved_tensors
+        found, values = None, Fixed.apply(values, box)
+        if ctx.needs_input_grad[1]:
+            found = PullBox.apply(ctx.kernel, ctx.options, *given, values).to(box)
+            found = found if box.ndim == 2 else found.diagonal()
+        return values, found, *(None for _ in range(6))
+
+    @staticmethod
+    @torch.compiler.disable
+    def jvp(ctx: Any, found: Any, *_: Any) -> Any:  # type: ignore[override]
+        """Return the change of the sum, whose box does not change: options refuse its tangent."""
+        return found.view_as(found)
+
+    @staticmethod
+    @torch.compiler.disable
+    def vmap(info: Any, dims: Any, *given: Any) -> tuple[Any, Any]:
+        """Return the sums along a mapped axis."""
+        return map_push(InBox.apply, info, dims, *given)
+
+
+class Fixed(torch.autograd.Function):
+    """Values of which derivatives are taken in a box: these have no derivative by the box again."""
+
+    @staticmethod
+    def forward(values: Any, box: Any) -> Any:
+        """Return the values."""
+        return values.view_as(values)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Keep nothing."""
+
+    @staticmethod
+    def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
+        """Return the derivative by the values; refuse one by the box."""
+        if ctx.needs_input_grad[1]:
+            raise ParkiTypeError(OF_BOX)
+        return values, None
+
+    @staticmethod
+    @torch.compiler.disable
+    def jvp(ctx: Any, values: Any, box: Any) -> Any:  # type: ignore[override]
+        """Return the change of the values."""
+        if box is not None:
+            raise ParkiTypeError(OF_BOX)
+        return values.view_as(values)
+
+    @staticmethod
+    @torch.compiler.disable
+    def vmap(info: Any, dims: Any, *given: Any) -> tuple[Any, Any]:
+        """Return the values along a mapped axis."""
+        return map_push(Fixed.apply, info, dims, *given)
+
+
+class PullBox(torch.autograd.Function):
+    """The derivative of a sum by lattice vectors, in the graph, which has no derivatives."""
+
+    @staticmethod
+    def forward(*given: Any) -> Any:
+        """Return the derivative, shape (3, 3)."""
+        return operators.pull_box(*given)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Keep nothing."""
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:  # type: ignore[override]
+        """Refuse second derivatives."""
+        raise ParkiTypeError(OF_BOX)
+
+    @staticmethod
+    @torch.compiler.disable
+    def jvp(ctx: Any, *_: Any) -> Any:  # type: ignore[override]
+        """Refuse second derivatives."""
+        raise ParkiTypeError(OF_BOX)
+
+    @staticmethod
+    @torch.compiler.disable
+    def vmap(info: Any, dims: Any, *given: Any) -> tuple[Any, Any]:
+        """Return the derivatives along a mapped axis."""
+        return map_push(PullBox.apply, info, dims, *given)
+
+
 class Linear(torch.autograd.Function):
     """A plan, or its adjoint, in the graph."""
 
@@ -224,6 +330,7 @@ def _apply(number: int, transposed: bool, values: Any) -> Any:
 
 
 operators.differentiate("sum", lambda *given: SumFunction.apply(*given))
+operators.differentiate("pull_box", lambda *given: PullBox.apply(*given))
 operators.differentiate("push", lambda *given: Push.apply(*given))
 operators.differentiate("pull", _pull)
 operators.differentiate("apply", _apply)

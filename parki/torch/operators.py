@@ -9,7 +9,7 @@ elsewhere, for example by a recorded graph.
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -17,13 +17,14 @@ from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 import torch
 
-from parki.errors import ParkiValueError
+from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import AnyPlan, Plan
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Points
+from parki.meaning import varied
 from parki.runtime import ExecutionSpace
 from parki.torch.sums import INPUTS, plain, pulled, pushed, summed
 from parki.typing import AnyKernel, OptionKeywords
@@ -55,9 +56,29 @@ def _options(text: str) -> EwaldOptions:
     return EwaldOptions(**json.loads(text))
 
 
+def _constant(options: EwaldOptions) -> EwaldOptions:
+    """Return options; refuse a box with derivatives."""
+    if varied(options.box) is None:
+        return options
+    raise ParkiTypeError(
+        "box requires a gradient within torch.compile, where options are constants; sum outside of "
+        "the compiled function, or pass box.detach()"
+    )
+
+
 def _torch_text(options: EwaldOptions) -> str:
     """Return options as a string."""
-    return _written(options)
+    return _written(_plain(options))
+
+
+def _plain(options: EwaldOptions) -> EwaldOptions:
+    """Return options without a box's graph, which nothing may keep."""
+    return options if varied(options.box) is None else replace(options, box=tuple(options.box))
+
+
+def _torch_constant(options: EwaldOptions) -> str:
+    """Return options as a string; refuse a box with derivatives."""
+    return _written(_constant(options))
 
 
 def _torch_handle(plan: AnyPlan) -> int:
@@ -83,6 +104,7 @@ def linear_map(handle: int) -> LinearMap:
 
 # Before PyTorch 2.13 only methods set under their own name can be constant functions of objects.
 EwaldOptions._torch_text = torch.compiler.assume_constant_result(_torch_text)  # type: ignore[attr-defined]
+EwaldOptions._torch_constant = torch.compiler.assume_constant_result(_torch_constant)  # type: ignore[attr-defined]
 _made: Any
 for _made in (AnyPlan, Plan.batched):
     _made._torch_handle = torch.compiler.assume_constant_result(_torch_handle)
@@ -91,12 +113,24 @@ for _made in (AnyPlan, Plan.batched):
 @torch.compiler.assume_constant_result
 def text_of(**keywords: Unpack[OptionKeywords]) -> str:
     """Return options that are given as keywords as a text."""
-    return _written(EwaldOptions(**keywords))
+    return _written(_plain(EwaldOptions(**keywords)))
+
+
+@torch.compiler.assume_constant_result
+def constant_text_of(**keywords: Unpack[OptionKeywords]) -> str:
+    """Return the same within a compiled function."""
+    return _written(_constant(EwaldOptions(**keywords)))
 
 
 def text(options: EwaldOptions) -> str:
     """Return options as a string for operators."""
     found: str = options._torch_text()  # type: ignore[attr-defined]
+    return found
+
+
+def constant_text(options: EwaldOptions) -> str:
+    """Return options as a string within a compiled function."""
+    found: str = options._torch_constant()  # type: ignore[attr-defined]
     return found
 
 
@@ -132,6 +166,14 @@ def _pull_shapes(kernel: str, options: str, wrt: str, *given: Any) -> Four:
     own = len(SUMS[kernel].density_shape(0))
     shapes["dens"] = (*many, *shapes["dens"][len(shapes["dens"]) - own :])
     return four({name: values.new_empty(shapes[name]) for name in wrt.split()}, values)
+
+
+def _pull_box(kernel: AnyKernel, options: str, *given: Any) -> Any:
+    return pulled(kernel, _options(options), "lattice", given[:4], given[4])["lattice"]
+
+
+def _pull_box_shape(kernel: str, options: str, *given: Any) -> Any:
+    return given[4].new_empty(3, 3)
 
 
 def _push(kernel: AnyKernel, options: str, *given: Any) -> Any:
@@ -186,6 +228,9 @@ _ALL = "(Tensor, Tensor, Tensor, Tensor)"
 sum = _define("sum", f"({GIVEN.format('')}) -> Tensor", _sum, _sum_shape)
 pull = _define(
     "pull", f"({GIVEN.format('str wrt, ')}, Tensor values) -> {_ALL}", _pull, _pull_shapes
+)
+pull_box = _define(
+    "pull_box", f"({GIVEN.format('')}, Tensor values) -> Tensor", _pull_box, _pull_box_shape
 )
 push = _define("push", f"({GIVEN.format('')}, {_CHANGES}) -> Tensor", _push, _push_shape)
 apply = _define(

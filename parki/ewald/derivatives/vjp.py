@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from parki.errors import ParkiValueError
+from parki.ewald.derivatives.by_box import NAMES, by_lattice, check_box
 from parki.ewald.derivatives.mapped_sum import MappedSum, labels_of, systems_of
 from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.systems import Systems
@@ -34,7 +35,7 @@ from parki.ewald.sums.maps import velocity
 from parki.ewald.sums.walls import near_wall
 from parki.interchange import as_given
 from parki.runtime import ExecutionSpace
-from parki.typing import AnyKernel, Array, ArrayT, InputName, OptionKeywords
+from parki.typing import AnyKernel, Array, ArrayT, DerivedBy, InputName, OptionKeywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -51,7 +52,7 @@ def vjp(
     options: EwaldOptions | None = None,
     *,
     values: ArrayT,
-    wrt: tuple[InputName, ...] = ("dens",),
+    wrt: tuple[DerivedBy, ...] = ("dens",),
     exclude: Any = None,
     systems: Any = None,
     **keywords: Unpack[OptionKeywords],
@@ -68,20 +69,22 @@ def vjp(
         densities alone.
     values : array, shape (3, Nt), or (Nt,) for Laplace
         Weights in the dtype and memory of the points; k comes first if there are k densities.
-    wrt : tuple of {"dens", "norms", "trg", "src"}
-        Inputs to differentiate with respect to.
+    wrt : tuple of {"dens", "norms", "trg", "src", "box", "lattice"}
+        Inputs to differentiate with respect to; "box", or "lattice" for a row for each lattice
+        vector even where the box has lengths. Points stay where they are while the box changes:
+        see ``docs/derivatives.md``.
 
     Returns
     -------
     dict of str to array
         The derivatives by the names of ``wrt``: in the shape of that argument and the library of
-        ``values``. Derivatives with respect to normals and points are summed over k densities. For
-        the errors see ``docs/derivatives.md``.
+        ``values``. Derivatives with respect to normals, points and the box are summed over k
+        densities. For the errors see ``docs/derivatives.md``.
 
     Raises
     ------
     ParkiValueError, ParkiTypeError
-        If an argument is impossible, as for a plan.
+        If an argument is impossible, as for a plan; and for derivatives that parki does not have.
 
     Examples
     --------
@@ -99,18 +102,22 @@ def vjp(
     asked = _Asked.checked(*given, "wrt", wrt, exclude, systems)
     v = asked.like("values", values, "u")
     several, v = v.ndim == 3, _many(v)
+    by_box = {*wrt} & {*NAMES}
+    inputs = {*wrt} - by_box | ({"trg", "src"} if by_box else set())
     if {*wrt} == {"dens"}:
-        parts = [asked.pulled(v, None, wrt)]
+        parts = [asked.pulled(v, None, inputs)]
     else:
         asked.check_as_many("values", v)
         pairs = zip(v, asked.dens, strict=True)
-        parts = [asked.pulled(each[None], density, wrt) for each, density in pairs]
-    found: dict[str, Any] = {n: sum(part[n] for part in parts) for n in wrt if n != "dens"}
+        parts = [asked.pulled(each[None], density, inputs) for each, density in pairs]
+    found: dict[str, Any] = {n: sum(part[n] for part in parts) for n in inputs if n != "dens"}
     shapes = dict(asked.shapes)
+    if by_box:
+        found |= asked.by_box(v, found, by_box)
     if "dens" in wrt:
         found["dens"] = asked.space.array_module.concatenate([part["dens"] for part in parts])
         shapes["dens"] = (*v.shape[: 1 if several else 0], *shapes["dens"])
-    shaped = {name: found[name].reshape(shapes[name]) for name in wrt}
+    shaped = {name: found[name].reshape(shapes.get(name, found[name].shape)) for name in wrt}
     dtype = asked.trg.dtype  # maps may have made another
     return {n: as_given(array.astype(dtype, copy=False), values) for n, array in shaped.items()}
 
@@ -208,7 +215,9 @@ class _Asked(NamedTuple):
         if norms is not None and not own:  # that maps alone take
             like = like_points("norms", norms, given.space, arrays["src"].dtype)
             arrays["norms"] = check_density("norms", like, arrays["src"].shape)
-        inputs = INPUTS if "norms" in arrays else INPUTS[:3]
+        inputs: tuple[str, ...] = INPUTS if "norms" in arrays else INPUTS[:3]
+        if label == "wrt":
+            inputs += NAMES
         if isinstance(names, str) or not {*names} or not {*names} <= {*inputs}:
             raise ParkiValueError(
                 f"{label} is {names!r}; expected names of inputs of {composite.name}: "
@@ -219,6 +228,10 @@ class _Asked(NamedTuple):
         own_systems = systems_of(composite, systems, given, options)
         labels = labels_of(composite, exclude, arrays, options, own_systems)
         found = found._replace(labels=labels, systems=own_systems)
+        if {*names} & {*NAMES}:
+            alone = composite is not kernel and not options.walled
+            kind = SUMS[first] if alone else None
+            check_box(composite.name, kind, exclude is not None)
         if dens is None and {*names} == {"dens"}:
             return found
         values = found.like("dens", dens, "dens")
@@ -269,6 +282,15 @@ class _Asked(NamedTuple):
         parts = {name: [*chain(*(each[name] for each in found))] for name in wrt}
         none = np.zeros_like(self.src, shape=(1, 3, self.src.shape[1]))
         return {name: reduce(add, rows) if rows else none for name, rows in parts.items()}
+
+    def by_box(self, v: Any, slopes: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+        """Return the derivatives by the box, by name, for derivatives by points (1, 3, N)."""
+        given = self.composite.name, self.trg, self.src, self.norms, self.options
+        moves = [(self.trg, slopes["trg"][0]), (self.src, slopes["src"][0])]
+        lattice = by_lattice(given, self.dens, v, moves)
+        own = lattice if self.options.cell is not None else lattice.diagonal()
+        found = {"box": own, "lattice": lattice}
+        return {name: self.space.array_module.asarray(found[name]) for name in names}
 
     def pushed(self, dens: Any, moves: dict[str, Any]) -> Any:
         """Return the change (k, rows, Nt) for changes of inputs, of which "dens" has k."""

@@ -38,7 +38,7 @@ from parki.settings import thread_count
 
 
 @dataclass
-class _Block:
+class Block:
     """Modes ``first`` to ``last - 1`` of the first axis, and their multiplier, to `fill` again."""
 
     first: int
@@ -94,7 +94,7 @@ class Convolution:
         self.transforms = transforms(mesh.padding.grid, length, mesh.periodicity == 3, sets)
         self.complex_type = np.result_type(mesh.dtype, np.complex64)
         self.modes = modes
-        self.whole: list[_Block] = like.whole if like is not None else self._common(split)
+        self.whole: list[Block] = like.whole if like is not None else self._common(split)
         self.blocks = self.whole
         self.convolve = self.kernel(mesh.task)
         self._root: Any = None  # a multiplier for noise
@@ -130,15 +130,15 @@ class Convolution:
         return load("fgc", "convolve", task.space, executor=task.executor, REAL=real, **constants)
 
     # ------------------------------------------------------------------ set-up
-    def _common(self, split: Split) -> list[_Block]:
+    def _common(self, split: Split) -> list[Block]:
         """Return the blocks that the mesh keeps for all plans of a set-up; make them if need be."""
         what, made = (self.modes, self.sets), self.mesh.blocks
         if made[0] != what:
             made = self.mesh.blocks = what, self._blocks(split)
-        blocks: list[_Block] = made[1]
+        blocks: list[Block] = made[1]
         return blocks
 
-    def _blocks(self, split: Split) -> list[_Block]:
+    def _blocks(self, split: Split) -> list[Block]:
         mesh, padding = self.mesh, self.mesh.padding
         if mesh.periodicity == 3:
             modes = padding.grid[0]
@@ -168,7 +168,7 @@ class Convolution:
         last: int,
         lengths: tuple[int, int, int],
         given: Any = None,
-    ) -> _Block:
+    ) -> Block:
         """Return a block; ``given`` are the transforms of truncated kernels."""
         mesh, xp, lattice = self.mesh, self.xp, self.mesh.frame.lattice
         lengths, basis = (mesh.padding.local[0], lengths[1], lengths[2]), lattice.basis
@@ -204,12 +204,12 @@ class Convolution:
             arguments["basis"] = mesh.frame.basis_on(mesh.space, mesh.dtype)
         arguments["shape"] = xp.asarray(modes, dtype=np.int32)
         arguments["full"] = xp.asarray(folded, dtype=np.int32)
-        return _Block(first, last, lengths, values, fill, arguments)
+        return Block(first, last, lengths, values, fill, arguments)
 
-    def _in_parts(self) -> list[_Block]:
+    def _in_parts(self) -> list[Block]:
         return [part for block in self.whole for part in self._parts(block)]
 
-    def _parts(self, block: _Block) -> list[_Block]:
+    def _parts(self, block: Block) -> list[Block]:
         """Return a block of planes as parts, each convolved by one CPU thread at a time."""
         size = self.components * self.sets * self.complex_type.itemsize * block.modes
         found = []
@@ -221,11 +221,11 @@ class Convolution:
             arguments["shape"] = np.array(modes, dtype=np.int32)
             first, last = block.first + part.start, block.first + part.stop
             own = block.multiplier[part]
-            found.append(_Block(first, last, block.lengths, own, block.fill, arguments))
+            found.append(Block(first, last, block.lengths, own, block.fill, arguments))
         return found
 
     # ------------------------------------------------------------------ apply
-    def multiply(self, block: _Block, hat: Any, alone: bool = False) -> None:
+    def multiply(self, block: Block, hat: Any, alone: bool = False) -> None:
         """Convolve a block of modes in place; ``hat`` is complex (components, ...), contiguous.
 
         If ``alone``, in this thread; else in all threads of the CPU.
@@ -252,7 +252,7 @@ class Convolution:
         _, y, z = self.mesh.padding.grid
         hat = hat.reshape(*hat.shape[:2], self.sets, y, z)
 
-        def convolve(block: _Block) -> None:
+        def convolve(block: Block) -> None:
             memory = self.padded.pop()
             try:
                 self._planes(block, hat[:, block.first - begin : block.last - begin], plane, memory)
@@ -261,7 +261,7 @@ class Convolution:
 
         run_in_threads(convolve, self.blocks, self.threads)
 
-    def _planes(self, block: _Block, hat: Any, plane: Any, memory: Any) -> None:
+    def _planes(self, block: Block, hat: Any, plane: Any, memory: Any) -> None:
         """Convolve the modes of a block, padded in ``memory``."""
         _, y, z = self.mesh.padding.grid
         count, sets = block.last - block.first, self.sets
@@ -370,7 +370,7 @@ class FGC(Convolution):
         if self._root is not None:
             self._root[...] = self._of_root(self.whole[0])
 
-    def _of_root(self, block: _Block) -> Any:
+    def _of_root(self, block: Block) -> Any:
         """Return the multiplier M k^2 (I - k k / k^2) as a product with itself, over k^2."""
         count, lattice = math.prod(block.lengths), self.mesh.frame.lattice
         name, waves = "k" if lattice.tilted else "square", []
@@ -396,7 +396,7 @@ class FGC(Convolution):
             root = self._no_nyquist(square, block)
             self._root = self.xp.copysign(root, block.multiplier)
 
-    def _no_nyquist(self, square: Any, block: _Block) -> Any:
+    def _no_nyquist(self, square: Any, block: Block) -> Any:
         """Return the root of a multiplier, and zeros at Nyquist indices."""
         found = self.xp.sqrt(square)
         for axis, n in enumerate(block.lengths):

@@ -349,32 +349,41 @@ def near_kernels(
         else:
             kernels["u"] = near_kernel(task, pair, tile)
     if want != ("u",):
-        names, sizes = task.sum.derivative_tables(want), sizes_of(task.space)
-        shape = pair.rows(task.sum.derivative_tables(want, values)).shape
-        workunit, constants = "p2p_derivatives", dict[str, Any]()
-        if stages(task, pair):
-            workunit = "p2p_staged_derivatives"
-            constants = {"CHUNK": sizes.chunk, "LANES": _lanes(task.space, task.dtype)}
-        kernels["derivatives"] = load(
-            "p2p_derivatives",
-            workunit,
-            task.space,
-            executor=task.executor,
-            team_size=sizes.derivatives,
-            tables={"radial": shape},
-            REAL=real_name(task.dtype),
-            DEGREE=pair.degree,
-            PERIODIC=task.periodicity,
-            PRESSURE="p" in want,
-            GRADIENT="grad_u" in want,
-            TENSORS=task.tensors,
-            VALUES=values,
-            TILE=sizes.derivatives,
-            **constants,
-            **own_constants(task),
-            **dict(task.sum.p2p(), TABLES=len(names), WITH_VALUES=bool(task.sum.pair.with_values)),
-        )
+        kernels["derivatives"] = slopes_kernel(task, pair, want, values)
     return kernels
+
+
+def slopes_kernel(
+    task: Task, pair: Pair, want: tuple[str, ...], values: bool = False, strain: bool = False
+) -> Kernel:
+    """Return the kernel of derivatives; with values; or of a ``strain``, as `near_strain` takes."""
+    names, sizes = task.sum.derivative_tables(want), sizes_of(task.space)
+    shape = pair.rows(task.sum.derivative_tables(want, values)).shape
+    workunit, constants = "p2p_derivatives", dict[str, Any]()
+    if stages(task, pair):
+        workunit = "p2p_staged_derivatives"
+        constants = {"CHUNK": sizes.chunk, "LANES": _lanes(task.space, task.dtype)}
+    if strain:
+        constants["STRAIN"] = True
+    return load(
+        "p2p_derivatives",
+        workunit,
+        task.space,
+        executor=task.executor,
+        team_size=sizes.derivatives,
+        tables={"radial": shape},
+        REAL=real_name(task.dtype),
+        DEGREE=pair.degree,
+        PERIODIC=task.periodicity,
+        PRESSURE="p" in want,
+        GRADIENT="grad_u" in want,
+        TENSORS=task.tensors,
+        VALUES=values,
+        TILE=sizes.derivatives,
+        **constants,
+        **own_constants(task),
+        **dict(task.sum.p2p(), TABLES=len(names), WITH_VALUES=bool(task.sum.pair.with_values)),
+    )
 
 
 def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, many: int = 1) -> Kernel:

@@ -1,0 +1,312 @@
+"""How the far field of ``w.u`` changes as box and points are strained together.
+
+By Parseval's theorem ``w.u`` is a sum over modes of the transforms of what targets and sources
+spread. These do not change: a point keeps its fractions of the lattice vectors. Only wave vectors
+do, ``dk_b = -k_a`` for a strain ``dx_a = x_b``, and the volume: see docs/theory.md. The sources'
+normals and tensors are spread by the window itself, so that their gradient is a product with k.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from parki.ewald.far.fgc import FGC, Block
+from parki.ewald.far.mesh import Fields
+from parki.ewald.far.p2g import P2G
+from parki.ewald.split.hasimoto import Split
+from parki.ewald.sums import SUMS
+from parki.ewald.sums.record import Sum
+from parki.interchange import to_host
+
+MODES = {False: 2**18, True: 2**20}  # that are taken at a time, on a CPU and on a device
+# Relative changes of the box, and weights, of a difference of sixth order: of multipliers that
+# have no closed form, because their kernels end.
+STEP = 1e-3
+WEIGHTS = {3: 1 / 60, 2: -3 / 20, 1: 3 / 4}
+
+
+class Waves(NamedTuple):
+    """Some modes.
+
+    Attributes
+    ----------
+    k : list of 3 arrays
+    square : array
+        Of k.
+    multiplier : array
+        Of the symbol; of modes whose conjugates are left out, twice as large.
+    rise : array
+        The multiplier, differentiated by the square of k along periodic directions.
+    """
+
+    k: list[Any]
+    square: Any
+    multiplier: Any
+    rise: Any
+
+
+class FarStrain:
+    """The far field of values at targets and of sources, by mode.
+
+    Parameters
+    ----------
+    fgc : FGC
+    split : Split
+    """
+
+    def __init__(self, fgc: FGC, split: Split) -> None:
+        self.fgc, self.split, self.kind = fgc, split, fgc.mesh.task.sum
+        self.mesh = copy(fgc.mesh)
+        same = fgc.mesh.fields.deterministic
+        self.mesh.fields = Fields(SUMS["laplace"].p2g, 1, 1, deterministic=same)  # row after row
+        self.changes = self._changes()
+
+    def __call__(self, trg: Any, weights: Any, src: Any, parts: Parts, lift: Any = None) -> Any:
+        """Return the derivative of ``w.u`` by strains, shape (3, 3), of the far field.
+
+        Points are wrapped, and they and the normals are in solver units. Densities and normals
+        do not change. ``lift`` is for targets what it is for sources in `parts_of`. Rows and
+        columns of free axes mean nothing.
+        """
+        xp, many, ends = self.fgc.xp, len(weights), parts.ends
+        given = weights if lift is None else xp.concatenate([weights, weights * lift])
+        hats = self._spread(trg, given), self._spread(src, xp.concatenate(parts))
+        total, slopes = xp.zeros(()), xp.zeros((3, 3))
+        for block, change in zip(self.fgc.whole, self.changes, strict=True):
+            for part in self._parts(block):
+                modes = self._modes(block, change, part)
+                w, fields = (self._transformed(hat, block, part) for hat in hats)
+                a, t, d, lifted = (fields[m:n] for m, n in pairwise(ends))
+                w, w_slopes = _source(modes, w[:many].conj(), w[:0], w[many:].conj())
+                a, a_slopes = _source(modes, a, t, lifted)
+                pair = SYMBOLS[self.kind.symbol.structure](modes, w, a, d[0] if len(d) else None)
+                value = pair.value.real
+                total += (modes.multiplier * value).sum()
+                for b, k in enumerate(modes.k):
+                    slope = pair.slopes[b]
+                    for by, moves in ((pair.by_values, w_slopes), (pair.by_fields, a_slopes)):
+                        if moves is not None:
+                            slope = slope + (by * moves[b]).sum(axis=0)
+                    slope = 2 * k * modes.rise * value + modes.multiplier * slope.real
+                    slopes[:, b] -= xp.stack([(other * slope).sum() for other in modes.k])
+        unit = self.mesh.frame.factor ** (self.kind.pair.power - 1)
+        return unit * to_host(slopes - total * xp.eye(3))
+
+    def _spread(self, points: Any, rows: Any) -> Any:
+        """Return the transforms of rows (rows, N) at wrapped points; planes are padded later."""
+        xp, p2g = self.fgc.xp, P2G(self.mesh, points, None)
+        found = xp.empty((len(rows), *self.mesh.padding.modes), dtype=self.fgc.complex_type)
+        buffer = xp.empty((1, points.shape[1]), dtype=self.mesh.dtype)
+        for row, into in zip(rows, found, strict=True):
+            grid = p2g.apply(xp.ascontiguousarray(row[None]), buffer)
+            self.fgc.transforms.real(grid, into[None])
+        return found
+
+    def _transformed(self, hat: Any, block: Block, part: slice) -> Any:
+        """Return the transforms (rows, x, y, z) of a part of a block, in double precision."""
+        own = hat[:, block.first + part.start : block.first + part.stop]
+        if self.mesh.periodicity < 3:
+            padded = np.zeros_like(own, shape=(*own.shape[:2], *block.lengths[1:]))
+            padded[..., : own.shape[2], : own.shape[3]] = own
+            self.fgc.transforms.planes(padded)
+            own = padded
+        return own.astype(np.complex128, copy=False)
+
+    def _parts(self, block: Block) -> list[slice]:
+        """Return planes of a block that are taken at a time."""
+        x, y, z = block.arguments["shape"].tolist()
+        step = max(1, MODES[self.mesh.space.on_device] // (y * z))
+        return [slice(first, min(x, first + step)) for first in range(0, x, step)]
+
+    def _modes(self, block: Block, change: Any, part: slice) -> Waves:
+        """Return the modes of a part of a block."""
+        xp, given, free = self.fgc.xp, block.arguments, self.mesh.periodicity < 3
+        shape, full = given["shape"].tolist(), given["full"].tolist()
+        places = [xp.arange(n) for n in shape]
+        places[0] = places[0][part]
+        k, squares = self._waves(given, places)
+        # Transforms of real numbers leave out half of the modes, along x or along z.
+        half, axis = (places[0] + block.first, 0) if free else (places[2], 2)
+        once = (half == 0) | (2 * half == block.lengths[axis])
+        twice = along(xp.where(once, 1.0, 2.0), axis)
+        folds = [xp.minimum(at, n - at) for at, n in zip(places, full, strict=True)]
+
+        def unfolded(table: Any) -> Any:
+            return table[part][:, folds[1]][:, :, folds[2]] * twice
+
+        values, square = unfolded(block.multiplier), squares[0] + squares[1] + squares[2]
+        if not free:
+            return Waves(k, square, values, values * self._logarithm(square))
+        across = sum(squares[: self.mesh.periodicity]) + 0 * square
+        none = across == 0
+        rise = unfolded(change) / xp.where(none, 1, -2 * across)
+        return Waves(k, square, values, xp.where(none, 0, rise))
+
+    def _waves(self, given: dict[str, Any], places: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Return wave vectors and the squares of their components, which broadcast."""
+        k, squares = (
+            [along(given[f"{name}{n}"][at].astype(np.float64), n) for n, at in enumerate(places)]
+            for name in ("k", "square")
+        )
+        if (basis := self.mesh.frame.lattice.basis) is not None:
+            k = [sum(basis[n, axis] * k[n] for n in range(axis + 1)) for axis in range(3)]
+            squares = [each**2 for each in k]
+        return k, squares
+
+    def _logarithm(self, square: Any) -> Any:
+        """Return the logarithm of a multiplier in closed form, differentiated by the square."""
+        order = self.kind.symbol.order
+        factor = self.split.factor(order)
+        kk = square + self.split.screening**2
+        x = np.minimum(kk * factor.scale, factor.end)
+        value, slope = x * 0, x * 0
+        for each in factor.coefficients.tolist():
+            slope = slope * (x - factor.shift) + value
+            value = value * (x - factor.shift) + each
+        value[value == 0] = math.inf  # where the multiplier is 0, too
+        kk[kk == 0] = math.inf
+        return factor.scale * (slope / value - factor.decays) - order / kk
+
+    def _changes(self) -> list[Any]:
+        """Return how multipliers change with the logarithm of the periodic edges, at equal volume.
+
+        None for those in closed form.
+        """
+        mesh = self.mesh
+        found: list[Any] = [None if mesh.periodicity == 3 else 0.0 for _ in self.fgc.whole]
+        for number, weight in WEIGHTS.items() if mesh.periodicity < 3 else ():
+            for change in (number * STEP, -number * STEP):
+                own = weight * number / change * (1 + change) ** mesh.periodicity
+                for n, block in enumerate(self._scaled(1 + change)):
+                    found[n] = found[n] + own * block.multiplier
+        return found
+
+    def _scaled(self, scale: float) -> list[Block]:
+        """Return the blocks of a box whose periodic edges are multiplied, in double precision."""
+        other, mesh = copy(self.fgc), copy(self.mesh)
+        lattice = mesh.frame.lattice
+        scales = np.where(lattice.periodic, scale, 1.0)
+        tilts = lattice.tilts and tuple(scale * each for each in lattice.tilts)
+        lattice = replace(lattice, sides=scales * lattice.sides, tilts=tilts)
+        mesh.frame = replace(mesh.frame, lattice=lattice, numbers=None)
+        mesh.steps, mesh.box = mesh.steps * scales, mesh.box * scales
+        mesh.task = replace(mesh.task, dtype=np.dtype(np.float64))
+        other.mesh = mesh
+        return other._blocks(self.split)
+
+
+def along(values: Any, axis: int) -> Any:
+    """Return a row of values that broadcasts along an axis of three."""
+    return values.reshape([-1 if n == axis else 1 for n in range(3)])
+
+
+class Parts(NamedTuple):
+    """What sources spread, by the window itself: rows (n, N).
+
+    A source is ``f + i S k - k^2 l`` at a mode, and has a strength as of
+    ``kernels/symbols/flow.py``.
+    """
+
+    plain: Any
+    tensors: Any  # S, a row of it after the other
+    strength: Any
+    lifted: Any  # l
+
+    @property
+    def ends(self) -> list[int]:
+        """Where the parts begin and end, one after the other."""
+        return [0, *np.cumsum([len(rows) for rows in self]).tolist()]
+
+
+def parts_of(kind: Sum, dens: Any, norms: Any, lift: Any = None) -> Parts:
+    """Return the parts of sources; ``lift`` multiplies the field that is minus a Laplacian."""
+    count, rows = dens.shape[-1], 1 if kind.symbol.structure == "scalar" else 3
+    plain = np.zeros_like(dens, shape=(rows, count))
+    tensors = np.zeros_like(dens, shape=(rows, 3 * kind.gradient, count))
+    strength = np.zeros_like(dens, shape=(0, count))
+    for source, own in kind.parts(dens):
+        if not source.gradient:
+            plain += own
+        elif source.normal:
+            both = own[:, None] * norms[None]
+            tensors += both + both.swapaxes(0, 1)
+            strength = (own * norms).sum(axis=0)[None]
+        else:
+            tensors -= own.reshape(rows, 3, count)
+    lifted = plain[:0] if lift is None else plain * lift
+    return Parts(plain, tensors.reshape(-1, count), strength, lifted)
+
+
+def _source(modes: Waves, plain: Any, tensors: Any, lifted: Any) -> tuple[Any, list[Any] | None]:
+    """Return what parts make at modes, and its derivatives by the wave vector, if there are any."""
+    if not len(tensors) and not len(lifted):
+        return plain, None
+    slopes: list[Any] = [0.0] * 3
+    if len(tensors):
+        tensors = tensors.reshape(len(plain), 3, *plain.shape[1:])
+        plain = plain + 1j * sum(tensors[:, axis] * k for axis, k in enumerate(modes.k))
+        slopes = [1j * tensors[:, axis] for axis in range(3)]
+    if len(lifted):
+        plain = plain - modes.square * lifted
+        slopes = [slope - 2 * k * lifted for slope, k in zip(slopes, modes.k, strict=True)]
+    return plain, slopes
+
+
+class Pairing(NamedTuple):
+    """What a symbol makes of a mode's values and fields, without the multiplier.
+
+    Attributes
+    ----------
+    value : array
+        Linear in both.
+    by_values, by_fields : array
+        Its derivatives by them.
+    slopes : list of 3 arrays
+        By the wave vector, for constant values and fields.
+    """
+
+    value: Any
+    by_values: Any
+    by_fields: Any
+    slopes: list[Any]
+
+
+def _scalar(modes: Waves, w: Any, a: Any, _: Any) -> Pairing:
+    return Pairing((w * a).sum(axis=0), a, w, [0j * modes.square] * 3)
+
+
+def _flow(modes: Waves, w: Any, a: Any, d: Any) -> Pairing:
+    k, square = modes.k, modes.square
+    kw, ka = (sum(x * each for x, each in zip(k, of, strict=True)) for of in (w, a))
+    if d is not None:
+        ka = ka - 1j * square * d
+    wa = (w * a).sum(axis=0)
+    slopes = [2 * x * wa - w[n] * ka - kw * a[n] for n, x in enumerate(k)]
+    if d is not None:
+        slopes = [slope + 2j * x * kw * d for slope, x in zip(slopes, k, strict=True)]
+    by_values, by_fields = (
+        np.stack([square * of[n] - along * x for n, x in enumerate(k)])
+        for of, along in ((a, ka), (w, kw))
+    )
+    return Pairing(square * wa - kw * ka, by_values, by_fields, slopes)
+
+
+def _curl(modes: Waves, w: Any, a: Any, _: Any) -> Pairing:
+    def cross(p: Any, q: Any) -> Any:
+        each = [(n, (n + 1) % 3, (n + 2) % 3) for n in range(3)]
+        return 1j * np.stack([p[m] * q[n] - p[n] * q[m] for _, m, n in each])
+
+    by_fields = cross(w, modes.k)
+    value = (by_fields * a).sum(axis=0)
+    return Pairing(value, cross(modes.k, a), by_fields, [*cross(a, w)])
+
+
+# By the files of ``kernels/symbols``.
+SYMBOLS: dict[str, Callable[..., Pairing]] = {"scalar": _scalar, "flow": _flow, "curl": _curl}

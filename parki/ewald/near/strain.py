@@ -1,0 +1,38 @@
+"""How the near field of ``w.u`` changes as box and points are strained together.
+
+A pair ``r`` apart adds ``r_b d_a (w.G f)`` to the derivative by ``dx_a = x_b``, image by image.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from parki.ewald.near.p2p import P2P, slopes_kernel
+from parki.ewald.near.pair import Pair
+from parki.ewald.task import Task
+from parki.interchange import to_host
+
+
+def near_strain(p2p: P2P, task: Task, pair: Pair, unit: float, dens: Any, weights: Any) -> Any:
+    """Return the derivative, shape (3, 3), of a density (rows, sources) and of weights.
+
+    ``p2p`` has the derivatives of the sum of ``task``. Weights are of the results, (rows, targets);
+    ``unit`` is the user's length of a solver's unit.
+    """
+    xp, sources = p2p.sources.xp, p2p.sources
+    kernel = slopes_kernel(task, pair, ("grad_u",), strain=True)
+    buffer = p2p.buffer(p2p.rows)
+    sources.sort(dens.astype(p2p.dtype, copy=False), out=buffer[: len(dens)])
+    if p2p.marks is not None:
+        buffer[len(dens), : p2p.marks.size] = p2p.marks
+    found = xp.empty((9, weights.shape[1]), dtype=p2p.dtype)
+    own = dict(p2p.own["derivatives"], tensors=weights.astype(p2p.dtype, copy=False))
+    empty: dict[str, Any] = {"pot": None, "pressure": None, "pull": None}
+    tiles = p2p.work["derivatives"]
+    kernel(
+        tiles.shape[1], tiles=tiles, dens=buffer, gradient=found, **empty, **own, **p2p.arguments
+    )
+    sums = to_host(xp.stack([row.sum(dtype=np.float64) for row in found]))
+    return pair.cutoff * unit * sums.reshape(3, 3)

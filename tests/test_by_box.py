@@ -1,0 +1,261 @@
+"""Derivatives by the box against differences of direct sums, whose points stay where they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from frameworks import BOX, difference, inputs
+
+import parki
+from parki.ewald.far import strain
+from parki.ewald.far.strain import SYMBOLS, Waves
+from parki.ewald.sums import SUMS
+from parki.reference import direct_sum
+
+pytestmark = pytest.mark.usefixtures("few_degrees")
+
+# Which axes repeat, and whether the box leans; of the sums that have all branches of kernels.
+CASES = [
+    ("laplace", (True, True, True), True),
+    ("yukawa(kappa=2.0)", (True, True, True), False),
+    ("stokes_comb", (True, True, True), True),
+    ("stokes_dipole", (True, True, True), True),
+    ("stokes_rotlet", (False, True, True), True),
+    ("stokes_comb", (False, True, True), True),
+    ("laplace_dipole", (True, True, False), False),
+    ("stokes_sl", (True, True, False), False),
+    ("stokes_sl(epsilon=0.1)", (True, False, False), False),
+    ("stokes_dl", (True, False, False), False),
+]
+
+
+def turned(seed):
+    """Return a rotation."""
+    found = np.linalg.qr(np.random.default_rng(seed).standard_normal((3, 3)))[0]
+    return found * np.sign(np.linalg.det(found))
+
+
+def problem(kernel, periodic, leans, seed=0):
+    """Return inputs by name, with their box, and a change of the box."""
+    rng, given = np.random.default_rng(seed), inputs(kernel, sources=12, targets=10, spaced=True)
+    keeps, box = np.outer(periodic, periodic), np.diag(BOX)
+    if leans:
+        box = box + 0.25 * keeps * rng.standard_normal((3, 3))
+        if all(periodic):
+            box = box @ turned(seed)
+        for name in ("trg", "src"):
+            given[name] = box.T @ (given[name] / np.array(BOX)[:, None])
+    change = keeps * rng.standard_normal((3, 3))
+    return {**given, "box": box}, change if leans else np.diag(np.diag(change))
+
+
+@pytest.mark.parametrize(("kernel", "periodic", "leans"), CASES)
+def test_differences_of_direct_sums(kernel, periodic, leans, space, to_space, to_host, monkeypatch):
+    monkeypatch.setattr(strain, "MODES", dict.fromkeys((False, True), 2**13))  # several parts
+    given, change = problem(kernel, periodic, leans)
+    periodicity = sum(periodic) if all(periodic[: sum(periodic)]) else periodic
+
+    def direct(given):
+        own = [given[n] for n in ("trg", "src", "dens")]
+        box = given["box"] if leans else np.diag(given["box"]).copy()
+        return direct_sum(kernel, *own, given.get("norms"), box=box, periodicity=periodicity)
+
+    slope = difference(direct, given, {"box": change})
+    values = np.random.default_rng(2).standard_normal(slope.shape)
+    box = given["box"] if leans else np.diag(given["box"])
+    options = parki.EwaldOptions(periodicity, box, 1e-8, execution_space=space)
+    arrays = [to_space(given[n]) if n in given else None for n in ("trg", "src", "dens", "norms")]
+    how = {"values": to_space(values), "wrt": ("box", "lattice", "dens")}
+    found = {n: to_host(a) for n, a in parki.vjp(kernel, *arrays, options, **how).items()}
+    size = np.linalg.norm(slope) * np.linalg.norm(values)
+    assert abs((found["lattice"] * change).sum() - (values * slope).sum()) <= 1e-7 * size
+    assert not found["lattice"][~np.outer(periodic, periodic)].any()
+    own = found["lattice"] if leans else np.diag(found["lattice"])
+    assert np.array_equal(found["box"], own)
+    assert found["dens"].shape == given["dens"].shape
+
+
+@pytest.mark.parametrize("structure", SYMBOLS)
+def test_symbols(structure):
+    """Slopes are derivatives by the wave vector, for fields that stay or that follow it."""
+    rng = np.random.default_rng(0)
+    rows = 1 if structure == "scalar" else 3
+    shape = rows, 1, 1, 1
+    w, a, d = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape) for _ in range(3))
+    k, change = rng.standard_normal((2, 3))
+
+    def pairing(step):
+        moved = (k + step * change).reshape(3, 1, 1, 1)
+        modes = Waves([*moved], (moved**2).sum(axis=0), None, None)
+        return SYMBOLS[structure](modes, w, a, d[0])
+
+    slope, step = sum(x * each for x, each in zip(change, pairing(0).slopes, strict=True)), 1e-4
+    expected = (pairing(step).value - pairing(-step).value) / (2 * step)
+    assert np.allclose(slope, expected, rtol=1e-6)
+    linear = SYMBOLS[structure](Waves([*k.reshape(3, 1, 1, 1)], (k**2).sum(), None, None), w, a, 0)
+    assert np.allclose((linear.by_fields * a).sum(axis=0), linear.value)
+    assert np.allclose((linear.by_values * w).sum(axis=0), linear.value)
+
+
+def test_shapes_and_gauges(rng):
+    """Several densities add up; without periodic axes nothing depends on the box."""
+    trg, src = rng.random((2, 3, 9))
+    dens, values = rng.standard_normal((2, 2, 3, 9))
+    options = parki.EwaldOptions(2, [1, 1.1, None], 1e-6)
+    whole = parki.vjp("stokes_sl", trg, src, dens, options, values=values, wrt=("box",))["box"]
+    each = [
+        parki.vjp("stokes_sl", trg, src, q, options, values=v, wrt=("box",))["box"]
+        for q, v in zip(dens, values, strict=True)
+    ]
+    assert whole.shape == (3,) and whole[2] == 0
+    assert np.allclose(whole, sum(each), rtol=1e-12)
+    free = parki.vjp("stokes_sl", trg, src, dens, periodicity=0, values=values, wrt=("box",))
+    assert not free["box"].any()
+
+
+def test_single_precision(rng):
+    points = rng.random((3, 300))
+    dens, values = rng.standard_normal((2, 3, 300))
+    found = []
+    for dtype, how in (("f8", {}), ("f4", {}), ("f8", {"precision": "mixed"})):
+        given = [each.astype(dtype) for each in (points, dens, values)]
+        box = parki.lattice(1, 1.1, 0.9, xy=0.4, yz=0.2)
+        options = parki.EwaldOptions(3, box, 1e-5, **how)
+        same = (given[0], given[0], given[1])
+        one = parki.vjp("stokes_sl", *same, options, values=given[2], wrt=("box",))["box"]
+        assert one.dtype == dtype
+        found.append(one)
+    for one in found[1:]:
+        assert np.abs(one - found[0]).max() <= 2e-5 * np.abs(found[0]).max()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "how", "what"),
+    [
+        ("laplace", {"exclude": np.arange(9)}, "exclude"),
+        ("stokes_sl", {"periodicity": 2, "wall": "no-slip"}, "a composite of sums"),
+    ],
+)
+def test_refused(kernel, how, what, rng):
+    kind = SUMS[kernel]
+    points = rng.random((3, 9))
+    dens = rng.standard_normal(kind.density_shape(9))
+    values = rng.standard_normal((9,) if kind.results == 1 else (3, 9))
+    how = {"periodicity": 3, "box": [1, 1, 1], "values": values, "wrt": ("box",), **how}
+    with pytest.raises(parki.ParkiValueError, match=f"which parki does not have for .*{what}"):
+        parki.vjp(kernel, points, points, dens, **how)
+
+
+@pytest.mark.filterwarnings("ignore::parki.ImageWarning")
+@pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_comb"])
+def test_mean_without_flux(kernel):
+    """It takes points as they are given, each in a box of its own."""
+    given = inputs(kernel, sources=8, targets=6, spaced=True)
+    for n, name in enumerate(("trg", "src")):
+        images = np.random.default_rng(n).integers(-2, 3, given[name].shape)
+        given[name] = given[name] + np.array(BOX)[:, None] * images
+    names, change = ("trg", "src", "dens", "norms"), np.array([0.3, -0.5, 0.4])
+
+    def direct(moved):
+        box = moved["box"]
+        found = direct_sum(kernel, *(given[n] for n in names), box=box, periodicity=3)
+        strength = (given["dens"][-3:] * given["norms"]).sum(axis=0)
+        moment = (given["src"] * strength).sum(axis=1)[:, None]
+        return found + 8 * np.pi / np.prod(box) * (moment - strength.sum() * given["trg"])
+
+    slope = difference(direct, {"box": np.array(BOX)}, {"box": change})
+    values = np.random.default_rng(2).standard_normal(slope.shape)
+    options = parki.EwaldOptions(3, BOX, 1e-8, dl_mean="flux")
+    arrays = (given[n] for n in names)
+    found = parki.vjp(kernel, *arrays, options, values=values, wrt=("box",))["box"]
+    size = np.linalg.norm(slope) * np.linalg.norm(values)
+    assert abs(found @ change - (values * slope).sum()) <= 1e-7 * size
+
+
+def small(rng, count=12):
+    """Return points and forces, and a box."""
+    box = parki.lattice(1, 1.1, 0.9, xy=0.3, yz=-0.2)
+    points = box.T @ rng.random((3, count))
+    return points, rng.standard_normal((3, count)), box
+
+
+@pytest.mark.parametrize(("lengths", "spheres"), [(True, False), (False, True)])
+def test_torch(lengths, spheres, rng):
+    torch = pytest.importorskip("torch")
+    import parki.torch
+
+    points, forces, box = small(rng)
+    x, f, box = map(torch.tensor, (points, forces, box.diagonal().copy() if lengths else box))
+    x.requires_grad_()
+
+    def energy(x, box):
+        options = parki.EwaldOptions(3, box, 1e-9)
+        if spheres:
+            radii = [0.04, 0.05] * 6
+            both = parki.torch.sphere_velocities(x, radii, f, f.flip(0), options)
+            return sum((each * f).sum() for each in both)
+        return (parki.torch.stokes_sl(x, x, f, options) * f).sum()
+
+    change = torch.tensor(rng.standard_normal(box.shape))
+    slope = difference(lambda g: float(energy(x.detach(), g["box"])), {"box": box}, {"box": change})
+    given = box.clone().requires_grad_()
+    found, by_points = torch.autograd.grad(energy(x, given), (given, x))
+    assert found.shape == box.shape and by_points.shape == x.shape
+    assert abs((found * change).sum() - slope) <= 1e-5 * abs(slope)
+    both = torch.func.grad(energy, argnums=1)(x.detach(), box)
+    assert torch.allclose(both, found, rtol=1e-10)
+
+
+def test_what_torch_refuses(rng):
+    torch = pytest.importorskip("torch")
+    import parki.torch
+
+    points, forces, box = (torch.tensor(each) for each in small(rng))
+    box.requires_grad_()
+    options = parki.EwaldOptions(3, box)
+    assert options == parki.EwaldOptions(3, box.detach())
+
+    def energy(box):
+        return parki.torch.stokes_sl(points, points, forces, periodicity=3, box=box).sum()
+
+    second = "second derivative was asked for, by or of a derivative by the box"
+    (slope,) = torch.autograd.grad(energy(box), box, create_graph=True)
+    with pytest.raises(parki.ParkiTypeError, match=second):
+        slope.sum().backward()
+    dens = forces.clone().requires_grad_()
+    found = parki.torch.stokes_sl(points, points, dens, options)
+    (slope,) = torch.autograd.grad((found**2).sum(), dens, create_graph=True)
+    with pytest.raises(parki.ParkiTypeError, match=second):  # it was lost without a word
+        torch.autograd.grad(slope.sum(), box)
+    with pytest.raises(parki.ParkiTypeError, match="box requires a gradient, which the sums of"):
+        parki.stokes_sl(points, points, forces, options)
+    with pytest.raises(parki.ParkiTypeError, match=r"box has no values .*outside of that"):
+        torch.func.vmap(torch.func.grad(energy))(box.detach()[None])
+    torch.compiler.reset()
+    for call in (energy, lambda _: parki.torch.stokes_sl(points, points, forces, options).sum()):
+        with pytest.raises(Exception, match=r"box requires a gradient within torch\.compile"):
+            torch.compile(call, fullgraph=True, backend="aot_eager")(box)
+
+
+def test_jax(rng):
+    jax = pytest.importorskip("jax")
+    import parki.jax
+
+    with jax.enable_x64():
+        x, f, box = (jax.numpy.asarray(each) for each in small(rng))
+        options = parki.EwaldOptions(3, [1, 1, 1], 1e-9)
+
+        def energy(x, box):
+            return (parki.jax.stokes_sl(x, x, f, options, box=box) * f).sum()
+
+        change = rng.standard_normal(box.shape)
+        slope = difference(lambda g: float(energy(x, g["box"])), {"box": box}, {"box": change})
+        found, by_points = jax.jit(jax.grad(energy, argnums=(1, 0)))(x, box)
+        assert abs((found * change).sum() - slope) <= 1e-5 * abs(slope)
+        assert by_points.shape == x.shape
+        by_lengths = jax.grad(
+            lambda box: parki.jax.stokes_sl(x, x, f, periodicity=2, box=box).sum()
+        )(jax.numpy.ones(3))
+        assert by_lengths.shape == (3,) and by_lengths[2] == 0 and by_lengths[:2].all()
+        with pytest.raises(parki.ParkiTypeError, match="by the box in reverse mode alone"):
+            jax.jvp(lambda box: energy(x, box), (box,), (box,))
