@@ -82,7 +82,6 @@ class Lattice:
     def __hash__(self) -> int:
         return hash(self.key)
 
-    # ------------------------------------------------------------------ sizes
     @property
     def periodic(self) -> tuple[bool, ...]:
         """Whether each axis repeats."""
@@ -153,7 +152,6 @@ class Lattice:
             return None
         return np.ascontiguousarray(self.edges[:, None] * self.inverse.T)
 
-    # ------------------------------------------------------------------ other boxes
     def over(self, unit: float) -> Lattice:
         """Return the box with its lengths over a unit."""
         tilts = self.tilts and tuple(each / unit for each in self.tilts)
@@ -205,7 +203,6 @@ class Lattice:
         third = third - np.rint(third[0] / first[0]) * first
         return replace(self, tilts=(float(second[0]), float(third[0]), float(third[1])))
 
-    # ------------------------------------------------------------------ images and waves
     def images(self, reach: float) -> Array:
         """Return the vectors, shape (3, n), by which images of the brick come within a reach.
 
