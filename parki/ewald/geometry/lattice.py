@@ -170,11 +170,12 @@ class Lattice:
         """Return values for each axis in the user's order."""
         return values[np.argsort(self.axes)]
 
-    def shaped(self, cell: Lattice) -> Lattice:
-        """Return the box with the vectors of another one along the periodic axes."""
-        return replace(
-            self, sides=np.where(self.periodic, cell.sides, self.sides), tilts=cell.tilts
-        )
+    def shaped(self, cell: Cell | None) -> Lattice:
+        """Return the box with the vectors of a cell along the periodic axes."""
+        if cell is None:
+            return self
+        sides = np.where(self.periodic, cell.lattice.sides, self.sides)
+        return replace(self, sides=sides, tilts=cell.lattice.tilts)
 
     def following(self, before: Lattice) -> Lattice:
         """Return the box where ``before`` was there: tilts that changed may change again."""
