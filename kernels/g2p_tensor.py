@@ -20,6 +20,7 @@ VALUES = True  # whether the velocity is wanted
 GRADIENT = True
 PRESSURE = True
 TOGETHER = 4  # components at a time, as in `g2p_gradient`
+SYSTEMS = False  # whether targets are of several systems, each with a grid of its own
 
 
 @pk.workunit
@@ -35,6 +36,7 @@ def g2p_tensor(
     slope: pk.View2D[REAL],
     curvature: pk.View2D[REAL],
     first: int,
+    grids: pk.View1D[pk.int32],
     field: pk.View4D[REAL],
     tensors: pk.View2D[REAL],
     pot: pk.View2D[REAL],
@@ -44,11 +46,14 @@ def g2p_tensor(
 ):
     """Add results at sorted target i to column order[i]; ``field`` is velocity, pressure.
 
-    Fields lie side by side along y; this one is number ``first``. Rows of ``gradient``, and
+    Fields lie side by side along y; this one is number ``first``, or as many further as ``grids``
+    says for a target, if targets are of SYSTEMS. Rows of ``gradient``, and
     ``descent``, are as in `g2p_gradient`; ``tensors`` and ``pull`` as in `p2p_derivatives`.
     """
     place(trg, i)
     above: int = first * shape[1]
+    if SYSTEMS:
+        above = above + grids[i] * shape[1]
     wx: List[REAL] = [0.0] * ROW
     wy: List[REAL] = [0.0] * ROW
     wz: List[REAL] = [0.0] * ROW

@@ -97,7 +97,7 @@ class CellList:
     ) -> None:
         self.space = get_execution_space(execution_space, points)
         xp = self.xp = self.space.array_module
-        points = xp.ascontiguousarray(xp.asarray(points))
+        points = _contiguous(xp, xp.asarray(points))
         if points.ndim != 2 or points.shape[0] != 3:
             raise ParkiValueError(f"points has shape {points.shape}; expected (3, N)")
         _check_dtype("points", points)
@@ -172,9 +172,9 @@ class CellList:
             self.starts = xp.arange(2, dtype=np.int32) * n
             return
         numbers, listed, self.order = (xp.empty(n, dtype=np.int32) for _ in range(3))
-        self.counts = xp.zeros(self.n_cells, dtype=np.int32)
+        zeros = xp.zeros(2 * self.n_cells + 1, dtype=np.int32)
+        self.counts, self.starts = zeros[: self.n_cells], zeros[self.n_cells :]
         kernels["count_cells"](n, cells=self.cells, counts=self.counts, numbers=numbers)
-        self.starts = xp.zeros(self.n_cells + 1, dtype=np.int32)
         xp.cumsum(self.counts, out=self.starts[1:], dtype=np.int32)
         lists = {"cells": self.cells, "starts": self.starts, "listed": listed}
         kernels["list_cells"](n, numbers=numbers, **lists)
@@ -211,7 +211,7 @@ class CellList:
         """
         _check_dtype("rows", rows)
         n = self.order.size
-        flat = self.xp.ascontiguousarray(rows.reshape(1, -1) if rows.ndim == 1 else rows)
+        flat = _contiguous(self.xp, rows.reshape(1, -1) if rows.ndim == 1 else rows)
         if flat.ndim != 2 or flat.shape[1] != n:
             raise ParkiValueError(f"rows has shape {rows.shape}; expected {n} columns")
         result = self.xp.empty_like(flat) if out is None else out
@@ -300,7 +300,7 @@ def locate(
     cells : array, shape (N,), int32
     """
     xp, constant = space.array_module, space.adapter.constant
-    points = xp.ascontiguousarray(points)
+    points = _contiguous(xp, points)
     dtype, n = points.dtype, points.shape[1]
     wrapped, cells = xp.empty_like(points), xp.empty(n, dtype=np.int32)
     find = "find_cells" if tilts is None else "find_tilted_cells"
@@ -334,8 +334,14 @@ def with_spare(xp: Any, shape: tuple[int, int], spare: int, dtype: Any) -> Any:
     """Return an uninitialised array of ``shape``, followed by ``spare`` columns of zeros."""
     rows, n = shape
     array = xp.empty((rows, n + spare), dtype=dtype)
-    array[:, n:] = 0
+    if spare:
+        array[:, n:] = 0
     return array
+
+
+def _contiguous(xp: Any, array: Any) -> Any:
+    """Return the array itself if it is C-contiguous, which a device's library takes time for."""
+    return array if array.flags.c_contiguous else xp.ascontiguousarray(array)
 
 
 def _each(name: str, values: Any, convert: Callable[[Any], Any], meaning: str) -> tuple[Any, ...]:

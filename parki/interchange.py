@@ -73,6 +73,8 @@ def as_number(value: Any) -> float:
         If it is not a plain number. Text (which `float` would read), truth values, arrays and
         numbers with derivatives are refused.
     """
+    if isinstance(value, float):  # as nearly always
+        return float(value)
     refused = isinstance(value, (str, bytes, bytearray, bool)) or variable(value) != ""
     if isinstance(value, (np.ndarray, np.generic)):
         refused = value.ndim > 0 or value.dtype.kind not in "iuf"

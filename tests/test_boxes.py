@@ -75,6 +75,31 @@ def test_the_adjoint_and_the_operator(kernel, space, to_space, to_host, rng):
     assert "5 systems in boxes of their own, 2 plans" in plan.describe()
 
 
+@pytest.mark.parametrize(
+    "kernel", ["stokes_sl", pytest.param("stokes_comb", marks=pytest.mark.slow)]
+)
+def test_derivatives(kernel, space, to_space, rng):
+    """In both modes, which are each other's transposes, and as of one system in its box."""
+    points, norms, (dens, _) = made(kernel, rng, to_space)
+    how = {"periodicity": 3, "tolerance": 1e-6}
+    plan = parki.Plan(kernel, points, points, norms, systems=OFFSETS, boxes=BOXES, **how)
+    inputs = {"trg": points, "src": points, "dens": dens}
+    inputs |= {} if norms is None else {"norms": norms}
+    values = to_space(rng.standard_normal((3, N)))
+    moves = {name: to_space(rng.standard_normal(array.shape)) for name, array in inputs.items()}
+    found, pushed = plan.vjp(dens, values, (*inputs,)), plan.jvp(dens, moves)
+    pulled = sum(float((found[name] * move).sum()) for name, move in moves.items())
+    assert float((values * pushed).sum()) == pytest.approx(pulled, rel=1e-4)
+    own, box = np.s_[..., 130:170], BOXES[3]
+    trg, src, of = (inputs[name][own].copy() for name in ("trg", "src", "dens"))
+    n = None if norms is None else norms[own].copy()
+    alone = parki.vjp(
+        kernel, trg, src, of, n, values=values[own].copy(), wrt=(*inputs,), box=box, **how
+    )
+    for name, expected in alone.items():
+        assert rms(found[name][own] - expected) < 1e-4 * rms(expected), name
+
+
 def test_points_that_move(space, to_space, to_host, rng):
     points, _, dens = made("stokes_sl", rng, to_space)
     how = {"periodicity": 3, "tolerance": 1e-4, "systems": OFFSETS, "boxes": BOXES}
@@ -144,6 +169,10 @@ def test_impossible_densities(rng):
     )
     with pytest.raises(ParkiValueError, match="as_linear_operator needs a plan with one result"):
         both.as_linear_operator()
+    with pytest.raises(ParkiValueError, match="derivatives are of plans with want='u', but want"):
+        both.vjp(np.ones(N), np.ones(N))
+    with pytest.raises(ParkiValueError, match="values has shape"):
+        plan.vjp(np.ones(N), np.ones(N - 1))
 
 
 def test_tilted_boxes(rng):

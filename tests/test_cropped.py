@@ -13,6 +13,7 @@ from parki.ewald.far.padding import pad
 from parki.ewald.options import EwaldOptions
 from parki.ewald.task import Task
 from parki.runtime import get_execution_space
+from parki.runtime.spaces import why_unavailable
 
 SERIAL = get_execution_space("Serial")
 STEPS = np.array([0.1, 0.09, 0.08])
@@ -81,3 +82,22 @@ def test_images_of_modes_have_decayed(periodicity, tolerance, box):
         for axis in range(periodicity, 3):
             x = 2 * np.pi * level.first / box[0] * (level.lengths[axis] * STEPS[axis] - box[axis])
             assert (1 + x) * np.exp(-x) <= 1.01e-3 * tolerance
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(why_unavailable("Cuda")), reason=why_unavailable("Cuda"))
+@pytest.mark.parametrize("periodicity", [0, 1, 2])
+def test_a_device_has_few_values_from_the_host(periodicity, monkeypatch):
+    """They differ from those that it makes itself by rounding alone."""
+    box = np.ones(3)
+    options = EwaldOptions(periodicity, box, 1e-6)
+    task = Task("stokes_sl", get_execution_space("Cuda"), np.dtype(np.float64), options)
+    padding = pad(periodicity, box, STEPS, 8, 0.4, math.inf, 1e-6)
+    lengths = zip(padding.local, STEPS, strict=True)
+    waves = [2 * np.pi / (n * h) * np.arange(n // 2 + 1) for n, h in lengths]
+    found = []
+    for few in (2**30, 0):
+        for name in ("FEW", "FEW_KERNELS", "SHORT"):
+            monkeypatch.setattr(f"parki.ewald.far.cropped.{name}", few)
+        found.append(cropped(task, padding, box, STEPS, waves).get())
+    assert np.abs(found[0] - found[1]).max() <= 1e-12 * np.abs(found[1]).max()

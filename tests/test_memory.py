@@ -171,7 +171,8 @@ def test_repeated_sums_take_the_same_memory(monkeypatch):
 # ---------------------------------------------------------------------- refused
 @pytest.fixture
 def free_bytes(monkeypatch):
-    """Return what sets the memory that is free."""
+    """Return what sets the memory that is free, and is asked for by the smallest plans, too."""
+    monkeypatch.setattr(memory, "LITTLE", 0)
     return lambda size: monkeypatch.setattr(memory, "free_memory", lambda space: size)
 
 
@@ -184,6 +185,13 @@ def test_threads_fill_memory_with_zeros(monkeypatch, threads):
     host_memory.clear(whole[100:801].reshape(1, 701))
     assert not whole[100:801].any()
     assert whole.sum() == 299
+
+
+def test_nobody_asks_for_little_memory(monkeypatch):
+    """As asking takes a small plan a tenth of its time; the second plan takes the set-up."""
+    monkeypatch.setattr(memory, "free_memory", lambda space: pytest.fail("asked"))
+    for _ in range(2):
+        assert plan(500).memory.peak <= memory.LITTLE
 
 
 def test_what_does_not_fit_is_refused(free_bytes):

@@ -152,8 +152,11 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         ]
     if file == "g2p_tensor":
         return [
-            {"P": points, "ROW": points, "TERMS": points - 1, "GRADIENT": wanted, "TOGETHER": 1}
-            for points, wanted in ((14, True), (4, False))
+            {"P": points, "ROW": points, "TERMS": points - 1, "TOGETHER": 1, **which}
+            for points, which in (
+                (14, {"GRADIENT": True}),
+                (4, {"GRADIENT": False, "SYSTEMS": True}),
+            )
         ]
     if file == "p2g":
         shapes = [
@@ -287,8 +290,10 @@ def compiles_for_cuda(
 
 
 @pytest.mark.usefixtures("nvrtc")
-def test_cuda_refusal_shows_the_log():
+def test_names_of_kernels_and_cuda_refusal_shows_the_log():
     kernel = translated("cell_list", "gather_rows", "double", {})
+    binary = _compile_cuda(source_text(kernel, "parki_gather_rows"), "sm_90")
+    assert b"parki_gather_rows" in binary and b"parki_launch" not in binary
     broken = dataclasses.replace(kernel, text=kernel.text.replace("order[", "disorder["))
     with pytest.raises(KernelError, match=r"(?s)NVRTC refused a kernel for sm_90.*disorder"):
         compile_offline(broken, "sm_90")

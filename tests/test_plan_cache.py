@@ -113,7 +113,31 @@ def test_plans_leave_their_set_up_alone(space, cloud):
     second(dens)
     assert second.setup is first.setup
     assert bool((first(dens) == before).all()) or space.on_device
-    assert all(isinstance(each, OneDevice) and not each.holds for each, _ in _kept.values())
+    (each, _), stages = *_kept.values(), [plan.pipeline.stages for plan in (first, second)]
+    assert isinstance(each, OneDevice) and each.stages is None
+    # They share the multiplier, whose memory is what is kept.
+    assert stages[0].fgc.whole is stages[1].fgc.whole
+    assert each.holds == first.memory.parts["multiplier"] > 0
+
+
+def test_plans_of_points_that_crowd_alike_count_no_close_pairs(space, cloud, monkeypatch):
+    """Others do, and choose anew where the parameters do not suit them."""
+    counted = []
+    count = parki.ewald.pipeline.one_device.pair_density
+    monkeypatch.setattr(
+        "parki.ewald.pipeline.one_device.pair_density",
+        lambda *a, **k: counted.append(1) or count(*a, **k),
+    )
+    dens = cloud(3000)[2]
+    first = None
+    for scale, n, counts in [(1, 3000, 1), (1, 3000, 1), (0.2, 3000, 2), (0.2, 2900, 3)]:
+        (points, *_), values = cloud(n), dens[:, :n]
+        plan = parki.Plan("stokes_sl", points * scale, points * scale, OPTIONS)
+        first = first or plan
+        assert len(counted) == counts
+        assert (plan.setup is first.setup) == (scale == 1 and counts < 2)
+        assert close(plan(values), points * scale, points * scale, values)
+        counted[counts:] = []
 
 
 def test_errors_leave_nothing_broken(space, cloud, monkeypatch):

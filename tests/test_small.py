@@ -44,8 +44,9 @@ def test_calls_of_a_step_and_of_a_sum(clouds):
         plan.update_points(points, points)
         plan(dens)
 
-    assert calls(step, clouds) < 2550
-    assert calls(lambda points: parki.stokes_sl(points, points, dens, OPTIONS), clouds) < 2850
+    assert calls(step, clouds) < 2320
+    assert calls(lambda points: parki.stokes_sl(points, points, dens, OPTIONS), clouds) < 2490
+    assert calls(lambda points: parki.Plan("stokes_sl", points, points, OPTIONS), clouds) < 1820
 
 
 def test_the_environment_is_read_once_in_a_step(clouds, monkeypatch):

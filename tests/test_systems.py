@@ -103,6 +103,46 @@ def test_flux(space, to_space, rng):
                 assert rms(ours[..., to] - theirs) <= 2 * bound[system] + 1e-12
 
 
+@pytest.mark.parametrize(
+    ("kernel", "periodicity", "more"),
+    [
+        ("stokes_dl", 3, {"dl_mean": "flux"}),
+        pytest.param("stokes_comb", 1, {}, marks=pytest.mark.slow),
+        pytest.param("laplace", 3, {}, marks=pytest.mark.slow),
+    ],
+)
+def test_derivatives(kernel, periodicity, more, space, to_space, rng):
+    """In reverse and in forward mode, as of each system alone."""
+    trg, src, norms, dens = made(kernel, rng, to_space)
+    options = EwaldOptions(periodicity, [1, 1, 1], 1e-7, **more)
+    shape = (3, TARGETS_IN_ALL)[len(SUMS[kernel].density_shape(1)) == 1 :]
+    values = to_space(rng.standard_normal(shape))
+    inputs = {"trg": trg, "src": src, "dens": dens} | ({} if norms is None else {"norms": norms})
+    moves = {name: to_space(rng.standard_normal(a.shape)) for name, a in inputs.items()}
+    given = {"options": options, "systems": (TARGETS, SOURCES)}
+    found = parki.vjp(kernel, trg, src, dens, norms, values=values, wrt=(*inputs,), **given)
+    pushed = parki.jvp(kernel, trg, src, dens, norms, tangents=moves, **given)
+    for to, of in [(slice(0, 50), slice(0, 100)), (slice(80, 200), slice(250, 400))]:
+        part = {n: np.s_[..., to if n == "trg" else of] for n in inputs}
+        points = [inputs[n][part[n]].copy() for n in ("trg", "src", "dens")]
+        normals = None if norms is None else norms[part["norms"]].copy()
+        one = parki.vjp(
+            kernel, *points, normals, options, values=values[..., to].copy(), wrt=(*inputs,)
+        )
+        for name, expected in one.items():
+            assert rms(found[name][part[name]] - expected) < 1e-5 * rms(expected), name
+        own = {n: move[part[n]].copy() for n, move in moves.items()}
+        expected = parki.jvp(kernel, *points, normals, options, tangents=own)
+        assert rms(pushed[..., to] - expected) < 1e-5 * rms(expected)
+
+
+def test_derivatives_near_a_wall(rng):
+    points, dens = rng.random((2, 3, 20))
+    options = EwaldOptions(2, [1, 1, None], 1e-3, wall="no-slip")
+    with pytest.raises(ParkiValueError, match="systems was given, but stokes_sl near a wall moves"):
+        parki.vjp("stokes_sl", points, points, dens, options, values=dens, systems=[0, 5, 20])
+
+
 def test_points_that_move(space, to_space, rng):
     """By launches that are recorded; then with other numbers of points."""
     offsets = np.arange(0, 1001, 50)

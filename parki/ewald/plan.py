@@ -323,7 +323,7 @@ class Plan(AnyPlan[Wanted]):
     Notes
     -----
     With ``boxes`` this returns a `parki.ewald.composed.batch.BatchedPlan`, which can be called, and
-    has `adjoint`, `promise`, `describe`, `update_points` and `as_linear_operator`.
+    has `adjoint`, `vjp`, `jvp`, `promise`, `describe`, `update_points` and `as_linear_operator`.
 
     With ``options.wall`` this returns a `parki.ewald.composed.plan.ComposedPlan`, which can be
     called, and has `adjoint`, `promise`, `check`, `describe`, `memory`, `update_points` and

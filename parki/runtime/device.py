@@ -6,6 +6,7 @@ synchronises.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,18 @@ OPTIONS = ("-std=c++17", "-default-device")
 HIP_OPTIONS = ("-std=c++17", "-D__HIP_PLATFORM_AMD__")
 
 
-def source_text(translated: Translated) -> str:
-    """Return the complete device source of a workunit."""
-    return PRELUDE.read_text(encoding="utf-8") + translated.text
+@functools.cache
+def _prelude() -> str:
+    return PRELUDE.read_text(encoding="utf-8")
+
+
+def source_text(translated: Translated, name: str = "parki_launch") -> str:
+    """Return the complete device source of a workunit, and name its kernel.
+
+    An option of the compiler would cost a start 20 ms for each kernel, because CuPy asks NVRTC
+    about itself for each set of options.
+    """
+    return f"#define parki_launch {name}\n{_prelude()}{translated.text}"
 
 
 class DeviceObject:
@@ -48,10 +58,10 @@ class DeviceObject:
     def load(self) -> Callable[[list[Any], int], None]:
         """Return ``launch(arguments, count)``, compiling first if CuPy's cache lacks the kernel."""
         cupy = self.space.array_module
-        hip = self.space.name == "HIP"
-        options = (*(HIP_OPTIONS if hip else OPTIONS), f"-Dparki_launch={self.name}")
+        options = HIP_OPTIONS if self.space.name == "HIP" else OPTIONS
         try:
-            module = cupy.RawModule(code=source_text(self.translated), options=options)
+            code = source_text(self.translated, self.name)
+            module = cupy.RawModule(code=code, options=options)
             kernel = module.get_function(self.name)
         except Exception as error:  # CuPy has its own types for NVRTC and driver errors
             raise KernelError(f"{self.space} refused a kernel: {error}") from error

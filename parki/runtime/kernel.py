@@ -233,10 +233,10 @@ def load(
     if not space.on_device:
         team_size = vector_length = 1
         machine = host_settings()
-    shapes = tuple(sorted((tables or {}).items()))
-    how = (space, chosen, team_size, vector_length, machine, shapes)
+    shapes = tuple(sorted(tables.items())) if tables else ()
+    how = (space.name, chosen, team_size, vector_length, machine, shapes)
     # The key has types because 1 == 1.0. Users may edit their own files meanwhile, not parki's.
-    asked = (file, workunit, *how, *((n, v.__class__, v) for n, v in constants.items()))
+    asked = (file, workunit, *how, *constants.items(), *map(type, constants.values()))
     if asked in _loaded and not file.endswith(".py"):
         return _loaded[asked]
     by_value = tables if space.on_device and chosen == "embedded" else None

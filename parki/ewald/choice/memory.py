@@ -36,7 +36,7 @@ from parki.ewald.options import MOST_POINTS, MOST_RECORDED
 from parki.ewald.points import result_rows
 from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace
-from parki.runtime.spaces import free_memory
+from parki.runtime.spaces import LITTLE, free_memory
 from parki.settings import thread_count
 
 # Larger cut-offs to propose where a plan does not fit: their grids are coarser.
@@ -177,6 +177,11 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     return Memory(parts, held, peak)
 
 
+def is_free(needed: Memory, space: ExecutionSpace) -> bool:
+    """Return whether there is the memory for a plan whose points are in the box already."""
+    return needed.peak <= LITTLE or needed.peak <= free_memory(space) + needed.held
+
+
 def check_memory(
     problem: Problem, chosen: Parameters, use: Use, length: float, release: Callable[[], None]
 ) -> Memory:
@@ -198,13 +203,12 @@ def check_memory(
         If the grid has more points than indices can count.
     """
     needed = predict(problem, chosen, use)
-    free = free_memory(use.space) + needed.held
-    if needed.peak > free:
+    if not is_free(needed, use.space):
         release()
-        free = free_memory(use.space) + needed.held
-    if needed.peak <= free:
+    if is_free(needed, use.space):
         _check_values(problem, chosen, use)
         return needed
+    free = free_memory(use.space) + needed.held
     proposals = list(fitting(problem, chosen, use, free, length))
     where = "on the device" if use.space.on_device else "here"
     raise ParkiMemoryError(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.derivatives.linear_operator import linear_operator
+from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
@@ -31,7 +32,7 @@ from parki.ewald.points import (
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Task
 from parki.interchange import as_given
-from parki.typing import OptionKeywords
+from parki.typing import InputName, OptionKeywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -49,7 +50,8 @@ class _Group:
     plan: Any = None
     targets: Any = None  # their columns
     sources: Any = None
-    scale: Any = None  # of each target, where sizes differ
+    # Sizes of each target and source, where they differ.
+    scales: tuple[Any, Any] = (None, None)
 
     def place(self, systems: Systems, xp: Any) -> None:
         """Find the columns of the systems."""
@@ -59,32 +61,26 @@ class _Group:
             return xp.asarray(np.concatenate(each))
 
         self.targets, self.sources = columns(systems.targets), columns(systems.sources)
-        self.scale = None
-        if self.scaled:
-            counts = np.diff(systems.targets)[self.numbers]
-            self.scale = xp.asarray(np.repeat(self.sizes, counts))
+        if any(size != 1 for size in self.sizes):
+            counts = [np.diff(each)[self.numbers] for each in (systems.targets, systems.sources)]
+            of_targets, of_sources = (xp.asarray(np.repeat(self.sizes, n)) for n in counts)
+            self.scales = of_targets, of_sources
 
-    @property
-    def scaled(self) -> bool:
-        """Whether the sizes differ."""
-        return any(size != 1 for size in self.sizes)
+    def columns(self, name: str) -> Any:
+        """Return the columns of an argument or a result."""
+        return self.targets if name in ("trg", "u") else self.sources
 
-    def points(self, arrays: dict[str, Any], systems: Systems, xp: Any) -> tuple[Any, ...]:
+    def scaled(self, name: str, values: Any) -> Any:
+        """Return lengths of points or normals, or derivatives by them, over the boxes' sizes."""
+        scale = self.scales[name not in ("trg", "u")]
+        return values if scale is None or name == "dens" else values / scale
+
+    def points(self, arrays: dict[str, Any], systems: Systems) -> tuple[Any, ...]:
         """Return targets, sources, normals, and offsets of them, in the plan's box."""
-        found: list[Any] = []
-        for name, columns, offsets in (
-            ("trg", self.targets, systems.targets),
-            ("src", self.sources, systems.sources),
-            ("norms", self.sources, systems.sources),
-        ):
-            if name not in arrays:
-                found.append(None)
-                continue
-            own = arrays[name][:, columns]
-            if self.scaled:
-                own /= xp.asarray(np.repeat(self.sizes, np.diff(offsets)[self.numbers]))
-            found.append(own)
-        trg, src, norms = found
+        trg, src, norms = (
+            self.scaled(name, arrays[name][:, self.columns(name)]) if name in arrays else None
+            for name in ("trg", "src", "norms")
+        )
         same = arrays["trg"] is arrays["src"]
         return trg, trg if same else src, norms, self.offsets(systems)
 
@@ -151,7 +147,7 @@ class BatchedPlan:
         xp, plan = self.space.array_module, cast(Any, Plan)
         for group in self._groups:
             group.place(self._systems, xp)
-            *given, offsets = group.points(checked.arrays, self._systems, xp)
+            *given, offsets = group.points(checked.arrays, self._systems)
             group.plan = plan(self.kernel, *given, group.options, want=want, systems=offsets)
 
     def _arguments(self, kernel: Any, trg: Any, src: Any, norms: Any) -> Any:
@@ -225,9 +221,8 @@ class BatchedPlan:
 
     def _scaled(self, group: _Group, name: str, values: Any) -> Any:
         """Return results of a group's plan, or values for its adjoint, in the units of each box."""
-        if group.scale is None:
-            return values
-        return values / group.scale ** self._powers[name]
+        scale, _ = group.scales
+        return values if scale is None else values / scale ** self._powers[name]
 
     def update_points(self, trg: Any, src: Any, norms: Any = None, *, systems: Any = None) -> None:
         """Give the systems other points in the same boxes: see `parki.Plan.update_points`."""
@@ -239,7 +234,7 @@ class BatchedPlan:
             for group in self._groups:
                 before = dict(group.plan.points.arrays), group.offsets(self._systems)
                 group.place(new, xp)
-                *points, offsets = group.points(checked.arrays, new, xp)
+                *points, offsets = group.points(checked.arrays, new)
                 done.append((group, before))
                 group.plan.update_points(*points, systems=offsets)
         except BaseException:
@@ -292,6 +287,60 @@ class BatchedPlan:
                 result = self.space.array_module.empty(shape, dtype=self.dtype)
             result[..., group.sources] = part
         return as_given(result, given[0])
+
+    def vjp(self, dens: Any, values: Any, wrt: tuple[InputName, ...] = ("dens",)) -> dict[str, Any]:
+        """Return the derivatives of ``<values, u>``, ``u = plan(dens)``: see `parki.vjp`."""
+        v = self._input("values", values, "u")
+        dens = None if dens is None else self._density(dens)[0]
+        found: dict[str, Any] = {}
+        for group in self._groups:
+            given = self._given(group, dens)
+            own = self._scaled(group, "u", v[..., group.targets])
+            for name, part in vjp(*given[:-1], values=own, wrt=wrt, systems=given[-1]).items():
+                shape = (*part.shape[:-1], self._counts[name in ("trg", "u")])
+                whole = found.setdefault(name, self.space.array_module.empty(shape, part.dtype))
+                whole[..., group.columns(name)] = group.scaled(name, part)
+        return {name: as_given(array, values) for name, array in found.items()}
+
+    def jvp(self, dens: Any, tangents: dict[InputName, Any]) -> Any:
+        """Return the first-order change of ``plan(dens)``: see `parki.jvp`."""
+        moves = {n: self._input(f"tangents[{n!r}]", each, n) for n, each in tangents.items()}
+        dens = None if dens is None else self._density(dens)[0]
+        found: Any = None
+        for group in self._groups:
+            *given, systems = self._given(group, dens)
+            own: Any = {n: group.scaled(n, a[..., group.columns(n)]) for n, a in moves.items()}
+            part = self._scaled(group, "u", jvp(*given, tangents=own, systems=systems))
+            if found is None:
+                shape = (*part.shape[:-1], self.n_targets)
+                found = self.space.array_module.empty(shape, part.dtype)
+            found[..., group.targets] = part
+        return as_given(found, next(iter(tangents.values())))
+
+    def _given(self, group: _Group, dens: Any) -> tuple[Any, ...]:
+        """Return the arguments of derivatives of a group's sums, and at last its systems."""
+        at, own = group.plan.points.arrays, None if dens is None else dens[..., group.sources]
+        points = at["trg"], at["src"], own, at.get("norms"), group.options
+        return self.kernel, *points, group.offsets(self._systems)
+
+    def _input(self, label: str, given: Any, name: str) -> Any:
+        """Return an array of the shape of an input or of the result, or refuse it."""
+        if self.want != "u":
+            raise ParkiValueError(
+                f"derivatives are of plans with want='u', but want is {self.want!r}; make a plan "
+                "with want='u'"
+            )
+        values = like_points(label, given, self.space, self.dtype)
+        count, kind = self._counts[name in ("trg", "u")], SUMS[self.kernel]
+        shape = {"u": result_shape(self.kernel, "u", count), "dens": kind.density_shape(count)}
+        several, of = name in shape, "targets" if name in ("trg", "u") else "sources"
+        check_density(label, values, shape.get(name, (3, count)), several=several, of=of)
+        return values
+
+    @property
+    def _counts(self) -> tuple[int, int]:
+        """Sources and targets."""
+        return self.n_sources, self.n_targets
 
     # ------------------------------------------------------------------ views
     def promise(self, dens: Any) -> Any:

@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from parki.errors import ParkiValueError
 from parki.ewald.derivatives.one_sum import OneSum
 from parki.ewald.geometry.labels import Labels, check_labels
+from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.options import EwaldOptions
-from parki.ewald.points import result_rows
+from parki.ewald.points import Arguments, result_rows
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.composite import Addend, Composite, Shared, check_rows
 from parki.ewald.sums.maps import Arrays, Map, mapped, slopes, velocity
@@ -25,12 +27,28 @@ NAMES = {"src": "points", "norms": "norms"}  # of inputs in what maps find
 
 
 def labels_of(
-    composite: Composite, exclude: Any, arrays: dict[str, Any], options: EwaldOptions
+    composite: Composite,
+    exclude: Any,
+    arrays: dict[str, Any],
+    options: EwaldOptions,
+    systems: Systems | None = None,
 ) -> Labels | None:
     """Return the labels that were given for a composite: see `check_labels`."""
     points = all(SUMS[each.kernel].pair.of_points for each in composite.addends)
-    moves = any(each.sources is not None for each in composite.addends)
-    return check_labels(exclude, composite.name, points, arrays, options, moves=moves)
+    of = composite.name, points, arrays, options, systems
+    return check_labels(exclude, *of, moves=composite.moves)
+
+
+def systems_of(
+    composite: Composite, systems: Any, given: Arguments, options: EwaldOptions
+) -> Systems | None:
+    """Return the systems that were given for a composite: see `check_systems`."""
+    if systems is not None and composite.moves:
+        raise ParkiValueError(
+            f"systems was given, but {composite.name} moves sources, and is summed for one system "
+            "at a time; call vjp or jvp for each system"
+        )
+    return check_systems(systems, given.arrays, given.space, options)
 
 
 class Link(NamedTuple):
@@ -76,7 +94,13 @@ class MappedSum(NamedTuple):
 
     @classmethod
     def placed(
-        cls, shared: Shared, options: EwaldOptions, trg: Any, at: Arrays, labels: Labels | None
+        cls,
+        shared: Shared,
+        options: EwaldOptions,
+        trg: Any,
+        at: Arrays,
+        labels: Labels | None,
+        systems: Systems | None = None,
     ) -> MappedSum:
         """Return the sum at what its maps make of the sources."""
         first, kind = shared.addends[0], SUMS[shared.kernel]
@@ -84,7 +108,7 @@ class MappedSum(NamedTuple):
         norms = norms if kind.pair.marks is None else at["norms"]
         src = mapped(first.sources, at["points"], at)
         labels = labels and labels.repeated(src.shape[1])
-        return cls(shared, OneSum(kind, options, trg, src, norms, labels), at)
+        return cls(shared, OneSum(kind, options, trg, src, norms, labels, systems), at)
 
     def _densities(self, dens: Any) -> Any:
         """Return the densities (k, rows, N) of the sum."""

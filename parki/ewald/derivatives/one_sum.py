@@ -15,6 +15,7 @@ import numpy as np
 
 from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.labels import Labels
+from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.points import result_rows
@@ -35,6 +36,7 @@ class OneSum(NamedTuple):
     src: Any
     norms: Any
     labels: Labels | None = None
+    systems: Systems | None = None
 
     def pulled(
         self, values: Arrays, dens: Any, wrt: Iterable[str], more: tuple[Addend, ...] = ()
@@ -122,7 +124,12 @@ class OneSum(NamedTuple):
         ends = (self.trg, self.src)[:: -1 if back else 1]
         own = back.kernel if back else self.kind.name
         labels = self.labels.swapped() if back and self.labels else self.labels
-        more = {"transposed_pair": pair, "exclude": labels}
+        systems = self.systems and self.systems.swapped() if back else self.systems
+        more: dict[str, Any] = {"transposed_pair": pair, "exclude": labels}
+        how: dict[str, Any] = {}
+        if systems is not None:
+            more["systems"] = systems.targets, systems.sources
+            how["total"] = lambda parts: systems.of_targets(systems.sums(parts))
         for shared in together(chain(*of.values()), own):
             kind, first, want = SUMS[shared.kernel], shared.addends[0], shared.want
             norms = mapped(first.normals, self.norms, at) if kind.normals else None
@@ -137,6 +144,6 @@ class OneSum(NamedTuple):
             if back and self.options.dl_mean == "flux":
                 volume = resolve(self.options, np.empty((0, 3))).volume
                 for values, each in zip(v, found, strict=True):
-                    back.add_mean(each, values, at, volume, tensors=tensors)
+                    back.add_mean(each, values, at, volume, tensors=tensors, **how)
             rows |= shared.rows(found, at)
         return {name: [rows[each] for each in addends] for name, addends in of.items()}

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from parki.errors import ParkiValueError
-from parki.ewald.derivatives.mapped_sum import MappedSum, labels_of
+from parki.ewald.derivatives.mapped_sum import MappedSum, labels_of, systems_of
 from parki.ewald.geometry.labels import Labels
+from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import (
     check_arguments,
@@ -52,13 +53,14 @@ def vjp(
     values: ArrayT,
     wrt: tuple[InputName, ...] = ("dens",),
     exclude: Any = None,
+    systems: Any = None,
     **keywords: Unpack[OptionKeywords],
 ) -> dict[str, ArrayT]:
     """Return the derivatives of ``<values, u>``, u a sum, with respect to its inputs.
 
     Parameters
     ----------
-    kernel, trg, src, norms, options, exclude, **keywords
+    kernel, trg, src, norms, options, exclude, systems, **keywords
         As for `Plan`; a `parki.ewald.sums.composite.Composite` may take the place of the kernel.
         Targets that are sources, one object, have derivatives in both roles: add them up.
     dens : array
@@ -93,7 +95,8 @@ def vjp(
     (3, 1000)
     """
     norms, options = take_options(norms, options, keywords)
-    asked = _Asked.checked(kernel, trg, src, dens, norms, options, "wrt", wrt, exclude)
+    given = kernel, trg, src, dens, norms, options
+    asked = _Asked.checked(*given, "wrt", wrt, exclude, systems)
     v = asked.like("values", values, "u")
     several, v = v.ndim == 3, _many(v)
     if {*wrt} == {"dens"}:
@@ -122,13 +125,14 @@ def jvp(
     *,
     tangents: dict[InputName, ArrayT],
     exclude: Any = None,
+    systems: Any = None,
     **keywords: Unpack[OptionKeywords],
 ) -> ArrayT:
     """Return the first-order change of a sum u for changes of its arguments.
 
     Parameters
     ----------
-    kernel, trg, src, dens, norms, options, exclude, **keywords
+    kernel, trg, src, dens, norms, options, exclude, systems, **keywords
         As for `vjp`.
     tangents : dict of str to array
         Changes of "dens", "norms", "trg", "src": in their shapes, in the dtype and memory of the
@@ -146,7 +150,7 @@ def jvp(
     """
     norms, options = take_options(norms, options, keywords)
     given = kernel, trg, src, dens, norms, options
-    asked = _Asked.checked(*given, "tangents", tangents, exclude)
+    asked = _Asked.checked(*given, "tangents", tangents, exclude, systems)
     moves: dict[Any, Any]
     moves = {n: asked.like(f"tangents[{n!r}]", given, n) for n, given in tangents.items()}
     like, changes = next(iter(tangents.values())), moves.pop("dens", None)
@@ -176,6 +180,7 @@ class _Asked(NamedTuple):
     dens: Any = None
     several: bool = False
     labels: Labels | None = None
+    systems: Systems | None = None
 
     @classmethod
     def checked(
@@ -189,6 +194,7 @@ class _Asked(NamedTuple):
         label: str,
         names: Iterable[str],
         exclude: Any,
+        systems: Any,
     ) -> _Asked:
         """Return the composite; refuse impossible arguments, and ``names`` of inputs it lacks."""
         composite = kernel if isinstance(kernel, Composite) else _of_one(kernel)
@@ -210,7 +216,9 @@ class _Asked(NamedTuple):
             )
         points = arrays["trg"], arrays["src"], arrays.get("norms", marks_of(arrays))
         found = cls(composite, given.options.of_sums().of_derivatives(), given.space, *points)
-        found = found._replace(labels=labels_of(composite, exclude, arrays, options))
+        own_systems = systems_of(composite, systems, given, options)
+        labels = labels_of(composite, exclude, arrays, options, own_systems)
+        found = found._replace(labels=labels, systems=own_systems)
         if dens is None and {*names} == {"dens"}:
             return found
         values = found.like("dens", dens, "dens")
@@ -248,7 +256,7 @@ class _Asked(NamedTuple):
         at = {"points": self.src, "norms": self.norms}
         shared = together(joined(self.composite.addends))
         each = [Shared(one.kernel, [own]) for one in shared for own in one.lists]
-        how = self.options, self.trg, at, self.labels
+        how = self.options, self.trg, at, self.labels, self.systems
         return [MappedSum.placed(one, *how) for one in each]
 
     def pulled(self, v: Any, dens: Any, wrt: Iterable[str]) -> dict[str, Any]:

@@ -25,9 +25,13 @@ from parki.ewald.far import truncated
 from parki.ewald.far.padding import Padding
 from parki.ewald.far.sizes import sizes_of
 from parki.ewald.task import Task
+from parki.interchange import to_host
 from parki.runtime.pool import cuts
 
 Array = NDArray[np.float64]
+# Values, values of kernels, and values along an axis that the host has before a device has compiled
+# what makes them: a dozen small kernels each.
+FEW, FEW_KERNELS, SHORT = 2**15, 2**20, 256
 
 
 def cropped(
@@ -58,8 +62,10 @@ def cropped(
     -------
     array, shape (len(waves[0]), len(waves[1]), len(waves[2])), float64
     """
-    xp, periodicity = task.xp, task.periodicity
+    periodicity = task.periodicity
     free, edge = range(periodicity, 3), padding.period
+    xp = np if math.prod(k.size for k in waves) <= FEW else task.xp
+    own = np if xp is np or max(k.size for k in waves) <= SHORT else xp
     if periodicity == 2:
         x, y = waves[0][:, None], waves[1]
         if basis is not None:
@@ -67,7 +73,7 @@ def cropped(
         modes = np.hypot(x, y).ravel()
         across, largest = xp.asarray(waves[2]), float(waves[2][-1])
         found = truncated.transforms(task, modes, across, largest, padding, edge, screening)
-        return found.reshape([k.size for k in waves])
+        return task.xp.asarray(found.reshape([k.size for k in waves]))
     # A kernel and the period are the same in all free directions: modes are numbered by the
     # squares of their wavenumbers.
     beyond = 4 * padding.steepness / padding.width  # X is exp(-1) there
@@ -79,18 +85,21 @@ def cropped(
         last = axis - 1
         same = matrices and box[axis] == box[last] and steps[axis] == steps[last]
         same = same and np.array_equal(waves[axis], waves[last])
-        k, wide = xp.asarray(waves[axis]), unit * xp.arange(count)
-        matrices.append(
-            matrices[-1] if same else _matrix(xp, padding, float(box[axis]), k, wide) / edge
-        )
-    *first, second, third = (xp.arange(count, dtype=np.int32) ** 2 for count in counts)
+        if not same:
+            k, wide = own.asarray(waves[axis]), unit * own.arange(count)
+            made = _matrix(own, padding, float(box[axis]), k, wide) / edge
+        matrices.append(matrices[-1] if same else xp.asarray(made))
+    *first, second, third = (own.arange(count, dtype=np.int32) ** 2 for count in counts)
     most = sum((count - 1) ** 2 for count in counts)
 
     def kernels(modes: Array, numbers: Any) -> Any:
         """Return the transforms for square wavenumbers, in units of the smallest but 0."""
-        across, largest = unit * xp.sqrt(numbers), unit * math.sqrt(most)
+        across, largest = unit * own.sqrt(numbers), unit * math.sqrt(most)
+        if modes.size * across.size > FEW_KERNELS:
+            across = task.xp.asarray(across)
         volume = edge ** len(free)
-        return truncated.transforms(task, modes, across, largest, padding, volume, screening)
+        made = truncated.transforms(task, modes, across, largest, padding, volume, screening)
+        return to_host(made) if xp is np else xp.asarray(made)
 
     def product(axes: str, *operands: Any) -> Any:
         """Sum products; deterministic sums avoid BLAS, whose digits may depend on its threads."""
@@ -102,15 +111,17 @@ def cropped(
 
     # Kernels depend on y and z by a sum of two squares, and few numbers are such sums.
     sums = second[:, None] + third
-    there = xp.zeros(int(sums[-1, -1]) + 1, dtype=bool)
+    there = own.zeros(int(sums[-1, -1]) + 1, dtype=bool)
     there[sums] = True
-    numbers, places = xp.flatnonzero(there), xp.cumsum(there, dtype=np.int64)[sums] - 1
+    numbers, places = own.flatnonzero(there), own.cumsum(there, dtype=np.int64)[sums] - 1
+    places = xp.asarray(places)
     if first:
-        [kernel] = kernels(np.zeros(1), xp.arange(most + 1))
+        [kernel] = kernels(np.zeros(1), own.arange(most + 1))
+        squares, numbers = xp.asarray(first[0]), xp.asarray(numbers)
         values = xp.empty((waves[0].size, numbers.size))
         for part in cuts(numbers.size, blocks(numbers.size * counts[0])):
             values[:, part] = product(
-                "ix,xs->is", matrices[0], kernel[first[0][:, None] + numbers[part]]
+                "ix,xs->is", matrices[0], kernel[squares[:, None] + numbers[part]]
             )
     else:
         values = kernels(waves[0], numbers)
@@ -118,7 +129,7 @@ def cropped(
     for part in cuts(len(values), blocks(len(values) * sums.size)):
         rows = product("iyz,kz->iyk", values[part][:, places], matrices[-1])
         found[part] = product("jy,iyk->ijk", matrices[-2], rows)
-    return found
+    return task.xp.asarray(found)
 
 
 def _matrix(xp: Any, padding: Padding, edge: float, k: Any, wide: Any) -> Any:

@@ -94,7 +94,7 @@ class Convolution:
         self.transforms = transforms(mesh.padding.grid, length, mesh.periodicity == 3, sets)
         self.complex_type = np.result_type(mesh.dtype, np.complex64)
         self.modes = modes
-        self.whole: list[_Block] = like.whole if like is not None else self._blocks(split)
+        self.whole: list[_Block] = like.whole if like is not None else self._common(split)
         self.blocks = self.whole
         self.convolve = self.kernel(mesh.task)
         self._root: Any = None  # a multiplier for noise
@@ -115,7 +115,7 @@ class Convolution:
         """Return the convolution in a box of other tilts, in the same memory."""
         other = copy(self)
         other.mesh, other._root = mesh, None
-        other.blocks = other.whole = like.whole if like is not None else other._blocks(split)
+        other.blocks = other.whole = like.whole if like is not None else other._common(split)
         if mesh.periodicity < 3 and self.convolve.by_many:
             other.blocks = other._in_parts()
         return other
@@ -130,6 +130,14 @@ class Convolution:
         return load("fgc", "convolve", task.space, executor=task.executor, REAL=real, **constants)
 
     # ------------------------------------------------------------------ set-up
+    def _common(self, split: Split) -> list[_Block]:
+        """Return the blocks that the mesh keeps for all plans of a set-up; make them if need be."""
+        what, made = (self.modes, self.sets), self.mesh.blocks
+        if made[0] != what:
+            made = self.mesh.blocks = what, self._blocks(split)
+        blocks: list[_Block] = made[1]
+        return blocks
+
     def _blocks(self, split: Split) -> list[_Block]:
         mesh, padding = self.mesh, self.mesh.padding
         if mesh.periodicity == 3:

@@ -85,8 +85,12 @@ class G2P:
             tiles = sources.tiles
         ready = same and sources is not None and tiles == sources.tiles
         self.targets = sources if sources is not None and ready else mesh.sort(trg, tiles, offsets)
-        self.launches = self.gathers(mesh)
+        apart = tensors is not None and offsets is not None  # tiles know of systems by themselves
+        self.launches = self.gathers(mesh, apart)
         self.arguments = dict(mesh.arguments, trg=self.targets.points, order=self.targets.order)
+        if apart:
+            systems = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+            self.arguments["grids"] = constant(systems, np.int32)[self.targets.order]
         self._axes: Any = None  # which turns gradients by the axes of a tilted box
         if "basis" in mesh.arguments and ("grad_u" in mesh.fields.want or mesh.fields.tensors):
             self._axes = mesh.arguments["basis"]
@@ -120,13 +124,14 @@ class G2P:
         return [g.kernel for g in G2P.gathers(mesh)]
 
     @staticmethod
-    def gathers(mesh: Mesh) -> list[Gathering]:
-        """Return the launches for the wanted quantities."""
+    def gathers(mesh: Mesh, systems: bool = False) -> list[Gathering]:
+        """Return the launches for the wanted quantities; ``systems``: see `g2p_tensor`."""
         size, components, want = tile_size(mesh), mesh.fields.results, mesh.fields.want
         if mesh.fields.tensors:
             parts = {"VALUES": "u", "GRADIENT": "grad_u", "PRESSURE": "p"}
             flags: dict[str, Any] = {flag: name in want for flag, name in parts.items()}
             flags["TOGETHER"] = 1 if mesh.space.on_device else 4
+            flags["SYSTEMS"] = systems
             return [Gathering(mesh.load("g2p_tensor", "g2p_tensor", **flags), "grad_tensor", 0, 4)]
         step = size.group if size else min(components, GROUP)
         wanted = [("grad_u" if "grad_u" in want else "u", components)]

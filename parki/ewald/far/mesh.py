@@ -298,9 +298,15 @@ class EwaldMesh(Mesh):
     window : KaiserBessel
     spread, gather : str
         As for `Mesh`.
+
+    Attributes
+    ----------
+    blocks : tuple
+        The blocks of modes that FGC made last, with their multipliers, after what they are for.
     """
 
     window: KaiserBessel
+    blocks: tuple[Any, list[Any]] = (None, [])
 
     def __init__(
         self,
@@ -337,7 +343,7 @@ class EwaldMesh(Mesh):
     def within(self, frame: Frame) -> EwaldMesh:
         """Return the same grid in a box of other tilts."""
         other = copy(self)
-        other.frame, other.arguments = frame, dict(self.arguments)
+        other.frame, other.arguments, other.blocks = frame, dict(self.arguments), (None, [])
         other._take_basis()
         return other
 

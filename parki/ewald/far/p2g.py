@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -249,6 +249,7 @@ class TileVariant(Variant):
         return runs(self.mesh.space, begins, size, total, pieces=pieces, **how)
 
 
+@cache
 def _spots(tile: tuple[int, int]) -> np.ndarray[Any, Any]:
     """Return y and z of a tile's columns, shape (2, columns): block by block, row by row."""
     y, z = np.divmod(np.arange(math.prod(tile)), tile[1])

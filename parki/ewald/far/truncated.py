@@ -75,7 +75,7 @@ def transforms(
     modes : ndarray, 1-D
         Wavenumbers along the periodic directions; 0 alone, if there is none.
     across : array, 1-D
-        Wavenumbers across them, up to ``largest``.
+        Wavenumbers across them, up to ``largest``: of NumPy, to have the values on the host.
     padding : Padding
         Radii between which kernels fade.
     volume : float
@@ -88,7 +88,7 @@ def transforms(
     array, shape (modes, across), float64
         Without a split or a window; 0 where both are 0.
     """
-    xp, symbol = task.xp, task.sum.symbol
+    xp, symbol = _module(task, across), task.sum.symbol
     kept = xp.asarray(modes**2)[:, None] + across**2 > 0
     if screening:
         modes = np.hypot(modes, screening)
@@ -102,11 +102,16 @@ def transforms(
     return values * kept
 
 
+def _module(task: Task, values: Any) -> Any:
+    """Return the module of values that may be on the host, whatever the task's space."""
+    return np if isinstance(values, np.ndarray) else task.xp
+
+
 def _rows(
     task: Task, modes: Array, across: Any, largest: float, padding: Padding, screened: bool
 ) -> tuple[Any, Array]:
     """Return F[p], of Stokes F[l] + kappa^2 F[m], (modes, across), and constants faded to."""
-    xp, free = task.xp, 3 - task.periodicity
+    xp, free = _module(task, across), 3 - task.periodicity
     rows, constant = xp.zeros((modes.size, across.size)), np.zeros(modes.size)
     # What fading adds has no larger wavenumbers than a Gaussian as wide.
     largest = min(largest, _SMOOTH / _scale(padding))
@@ -372,18 +377,18 @@ def kernel(task: Task) -> Kernel:
 
 def _evaluate(task: Task, pieces: Any, largest: float, k: Any) -> Any:
     """Evaluate `_pieces` at many k; shape (modes, k.size)."""
-    xp, width = task.xp, _width(task)
+    xp, own, width = task.xp, _module(task, k), _width(task)
     terms, intervals, modes = pieces.shape
     groups = -(-modes // width)
-    whole = xp.zeros((terms, intervals, groups * width))
+    whole = own.zeros((terms, intervals, groups * width))
     whole[:, :, :modes] = pieces
     values = xp.empty((groups * width, k.size))
     kernel(task)(
         k.size,
-        pieces=whole,
-        places=(k * (intervals / largest)).ravel(),
+        pieces=xp.asarray(whole),
+        places=xp.asarray((k * (intervals / largest)).ravel()),
         values=values,
         groups=groups,
         intervals=intervals,
     )
-    return values[:modes]
+    return (to_host(values) if own is np else values)[:modes]

@@ -54,6 +54,10 @@ class Systems:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def swapped(self) -> Systems:
+        """Return the systems of the transposed sum."""
+        return Systems(self.sources, self.targets, self.space, self.executor)
+
     def sums(self, rows: Any) -> Any:
         """Return the sum of each row over the sources of each system, shape (rows, S)."""
         xp = self.space.array_module

@@ -12,13 +12,17 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from parki.runtime import ExecutionSpace, Kernel
+import numpy as np
+
+from parki.interchange import to_host
+from parki.runtime import ExecutionSpace, Kernel, prepare
 from parki.runtime.spaces import free_memory
 
 TEAM = 4  # tiles of a team of p2p_tile
 # Part of the free memory that lists may take.
 PART = 1 / 3
 MOST_ROWS = 2**31  # rows are counted with 32 bits
+FEW = 2**14  # tiles that the host orders in no more time than a device takes
 # Bytes of the lists for a pair within the cut-off, and the part of the free memory that a plan
 # leaves. No more than this many pairs per target are assumed, so that few sums query free memory.
 BYTES, LEFT, PAIRS = 5.0, 0.75, 10_000
@@ -115,9 +119,14 @@ class PairLists:
     def _make_space(self, arguments: dict[str, Any]) -> None:
         """Allocate the memory for lists, if there is enough."""
         xp = self.space.array_module
+        prepare([self.kernel(use, 1) for use in (COUNTS, KEEPS, TAKES)])
         self.rows = needed = xp.zeros(self.tiles, dtype=xp.int32)
         self._launch(COUNTS, arguments)
-        total = int(needed.sum(dtype=xp.int64))
+        # The host orders few tiles before a device has compiled a dozen small kernels for this.
+        where, tiles, rows = xp, arguments["tiles"], needed
+        if self.tiles <= FEW:
+            where, tiles, rows = np, to_host(tiles), to_host(needed)
+        total = int(where.cumsum(rows, dtype=np.int64)[-1])
         self.size = 4 * self.lanes * total
         fits = total < MOST_ROWS and self.size <= PART * free_memory(self.space)
         try:
@@ -127,19 +136,19 @@ class PairLists:
         if self.lists is None:
             self.rows = None
         else:
-            order = self._longest_first(needed)
-            needed = needed[order]
-            self.rows = (xp.cumsum(needed, dtype=xp.int64) - needed).astype(xp.int32)
-            self.ordered = xp.ascontiguousarray(arguments["tiles"][:, order])
+            order = self._longest_first(where, rows)
+            rows = rows[order]
+            begins = (where.cumsum(rows, dtype=np.int64) - rows).astype(np.int32)
+            self.rows = xp.asarray(begins)
+            self.ordered = xp.asarray(where.ascontiguousarray(tiles[:, order]))
             self.use = KEEPS
 
-    def _longest_first(self, rows: Any) -> Any:
+    def _longest_first(self, xp: Any, rows: Any) -> Any:
         """Return an order of the tiles, by teams, in which teams of long lists begin first.
 
         Neighbouring teams read nearly the same sources. They remain neighbours if their lists have
         similar lengths: more than half, a quarter, ... of the longest.
         """
-        xp = self.space.array_module
         full = self.tiles - self.tiles % TEAM  # the last team may lack tiles, and stays last
         if not full:
             return xp.arange(self.tiles)

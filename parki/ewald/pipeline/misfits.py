@@ -16,15 +16,19 @@ from numpy.typing import NDArray
 from parki.arrays import real_name
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import MOST_SINGLE, limits
-from parki.runtime import ExecutionSpace, load
+from parki.runtime import ExecutionSpace, Kernel, load
+
+
+def counting_kernel(space: ExecutionSpace, dtype: Any) -> Kernel:
+    """Return the kernel of `Misfits`."""
+    return load("extremes", "count_misfits", space, executor="embedded", REAL=real_name(dtype))
 
 
 class Misfits:
     """Counts values of densities that are not finite, or not for single precision."""
 
     def __init__(self, space: ExecutionSpace, dtype: Any, single: bool) -> None:
-        real = real_name(dtype)
-        self._kernel = load("extremes", "count_misfits", space, executor="embedded", REAL=real)
+        self._kernel = counting_kernel(space, dtype)
         most = MOST_SINGLE if single else float(np.finfo(dtype).max)
         self._sizes = {"least": 1 / MOST_SINGLE if single else 0.0, "most": most}
         self._report = space.adapter.report(1)

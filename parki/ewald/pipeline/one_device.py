@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from parki.ewald.choice.clustering import pair_density
-from parki.ewald.choice.memory import Memory, check_memory
+from parki.ewald.choice.memory import Memory, check_memory, is_free
 from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.geometry.lattice_numbers import LatticeNumbers
 from parki.ewald.near.p2p_lists import PairLists
@@ -45,6 +45,7 @@ class OneDevice(Pipeline):
         self.graph: Replay | None = None  # which places points, or says why it cannot
         # The set-up and the arrays of the points before the last ones that the graph placed.
         self._before: tuple[Setup | None, dict[str, Any]] = None, {}
+        self._sizes: dict[str, Any] = {}  # shapes of the arrays of the plan that has left this one
         self.applications = Applications(problem)
         self.crowding = Crowding()
         self._slack: Slack | None = None  # where the number of points has changed
@@ -55,8 +56,9 @@ class OneDevice(Pipeline):
 
     @property
     def holds(self) -> float:
-        """Bytes that the stages hold, as predicted."""
-        return sum(self.memory.parts.values()) if self.memory and self.stages else 0.0
+        """Bytes that the stages hold, as predicted; without stages, what the set-up holds."""
+        parts = self.memory.parts if self.memory else {"multiplier": 0.0}
+        return sum(parts.values()) if self.stages else parts["multiplier"]
 
     # ------------------------------------------------------------------ placing points
     def placed(
@@ -168,20 +170,24 @@ class OneDevice(Pipeline):
         kin = setup is not None and setup.kin(self.setup)
         flows = kin and setup is not self.setup  # nothing would be launched again
         later = once and task.space.on_device  # a CPU runs one after the other
-        again = setup is not None and ((problem and not later) or (flows and not once))
-        if again and (moved := self._moved(setup, points, arrays, wrapped, problem)):
-            return moved
-        apart, slack = task.options.images_below(points.survey.of_sources), None
-        density = pair_density(*wrapped, frame.lattice.edges, points.systems, apart)
+        if setup is not None and not later and (problem or flows or self.stages is None):
+            moved = self._moved(setup, points, arrays, wrapped, problem)
+            if moved is not None:
+                return moved
+        if setup is None or given is None:
+            apart = task.options.images_below(points.survey.of_sources)
+            density = pair_density(*wrapped, frame.lattice.edges, points.systems, apart)
+            if setup is None or not setup.suits(density, points):
+                clouds = wrapped[wrapped[0] is wrapped[1] :]
+                chosen = choose(task, points, frame, density, clouds, once=once)
+                setup = Setup.of(task, frame, *chosen)
+        slack = None
         (targets, sources, many), old = points.counts, self.stages
         if not (problem or once or points.systems or points.labels):
             slack = self._made(task, arrays)
         if slack is not None:
             targets, sources, arrays = slack.targets, slack.sources, slack.points(task.xp, arrays)
             wrapped = _wrapped(task, frame, arrays)
-        if setup is None or (given is None and not setup.suits(density, points)):
-            clouds = wrapped[wrapped[0] is wrapped[1] :]
-            setup = Setup.of(task, frame, *choose(task, points, frame, density, clouds, once=once))
         if not setup.kin(self.setup) or (old is not None and many != old.count):
             old = None
         memory = self.memory
@@ -214,8 +220,15 @@ class OneDevice(Pipeline):
                 return new
             new.placed_by = PlacedBy.REFUSED
         new._take(Stages(setup, memory, arrays, wrapped, points, old, far_later=later), later)
-        if (problem and not later) or (flows and not once):
+        if not later and (problem or flows or given is None):
             new.crowding.suited = new.crowding.read()
+        return new
+
+    def left(self) -> OneDevice:
+        """Return what a plan leaves for new ones like it: its set-up, and which points suited."""
+        new = OneDevice(self.setup, self.memory)
+        if self.stages is not None and self.stages.labels is None:
+            new.crowding.suited, new._sizes = self.crowding.suited, self.stages.sizes
         return new
 
     def _within(self, task: Task, lattice: Lattice) -> Setup | None:
@@ -245,22 +258,28 @@ class OneDevice(Pipeline):
         problem: str,
     ) -> OneDevice | None:
         """Return a pipeline by the set-up of now, if points crowd as those that it suited."""
-        memory = self.memory
-        if self.crowding.suited is None or not setup or not memory or not self._keeps(points):
+        memory, old = self.memory, self.stages
+        if self.crowding.suited is None or not setup or not memory or not setup.kin(self.setup):
             return None
-        before = cast(Stages, self.stages).sizes["trg"][1]
-        crowded = abs(points.targets - before) > CROWDED * before  # then more pairs share cells
-        if crowded or not setup.kin(self.setup):
-            return None
+        if old is None:
+            sizes = {name: array.shape for name, array in arrays.items()}
+            if points.labels or sizes != self._sizes or not is_free(memory, setup.task.space):
+                return None
+        else:
+            before = old.sizes["trg"][1]
+            # Then more pairs share cells.
+            if abs(points.targets - before) > CROWDED * before or not self._keeps(points):
+                return None
         new = OneDevice(setup, memory, problem)
-        new.placed_by, new.crowding = PlacedBy.AGAIN, Crowding(self.crowding.suited)
-        new._take(Stages(setup, memory, arrays, wrapped, points, self.stages))
+        new.placed_by = PlacedBy.AGAIN if old else PlacedBy.FIRST
+        new.crowding = Crowding(self.crowding.suited)
+        new._take(Stages(setup, memory, arrays, wrapped, points, old))
         return new if new.crowding.matches(new.crowding.read()) else None
 
     def _take(self, stages: Stages, later: bool = False) -> None:
-        """Take stages; count the pairs of their points where they will be asked for."""
+        """Take stages; count the pairs of their points, unless the far field is placed later."""
         self.stages = stages
-        if not later and (self.placed_by is not PlacedBy.FIRST or self.applications.problem):
+        if not later:
             self.crowding.count(stages)
 
     # ------------------------------------------------------------------ apply

@@ -86,7 +86,7 @@ class PlacedSum:
         self._misfits: Misfits | None = None  # in densities, which a device counts
         self._before: tuple[Task, Order] | None = None  # of the points before these
         self._pipeline, once = pipeline, request.once
-        with pipeline.together():
+        with pipeline.together(), read_once():
             checked = check_arguments(*given)
             kernel, arrays = checked.kernel, checked.arrays
             options, space = checked.options, checked.space
@@ -129,9 +129,9 @@ class PlacedSum:
                 self._pipeline = self._placed(self.task, self._points, once)
                 if once:
                     self.result = as_given(self._summed(values, None, unwatched), request.density)
-            setup = self._pipeline.setup
-            if pipeline.alone and not (once or found) and setup is not None:
-                plan_cache.keep(self.task, False, OneDevice(setup, self._pipeline.memory))
+            made = self._pipeline
+            if isinstance(made, OneDevice) and made.setup is not None and not (once or found):
+                plan_cache.keep(self.task, False, made.left(), self.done)
         self.seconds = {"plan": time.perf_counter() - start}
 
     # ------------------------------------------------------------------ what is placed
@@ -452,12 +452,19 @@ def _order(options: EwaldOptions) -> Order:
     return Order(options.axes, options.cell and options.cell.rotation)
 
 
-def sum_once(given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...], **others: Any) -> Any:
+def sum_once(
+    given: tuple[Any, ...],
+    dens: Any,
+    want: str | tuple[str, ...],
+    systems: Any = None,
+    **others: Any,
+) -> Any:
     """Return the sum of one density, by what the last such sum left; leave it for the next.
 
     ``given`` has the first five arguments of `parki.Plan`; ``others`` are those of `Request`.
     """
-    made = PlacedSum(OneDevice(), given, want, None, Request(True, dens, **others))
-    if isinstance(made.pipeline, OneDevice) and made.pipeline.setup is not None:
+    made = PlacedSum(OneDevice(), given, want, systems, Request(True, dens, **others))
+    kept = isinstance(made.pipeline, OneDevice) and made.pipeline.setup is not None
+    if kept and systems is None:
         plan_cache.keep(made.task, True, made.pipeline, made.done)
     return made.result

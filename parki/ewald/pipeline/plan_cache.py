@@ -1,8 +1,8 @@
 """What finished sums and new plans leave for the next ones like them.
 
 A program that sums in a loop would else choose parameters, plan transforms and tabulate multipliers
-again and again. A one-shot sum leaves its pipeline, so that the next one is a time step of it; a
-plan leaves its set-up.
+again and again. A one-shot sum leaves its pipeline, so that the next one is a time step of it. A
+plan leaves its set-up with the multiplier, which plans may share.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from typing import Any
 
 from parki.ewald.choice.machines import machine
 from parki.ewald.task import Task
-from parki.runtime.spaces import free_memory
+from parki.runtime.spaces import LITTLE, free_memory
 
 MOST = 4  # pipelines kept, of each kind
 PART = 1 / 4  # of the free memory, which those that are kept may take
-LITTLE = 2.0**24  # bytes for which nobody asks how much memory is free
 
 
 # By task, device, and whether it was for one sum; what each used last, and the event after it.
@@ -53,9 +52,9 @@ def keep(task: Task, once: bool, pipeline: Any, done: Any = None) -> None:
 def clear_cache() -> None:
     """Give back the memory that sums have left for the next ones like them.
 
-    `parki.stokes_comb` and its relatives keep grids and tables of the last four sums, in at most a
-    quarter of the free memory: sums in a loop cost what time steps of a plan cost. Plans are not
-    concerned.
+    `parki.stokes_comb` and its relatives keep grids and tables of the last four sums, and the last
+    four plans leave parameters and tables for new ones like them, all in at most a quarter of the
+    free memory. Sums in a loop cost what time steps of a plan cost. Plans are not concerned.
     """
     _kept.clear()
 

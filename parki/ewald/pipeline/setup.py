@@ -33,6 +33,7 @@ from parki.ewald.near.p2p_lists import most_pairs
 from parki.ewald.near.pair import Pair
 from parki.ewald.near.radial import choose_evaluator
 from parki.ewald.near.sizes import CELL_METHODS, near_tile
+from parki.ewald.pipeline.misfits import counting_kernel
 from parki.ewald.points import result_rows
 from parki.ewald.split.core import Core
 from parki.ewald.split.hasimoto import Split
@@ -163,6 +164,8 @@ class Setup:
             sizes = {result_rows(task.kernel, name) for name in task.want}
             kernels += [CellList.add_kernel(space, dtype, n, executor) for n in sorted(sizes)]
         kernels += multiplier.kernels(task, chosen.split)
+        if space.adapter.records():
+            kernels.append(counting_kernel(space, np.dtype("f8") if task.mixed else dtype))
         return kernels
 
     def gauge(self, trg: Any, src: Any, norms: Any, **how: Any) -> Constants:

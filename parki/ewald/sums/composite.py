@@ -84,6 +84,11 @@ class Composite:
     addends: tuple[Addend, ...]
     areas: tuple[tuple[str, float], ...] = ()
 
+    @property
+    def moves(self) -> bool:
+        """Whether it moves sources, as images near a wall."""
+        return any(each.sources is not None for each in self.addends)
+
 
 def joined(addends: Iterable[Addend]) -> list[Addend]:
     """Return addends whose sources and densities are `Beside`, one for the same results."""

@@ -28,6 +28,7 @@ _ALIASES = {
 }
 _ADAPTERS = {"OpenMP": host, "Serial": host, "Cuda": cupy, "HIP": cupy}
 SPACES = tuple(_ADAPTERS)
+LITTLE = 2.0**24  # bytes for which nobody asks how much memory is free, as that takes time
 
 
 @dataclass(frozen=True)

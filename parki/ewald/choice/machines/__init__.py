@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import platform
+import re
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -94,8 +95,7 @@ _USED: dict[str, dict[str, Any]] = {}
 
 def path(space: ExecutionSpace) -> Path:
     """Return the file of the measured numbers, which may not exist."""
-    words = "".join(c if c.isalnum() else "-" for c in identity(space))
-    return cache_directory() / f"tuned-{words}.json"
+    return cache_directory() / f"tuned-{re.sub('[^A-Za-z0-9]', '-', identity(space))}.json"
 
 
 def identity(space: ExecutionSpace) -> str:
