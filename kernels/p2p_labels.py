@@ -60,7 +60,6 @@ def p2p_labels(
     trg_periods: pk.View2D[REAL],
     src_periods: pk.View2D[REAL],
     copies: pk.View2D[REAL],
-    vectors: pk.View2D[REAL],
     half: pk.View1D[REAL],
     images: pk.View1D[pk.int32],
     side: REAL,
@@ -79,8 +78,9 @@ def p2p_labels(
     It meets sources ``begins[i]`` to ``ends[i] - 1``. ``trg_periods`` and ``src_periods`` say how
     many periods away points were given. ``half`` are half the periods, and ``images`` how many
     images are within the cut-off to each side of the nearest one. Where two images are equally
-    near, ``side`` (1 or -1) decides. If TILTED, ``copies`` and the lattice ``vectors`` have rows as
-    in `p2p_staged`, and ``images`` begins with the number of copies. For the others see there.
+    near, ``side`` (1 or -1) decides. If TILTED, ``copies`` are as in
+    `p2p_staged`, and the lattice vectors follow; ``images`` begins with the number of copies. For
+    the others see there.
     """
     begin_labels()
     take_radial(radial, xi_rc)
@@ -111,7 +111,6 @@ def p2p_labels_derivatives(
     trg_periods: pk.View2D[REAL],
     src_periods: pk.View2D[REAL],
     copies: pk.View2D[REAL],
-    vectors: pk.View2D[REAL],
     half: pk.View1D[REAL],
     images: pk.View1D[pk.int32],
     side: REAL,

@@ -92,13 +92,13 @@ def leave_out(j, h0, h1, h2, m0, m1, m2):
     if GIVEN:
         for d in range(PERIODIC):
             periods: REAL = src_periods[d][j] - trg_periods[d][i]
-            h0 += periods * vectors[0][d]
-            h1 += periods * vectors[1][d]
-            h2 += periods * vectors[2][d]
+            h0 += periods * copies[0][around + d]
+            h1 += periods * copies[1][around + d]
+            h2 += periods * copies[2][around + d]
             if LOW:
-                m0 += periods * vectors[3][d]
-                m1 += periods * vectors[4][d]
-                m2 += periods * vectors[5][d]
+                m0 += periods * copies[3][around + d]
+                m1 += periods * copies[4][around + d]
+                m2 += periods * copies[5][around + d]
     else:
         best: REAL = 1.0e30
         nearest: int = 0

@@ -53,8 +53,7 @@ def resolve(options: EwaldOptions, extents: Array) -> Lattice:
     axes = options.axes
     origin, last = np.array([options.ends(axis) for axis in axes]).T.copy()
     lattice = Lattice(last - origin, sum(options.periodic), origin=origin, axes=axes)
-    if options.cell is not None:
-        lattice = lattice.shaped(options.cell.lattice)
+    lattice = lattice.shaped(options.cell)
     free = [n for n, axis in enumerate(axes) if options.box[axis] is None]
     box, origin = lattice.sides.copy(), origin.copy()
     if not free:

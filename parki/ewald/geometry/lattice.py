@@ -82,7 +82,6 @@ class Lattice:
     def __hash__(self) -> int:
         return hash(self.key)
 
-    # ------------------------------------------------------------------ sizes
     @property
     def periodic(self) -> tuple[bool, ...]:
         """Whether each axis repeats."""
@@ -153,7 +152,6 @@ class Lattice:
             return None
         return np.ascontiguousarray(self.edges[:, None] * self.inverse.T)
 
-    # ------------------------------------------------------------------ other boxes
     def over(self, unit: float) -> Lattice:
         """Return the box with its lengths over a unit."""
         tilts = self.tilts and tuple(each / unit for each in self.tilts)
@@ -172,11 +170,12 @@ class Lattice:
         """Return values for each axis in the user's order."""
         return values[np.argsort(self.axes)]
 
-    def shaped(self, cell: Lattice) -> Lattice:
-        """Return the box with the vectors of another one along the periodic axes."""
-        return replace(
-            self, sides=np.where(self.periodic, cell.sides, self.sides), tilts=cell.tilts
-        )
+    def shaped(self, cell: Cell | None) -> Lattice:
+        """Return the box with the vectors of a cell along the periodic axes."""
+        if cell is None:
+            return self
+        sides = np.where(self.periodic, cell.lattice.sides, self.sides)
+        return replace(self, sides=sides, tilts=cell.lattice.tilts)
 
     def following(self, before: Lattice) -> Lattice:
         """Return the box where ``before`` was there: tilts that changed may change again."""
@@ -205,7 +204,6 @@ class Lattice:
         third = third - np.rint(third[0] / first[0]) * first
         return replace(self, tilts=(float(second[0]), float(third[0]), float(third[1])))
 
-    # ------------------------------------------------------------------ images and waves
     def images(self, reach: float) -> Array:
         """Return the vectors, shape (3, n), by which images of the brick come within a reach.
 

@@ -78,22 +78,18 @@ class LabelledPairs:
         half, half_low = parts(lattice.sides / 2, task.dtype)
         kernel, radial = label_kernel(task, pair)
         images: Any = np.maximum(np.ceil(pair.cutoff / lattice.sides + 0.5) - 1, 0)
-        tilted: dict[str, Any] = {}
         if task.tilted:
-            # Copies that may be nearest, or within the cut-off, in an order that signs reverse.
+            # Copies that may be nearest, or within the cut-off, in an order that signs reverse; and
+            # the lattice vectors.
             reach = max(pair.cutoff, float(np.hypot.reduce(lattice.sides * lattice.periodic)) / 2)
 
-            def copies(frame: Frame) -> Any:
-                images = frame.lattice.images(reach)
-                return shifts(images[:, np.lexsort(images)], task.dtype, digit)
+            def made(frame: Frame) -> Any:
+                found = frame.lattice.images(reach)
+                vectors = np.hstack([found[:, np.lexsort(found)], frame.lattice.matrix.T])
+                return shifts(vectors, task.dtype, digit)
 
-            def vectors(frame: Frame) -> Any:
-                return shifts(frame.lattice.matrix.T, task.dtype, digit)
-
-            for name, made in (("copies", copies), ("vectors", vectors)):
-                key = f"{name} of labels", reach, digit
-                tilted[name] = frame.constant(task.space, key, made, task.dtype)
-            images = [tilted["copies"].shape[1], 0, 0]
+            copies = frame.constant(task.space, ("labels", reach, digit), made, task.dtype)
+            arguments, images = arguments | {"copies": copies}, [copies.shape[1] - 3, 0, 0]
         self.arguments = arguments | {
             "order": of[0],
             "begins": self.members.begins,
@@ -103,7 +99,6 @@ class LabelledPairs:
             "half": constant(half, task.dtype),
             "half_low": None if half_low is None else constant(half_low, task.dtype),
             "images": constant(images, np.int32),
-            **tilted,
             "side": float(labels.side),
             "radial": kernel.table(radial, task.dtype),
         }

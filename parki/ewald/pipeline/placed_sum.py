@@ -22,7 +22,6 @@ from parki.ewald.geometry.axes import Order
 from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.images import look_for_flux, may_warn, warn_of_images
 from parki.ewald.geometry.labels import Labels, check_labels
-from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.near.p2p_cells import check_wanted
 from parki.ewald.options import EwaldOptions
@@ -179,7 +178,7 @@ class PlacedSum:
         if self._pipeline.setup is None or None not in options.box or not all(survey.totals):
             lattice = resolve(options, survey.extents)
         else:
-            lattice = _present(options, self._given.lattice)
+            lattice = self._given.lattice.shaped(options.cell)
             check_stay(options, lattice, given.extents)
         components, sources = task.sum.source_components, survey.totals[1]
         if systems:
@@ -242,7 +241,7 @@ class PlacedSum:
                 return False
         if not isinstance(pipeline, OneDevice):
             return False
-        lattice = _present(task.options, self._given.lattice)
+        lattice = self._given.lattice.shaped(task.options.cell)
         if not pipeline.follow(task, lattice, self._named(order, taken)):
             return False
         self._before = self.task, self.order
@@ -447,11 +446,6 @@ class PlacedSum:
         (several,) = sizes
         found = {name: self.order.rows(array) for name, array in rows.items()}
         return {name: a if several else a[None] for name, a in found.items()}, several
-
-
-def _present(options: EwaldOptions, lattice: Lattice) -> Lattice:
-    """Return the present box of options, whose free axes are as in another box."""
-    return lattice if options.cell is None else lattice.shaped(options.cell.lattice)
 
 
 def _order(options: EwaldOptions) -> Order:
