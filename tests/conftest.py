@@ -20,7 +20,6 @@ import pytest
 
 from parki.ewald import clear_cache
 from parki.ewald.choice.clustering import pair_density
-from parki.ewald.choice.problem import Problem
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.runtime.spaces import why_unavailable
 
@@ -127,11 +126,11 @@ def fresh() -> None:
     clear_cache()
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def few_degrees(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Round the degrees of near polynomials up, so that sums share kernels; see CONTRIBUTING.md."""
+    """Choose from few degrees and windows, so that sums share kernels; see CONTRIBUTING.md."""
     if not request.node.get_closest_marker("chosen_degrees"):
-        monkeypatch.setattr(Problem, "polynomial_degree", degrees.few_degrees())
+        degrees.few_degrees(monkeypatch.setattr)
 
 
 @pytest.fixture

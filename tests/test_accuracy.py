@@ -62,16 +62,19 @@ def check(case: Case, **options: Any) -> list[Outcome]:
     return outcomes
 
 
+@pytest.mark.chosen_degrees
 @pytest.mark.parametrize("case", cases(SMALL, 28, 3000))
 def test_small_clouds(case):
     check(case)
 
 
+@pytest.mark.chosen_degrees
 @pytest.mark.parametrize("case", cases(LARGE, 8, 600))
 def test_large_clouds(case):
     check(case)
 
 
+@pytest.mark.chosen_degrees
 @pytest.mark.parametrize("case", cases(SMALL, 4, 600, boxes=FLAT, seed=2))
 def test_every_box_by_costs_of_a_device(case):
     """Other costs choose other cut-offs and windows, and one box is any other's neighbour."""
@@ -108,6 +111,7 @@ def test_double_layers_in_flat_boxes(box, tolerance, settings):
         assert rms(found - exact) <= promise("stokes_dl", dens, norms, box, tolerance)
 
 
+@pytest.mark.chosen_degrees
 @pytest.mark.each
 @pytest.mark.parametrize("split", ["prolate", "hasimoto"])
 @pytest.mark.parametrize(
@@ -173,6 +177,7 @@ FOUND_TOO = (
 )
 
 
+@pytest.mark.chosen_degrees
 @pytest.mark.parametrize(
     "case",
     [pytest.param(case, id=str(case)) for case in FOUND]
@@ -303,6 +308,7 @@ def test_one_source_at_one_target(kernel):
 ASKED = (("f8", 1e-3), ("f8", 1e-6), ("f4", 1e-3), ("f8", 1e-9))
 
 
+@pytest.mark.chosen_degrees
 @pytest.mark.each
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
 @pytest.mark.parametrize("kernel", KERNELS)

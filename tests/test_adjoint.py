@@ -16,8 +16,6 @@ from parki.ewald.derivatives.transpose import Transpose
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 KERNELS = tuple(SUMS)
 PERIODICITIES = (0, 1, 2, 3)
 BOX = (3.0, 2.0, 1.0)

@@ -27,8 +27,6 @@ from parki.ewald.sums import SUMS
 from parki.libmobility import Solver
 from parki.reference import direct_sum
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 N, BOX, TOLERANCE = 60, (1.5, 1.0, 0.7), 1e-5
 EVERY = [*itertools.product((False, True), repeat=3)]
 # The user's axes in the order in which the periodic ones are the first, by hand.

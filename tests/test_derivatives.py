@@ -15,8 +15,6 @@ from parki.ewald.plan import plan_and_sum
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 # Cases (kernel, periodicity, mean of the double layer).
 CASES = [(kernel, periodicity, "zero") for kernel in KERNELS for periodicity in PERIODICITIES]
 CASES += [("stokes_dl", 3, "flux"), ("stokes_comb", 3, "flux")]

@@ -19,8 +19,6 @@ from parki.ewald.sums import SUMS
 from parki.runtime import get_execution_space
 from parki.runtime.spaces import why_unavailable
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 # Prints a digest of sums of all kernels.
 DIGESTS = """
     import sys

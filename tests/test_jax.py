@@ -21,8 +21,6 @@ from jax.test_util import check_grads  # noqa: E402
 
 import parki.jax  # noqa: E402  (which needs it)
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 TOLERANCE, CHECK = 1e-6, {"eps": 1e-4, "atol": 1e-3, "rtol": 1e-4}
 
 

@@ -8,8 +8,6 @@ import parki
 from parki.interchange import to_host
 from parki.libmobility import PSE, NBody, Solver
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 RADIUS, VISCOSITY, EDGE, COUNT = 0.9, 1.1, 8.0, 5
 BOX = dict.fromkeys(("Lx", "Ly", "Lz"), EDGE)
 PERIODIC, OPEN = ("periodic",) * 3, ("open",) * 3

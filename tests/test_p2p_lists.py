@@ -18,8 +18,6 @@ from parki.ewald.plan import plan_and_sum
 from parki.ewald.sums import SUMS
 from parki.runtime import get_execution_space
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 # Around the points that need more than one batch of looks.
 CROWD = 1500
 

@@ -18,8 +18,6 @@ from parki.ewald.split.shells import PARTS, Shells
 from parki.ewald.split.tails import MOST
 from parki.ewald.sums.symbols import Shell
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 BOX = np.array([1.2, 1.0, 0.9])
 BOXES = {"brick": BOX, "flat": np.array([1.5, 1.3, 0.4]), "long": np.array([2.4, 0.6, 0.7])}
 COUNT = 12

@@ -10,8 +10,6 @@ import parki
 from parki import EwaldOptions, ParkiValueError
 from parki.ewald.sums import SUMS
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 N = 800
 # Of rounding: units of single precision's roundoff of the rms of the result, as for float32 arrays.
 ROUNDING = 64 * 2.0**-24

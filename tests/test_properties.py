@@ -24,8 +24,6 @@ from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 Array = np.ndarray[Any, np.dtype[Any]]
 
 KERNELS = tuple(SUMS)

@@ -22,8 +22,6 @@ from parki.ewald.sums.pairs import Blob
 from parki.reference import direct_sum
 from parki.runtime.specialise import specialise
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 KINDS = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
 BLOBS = ("gaussian", "prolate")
 # Radius of a sphere of the same mobility, over epsilon: see docs/api.md.

@@ -20,8 +20,6 @@ from parki.runtime.spaces import why_unavailable
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import parki.torch  # noqa: E402  (which needs it)
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 # Differences of sums of this tolerance, by steps of this size.
 TOLERANCE, CHECK = 1e-6, {"eps": 1e-4, "atol": 1e-3, "rtol": 1e-4, "fast_mode": True}
 

@@ -20,8 +20,6 @@ from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 BOX = (1.2, 1.0, 0.8)
 EDGES = np.array(BOX)[:, None]
 RNG = np.random.default_rng(3)

@@ -15,8 +15,6 @@ from parki import EwaldOptions, ParkiTypeError, ParkiValueError, Plan
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 KERNELS = tuple(SUMS)
 PERIODICITIES = (0, 1, 2, 3)
 # Neither a cube nor of unit size, so that no power of the length unit goes unnoticed.

@@ -43,7 +43,6 @@ from parki.distributed import slab as distributed
 from parki.distributed.composed import RanksComposedPlan
 from parki.distributed.near import SlabP2P
 from parki.ewald.choice.clustering import SAMPLE
-from parki.ewald.choice.problem import Problem
 from parki.ewald.composed.plan import ComposedPlan
 from parki.ewald.near import p2p
 from parki.ewald.near import sizes as near_sizes
@@ -849,7 +848,7 @@ if __name__ == "__main__":
     from mpi4py import MPI
 
     # As the fixture few_degrees does: sums share kernels.
-    Problem.polynomial_degree = few_degrees()
+    few_degrees()
     modes = {
         each.__name__: each
         for each in (sums, moves, adjoints, composed, spheres, wall, failures, needed, tiles)
