@@ -360,7 +360,7 @@ def test_overrides(case, override):
 
 @pytest.mark.each
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_every_space(kernel, dtype, periodicity, space):
     case = Case(
@@ -371,7 +371,7 @@ def test_every_space(kernel, dtype, periodicity, space):
 
 
 @pytest.mark.each
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
 def test_coherent_densities(kernel, periodicity):
     """Where densities of one sign add up, the error is far below the tolerance's part of them."""

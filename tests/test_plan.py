@@ -23,6 +23,7 @@ from contract import (
     rms,
     rounding,
 )
+from few import FEW
 
 import parki
 from parki.cli.eval import evaluate
@@ -52,7 +53,7 @@ def assert_agree(kernel, c, first, second, box=BOX, tolerance=TOLERANCE):
 
 
 @pytest.mark.each
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 @pytest.mark.parametrize("periodicity", [1, 3])
 def test_one_shot_and_repeated_calls_are_equal_bit_for_bit(kernel, periodicity):
     c = cloud("partly", N, BOX)
@@ -120,7 +121,7 @@ def test_no_sources_give_zeros(kernel, periodicity, box):
 
 
 @pytest.mark.each
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_linear_in_the_density(kernel, dtype):
     c = cloud("same", N, BOX, dtype)
@@ -142,7 +143,7 @@ def test_kernels_add_up():
     assert_agree("stokes_comb", c, both, single + double)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_out(kernel):
     c = cloud("same", N, BOX)
     plan, dens = plan_of(kernel, c), c.arguments(kernel)[0]
@@ -224,7 +225,7 @@ def test_points_outside_are_wrapped(periodicity, dtype):
     np.testing.assert_array_equal(pot, expected)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 @pytest.mark.parametrize("periodicity", [1, 3])
 def test_translation_along_periodic_axes(kernel, periodicity):
     c = cloud("partly", N, BOX)
@@ -243,7 +244,7 @@ def turn(values):
     return np.concatenate([np.roll(values[i : i + 3], 1, axis=0) for i in range(0, len(values), 3)])
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_axes_may_be_exchanged(kernel):
     """A rotation of a box with three periodic axes rotates the flow."""
     c = cloud("partly", N, BOX)
@@ -257,7 +258,7 @@ def test_axes_may_be_exchanged(kernel):
 @pytest.mark.pairwise
 @pytest.mark.parametrize("unit", [1e-6, 1e6, 1e-15, 1e12])
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 @pytest.mark.parametrize("periodicity", [1, 3])
 def test_boxes_far_from_unit_scale(unit, dtype, kernel, periodicity):
     """The potential scales with the unit, but for the logarithm of the 1-periodic gauge."""
@@ -291,7 +292,7 @@ def test_boxes_far_from_unit_scale(unit, dtype, kernel, periodicity):
 
 
 @pytest.mark.each
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 @pytest.mark.parametrize("periodicity", [1, 3])
 def test_one_source(kernel, periodicity):
     c = cloud("uniform", N, BOX)
@@ -318,7 +319,7 @@ def test_one_point_at_a_loose_tolerance():
 
 
 @pytest.mark.pairwise
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 @pytest.mark.parametrize("periodicity", [1, 3])
 @pytest.mark.parametrize("place", [0.0, 0.3])
 def test_all_points_coincide(kernel, periodicity, place):
@@ -390,7 +391,7 @@ def test_boxes_that_no_window_serves_are_refused():
     parki.Plan("laplace", point, point, options, want="grad_u")
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_timed_and_describe(kernel):
     c = cloud("same", N, BOX)
     plan = plan_of(kernel, c)

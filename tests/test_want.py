@@ -127,7 +127,7 @@ def test_split_of_hasimoto(kernel):
     "tolerance", [1e-6, *(pytest.param(t, marks=pytest.mark.slow) for t in (1e-3, 1e-9))]
 )
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_promise(kernel, periodicity, tolerance):
     want = everything(kernel)
     dens = density(kernel)
@@ -138,7 +138,7 @@ def test_promise(kernel, periodicity, tolerance):
         assert size(value - ref) <= bound + rounding, name
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_what_is_promised(kernel):
     length = VOLUME ** (1 / 3)
     dens = density(kernel)
@@ -169,7 +169,7 @@ def differences(values, points):
 
 @pytest.mark.each
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_differences_of_the_solver_itself(kernel, periodicity):
     """The gradient is that of u, and p the pressure of u, by differences of the plan's own u."""
     rng = np.random.default_rng(11)
@@ -206,7 +206,7 @@ def test_differences_of_the_solver_itself(kernel, periodicity):
 
 
 @pytest.mark.each
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 @pytest.mark.parametrize("place", [0.0, 3.7])
 def test_all_points_coincide(kernel, place):
     """Only the images are left."""
