@@ -72,7 +72,7 @@ def test_sums_that_take_lists(kernel, periodicity, space, to_space):
     check_lists(kernel, periodicity, space, to_space)
 
 
-@every_sum
+@pytest.mark.parametrize(("kernel", "periodicity"), [("stokes_comb", 0), ("laplace", 3)])
 def test_teams_that_take_lists(kernel, periodicity, monkeypatch):
     monkeypatch.setenv("PARKI_EMULATED_TEAM", "4")
     check_lists(kernel, periodicity, get_execution_space("Serial"), np.asarray)

@@ -165,7 +165,11 @@ def test_faces_by_either_variant(want, method, space, to_space, rng):
     assert_faces_cost_nothing("stokes_comb", BOXES[0], 3, to_space, rng, want, p2p_method=method)
 
 
-@pytest.mark.parametrize("kernel", FEW)
+@pytest.mark.parametrize(
+    "kernel",
+    [pytest.param(k, marks=pytest.mark.slow) for k in ("laplace", "stokes_dipole")]
+    + ["stokes_comb"],
+)
 def test_derivatives_across_faces(kernel, space, to_space, rng):
     """By densities, the transposed sums; by places, what tensor targets feel."""
     points, norms = to_space(across_faces(BOXES[0], rng)), None
