@@ -63,13 +63,13 @@ def check(case: Case, **options: Any) -> list[Outcome]:
 
 
 @pytest.mark.chosen_degrees
-@pytest.mark.parametrize("case", cases(SMALL, 28, 3000))
+@pytest.mark.parametrize("case", cases(SMALL, 20, 3000))
 def test_small_clouds(case):
     check(case)
 
 
 @pytest.mark.chosen_degrees
-@pytest.mark.parametrize("case", cases(LARGE, 8, 600))
+@pytest.mark.parametrize("case", cases(LARGE, 6, 600))
 def test_large_clouds(case):
     check(case)
 
@@ -344,7 +344,7 @@ OVERRIDES = list(itertools.product((0.2, 0.3, 0.45), (None, 6, 10, 14, 18)))
             case,
             OVERRIDES[7 * number % len(OVERRIDES)],
             id=f"{case}, {number}",
-            marks=() if number < 9 else pytest.mark.slow,
+            marks=() if number < 6 else pytest.mark.slow,
         )
         for number, case in enumerate(itertools.islice(sweep((SMALL,), seed=1), 300))
     ],
