@@ -233,7 +233,7 @@ def test_graphs_let_go_of_plans():
 
 @pytest.mark.parametrize(
     ("radii", "periodicity"),
-    [(0.1, 3), pytest.param(RADII, 0, marks=pytest.mark.slow), (RADII, 3)],
+    [(0.1, 3), *(pytest.param(RADII, axes, marks=pytest.mark.slow) for axes in (0, 3))],
 )
 def test_spheres(radii, periodicity, device):
     """Velocities are those of `parki.Spheres`, and differentiable in both modes."""
