@@ -183,7 +183,10 @@ def test_a_plan_of_other_points():
 # --- spheres --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("radii", "periodicity"), [(0.1, 3), (RADII, 0), (RADII, 3)])
+@pytest.mark.parametrize(
+    ("radii", "periodicity"),
+    [(0.1, 3), *(pytest.param(RADII, axes, marks=pytest.mark.slow) for axes in (0, 3))],
+)
 def test_spheres(radii, periodicity, device):
     """Velocities are those of `parki.Spheres`, and differentiable in both modes, within jit."""
     given = [jax.device_put(each, device) for each in suspension()]
