@@ -45,8 +45,8 @@ SPACE = os.environ.get("PARKI_TEST_SPACE", "CPU")
 def cases(size: int, always: int, slow: int, **which: Any) -> list[Any]:
     """Return the first cases of a size; the default run has ``always`` of them.
 
-    It has every second one: neighbours share a reference, and so it meets more sums. The second half
-    of these share kernels; all others take what parki chooses.
+    It has every second one: neighbours share a reference, and so it meets more sums. The second
+    half of these share kernels; all others take what parki chooses.
     """
 
     def marks(number: int) -> list[Any]:
@@ -66,7 +66,7 @@ def check(case: Case, **options: Any) -> list[Outcome]:
     return outcomes
 
 
-@pytest.mark.parametrize("case", cases(SMALL, 20, 3000))
+@pytest.mark.parametrize("case", cases(SMALL, 18, 3000))
 def test_small_clouds(case):
     check(case)
 

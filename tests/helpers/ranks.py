@@ -267,8 +267,8 @@ def _lengths(plan: Any) -> list[int]:
 SIZES = (1, 2, 3, 4)
 # The number of ranks that cases and walks have in the default run, in turn; 0 is for none. Numbers
 # of cases have no factor in common with that of periodicities, so that each kernel meets others.
-RANKS_OF_CASES = (0, 0, 0, 0, 4, 0, 0, 0, 0, 2, 0)
-RANKS_OF_WALKS = (0, 2, 4, 0, 2, 0, 0, 2, 4, 2, 4)
+RANKS_OF_CASES = (0, 0, 4, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0)
+RANKS_OF_WALKS = (2, 0, 0, 0, 2, 0, 4, 0, 4, 2, 4)
 # Periodic axes that are not the first ones, a part of its own: slabs turn, or exchange, once more.
 TURNED = (
     Case("stokes_comb", (False, True, True), want=("u", "p", "grad_u", "stress")),
