@@ -214,6 +214,7 @@ def test_flow_is_the_sum_of_flows_of_each(periodicity):
     np.testing.assert_allclose(alone, found[0], atol=1e-6 * abs(alone).max())
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("periodicity", [0, 3])
 @pytest.mark.parametrize("want", ["grad_u", ("u", "grad_u")])
 @pytest.mark.parametrize("method", ["auto", "tile"])
