@@ -292,22 +292,22 @@ def test_every_space(family, dtype, space):
     check(case, str(space))
 
 
+@pytest.mark.each
+@pytest.mark.parametrize(
+    ("blob", "epsilon", "periodicity"),
+    [("gaussian", 0.03, 3), ("prolate", 0.2, 1), ("cortez", 0.005, 2)],
+)
 @pytest.mark.parametrize("family", KINDS)
-def test_transposes(family):
+def test_transposes(family, blob, epsilon, periodicity):
     """Those of the velocity and of its gradient are exact; the derivatives are sums of blobs."""
-    for blob, epsilon, periodicity in (
-        ("gaussian", 0.03, 3),
-        ("prolate", 0.2, 1),
-        ("cortez", 0.005, 2),
-    ):
-        given = Given(name_of(family, epsilon, blob))
-        for want in ("u", "grad_u"):
-            plan = given.plan(periodicity, 1e-4, want)
-            found = plan(given.dens)
-            values = np.random.default_rng(2).standard_normal(found.shape)
-            size = np.linalg.norm(values) * np.linalg.norm(found)
-            other = plan.adjoint(values)
-            assert abs((values * found).sum() - (other * given.dens).sum()) <= 1e-13 * size
+    given = Given(name_of(family, epsilon, blob))
+    for want in ("u", "grad_u"):
+        plan = given.plan(periodicity, 1e-4, want)
+        found = plan(given.dens)
+        values = np.random.default_rng(2).standard_normal(found.shape)
+        size = np.linalg.norm(values) * np.linalg.norm(found)
+        other = plan.adjoint(values)
+        assert abs((values * found).sum() - (other * given.dens).sum()) <= 1e-13 * size
 
 
 @pytest.mark.parametrize("family", KINDS)
