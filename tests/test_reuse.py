@@ -306,8 +306,8 @@ def test_memory_stays():
     try:
         walk(20)
         before = tracemalloc.get_traced_memory()[0]
-        walk(300)
+        walk(100)
         after = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert after - before < 100_000  # an array of points for each would be 4 MB
+    assert after - before < 100_000  # an array of points for each would be 1.2 MB
