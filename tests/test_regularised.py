@@ -10,6 +10,7 @@ import pickle
 import numpy as np
 import pytest
 from contract import FLAT, SMALL, Case, costs_of_a_device, edges_of, rms, sweep
+from few import USUAL
 from scipy.special import kv
 
 import parki
@@ -310,7 +311,9 @@ def test_transposes(family, blob, epsilon, periodicity):
         assert abs((values * found).sum() - (other * given.dens).sum()) <= 1e-13 * size
 
 
-@pytest.mark.parametrize("family", KINDS)
+@pytest.mark.parametrize(
+    "family", [pytest.param(k, marks=[pytest.mark.slow] * (k not in USUAL)) for k in KINDS]
+)
 def test_derivatives(family):
     given = Given(name_of(family, 0.1, BLOBS[KINDS.index(family) % 2]), n=60)
     options = parki.EwaldOptions(2, given.box, 1e-8)
