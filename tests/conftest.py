@@ -33,9 +33,9 @@ SPACES = [
 # The files of more than twenty seconds of processor time, the longest first, so that those that
 # pytest-xdist hands out last are short.
 LONGEST = (
-    *("distributed", "accuracy", "regularised", "torch", "executor", "polydisperse", "examples"),
-    *("exclude", "derivatives", "p2p_lists", "jax", "offline_compile", "mesh", "docs", "compiler"),
-    *("want", "precision", "mesh_variants", "wall", "spheres"),
+    *("distributed", "accuracy", "regularised", "wall", "torch", "executor", "polydisperse"),
+    *("examples", "exclude", "derivatives", "p2p_lists", "jax", "offline_compile", "mesh", "docs"),
+    *("compiler", "yukawa", "want", "precision", "mesh_variants", "spheres"),
 )
 
 
