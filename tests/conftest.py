@@ -20,7 +20,6 @@ import pytest
 
 from parki.ewald import clear_cache
 from parki.ewald.choice.clustering import pair_density
-from parki.ewald.choice.problem import Problem
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.runtime.spaces import why_unavailable
 
@@ -34,8 +33,9 @@ SPACES = [
 # The files of more than twenty seconds of processor time, the longest first, so that those that
 # pytest-xdist hands out last are short.
 LONGEST = (
-    *("distributed", "accuracy", "executor", "torch", "derivatives", "adjoint"),
-    *("want", "offline_compile", "properties", "identities", "p2p_lists", "precision"),
+    *("distributed", "accuracy", "regularised", "wall", "torch", "executor", "polydisperse"),
+    *("examples", "exclude", "derivatives", "p2p_lists", "jax", "offline_compile", "mesh", "docs"),
+    *("compiler", "yukawa", "want", "precision", "mesh_variants", "spheres"),
 )
 
 
@@ -127,11 +127,11 @@ def fresh() -> None:
     clear_cache()
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def few_degrees(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Round the degrees of near polynomials up, so that sums share kernels; see CONTRIBUTING.md."""
+    """Choose from few degrees and windows, so that sums share kernels; see CONTRIBUTING.md."""
     if not request.node.get_closest_marker("chosen_degrees"):
-        monkeypatch.setattr(Problem, "polynomial_degree", degrees.few_degrees())
+        degrees.few_degrees(monkeypatch.setattr)
 
 
 @pytest.fixture

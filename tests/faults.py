@@ -505,6 +505,46 @@ FAULTS = (
         "return 1.0, 1.0",
         "tests/test_polydisperse.py",
     ),
+    Fault(
+        "P2P",
+        "lists that are taken give a row twice, and leave the next one out",
+        "p2p_tile.py",
+        "beyond = lists[row + 2][v]",
+        "beyond = lists[row + 1][v]",
+        "tests/test_p2p_lists.py",
+    ),
+    Fault(
+        "windows",
+        "the middle value of a window of an odd number of points counts twice",
+        "mesh.py",
+        "half[signs < 0, -1], counts[-1] = 0, 1",
+        "half[signs < 0, -1], counts[-1] = 0, 2",
+        "tests/test_mesh.py tests/test_window.py " + SUMS,
+    ),
+    Fault(
+        "ranks",
+        "the field of other ranks' planes stays zero",
+        "halo.py",
+        "field[:, part.touched : part.touched + part.planes] = block",
+        "field[:, part.touched : part.touched + part.planes] = 0",
+        "tests/test_distributed.py",
+    ),
+    Fault(
+        "axes",
+        "the second of two vectors is the first one",
+        "axes.py",
+        "vector = [3 * each + axis for each",
+        "vector = [axis for each",
+        "tests/test_axes.py",
+    ),
+    Fault(
+        "mixed precision",
+        "second parts of positions are lost in derivatives on devices",
+        "p2p_derivatives.py",
+        "r1 += (l1 - src_low[1][j]) * (inverse * UNIT)",
+        "r1 += (l1 - l1) * (inverse * UNIT)",
+        "tests/test_precision.py",
+    ),
 )
 
 

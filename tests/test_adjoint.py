@@ -16,8 +16,6 @@ from parki.ewald.derivatives.transpose import Transpose
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 KERNELS = tuple(SUMS)
 PERIODICITIES = (0, 1, 2, 3)
 BOX = (3.0, 2.0, 1.0)
@@ -136,14 +134,14 @@ def test_the_mean_without_flux(kernel, want):
     assert mismatch(moved, DENS[kernel]) <= ROUNDING["f8"]
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_single_precision(kernel):
     plan = make(kernel, 1, dtype="f4")
     assert mismatch(plan, DENS[kernel].astype("f4")) <= ROUNDING["f4"]
     assert plan.adjoint(values_like(plan(DENS[kernel].astype("f4")))).dtype == np.float32
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_mixed_precision(kernel):
     plan = make(kernel, 2, precision="mixed", tolerance=1e-4)
     values = values_like(plan(DENS[kernel]))
@@ -190,7 +188,7 @@ def test_free_axes_without_a_length():
 @pytest.mark.chosen_degrees
 @pytest.mark.each
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_the_promise(kernel, periodicity):
     kind, tolerance = SUMS[kernel], 1e-4
     plan = make(kernel, periodicity, tolerance=tolerance)

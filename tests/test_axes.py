@@ -27,8 +27,6 @@ from parki.ewald.sums import SUMS
 from parki.libmobility import Solver
 from parki.reference import direct_sum
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 N, BOX, TOLERANCE = 60, (1.5, 1.0, 0.7), 1e-5
 EVERY = [*itertools.product((False, True), repeat=3)]
 # The user's axes in the order in which the periodic ones are the first, by hand.
@@ -139,6 +137,7 @@ def test_an_order_goes_back(axes, rows, rng):
 # ---------------------------------------------------------------------- sums
 
 
+@pytest.mark.each
 @turned
 @pytest.mark.parametrize("kernel", SUMS)
 def test_sums_turn_with_the_axes(kernel, periodic):
@@ -156,6 +155,7 @@ def test_sums_turn_with_the_axes(kernel, periodic):
             np.testing.assert_array_equal(axis(ours, TURNED[periodic]), theirs, err_msg=name)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("kernel", FEW)
 @pytest.mark.parametrize("periodic", EVERY)
 def test_the_promise_holds(kernel, periodic):
@@ -171,6 +171,7 @@ def test_the_promise_holds(kernel, periodic):
         assert check.error < check.promise
 
 
+@pytest.mark.each
 @turned
 @pytest.mark.parametrize("kernel", SUMS)
 def test_the_reference_turns_with_the_axes(kernel, periodic):
@@ -258,6 +259,7 @@ def test_systems(periodic):
 # ---------------------------------------------------------------------- transposes, derivatives
 
 
+@pytest.mark.each
 @turned
 @pytest.mark.parametrize("kernel", FEW)
 def test_adjoints_turn_with_the_axes(kernel, periodic, rng):
@@ -278,6 +280,7 @@ def test_adjoints_turn_with_the_axes(kernel, periodic, rng):
     np.testing.assert_array_equal(axis(back, TURNED[periodic]), theirs)
 
 
+@pytest.mark.each
 @turned
 @pytest.mark.parametrize("kernel", FEW)
 def test_derivatives_turn_with_the_axes(kernel, periodic, rng):
@@ -318,6 +321,7 @@ def test_torch_passes_the_axes_on():
 # ---------------------------------------------------------------------- what is made of sums
 
 
+@pytest.mark.each
 @turned
 @pytest.mark.parametrize("several", [False, True])
 def test_spheres_with_torques(periodic, several, rng):
@@ -454,7 +458,10 @@ def test_views_have_the_axes_of_the_caller():
 # ---------------------------------------------------------------------- ranks
 
 
-@pytest.mark.parametrize("size", [pytest.param(2, marks=parallel), pytest.param(3, marks=parallel)])
+@pytest.mark.parametrize(
+    "size",
+    [pytest.param(3, marks=parallel), pytest.param(2, marks=[*parallel, pytest.mark.slow])],
+)
 def test_ranks_turn_the_axes(size):
     """Which slabs may turn, or exchange, once more."""
     ran = mpirun(size, "sums+adjoints", "CPU", "turned", seconds=300)

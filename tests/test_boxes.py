@@ -10,8 +10,6 @@ import parki
 from parki import EwaldOptions, ParkiTypeError, ParkiValueError
 from parki.ewald.sums import SUMS
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 OFFSETS = np.array([0, 60, 60, 130, 170, 200])
 # Four of one shape, of which two are equal, one of them without points; and one of another shape.
 BOXES = np.array([1, 1, 1.3, 0.5, 1])[:, None] * np.array([1, 1.5, 0.8])

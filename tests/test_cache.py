@@ -82,7 +82,13 @@ def test_killed_processes(folder, tmp_path, monkeypatch):
     assert (status, out) == (0, "right\n"), err
 
 
-@pytest.mark.parametrize("damage", ["truncated", "empty", "flipped", "zeros", "garbage"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *("truncated", "empty", "flipped"),
+        *(pytest.param(damage, marks=pytest.mark.slow) for damage in ("zeros", "garbage")),
+    ],
+)
 def test_damaged_entry(folder, tmp_path, damage):
     kernel = small_kernel(tmp_path, SQUARE)
     assert right(kernel)

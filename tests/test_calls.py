@@ -207,6 +207,7 @@ def test_every_sum_has_its_call(name):
     assert len(module.__all__) == len({*module.__all__})
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("family", SUMS.listed)
 @pytest.mark.parametrize("name", ["parki", *MODULES[1:]])
 def test_examples_run(name, family):

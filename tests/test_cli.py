@@ -223,9 +223,9 @@ def unread() -> Iterator[int]:
     "words",
     [
         ["--help"],
-        ["info"],
+        pytest.param(["info"], marks=pytest.mark.slow),
         ["cache", "list"],
-        ["cache", "list", "--json"],
+        pytest.param(["cache", "list", "--json"], marks=pytest.mark.slow),
         ["bench", "--points", "300", "--space", "CPU"],
         ["demo", "--points", "1000", "--no-picture", "--space", "CPU"],
     ],

@@ -36,8 +36,6 @@ from parki.ewald.sums.maps import factors, transposed, weights
 from parki.ewald.sums.stress import WEIGHTS, stress
 from parki.reference import direct_sum
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 KERNELS = ("laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet")
 KERNELS += ("laplace_dipole", "stokes_dipole")
 

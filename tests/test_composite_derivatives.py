@@ -32,8 +32,6 @@ from parki.ewald.sums.adjoint import velocity
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import Beside, Curved, slopes
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 WITH_NORMALS = (COMB, OFF)
 
 

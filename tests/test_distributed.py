@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ import ranks
 from started import MISSING, NO_GPU, mpirun, parallel
 
 import parki
+from parki.distributed import ewald
 from parki.distributed import plan as distributed
 from parki.distributed.far import SlabFar
 from parki.distributed.slabs import Slabs, divide, longest_first, near_work
@@ -417,13 +417,9 @@ def test_mpi4py_missing(monkeypatch):
         Team()
 
 
-# The calls that make a plan and use it once, each with its arguments in the order of its own.
-CALLS = """
-    import numpy as np
-    import parki
-    from parki.distributed import ewald
-    from parki.ewald.sums import SUMS
-
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
+def test_calls():
+    """They make a plan and use it once, each with its arguments in the order of its own."""
     rng = np.random.default_rng(6)
     points, norms = rng.random((3, 40)), rng.standard_normal((3, 40))
     options = parki.EwaldOptions(box=[1, 1, 1], tolerance=1e-2)
@@ -434,14 +430,4 @@ CALLS = """
             given.insert(3, norms)
         expected = getattr(parki, name)(*given, **family.example)
         found = getattr(ewald, name)(*given, **family.example)
-        print(name, np.allclose(found, expected, rtol=1e-9, atol=1e-9))
-    """
-
-
-@pytest.mark.parallel
-@pytest.mark.skipif(bool(MISSING), reason=f"{MISSING}; pip install parki[mpi]")
-def test_calls(tmp_path: Path) -> None:
-    script = tmp_path / "calls.py"
-    script.write_text(textwrap.dedent(CALLS), encoding="utf-8")
-    ran = mpirun(1, seconds=170, script=script)
-    assert ran.stdout.splitlines() == [f"{name} True" for name in SUMS.listed], ran.stderr
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9, err_msg=name)

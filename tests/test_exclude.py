@@ -15,10 +15,8 @@ from parki.ewald.geometry.labels import MOST, Labels
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
-pytestmark = [
-    pytest.mark.usefixtures("few_degrees"),
-    pytest.mark.filterwarnings("ignore:points of one label"),  # as they are chosen at random
-]
+# Labels are chosen at random.
+pytestmark = pytest.mark.filterwarnings("ignore:points of one label")
 
 BOX = np.array([1.0, 1.2, 0.9])
 CLOSE = 8e-9

@@ -218,7 +218,13 @@ def test_near_field_of_devices(kernel, team, monkeypatch):
     assert close(solve(kernel, p2p_method="tile"), expected)
 
 
-@pytest.mark.parametrize("kernel", FEW)
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "stokes_comb",
+        *(pytest.param(k, marks=pytest.mark.slow) for k in ("laplace", "stokes_dipole")),
+    ],
+)
 def test_derivatives_of_devices(kernel, monkeypatch):
     """p2p_derivatives, likewise."""
     asked = {"want": ("u", "grad_u"), "window": 8}
@@ -270,7 +276,9 @@ def test_every_barrier_is_needed(file, number, tmp_path):
     # In a process of its own, since what a thread reads too early may be the index of a store.
     code = """
     import pathlib, sys
+    from degrees import few_degrees
     from test_executor import solve_without
+    few_degrees()
     solve_without(sys.argv[1], int(sys.argv[2]), pathlib.Path(sys.argv[3]))
     """
     status, _, error = run_python(code, file, number, tmp_path)

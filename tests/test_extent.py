@@ -12,8 +12,6 @@ from contract import rms
 import parki
 from parki.reference import direct_sum
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 
 def cloud(seed=0, n=200, m=150):
     rng = np.random.default_rng(seed)

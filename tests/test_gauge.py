@@ -10,8 +10,6 @@ import parki
 from parki.ewald.far import gauge
 from parki.reference import direct_sum
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 BOX = (1.2, 1.0, 0.8)
 
 

@@ -22,8 +22,6 @@ from few import FEW
 import parki
 from parki.ewald.sums import SUMS
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 TOLERANCE = 1e-8
 # Neither a cube nor of unit size; sides and positions of few digits, so that shifts are exact.
 BOX = np.array([3.0, 2.0, 2.5])

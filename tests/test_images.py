@@ -11,8 +11,6 @@ from scipy.sparse.linalg import LinearOperator, gmres
 
 import parki
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 RADIUS = 0.2
 CENTRES = ([0.5, 0.5, 0.5], [0.0, 0.5, 0.5], [0.95, 0.02, 1.0], [-3.1, 7.05, 40.0])
 E_X = np.array([[1.0], [0.0], [0.0]])

@@ -21,8 +21,6 @@ from jax.test_util import check_grads  # noqa: E402
 
 import parki.jax  # noqa: E402  (which needs it)
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 TOLERANCE, CHECK = 1e-6, {"eps": 1e-4, "atol": 1e-3, "rtol": 1e-4}
 
 
@@ -185,7 +183,10 @@ def test_a_plan_of_other_points():
 # --- spheres --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("radii", "periodicity"), [(0.1, 3), (RADII, 0), (RADII, 3)])
+@pytest.mark.parametrize(
+    ("radii", "periodicity"),
+    [(RADII, 0), *(pytest.param(of, 3, marks=pytest.mark.slow) for of in (0.1, RADII))],
+)
 def test_spheres(radii, periodicity, device):
     """Velocities are those of `parki.Spheres`, and differentiable in both modes, within jit."""
     given = [jax.device_put(each, device) for each in suspension()]

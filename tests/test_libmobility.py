@@ -8,8 +8,6 @@ import parki
 from parki.interchange import to_host
 from parki.libmobility import PSE, NBody, Solver
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 RADIUS, VISCOSITY, EDGE, COUNT = 0.9, 1.1, 8.0, 5
 BOX = dict.fromkeys(("Lx", "Ly", "Lz"), EDGE)
 PERIODIC, OPEN = ("periodic",) * 3, ("open",) * 3
@@ -68,6 +66,7 @@ def test_one_sphere(name, moves, turns):
     np.testing.assert_allclose(angular, turns / (8 * np.pi * VISCOSITY * RADIUS**3), rtol=1e-6)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("angular", [False, True])
 @pytest.mark.parametrize("name", NOISY)
 def test_matrix_is_symmetric_and_that_of_the_noise(name, angular):

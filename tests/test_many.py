@@ -17,8 +17,6 @@ from parki.ewald.near.sizes import near_tile
 from parki.ewald.sums import SUMS
 from parki.runtime.host import HostObject
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 N = 700
 DOUBLE = ("stokes_comb", "stokes_dl")
 

@@ -234,6 +234,7 @@ def test_a_cutoff_that_is_too_small(free_bytes):
     assert "sources" not in str(info.value)
 
 
+@pytest.mark.chosen_degrees
 @pytest.mark.parametrize(
     ("dtype", "asked", "windows"),
     [("f4", None, range(2, 13)), ("f8", None, range(2, 19)), ("f8", 11, [11])],

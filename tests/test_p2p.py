@@ -12,8 +12,6 @@ import parki
 from parki.ewald.near.sizes import P2P_METHODS
 from parki.reference import direct_sum
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 N = 16
 APART = 3e-6
 # Boxes, None where the points' extent is taken; the edges are exact in single precision.

@@ -19,8 +19,6 @@ from parki.ewald.plan import plan_and_sum
 from parki.ewald.sums import SUMS
 from parki.runtime import get_execution_space
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 # Around the points that need more than one batch of looks.
 CROWD = 1500
 
@@ -75,7 +73,7 @@ def test_sums_that_take_lists(kernel, periodicity, space, to_space):
     check_lists(kernel, periodicity, space, to_space)
 
 
-@every_sum
+@pytest.mark.parametrize(("kernel", "periodicity"), [("stokes_comb", 0), ("laplace", 3)])
 def test_teams_that_take_lists(kernel, periodicity, monkeypatch):
     monkeypatch.setenv("PARKI_EMULATED_TEAM", "4")
     check_lists(kernel, periodicity, get_execution_space("Serial"), np.asarray)

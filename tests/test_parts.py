@@ -10,8 +10,6 @@ from parki import EwaldOptions
 from parki.cell_list import runs
 from parki.ewald.near.sizes import P2P_METHODS
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 MODULES = ("near.p2p", "far.mesh", "far.p2g", "far.p2g_paper")
 VARIANTS = [(p2p, "owner", "target", "u") for p2p in P2P_METHODS]
 VARIANTS += [("auto", "tile", "tile", ("u", "p", "grad_u")), ("auto", "hybrid", "base", "u")]

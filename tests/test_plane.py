@@ -11,8 +11,6 @@ from contract import cloud, error_over_promise
 import parki
 from parki.ewald.far.plane import MODES
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 
 def plan_of(kernel, c, box, dtype, space="CPU", **options):
     array = parki.utils.get_array_module(space).asarray

@@ -18,8 +18,6 @@ from parki.ewald.split.shells import PARTS, Shells
 from parki.ewald.split.tails import MOST
 from parki.ewald.sums.symbols import Shell
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 BOX = np.array([1.2, 1.0, 0.9])
 BOXES = {"brick": BOX, "flat": np.array([1.5, 1.3, 0.4]), "long": np.array([2.4, 0.6, 0.7])}
 COUNT = 12
@@ -216,6 +214,7 @@ def test_flow_is_the_sum_of_flows_of_each(periodicity):
     np.testing.assert_allclose(alone, found[0], atol=1e-6 * abs(alone).max())
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("periodicity", [0, 3])
 @pytest.mark.parametrize("want", ["grad_u", ("u", "grad_u")])
 @pytest.mark.parametrize("method", ["auto", "tile"])

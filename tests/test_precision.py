@@ -10,8 +10,6 @@ import parki
 from parki import EwaldOptions, ParkiValueError
 from parki.ewald.sums import SUMS
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 N = 800
 # Of rounding: units of single precision's roundoff of the rms of the result, as for float32 arrays.
 ROUNDING = 64 * 2.0**-24
@@ -44,7 +42,7 @@ def rms(values):
 @pytest.mark.each
 @pytest.mark.parametrize("kind", ["even", "cluster", "pairs"])
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
-@pytest.mark.parametrize("kernel", SUMS)
+@pytest.mark.parametrize("kernel", FEW)
 def test_promise(kernel, periodicity, kind, space, to_space, rng):
     box, tolerance = ((3.0, 2.0, 2.5), 1e-6) if periodicity % 2 else ((1.0, 1.0, 1.0), 1e-4)
     points = to_space(cloud(kind, box, rng))
@@ -167,7 +165,11 @@ def test_faces_by_either_variant(want, method, space, to_space, rng):
     assert_faces_cost_nothing("stokes_comb", BOXES[0], 3, to_space, rng, want, p2p_method=method)
 
 
-@pytest.mark.parametrize("kernel", FEW)
+@pytest.mark.parametrize(
+    "kernel",
+    [pytest.param(k, marks=pytest.mark.slow) for k in ("laplace", "stokes_dipole")]
+    + ["stokes_comb"],
+)
 def test_derivatives_across_faces(kernel, space, to_space, rng):
     """By densities, the transposed sums; by places, what tensor targets feel."""
     points, norms = to_space(across_faces(BOXES[0], rng)), None

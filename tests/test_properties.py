@@ -1,7 +1,7 @@
 """What holds for every sum, on inputs that nobody would write down, which Hypothesis finds.
 
 A `Sum` is drawn with its box, its cloud of points (many of them degenerate), its density and what
-is wanted. The normal run draws the same few hundred examples every time, of one precision and
+is wanted. The normal run draws the same examples every time, of one precision and
 tolerance for each kernel, so that there are few kernels to compile. The slow one draws from all,
 anew each time; PARKI_TEST_EXAMPLES says how many examples each test has.
 """
@@ -23,8 +23,6 @@ import parki
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
-
-pytestmark = pytest.mark.usefixtures("few_degrees")
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -372,31 +370,31 @@ NO_LOGARITHM = (
 )
 
 
-@examples(50)
+@examples(30)
 @given(sums(boxes=LONG, least=0), SEEDS)
 def test_finite_and_linear(case, seed):
     check_linear(case, seed)
 
 
-@examples(60)
+@examples(40)
 @given(sums(given_box=True))
 def test_direct_sum(case):
     check_reference(case)
 
 
-@examples(50)
+@examples(30)
 @given(sums(boxes=LONG, clouds=EXACT), SEEDS)
 def test_other_periods(case, seed):
     check_periods(case, seed)
 
 
-@examples(40)
+@examples(30)
 @given(sums(clouds=EXACT, units=True, given_box=True), st.integers(-250, 250))
 def test_other_units(case, power):
     check_units(case, power)
 
 
-@examples(50)
+@examples(30)
 @given(sums(boxes=LONG), SEEDS)
 def test_other_order(case, seed):
     check_order(case, seed)

@@ -18,8 +18,6 @@ from parki.ewald.near.radial import EVALUATORS, choose_evaluator, hasimoto_funct
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.reference import direct_sum
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 OTHERS = EVALUATORS[1:]
 BOX = BOXES["brick"]
 N = 150

@@ -10,6 +10,7 @@ import pickle
 import numpy as np
 import pytest
 from contract import FLAT, SMALL, Case, costs_of_a_device, edges_of, rms, sweep
+from few import USUAL
 from scipy.special import kv
 
 import parki
@@ -21,8 +22,6 @@ from parki.ewald.sums import SUMS, kernel
 from parki.ewald.sums.pairs import Blob
 from parki.reference import direct_sum
 from parki.runtime.specialise import specialise
-
-pytestmark = pytest.mark.usefixtures("few_degrees")
 
 KINDS = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
 BLOBS = ("gaussian", "prolate")
@@ -270,12 +269,11 @@ def check(case: Case, space: str = SPACE):
 
 
 @pytest.mark.chosen_degrees
-@pytest.mark.parametrize("case", _marked(sweep_of_blobs(400, 1), 12))
+@pytest.mark.parametrize("case", _marked(sweep_of_blobs(400, 1), 9))
 def test_the_promise(case):
     check(case)
 
 
-@pytest.mark.chosen_degrees
 @pytest.mark.parametrize("case", _marked(sweep_of_blobs(200, 2, boxes=FLAT), 4))
 def test_the_promise_by_costs_of_a_device(case):
     with costs_of_a_device():
@@ -295,25 +293,27 @@ def test_every_space(family, dtype, space):
     check(case, str(space))
 
 
+@pytest.mark.each
+@pytest.mark.parametrize(
+    ("blob", "epsilon", "periodicity"),
+    [("gaussian", 0.03, 3), ("prolate", 0.2, 1), ("cortez", 0.005, 2)],
+)
 @pytest.mark.parametrize("family", KINDS)
-def test_transposes(family):
+def test_transposes(family, blob, epsilon, periodicity):
     """Those of the velocity and of its gradient are exact; the derivatives are sums of blobs."""
-    for blob, epsilon, periodicity in (
-        ("gaussian", 0.03, 3),
-        ("prolate", 0.2, 1),
-        ("cortez", 0.005, 2),
-    ):
-        given = Given(name_of(family, epsilon, blob))
-        for want in ("u", "grad_u"):
-            plan = given.plan(periodicity, 1e-4, want)
-            found = plan(given.dens)
-            values = np.random.default_rng(2).standard_normal(found.shape)
-            size = np.linalg.norm(values) * np.linalg.norm(found)
-            other = plan.adjoint(values)
-            assert abs((values * found).sum() - (other * given.dens).sum()) <= 1e-13 * size
+    given = Given(name_of(family, epsilon, blob))
+    for want in ("u", "grad_u"):
+        plan = given.plan(periodicity, 1e-4, want)
+        found = plan(given.dens)
+        values = np.random.default_rng(2).standard_normal(found.shape)
+        size = np.linalg.norm(values) * np.linalg.norm(found)
+        other = plan.adjoint(values)
+        assert abs((values * found).sum() - (other * given.dens).sum()) <= 1e-13 * size
 
 
-@pytest.mark.parametrize("family", KINDS)
+@pytest.mark.parametrize(
+    "family", [pytest.param(k, marks=[pytest.mark.slow] * (k not in USUAL)) for k in KINDS]
+)
 def test_derivatives(family):
     given = Given(name_of(family, 0.1, BLOBS[KINDS.index(family) % 2]), n=60)
     options = parki.EwaldOptions(2, given.box, 1e-8)

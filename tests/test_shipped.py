@@ -260,6 +260,7 @@ def all_wants(kernel: str) -> list[tuple[str, ...]]:
     return [want for want in wants if want != ("p",) or terms["p"]]
 
 
+@pytest.mark.chosen_degrees
 @pytest.mark.each
 @pytest.mark.parametrize("kernel", list(SUMS))
 def test_potentials_in_tilted_boxes_come(
@@ -281,6 +282,7 @@ def test_every_combination_of_results_comes(
         assert not missing, want
 
 
+@pytest.mark.chosen_degrees
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kernel", list(SUMS))
@@ -344,6 +346,7 @@ def test_what_the_page_excepts_does_not_come(
     assert asked.requests - listed
 
 
+@pytest.mark.chosen_degrees
 @pytest.mark.each
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kernel", list(SUMS))

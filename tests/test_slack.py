@@ -13,8 +13,6 @@ from parki.ewald.pipeline.slack import Slack
 from parki.ewald.sums import SUMS
 from parki.runtime.spaces import host
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 
 @pytest.fixture
 def recorded(space, monkeypatch):

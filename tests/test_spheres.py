@@ -14,8 +14,6 @@ from parki.ewald.sums import term_of
 from parki.reference import direct_sum
 from parki.suspensions import noise
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 BOX = np.array([1.2, 1.0, 0.9])
 COUNT = 12
 

@@ -13,8 +13,6 @@ from parki.ewald.geometry.systems import Systems
 from parki.ewald.sums import SUMS
 from parki.runtime import get_execution_space
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 SOURCES = np.array([0, 100, 100, 250, 400, 401, 700])
 TARGETS = np.array([0, 50, 80, 80, 200, 210, 333])
 N, TARGETS_IN_ALL = int(SOURCES[-1]), int(TARGETS[-1])

@@ -20,8 +20,6 @@ from parki.runtime.spaces import why_unavailable
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import parki.torch  # noqa: E402  (which needs it)
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 # Differences of sums of this tolerance, by steps of this size.
 TOLERANCE, CHECK = 1e-6, {"eps": 1e-4, "atol": 1e-3, "rtol": 1e-4, "fast_mode": True}
 
@@ -235,7 +233,7 @@ def test_graphs_let_go_of_plans():
 
 @pytest.mark.parametrize(
     ("radii", "periodicity"),
-    [(0.1, 3), pytest.param(RADII, 0, marks=pytest.mark.slow), (RADII, 3)],
+    [(0.1, 3), *(pytest.param(RADII, axes, marks=pytest.mark.slow) for axes in (0, 3))],
 )
 def test_spheres(radii, periodicity, device):
     """Velocities are those of `parki.Spheres`, and differentiable in both modes."""

@@ -12,8 +12,6 @@ from scipy.linalg import sqrtm
 import parki
 from parki.suspensions import wall
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 BOX = (1.2, 1.0, 0.8)
 RNG = np.random.default_rng(3)
 POINTS = RNG.random((3, 12)) * [[1.2], [1.0], [0.6]] + [[0], [0], [0.1]]

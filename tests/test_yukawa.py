@@ -25,8 +25,6 @@ from parki.ewald.task import Task
 from parki.reference import direct_sum
 from parki.runtime import get_execution_space
 
-pytestmark = pytest.mark.usefixtures("few_degrees")
-
 BOX = (1.0, 1.3, 0.8)
 SCREENINGS = [1e-6, 1e-2, 1.0, 5.0, 15.0, REACH]
 SPLITS = [Prolate(3.0, 1.0), Prolate(12.0, 1.0), Prolate(30.0, 1.0), Hasimoto(1.5), Hasimoto(5.0)]

@@ -43,7 +43,6 @@ from parki.distributed import slab as distributed
 from parki.distributed.composed import RanksComposedPlan
 from parki.distributed.near import SlabP2P
 from parki.ewald.choice.clustering import SAMPLE
-from parki.ewald.choice.problem import Problem
 from parki.ewald.composed.plan import ComposedPlan
 from parki.ewald.near import p2p
 from parki.ewald.near import sizes as near_sizes
@@ -182,6 +181,19 @@ class Memory:
         """Return an array of the space on the host."""
         return values.get() if hasattr(values, "get") else values
 
+    def apart(self, found: Any, exact: Any) -> float:
+        """Return how far an array of the space is from one of the host, as a part of its size."""
+        return float(abs(self.fetch(found) - exact).max() / abs(exact).max()) if exact.size else 0.0
+
+
+def tell(comm: Any, case: str, **mine: Any) -> None:
+    """Print a line of what all ranks have of a case, by name."""
+    told = comm.gather(mine)
+    if told:
+        print(
+            json.dumps({"case": case} | {n: [each[n] for each in told] for n in mine}), flush=True
+        )
+
 
 def run(case: Case, comm: Any, memory: Memory) -> dict[str, Any] | None:
     """Sum on all ranks; return on the first one how far the results are from those of one rank."""
@@ -257,8 +269,8 @@ def _lengths(plan: Any) -> list[int]:
 SIZES = (1, 2, 3, 4)
 # The number of ranks that cases and walks have in the default run, in turn; 0 is for none. Numbers
 # of cases have no factor in common with that of periodicities, so that each kernel meets others.
-RANKS_OF_CASES = (0, 0, 2, 0, 0, 0, 4)
-RANKS_OF_WALKS = (0, 2, 4, 0, 2, 0, 0, 2, 4, 2, 4)
+RANKS_OF_CASES = (0, 0, 4, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0)
+RANKS_OF_WALKS = (2, 0, 0, 0, 2, 0, 4, 0, 4, 2, 4)
 # Periodic axes that are not the first ones, a part of its own: slabs turn, or exchange, once more.
 TURNED = (
     Case("stokes_comb", (False, True, True), want=("u", "p", "grad_u", "stress")),
@@ -494,11 +506,10 @@ def composed(comm: Any, space: str = "CPU") -> None:
         arrays = TRG[:, here], SRC[:, mine], None if norms is None else norms[:, mine]
         plan = RanksComposedPlan(composite, *map(memory.send, arrays), options, comm=comm)
         apart = [
-            abs(memory.fetch(found) - exact).max() / abs(exact).max() if found.size else 0.0
-            for found, exact in (
-                (plan(memory.send(dens[..., mine])), alone(dens)[..., here]),
-                (plan.adjoint(memory.send(values[:, here])), alone.adjoint(values)[..., mine]),
-            )
+            memory.apart(plan(memory.send(dens[..., mine])), alone(dens)[..., here]),
+            memory.apart(
+                plan.adjoint(memory.send(values[:, here])), alone.adjoint(values)[..., mine]
+            ),
         ]
         apart.append(abs(plan.promise(memory.send(dens[..., mine])) / alone.promise(dens) - 1))
         attempt(comm, "check", lambda plan=plan: plan.check(None))
@@ -508,9 +519,7 @@ def composed(comm: Any, space: str = "CPU") -> None:
         bad = memory.send(SRC[: 2 if comm.rank == comm.size - 1 else 3, mine])
         given = composite, memory.send(TRG[:, here]), bad, memory.send(arrays[2]), options
         attempt(comm, "points", lambda given=given: RanksComposedPlan(*given, comm=comm))
-        told = comm.gather(apart)
-        if told:
-            print(json.dumps({"case": composite.name, "apart": told}), flush=True)
+        tell(comm, composite.name, apart=apart)
 
 
 # --- spheres --------------------------------------------------------------------------------------
@@ -565,14 +574,12 @@ def spheres(comm: Any, space: str = "CPU") -> None:
         found.update_points(own(moved))
         alone.update_points(moved)
         pairs += [(found.velocities(own(forces)), alone.velocities(forces)[:, mine])]
-        apart = [abs(memory.fetch(a) - b).max() / abs(b).max() if b.size else 0.0 for a, b in pairs]
+        apart = [memory.apart(*pair) for pair in pairs]
         check, other = found.check(own(forces)), alone.check(forces)
         apart.append(abs(found.promise(own(forces)) / alone.promise(forces) - 1))
         apart.append(abs(check.flow / other.flow - 1))
         assert check.error <= check.promise
-        told = comm.gather(apart)
-        if told:
-            print(json.dumps({"case": case, "apart": told}), flush=True)
+        tell(comm, case, apart=apart)
     attempt(comm, "operator", found.as_linear_operator)
     attempt(comm, "rng", lambda: found.noise(Dealt(memory, mine, many, 0), torques=True))
     attempt(comm, "forces", lambda: found.velocities(own(forces)[:2] if last else own(forces)))
@@ -614,14 +621,9 @@ def wall(comm: Any, space: str = "CPU") -> None:
                 memory.send(high[:, mine]), 0.05, options, comm=comm
             )
             pairs.append((spheres.velocities(forces), moved))
-        apart = [
-            abs(memory.fetch(found) - right).max() / abs(right).max() if found.size else 0.0
-            for found, right in pairs
-        ]
+        apart = [memory.apart(*pair) for pair in pairs]
         apart.append(abs(plan.promise(forces) / alone.promise(dens) - 1))
-        told = comm.gather(apart)
-        if told:
-            print(json.dumps({"case": str(periodicity), "apart": told}), flush=True)
+        tell(comm, str(periodicity), apart=apart)
     bad = memory.send(np.full((3, 1), -1.0 if comm.rank == comm.size - 1 else 1.0))
     attempt(comm, "below", lambda: ewald.Plan("stokes_sl", bad, arrays[1], options, comm=comm))
     own = replace(options, wall="no-slip" if comm.rank == comm.size - 1 else None)
@@ -638,9 +640,7 @@ def attempt(comm: Any, name: str, call: Callable[[], Any]) -> None:
         seen = ("", "")
     except parki.ParkiError as error:
         seen = (type(error).__name__, str(error))
-    told = comm.gather(seen)
-    if told:
-        print(json.dumps({"case": name, "seen": told}), flush=True)
+    tell(comm, name, seen=seen)
 
 
 def failures(comm: Any, space: str = "CPU") -> None:
@@ -791,9 +791,7 @@ def needed(comm: Any, periodicity: str) -> None:
         return plan.memory.peak / watch.growth
 
     measure(1000)  # imports, threads, and what libraries keep
-    told = comm.gather(measure(120_000))
-    if told:
-        print(json.dumps({"case": periodicity, "ratios": told}), flush=True)
+    tell(comm, periodicity, ratios=measure(120_000))
 
 
 def tiles(comm: Any) -> None:
@@ -812,9 +810,7 @@ def tiles(comm: Any) -> None:
         seen.append([])
         trg, src = (p if comm.rank == given else p[:, :0] for p in (c.trg, c.src))
         ewald.Plan("laplace", trg, src, options, comm=comm)
-    told = comm.gather(seen)
-    if told:
-        print(json.dumps({"case": "tiles", "seen": told}), flush=True)
+    tell(comm, "tiles", seen=seen)
 
 
 def ending(comm: Any, how: str) -> None:
@@ -851,7 +847,7 @@ if __name__ == "__main__":
     from mpi4py import MPI
 
     # As the fixture few_degrees does: sums share kernels.
-    Problem.polynomial_degree = few_degrees()
+    few_degrees()
     modes = {
         each.__name__: each
         for each in (sums, moves, adjoints, composed, spheres, wall, failures, needed, tiles)
