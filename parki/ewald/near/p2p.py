@@ -154,6 +154,10 @@ class P2P:
                 self.dtype.type(unit) * points.sort(each)
                 for points, each in zip((self.targets, self.sources), marks, strict=True)
             )
+        lengths = task.sum.lengths
+        self.unit: Any = None  # of the rows of a density over r_c, where they differ
+        if lengths is not None:
+            self.unit = constant(cutoff**-lengths.astype(float), self.dtype)
         self.rows, self.velocity = (
             task.sum.near_rows,
             "transposed_pair" if task.transposed_pair else "u",
@@ -291,6 +295,8 @@ class P2P:
             for place, each in enumerate(dens[part]):
                 first = place * rows
                 self.sources.sort(each, out=buffer[first : first + given])
+                if self.unit is not None:
+                    buffer[first : first + given] *= self.unit
                 if self.marks is not None:
                     buffer[first + given, : self.marks.size] = self.marks
             if "u" in self.launches:

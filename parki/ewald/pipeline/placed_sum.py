@@ -376,7 +376,11 @@ class PlacedSum:
                 for name, array in results.items()
             }
             parts = stress.split(rows, summed, task.xp)
-            self._pipeline.apply(self.order.rows(values), parts, watch)
+            given, lengths, setup = self.order.rows(values), task.sum.lengths, self._pipeline.setup
+            if lengths is not None and setup is not None:
+                unit = task.space.adapter.constant(setup.frame.factor**lengths, values.dtype)
+                given = given * unit
+            self._pipeline.apply(given, parts, watch)
             stress.combine(rows, parts)
             if not self.order.kept:
                 for array in rows.values():

@@ -178,9 +178,23 @@ class Sum:
         return any(source.gradient for source in self.sources)
 
     @property
+    def curvature(self) -> bool:
+        """Whether sources are spread with the window's second derivatives."""
+        return any(source.curvature for source in self.sources)
+
+    @property
+    def lengths(self) -> Array | None:
+        """How many lengths the rows of a density have more than the pair function counts.
+
+        None if there are none, or normals have them.
+        """
+        powers = [each.decay - self.pair.power for each in self.sources for _ in range(each.rows)]
+        return np.array(powers)[:, None] if any(powers) and not self.normals else None
+
+    @property
     def source_components(self) -> int:
         """Components of the largest part of a source: a vector, or the product of two."""
-        return self.results * (3 if self.gradient else 1)
+        return self.results * (9 if self.curvature else 3 if self.gradient else 1)
 
     def density_shape(self, sources: int) -> tuple[int, ...]:
         """Return the shape of a density."""
@@ -211,7 +225,8 @@ class Sum:
         plain = sum(source.rows for source in self.sources if not source.gradient)
         tensors = any(source.gradient and not source.normal for source in self.sources)
         found = {"PLAIN": plain, "LAYERS": self.normals}
-        return found | ({"TENSORS": self.components} if tensors else {})
+        found |= {"TENSORS": self.components} if tensors else {}
+        return found | ({"QUADRUPOLES": True} if self.curvature else {})
 
     @property
     def fgc(self) -> dict[str, Any]:

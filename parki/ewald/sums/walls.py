@@ -20,8 +20,7 @@ which quadrupoles of charges make: ``Q : grad grad (1 / R)`` is part of phi then
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -32,6 +31,7 @@ from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import gradient
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import Arrays, Curved, Map, velocity
+from parki.ewald.sums.names import named
 from parki.ewald.sums.stress import stress
 
 
@@ -143,6 +143,41 @@ def _blake(want: str) -> Composite:
             Addend("doublet", flow, own, Curved(_doublets, _change_of_doublets), mirrored),
         ),
     )
+
+
+# ------------------------------------------------------------------ potentials
+class _Multipoles(NamedTuple):
+    """Charges with dipoles and quadrupoles, of maps of densities; None where there are none."""
+
+    charges: Map | None
+    dipoles: Map
+    quadrupoles: Map | None
+
+    def __call__(self, dens: Any, at: Arrays) -> Any:
+        """Return the density of `multipoles`."""
+        rows = np.zeros_like(dens, shape=(13, dens.shape[-1]))
+        for each, part in zip(self, (slice(1), slice(1, 4), slice(4, 13)), strict=True):
+            if each is not None:
+                rows[part] = each(dens, at)
+        return rows
+
+
+def _potentials(
+    charges: Map, raised: Map, lifted: Map | None, flow: Map, quadrupoles: Map | None
+) -> list[Addend]:
+    """Return the velocity of images: of the potential flow of charges, ``raised`` dipoles and
+    ``lifted`` quadrupoles, and of phi of ``flow`` dipoles and quadrupoles.
+    """
+    own, phi = _Multipoles(charges, raised, lifted), _Multipoles(None, flow, quadrupoles)
+    return [
+        Addend("multipoles", ("grad_u",), gradient, own, mirrored),
+        Addend("multipoles", ("u", "grad_u"), _flow, phi, mirrored),
+    ]
+
+
+def _traction(found: Arrays, at: Arrays) -> Any:
+    """Return ``-sigma n``, sigma the stress."""
+    return -(found["stress"].reshape(3, 3, -1) * at["norms"]).sum(axis=1)
 
 
 # ------------------------------------------------------------------ dipoles of forces
@@ -272,14 +307,22 @@ class _Images(NamedTuple):
         return self.quadrupoles(dens, at)[3 * axis : 3 * axis + 3]
 
 
-def _of_dipoles(kernel: str, want: str, of: _Images) -> Composite:
-    """Return a result of dipoles of forces, or of double layers."""
+def _of_dipoles(kernel: str, want: str, of: _Images, transposed: bool = False) -> Composite:
+    """Return a result of dipoles of forces, or of double layers.
+
+    If ``transposed``, it is of sums that have transposes.
+    """
     needs, own, result = _WANTED[want]
     addends = [
         Addend(kernel, needs, own),
         Addend("stokes_dipole", needs, own, of.dipoles, mirrored),
     ]
-    if want == "u":
+    back = None
+    if want == "u" and not transposed:
+        addends += _potentials(of.charges, of.raised, None, of.flow, of.quadrupoles)
+        # A force at x makes at y what the transpose is of: its gradient, or a traction.
+        back = ("stokes_sl", "stress", _traction) if of.sinks else ("stokes_sl", "grad_u", gradient)
+    elif want == "u":
         along = [(_ALONG[n], partial(of.row, n)) for n in range(3)]
         addends += [
             Addend("laplace", ("grad_u",), gradient, of.charges, mirrored),
@@ -297,7 +340,7 @@ def _of_dipoles(kernel: str, want: str, of: _Images) -> Composite:
     else:
         addends += _slopes(want, of.charges, of.raised, of.flow, of.quadrupoles)
     density = (3,) if of.sinks else (3, 3)
-    return Composite(_name(kernel, want), density, result, tuple(addends))
+    return Composite(_name(kernel, want), density, result, tuple(addends), transposed=back)
 
 
 # ------------------------------------------------------------------ spheres
@@ -315,20 +358,14 @@ def _of_spheres(kernel: str, radius: float, source_radius: float, want: str) -> 
         rows[2] = c * dens[2]
         return rows
 
-    def level(dens: Any, at: Arrays) -> Any:
-        return c * mirrored(dens, at)
-
     def quadrupoles(dens: Any, at: Arrays) -> Any:
         return _across(c * mirrored(dens, at))
 
+    def lifted(dens: Any, at: Arrays) -> Any:
+        return _across(-share * _dipoles(dens, at))
+
     def rising(found: Arrays, at: Arrays) -> Any:
-        return -at["points"][2] * found["u"] - share * found["grad_u"][2::3]
-
-    def dipoles(dens: Any, at: Arrays) -> Any:
-        return _across(_dipoles(dens, at))
-
-    def felt(found: Arrays, at: Arrays) -> Any:
-        return share * found["u"]
+        return -share * found["grad_u"][2::3]
 
     more: list[Addend] = []
     if want == "p":
@@ -344,22 +381,26 @@ def _of_spheres(kernel: str, radius: float, source_radius: float, want: str) -> 
             *_slopes(want, _charges, axial, _dipoles, quadrupoles),
         ]
         return Composite(_name(kernel, want), (3,), result, tuple(addends))
-    if c:
-        slopes = ("u", "grad_u") if share else ("u",)
-        moved = rising if share else _quadrupole_flow
-        more = [
-            Addend("laplace_dipole", ("grad_u",), gradient, axial, mirrored),
-            Addend("laplace_dipole", ("grad_u",), _ALONG[2], level, mirrored),
-            Addend("doublet_dipole", slopes, moved, quadrupoles, mirrored),
-        ]
-    if share:
-        more.append(Addend("doublet_dipole", ("u",), felt, dipoles, mirrored))
-    found = _of_forces(kernel, "u", *more)
-    # There are three products with heights, one of them twice.
-    return replace(found, areas=(("doublet_dipole", 2 * (c + 2 * share)),))
+    needs, own, result = _WANTED["u"]
+    addends = [
+        Addend(kernel, needs, own),
+        Addend(kernel, needs, own, _against, mirrored),
+        *_potentials(_charges, axial, lifted, _dipoles, quadrupoles),
+    ]
+    if share and c:
+        addends.append(Addend("doublet_dipole", ("grad_u",), rising, quadrupoles, mirrored))
+    return Composite(
+        _name(kernel, "u"),
+        (3,),
+        result,
+        tuple(addends),
+        (("doublet_dipole", (share * c) ** 0.25, 4),),
+        transposed=(named("sphere_sl", radius=source_radius, source_radius=radius), "u", velocity),
+    )
 
 
-Wanted = dict[str, Callable[[], Composite]]
+Wanted = dict[str, Callable[..., Composite]]
+_DIPOLES = {"stokes_dipole": _Images(_tensors, None), "stokes_dl": _Images(_layers, _sinks)}
 _KERNELS: dict[str, Wanted] = {
     "stokes_sl": {
         **{want: partial(_of_forces, "stokes_sl", want) for want in ("u", "p")},
@@ -367,18 +408,15 @@ _KERNELS: dict[str, Wanted] = {
     },
     **{
         kernel: {want: partial(_of_dipoles, kernel, want, of) for want in _WANTED}
-        for kernel, of in (
-            ("stokes_dipole", _Images(_tensors, None)),
-            ("stokes_dl", _Images(_layers, _sinks)),
-        )
+        for kernel, of in _DIPOLES.items()
     },
 }
 
 
-def near_wall(kernel: Any, wall: Any, want: Any = "u", *, moves: bool = False) -> Composite:
+def near_wall(kernel: Any, wall: Any, want: Any = "u", *, by: Collection[str] = ()) -> Composite:
     """Return a sum near a wall; refuse sums and results that parki does not have there.
 
-    With ``moves`` it is the form of the velocity that has derivatives by points, if there is one.
+    It is the form that takes the least time, of those that have derivatives ``by`` these inputs.
 
     Raises
     ------
@@ -398,6 +436,6 @@ def near_wall(kernel: Any, wall: Any, want: Any = "u", *, moves: bool = False) -
             "parki sums stokes_sl, stokes_dipole and stokes_dl, with one of want='u', 'p', "
             "'grad_u' and 'stress'"
         )
-    if moves and kernel == "stokes_sl":
+    if kernel == "stokes_sl" and {*by} - {"dens"}:
         return _blake("u")
-    return known[want]()
+    return known[want](transposed=True) if by and kernel in _DIPOLES else known[want]()
