@@ -1,4 +1,4 @@
-"""Potential of charges q, their dipoles d and quadrupoles Q, with its gradient.
+"""Potential of charges q, their dipoles d and quadrupoles Q; with WITH_SLOPES its gradient, too.
 
 With h = 3 y^3 - 2 R - 6 X and Y = (3 X + R) / r^2, where dipoles are over r_c and quadrupoles over
 its square,
@@ -11,8 +11,9 @@ d_j phi = (1/r_c^2) [ q (2 X r - y^2) e_j + (y^3 - 2 X) d_j - h d.e e_j
 
 from kernels.blocks.cut import cut
 from kernels.blocks.radial import direction, distance, first_function, polynomial
-from kernels.blocks.slopes import begin_pair
 from kernels.blocks.vector import take_tensor, take_vector
+
+WITH_SLOPES = False  # whether the gradient follows the potential in u
 
 
 def interact(density, row, normal, first_normal, at):
@@ -22,51 +23,39 @@ def interact(density, row, normal, first_normal, at):
     distance(r)
     polynomial(x, p1)
     polynomial(b, p2)
+    yy: REAL = y * y
     a = y - 2.0 * a
-    across: REAL = 2.0 * x - y * y * y
-    slope: REAL = y * y - 2.0 * x * r
-    along: REAL = 3.0 * y * y * y - 2.0 * b - 6.0 * x
+    slope: REAL = yy - 2.0 * x * r
+    level: REAL = yy * y - 2.0 * x
+    if WITH_SLOPES:
+        polynomial(c, p3)
+        bent: REAL = 3.0 * yy * y - 2.0 * b * rr
+        third: REAL = 3.0 * yy * yy - 2.0 * b * r
+        fourth: REAL = (10.0 * b - 2.0 * c) * r - 15.0 * yy * yy
+        cut(third)
+        cut(fourth)
+    else:
+        bent: REAL = 3.0 * yy * y - 2.0 * b - 6.0 * x
     cut(a)
-    cut(across)
     cut(slope)
-    cut(along)
+    cut(level)
+    cut(bent)
     for d in range(MANY):
         take_vector(f0, f1, f2, density, row + CHARGES * d + 1, at)
         take_tensor(density, row + CHARGES * d + 4, at)
         v0: REAL = d00 * e0 + d01 * e1 + d02 * e2
         v1: REAL = d10 * e0 + d11 * e1 + d12 * e2
         v2: REAL = d20 * e0 + d21 * e1 + d22 * e2
-        u[d] += a * density[row + CHARGES * d][at] + slope * (f0 * e0 + f1 * e1 + f2 * e2)
-        u[d] += along * (v0 * e0 + v1 * e1 + v2 * e2) + across * (d00 + d11 + d22)
-
-
-def differentiate(density, row, normal, first_normal, at):
-    """Add to the sums of derivatives what one source does."""
-    begin_pair()
-    polynomial(pr, p1)  # Y, in the place of R
-    polynomial(pw, p2)
-    fourth: REAL = yy * yy
-    level: REAL = yy * y - 2.0 * px
-    bent: REAL = 3.0 * yy * y - 2.0 * pr * rr
-    take_vector(f0, f1, f2, density, row + 1, at)
-    take_tensor(density, row + 4, at)
-    charge: REAL = density[row][at]
-    v0: REAL = d00 * e0 + d01 * e1 + d02 * e2
-    v1: REAL = d10 * e0 + d11 * e1 + d12 * e2
-    v2: REAL = d20 * e0 + d21 * e1 + d22 * e2
-    fe: REAL = f0 * e0 + f1 * e1 + f2 * e2
-    both: REAL = v0 * e0 + v1 * e1 + v2 * e2
-    trace: REAL = d00 + d11 + d22
-    if VALUES:
-        polynomial(a, p3)
-        u0 += charge * (y - 2.0 * a) + (yy - 2.0 * px * r) * fe + bent * both - level * trace
-    if GRADIENT:
-        ca: REAL = 3.0 * fourth - 2.0 * pr * r
-        cb: REAL = (10.0 * pr - 2.0 * pw) * r - 15.0 * fourth
-        along: REAL = charge * (2.0 * px * r - yy) - bent * fe + ca * trace + cb * both
-        v0 = v0 + d00 * e0 + d10 * e1 + d20 * e2
-        v1 = v1 + d01 * e0 + d11 * e1 + d21 * e2
-        v2 = v2 + d02 * e0 + d12 * e1 + d22 * e2
-        g00 += level * f0 + ca * v0 + along * e0
-        g01 += level * f1 + ca * v1 + along * e1
-        g02 += level * f2 + ca * v2 + along * e2
+        fe: REAL = f0 * e0 + f1 * e1 + f2 * e2
+        both: REAL = v0 * e0 + v1 * e1 + v2 * e2
+        trace: REAL = d00 + d11 + d22
+        charge: REAL = density[row + CHARGES * d][at]
+        u[OUTPUTS * d] += a * charge + slope * fe + bent * both - level * trace
+        if WITH_SLOPES:
+            along: REAL = third * trace + fourth * both - slope * charge - bent * fe
+            v0 = v0 + d00 * e0 + d10 * e1 + d20 * e2
+            v1 = v1 + d01 * e0 + d11 * e1 + d21 * e2
+            v2 = v2 + d02 * e0 + d12 * e1 + d22 * e2
+            u[OUTPUTS * d + 1] += level * f0 + third * v0 + along * e0
+            u[OUTPUTS * d + 2] += level * f1 + third * v1 + along * e1
+            u[OUTPUTS * d + 3] += level * f2 + third * v2 + along * e2

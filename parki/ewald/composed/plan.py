@@ -200,7 +200,8 @@ class ComposedPlan:
     def __call__(self, dens: Any) -> Any:
         """Return the composite of a density, or of k of them with k first."""
         values, several = self._rows("dens", dens)
-        results = [plan(v) for _, plan, v in self._densities(values)]
+        # The density is checked, so that no sum waits for a device.
+        results = [plan._sum(v, checked=True) for _, plan, v in self._densities(values)]
         found = self._combined(results, self._trg)
         return as_given(found.reshape(*several, *self._shapes[0]), dens)
 

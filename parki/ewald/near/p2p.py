@@ -23,7 +23,7 @@ from parki.ewald.geometry.systems import Systems
 from parki.ewald.near.p2p_cells import cells_kernel, reach
 from parki.ewald.near.p2p_labels import LabelledPairs
 from parki.ewald.near.p2p_lists import FORGETS, TEAM, PairLists
-from parki.ewald.near.pair import Pair, own_constants, parts
+from parki.ewald.near.pair import Pair, own_constants, parts, slopes
 from parki.ewald.near.sizes import (
     Launch,
     Tile,
@@ -164,6 +164,9 @@ class P2P:
         )
         outputs = task.pair.rows if task.transposed_pair else task.sum.results
         self.together = TOGETHER if launch is None and outputs <= MOST_OUTPUTS else (1,)
+        self.slopes = slopes(task, pair.method)
+        if self.slopes:
+            self.together = self.together[1:]
         # On a CPU three densities, and a fourth one of zeros, take less time than two and one.
         self.full = 3 / 4 if stages(task, pair) else 1.0
         self.launches: dict[str, Callable[..., None]] = {}
@@ -187,10 +190,11 @@ class P2P:
 
         rate = factor / cutoff  # its powers may overflow, which ** would refuse
         power = rate ** (task.pair.pair.power - 1)
+        self.rate = self.dtype.type(rate)
         # `p2p` itself divides by r_c once.
         self.own: dict[str, dict[str, Any]] = {}
         if "u" in kernels:
-            radial = kernels["u"].table(pair.table(task.pair.pair), self.dtype)
+            radial = kernels["u"].table(pair.table(task), self.dtype)
             xi_rc = pair.evaluator.xi_rc if pair.evaluator else 0.0
             self.own["u"] = {"factor": factor * power, "radial": radial, "xi_rc": xi_rc}
             self.own["u"]["tiles"] = self.tiles
@@ -281,7 +285,7 @@ class P2P:
         "grad_u", 3 of "grad_tensor"; with "transposed_pair" all others become 0. ``lists`` says
         whether lists of pairs may be kept and taken.
         """
-        done, rows = 0, self.rows
+        done, rows, xp = 0, self.rows, self.sources.xp
         given = rows - (self.marks is not None)
         if self.velocity == "transposed_pair":
             for name in results.keys() - {"transposed_pair"}:  # results of the far field alone
@@ -300,15 +304,20 @@ class P2P:
                 if self.marks is not None:
                     buffer[first + given, : self.marks.size] = self.marks
             if "u" in self.launches:
-                found = pot = results[self.velocity][part]
-                if len(pot) < many:
-                    found = np.empty((many, *pot.shape[1:]), dtype=pot.dtype)
+                found = pot = results["grad_u" if self.slopes else self.velocity][part]
+                if len(pot) < many or self.slopes:
+                    count = pot.shape[1] * 4 // 3 if self.slopes else pot.shape[1]
+                    found = xp.empty((many, count, pot.shape[2]), dtype=pot.dtype)
                 launch = self.launches["u"]
                 if self.lists is not None and not lists:
                     launch = self.lists.without
                 flat = found.reshape(-1, found.shape[-1])
                 launch(many, dens=buffer, pot=flat, **self.own["u"], **self.arguments)
-                if found is not pot:
+                if self.slopes:
+                    np.multiply(found[: len(pot), 1:], self.rate, out=pot)
+                    if "u" in results:
+                        results["u"][part] = found[: len(pot), :1]
+                elif found is not pot:
                     pot[...] = found[: len(pot)]
             if "derivatives" in self.launches:
                 for place in range(len(dens[part])):
@@ -334,9 +343,9 @@ def stages(task: Task, pair: Pair) -> bool:
 
 
 def together(task: Task, pair: Pair) -> bool:
-    """Return whether one kernel sums the potential and its derivatives."""
+    """Return whether the kernel of derivatives sums the potential, too."""
     want = task.chosen_by[1]
-    return stages(task, pair) and "u" in want and want != ("u",)
+    return not slopes(task, pair.method) and stages(task, pair) and "u" in want and want != ("u",)
 
 
 def near_kernels(
@@ -345,13 +354,13 @@ def near_kernels(
     """Return the P2P kernels for the wanted results: of the potential, and of its derivatives."""
     kernels, values = {}, together(task, pair)
     want = task.chosen_by[1]
-    if "u" in want and not values:
+    if slopes(task, pair.method) or ("u" in want and not values):
         launch = launch or choose_launch(pair.method, task.space)
         if launch is not None:
             kernels["u"] = cells_kernel(task, pair, launch)
         else:
             kernels["u"] = near_kernel(task, pair, tile)
-    if want != ("u",):
+    if want != ("u",) and not slopes(task, pair.method):
         names, sizes = task.sum.derivative_tables(want), sizes_of(task.space)
         shape = pair.rows(task.sum.derivative_tables(want, values)).shape
         workunit, constants = "p2p_derivatives", dict[str, Any]()
@@ -404,7 +413,7 @@ def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, many: 
         executor=task.executor,
         team_size=TEAM if tiles else tile.targets,
         vector_length=tile.targets * tile.lanes if tiles else 1,
-        tables={"radial": pair.table(task.pair.pair).shape},
+        tables={"radial": pair.table(task).shape},
         **constants,
     )
 

@@ -41,7 +41,7 @@ GRADIENT_TERM = Term(
 MULTIPOLES = Sum(
     "multipoles",
     symbols.POTENTIAL,
-    PairFunction("multipoles", (3, 60), values="LXR", derivatives="XYW", with_values="L"),
+    PairFunction("multipoles", (4, 90), values="LXR", derivatives="", slopes="LXYW"),
     (CHARGE, CHARGE_DIPOLE, QUADRUPOLE),
     OF_CHARGES,
     terms={

@@ -208,7 +208,12 @@ class Sum:
             yield source, rows[start : start + source.rows]
             start += source.rows
 
-    def p2p(self, transposed: bool = False) -> dict[str, Any]:
+    def slopes(self, want: tuple[str, ...], on_device: bool) -> bool:
+        """Return whether a pair adds to potential and gradient at once."""
+        known = self.pair.slopes and (on_device or not self.pair.derivatives)
+        return bool(known) and "grad_u" in want
+
+    def p2p(self, transposed: bool = False, slopes: bool = False) -> dict[str, Any]:
         """Return the constants of P2P's kernels that depend on the sum."""
         found = {"PAIRS": self.pair.file, "NORMALS": self.normals, "TABLES": len(self.pair.values)}
         blob = self.pair.blob
@@ -217,7 +222,10 @@ class Sum:
         if transposed:
             found |= {"TRANSPOSED_PAIR": True, "CHARGES": self.results, "OUTPUTS": self.rows}
             return found
-        return found | {"CHARGES": self.near_rows, "OUTPUTS": self.results}
+        found |= {"CHARGES": self.near_rows, "OUTPUTS": self.results}
+        if slopes:
+            found |= {"WITH_SLOPES": True, "OUTPUTS": 4 * self.results, "TABLES": len(self.pair.slopes)}
+        return found
 
     @cached_property
     def p2g(self) -> dict[str, Any]:
