@@ -93,7 +93,7 @@ class ComposedPlan:
                     "a plan for each system"
                 )
             if self.options.walled:
-                composite = near_wall(composite, self.options.wall, want)
+                composite = near_wall(composite, self.options.wall, want, up=self.options.axes.index(2))
             self.composite: Composite = composite
             self.sums = together(joined(self.composite.addends))
             self.sources, given = self._given(trg, src, norms, exclude)

@@ -124,7 +124,7 @@ class PairFunction(NamedTuple):
     slopes : str
         Tables of the potential and its gradient, where `interact` has both; else "". So devices
         sum both, and all spaces where there are no ``derivatives``.
-    constants : tuple of (str, bool)
+    constants : tuple of (str, int)
         More constants of the file.
     """
 
@@ -142,7 +142,7 @@ class PairFunction(NamedTuple):
     largest: float = 0.0
     least: float = 0.0
     slopes: str = ""
-    constants: tuple[tuple[str, bool], ...] = ()
+    constants: tuple[tuple[str, int], ...] = ()
 
     @property
     def polynomials_alone(self) -> bool:

@@ -344,7 +344,7 @@ def _of_dipoles(kernel: str, want: str, of: _Images, transposed: bool = False) -
 
 
 # ------------------------------------------------------------------ spheres
-def _of_spheres(kernel: str, radius: float, source_radius: float, want: str) -> Composite:
+def _of_spheres(kernel: str, radius: float, source_radius: float, up: int, want: str) -> Composite:
     """Return velocities of spheres, or other results at points, by forces on other spheres.
 
     With ``c = 2 b^2 / 3``, b the sources' radius, sources have quadrupoles ``c e3 f*`` more in phi,
@@ -365,7 +365,7 @@ def _of_spheres(kernel: str, radius: float, source_radius: float, want: str) -> 
         return _across(-share * _dipoles(dens, at))
 
     def rising(found: Arrays, at: Arrays) -> Any:
-        return -share * found["grad_u"][2::3]
+        return share * c * found["u"]
 
     more: list[Addend] = []
     if want == "p":
@@ -388,13 +388,13 @@ def _of_spheres(kernel: str, radius: float, source_radius: float, want: str) -> 
         *_potentials(_charges, axial, lifted, _dipoles, quadrupoles),
     ]
     if share and c:
-        addends.append(Addend("doublet_dipole", ("grad_u",), rising, quadrupoles, mirrored))
+        addends.append(Addend(named("octupole", up=up), ("u",), rising, mirrored, mirrored))
     return Composite(
         _name(kernel, "u"),
         (3,),
         result,
         tuple(addends),
-        (("doublet_dipole", (share * c) ** 0.25, 4),),
+        ((named("octupole", up=up), (share * c) ** 0.25, 4),),
         transposed=(named("sphere_sl", radius=source_radius, source_radius=radius), "u", velocity),
     )
 
@@ -413,10 +413,11 @@ _KERNELS: dict[str, Wanted] = {
 }
 
 
-def near_wall(kernel: Any, wall: Any, want: Any = "u", *, by: Collection[str] = ()) -> Composite:
+def near_wall(kernel: Any, wall: Any, want: Any = "u", *, up: int = 2, by: Collection[str] = ()) -> Composite:
     """Return a sum near a wall; refuse sums and results that parki does not have there.
 
     It is the form that takes the least time, of those that have derivatives ``by`` these inputs.
+    ``up`` is the place of the wall's normal in the solver's order of axes.
 
     Raises
     ------
@@ -428,7 +429,7 @@ def near_wall(kernel: Any, wall: Any, want: Any = "u", *, by: Collection[str] = 
         if shells and not (shells[0].turns or shells[1].turns):
             radii = shells[0].radius, shells[1].radius
             results = ("u",) if radii[0] else tuple(_WANTED)
-            known = {name: partial(_of_spheres, kernel, *radii, name) for name in results}
+            known = {name: partial(_of_spheres, kernel, *radii, up, name) for name in results}
     if not isinstance(want, str) or want not in known:
         name = kernel.name if isinstance(kernel, Composite) else kernel
         raise ParkiValueError(
