@@ -28,7 +28,7 @@ import numpy as np
 
 from parki.errors import ParkiValueError
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.adjoint import gradient
+from parki.ewald.sums.adjoint import gradient, half_curl
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import Arrays, Curved, Map, velocity
 from parki.ewald.sums.names import named
@@ -399,6 +399,54 @@ def _of_spheres(kernel: str, radius: float, source_radius: float, up: int, want:
     )
 
 
+def _turned(times: float, name: str, found: Arrays, at: Arrays) -> Any:
+    """Return ``times e3 x`` a vector: half the curl of ``x3 grad phi - e3 phi``, of grad phi."""
+    rows = np.zeros_like(found[name])
+    rows[0], rows[1] = -times * found[name][1], times * found[name][0]
+    return rows
+
+
+def _curl(found: Arrays, at: Arrays) -> Any:
+    return 2 * half_curl(found, at)
+
+
+def _spin(dens: Any, at: Arrays) -> Any:
+    """Return torques t as dipoles of forces, ``D_ik = eps_ijk t_j / 2``."""
+    rows = np.zeros_like(dens, shape=(3, 3, dens.shape[-1]))
+    for j in range(3):
+        i, k = (j + 2) % 3, (j + 1) % 3
+        rows[k, i], rows[i, k] = -dens[j] / 2, dens[j] / 2
+    return rows
+
+
+def _of_turns(kernel: str, addends: list[Addend], times: float, flow: Map, level: Map) -> Composite:
+    """Return turns, ``times`` half the curl, with phi of ``flow`` dipoles and quadrupoles.
+
+    A potential flow does not turn.
+    """
+    of_flow, of_level = partial(_turned, times, "grad_u"), partial(_turned, -times, "u")
+    addends += [
+        Addend("laplace_dipole", ("grad_u",), of_flow, flow, mirrored),
+        Addend("doublet_dipole", ("u",), of_level, level, mirrored),
+    ]
+    return Composite(_name(kernel, "u"), (3,), (3,), tuple(addends))
+
+
+def _turns_of_forces(kernel: str, source_radius: float) -> Composite:
+    def quadrupoles(dens: Any, at: Arrays) -> Any:
+        return _across(2 * source_radius**2 / 3 * mirrored(dens, at))
+
+    own = Addend(kernel, ("u",), velocity), Addend(kernel, ("u",), velocity, _against, mirrored)
+    return _of_turns(kernel, [*own], 1.0, _dipoles, quadrupoles)
+
+
+def _turns_of_torques(kernel: str) -> Composite:
+    of = _Images(_spin, None)
+    image = Addend("stokes_dipole", ("grad_u",), _curl, of.dipoles, mirrored)
+    addends = [Addend(kernel, ("u",), velocity), image]
+    return _of_turns(kernel, addends, 2.0, of.flow, of.quadrupoles)
+
+
 Wanted = dict[str, Callable[..., Composite]]
 _DIPOLES = {"stokes_dipole": _Images(_tensors, None), "stokes_dl": _Images(_layers, _sinks)}
 _KERNELS: dict[str, Wanted] = {
@@ -426,7 +474,11 @@ def near_wall(kernel: Any, wall: Any, want: Any = "u", *, up: int = 2, by: Colle
     known: Wanted = {}
     if isinstance(kernel, str):
         known, shells = _KERNELS.get(kernel, {}), SUMS[kernel].symbol.shells
-        if shells and not (shells[0].turns or shells[1].turns):
+        if shells and shells[1].turns:
+            known = {"u": partial(_turns_of_torques, kernel)}
+        elif shells and shells[0].turns:
+            known = {"u": partial(_turns_of_forces, kernel, shells[1].radius)}
+        elif shells:
             radii = shells[0].radius, shells[1].radius
             results = ("u",) if radii[0] else tuple(_WANTED)
             known = {name: partial(_of_spheres, kernel, *radii, up, name) for name in results}
