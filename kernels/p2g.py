@@ -4,9 +4,9 @@ Four components ("The far field in Fourier space" of docs/theory.md): A_j = f_j 
 j = 0..2, and D = (q.n) w, with S = q n^T + n q^T for a vector q with a normal. A tensor T has
 S = -T, which need not be symmetric, and no D. The dipole of a charge is one row of T, and spreads
 onto A_0 alone. With QUADRUPOLES a charge q, its dipole d and its quadrupole Q spread onto A_0
-``q w - d.grad w + Q : grad grad w``. PLAIN sources, vectors f or numbers, have the window alone. Row a of the window
-tables is a polynomial in 2 frac - 1 for the a-th of the P grid points that a source touches, from
-floor(x/h) on: the shift by half a window is the same in G2P and cancels.
+``q w - d.grad w + Q : grad grad w``. PLAIN sources, vectors f or numbers, have the window alone.
+Row a of the window tables is a polynomial in 2 frac - 1 for the a-th of the P grid points that a
+source touches, from floor(x/h) on: the shift by half a window is the same in G2P and cancels.
 
 `p2g_owner` (CPUs): sources are sorted by tiles. A tile's sources reach at most halfway into the
 second next tile, so that tiles of one colour never touch the same grid point. Each work item owns

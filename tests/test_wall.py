@@ -427,14 +427,11 @@ def test_double_layers():
     assert (back * FORCES).sum() == pytest.approx((found**2).sum(), rel=1e-7)
 
 
-@pytest.mark.parametrize("unit", [1, 12])
 @pytest.mark.parametrize("split", ["hasimoto", "prolate"])
-def test_dipoles_of_doublets(split, unit):
-    """A part of sums near a wall: third and fourth derivatives of 1 / r, in any unit of length."""
+def test_dipoles_of_doublets(split):
+    """A part of sums near a wall: third and fourth derivatives of 1 / r."""
     dens = RNG.standard_normal((3, 3, 40))
     sums = {"box": BOX, "periodicity": 0, "split": split, "tolerance": 1e-7}
-    large = {**sums, "box": [unit * edge for edge in BOX]}
-    found = parki.Plan("doublet_dipole", unit * HIGH, unit * LOW, want=("u", "grad_u"), **large)(dens)
     plan = parki.Plan("doublet_dipole", HIGH, LOW, want=("u", "grad_u"), **sums)
     r = HIGH[:, :, None] - LOW[:, None]
 
@@ -445,7 +442,7 @@ def test_dipoles_of_doublets(split, unit):
         square, trace = np.einsum("jts,jts->ts", along, e) / 2, np.einsum("jjs->s", dens)
         return (15 * square * e / d**7 - 3 * (trace * e + along) / d**5).sum(axis=2)
 
-    u, gradient = (unit ** (4 + n) * each for n, each in enumerate(found))
+    u, gradient = plan(dens)
     slopes = [derivative(lambda s, e=e: flow(s * e), 1e-4) for e in np.eye(3)]
     promises = plan.promise(dens)
     assert 0 < rms(u - flow(np.zeros(3))) <= promises[0] < 1e-5 * rms(u)
@@ -454,6 +451,42 @@ def test_dipoles_of_doublets(split, unit):
         plan = parki.Plan(kernel, HIGH, LOW, want="grad_u", **sums)
         found = plan(given)
         assert (plan.adjoint(found) * given).sum() == pytest.approx((found**2).sum(), rel=1e-8)
+
+
+@pytest.mark.parametrize(("unit", "method"), [(1, "auto"), (12, "tile")])
+def test_multipoles(unit, method):
+    """Parts of sums near a wall, in boxes whose length is a unit of the solver, and in others."""
+    q, d, tensors = np.split(dens := RNG.standard_normal((13, 40)), [1, 4])
+    tensors = tensors.reshape(3, 3, 40)
+    box = [unit * edge for edge in BOX]
+    sums = {"box": box, "periodicity": 0, "tolerance": 1e-7, "p2g_method": method}
+    trg, src, scale = unit * HIGH, unit * LOW, unit ** np.repeat([0.0, 1, 2], [1, 3, 9])
+
+    def potential(step):
+        d1 = np.linalg.norm(r := trg[:, :, None] - src[:, None] + step[:, None, None], axis=0)
+        along, level = (r * unit * d[:, None]).sum(axis=0), unit**2 * np.einsum("jjs->s", tensors)
+        square = unit**2 * np.einsum("jts,jks,kts->ts", r, tensors, r)
+        return (q / d1 + (along - level) / d1**3 + 3 * square / d1**5).sum(axis=1)
+
+    plan = parki.Plan("multipoles", trg, src, want=("u", "grad_u"), **sums)
+    given = scale[:, None] * dens
+    (phi, slopes), promises = plan(given), plan.promise(given)
+    exact = [derivative(lambda s, e=e: potential(s * e), unit * 1e-4) for e in np.eye(3)]
+    assert 0 < rms((phi - potential(np.zeros(3)))[None]) <= promises[0] < 1e-4 * rms(phi[None])
+    assert 0 < rms(slopes - np.stack(exact)) <= promises[1]
+    assert rms((parki.Plan("multipoles", trg, src, **sums)(given) - phi)[None]) <= 2 * promises[0]
+    for up, axis in enumerate(np.eye(3)):
+        plan = parki.Plan(f"octupole(up={up})", trg, src, **sums)
+
+        def flow(step, axis=axis):
+            """Return the flow whose slope along the axis is that of octupoles."""
+            rows = FORCES[:, None] * axis[:, None]
+            where = trg + step * axis[:, None]
+            own = parki.Plan("doublet_dipole", where, src, **{**sums, "tolerance": 1e-11})
+            return -own(rows)
+
+        exact = derivative(flow, unit * 1e-2)
+        assert 0 < rms(plan(FORCES) - exact) <= 1e-3 * rms(exact)
 
 
 def test_derivatives():

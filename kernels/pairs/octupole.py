@@ -1,8 +1,8 @@
 """Potential flow of octupoles f n n, n the axis UP, with Y = (3 X + R) / r^2.
 
-    u = (1/r_c^5) [ A (f + 2 f_n n) + B (e_n^2 f + (f.e) (e + 2 e_n n) + 2 f_n e_n e)
-                    + C e_n^2 (f.e) e ]
-        A = 3 y^5 - 2 Y     B = -15 y^5 - 2 (W - 5 Y)     C = 105 y^5 - 2 V r^2 + 14 (W - 5 Y)
+u = (1/r_c^5) [ A (f + 2 f_n n) + B (e_n^2 f + (f.e) (e + 2 e_n n) + 2 f_n e_n e)
+                + C e_n^2 (f.e) e ]
+    A = 3 y^5 - 2 Y     B = -15 y^5 - 2 (W - 5 Y)     C = 105 y^5 - 2 V r^2 + 14 (W - 5 Y)
 """
 
 from kernels.blocks.cut import cut

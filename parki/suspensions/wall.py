@@ -11,8 +11,8 @@ import numpy as np
 from parki.errors import ParkiValueError
 from parki.ewald.sums import kernel
 from parki.interchange import to_host
-from parki.suspensions.noise import White
 from parki.suspensions.derivatives import MOVES
+from parki.suspensions.noise import White
 from parki.suspensions.radii import KINDS, Radii
 
 # Distance of the two places between which the mobility is compared, in smallest radii.
@@ -86,7 +86,8 @@ class ByRadii:
         family, names, *_ = KINDS[moves, acts]
         self.plans = {
             (t, s): spheres._make(
-                kernel(family, **dict(zip(names, (own, other), strict=True))), points[:, at], points[:, by], None, spheres.options
+                kernel(family, **dict(zip(names, (own, other), strict=True))),
+                *(points[:, at], points[:, by], None, spheres.options),
             )
             for t, (own, at) in enumerate(self.groups)
             for s, (other, by) in enumerate(self.groups)
@@ -132,10 +133,11 @@ def flow(spheres: Any, acts: str, points: Any, forces: Any, asked: tuple[str, ..
     options, found = spheres.options, []
     for want in asked:
         given = [
-            ((kernel("sphere_sl", radius=0.0, source_radius=a), points, spheres.points[:, at], None, options), at)
+            ((kernel("sphere_sl", radius=0.0, source_radius=a), points, spheres.points[:, at]), at)
             for a, at in groups(spheres._sizes)
         ]
-        found.append(sum(spheres._sum(each, forces[..., at], want) for each, at in given))
+        sums = [spheres._sum((*a, None, options), forces[..., at], want) for a, at in given]
+        found.append(sum(sums))
     return found
 
 
@@ -154,7 +156,7 @@ def divergence(spheres: Any, white: White, moves: tuple[str, ...] = MOVES[:1]) -
 
 
 def _moved(spheres: Any, shift: Any, forces: Any, moves: tuple[str, ...]) -> list[Any]:
-    """Return velocities, or turns, where spheres are shifted, by the plans that there are, if they reach."""
+    """Return velocities, and turns, where spheres are shifted, by their plans, if these reach."""
     other = copy(spheres)
     other.points, other._plans = spheres.points + shift, dict(spheres._plans)
     try:

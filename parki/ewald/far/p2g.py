@@ -107,9 +107,9 @@ class P2G:
             dens = buffer
         if self.basis is not None:
             dens = dens.copy()
-            own = self.basis @ dens[4:].reshape(3, -1)
-            own = (self.basis @ own.reshape(3, 3, -1).swapaxes(0, 1).reshape(3, -1)).reshape(3, 3, -1)
-            dens[4:] = own.swapaxes(0, 1).reshape(9, -1)
+            for _ in range(2):  # one index after the other
+                own = (self.basis @ dens[4:].reshape(3, -1)).reshape(3, 3, -1)
+                dens[4:] = own.swapaxes(0, 1).reshape(9, -1)
         own = grid is None
         grid = self.grid if own else grid
         if self.variant.adds and first == 0 and not (own and self.clean):

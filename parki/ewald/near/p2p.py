@@ -157,16 +157,16 @@ class P2P:
         lengths = task.sum.lengths
         self.unit: Any = None  # of the rows of a density over r_c, where they differ
         if lengths is not None:
-            self.unit = constant(cutoff**-lengths.astype(float), self.dtype)
+            self.unit = constant(cutoff ** -lengths.astype(float), self.dtype)
         self.rows, self.velocity = (
             task.sum.near_rows,
             "transposed_pair" if task.transposed_pair else "u",
         )
         outputs = task.pair.rows if task.transposed_pair else task.sum.results
-        self.together = TOGETHER if launch is None and outputs <= MOST_OUTPUTS else (1,)
         self.slopes = slopes(task, pair.method)
-        if self.slopes:
-            self.together = self.together[1:]
+        self.together: tuple[int, ...] = (1,)
+        if launch is None and outputs <= MOST_OUTPUTS:
+            self.together = TOGETHER[self.slopes :]
         # On a CPU three densities, and a fourth one of zeros, take less time than two and one.
         self.full = 3 / 4 if stages(task, pair) else 1.0
         self.launches: dict[str, Callable[..., None]] = {}

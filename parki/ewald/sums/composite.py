@@ -79,6 +79,8 @@ class Composite:
     transposed : tuple (str, str, callable), or None
         A sum from the targets to the sources by the same options, its result and a map of this: the
         transpose of the composite, within the promise. None takes the transposes of all addends.
+    recorded : bool
+        Whether a device may record what maps launch: they upload nothing, and wait for nothing.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Composite:
     addends: tuple[Addend, ...]
     scales: tuple[tuple[str, float, int], ...] = ()
     transposed: tuple[str, str, Map] | None = None
+    recorded: bool = False
 
 
 def joined(addends: Iterable[Addend]) -> list[Addend]:
@@ -162,7 +165,12 @@ class Shared(NamedTuple):
 
 def _stacked(arrays: list[Any]) -> Any:
     """Return arrays with one more axis, which takes a copy of several alone."""
-    return arrays[0][None] if len(arrays) == 1 else np.stack(arrays)
+    if len(arrays) == 1:
+        return arrays[0][None]
+    found = np.empty_like(arrays[0], shape=(len(arrays), *arrays[0].shape))
+    for place, each in zip(found, arrays, strict=True):
+        place[...] = each
+    return found
 
 
 def together(addends: Iterable[Addend], own: str = "") -> list[Shared]:

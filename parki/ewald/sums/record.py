@@ -224,7 +224,11 @@ class Sum:
             return found
         found |= {"CHARGES": self.near_rows, "OUTPUTS": self.results}
         if slopes:
-            found |= {"WITH_SLOPES": True, "OUTPUTS": 4 * self.results, "TABLES": len(self.pair.slopes)}
+            found |= {
+                "WITH_SLOPES": True,
+                "OUTPUTS": 4 * self.results,
+                "TABLES": len(self.pair.slopes),
+            }
         return found
 
     @cached_property

@@ -20,7 +20,8 @@ which quadrupoles of charges make: ``Q : grad grad (1 / R)`` is part of phi then
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -153,7 +154,7 @@ class _Multipoles(NamedTuple):
     dipoles: Map
     quadrupoles: Map | None
 
-    def __call__(self, dens: Any, at: Arrays) -> Any:
+    def rows(self, dens: Any, at: Arrays) -> Any:
         """Return the density of `multipoles`."""
         rows = np.zeros_like(dens, shape=(13, dens.shape[-1]))
         for each, part in zip(self, (slice(1), slice(1, 4), slice(4, 13)), strict=True):
@@ -165,13 +166,15 @@ class _Multipoles(NamedTuple):
 def _potentials(
     charges: Map, raised: Map, lifted: Map | None, flow: Map, quadrupoles: Map | None
 ) -> list[Addend]:
-    """Return the velocity of images: of the potential flow of charges, ``raised`` dipoles and
-    ``lifted`` quadrupoles, and of phi of ``flow`` dipoles and quadrupoles.
+    """Return the velocity of images.
+
+    It is a potential flow of charges, ``raised`` dipoles and ``lifted`` quadrupoles, and the flow
+    of phi of ``flow`` dipoles and quadrupoles.
     """
     own, phi = _Multipoles(charges, raised, lifted), _Multipoles(None, flow, quadrupoles)
     return [
-        Addend("multipoles", ("grad_u",), gradient, own, mirrored),
-        Addend("multipoles", ("u", "grad_u"), _flow, phi, mirrored),
+        Addend("multipoles", ("grad_u",), gradient, own.rows, mirrored),
+        Addend("multipoles", ("u", "grad_u"), _flow, phi.rows, mirrored),
     ]
 
 
@@ -461,7 +464,9 @@ _KERNELS: dict[str, Wanted] = {
 }
 
 
-def near_wall(kernel: Any, wall: Any, want: Any = "u", *, up: int = 2, by: Collection[str] = ()) -> Composite:
+def near_wall(
+    kernel: Any, wall: Any, want: Any = "u", *, up: int = 2, by: Iterable[str] = ()
+) -> Composite:
     """Return a sum near a wall; refuse sums and results that parki does not have there.
 
     It is the form that takes the least time, of those that have derivatives ``by`` these inputs.
@@ -491,4 +496,5 @@ def near_wall(kernel: Any, wall: Any, want: Any = "u", *, up: int = 2, by: Colle
         )
     if kernel == "stokes_sl" and {*by} - {"dens"}:
         return _blake("u")
-    return known[want](transposed=True) if by and kernel in _DIPOLES else known[want]()
+    how = {"transposed": True} if by and kernel in _DIPOLES else {}
+    return replace(known[want](**how), recorded=True)
