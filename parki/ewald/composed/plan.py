@@ -21,6 +21,7 @@ from parki.ewald.checks import Check, Sample
 from parki.ewald.choice.memory import Memory
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.derivatives.mapped_sum import labels_of
+from parki.ewald.geometry.extent import volume_length
 from parki.ewald.options import LARGEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.placed_sum import PlacedSum
@@ -117,7 +118,7 @@ class ComposedPlan:
         if one.kernel not in scale:
             return options
         size, power = scale[one.kernel]
-        times = (math.prod(self.plans[0].box) ** (1 / 3) / size) ** power
+        times = (volume_length(self.plans[0].points.box.box) / size) ** power
         larger = min(options.tolerance * times, LARGEST_TOLERANCE)
         return replace(options, tolerance=max(options.tolerance, larger))
 
