@@ -79,7 +79,9 @@ class System:
         odd = [np.where(np.arange(len(x)) * 2 == len(x), 0, x) for x in k]
         k = np.meshgrid(*odd, indexing="ij")
         if self.kernel == "octupole":
-            along = laplace * k[self.up] ** 2 * sum(k[j] * transform(c) for j, c in enumerate(self.f))
+            along = (
+                laplace * k[self.up] ** 2 * sum(k[j] * transform(c) for j, c in enumerate(self.f))
+            )
             return [each * along for each in k]
         if self.kernel == "stokes_rotlet":  # curl of t / r
             t = [transform(c) for c in self.f]

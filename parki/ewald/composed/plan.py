@@ -206,7 +206,7 @@ class ComposedPlan:
     def __call__(self, dens: Any) -> Any:
         """Return the composite of a density, or of k of them with k first."""
         values, several = self._rows("dens", dens)
-        found = self._recorded(values) if self._whole is not None else None
+        found = None if self._whole is None else self._recorded(self._whole, values)
         if found is None:
             # The density is checked, so that no sum waits for a device.
             results = [plan._sum(v, checked=True) for _, plan, v in self._densities(values)]
@@ -224,7 +224,7 @@ class ComposedPlan:
         problem = next(filter(None, (each.pipeline.applications.problem for each in sums)), "")
         return None if problem else Applications("")
 
-    def _recorded(self, values: Any) -> Any:
+    def _recorded(self, whole: Applications, values: Any) -> Any:
         """Return the composite by one graph, whose branches are the sums; None where it cannot be.
 
         Sums keep their lists of pairs before.
@@ -257,8 +257,8 @@ class ComposedPlan:
             rows = math.prod(self.composite.result)
             found = np.empty_like(values, shape=(len(values), rows, self._trg.shape[1]))
             key = len(values), any(own is not None and own.kept for own in lists)
-            self._whole.repeat(self.space, key, work, {"dens": values}, {"found": found})
-            return None if self._whole.problem else found
+            whole.repeat(self.space, key, work, {"dens": values}, {"found": found})
+            return None if whole.problem else found
 
     def _densities(self, values: Any) -> list[tuple[Shared, AnyPlan[Any], Any]]:
         """Return each sum with its plan and its densities, for densities (k, rows, N)."""

@@ -79,7 +79,7 @@ class P2G:
         self.variant = VARIANTS[mesh.spread](mesh)
         self.sources, self.arguments = self.variant.place(src, norms, offsets)
         self.sorts = self.variant.sorts
-        # Of a tilted box, by whose axes quadrupoles are spread.
+        # The axes of a tilted box, along which quadrupoles are spread.
         self.basis = mesh.arguments.get("basis") if mesh.fields.curvature else None
         x, y, z = self.variant.shape
         shape = (mesh.fields.components, x, grids * self.sources.systems * y, z)

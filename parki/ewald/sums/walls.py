@@ -402,7 +402,7 @@ def _of_spheres(kernel: str, radius: float, source_radius: float, up: int, want:
     )
 
 
-def _turned(times: float, name: str, found: Arrays, at: Arrays) -> Any:
+def _across_normal(times: float, name: str, found: Arrays, at: Arrays) -> Any:
     """Return ``times e3 x`` a vector: half the curl of ``x3 grad phi - e3 phi``, of grad phi."""
     rows = np.zeros_like(found[name])
     rows[0], rows[1] = -times * found[name][1], times * found[name][0]
@@ -427,7 +427,10 @@ def _of_turns(kernel: str, addends: list[Addend], times: float, flow: Map, level
 
     A potential flow does not turn.
     """
-    of_flow, of_level = partial(_turned, times, "grad_u"), partial(_turned, -times, "u")
+    of_flow, of_level = (
+        partial(_across_normal, times, "grad_u"),
+        partial(_across_normal, -times, "u"),
+    )
     addends += [
         Addend("laplace_dipole", ("grad_u",), of_flow, flow, mirrored),
         Addend("doublet_dipole", ("u",), of_level, level, mirrored),
