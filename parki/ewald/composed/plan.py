@@ -8,9 +8,9 @@ so a source and its mirror image share a pair walk and a grid.
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial, reduce
+from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,6 @@ from parki.ewald.geometry.extent import volume_length
 from parki.ewald.options import LARGEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.placed_sum import PlacedSum
-from parki.ewald.pipeline.protocol import unwatched
-from parki.ewald.pipeline.replay import Applications
 from parki.ewald.plan import AnyPlan, Plan
 from parki.ewald.points import (
     check_density,
@@ -107,7 +105,6 @@ class ComposedPlan:
         for one, (arrays, labels) in zip(self.sums, given, strict=True):
             own = self._options(one)
             self.plans.append(self.make(one.kernel, *arrays, own, want=one.want, **labels))
-        self._whole = self._records()
         first = self.plans[0]
         self.task, self.space, self.dtype = first.task, first.space, first.dtype
 
@@ -159,7 +156,7 @@ class ComposedPlan:
 
     @property
     def _trg(self) -> Any:
-        return self.plans[0].points.arrays["trg"]
+        return self._places[0]
 
     @property
     def _shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -200,65 +197,15 @@ class ComposedPlan:
             raise
         self.sources, self._places = sources, (given[0][0][0], sources["points"])
         self._back = self._back if box is None else None
-        self._whole = self._records()
 
     # ------------------------------------------------------------------ apply
     def __call__(self, dens: Any) -> Any:
         """Return the composite of a density, or of k of them with k first."""
         values, several = self._rows("dens", dens)
-        found = None if self._whole is None else self._recorded(self._whole, values)
-        if found is None:
-            # The density is checked, so that no sum waits for a device.
-            results = [plan._sum(v, checked=True) for _, plan, v in self._densities(values)]
-            found = self._combined(results, self._trg)
+        # The density is checked, so that no sum waits for a device.
+        results = [plan._sum(v, checked=True) for _, plan, v in self._densities(values)]
+        found = self._combined(results, self._trg)
         return as_given(found.reshape(*several, *self._shapes[0]), dens)
-
-    def _records(self) -> Applications | None:
-        """Return what records applications of the whole composite, if a device may."""
-        sums = [plan._sum for plan in self.plans]
-        if not self.composite.recorded or not all(
-            isinstance(each.pipeline, OneDevice) and each.pipeline.setup and each.order.kept
-            for each in sums
-        ):
-            return None
-        problem = next(filter(None, (each.pipeline.applications.problem for each in sums)), "")
-        return None if problem else Applications("")
-
-    def _recorded(self, whole: Applications, values: Any) -> Any:
-        """Return the composite by one graph, whose branches are the sums; None where it cannot be.
-
-        Sums keep their lists of pairs before.
-        """
-        sums = [plan._sum for plan in self.plans]
-        with ExitStack() as stack:
-            for each in sums:
-                stack.enter_context(each.exclusive())
-                each._settle()
-            lists = [each.pipeline.lists for each in sums]
-            if any(own is not None and (own.due or not own.begun) for own in lists):
-                return None
-
-            def work(arrays: dict[str, Any]) -> None:
-                densities = [
-                    (plan._sum, v.reshape(len(v), -1, v.shape[-1]))
-                    for _, plan, v in self._densities(arrays["dens"])
-                ]
-                results: list[Any] = [None] * len(densities)
-
-                def run(first: int) -> None:
-                    more = partial(run, first + 1) if first + 1 < len(densities) else None
-                    one, dens = densities[first]
-                    with self.space.adapter.beside(more):
-                        results[first] = one._summed(dens, None, unwatched)
-
-                run(0)
-                arrays["found"][...] = self._combined(results, self._trg)
-
-            rows = math.prod(self.composite.result)
-            found = np.empty_like(values, shape=(len(values), rows, self._trg.shape[1]))
-            key = len(values), any(own is not None and own.kept for own in lists)
-            whole.repeat(self.space, key, work, {"dens": values}, {"found": found})
-            return None if whole.problem else found
 
     def _densities(self, values: Any) -> list[tuple[Shared, AnyPlan[Any], Any]]:
         """Return each sum with its plan and its densities, for densities (k, rows, N)."""

@@ -249,11 +249,7 @@ class OneDevice(Pipeline):
             given, found = slack.densities(sources.xp, dens), slack.results(sources.xp, results)
         if len(dens) > 1 and lists is not None and self.placed_by is not PlacedBy.GRAPH:
             lists.begun = True  # this is a repeated sum
-        adapter = sources.space.adapter
-        if adapter.records() and adapter.capturing():  # a part of something larger
-            self._run(given, found, watch)
-        else:
-            self.applications.apply(sources.space, self._run, lists, given, found, watch)
+        self.applications.apply(sources.space, self._run, lists, given, found, watch)
         if slack is not None:
             for name, array in results.items():
                 array[...] = found[name][..., : array.shape[-1]]

@@ -79,8 +79,6 @@ class Composite:
     transposed : tuple (str, str, callable), or None
         A sum from the targets to the sources by the same options, its result and a map of this: the
         transpose of the composite, within the promise. None takes the transposes of all addends.
-    recorded : bool
-        Whether a device may record what maps launch: they upload nothing, and wait for nothing.
     """
 
     name: str
@@ -89,7 +87,6 @@ class Composite:
     addends: tuple[Addend, ...]
     scales: tuple[tuple[str, float, int], ...] = ()
     transposed: tuple[str, str, Map] | None = None
-    recorded: bool = False
 
 
 def joined(addends: Iterable[Addend]) -> list[Addend]:

@@ -21,7 +21,6 @@ which quadrupoles of charges make: ``Q : grad grad (1 / R)`` is part of phi then
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -500,4 +499,4 @@ def near_wall(
     if kernel == "stokes_sl" and {*by} - {"dens"}:
         return _blake("u")
     how = {"transposed": True} if by and kernel in _DIPOLES else {}
-    return replace(known[want](**how), recorded=True)
+    return known[want](**how)
