@@ -163,7 +163,7 @@ class P2P:
             "transposed_pair" if task.transposed_pair else "u",
         )
         outputs = task.pair.rows if task.transposed_pair else task.sum.results
-        self.slopes = slopes(task, pair.method)
+        self.slopes = slopes(task)
         self.together: tuple[int, ...] = (1,)
         if launch is None and outputs <= MOST_OUTPUTS:
             self.together = TOGETHER[self.slopes :]
@@ -345,7 +345,7 @@ def stages(task: Task, pair: Pair) -> bool:
 def together(task: Task, pair: Pair) -> bool:
     """Return whether the kernel of derivatives sums the potential, too."""
     want = task.chosen_by[1]
-    return not slopes(task, pair.method) and stages(task, pair) and "u" in want and want != ("u",)
+    return not slopes(task) and stages(task, pair) and "u" in want and want != ("u",)
 
 
 def near_kernels(
@@ -354,13 +354,13 @@ def near_kernels(
     """Return the P2P kernels for the wanted results: of the potential, and of its derivatives."""
     kernels, values = {}, together(task, pair)
     want = task.chosen_by[1]
-    if slopes(task, pair.method) or ("u" in want and not values):
+    if slopes(task) or ("u" in want and not values):
         launch = launch or choose_launch(pair.method, task.space)
         if launch is not None:
             kernels["u"] = cells_kernel(task, pair, launch)
         else:
             kernels["u"] = near_kernel(task, pair, tile)
-    if want != ("u",) and not slopes(task, pair.method):
+    if want != ("u",) and not slopes(task):
         names, sizes = task.sum.derivative_tables(want), sizes_of(task.space)
         shape = pair.rows(task.sum.derivative_tables(want, values)).shape
         workunit, constants = "p2p_derivatives", dict[str, Any]()

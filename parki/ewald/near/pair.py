@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from parki.arrays import real_name
 from parki.ewald.near.radial import EVALUATORS, Evaluator
-from parki.ewald.near.sizes import CELL_METHODS
 from parki.ewald.split.core import AnyCore
 from parki.ewald.sums.pairs import Tables
 from parki.ewald.task import Task
@@ -65,7 +64,7 @@ class Pair(NamedTuple):
     def table(self, task: Task) -> Array:
         """Return the table that evaluates the radial functions of "u"."""
         function = task.pair.pair
-        names = function.slopes if slopes(task, self.method) else function.values
+        names = function.slopes if slopes(task) else function.values
         return self.evaluator.table if self.evaluator else self.rows(names)
 
     def constants(self, task: Task) -> dict[str, Any]:
@@ -73,7 +72,7 @@ class Pair(NamedTuple):
         number = EVALUATORS.index(self.evaluator.name) if self.evaluator else 0
         degree = self.evaluator.degree if self.evaluator else self.degree
         known = dict(
-            task.pair.p2p(bool(task.transposed_pair), slopes(task, self.method)),
+            task.pair.p2p(bool(task.transposed_pair), slopes(task)),
             REAL=real_name(task.dtype),
             DEGREE=degree,
             PERIODIC=task.periodicity,
@@ -82,9 +81,9 @@ class Pair(NamedTuple):
         return known | own_constants(task)
 
 
-def slopes(task: Task, method: str) -> bool:
+def slopes(task: Task) -> bool:
     """Return whether the kernel of "u" sums the gradient, too."""
-    if task.transposed_pair or task.labelled or method in CELL_METHODS:
+    if task.transposed_pair or task.labelled:
         return False
     return task.sum.slopes(task.want, task.space.on_device)
 

@@ -29,7 +29,7 @@ from parki.ewald.far.sizes import LITERATURE
 from parki.ewald.near.p2p import near_kernels
 from parki.ewald.near.p2p_labels import label_kernel
 from parki.ewald.near.p2p_lists import most_pairs
-from parki.ewald.near.pair import Pair, slopes
+from parki.ewald.near.pair import Pair
 from parki.ewald.near.radial import choose_evaluator
 from parki.ewald.near.sizes import CELL_METHODS, near_tile
 from parki.ewald.points import result_rows
@@ -79,16 +79,12 @@ class Setup:
         window = (chosen.points, cutoff, split.band, problem.tolerance, problem.machine.lengths)
         padding = pad(frame.periodicity, frame.edges, steps, *window, bool(split.screening))
         core = chosen.core and chosen.core.scaled(scale)
-        evaluator = None
-        if not slopes(task, chosen.p2p):
-            given = task.pair.name, split, cutoff, chosen.degree
-            evaluator = choose_evaluator(task.options.radial, *given)
         radial = core if isinstance(core, Core) and core.everywhere else split
         pair = Pair(
             chosen.near * scale,
             radial.radial_polynomials(cutoff, chosen.degree),
             chosen.p2p,
-            evaluator,
+            choose_evaluator(task.options.radial, task.pair.name, split, cutoff, chosen.degree),
             chosen.read,
             core,
             tuple(length / cutoff for length in kind.pair.lengths),
