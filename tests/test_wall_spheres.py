@@ -154,6 +154,12 @@ def test_the_mobility_and_its_noise():
     tight = parki.Spheres(POINTS, RADII, options(box=(*BOX[:2], None)))
     again = 0.05 * wall.divergence(tight, rng.standard_normal)[0]
     assert 0 < rms(again - drift) <= 1e-3 * rms(drift)
+    name = "sphere_sl(radius=0.1, source_radius=0.05)"  # which PyTorch and JAX differentiate
+    given = name, POINTS, POINTS, FORCES, options(0, 1e-6)
+    back = parki.vjp(*given, values=VALUES)["dens"]
+    assert (back * FORCES).sum() == pytest.approx(
+        (parki.Plan(*given[:3], given[4])(FORCES) * VALUES).sum(), rel=1e-5
+    )
     back = spheres.vjp(FORCES, values=VALUES, wrt=("forces",))["forces"]
     assert (back * FORCES).sum() == pytest.approx(VALUES.ravel() @ mobility @ FORCES.ravel())
 

@@ -203,6 +203,11 @@ def _quadrupole_flow(found: Arrays, at: Arrays) -> Any:
     return -at["points"][2] * found["u"]
 
 
+def _potential_flow(found: Arrays, at: Arrays) -> Any:
+    """Return the potential flow of quadrupoles."""
+    return -found["u"]
+
+
 def _pressure_of_quadrupoles(found: Arrays, at: Arrays) -> Any:
     return -2 * found["u"][2:]
 
@@ -346,7 +351,9 @@ def _of_dipoles(kernel: str, want: str, of: _Images, transposed: bool = False) -
 
 
 # ------------------------------------------------------------------ spheres
-def _of_spheres(kernel: str, radius: float, source_radius: float, up: int, want: str) -> Composite:
+def _of_spheres(
+    kernel: str, radius: float, source_radius: float, up: int, want: str, transposed: bool = False
+) -> Composite:
     """Return velocities of spheres, or other results at points, by forces on other spheres.
 
     With ``c = 2 b^2 / 3``, b the sources' radius, sources have quadrupoles ``c e3 f*`` more in phi,
@@ -366,6 +373,12 @@ def _of_spheres(kernel: str, radius: float, source_radius: float, up: int, want:
     def lifted(dens: Any, at: Arrays) -> Any:
         return _across(-share * _dipoles(dens, at))
 
+    def level(dens: Any, at: Arrays) -> Any:
+        return c * mirrored(dens, at)
+
+    def of_level(found: Arrays, at: Arrays) -> Any:
+        return _quadrupole_flow(found, at) - share * found["grad_u"][2::3]
+
     def rising(found: Arrays, at: Arrays) -> Any:
         return share * c * found["u"]
 
@@ -384,6 +397,14 @@ def _of_spheres(kernel: str, radius: float, source_radius: float, up: int, want:
         ]
         return Composite(_name(kernel, want), (3,), result, tuple(addends))
     needs, own, result = _WANTED["u"]
+    if transposed:
+        more = [
+            Addend("laplace_dipole", ("grad_u",), gradient, axial, mirrored),
+            Addend("laplace_dipole", ("grad_u",), _ALONG[2], level, mirrored),
+            Addend("doublet_dipole", ("u", "grad_u"), of_level, quadrupoles, mirrored),
+            Addend("doublet_dipole", ("u",), _potential_flow, lifted, mirrored),
+        ]
+        return _of_forces(kernel, "u", *more)
     addends = [
         Addend(kernel, needs, own),
         Addend(kernel, needs, own, _against, mirrored),
@@ -498,5 +519,5 @@ def near_wall(
         )
     if kernel == "stokes_sl" and {*by} - {"dens"}:
         return _blake("u")
-    how = {"transposed": True} if by and kernel in _DIPOLES else {}
-    return known[want](**how)
+    both = kernel in _DIPOLES or bool(shells and not shells[0].turns)
+    return known[want](transposed=True) if by and both else known[want]()
