@@ -76,9 +76,7 @@ def convolve(
         re = re + i // (shape[1] * shape[2]) * (shape[1] * shape[2])
     re = 2 * re
     im: pk.int64 = re + 1
-    if POWER > 1:
-        m = m * inverse_unit
-    if POWER > 2:
+    for length in range(POWER - 1):
         m = m * inverse_unit
     if TWICE:
         if TILTED:

@@ -3,9 +3,10 @@
 Four components ("The far field in Fourier space" of docs/theory.md): A_j = f_j w + S_jm d_m w,
 j = 0..2, and D = (q.n) w, with S = q n^T + n q^T for a vector q with a normal. A tensor T has
 S = -T, which need not be symmetric, and no D. The dipole of a charge is one row of T, and spreads
-onto A_0 alone. PLAIN sources, vectors f or numbers, have the window alone. Row a of the window
-tables is a polynomial in 2 frac - 1 for the a-th of the P grid points that a source touches, from
-floor(x/h) on: the shift by half a window is the same in G2P and cancels.
+onto A_0 alone. With QUADRUPOLES a charge q, its dipole d and its quadrupole Q spread onto A_0
+``q w - d.grad w + Q : grad grad w``. PLAIN sources, vectors f or numbers, have the window alone.
+Row a of the window tables is a polynomial in 2 frac - 1 for the a-th of the P grid points that a
+source touches, from floor(x/h) on: the shift by half a window is the same in G2P and cancels.
 
 `p2g_owner` (CPUs): sources are sorted by tiles. A tile's sources reach at most halfway into the
 second next tile, so that tiles of one colour never touch the same grid point. Each work item owns
@@ -26,6 +27,7 @@ LAYERS = True  # whether there are vectors with normals, too
 TENSORS = 0  # rows of the sources' tensors, each of which is spread onto a component: 3 or 1
 GRADIENT = LAYERS + (TENSORS > 0)  # whether the window's gradient spreads them
 VECTORS = LAYERS + (TENSORS > 1)  # whether it spreads them onto three components
+QUADRUPOLES = False  # whether charges and dipoles have quadrupoles, too
 TILTED = False  # whether gradients are by axes that are not at right angles: ``basis`` times those
 P = 8
 PX = P  # points of the window along x: 1 where the grid has two dimensions, y and z
@@ -49,6 +51,7 @@ def p2g_owner(
     shape: pk.View1D[pk.int32],
     window: pk.View2D[REAL],
     slope: pk.View2D[REAL],
+    curvature: pk.View2D[REAL],
     basis: pk.View2D[REAL],
     first: int,
     grid: pk.View4D[REAL],
@@ -72,6 +75,9 @@ def p2g_owner(
     dx: List[REAL] = [0.0] * VALUES
     dy: List[REAL] = [0.0] * VALUES
     dz: List[REAL] = [0.0] * VALUES
+    bx: List[REAL] = [0.0] * VALUES
+    by: List[REAL] = [0.0] * VALUES
+    bz: List[REAL] = [0.0] * VALUES
     cx: List[int] = [0] * BATCH
     cy: List[int] = [0] * BATCH
     cz: List[int] = [0] * BATCH
@@ -105,6 +111,12 @@ def p2g_owner(
                     dx[k * ROW + p] = v0[p] * inverse_step[0]
                     dy[k * ROW + p] = v1[p] * inverse_step[1]
                     dz[k * ROW + p] = v2[p] * inverse_step[2]
+            if QUADRUPOLES:
+                evaluate(curvature, v0, v1, v2)
+                for p in range(ROW):
+                    bx[k * ROW + p] = v0[p] * inverse_step[0] * inverse_step[0]
+                    by[k * ROW + p] = v1[p] * inverse_step[1] * inverse_step[1]
+                    bz[k * ROW + p] = v2[p] * inverse_step[2] * inverse_step[2]
         for plane in range(low, high + PX):
             g0: int = plane
             if g0 >= shape[0]:
@@ -141,9 +153,9 @@ def p2g_owner(
                         zy: REAL = yz
                         xz: REAL = zx
                     if TENSORS > 0:
-                        xx: REAL = -dens[0][j]
-                        xy: REAL = -dens[1][j]
-                        xz: REAL = -dens[2][j]
+                        xx: REAL = -dens[QUADRUPOLES + 0][j]
+                        xy: REAL = -dens[QUADRUPOLES + 1][j]
+                        xz: REAL = -dens[QUADRUPOLES + 2][j]
                     if TENSORS > 1:
                         yx: REAL = -dens[3][j]
                         yy: REAL = -dens[4][j]
@@ -180,6 +192,17 @@ def p2g_owner(
                         if VECTORS:
                             yz = yz * x
                             zz = zz * x
+                        if QUADRUPOLES:
+                            # What the slopes along two axes multiply, or the curvature along one.
+                            b2: List[REAL] = [0.0] * ROW
+                            for z in range(ROW):
+                                b2[z] = bz[at + z]
+                            f0 += dens[4][j] * bx[at + a]
+                            xy += (dens[5][j] + dens[7][j]) * s
+                            xz += (dens[6][j] + dens[10][j]) * s
+                            yy: REAL = dens[8][j] * x
+                            yz: REAL = (dens[9][j] + dens[11][j]) * x
+                            zz: REAL = dens[12][j] * x
                     for b in range(P):
                         g1: int = c1 + b
                         if g1 >= shape[1]:
@@ -196,6 +219,12 @@ def p2g_owner(
                             if VECTORS:
                                 b1: REAL = yz * y
                                 b2: REAL = zz * y
+                            if QUADRUPOLES:
+                                a0 += yy * by[at + b]
+                                b0 += yz * d
+                                c0: REAL = zz * y
+                                for z in range(ROW):
+                                    grid[0][g0][g1][c2 + z] += c0 * b2[z]
                             for z in range(ROW):
                                 grid[0][g0][g1][c2 + z] += a0 * v2[z] + b0 * s2[z]
                             if VECTORS:

@@ -24,6 +24,7 @@ LAYERS = True  # whether there are vectors with normals, too
 TENSORS = 0  # rows of the sources' tensors, each of which is spread onto a component: 3 or 1
 GRADIENT = LAYERS + (TENSORS > 0)  # whether the window's gradient spreads them
 VECTORS = LAYERS + (TENSORS > 1)  # whether it spreads them onto three components
+QUADRUPOLES = False  # as in p2g.py
 TILTED = False  # as in p2g.py
 P = 8
 ROW = 8  # as in p2g.py; here tables have HALF columns
@@ -36,7 +37,8 @@ TILE2 = 8
 # p2g_tile only:
 BATCH = 42  # sources staged at a time
 OWN = 1  # columns of a thread
-WEIGHTS = 3 * P + 3 * P * GRADIENT  # windows along x, y, z, and their slopes
+# Windows along x, y, z, and their slopes; and behind these their curvatures.
+WEIGHTS = 3 * P + 3 * P * GRADIENT + 3 * P * QUADRUPOLES
 # Where ``strength`` has S_10, S_21, S_02: of S = S^T, those across.
 LOWER = (6 + 4 * TILTED) * LAYERS
 STRENGTHS = 10 + 3 * TILTED * LAYERS
@@ -153,6 +155,7 @@ def p2g_tile(
     shape: pk.View1D[pk.int32],
     window: pk.View2D[REAL],
     slope: pk.View2D[REAL],
+    curvature: pk.View2D[REAL],
     basis: pk.View2D[REAL],
     first: int,
     grid: pk.View4D[REAL],
@@ -214,9 +217,18 @@ def p2g_tile(
             if c < 0:
                 c = c + cells[d]
             x: REAL = 2.0 * (src[d][j] * inverse_step[d] - REAL(c)) - 1.0
-            if PLAIN > 0:
+            if PLAIN > 0 and 1 - QUADRUPOLES:
                 if d < PLAIN:
                     strength[m][d] = dens[d][j]
+            if QUADRUPOLES:
+                # As for S: the diagonal of Q + Q^T, half of it, then those across; and q.
+                e: int = d + 1
+                if e == 3:
+                    e = 0
+                strength[m][3 + d] = dens[4 + 4 * d][j]
+                strength[m][6 + d] = dens[4 + 3 * d + e][j] + dens[4 + 3 * e + d][j]
+                if d == 0:
+                    strength[m][9] = dens[0][j]
             if LAYERS:
                 q: REAL = dens[PLAIN + d][j]
                 n: REAL = norms[d][j]
@@ -240,7 +252,7 @@ def p2g_tile(
                             both += norms[row][j] * dens[PLAIN + k][j]
                             along[row] += basis[d][k] * both
                     if TENSORS == 1:
-                        along[0] -= basis[d][k] * dens[k][j]
+                        along[0] -= basis[d][k] * dens[QUADRUPOLES + k][j]
                     if TENSORS > 1:
                         for row in range(3):
                             along[row] -= basis[d][k] * dens[3 * row + k][j]
@@ -252,7 +264,7 @@ def p2g_tile(
                 else:
                     strength[m][d] = along[0]
             if TENSORS == 1 and 1 - TILTED:
-                strength[m][d] = -dens[d][j]
+                strength[m][d] = -dens[QUADRUPOLES + d][j]
             if TENSORS > 1 and 1 - TILTED:
                 e: int = d + 1
                 if e == 3:
@@ -270,6 +282,11 @@ def p2g_tile(
                     halves(slope, p, x, xx, even_slope, odd_slope)
                     weights[m][2 * (at + p) + 1] = rate * (odd_slope + even_slope)
                     weights[m][2 * (at + P - 1 - p) + 1] = rate * (odd_slope - even_slope)
+                    if QUADRUPOLES:
+                        halves(curvature, p, x, xx, even_bend, odd_bend)
+                        weights[m][6 * P + at + p] = rate * rate * (even_bend + odd_bend)
+                        mirror: int = 6 * P + at + P - 1 - p
+                        weights[m][mirror] = rate * rate * (even_bend - odd_bend)
             else:
                 for p in range(HALF):
                     halves(window, p, x, xx, even, odd)
@@ -333,11 +350,17 @@ def p2g_tile(
                         if TENSORS == 1:
                             a0: REAL = strength[m][1] * dw + strength[m][2] * wd
                             b0: REAL = strength[m][0] * ww
+                        if QUADRUPOLES:
+                            a0 += strength[m][9] * ww + strength[m][7] * dy * dz
+                            a0 += strength[m][4] * weights[m][7 * P + i1] * wz
+                            a0 += strength[m][5] * weights[m][8 * P + i2] * wy
+                            b0 += strength[m][6] * dw + strength[m][8] * wd
+                            c0: REAL = strength[m][3] * ww
                         if VECTORS:
                             a0: REAL = strength[m][6] * dw + strength[m][LOWER + 2] * wd
                             a1: REAL = strength[m][4] * dw + strength[m][7] * wd
                             a2: REAL = strength[m][LOWER + 1] * dw + strength[m][5] * wd
-                        if PLAIN > 0:
+                        if PLAIN > 1:
                             a0 += strength[m][0] * ww
                             a1 += strength[m][1] * ww
                             a2 += strength[m][2] * ww
@@ -353,6 +376,8 @@ def p2g_tile(
                             # Two statements: adding their sum at once takes one operation more.
                             sum0[o * P + x] += a0 * wx
                             sum0[o * P + x] += b0 * dx
+                            if QUADRUPOLES:
+                                sum0[o * P + x] += c0 * weights[m][6 * P + x]
                             if VECTORS:
                                 sum1[o * P + x] += a1 * wx
                                 sum1[o * P + x] += b1 * dx

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -31,6 +32,7 @@ class System:
 
     def __init__(self, term, seed, radius=None, count=60):
         rng = np.random.default_rng(seed)
+        self.up = seed % 3  # the axis of octupoles, whose errors are averaged over all axes
         self.gradient, self.pressure = term.endswith("_grad"), term.endswith("_p")
         self.at_tensors = term.endswith("_tensor")
         self.kernel = term.removesuffix("_grad").removesuffix("_p").removesuffix("_tensor")
@@ -50,16 +52,18 @@ class System:
             "laplace_dipole": (self.f**2).sum(),
             "stokes_sl": (self.f**2).sum(),
             "stokes_rotlet": (self.f**2).sum(),
+            "octupole": (self.f**2).sum(),
             "stokes_dl": ((self.q**2).sum(axis=0) * (self.n**2).sum(axis=0)).sum(),
         }
         square["stokes_dipole"] = square["doublet_dipole"] = square["stokes_dl"]
+        square["quadrupole"] = square["stokes_dl"]
         self.strength = float(square[self.kernel])  # Q
         if self.at_tensors:  # what double layers q, n at the targets feel
             self.strength *= float(square["stokes_dl"]) / count
             self.tensor = -self.q[:, None] * self.n - self.n[:, None] * self.q
 
     def spectrum(self, transform, gradient, k, split):
-        """Far field's coefficients; ``transform(c)``, ``gradient(c, m)`` give modes."""
+        """Far field's coefficients; ``transform(c)``, ``gradient(c, *axes)`` give modes."""
         k2 = sum(x**2 for x in np.meshgrid(*k, indexing="ij"))
         zero = k2 == 0
         k2[zero] = 1
@@ -68,9 +72,17 @@ class System:
             return [laplace * transform(self.f[0])]
         if self.kernel == "laplace_dipole":
             return [-laplace * sum(gradient(c, m) for m, c in enumerate(self.f))]
+        if self.kernel == "quadrupole":
+            pairs = [(j, m) for j in range(3) for m in range(3)]
+            return [laplace * sum(gradient(self.q[j] * self.n[m], j, m) for j, m in pairs)]
         # An odd factor vanishes at the highest mode of an even grid, which is its own negative.
         odd = [np.where(np.arange(len(x)) * 2 == len(x), 0, x) for x in k]
         k = np.meshgrid(*odd, indexing="ij")
+        if self.kernel == "octupole":
+            along = (
+                laplace * k[self.up] ** 2 * sum(k[j] * transform(c) for j, c in enumerate(self.f))
+            )
+            return [each * along for each in k]
         if self.kernel == "stokes_rotlet":  # curl of t / r
             t = [transform(c) for c in self.f]
             pairs = [(1, 2), (2, 0), (0, 1)]
@@ -118,8 +130,9 @@ class System:
         def transform(c):
             return (plane @ (wave[2] * c).T).reshape([len(x) for x in k])
 
-        def gradient(c, m):
-            return 1j * k[m].reshape([-1 if i == m else 1 for i in range(3)]) * transform(c)
+        def gradient(c, *axes):
+            waves = [k[m].reshape([-1 if i == m else 1 for i in range(3)]) for m in axes]
+            return 1j ** len(axes) * math.prod(waves) * transform(c)
 
         rim = [np.ones(len(x)) for x in k]
         if box is not None:
@@ -160,8 +173,8 @@ class System:
         spread = [under_window(self.sources, i) for i in range(3)]
         gather = [under_window(self.targets, i) for i in range(3)]
 
-        def gradient(c, m):
-            values = product(spread, () if m is None else (m,)) * c[:, None, None, None]
+        def gradient(c, *axes):
+            values = product(spread, axes) * c[:, None, None, None]
             grid = np.bincount(flat(spread).ravel(), values.ravel(), int(np.prod(SHAPE)))
             return np.fft.fftn(grid.reshape(SHAPE))
 
@@ -169,7 +182,7 @@ class System:
         k = [a / h for a, h in zip(angles, STEPS, strict=True)]
         w = [window.fourier(a) for a in angles]
         scale = 1 / (w[0][:, None, None] * w[1][:, None] * w[2]) ** 2 / np.prod(STEPS)
-        modes = self.spectrum(lambda c: gradient(c, None), gradient, k, split)
+        modes = self.spectrum(gradient, gradient, k, split)
         values = [np.fft.ifftn(scale * u).real.ravel()[flat(gather)] for u in modes]
 
         def derivative(row, axes):

@@ -225,11 +225,15 @@ def test_spheres_and_walls_and_near_pairs():
     box, whole = half_tilt(1)
     _, src, force, _ = cloud(box)
     twice, forces, _ = doubled(src, force, None, box[1])
-    near, exact = (
-        parki.Plan("stokes_sl", src, points, box=cell, periodicity=2, wall="no-slip")
-        for points, cell in ((src, box), (twice, whole))
-    )
-    assert rms(near(force) - exact(forces)) < near.promise(force)
+    for kernel in ("stokes_sl", "stokes_dipole", "sphere_sl(radius=0.02, source_radius=0.02)"):
+        near, exact = (
+            parki.Plan(kernel, src, points, box=cell, periodicity=2, wall="no-slip")
+            for points, cell in ((src, box), (twice, whole))
+        )
+        one, two = force, forces
+        if kernel == "stokes_dipole":
+            one, two = (each * np.arange(1, 4)[:, None, None] for each in (force, forces))
+        assert rms(near(one) - exact(two)) < near.promise(one)
 
 
 def test_noise_has_the_root_of_the_far_field():

@@ -37,11 +37,18 @@ def test_a_sphere_alone(t):
     height, turned = 0.2, np.array([[1, 1, 1, 1], [1, 1, -1, -1], [1, -1, 1, -1]])
     point = np.array([[0.3], [0.2], [height]])
     sphere = parki.Spheres(point, t * height, options(0, 1e-9))
-    found = np.diag(sphere.as_linear_operator() @ np.eye(3)) * 6 * np.pi * t * height
+    units = 6 * np.pi * t * height * np.array([1, 1, 1, t * height, t * height, t * height])
+    found = (sphere.as_linear_operator(torques=True) @ np.eye(6)) * units
+    found[3:, 3:] *= 4 / 3 * t * height
+    found[3:, :3] *= t * height
     along, across = 1 - 9 / 16 * t + t**3 / 8 - t**5 / 16, 1 - 9 / 8 * t + t**3 / 2 - t**5 / 8
-    assert np.allclose(found, [along, along, across], rtol=0, atol=1e-9)
+    exact = np.diag([along, along, across, *2 * [1 - 5 / 16 * t**3], 1 - t**3 / 8])
+    exact[4, 0] = exact[0, 4] = 3 / 32 * t**4
+    exact[3, 1] = exact[1, 3] = -exact[4, 0]
+    assert np.allclose(found, exact, rtol=0, atol=1e-9)
     if t < 1:  # so that the mean over these signs is the mean over normal numbers
-        drawn = [wall.divergence(sphere, lambda _, w=w: w[:, None]) for w in turned.T.astype(float)]
+        given = turned.T.astype(float)
+        drawn = [wall.divergence(sphere, lambda _, w=w: w[:, None])[0] for w in given]
         rate = (9 / 8 * t - 3 / 2 * t**3 + 5 / 8 * t**5) / height / (6 * np.pi * t * height)
         assert np.mean(drawn, axis=0)[:, 0] == pytest.approx([0, 0, rate], rel=2e-4, abs=1e-6)
 
@@ -66,6 +73,42 @@ def test_different_radii(periodicity):
         exact = parki.stokes_sl(x, y + others, force * acting, given, want=name)
         exact = exact / (scale * np.pi)
         assert np.abs(found - exact).max() <= 1e-5 * np.abs(exact).max(), name
+
+
+@pytest.mark.parametrize("periodicity", [0, 2])
+def test_torques(periodicity):
+    """Apart, spheres turn with half the curl of the flow, of dipoles of forces for torques."""
+    given, arms = options(periodicity, 1e-9), np.zeros((3, 3, 3))
+    x, y, t = np.array([[0.4], [0.5], [0.2]]), np.array([[0.8], [0.7], [0.3]]), FORCES[:, :1]
+    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        arms[i, j, k], arms[k, j, i] = 0.5, -0.5
+    spheres = parki.Spheres(np.concatenate([x, y], axis=1), [0.12, 0.1], given)
+    both = np.concatenate([0 * t, t], axis=1)
+    dipoles = np.einsum("ijk,jn->ikn", arms, t)
+    slopes = parki.stokes_dipole(x, y, dipoles, given, want="grad_u") / (8 * np.pi)
+    for slope, acts in ((spheres.flow(both, x, want="grad_u"), 0), (slopes, 1)):
+        forces = [0 * both, 0 * both]
+        forces[acts] = both
+        found = spheres.velocities(*forces)[1][:, 0]
+        exact = np.einsum("kji,ijn->k", arms, slope)
+        assert np.abs(found - exact).max() <= 1e-7 * np.abs(exact).max()
+    shifts, weights = shell(0.12)
+    exact = parki.stokes_dipole(x + shifts, y, dipoles, given) @ weights / (8 * np.pi)
+    found = spheres.velocities(0 * both, both)[0][:, 0]
+    assert np.abs(found - exact).max() <= 1e-5 * np.abs(exact).max()
+
+
+def test_noise_with_torques():
+    spheres = parki.Spheres(POINTS[:, :3], RADII[:3], options(0, 1e-6))
+    mobility = spheres.as_linear_operator(torques=True) @ np.eye(18)
+    assert abs(mobility - mobility.T).max() <= 1e-7 * abs(mobility).max()
+    scales = np.repeat([(3 * RADII[:3] / 4) ** 0.5, RADII[:3] ** 1.5], 3, axis=0).ravel()
+    white = np.random.default_rng(5).standard_normal(18)
+    root = sqrtm(scales[:, None] * mobility * scales).real
+    noise = np.stack(spheres.noise(np.random.default_rng(5), torques=True, accuracy=1e-7))
+    assert rms(noise.reshape(1, -1) - root @ white / scales) <= 1e-5 * rms(noise.reshape(1, -1))
+    step = spheres.displacements(0.5, 0.1, np.random.default_rng(5), None, 0 * FORCES[:, :3])
+    assert len(step) == 2 and all(np.isfinite(each).all() for each in step)
 
 
 def test_a_sheet_of_spheres():
@@ -101,13 +144,20 @@ def test_the_mobility_and_its_noise():
     moved = np.sqrt(0.1) * noise + 0.1 * spheres.velocities(FORCES)
     rng = np.random.default_rng(5)
     rng.standard_normal((3, 12))
-    drift = 0.05 * wall.divergence(spheres, rng.standard_normal)
+    (drift,) = wall.divergence(spheres, rng.standard_normal)
+    drift *= 0.05
     assert rms(step - moved - drift) <= 1e-6 * rms(step) and rms(drift) > 1e-4 * rms(step)
     rng = np.random.default_rng(5)  # where the box ends at the highest sphere, which steps beyond
     rng.standard_normal((3, 12))
     tight = parki.Spheres(POINTS, RADII, options(box=(*BOX[:2], None)))
-    again = 0.05 * wall.divergence(tight, rng.standard_normal)
+    again = 0.05 * wall.divergence(tight, rng.standard_normal)[0]
     assert 0 < rms(again - drift) <= 1e-3 * rms(drift)
+    name = "sphere_sl(radius=0.1, source_radius=0.05)"  # which PyTorch and JAX differentiate
+    given = name, POINTS, POINTS, FORCES, options(0, 1e-6)
+    back = parki.vjp(*given, values=VALUES)["dens"]
+    assert (back * FORCES).sum() == pytest.approx(
+        (parki.Plan(*given[:3], given[4])(FORCES) * VALUES).sum(), rel=1e-5
+    )
     back = spheres.vjp(FORCES, values=VALUES, wrt=("forces",))["forces"]
     assert (back * FORCES).sum() == pytest.approx(VALUES.ravel() @ mobility @ FORCES.ravel())
 
@@ -115,8 +165,7 @@ def test_the_mobility_and_its_noise():
 def test_what_spheres_lack():
     spheres, lower = parki.Spheres(POINTS, RADII, options()), POINTS * [[1], [1], [0.2]]
     for call in (
-        lambda: spheres.velocities(FORCES, FORCES),
-        lambda: spheres.noise(RNG, torques=True),
+        lambda: spheres.flow(FORCES, POINTS, FORCES),
         lambda: spheres.vjp(FORCES, values=VALUES, wrt=("points",)),
     ):
         with pytest.raises(parki.ParkiValueError, match="spheres near a wall have no"):

@@ -1,8 +1,13 @@
-"""Potential of charges: ``(y - 2 L) / r_c``, with the gradient ``(-y^2 + 2 r X) e_j / r_c^2``."""
+"""Potential of charges: ``(y - 2 L) / r_c``, with the gradient ``(-y^2 + 2 r X) e_j / r_c^2``.
+
+With WITH_SLOPES the gradient follows the potential in u.
+"""
 
 from kernels.blocks.cut import cut
-from kernels.blocks.radial import first_function, polynomial
+from kernels.blocks.radial import direction, distance, first_function, polynomial
 from kernels.blocks.slopes import begin_pair
+
+WITH_SLOPES = False
 
 
 def interact(density, row, normal, first_normal, at):
@@ -10,8 +15,19 @@ def interact(density, row, normal, first_normal, at):
     first_function()
     a = y - 2.0 * a
     cut(a)
+    if WITH_SLOPES:
+        direction()
+        distance(r)
+        polynomial(b, p1)
+        b = 2.0 * b * r - y * y
+        cut(b)
     for d in range(MANY):
-        u[d] += a * density[row + d][at]
+        u[OUTPUTS * d] += a * density[row + d][at]
+        if WITH_SLOPES:
+            along: REAL = b * density[row + d][at]
+            u[OUTPUTS * d + 1] += along * e0
+            u[OUTPUTS * d + 2] += along * e1
+            u[OUTPUTS * d + 3] += along * e2
 
 
 def differentiate(density, row, normal, first_normal, at):

@@ -40,6 +40,10 @@ class RanksComposedPlan(composed.ComposedPlan):
         AnyPlan.__init__(plan, PlacedSum(Slab(self.team), given, want))
         return plan
 
+    def again(self, *given: Any, **keywords: Any) -> Any:
+        """Return another plan on the same ranks."""
+        return Plan(*given, comm=self.team.comm, **keywords)
+
     def together(self) -> Any:
         """Raise on all ranks what is raised on one of them."""
         return self.team.together()

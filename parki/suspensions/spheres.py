@@ -102,15 +102,18 @@ class Spheres:
         """Return the plan of what moves by what acts."""
         key = moves, acts
         if key not in self._plans:
-            given, several = self._given(*key), self._sizes.marks is not None
-            walled = several and self.options.walled
-            self._plans[key] = wall.ByRadii(self) if walled else self._make(*given)
+            if not self.options.walled:
+                self._plans[key] = self._make(*self._given(*key))
+            elif key == ("velocity", "torque"):
+                self._plans[key] = wall.Transposed(self._plan("turn", "force"))
+            elif self._sizes.marks is not None:
+                self._plans[key] = wall.ByRadii(self, *key)
+            else:
+                self._plans[key] = self._make(*self._given(*key))
         return self._plans[key]
 
     def _given(self, moves: str, acts: str) -> tuple[Any, ...]:
         """Return the kernel of such a plan, its targets, sources, marks and options."""
-        if self.options.walled and (moves, acts) != ("velocity", "force"):
-            raise wall.lacking("torques and turns")
         sizes, points = self._sizes, self.points
         return sizes.kernels[moves, acts], points, points, sizes.marks, self.options
 
@@ -415,8 +418,9 @@ class Spheres:
         drawn = self._noise(rng, turns, accuracy, math.sqrt(2 * kT * dt))
         steps = [*drawn] if turns else [drawn]
         if self.options.walled and kT * dt:
-            white = self._white(rng, drawn.dtype)
-            steps[0] = steps[0] + kT * dt * wall.divergence(self, white)
+            white = self._white(rng, steps[0].dtype)
+            drifts = wall.divergence(self, white, MOVES[: 1 + turns])
+            steps = [step + kT * dt * each for step, each in zip(steps, drifts, strict=True)]
         if moved:
             steps = [step + each for step, each in zip(steps, moved, strict=True)]
         return tuple(steps) if turns else steps[0]

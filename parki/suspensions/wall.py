@@ -11,8 +11,9 @@ import numpy as np
 from parki.errors import ParkiValueError
 from parki.ewald.sums import kernel
 from parki.interchange import to_host
+from parki.suspensions.derivatives import MOVES
 from parki.suspensions.noise import White
-from parki.suspensions.radii import Radii
+from parki.suspensions.radii import KINDS, Radii
 
 # Distance of the two places between which the mobility is compared, in smallest radii.
 STEP = 0.01
@@ -35,8 +36,8 @@ def check_heights(points: Any, radii: Any) -> None:
 def lacking(what: str) -> ParkiValueError:
     """Return the error of what parki does not have near a wall."""
     return ParkiValueError(
-        f"spheres near a wall have no {what}; parki has velocities by forces there, their "
-        "derivatives by forces, and the flow of the fluid"
+        f"spheres near a wall have no {what}; parki has velocities and turns there, their "
+        "derivatives by forces and torques, and the flow of the fluid by forces"
     )
 
 
@@ -53,17 +54,40 @@ def groups(sizes: Radii) -> list[tuple[float, Any]]:
     return [(float(radius), np.flatnonzero(sizes.each == radius)) for radius in different]
 
 
+class Transposed:
+    """The plan of velocities by torques: the transpose of the plan of turns by forces."""
+
+    def __init__(self, plan: Any) -> None:
+        self.plan = plan
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.plan, name)
+
+    def __call__(self, torques: Any) -> Any:
+        """Return velocities (..., 3, N)."""
+        return self.plan.adjoint(torques)
+
+    def update_points(self, points: Any, _: Any, **box: Any) -> None:
+        """Do nothing: the other plan moves."""
+
+    def describe(self) -> str:
+        """Say whose transpose it is."""
+        return "velocities by torques: the transpose of turns by forces"
+
+
 class ByRadii:
-    """The plan of velocities by forces of spheres of several radii: a sum for each pair of these.
+    """A plan of spheres of several radii: a sum for each pair of these.
 
     What else plans have is the same for all of them, and the first one has it.
     """
 
-    def __init__(self, spheres: Any) -> None:
+    def __init__(self, spheres: Any, moves: str, acts: str) -> None:
         self.groups, points = groups(spheres._sizes), spheres.points
+        family, names, *_ = KINDS[moves, acts]
         self.plans = {
             (t, s): spheres._make(
-                _name(own, other), points[:, at], points[:, by], None, spheres.options
+                kernel(family, **dict(zip(names, (own, other), strict=True))),
+                *(points[:, at], points[:, by], None, spheres.options),
             )
             for t, (own, at) in enumerate(self.groups)
             for s, (other, by) in enumerate(self.groups)
@@ -77,6 +101,13 @@ class ByRadii:
         found = 0 * forces
         for (t, s), plan in self.plans.items():
             found[..., self.groups[t][1]] += plan(forces[..., self.groups[s][1]])
+        return found
+
+    def adjoint(self, values: Any) -> Any:
+        """Return the transposed plan of values (..., 3, N)."""
+        found = 0 * values
+        for (t, s), plan in self.plans.items():
+            found[..., self.groups[s][1]] += plan.adjoint(values[..., self.groups[t][1]])
         return found
 
     def update_points(self, points: Any, _: Any) -> None:
@@ -98,37 +129,34 @@ class ByRadii:
 def flow(spheres: Any, acts: str, points: Any, forces: Any, asked: tuple[str, ...]) -> list[Any]:
     """Return results of the flow elsewhere, each a sum of its own for each radius."""
     if acts != "force":
-        raise lacking("torques and turns")
+        raise lacking("flow by torques")
     options, found = spheres.options, []
     for want in asked:
         given = [
-            ((_name(0.0, a), points, spheres.points[:, at], None, options), at)
+            ((kernel("sphere_sl", radius=0.0, source_radius=a), points, spheres.points[:, at]), at)
             for a, at in groups(spheres._sizes)
         ]
-        found.append(sum(spheres._sum(each, forces[..., at], want) for each, at in given))
+        sums = [spheres._sum((*a, None, options), forces[..., at], want) for a, at in given]
+        found.append(sum(sums))
     return found
 
 
-def _name(own: float, other: float) -> str:
-    return kernel("sphere_sl", radius=own, source_radius=other)
-
-
-def divergence(spheres: Any, white: White) -> Any:
-    """Return the divergence of the mobility by a random finite difference, (3, N).
+def divergence(spheres: Any, white: White, moves: tuple[str, ...] = MOVES[:1]) -> list[Any]:
+    """Return the divergence of the mobility by a random finite difference, (3, N) for each move.
 
     With normal numbers w it is the mean of ``(M(x + d w / 2) - M(x - d w / 2)) w / d``.
     """
     step = STEP * spheres._sizes.smallest
     w = white(spheres.points.shape)
     try:
-        ahead, back = (_moved(spheres, side * step * w, w) for side in (0.5, -0.5))
+        ahead, back = (_moved(spheres, side * step * w, w, moves) for side in (0.5, -0.5))
     finally:
         spheres._place(spheres.points)
-    return (ahead - back) / step
+    return [(after - before) / step for after, before in zip(ahead, back, strict=True)]
 
 
-def _moved(spheres: Any, shift: Any, forces: Any) -> Any:
-    """Return velocities where spheres are shifted, by the plans that there are, if they reach."""
+def _moved(spheres: Any, shift: Any, forces: Any, moves: tuple[str, ...]) -> list[Any]:
+    """Return velocities, and turns, where spheres are shifted, by their plans, if these reach."""
     other = copy(spheres)
     other.points, other._plans = spheres.points + shift, dict(spheres._plans)
     try:
@@ -137,4 +165,4 @@ def _moved(spheres: Any, shift: Any, forces: Any) -> Any:
         edges = zip(spheres.options.box, spheres.options.periodic, strict=True)
         box = tuple(edge if periodic else None for edge, periodic in edges)
         other.options, other._plans = replace(spheres.options, box=box), {}
-    return other._moved("velocity", {"force": forces})
+    return [other._moved(each, {"force": forces}) for each in moves]

@@ -141,6 +141,8 @@ class Work:
         pairs = each.within
         polynomials, others = self.kind.pair.operations
         passes = ("u" in self.want) + (_DERIVATIVES if self.want != ("u",) else 0.0)
+        if self.kind.slopes(self.want, self.lanes == 1):
+            passes = 1.0
         passes += _TENSORS * ("grad_tensor" in self.want)
         operations = passes * (others + 2 * polynomials * degree)
         targets, near = self.targets * passes, pairs * passes

@@ -93,10 +93,13 @@ class ComposedPlan:
                     "a plan for each system"
                 )
             if self.options.walled:
-                composite = near_wall(composite, self.options.wall, want)
+                up = self.options.axes.index(2)
+                composite = near_wall(composite, self.options.wall, want, up=up)
             self.composite: Composite = composite
             self.sums = together(joined(self.composite.addends))
             self.sources, given = self._given(trg, src, norms, exclude)
+        self._places: tuple[Any, Any] = given[0][0][0], self.sources["points"]
+        self._back: tuple[Any, Any] | None = None  # the transposed plan, and its places
         self.plans: list[Any] = []
         for one, (arrays, labels) in zip(self.sums, given, strict=True):
             own = self._options(one)
@@ -107,16 +110,21 @@ class ComposedPlan:
     def _options(self, one: Shared) -> EwaldOptions:
         """Return the options of a sum."""
         options: EwaldOptions = self.options.of_sums()
-        area = dict(self.composite.areas).get(one.kernel)
-        if not area:
+        scale = {name: (size, power) for name, size, power in self.composite.scales}
+        if one.kernel not in scale:
             return options
-        square = math.prod(self.plans[0].box) ** (2 / 3)
-        larger = min(options.tolerance * square / area, LARGEST_TOLERANCE)
+        size, power = scale[one.kernel]
+        times = (self.plans[0].points.lattice.length / size) ** power
+        larger = min(options.tolerance * times, LARGEST_TOLERANCE)
         return replace(options, tolerance=max(options.tolerance, larger))
 
     def make(self, *given: Any, want: tuple[str, ...], **labels: Any) -> AnyPlan[Any]:
         """Return the plan of a sum."""
         return Plan(*given, want=want, **labels)
+
+    def again(self, *given: Any, **keywords: Any) -> Any:
+        """Return another plan on the same ranks."""
+        return Plan(*given, **keywords)
 
     def together(self) -> AbstractContextManager[Any]:
         """Raise on all ranks what is raised on one of them."""
@@ -147,7 +155,7 @@ class ComposedPlan:
 
     @property
     def _trg(self) -> Any:
-        return self.plans[0].points.arrays["trg"]
+        return self._places[0]
 
     @property
     def _shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -178,21 +186,23 @@ class ComposedPlan:
                 sources, given = self._given(trg, src, norms, exclude)
             for plan, (arrays, labels) in zip(self.plans, given, strict=True):
                 before = plan.points
-                plan._place(*arrays, None, labels.get("exclude"), box)
+                plan._sum.update_points(*arrays, None, labels.get("exclude"), box)
                 done.append((plan, before))
         except BaseException:
             self.options = old
             for plan, before in done:
                 clouds = (before.arrays.get(name) for name in ("trg", "src", "norms"))
-                plan._place(*clouds, None, before.labels, own)
+                plan._sum.update_points(*clouds, None, before.labels, own)
             raise
-        self.sources = sources
+        self.sources, self._places = sources, (given[0][0][0], sources["points"])
+        self._back = self._back if box is None else None
 
     # ------------------------------------------------------------------ apply
     def __call__(self, dens: Any) -> Any:
         """Return the composite of a density, or of k of them with k first."""
         values, several = self._rows("dens", dens)
-        results = [plan(v) for _, plan, v in self._densities(values)]
+        # The density is checked, so that no sum waits for a device.
+        results = [plan._sum(v, checked=True) for _, plan, v in self._densities(values)]
         found = self._combined(results, self._trg)
         return as_given(found.reshape(*several, *self._shapes[0]), dens)
 
@@ -223,6 +233,12 @@ class ComposedPlan:
     def adjoint(self, values: Any) -> Any:
         """Return the transposed composite of values at the targets: see `parki.Plan.adjoint`."""
         rows, several = self._rows("values", values)
+        if self.composite.transposed is not None:
+            kernel, want, results = self.composite.transposed
+            own = self._swapped(kernel, want)(rows.reshape(len(rows), *self._shapes[0]))
+            each = by_density((want,), (own,))
+            back = np.stack([results(found, self.sources) for found in each])
+            return as_given(back.reshape(*several, *self._shapes[1]), values)
         found = []
         for one, plan in zip(self.sums, self.plans, strict=True):
             given = one.values(rows, {"points": self._trg}, _sizes(one))
@@ -231,6 +247,17 @@ class ComposedPlan:
             back = back.reshape(len(back), plan.task.sum.rows, plan.n_sources)
             found.append(one.pulled(back, self.sources, math.prod(self.composite.density)))
         return as_given(reduce(add, found).reshape(*several, *self._shapes[1]), values)
+
+    def _swapped(self, kernel: str, want: str) -> Any:
+        """Return the plan from the targets to the sources, where these are now."""
+        if self._back is None:
+            plan = self.again(kernel, *self._places[::-1], None, self.options, want=want)
+        else:
+            plan, places = self._back
+            if places is not self._places:
+                plan.update_points(*self._places[::-1])
+        self._back = plan, self._places
+        return plan
 
     # ------------------------------------------------------------------ views
     def promise(self, dens: Any) -> Any:

@@ -206,7 +206,7 @@ class _Asked(NamedTuple):
         """Return the composite; refuse impossible arguments, and ``names`` of inputs it lacks."""
         composite = kernel if isinstance(kernel, Composite) else _of_one(kernel)
         if options.walled:
-            composite = near_wall(kernel, options.wall, moves={*names} != {"dens"})
+            composite = near_wall(kernel, options.wall, by=names)
         kernels = [each.kernel for each in composite.addends]
         first = next((name for name in kernels if SUMS[name].normals), kernels[0])
         own = SUMS[first].normals or composite is not kernel

@@ -102,6 +102,11 @@ class Fields:
         """Whether targets have tensors."""
         return "grad_tensor" in self.want
 
+    @property
+    def curvature(self) -> bool:
+        """Whether sources are spread with the window's second derivatives."""
+        return bool(self.sources.get("QUADRUPOLES"))
+
     @classmethod
     def of(cls, task: Task) -> Fields:
         """Return the fields of a sum."""
@@ -192,7 +197,7 @@ class Mesh:
         if not spills:
             self.spill = 0
         tables = dict(zip(("window", "slope"), window.piecewise(degree), strict=True))
-        if fields.tensors and isinstance(window, KaiserBessel):
+        if (fields.tensors or fields.curvature) and isinstance(window, KaiserBessel):
             tables["curvature"] = window.curvature(degree)
         self.arguments = {
             "inverse_step": xp.asarray(1 / steps, dtype=dtype),

@@ -79,6 +79,8 @@ class P2G:
         self.variant = VARIANTS[mesh.spread](mesh)
         self.sources, self.arguments = self.variant.place(src, norms, offsets)
         self.sorts = self.variant.sorts
+        # The axes of a tilted box, along which quadrupoles are spread.
+        self.basis = mesh.arguments.get("basis") if mesh.fields.curvature else None
         x, y, z = self.variant.shape
         shape = (mesh.fields.components, x, grids * self.sources.systems * y, z)
         size = math.prod(shape)
@@ -103,6 +105,11 @@ class P2G:
         if self.sorts:
             self.sources.sort(dens, out=buffer)
             dens = buffer
+        if self.basis is not None:
+            dens = dens.copy()
+            for _ in range(2):  # one index after the other
+                own = (self.basis @ dens[4:].reshape(3, -1)).reshape(3, 3, -1)
+                dens[4:] = own.swapaxes(0, 1).reshape(9, -1)
         own = grid is None
         grid = self.grid if own else grid
         if self.variant.adds and first == 0 and not (own and self.clean):
@@ -185,7 +192,7 @@ class TileVariant(Variant):
         spreading = {"team_size": columns, "BATCH": batch, "OWN": own, **edges}
         # Passed by value on a device: arithmetic takes their elements as operands.
         half = mesh.terms, (mesh.window.points + 1) // 2
-        tables = dict.fromkeys(("window", "slope"), half)
+        tables = dict.fromkeys(("window", "slope", "curvature")[: 2 + mesh.fields.curvature], half)
         spread = partial(self.kernel, "p2g_tile", "p2g_tile", tables=tables, **spreading)
         self.launches.append(spread())
         self.side_by_side = partial(spread, SEVERAL=True)
@@ -259,8 +266,9 @@ def _spots(tile: tuple[int, int]) -> np.ndarray[Any, Any]:
 
 def _batch(mesh: Mesh) -> int:
     """Return the sources that `p2g_tile` stages at a time: TEAMS teams share scratch memory."""
-    weights = (3 + 3 * mesh.fields.gradient) * mesh.window.points
-    strengths = 10 + 3 * ("TILTED" in mesh.fields.sources)
+    fields = mesh.fields
+    weights = 3 * (1 + fields.gradient + fields.curvature) * mesh.window.points
+    strengths = 10 + 3 * ("TILTED" in fields.sources)
     rows = (mesh.scratch(TEAMS) - 64) // (mesh.item * (weights + strengths) + 16)
     return max(1, min(BATCH, rows - 1))
 

@@ -10,7 +10,7 @@ sources in double precision, with the exact derivative:
     A_j^(k) = sum_s [ f_j + i k (q_j n_3 + n_j q_3) ] e^(-i k z_s) ,  j = 1, 2
 
 times the factors of the window and the grid. For dipoles -D_j3 stands in brackets,
-and for charges' dipoles -d_3 in the only component.
+and for charges' dipoles -d_3 in the only component. Charges add q, and quadrupoles -k^2 Q_33.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from parki.ewald.geometry.systems import Systems
 # (1:1:300), below the rounding elsewhere.
 MODES = 16
 # Least height of a box over its width: in lower boxes other rounding is larger than this one.
-HIGH = 2.0
+HIGH = 3.0
 
 
 class PlaneModes:
@@ -84,7 +84,10 @@ class PlaneModes:
         sums = xp.zeros((rows, count, self.slope.size), dtype=np.complex128)
         for start in range(0, self.heights.size, self.chunk):
             part = slice(start, start + self.chunk)
-            if self.norms is None:
+            if dens.shape[0] == 13:  # charges with dipoles and quadrupoles
+                weights = dens[[3, 12, 0], part].astype(np.float64)
+                weights[0] *= -1
+            elif self.norms is None:
                 weights = -dens[2::3, part][:2].astype(np.float64)
             else:
                 q, n = (rows[-3:, part].astype(np.float64) for rows in (dens, self.norms))
@@ -96,7 +99,10 @@ class PlaneModes:
             for mode in range(self.slope.size):
                 wave *= rotation
                 found = self._total(weights, wave)
-                sums[..., mode] += self.slope[mode] * found[:rows]
+                slope = self.slope[mode]
+                sums[..., mode] += slope * found[:rows]
+                if dens.shape[0] == 13:
+                    sums[..., mode] += slope**2 * found[1:2] + found[2:]
                 if single is not None:
                     sums[..., mode] += found[2:]
         return sums * self.factor

@@ -23,7 +23,7 @@ from parki.ewald.geometry.systems import Systems
 from parki.ewald.near.p2p_cells import cells_kernel, reach
 from parki.ewald.near.p2p_labels import LabelledPairs
 from parki.ewald.near.p2p_lists import FORGETS, TEAM, PairLists
-from parki.ewald.near.pair import Pair, own_constants, parts, shifts
+from parki.ewald.near.pair import Pair, own_constants, parts, shifts, slopes
 from parki.ewald.near.sizes import (
     Launch,
     Tile,
@@ -76,6 +76,8 @@ class P2P:
 
     Attributes
     ----------
+    cut : callable
+        Returns tiles of at most so many targets.
     labelled : LabelledPairs or None
         What is added for pairs of equal labels, which the other kernels skip.
     lists : PairLists or None
@@ -136,7 +138,7 @@ class P2P:
             return runs(space, targets.starts, size, n, length=length, executor=executor)
 
         size = tile.targets if launch is None else launch.targets
-        self.tiles = cut(size)
+        self.cut, self.tiles = cut, cut(size)
         self.work = {"u": self.tiles, "derivatives": self.tiles}
         kernels = near_kernels(task, pair, tile, launch)
         if sizes.derivatives != size and "derivatives" in kernels:
@@ -156,12 +158,19 @@ class P2P:
                 self.dtype.type(unit) * points.sort(each)
                 for points, each in zip((self.targets, self.sources), marks, strict=True)
             )
+        lengths = task.sum.lengths
+        self.unit: Any = None  # of the rows of a density over r_c, where they differ
+        if lengths is not None:
+            self.unit = constant(cutoff ** -lengths.astype(float), self.dtype)
         self.rows, self.velocity = (
             task.sum.near_rows,
             "transposed_pair" if task.transposed_pair else "u",
         )
         outputs = task.pair.rows if task.transposed_pair else task.sum.results
-        self.together = TOGETHER if launch is None and outputs <= MOST_OUTPUTS else (1,)
+        self.slopes = slopes(task)
+        self.together: tuple[int, ...] = (1,)
+        if launch is None and outputs <= MOST_OUTPUTS:
+            self.together = TOGETHER[self.slopes :]
         # On a CPU three densities, and a fourth one of zeros, take less time than two and one.
         self.full = 3 / 4 if stages(task, pair) else 1.0
         self.launches: dict[str, Callable[..., None]] = {}
@@ -185,23 +194,18 @@ class P2P:
 
         rate = factor / cutoff  # its powers may overflow, which ** would refuse
         power = rate ** (task.pair.pair.power - 1)
+        self.rate = self.dtype.type(rate)
+        self._units = rate, power
         # `p2p` itself divides by r_c once.
         self.own: dict[str, dict[str, Any]] = {}
         if "u" in kernels:
-            radial = kernels["u"].table(pair.table(task.pair.pair), self.dtype)
+            radial = kernels["u"].table(pair.table(task), self.dtype)
             xi_rc = pair.evaluator.xi_rc if pair.evaluator else 0.0
             self.own["u"] = {"factor": factor * power, "radial": radial, "xi_rc": xi_rc}
             self.own["u"]["tiles"] = self.tiles
         if "derivatives" in kernels:
             names = task.sum.derivative_tables(task.want, together(task, pair))
-            scale = rate * rate * power
-            self.own["derivatives"] = {
-                "radial": kernels["derivatives"].table(pair.rows(names), self.dtype),
-                "gentle": rate * power,
-                "scale": scale,
-                "derivative_scale": rate * scale,
-                "tensors": tensors,
-            }
+            self.own["derivatives"] = self.of_derivatives(kernel, pair.rows(names), tensors)
         # In tilted boxes first parts are whole numbers of this, so that their sums are exact.
         digit = 2.0 ** (math.frexp(longest)[1] - 20) if task.tilted and task.mixed else 0.0
         src_high, src_low = parts(self.sources.points, self.dtype, digit)
@@ -254,6 +258,18 @@ class P2P:
             given = task, frame, pair, labels, (trg, src), normals, digit
             self.labelled = LabelledPairs(*given, shared, self.together)
 
+    def of_derivatives(self, kernel: Kernel, rows: Any, tensors: Any) -> dict[str, Any]:
+        """Return what a kernel of derivatives takes, with ``rows`` of polynomials."""
+        rate, power = self._units
+        scale = rate * rate * power
+        return {
+            "radial": kernel.table(rows, self.dtype),
+            "gentle": rate * power,
+            "scale": scale,
+            "derivative_scale": rate * scale,
+            "tensors": tensors,
+        }
+
     def _numbered(self, points: Any, row: Any) -> Any:
         """Return sorted points with a fourth row, of a number for each."""
         found = self.sources.xp.zeros((4, points.shape[1]), dtype=self.dtype)
@@ -280,7 +296,7 @@ class P2P:
         "grad_u", 3 of "grad_tensor"; with "transposed_pair" all others become 0. ``lists`` says
         whether lists of pairs may be kept and taken.
         """
-        done, rows = 0, self.rows
+        done, rows, xp = 0, self.rows, self.sources.xp
         given = rows - (self.marks is not None)
         if self.velocity == "transposed_pair":
             for name in results.keys() - {"transposed_pair"}:  # results of the far field alone
@@ -294,18 +310,25 @@ class P2P:
             for place, each in enumerate(dens[part]):
                 first = place * rows
                 self.sources.sort(each, out=buffer[first : first + given])
+                if self.unit is not None:
+                    buffer[first : first + given] *= self.unit
                 if self.marks is not None:
                     buffer[first + given, : self.marks.size] = self.marks
             if "u" in self.launches:
-                found = pot = results[self.velocity][part]
-                if len(pot) < many:
-                    found = np.empty((many, *pot.shape[1:]), dtype=pot.dtype)
+                found = pot = results["grad_u" if self.slopes else self.velocity][part]
+                if len(pot) < many or self.slopes:
+                    count = pot.shape[1] * 4 // 3 if self.slopes else pot.shape[1]
+                    found = xp.empty((many, count, pot.shape[2]), dtype=pot.dtype)
                 launch = self.launches["u"]
                 if self.lists is not None and not lists:
                     launch = self.lists.without
                 flat = found.reshape(-1, found.shape[-1])
                 launch(many, dens=buffer, pot=flat, **self.own["u"], **self.arguments)
-                if found is not pot:
+                if self.slopes:
+                    np.multiply(found[: len(pot), 1:], self.rate, out=pot)
+                    if "u" in results:
+                        results["u"][part] = found[: len(pot), :1]
+                elif found is not pot:
                     pot[...] = found[: len(pot)]
             if "derivatives" in self.launches:
                 for place in range(len(dens[part])):
@@ -331,9 +354,9 @@ def stages(task: Task, pair: Pair) -> bool:
 
 
 def together(task: Task, pair: Pair) -> bool:
-    """Return whether one kernel sums the potential and its derivatives."""
+    """Return whether the kernel of derivatives sums the potential, too."""
     want = task.chosen_by[1]
-    return stages(task, pair) and "u" in want and want != ("u",)
+    return not slopes(task) and stages(task, pair) and "u" in want and want != ("u",)
 
 
 def near_kernels(
@@ -342,13 +365,13 @@ def near_kernels(
     """Return the P2P kernels for the wanted results: of the potential, and of its derivatives."""
     kernels, values = {}, together(task, pair)
     want = task.chosen_by[1]
-    if "u" in want and not values:
+    if slopes(task) or ("u" in want and not values):
         launch = launch or choose_launch(pair.method, task.space)
         if launch is not None:
             kernels["u"] = cells_kernel(task, pair, launch)
         else:
             kernels["u"] = near_kernel(task, pair, tile)
-    if want != ("u",):
+    if want != ("u",) and not slopes(task):
         kernels["derivatives"] = slopes_kernel(task, pair, want, values)
     return kernels
 
@@ -410,7 +433,7 @@ def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, many: 
         executor=task.executor,
         team_size=TEAM if tiles else tile.targets,
         vector_length=tile.targets * tile.lanes if tiles else 1,
-        tables={"radial": pair.table(task.pair.pair).shape},
+        tables={"radial": pair.table(task).shape},
         **constants,
     )
 

@@ -60,7 +60,7 @@ def cells_kernel(task: Task, pair: Pair, launch: Launch) -> Kernel:
         executor=task.executor,
         team_size=launch.team,
         vector_length=launch.vectors,
-        tables={"radial": pair.table(task.pair.pair).shape},
+        tables={"radial": pair.table(task).shape},
         STAGED=pair.method in STAGED,
         VECTORS=launch.vectors,
         TARGETS=launch.targets,

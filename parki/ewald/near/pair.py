@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from parki.arrays import real_name
 from parki.ewald.near.radial import EVALUATORS, Evaluator
 from parki.ewald.split.core import AnyCore
-from parki.ewald.sums.pairs import PairFunction, Tables
+from parki.ewald.sums.pairs import Tables
 from parki.ewald.task import Task
 
 Array = NDArray[np.float64]
@@ -61,22 +61,31 @@ class Pair(NamedTuple):
             return rows
         return np.hstack([rows, self.core.columns(names, self.cutoff, self.degree)])
 
-    def table(self, function: PairFunction) -> Array:
+    def table(self, task: Task) -> Array:
         """Return the table that evaluates the radial functions of "u"."""
-        return self.evaluator.table if self.evaluator else self.rows(function.values)
+        function = task.pair.pair
+        names = function.slopes if slopes(task) else function.values
+        return self.evaluator.table if self.evaluator else self.rows(names)
 
     def constants(self, task: Task) -> dict[str, Any]:
         """Return the constants of the kernels of "u" that do not depend on the variant."""
         number = EVALUATORS.index(self.evaluator.name) if self.evaluator else 0
         degree = self.evaluator.degree if self.evaluator else self.degree
         known = dict(
-            task.pair.p2p(bool(task.transposed_pair)),
+            task.pair.p2p(bool(task.transposed_pair), slopes(task)),
             REAL=real_name(task.dtype),
             DEGREE=degree,
             PERIODIC=task.periodicity,
             EVALUATOR=number,
         )
         return known | own_constants(task)
+
+
+def slopes(task: Task) -> bool:
+    """Return whether the kernel of "u" sums the gradient, too."""
+    if task.transposed_pair or task.labelled:
+        return False
+    return task.sum.slopes(task.want, task.space.on_device)
 
 
 def own_constants(task: Task) -> dict[str, Any]:

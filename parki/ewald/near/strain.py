@@ -11,6 +11,7 @@ import numpy as np
 
 from parki.ewald.near.p2p import P2P, slopes_kernel
 from parki.ewald.near.pair import Pair
+from parki.ewald.near.sizes import sizes_of
 from parki.ewald.task import Task
 from parki.interchange import to_host
 
@@ -18,7 +19,7 @@ from parki.interchange import to_host
 def near_strain(p2p: P2P, task: Task, pair: Pair, unit: float, dens: Any, weights: Any) -> Any:
     """Return the derivative, shape (3, 3), of a density (rows, sources) and of weights.
 
-    ``p2p`` has the derivatives of the sum of ``task``. Weights are of the results, (rows, targets);
+    ``p2p`` has the points of the sum of ``task``. Weights are of the results, (rows, targets);
     ``unit`` is the user's length of a solver's unit.
     """
     xp, sources = p2p.sources.xp, p2p.sources
@@ -28,11 +29,10 @@ def near_strain(p2p: P2P, task: Task, pair: Pair, unit: float, dens: Any, weight
     if p2p.marks is not None:
         buffer[len(dens), : p2p.marks.size] = p2p.marks
     found = xp.empty((9, weights.shape[1]), dtype=p2p.dtype)
-    own = dict(p2p.own["derivatives"], tensors=weights.astype(p2p.dtype, copy=False))
+    rows = pair.rows(task.sum.derivative_tables(("grad_u",)))
+    own = p2p.of_derivatives(kernel, rows, weights.astype(p2p.dtype, copy=False))
+    own |= {"tiles": p2p.cut(sizes_of(task.space).derivatives), "dens": buffer, "gradient": found}
     empty: dict[str, Any] = {"pot": None, "pressure": None, "pull": None}
-    tiles = p2p.work["derivatives"]
-    kernel(
-        tiles.shape[1], tiles=tiles, dens=buffer, gradient=found, **empty, **own, **p2p.arguments
-    )
+    kernel(own["tiles"].shape[1], **empty, **own, **p2p.arguments)
     sums = to_host(xp.stack([row.sum(dtype=np.float64) for row in found]))
     return pair.cutoff * unit * sums.reshape(3, 3)

@@ -342,16 +342,18 @@ class PlacedSum:
                 finally:
                     self.done = end()
 
-    def __call__(self, dens: Any, out: Any = None, watch: Watch = unwatched) -> Any:
+    def __call__(
+        self, dens: Any, out: Any = None, watch: Watch = unwatched, *, checked: bool = False
+    ) -> Any:
         """Return what is wanted of a density: see `parki.Plan`.
 
         The host waits for what a device has counted after all is launched, so that the device does
-        not wait for the host.
+        not wait for the host; and not at all for a density that was ``checked``.
         """
         with self.exclusive(), self._pipeline.together():
             pipeline = self._pipeline
-            late = pipeline.alone and self.task.space.adapter.records()
-            values = self._density(dens, late)
+            late = pipeline.alone and not checked and self.task.space.adapter.records()
+            values = self._density(dens, late, checked)
             results = self._summed(values, out, watch)
             if self._settle():
                 results = self._summed(values, out, watch)
@@ -381,7 +383,11 @@ class PlacedSum:
                 for name, array in results.items()
             }
             parts = stress.split(rows, summed, task.xp)
-            self._pipeline.apply(self.order.rows(values), parts, watch)
+            given, lengths, setup = self.order.rows(values), task.sum.lengths, self._pipeline.setup
+            if lengths is not None and setup is not None:
+                unit = task.space.adapter.constant(setup.frame.factor**lengths, values.dtype)
+                given = given * unit
+            self._pipeline.apply(given, parts, watch)
             stress.combine(rows, parts)
             if not self.order.kept:
                 for array in rows.values():
@@ -399,7 +405,7 @@ class PlacedSum:
             shapes["transposed_pair"] = task.pair.rows, count
         return shapes
 
-    def _density(self, dens: Any, late: bool = False) -> Any:
+    def _density(self, dens: Any, late: bool = False, checked: bool = False) -> Any:
         """Return a density as (rows, sources), or several as (k, rows, sources), C-contiguous.
 
         Refuse an impossible one. ``late`` says that a device may count impossible values meanwhile.
@@ -407,9 +413,9 @@ class PlacedSum:
         task = self.task
         values = like_points("dens", dens, task.space, self.dtype)
         values = as_rows("dens", values, self._shape, several=True)
-        if not late:
+        if not (late or checked):
             check_values("dens", values, self._shape, task.mixed)
-        else:
+        elif late:
             self._misfits = self._misfits or Misfits(task.space, self.dtype, task.mixed)
             self._misfits.count(values)
         if task.flux and not self._flux_seen:

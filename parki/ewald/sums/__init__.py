@@ -10,6 +10,7 @@ from parki.ewald.sums import (
     doublets,
     laplace,
     laplace_dipole,
+    multipoles,
     polydisperse,
     spheres,
     stokes_comb,
@@ -47,7 +48,7 @@ _MODULES = (
 )
 _FAMILIES = {each.__name__.rpartition(".")[2]: each.FAMILY for each in _MODULES}
 _WITH_BLOBS = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
-_PARTS = spheres.FAMILIES | polydisperse.FAMILIES | doublets.FAMILIES
+_PARTS = spheres.FAMILIES | polydisperse.FAMILIES | doublets.FAMILIES | multipoles.FAMILIES
 SUMS = Sums(_FAMILIES | blobs.families({n: _FAMILIES[n] for n in _WITH_BLOBS}) | _PARTS)
 TERMS = {
     term.name: term for each in SUMS.examples() for terms in each.terms.values() for term in terms

@@ -73,16 +73,20 @@ class Composite:
         Shapes for one source and for one target, such as (3,).
     addends : tuple of Addend
         All name their kernel.
-    areas : tuple of (str, float)
-        Kernels whose results are multiplied by these areas, and have a power of the inverse length
-        as much higher. They take a tolerance as much larger.
+    scales : tuple of (str, float, int)
+        Kernels whose results are multiplied by lengths to a power, and have a power of the inverse
+        length as much higher. They take a tolerance as much larger.
+    transposed : tuple (str, str, callable), or None
+        A sum from the targets to the sources by the same options, its result and a map of this: the
+        transpose of the composite, within the promise. None takes the transposes of all addends.
     """
 
     name: str
     density: tuple[int, ...]
     result: tuple[int, ...]
     addends: tuple[Addend, ...]
-    areas: tuple[tuple[str, float], ...] = ()
+    scales: tuple[tuple[str, float, int], ...] = ()
+    transposed: tuple[str, str, Map] | None = None
 
     @property
     def moves(self) -> bool:
@@ -163,7 +167,12 @@ class Shared(NamedTuple):
 
 def _stacked(arrays: list[Any]) -> Any:
     """Return arrays with one more axis, which takes a copy of several alone."""
-    return arrays[0][None] if len(arrays) == 1 else np.stack(arrays)
+    if len(arrays) == 1:
+        return arrays[0][None]
+    found = np.empty_like(arrays[0], shape=(len(arrays), *arrays[0].shape))
+    for place, each in zip(found, arrays, strict=True):
+        place[...] = each
+    return found
 
 
 def together(addends: Iterable[Addend], own: str = "") -> list[Shared]:

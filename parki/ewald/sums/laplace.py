@@ -32,7 +32,7 @@ GRADIENT_TERM = Term(
 LAPLACE = Sum(
     "laplace",
     symbols.POTENTIAL,
-    PairFunction("laplace", (1, 12), values="L", derivatives="X", with_values="L"),
+    PairFunction("laplace", (1, 12), values="L", derivatives="X", with_values="L", slopes="LX"),
     (CHARGE,),
     OF_CHARGES,
     terms={"u": (POTENTIAL,), "grad_u": (GRADIENT_TERM,)},

@@ -35,7 +35,7 @@ GRADIENT_TERM = Term(
 LAPLACE_DIPOLE = Sum(
     "laplace_dipole",
     symbols.POTENTIAL,
-    PairFunction("laplace_dipole", (1, 19), values="X", derivatives="XR", power=2),
+    PairFunction("laplace_dipole", (1, 19), values="X", derivatives="XR", power=2, slopes="XR"),
     (CHARGE_DIPOLE,),
     gauge=None,
     terms={"u": (POTENTIAL,), "grad_u": (GRADIENT_TERM,)},

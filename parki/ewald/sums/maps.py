@@ -42,8 +42,13 @@ class Beside:
 
     def __call__(self, values: Any, at: Arrays) -> Any:
         """Return the maps of values (rows, N), (rows, N maps)."""
-        found = [mapped(each, values, at) for each in self.maps]
-        return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
+        parts = [mapped(each, values, at) for each in self.maps]
+        rows, count = parts[0].shape[:-1], parts[0].shape[-1]
+        # One by one: what `concatenate` uploads to a device, no graph would keep.
+        found = np.empty_like(parts[0], shape=(*rows, len(parts) * count))
+        for n, part in enumerate(parts):
+            found[..., n * count : (n + 1) * count] = part
+        return found
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,10 @@ class PairFunction(NamedTuple):
         The largest mark.
     least : float
         Least cut-off.
-    constants : tuple of (str, bool)
+    slopes : str
+        Tables of the potential and its gradient, where `interact` has both; else "". So devices
+        sum both, and all spaces where there are no ``derivatives``.
+    constants : tuple of (str, int)
         More constants of the file.
     """
 
@@ -138,13 +141,14 @@ class PairFunction(NamedTuple):
     marks: int | None = None
     largest: float = 0.0
     least: float = 0.0
-    constants: tuple[tuple[str, bool], ...] = ()
+    slopes: str = ""
+    constants: tuple[tuple[str, int], ...] = ()
 
     @property
     def polynomials_alone(self) -> bool:
         """Whether it takes more than the radial functions of a split, or others."""
         own = self.polynomials is not RadialPolynomials
-        own = own or not {*self.values} <= {*"SXRL"}
+        own = own or not self.derivatives or not {*self.values} <= {*"SXRL"}
         return own or not self.of_points
 
     @property

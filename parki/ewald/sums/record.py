@@ -178,9 +178,23 @@ class Sum:
         return any(source.gradient for source in self.sources)
 
     @property
+    def curvature(self) -> bool:
+        """Whether sources are spread with the window's second derivatives."""
+        return any(source.curvature for source in self.sources)
+
+    @property
+    def lengths(self) -> Array | None:
+        """How many lengths the rows of a density have more than the pair function counts.
+
+        None if there are none, or normals have them.
+        """
+        powers = [each.decay - self.pair.power for each in self.sources for _ in range(each.rows)]
+        return np.array(powers)[:, None] if any(powers) and not self.normals else None
+
+    @property
     def source_components(self) -> int:
         """Components of the largest part of a source: a vector, or the product of two."""
-        return self.results * (3 if self.gradient else 1)
+        return self.results * (9 if self.curvature else 3 if self.gradient else 1)
 
     def density_shape(self, sources: int) -> tuple[int, ...]:
         """Return the shape of a density."""
@@ -194,7 +208,12 @@ class Sum:
             yield source, rows[start : start + source.rows]
             start += source.rows
 
-    def p2p(self, transposed: bool = False) -> dict[str, Any]:
+    def slopes(self, want: tuple[str, ...], on_device: bool) -> bool:
+        """Return whether a pair adds to potential and gradient at once."""
+        known = self.pair.slopes and (on_device or not self.pair.derivatives)
+        return bool(known) and "grad_u" in want
+
+    def p2p(self, transposed: bool = False, slopes: bool = False) -> dict[str, Any]:
         """Return the constants of P2P's kernels that depend on the sum."""
         found = {"PAIRS": self.pair.file, "NORMALS": self.normals, "TABLES": len(self.pair.values)}
         blob = self.pair.blob
@@ -203,7 +222,14 @@ class Sum:
         if transposed:
             found |= {"TRANSPOSED_PAIR": True, "CHARGES": self.results, "OUTPUTS": self.rows}
             return found
-        return found | {"CHARGES": self.near_rows, "OUTPUTS": self.results}
+        found |= {"CHARGES": self.near_rows, "OUTPUTS": self.results}
+        if slopes:
+            found |= {
+                "WITH_SLOPES": True,
+                "OUTPUTS": 4 * self.results,
+                "TABLES": len(self.pair.slopes),
+            }
+        return found
 
     @cached_property
     def p2g(self) -> dict[str, Any]:
@@ -211,7 +237,8 @@ class Sum:
         plain = sum(source.rows for source in self.sources if not source.gradient)
         tensors = any(source.gradient and not source.normal for source in self.sources)
         found = {"PLAIN": plain, "LAYERS": self.normals}
-        return found | ({"TENSORS": self.components} if tensors else {})
+        found |= {"TENSORS": self.components} if tensors else {}
+        return found | ({"QUADRUPOLES": True} if self.curvature else {})
 
     @property
     def fgc(self) -> dict[str, Any]:
@@ -220,4 +247,4 @@ class Sum:
         targets, sources = symbol.laplacians
         second = {"SECOND_TARGETS": targets, "SECOND_SOURCES": sources}
         own = {"SYMBOLS": symbol.structure, "COMPONENTS": symbol.components, "POWER": power}
-        return own | second
+        return own | second | ({} if symbol.up is None else {"UP": symbol.up})

@@ -17,6 +17,8 @@ class Source(NamedTuple):
         Power of the inverse length in the promise.
     gradient : bool
         Whether it is spread with the window's gradient.
+    curvature : bool
+        Whether it is spread with the second derivatives of the window.
     normal : bool
         Whether it comes with a normal.
     axial : bool
@@ -28,6 +30,7 @@ class Source(NamedTuple):
     gradient: bool = False
     normal: bool = False
     axial: bool = False
+    curvature: bool = False
 
     @property
     def rows(self) -> int:
@@ -41,3 +44,4 @@ TORQUE = Source((3,), decay=2, axial=True)
 LAYER = Source((3,), decay=2, gradient=True, normal=True)
 CHARGE_DIPOLE = Source((3,), decay=2, gradient=True)
 DIPOLE = Source((3, 3), decay=2, gradient=True)
+QUADRUPOLE = Source((3, 3), decay=3, gradient=True, curvature=True)

@@ -20,8 +20,7 @@ which quadrupoles of charges make: ``Q : grad grad (1 / R)`` is part of phi then
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -29,9 +28,10 @@ import numpy as np
 
 from parki.errors import ParkiValueError
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.adjoint import gradient
+from parki.ewald.sums.adjoint import gradient, half_curl
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import Arrays, Curved, Map, velocity
+from parki.ewald.sums.names import named
 from parki.ewald.sums.stress import stress
 
 
@@ -145,6 +145,43 @@ def _blake(want: str) -> Composite:
     )
 
 
+# ------------------------------------------------------------------ potentials
+class _Multipoles(NamedTuple):
+    """Charges with dipoles and quadrupoles, of maps of densities; None where there are none."""
+
+    charges: Map | None
+    dipoles: Map
+    quadrupoles: Map | None
+
+    def rows(self, dens: Any, at: Arrays) -> Any:
+        """Return the density of `multipoles`."""
+        rows = np.zeros_like(dens, shape=(13, dens.shape[-1]))
+        for each, part in zip(self, (slice(1), slice(1, 4), slice(4, 13)), strict=True):
+            if each is not None:
+                rows[part] = each(dens, at)
+        return rows
+
+
+def _potentials(
+    charges: Map, raised: Map, lifted: Map | None, flow: Map, quadrupoles: Map | None
+) -> list[Addend]:
+    """Return the velocity of images.
+
+    It is a potential flow of charges, ``raised`` dipoles and ``lifted`` quadrupoles, and the flow
+    of phi of ``flow`` dipoles and quadrupoles.
+    """
+    own, phi = _Multipoles(charges, raised, lifted), _Multipoles(None, flow, quadrupoles)
+    return [
+        Addend("multipoles", ("grad_u",), gradient, own.rows, mirrored),
+        Addend("multipoles", ("u", "grad_u"), _flow, phi.rows, mirrored),
+    ]
+
+
+def _traction(found: Arrays, at: Arrays) -> Any:
+    """Return ``-sigma n``, sigma the stress."""
+    return -(found["stress"].reshape(3, 3, -1) * at["norms"]).sum(axis=1)
+
+
 # ------------------------------------------------------------------ dipoles of forces
 def _tensors(dens: Any, at: Arrays) -> Any:
     """Return dipoles D as (3, 3, N)."""
@@ -164,6 +201,11 @@ def _sinks(dens: Any, at: Arrays) -> Any:
 def _quadrupole_flow(found: Arrays, at: Arrays) -> Any:
     """Return ``x3 grad phi`` of quadrupoles, for dipoles of doublets, which point against it."""
     return -at["points"][2] * found["u"]
+
+
+def _potential_flow(found: Arrays, at: Arrays) -> Any:
+    """Return the potential flow of quadrupoles."""
+    return -found["u"]
 
 
 def _pressure_of_quadrupoles(found: Arrays, at: Arrays) -> Any:
@@ -272,14 +314,22 @@ class _Images(NamedTuple):
         return self.quadrupoles(dens, at)[3 * axis : 3 * axis + 3]
 
 
-def _of_dipoles(kernel: str, want: str, of: _Images) -> Composite:
-    """Return a result of dipoles of forces, or of double layers."""
+def _of_dipoles(kernel: str, want: str, of: _Images, transposed: bool = False) -> Composite:
+    """Return a result of dipoles of forces, or of double layers.
+
+    If ``transposed``, it is of sums that have transposes.
+    """
     needs, own, result = _WANTED[want]
     addends = [
         Addend(kernel, needs, own),
         Addend("stokes_dipole", needs, own, of.dipoles, mirrored),
     ]
-    if want == "u":
+    back = None
+    if want == "u" and not transposed:
+        addends += _potentials(of.charges, of.raised, None, of.flow, of.quadrupoles)
+        # A force at x makes at y what the transpose is of: its gradient, or a traction.
+        back = ("stokes_sl", "stress", _traction) if of.sinks else ("stokes_sl", "grad_u", gradient)
+    elif want == "u":
         along = [(_ALONG[n], partial(of.row, n)) for n in range(3)]
         addends += [
             Addend("laplace", ("grad_u",), gradient, of.charges, mirrored),
@@ -297,11 +347,13 @@ def _of_dipoles(kernel: str, want: str, of: _Images) -> Composite:
     else:
         addends += _slopes(want, of.charges, of.raised, of.flow, of.quadrupoles)
     density = (3,) if of.sinks else (3, 3)
-    return Composite(_name(kernel, want), density, result, tuple(addends))
+    return Composite(_name(kernel, want), density, result, tuple(addends), transposed=back)
 
 
 # ------------------------------------------------------------------ spheres
-def _of_spheres(kernel: str, radius: float, source_radius: float, want: str) -> Composite:
+def _of_spheres(
+    kernel: str, radius: float, source_radius: float, up: int, want: str, transposed: bool = False
+) -> Composite:
     """Return velocities of spheres, or other results at points, by forces on other spheres.
 
     With ``c = 2 b^2 / 3``, b the sources' radius, sources have quadrupoles ``c e3 f*`` more in phi,
@@ -315,20 +367,20 @@ def _of_spheres(kernel: str, radius: float, source_radius: float, want: str) -> 
         rows[2] = c * dens[2]
         return rows
 
-    def level(dens: Any, at: Arrays) -> Any:
-        return c * mirrored(dens, at)
-
     def quadrupoles(dens: Any, at: Arrays) -> Any:
         return _across(c * mirrored(dens, at))
 
+    def lifted(dens: Any, at: Arrays) -> Any:
+        return _across(-share * _dipoles(dens, at))
+
+    def level(dens: Any, at: Arrays) -> Any:
+        return c * mirrored(dens, at)
+
+    def of_level(found: Arrays, at: Arrays) -> Any:
+        return _quadrupole_flow(found, at) - share * found["grad_u"][2::3]
+
     def rising(found: Arrays, at: Arrays) -> Any:
-        return -at["points"][2] * found["u"] - share * found["grad_u"][2::3]
-
-    def dipoles(dens: Any, at: Arrays) -> Any:
-        return _across(_dipoles(dens, at))
-
-    def felt(found: Arrays, at: Arrays) -> Any:
-        return share * found["u"]
+        return share * c * found["u"]
 
     more: list[Addend] = []
     if want == "p":
@@ -344,22 +396,85 @@ def _of_spheres(kernel: str, radius: float, source_radius: float, want: str) -> 
             *_slopes(want, _charges, axial, _dipoles, quadrupoles),
         ]
         return Composite(_name(kernel, want), (3,), result, tuple(addends))
-    if c:
-        slopes = ("u", "grad_u") if share else ("u",)
-        moved = rising if share else _quadrupole_flow
+    needs, own, result = _WANTED["u"]
+    if transposed:
         more = [
             Addend("laplace_dipole", ("grad_u",), gradient, axial, mirrored),
             Addend("laplace_dipole", ("grad_u",), _ALONG[2], level, mirrored),
-            Addend("doublet_dipole", slopes, moved, quadrupoles, mirrored),
+            Addend("doublet_dipole", ("u", "grad_u"), of_level, quadrupoles, mirrored),
+            Addend("doublet_dipole", ("u",), _potential_flow, lifted, mirrored),
         ]
-    if share:
-        more.append(Addend("doublet_dipole", ("u",), felt, dipoles, mirrored))
-    found = _of_forces(kernel, "u", *more)
-    # There are three products with heights, one of them twice.
-    return replace(found, areas=(("doublet_dipole", 2 * (c + 2 * share)),))
+        return _of_forces(kernel, "u", *more)
+    addends = [
+        Addend(kernel, needs, own),
+        Addend(kernel, needs, own, _against, mirrored),
+        *_potentials(_charges, axial, lifted, _dipoles, quadrupoles),
+    ]
+    if share and c:
+        addends.append(Addend(named("octupole", up=up), ("u",), rising, mirrored, mirrored))
+    return Composite(
+        _name(kernel, "u"),
+        (3,),
+        result,
+        tuple(addends),
+        ((named("octupole", up=up), (share * c) ** 0.25, 4),),
+        transposed=(named("sphere_sl", radius=source_radius, source_radius=radius), "u", velocity),
+    )
 
 
-Wanted = dict[str, Callable[[], Composite]]
+def _across_normal(times: float, name: str, found: Arrays, at: Arrays) -> Any:
+    """Return ``times e3 x`` a vector: half the curl of ``x3 grad phi - e3 phi``, of grad phi."""
+    rows = np.zeros_like(found[name])
+    rows[0], rows[1] = -times * found[name][1], times * found[name][0]
+    return rows
+
+
+def _curl(found: Arrays, at: Arrays) -> Any:
+    return 2 * half_curl(found, at)
+
+
+def _spin(dens: Any, at: Arrays) -> Any:
+    """Return torques t as dipoles of forces, ``D_ik = eps_ijk t_j / 2``."""
+    rows = np.zeros_like(dens, shape=(3, 3, dens.shape[-1]))
+    for j in range(3):
+        i, k = (j + 2) % 3, (j + 1) % 3
+        rows[k, i], rows[i, k] = -dens[j] / 2, dens[j] / 2
+    return rows
+
+
+def _of_turns(kernel: str, addends: list[Addend], times: float, flow: Map, level: Map) -> Composite:
+    """Return turns, ``times`` half the curl, with phi of ``flow`` dipoles and quadrupoles.
+
+    A potential flow does not turn.
+    """
+    of_flow, of_level = (
+        partial(_across_normal, times, "grad_u"),
+        partial(_across_normal, -times, "u"),
+    )
+    addends += [
+        Addend("laplace_dipole", ("grad_u",), of_flow, flow, mirrored),
+        Addend("doublet_dipole", ("u",), of_level, level, mirrored),
+    ]
+    return Composite(_name(kernel, "u"), (3,), (3,), tuple(addends))
+
+
+def _turns_of_forces(kernel: str, source_radius: float) -> Composite:
+    def quadrupoles(dens: Any, at: Arrays) -> Any:
+        return _across(2 * source_radius**2 / 3 * mirrored(dens, at))
+
+    own = Addend(kernel, ("u",), velocity), Addend(kernel, ("u",), velocity, _against, mirrored)
+    return _of_turns(kernel, [*own], 1.0, _dipoles, quadrupoles)
+
+
+def _turns_of_torques(kernel: str) -> Composite:
+    of = _Images(_spin, None)
+    image = Addend("stokes_dipole", ("grad_u",), _curl, of.dipoles, mirrored)
+    addends = [Addend(kernel, ("u",), velocity), image]
+    return _of_turns(kernel, addends, 2.0, of.flow, of.quadrupoles)
+
+
+Wanted = dict[str, Callable[..., Composite]]
+_DIPOLES = {"stokes_dipole": _Images(_tensors, None), "stokes_dl": _Images(_layers, _sinks)}
 _KERNELS: dict[str, Wanted] = {
     "stokes_sl": {
         **{want: partial(_of_forces, "stokes_sl", want) for want in ("u", "p")},
@@ -367,18 +482,18 @@ _KERNELS: dict[str, Wanted] = {
     },
     **{
         kernel: {want: partial(_of_dipoles, kernel, want, of) for want in _WANTED}
-        for kernel, of in (
-            ("stokes_dipole", _Images(_tensors, None)),
-            ("stokes_dl", _Images(_layers, _sinks)),
-        )
+        for kernel, of in _DIPOLES.items()
     },
 }
 
 
-def near_wall(kernel: Any, wall: Any, want: Any = "u", *, moves: bool = False) -> Composite:
+def near_wall(
+    kernel: Any, wall: Any, want: Any = "u", *, up: int = 2, by: Iterable[str] = ()
+) -> Composite:
     """Return a sum near a wall; refuse sums and results that parki does not have there.
 
-    With ``moves`` it is the form of the velocity that has derivatives by points, if there is one.
+    It is the form that takes the least time, of those that have derivatives ``by`` these inputs.
+    ``up`` is the place of the wall's normal in the solver's order of axes.
 
     Raises
     ------
@@ -387,10 +502,14 @@ def near_wall(kernel: Any, wall: Any, want: Any = "u", *, moves: bool = False) -
     known: Wanted = {}
     if isinstance(kernel, str):
         known, shells = _KERNELS.get(kernel, {}), SUMS[kernel].symbol.shells
-        if shells and not (shells[0].turns or shells[1].turns):
+        if shells and shells[1].turns:
+            known = {"u": partial(_turns_of_torques, kernel)}
+        elif shells and shells[0].turns:
+            known = {"u": partial(_turns_of_forces, kernel, shells[1].radius)}
+        elif shells:
             radii = shells[0].radius, shells[1].radius
             results = ("u",) if radii[0] else tuple(_WANTED)
-            known = {name: partial(_of_spheres, kernel, *radii, name) for name in results}
+            known = {name: partial(_of_spheres, kernel, *radii, up, name) for name in results}
     if not isinstance(want, str) or want not in known:
         name = kernel.name if isinstance(kernel, Composite) else kernel
         raise ParkiValueError(
@@ -398,6 +517,7 @@ def near_wall(kernel: Any, wall: Any, want: Any = "u", *, moves: bool = False) -
             "parki sums stokes_sl, stokes_dipole and stokes_dl, with one of want='u', 'p', "
             "'grad_u' and 'stress'"
         )
-    if moves and kernel == "stokes_sl":
+    if kernel == "stokes_sl" and {*by} - {"dens"}:
         return _blake("u")
-    return known[want]()
+    both = kernel in _DIPOLES or bool(shells and not shells[0].turns)
+    return known[want](transposed=True) if by and both else known[want]()
