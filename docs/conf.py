@@ -19,12 +19,12 @@ from sphinx.writers.html5 import HTML5Translator
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the docstrings of this checkout, whatever is installed
+import parki  # noqa: E402
 
 project = "parki"
 author = "The parki developers"
 copyright = author
-_source = (ROOT / "parki" / "__init__.py").read_text(encoding="utf-8")
-release = version = re.findall(r'^__version__ = "(.*)"', _source, re.M)[0]
+release = version = parki.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc", "sphinx_copybutton"]
 exclude_patterns = ["_build", "notebook", "results"]  # the notebook is for maintainers alone

@@ -3,6 +3,7 @@
 velocity = parki.stokes_sl(trg, src, dens, periodicity=1, box=[1, 1, 1], tolerance=1e-6)
 """
 
+from importlib import metadata as _metadata
 from typing import TYPE_CHECKING
 
 from parki import distributed as distributed
@@ -24,7 +25,10 @@ from parki.solving import Progress as Progress
 from parki.solving import near_pairs as near_pairs
 from parki.suspensions import Spheres as Spheres
 
-__version__ = "0.1.0"
+try:
+    __version__ = _metadata.version("parki")  # a tag made it: see pyproject.toml
+except _metadata.PackageNotFoundError:  # a checkout that is not installed
+    __version__ = "0.0"
 
 if not TYPE_CHECKING:  # type checkers have the calls from `calls.pyi`, and the new names alone
     __all__ = [

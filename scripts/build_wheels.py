@@ -5,11 +5,12 @@
 The targets are those of `TARGETS`. For each set of instructions of a target one library is
 compiled into build/compiled/TARGET, with the kernels of `scripts/wheel_kernels.py` and the threads
 that run them. Its symbols are checked: it may need the system's C library alone. A subfolder keeps
-the object files, so that a second run only compiles changed kernels. The first run takes one core
-more than an hour for each library. `scripts/try_wheel.py` tries a wheel on its own system.
+the object files, so that a second run compiles few of them. The first run takes one core about
+eight minutes for each library. `scripts/try_wheel.py` tries a wheel on its own system.
 """
 
 import argparse
+import math
 import os
 import re
 import subprocess
@@ -29,6 +30,8 @@ ROOT = Path(__file__).resolve().parents[1]
 X86 = {level: level.replace("-", "_") for level in ("x86-64-v4", "x86-64-v3", "x86-64-v2")}
 ARM = {"armv8-sve": "generic+sve", "armv8": "generic"}
 MOST = 40e6  # bytes of a wheel
+TOGETHER = 16  # kernels in a text: to start the compiler takes as long as to compile a small one
+MACROS = ("parki_entry", "PK_PARAMETERS", "PK_ARGUMENTS", "PK_COMMA")  # of each kernel
 
 
 @dataclass(frozen=True)
@@ -78,26 +81,46 @@ def build(sources: dict[str, str], target: Target, level: str, folder: Path, job
     objects = folder / "objects" / f"{level}-{identity}"
     objects.mkdir(parents=True, exist_ok=True)
 
-    def compile_one(name: str) -> Path:
-        path = objects / f"{name}.o"
+    def compile_one(text: str) -> Path:
+        path = objects / f"{cache.key(text)}.o"
         if not path.exists():
             part = path.with_suffix(".part")
-            words = [*command, *flags, f"-Dparki_entry={name}", "-x", "c++", "-c", "-"]
-            subprocess.run([*words, "-o", str(part)], input=sources[name], text=True, check=True)
+            words = [*command, *flags, "-x", "c++", "-c", "-", "-o", str(part)]
+            subprocess.run(words, input=text, text=True, check=True)
             part.rename(path)
         return path
 
+    texts = joined(sources)
     with ThreadPoolExecutor(jobs) as pool:
-        done = pool.map(compile_one, sources)
-        paths = list(told(done, f"kernels compiled for {target.triple}, {level}", len(sources)))
+        done = pool.map(compile_one, texts)
+        paths = list(told(done, f"files compiled for {target.triple}, {level}", len(texts)))
     names, library = objects / "list", folder / f"{level}.so"
     names.write_text("\n".join(map(str, paths)), encoding="utf-8")
     link = [*command, "-shared", "-s", *target.link, f"@{names}", "-o", str(library)]
     subprocess.run(link, check=True)
     check(library, target, set(sources))
     cache.seal(library)
-    print(f"{library}: {len(paths)} kernels, {library.stat().st_size / 1e6:.1f} MB", flush=True)
+    print(f"{library}: {len(sources)} kernels, {library.stat().st_size / 1e6:.1f} MB", flush=True)
     return library
+
+
+def joined(sources: dict[str, str]) -> list[str]:
+    """Join sources that begin with the prelude, about `TOGETHER` in a text, which they share.
+
+    A kernel's name, a hash, says which text has it: other texts stay the same when it changes.
+    """
+    prelude = host.PRELUDE.read_text(encoding="utf-8")
+    texts: dict[object, list[str]] = {}
+    for name, source in sources.items():
+        if not source.startswith(prelude):  # the threads
+            texts[name] = [source.replace("parki_entry", name)]
+            continue
+        group = int(name.rpartition("_")[2], 16) % math.ceil(len(sources) / TOGETHER)
+        begin = f"#define parki_entry {name}\nnamespace {name}_ {{\n"
+        end = "}\n" + "".join(f"#undef {macro}\n" for macro in MACROS)
+        text = begin + source.removeprefix(prelude) + end
+        texts.setdefault(group, [prelude]).append(text)
+    return ["".join(parts) for parts in texts.values()]
 
 
 def check(library: Path, target: Target, entries: set[str]) -> None:
@@ -120,6 +143,8 @@ def wheel(name: str, target: Target, folder: Path, dist: Path) -> Path:
         "PARKI_WHEEL_KERNELS": str(folder),
         "PARKI_WHEEL_TAG": f"py3-none-{target.platform}",
     }
+    for old in dist.glob(f"*-{target.platform}.whl"):  # of another version
+        old.unlink()
     python_build("--wheel", dist, environment)
     (path,) = dist.glob(f"*-{target.platform}.whl")
     if path.stat().st_size > MOST:

@@ -14,6 +14,7 @@ import numpy as np
 
 from parki.arrays import USUAL, real_name
 from parki.cell_list import CellList, parts_kernels
+from parki.ewald.choice.machines import COMPILED_DEGREES
 from parki.ewald.far import multiplier
 from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P
@@ -37,32 +38,32 @@ from parki.settings import thread_count
 SPACE = get_execution_space("OpenMP")
 SECONDS = 10.0  # between progress messages
 FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
-# First and last degree (all are even) of the near field's polynomials, for the potential and for
-# its derivatives. `parki.ewald.choice.parameters.select` chose them for tolerances from 0.3 to the
-# smallest, 1 to 1 000 000 points, 0 to 3 periodic axes, cubes, long and flat boxes, and tight
-# clusters. Derivatives of double layers and dipoles below 3e-9 need degrees 32 to 48, and are left
-# out because they would be a fifth of all kernels; screened charges below that need 36 to 40. One
-# kappa has the kernels of all.
+# Highest degree of the near field's polynomials, for the potential and for its derivatives; all are
+# multiples of `COMPILED_DEGREES`. `parki.ewald.choice.parameters.select` chose them for tolerances
+# from 0.3 to the smallest, 1 to 1 000 000 points, 0 to 3 periodic axes, cubes, long and flat boxes,
+# and tight clusters. Derivatives of double layers and dipoles below 3e-9 need degrees 32 to 48, and
+# are left out because they would be a fifth of all kernels; screened charges below that need 36 to
+# 40. One kappa has the kernels of all.
 DEGREES = {
     FLOAT64: {
-        "laplace": ((2, 26), (2, 28)),
-        "laplace_dipole": ((2, 26), (2, 30)),
-        "stokes_sl": ((2, 28), (2, 28)),
-        "stokes_dl": ((2, 28), (2, 28)),
-        "stokes_comb": ((2, 28), (2, 28)),
-        "stokes_rotlet": ((2, 26), (2, 30)),
-        "stokes_dipole": ((2, 28), (2, 28)),
-        "yukawa(kappa=2.0)": ((2, 32), (2, 34)),
+        "laplace": (28, 28),
+        "laplace_dipole": (28, 32),
+        "stokes_sl": (28, 28),
+        "stokes_dl": (28, 28),
+        "stokes_comb": (28, 28),
+        "stokes_rotlet": (28, 32),
+        "stokes_dipole": (28, 28),
+        "yukawa(kappa=2.0)": (32, 36),
     },
     FLOAT32: {
-        "laplace": ((2, 14), (2, 18)),
-        "laplace_dipole": ((2, 18), (2, 18)),
-        "stokes_sl": ((2, 18), (2, 20)),
-        "stokes_dl": ((2, 20), (2, 22)),
-        "stokes_comb": ((2, 20), (2, 22)),
-        "stokes_rotlet": ((2, 18), (2, 18)),
-        "stokes_dipole": ((2, 20), (2, 22)),
-        "yukawa(kappa=2.0)": ((2, 28), (2, 30)),
+        "laplace": (16, 20),
+        "laplace_dipole": (20, 20),
+        "stokes_sl": (20, 20),
+        "stokes_dl": (20, 24),
+        "stokes_comb": (20, 24),
+        "stokes_rotlet": (20, 20),
+        "stokes_dipole": (20, 24),
+        "yukawa(kappa=2.0)": (28, 32),
     },
 }
 
@@ -115,8 +116,8 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
 def near(kernel: str, dtype: np.dtype, want: tuple[str, ...]) -> Iterator[Kernel]:
     """Yield the near field's kernels for some results."""
     tile = near_tile(SPACE, "staged", 0, 0.0, dtype)  # a host has only one
-    first, last = DEGREES[dtype][kernel][want != ("u",)]
-    for degree in range(first, last + 1, 2):
+    last = DEGREES[dtype][kernel][want != ("u",)]
+    for degree in range(COMPILED_DEGREES, last + 1, COMPILED_DEGREES):
         for periodicity in range(4):
             tables = SUMS[kernel].pair.polynomials
             pair = Pair(0.1, tables(*np.zeros((len(tables._fields), degree + 1))), "staged")

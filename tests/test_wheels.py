@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,9 @@ def script() -> Any:
 
 @pytest.fixture
 def sources(tmp_path: Path) -> dict[str, str]:
-    """A kernel and the threads, by the names of their entry points."""
-    texts = (small_kernel(tmp_path, SQUARE)._object.source, host.THREADS.read_text())
+    """Two kernels and the threads, by the names of their entry points; the first is run."""
+    kernels = (small_kernel(tmp_path, each) for each in (SQUARE, SQUARE.replace("0.25", "0.5")))
+    texts = (*(kernel._object.source for kernel in kernels), host.THREADS.read_text())
     return {shipped.symbol(text): text for text in texts}
 
 
@@ -66,14 +68,14 @@ def run_by(
 ) -> None:
     """Run a target's library in a program of that system, by an emulator."""
     found = script.TARGETS[target]
-    kernel, threads = sources
+    kernel, _, threads = sources
     program, text = folder / "host.exe", folder / "host.c"
     named = HOST.replace("THREADS_ENTRY", threads).replace("KERNEL_ENTRY", kernel)
     text.write_text(named, encoding="utf-8")
     compiler = [zig.command()[0], "cc", "-target", found.triple]
+    subprocess.run([*compiler, str(text), "-o", str(program)], check=True)
     for level in found.levels:
         library = script.build(sources, found, level, folder, 1)
-        subprocess.run([*compiler, str(text), "-o", str(program)], check=True)
         words = [*emulator, str(program), str(library)]
         ran = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
         assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -113,6 +115,35 @@ def test_aarch64_by_qemu(script: Any, sources: dict[str, str], tmp_path: Path) -
     if not emulator or not Path(root).exists():
         pytest.skip("qemu-user and libc6-arm64-cross are not installed (apt install)")
     run_by([emulator, "-cpu", "max", "-L", root], "linux-aarch64", script, sources, tmp_path)
+
+
+def test_a_tag_makes_the_version(tmp_path: Path) -> None:
+    """In a clone, and in an archive of it; a copy without git has none to show."""
+    pytest.importorskip(
+        "hatch_vcs", reason="hatch-vcs is not installed (pip install 'parki[wheels]')"
+    )
+    for name in ("pyproject.toml", "README.md", "LICENSE", ".gitattributes", ".git_archival.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+
+    def run(*words: str) -> str:
+        how = {"cwd": tmp_path, "capture_output": True, "text": True, "check": True}
+        return subprocess.run(words, **how).stdout.strip()
+
+    def version() -> str:
+        return run(sys.executable, "-m", "hatchling", "metadata", "version")
+
+    assert version() == "0.0"
+    author = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    run("git", "init", "--quiet")
+    run("git", "add", ".")
+    run("git", *author, "commit", "--quiet", "--message", "first")
+    assert version().startswith("0.1.dev1+g")
+    run("git", "tag", "v0.7.2")
+    assert version() == "0.7.2"
+    archived = run("git", "archive", "--format=tar", "HEAD", ".git_archival.txt")
+    assert "describe-name: v0.7.2\n" in archived
+    run("git", *author, "commit", "--quiet", "--allow-empty", "--message", "second")
+    assert version().startswith("0.7.3.dev1+g")
 
 
 def test_workflows_are_those_of_the_scripts() -> None:

@@ -11,7 +11,9 @@ import os
 from pathlib import Path
 
 PROGRAM = "zig.exe" if os.name == "nt" else "zig"
-FLAGS = ("c++", "-nostdlib++", "-g0")
+# Clang unrolls loops and joins scalars into vectors where g++ does not: without that, kernels take
+# half the time to compile and half the memory, and run as fast as g++'s.
+FLAGS = ("c++", "-nostdlib++", "-g0", "-fno-unroll-loops", "-fno-slp-vectorize")
 FIRST_USE = (
     "ziglang compiles, as no other C++ compiler was found; the first kernel of all takes some ten "
     "seconds longer, because ziglang compiles parts of its own, and keeps them"

@@ -92,6 +92,8 @@ class Machine:
         Numbers in a vector, by which windows are computed; 1 on devices.
     threads : int
         Threads of the CPU.
+    degrees : int
+        Near polynomials have multiples of this degree, because each degree is a kernel.
     """
 
     name: str
@@ -101,6 +103,7 @@ class Machine:
     lengths: Tables = NO_TABLES
     lanes: int = 1
     threads: int = 1
+    degrees: int = 2
 
     def time(self, variant: str, counts: tuple[float, ...]) -> float:
         """Return the predicted seconds of a variant."""

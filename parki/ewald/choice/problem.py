@@ -144,6 +144,7 @@ class Problem:
                 m.lengths,
                 m.lanes,
                 m.threads,
+                m.degrees,
             ),
         )
 
@@ -279,7 +280,7 @@ class Problem:
         if isinstance(self.core, Core):
             # However small a blob is, its own flow is as accurate.
             degree = max(degree, self._degree(*self.core, ROUNDING, self.tolerance))
-        return degree + degree % 2  # even only: each degree is a kernel to compile
+        return -(-degree // self.machine.degrees) * self.machine.degrees
 
     def _degree(
         self, split: Split, cutoff: float, least: float = 0.0, most: float = math.inf

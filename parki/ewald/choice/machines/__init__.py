@@ -22,12 +22,15 @@ from parki.arrays import USUAL, vector_row
 from parki.ewald.choice.cost import COUNTS, Machine
 from parki.ewald.far.lengths import Lengths, Tables
 from parki.runtime import ExecutionSpace, host
+from parki.runtime import shipped as compiled
 from parki.settings import cache_directory, thread_count
 
 log = logging.getLogger("parki")
 
 # Format version; increment when `parki.ewald.choice.cost.COUNTS` changes.
 VERSION = 15
+# Kernels come compiled for every second of the degrees that are otherwise used.
+COMPILED_DEGREES = 4
 # Files of the built-in numbers, by whether the space is a device.
 FILES = {False: "avx512.json", True: "h200.json"}
 
@@ -45,6 +48,8 @@ def machine(space: ExecutionSpace, dtype: Any, fixed: bool = False) -> Machine:
     found = of_file(tuned or built_in(space), precision, lanes, threads)
     if not tuned and not space.on_device:
         found = replace(found, workers=threads)
+    if not space.on_device and compiled.usable():
+        found = replace(found, degrees=COMPILED_DEGREES)
     if not space.on_device and not host.can_compile():
         return replace(found, usual=USUAL[False])  # only these came compiled
     return found
