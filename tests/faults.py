@@ -75,10 +75,10 @@ FAULTS = (
     ),
     Fault(
         "P2G",
-        "the tensor of a dipole is transposed in one place",
+        "the tensor of a dipole has a number twice",
         "p2g.py",
-        "xz: REAL = -dens[2][j]",
-        "xz: REAL = -dens[6][j]",
+        "xz: REAL = -dens[QUADRUPOLES + 2][j]",
+        "xz: REAL = -dens[QUADRUPOLES + 1][j]",
         SUMS,
     ),
     Fault(

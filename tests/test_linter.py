@@ -216,6 +216,10 @@ FILES = [
     if path.parent.name not in ("blocks", *CHOICES)
     for folder, files in CHOICES.items()
     for file in (files if f"kernels.{folder}." in path.read_text(encoding="utf-8") else [""])
+    # Pairs whose derivatives the kernel of "u" sums have none of their own.
+    if folder != "pairs"
+    or "differentiate" not in path.read_text(encoding="utf-8")
+    or "def differentiate" in (kernel_directory() / f"pairs/{file}.py").read_text(encoding="utf-8")
 ]
 
 

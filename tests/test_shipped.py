@@ -181,6 +181,7 @@ def test_without_a_compiler_the_usual_variants_are_chosen(monkeypatch: pytest.Mo
     assert machines.machine(space, np.float64).usual == USUAL[False]
 
 
+@pytest.mark.chosen_degrees
 def test_degrees_are_those_that_came(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wheel has half of the degrees, and keeps to them; a choice for the others is not taken."""
     points = np.random.default_rng(3).random((3, 500))
@@ -292,6 +293,7 @@ def test_potentials_in_tilted_boxes_come(
     assert asked <= listed
 
 
+@pytest.mark.chosen_degrees
 @pytest.mark.each
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kernel", list(SUMS))
