@@ -51,7 +51,7 @@ def problem(kernel, periodic, leans, seed=0):
 
 @pytest.mark.parametrize(("kernel", "periodic", "leans"), CASES)
 def test_differences_of_direct_sums(kernel, periodic, leans, space, to_space, to_host, monkeypatch):
-    monkeypatch.setattr(strain, "MODES", dict.fromkeys((False, True), 2**13))  # several parts
+    monkeypatch.setattr(strain, "MODES", dict.fromkeys((False, True), 2**9))  # several parts
     given, change = problem(kernel, periodic, leans)
     periodicity = sum(periodic) if all(periodic[: sum(periodic)]) else periodic
 
