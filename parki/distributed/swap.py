@@ -34,14 +34,10 @@ class Swap:
         """Return the swap that undoes this one."""
         return Swap(self.transport, self.label, self.join, self.split)
 
-    def __call__(self, values: Any, out: Any) -> None:
-        """Exchange this rank's part along one axis, ``values``, for the other's, ``out``."""
-        self.start(values, out)()
+    def start(self, values: Any, out: Any, slot: int) -> Callable[[], None]:
+        """Exchange this rank's part along one axis, ``values``, for the other's, ``out``.
 
-    def start(self, values: Any, out: Any, slot: int = 0) -> Callable[[], None]:
-        """Begin the exchange of `__call__`; return a function that ends it.
-
-        Each slot has one exchange at a time.
+        Return a function that ends the exchange, of which each slot has one at a time.
         """
         rank = self.transport.team.rank
         sent, got = _blocks(values, *self.join), _blocks(out, *self.split)

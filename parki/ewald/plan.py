@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.errors import ParkiTypeError, ParkiValueError
+from parki.errors import ParkiTypeError
 from parki.ewald.checks import Check, Checks, Sample
 from parki.ewald.choice.memory import Memory
 from parki.ewald.choice.parameters import Parameters
-from parki.ewald.derivatives.linear_operator import linear_operator
+from parki.ewald.derivatives.linear_operator import linear_operator, shapes_of
 from parki.ewald.derivatives.transpose import Transpose
 from parki.ewald.describe import describe, facts, headline
 from parki.ewald.options import EwaldOptions
@@ -450,12 +450,7 @@ class Plan(AnyPlan[Wanted]):
         ParkiValueError
             If ``want`` is a tuple.
         """
-        if not isinstance(self.want, str):
-            raise ParkiValueError(
-                f"as_linear_operator needs a plan with one result, but want is {self.want}; "
-                "make a plan with want='u'"
-            )
-        shapes = self._sum.shapes()[self.want], self.task.sum.density_shape(self.n_sources)
+        shapes = shapes_of(self, "as_linear_operator")
         return linear_operator(self, self.adjoint, shapes, self.dtype, self.space)
 
 

@@ -110,6 +110,11 @@ class Task:
         """The array module of the space."""
         return self.space.array_module
 
+    def tolerance(self, survey: Survey, systems: Systems | None) -> float:
+        """Return the tolerance of random densities, for as many sources as a system has at most."""
+        sources = survey.totals[1] if systems is None else int(np.diff(systems.sources).max())
+        return self.options.random_tolerance(sources, self.sum.source_components, self.dtype)
+
 
 @dataclass(frozen=True)
 class Request:

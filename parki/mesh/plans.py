@@ -53,14 +53,20 @@ class _Plan:
         Seconds of setting up.
     """
 
+    _methods: tuple[str, ...]
+    _doing: str  # what it does, in words
+
     def __init__(
         self,
         points: Array,
         grid: Grid,
-        window: Window | None,
-        components: int,
-        execution_space: ExecutionSpace | str | None,
+        window: Window | None = None,
+        method: str = "auto",
+        *,
+        components: int = 1,
+        execution_space: ExecutionSpace | str | None = None,
     ) -> None:
+        start = time.perf_counter()
         if not isinstance(grid, Grid):
             raise ParkiTypeError(
                 f"grid is a {type(grid).__name__}; expected parki.mesh.Grid, "
@@ -91,6 +97,13 @@ class _Plan:
         self.n_points = points.shape[1]
         self.place = Placement(grid, self.window)
         self._points = self._shifted(points)
+        _check_method(method, self._methods, grid)
+        self.method = self._set_up(method)
+        self.seconds = time.perf_counter() - start
+
+    def _set_up(self, method: str) -> str:
+        """Prepare what the calls launch; return the method that "auto" stands for."""
+        raise NotImplementedError
 
     def __reduce__(self) -> Any:
         raise ParkiTypeError(
@@ -147,11 +160,12 @@ class _Plan:
             return out
         return as_given(found[0] if self.components == 1 else found, like)
 
-    def _describe(self, what: str, method: str) -> str:
+    def describe(self) -> str:
+        """Return in words what the plan does."""
         grid = " x ".join(map(str, self.grid.shape))
         return (
-            f"{what} {self.n_points} points, grid {grid}, {self.window.points} window points, "
-            f"{self.components} components, {self.dtype}, {self.space}, by {method}"
+            f"{self._doing} {self.n_points} points, grid {grid}, {self.window.points} window "
+            f"points, {self.components} components, {self.dtype}, {self.space}, by {self.method}"
         )
 
 
@@ -187,28 +201,20 @@ class SpreadPlan(_Plan):
     (16, 16, 16)
     """
 
-    def __init__(
-        self,
-        points: Array,
-        grid: Grid,
-        window: Window | None = None,
-        method: str = "auto",
-        *,
-        components: int = 1,
-        execution_space: ExecutionSpace | str | None = None,
-    ) -> None:
-        start = time.perf_counter()
-        super().__init__(points, grid, window, components, execution_space)
-        _check_method(method, SPREAD_METHODS, grid)
+    _methods, _doing = SPREAD_METHODS, "spreads"
+
+    def _set_up(self, method: str) -> str:
+        grid = self.grid
         small = grid.dimensions == 2 or self.window.points <= NARROW
         usual = (PLANAR_METHODS if small else SPACES_METHODS)[self.space.on_device]
-        self.method = usual[0] if method == "auto" else method
-        if self.method == "unprotected":
+        method = usual[0] if method == "auto" else method
+        if method == "unprotected":
             warn(
                 "method 'unprotected' loses contributions where threads meet; it is a bound for "
                 "timings, and its values are wrong"
             )
-        self._variants = {count: self._variant(count) for _, count in groups(self.components)}
+        counts = dict.fromkeys(count for _, count in groups(self.components))
+        self._variants = {count: self._variant(method, count) for count in counts}
         variant = next(iter(self._variants.values()))
         prepare([k for each in self._variants.values() for k in each.launches])
         self._sources, self._arguments = variant.place(self._points)
@@ -220,12 +226,12 @@ class SpreadPlan(_Plan):
         self._direct = math.prod(variant.shape) == math.prod(grid.shape)
         if not self._direct:
             self._stored = zeros(self.space, math.prod(shape), self.dtype).reshape(shape)
-        self.seconds = time.perf_counter() - start
+        return method
 
-    def _variant(self, count: int) -> Variant:
+    def _variant(self, method: str, count: int) -> Variant:
         """Return the variant for as many components."""
         fields = Fields({"PLAIN": count, "LAYERS": False}, count, count)
-        return VARIANTS[self.method](self.place.mesh(self.space, self.dtype, fields, self.method))
+        return VARIANTS[method](self.place.mesh(self.space, self.dtype, fields, method))
 
     def __call__(self, values: ArrayT, out: ArrayT | None = None) -> ArrayT:
         """Return the grid's values.
@@ -260,10 +266,6 @@ class SpreadPlan(_Plan):
         found: ArrayT = self._result(result, out, values)
         return found
 
-    def describe(self) -> str:
-        """Return in words what the plan does."""
-        return self._describe("spreads", self.method)
-
 
 class InterpolatePlan(_Plan):
     """Interpolation of a grid's values at fixed points: ``values[i] = sum_g w(g - x_i) grid[g]``.
@@ -278,19 +280,10 @@ class InterpolatePlan(_Plan):
         One of `INTERPOLATE_METHODS`.
     """
 
-    def __init__(
-        self,
-        points: Array,
-        grid: Grid,
-        window: Window | None = None,
-        method: str = "auto",
-        *,
-        components: int = 1,
-        execution_space: ExecutionSpace | str | None = None,
-    ) -> None:
-        start = time.perf_counter()
-        super().__init__(points, grid, window, components, execution_space)
-        _check_method(method, INTERPOLATE_METHODS, grid)
+    _methods, _doing = INTERPOLATE_METHODS, "interpolates at"
+
+    def _set_up(self, method: str) -> str:
+        grid = self.grid
         usual = (PLANAR_METHODS if grid.dimensions == 2 else SPACES_METHODS)[self.space.on_device]
         chosen = usual[1] if method == "auto" else method
         fields = Fields({}, self.components, self.components)
@@ -305,13 +298,13 @@ class InterpolatePlan(_Plan):
         else:
             prepare(G2P.kernels(mesh))
             self._g2p = G2P(mesh, self._points, None, False)
-        self.method = self._g2p.method
         self._field, self._shape = None, mesh.stored
         self._spill = mesh.spill if mesh.wraps[2] else 0
         if not whole:
             shape = (self.components, *mesh.stored)
             self._field = zeros(self.space, math.prod(shape), self.dtype).reshape(shape)
-        self.seconds = time.perf_counter() - start
+        taken: str = self._g2p.method
+        return taken
 
     def __call__(self, values: ArrayT, out: ArrayT | None = None) -> ArrayT:
         """Return the values at the points.
@@ -341,10 +334,6 @@ class InterpolatePlan(_Plan):
         self._g2p.apply(stored, {"u": result})
         found: ArrayT = self._result(result, out, values)
         return found
-
-    def describe(self) -> str:
-        """Return in words what the plan does."""
-        return self._describe("interpolates at", self.method)
 
 
 def spread(

@@ -184,7 +184,7 @@ def _taken(norms: Any, options: Any, keywords: OptionKeywords) -> tuple[Any, str
     """Return normals, options as a text, and the box, if it is a tensor with a gradient."""
     if torch.compiler.is_compiling():
         norms, options = take_options(norms, options, keywords, operators.constant_text_of)
-        return norms, options if keywords else operators.constant_text(options), None
+        return norms, options if keywords else operators.text(options, True), None
     norms, options = take_options(norms, options, keywords, operators.text_of)
     if keywords:
         return norms, options, varied(keywords.get("box"))

@@ -45,8 +45,36 @@ def _refuse_second(names: list[str]) -> None:
         )
 
 
-class SumFunction(torch.autograd.Function):
+def _pulled(ctx: Any, needs: tuple[bool, ...], values: Any) -> tuple[Any, ...]:
+    """Return the derivatives by the inputs that need them, and None for the others."""
+    found: dict[str, Any] = {}
+    wrt = [name for name, need in zip(INPUTS, needs, strict=True) if need]
+    if values is not None and wrt:
+        parts = Pull.apply(ctx.kernel, ctx.options, " ".join(wrt), *ctx.saved_tensors, values)
+        found = dict(zip(wrt, parts, strict=True))
+    return tuple(map(found.get, INPUTS))
+
+
+class _Mapped(torch.autograd.Function):
+    """A function that ``mapper`` maps over an axis; by default, nothing is kept of its inputs."""
+
+    mapper: Any = staticmethod(map_push)
+
+    def __init_subclass__(cls) -> None:
+        def vmap(info: Any, dims: Any, *given: Any) -> Any:
+            return cls.mapper(cls.apply, info, dims, *given)
+
+        cls.vmap = staticmethod(torch.compiler.disable(vmap))  # type: ignore[method-assign]
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Keep nothing."""
+
+
+class SumFunction(_Mapped):
     """A sum, in the graph."""
+
+    mapper = staticmethod(map_sum)
 
     @staticmethod
     def forward(*given: Any) -> Any:
@@ -64,12 +92,7 @@ class SumFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
-        found: dict[str, Any] = {}
-        wrt = [n for n, need in zip(INPUTS, ctx.needs_input_grad[2:], strict=True) if need]
-        if values is not None and wrt:
-            parts = Pull.apply(ctx.kernel, ctx.options, " ".join(wrt), *ctx.saved_tensors, values)
-            found = dict(zip(wrt, parts, strict=True))
-        return (None, None, *(found.get(name) for name in INPUTS))
+        return (None, None, *_pulled(ctx, ctx.needs_input_grad[2:], values))
 
     @staticmethod
     @torch.compiler.disable
@@ -77,15 +100,11 @@ class SumFunction(torch.autograd.Function):
         """Return the change of the result."""
         return changed(ctx.kernel, ctx.options, ctx.saved_tensors, _named(tangents))
 
-    @staticmethod
-    @torch.compiler.disable
-    def vmap(info: Any, dims: Any, *given: Any) -> tuple[Any, Any]:
-        """Return the sums along a mapped axis."""
-        return map_sum(SumFunction.apply, info, dims, *given)
 
-
-class Pull(torch.autograd.Function):
+class Pull(_Mapped):
     """The derivatives of a sum in the graph: linear in the values."""
+
+    mapper = staticmethod(map_pull)
 
     @staticmethod
     def forward(*given: Any) -> tuple[Any, ...]:
@@ -123,12 +142,6 @@ class Pull(torch.autograd.Function):
             return tuple(map(torch.zeros_like, found))
         return tuple(Pull.apply(ctx.kernel, ctx.options, ctx.wrt, *given, values))
 
-    @staticmethod
-    @torch.compiler.disable
-    def vmap(info: Any, dims: Any, *given: Any) -> tuple[Any, Any]:
-        """Return the derivatives along a mapped axis."""
-        return map_pull(Pull.apply, info, dims, *given)
-
 
 def _refuse_inner(wrt: str, moved: list[bool]) -> None:
     """Refuse second derivatives by inputs on which the first derivatives depend."""
@@ -138,7 +151,7 @@ def _refuse_inner(wrt: str, moved: list[bool]) -> None:
     _refuse_second([name for name in INPUTS if name in names])
 
 
-class Push(torch.autograd.Function):
+class Push(_Mapped):
     """The change of a sum in the graph: linear in the changes of its inputs."""
 
     @staticmethod
@@ -157,14 +170,8 @@ class Push(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
-        inner, needs = ctx.needs_input_grad[2:6], ctx.needs_input_grad[6:]
-        _refuse_inner("", inner)
-        wrt = [name for name, need in zip(INPUTS, needs, strict=True) if need]
-        found: dict[str, Any] = {}
-        if values is not None and wrt:
-            parts = Pull.apply(ctx.kernel, ctx.options, " ".join(wrt), *ctx.saved_tensors, values)
-            found = dict(zip(wrt, parts, strict=True))
-        return (*(None for _ in range(6)), *map(found.get, INPUTS))
+        _refuse_inner("", ctx.needs_input_grad[2:6])
+        return (*(None for _ in range(6)), *_pulled(ctx, ctx.needs_input_grad[6:], values))
 
     @staticmethod
     @torch.compiler.disable
@@ -173,14 +180,8 @@ class Push(torch.autograd.Function):
         _refuse_inner("", [each is not None for each in tangents[:4]])
         return changed(ctx.kernel, ctx.options, ctx.saved_tensors, _named(tangents[4:]))
 
-    @staticmethod
-    @torch.compiler.disable
-    def vmap(info: Any, dims: Any, *given: Any) -> tuple[Any, Any]:
-        """Return the changes along a mapped axis."""
-        return map_push(Push.apply, info, dims, *given)
 
-
-class InBox(torch.autograd.Function):
+class InBox(_Mapped):
     """A sum that was found, in a box that requires a gradient."""
 
     @staticmethod
@@ -210,24 +211,14 @@ class InBox(torch.autograd.Function):
         """Return the change of the sum, whose box does not change: options refuse its tangent."""
         return found.view_as(found)
 
-    @staticmethod
-    @torch.compiler.disable
-    def vmap(info: Any, dims: Any, *given: Any) -> tuple[Any, Any]:
-        """Return the sums along a mapped axis."""
-        return map_push(InBox.apply, info, dims, *given)
 
-
-class Fixed(torch.autograd.Function):
+class Fixed(_Mapped):
     """Values of which derivatives are taken in a box: these have no derivative by the box again."""
 
     @staticmethod
     def forward(values: Any, box: Any) -> Any:
         """Return the values."""
         return values.view_as(values)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Keep nothing."""
 
     @staticmethod
     def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
@@ -244,24 +235,14 @@ class Fixed(torch.autograd.Function):
             raise ParkiTypeError(OF_BOX)
         return values.view_as(values)
 
-    @staticmethod
-    @torch.compiler.disable
-    def vmap(info: Any, dims: Any, *given: Any) -> tuple[Any, Any]:
-        """Return the values along a mapped axis."""
-        return map_push(Fixed.apply, info, dims, *given)
 
-
-class PullBox(torch.autograd.Function):
+class PullBox(_Mapped):
     """The derivative of a sum by lattice vectors, in the graph, which has no derivatives."""
 
     @staticmethod
     def forward(*given: Any) -> Any:
         """Return the derivative, shape (3, 3)."""
         return operators.pull_box(*given)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Keep nothing."""
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> Any:  # type: ignore[override]
@@ -274,15 +255,11 @@ class PullBox(torch.autograd.Function):
         """Refuse second derivatives."""
         raise ParkiTypeError(OF_BOX)
 
-    @staticmethod
-    @torch.compiler.disable
-    def vmap(info: Any, dims: Any, *given: Any) -> tuple[Any, Any]:
-        """Return the derivatives along a mapped axis."""
-        return map_push(PullBox.apply, info, dims, *given)
 
-
-class Linear(torch.autograd.Function):
+class Linear(_Mapped):
     """A plan, or its adjoint, in the graph."""
+
+    mapper = staticmethod(map_apply)
 
     @staticmethod
     def forward(plan: LinearMap, transposed: bool, values: Any) -> Any:
@@ -309,15 +286,6 @@ class Linear(torch.autograd.Function):
     def jvp(ctx: Any, _plan: Any, _transposed: Any, tangent: Any) -> Any:  # type: ignore[override]
         """Return the change of the result."""
         return Linear.apply(ctx.plan, ctx.transposed, tangent)
-
-    @staticmethod
-    @torch.compiler.disable
-    def vmap(
-        info: Any, dims: Any, plan: LinearMap, transposed: bool, values: Any
-    ) -> tuple[Any, Any]:
-        """Return the sums along a mapped axis."""
-        own = len(plan.shapes(transposed)[0])
-        return map_apply(Linear.apply, own, info, dims, plan, transposed, values)
 
 
 def _pull(*given: Any) -> operators.Four:

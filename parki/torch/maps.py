@@ -40,9 +40,10 @@ def map_push(call: Call, info: Any, dims: Dims, *given: Any) -> tuple[Any, Any]:
     return _mapped(call, -1, 0, info, dims, given)
 
 
-def map_apply(call: Call, own: int, info: Any, dims: Dims, *given: Any) -> tuple[Any, Any]:
-    """Map a plan over densities, or its transpose over values, which have ``own`` axes each."""
-    return _mapped(call, 2, own, info, dims, given)
+def map_apply(call: Call, info: Any, dims: Dims, *given: Any) -> tuple[Any, Any]:
+    """Map a plan, given as `LinearMap` and whether it is transposed, over densities or values."""
+    plan, transposed, _ = given
+    return _mapped(call, 2, len(plan.shapes(transposed)[0]), info, dims, given)
 
 
 def _mapped(

@@ -56,29 +56,16 @@ def _options(text: str) -> EwaldOptions:
     return EwaldOptions(**json.loads(text))
 
 
-def _constant(options: EwaldOptions) -> EwaldOptions:
-    """Return options; refuse a box with derivatives."""
+def _torch_text(options: EwaldOptions, constant: bool = False) -> str:
+    """Return options as a string; as a constant of a compiled function, without a varied box."""
     if varied(options.box) is None:
-        return options
-    raise ParkiTypeError(
-        "box requires a gradient within torch.compile, where options are constants; sum outside of "
-        "the compiled function, or pass box.detach()"
-    )
-
-
-def _torch_text(options: EwaldOptions) -> str:
-    """Return options as a string."""
-    return _written(_plain(options))
-
-
-def _plain(options: EwaldOptions) -> EwaldOptions:
-    """Return options without a box's graph, which nothing may keep."""
-    return options if varied(options.box) is None else replace(options, box=tuple(options.box))
-
-
-def _torch_constant(options: EwaldOptions) -> str:
-    """Return options as a string; refuse a box with derivatives."""
-    return _written(_constant(options))
+        return _written(options)
+    if constant:
+        raise ParkiTypeError(
+            "box requires a gradient within torch.compile, where options are constants; sum "
+            "outside of the compiled function, or pass box.detach()"
+        )
+    return _written(replace(options, box=tuple(options.box)))  # nothing may keep a box's graph
 
 
 def _torch_handle(plan: AnyPlan) -> int:
@@ -104,7 +91,6 @@ def linear_map(handle: int) -> LinearMap:
 
 # Before PyTorch 2.13 only methods set under their own name can be constant functions of objects.
 EwaldOptions._torch_text = torch.compiler.assume_constant_result(_torch_text)  # type: ignore[attr-defined]
-EwaldOptions._torch_constant = torch.compiler.assume_constant_result(_torch_constant)  # type: ignore[attr-defined]
 _made: Any
 for _made in (AnyPlan, Plan.batched):
     _made._torch_handle = torch.compiler.assume_constant_result(_torch_handle)
@@ -113,24 +99,18 @@ for _made in (AnyPlan, Plan.batched):
 @torch.compiler.assume_constant_result
 def text_of(**keywords: Unpack[OptionKeywords]) -> str:
     """Return options that are given as keywords as a text."""
-    return _written(_plain(EwaldOptions(**keywords)))
+    return _torch_text(EwaldOptions(**keywords))
 
 
 @torch.compiler.assume_constant_result
 def constant_text_of(**keywords: Unpack[OptionKeywords]) -> str:
     """Return the same within a compiled function."""
-    return _written(_constant(EwaldOptions(**keywords)))
+    return _torch_text(EwaldOptions(**keywords), constant=True)
 
 
-def text(options: EwaldOptions) -> str:
-    """Return options as a string for operators."""
-    found: str = options._torch_text()  # type: ignore[attr-defined]
-    return found
-
-
-def constant_text(options: EwaldOptions) -> str:
-    """Return options as a string within a compiled function."""
-    found: str = options._torch_constant()  # type: ignore[attr-defined]
+def text(options: EwaldOptions, constant: bool = False) -> str:
+    """Return options as a string for operators, perhaps within a compiled function."""
+    found: str = options._torch_text(constant)  # type: ignore[attr-defined]
     return found
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.derivatives.linear_operator import linear_operator
+from parki.ewald.derivatives.linear_operator import linear_operator, shapes_of
 from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.options import EwaldOptions
@@ -373,13 +373,7 @@ class BatchedPlan:
 
     def as_linear_operator(self) -> Any:
         """Return the plan as a linear operator: see `parki.Plan.as_linear_operator`."""
-        if not isinstance(self.want, str):
-            raise ParkiValueError(
-                f"as_linear_operator needs a plan with one result, but want is {self.want}; "
-                "make a plan with want='u'"
-            )
-        result = result_shape(self.kernel, self.want, self.n_targets)
-        shapes = result, self.task.sum.density_shape(self.n_sources)
+        shapes = shapes_of(self, "as_linear_operator")
         return linear_operator(self, self.adjoint, shapes, self.dtype, self.space)
 
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.derivatives.linear_operator import Shape, shapes_of
 from parki.ewald.plan import AnyPlan, Plan
-from parki.ewald.points import result_shape
-
-Shape = tuple[int, ...]
 
 
 def check_plan(plan: Any) -> None:
@@ -36,14 +34,8 @@ class LinearMap:
 
     def __init__(self, plan: AnyPlan) -> None:
         check_plan(plan)
-        if not isinstance(plan.want, str):
-            raise ParkiValueError(
-                f"apply needs a plan with one result, but want is {plan.want}; make a plan with "
-                "want='u'"
-            )
-        self.plan, self.points = plan, plan.points
-        density = plan.task.sum.density_shape(plan.n_sources)
-        self._shapes = density, result_shape(plan.kernel, plan.want, plan.n_targets)
+        result, density = shapes_of(plan, "apply")
+        self.plan, self.points, self._shapes = plan, plan.points, (density, result)
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -9,10 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from parki.errors import ParkiValueError
-from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import SMALLEST_TOLERANCE
 from parki.ewald.pipeline.protocol import Pipeline, unwatched
 from parki.ewald.pipeline.setup import Setup
@@ -130,17 +127,11 @@ class TransposedSum:
         reversed_survey = survey._replace(totals=survey.totals[::-1], before=survey.before[::-1])
         systems = points.systems
         if systems is not None:
-            if kept is not None and kept.plan.systems is systems:
-                systems = kept.points.systems
-            else:
-                how = self.task.space, self.task.executor
-                systems = Systems(systems.sources, systems.targets, *how)
+            same = kept is not None and kept.plan.systems is systems
+            systems = kept.points.systems if kept and same else systems.swapped()
         tolerance = points.tolerance
         if self.record.tolerance_factor is not None:
-            sources, components = reversed_survey.totals[1], self.task.sum.source_components
-            if systems is not None:
-                sources = int(np.diff(systems.sources).max())
-            asked = self.task.options.random_tolerance(sources, components, self.task.dtype)
+            asked = self.task.tolerance(reversed_survey, systems)
             tolerance = max(
                 self.record.tolerance_factor * asked, SMALLEST_TOLERANCE[self.task.dtype]
             )

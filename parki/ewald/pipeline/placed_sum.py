@@ -180,10 +180,7 @@ class PlacedSum:
         else:
             lattice = self._given.lattice.shaped(options.cell)
             check_stay(options, lattice, given.extents)
-        components, sources = task.sum.source_components, survey.totals[1]
-        if systems:
-            sources = int(np.diff(systems.sources).max())
-        tolerance = options.random_tolerance(sources, components, task.dtype)
+        tolerance = task.tolerance(survey, systems)
         return Points(given.arrays, given.extents, survey, lattice, tolerance, systems, labels)
 
     def _placed(self, task: Task, points: Points, once: bool) -> Pipeline:

@@ -55,7 +55,6 @@ VELOCITY_GRADIENT = Term(
     Far(GRADIENT, GRADIENT, order=1),
     aligned_factor=1.3,
     derived=True,
-    differentiates_window=True,
 )
 # Torques on points turn other points as doublets do.
 DOUBLET = replace(

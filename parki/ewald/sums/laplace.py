@@ -27,7 +27,6 @@ GRADIENT_TERM = Term(
     Far(PLAIN, GRADIENT, order=1),
     (4, 0, 2 / math.pi, 0.5, 0, 0),
     derived=True,
-    differentiates_window=True,
 )
 LAPLACE = Sum(
     "laplace",

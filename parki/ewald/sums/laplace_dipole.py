@@ -30,7 +30,6 @@ GRADIENT_TERM = Term(
     Far(GRADIENT, GRADIENT, order=1),
     (4 / 3, 1.5, 1 / (6 * _PI), 2.5, 0, 0),
     derived=True,
-    differentiates_window=True,
 )
 LAPLACE_DIPOLE = Sum(
     "laplace_dipole",

@@ -76,8 +76,6 @@ class Term:
         from averages such as (q.k)^2 (n.k)^2: 1/9 for random q and n, 1/5 for q along n.
     derived : bool
         Whether it is a pressure or a gradient.
-    differentiates_window : bool
-        Whether windows have larger errors in it than in the kernel's other terms.
     """
 
     name: str
@@ -87,7 +85,11 @@ class Term:
     prolate: tuple[float, ...] | None = None
     aligned_factor: float = 1.0
     derived: bool = False
-    differentiates_window: bool = False
+
+    @property
+    def differentiates_window(self) -> bool:
+        """Whether windows have larger errors in it than in the kernel's other terms."""
+        return self.derived and {self.far.spread, self.far.gather} != {PLAIN}
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,6 @@ ROTATION_GRADIENT = Term(
     _slopes_of_turns,
     Far(PLAIN, GRADIENT, order=1),
     derived=True,
-    differentiates_window=True,
 )
 
 

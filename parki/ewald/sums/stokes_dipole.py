@@ -51,7 +51,6 @@ VELOCITY_GRADIENT = Term(
     (2 / 27, 3.5, 1 / (144 * _PI), 4.5, 32 / (135 * _PI**2), 3),
     aligned_factor=1.3,
     derived=True,
-    differentiates_window=True,
 )
 PRESSURE = Term(
     "stokes_dipole_p",
@@ -61,7 +60,6 @@ PRESSURE = Term(
     (1 / 27, 3.5, 1 / (288 * _PI), 4.5, 4 / (27 * _PI**2), 3),
     aligned_factor=1.8,
     derived=True,
-    differentiates_window=True,
 )
 STOKES_DIPOLE = Sum(
     "stokes_dipole",

@@ -52,7 +52,6 @@ VELOCITY_GRADIENT = Term(
     (7 / 27, 3.5, 7 / (288 * _PI), 4.5, 4 / (5 * _PI**2), 3),
     aligned_factor=1.5,
     derived=True,
-    differentiates_window=True,
 )
 PRESSURE = Term(
     "stokes_dl_p",
@@ -63,7 +62,6 @@ PRESSURE = Term(
     (4 / 27, 3.5, 1 / (72 * _PI), 4.5, 16 / (27 * _PI**2), 3),
     aligned_factor=1.8,
     derived=True,
-    differentiates_window=True,
 )
 TERMS = {"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)}
 STOKES_DL = Sum(

@@ -27,7 +27,6 @@ VELOCITY_GRADIENT = Term(
     Far(PLAIN, GRADIENT, order=1),
     (8 / 3, 1.5, 1 / (3 * _PI), 2.5, 0, 0),
     derived=True,
-    differentiates_window=True,
 )
 STOKES_ROTLET = Sum(
     "stokes_rotlet",

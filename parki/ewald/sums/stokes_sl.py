@@ -39,7 +39,6 @@ VELOCITY_GRADIENT = Term(
     Far(PLAIN, GRADIENT),
     (16 / 3, 1.5, 1 / (3 * _PI), 2.5, 0, 0),
     derived=True,
-    differentiates_window=True,
 )
 PRESSURE = Term(
     "stokes_sl_p",
@@ -60,7 +59,6 @@ TENSOR_GRADIENT = Term(
     (7 / 81, 3.5, 7 / (864 * _PI), 4.5, 4 / (15 * _PI**2), 3),
     aligned_factor=_OF_LAYER.aligned_factor,
     derived=True,
-    differentiates_window=True,
 )
 TERMS = {"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)}
 STOKES_SL = Sum(
