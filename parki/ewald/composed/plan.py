@@ -178,13 +178,13 @@ class ComposedPlan:
                 sources, given = self._given(trg, src, norms, exclude)
             for plan, (arrays, labels) in zip(self.plans, given, strict=True):
                 before = plan.points
-                plan._place(*arrays, None, labels.get("exclude"), box)
+                plan.update_points(*arrays, exclude=labels.get("exclude"), box=box)
                 done.append((plan, before))
         except BaseException:
             self.options = old
             for plan, before in done:
                 clouds = (before.arrays.get(name) for name in ("trg", "src", "norms"))
-                plan._place(*clouds, None, before.labels, own)
+                plan.update_points(*clouds, exclude=before.labels, box=own)
             raise
         self.sources = sources
 
