@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from composites import SLIP
 from contract import rms
+from scipy.spatial import cKDTree
 from started import mpirun, parallel
 
 import parki
@@ -360,13 +361,13 @@ def check_slopes(make, dens):
     assert (back * dens).sum() == pytest.approx((slopes**2).sum(), rel=1e-10)
 
 
-@pytest.mark.parametrize("periodicity", [0, 1, 2])
+@pytest.mark.parametrize("periodicity", [0, pytest.param(1, marks=pytest.mark.slow), 2])
 def test_gradients(periodicity):
     given = options(periodicity, tolerance=1e-9)
     check_slopes(lambda trg, want: make(trg, LOW, given, want=want), FORCES)
 
 
-@pytest.mark.parametrize("periodicity", [0, 2])
+@pytest.mark.parametrize("periodicity", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_dipoles(periodicity):
     """They are derivatives of forces by their places, and do not flow at the wall."""
     given, dens = options(periodicity, tolerance=1e-8), RNG.standard_normal((3, 3, 40))
@@ -578,12 +579,13 @@ def test_pairs_of_targets_and_images(power):
     below = points * [[1], [1], [-1]]
     cutoff = charges.parameters.cutoff * (2 * np.prod(BOX)) ** (1 / 3)
     shifts = np.stack(np.meshgrid([-1, 0, 1], [-1, 0, 1])).reshape(2, 9)
-    near, every, count = (points[:, points[2] < cutoff], below[:, below[2] > -cutoff]), 8, 0
+    trees = [
+        cKDTree(each.T) for each in (points[:, points[2] < cutoff], below[:, below[2] > -cutoff])
+    ]
+    count = 0
     for shift in shifts.T:
-        moved = near[1] + np.append(shift, 0)[:, None] * EDGES
-        for part in np.array_split(near[0][:, ::every], 40 // every, axis=1):
-            square = ((part[:, :, None] - moved[:, None]) ** 2).sum(axis=0)
-            count += every * (square < cutoff**2).sum()
+        moved = cKDTree(trees[1].data + np.append(shift, 0) * BOX)
+        count += trees[0].count_neighbors(moved, cutoff)
     assert 0.6 * count <= charges.parameters.pairs.within <= 1.7 * count
     if power == 1:
         assert plan.plans[0].parameters.pairs.within > 3 * count

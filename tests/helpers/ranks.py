@@ -561,11 +561,15 @@ def spheres(comm: Any, space: str = "CPU") -> None:
         alone = parki.Spheres(points, of, options, viscosity=0.5)
         of = of if of is not radii else radii[mine]
         found = parki.distributed.Spheres(own(points), of, options, viscosity=0.5, comm=comm)
-        if periodicity:
+        if periodicity == 2 or (periodicity and comm.size == 2):  # two ranks are for the long run
             how = {"torques": torques, "values": values, "turns": turns}
             ours = found.vjp(own(forces), **{n: own(a) for n, a in how.items()}, wrt=wrt)
             theirs = alone.vjp(forces, **how, wrt=wrt)
             pairs = [(ours[name], theirs[name][:, mine]) for name in wrt]
+        elif periodicity:
+            ours = found.velocities(own(forces), own(torques))
+            theirs = alone.velocities(forces, torques)
+            pairs = [(each, whole[:, mine]) for each, whole in zip(ours, theirs, strict=True)]
         else:
             drawn = Dealt(memory, mine, many, comm.rank), Dealt(Memory("CPU", comm), every, many, 0)
             pairs = [(found.noise(drawn[0]), alone.noise(drawn[1])[:, mine])]
