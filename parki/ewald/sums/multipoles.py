@@ -36,7 +36,6 @@ GRADIENT_TERM = Term(
     Far(CURVATURE, GRADIENT, order=1),
     aligned_factor=1.3,
     derived=True,
-    differentiates_window=True,
 )
 MULTIPOLES = Sum(
     "multipoles",
