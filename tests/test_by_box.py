@@ -18,12 +18,12 @@ pytestmark = pytest.mark.usefixtures("few_degrees")
 CASES = [
     ("laplace", (True, True, True), True),
     ("yukawa(kappa=2.0)", (True, True, True), False),
-    ("stokes_comb", (True, True, True), True),
+    pytest.param("stokes_comb", (True, True, True), True, marks=pytest.mark.slow),
     ("stokes_dipole", (True, True, True), True),
     ("stokes_rotlet", (False, True, True), True),
     ("stokes_comb", (False, True, True), True),
     ("laplace_dipole", (True, True, False), False),
-    ("stokes_sl", (True, True, False), False),
+    pytest.param("stokes_sl", (True, True, False), False, marks=pytest.mark.slow),
     ("stokes_sl(epsilon=0.1)", (True, False, False), False),
     ("stokes_dl", (True, False, False), False),
 ]
@@ -147,7 +147,9 @@ def test_refused(kernel, how, what, rng):
 
 
 @pytest.mark.filterwarnings("ignore::parki.ImageWarning")
-@pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_comb"])
+@pytest.mark.parametrize(
+    "kernel", ["stokes_comb", pytest.param("stokes_dl", marks=pytest.mark.slow)]
+)
 def test_mean_without_flux(kernel):
     """It takes points as they are given, each in a box of its own."""
     given = inputs(kernel, sources=8, targets=6, spaced=True)

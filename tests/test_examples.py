@@ -202,7 +202,7 @@ def test_drops_close_to_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
         return np.stack([drops.layer(0, pull), drops.layer(1, np.sin(x))])
 
     smooth = example.SMOOTH
-    exact = layers(12, smooth) @ example.resample(12, *example.sphere(6)[:2])[0].T
+    exact = layers(10, smooth) @ example.resample(10, *example.sphere(6)[:2])[0].T
     plain, mended = (
         np.abs(layers(6, reach) - exact).max(axis=(1, 2, 3)) for reach in (1e-3, smooth)
     )

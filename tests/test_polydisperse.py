@@ -161,7 +161,7 @@ def test_precisions(precision):
     assert rms(found - exact / (8 * np.pi)) <= spheres.promise(forces.astype(dtype))
 
 
-@pytest.mark.parametrize("periodicity", [0, 3])
+@pytest.mark.parametrize("periodicity", [pytest.param(0, marks=pytest.mark.slow), 3])
 def test_symmetric_and_positive(periodicity):
     points, radii, _, _ = suspension()
     some = radii > 0
@@ -191,7 +191,7 @@ def test_one_radius_is_a_case_of_many():
         assert 8 * np.pi * rms(ours - theirs) <= 2 * promise
 
 
-@pytest.mark.parametrize("periodicity", [0, 3])
+@pytest.mark.parametrize("periodicity", [pytest.param(0, marks=pytest.mark.slow), 3])
 def test_flow_is_the_sum_of_flows_of_each(periodicity):
     """Outside of the spheres, within, and at their centres."""
     points, radii, forces, _ = suspension()
@@ -214,7 +214,7 @@ def test_flow_is_the_sum_of_flows_of_each(periodicity):
     np.testing.assert_allclose(alone, found[0], atol=1e-6 * abs(alone).max())
 
 
-@pytest.mark.pairwise
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", [0, 3])
 @pytest.mark.parametrize("want", ["grad_u", ("u", "grad_u")])
 @pytest.mark.parametrize("method", ["auto", "tile"])
@@ -227,12 +227,12 @@ def test_gradient_is_that_of_pairs_of_radii(periodicity, want, method):
     found = sum_once(own, forces, want)
     gradient = found if want == "grad_u" else found[1]
     slopes = np.zeros((3, 3, COUNT))
-    pairs = np.array([[i, j] for i in range(0, COUNT, 3) for j in range(COUNT)])
+    pairs = np.array([[i, j] for i in range(0, COUNT, 4) for j in range(COUNT)])
     for i, j in pairs:
         name = parki.kernel("sphere_sl", radius=float(radii[i]), source_radius=float(radii[j]))
         given = name, points[:, i : i + 1], points[:, j : j + 1], None, options
         slopes[..., i] += sum_once(given, forces[:, j : j + 1], "grad_u")[..., 0]
-    some = slice(0, COUNT, 3)
+    some = slice(0, COUNT, 4)
     scale = abs(slopes).max()
     np.testing.assert_allclose(gradient[..., some], slopes[..., some], atol=2e-7 * scale)
     if want != "grad_u":
@@ -283,6 +283,7 @@ def test_moved_spheres_keep_their_radii():
         assert rms(8 * np.pi * ours - theirs) <= promise
 
 
+@pytest.mark.each
 @pytest.mark.chosen_degrees
 @pytest.mark.parametrize("spread", [0.05, 0.8])
 @pytest.mark.parametrize("fraction", [0.02, 0.4])

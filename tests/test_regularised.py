@@ -35,7 +35,7 @@ SPACE = os.environ.get("PARKI_TEST_SPACE", "CPU")
 class Given:
     """A sum of some points, of which some are close to each other, and some coincide."""
 
-    def __init__(self, name, n=150, box=(1.0, 1.0, 1.0), seed=0, dtype="f8"):
+    def __init__(self, name, n=80, box=(1.0, 1.0, 1.0), seed=0, dtype="f8"):
         rng = np.random.default_rng(seed)
         record = SUMS[name]
         width = record.pair.blob.epsilon if record.pair.blob else 0.1
@@ -199,12 +199,14 @@ def test_prolate_blobs_end():
     trg = src + 0.101 * np.array([[0.6], [0.8], [0.0]])
     far = np.linalg.norm(trg[:, :, None] - src[:, None], axis=0).min(axis=1) > 0.1
     options = parki.EwaldOptions(0, [2, 2, 2], 1e-10)
-    for want in FIELDS:
-        blob = parki.Plan(name_of("stokes_sl", 0.1, "prolate"), trg, src, None, options, want=want)
-        point = parki.Plan("stokes_sl", trg, src, None, options, want=want)
-        assert far.sum() > 10
-        assert rms((blob(dens) - point(dens))[..., far]) <= 2 * blob.promise(dens)
-        assert rms(blob(dens) - point(dens)) > 1e3 * blob.promise(dens)
+    blob, point = (
+        parki.Plan(name, trg, src, None, options, want=FIELDS)
+        for name in (name_of("stokes_sl", 0.1, "prolate"), "stokes_sl")
+    )
+    assert far.sum() > 10
+    for ours, theirs, promise in zip(blob(dens), point(dens), blob.promise(dens), strict=True):
+        assert rms((ours - theirs)[..., far]) <= 2 * promise
+        assert rms(ours - theirs) > 1e3 * promise
 
 
 @pytest.mark.parametrize("blob", BLOBS)
@@ -269,12 +271,12 @@ def check(case: Case, space: str = SPACE):
 
 
 @pytest.mark.chosen_degrees
-@pytest.mark.parametrize("case", _marked(sweep_of_blobs(400, 1), 9))
+@pytest.mark.parametrize("case", _marked(sweep_of_blobs(400, 1), 6))
 def test_the_promise(case):
     check(case)
 
 
-@pytest.mark.parametrize("case", _marked(sweep_of_blobs(200, 2, boxes=FLAT), 4))
+@pytest.mark.parametrize("case", _marked(sweep_of_blobs(200, 2, boxes=FLAT), 3))
 def test_the_promise_by_costs_of_a_device(case):
     with costs_of_a_device():
         check(case)
@@ -287,9 +289,7 @@ def test_every_space(family, dtype, space):
     sizes = ("gaussian", 0.05, 3), ("prolate", 0.3, 1), ("gaussian", 0.5, 2), ("cortez", 0.002, 0)
     blob, epsilon, periodicity = sizes[KINDS.index(family)]
     name = name_of(family, epsilon, blob)
-    case = Case(
-        "partly", "random", "brick", name, periodicity, FIELDS, SMALL, dtype, 1e-4, "prolate"
-    )
+    case = Case("partly", "random", "brick", name, periodicity, FIELDS, 100, dtype, 1e-4, "prolate")
     check(case, str(space))
 
 
@@ -392,7 +392,7 @@ def test_other_precisions(dtype):
 @pytest.mark.parametrize("variant", ["gm1d", "gm2d", "sm1d", "sm2d", "tile"])
 def test_variants(variant):
     """All variants of P2P have blobs, at one of which several densities are summed at once."""
-    given = Given(name_of("stokes_comb", 0.1))
+    given = Given(name_of("stokes_comb", 0.1), n=150)
     usual, other = (given.plan(3, 1e-4, **how) for how in ({}, {"p2p_method": variant}))
     np.testing.assert_allclose(other(given.dens), usual(given.dens), atol=1e-9)
     both = np.stack([given.dens, 2 * given.dens[::-1]])
@@ -489,7 +489,7 @@ def split_prolate():
 
 def test_kernels_know_no_blob_unless_there_is_one():
     """Other sums pay nothing, and another epsilon is no other kernel."""
-    for family in KINDS:
+    for family in ("stokes_comb", "stokes_dipole"):
         plain, blob = (SUMS[name].p2p() for name in (family, name_of(family, 0.1)))
         for file, unit in (
             ("p2p", "p2p_staged"),

@@ -123,7 +123,7 @@ def test_sizes_of_the_terms_of_turns():
     assert np.sum(np.square(slopes)) / (12 * step**2) == pytest.approx(expected, rel=1e-3)
 
 
-@pytest.mark.parametrize("periodicity", [0, 3])
+@pytest.mark.parametrize("periodicity", [pytest.param(0, marks=pytest.mark.slow), 3])
 def test_symmetric_and_positive(periodicity):
     points = suspension()[0][:, :6]
     spheres = parki.Spheres(
@@ -453,7 +453,11 @@ def spaced(radii, periodicity):
 
 
 @pytest.mark.parametrize(
-    ("radii", "periodicity"), [("one", 1), ("one", 2), ("two", 0), ("any", 3), ("tracers", 0)]
+    ("radii", "periodicity"),
+    [
+        *(("one", 1), ("two", 0), ("any", 3), ("tracers", 0)),
+        pytest.param("one", 2, marks=pytest.mark.slow),
+    ],
 )
 def test_derivatives(radii, periodicity):
     """By differences of the reference, in reverse and in forward mode."""

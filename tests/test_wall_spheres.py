@@ -53,7 +53,7 @@ def test_a_sphere_alone(t):
         assert np.mean(drawn, axis=0)[:, 0] == pytest.approx([0, 0, rate], rel=2e-4, abs=1e-6)
 
 
-@pytest.mark.parametrize("periodicity", [0, 2])
+@pytest.mark.parametrize("periodicity", [pytest.param(0, marks=pytest.mark.slow), 2])
 def test_different_radii(periodicity):
     """Spheres that do not overlap take Laplacians of the flow of points, by x and by y."""
     given, (a, b), force = options(periodicity, 1e-10), (0.12, 0.1), FORCES[:, :1]
@@ -178,7 +178,7 @@ def test_what_spheres_lack():
     assert np.array_equal(spheres.velocities(FORCES), before)
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_spaces(space, to_space, to_host, dtype):
     points, forces = (to_space(array.astype(dtype)) for array in (POINTS, FORCES))
     exact = parki.Spheres(POINTS, 0.1, options()).velocities(FORCES)

@@ -561,7 +561,7 @@ def spheres(comm: Any, space: str = "CPU") -> None:
         alone = parki.Spheres(points, of, options, viscosity=0.5)
         of = of if of is not radii else radii[mine]
         found = parki.distributed.Spheres(own(points), of, options, viscosity=0.5, comm=comm)
-        if periodicity == 2 or (periodicity and comm.size == 2):  # two ranks are for the long run
+        if periodicity == 2 or (periodicity and comm.size == 2):  # two are for the long run
             how = {"torques": torques, "values": values, "turns": turns}
             ours = found.vjp(own(forces), **{n: own(a) for n, a in how.items()}, wrt=wrt)
             theirs = alone.vjp(forces, **how, wrt=wrt)
