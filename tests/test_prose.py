@@ -68,7 +68,7 @@ def texts(path: Path) -> Iterator[str]:
 
 
 def words(text: str) -> int:
-    """Return the number of words of a page's text: not code, formulas, tables, or texts of pictures."""
+    """Return the number of words of text: not of code, formulas, tables, or texts of pictures."""
     text = re.sub(r"^```.*?^```|<!--.*?-->|^\|.*?$", "", text, flags=re.S | re.M)
     text = re.sub(r"!\[[^\]]*\]\([^)]*\)", "", text)
     text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`|\$+[^$]*\$+", "x", text))
