@@ -33,7 +33,7 @@ class Turning:
     Parameters
     ----------
     plan : Plan
-        Of velocities by forces, whose points these follow.
+        The plan of velocities by forces, whose points these follow.
     kernels : sequence of 2 str
         The sums of turns by forces, and of twice the turns by torques.
     """

@@ -39,9 +39,9 @@ class Waves(NamedTuple):
     ----------
     k : list of 3 arrays
     square : array
-        Of k.
+        The square of k.
     multiplier : array
-        Of the symbol; of modes whose conjugates are left out, twice as large.
+        The symbol's multiplier, twice as large for modes whose conjugates are left out.
     rise : array
         The multiplier, differentiated by the square of k along periodic directions.
     """

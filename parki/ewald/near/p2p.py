@@ -77,7 +77,7 @@ class P2P:
     Attributes
     ----------
     cut : callable
-        Returns tiles of at most so many targets.
+        Returns tiles, given the most targets of a tile.
     labelled : LabelledPairs or None
         What is added for pairs of equal labels, which the other kernels skip.
     lists : PairLists or None

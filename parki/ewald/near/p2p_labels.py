@@ -33,7 +33,7 @@ class LabelledPairs:
         Normals over r_c, in the order given; of targets, with the opposite sign, if the pair is
         transposed.
     digit : float
-        Of the first parts of positions: see `parts`.
+        The unit of the first parts of positions: see `parts`.
     arguments : dict
         Arguments that are those of other kernels of P2P.
     together : tuple of int
