@@ -552,7 +552,7 @@ def test_ranks(size):
     found = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
     apart = {each["case"]: each["apart"] for each in found if "apart" in each}
     assert {*apart} == {"0", "1", "2"}
-    # Sums of spheres leave other modes out, as slabs exchange axes: a part of the tolerance of 1e-6.
+    # Slabs exchange axes, so that spheres leave other modes out: a part of the tolerance of 1e-6.
     assert max(np.max(each) for each in apart.values()) <= 1e-7
     assert max(np.delete(each, 3, axis=1).max() for each in apart.values()) <= 1e-9
     words = {
