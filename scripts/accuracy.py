@@ -178,7 +178,7 @@ def report(rows: list[dict[str, Any]]) -> int:
 COLOURS = dict(
     zip(
         KERNELS,
-        ("#E69F00", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#000000"),
+        ("#E69F00", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#000000", "#999999"),
         strict=True,
     )
 )
@@ -190,6 +190,7 @@ LABELS = {
     "stokes_rotlet": "rotlets",
     "stokes_dipole": "dipoles",
     "laplace_dipole": "dipoles of charges",
+    "yukawa(kappa=2.0)": "screened charges",
 }
 MARKERS = {"f8": "o", "f4": "^"}
 FLOOR = 3e-3
