@@ -6,7 +6,7 @@ This is what users see. A `PlacedSum` does the work, here and in `parki.distribu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, overload
+from typing import Any, ClassVar, Generic, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,7 @@ from parki.ewald.task import Points, Request, Task
 from parki.html import table
 from parki.interchange import as_given
 from parki.runtime import ExecutionSpace
-from parki.typing import AnyKernel, Array, ArrayT, Box, OptionKeywords, ResultName, Wanted
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from parki.typing import AnyKernel, Array, ArrayT, Box, OptionKeywords, ResultName, Unpack, Wanted
 
 
 def has_wall(given: tuple[Any, ...], keywords: Mapping[str, Any]) -> bool:

@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,10 +20,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.points import check_arguments, take_options
 from parki.interchange import as_array, as_number, to_host
 from parki.runtime import get_execution_space
-from parki.typing import Array, OptionKeywords
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from parki.typing import Array, OptionKeywords, Unpack
 
 AT_ONCE = {False: 1 << 18, True: 1 << 24}  # candidates, by whether they are on a device
 # Cells along an axis at most, and steps between their numbers, which fit 64 bits.

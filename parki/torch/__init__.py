@@ -34,11 +34,9 @@ from parki.suspensions.radii import Radii
 from parki.torch import operators
 from parki.torch.graph import InBox, Linear, SumFunction
 from parki.torch.sums import INPUTS
-from parki.typing import OptionKeywords
+from parki.typing import OptionKeywords, Unpack
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from parki.ewald.calls import *  # noqa: F403
 
 
