@@ -347,7 +347,7 @@ class Plan(AnyPlan[Wanted]):
         *,
         want: Wanted = "u",  # type: ignore[assignment]
         systems: Any = None,
-        boxes: None = None,
+        boxes: Any = None,
         exclude: Any = None,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
