@@ -60,7 +60,7 @@ def strain():
 
 
 def begin_pair():
-    """Take what all pairs have: powers of the distance, its direction, and px from p0."""
+    """Take powers of a pair's distance, its direction, and px from p0."""
     begin_blob()
     variable(rr)
     distance(r)

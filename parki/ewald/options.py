@@ -239,7 +239,7 @@ class EwaldOptions:
             self._one_of("executor", EXECUTORS)
 
     def _repr_html_(self) -> str:
-        """Return what was chosen, and what differs from the defaults, as a table."""
+        """Return box, periodicity, tolerance and all that differs from the defaults as a table."""
         usual = type(self)(self.periodicity, self.box, self.tolerance)
         rows = {}
         for field in fields(self):

@@ -195,7 +195,7 @@ def _bound(kernel: str, options: EwaldOptions, given: dict[str, Any]) -> jax.Arr
 
 
 def _array(name: str, value: Any) -> jax.Array:
-    """Return what JAX takes as an array, or refuse it."""
+    """Return a value as an array of JAX, or refuse it."""
     if not isinstance(value, (jax.Array, list, tuple)):  # of these, some may be traced
         refuse_meaning(name, value)
     try:

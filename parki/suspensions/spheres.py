@@ -237,7 +237,7 @@ class Spheres:
         return first
 
     def _parts(self, moves: str, given: dict[str, Any], want: str = "u") -> Iterator[Any]:
-        """Yield what forces make of the velocity of each sphere, and what torques make.
+        """Yield the parts of each sphere's velocity that forces and torques make.
 
         ``want`` may be "grad_u": then it is the gradient (..., 3, 3, N) by their own positions.
         """
@@ -283,7 +283,7 @@ class Spheres:
     def _flow(
         self, acts: str, values: Any, points: Array, names: tuple[str, ...]
     ) -> Iterator[tuple[str, Any]]:
-        """Yield what forces or torques add to the flow, by name."""
+        """Yield the parts of the flow that forces or torques make, by name."""
         # Torques make no pressure, and their sums have no stress.
         of = {"stress": "grad_u", "p": "u"} if acts == "torque" else {}
         asked = tuple(dict.fromkeys(of.get(name, name) for name in names))
@@ -463,7 +463,7 @@ class Spheres:
 
     # ------------------------------------------------------------------ views
     def promise(self, forces: Array) -> Any:
-        """Return what the tolerance promises: the bound of the rms error of the velocities.
+        """Return the bound of the rms error of the velocities that the tolerance promises.
 
         ``tolerance * sqrt(sum |F|^2) / (8 pi viscosity l)``, l the cube root of the box's volume,
         for spheres of any radii.
@@ -515,7 +515,7 @@ class Spheres:
         return linear_operator(product, product, (shape, shape), plan.dtype, plan.space)
 
     def describe(self) -> str:
-        """Return what was chosen, as text."""
+        """Return the chosen parameters, as text."""
         head = f"spheres: {self._sizes}; viscosity {self.viscosity:g}"
         return "\n".join([head, *(plan.describe() for plan in self._plans.values())])
 

@@ -251,7 +251,7 @@ class BatchedPlan:
         return values, check_density("dens", values, shape, several=True).shape[:-2]
 
     def __call__(self, dens: Any, out: Any = None) -> Any:
-        """Return what is wanted of a density, or of several: see `parki.Plan`."""
+        """Return the wanted results of a density, or of several: see `parki.Plan`."""
         values, several = self._density(dens)
         shapes = {n: (*several, *result_shape(self.kernel, n, self.n_targets)) for n in self._names}
         results = check_outputs(out, self.want, shapes, values, self.space)

@@ -130,7 +130,7 @@ class ComposedPlan:
     def _given(
         self, trg: Any, src: Any, norms: Any, exclude: Any
     ) -> tuple[Arrays, list[tuple[tuple[Any, Any, Any], dict[str, Any]]]]:
-        """Return what maps find at the sources.
+        """Return the arrays that maps find at the sources.
 
         And for each sum targets, sources and normals; and "exclude", if there are labels.
         """
