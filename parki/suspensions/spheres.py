@@ -16,7 +16,7 @@ from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.plan import Plan, summed
 from parki.ewald.points import check_want, like_points, take_options
-from parki.interchange import as_array, as_given
+from parki.interchange import as_array, as_given, number
 from parki.suspensions import derivatives, noise, wall
 from parki.suspensions.derivatives import ACTS, MOVES
 from parki.suspensions.radii import KINDS, Radii, positive
@@ -405,7 +405,7 @@ class Spheres:
         """
         with self._together():
             for name, value in (("kT", kT), ("dt", dt)):
-                if not 0 <= value < math.inf:
+                if not 0 <= number(name, value, "a number, 0 or more") < math.inf:
                     raise ParkiValueError(f"{name} is {value!r}; expected a number, 0 or more")
         turns, moved = torques is not None, list[Any]()
         if forces is not None or turns:
