@@ -136,21 +136,15 @@ def sphere_velocities(
 
     Parameters
     ----------
-    points : jax.Array, shape (3, N), float32 or float64
-        Centres.
-    radii, viscosity
-        As for `parki.Spheres`. They are constants.
-    forces, torques : jax.Array, shape (3, N), or (k, 3, N) for k of them at once; or None
+    points, radii, options, viscosity, **keywords
+        As for `parki.Spheres`. Radii and viscosity are constants.
+    forces, torques : jax.Array or None
         As for `parki.Spheres.velocities`. Options may take the place of torques.
-    options : EwaldOptions
-    **keywords
-        The fields of `EwaldOptions`, instead of ``options``.
 
     Returns
     -------
     jax.Array, or tuple of 2 arrays
-        Velocities; with torques, velocities and angular velocities. They have the derivatives
-        that sums have.
+        As of `parki.Spheres.velocities`, with the derivatives that sums have.
 
     Raises
     ------
