@@ -106,7 +106,7 @@ def number(name: str, value: Any, meaning: str) -> float:
 def numbers(
     name: str, values: Iterable[Any], convert: Callable[[Any], T], meaning: str, given: Any = None
 ) -> tuple[T, ...]:
-    """Return converted values, or refuse those of another kind, such as text, as they were given.
+    """Return converted values; refuse values of another kind, such as text, and show them as given.
 
     Raises
     ------

@@ -273,7 +273,7 @@ class PSE(Mobility):
         """
         if shearStrain:
             raise ParkiValueError(
-                f"shearStrain is {shearStrain!r}; expected 0: parki has no sheared boxes"
+                f"shearStrain is {shearStrain!r}; expected 0: parki.Spheres has sheared boxes"
             )
         self._take((Lx, Ly, Lz), options)
 
