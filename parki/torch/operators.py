@@ -12,7 +12,7 @@ import json
 from dataclasses import fields, replace
 from functools import lru_cache
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 import torch
@@ -27,7 +27,10 @@ from parki.ewald.task import Points
 from parki.meaning import varied
 from parki.runtime import ExecutionSpace
 from parki.torch.sums import INPUTS, plain, pulled, pushed, summed
-from parki.typing import AnyKernel, OptionKeywords, Unpack
+from parki.typing import AnyKernel, OptionKeywords
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _library = torch.library.Library("parki", "DEF")
 _TAGS = [torch.Tag.pt2_compliant_tag]
