@@ -625,6 +625,8 @@ def test_refusals():
         parki.Spheres(points, 0.1, periodicity=3, box=BOX, cutoff=0.31)
     with pytest.raises(parki.ParkiValueError, match="viscosity"):
         parki.Spheres(points, 0.1, options, viscosity=0)
+    with pytest.raises(parki.ParkiTypeError, match="viscosity is '1'; expected a positive number"):
+        parki.Spheres(points, 0.1, options, viscosity="1")
     spheres = parki.Spheres(points, 0.05, options)
     with pytest.raises(parki.ParkiTypeError, match="forces and torques are None"):
         spheres.velocities(None)
@@ -632,6 +634,8 @@ def test_refusals():
         spheres.noise(np.random.default_rng(0))
     with pytest.raises(parki.ParkiValueError, match="kT is -1"):
         spheres.displacements(-1, 0.1, np.random.default_rng(0))
+    with pytest.raises(parki.ParkiTypeError, match="dt is None; expected a number, 0 or more"):
+        spheres.displacements(1, None, np.random.default_rng(0))
     tracers = parki.Spheres(points, 0.0, periodicity=0, box=BOX)
     with pytest.raises(parki.ParkiValueError, match="tracers"):
         tracers.noise(np.random.default_rng(0))

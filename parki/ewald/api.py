@@ -15,11 +15,9 @@ from parki.ewald.plan import summed
 from parki.ewald.points import result_shape, take_options
 from parki.ewald.sums import SUMS, kernel
 from parki.ewald.sums.names import Family
-from parki.typing import Array, OptionKeywords, ResultName
+from parki.typing import Array, OptionKeywords, ResultName, Unpack
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from parki.ewald.calls import *  # noqa: F403
 
 

@@ -127,7 +127,7 @@ def take_arguments(
 
 
 def check_arguments(*given: Any) -> Arguments:
-    """Return what `take_arguments` returns of the same arguments, with their extents.
+    """Return arguments as `take_arguments` does, with their extents.
 
     The extents are the smallest and largest coordinates of clouds that are not empty, shape (n, 3).
 

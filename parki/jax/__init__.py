@@ -30,11 +30,9 @@ from parki.jax.primitives import LINEAR, SUM, varying
 from parki.meaning import refuse_meaning
 from parki.suspensions.functions import velocities
 from parki.suspensions.radii import Radii
-from parki.typing import OptionKeywords
+from parki.typing import OptionKeywords, Unpack
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from parki.ewald.calls import *  # noqa: F403
 
 rules.register()
@@ -138,21 +136,15 @@ def sphere_velocities(
 
     Parameters
     ----------
-    points : jax.Array, shape (3, N), float32 or float64
-        Centres.
-    radii, viscosity
-        As for `parki.Spheres`. They are constants.
-    forces, torques : jax.Array, shape (3, N), or (k, 3, N) for k of them at once; or None
+    points, radii, options, viscosity, **keywords
+        As for `parki.Spheres`. Radii and viscosity are constants.
+    forces, torques : jax.Array or None
         As for `parki.Spheres.velocities`. Options may take the place of torques.
-    options : EwaldOptions
-    **keywords
-        The fields of `EwaldOptions`, instead of ``options``.
 
     Returns
     -------
     jax.Array, or tuple of 2 arrays
-        Velocities; with torques, velocities and angular velocities. They have the derivatives
-        that sums have.
+        As of `parki.Spheres.velocities`, with the derivatives that sums have.
 
     Raises
     ------
@@ -197,7 +189,7 @@ def _bound(kernel: str, options: EwaldOptions, given: dict[str, Any]) -> jax.Arr
 
 
 def _array(name: str, value: Any) -> jax.Array:
-    """Return what JAX takes as an array, or refuse it."""
+    """Return a value as an array of JAX, or refuse it."""
     if not isinstance(value, (jax.Array, list, tuple)):  # of these, some may be traced
         refuse_meaning(name, value)
     try:

@@ -34,11 +34,9 @@ from parki.suspensions.radii import Radii
 from parki.torch import operators
 from parki.torch.graph import InBox, Linear, SumFunction
 from parki.torch.sums import INPUTS
-from parki.typing import OptionKeywords
+from parki.typing import OptionKeywords, Unpack
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from parki.ewald.calls import *  # noqa: F403
 
 
@@ -138,22 +136,16 @@ def sphere_velocities(
 
     Parameters
     ----------
-    points : Tensor, shape (3, N), float32 or float64
-        Centres.
-    radii, viscosity
-        As for `parki.Spheres`. They are constants. Within ``torch.compile`` radii are one number,
-        or a list of them.
-    forces, torques : Tensor, shape (3, N), or (k, 3, N) for k of them at once; or None
+    points, radii, options, viscosity, **keywords
+        As for `parki.Spheres`. Radii and viscosity are constants. Within ``torch.compile`` radii
+        are one number, or a list of them.
+    forces, torques : Tensor or None
         As for `parki.Spheres.velocities`. Options may take the place of torques.
-    options : EwaldOptions
-    **keywords
-        The fields of `EwaldOptions`, instead of ``options``.
 
     Returns
     -------
     Tensor, or tuple of 2 tensors
-        Velocities; with torques, velocities and angular velocities. They have the derivatives
-        that sums have.
+        As of `parki.Spheres.velocities`, with the derivatives that sums have.
 
     Raises
     ------

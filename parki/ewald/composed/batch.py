@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +32,7 @@ from parki.ewald.points import (
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Task
 from parki.interchange import as_given
-from parki.typing import InputName, OptionKeywords
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from parki.typing import InputName, OptionKeywords, Unpack
 
 DIGITS = 14  # to which the shapes of boxes agree
 
@@ -254,7 +251,7 @@ class BatchedPlan:
         return values, check_density("dens", values, shape, several=True).shape[:-2]
 
     def __call__(self, dens: Any, out: Any = None) -> Any:
-        """Return what is wanted of a density, or of several: see `parki.Plan`."""
+        """Return the wanted results of a density, or of several: see `parki.Plan`."""
         values, several = self._density(dens)
         shapes = {n: (*several, *result_shape(self.kernel, n, self.n_targets)) for n in self._names}
         results = check_outputs(out, self.want, shapes, values, self.space)
@@ -275,18 +272,14 @@ class BatchedPlan:
         for name, array in zip(self._names, arrays, strict=True):
             shape = result_shape(self.kernel, name, self.n_targets)
             check_density("values", array, shape, several=True, of="targets")
-        result: Any = None
+        found: dict[str, Any] = {}
         for group in self._groups:
             own = [
                 self._scaled(group, name, array[..., group.targets])
                 for name, array in zip(self._names, arrays, strict=True)
             ]
-            part = group.plan.adjoint(own[0] if one else tuple(own))
-            if result is None:
-                shape = (*part.shape[:-1], self.n_sources)
-                result = self.space.array_module.empty(shape, dtype=self.dtype)
-            result[..., group.sources] = part
-        return as_given(result, given[0])
+            self._scatter(group, "dens", group.plan.adjoint(own[0] if one else tuple(own)), found)
+        return as_given(found["dens"], given[0])
 
     def vjp(self, dens: Any, values: Any, wrt: tuple[InputName, ...] = ("dens",)) -> dict[str, Any]:
         """Return the derivatives of ``<values, u>``, ``u = plan(dens)``: see `parki.vjp`."""
@@ -297,25 +290,27 @@ class BatchedPlan:
             given = self._given(group, dens)
             own = self._scaled(group, "u", v[..., group.targets])
             for name, part in vjp(*given[:-1], values=own, wrt=wrt, systems=given[-1]).items():
-                shape = (*part.shape[:-1], self._counts[name in ("trg", "u")])
-                whole = found.setdefault(name, self.space.array_module.empty(shape, part.dtype))
-                whole[..., group.columns(name)] = group.scaled(name, part)
+                self._scatter(group, name, group.scaled(name, part), found)
         return {name: as_given(array, values) for name, array in found.items()}
 
     def jvp(self, dens: Any, tangents: dict[InputName, Any]) -> Any:
         """Return the first-order change of ``plan(dens)``: see `parki.jvp`."""
         moves = {n: self._input(f"tangents[{n!r}]", each, n) for n, each in tangents.items()}
         dens = None if dens is None else self._density(dens)[0]
-        found: Any = None
+        found: dict[str, Any] = {}
         for group in self._groups:
             *given, systems = self._given(group, dens)
             own: Any = {n: group.scaled(n, a[..., group.columns(n)]) for n, a in moves.items()}
-            part = self._scaled(group, "u", jvp(*given, tangents=own, systems=systems))
-            if found is None:
-                shape = (*part.shape[:-1], self.n_targets)
-                found = self.space.array_module.empty(shape, part.dtype)
-            found[..., group.targets] = part
-        return as_given(found, next(iter(tangents.values())))
+            part = jvp(*given, tangents=own, systems=systems)
+            self._scatter(group, "u", self._scaled(group, "u", part), found)
+        return as_given(found["u"], next(iter(tangents.values())))
+
+    def _scatter(self, group: _Group, name: str, part: Any, found: dict[str, Any]) -> None:
+        """Write a group's columns of an input or a result to ``found[name]``."""
+        if name not in found:
+            shape = (*part.shape[:-1], self._counts[name in ("trg", "u")])
+            found[name] = self.space.array_module.empty(shape, part.dtype)
+        found[name][..., group.columns(name)] = part
 
     def _given(self, group: _Group, dens: Any) -> tuple[Any, ...]:
         """Return the arguments of derivatives of a group's sums, and at last its systems."""

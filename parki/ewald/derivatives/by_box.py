@@ -76,7 +76,7 @@ def by_lattice(
 
 
 def _flux(given: tuple[Any, ...], dens: Any, values: Any) -> Array:
-    """Return what the mean without flux, which takes points as given, gains by their strain alone.
+    """Return the change of the mean without flux by a strain of the points alone, as given.
 
     That is times the volume, which `_strain` strains, too.
     """

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import reduce
 from itertools import chain
 from operator import add
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,10 +35,7 @@ from parki.ewald.sums.maps import velocity
 from parki.ewald.sums.walls import near_wall
 from parki.interchange import as_given
 from parki.runtime import ExecutionSpace
-from parki.typing import AnyKernel, Array, ArrayT, DerivedBy, InputName, OptionKeywords
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from parki.typing import AnyKernel, Array, ArrayT, DerivedBy, InputName, OptionKeywords, Unpack
 
 INPUTS = ("trg", "src", "dens", "norms")
 

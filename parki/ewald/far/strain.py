@@ -245,7 +245,7 @@ def parts_of(kind: Sum, dens: Any, norms: Any, lift: Any = None) -> Parts:
 
 
 def _source(modes: Waves, plain: Any, tensors: Any, lifted: Any) -> tuple[Any, list[Any] | None]:
-    """Return what parts make at modes, and its derivatives by the wave vector, if there are any."""
+    """Return the field of parts at modes, and its derivatives by the wave vector, if it has any."""
     if not len(tensors) and not len(lifted):
         return plain, None
     slopes: list[Any] = [0.0] * 3

@@ -259,7 +259,7 @@ class P2P:
             self.labelled = LabelledPairs(*given, shared, self.together)
 
     def of_derivatives(self, kernel: Kernel, rows: Any, tensors: Any) -> dict[str, Any]:
-        """Return what a kernel of derivatives takes, with ``rows`` of polynomials."""
+        """Return the arguments of a kernel of derivatives, with ``rows`` of polynomials."""
         rate, power = self._units
         scale = rate * rate * power
         return {

@@ -225,7 +225,7 @@ class OneDevice(Pipeline):
         return new
 
     def left(self) -> OneDevice:
-        """Return what a plan leaves for new ones like it: its set-up, and which points suited."""
+        """Return a pipeline for new plans like this one: its set-up, and which points suited."""
         new = OneDevice(self.setup, self.memory)
         if self.stages is not None and self.stages.labels is None:
             new.crowding.suited, new._sizes = self.crowding.suited, self.stages.sizes

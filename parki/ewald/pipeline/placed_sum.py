@@ -342,7 +342,7 @@ class PlacedSum:
     def __call__(
         self, dens: Any, out: Any = None, watch: Watch = unwatched, *, checked: bool = False
     ) -> Any:
-        """Return what is wanted of a density: see `parki.Plan`.
+        """Return the wanted results of a density: see `parki.Plan`.
 
         The host waits for what a device has counted after all is launched, so that the device does
         not wait for the host; and not at all for a density that was ``checked``.
@@ -364,7 +364,7 @@ class PlacedSum:
         return self.task.sum.density_shape(self.counts[1])
 
     def _summed(self, values: Any, out: Any, watch: Watch) -> Any:
-        """Return what is wanted of a density, or of several, that were checked."""
+        """Return the wanted results of a density, or of several, that were checked."""
         task, shapes = self.task, self.shapes()
         if values.ndim == 3:
             shapes = {name: (len(values), *shape) for name, shape in shapes.items()}
