@@ -123,7 +123,7 @@ class OneDevice(Pipeline):
         if setup is not old and setup.shares(old):
             cast(LatticeNumbers, setup.frame.numbers).move(setup.frame)
             if stages is not None:
-                stages.fgc.fill(setup.mesh)
+                stages.fgc.fill(setup.mesh, setup.split)
             self.setup = setup
 
     def looked_at(self) -> tuple[bool, bool]:
