@@ -79,8 +79,9 @@ def test_points_follow(xp, sizes, periodicity, box, dtype, precision):
 @pytest.mark.parametrize(("dtype", "precision"), [("f8", "double"), ("f8", "mixed")])
 def test_boxes_that_deform(xp, periodicity, turn, dtype, precision):
     """One graph places the points in every box; impossible points bring the old box back, too."""
-    leans = 0.1 * (periodicity == 3)
-    sheared = [parki.lattice(1, 1.2, 0.9, xy, leans) @ turn for xy in np.linspace(-0.5, 0.5, 8)]
+    leans, tilts = (0.1, 0.0)[: 2 * (periodicity == 3)], np.linspace(-0.5, 0.5, 8)
+    # A rotation rounds what does not change in this box, each time in another way.
+    sheared = [parki.lattice(1, 1.25, 0.9, xy, *leans) @ turn for xy in tilts]
     options = parki.EwaldOptions(periodicity, sheared[0], 1e-4, precision=precision)
     plan, dens = following(xp, options, dtype, more={"box": sheared[1]})
     graph = plan.pipeline.graph
@@ -88,6 +89,8 @@ def test_boxes_that_deform(xp, periodicity, turn, dtype, precision):
         points = cloud(xp, 10 + seed)
         plan.update_points(points, points, box=box)
         assert error(plan, dens, points) < 1
+    if xp is np:  # devices choose other parameters, which clouds of a few points may not suit
+        assert plan.pipeline.graph is graph
     expected = plan(dens)
     size = float(abs(expected).max())
     near = {"rtol": 0, "atol": (1e-6 if precision == "mixed" else 1e-12) * size}
