@@ -519,7 +519,7 @@ class Case(NamedTuple):
             size = sizes[field] + (sizes["u"] / min(edges_of(self.box)) if field != "u" else 0)
             rounded = _rounding(self.dtype, size)
             if self.box in TILTED and self.dtype != "mixed":
-                unit = np.finfo(self.dtype).eps * max(edges_of(self.box))
+                unit = float(np.finfo(self.dtype).eps) * max(edges_of(self.box))
                 rounded += POSITIONS * unit * self._slopes()[field]
             outcomes.append(Outcome(field, error, bound, rounded, flow))
         return outcomes

@@ -153,16 +153,17 @@ class Convolution:
         found = padding.blocks(sizes_of(mesh.space.on_device).block // item, self.modes)
         begin = found[0][0] if found else 0
         end = max((last for _, last, _, ends in found if ends), default=begin)
-        given: Any = self._ending(split, begin, end) if end > begin else None
+        given: Any = self._ending(mesh, split, begin, end) if end > begin else None
         blocks = []
         for first, last, sizes, ends in found:
             own = given[first - begin : last - begin] if ends else None
             blocks.append(self._block(split, first, last, sizes, own))
         return blocks
 
-    def _ending(self, split: Split, begin: int, end: int) -> Any:
+    @staticmethod
+    def _ending(mesh: EwaldMesh, split: Split, begin: int, end: int) -> Any:
         """Return the transforms of kernels that end, of some modes of the first axis."""
-        mesh, padding = self.mesh, self.mesh.padding
+        padding = mesh.padding
         waves = [mesh.waves(axis, n) for axis, n in enumerate(padding.local)]
         waves[0], basis = waves[0][begin:end], mesh.frame.lattice.basis
         for axis in (2,) if mesh.task.tilted else (1, 2):
@@ -371,15 +372,18 @@ class FGC(Convolution):
         self.field[..., n:] = self.field[..., :spill]
         return self.field
 
-    def fill(self, mesh: EwaldMesh, split: Split) -> None:
+    def given(self, mesh: EwaldMesh, split: Split) -> Any:
+        """Return what `fill` needs, for which there may be no memory: None if no kernel ends."""
+        ends = [block for block in self.whole if block.given is not None]
+        return self._ending(mesh, split, ends[0].first, ends[-1].last) if ends else None
+
+    def fill(self, mesh: EwaldMesh, given: Any) -> None:
         """Compute the multiplier again, in the same memory, for a grid whose tilts have changed."""
-        self.mesh = mesh
-        if ends := [block for block in self.whole if block.given is not None]:
-            begin = ends[0].first
-            given = self._ending(split, begin, ends[-1].last)
-            for block in ends:
-                block.given[...] = given[block.first - begin : block.last - begin]
+        self.mesh, done = mesh, 0
         for block in self.whole:
+            if block.given is not None:
+                block.given[...] = given[done : done + len(block.given)]
+                done += len(block.given)
             block.change = None
             block.fill()
         if self._root is not None:
