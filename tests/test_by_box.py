@@ -113,6 +113,18 @@ def test_shapes_and_gauges(rng):
     assert not free["box"].any()
 
 
+def test_changes_of_multipliers_are_kept(rng, monkeypatch):
+    """They depend on the box alone, and are made anew for another one."""
+    points, made, own = rng.random((3, 20)), [], strain.FarStrain._changes
+    monkeypatch.setattr(strain.FarStrain, "_changes", lambda far: made.append(far) or own(far))
+    found = []
+    for height in (1.0, 1.0, 1.1):
+        how = {"box": [1.0, 0.9, height], "periodicity": 2, "values": points[::-1]}
+        found.append(parki.vjp("stokes_sl", points, points, points, wrt=("box",), **how)["box"])
+    assert len(made) == 2
+    assert np.allclose(found[0], found[1], rtol=1e-12)
+
+
 def test_single_precision(rng):
     points = rng.random((3, 300))
     dens, values = rng.standard_normal((2, 3, 300))

@@ -88,7 +88,7 @@ def test_half_a_period(periodicity, method, kernels):
     ],
 )
 def test_derivatives_in_half_a_period(periodicity, kernels):
-    """In both modes."""
+    """In both modes, and adjoints of plans."""
     box, whole = half_tilt(1)
     for kernel in kernels:
         trg, src, dens, norms = cloud(box, kernel)
@@ -100,10 +100,12 @@ def test_derivatives_in_half_a_period(periodicity, kernels):
         moves = {"trg": np.cos(trg), "src": np.sin(src)}
         found = parki.vjp(kernel, trg, src, dens, norms, box=box, **back, **how)
         found["u"] = parki.jvp(kernel, trg, src, dens, norms, box=box, tangents=moves, **how)
+        found["adjoint"] = parki.Plan(kernel, trg, src, norms, box=box, **how).adjoint(values)
         src, dens, norms = doubled(src, dens, norms, box[1])
         moves["src"] = np.hstack([moves["src"]] * 2)
         exact = parki.vjp(kernel, trg, src, dens, norms, box=whole, **back, **how)
         exact["u"] = parki.jvp(kernel, trg, src, dens, norms, box=whole, tangents=moves, **how)
+        exact["adjoint"] = exact["dens"]
         for name, right in exact.items():
             if name not in ("trg", "u"):  # the two copies are one source
                 right = right[..., :SOURCES] + right[..., SOURCES:]
