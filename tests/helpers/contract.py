@@ -456,7 +456,7 @@ class Case(NamedTuple):
         )
 
     def _slopes(self) -> dict[str, float]:
-        """Return what rounding all positions to one unit of length changes the fields by."""
+        """Return the changes of the fields as positions are rounded, over the unit of rounding."""
         return _slopes(
             self.cloud, self.density, self.n, self.box, self.kernel, self.periodicity, self.want
         )

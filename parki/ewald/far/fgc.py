@@ -373,7 +373,10 @@ class FGC(Convolution):
         return self.field
 
     def given(self, mesh: EwaldMesh, split: Split) -> Any:
-        """Return what `fill` needs, for which there may be no memory: None if no kernel ends."""
+        """Return the transforms that `fill` needs, for which there may be no memory.
+
+        None if no kernel ends.
+        """
         ends = [block for block in self.whole if block.given is not None]
         return self._ending(mesh, split, ends[0].first, ends[-1].last) if ends else None
 
