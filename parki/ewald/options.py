@@ -265,7 +265,7 @@ class EwaldOptions:
         rows: Any = self.box
         if self.cell is None:
             return tuple(rows)
-        return tuple(None if row is None else float(np.hypot.reduce(row)) for row in rows)
+        return tuple(None if row is None else math.hypot(*row) for row in rows)
 
     @property
     def vectors(self) -> Any:
@@ -341,7 +341,7 @@ class EwaldOptions:
     def _check_tilted(self) -> None:
         """Refuse a box that is too slender, and variants for boxes along the axes."""
         lattice = self.cell.lattice if self.cell else None
-        if lattice and max(lattice.edges) > MOST_SLENDER * min(lattice.widths):
+        if lattice and lattice.slenderness > MOST_SLENDER:
             raise ParkiValueError(
                 f"box is {self.box!r}; its edges and the distances of its faces differ by more "
                 f"than a factor of {MOST_SLENDER:g}"

@@ -228,7 +228,7 @@ class _Asked(NamedTuple):
         if {*names} & {*NAMES}:
             alone = composite is not kernel and not options.walled
             kind = SUMS[first] if alone else None
-            check_box(composite.name, kind, exclude is not None)
+            check_box(composite.name, kind, systems)
         if dens is None and {*names} == {"dens"}:
             return found
         values = found.like("dens", dens, "dens")
@@ -284,7 +284,7 @@ class _Asked(NamedTuple):
         """Return the derivatives by the box, by name, for derivatives by points (1, 3, N)."""
         given = self.composite.name, self.trg, self.src, self.norms, self.options
         moves = [(self.trg, slopes["trg"][0]), (self.src, slopes["src"][0])]
-        lattice = by_lattice(given, self.dens, v, moves)
+        lattice = by_lattice(given, self.dens, v, moves, self.labels)
         own = lattice if self.options.cell is not None else lattice.diagonal()
         found = {"box": own, "lattice": lattice}
         return {name: self.space.array_module.asarray(found[name]) for name in names}

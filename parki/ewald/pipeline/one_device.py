@@ -121,9 +121,10 @@ class OneDevice(Pipeline):
         """Take a set-up whose box has other tilts, if all that is placed can serve it."""
         old, stages = cast(Setup, self.setup), self.stages
         if setup is not old and setup.shares(old):
+            given = stages and stages.fgc.given(setup.mesh, setup.split)
             cast(LatticeNumbers, setup.frame.numbers).move(setup.frame)
             if stages is not None:
-                stages.fgc.fill(setup.mesh)
+                stages.fgc.fill(setup.mesh, given)
             self.setup = setup
 
     def looked_at(self) -> tuple[bool, bool]:

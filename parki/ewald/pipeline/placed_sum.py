@@ -127,7 +127,7 @@ class PlacedSum:
                 self._pipeline = kept or pipeline
             with self.exclusive():
                 self._pipeline = self._placed(self.task, self._points, once)
-                if once:
+                if once and not request.waits:
                     self.result = as_given(self._summed(values, None, unwatched), request.density)
             made = self._pipeline
             if isinstance(made, OneDevice) and made.setup is not None and not (once or found):
