@@ -133,6 +133,7 @@ def test_single_precision(rng):
     ("kernel", "how", "what"),
     [
         ("laplace", {"exclude": np.arange(9)}, "exclude"),
+        ("laplace", {"systems": [0, 4, 9]}, "systems"),
         ("stokes_sl", {"periodicity": 2, "wall": "no-slip"}, "a composite of sums"),
     ],
 )

@@ -36,13 +36,13 @@ Array = NDArray[np.float64]
 NAMES = ("box", "lattice")
 
 
-def check_box(name: str, kind: Sum | None, excluded: bool) -> None:
+def check_box(name: str, kind: Sum | None, exclude: Any, systems: Any) -> None:
     """Refuse derivatives by the box that parki does not have."""
     what = ""
     if kind is None:
         what = f"{name}, a composite of sums"
-    elif excluded:
-        what = "exclude"
+    elif exclude is not None or systems is not None:
+        what = "systems" if exclude is None else "exclude"
     if what:
         raise ParkiValueError(
             f"a derivative by the box was asked for, which parki does not have for {what}; take "
