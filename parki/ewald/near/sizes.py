@@ -15,8 +15,6 @@ STAGED = CELL_METHODS[2:]
 P2P_METHODS = ("auto", "tile", "staged", *CELL_METHODS)
 # Columns of cells are at most r_c / COLUMNS wide; along z a cell is r_c / DEPTH deep.
 COLUMNS, DEPTH = 2, 8
-# Sources are staged in whole numbers of this.
-STEP = 32
 # Tiles of p2p_tile have few targets, so that their bounding boxes cull tightly, and one warp of
 # lanes. Lanes with long lists drift apart, and find less of what others have read in the cache.
 # Where the positions near the targets of a multiprocessor fill the cache, smaller tiles and fewer
@@ -79,8 +77,8 @@ class NearSizes(NamedTuple):
     staged : Tile
         Tile of p2p_staged.
     chunk, stage : int
-        Most sources that p2p_staged stages at a time, and about the most bytes of these: a third of
-        a core's first cache.
+        Most sources that p2p_staged stages at a time, and most bytes of these, of which a core's
+        first cache has more than twice as many.
     vector : int
         Bytes of a row of sources that are copied together.
     derivatives : int
@@ -102,7 +100,7 @@ class NearSizes(NamedTuple):
     column: float
 
 
-CPU = NearSizes(Tile(4), 512, 2**14, 64, 4, 4.0, 10.0)
+CPU = NearSizes(Tile(4), 256, 20_000, 64, 4, 4.0, 12.0)
 DEVICE = NearSizes(Tile(16), 64, 2**20, 0, 32, 64.0, np.inf)
 
 
@@ -114,7 +112,7 @@ def sizes_of(space: ExecutionSpace) -> NearSizes:
 def staged_at_once(space: ExecutionSpace, size: int) -> int:
     """Return the number of sources that p2p_staged stages at a time, of ``size`` bytes each."""
     sizes = sizes_of(space)
-    return min(sizes.chunk, max(1, sizes.stage // (STEP * size)) * STEP)
+    return sizes.chunk >> max(0, math.ceil(math.log2(sizes.chunk * size / sizes.stage)))
 
 
 def choose_launch(method: str, space: ExecutionSpace) -> Launch | None:
@@ -160,7 +158,9 @@ def cells_of(
     if launch is None:
         near = sources / systems / float(np.prod(np.maximum(per_edge, (1e-9, 1e-9, 1.0))))
         columns = max(COLUMNS, math.sqrt(near / sizes_of(space).column))
-        per_edge = per_edge * (columns, columns, DEPTH)
+        # Of an edge within the cut-off, hardly a pair is beyond it.
+        across = np.where(per_edge > 1, columns, COLUMNS)
+        per_edge = per_edge * (across[0], across[1], DEPTH)
     else:
         per_edge = per_edge / launch.width
     # Cells are numbered with 32 bits.
