@@ -158,7 +158,7 @@ def cells_of(
     if launch is None:
         near = sources / systems / float(np.prod(np.maximum(per_edge, (1e-9, 1e-9, 1.0))))
         columns = max(COLUMNS, math.sqrt(near / sizes_of(space).column))
-        # Of an edge within the cut-off, hardly a pair is beyond it.
+        # Hardly a pair is beyond the cut-off along an edge within it.
         across = np.where(per_edge > 1, columns, COLUMNS)
         per_edge = per_edge * (across[0], across[1], DEPTH)
     else:
