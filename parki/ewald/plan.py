@@ -452,16 +452,23 @@ class Plan(AnyPlan[Wanted]):
 
 
 def summed(
-    given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...] = "u", exclude: Any = None
+    given: tuple[Any, ...],
+    dens: Any,
+    want: str | tuple[str, ...] = "u",
+    exclude: Any = None,
+    systems: Any = None,
+    boxes: Any = None,
 ) -> Any:
-    """Return the sum of one density, near a wall by a plan of its own.
+    """Return the sum of one density, near a wall and in many boxes by a plan of its own.
 
-    ``given`` has the first five arguments of `Plan`.
+    ``given`` has the first five arguments of `Plan`; the others are named as there.
     """
-    if has_wall(given, {}):
-        plan: Any = Plan(*given, want=want, exclude=exclude)
+    if has_wall(given, {}) or boxes is not None:
+        how: dict[str, Any] = {"exclude": exclude, "systems": systems, "boxes": boxes}
+        how = {name: each for name, each in how.items() if each is not None}
+        plan: Any = Plan(*given, want=want, **how)
         return plan(dens)
-    return sum_once(given, dens, want, exclude=exclude)
+    return sum_once(given, dens, want, systems, exclude=exclude)
 
 
 def plan_and_sum(

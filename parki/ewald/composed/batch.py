@@ -15,10 +15,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.errors import ParkiTypeError, ParkiValueError
+from parki.errors import ParkiValueError
 from parki.ewald.derivatives.linear_operator import linear_operator, shapes_of
 from parki.ewald.derivatives.vjp import jvp, vjp
-from parki.ewald.geometry.systems import Systems, check_systems
+from parki.ewald.geometry.systems import Systems, check_systems, rows_of_boxes
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.points import (
@@ -123,12 +123,16 @@ class BatchedPlan:
         want: Any = "u",
         systems: Any = None,
         boxes: Any,
+        exclude: Any = None,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
-        rows = _rows(boxes)
-        if keywords:
-            keywords.setdefault("box", rows[0])
-        norms, options = take_options(norms, options, keywords)
+        if exclude is not None:
+            raise ParkiValueError(
+                "exclude was given with boxes, whose systems leave out no pairs; leave it out, or "
+                "sum systems with one box in the options"
+            )
+        rows = rows_of_boxes(boxes)
+        norms, options = take_options(norms, options, keywords, box=rows[0])
         each = [replace(options, box=row) for row in rows]
         self.options, self.want = options, want
         checked = self._arguments(kernel, trg, src, norms)
@@ -370,17 +374,3 @@ class BatchedPlan:
         """Return the plan as a linear operator: see `parki.Plan.as_linear_operator`."""
         shapes = shapes_of(self, "as_linear_operator")
         return linear_operator(self, self.adjoint, shapes, self.dtype, self.space)
-
-
-def _rows(boxes: Any) -> list[Any]:
-    """Return the edge lengths of each box, or refuse what is no list of boxes."""
-    try:
-        rows = [tuple(row) for row in (boxes.tolist() if hasattr(boxes, "tolist") else boxes)]
-    except TypeError:
-        rows = []
-    if not rows or any(len(row) != 3 for row in rows):
-        raise ParkiTypeError(
-            f"boxes is a {type(boxes).__name__}; expected 3 edge lengths for each system, such as "
-            "[[1, 1, 1], [2, 2, 2]] for two of them"
-        )
-    return rows
