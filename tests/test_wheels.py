@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from small_kernels import SQUARE, small_kernel
 
-from parki.runtime import host, shipped, zig
+from parki.runtime import cache, host, shipped, zig
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "scripts"
@@ -93,6 +93,8 @@ def test_libraries_need_the_c_library_alone(
     found = script.TARGETS[target]
     level = min(found.levels)
     library = script.build(sources, found, level, tmp_path, 1)
+    script.finish(library, found, set(sources))
+    assert cache.is_whole(library)
     with pytest.raises(SystemExit, match=r"lacks 1 entry points, such as parki_none"):
         script.check(library, found, {*sources, "parki_none"})
     with pytest.raises(SystemExit, match="expected nothing"):
