@@ -11,7 +11,6 @@ same folders. `scripts/try_wheel.py` tries a wheel on its own system.
 """
 
 import argparse
-import math
 import os
 import re
 import subprocess
@@ -112,20 +111,21 @@ def finish(library: Path, target: Target, entries: set[str]) -> None:
 def joined(sources: dict[str, str]) -> list[str]:
     """Join sources that begin with the prelude, about `TOGETHER` in a text, which they share.
 
-    A kernel's name, a hash, says which text has it: other texts stay the same when it changes.
+    Neighbours stay neighbours: they are alike, so that the wheel packs them well. A kernel's name,
+    a hash, says whether a text begins with it: other texts stay the same when it changes.
     """
     prelude = host.PRELUDE.read_text(encoding="utf-8")
-    texts: dict[object, list[str]] = {}
+    alone, texts = list[str](), [[prelude]]
     for name, source in sources.items():
         if not source.startswith(prelude):  # the threads
-            texts[name] = [source.replace("parki_entry", name)]
+            alone.append(source.replace("parki_entry", name))
             continue
-        group = int(name.rpartition("_")[2], 16) % math.ceil(len(sources) / TOGETHER)
+        if int(name.rpartition("_")[2], 16) % TOGETHER == 0 and len(texts[-1]) > 1:
+            texts.append([prelude])
         begin = f"#define parki_entry {name}\nnamespace {name}_ {{\n"
         end = "}\n" + "".join(f"#undef {macro}\n" for macro in MACROS)
-        text = begin + source.removeprefix(prelude) + end
-        texts.setdefault(group, [prelude]).append(text)
-    return ["".join(parts) for parts in texts.values()]
+        texts[-1].append(begin + source.removeprefix(prelude) + end)
+    return alone + ["".join(parts) for parts in texts]
 
 
 def check(library: Path, target: Target, entries: set[str]) -> None:
@@ -192,7 +192,7 @@ def main() -> None:
     if arguments.only:
         wanted = set(arguments.only.read_text(encoding="utf-8").split())
         sources = {name: text for name, text in sources.items() if name in wanted}
-    sources = dict(sorted(sources.items())[:: arguments.every])
+    sources = dict(list(sources.items())[:: arguments.every])
     for name in arguments.targets or TARGETS:
         target, folder = TARGETS[name], ROOT / "build" / "compiled" / name
         for level in target.levels:
