@@ -82,6 +82,18 @@ def run_by(
         assert np.array_equal(np.fromstring(ran.stdout, sep=" "), np.arange(5.0) ** 2 + 0.25)
 
 
+def test_texts_keep_the_order_of_kernels(script: Any) -> None:
+    """A kernel that is left out changes the text that had it, and at most its neighbour's end."""
+    prelude = host.PRELUDE.read_text()
+    texts = [f"{prelude}// {n}\n" for n in range(200)]
+    sources = {shipped.symbol(text): text for text in texts}
+    found = script.joined(sources)
+    assert re.findall(r"^// (\d+)$", "".join(found), re.M) == [str(n) for n in range(200)]
+    assert 5 < len(found) < 40
+    sources.pop(shipped.symbol(texts[100]))
+    assert len({*found} - {*script.joined(sources)}) <= 2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "target", ["linux-x86_64", "linux-aarch64", "macos-arm64", "macos-x86_64", "windows-x86_64"]
