@@ -6,11 +6,11 @@ The targets are those of `TARGETS`. For each set of instructions of a target one
 compiled into build/compiled/TARGET, with the kernels of `scripts/wheel_kernels.py` and the threads
 that run them. Its symbols are checked: it may need the system's C library alone. A subfolder keeps
 the object files, so that a second run compiles few of them. The first run takes one core about
-eight minutes for each library. `scripts/try_wheel.py` tries a wheel on its own system.
+eight minutes for each library. ``--pack`` takes libraries that another machine compiled, from the
+same folders. `scripts/try_wheel.py` tries a wheel on its own system.
 """
 
 import argparse
-import math
 import os
 import re
 import subprocess
@@ -70,7 +70,7 @@ TARGETS = {
 
 
 def build(sources: dict[str, str], target: Target, level: str, folder: Path, jobs: int) -> Path:
-    """Compile all sources for a level of a target, link and check its library, and seal it."""
+    """Compile all sources for a level of a target, and link its library."""
     command = [*zig.command(), "-target", target.triple, f"-mcpu={target.levels[level]}"]
     flags = [flag for flag in host.FLAGS if flag != "-shared"]
     flags += ["-DPK_TEAM=1", "-ffunction-sections", "-w", "-Qunused-arguments"]
@@ -98,29 +98,34 @@ def build(sources: dict[str, str], target: Target, level: str, folder: Path, job
     names.write_text("\n".join(map(str, paths)), encoding="utf-8")
     link = [*command, "-shared", "-s", *target.link, f"@{names}", "-o", str(library)]
     subprocess.run(link, check=True)
-    check(library, target, set(sources))
-    cache.seal(library)
-    print(f"{library}: {len(sources)} kernels, {library.stat().st_size / 1e6:.1f} MB", flush=True)
     return library
+
+
+def finish(library: Path, target: Target, entries: set[str]) -> None:
+    """Check a library, and seal it."""
+    check(library, target, entries)
+    cache.seal(library)
+    print(f"{library}: {len(entries)} kernels, {library.stat().st_size / 1e6:.1f} MB", flush=True)
 
 
 def joined(sources: dict[str, str]) -> list[str]:
     """Join sources that begin with the prelude, about `TOGETHER` in a text, which they share.
 
-    A kernel's name, a hash, says which text has it: other texts stay the same when it changes.
+    Neighbours stay neighbours: they are alike, so that the wheel packs them well. A kernel's name,
+    a hash, says whether a text begins with it: other texts stay the same when it changes.
     """
     prelude = host.PRELUDE.read_text(encoding="utf-8")
-    texts: dict[object, list[str]] = {}
+    alone, texts = list[str](), [[prelude]]
     for name, source in sources.items():
         if not source.startswith(prelude):  # the threads
-            texts[name] = [source.replace("parki_entry", name)]
+            alone.append(source.replace("parki_entry", name))
             continue
-        group = int(name.rpartition("_")[2], 16) % math.ceil(len(sources) / TOGETHER)
+        if int(name.rpartition("_")[2], 16) % TOGETHER == 0 and len(texts[-1]) > 1:
+            texts.append([prelude])
         begin = f"#define parki_entry {name}\nnamespace {name}_ {{\n"
         end = "}\n" + "".join(f"#undef {macro}\n" for macro in MACROS)
-        text = begin + source.removeprefix(prelude) + end
-        texts.setdefault(group, [prelude]).append(text)
-    return ["".join(parts) for parts in texts.values()]
+        texts[-1].append(begin + source.removeprefix(prelude) + end)
+    return alone + ["".join(parts) for parts in texts]
 
 
 def check(library: Path, target: Target, entries: set[str]) -> None:
@@ -173,6 +178,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
     parser.add_argument("--sdist", action="store_true", help="the sdist too")
+    parser.add_argument("--pack", action="store_true", help="compile nothing: libraries are there")
     parser.add_argument("--dist", type=Path, default=ROOT / "dist")
     parser.add_argument("--jobs", type=int, default=thread_count())
     parser.add_argument("--every", type=int, default=1, help="only every so many kernels: a trial")
@@ -186,11 +192,13 @@ def main() -> None:
     if arguments.only:
         wanted = set(arguments.only.read_text(encoding="utf-8").split())
         sources = {name: text for name, text in sources.items() if name in wanted}
-    sources = dict(sorted(sources.items())[:: arguments.every])
+    sources = dict(list(sources.items())[:: arguments.every])
     for name in arguments.targets or TARGETS:
         target, folder = TARGETS[name], ROOT / "build" / "compiled" / name
         for level in target.levels:
-            build(sources, target, level, folder, arguments.jobs)
+            if not arguments.pack:
+                build(sources, target, level, folder, arguments.jobs)
+            finish(folder / f"{level}.so", target, set(sources))
         wheel(name, target, folder, arguments.dist)
     if arguments.sdist:
         python_build("--sdist", arguments.dist)

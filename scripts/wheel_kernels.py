@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -22,7 +23,8 @@ from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import pad
 from parki.ewald.geometry.lattice import Lattice, lattice
-from parki.ewald.near.p2p import TOGETHER, near_kernel, near_kernels
+from parki.ewald.near.p2p import TOGETHER, near_kernel, near_kernels, slopes_kernel
+from parki.ewald.near.p2p_labels import label_kernel
 from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import near_tile
 from parki.ewald.options import MOST_POINTS, EwaldOptions
@@ -66,6 +68,10 @@ DEGREES = {
         "yukawa(kappa=2.0)": (28, 32),
     },
 }
+# Sums that have derivatives by the box, and potentials that leave pairs out by `exclude`: the other
+# sums' would be a third of all kernels.
+BY_BOX = ("laplace", "stokes_sl", "stokes_rotlet", "yukawa(kappa=2.0)")
+EXCLUDE = ("laplace", "stokes_sl", "stokes_dl")
 
 
 def wants(kernel: str) -> list[tuple[str, ...]]:
@@ -117,10 +123,10 @@ def near(kernel: str, dtype: np.dtype, want: tuple[str, ...]) -> Iterator[Kernel
     """Yield the near field's kernels for some results."""
     tile = near_tile(SPACE, "staged", 0, 0.0, dtype)  # a host has only one
     last = DEGREES[dtype][kernel][want != ("u",)]
+    tables = SUMS[kernel].pair.polynomials
     for degree in range(COMPILED_DEGREES, last + 1, COMPILED_DEGREES):
+        pair = Pair(0.1, tables(*np.zeros((len(tables._fields), degree + 1))), "staged")
         for periodicity in range(4):
-            tables = SUMS[kernel].pair.polynomials
-            pair = Pair(0.1, tables(*np.zeros((len(tables._fields), degree + 1))), "staged")
             given = task(kernel, dtype, want, periodicity)
             yield from near_kernels(given, pair, tile).values()
             if want == ("u",):
@@ -128,6 +134,13 @@ def near(kernel: str, dtype: np.dtype, want: tuple[str, ...]) -> Iterator[Kernel
                     yield near_kernel(given, pair, tile, many=many)
                 if periodicity > 1:
                     yield near_kernel(task(kernel, dtype, want, periodicity, True), pair, tile)
+            if want == ("u",) and kernel in EXCLUDE:
+                yield near_kernel(replace(given, labelled=True), pair, tile)
+                for image in ("nearest", "given"):
+                    options = replace(given.options, exclude_image=image)
+                    yield label_kernel(replace(given, options=options), pair)[0]
+            if want == ("grad_u",) and kernel in BY_BOX and periodicity:
+                yield slopes_kernel(given, pair, want, strain=True)
 
 
 def task(

@@ -323,13 +323,25 @@ def derivatives() -> None:
     draw = np.random.default_rng(4).random
     trg, src, dens, values = draw((3, 300)), draw((3, 200)), draw((3, 200)), draw((3, 300))
     options = parki.EwaldOptions(3, [1, 1, 1], 1e-3)
+    how: Any = {"options": options, "wrt": ("dens", "trg", "src", "box")}
     for kernel in ("stokes_sl", "stokes_rotlet"):
-        parki.vjp(kernel, trg, src, dens, options=options, values=values)
-    parki.vjp("laplace", trg, src, dens[0], options=options, values=values[0])
+        parki.vjp(kernel, trg, src, dens, values=values, **how)
+    parki.vjp("laplace", trg, src, dens[0], values=values[0], **how)
+
+
+def pairs_left_out() -> None:
+    """Sum potentials without the pairs of a body."""
+    points, bodies = np.random.default_rng(4).random((3, 200)) / 3, np.repeat([0, 1], 100)
+    for kernel, norms in (("laplace", None), ("stokes_sl", None), ("stokes_dl", points)):
+        for image in ("nearest", "given"):
+            options = parki.EwaldOptions(3, [1, 1, 1], 1e-3, exclude_image=image)
+            plan = parki.Plan(kernel, points, points, norms, options, exclude=bodies)
+            plan(points[0] if kernel == "laplace" else points)
 
 
 PROGRAMS = {
     "derivatives": derivatives,
+    "pairs left out": pairs_left_out,
     "README": lambda: exec(program(ROOT / "README.md", PLAIN), {}),
     "tutorial": lambda: exec(program(ROOT / "docs/tutorial.md", PLAIN), {}),
     "figure 10": lambda: runpy.run_path(str(ROOT / "examples/figure10.py"))["main"](2000),

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from small_kernels import SQUARE, small_kernel
 
-from parki.runtime import host, shipped, zig
+from parki.runtime import cache, host, shipped, zig
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "scripts"
@@ -82,6 +82,18 @@ def run_by(
         assert np.array_equal(np.fromstring(ran.stdout, sep=" "), np.arange(5.0) ** 2 + 0.25)
 
 
+def test_texts_keep_the_order_of_kernels(script: Any) -> None:
+    """A kernel that is left out changes the text that had it, and at most its neighbour's end."""
+    prelude = host.PRELUDE.read_text()
+    texts = [f"{prelude}// {n}\n" for n in range(200)]
+    sources = {shipped.symbol(text): text for text in texts}
+    found = script.joined(sources)
+    assert re.findall(r"^// (\d+)$", "".join(found), re.M) == [str(n) for n in range(200)]
+    assert 5 < len(found) < 40
+    sources.pop(shipped.symbol(texts[100]))
+    assert len({*found} - {*script.joined(sources)}) <= 2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "target", ["linux-x86_64", "linux-aarch64", "macos-arm64", "macos-x86_64", "windows-x86_64"]
@@ -93,6 +105,8 @@ def test_libraries_need_the_c_library_alone(
     found = script.TARGETS[target]
     level = min(found.levels)
     library = script.build(sources, found, level, tmp_path, 1)
+    script.finish(library, found, set(sources))
+    assert cache.is_whole(library)
     with pytest.raises(SystemExit, match=r"lacks 1 entry points, such as parki_none"):
         script.check(library, found, {*sources, "parki_none"})
     with pytest.raises(SystemExit, match="expected nothing"):
