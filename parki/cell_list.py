@@ -186,10 +186,10 @@ class CellList:
             kernels["sort_few"](max(n, last + 1), cells=self.cells, total=n, last=last, **made)
             return
         numbers, listed = (xp.empty(n, dtype=np.int32) for _ in range(2))
-        zeros = xp.zeros(2 * self.n_cells + 1, dtype=np.int32)
-        self.counts, self.starts = zeros[: self.n_cells], zeros[self.n_cells :]
+        zeros = xp.zeros(self.n_cells + 1, dtype=np.int32)
+        self.counts = zeros[1:]
         kernels["count_cells"](n, cells=self.cells, counts=self.counts, numbers=numbers)
-        xp.cumsum(self.counts, out=self.starts[1:], dtype=np.int32)
+        self.starts = xp.cumsum(zeros, dtype=np.int32)
         lists = {"cells": self.cells, "starts": self.starts, "listed": listed}
         kernels["list_cells"](n, numbers=numbers, **lists)
         kernels["order_cells"](n, order=self.order, **lists)
@@ -424,12 +424,11 @@ def runs(
         parts = xp.empty((3, most), dtype=np.int32)
         few[0](most, columns=columns, parts=parts, **cut)
         return parts
-    counts = xp.empty(columns * pieces, dtype=np.int32)
-    _launch(count, counts.size, counts=counts, **cut)
-    begins = xp.zeros(counts.size + 1, dtype=np.int32)
-    xp.cumsum(counts, out=begins[1:], dtype=np.int32)
+    counts = xp.zeros(columns * pieces + 1, dtype=np.int32)
+    _launch(count, columns * pieces, counts=counts[1:], **cut)
+    begins = xp.cumsum(counts, dtype=np.int32)
     parts = xp.empty((3, most if space.on_device else int(begins[-1])), dtype=np.int32)
-    _launch(write, parts.shape[1], runs=counts.size, begins=begins, parts=parts, **cut)
+    _launch(write, parts.shape[1], runs=columns * pieces, begins=begins, parts=parts, **cut)
     return parts
 
 
