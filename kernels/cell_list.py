@@ -145,26 +145,27 @@ def count_pairs(
     items: int,
     pairs: pk.View1D[pk.double],
 ):
-    """Add to three numbers the pairs that share a cell, of cells i, i + items, ...
+    """Add to a number the pairs that share a cell, of cells i, i + items, ...
 
-    These are pairs of targets and sources in the near field's cells, and of targets, and of
-    sources, in the far field's.
+    The first ``items`` count targets and sources in the near field's cells, the next ones targets
+    in the far field's, and the last ones sources there.
     """
-    close: REAL = 0.0
-    of_trg: REAL = 0.0
-    of_src: REAL = 0.0
-    cell: int = i
-    while cell < near or cell < trg_far or cell < src_far:
-        if cell < near:
-            close += REAL(trg[cell]) * REAL(src[cell])
-        if cell < trg_far:
-            of_trg += REAL(gathered[cell]) * REAL(gathered[cell])
-        if cell < src_far:
-            of_src += REAL(spread[cell]) * REAL(spread[cell])
-        cell = cell + items
-    pk.atomic_add(pairs, [0], close)
-    pk.atomic_add(pairs, [1], of_trg)
-    pk.atomic_add(pairs, [2], of_src)
+    sum: REAL = 0.0
+    number: int = i // items
+    cell: int = i % items
+    if number == 0:
+        while cell < near:
+            sum += REAL(trg[cell]) * REAL(src[cell])
+            cell = cell + items
+    if number == 1:
+        while cell < trg_far:
+            sum += REAL(gathered[cell]) * REAL(gathered[cell])
+            cell = cell + items
+    if number == 2:
+        while cell < src_far:
+            sum += REAL(spread[cell]) * REAL(spread[cell])
+            cell = cell + items
+    pk.atomic_add(pairs, [number], sum)
 
 
 @pk.workunit

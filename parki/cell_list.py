@@ -23,8 +23,8 @@ from parki.settings import thread_count
 
 # Launches over fewer points run in the calling thread: to wake another one takes longer.
 FEW = 4096
-# Points that a device sorts in one launch, and runs that it cuts in one. Each launch takes the host
-# as long as these take the device.
+# Points that a device sorts in one launch, and runs that it cuts in one. A launch takes the host as
+# long as these take the device; where launches are recorded, several sort as many points sooner.
 SORTED_AT_ONCE, CUT_AT_ONCE = 1024, 128
 
 
@@ -179,7 +179,7 @@ class CellList:
             self.starts = xp.arange(2, dtype=np.int32) * n
             return
         self.order = xp.empty(n, dtype=np.int32)
-        if n <= SORTED_AT_ONCE:
+        if n <= SORTED_AT_ONCE and not self.space.adapter.capturing():
             last = self.n_cells
             self.counts, self.starts = (xp.empty(m, dtype=np.int32) for m in (last, last + 1))
             made = {"counts": self.counts, "starts": self.starts, "order": self.order}

@@ -52,7 +52,7 @@ class Crowding:
         kernel = CellList.pairs_kernel(space, stages.setup.task.executor)
         launch = kernel.alone if most <= MOST_ITEMS else kernel  # no thread of a CPU need wake
         cells = {"trg": trg, "src": src, "gathered": far[0], "spread": far[1]}
-        launch(items, items=items, pairs=numbers, **sizes, **cells)
+        launch(3 * items, items=items, pairs=numbers, **sizes, **cells)
 
     def read(self) -> list[float]:
         """Return the numbers of now, for which the host waits."""
