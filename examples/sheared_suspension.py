@@ -146,12 +146,13 @@ def draw(runs: dict[float, Run], path: str) -> None:
     found = list(runs.values())[-1]
     corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]) @ found.box[:2, :2]
     left.plot(*corners.T, color=INK)
-    inside = np.flatnonzero(found.points[2] < 2)
-    heights = found.points[1, inside] / found.box[1, 1]
-    for one, height in zip(inside, heights, strict=True):
-        left.add_patch(plt.Circle(found.points[:2, one], 1, color=mpl.cm.viridis(height), ec=INK))
+    for x, y, z in found.points.T:
+        if abs(z - 1) < 1:  # the plane z = 1 cuts it
+            colour = mpl.cm.viridis(y / found.box[1, 1])
+            radius = (1 - (z - 1) ** 2) ** 0.5
+            left.add_patch(plt.Circle((x, y), radius, facecolor=colour, edgecolor=INK))
     left.set(aspect="equal", xlabel="x / a", ylabel="y / a")
-    left.set_title(f"a slice at volume fraction {list(runs)[-1]:g}", loc="left", color=INK)
+    left.set_title(f"a cut at volume fraction {list(runs)[-1]:g}", loc="left", color=INK)
     phi = np.linspace(0, 1.1 * max(runs), 200)
     right.plot(phi, saito(phi), color=BLUE, label="dipoles at random (Saito)")
     right.plot(phi, batchelor(phi), color=INK, linestyle=":", label="to second order (Batchelor)")

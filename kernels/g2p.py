@@ -13,7 +13,7 @@ from typing import List
 import pykokkos as pk
 
 from kernels.blocks.gather import gather_window
-from kernels.blocks.window import evaluate, place
+from kernels.blocks.window import grid_point, place, take_values
 
 REAL = pk.double
 COMPONENTS = 3  # most components
@@ -48,10 +48,7 @@ def g2p_target(
     """
     place(trg, i)
     above: int = first * shape[1]
-    wx: List[REAL] = [0.0] * ROW
-    wy: List[REAL] = [0.0] * ROW
-    wz: List[REAL] = [0.0] * ROW
-    evaluate(window, wx, wy, wz)
+    take_values(window, wx, wy, wz)
     u0: REAL = 0.0
     u1: REAL = 0.0
     u2: REAL = 0.0
@@ -92,14 +89,8 @@ def g2p_gradient(
     """
     place(trg, i)
     above: int = first * shape[1]
-    wx: List[REAL] = [0.0] * ROW
-    wy: List[REAL] = [0.0] * ROW
-    wz: List[REAL] = [0.0] * ROW
-    dx: List[REAL] = [0.0] * ROW
-    dy: List[REAL] = [0.0] * ROW
-    dz: List[REAL] = [0.0] * ROW
-    evaluate(window, wx, wy, wz)
-    evaluate(slope, dx, dy, dz)
+    take_values(window, wx, wy, wz)
+    take_values(slope, dx, dy, dz)
     out: int = order[i]
     # One component at a time would wait for its sums; the sums of all exceed a GPU's registers.
     for group in range(COMPONENTS // TOGETHER):
@@ -109,17 +100,13 @@ def g2p_gradient(
         along1: List[REAL] = [0.0] * (TOGETHER * ROW)
         level: List[REAL] = [0.0] * ROW
         for a in range(P):
-            g0: int = c0 + a
-            if g0 >= shape[0]:
-                g0 = g0 - shape[0]
+            grid_point(g0, 0, c0 + a)
             # Sums of a plane come first: they serve all derivatives along x.
             plane: List[REAL] = [0.0] * (TOGETHER * ROW)
             slopes: List[REAL] = [0.0] * (TOGETHER * ROW)
             flat: List[REAL] = [0.0] * ROW
             for b in range(P):
-                g1: int = c1 + b
-                if g1 >= shape[1]:
-                    g1 = g1 - shape[1]
+                grid_point(g1, 1, c1 + b)
                 g1 = g1 + above
                 w: REAL = wy[b]
                 d: REAL = dy[b]

@@ -10,7 +10,7 @@ from typing import List
 
 import pykokkos as pk
 
-from kernels.blocks.window import evaluate, place
+from kernels.blocks.window import grid_point, place, take_values
 
 REAL = pk.double
 P = 8
@@ -54,18 +54,9 @@ def g2p_tensor(
     above: int = first * shape[1]
     if SYSTEMS:
         above = above + grids[i] * shape[1]
-    wx: List[REAL] = [0.0] * ROW
-    wy: List[REAL] = [0.0] * ROW
-    wz: List[REAL] = [0.0] * ROW
-    dx: List[REAL] = [0.0] * ROW
-    dy: List[REAL] = [0.0] * ROW
-    dz: List[REAL] = [0.0] * ROW
-    cx: List[REAL] = [0.0] * ROW
-    cy: List[REAL] = [0.0] * ROW
-    cz: List[REAL] = [0.0] * ROW
-    evaluate(window, wx, wy, wz)
-    evaluate(slope, dx, dy, dz)
-    evaluate(curvature, cx, cy, cz)
+    take_values(window, wx, wy, wz)
+    take_values(slope, dx, dy, dz)
+    take_values(curvature, cx, cy, cz)
     out: int = order[i]
     pull0: REAL = 0.0
     pull1: REAL = 0.0
@@ -79,17 +70,13 @@ def g2p_tensor(
         along01: List[REAL] = [0.0] * (TOGETHER * ROW)
         along11: List[REAL] = [0.0] * (TOGETHER * ROW)
         for a in range(P):
-            g0: int = c0 + a
-            if g0 >= shape[0]:
-                g0 = g0 - shape[0]
+            grid_point(g0, 0, c0 + a)
             # Sums of a plane come first: they serve all derivatives along x.
             plane: List[REAL] = [0.0] * (TOGETHER * ROW)
             slopes: List[REAL] = [0.0] * (TOGETHER * ROW)
             bends: List[REAL] = [0.0] * (TOGETHER * ROW)
             for b in range(P):
-                g1: int = c1 + b
-                if g1 >= shape[1]:
-                    g1 = g1 - shape[1]
+                grid_point(g1, 1, c1 + b)
                 g1 = g1 + above
                 w: REAL = wy[b]
                 d: REAL = dy[b]

@@ -9,8 +9,6 @@ weights w, and in the place of the gradient is the sum of (w_i d_a u_i) r_b over
 near field of w.u gains as points and box are strained together.
 """
 
-from typing import List
-
 import pykokkos as pk
 
 from kernels.blocks.radial import take_polynomials

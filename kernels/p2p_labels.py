@@ -19,7 +19,7 @@ import pykokkos as pk
 
 from kernels.blocks.labels import begin_labels, begin_lap, meet_label
 from kernels.blocks.radial import take_polynomials, take_radial
-from kernels.blocks.slopes import begin_sums
+from kernels.blocks.slopes import begin_strain, begin_sums, strain
 from kernels.blocks.vector import take_target, take_vector
 from kernels.pairs.layers import differentiate, interact
 
@@ -34,6 +34,7 @@ WITH_VALUES = True  # whether values take one more with derivatives
 PRESSURE = True
 GRADIENT = True
 TENSORS = False  # whether targets have tensors
+STRAIN = False  # whether they have weights, as in p2p_derivatives.py
 VALUES = False  # whether derivatives come with the velocity or potential
 EVALUATOR = 0
 DEGREE = 12
@@ -134,14 +135,21 @@ def p2p_labels_derivatives(
     take_polynomials(radial)
     for lap in range(3):
         begin_lap()
-        begin_sums()
+        if STRAIN:
+            begin_strain(out)
+        else:
+            begin_sums()
         if TENSORS:
             take_target(out)
         for image in range(count):
             for j in range(begin, end):
                 meet_label(j)
                 if rr >= least and rr < most:
+                    if STRAIN:
+                        begin_sums()
                     differentiate(dens, 0, norms, 0, j)
+                    if STRAIN:
+                        strain()
         if VALUES:
             pot[0][out] += sign * gentle * u0
             if OUTPUTS > 1:
@@ -153,7 +161,17 @@ def p2p_labels_derivatives(
             pull[0][out] += sign * derivative_scale * pull0
             pull[1][out] += sign * derivative_scale * pull1
             pull[2][out] += sign * derivative_scale * pull2
-        if GRADIENT:
+        if STRAIN:
+            gradient[0][out] += sign * scale * bend00
+            gradient[1][out] += sign * scale * bend01
+            gradient[2][out] += sign * scale * bend02
+            gradient[3][out] += sign * scale * bend10
+            gradient[4][out] += sign * scale * bend11
+            gradient[5][out] += sign * scale * bend12
+            gradient[6][out] += sign * scale * bend20
+            gradient[7][out] += sign * scale * bend21
+            gradient[8][out] += sign * scale * bend22
+        if GRADIENT and 1 - STRAIN:
             gradient[0][out] += sign * scale * g00
             gradient[1][out] += sign * scale * g01
             gradient[2][out] += sign * scale * g02

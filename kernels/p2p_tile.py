@@ -19,7 +19,7 @@ import pykokkos as pk
 
 from kernels.blocks.radial import take_radial
 from kernels.blocks.vector import take_vector
-from kernels.blocks.walk import begin_copies, bound, clip, meet_copy
+from kernels.blocks.walk import begin_copies, bound, meet_copy
 from kernels.pairs.layers import interact
 
 REAL = pk.double

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from parki.arrays import REAL_NAMES, real_name
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.interchange import as_number
+from parki.interchange import as_number, number, numbers
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
 from parki.settings import thread_count
 
@@ -107,14 +107,14 @@ class CellList:
         if points.ndim != 2 or points.shape[0] != 3:
             raise ParkiValueError(f"points has shape {points.shape}; expected (3, N)")
         _check_dtype("points", points)
-        self.box = _each("box", box, as_number, "3 positive lengths")
+        self.box = numbers("box", box, as_number, "3 positive lengths")
         if shape is None:
             shape = _cells_of(cutoff, self.box)
         elif cutoff is not None:
             raise ParkiValueError("cutoff and shape both set the cells; give one of them")
-        self.shape = _each("shape", shape, operator.index, "3 positive counts")
+        self.shape = numbers("shape", shape, operator.index, "3 positive counts")
         self.periodic = tuple(bool(p) for p in periodic)
-        corner = _each("origin", origin, as_number, "3 finite coordinates")
+        corner = numbers("origin", origin, as_number, "3 finite coordinates")
         self.systems = 1 if offsets is None else len(offsets) - 1
         cells = float(math.prod(self.shape)) * self.systems
         if len(self.shape) != 3 or min(self.shape) < 1 or cells >= 2**31:
@@ -362,20 +362,9 @@ def _contiguous(xp: Any, array: Any) -> Any:
     return array if array.flags.c_contiguous else xp.ascontiguousarray(array)
 
 
-def _each(name: str, values: Any, convert: Callable[[Any], Any], meaning: str) -> tuple[Any, ...]:
-    """Convert the values; refuse values of another kind, such as text."""
-    try:
-        return tuple(convert(value) for value in values)
-    except (TypeError, ValueError):
-        raise ParkiTypeError(f"{name} is {values!r}; expected {meaning}") from None
-
-
 def _cells_of(cutoff: Any, box: tuple[float, ...]) -> tuple[int, ...]:
     """Return the number of cells along each edge of a box, at least ``cutoff`` wide."""
-    try:
-        width = as_number(cutoff)
-    except (TypeError, ValueError):
-        raise ParkiTypeError(f"cutoff is {cutoff!r}; expected the least width of a cell") from None
+    width = number("cutoff", cutoff, "the least width of a cell")
     if not (np.isfinite(width) and width > 0):
         raise ParkiValueError(f"cutoff is {cutoff!r}; expected a positive, finite width of a cell")
     return tuple(int(min(max(edge / width, 1.0), 2.0**31)) for edge in box)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from parki.errors import ParkiTypeError
 from parki.meaning import refuse_meaning, variable
 from parki.runtime import captures, forks, get_execution_space
 
+T = TypeVar("T")
 # DLPack's memory kinds: host and pinned memory; CUDA's and ROCm's memory, and CUDA's managed one.
 HOST_KINDS, DEVICE_KINDS = (1, 3, 11), (2, 10, 13)
 
@@ -86,6 +88,35 @@ def as_number(value: Any) -> float:
         return math.inf
     except RuntimeError as error:  # from a tensor without values
         raise TypeError from error
+
+
+def number(name: str, value: Any, meaning: str) -> float:
+    """Return a number as a float, or refuse it; ``meaning`` says what was expected.
+
+    Raises
+    ------
+    ParkiTypeError
+    """
+    try:
+        return as_number(value)
+    except (TypeError, ValueError):
+        raise ParkiTypeError(f"{name} is {value!r}; expected {meaning}") from None
+
+
+def numbers(
+    name: str, values: Iterable[Any], convert: Callable[[Any], T], meaning: str, given: Any = None
+) -> tuple[T, ...]:
+    """Return converted values; refuse values of another kind, such as text, and show them as given.
+
+    Raises
+    ------
+    ParkiTypeError
+    """
+    try:
+        return tuple(convert(value) for value in values)
+    except (TypeError, ValueError):
+        shown = values if given is None else given
+        raise ParkiTypeError(f"{name} is {shown!r}; expected {meaning}") from None
 
 
 def to_host(values: Any) -> Any:

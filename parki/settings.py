@@ -217,7 +217,7 @@ def executor() -> str:
 
 @_kept
 def host_settings() -> tuple[int, str, int]:
-    """Return what kernels of the CPU depend on: the emulated team, the compiler, and threads."""
+    """Return the settings of kernels of the CPU: the emulated team, the compiler, and threads."""
     team = SETTINGS["PARKI_EMULATED_TEAM"].number()
     return team, SETTINGS["CXX"].value(), thread_count()
 

@@ -16,14 +16,16 @@ from numpy.typing import NDArray
 from parki.runtime import ExecutionSpace
 
 if TYPE_CHECKING:
-    # Defaults of type variables are newer than Python 3.10; type checkers bring these.
+    # These are newer than Python 3.10; type checkers bring them.
     from typing_extensions import TypeVar
+    from typing_extensions import Unpack as Unpack
 
     Wanted = TypeVar("Wanted", "ResultName", "tuple[ResultName, ...]", default="ResultName")
 else:
     from typing import TypeVar
 
     Wanted = TypeVar("Wanted")
+    Unpack = type  # named by annotations alone
 
 __all__ = [
     "AnyKernel",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,27 +12,46 @@ import parki
 
 EWALD = Path(parki.__file__).parent / "ewald"
 # What each wing may import of `parki.ewald`, beside itself: other wings, or single modules of them.
-ALLOWED = {
+POINTS = ("sums", "split", "task", "geometry")
+HALL = ("options", "points", "task")
+ALLOWED: dict[str, tuple[str, ...]] = {
     "sums": (),
     "split": ("sums",),
-    "near": ("sums", "split", "task", "geometry"),
-    "far": ("sums", "split", "task", "geometry"),
+    "near": POINTS,
+    "far": POINTS,
     "geometry": ("options", "task"),
     "choice": (
         *("sums", "split", "options", "points", "geometry"),
         # Sizes, which launch nothing.
         *("near.sizes", "far.sizes", "far.columns", "far.lengths", "far.padding"),
     ),
+    "pipeline": (*POINTS, *HALL, "near", "far", "choice"),
+    "derivatives": (*POINTS, *HALL, "near", "far", "pipeline", "plan"),
+    "composed": (*HALL, "sums", "geometry", "choice", "pipeline", "derivatives", "plan", "checks"),
+}
+# What only these import; the rest of parki works without it.
+DOORS = {
+    "cli": ("__main__",),
+    "distributed": ("__init__",),
+    "jax": (),
+    "libmobility": (),
+    "mesh": ("__init__",),
+    "reference": ("__init__", "cli"),
+    "solving": ("__init__",),
+    "torch": (),
 }
 LAUNCHERS = ("load", "Kernel", "prepare")
 
 
+@cache
 def imports(path, package="parki.ewald"):
-    """Yield (module, name) for what a file imports, for type checkers too."""
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(package):
-            yield from ((node.module, alias.name) for alias in node.names)
+    """Return (module, name) for what a file imports, for type checkers too."""
+    return [
+        (node.module, alias.name)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(package)
+        for alias in node.names
+    ]
 
 
 @pytest.mark.parametrize("wing", ALLOWED)
@@ -45,8 +65,28 @@ def test_wings(wing):
             )
 
 
+def test_doors():
+    root = EWALD.parent
+    found = []
+    for path in root.rglob("*.py"):
+        place = path.relative_to(root).with_suffix("").parts[0]
+        for module, name in imports(path, "parki"):
+            entered = f"{module}.{name}".split(".")[1]
+            if place not in (entered, *DOORS.get(entered, (place,))):
+                found.append(f"{path.relative_to(root)} imports {module}.{name}")
+    assert not found
+
+
+def test_reference_knows_nothing_of_the_solver():
+    """Except for the type of options."""
+    files = (EWALD.parent / "reference").glob("*.py")
+    found = {pair for path in files for pair in imports(path, "parki")}
+    others = {pair for pair in found if not pair[0].startswith("parki.reference")}
+    assert others == {("parki.ewald", "EwaldOptions")}
+
+
 def test_rooms():
-    """A folder is seen at a glance."""
+    """A folder is seen at a glance; directly in `parki` are its face, and what all wings share."""
     for folder, most in ((EWALD, 8), (EWALD.parent, 12)):
         modules = {path.name for path in folder.glob("*.py")} - {"__init__.py"}
         assert len(modules) <= most, f"{len(modules)} modules in {folder.name}: {sorted(modules)}"
@@ -68,12 +108,6 @@ def test_choice_launches_nothing():
     for path in (EWALD / "choice").glob("*.py"):
         names = {name for _, name in imports(path, "parki")}
         assert not names & set(LAUNCHERS), path.name
-
-
-def test_few_modules_stand_in_the_hall():
-    """Those directly in `parki` are the public face, and what all wings share."""
-    names = {path.name for path in EWALD.parent.glob("*.py")}
-    assert "__init__.py" in names and len(names) <= 12, names
 
 
 def test_no_circles():

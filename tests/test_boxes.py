@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from contract import call_of
 from few import FEW
 
 import parki
@@ -86,14 +87,19 @@ def test_derivatives(kernel, space, to_space, rng):
     values = to_space(rng.standard_normal((3, N)))
     moves = {name: to_space(rng.standard_normal(array.shape)) for name, array in inputs.items()}
     found, pushed = plan.vjp(dens, values, (*inputs,)), plan.jvp(dens, moves)
+    given = kernel, points, points, dens, norms
+    how |= {"systems": OFFSETS, "boxes": BOXES}
+    same = parki.vjp(*given, values=values, wrt=(*inputs,), **how)
+    assert all(float(abs(same[name] - each).max()) == 0 for name, each in found.items())
+    assert float(abs(parki.jvp(*given, tangents=moves, **how) - pushed).max()) == 0
+    assert float(abs(call_of(parki, kernel)(*given[1:], **how) - plan(dens)).max()) == 0
     pulled = sum(float((found[name] * move).sum()) for name, move in moves.items())
     assert float((values * pushed).sum()) == pytest.approx(pulled, rel=1e-4)
     own, box = np.s_[..., 130:170], BOXES[3]
     trg, src, of = (inputs[name][own].copy() for name in ("trg", "src", "dens"))
     n = None if norms is None else norms[own].copy()
-    alone = parki.vjp(
-        kernel, trg, src, of, n, values=values[own].copy(), wrt=(*inputs,), box=box, **how
-    )
+    how = {"periodicity": 3, "tolerance": 1e-6, "box": box}
+    alone = parki.vjp(kernel, trg, src, of, n, values=values[own].copy(), wrt=(*inputs,), **how)
     for name, expected in alone.items():
         assert rms(found[name][own] - expected) < 1e-4 * rms(expected), name
 
@@ -147,6 +153,7 @@ def test_single_precision_shares_equal_boxes_alone(rng):
         ({"boxes": 1.0}, ParkiTypeError, "boxes is a float; expected 3 edge lengths"),
         ({"boxes": BOXES[:, :2]}, ParkiTypeError, "expected 3 edge lengths for each system"),
         ({"boxes": -BOXES}, ParkiValueError, "expected 3 positive, finite edge lengths"),
+        ({"exclude": [0] * N}, ParkiValueError, "exclude was given with boxes, whose systems"),
     ],
 )
 def test_impossible_boxes(given, error, message, rng):

@@ -113,6 +113,18 @@ def test_shapes_and_gauges(rng):
     assert not free["box"].any()
 
 
+def test_changes_of_multipliers_are_kept(rng, monkeypatch):
+    """They depend on the box alone, and are made anew for another one."""
+    points, made, own = rng.random((3, 20)), [], strain.FarStrain._changes
+    monkeypatch.setattr(strain.FarStrain, "_changes", lambda far: made.append(far) or own(far))
+    found = []
+    for height in (1.0, 1.0, 1.1):
+        how = {"box": [1.0, 0.9, height], "periodicity": 2, "values": points[::-1]}
+        found.append(parki.vjp("stokes_sl", points, points, points, wrt=("box",), **how)["box"])
+    assert len(made) == 2
+    assert np.allclose(found[0], found[1], rtol=1e-12)
+
+
 def test_single_precision(rng):
     points = rng.random((3, 300))
     dens, values = rng.standard_normal((2, 3, 300))
@@ -130,9 +142,52 @@ def test_single_precision(rng):
 
 
 @pytest.mark.parametrize(
+    ("kernel", "periodic", "leans", "image"),
+    [
+        ("stokes_sl", (True, True, True), True, "nearest"),
+        ("laplace_dipole", (True, True, False), True, "given"),
+        ("stokes_comb", (True, True, True), False, "given"),
+    ],
+)
+def test_pairs_left_out(kernel, periodic, leans, image, space, to_space, to_host):
+    """The nearest image moves with the box, and the one that was given does not."""
+    given, change = problem(kernel, periodic, leans)
+    trg, src, dens, norms = (given.get(name) for name in ("trg", "src", "dens", "norms"))
+    labels = [np.arange(each.shape[-1]) % 3 - 1 for each in (trg, src)]
+    numbers = np.indices((3, 3, 3)).reshape(3, -1) - 1 if image == "nearest" else np.zeros((3, 1))
+    numbers *= np.array(periodic)[:, None]
+
+    def direct(given):
+        box = given["box"]
+        how = {"box": box if leans else np.diag(box).copy(), "periodicity": sum(periodic)}
+        found = direct_sum(kernel, trg, src, dens, norms, **how)
+        away = trg[:, :, None, None] - src[:, None, :, None] - (box.T @ numbers)[:, None, None]
+        nearest = (away**2).sum(axis=0).argmin(axis=-1)
+        away = np.take_along_axis(away, nearest[None, ..., None], axis=-1)[..., 0]
+        for n, label in enumerate(labels[0]):
+            own = (labels[1] == label) & (label >= 0)
+            if own.any():
+                of = None if norms is None else norms[:, own]
+                pairs = np.zeros((3, 1)), -away[:, n, own], dens[..., own], of
+                found[..., n] -= direct_sum(kernel, *pairs, periodicity=0)[..., 0]
+        return found
+
+    slope = difference(direct, given, {"box": change})
+    values = np.random.default_rng(2).standard_normal(slope.shape)
+    box = given["box"] if leans else np.diag(given["box"])
+    how = {"tolerance": 1e-8, "execution_space": space, "exclude_image": image}
+    options = parki.EwaldOptions(sum(periodic), box, **how)
+    arrays = [None if each is None else to_space(each) for each in (trg, src, dens, norms)]
+    asked = {"values": to_space(values), "wrt": ("lattice",), "exclude": tuple(labels)}
+    found = to_host(parki.vjp(kernel, *arrays, options, **asked)["lattice"])
+    size = np.linalg.norm(slope) * np.linalg.norm(values)
+    assert abs((found * change).sum() - (values * slope).sum()) <= 1e-7 * size
+
+
+@pytest.mark.parametrize(
     ("kernel", "how", "what"),
     [
-        ("laplace", {"exclude": np.arange(9)}, "exclude"),
+        ("laplace", {"systems": [0, 4, 9]}, "systems"),
         ("stokes_sl", {"periodicity": 2, "wall": "no-slip"}, "a composite of sums"),
     ],
 )

@@ -259,5 +259,5 @@ def test_type_checkers_have_every_call():
     assert declared == [*SUMS.listed]
     keywords = next(each for each in body if getattr(each, "name", "") == "_Keywords")
     names = {each.target.id for each in keywords.body if isinstance(each, ast.AnnAssign)}
-    assert names == {"comm", "exclude", *SUMS.parameters}
+    assert names == {"comm", "exclude", "systems", "boxes", *SUMS.parameters}
     assert not names & typing.get_type_hints(OptionKeywords).keys()

@@ -326,8 +326,12 @@ def test_refused(kernel, exclude, more, error, message):
 
 
 def test_refused_elsewhere(monkeypatch):
-    with pytest.raises(ParkiTypeError, match=r"exclude is for parki\.Plan, the calls"):
-        parki.near_pairs(X, X, 0.1, periodicity=3, box=[1, 1, 1], exclude=[0] * 5)
+    for name, match in (
+        ("exclude", r"exclude is for parki\.Plan, the calls"),
+        ("systems", "systems is for sums"),
+    ):
+        with pytest.raises(ParkiTypeError, match=match):
+            parki.near_pairs(X, X, 0.1, periodicity=3, box=[1, 1, 1], **{name: [0] * 5})
     plan = parki.Plan("stokes_sl", X, X, OPTIONS)
     with pytest.raises(ParkiValueError, match="exclude was given, but the plan was made without"):
         plan.update_points(X, X, exclude=[0] * 5)

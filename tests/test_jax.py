@@ -180,6 +180,33 @@ def test_a_plan_of_other_points():
         parki.jax.apply(plan, given["trg"])
 
 
+# --- many systems ---------------------------------------------------------------------------------
+
+
+def test_many_systems(device):
+    """In boxes of their own, within jit: as one call for each system."""
+    given = arrays("stokes_sl", device, spaced=True)
+    trg, src, dens = given["trg"], given["src"], given["dens"]
+    boxes = [[size * edge for edge in BOX] for size in (1, 3)]
+    how = {"periodicity": 3, "tolerance": TOLERANCE}
+    offsets = [0, 4, 8], [0, 5, 10]
+
+    @jax.jit
+    def call(trg, src, dens):
+        both = (jnp.hstack([each, size * each]) for each, size in ((trg, 3), (src, 3), (dens, 1)))
+        return parki.jax.stokes_sl(*both, systems=offsets, boxes=boxes, **how)
+
+    check_grads(call, (trg, src, dens), order=1, **CHECK)
+    found = call(trg, src, dens)
+    for n, box in enumerate(boxes):
+        alone = parki.jax.stokes_sl((1, 3)[n] * trg, (1, 3)[n] * src, dens, box=box, **how)
+        np.testing.assert_allclose(found[:, 4 * n : 4 * n + 4], alone, rtol=0, atol=1e-4)
+    with pytest.raises(parki.ParkiTypeError, match="boxes has no values within a transformation"):
+        jax.jit(
+            lambda boxes: parki.jax.stokes_sl(trg, src, dens, systems=offsets, boxes=boxes, **how)
+        )(jnp.array(boxes))
+
+
 # --- spheres --------------------------------------------------------------------------------------
 
 

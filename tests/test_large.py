@@ -38,6 +38,17 @@ def test_cells_are_few_enough_to_be_counted():
         assert 0.9 * most.cells < np.prod(shape) / 10_000 <= most.cells
 
 
+def test_columns_are_narrow_where_clouds_are_dense():
+    """On a CPU alone, and not across edges within the cut-off."""
+    host, device = (SimpleNamespace(on_device=each) for each in (False, True))
+    box = np.array([1.0, 0.1, 1.0])
+    assert sizes.cells_of(box, 0.2, 600, None, host) == (10, 1, 40)  # 48 in a cube of edge r_c
+    assert sizes.cells_of(box, 0.2, 5400, None, host) == (30, 1, 40)
+    assert sizes.cells_of(box, 0.2, 5400, None, device) == (10, 1, 40)
+    assert sizes.staged_at_once(host, 72) == 256
+    assert [sizes.staged_at_once(host, size) for size in (104, 248)] == [128, 64]
+
+
 @pytest.mark.gpu
 @pytest.mark.slow
 def test_more_elements_than_32_bits():

@@ -35,6 +35,7 @@ INSTEAD = {
     r"\bfore(?:see|sees|seen|saw)\b": "predict",
     r"\b(?:of|on) hosts\b": "on the CPU",
     r"\bknows? nothing of\b": "say what it does",
+    r"\b(?-i:Return|Yield|Take) what\b": "name the thing",
 }
 
 
@@ -102,6 +103,7 @@ def test_phrases_are_found() -> None:
         "The numbers are those\nof an H200.",
         "They stand beside others, all\nalike, but\nfor one.",
         "Windows are dearer.",
+        "Return what is summed.",
     ):
         assert faults(text), text
     assert not faults("`beside` and\n\n    those of\n\n```sh\nbut for\n```\nOf course, as we do.")

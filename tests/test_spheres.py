@@ -15,6 +15,7 @@ from parki.reference import direct_sum
 from parki.suspensions import noise
 
 BOX = np.array([1.2, 1.0, 0.9])
+TILTED = parki.lattice(*BOX, 0.3, 0.2, 0.1)  # whose vectors parki does not turn
 COUNT = 12
 
 
@@ -40,10 +41,8 @@ def check(found, exact, promises):
 
 def given(radii, periodicity, tolerance=1e-6, **options):
     points, forces, torques = suspension()
-    spheres = parki.Spheres(
-        points, radii, periodicity=periodicity, box=BOX, tolerance=tolerance, **options
-    )
-    return spheres, points, forces, torques
+    options = {"periodicity": periodicity, "box": BOX, "tolerance": tolerance} | options
+    return parki.Spheres(points, radii, **options), points, forces, torques
 
 
 RADII = {
@@ -134,10 +133,10 @@ def test_symmetric_and_positive(periodicity):
     assert np.linalg.eigvalsh(matrix)[0] > 0
 
 
-@pytest.mark.parametrize("radii", ["one", "any"])
-def test_far_noise_has_the_far_matrix(radii):
+@pytest.mark.parametrize(("radii", "box"), [("one", BOX), ("any", BOX), ("any", TILTED)])
+def test_far_noise_has_the_far_matrix(radii, box):
     """What shapes white noise, twice, is the far field: a square root, without chance."""
-    spheres, _, forces, _ = given(RADII[radii], 3, 1e-6)
+    spheres, _, forces, _ = given(RADII[radii], 3, 1e-6, box=box)
     plan = spheres._plan("velocity", "force")
     far = plan(forces) - plan.pipeline.near(forces)
     stages, found = plan.pipeline.stages, np.zeros_like(far)
@@ -151,9 +150,10 @@ def test_far_noise_has_the_far_matrix(radii):
     np.testing.assert_allclose(plan(forces) - plan.pipeline.near(forces), far, rtol=1e-10)
 
 
-def test_noise_of_torques_takes_one_factor():
+@pytest.mark.parametrize("box", [BOX, TILTED], ids=["straight", "tilted"])
+def test_noise_of_torques_takes_one_factor(box):
     """Far and near field are squares, by themselves, and together they are the mobility."""
-    spheres, _, *acts = given(0.07, 3, 1e-6)
+    spheres, _, *acts = given(0.07, 3, 1e-6, box=box)
     turning, shape = spheres._turning(), (2, 3, COUNT)
     turning.place()
     turning.shaken(np.zeros, COUNT)
@@ -173,7 +173,7 @@ def test_noise_of_torques_takes_one_factor():
     assert np.linalg.eigvalsh(matrix)[0] > 0
     # Spheres that moved have noise of their own.
     others = suspension(seed=1)[0]
-    new = parki.Spheres(others, 0.07, periodicity=3, box=BOX, tolerance=1e-6)
+    new = parki.Spheres(others, 0.07, periodicity=3, box=box, tolerance=1e-6)
     spheres.update_points(others)
     drawn = [each.noise(np.random.default_rng(1), torques=True) for each in (spheres, new)]
     np.testing.assert_allclose(*drawn, atol=1e-5 * abs(drawn[0][1]).max())
@@ -625,6 +625,8 @@ def test_refusals():
         parki.Spheres(points, 0.1, periodicity=3, box=BOX, cutoff=0.31)
     with pytest.raises(parki.ParkiValueError, match="viscosity"):
         parki.Spheres(points, 0.1, options, viscosity=0)
+    with pytest.raises(parki.ParkiTypeError, match="viscosity is '1'; expected a positive number"):
+        parki.Spheres(points, 0.1, options, viscosity="1")
     spheres = parki.Spheres(points, 0.05, options)
     with pytest.raises(parki.ParkiTypeError, match="forces and torques are None"):
         spheres.velocities(None)
@@ -632,6 +634,8 @@ def test_refusals():
         spheres.noise(np.random.default_rng(0))
     with pytest.raises(parki.ParkiValueError, match="kT is -1"):
         spheres.displacements(-1, 0.1, np.random.default_rng(0))
+    with pytest.raises(parki.ParkiTypeError, match="dt is None; expected a number, 0 or more"):
+        spheres.displacements(1, None, np.random.default_rng(0))
     tracers = parki.Spheres(points, 0.0, periodicity=0, box=BOX)
     with pytest.raises(parki.ParkiValueError, match="tracers"):
         tracers.noise(np.random.default_rng(0))

@@ -18,6 +18,7 @@ from parki.ewald.sums import SUMS
 LENGTHS = np.array([1.0, 0.9, 1.1])
 KERNELS = "laplace", "yukawa(kappa=2.0)", "stokes_sl(epsilon=0.1)", "stokes_comb", "stokes_dipole"
 OTHERS = "laplace_dipole", "stokes_sl", "stokes_dl", "stokes_rotlet"  # parts of these, nearly all
+BLOBS = tuple(f"stokes_{name}(epsilon=0.1)" for name in ("dl", "comb", "dipole"))
 SOURCES, TARGETS = 40, 12
 
 
@@ -53,6 +54,8 @@ def rms(values):
         (3, "auto", KERNELS),
         pytest.param(3, "auto", OTHERS, marks=pytest.mark.slow),
         (2, "auto", ("laplace", "stokes_comb", "stokes_dipole")),
+        pytest.param(2, "auto", (*KERNELS[1:3], *OTHERS, *BLOBS), marks=pytest.mark.slow),
+        pytest.param(3, "auto", BLOBS, marks=pytest.mark.slow),
         (3, "tile", ("laplace_dipole", "stokes_comb", "stokes_dipole")),
     ],
 )
@@ -63,6 +66,7 @@ def test_half_a_period(periodicity, method, kernels):
     for kernel in kernels:
         trg, src, dens, norms = cloud(box, kernel)
         want = tuple(n for n in ("u", "p", "grad_u") if SUMS[kernel].terms.get(n))
+        want += ("stress",) * ("p" in want)
         given = [*box[:2], None] if periodicity == 2 else box
         how = {"periodicity": periodicity, "want": want, "dl_mean": "zero"}
         methods = dict.fromkeys(("p2p_method", "p2g_method", "g2p_method"), method)
@@ -76,23 +80,34 @@ def test_half_a_period(periodicity, method, kernels):
 
 
 @pytest.mark.parametrize(
-    "kernels",
-    [("laplace", "stokes_comb"), pytest.param(("stokes_dipole",), marks=pytest.mark.slow)],
+    ("periodicity", "kernels"),
+    [
+        (3, ("laplace", "stokes_comb")),
+        pytest.param(3, ("stokes_dipole", *KERNELS[1:3], *OTHERS), marks=pytest.mark.slow),
+        pytest.param(2, (*KERNELS, *OTHERS), marks=pytest.mark.slow),
+    ],
 )
-def test_derivatives_in_half_a_period(kernels):
+def test_derivatives_in_half_a_period(periodicity, kernels):
+    """In both modes, and adjoints of plans."""
     box, whole = half_tilt(1)
     for kernel in kernels:
         trg, src, dens, norms = cloud(box, kernel)
         values = np.random.default_rng(1).standard_normal(
             (3, TARGETS) if SUMS[kernel].results == 3 else TARGETS
         )
-        how = {"values": values, "wrt": ("trg", "src", "dens"), "periodicity": 3}
-        how |= {"tolerance": 1e-8, "dl_mean": "zero"}
-        found = parki.vjp(kernel, trg, src, dens, norms, box=box, **how)
+        how = {"periodicity": periodicity, "tolerance": 1e-8, "dl_mean": "zero"}
+        back = {"values": values, "wrt": ("trg", "src", "dens") + ("norms",) * (norms is not None)}
+        moves = {"trg": np.cos(trg), "src": np.sin(src)}
+        found = parki.vjp(kernel, trg, src, dens, norms, box=box, **back, **how)
+        found["u"] = parki.jvp(kernel, trg, src, dens, norms, box=box, tangents=moves, **how)
+        found["adjoint"] = parki.Plan(kernel, trg, src, norms, box=box, **how).adjoint(values)
         src, dens, norms = doubled(src, dens, norms, box[1])
-        exact = parki.vjp(kernel, trg, src, dens, norms, box=whole, **how)
+        moves["src"] = np.hstack([moves["src"]] * 2)
+        exact = parki.vjp(kernel, trg, src, dens, norms, box=whole, **back, **how)
+        exact["u"] = parki.jvp(kernel, trg, src, dens, norms, box=whole, tangents=moves, **how)
+        exact["adjoint"] = exact["dens"]
         for name, right in exact.items():
-            if name != "trg":  # the two copies are one source
+            if name not in ("trg", "u"):  # the two copies are one source
                 right = right[..., :SOURCES] + right[..., SOURCES:]
             assert abs(found[name] - right).max() < 1e-6 * abs(right).max(), (kernel, name)
 
@@ -217,6 +232,9 @@ def test_spheres_and_walls_and_near_pairs():
     exact = parki.Spheres(twice, np.tile(radii, 2), box=whole, **how)
     found, right = spheres.velocities(force), exact.velocities(forces)[:, :SOURCES]
     assert rms(found - right) < spheres.promise(force)
+    right = exact.velocities(forces, forces[::-1])
+    for one, other in zip(spheres.velocities(force, force[::-1]), right, strict=True):
+        assert rms(one - other[:, :SOURCES]) < 1e-4 * rms(other)
     assert rms(spheres.flow(force, src) - exact.flow(forces, src)) < spheres.promise(force)
 
     pairs, other = (

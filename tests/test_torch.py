@@ -228,6 +228,64 @@ def test_graphs_let_go_of_plans():
     assert gone() is None
 
 
+# --- many systems ---------------------------------------------------------------------------------
+
+
+def test_many_systems(device):
+    """In boxes of their own: as one call for each system, with derivatives in both modes."""
+    each = [tensors("stokes_dl", device, spaced=True, seed=seed) for seed in range(2)]
+    sizes, names = (1, 3), [*each[0]]
+    for size, given in zip(sizes, each, strict=True):
+        given |= {n: (size * given[n]).detach().requires_grad_() for n in ("trg", "src")}
+    whole = [torch.cat([given[n] for given in each], dim=-1).detach() for n in names]
+    options = parki.EwaldOptions(3, BOX, TOLERANCE)
+    trg, src = ([0, n, 2 * n] for n in (each[0][name].shape[1] for name in ("trg", "src")))
+    boxes = [[size * edge for edge in BOX] for size in sizes]
+
+    def call(*given):
+        how = {"options": options, "systems": (trg, src), "boxes": boxes}
+        return parki.torch.stokes_dl(*given, **how)
+
+    inputs = tuple(each.requires_grad_() for each in whole)
+    torch.manual_seed(0)
+    assert torch.autograd.gradcheck(call, inputs, check_forward_ad=True, **CHECK)
+    found, alone = call(*inputs), []
+    for given, box in zip(each, boxes, strict=True):
+        own = parki.EwaldOptions(3, box, TOLERANCE)
+        alone.append(parki.torch.stokes_dl(*given.values(), own))
+    near = {"rtol": 1e-4, "atol": 1e-4}
+    torch.testing.assert_close(found, torch.cat(alone, dim=-1), **near)
+    weights = torch.linspace(-1, 1, found.numel(), dtype=found.dtype, device=device)
+    weights = weights.reshape(found.shape)
+    of_all = torch.autograd.grad((weights * found).sum(), inputs)
+    parts = zip(weights.chunk(2, dim=-1), alone, each, strict=True)
+    by_system = [torch.autograd.grad((w * u).sum(), [*g.values()]) for w, u, g in parts]
+    for name, one, *two in zip(names, of_all, *by_system, strict=True):
+        torch.testing.assert_close(one, torch.cat(two, dim=-1), **near, msg=name)
+    torch.compiler.reset()
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(*whole), found, rtol=0, atol=0)
+
+
+def test_systems_that_are_refused():
+    given = tensors("stokes_sl", requires=False)
+    points, how = (given["src"], given["src"], given["dens"]), {"periodicity": 3, "tolerance": 1e-2}
+    boxes = torch.ones(2, 3, requires_grad=True)
+    with pytest.raises(parki.ParkiTypeError, match="boxes requires a gradient, but options are co"):
+        parki.torch.stokes_sl(*points, systems=[0, 2, 5], boxes=boxes, **how)
+    box = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    total = parki.torch.stokes_sl(*points, systems=[0, 2, 5], box=box, **how).sum()
+    with pytest.raises(parki.ParkiValueError, match="which parki does not have for systems"):
+        total.backward()
+    with pytest.raises(parki.ParkiTypeError, match="systems is for sums, as are"):
+        parki.torch.sphere_velocities(points[0], 0.1, points[2], systems=[0, 2, 5], **how)
+    offsets = torch.tensor([0, 2, 5])
+    torch.compiler.reset()
+    call = lambda: parki.torch.stokes_sl(*points, systems=offsets, box=BOX, **how)  # noqa: E731
+    with pytest.raises(Exception, match=r"systems is an array within torch\.compile"):
+        torch.compile(call, fullgraph=True, backend="aot_eager")()
+
+
 # --- spheres --------------------------------------------------------------------------------------
 
 
@@ -424,9 +482,9 @@ def test_mapped_densities_are_summed_at_once(monkeypatch):
 
     shapes, original = [], ewald.summed
 
-    def spy(given, dens):
+    def spy(given, dens, **more):
         shapes.append(dens.shape)
-        return original(given, dens)
+        return original(given, dens, **more)
 
     monkeypatch.setattr(ewald, "summed", spy)
     given, calls = functions("laplace")

@@ -66,3 +66,9 @@ def sums(kernels: list[KernelName], wanted: ResultName) -> list[Any]:
 assert mean_square(plan, forces) > 0 and len(sums(["stokes_sl", "stokes_rotlet"], "u")) == 2
 derivatives = parki.vjp("stokes_sl", points, points, forces, options, values=forces)
 assert_type(derivatives["dens"], Numbers)
+
+# Boxes for each system, and a box that deforms.
+boxes = [[1, 1, 1], [2, 2, 2]]
+many = parki.Plan("stokes_sl", points, points, periodicity=3, systems=[0, 20, 50], boxes=boxes)
+assert_type(many(forces), Numbers)
+plan.update_points(points, points, box=parki.lattice(1, 1, 1, xy=0.1))

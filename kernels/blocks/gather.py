@@ -1,5 +1,7 @@
 """The sums of G2P over the points of a window."""
 
+from kernels.blocks.window import grid_point
+
 
 def gather_window(wraps):
     """Add the field's values times the window to u0, u1 and u2.
@@ -11,17 +13,13 @@ def gather_window(wraps):
     sum1: List[REAL] = [0.0] * ROW
     sum2: List[REAL] = [0.0] * ROW
     for a in range(PX):
-        g0: int = c0 + a
-        if g0 >= shape[0]:
-            g0 = g0 - shape[0]
+        grid_point(g0, 0, c0 + a)
         # Sums of a plane come first: one sum of all would wait for itself P * P times.
         plane0: List[REAL] = [0.0] * ROW
         plane1: List[REAL] = [0.0] * ROW
         plane2: List[REAL] = [0.0] * ROW
         for b in range(P):
-            g1: int = c1 + b
-            if g1 >= shape[1]:
-                g1 = g1 - shape[1]
+            grid_point(g1, 1, c1 + b)
             g1 = g1 + above
             w: REAL = wy[b]
             if wraps == 0:
@@ -35,9 +33,7 @@ def gather_window(wraps):
                         plane2[z] += w * field[2][g0][g1][c2 + z]
             else:
                 for z in range(P):
-                    g2: int = c2 + z
-                    if g2 >= shape[2]:
-                        g2 = g2 - shape[2]
+                    grid_point(g2, 2, c2 + z)
                     plane0[z] += w * field[0][g0][g1][g2]
                     if COMPONENTS > 1:
                         plane1[z] += w * field[1][g0][g1][g2]

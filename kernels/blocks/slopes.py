@@ -60,7 +60,7 @@ def strain():
 
 
 def begin_pair():
-    """Take what all pairs have: powers of the distance, its direction, and px from p0."""
+    """Take powers of a pair's distance, its direction, and px from p0."""
     begin_blob()
     variable(rr)
     distance(r)
@@ -97,3 +97,33 @@ def add_gradient():
         g20 += v2 * e0 + e2 * z0
         g21 += v2 * e1 + e2 * z1
         g22 += v2 * e2 + e2 * z2 + level
+
+
+def add_gradient_of_vector(iso, axial, across, v, w, x, product):
+    """Add the gradient of a vector v, w, x whose product with e is ``product``.
+
+    It is iso (v e^T) + axial (v.e) e e^T + across (e v^T + (v.e) I).
+    """
+    along = product * axial
+    level = product * across
+    v0 = iso * v
+    v1 = iso * w
+    v2 = iso * x
+    z0 = across * v
+    z1 = across * w
+    z2 = across * x
+    add_gradient()
+
+
+def add_gradient_of_cross(along_e, across, v, w, x):
+    """Add the gradient of t x e of a vector t: along_e (t x e) e^T + across (t x I)."""
+    v0 = along_e * (w * e2 - x * e1)
+    v1 = along_e * (x * e0 - v * e2)
+    v2 = along_e * (v * e1 - w * e0)
+    g01 -= across * x
+    g02 += across * w
+    g10 += across * x
+    g12 -= across * v
+    g20 -= across * w
+    g21 += across * v
+    add_gradient()

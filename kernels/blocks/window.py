@@ -48,6 +48,21 @@ def evaluate(table, x, y, z):
             z[p] = z[p] * z2 + table[term][p]
 
 
+def take_values(table, x, y, z):
+    """Declare the arrays x, y and z with these values."""
+    x: List[REAL] = [0.0] * ROW
+    y: List[REAL] = [0.0] * ROW
+    z: List[REAL] = [0.0] * ROW
+    evaluate(table, x, y, z)
+
+
+def grid_point(g, axis, at):
+    """Declare g, grid point ``at`` of an axis, wrapped at the end of a periodic one."""
+    g: int = at
+    if g >= shape[axis]:
+        g = g - shape[axis]
+
+
 def value(table, p, x, w):
     """Set w to value p of a window along one axis; x is the place of the point in its cell."""
     w: REAL = table[0][p]

@@ -10,11 +10,9 @@ side along y; `sum_buffers` sums the grids.
 `unprotected` (EACH): contributions are lost, since nothing is protected; a bound for the time.
 """
 
-from typing import List
-
 import pykokkos as pk
 
-from kernels.blocks.window import evaluate, place
+from kernels.blocks.window import grid_point, place, take_values
 
 REAL = pk.double
 COMPONENTS = 1
@@ -51,18 +49,11 @@ def spread_items(
         above = i * shape[1]
     for j in range(first, last):
         place(src, j)
-        wx: List[REAL] = [0.0] * ROW
-        wy: List[REAL] = [0.0] * ROW
-        wz: List[REAL] = [0.0] * ROW
-        evaluate(window, wx, wy, wz)
+        take_values(window, wx, wy, wz)
         for a in range(PX):
-            g0: int = c0 + a
-            if g0 >= shape[0]:
-                g0 = g0 - shape[0]
+            grid_point(g0, 0, c0 + a)
             for b in range(P):
-                g1: int = c1 + b
-                if g1 >= shape[1]:
-                    g1 = g1 - shape[1]
+                grid_point(g1, 1, c1 + b)
                 g1 = g1 + above
                 w: REAL = wy[b]
                 if PX > 1:
@@ -71,9 +62,7 @@ def spread_items(
                     f: REAL = w * dens[c][j]
                     if ATOMIC:
                         for z in range(P):
-                            g2: int = c2 + z
-                            if g2 >= shape[2]:
-                                g2 = g2 - shape[2]
+                            grid_point(g2, 2, c2 + z)
                             pk.atomic_add(grid, [c, g0, g1, g2], f * wz[z])
                     else:
                         if c2 + P <= shape[2]:
@@ -81,9 +70,7 @@ def spread_items(
                                 grid[c][g0][g1][c2 + z] += f * wz[z]
                         else:
                             for z in range(P):
-                                g2: int = c2 + z
-                                if g2 >= shape[2]:
-                                    g2 = g2 - shape[2]
+                                grid_point(g2, 2, c2 + z)
                                 grid[c][g0][g1][g2] += f * wz[z]
 
 

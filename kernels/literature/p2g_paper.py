@@ -15,12 +15,10 @@ windows and densities in scratch memory. Each thread owns some of the grid point
 reach. It sums all sources at its point, and then adds to the grid once, by an atomic.
 """
 
-from typing import List
-
 import pykokkos as pk
 
 from kernels.blocks.spread import add_source, add_to_grid, stresslet, tile_ahead
-from kernels.blocks.window import cell_within, evaluate, place, value
+from kernels.blocks.window import cell_within, grid_point, place, take_values, value
 
 REAL = pk.double
 PLAIN = 3  # components that are spread by the window itself
@@ -53,10 +51,7 @@ def p2g_source(
 ):
     """Spread source j."""
     place(src, j)
-    wx: List[REAL] = [0.0] * ROW
-    wy: List[REAL] = [0.0] * ROW
-    wz: List[REAL] = [0.0] * ROW
-    evaluate(window, wx, wy, wz)
+    take_values(window, wx, wy, wz)
     f0: REAL = 0.0
     f1: REAL = 0.0
     f2: REAL = 0.0
@@ -67,19 +62,12 @@ def p2g_source(
     if PLAIN > 2:
         f2 = dens[2][j]
     if LAYERS:
-        dx: List[REAL] = [0.0] * ROW
-        dy: List[REAL] = [0.0] * ROW
-        dz: List[REAL] = [0.0] * ROW
-        evaluate(slope, dx, dy, dz)
+        take_values(slope, dx, dy, dz)
         stresslet(j)
     for a in range(PX):
-        g0: int = c0 + a
-        if g0 >= shape[0]:
-            g0 = g0 - shape[0]
+        grid_point(g0, 0, c0 + a)
         for b in range(P):
-            g1: int = c1 + b
-            if g1 >= shape[1]:
-                g1 = g1 - shape[1]
+            grid_point(g1, 1, c1 + b)
             ww: REAL = wy[b]
             if PX > 1:
                 ww = wx[a] * wy[b]
@@ -98,9 +86,7 @@ def p2g_source(
                 b1: REAL = yz * vw
                 b2: REAL = zz * vw
             for z in range(P):
-                g2: int = c2 + z
-                if g2 >= shape[2]:
-                    g2 = g2 - shape[2]
+                grid_point(g2, 2, c2 + z)
                 if LAYERS:
                     u0: REAL = a0 * wz[z] + b0 * dz[z]
                     u1: REAL = a1 * wz[z] + b1 * dz[z]
@@ -278,16 +264,10 @@ def p2g_hybrid(
                     dz: REAL = weights[m][5 * P + i2]
                 add_source(strength, strength, 6, m)
         if hits > 0:
-            g0: int = base0 + x
-            g1: int = base1 + y
-            g2: int = base2 + z
             # No source reaches the grid's end by more than a window, and no axis is shorter.
-            if g0 >= shape[0]:
-                g0 = g0 - shape[0]
-            if g1 >= shape[1]:
-                g1 = g1 - shape[1]
-            if g2 >= shape[2]:
-                g2 = g2 - shape[2]
+            grid_point(g0, 0, base0 + x)
+            grid_point(g1, 1, base1 + y)
+            grid_point(g2, 2, base2 + z)
             add_to_grid(s0, s1, s2, s3)
 
     pk.parallel_for(pk.TeamThreadRange(team, DEPTH * EXTENT * EXTENT), point)

@@ -23,7 +23,7 @@ from typing import List
 
 import pykokkos as pk
 
-from kernels.blocks.window import evaluate, place, value
+from kernels.blocks.window import place, value
 
 REAL = pk.double
 COMPONENTS = 1

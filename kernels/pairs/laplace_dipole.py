@@ -5,7 +5,7 @@ d_j phi = (1/r_c^3) [ (y^3 - 2 X) d_j + (-3 y^3 + 2 R + 6 X) (d.e) e_j ]
 """
 
 from kernels.blocks.cut import cut
-from kernels.blocks.radial import direction, distance, first_function, more_functions, polynomial
+from kernels.blocks.radial import direction, first_function, more_functions, polynomial
 from kernels.blocks.slopes import begin_pair
 from kernels.blocks.vector import take_vector
 

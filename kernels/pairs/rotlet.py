@@ -6,7 +6,7 @@ d_j u_i = (1/r_c^3) [ (-3 y^3 + 2 R + 6 X) (t x e)_i e_j + (y^3 - 2 X) eps_ikj t
 
 from kernels.blocks.cut import cut
 from kernels.blocks.radial import direction, first_function, more_functions
-from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
+from kernels.blocks.slopes import add_gradient_of_cross, begin_pair, begin_vector
 from kernels.blocks.vector import take_vector
 
 
@@ -39,13 +39,4 @@ def differentiate(density, row, normal, first_normal, at):
         u2 += a * (t0 * e1 - t1 * e0)
     pr = 2.0 * pr + 6.0 * px - 3.0 * cube
     px = cube - 2.0 * px
-    v0 = pr * (t1 * e2 - t2 * e1)
-    v1 = pr * (t2 * e0 - t0 * e2)
-    v2 = pr * (t0 * e1 - t1 * e0)
-    g01 -= px * t2
-    g02 += px * t1
-    g10 += px * t2
-    g12 -= px * t0
-    g20 -= px * t1
-    g21 += px * t0
-    add_gradient()
+    add_gradient_of_cross(pr, px, t0, t1, t2)

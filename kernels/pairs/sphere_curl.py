@@ -19,7 +19,7 @@ which b^2 / 6 multiplies.
 from kernels.blocks.cut import cut
 from kernels.blocks.radial import direction, first_function
 from kernels.blocks.radii import lift, take_radii
-from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
+from kernels.blocks.slopes import add_gradient_of_cross, begin_pair, begin_vector
 from kernels.blocks.vector import take_vector
 
 TURNING_TARGETS = False  # whether targets turn by forces, or move by torques
@@ -100,13 +100,4 @@ def differentiate(density, row, normal, first_normal, at):
     slope = slope + 2.0 * pr + 6.0 * px
     px = level - 2.0 * px
     level = 0.0
-    v0 = slope * (t1 * e2 - t2 * e1)
-    v1 = slope * (t2 * e0 - t0 * e2)
-    v2 = slope * (t0 * e1 - t1 * e0)
-    g01 -= px * t2
-    g02 += px * t1
-    g10 += px * t2
-    g12 -= px * t0
-    g20 -= px * t1
-    g21 += px * t0
-    add_gradient()
+    add_gradient_of_cross(slope, px, t0, t1, t2)

@@ -23,7 +23,7 @@ A coinciding pair has y = 0, r = 0: no derivative.
 from kernels.blocks.cut import cut
 from kernels.blocks.radial import direction, first_function, polynomial
 from kernels.blocks.radii import take_radii
-from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
+from kernels.blocks.slopes import add_gradient_of_vector, begin_pair, begin_vector
 from kernels.blocks.vector import take_vector
 
 
@@ -111,12 +111,4 @@ def differentiate(density, row, normal, first_normal, at):
     cc: REAL = axial * y - 2.0 * pr * r
     ca = ca + 2.0 * (px - pr) * r
     cb = cb - 2.0 * (px - 3.0 * pr) * r - 2.0 * cc
-    along = te * cb
-    level = te * cc
-    v0 = ca * t0
-    v1 = ca * t1
-    v2 = ca * t2
-    z0 = cc * t0
-    z1 = cc * t1
-    z2 = cc * t2
-    add_gradient()
+    add_gradient_of_vector(ca, cb, cc, t0, t1, t2, te)

@@ -21,7 +21,7 @@ field, which s / 6 multiplies, and the last ones to its Laplacian, which (a b / 
 from kernels.blocks.cut import cut
 from kernels.blocks.radial import direction, first_function, polynomial
 from kernels.blocks.radii import lift, take_radii
-from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
+from kernels.blocks.slopes import add_gradient_of_vector, begin_pair, begin_vector
 from kernels.blocks.vector import take_vector
 
 EQUAL = False  # whether all spheres have one radius
@@ -126,12 +126,4 @@ def differentiate(density, row, normal, first_normal, at):
     cc: REAL = axial * y - 2.0 * px * r
     ca = ca - 2.0 * (pr - px) * r
     cb = cb + 2.0 * (pr + px) * r - 2.0 * cc
-    along = fe * cb
-    level = fe * cc
-    v0 = ca * f0
-    v1 = ca * f1
-    v2 = ca * f2
-    z0 = cc * f0
-    z1 = cc * f1
-    z2 = cc * f2
-    add_gradient()
+    add_gradient_of_vector(ca, cb, cc, f0, f1, f2, fe)

@@ -13,11 +13,9 @@ from parki.distributed.plan import Plan as Plan
 from parki.distributed.plan import sum_once
 from parki.ewald.api import calls
 from parki.ewald.options import EwaldOptions
-from parki.typing import Array, OptionKeywords, ResultName
+from parki.typing import Array, OptionKeywords, ResultName, Unpack
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from parki.ewald.calls import *  # noqa: F403
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 from parki.distributed.routes import Route
 from parki.distributed.slab import Slab
@@ -16,10 +16,7 @@ from parki.ewald.plan import AnyPlan, has_wall
 from parki.ewald.points import check_points, check_space, take_options
 from parki.ewald.task import Request
 from parki.interchange import as_array, as_given
-from parki.typing import AnyKernel, Array, ArrayT, OptionKeywords, Wanted
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from parki.typing import AnyKernel, Array, ArrayT, OptionKeywords, Unpack, Wanted
 
 
 class Plan(AnyPlan[Wanted]):

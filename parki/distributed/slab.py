@@ -78,7 +78,7 @@ class Slab:
         return self.team.together()
 
     def survey(self, task: Task, arrays: dict[str, Any], extents: Any) -> Survey:
-        """Return what the points of all ranks have in common; refuse ranks with other tasks."""
+        """Return the facts about the points of all ranks; refuse ranks with other tasks."""
         options = task.options
         if task.mixed:
             raise ParkiValueError(

@@ -63,7 +63,7 @@ class Spheres(spheres.Spheres):
         return Spheres(points, self.radii, options, viscosity=self.viscosity, comm=self.comm)
 
     def _white(self, rng: Any, dtype: Any) -> noise.White:
-        """Return what makes normal numbers; refuse one generator on several ranks."""
+        """Return a maker of normal numbers; refuse one generator on several ranks."""
         white = super()._white(rng, dtype)
         with self.team.together():
             first = float(white((1,))[0])

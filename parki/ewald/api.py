@@ -10,16 +10,15 @@ import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from parki.ewald.geometry.systems import first_box
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import summed
 from parki.ewald.points import result_shape, take_options
 from parki.ewald.sums import SUMS, kernel
 from parki.ewald.sums.names import Family
-from parki.typing import Array, OptionKeywords, ResultName
+from parki.typing import Array, OptionKeywords, ResultName, Unpack
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from parki.ewald.calls import *  # noqa: F403
 
 
@@ -124,6 +123,8 @@ def _sum(
     *,
     want: ResultName | tuple[ResultName, ...] = "u",
     exclude: Any = None,
+    systems: Any = None,
+    boxes: Any = None,
     **keywords: Unpack[OptionKeywords],
 ) -> Any:
     """Sum {words.title}: ``{words.formula}``.
@@ -142,6 +143,8 @@ def _sum(
     {want}
     exclude : array of int, or tuple of two, optional
         Labels of targets and sources, whose pairs are left out: see `parki.Plan`.
+    systems, boxes : optional
+        Where the points of many systems begin, and a box for each of them: see `parki.Plan`.
 
     Returns
     -------
@@ -159,8 +162,8 @@ def _sum(
     >>> parki.{call}({given}).shape
     {found}
     """
-    given = kernel, trg, src, *take_options(norms, options, keywords)
-    return summed(given, dens, want, exclude)
+    given = kernel, trg, src, *take_options(norms, options, keywords, box=first_box(boxes))
+    return summed(given, dens, want, exclude, systems, boxes)
 
 
 _calls = calls(_sum)

@@ -1,7 +1,7 @@
 # What type checkers know of the calls that `parki.ewald.api.calls` makes. All modules with calls
 # import this list, so it is wider than each of them: parki itself refuses ``comm`` without ranks,
-# ``want`` in `parki.torch` and `parki.jax`, ``exclude`` in all of these, and parameters of another
-# sum.
+# ``want`` in `parki.torch` and `parki.jax`, ``exclude`` in all of these, ``systems`` over ranks,
+# and parameters of another sum.
 
 from typing import Any, Protocol, overload
 
@@ -13,6 +13,8 @@ from parki.typing import Array, ArrayT, OptionKeywords, ResultName
 class _Keywords(OptionKeywords, total=False):
     comm: Any
     exclude: Any
+    systems: Any
+    boxes: Any
     kappa: float
     epsilon: float
     blob: str

@@ -21,7 +21,7 @@ NAMES = {"hasimoto": "Hasimoto's split", "prolate": "the prolate split"}
 
 
 def headline(task: Task, points: Points) -> str:
-    """Return what the plan is, in one line."""
+    """Return the sum, its periodic axes, the numbers of points, dtype and space in one line."""
     head = (
         f"{task.kernel}, {task.options.periods}, {_counts(points)}, "
         f"{_dtype(task, points)}, {task.space}"
@@ -114,7 +114,7 @@ def _instead(setup: Setup) -> Iterator[str]:
 
 
 def describe(task: Task, points: Points, pipeline: Pipeline) -> str:
-    """Return what the plan is, what was chosen and why, and how the other split compares."""
+    """Return a plan's parameters with their reasons, and how the other split compares."""
     head = headline(task, points)
     setup = pipeline.setup
     if setup is None:

@@ -17,7 +17,7 @@ from parki.ewald.near.radial import EVALUATORS
 from parki.ewald.near.sizes import CELL_METHODS, P2P_METHODS
 from parki.ewald.split.prolate import SPLITS
 from parki.html import table
-from parki.interchange import as_number
+from parki.interchange import as_number, number
 from parki.meaning import Varied, refuse_variable, values_of, varied
 from parki.runtime import ExecutionSpace
 from parki.settings import EXECUTORS
@@ -239,7 +239,7 @@ class EwaldOptions:
             self._one_of("executor", EXECUTORS)
 
     def _repr_html_(self) -> str:
-        """Return what was chosen, and what differs from the defaults, as a table."""
+        """Return box, periodicity, tolerance and all that differs from the defaults as a table."""
         usual = type(self)(self.periodicity, self.box, self.tolerance)
         rows = {}
         for field in fields(self):
@@ -265,7 +265,7 @@ class EwaldOptions:
         rows: Any = self.box
         if self.cell is None:
             return tuple(rows)
-        return tuple(None if row is None else float(np.hypot.reduce(row)) for row in rows)
+        return tuple(None if row is None else math.hypot(*row) for row in rows)
 
     @property
     def vectors(self) -> Any:
@@ -341,7 +341,7 @@ class EwaldOptions:
     def _check_tilted(self) -> None:
         """Refuse a box that is too slender, and variants for boxes along the axes."""
         lattice = self.cell.lattice if self.cell else None
-        if lattice and max(lattice.edges) > MOST_SLENDER * min(lattice.widths):
+        if lattice and lattice.slenderness > MOST_SLENDER:
             raise ParkiValueError(
                 f"box is {self.box!r}; its edges and the distances of its faces differ by more "
                 f"than a factor of {MOST_SLENDER:g}"
@@ -406,13 +406,10 @@ class EwaldOptions:
     def _positive(self, name: str, meaning: str) -> None:
         value = getattr(self, name)
         refuse_variable(name, value)
-        try:
-            number = as_number(value)
-        except (TypeError, ValueError):
-            raise ParkiTypeError(f"{name} is {value!r}; expected {meaning}") from None
-        if not (math.isfinite(number) and number > 0):
+        found = number(name, value, meaning)
+        if not (math.isfinite(found) and found > 0):
             raise ParkiValueError(f"{name} is {value!r}; expected a positive number: {meaning}")
-        object.__setattr__(self, name, number)
+        object.__setattr__(self, name, found)
 
     @property
     def walled(self) -> bool:

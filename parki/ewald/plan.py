@@ -6,7 +6,7 @@ This is what users see. A `PlacedSum` does the work, here and in `parki.distribu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, overload
+from typing import Any, ClassVar, Generic, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,7 @@ from parki.ewald.task import Points, Request, Task
 from parki.html import table
 from parki.interchange import as_given
 from parki.runtime import ExecutionSpace
-from parki.typing import AnyKernel, Array, ArrayT, Box, OptionKeywords, ResultName, Wanted
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from parki.typing import AnyKernel, Array, ArrayT, Box, OptionKeywords, ResultName, Unpack, Wanted
 
 
 def has_wall(given: tuple[Any, ...], keywords: Mapping[str, Any]) -> bool:
@@ -134,7 +131,7 @@ class AnyPlan(Generic[Wanted]):
         self: AnyPlan[tuple[ResultName, ...]], dens: ArrayT, out: Sequence[ArrayT] | None = None
     ) -> tuple[ArrayT, ...]: ...
     def __call__(self, dens: Any, out: Any = None) -> Any:
-        """Return what is wanted of a density.
+        """Return the wanted results of a density.
 
         On a device the second call keeps lists of the pairs in reach, some five bytes for each, if
         they take at most a third of the free memory and the plan need not be deterministic; later
@@ -162,7 +159,7 @@ class AnyPlan(Generic[Wanted]):
         return self._sum(dens, out)
 
     def timed(self, dens: Array) -> tuple[Any, dict[str, float]]:
-        """Return what is wanted and the seconds of each stage.
+        """Return the wanted results and the seconds of each stage.
 
         By events on a device, which waits until the host has launched all stages: an application
         of few points takes as long as these launches, which no stage's time has in it.
@@ -216,7 +213,7 @@ class AnyPlan(Generic[Wanted]):
 
     # ------------------------------------------------------------------ views
     def promise(self, dens: Array) -> Any:
-        """Return what the tolerance promises for a density: the bound of the rms error.
+        """Return the bound of the rms error that the tolerance promises for a density.
 
         ``tolerance * sqrt(Q) / l**p`` with Q the sum of ``|f|^2`` (single layer), ``|q|^2 |n|^2``
         (double layer), ``|t|^2`` (rotlets), ``|D|^2`` (dipoles) or ``q^2`` (Laplace), l the cube
@@ -241,7 +238,7 @@ class AnyPlan(Generic[Wanted]):
         return bounds[0] if isinstance(self.want, str) else bounds
 
     def describe(self) -> str:
-        """Return what the plan is and what was chosen, as text of a few lines."""
+        """Return the sum, the points and the chosen parameters as text of a few lines."""
         return describe(self.task, self.points, self.pipeline) + self.pipeline.describe()
 
     def __repr__(self) -> str:
@@ -350,7 +347,7 @@ class Plan(AnyPlan[Wanted]):
         *,
         want: Wanted = "u",  # type: ignore[assignment]
         systems: Any = None,
-        boxes: None = None,
+        boxes: Any = None,
         exclude: Any = None,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
@@ -455,16 +452,23 @@ class Plan(AnyPlan[Wanted]):
 
 
 def summed(
-    given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...] = "u", exclude: Any = None
+    given: tuple[Any, ...],
+    dens: Any,
+    want: str | tuple[str, ...] = "u",
+    exclude: Any = None,
+    systems: Any = None,
+    boxes: Any = None,
 ) -> Any:
-    """Return the sum of one density, near a wall by a plan of its own.
+    """Return the sum of one density, near a wall and in many boxes by a plan of its own.
 
-    ``given`` has the first five arguments of `Plan`.
+    ``given`` has the first five arguments of `Plan`; the others are named as there.
     """
-    if has_wall(given, {}):
-        plan: Any = Plan(*given, want=want, exclude=exclude)
+    if has_wall(given, {}) or boxes is not None:
+        how: dict[str, Any] = {"exclude": exclude, "systems": systems, "boxes": boxes}
+        how = {name: each for name, each in how.items() if each is not None}
+        plan: Any = Plan(*given, want=want, **how)
         return plan(dens)
-    return sum_once(given, dens, want, exclude=exclude)
+    return sum_once(given, dens, want, systems, exclude=exclude)
 
 
 def plan_and_sum(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from parki.arrays import real_name
 from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS, sum_of
 from parki.interchange import as_array, to_host
@@ -127,7 +128,7 @@ def take_arguments(
 
 
 def check_arguments(*given: Any) -> Arguments:
-    """Return what `take_arguments` returns of the same arguments, with their extents.
+    """Return arguments as `take_arguments` does, with their extents.
 
     The extents are the smallest and largest coordinates of clouds that are not empty, shape (n, 3).
 
@@ -143,11 +144,12 @@ def take_options(
     options: EwaldOptions | None,
     keywords: OptionKeywords,
     make: Callable[..., Any] = EwaldOptions,
+    box: Any = None,
 ) -> tuple[Any, Any]:
     """Return the normals and the options of a call, by the one rule of all calls.
 
     Options are an `EwaldOptions`, last or in the place of normals, or keywords, of which ``make``
-    makes them; never both.
+    makes them; never both. Keywords need no box if ``box`` is given.
 
     Raises
     ------
@@ -158,12 +160,19 @@ def take_options(
         norms, options = None, norms
     if not keywords:
         return norms, check_options(options)
+    if box is not None:
+        keywords = {"box": box, **keywords}
     for name in keywords:
         if name == "exclude":
             raise ParkiTypeError(
                 "exclude is for parki.Plan, the calls of parki, parki.vjp and parki.jvp alone; "
                 "elsewhere sum all pairs, or make a parki.Plan (parki.torch and parki.jax take one "
                 "by apply)"
+            )
+        if name in Batch._fields:
+            raise ParkiTypeError(
+                f"{name} is for sums, as are parki.Plan, the calls of parki, parki.torch and "
+                "parki.jax, parki.vjp and parki.jvp; elsewhere take one system after the other"
             )
         if name not in OPTIONS:
             others = ", ".join(SUMS.parameters)

@@ -137,6 +137,9 @@ class Request:
         that sum's density, (rows, Nt).
     exclude : array of int, tuple of two, or Labels, optional
         Labels of the points, as for `parki.Plan`.
+    waits : bool
+        Whether the points are placed alone, as for that density, of which the stages make
+        something else.
     """
 
     once: bool = False
@@ -144,6 +147,7 @@ class Request:
     tensors: Any = None
     transposed_pair: tuple[str, Any] | None = None
     exclude: Any = None
+    waits: bool = False
 
 
 class Survey(NamedTuple):
@@ -278,7 +282,7 @@ class Frame:
             )
         lattice = given.over(unit)
         frame = cls(lattice.following(before.lattice) if before else lattice, unit, length)
-        if any(frame.lattice.deforms) and task.periodicity == 3:
+        if any(frame.lattice.deforms):
             kept = before.numbers if before and before.takes(frame) else None
             frame = replace(frame, numbers=kept or LatticeNumbers(task.space))
         return frame

@@ -22,6 +22,7 @@ from jax import numpy as jnp
 from parki.errors import ParkiTypeError
 from parki.ewald.api import calls
 from parki.ewald.derivatives.linear_map import LinearMap
+from parki.ewald.geometry.systems import Batch, first_box
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.points import check_normals, take_options
@@ -30,14 +31,13 @@ from parki.jax.primitives import LINEAR, SUM, varying
 from parki.meaning import refuse_meaning
 from parki.suspensions.functions import velocities
 from parki.suspensions.radii import Radii
-from parki.typing import OptionKeywords
+from parki.typing import OptionKeywords, Unpack
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from parki.ewald.calls import *  # noqa: F403
 
 rules.register()
+ALONE = Batch()
 
 
 def _sum(
@@ -47,6 +47,9 @@ def _sum(
     dens: Any,
     norms: Any = None,
     options: EwaldOptions | None = None,
+    *,
+    systems: Any = None,
+    boxes: Any = None,
     **keywords: Unpack[OptionKeywords],
 ) -> jax.Array:
     """Sum {words.title}: ``{words.formula}``.
@@ -61,6 +64,9 @@ def _sum(
         Targets and sources, on one device; or tracers of JAX. The same array as both has
         derivatives in both roles. Other arguments than arrays are constant.
     {common}
+    systems, boxes : optional
+        Where the points of many systems begin, and a box for each of them: see `parki.Plan`. They
+        are constants.
 
     Returns
     -------
@@ -82,14 +88,15 @@ def _sum(
     >>> jax.grad(total)({words.variable}).shape == {words.variable}.shape
     True
     """
-    norms, options, box = _taken(norms, options, keywords)
+    norms, options, box = _taken(norms, options, keywords, boxes)
     check_normals(kernel, norms)
     given = {"trg": trg, "src": src, "dens": dens, **box}
     if trg is src:  # in both roles
         del given["src"]
     if norms is not None:
         given["norms"] = norms
-    return _bound(kernel, options, {name: _array(name, value) for name, value in given.items()})
+    arrays = {name: _array(name, value) for name, value in given.items()}
+    return _bound(kernel, options, arrays, Batch.of(systems, boxes))
 
 
 _calls = calls(_sum, "jax.Array", "jax.random.uniform(jax.random.key(0), {})")
@@ -138,21 +145,15 @@ def sphere_velocities(
 
     Parameters
     ----------
-    points : jax.Array, shape (3, N), float32 or float64
-        Centres.
-    radii, viscosity
-        As for `parki.Spheres`. They are constants.
-    forces, torques : jax.Array, shape (3, N), or (k, 3, N) for k of them at once; or None
+    points, radii, options, viscosity, **keywords
+        As for `parki.Spheres`. Radii and viscosity are constants.
+    forces, torques : jax.Array or None
         As for `parki.Spheres.velocities`. Options may take the place of torques.
-    options : EwaldOptions
-    **keywords
-        The fields of `EwaldOptions`, instead of ``options``.
 
     Returns
     -------
     jax.Array, or tuple of 2 arrays
-        Velocities; with torques, velocities and angular velocities. They have the derivatives
-        that sums have.
+        As of `parki.Spheres.velocities`, with the derivatives that sums have.
 
     Raises
     ------
@@ -173,14 +174,16 @@ def sphere_velocities(
     return velocities(total, centres, sizes.kernels, (given[0], given[1]), viscosity)
 
 
-def _taken(norms: Any, options: Any, keywords: OptionKeywords) -> tuple[Any, EwaldOptions, Any]:
+def _taken(
+    norms: Any, options: Any, keywords: OptionKeywords, boxes: Any = None
+) -> tuple[Any, EwaldOptions, Any]:
     """Return normals, options, and the box by name, if it is an array of JAX.
 
     Such a box takes the place of the options' own one, whose values are then not used.
     """
     box: Any = keywords.get("box")
     if not isinstance(box, jax.Array):
-        return *take_options(norms, options, keywords), {}
+        return *take_options(norms, options, keywords, box=first_box(boxes)), {}
     others: OptionKeywords = {**keywords}
     del others["box"]
     if others:
@@ -189,15 +192,17 @@ def _taken(norms: Any, options: Any, keywords: OptionKeywords) -> tuple[Any, Ewa
     return norms, options, {"box": box}
 
 
-def _bound(kernel: str, options: EwaldOptions, given: dict[str, Any]) -> jax.Array:
+def _bound(
+    kernel: str, options: EwaldOptions, given: dict[str, Any], batch: Batch = ALONE
+) -> jax.Array:
     """Return a sum of arrays by name, without "src" if the targets are the sources."""
-    arrays = _varying_alike([*given.values()])
-    found: jax.Array = SUM.bind(*arrays, kernel=kernel, options=options, names=tuple(given))
+    arrays, how = _varying_alike([*given.values()]), {"options": options, "batch": batch}
+    found: jax.Array = SUM.bind(*arrays, kernel=kernel, names=tuple(given), **how)
     return found
 
 
 def _array(name: str, value: Any) -> jax.Array:
-    """Return what JAX takes as an array, or refuse it."""
+    """Return a value as an array of JAX, or refuse it."""
     if not isinstance(value, (jax.Array, list, tuple)):  # of these, some may be traced
         refuse_meaning(name, value)
     try:

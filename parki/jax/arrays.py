@@ -2,7 +2,7 @@
 
 ``names`` names the first arrays: "trg", "src", "dens", "norms", "box". Without "src" the targets
 are the sources, and derivatives include both roles. Densities and values may have leading batch
-axes. "box" takes the place of the options' box.
+axes. "box" takes the place of the options' box. ``batch`` has systems and their boxes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 from parki.errors import ParkiTypeError
 from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.derivatives.vjp import jvp, vjp
+from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import summed
 from parki.ewald.points import result_shape
@@ -38,17 +39,23 @@ def options_of(options: EwaldOptions, given: dict[str, Any]) -> EwaldOptions:
     return replace(options, box=to_host(given["box"]).tolist()) if "box" in given else options
 
 
-def run_sum(*arrays: Any, kernel: str, options: Any, names: tuple[str, ...]) -> Any:
+def run_sum(*arrays: Any, kernel: str, options: Any, batch: Batch, names: tuple[str, ...]) -> Any:
     """Return a sum."""
     given = dict(zip(names, arrays, strict=True))
     dens, many = stacked(kernel, "dens", given["dens"])
     own = options_of(options, given)
-    found = summed((kernel, *points_of(given), given.get("norms"), own), dens)
+    arguments = kernel, *points_of(given), given.get("norms"), own
+    found = summed(arguments, dens, **batch._asdict())
     return found.reshape(*many, *result_shape(kernel, "u", given["trg"].shape[1]))
 
 
 def run_push(
-    *arrays: Any, kernel: Any, options: Any, names: tuple[str, ...], moves: tuple[Any, ...]
+    *arrays: Any,
+    kernel: Any,
+    options: Any,
+    batch: Batch,
+    names: tuple[str, ...],
+    moves: tuple[Any, ...],
 ) -> Any:
     """Return the change of a sum by tangents of ``moves``, which follow the inputs."""
     given = dict(zip(names, arrays, strict=False))
@@ -64,12 +71,18 @@ def run_push(
             "jax.grad or jax.vjp, or leave the box constant"
         )
     own = given.get("norms"), options_of(options, given)
-    found = jvp(kernel, *points_of(given), dens, *own, tangents=tangents)
+    arguments = kernel, *points_of(given), dens, *own
+    found = jvp(*arguments, tangents=tangents, **batch._asdict())
     return found.reshape(*many, *result_shape(kernel, "u", given["trg"].shape[1]))
 
 
 def run_pull(
-    *arrays: Any, kernel: Any, options: Any, names: tuple[str, ...], wrt: tuple[Any, ...]
+    *arrays: Any,
+    kernel: Any,
+    options: Any,
+    batch: Batch,
+    names: tuple[str, ...],
+    wrt: tuple[Any, ...],
 ) -> list[Any]:
     """Return the derivatives by ``wrt``; the values follow the inputs."""
     given = dict(zip(names, arrays, strict=False))
@@ -78,7 +91,8 @@ def run_pull(
     dens = stacked(kernel, "dens", given["dens"])[0] if "dens" in given else None
     inputs: Any = tuple("lattice" if name == "box" else name for name in wrt) + ("src",) * both
     own = given.get("norms"), options_of(options, given)
-    found = vjp(kernel, *points_of(given), dens, *own, values=values, wrt=inputs)
+    arguments = kernel, *points_of(given), dens, *own
+    found = vjp(*arguments, values=values, wrt=inputs, **batch._asdict())
     if both:
         found["trg"] = found["trg"] + found["src"]
     if "box" in wrt:

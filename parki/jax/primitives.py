@@ -98,7 +98,7 @@ def _like(array: Any, shape: Shape) -> Any:
     return array.update(shape=shape, weak_type=False, sharding=whole)
 
 
-def _sum_shapes(*arrays: Any, kernel: str, options: Any, names: tuple[str, ...]) -> list[Shape]:
+def _sum_shapes(*arrays: Any, kernel: str, names: tuple[str, ...], **how: Any) -> list[Shape]:
     given = dict(zip(names, arrays, strict=False))
     targets, sources = (each.shape[-1] for each in points_of(given))
     inputs = {
@@ -134,7 +134,7 @@ def _push_shapes(*arrays: Any, moves: tuple[str, ...], **params: Any) -> list[Sh
 
 
 def _pull_shapes(
-    *arrays: Any, kernel: str, options: Any, names: tuple[str, ...], wrt: tuple[str, ...]
+    *arrays: Any, kernel: str, names: tuple[str, ...], wrt: tuple[str, ...], **how: Any
 ) -> list[Shape]:
     given = {name: each.shape for name, each in zip(names, arrays, strict=False)}
     if "dens" not in given:

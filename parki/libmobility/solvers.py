@@ -188,7 +188,7 @@ class Mobility:
         return self._spheres
 
     def _read(self, forces: Any = None, torques: Any = None) -> tuple[dict[str, Any], list[Back]]:
-        """Return what acts, as columns, and what gives both results the shape of what was given."""
+        """Return forces and torques as columns, and for each result the way back to rows."""
         points, acts, backs = self._placed.points, {}, {}
         if torques is not None and not self._initialized.angular:
             raise ParkiValueError(
@@ -273,7 +273,7 @@ class PSE(Mobility):
         """
         if shearStrain:
             raise ParkiValueError(
-                f"shearStrain is {shearStrain!r}; expected 0: parki has no sheared boxes"
+                f"shearStrain is {shearStrain!r}; expected 0: parki.Spheres has sheared boxes"
             )
         self._take((Lx, Ly, Lz), options)
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.errors import ParkiTypeError, ParkiValueError
+from parki.errors import ParkiValueError
 from parki.ewald.far.mesh import Fields, Mesh
 from parki.ewald.split.window import Window
-from parki.interchange import as_number
+from parki.interchange import as_number, numbers
 from parki.runtime import ExecutionSpace
 
 
@@ -54,7 +54,7 @@ class Grid:
     values: Any = None
 
     def __post_init__(self) -> None:
-        shape = _all("shape", self.shape, operator.index, "2 or 3 numbers of grid points")
+        shape = numbers("shape", self.shape, operator.index, "2 or 3 numbers of grid points")
         if len(shape) not in (2, 3) or min(shape) < 1 or math.prod(shape) >= 2**31:
             raise ParkiValueError(
                 f"shape is {shape}; expected 2 or 3 positive numbers, under 2**31 grid points"
@@ -83,7 +83,7 @@ class Grid:
         """Return a number for each axis."""
         given = getattr(self, name)
         many = given if np.ndim(given) else [given] * len(shape)
-        found = _all(name, many, convert, meaning, given)
+        found = numbers(name, many, convert, meaning, given)
         if len(found) != len(shape):
             raise ParkiValueError(
                 f"{name} has {len(found)} numbers, but shape {shape} has {len(shape)} axes"
@@ -191,21 +191,6 @@ class Placement:
             planar=self.grid.dimensions == 2,
             spills=spills,
         )
-
-
-def _all(
-    name: str,
-    values: Sequence[Any],
-    convert: Callable[[Any], Any],
-    meaning: str,
-    given: Any = None,
-) -> tuple[Any, ...]:
-    """Convert the values; the error for values of another kind shows them as given."""
-    try:
-        return tuple(convert(value) for value in values)
-    except (TypeError, ValueError):
-        shown = values if given is None else given
-        raise ParkiTypeError(f"{name} is {shown!r}; expected {meaning}") from None
 
 
 def _flag(value: Any) -> bool:

@@ -69,7 +69,7 @@ def entry(name: str, build: Callable[[Path], None], suffix: str = ".so") -> Path
 
 
 def content(name: str, suffix: str) -> bytes | None:
-    """Return what a good entry holds, or None if it is missing or damaged."""
+    """Return the content of a good entry, or None if it is missing or damaged."""
     return _content(cache_directory() / (name + suffix))
 
 
@@ -167,7 +167,7 @@ def _verified(path: Path) -> bool:
 
 
 def _content(path: Path) -> bytes | None:
-    """Return what an entry holds; None unless it is whole, and only this user can change it."""
+    """Return the content of an entry; None unless it is whole, and only this user can change it."""
     try:
         file, folder, content = path.lstat(), path.parent.stat(), path.read_bytes()
         sealed = _seal_of(path).read_bytes()

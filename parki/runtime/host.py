@@ -189,7 +189,7 @@ def _taken(chosen: Compiler, *flags: str) -> list[str]:
 
 @functools.lru_cache(maxsize=1)
 def _machine() -> str:
-    """Return what 'native' means here, as different machines may use the same cache."""
+    """Return the meaning of 'native' here, as different machines may use the same cache."""
     parts = [platform.machine(), platform.system()]
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

@@ -65,7 +65,7 @@ def level() -> str:
 
 
 def features() -> set[str]:
-    """Return what NumPy found that the processor and the system support."""
+    """Return the features of processor and system that NumPy found."""
     core = "numpy._core" if hasattr(np, "_core") else "numpy.core"  # before NumPy 2
     found = importlib.import_module(f"{core}._multiarray_umath").__cpu_features__
     return {name for name, there in found.items() if there}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from parki.errors import ParkiTypeError, ParkiValueError
-from parki.interchange import as_number, to_host
+from parki.errors import ParkiValueError
+from parki.interchange import number, to_host
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,7 +66,7 @@ class Progress:
         self.count, self.residuals = 0, list[float]()
         self._steps, self._rtol = steps, rtol
         for name, value in (("steps", steps), ("rtol", rtol)):
-            if value is not None and not _number(name, value) > 0:
+            if value is not None and not number(name, value, "a number") > 0:
                 raise ParkiValueError(f"{name} is {value!r}; expected a positive number, or None")
         self._title, self._console = title, console
         self._display: Any = None  # rich's, while it is drawn
@@ -115,7 +115,7 @@ class Progress:
         self.count += 1
         said = f"{self.count}" if self._steps is None else f"{self.count} of {self._steps}"
         if residual is not None and np.ndim(residual) == 0:
-            self.residuals.append(_number("residual", to_host(residual)))
+            self.residuals.append(number("residual", to_host(residual), "a number"))
             said += f", residual {self.residuals[-1]:.1e}"
         if self._display is not None:
             self._display.update(self._task, completed=self._fraction(), said=said)
@@ -137,10 +137,3 @@ class Progress:
             return 0.0
         left = min(max(self.residuals[-1], self._rtol), 1.0)
         return math.log(left) / math.log(self._rtol) if self._rtol < 1 else 1.0
-
-
-def _number(name: str, value: Any) -> float:
-    try:
-        return as_number(value)
-    except (TypeError, ValueError):
-        raise ParkiTypeError(f"{name} is {value!r}; expected a number") from None

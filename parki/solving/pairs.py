@@ -11,19 +11,16 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import check_arguments, take_options
-from parki.interchange import as_array, as_number, to_host
+from parki.interchange import as_array, number, to_host
 from parki.runtime import get_execution_space
-from parki.typing import Array, OptionKeywords
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from parki.typing import Array, OptionKeywords, Unpack
 
 AT_ONCE = {False: 1 << 18, True: 1 << 24}  # candidates, by whether they are on a device
 # Cells along an axis at most, and steps between their numbers, which fit 64 bits.
@@ -170,10 +167,7 @@ def near_pairs(
 
 
 def _radius(radius: Any) -> float:
-    try:
-        reach = as_number(radius)
-    except (TypeError, ValueError):
-        raise ParkiTypeError(f"radius is {radius!r}; expected a length") from None
+    reach = number("radius", radius, "a length")
     if not (math.isfinite(reach) and reach > 0):
         raise ParkiValueError(f"radius is {radius!r}; expected a positive, finite length")
     return reach

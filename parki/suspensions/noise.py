@@ -38,7 +38,7 @@ White = Callable[[tuple[int, ...]], Any]
 
 
 def white(rng: Any, dtype: Any) -> White:
-    """Return what makes arrays of independent normal numbers of a shape."""
+    """Return a function that makes arrays of independent normal numbers of a shape."""
     return lambda shape: rng.standard_normal(shape, dtype=dtype)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.sums import kernel
-from parki.interchange import to_host
+from parki.interchange import number, to_host
 
 # What moves by what: the kernel, with the names of the radii of what moves and of what acts on it,
 # the factor of its sum, and the kernel of all radii.
@@ -94,6 +94,7 @@ def lengths(radii: Any, count: int) -> Any:
 
 def positive(name: str, value: float) -> float:
     """Return a number, or refuse it."""
-    if not 0 < value < math.inf:
+    found = number(name, value, "a positive number")
+    if not 0 < found < math.inf:
         raise ParkiValueError(f"{name} is {value!r}; expected a positive number")
-    return float(value)
+    return found

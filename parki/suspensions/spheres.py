@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,15 +16,12 @@ from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.plan import Plan, summed
 from parki.ewald.points import check_want, like_points, take_options
-from parki.interchange import as_array, as_given
+from parki.interchange import as_array, as_given, number
 from parki.suspensions import derivatives, noise, wall
 from parki.suspensions.derivatives import ACTS, MOVES
 from parki.suspensions.radii import KINDS, Radii, positive
 from parki.suspensions.turning import Turning
-from parki.typing import Array, Box, OptionKeywords
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from parki.typing import Array, Box, OptionKeywords, Unpack
 
 
 class Spheres:
@@ -240,7 +237,7 @@ class Spheres:
         return first
 
     def _parts(self, moves: str, given: dict[str, Any], want: str = "u") -> Iterator[Any]:
-        """Yield what forces make of the velocity of each sphere, and what torques make.
+        """Yield the parts of each sphere's velocity that forces and torques make.
 
         ``want`` may be "grad_u": then it is the gradient (..., 3, 3, N) by their own positions.
         """
@@ -286,7 +283,7 @@ class Spheres:
     def _flow(
         self, acts: str, values: Any, points: Array, names: tuple[str, ...]
     ) -> Iterator[tuple[str, Any]]:
-        """Yield what forces or torques add to the flow, by name."""
+        """Yield the parts of the flow that forces or torques make, by name."""
         # Torques make no pressure, and their sums have no stress.
         of = {"stress": "grad_u", "p": "u"} if acts == "torque" else {}
         asked = tuple(dict.fromkeys(of.get(name, name) for name in names))
@@ -408,7 +405,7 @@ class Spheres:
         """
         with self._together():
             for name, value in (("kT", kT), ("dt", dt)):
-                if not 0 <= value < math.inf:
+                if not 0 <= number(name, value, "a number, 0 or more") < math.inf:
                     raise ParkiValueError(f"{name} is {value!r}; expected a number, 0 or more")
         turns, moved = torques is not None, list[Any]()
         if forces is not None or turns:
@@ -466,7 +463,7 @@ class Spheres:
 
     # ------------------------------------------------------------------ views
     def promise(self, forces: Array) -> Any:
-        """Return what the tolerance promises: the bound of the rms error of the velocities.
+        """Return the bound of the rms error of the velocities that the tolerance promises.
 
         ``tolerance * sqrt(sum |F|^2) / (8 pi viscosity l)``, l the cube root of the box's volume,
         for spheres of any radii.
@@ -518,7 +515,7 @@ class Spheres:
         return linear_operator(product, product, (shape, shape), plan.dtype, plan.space)
 
     def describe(self) -> str:
-        """Return what was chosen, as text."""
+        """Return the chosen parameters, as text."""
         head = f"spheres: {self._sizes}; viscosity {self.viscosity:g}"
         return "\n".join([head, *(plan.describe() for plan in self._plans.values())])
 

@@ -122,7 +122,7 @@ class ByRadii:
         return sum(plan.promise(parts[s]) for (_, s), plan in self.plans.items())
 
     def describe(self) -> str:
-        """Return what was chosen, as text."""
+        """Return the chosen parameters, as text."""
         return "\n".join(plan.describe() for plan in self.plans.values())
 
 

@@ -34,11 +34,9 @@ from parki.suspensions.radii import Radii
 from parki.torch import operators
 from parki.torch.graph import InBox, Linear, SumFunction
 from parki.torch.sums import INPUTS
-from parki.typing import OptionKeywords
+from parki.typing import OptionKeywords, Unpack
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from parki.ewald.calls import *  # noqa: F403
 
 
@@ -49,6 +47,9 @@ def _sum(
     dens: Any,
     norms: Any = None,
     options: EwaldOptions | None = None,
+    *,
+    systems: Any = None,
+    boxes: Any = None,
     **keywords: Unpack[OptionKeywords],
 ) -> Any:
     """Sum {words.title}: ``{words.formula}``.
@@ -62,6 +63,9 @@ def _sum(
     trg, src : Tensor, shape (3, Nt) and (3, Ns), float32 or float64
         Targets and sources, on one device. The same tensor as both has derivatives in both roles.
     {common}
+    systems, boxes : optional
+        Where the points of many systems begin, and a box for each of them: see `parki.Plan`. They
+        are constants, and within ``torch.compile`` lists of numbers.
 
     Returns
     -------
@@ -83,7 +87,7 @@ def _sum(
     >>> {words.variable}.grad.shape == {words.variable}.shape
     True
     """
-    norms, text, box = _taken(norms, options, keywords)
+    norms, text, box = _taken(norms, options, keywords, systems, boxes)
     given = {"trg": trg, "src": src, "dens": dens}
     _check(given if norms is None else {**given, "norms": norms})
     inputs = trg, None if trg is src else src, dens, norms
@@ -138,22 +142,16 @@ def sphere_velocities(
 
     Parameters
     ----------
-    points : Tensor, shape (3, N), float32 or float64
-        Centres.
-    radii, viscosity
-        As for `parki.Spheres`. They are constants. Within ``torch.compile`` radii are one number,
-        or a list of them.
-    forces, torques : Tensor, shape (3, N), or (k, 3, N) for k of them at once; or None
+    points, radii, options, viscosity, **keywords
+        As for `parki.Spheres`. Radii and viscosity are constants. Within ``torch.compile`` radii
+        are one number, or a list of them.
+    forces, torques : Tensor or None
         As for `parki.Spheres.velocities`. Options may take the place of torques.
-    options : EwaldOptions
-    **keywords
-        The fields of `EwaldOptions`, instead of ``options``.
 
     Returns
     -------
     Tensor, or tuple of 2 tensors
-        Velocities; with torques, velocities and angular velocities. They have the derivatives
-        that sums have.
+        As of `parki.Spheres.velocities`, with the derivatives that sums have.
 
     Raises
     ------
@@ -180,15 +178,23 @@ def sphere_velocities(
     return velocities(total, points, kernels, (forces, torques), viscosity)
 
 
-def _taken(norms: Any, options: Any, keywords: OptionKeywords) -> tuple[Any, str, Any]:
+def _taken(
+    norms: Any, options: Any, keywords: OptionKeywords, systems: Any = None, boxes: Any = None
+) -> tuple[Any, str, Any]:
     """Return normals, options as a text, and the box, if it is a tensor with a gradient."""
-    if torch.compiler.is_compiling():
-        norms, options = take_options(norms, options, keywords, operators.constant_text_of)
-        return norms, options if keywords else operators.text(options, True), None
-    norms, options = take_options(norms, options, keywords, operators.text_of)
-    if keywords:
-        return norms, options, varied(keywords.get("box"))
-    return norms, operators.text(options), varied(options.box)
+    compiled = torch.compiler.is_compiling()
+    for name, each in (("systems", systems), ("boxes", boxes)):
+        if compiled and not isinstance(each, (list, tuple, type(None))):
+            raise ParkiTypeError(  # the compiler would keep the values of an array for ever
+                f"{name} is an array within torch.compile; expected a list of numbers"
+            )
+    make = operators.constant_text_of if compiled else operators.text_of
+    norms, options = take_options(norms, options, keywords, make, operators.first_box(boxes))
+    text = options if keywords else operators.text(options, compiled)
+    box = None if compiled else varied(keywords.get("box") if keywords else options.box)
+    if systems is not None or boxes is not None:
+        text = operators.with_systems(text, systems, boxes)
+    return norms, text, box
 
 
 def _in_box(found: Any, box: Any, *given: Any) -> Any:

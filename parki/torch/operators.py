@@ -1,9 +1,9 @@
 """parki's sums as operators of PyTorch, which every call goes through.
 
 A sum is therefore one operation for ``torch.compile``, exports, ``make_fx`` and fake tensors.
-Operators take numbers, strings and tensors, so options are passed as a string and plans as a
-number. `graph` calls the operators, and supplies their derivatives if they are called from
-elsewhere, for example by a recorded graph.
+Operators take numbers, strings and tensors, so options are passed as a string, with systems and
+boxes in it, and plans as a number. `graph` calls the operators, and supplies their derivatives if
+they are called from elsewhere, for example by a recorded graph.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import torch
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.derivatives.linear_map import LinearMap
+from parki.ewald.geometry.systems import Batch
+from parki.ewald.geometry.systems import first_box as of_the_first
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import AnyPlan, Plan
 from parki.ewald.points import result_shape
@@ -26,7 +28,7 @@ from parki.ewald.sums import SUMS
 from parki.ewald.task import Points
 from parki.meaning import varied
 from parki.runtime import ExecutionSpace
-from parki.torch.sums import INPUTS, plain, pulled, pushed, summed
+from parki.torch.sums import INPUTS, How, plain, pulled, pushed, summed
 from parki.typing import AnyKernel, OptionKeywords
 
 if TYPE_CHECKING:
@@ -52,8 +54,11 @@ def _written(options: EwaldOptions) -> str:
 
 
 @lru_cache(maxsize=256)
-def _options(text: str) -> EwaldOptions:
-    return EwaldOptions(**json.loads(text))
+def _how(text: str) -> How:
+    """Return the options of a text, and the systems and boxes in it, if there are any."""
+    values = json.loads(text)
+    systems, boxes = (values.pop(name, None) for name in Batch._fields)
+    return EwaldOptions(**values), Batch.of(systems and tuple(systems), boxes)
 
 
 def _torch_text(options: EwaldOptions, constant: bool = False) -> str:
@@ -114,6 +119,15 @@ def text(options: EwaldOptions, constant: bool = False) -> str:
     return found
 
 
+first_box = torch.compiler.assume_constant_result(of_the_first)
+
+
+@torch.compiler.assume_constant_result
+def with_systems(text: str, systems: Any, boxes: Any) -> str:
+    """Return a text of options with systems and their boxes, perhaps within a compiled function."""
+    return json.dumps(json.loads(text) | Batch.of(systems, boxes)._asdict())
+
+
 def number(plan: AnyPlan) -> int:
     """Return the number of a plan with its current points, for operators."""
     found: int = plan._torch_handle()  # type: ignore[attr-defined]
@@ -126,7 +140,7 @@ GIVEN = "str kernel, str options, {}Tensor trg, Tensor? src, Tensor dens, Tensor
 
 
 def _sum(kernel: AnyKernel, options: str, *given: Any) -> Any:
-    return summed(kernel, _options(options), *given)
+    return summed(kernel, _how(options), *given)
 
 
 def _sum_shape(kernel: str, options: str, trg: Any, src: Any, dens: Any, norms: Any) -> Any:
@@ -135,7 +149,7 @@ def _sum_shape(kernel: str, options: str, trg: Any, src: Any, dens: Any, norms: 
 
 
 def _pull(kernel: AnyKernel, options: str, wrt: str, *given: Any) -> Four:
-    return four(pulled(kernel, _options(options), wrt, given[:4], given[4]), given[4])
+    return four(pulled(kernel, _how(options), wrt, given[:4], given[4]), given[4])
 
 
 def _pull_shapes(kernel: str, options: str, wrt: str, *given: Any) -> Four:
@@ -149,7 +163,7 @@ def _pull_shapes(kernel: str, options: str, wrt: str, *given: Any) -> Four:
 
 
 def _pull_box(kernel: AnyKernel, options: str, *given: Any) -> Any:
-    return pulled(kernel, _options(options), "lattice", given[:4], given[4])["lattice"]
+    return pulled(kernel, _how(options), "lattice", given[:4], given[4])["lattice"]
 
 
 def _pull_box_shape(kernel: str, options: str, *given: Any) -> Any:
@@ -157,7 +171,7 @@ def _pull_box_shape(kernel: str, options: str, *given: Any) -> Any:
 
 
 def _push(kernel: AnyKernel, options: str, *given: Any) -> Any:
-    return pushed(kernel, _options(options), given[:4], given[4:])
+    return pushed(kernel, _how(options), given[:4], given[4:])
 
 
 def _push_shape(kernel: str, options: str, *given: Any) -> Any:

@@ -10,10 +10,12 @@ from typing import Any
 
 from parki.ewald import plan as ewald
 from parki.ewald.derivatives.vjp import jvp, vjp
+from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
 from parki.typing import AnyKernel
 
 INPUTS = ("trg", "src", "dens", "norms")
+How = tuple[EwaldOptions, Batch]
 
 
 def plain(*tensors: Any) -> list[Any]:
@@ -21,14 +23,15 @@ def plain(*tensors: Any) -> list[Any]:
     return [None if each is None else each.detach().contiguous().resolve_neg() for each in tensors]
 
 
-def summed(kernel: AnyKernel, options: EwaldOptions, *given: Any) -> Any:
+def summed(kernel: AnyKernel, how: How, *given: Any) -> Any:
     """Return a sum, given targets, sources or None, density, and normals or None."""
     trg, src, dens, norms = plain(*given)
-    return ewald.summed((kernel, trg, trg if src is None else src, norms, options), dens)
+    own = kernel, trg, trg if src is None else src, norms, how[0]
+    return ewald.summed(own, dens, **how[1]._asdict())
 
 
 def pulled(
-    kernel: AnyKernel, options: EwaldOptions, wrt: str, given: tuple[Any, ...], values: Any
+    kernel: AnyKernel, how: How, wrt: str, given: tuple[Any, ...], values: Any
 ) -> dict[str, Any]:
     """Return the derivatives by ``wrt``, by name."""
     trg, src, dens, norms, values = plain(*given, values)
@@ -38,15 +41,14 @@ def pulled(
         dens = None  # the derivatives do not depend on it
     points = trg, trg if src is None else src
     asked = (*names, "src") if both else names
-    found = vjp(kernel, *points, dens, norms, options, values=values, wrt=asked)
+    more = how[1]._asdict()
+    found = vjp(kernel, *points, dens, norms, how[0], values=values, wrt=asked, **more)
     if both:
         found["trg"] = found["trg"] + found.pop("src")
     return found
 
 
-def pushed(
-    kernel: AnyKernel, options: EwaldOptions, given: tuple[Any, ...], changes: tuple[Any, ...]
-) -> Any:
+def pushed(kernel: AnyKernel, how: How, given: tuple[Any, ...], changes: tuple[Any, ...]) -> Any:
     """Return the change of a sum for changes of its inputs; None stands for no change."""
     trg, src, dens, norms = plain(*given)
     named = zip(INPUTS, plain(*changes), strict=True)
@@ -54,4 +56,4 @@ def pushed(
     if src is None and "trg" in tangents:
         tangents["src"] = tangents["trg"]
     points = trg, trg if src is None else src
-    return jvp(kernel, *points, dens, norms, options, tangents=tangents)
+    return jvp(kernel, *points, dens, norms, how[0], tangents=tangents, **how[1]._asdict())

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.errors import ParkiTypeError, ParkiValueError
+from parki.errors import ParkiValueError
 from parki.ewald.derivatives.linear_operator import linear_operator, shapes_of
 from parki.ewald.derivatives.vjp import jvp, vjp
-from parki.ewald.geometry.systems import Systems, check_systems
+from parki.ewald.geometry.systems import Systems, check_systems, rows_of_boxes
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.points import (
@@ -32,10 +32,7 @@ from parki.ewald.points import (
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Task
 from parki.interchange import as_given
-from parki.typing import InputName, OptionKeywords
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from parki.typing import InputName, OptionKeywords, Unpack
 
 DIGITS = 14  # to which the shapes of boxes agree
 
@@ -126,12 +123,16 @@ class BatchedPlan:
         want: Any = "u",
         systems: Any = None,
         boxes: Any,
+        exclude: Any = None,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
-        rows = _rows(boxes)
-        if keywords:
-            keywords.setdefault("box", rows[0])
-        norms, options = take_options(norms, options, keywords)
+        if exclude is not None:
+            raise ParkiValueError(
+                "exclude was given with boxes, whose systems leave out no pairs; leave it out, or "
+                "sum systems with one box in the options"
+            )
+        rows = rows_of_boxes(boxes)
+        norms, options = take_options(norms, options, keywords, box=rows[0])
         each = [replace(options, box=row) for row in rows]
         self.options, self.want = options, want
         checked = self._arguments(kernel, trg, src, norms)
@@ -254,7 +255,7 @@ class BatchedPlan:
         return values, check_density("dens", values, shape, several=True).shape[:-2]
 
     def __call__(self, dens: Any, out: Any = None) -> Any:
-        """Return what is wanted of a density, or of several: see `parki.Plan`."""
+        """Return the wanted results of a density, or of several: see `parki.Plan`."""
         values, several = self._density(dens)
         shapes = {n: (*several, *result_shape(self.kernel, n, self.n_targets)) for n in self._names}
         results = check_outputs(out, self.want, shapes, values, self.space)
@@ -275,18 +276,14 @@ class BatchedPlan:
         for name, array in zip(self._names, arrays, strict=True):
             shape = result_shape(self.kernel, name, self.n_targets)
             check_density("values", array, shape, several=True, of="targets")
-        result: Any = None
+        found: dict[str, Any] = {}
         for group in self._groups:
             own = [
                 self._scaled(group, name, array[..., group.targets])
                 for name, array in zip(self._names, arrays, strict=True)
             ]
-            part = group.plan.adjoint(own[0] if one else tuple(own))
-            if result is None:
-                shape = (*part.shape[:-1], self.n_sources)
-                result = self.space.array_module.empty(shape, dtype=self.dtype)
-            result[..., group.sources] = part
-        return as_given(result, given[0])
+            self._scatter(group, "dens", group.plan.adjoint(own[0] if one else tuple(own)), found)
+        return as_given(found["dens"], given[0])
 
     def vjp(self, dens: Any, values: Any, wrt: tuple[InputName, ...] = ("dens",)) -> dict[str, Any]:
         """Return the derivatives of ``<values, u>``, ``u = plan(dens)``: see `parki.vjp`."""
@@ -297,25 +294,27 @@ class BatchedPlan:
             given = self._given(group, dens)
             own = self._scaled(group, "u", v[..., group.targets])
             for name, part in vjp(*given[:-1], values=own, wrt=wrt, systems=given[-1]).items():
-                shape = (*part.shape[:-1], self._counts[name in ("trg", "u")])
-                whole = found.setdefault(name, self.space.array_module.empty(shape, part.dtype))
-                whole[..., group.columns(name)] = group.scaled(name, part)
+                self._scatter(group, name, group.scaled(name, part), found)
         return {name: as_given(array, values) for name, array in found.items()}
 
     def jvp(self, dens: Any, tangents: dict[InputName, Any]) -> Any:
         """Return the first-order change of ``plan(dens)``: see `parki.jvp`."""
         moves = {n: self._input(f"tangents[{n!r}]", each, n) for n, each in tangents.items()}
         dens = None if dens is None else self._density(dens)[0]
-        found: Any = None
+        found: dict[str, Any] = {}
         for group in self._groups:
             *given, systems = self._given(group, dens)
             own: Any = {n: group.scaled(n, a[..., group.columns(n)]) for n, a in moves.items()}
-            part = self._scaled(group, "u", jvp(*given, tangents=own, systems=systems))
-            if found is None:
-                shape = (*part.shape[:-1], self.n_targets)
-                found = self.space.array_module.empty(shape, part.dtype)
-            found[..., group.targets] = part
-        return as_given(found, next(iter(tangents.values())))
+            part = jvp(*given, tangents=own, systems=systems)
+            self._scatter(group, "u", self._scaled(group, "u", part), found)
+        return as_given(found["u"], next(iter(tangents.values())))
+
+    def _scatter(self, group: _Group, name: str, part: Any, found: dict[str, Any]) -> None:
+        """Write a group's columns of an input or a result to ``found[name]``."""
+        if name not in found:
+            shape = (*part.shape[:-1], self._counts[name in ("trg", "u")])
+            found[name] = self.space.array_module.empty(shape, part.dtype)
+        found[name][..., group.columns(name)] = part
 
     def _given(self, group: _Group, dens: Any) -> tuple[Any, ...]:
         """Return the arguments of derivatives of a group's sums, and at last its systems."""
@@ -375,17 +374,3 @@ class BatchedPlan:
         """Return the plan as a linear operator: see `parki.Plan.as_linear_operator`."""
         shapes = shapes_of(self, "as_linear_operator")
         return linear_operator(self, self.adjoint, shapes, self.dtype, self.space)
-
-
-def _rows(boxes: Any) -> list[Any]:
-    """Return the edge lengths of each box, or refuse what is no list of boxes."""
-    try:
-        rows = [tuple(row) for row in (boxes.tolist() if hasattr(boxes, "tolist") else boxes)]
-    except TypeError:
-        rows = []
-    if not rows or any(len(row) != 3 for row in rows):
-        raise ParkiTypeError(
-            f"boxes is a {type(boxes).__name__}; expected 3 edge lengths for each system, such as "
-            "[[1, 1, 1], [2, 2, 2]] for two of them"
-        )
-    return rows

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -37,10 +37,7 @@ from parki.ewald.sums.composite import Composite, Shared, by_density, check_rows
 from parki.ewald.sums.maps import Arrays, factors, mapped, weights
 from parki.ewald.sums.walls import near_wall
 from parki.interchange import as_array, as_given
-from parki.typing import OptionKeywords
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from parki.typing import OptionKeywords, Unpack
 
 
 class ComposedPlan:
@@ -133,7 +130,7 @@ class ComposedPlan:
     def _given(
         self, trg: Any, src: Any, norms: Any, exclude: Any
     ) -> tuple[Arrays, list[tuple[tuple[Any, Any, Any], dict[str, Any]]]]:
-        """Return what maps find at the sources.
+        """Return the arrays that maps find at the sources.
 
         And for each sum targets, sources and normals; and "exclude", if there are labels.
         """

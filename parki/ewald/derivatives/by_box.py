@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.far.strain import FarStrain, parts_of
+from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.lattice import rows_of, whole_of
 from parki.ewald.near.strain import near_strain
 from parki.ewald.options import EwaldOptions
@@ -36,13 +37,11 @@ Array = NDArray[np.float64]
 NAMES = ("box", "lattice")
 
 
-def check_box(name: str, kind: Sum | None, excluded: bool) -> None:
+def check_box(name: str, kind: Sum | None, systems: Any) -> None:
     """Refuse derivatives by the box that parki does not have."""
-    what = ""
+    what = "systems" if systems is not None else ""
     if kind is None:
         what = f"{name}, a composite of sums"
-    elif excluded:
-        what = "exclude"
     if what:
         raise ParkiValueError(
             f"a derivative by the box was asked for, which parki does not have for {what}; take "
@@ -51,7 +50,11 @@ def check_box(name: str, kind: Sum | None, excluded: bool) -> None:
 
 
 def by_lattice(
-    given: tuple[Any, ...], dens: Any, values: Any, moves: list[tuple[Any, Any]]
+    given: tuple[Any, ...],
+    dens: Any,
+    values: Any,
+    moves: list[tuple[Any, Any]],
+    labels: Labels | None = None,
 ) -> Array:
     """Return the derivative by lattice vectors, shape (3, 3), a row for each.
 
@@ -62,13 +65,15 @@ def by_lattice(
     dens, values : array, shapes (k, rows, Ns) and (k, rows, Nt)
     moves : list of tuple of 2 arrays, shape (3, N)
         Points as they were given, and the derivatives by them.
+    labels : Labels, optional
+        Labels of the points, where pairs are left out.
     """
     options = given[4]
     whole, found = whole_of(_rows(options)), np.zeros((3, 3))
     for points, slopes in moves:
         found -= to_host((slopes[:, None].astype(np.float64) * points).sum(axis=-1))
     if all(points.size for points, _ in moves) and any(options.periodic):
-        found += sum(_strain(given, dens, values))
+        found += sum(_strain(given, dens, values, labels))
         if options.dl_mean == "flux" and SUMS[given[0]].normals:
             found += _flux(given, dens, values) / np.linalg.det(whole)
     found *= np.outer(options.periodic, options.periodic)
@@ -76,7 +81,7 @@ def by_lattice(
 
 
 def _flux(given: tuple[Any, ...], dens: Any, values: Any) -> Array:
-    """Return what the mean without flux, which takes points as given, gains by their strain alone.
+    """Return the change of the mean without flux by a strain of the points alone, as given.
 
     That is times the volume, which `_strain` strains, too.
     """
@@ -96,11 +101,12 @@ def _rows(options: EwaldOptions) -> Any:
     return tuple(None if b is None else tuple(b * np.eye(3)[n]) for n, b in enumerate(box))
 
 
-def _strain(given: tuple[Any, ...], dens: Any, values: Any) -> list[Array]:
+def _strain(given: tuple[Any, ...], dens: Any, values: Any, labels: Labels | None) -> list[Array]:
     """Return the derivatives by strains of points and box for each density."""
     # By the pipeline that the derivative by targets leaves, whose sum is this one.
     density = dens[0].reshape(SUMS[given[0]].density_shape(dens.shape[-1]))
-    placed = PlacedSum(OneDevice(), given, "grad_u", None, Request(True, density))
+    request = Request(True, density, exclude=labels, waits=True)
+    placed = PlacedSum(OneDevice(), given, "grad_u", None, request)
     task, order, pipeline = placed.task, placed.order, cast(OneDevice, placed.pipeline)
     with placed.exclusive():
         fields = _Fields.of(task, pipeline, placed.points.arrays)
@@ -130,6 +136,7 @@ class _Fields(NamedTuple):
     def of(cls, task: Task, pipeline: OneDevice, arrays: dict[str, Any]) -> _Fields:
         """Return the fields of a pipeline, whose points are given."""
         setup, stages = cast(Setup, pipeline.setup), cast(Stages, pipeline.stages)
+        stages.place()
         trg, src = (setup.frame.wrap(task, arrays[name]) for name in ("trg", "src"))
         norms = arrays.get("norms")
         if norms is not None:

@@ -150,7 +150,7 @@ class MappedSum(NamedTuple):
         """
 
         def more(each: Addend) -> Addend:
-            """Return what targets have of the map of results, which takes them."""
+            """Return the derivative by targets of a map of results, which takes them."""
             return Addend(
                 "", each.want, lambda found, at: self._link(each.results, found).pull(v[0], targets)
             )

@@ -68,7 +68,7 @@ class OneSum(NamedTuple):
         return found
 
     def _by_sources(self, record: Adjoint, result: str, dens: Any) -> tuple[Any, Arrays]:
-        """Return what a result is pulled by if sources move: targets of the transposed sum."""
+        """Return the derivative by the sources, which are targets of the transposed sum."""
         kind = SUMS[record.kernel]
         if result != "u" and not self.kind.dipoles:
             raise lacking(self.kind.name, result, "src")

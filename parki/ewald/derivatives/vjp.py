@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import reduce
 from itertools import chain
 from operator import add
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,9 @@ from parki.errors import ParkiValueError
 from parki.ewald.derivatives.by_box import NAMES, by_lattice, check_box
 from parki.ewald.derivatives.mapped_sum import MappedSum, labels_of, systems_of
 from parki.ewald.geometry.labels import Labels
-from parki.ewald.geometry.systems import Systems
+from parki.ewald.geometry.systems import Systems, first_box
 from parki.ewald.options import EwaldOptions
+from parki.ewald.plan import Plan
 from parki.ewald.points import (
     check_arguments,
     check_density,
@@ -35,10 +36,7 @@ from parki.ewald.sums.maps import velocity
 from parki.ewald.sums.walls import near_wall
 from parki.interchange import as_given
 from parki.runtime import ExecutionSpace
-from parki.typing import AnyKernel, Array, ArrayT, DerivedBy, InputName, OptionKeywords
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from parki.typing import AnyKernel, Array, ArrayT, DerivedBy, InputName, OptionKeywords, Unpack
 
 INPUTS = ("trg", "src", "dens", "norms")
 
@@ -55,13 +53,14 @@ def vjp(
     wrt: tuple[DerivedBy, ...] = ("dens",),
     exclude: Any = None,
     systems: Any = None,
+    boxes: Any = None,
     **keywords: Unpack[OptionKeywords],
 ) -> dict[str, ArrayT]:
     """Return the derivatives of ``<values, u>``, u a sum, with respect to its inputs.
 
     Parameters
     ----------
-    kernel, trg, src, norms, options, exclude, systems, **keywords
+    kernel, trg, src, norms, options, exclude, systems, boxes, **keywords
         As for `Plan`; a `parki.ewald.sums.composite.Composite` may take the place of the kernel.
         Targets that are sources, one object, have derivatives in both roles: add them up.
     dens : array
@@ -97,8 +96,12 @@ def vjp(
     >>> found["dens"].shape
     (3, 1000)
     """
-    norms, options = take_options(norms, options, keywords)
+    norms, options = take_options(norms, options, keywords, box=first_box(boxes))
     given = kernel, trg, src, dens, norms, options
+    if boxes is not None:
+        plan = _in_boxes(given, exclude=exclude, systems=systems, boxes=boxes)
+        of_each: dict[str, ArrayT] = plan.vjp(dens, values, wrt)
+        return of_each
     asked = _Asked.checked(*given, "wrt", wrt, exclude, systems)
     v = asked.like("values", values, "u")
     several, v = v.ndim == 3, _many(v)
@@ -133,13 +136,14 @@ def jvp(
     tangents: dict[InputName, ArrayT],
     exclude: Any = None,
     systems: Any = None,
+    boxes: Any = None,
     **keywords: Unpack[OptionKeywords],
 ) -> ArrayT:
     """Return the first-order change of a sum u for changes of its arguments.
 
     Parameters
     ----------
-    kernel, trg, src, dens, norms, options, exclude, systems, **keywords
+    kernel, trg, src, dens, norms, options, exclude, systems, boxes, **keywords
         As for `vjp`.
     tangents : dict of str to array
         Changes of "dens", "norms", "trg", "src": in their shapes, in the dtype and memory of the
@@ -155,8 +159,12 @@ def jvp(
     ParkiValueError, ParkiTypeError
         If an argument is impossible, as for a plan.
     """
-    norms, options = take_options(norms, options, keywords)
+    norms, options = take_options(norms, options, keywords, box=first_box(boxes))
     given = kernel, trg, src, dens, norms, options
+    if boxes is not None:
+        plan = _in_boxes(given, exclude=exclude, systems=systems, boxes=boxes)
+        change: ArrayT = plan.jvp(dens, tangents)
+        return change
     asked = _Asked.checked(*given, "tangents", tangents, exclude, systems)
     moves: dict[Any, Any]
     moves = {n: asked.like(f"tangents[{n!r}]", given, n) for n, given in tangents.items()}
@@ -170,6 +178,12 @@ def jvp(
     shape = asked.shapes["u"]
     result: ArrayT = as_given(found.reshape(*found.shape[: 1 if several else 0], *shape), like)
     return result
+
+
+def _in_boxes(given: tuple[Any, ...], **how: Any) -> Any:
+    """Return a plan of systems in boxes of their own, which has derivatives."""
+    kernel, trg, src, _, norms, options = given
+    return Plan.batched(kernel, trg, src, norms, options, **how)
 
 
 class _Asked(NamedTuple):
@@ -231,7 +245,7 @@ class _Asked(NamedTuple):
         if {*names} & {*NAMES}:
             alone = composite is not kernel and not options.walled
             kind = SUMS[first] if alone else None
-            check_box(composite.name, kind, exclude is not None)
+            check_box(composite.name, kind, systems)
         if dens is None and {*names} == {"dens"}:
             return found
         values = found.like("dens", dens, "dens")
@@ -287,7 +301,7 @@ class _Asked(NamedTuple):
         """Return the derivatives by the box, by name, for derivatives by points (1, 3, N)."""
         given = self.composite.name, self.trg, self.src, self.norms, self.options
         moves = [(self.trg, slopes["trg"][0]), (self.src, slopes["src"][0])]
-        lattice = by_lattice(given, self.dens, v, moves)
+        lattice = by_lattice(given, self.dens, v, moves, self.labels)
         own = lattice if self.options.cell is not None else lattice.diagonal()
         found = {"box": own, "lattice": lattice}
         return {name: self.space.array_module.asarray(found[name]) for name in names}

@@ -39,7 +39,11 @@ from parki.settings import thread_count
 
 @dataclass
 class Block:
-    """Modes ``first`` to ``last - 1`` of the first axis, and their multiplier, to `fill` again."""
+    """Modes ``first`` to ``last - 1`` of the first axis, and their multiplier, to `fill` again.
+
+    By the transforms ``given`` of kernels that end, unless there are none. ``change`` is how it
+    changes with the logarithm of the periodic edges, at equal volume, once a `FarStrain` was made.
+    """
 
     first: int
     last: int
@@ -47,6 +51,8 @@ class Block:
     multiplier: Any
     fill: Callable[[], None]
     arguments: dict[str, Any]
+    given: Any = None
+    change: Any = None
 
     @property
     def modes(self) -> int:
@@ -147,19 +153,23 @@ class Convolution:
         found = padding.blocks(sizes_of(mesh.space.on_device).block // item, self.modes)
         begin = found[0][0] if found else 0
         end = max((last for _, last, _, ends in found if ends), default=begin)
-        given: Any = None
-        if end > begin:
-            waves = [mesh.waves(axis, n) for axis, n in enumerate(padding.local)]
-            waves[0], basis = waves[0][begin:end], mesh.frame.lattice.basis
-            for axis in (2,) if mesh.task.tilted else (1, 2):
-                waves[axis] = waves[axis][: padding.local[axis] // 2 + 1]
-            how = split.screening, basis
-            given = cropped(mesh.task, padding, mesh.box, mesh.steps, waves, *how)
+        given: Any = self._ending(mesh, split, begin, end) if end > begin else None
         blocks = []
         for first, last, sizes, ends in found:
             own = given[first - begin : last - begin] if ends else None
             blocks.append(self._block(split, first, last, sizes, own))
         return blocks
+
+    @staticmethod
+    def _ending(mesh: EwaldMesh, split: Split, begin: int, end: int) -> Any:
+        """Return the transforms of kernels that end, of some modes of the first axis."""
+        padding = mesh.padding
+        waves = [mesh.waves(axis, n) for axis, n in enumerate(padding.local)]
+        waves[0], basis = waves[0][begin:end], mesh.frame.lattice.basis
+        for axis in (2,) if mesh.task.tilted else (1, 2):
+            waves[axis] = waves[axis][: padding.local[axis] // 2 + 1]
+        how = split.screening, basis
+        return cropped(mesh.task, padding, mesh.box, mesh.steps, waves, *how)
 
     def _block(
         self,
@@ -204,7 +214,7 @@ class Convolution:
             arguments["basis"] = mesh.frame.basis_on(mesh.space, mesh.dtype)
         arguments["shape"] = xp.asarray(modes, dtype=np.int32)
         arguments["full"] = xp.asarray(folded, dtype=np.int32)
-        return Block(first, last, lengths, values, fill, arguments)
+        return Block(first, last, lengths, values, fill, arguments, given)
 
     def _in_parts(self) -> list[Block]:
         return [part for block in self.whole for part in self._parts(block)]
@@ -362,10 +372,22 @@ class FGC(Convolution):
         self.field[..., n:] = self.field[..., :spill]
         return self.field
 
-    def fill(self, mesh: EwaldMesh) -> None:
+    def given(self, mesh: EwaldMesh, split: Split) -> Any:
+        """Return the transforms that `fill` needs, for which there may be no memory.
+
+        None if no kernel ends.
+        """
+        ends = [block for block in self.whole if block.given is not None]
+        return self._ending(mesh, split, ends[0].first, ends[-1].last) if ends else None
+
+    def fill(self, mesh: EwaldMesh, given: Any) -> None:
         """Compute the multiplier again, in the same memory, for a grid whose tilts have changed."""
-        self.mesh = mesh
+        self.mesh, done = mesh, 0
         for block in self.whole:
+            if block.given is not None:
+                block.given[...] = given[done : done + len(block.given)]
+                done += len(block.given)
+            block.change = None
             block.fill()
         if self._root is not None:
             self._root[...] = self._of_root(self.whole[0])

@@ -118,7 +118,7 @@ def _sums(xp: Any, rows: Any) -> Any:
 
 
 def _ends(mesh: EwaldMesh, split: Split) -> Ends:
-    """Return what the gauges of free axes need to know of kernels that end."""
+    """Return the numbers of kernels that end, for the gauges of free axes."""
     lattice, padding = mesh.frame.lattice, mesh.padding
     edges = np.where(lattice.periodic, lattice.sides, padding.period)
     order = mesh.task.sum.symbol.order

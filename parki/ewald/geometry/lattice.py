@@ -105,8 +105,9 @@ class Lattice:
     @property
     def length(self) -> float:
         """The cube root of the volume, where the volume itself may overflow."""
-        unit = math.ldexp(1.0, math.frexp(float(self.sides.max()))[1] - 1)
-        ratio: float = float(np.prod(self.sides / unit)) ** (1 / 3)
+        x, y, z = self.sides.tolist()
+        unit = math.ldexp(1.0, math.frexp(max(x, y, z))[1] - 1)
+        ratio: float = ((x / unit) * (y / unit) * (z / unit)) ** (1 / 3)
         return unit * ratio
 
     @cached_property
@@ -132,7 +133,9 @@ class Lattice:
         """Edges of the grid's box: the lengths of the vectors, at the largest tilts."""
         if not self.tilted:
             return self.sides
-        return np.asarray(np.sqrt((self.widest.matrix**2).sum(axis=1)))
+        if self.widest is not self:
+            return self.widest.edges
+        return np.asarray(np.sqrt((self.matrix**2).sum(axis=1)))
 
     @cached_property
     def widths(self) -> Array:
@@ -140,6 +143,12 @@ class Lattice:
         if not self.tilted:
             return self.sides
         return np.asarray(1 / np.sqrt((self.inverse**2).sum(axis=0)))
+
+    @property
+    def slenderness(self) -> float:
+        """The longest vector over the least distance of opposite faces."""
+        vectors, waves = self.matrix.tolist(), self.inverse.T.tolist()
+        return max(math.hypot(*each) for each in vectors) * max(math.hypot(*each) for each in waves)
 
     @cached_property
     def basis(self) -> Array | None:
@@ -179,12 +188,18 @@ class Lattice:
 
     def following(self, before: Lattice) -> Lattice:
         """Return the box where ``before`` was there: tilts that changed may change again."""
-        if not self.tilted or (abs(self.sides / before.sides - 1) > SAME).any():
+        sides = [*zip(before.sides.tolist(), self.sides.tolist(), strict=True)]
+        if not self.tilted or any(abs(own / other - 1) > SAME for other, own in sides):
             return self
-        tilts = zip(before.deforms, before.tilts or NONE, self.tilts or NONE, strict=True)
-        deforms = (did or bool(abs(a - b) > SAME * before.sides[0]) for did, a, b in tilts)
+        old, new, least = before.tilts or NONE, self.tilts or NONE, SAME * sides[0][0]
+        each = [*zip(before.deforms, old, new, strict=True)]
+        deforms = tuple(did or abs(a - b) > least for did, a, b in each)
         # The same digits, which a rotation may have rounded.
-        return replace(self, sides=before.sides, deforms=tuple(deforms))
+        tilts = tuple(b if free else a for free, (_, a, b) in zip(deforms, each, strict=True))
+        found = replace(self, sides=before.sides, tilts=tilts, deforms=deforms)
+        if any(deforms) and deforms == before.deforms:
+            found.__dict__["widest"] = before.widest  # which is the same
+        return found
 
     @cached_property
     def widest(self) -> Lattice:
@@ -193,25 +208,17 @@ class Lattice:
             return self
         half = self.sides[0] / 2, self.sides[0] / 2, self.sides[1] / 2
         tilts = zip(self.deforms, half, self.tilts or NONE, strict=True)
-        return replace(self, tilts=tuple(float(most if free else own) for free, most, own in tilts))
-
-    @property
-    def reduced(self) -> Lattice:
-        """The same lattice with tilts of at most half a side."""
-        first, second, third = self.matrix
-        second = second - np.rint(second[0] / first[0]) * first
-        third = third - np.rint(third[1] / second[1]) * second
-        third = third - np.rint(third[0] / first[0]) * first
-        return replace(self, tilts=(float(second[0]), float(third[0]), float(third[1])))
+        most = tuple(float(most if free else own) for free, most, own in tilts)
+        found = replace(self, tilts=most)
+        found.__dict__["widest"] = found
+        return found
 
     def images(self, reach: float) -> Array:
         """Return the vectors, shape (3, n), by which images of the brick come within a reach.
 
         Or may come, where tilts change: then there are as many at all of them.
         """
-        tilts = zip(self.deforms, self.tilts or NONE, strict=True)
-        still = replace(self, tilts=tuple(0.0 if free else own for free, own in tilts))
-        return np.ascontiguousarray((_image_numbers(still, reach) @ self.matrix).T)
+        return np.ascontiguousarray((_image_numbers(self.widest, reach) @ self.matrix).T)
 
     def waves(self, along: Sequence[Any]) -> list[Any]:
         """Return wave vectors, of numbers (3 arrays that broadcast) along the grid."""
@@ -223,12 +230,14 @@ class Lattice:
 
 
 @lru_cache(maxsize=64)
-def _image_numbers(still: Lattice, reach: float) -> Array:
-    """Return the whole numbers (n, 3) of `Lattice.images`, by distance where tilts are ``still``.
+def _image_numbers(widest: Lattice, reach: float) -> Array:
+    """Return the whole numbers (n, 3) of `Lattice.images`.
 
-    The tilts that change are 0.
+    They are in the order of the distances where the tilts that change are 0.
     """
-    brick, widest = still.sides + reach, still.widest
+    tilts = zip(widest.deforms, widest.tilts or NONE, strict=True)
+    still = replace(widest, tilts=tuple(0.0 if free else own for free, own in tilts))
+    brick = still.sides + reach
     # Whole numbers of vectors: the last one decides over the others.
     (x, y, z), (xy, xz, yz) = brick, np.abs(widest.tilts or NONE)
     most = [0, 0, 0]
@@ -351,9 +360,9 @@ def cell_of(rows: Rows, axes: tuple[int, ...], periodic: tuple[bool, ...]) -> Ce
                 "that is; expected None or a vector along this axis for it, and periodic vectors "
                 "in the plane of the other axes"
             )
-    ordered = whole[np.ix_(axes, axes)]
-    volume = float(np.linalg.det(ordered / np.abs(ordered).max()))
-    if volume <= 1e-13:
+    ordered = whole if axes == (0, 1, 2) else whole[np.ix_(axes, axes)]
+    (a, b, c), (d, e, f), (g, h, i) = (ordered / np.abs(ordered).max()).tolist()
+    if a * (e * i - f * h) + b * (f * g - d * i) + c * (d * h - e * g) <= 1e-13:
         raise ParkiValueError(
             "box has lattice vectors that are left-handed or nearly in a plane; expected a "
             "positive determinant: change the sign of one vector, which repeats the same points"
@@ -367,14 +376,17 @@ def cell_of(rows: Rows, axes: tuple[int, ...], periodic: tuple[bool, ...]) -> Ce
 
 
 def _upright(vectors: Array, periodicity: int) -> Cell:
-    """Return the cell of vectors, in rows."""
-    rotation = None
-    if np.triu(vectors, 1).any() or (vectors.diagonal() <= 0).any():
+    """Return the cell of vectors, in rows, with tilts of at most half a side."""
+    rotation, ((x, *above), (xy, y, beside), (xz, yz, z)) = None, vectors.tolist()
+    if any(above) or beside or min(x, y, z) <= 0:
         q, r = np.linalg.qr(vectors.T)
         signs = np.sign(r.diagonal())
-        rotation, vectors = (q * signs).T, (r.T * signs)
-    tilts = tuple(vectors[[1, 2, 2], [0, 0, 1]].tolist())
-    return Cell(Lattice(vectors.diagonal().copy(), periodicity, tilts).reduced, rotation)
+        rotation, ((x, _, _), (xy, y, _), (xz, yz, z)) = (q * signs).T, (r.T * signs).tolist()
+    xy -= round(xy / x) * x
+    below = round(yz / y)
+    xz, yz = xz - below * xy, yz - below * y
+    xz -= round(xz / x) * x
+    return Cell(Lattice(np.array([x, y, z]), periodicity, (xy, xz, yz)), rotation)
 
 
 def _shortest(vectors: Array, count: int) -> Array:

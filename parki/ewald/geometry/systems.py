@@ -7,7 +7,7 @@ keep them apart.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from parki.arrays import real_name
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import EwaldOptions
+from parki.meaning import refuse_variable
 from parki.runtime import ExecutionSpace, load
 
 Offsets = NDArray[np.int32]
@@ -101,20 +102,9 @@ def check_systems(
                 f"{name} is {getattr(options, name)!r}, which sums one system at a time; with "
                 f"systems leave it to 'auto', or choose one of {', '.join(known)}"
             )
-    pair = systems if isinstance(systems, tuple) and len(systems) == 2 else (systems, systems)
     found = []
     counts = (arrays[name].shape[1] for name in ("trg", "src"))
-    for name, offsets, count in zip(("targets", "sources"), pair, counts, strict=True):
-        try:
-            array = np.asarray(offsets)
-        except (TypeError, ValueError):
-            array = np.array("")
-        if array.ndim != 1 or array.dtype.kind not in "iu":
-            raise ParkiTypeError(
-                f"systems is {systems!r}; expected whole numbers, where the points of each system "
-                "begin, and last how many points there are, such as [0, 100, 250]; or a tuple of "
-                "two such lists, for targets and sources"
-            )
+    for name, array, count in zip(("targets", "sources"), _pair(systems), counts, strict=True):
         if array.size < 2 or array[0] != 0 or array[-1] != count or (np.diff(array) < 0).any():
             ends = f"{array[0]} to {array[-1]}" if array.size else "none"
             raise ParkiValueError(
@@ -128,3 +118,75 @@ def check_systems(
             "sources; give each system both, of which there may be none"
         )
     return Systems(found[0], found[1], space, options.executor)
+
+
+def _pair(systems: Any) -> list[NDArray[Any]]:
+    """Return the offsets of targets and of sources; refuse what is no list of whole numbers."""
+    pair = systems if isinstance(systems, tuple) and len(systems) == 2 else (systems, systems)
+    found = []
+    for offsets in pair:
+        try:
+            array = np.asarray(_numbers(offsets))
+        except (TypeError, ValueError):
+            array = np.array("")
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            raise ParkiTypeError(
+                f"systems is {systems!r}; expected whole numbers, where the points of each system "
+                "begin, and last how many points there are, such as [0, 100, 250]; or a tuple of "
+                "two such lists, for targets and sources"
+            )
+        found.append(array)
+    return found
+
+
+def rows_of_boxes(boxes: Any) -> tuple[Any, ...]:
+    """Return the box of each system, as numbers in tuples; refuse what is no list of boxes."""
+    refuse_variable("boxes", boxes)
+    rows = _numbers(boxes)
+    if not (isinstance(rows, tuple) and rows) or any(len(row) != 3 for row in map(_numbers, rows)):
+        raise ParkiTypeError(
+            f"boxes is a {type(boxes).__name__}; expected 3 edge lengths for each system, such as "
+            "[[1, 1, 1], [2, 2, 2]] for two of them"
+        )
+    return rows
+
+
+def first_box(boxes: Any) -> Any:
+    """Return the box of the first system, or None without boxes."""
+    return None if boxes is None else rows_of_boxes(boxes)[0]
+
+
+def _numbers(values: Any) -> Any:
+    """Return arrays of any library, and nested lists, as nested tuples of numbers."""
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    return tuple(map(_numbers, values)) if isinstance(values, (list, tuple)) else values
+
+
+class Batch(NamedTuple):
+    """Systems and boxes as other libraries' functions keep them: numbers that can be compared.
+
+    Attributes
+    ----------
+    systems : tuple of 2 tuples of int, or None
+        Offsets of targets and of sources.
+    boxes : tuple, or None
+        The edge lengths or the lattice vectors of each system.
+    """
+
+    systems: Any = None
+    boxes: Any = None
+
+    @classmethod
+    def of(cls, systems: Any, boxes: Any) -> Batch:
+        """Return what was given, for as many points as there may be.
+
+        Raises
+        ------
+        ParkiTypeError
+            If it is no numbers, or if it is no constant.
+        """
+        if systems is not None:
+            refuse_variable("systems", systems)
+            systems = tuple(tuple(each.tolist()) for each in _pair(systems))
+        return cls(systems, None if boxes is None else rows_of_boxes(boxes))

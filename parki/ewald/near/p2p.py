@@ -31,6 +31,7 @@ from parki.ewald.near.sizes import (
     choose_launch,
     near_tile,
     sizes_of,
+    staged_at_once,
 )
 from parki.ewald.task import Frame, Task
 from parki.runtime import ExecutionSpace, Kernel, load
@@ -259,7 +260,7 @@ class P2P:
             self.labelled = LabelledPairs(*given, shared, self.together)
 
     def of_derivatives(self, kernel: Kernel, rows: Any, tensors: Any) -> dict[str, Any]:
-        """Return what a kernel of derivatives takes, with ``rows`` of polynomials."""
+        """Return the arguments of a kernel of derivatives, with ``rows`` of polynomials."""
         rate, power = self._units
         scale = rate * rate * power
         return {
@@ -385,7 +386,7 @@ def slopes_kernel(
     workunit, constants = "p2p_derivatives", dict[str, Any]()
     if stages(task, pair):
         workunit = "p2p_staged_derivatives"
-        constants = {"CHUNK": sizes.chunk, "LANES": _lanes(task.space, task.dtype)}
+        constants = _staging(task, task.sum.p2p())
     if strain:
         constants["STRAIN"] = True
     return load(
@@ -425,7 +426,7 @@ def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, many: 
         if lists != FORGETS:  # they are in other memory
             constants.update(CANDIDATES=tile.candidates, LIST=1)
     else:
-        constants.update(CHUNK=sizes_of(space).chunk, LANES=_lanes(space, task.dtype))
+        constants.update(_staging(task, constants, many))
     return load(
         "p2p_tile" if tiles else "p2p",
         "p2p_tile" if tiles else "p2p_staged",
@@ -436,6 +437,13 @@ def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, many: 
         tables={"radial": pair.table(task).shape},
         **constants,
     )
+
+
+def _staging(task: Task, kernel: dict[str, Any], many: int = 1) -> dict[str, int]:
+    """Return how many sources are staged at a time, and copied, by constants of the kernel."""
+    rows = 3 + task.periodicity + many * kernel["CHARGES"] + 3 * kernel["NORMALS"]
+    size = rows * np.dtype(task.dtype).itemsize
+    return {"CHUNK": staged_at_once(task.space, size), "LANES": _lanes(task.space, task.dtype)}
 
 
 def _lanes(space: ExecutionSpace, dtype: Any) -> int:

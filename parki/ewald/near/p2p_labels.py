@@ -126,10 +126,24 @@ class LabelledPairs:
             )
             done += many
 
+    def strained(self, dens: Any, found: Any, **own: Any) -> None:
+        """Add what pairs of a density (rows, sources) make of a strain to ``found``.
 
-def label_kernel(task: Task, pair: Pair, many: int = 1) -> tuple[Kernel, Any]:
-    """Return the kernel for ``many`` densities at a time, and its table of radial functions."""
-    want = task.chosen_by[1]
+        ``own`` are arguments of `near_strain`.
+        """
+        if self.members.targets.size:
+            kernel, _ = label_kernel(self.task, self.pair, strain=True)
+            dens = self.task.xp.take(dens, self.members.sources, axis=1)
+            given = self.arguments | own | {"dens": dens, "gradient": found}
+            kernel(self.members.targets.size, **given)
+
+
+def label_kernel(task: Task, pair: Pair, many: int = 1, strain: bool = False) -> tuple[Kernel, Any]:
+    """Return the kernel for ``many`` densities at a time, and its table of radial functions.
+
+    Or of a ``strain``, as `LabelledPairs.strained` takes.
+    """
+    want = ("grad_u",) if strain else task.chosen_by[1]
     derived, values = want != ("u",), "u" in want
     workunit, record = "p2p_labels", task.pair.pair
     constants = {**task.pair.p2p(bool(task.transposed_pair)), "MANY": many}
@@ -159,6 +173,7 @@ def label_kernel(task: Task, pair: Pair, many: int = 1) -> tuple[Kernel, Any]:
         LOW=task.mixed,
         GIVEN=task.options.exclude_image == "given",
         **({"TILTED": True} if task.tilted else {}),
+        **({"STRAIN": True} if strain else {}),
         **constants,
     )
     return kernel, radial

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from parki.runtime import ExecutionSpace
 CELL_METHODS = ("gm1d", "gm2d", "sm1d", "sm2d")
 STAGED = CELL_METHODS[2:]
 P2P_METHODS = ("auto", "tile", "staged", *CELL_METHODS)
-# Columns of cells are r_c / COLUMNS wide; along z a cell is r_c / DEPTH deep.
+# Columns of cells are at most r_c / COLUMNS wide; along z a cell is r_c / DEPTH deep.
 COLUMNS, DEPTH = 2, 8
 # Tiles of p2p_tile have few targets, so that their bounding boxes cull tightly, and one warp of
 # lanes. Lanes with long lists drift apart, and find less of what others have read in the cache.
@@ -75,29 +76,43 @@ class NearSizes(NamedTuple):
     ----------
     staged : Tile
         Tile of p2p_staged.
-    chunk, vector : int
-        Sources that p2p_staged stages at a time, and bytes of a row of them copied together.
+    chunk, stage : int
+        Most sources that p2p_staged stages at a time, and most bytes of these, of which a core's
+        first cache has more than twice as many.
+    vector : int
+        Bytes of a row of sources that are copied together.
     derivatives : int
         Targets of a tile of derivatives.
     cells : float
         Most cells for each source. A cloud of two scales has a cut-off for the denser scale, for
         which the box would have too many cells.
+    column : float
+        Sources in a depth r_c of a column from which columns are narrower, so that fewer pairs
+        beyond the cut-off are computed. Runs of fewer sources take longer to copy than they save.
     """
 
     staged: Tile
     chunk: int
+    stage: int
     vector: int
     derivatives: int
     cells: float
+    column: float
 
 
-CPU = NearSizes(Tile(4), 256, 64, 4, 4.0)
-DEVICE = NearSizes(Tile(16), 64, 0, 32, 64.0)
+CPU = NearSizes(Tile(4), 256, 20_000, 64, 4, 4.0, 12.0)
+DEVICE = NearSizes(Tile(16), 64, 2**20, 0, 32, 64.0, np.inf)
 
 
 def sizes_of(space: ExecutionSpace) -> NearSizes:
     """Return the sizes of a space."""
     return DEVICE if space.on_device else CPU
+
+
+def staged_at_once(space: ExecutionSpace, size: int) -> int:
+    """Return the number of sources that p2p_staged stages at a time, of ``size`` bytes each."""
+    sizes = sizes_of(space)
+    return sizes.chunk >> max(0, math.ceil(math.log2(sizes.chunk * size / sizes.stage)))
 
 
 def choose_launch(method: str, space: ExecutionSpace) -> Launch | None:
@@ -135,12 +150,19 @@ def cells_of(
     space: ExecutionSpace,
     systems: int = 1,
 ) -> tuple[int, int, int]:
-    """Return the cells along each axis: a fixed number for each r_c, up to a useful limit.
+    """Return the cells along each axis: a number for each r_c, up to a useful limit.
 
     The cells are one system's, of ``systems`` that share the ``sources``.
     """
-    per_cutoff = (COLUMNS, COLUMNS, DEPTH) if launch is None else (1 / launch.width,) * 3
-    per_edge = np.array(per_cutoff) * box / cutoff
+    per_edge = box / cutoff
+    if launch is None:
+        near = sources / systems / float(np.prod(np.maximum(per_edge, (1e-9, 1e-9, 1.0))))
+        columns = max(COLUMNS, math.sqrt(near / sizes_of(space).column))
+        # Hardly a pair is beyond the cut-off along an edge within it.
+        across = np.where(per_edge > 1, columns, COLUMNS)
+        per_edge = per_edge * (across[0], across[1], DEPTH)
+    else:
+        per_edge = per_edge / launch.width
     # Cells are numbered with 32 bits.
     most = min(max(sizes_of(space).cells * sources / systems, 64.0), 2.0**30 / systems)
     excess = float(np.prod(per_edge)) / most

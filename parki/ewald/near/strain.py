@@ -24,15 +24,17 @@ def near_strain(p2p: P2P, task: Task, pair: Pair, unit: float, dens: Any, weight
     """
     xp, sources = p2p.sources.xp, p2p.sources
     kernel = slopes_kernel(task, pair, ("grad_u",), strain=True)
-    buffer = p2p.buffer(p2p.rows)
-    sources.sort(dens.astype(p2p.dtype, copy=False), out=buffer[: len(dens)])
+    buffer, dens = p2p.buffer(p2p.rows), dens.astype(p2p.dtype, copy=False)
+    sources.sort(dens, out=buffer[: len(dens)])
     if p2p.marks is not None:
         buffer[len(dens), : p2p.marks.size] = p2p.marks
     found = xp.empty((9, weights.shape[1]), dtype=p2p.dtype)
     rows = pair.rows(task.sum.derivative_tables(("grad_u",)))
     own = p2p.of_derivatives(kernel, rows, weights.astype(p2p.dtype, copy=False))
-    own |= {"tiles": p2p.cut(sizes_of(task.space).derivatives), "dens": buffer, "gradient": found}
-    empty: dict[str, Any] = {"pot": None, "pressure": None, "pull": None}
-    kernel(own["tiles"].shape[1], **empty, **own, **p2p.arguments)
+    own |= dict.fromkeys(("pot", "pressure", "pull"))
+    tiles = p2p.cut(sizes_of(task.space).derivatives)
+    kernel(tiles.shape[1], tiles=tiles, dens=buffer, gradient=found, **own, **p2p.arguments)
+    if p2p.labelled is not None:
+        p2p.labelled.strained(dens, found, **own)
     sums = to_host(xp.stack([row.sum(dtype=np.float64) for row in found]))
     return pair.cutoff * unit * sums.reshape(3, 3)

@@ -51,7 +51,7 @@ class Misfits:
 def limits_of(
     options: EwaldOptions, rotation: Any, dtype: Any
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return what points, turned into the pipeline's axes, are multiplied by: lengths along edges.
+    """Return the matrix from points in the pipeline's axes to lengths along the edges.
 
     And the limits of these, (2, 3), and a point within them.
     """

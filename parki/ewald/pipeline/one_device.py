@@ -121,9 +121,10 @@ class OneDevice(Pipeline):
         """Take a set-up whose box has other tilts, if all that is placed can serve it."""
         old, stages = cast(Setup, self.setup), self.stages
         if setup is not old and setup.shares(old):
+            given = stages and stages.fgc.given(setup.mesh, setup.split)
             cast(LatticeNumbers, setup.frame.numbers).move(setup.frame)
             if stages is not None:
-                stages.fgc.fill(setup.mesh)
+                stages.fgc.fill(setup.mesh, given)
             self.setup = setup
 
     def looked_at(self) -> tuple[bool, bool]:
@@ -226,7 +227,7 @@ class OneDevice(Pipeline):
         return new
 
     def left(self) -> OneDevice:
-        """Return what a plan leaves for new ones like it: its set-up, and which points suited."""
+        """Return a pipeline for new plans like this one: its set-up, and which points suited."""
         new = OneDevice(self.setup, self.memory)
         if self.stages is not None and self.stages.labels is None:
             new.crowding.suited, new._sizes = self.crowding.suited, self.stages.sizes

@@ -127,7 +127,7 @@ class PlacedSum:
                 self._pipeline = kept or pipeline
             with self.exclusive():
                 self._pipeline = self._placed(self.task, self._points, once)
-                if once:
+                if once and not request.waits:
                     self.result = as_given(self._summed(values, None, unwatched), request.density)
             made = self._pipeline
             if isinstance(made, OneDevice) and made.setup is not None and not (once or found):
@@ -342,7 +342,7 @@ class PlacedSum:
     def __call__(
         self, dens: Any, out: Any = None, watch: Watch = unwatched, *, checked: bool = False
     ) -> Any:
-        """Return what is wanted of a density: see `parki.Plan`.
+        """Return the wanted results of a density: see `parki.Plan`.
 
         The host waits for what a device has counted after all is launched, so that the device does
         not wait for the host; and not at all for a density that was ``checked``.
@@ -364,7 +364,7 @@ class PlacedSum:
         return self.task.sum.density_shape(self.counts[1])
 
     def _summed(self, values: Any, out: Any, watch: Watch) -> Any:
-        """Return what is wanted of a density, or of several, that were checked."""
+        """Return the wanted results of a density, or of several, that were checked."""
         task, shapes = self.task, self.shapes()
         if values.ndim == 3:
             shapes = {name: (len(values), *shape) for name, shape in shapes.items()}

@@ -50,7 +50,7 @@ class Pipeline(Protocol):
         return nullcontext()
 
     def survey(self, task: Task, arrays: dict[str, Any], extents: Any) -> Survey:
-        """Return what the points of all ranks have in common; refuse ranks with other tasks."""
+        """Return the facts about the points of all ranks; refuse ranks with other tasks."""
         totals = arrays["trg"].shape[1], arrays["src"].shape[1]
         same = arrays["trg"] is arrays["src"]
         same_extents = np.array_equal(extents[:2], extents[2:])

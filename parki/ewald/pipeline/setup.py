@@ -250,7 +250,7 @@ def choose(
 
 
 def use(task: Task, points: Points, once: bool) -> Use:
-    """Return what memory depends on, apart from problem and parameters."""
+    """Return the numbers on which memory depends, apart from problem and parameters."""
     more = 9 * ({"grad_u", "stress"} <= set(task.names))
     same, ordered = points.survey.same, task.options.axes != (0, 1, 2)
     labels = points.labels.sizes if points.labels else None

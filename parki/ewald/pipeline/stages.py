@@ -145,6 +145,12 @@ class Stages:
             if array is not flat[name]:
                 array[...] = flat[name]
 
+    def place(self) -> None:
+        """Place the far field, if it was left for the first near field."""
+        to_place, self._to_place = self._to_place, None
+        if to_place is not None:
+            to_place()
+
     def near(self, dens: Any, lists: bool = True) -> Any:
         """Return the near field alone of a density (rows, sources).
 

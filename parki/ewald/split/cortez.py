@@ -73,7 +73,7 @@ class CortezSplit(Prolate):
         return series_losses(self.series(rc), term)
 
     def remainder(self, term: str) -> tuple[float, float]:
-        """Return what pairs beyond the cut-off lack, in units of it: as `PairError`'s first two."""
+        """Return the error by pairs beyond the cut-off, in its unit: `PairError`'s first two."""
         return _remainder(term, self.c, self.epsilon / self.rc)
 
 

@@ -81,7 +81,7 @@ class Lifted(OfPoints):
         return bool((whole - far).min() >= LEAST)
 
     def near(self, r: ArrayLike) -> tuple[Array, ...]:
-        """Return what points have."""
+        """Return the near field of points."""
         return self.base.near(r)
 
     def enlarged(self, term: str, rc: float) -> tuple[float, float]:
@@ -116,7 +116,7 @@ class Lifted(OfPoints):
 
 
 def _weights(square: float, sides: int) -> tuple[float, ...]:
-    """Return what multiplies the levels, for ``square`` a^2 / 6 of equal spheres on all sides."""
+    """Return the factors of the levels, for ``square`` a^2 / 6 of equal spheres on all sides."""
     return (1.0, square) if sides == 1 else (1.0, 2 * square, square**2)
 
 

@@ -126,7 +126,7 @@ class Shells(OfPoints):
         return Factor(powers, given.scale, end / 2, end, given.decays)
 
     def near(self, r: ArrayLike) -> tuple[Array, ...]:
-        """Return what points have where they are as far from their end."""
+        """Return the near field of points that are as far from their end."""
         return self.base.near(np.asarray(r) - self.reach)
 
     def series(self, rc: float) -> RadialPolynomials:
@@ -139,7 +139,7 @@ class Shells(OfPoints):
         return True
 
     def _shape(self, k: Array) -> Array:
-        """Return what the shells multiply a mode by."""
+        """Return the factor of the shells for a mode."""
         one, other = (
             ball(k * shell.radius) if shell.turns else np.sinc(k * shell.radius / np.pi)
             for shell in self.shells

@@ -119,7 +119,7 @@ def slopes(function: Map | None, values: Any, at: Arrays, name: str) -> list[Any
 
 
 def weights(results: Map, sizes: dict[str, int], at: Arrays | None = None) -> Weights:
-    """Return what a map makes of ones in each row of results that have ``sizes`` rows.
+    """Return the matrix of a map: the map of ones in each row of results that have ``sizes`` rows.
 
     Without ``at`` the map is the same at all points, and weights are numbers. With it they are
     arrays (N,), to be taken once.
@@ -136,7 +136,7 @@ def weights(results: Map, sizes: dict[str, int], at: Arrays | None = None) -> We
 
 
 def transposed(weights: Weights, values: Any) -> Arrays:
-    """Return what the transposed matrices make of values (..., rows, N): results by name."""
+    """Return values (..., rows, N) times the transposed matrices: results by name."""
 
     def row(of: Any) -> Any:
         numbered = [(i, each) for i, each in enumerate(of) if not isinstance(each, float) or each]
@@ -164,7 +164,7 @@ def _largest(values: Any) -> float:
 
 
 def pulled(function: Map | None, values: Any, at: Arrays, rows: int) -> Any:
-    """Return what the transpose of a map of ``rows`` rows makes of values (..., N)."""
+    """Return values (..., N) times the transpose of a map of ``rows`` rows."""
     if function is None:
         return values
     if isinstance(function, Beside):

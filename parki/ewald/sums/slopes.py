@@ -33,7 +33,7 @@ def of_vectors(found: Arrays, at: Arrays) -> Any:
 
 
 def of_tensors(found: Arrays, at: Arrays) -> Any:
-    """Return what tensor targets at the sources feel."""
+    """Return the readings' gradient of tensor targets at the sources."""
     return found["grad_tensor"]
 
 
@@ -64,7 +64,7 @@ def by_normals(found: Arrays, at: Arrays) -> Any:
 
 
 def of_layers(want: tuple[str, ...], sources: Map) -> Composites:
-    """Return what double layers are pulled by; ``want`` is what their traction needs."""
+    """Return the derivatives of double layers; ``want`` is what their traction needs."""
     tensors = Addend("", (*want, "grad_tensor"), sources, tensors=layer_tensors)
     return {"src": (tensors,), "norms": (Addend("", want, by_normals),)}
 
@@ -75,7 +75,7 @@ def products(dens: Any, at: Arrays) -> Any:
 
 
 def by_targets(kind: Any, result: str) -> tuple[Addend, ...]:
-    """Return what ``values.result`` is pulled by if targets change; values are ``at[result]``.
+    """Return the derivative of ``values.result`` by the targets; values are ``at[result]``.
 
     The derivative of "u" takes its gradient. The others take dipoles along each axis.
     """

@@ -34,7 +34,7 @@ WEIGHTS = {"stress": weights(stress, {"p": 1, "grad_u": 9})}
 
 
 def parts(names: Iterable[str]) -> tuple[str, ...]:
-    """Return what to sum for the results wanted."""
+    """Return the results to sum for those that are wanted."""
     summed = [name for name in names if name not in MADE]
     return tuple(dict.fromkeys([*summed, *wanted(MADE[name] for name in names if name in MADE)]))
 

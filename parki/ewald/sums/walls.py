@@ -129,7 +129,7 @@ def _change_of_doublets(dens: Any, at: Arrays, moves: Arrays) -> Any:
 
 
 def _blake(want: str) -> Composite:
-    """Return what is found in the same way of each sum: a velocity or tensors."""
+    """Return the part of a wanted result that is the same of each sum: a velocity or tensors."""
     needs, own, result = _WANTED[want]
     flow = tuple(each for each in needs if each != "p")  # of doublets, which have no pressure
     return Composite(

@@ -80,7 +80,7 @@ def shipped(file: str) -> dict[str, Any]:
 
 
 def read(space: ExecutionSpace) -> dict[str, Any] | None:
-    """Return what `parki tune` wrote for a space, or None."""
+    """Return the numbers that `parki tune` wrote for a space, or None."""
     return _USED.get(space.name) or _tuned(str(path(space)))
 
 
@@ -109,7 +109,7 @@ def _path(folder: Path, name: str) -> Path:
 
 
 def identity(space: ExecutionSpace) -> str:
-    """Return what the numbers depend on: the device, or the processor and the threads."""
+    """Return the name of the device, or of the processor with its threads: numbers are of one."""
     if space.on_device:
         return _device(space, int(space.array_module.cuda.Device().id))
     threads = thread_count() if space.name == "OpenMP" else 1

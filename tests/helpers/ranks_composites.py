@@ -1,0 +1,158 @@
+"""Composites, spheres and walls over several ranks, compared with those of one (see `ranks`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from composites import BOX, COMB, HARMONIC, NORMS, SLIP, SRC, TOLERANCE, TRG
+from ranks_shared import Memory, attempt, tell
+
+import parki
+from parki.distributed import ewald
+from parki.distributed.composed import RanksComposedPlan
+from parki.ewald.composed.plan import ComposedPlan
+
+# --- composites -----------------------------------------------------------------------------------
+
+
+def composed(comm: Any, space: str = "CPU") -> None:
+    """Compare composites with those of one rank, and fail on one rank."""
+    memory, mine = Memory(space, comm), np.arange(SRC.shape[1]) % comm.size == comm.rank
+    here = np.arange(TRG.shape[1]) * comm.size // TRG.shape[1] == comm.rank
+    for composite in (SLIP, COMB, HARMONIC):
+        norms = NORMS if composite is COMB else None
+        options = parki.EwaldOptions(0 if composite is HARMONIC else 3, BOX, TOLERANCE)
+        dens = np.random.default_rng(8).standard_normal((*composite.density, SRC.shape[1]))
+        values = np.random.default_rng(9).standard_normal(TRG.shape)
+        alone = ComposedPlan(composite, TRG, SRC, norms, options)
+        arrays = TRG[:, here], SRC[:, mine], None if norms is None else norms[:, mine]
+        plan = RanksComposedPlan(composite, *map(memory.send, arrays), options, comm=comm)
+        apart = [
+            memory.apart(plan(memory.send(dens[..., mine])), alone(dens)[..., here]),
+            memory.apart(
+                plan.adjoint(memory.send(values[:, here])), alone.adjoint(values)[..., mine]
+            ),
+        ]
+        apart.append(abs(plan.promise(memory.send(dens[..., mine])) / alone.promise(dens) - 1))
+        attempt(comm, "check", lambda plan=plan: plan.check(None))
+        attempt(comm, "operator", lambda plan=plan: plan.as_linear_operator())
+        wrong = memory.send(dens[..., mine][..., int(comm.rank == comm.size - 1) :])
+        attempt(comm, "density", lambda plan=plan, wrong=wrong: plan(wrong))
+        bad = memory.send(SRC[: 2 if comm.rank == comm.size - 1 else 3, mine])
+        given = composite, memory.send(TRG[:, here]), bad, memory.send(arrays[2]), options
+        attempt(comm, "points", lambda given=given: RanksComposedPlan(*given, comm=comm))
+        tell(comm, composite.name, apart=apart)
+
+
+# --- spheres --------------------------------------------------------------------------------------
+
+
+class Dealt:
+    """A generator of a rank: its columns of the same normal numbers, whatever ranks there are."""
+
+    def __init__(self, memory: Memory, mine: Any, many: int, rank: int) -> None:
+        self.memory, self.mine, self.rank = memory, mine, rank
+        self.numbers = np.random.default_rng(4).standard_normal((2, 3, many))
+
+    def standard_normal(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        if shape == (1,):
+            return np.full(1, self.rank, dtype)
+        numbers = self.numbers if len(shape) == 3 else self.numbers[0]
+        return self.memory.send(numbers[..., self.mine].astype(dtype))
+
+
+def spheres(comm: Any, space: str = "CPU") -> None:
+    """Compare spheres with those of one rank, and fail on one rank."""
+    memory, last, many = Memory(space, comm), comm.rank == comm.size - 1, 24
+    rng = np.random.default_rng(0)
+    points, moved = rng.random((2, 3, many)) * 0.9 + 0.05
+    points[:, 1::2] = points[:, ::2] + 0.03
+    forces, torques, values, turns = rng.standard_normal((4, 3, many))
+    radii = np.where(np.arange(many) < many // 2, 0.05, 0.05 + 0.001 * np.arange(many))
+    # The first rank has one radius alone, and the last one of three has no spheres.
+    owner = np.arange(many) * 2 // many if comm.size > 2 else np.arange(many) * 3 // many // 2
+    mine, every = owner == comm.rank, owner >= 0
+
+    def own(array: Any) -> Any:
+        return memory.send(array[..., mine])
+
+    wrt = ("forces", "torques", "points")
+    for case, of in (("one radius, 3P", 0.07), ("2P", radii), ("0P", radii), ("3P", radii)):
+        periodicity = int(case[-2])
+        options = parki.EwaldOptions(periodicity, (1, 1, 1), 1e-4)
+        alone = parki.Spheres(points, of, options, viscosity=0.5)
+        of = of if of is not radii else radii[mine]
+        found = parki.distributed.Spheres(own(points), of, options, viscosity=0.5, comm=comm)
+        if periodicity == 2 or (periodicity and comm.size == 2):  # two are for the long run
+            how = {"torques": torques, "values": values, "turns": turns}
+            ours = found.vjp(own(forces), **{n: own(a) for n, a in how.items()}, wrt=wrt)
+            theirs = alone.vjp(forces, **how, wrt=wrt)
+            pairs = [(ours[name], theirs[name][:, mine]) for name in wrt]
+        elif periodicity:
+            ours = found.velocities(own(forces), own(torques))
+            theirs = alone.velocities(forces, torques)
+            pairs = [(each, whole[:, mine]) for each, whole in zip(ours, theirs, strict=True)]
+        else:
+            drawn = Dealt(memory, mine, many, comm.rank), Dealt(Memory("CPU", comm), every, many, 0)
+            pairs = [(found.noise(drawn[0]), alone.noise(drawn[1])[:, mine])]
+            there = memory.send(moved[:, : 5 * last])
+            pairs += [(found.flow(own(forces), there), alone.flow(forces, moved[:, : 5 * last]))]
+        found.update_points(own(moved))
+        alone.update_points(moved)
+        pairs += [(found.velocities(own(forces)), alone.velocities(forces)[:, mine])]
+        apart = [memory.apart(*pair) for pair in pairs]
+        check, other = found.check(own(forces)), alone.check(forces)
+        apart.append(abs(found.promise(own(forces)) / alone.promise(forces) - 1))
+        apart.append(abs(check.flow / other.flow - 1))
+        assert check.error <= check.promise
+        tell(comm, case, apart=apart)
+    attempt(comm, "operator", found.as_linear_operator)
+    attempt(comm, "rng", lambda: found.noise(Dealt(memory, mine, many, 0), torques=True))
+    attempt(comm, "forces", lambda: found.velocities(own(forces)[:2] if last else own(forces)))
+    attempt(comm, "points", lambda: found.update_points(own(moved)[: 3 - last]))
+    given = own(points), -1.0 if last else 0.1, options
+    attempt(comm, "radii", lambda: parki.distributed.Spheres(*given, comm=comm))
+    mu = 1.0 + last
+    given = own(points), 0.1, options
+    attempt(comm, "viscosity", lambda: parki.distributed.Spheres(*given, viscosity=mu, comm=comm))
+    attempt(comm, "wrt", lambda: found.vjp(None, values=own(forces), wrt=("x",)[:last] or wrt[:1]))
+    attempt(comm, "good", lambda: found.velocities(own(forces)))
+
+
+# --- walls ----------------------------------------------------------------------------------------
+
+
+def wall(comm: Any, space: str = "CPU") -> None:
+    """Compare sums near a wall with those of one rank; a point of one rank is below it."""
+    memory, mine = Memory(space, comm), np.arange(SRC.shape[1]) % comm.size == comm.rank
+    here = np.arange(TRG.shape[1]) * comm.size // TRG.shape[1] == comm.rank
+    dens, values = (np.random.default_rng(8).standard_normal(a.shape) for a in (SRC, TRG))
+    for periodicity in (0, 1, 2):
+        options = parki.EwaldOptions(periodicity, BOX, 1e-6, wall="no-slip")
+        alone = parki.Plan("stokes_sl", TRG, SRC, options)
+        arrays = memory.send(TRG[:, here]), memory.send(SRC[:, mine])
+        plan: Any = ewald.Plan("stokes_sl", *arrays, options, comm=comm)
+        forces, exact = memory.send(dens[:, mine]), alone(dens)[:, here]
+        once = ewald.stokes_sl(*arrays, forces, options, comm=comm)
+        back = plan.adjoint(memory.send(values[:, here]))
+        pairs = [
+            (plan(forces), exact),
+            (once, exact),
+            (back, alone.adjoint(values)[:, mine]),
+        ]
+        if periodicity == 2:
+            high = np.maximum(SRC, [[0], [0], [0.05]])
+            moved = parki.Spheres(high, 0.05, options).velocities(dens)[:, mine]
+            spheres = parki.distributed.Spheres(
+                memory.send(high[:, mine]), 0.05, options, comm=comm
+            )
+            pairs.append((spheres.velocities(forces), moved))
+        apart = [memory.apart(*pair) for pair in pairs]
+        apart.append(abs(plan.promise(forces) / alone.promise(dens) - 1))
+        tell(comm, str(periodicity), apart=apart)
+    bad = memory.send(np.full((3, 1), -1.0 if comm.rank == comm.size - 1 else 1.0))
+    attempt(comm, "below", lambda: ewald.Plan("stokes_sl", bad, arrays[1], options, comm=comm))
+    own = replace(options, wall="no-slip" if comm.rank == comm.size - 1 else None)
+    attempt(comm, "one rank", lambda: ewald.Plan("stokes_sl", *arrays, own, comm=comm))

@@ -1,0 +1,208 @@
+"""Failures of one rank among several, their ends, and what they need (see `ranks`)."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from contract import cloud
+from ranks_shared import Memory, attempt, tell
+
+import parki
+from parki.distributed import ewald
+from parki.distributed import memory as slab_memory
+from parki.distributed.near import SlabP2P
+from parki.ewald.near import p2p
+from parki.ewald.near import sizes as near_sizes
+from parki.ewald.pipeline import setup as setups
+from parki.ewald.pipeline.setup import Setup
+
+
+def failures(comm: Any, space: str = "CPU") -> None:
+    """Fail on one rank in all ways, each followed by a sum that succeeds."""
+    memory = Memory(space, comm)
+    options = parki.EwaldOptions(3, (1, 1, 1), 1e-3)
+    last = comm.rank == comm.size - 1
+    rng = np.random.default_rng(comm.rank)
+    points, dens = (memory.send(rng.random((3, 50))) for _ in range(2))
+    bad = points.copy()
+    if last:
+        bad[1, 7] = np.nan
+    plan = ewald.Plan("stokes_sl", points, points, options, comm=comm)
+    # The last rank works on these while the others wait for it.
+    inner = (
+        ("spreading", plan.pipeline.far, "spread"),
+        ("near field", plan.pipeline.near, "apply"),
+        ("halo", plan.pipeline.far.halo, "copy"),
+        ("transform", plan.pipeline.far.fgc.transforms, "across"),
+        ("results", plan.pipeline.gauge, "add"),
+    )
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("injected")
+
+    def good() -> None:
+        plan(dens)
+
+    # Kernels are compiled by the first rank of a node, and then found by the others.
+    times: list[float] = []
+    plan.team.in_order(lambda: times.append(time.monotonic()))
+    others = [t for rank, t in enumerate(comm.allgather(times[0])) if rank]
+    assert comm.rank or times[0] < min(others)
+
+    def compiling() -> None:
+        with plan.team.together():
+            plan.team.in_order(lambda: None if comm.rank else broken())
+
+    attempt(comm, "compiling", compiling)
+    attempt(comm, "good", good)
+    attempt(comm, "points", lambda: ewald.stokes_sl(bad, bad, dens, options, comm=comm))
+    attempt(comm, "good", good)
+    attempt(comm, "density", lambda: plan(dens[:, 1:] if last else dens))
+    attempt(comm, "promise", lambda: plan.promise(dens[:, 1:] if last else dens))
+    attempt(comm, "adjoint", lambda: plan.adjoint(dens[:, 1:] if last else dens))
+    attempt(comm, "good", good)
+    for name, stage, method in inner:
+        if last:
+            setattr(stage, method, broken)
+        attempt(comm, name, good)
+        if last:
+            delattr(stage, method)
+        attempt(comm, "good", good)
+    before = plan(dens)
+
+    def compare(found: Any) -> None:
+        assert memory.xp.abs(found - before).max() < 1e-12 * memory.xp.abs(before).max()
+
+    # None of the ranks has the new points after one of them has failed.
+    there = memory.send(rng.random((3, 60)))
+    attempt(comm, "new points", lambda: plan.update_points(bad, bad))
+    attempt(comm, "good", good)
+    if last:
+        SlabP2P.__init__, placed = broken, SlabP2P.__init__  # what comes last
+    attempt(comm, "placing", lambda: plan.update_points(there, there))
+    if last:
+        SlabP2P.__init__ = placed
+    attempt(comm, "good", lambda: compare(plan(dens)))
+    attempt(comm, "good", lambda: plan.update_points(there, there))
+    attempt(comm, "new density", good)
+    attempt(comm, "good", lambda: plan.update_points(points, points))
+    attempt(comm, "good", lambda: compare(plan(dens)))
+    attempt(comm, "migration", lambda: plan.migrate(points, dens[:, 1:] if last else dens))
+    other = parki.EwaldOptions(3, (1, 1, 1), 1e-4) if last else options
+    attempt(comm, "options", lambda: ewald.Plan("stokes_sl", points, points, other, comm=comm))
+    free_memory, compiled = slab_memory.free_memory, Setup.kernels
+    slab_memory.free_memory = lambda space: 1e4 if last else 1e12
+    Setup.kernels = broken  # is not come to
+    attempt(comm, "memory", lambda: ewald.stokes_sl(points, points, dens, options, comm=comm))
+    slab_memory.free_memory, Setup.kernels = free_memory, compiled
+    attempt(comm, "good", good)
+    none = memory.xp.empty((3, 0))
+    for box in ((1, 1, 1), (1, None, None)):
+        alike = parki.EwaldOptions(1, box, 1e-3)
+        empty = ewald.stokes_sl(points, none, none, alike, comm=comm)
+        assert empty.shape == points.shape and not empty.any()
+        walk = ewald.Plan("stokes_sl", points, points, alike, comm=comm)
+        expected = walk(dens)
+        attempt(comm, "good", lambda walk=walk: walk.update_points(points, none))
+        assert not walk(none).any()
+        walk.update_points(points, points)
+        assert memory.xp.abs(walk(dens) - expected).max() < 1e-12 * memory.xp.abs(expected).max()
+    attempt(comm, "operator", plan.as_linear_operator)
+    # The first rank alone warns of a far point that another has, and at the user's line; on devices
+    # that point costs little, and none does.
+    many = rng.random((3, 30000 // comm.size))
+    many[:, -1] = 100.0 if last else 0.5
+    many = memory.send(many)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        ewald.Plan("stokes_sl", many, many, parki.EwaldOptions(0, None, 1e-6), comm=comm)
+    lines = [w.filename for w in heard if issubclass(w.category, parki.ParkiWarning)]
+    assert lines == ([] if comm.rank or memory.xp is not np else [__file__])
+    # So it does of images of points that different ranks have, and of their sum of q.n.
+    some = memory.send(rng.random((3, 40)))
+    single = some.astype("f4")
+    near, far = (single[:, :0], single + 1) if last else (single, single[:, :0])
+    flux = parki.EwaldOptions(3, (1, 1, 1), 1e-4, dl_mean="flux")
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        ewald.Plan("stokes_sl", near, far, parki.EwaldOptions(3, (1, 1, 1), 1e-4), comm=comm)
+        ewald.Plan("stokes_dl", some, some + last, some, flux, comm=comm)(some)
+    lines = [w.filename for w in heard if w.category is parki.ImageWarning]
+    assert lines == ([] if comm.rank else [__file__] * 2)
+    # Parts of the ranks sum on their own, a different number of times.
+    part = comm.Split(comm.rank % 2)
+    expected = parki.stokes_sl(points, points, dens, options)
+    for _ in range(1 + comm.rank % 2):
+        alone = ewald.stokes_sl(points, points, dens, options, comm=part)
+    own = comm.Split(comm.rank)
+    found = ewald.stokes_sl(points, points, dens, options, comm=own)
+    assert np.abs(found - expected).max() < 1e-12 * np.abs(expected).max()
+    assert memory.xp.isfinite(alone).all()
+    attempt(comm, "good", good)
+
+
+def needed(comm: Any, periodicity: str) -> None:
+    """Print the memory that each rank is predicted to take over what it takes, one has all given.
+
+    By resident memory that is no file's, which libraries' buffers for messages between processes
+    of a node are not. With three periodic axes these are spheres of many radii.
+    """
+    script = Path(__file__).parents[2] / "scripts" / "check_memory.py"
+    spec = importlib.util.spec_from_file_location("check_memory", script)
+    check_memory = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(check_memory)
+
+    def measure(n: int) -> float:
+        points = np.random.default_rng(0).random((3, n if comm.rank == 0 else 0))
+        with check_memory.Watch(np) as watch:
+            options = parki.EwaldOptions(int(periodicity), (1, 1, 1), 1e-4)
+            given: Any = "stokes_sl", points, points, options
+            if periodicity == "3":
+                name = parki.kernel("polydisperse_sl", largest=0.01)
+                given = name, points, points, 0.01 * points[0], options
+            plan = ewald.Plan(*given, comm=comm)
+            plan(points)
+        return plan.memory.peak / watch.growth
+
+    measure(1000)  # imports, threads, and what libraries keep
+    tell(comm, periodicity, ratios=measure(120_000))
+
+
+def tiles(comm: Any) -> None:
+    """Print the tiles of the near field that each rank compiles, and launches."""
+    near_sizes.FEW = 500
+    seen: list[list[Any]] = []
+
+    def watched(*arguments: Any) -> Any:
+        seen[-1].append(near_tile(*arguments))
+        return seen[-1][-1]
+
+    near_tile, p2p.near_tile, setups.near_tile = p2p.near_tile, watched, watched
+    c = cloud("partly", 900, (1.0, 1.0, 1.0), "f8")
+    options = parki.EwaldOptions(3, (1.0, 1.0, 1.0), 1e-2, p2p_method="tile")
+    for given in range(comm.size):  # the rank that has all points
+        seen.append([])
+        trg, src = (p if comm.rank == given else p[:, :0] for p in (c.trg, c.src))
+        ewald.Plan("laplace", trg, src, options, comm=comm)
+    tell(comm, "tiles", seen=seen)
+
+
+def ending(comm: Any, how: str) -> None:
+    """End one rank while the others are inside of a sum; if ``how`` is "none", end well."""
+    points = np.random.default_rng(comm.rank).random((3, 50))
+    plan = ewald.Plan("stokes_sl", points, points, parki.EwaldOptions(3, (1, 1, 1), 1e-3))
+    if comm.rank == comm.size - 1:
+        if how == "raise":
+            raise ValueError("outside of the sum")
+        if how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+    if how == "refuse" and comm.rank == comm.size - 1:
+        points = points[:, 1:]
+    plan(points)
