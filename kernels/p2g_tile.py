@@ -100,6 +100,8 @@ def reach(
     place: int = i
     rest: int = 0
     if LISTING:
+        if i >= begins[places]:  # the lists may be shorter than their memory
+            return
         place = 0
         last: int = places
         while last - place > 1:

@@ -23,10 +23,13 @@ from parki.settings import thread_count
 
 # Launches over fewer points run in the calling thread: to wake another one takes longer.
 FEW = 4096
+# Points that a device sorts in one launch, and runs that it cuts in one. A launch takes the host as
+# long as these take the device; where launches are recorded, several sort as many points sooner.
+SORTED_AT_ONCE, CUT_AT_ONCE = 1024, 128
 
 
 class CellList:
-    """Points sorted by cells, the last axis running fastest.
+    """Points sorted by cells.
 
     Parameters
     ----------
@@ -53,6 +56,8 @@ class CellList:
     offsets : array, shape (S + 1,), int32, optional
         Offsets of S systems: system s has the points ``offsets[s]`` to ``offsets[s + 1] - 1``. Each
         system has separate cells, numbered after the cells of the previous system.
+    along : bool
+        Whether cells along the first axis follow each other, in place of the last.
     tilts : array, shape (3,), optional
         In the dtype and memory of the points: tilts xy, xz and yz of a box whose points fill the
         brick of edges ``box``. A period along y is also xy along x, and one along z xz along x and
@@ -92,6 +97,7 @@ class CellList:
         scale: float = 1.0,
         spare: int = 0,
         offsets: NDArray[np.int32] | None = None,
+        along: bool = False,
         tilts: Any = None,
         executor: str | None = None,
     ) -> None:
@@ -128,7 +134,8 @@ class CellList:
         self.dtype = points.dtype
         self._real = real_name(points.dtype)
         grid = (self.box, self.shape, self.periodic, corner, self.space)
-        wrapped, self.cells = locate(points, *grid, scale=scale, tilts=tilts, executor=executor)
+        how: dict[str, Any] = {"along": along, "tilts": tilts, "executor": executor}
+        wrapped, self.cells = locate(points, *grid, scale=scale, **how)
         kernels = self.kernels(self.space, self._real, executor)
         if offsets is not None:
             load("cell_list", "place_systems", self.space, executor=executor)(
@@ -155,7 +162,7 @@ class CellList:
         """Return the kernels of a cell list with ``real`` arithmetic, by name."""
         names = ["find_cells", "count_chunk", "place_chunk"]
         if space.on_device:
-            names[1:] = ["count_cells", "list_cells", "order_cells"]
+            names[1:] = ["sort_few", "count_cells", "list_cells", "order_cells"]
         return {n: load("cell_list", n, space, executor=executor, REAL=real) for n in names}
 
     @property
@@ -171,11 +178,18 @@ class CellList:
             self.counts = xp.full(1, n, dtype=np.int32)
             self.starts = xp.arange(2, dtype=np.int32) * n
             return
-        numbers, listed, self.order = (xp.empty(n, dtype=np.int32) for _ in range(3))
-        zeros = xp.zeros(2 * self.n_cells + 1, dtype=np.int32)
-        self.counts, self.starts = zeros[: self.n_cells], zeros[self.n_cells :]
+        self.order = xp.empty(n, dtype=np.int32)
+        if n <= SORTED_AT_ONCE and not self.space.adapter.capturing():
+            last = self.n_cells
+            self.counts, self.starts = (xp.empty(m, dtype=np.int32) for m in (last, last + 1))
+            made = {"counts": self.counts, "starts": self.starts, "order": self.order}
+            kernels["sort_few"](max(n, last + 1), cells=self.cells, total=n, last=last, **made)
+            return
+        numbers, listed = (xp.empty(n, dtype=np.int32) for _ in range(2))
+        zeros = xp.zeros(self.n_cells + 1, dtype=np.int32)
+        self.counts = zeros[1:]
         kernels["count_cells"](n, cells=self.cells, counts=self.counts, numbers=numbers)
-        xp.cumsum(self.counts, out=self.starts[1:], dtype=np.int32)
+        self.starts = xp.cumsum(zeros, dtype=np.int32)
         lists = {"cells": self.cells, "starts": self.starts, "listed": listed}
         kernels["list_cells"](n, numbers=numbers, **lists)
         kernels["order_cells"](n, order=self.order, **lists)
@@ -284,6 +298,7 @@ def locate(
     space: ExecutionSpace,
     *,
     scale: float = 1.0,
+    along: bool = False,
     tilts: Any = None,
     executor: str | None = None,
 ) -> tuple[Any, Any]:
@@ -291,7 +306,7 @@ def locate(
 
     Parameters
     ----------
-    points, box, shape, periodic, origin, scale, tilts
+    points, box, shape, periodic, origin, scale, along, tilts
         As for `CellList`.
 
     Returns
@@ -304,6 +319,8 @@ def locate(
     dtype, n = points.dtype, points.shape[1]
     wrapped, cells = xp.empty_like(points), xp.empty(n, dtype=np.int32)
     find = "find_cells" if tilts is None else "find_tilted_cells"
+    x, y, z = shape
+    strides = (1, x, x * y) if along else (y * z, z, 1)
     _launch(
         load("cell_list", find, space, executor=executor, REAL=real_name(dtype)),
         n,
@@ -315,6 +332,7 @@ def locate(
         length=constant(box, dtype),
         inverse_width=constant(np.divide(shape, box), dtype),
         shape=constant(shape, np.int32),
+        strides=constant(strides, np.int32),
         periodic=constant(periodic, np.int32),
         scale=scale,
     )
@@ -388,15 +406,18 @@ def runs(
         does not wait for, the number of parts is an upper bound, and the last ones are empty.
     """
     xp, columns = space.array_module, (starts.size - 1) // length
-    count, write = parts_kernels(space, executor)
+    count, write, *few = parts_kernels(space, executor)
     cut = {"starts": starts, "length": length, "pieces": pieces, "size": size}
-    counts = xp.empty(columns * pieces, dtype=np.int32)
-    _launch(count, counts.size, counts=counts, **cut)
-    begins = xp.zeros(counts.size + 1, dtype=np.int32)
-    xp.cumsum(counts, out=begins[1:], dtype=np.int32)
-    most = total // size + min(total, counts.size)
+    most = total // size + min(total, columns * pieces)
+    if few and columns * pieces <= CUT_AT_ONCE:
+        parts = xp.empty((3, most), dtype=np.int32)
+        few[0](most, columns=columns, parts=parts, **cut)
+        return parts
+    counts = xp.zeros(columns * pieces + 1, dtype=np.int32)
+    _launch(count, columns * pieces, counts=counts[1:], **cut)
+    begins = xp.cumsum(counts, dtype=np.int32)
     parts = xp.empty((3, most if space.on_device else int(begins[-1])), dtype=np.int32)
-    _launch(write, parts.shape[1], runs=counts.size, begins=begins, parts=parts, **cut)
+    _launch(write, parts.shape[1], runs=columns * pieces, begins=begins, parts=parts, **cut)
     return parts
 
 
@@ -407,5 +428,5 @@ def _launch(kernel: Kernel, count: int, **arguments: Any) -> None:
 
 def parts_kernels(space: ExecutionSpace, executor: str | None = None) -> list[Kernel]:
     """Return the kernels of `runs`."""
-    names = ("count_parts", "list_parts")
+    names = ["count_parts", "list_parts"] + ["list_few"] * space.on_device
     return [load("cell_list", name, space, executor=executor) for name in names]

@@ -154,10 +154,15 @@ SETTINGS = {
 
 def cache_directory() -> Path:
     """Return the folder of the compile cache (not created here)."""
-    chosen = SETTINGS["PARKI_CACHE_DIR"].value()
+    chosen, base = SETTINGS["PARKI_CACHE_DIR"].value(), os.environ.get("XDG_CACHE_HOME")
+    return _folder(chosen, base or "~/.cache", os.path.expanduser("~"))
+
+
+@functools.lru_cache(maxsize=16)
+def _folder(chosen: str, base: str, _: str) -> Path:
+    """Return the folder that was chosen, or one in ``base``; the last argument is what ~ means."""
     if chosen:
         return Path(chosen).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     try:
         return Path(base).expanduser() / "parki"
     except RuntimeError as error:

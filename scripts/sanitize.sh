@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs small sums of every kind under sanitizers; fails if one of them finds an error.
 #   scripts/sanitize.sh          kernels of the CPU: addresses and undefined behaviour (g++ or clang++)
-#   scripts/sanitize.sh --gpu    kernels of an NVIDIA GPU: compute-sanitizer's memcheck, racecheck, synccheck
+#   scripts/sanitize.sh --gpu [--steps]    kernels of an NVIDIA GPU: compute-sanitizer's memcheck,
+#                                racecheck and synccheck; all small sums, or only those that move points
 # PYTHON is the interpreter, CXX the compiler. Kernels of the CPU go to a separate cache.
 set -eu
 cd "$(dirname "$0")/.."
@@ -9,11 +10,12 @@ python=${PYTHON:-python3}
 
 if [ "${1:-}" = --gpu ]; then
     # Compiles all kernels first, so that the tools do not check the compiler.
-    "$python" scripts/small_sums.py --space Cuda --brief
+    sums=${2:---brief}
+    "$python" scripts/small_sums.py --space Cuda "$sums"
     for tool in memcheck racecheck synccheck; do
         echo "== $tool"
         compute-sanitizer --tool "$tool" --error-exitcode 1 --print-limit 20 \
-            "$python" scripts/small_sums.py --space Cuda --brief
+            "$python" scripts/small_sums.py --space Cuda "$sums"
     done
     exit
 fi

@@ -1,10 +1,12 @@
 """Run small sums of every kind, as input for a sanitizer (see `scripts/sanitize.sh`).
 
-    python scripts/small_sums.py [--space CPU] [--points 150] [--brief]
+    python scripts/small_sums.py [--space CPU] [--points 150] [--brief | --steps]
 
 The sums cover every kernel, periodicity and variant in both precisions, with pressures, gradients
 and derivatives, and every method of `parki.mesh`; `--brief` leaves out sums that add no compiled
-code on a device. Results are only tested for NaN; `parki check` tests whether they are correct.
+code on a device. Then points move, in boxes along the axes, tilted and deforming ones, near a wall,
+with labels and as spheres with noise; `--steps` does this alone. Results are only tested for NaN;
+`parki check` tests whether they are correct.
 """
 
 from __future__ import annotations
@@ -111,18 +113,73 @@ def mesh_up(dimensions: int, dtype: str, space: str, n: int, rng: np.random.Gene
     return count
 
 
+def step_up(space: str, n: int, rng: np.random.Generator) -> int:
+    """Move points of plans that a device records, some out of the box; return their number."""
+    xp = parki.get_execution_space(space).array_module
+    tilted = parki.lattice(*BOX, 0.3, -0.2, 0.1)
+    given = parki.EwaldOptions(3, BOX, 1e-3, exclude_image="given")
+    cases: list[tuple[str, str, Any, dict[str, Any]]] = [
+        ("stokes_sl", "f4", parki.EwaldOptions(3, BOX, 1e-3), {}),
+        ("stokes_comb", "f8", parki.EwaldOptions(1, BOX, 1e-4), {}),
+        ("stokes_sl", "f8", parki.EwaldOptions(3, tilted, 1e-4), {}),
+        ("stokes_comb", "f4", parki.EwaldOptions(2, parki.lattice(*BOX, 0.2), 1e-3), {}),
+        ("stokes_sl", "f4", given, {"exclude": np.arange(n) // 3}),
+        ("stokes_sl", "f8", parki.EwaldOptions(2, BOX, 1e-4, wall="no-slip"), {}),
+    ]
+
+    def array(dtype: str, *shape: int) -> Any:
+        return xp.asarray(rng.random(shape).astype(dtype))
+
+    for kernel, dtype, options, more in cases:
+        edges = xp.asarray(np.array(BOX, dtype=dtype))[:, None]
+        clouds = [array(dtype, 3, n) * edges for _ in range(3)]
+        norms = array(dtype, 3, n) if SUMS[kernel].normals else None
+        dens = array(dtype, *SUMS[kernel].density_shape(n))
+        plan = parki.Plan(kernel, clouds[0], clouds[0], norms, options, **more)
+        results = []
+        for number in range(8):
+            points = clouds[number % 3]
+            plan.update_points(points, points, norms)
+            results += [plan(dens) for _ in range(1 + number % 2)]
+            results.append(plan(xp.stack([dens, dens])))
+        if options.cell is not None and options.periodic[2]:
+            for tilt in (0.31, 0.32, 0.33, 0.34, 0.35):
+                plan.update_points(points, points, box=parki.lattice(*BOX, tilt, -0.2, 0.1))
+                results.append(plan(dens))
+        away = clouds[0].copy()
+        away[:, 1] = np.nan
+        try:  # a device says so late, at the sum
+            plan.update_points(away, away, norms)
+            plan(dens)
+        except parki.ParkiError:
+            results.append(plan(dens))
+        else:
+            raise AssertionError(f"{kernel}: NaN among the points was not noticed")
+        assert all(bool(xp.isfinite(found).all()) for found in results), f"{kernel}: NaN"
+    spheres = parki.Spheres(clouds[0], 0.02, parki.EwaldOptions(3, BOX, 1e-3))
+    random = xp.random.default_rng(0)
+    for number in range(6):
+        spheres.update_points(clouds[number % 3])
+        moved = spheres.displacements(1.0, 1e-3, random, array("f8", 3, n), accuracy=1e-2)
+        assert bool(xp.isfinite(moved).all()), "spheres: NaN"
+    return len(cases) + 1
+
+
 def main() -> None:
     """Run the sums."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--space", default="CPU")
     parser.add_argument("--points", type=int, default=150)
     parser.add_argument("--brief", action="store_true")
+    parser.add_argument("--steps", action="store_true")
     args = parser.parse_args()
-    rng, start, count = np.random.default_rng(0), time.perf_counter(), 0
-    for case in cases(args.brief):
+    rng, start = np.random.default_rng(0), time.perf_counter()
+    count = step_up(args.space, args.points, rng)
+    for case in () if args.steps else cases(args.brief):
         sum_up(case, args.space, args.points, rng)
         count += 1
-    for dimensions, dtype in itertools.product((2, 3), ("f8",) if args.brief else ("f4", "f8")):
+    precisions = () if args.steps else ("f8",) if args.brief else ("f4", "f8")
+    for dimensions, dtype in itertools.product((2, 3), precisions):
         count += mesh_up(dimensions, dtype, args.space, args.points, rng)
     print(f"{count} sums on {args.space}, {time.perf_counter() - start:.1f} s: no NaN")
 

@@ -10,9 +10,9 @@ import sys
 import numpy as np
 import pytest
 
-from parki import CellList, ParkiValueError
+from parki import CellList, ParkiValueError, cell_list
 from parki.cell_list import runs
-from parki.runtime import load
+from parki.runtime import get_execution_space, load
 
 BOX, SHAPE = (2.0, 1.0, 0.7), (5, 1, 4)
 
@@ -305,16 +305,40 @@ def test_runs_of_pieces(space, to_space, to_host):
     assert (parts[1:, 4:] == 0).all()
 
 
-def test_sort_of_devices():
+@pytest.mark.parametrize("at_once", [0, 1000])
+@pytest.mark.parametrize("along", [False, True])
+def test_sort_of_devices(monkeypatch, at_once, along):
     """The kernels by which devices sort, here on the CPU: as its own."""
-    points = points_near(BOX, 500)
-    cells = CellList(points, None, BOX, (True,) * 3, execution_space="CPU", shape=(3, 2, 2))
+    monkeypatch.setattr(cell_list, "SORTED_AT_ONCE", at_once)
+    points, box = points_near(BOX, 500), BOX
+    grid = {"periodic": (True,) * 3, "execution_space": "CPU", "shape": (3, 7, 2)}
+    cells = CellList(points, None, box, along=along, **grid)
     order, starts, counts = cells.order, cells.starts, cells.counts
-    names = ("count_cells", "list_cells", "order_cells")
+    names = ("sort_few", "count_cells", "list_cells", "order_cells")
     cells._sort_on_device({n: load("cell_list", n, cells.space) for n in names})
     np.testing.assert_array_equal(cells.order, order)
     np.testing.assert_array_equal(cells.starts, starts)
     np.testing.assert_array_equal(cells.counts, counts)
+    if along:
+        grid["shape"] = grid["shape"][::-1]
+        turned = CellList(points[::-1], None, box[::-1], **grid)
+        np.testing.assert_array_equal(turned.order, order)
+        np.testing.assert_array_equal(turned.points[::-1], cells.points)
+
+
+@pytest.mark.parametrize(("length", "pieces", "size"), [(1, 1, 4), (3, 2, 5), (12, 5, 1)])
+def test_few_runs(length, pieces, size):
+    """They are cut by one kernel on devices, as others by two."""
+    counts = np.random.default_rng(1).integers(0, 7, 12)
+    starts = np.concatenate([[0], counts.cumsum()]).astype(np.int32)
+    space = get_execution_space("CPU")
+    cut = {"length": length, "pieces": pieces}
+    parts = runs(space, starts, size, starts[-1], **cut)
+    found = np.full((3, parts.shape[1] + 2), -1, np.int32)
+    at_once, columns = load("cell_list", "list_few", space), 12 // length
+    at_once(found.shape[1], starts=starts, size=size, columns=columns, parts=found, **cut)
+    np.testing.assert_array_equal(found[:, :-2], parts)
+    np.testing.assert_array_equal(found[:, -2:].T, [[columns - 1, 0, 0]] * 2)
 
 
 # --- errors ---------------------------------------------------------------------------------------

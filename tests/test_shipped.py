@@ -263,7 +263,7 @@ def plans(
         list(kernels)
         raise StopIteration
 
-    monkeypatch.setattr(pipeline, "prepare", stop)
+    monkeypatch.setattr(pipeline, "preparing", stop)
     pretend(monkeypatch)
     points = np.random.default_rng(3).random((3, 3000)).astype(dtype)
     norms = points if SUMS[kernel].normals else None

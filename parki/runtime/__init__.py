@@ -20,7 +20,7 @@ A kernel passes through these modules in order:
     pool         CPU threads for work outside kernels
 """
 
-from parki.runtime.kernel import Kernel, load, prepare
+from parki.runtime.kernel import Kernel, load, prepare, preparing
 from parki.runtime.spaces import ExecutionSpace, available_spaces, get_execution_space
 
 __all__ = [
@@ -30,4 +30,5 @@ __all__ = [
     "get_execution_space",
     "load",
     "prepare",
+    "preparing",
 ]

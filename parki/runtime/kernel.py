@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -251,6 +252,13 @@ def load(
 
 def prepare(kernels: Iterable[Kernel]) -> None:
     """Compile the kernels that need it, several at a time, with a message."""
+    with preparing(kernels):
+        pass
+
+
+@contextmanager
+def preparing(kernels: Iterable[Kernel]) -> Iterator[None]:
+    """Do as `prepare`; for a device while the block runs, whose launches wait for their kernels."""
     slow = []
     for kernel in kernels:
         if kernel._launch is None and not kernel.cached():
@@ -258,6 +266,7 @@ def prepare(kernels: Iterable[Kernel]) -> None:
         else:
             kernel.build()
     if not slow:
+        yield
         return
     space = slow[0].space
     where = "CuPy's cache" if space.on_device else str(cache.directory())
@@ -266,4 +275,9 @@ def prepare(kernels: Iterable[Kernel]) -> None:
     workers = 1 if slow[0]._upstream else min(len(slow), max(2, thread_count()))
     current, quiet = space.adapter.device(), QUIET_SECONDS if space.on_device else 0.0
     with ThreadPoolExecutor(workers, initializer=space.adapter.choose, initargs=(current,)) as pool:
-        follow(pool.map(Kernel.build, slow), *what, quiet)
+        built = pool.map(Kernel.build, slow)
+        if space.on_device:
+            yield
+        follow(built, *what, quiet)
+    if not space.on_device:
+        yield

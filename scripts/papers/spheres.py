@@ -9,7 +9,9 @@ with the tolerance 1e-9. Each takes the largest of its tolerances with which the
 the one that is asked for, and PSE the splitting parameters with which *M F* and *step* are fastest.
 The positions are new in each call. *Step* is a Brownian step of the same forces, whose noise parki
 iterates to the error that is asked for, and PSE to its tolerance. FCM (force coupling, by
-Gaussians) is another mobility, which is compared with itself at a tolerance of 1e-6.
+Gaussians) is another mobility, which is compared with itself at a tolerance of 1e-6. *Time steps*
+give a plan new points, and sum: stokes_sl is 3-periodic, with the tolerance 1e-3 in single
+precision, and stokes_comb 1-periodic, with 1e-4 in double precision.
 
 JFSD 0.2.2 does not run on the machines of the tables: it demands jax 0.4.17, which refuses every
 version of jaxlib that is still offered (0.4.13, and 0.4.18 and later), and SciPy 1.10.1, which has
@@ -31,6 +33,7 @@ from benchmarks.run import Run
 from benchmarks.show import SERIES, Table, count, figure, ms, save
 
 import parki
+from parki.ewald.sums import SUMS
 
 from . import cases
 
@@ -56,6 +59,9 @@ TOLERANCES = tuple(float(f"{d}e-{n}") for n in range(2, 7) for d in (3, 1))
 SPLITS = (0.3, 0.5, 0.8, 1.2)
 PEERS = ("PSE", "FCM")
 OWN = "parki.libmobility"  # tests the script on CPUs
+# Sums of points whose time steps are measured in the same run: periodicity, dtype, tolerance.
+STEPS = {"stokes_sl": (3, "f4", 1e-3), "stokes_comb": (1, "f8", 1e-4)}
+CLOUDS = 4
 
 Error = Callable[[Any], float]
 
@@ -87,7 +93,28 @@ def measure(run: Run) -> dict[str, Any]:
             head = {"N": n, "fraction": fraction, "asked": error}
             rows += [head | {"solver": name} | row for name, row in found.items() if row]
         cases.free(run)
-    return {"rows": rows, "left out": reason}
+    steps = [{"N": n, **time_steps(run, n)} for n in _sizes(run)]
+    return {"rows": rows, "left out": reason, "time steps": steps}
+
+
+def time_steps(run: Run, n: int) -> dict[str, float]:
+    """Return the median seconds of time steps of uniform points, by sum."""
+    found = {}
+    for kernel, (periodicity, dtype, tolerance) in STEPS.items():
+        random, times = run.random, []
+        clouds = [run.send(random.random((3, n)), dtype) for _ in range(CLOUDS)]
+        shapes = [SUMS[kernel].density_shape(n), *[(3, n)] * SUMS[kernel].normals]
+        dens, *norms = (run.send(random.standard_normal(shape), dtype) for shape in shapes)
+        options = parki.EwaldOptions(periodicity, [1, 1, 1], tolerance, execution_space=run.space)
+        plan = parki.Plan(kernel, clouds[0], clouds[0], *norms, options)
+        out = plan(dens)
+        for number in range(4 if run.quick else 2 * CLOUDS * ROUNDS):
+            points, begun = clouds[number % CLOUDS], run.now()
+            plan.update_points(points, points, *norms)
+            plan(dens, out)
+            times.append(run.now() - begun)
+        found[kernel] = float(np.median(times[len(times) // 4 :]))  # graphs are made in the first
+    return found
 
 
 def _sizes(run: Run) -> list[int]:
@@ -233,13 +260,13 @@ def _seconds(run: Run, move: Callable[[], None], step: Callable[[], None]) -> di
 
 def tables(record: Record) -> list[Table]:
     """Return a table of errors and times."""
-    found = record["results"]["rows"]
-    solvers = list(dict.fromkeys(row["solver"] for row in found))
+    each = record["results"]["rows"]
+    solvers = list(dict.fromkeys(row["solver"] for row in each))
     head = ["spheres", "volume fraction", "error asked"]
     for name in solvers:
         head += [f"{name}: error", "M F, step, ms"]
     lines: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in found:
+    for row in each:
         lines.setdefault((row["N"], row["fraction"], row["asked"]), {})[row["solver"]] = row
     rows = []
     for (n, fraction, asked), of in lines.items():
@@ -251,7 +278,12 @@ def tables(record: Record) -> list[Table]:
         rows.append(cells)
     reason = record["results"]["left out"]
     notes = [f"PSE and FCM are left out: {reason}."] if reason else []
-    return [Table("Spheres in a cube with three periodic axes", head, rows, notes)]
+    found = [Table("Spheres in a cube with three periodic axes", head, rows, notes)]
+    if steps := record["results"].get("time steps"):
+        cells = [[count(row["N"]), *(ms(row[name]) for name in STEPS)] for row in steps]
+        head = ["points", *(f"{name}, ms" for name in STEPS)]
+        found.append(Table("Time steps of points, in the same run", head, cells, []))
+    return found
 
 
 def draw(record: Record, file: Path) -> None:

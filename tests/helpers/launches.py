@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import parki
+from parki import cell_list
 from parki.arrays import real_name
 from parki.cell_list import CellList
 from parki.ewald.far import conflicts, stored_mesh
@@ -124,10 +125,15 @@ def sort_as_devices_do(dtype: type) -> None:
     space = get_execution_space("OpenMP")
     cells = CellList(points, None, (1, 1, 1), shape=(1, 1, 7), execution_space=space)
     real = real_name(dtype)
-    names = ("list_cells", "order_cells")
+    names = ("sort_few", "list_cells", "order_cells")
     kernels = {n: load("cell_list", n, space, REAL=real) for n in names}
     in_order = load("cell_list", "count_cells", get_execution_space("Serial"), REAL=real)
-    cells._sort_on_device({**kernels, "count_cells": in_order})
+    for at_once in (POINTS, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cell_list, "SORTED_AT_ONCE", at_once)
+            cells._sort_on_device({**kernels, "count_cells": in_order})
+    cut = {"starts": cells.starts, "length": 7, "pieces": 2, "size": 30, "columns": 1}
+    load("cell_list", "list_few", space)(9, parts=np.empty((3, 9), np.int32), **cut)
     ends = dict(zip(("low", "high"), np.empty((2, 3, 4), dtype), strict=True))
     sizes = {"total": POINTS, "items": 4, "rows": 3}
     extremes = load("extremes", "extremes", space, REAL=real)

@@ -48,19 +48,17 @@ class Sorted(CellList):
         executor: str | None,
         offsets: Any = None,
     ) -> None:
-        step = -1 if tiles.along else 1
         super().__init__(
-            points[::step],
+            points,
             None,
-            tiles.extent[::step],
+            tiles.extent,
             execution_space=space,
-            shape=tiles.counts[::step],
+            shape=tiles.counts,
             offsets=offsets,
+            along=tiles.along,
             executor=executor,
         )
         self.tiles = tiles
-        if tiles.along:
-            self.points = self.xp.ascontiguousarray(self.points[::-1])
 
     def parts(self, size: int, cells: int) -> Any:
         """Return (column, first, last + 1) of parts of columns, shape (3, parts), int32.

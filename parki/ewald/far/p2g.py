@@ -216,19 +216,18 @@ class TileVariant(Variant):
                 "choose 'hybrid', or turn the box"
             )
         places = sources.systems * math.prod(self.counts) * planes
-        counts = xp.empty(places, dtype=np.int32)
+        counts = xp.zeros(places + 1, dtype=np.int32)
         constant = self.mesh.space.adapter.constant
         tiles = constant([*self.counts, *self.tiles.counts[1:]], np.int32)
         geometry = dict(self.mesh.arguments, tiles=tiles, starts=sources.starts)
-        count(places, counts=counts, **geometry)
+        count(places, counts=counts[1:], **geometry)
         n, most = sources.order.size, most_reached(self.mesh.window.points)
         if n * most >= 2**31:
             raise ParkiValueError(
                 f"{n} sources may reach {n * most} times into tiles of the grid, which passes "
                 "2**31; share them out over ranks, or choose p2g_method='hybrid'"
             )
-        begins = xp.zeros(places + 1, dtype=np.int32)
-        xp.cumsum(counts, out=begins[1:], dtype=np.int32)
+        begins = xp.cumsum(counts, dtype=np.int32)
         # Lists of few sources take the most memory they may need; no count has to be waited for.
         total = n * most if n <= UNCOUNTED and self.mesh.space.on_device else int(begins[-1])
         entries = xp.empty((2, max(1, total)), dtype=np.int32)

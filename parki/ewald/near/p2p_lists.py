@@ -142,7 +142,8 @@ class PairLists:
         if self.lists is None:
             return False
         self.rows, self.use = xp.arange(0, total + 1, stride, dtype=np.int32), KEEPS
-        if int(self._launch(KEEPS, arguments).max()) > stride:
+        # On the host, as CuPy compiles such a reduction for two seconds.
+        if to_host(self._launch(KEEPS, arguments)).max() > stride:
             self.drop()
             self.begun = True
             return False
@@ -153,12 +154,13 @@ class PairLists:
         """Allocate the memory for lists, if there is enough."""
         xp, self._stride = self.space.array_module, 0
         prepare([self.kernel(use, 1) for use in (COUNTS, KEEPS, TAKES)])
-        needed = self._launch(COUNTS, arguments)
+        rows = self._launch(COUNTS, arguments)
+        needed = to_host(rows)
         # The host orders few tiles before a device has compiled a dozen small kernels for this.
-        where, tiles, rows = xp, arguments["tiles"], needed
+        where, tiles = xp, arguments["tiles"]
         if self.tiles <= FEW:
-            where, tiles, rows = np, to_host(tiles), to_host(needed)
-        total, longest = int(rows.sum(dtype=np.int64)), int(rows.max()) if self.tiles else 0
+            where, tiles, rows = np, to_host(tiles), needed
+        total, longest = int(needed.sum(dtype=np.int64)), int(needed.max()) if self.tiles else 0
         self.size, most = 4 * self.lanes * total, PART * free_memory(self.space)
         fits = total < MOST_ROWS and self.size <= most
         try:

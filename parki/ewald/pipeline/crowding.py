@@ -40,21 +40,19 @@ class Crowding:
 
     def count(self, stages: Stages) -> None:
         """Count pairs of the near field, and of the far field's sorts; waits for nothing."""
-        near, far = (
-            (stages.p2p.targets, stages.p2p.sources),
-            (stages.g2p.targets, stages.p2g.sources),
-        )
-        space = stages.setup.task.space
+        near, far = stages.p2p, (stages.g2p.targets.counts, stages.p2g.sources.counts)
+        trg, src = near.targets.counts, near.sources.counts
+        space, first = stages.setup.task.space, self.report is None
         numbers = self.begin(space).numbers
-        numbers[:3] = 0
+        if not first:
+            numbers[:3] = 0
+        sizes = {"near": trg.size, "trg_far": far[0].size, "src_far": far[1].size}
+        most = max(sizes.values())
+        items = min(MOST_ITEMS, most)
         kernel = CellList.pairs_kernel(space, stages.setup.task.executor)
-        pairs = near, (far[0], far[0]), (far[1], far[1])
-        for place, (trg, src) in enumerate(pairs):
-            cells = {"trg": trg.counts, "src": src.counts, "cells": trg.counts.size}
-            items = min(MOST_ITEMS, trg.counts.size)
-            few = trg.counts.size <= MOST_ITEMS  # for which no thread of a CPU need wake
-            launch = kernel.alone if few else kernel
-            launch(items, items=items, place=place, pairs=numbers, **cells)
+        launch = kernel.alone if most <= MOST_ITEMS else kernel  # no thread of a CPU need wake
+        cells = {"trg": trg, "src": src, "gathered": far[0], "spread": far[1]}
+        launch(3 * items, items=items, pairs=numbers, **sizes, **cells)
 
     def read(self) -> list[float]:
         """Return the numbers of now, for which the host waits."""

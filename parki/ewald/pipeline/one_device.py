@@ -24,7 +24,7 @@ from parki.ewald.pipeline.setup import Setup, choose, use
 from parki.ewald.pipeline.slack import Slack
 from parki.ewald.pipeline.stages import Stages
 from parki.ewald.task import Frame, Points, Task
-from parki.runtime import prepare
+from parki.runtime import Kernel, preparing
 
 # Sources up to which near fields in a graph, without lists of pairs, take less time than near
 # fields with lists, launched one by one.
@@ -191,12 +191,12 @@ class OneDevice(Pipeline):
             wrapped = _wrapped(task, frame, arrays)
         if not setup.kin(self.setup) or (old is not None and many != old.count):
             old = None
-        memory = self.memory
+        memory, kernels = self.memory, list[Kernel]()
         if old is None or memory is None:
             asked = replace(setup.problem, targets=targets, sources=sources, systems=many)
             needs = asked, setup.parameters, use(task, points, once)
             memory = check_memory(*needs, frame.length, plan_cache.clear_cache)
-            prepare(setup.kernels(points.targets))
+            kernels = setup.kernels(points.targets)
         new = OneDevice(setup, memory, problem)
         new._slack = slack
         sizes = {name: array.shape for name, array in arrays.items()}
@@ -220,7 +220,8 @@ class OneDevice(Pipeline):
                 new.crowding.suited = new.crowding.read()
                 return new
             new.placed_by = PlacedBy.REFUSED
-        new._take(Stages(setup, memory, arrays, wrapped, points, old, far_later=later), later)
+        with preparing(kernels):
+            new._take(Stages(setup, memory, arrays, wrapped, points, old, far_later=later), later)
         if not later and (problem or flows or given is None):
             new.crowding.suited = new.crowding.read()
         return new

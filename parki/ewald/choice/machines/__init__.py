@@ -100,7 +100,12 @@ _USED: dict[str, dict[str, Any]] = {}
 
 def path(space: ExecutionSpace) -> Path:
     """Return the file of the measured numbers, which may not exist."""
-    return cache_directory() / f"tuned-{re.sub('[^A-Za-z0-9]', '-', identity(space))}.json"
+    return _path(cache_directory(), identity(space))
+
+
+@lru_cache(maxsize=16)
+def _path(folder: Path, name: str) -> Path:
+    return folder / f"tuned-{re.sub('[^A-Za-z0-9]', '-', name)}.json"
 
 
 def identity(space: ExecutionSpace) -> str:
