@@ -38,11 +38,11 @@ from parki.ewald.sums import SUMS
 from . import cases
 
 TODAY = """
-On an H100 velocities of a million spheres take parki 0.08 to 0.21 of PSE's time, and Brownian steps
-0.25 to 0.50. With 100 000 spheres velocities take 0.14 to 0.41, and steps 0.52 to 0.88. With 10 000
-spheres velocities take 0.49 to 1.2, and steps 0.54 to 1.5. PSE is faster with 1000 spheres, where
-both wait for their launches: there velocities take parki 0.7 to 5.8 of its time, and steps 0.6 to
-1.6. FCM is another mobility, which is faster for few dense spheres.
+On an H100 velocities of a million spheres take parki 0.07 to 0.21 of PSE's time, and Brownian steps
+0.16 to 0.24. With 100 000 spheres velocities take 0.14 to 0.44, and steps 0.31 to 0.53. With 10 000
+spheres velocities take 0.47 to 0.92, and steps 0.36 to 0.73. With 1000 spheres both wait for their
+launches: velocities take parki 0.86 to 2.0 of PSE's time, and steps 0.37 to 0.91. FCM is another
+mobility, which is faster for few dense spheres.
 """
 
 SIZES = (1000, 10_000, 100_000, 1_000_000)
