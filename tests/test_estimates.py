@@ -21,6 +21,11 @@ from parki.ewald.sums import TERMS
 from parki.ewald.sums.record import RadialPolynomials
 
 KERNELS = ("laplace", "stokes_sl", "stokes_dl")
+FLOWS = {  # of potentials
+    "charge_flow": "laplace",
+    "dipole_flow": "laplace_dipole",
+    "quadrupole_flow": "quadrupole",
+}
 LENGTHS = np.array([1.2, 1.0, 0.8])
 SHAPE = (24, 20, 18)
 STEPS = LENGTHS / SHAPE
@@ -32,7 +37,6 @@ class System:
 
     def __init__(self, term, seed, radius=None, count=60):
         rng = np.random.default_rng(seed)
-        self.up = seed % 3  # the axis of octupoles, whose errors are averaged over all axes
         self.gradient, self.pressure = term.endswith("_grad"), term.endswith("_p")
         self.at_tensors = term.endswith("_tensor")
         self.kernel = term.removesuffix("_grad").removesuffix("_p").removesuffix("_tensor")
@@ -52,11 +56,11 @@ class System:
             "laplace_dipole": (self.f**2).sum(),
             "stokes_sl": (self.f**2).sum(),
             "stokes_rotlet": (self.f**2).sum(),
-            "octupole": (self.f**2).sum(),
             "stokes_dl": ((self.q**2).sum(axis=0) * (self.n**2).sum(axis=0)).sum(),
         }
         square["stokes_dipole"] = square["doublet_dipole"] = square["stokes_dl"]
         square["quadrupole"] = square["stokes_dl"]
+        square |= {flow: square[of] for flow, of in FLOWS.items()}
         self.strength = float(square[self.kernel])  # Q
         if self.at_tensors:  # what double layers q, n at the targets feel
             self.strength *= float(square["stokes_dl"]) / count
@@ -68,21 +72,21 @@ class System:
         zero = k2 == 0
         k2[zero] = 1
         laplace = np.where(zero, 0, 4 * np.pi / k2 * split.factor(1).at(k2))
-        if self.kernel == "laplace":
-            return [laplace * transform(self.f[0])]
-        if self.kernel == "laplace_dipole":
-            return [-laplace * sum(gradient(c, m) for m, c in enumerate(self.f))]
-        if self.kernel == "quadrupole":
-            pairs = [(j, m) for j in range(3) for m in range(3)]
-            return [laplace * sum(gradient(self.q[j] * self.n[m], j, m) for j, m in pairs)]
         # An odd factor vanishes at the highest mode of an even grid, which is its own negative.
         odd = [np.where(np.arange(len(x)) * 2 == len(x), 0, x) for x in k]
         k = np.meshgrid(*odd, indexing="ij")
-        if self.kernel == "octupole":
-            along = (
-                laplace * k[self.up] ** 2 * sum(k[j] * transform(c) for j, c in enumerate(self.f))
-            )
-            return [each * along for each in k]
+        potential = FLOWS.get(self.kernel, self.kernel)
+        if potential == "laplace":
+            found = laplace * transform(self.f[0])
+        elif potential == "laplace_dipole":
+            found = -laplace * sum(gradient(c, m) for m, c in enumerate(self.f))
+        elif potential == "quadrupole":
+            pairs = [(j, m) for j in range(3) for m in range(3)]
+            found = laplace * sum(gradient(self.q[j] * self.n[m], j, m) for j, m in pairs)
+        if self.kernel in FLOWS:
+            return [1j * each * found for each in k]
+        if potential in FLOWS.values():
+            return [found]
         if self.kernel == "stokes_rotlet":  # curl of t / r
             t = [transform(c) for c in self.f]
             pairs = [(1, 2), (2, 0), (0, 1)]

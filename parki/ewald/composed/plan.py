@@ -8,7 +8,7 @@ so a source and its mirror image share a pair walk and a grid.
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from functools import reduce
 from operator import add
@@ -24,6 +24,8 @@ from parki.ewald.derivatives.mapped_sum import labels_of
 from parki.ewald.options import LARGEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.placed_sum import PlacedSum
+from parki.ewald.pipeline.protocol import unwatched
+from parki.ewald.pipeline.replay import Replay
 from parki.ewald.plan import AnyPlan, Plan
 from parki.ewald.points import (
     check_density,
@@ -93,13 +95,14 @@ class ComposedPlan:
                     "a plan for each system"
                 )
             if self.options.walled:
-                up = self.options.axes.index(2)
-                composite = near_wall(composite, self.options.wall, want, up=up)
+                composite = near_wall(composite, self.options.wall, want)
             self.composite: Composite = composite
             self.sums = together(joined(self.composite.addends))
             self.sources, given = self._given(trg, src, norms, exclude)
         self._places: tuple[Any, Any] = given[0][0][0], self.sources["points"]
         self._back: tuple[Any, Any] | None = None  # the transposed plan, and its places
+        self._whole: dict[int, Any] = {}  # by densities: graphs of sums, and one of all
+        self._problem = ""  # why a device cannot record it
         self.plans: list[Any] = []
         for one, (arrays, labels) in zip(self.sums, given, strict=True):
             own = self._options(one)
@@ -201,10 +204,48 @@ class ComposedPlan:
     def __call__(self, dens: Any) -> Any:
         """Return the composite of a density, or of k of them with k first."""
         values, several = self._rows("dens", dens)
-        # The density is checked, so that no sum waits for a device.
-        results = [plan._sum(v, checked=True) for _, plan, v in self._densities(values)]
-        found = self._combined(results, self._trg)
+        found = self._recorded(values) if self.options.walled else None
+        if found is None:
+            # The density is checked, so that no sum waits for a device.
+            results = [plan._sum(v, checked=True) for _, plan, v in self._densities(values)]
+            found = self._combined(results, self._trg)
         return as_given(found.reshape(*several, *self._shapes[0]), dens)
+
+    def _recorded(self, values: Any) -> Any:
+        """Return the composite by one graph, once a device has one of each sum; else None.
+
+        Points are copied as densities are, so that it may be another cloud.
+        """
+        sums, many = [plan._sum for plan in self.plans], len(values)
+        counts = [many * len(one.lists) for one in self.sums]
+        at = {name: array for name, array in self.sources.items() if array is not None}
+        with ExitStack() as stack:
+            for each in sums:
+                stack.enter_context(each.exclusive())
+            graphs = [each.recorded(count) for each, count in zip(sums, counts, strict=True)]
+            if None in graphs or self._problem:
+                return None
+
+            def work(given: Arrays) -> None:
+                results = []
+                for one, each in zip(self.sums, sums, strict=True):
+                    v = one.densities(given["dens"], given)
+                    shape = SUMS[one.kernel].density_shape(v.shape[-1])
+                    results.append(each.summed(v.reshape(len(v), *shape), None, unwatched))
+                given["found"][...] = self._combined(results, given["trg"])
+
+            shape = many, math.prod(self.composite.result), self._trg.shape[1]
+            found, given = np.empty_like(values, shape=shape), {**at, "trg": self._trg}
+            given["dens"] = values
+            before, graph = self._whole.get(many, (None, None))
+            if before != graphs or not graph.takes({**given, "found": found}):
+                graph = Replay(self.space, work, {**given, "found": found})
+                self._whole[many], self._problem = (graphs, graph), graph.problem
+                if self._problem:
+                    return None
+            graph(given, {"found": found})
+            again = [each.settle() for each in sums]
+            return None if any(again) else found
 
     def _densities(self, values: Any) -> list[tuple[Shared, AnyPlan[Any], Any]]:
         """Return each sum with its plan and its densities, for densities (k, rows, N)."""

@@ -1,19 +1,29 @@
 """Charges q with dipoles d and quadrupoles Q: ``phi = sum (q + d.D + Q : D D) (1 / r)``, D = d/dy.
 
-They share a pair walk and one component of a grid. Images near a wall take them: see
-`parki.ewald.sums.walls`.
+They share a pair walk and one component of a grid. ``multipoles(order=1)`` has no quadrupoles, and
+``multipoles(order=0)`` charges alone. The flow grad phi is ``multipole_flow(order=2)``, or
+``multipole_flow(order=1)`` without quadrupoles. Images near a wall take them, in whose gauge they
+are: see `parki.ewald.sums.walls`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 
 from parki.ewald.sums import laplace, laplace_dipole, symbols
-from parki.ewald.sums.gauges import OF_CHARGES
-from parki.ewald.sums.names import Family
+from parki.ewald.sums.adjoint import Adjoint
+from parki.ewald.sums.doublets import squares
+from parki.ewald.sums.gauges import OF_IMAGES
+from parki.ewald.sums.maps import Arrays
+from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
-from parki.ewald.sums.record import CURVATURE, GRADIENT, PLAIN, Array, Far, Sum, Term
+from parki.ewald.sums.record import CURVATURE, GRADIENT, PLAIN, Array, Far, Sum, Term, WindowWeights
 from parki.ewald.sums.sources import CHARGE, CHARGE_DIPOLE, QUADRUPOLE
+
+Size = Callable[[Array, RadialPolynomials], Array]
 
 
 def _gradient(r2: Array, p: RadialPolynomials) -> Array:
@@ -37,15 +47,82 @@ GRADIENT_TERM = Term(
     aligned_factor=1.3,
     derived=True,
 )
-MULTIPOLES = Sum(
-    "multipoles",
+
+
+def _flow(
+    name: str, spread: WindowWeights, power: int, size: Size, slopes: Size, aligned: float = 1.0
+) -> tuple[Term, Term]:
+    """Return the terms of a flow and of its gradient, of their squared sizes."""
+    far, last = (Far(spread, gather, order=1) for gather in (PLAIN, GRADIENT))
+    return (
+        Term(name, power, size, far, aligned_factor=aligned),
+        Term(f"{name}_grad", power + 1, slopes, last, aligned_factor=aligned, derived=True),
+    )
+
+
+_ONE, _TWO = laplace.GRADIENT_TERM.square, laplace_dipole.GRADIENT_TERM.square
+_FLOWS = (
+    _flow("charge_flow", PLAIN, 2, _ONE, lambda r2, p: 3 * _TWO(r2, p)),
+    _flow("dipole_flow", GRADIENT, 3, _TWO, lambda r2, p: 3 * _gradient(r2, p)),
+    _flow("quadrupole_flow", CURVATURE, 4, _gradient, lambda r2, p: 4 * squares(r2, p)[0] / 9, 1.3),
+)
+QUADRUPOLES = Sum(
+    "multipoles(order=2)",
     symbols.POTENTIAL,
     PairFunction("multipoles", (4, 90), values="LXR", derivatives="", slopes="LXYW"),
     (CHARGE, CHARGE_DIPOLE, QUADRUPOLE),
-    OF_CHARGES,
+    OF_IMAGES,
     terms={
         "u": (laplace.POTENTIAL, laplace_dipole.POTENTIAL, POTENTIAL),
         "grad_u": (laplace.GRADIENT_TERM, laplace_dipole.GRADIENT_TERM, GRADIENT_TERM),
     },
 )
-FAMILIES = {MULTIPOLES.name: Family(lambda: MULTIPOLES)}
+
+
+def _both(found: Arrays, at: Arrays) -> Array:
+    """Return the transposes for charges and for dipoles."""
+    return np.concatenate([found["u"], found["grad_u"]])
+
+
+_BOTH = ("u", "grad_u")
+DIPOLES = replace(
+    QUADRUPOLES,
+    name="multipoles(order=1)",
+    pair=QUADRUPOLES.pair._replace(
+        operations=(3, 40), values="LX", slopes="LXR", constants=(("QUADRUPOLES", False),)
+    ),
+    sources=QUADRUPOLES.sources[:2],
+    terms={name: terms[:2] for name, terms in QUADRUPOLES.terms.items()},
+    adjoints={
+        "u": Adjoint("multipoles(order=0)", _BOTH, _both),
+        "grad_u": Adjoint("laplace_dipole", _BOTH, _both),
+    },
+)
+CHARGES = replace(laplace.LAPLACE, name="multipoles(order=0)", gauge=OF_IMAGES)
+
+
+def multipoles(order: int) -> Sum:
+    """Return the sum of multipoles up to an order."""
+    return (CHARGES, DIPOLES, QUADRUPOLES)[order]
+
+
+def multipole_flow(order: int) -> Sum:
+    """Return the sum of their flow."""
+    own = multipoles(order)
+    constants = (("QUADRUPOLES", order == 2),)
+    pair = PairFunction("multipole_flow", (3, 70), "XYW"[: order + 1], "XYWV"[: order + 2], power=2)
+    return replace(
+        own,
+        name=named("multipole_flow", order=order),
+        symbol=symbols.SLOPE,
+        pair=pair._replace(constants=constants),
+        sources=tuple(each._replace(decay=each.decay + 1) for each in own.sources),
+        gauge=None,
+        terms=dict(zip(_BOTH, zip(*_FLOWS[: order + 1], strict=True), strict=True)),
+        adjoints={},
+    )
+
+
+FAMILIES = {
+    each.__name__: Family(each, example={"order": 2}) for each in (multipoles, multipole_flow)
+}

@@ -39,8 +39,6 @@ class Symbol(NamedTuple):
         Whether targets take the Laplacian of the field, too, and sources make one of their fields:
         spheres of any radii do, whose marks are the radii a. Theirs is the symbol times
         ``1 - (k a)^2 / 6``. A second grid has the Laplacian, or what it is taken of.
-    up : int or None
-        The axis that the tensor structure distinguishes, in the solver's order.
     """
 
     order: int
@@ -50,7 +48,6 @@ class Symbol(NamedTuple):
     shells: tuple[Shell, Shell] | None = None
     screening: float = 0.0
     laplacians: tuple[bool, bool] = (False, False)
-    up: int | None = None
 
     @property
     def grids(self) -> int:
@@ -64,6 +61,7 @@ class Symbol(NamedTuple):
 
 
 POTENTIAL = Symbol(1, 1, 1, "scalar")
+SLOPE = Symbol(1, 1, 3, "slope")
 CURL = Symbol(1, 3, 3, "curl")
 FLOW = Symbol(2, 3, 3, "flow")
 CURL_OF_CURL = Symbol(1, 3, 3, "flow")
