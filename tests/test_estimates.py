@@ -461,7 +461,7 @@ def test_far_field_of_a_new_term(new_term, points, shape, split):
 @pytest.mark.parametrize("split", [matched(2.7), matched(4.0), Prolate(20, 0.2), Prolate(30, 0.4)])
 def test_truncation_in_a_brick(kernel, split):
     found = estimates.truncation(kernel, split, STEPS, VOLUME)
-    systems = [System(kernel, seed) for seed in range(3)]
+    systems = [System(kernel, seed) for seed in range(8 if "quadrupole" in kernel else 3)]
     error = rms(*((s, s.exact(split, box=SHAPE), s.exact(split)) for s in systems))
     assert 0.7 < error / found.rms < 1.4
     assert found.itself == (found.peak if TERMS[kernel].power % 2 else 0)
@@ -505,7 +505,7 @@ def test_far_field_of_uniform_and_clustered_points(kernel, points, shape, split)
     density = VOLUME / (4 / 3 * np.pi * radius**3)
     bound = min(np.sqrt(density) * uniform, window_peak + cut.peak)
     error = rms(*((s, s.gridded(split, window), s.exact(split)) for s in balls))
-    assert 0.02 * bound < error < bound
+    assert 0.015 * bound < error < bound
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

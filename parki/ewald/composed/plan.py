@@ -230,8 +230,8 @@ class ComposedPlan:
                 results = []
                 for one, each in zip(self.sums, sums, strict=True):
                     v = one.densities(given["dens"], given)
-                    shape = SUMS[one.kernel].density_shape(v.shape[-1])
-                    results.append(each.summed(v.reshape(len(v), *shape), None, unwatched))
+                    v = self.space.array_module.ascontiguousarray(v)
+                    results.append(each.summed(v, None, unwatched))
                 given["found"][...] = self._combined(results, given["trg"])
 
             shape = many, math.prod(self.composite.result), self._trg.shape[1]
