@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from composites import SLIP
 from contract import rms
+from helpers.recording import let_the_host_record
 from scipy.spatial import cKDTree
 from started import mpirun, parallel
 
@@ -324,6 +325,29 @@ def test_other_points(box):
         plan.update_points(lower, SRC)
     with pytest.raises(parki.ParkiValueError, match=r"src reaches to -0\.1 along axis 2, below"):
         plan.update_points(TRG, lower)
+
+
+def test_one_graph_of_all_sums(monkeypatch):
+    """A device makes it when each sum has one; densities and points may be others."""
+    let_the_host_record(monkeypatch)
+    given, low = options(2, tolerance=1e-4), SRC * [[1], [1], [0.5]]
+    plan, moved = make(SRC, SRC, given), make(low, low, given)(FORCES)
+    usual = plan(FORCES)
+    for times in range(1, 6):
+        assert rms(plan(times * FORCES) - times * usual) <= 1e-12 * rms(usual)
+    assert {*plan._whole} == {1} and not plan._problem
+    for _ in range(4):
+        both = plan(np.stack([FORCES, 2 * FORCES]))
+    assert {*plan._whole} == {1, 2} and rms(both[1] - 2 * usual) <= 1e-12 * rms(usual)
+    for points, exact in ((low, moved), (SRC, usual)):
+        for _ in range(3):
+            plan.update_points(points, points)
+            assert rms(plan(FORCES) - exact) <= 2 * plan.promise(FORCES)
+    dipoles, dens = make_dipoles(HIGH, given), RNG.standard_normal((3, 3, 40))
+    first = dipoles(dens)
+    for _ in range(3):
+        found = dipoles(dens)
+    assert dipoles._whole and rms(found - first) <= 1e-12 * rms(first)
 
 
 @pytest.mark.parametrize(("targets", "sources"), [(0, 4), (4, 0), (0, 0)])
