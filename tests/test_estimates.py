@@ -21,11 +21,8 @@ from parki.ewald.sums import TERMS
 from parki.ewald.sums.record import RadialPolynomials
 
 KERNELS = ("laplace", "stokes_sl", "stokes_dl")
-FLOWS = {  # of potentials
-    "charge_flow": "laplace",
-    "dipole_flow": "laplace_dipole",
-    "quadrupole_flow": "quadrupole",
-}
+POTENTIALS = {"charge": "laplace", "dipole": "laplace_dipole", "quadrupole": "quadrupole"}
+FLOWS = {f"{name}_{of}": POTENTIALS[name] for name in POTENTIALS for of in ("flow", "rise")}
 LENGTHS = np.array([1.2, 1.0, 0.8])
 SHAPE = (24, 20, 18)
 STEPS = LENGTHS / SHAPE
@@ -37,6 +34,7 @@ class System:
 
     def __init__(self, term, seed, radius=None, count=60):
         rng = np.random.default_rng(seed)
+        self.up = seed % 3  # the axis of rises, whose errors are averaged over all axes
         self.gradient, self.pressure = term.endswith("_grad"), term.endswith("_p")
         self.at_tensors = term.endswith("_tensor")
         self.kernel = term.removesuffix("_grad").removesuffix("_p").removesuffix("_tensor")
@@ -83,6 +81,8 @@ class System:
         elif potential == "quadrupole":
             pairs = [(j, m) for j in range(3) for m in range(3)]
             found = laplace * sum(gradient(self.q[j] * self.n[m], j, m) for j, m in pairs)
+        if self.kernel.endswith("_rise"):
+            return [-k[self.up] * each * found for each in k]
         if self.kernel in FLOWS:
             return [1j * each * found for each in k]
         if potential in FLOWS.values():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +95,8 @@ class ComposedPlan:
                     "a plan for each system"
                 )
             if self.options.walled:
-                composite = near_wall(composite, self.options.wall, want)
+                up = self.options.axes.index(2)
+                composite = near_wall(composite, self.options.wall, want, up=up)
             self.composite: Composite = composite
             self.sums = together(joined(self.composite.addends))
             self.sources, given = self._given(trg, src, norms, exclude)
@@ -227,11 +228,16 @@ class ComposedPlan:
                 return None
 
             def work(given: Arrays) -> None:
-                results = []
-                for one, each in zip(self.sums, sums, strict=True):
-                    v = one.densities(given["dens"], given)
-                    v = self.space.array_module.ascontiguousarray(v)
-                    results.append(each.summed(v, None, unwatched))
+                results: list[Any] = [None] * len(sums)
+
+                def run(first: int = 0) -> None:  # the sums as branches, each beside the rest
+                    rest = partial(run, first + 1) if first + 1 < len(sums) else None
+                    with self.space.adapter.beside(rest):
+                        v = self.sums[first].densities(given["dens"], given)
+                        v = self.space.array_module.ascontiguousarray(v)
+                        results[first] = sums[first].summed(v, None, unwatched)
+
+                run()
                 given["found"][...] = self._combined(results, given["trg"])
 
             shape = many, math.prod(self.composite.result), self._trg.shape[1]

@@ -3,7 +3,8 @@
 They share a pair walk and one component of a grid. ``multipoles(order=1)`` has no quadrupoles, and
 ``multipoles(order=0)`` charges alone. The flow grad phi is ``multipole_flow(order=2)``, or
 ``multipole_flow(order=1)`` without quadrupoles. Images near a wall take them, in whose gauge they
-are: see `parki.ewald.sums.walls`.
+are; spheres there take ``multipole_rise(up=2)``, the slope of the flow along an axis. See
+`parki.ewald.sums.walls`.
 """
 
 from __future__ import annotations
@@ -51,20 +52,25 @@ GRADIENT_TERM = Term(
 
 def _flow(
     name: str, spread: WindowWeights, power: int, size: Size, slopes: Size, aligned: float = 1.0
-) -> tuple[Term, Term]:
-    """Return the terms of a flow and of its gradient, of their squared sizes."""
+) -> tuple[Term, Term, Term]:
+    """Return the terms of a flow, of its gradient and of one slope, of the first two's sizes."""
     far, last = (Far(spread, gather, order=1) for gather in (PLAIN, GRADIENT))
+
+    def slope(r2: Array, p: RadialPolynomials) -> Array:
+        return slopes(r2, p) / 3  # over all axes
+
     return (
-        Term(name, power, size, far, aligned_factor=aligned),
-        Term(f"{name}_grad", power + 1, slopes, last, aligned_factor=aligned, derived=True),
+        Term(f"{name}_flow", power, size, far, aligned_factor=aligned),
+        Term(f"{name}_flow_grad", power + 1, slopes, last, aligned_factor=aligned, derived=True),
+        Term(f"{name}_rise", power + 1, slope, far, aligned_factor=aligned),
     )
 
 
 _ONE, _TWO = laplace.GRADIENT_TERM.square, laplace_dipole.GRADIENT_TERM.square
 _FLOWS = (
-    _flow("charge_flow", PLAIN, 2, _ONE, lambda r2, p: 3 * _TWO(r2, p)),
-    _flow("dipole_flow", GRADIENT, 3, _TWO, lambda r2, p: 3 * _gradient(r2, p)),
-    _flow("quadrupole_flow", CURVATURE, 4, _gradient, lambda r2, p: 4 * squares(r2, p)[0] / 9, 1.3),
+    _flow("charge", PLAIN, 2, _ONE, lambda r2, p: 3 * _TWO(r2, p)),
+    _flow("dipole", GRADIENT, 3, _TWO, lambda r2, p: 3 * _gradient(r2, p)),
+    _flow("quadrupole", CURVATURE, 4, _gradient, lambda r2, p: 4 * squares(r2, p)[0] / 9, 1.3),
 )
 QUADRUPOLES = Sum(
     "multipoles(order=2)",
@@ -118,11 +124,26 @@ def multipole_flow(order: int) -> Sum:
         pair=pair._replace(constants=constants),
         sources=tuple(each._replace(decay=each.decay + 1) for each in own.sources),
         gauge=None,
-        terms=dict(zip(_BOTH, zip(*_FLOWS[: order + 1], strict=True), strict=True)),
+        terms={name: tuple(t[n] for t in _FLOWS[: order + 1]) for n, name in enumerate(_BOTH)},
         adjoints={},
     )
 
 
+def multipole_rise(up: int) -> Sum:
+    """Return the sum of the slope of their flow along an axis, in the solver's order."""
+    own = multipole_flow(2)
+    return replace(
+        own,
+        name=named("multipole_rise", up=up),
+        symbol=symbols.SLOPE._replace(structure="rise", up=up),
+        pair=PairFunction("multipole_rise", (4, 110), "XYWV", "", 3, constants=(("UP", up),)),
+        sources=tuple(each._replace(decay=each.decay + 1) for each in own.sources),
+        terms={"u": tuple(terms[2] for terms in _FLOWS)},
+    )
+
+
 FAMILIES = {
-    each.__name__: Family(each, example={"order": 2}) for each in (multipoles, multipole_flow)
+    "multipoles": Family(multipoles, example={"order": 2}),
+    "multipole_flow": Family(multipole_flow, example={"order": 2}),
+    "multipole_rise": Family(multipole_rise, example={"up": 2}),
 }

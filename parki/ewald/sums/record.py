@@ -249,4 +249,4 @@ class Sum:
         targets, sources = symbol.laplacians
         second = {"SECOND_TARGETS": targets, "SECOND_SOURCES": sources}
         own = {"SYMBOLS": symbol.structure, "COMPONENTS": symbol.components, "POWER": power}
-        return own | second
+        return own | second | ({} if symbol.up is None else {"UP": symbol.up})

@@ -39,6 +39,8 @@ class Symbol(NamedTuple):
         Whether targets take the Laplacian of the field, too, and sources make one of their fields:
         spheres of any radii do, whose marks are the radii a. Theirs is the symbol times
         ``1 - (k a)^2 / 6``. A second grid has the Laplacian, or what it is taken of.
+    up : int or None
+        The axis that the tensor structure distinguishes, in the solver's order.
     """
 
     order: int
@@ -48,6 +50,7 @@ class Symbol(NamedTuple):
     shells: tuple[Shell, Shell] | None = None
     screening: float = 0.0
     laplacians: tuple[bool, bool] = (False, False)
+    up: int | None = None
 
     @property
     def grids(self) -> int:

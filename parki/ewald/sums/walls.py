@@ -312,7 +312,7 @@ def _potential_flow(found: Arrays, at: Arrays) -> Any:
 
 # ------------------------------------------------------------------ spheres
 def _of_spheres(
-    kernel: str, radius: float, source_radius: float, want: str, transposed: bool = False
+    kernel: str, radius: float, source_radius: float, up: int, want: str, transposed: bool = False
 ) -> Composite:
     """Return velocities of spheres, or other results at points, by forces on other spheres.
 
@@ -340,7 +340,7 @@ def _of_spheres(
         return _quadrupole_flow(found, at) - share * found["grad_u"][2::3]
 
     def rising(found: Arrays, at: Arrays) -> Any:
-        return share * found["grad_u"][2::3]
+        return share * found["u"]
 
     of = _FORCES._replace(quadrupoles=quadrupoles if c else None)
     if want != "u":
@@ -354,7 +354,8 @@ def _of_spheres(
             more += [Addend("doublet_dipole", ("u",), _potential_flow, lifted, mirrored)]
         return _near(kernel, want, _FORCES, more)
     if share:
-        more.append(of.phi(("grad_u",), rising, "multipole_flow"))
+        rows = of._replace(quadrupoles=quadrupoles).rows
+        more.append(Addend(named("multipole_rise", up=up), ("u",), rising, rows, mirrored))
     swapped = named("sphere_sl", radius=source_radius, source_radius=radius)
     scales = tuple((each.kernel, share**0.5, 2) for each in more)
     return _near(kernel, want, of, more, scales=scales, transposed=(swapped, "u", velocity))
@@ -414,6 +415,7 @@ def near_wall(
     """Return a sum near a wall; refuse sums and results that parki does not have there.
 
     It is the form that takes the least time, of those that have derivatives ``by`` these inputs.
+    ``up`` is the place of the wall's normal in the solver's order of axes.
 
     Raises
     ------
@@ -429,7 +431,7 @@ def near_wall(
         elif shells:
             radii = shells[0].radius, shells[1].radius
             results = ("u",) if radii[0] else tuple(_WANTED)
-            known = {name: partial(_of_spheres, kernel, *radii, name) for name in results}
+            known = {name: partial(_of_spheres, kernel, *radii, up, name) for name in results}
     if not isinstance(want, str) or want not in known:
         name = kernel.name if isinstance(kernel, Composite) else kernel
         raise ParkiValueError(

@@ -1,0 +1,24 @@
+"""``u = - M k_n k q``: the slope along the axis n, UP, of the flow of charges' potential."""
+
+from kernels.blocks.mode import take_wavenumber
+
+UP = 2
+
+
+def multiply():
+    """Multiply a mode by the symbol."""
+    take_wavenumber()
+    n: REAL = z
+    if UP == 0:
+        n = x
+    if UP == 1:
+        n = y
+    n = 0.0 - m * n
+    a: REAL = n * hat[0][re]
+    b: REAL = n * hat[0][im]
+    hat[0][re] = a * x
+    hat[0][im] = b * x
+    hat[1][re] = a * y
+    hat[1][im] = b * y
+    hat[2][re] = a * z
+    hat[2][im] = b * z
