@@ -145,7 +145,8 @@ class ComposedPlan:
         at = {"points": targets if trg is src else as_array("src", src)}
         at["norms"] = None if norms is None else as_array("norms", norms)
         check_points("trg", targets, self.options)
-        check_points("src", at["points"], self.options)
+        if at["points"] is not targets:
+            check_points("src", at["points"], self.options)
         arrays = {"trg": targets, "src": at["points"]}
         labels = labels_of(self.composite, exclude, arrays, self.options)
         found = []
