@@ -231,7 +231,7 @@ class ComposedPlan:
             def work(given: Arrays) -> None:
                 results: list[Any] = [None] * len(sums)
 
-                def run(first: int = 0) -> None:  # the sums as branches, each beside the rest
+                def run(first: int = 0) -> None:  # sums are branches, of one and the rest
                     rest = partial(run, first + 1) if first + 1 < len(sums) else None
                     with self.space.adapter.beside(rest):
                         v = self.sums[first].densities(given["dens"], given)
