@@ -22,7 +22,7 @@ def interact(density, row, normal, first_normal, at):
     distance(r)
     polynomial(b, p1)
     polynomial(c, p2)
-    polynomial(v, p3)
+    polynomial(fifth, p3)
     yy: REAL = y * y
     cube: REAL = yy * y
     level: REAL = 2.0 * a - cube
@@ -32,7 +32,7 @@ def interact(density, row, normal, first_normal, at):
     c = c - 5.0 * b
     ca: REAL = 3.0 * cube * yy - 2.0 * b
     cb: REAL = 0.0 - 15.0 * cube * yy - 2.0 * c
-    cc: REAL = 105.0 * cube * yy - 2.0 * v * rr + 14.0 * c
+    cc: REAL = 105.0 * cube * yy - 2.0 * fifth * rr + 14.0 * c
     cut(level)
     cut(bent)
     cut(third)
