@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -10,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from composites import SLIP
-from contract import rms
+from contract import costs_of_a_device, rms
 from helpers.recording import let_the_host_record
 from scipy.spatial import cKDTree
 from started import mpirun, parallel
@@ -518,8 +519,9 @@ def test_multipoles(order, unit, method):
         assert rms((alone - found[0]).reshape(exact[0].shape)) <= 2 * promises[0]
         if order == 2 and kernel == "multipole_flow":
             for up, own in enumerate(exact[1].reshape(3, 3, -1)):
-                plan = parki.Plan(f"multipole_rise(up={up})", trg, src, **sums)
-                assert 0 < rms(plan(given) - own) <= plan.promise(given) < 2e-4 * rms(own)
+                with costs_of_a_device() if method == "tile" else nullcontext():
+                    plan = parki.Plan(f"multipole_rise(up={up})", trg, src, **sums)
+                    assert 0 < rms(plan(given) - own) <= plan.promise(given) < 2e-4 * rms(own)
         if order == 1 and kernel == "multipoles":
             there = sum((each * each).sum() for each in found)
             assert (plan.adjoint(found) * given).sum() == pytest.approx(there, rel=1e-12)
