@@ -3,7 +3,7 @@
 Four components ("The far field in Fourier space" of docs/theory.md): A_j = f_j w + S_jm d_m w,
 j = 0..2, and D = (q.n) w, with S = q n^T + n q^T for a vector q with a normal. A tensor T has
 S = -T, which need not be symmetric, and no D. The dipole of a charge is one row of T, and spreads
-onto A_0 alone. With QUADRUPOLES a charge q, its dipole d and its quadrupole Q spread onto A_0
+onto A_0 alone. A charge q with its dipole d and, with QUADRUPOLES, its quadrupole Q spread there
 ``q w - d.grad w + Q : grad grad w``. PLAIN sources, vectors f or numbers, have the window alone.
 Row a of the window tables is a polynomial in 2 frac - 1 for the a-th of the P grid points that a
 source touches, from floor(x/h) on: the shift by half a window is the same in G2P and cancels.
@@ -153,9 +153,9 @@ def p2g_owner(
                         zy: REAL = yz
                         xz: REAL = zx
                     if TENSORS > 0:
-                        xx: REAL = -dens[QUADRUPOLES + 0][j]
-                        xy: REAL = -dens[QUADRUPOLES + 1][j]
-                        xz: REAL = -dens[QUADRUPOLES + 2][j]
+                        xx: REAL = -dens[PLAIN + 0][j]
+                        xy: REAL = -dens[PLAIN + 1][j]
+                        xz: REAL = -dens[PLAIN + 2][j]
                     if TENSORS > 1:
                         yx: REAL = -dens[3][j]
                         yy: REAL = -dens[4][j]

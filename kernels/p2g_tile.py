@@ -219,16 +219,17 @@ def p2g_tile(
             if c < 0:
                 c = c + cells[d]
             x: REAL = 2.0 * (src[d][j] * inverse_step[d] - REAL(c)) - 1.0
-            if PLAIN > 0 and 1 - QUADRUPOLES:
+            if PLAIN > 0 and TENSORS == 0:
                 if d < PLAIN:
                     strength[m][d] = dens[d][j]
             if QUADRUPOLES:
-                # As for S: the diagonal of Q + Q^T, half of it, then those across; and q.
+                # As for S: the diagonal of Q + Q^T, half of it, then those across.
                 e: int = d + 1
                 if e == 3:
                     e = 0
                 strength[m][3 + d] = dens[4 + 4 * d][j]
                 strength[m][6 + d] = dens[4 + 3 * d + e][j] + dens[4 + 3 * e + d][j]
+            if PLAIN > 0 and TENSORS == 1:
                 if d == 0:
                     strength[m][9] = dens[0][j]
             if LAYERS:
@@ -254,7 +255,7 @@ def p2g_tile(
                             both += norms[row][j] * dens[PLAIN + k][j]
                             along[row] += basis[d][k] * both
                     if TENSORS == 1:
-                        along[0] -= basis[d][k] * dens[QUADRUPOLES + k][j]
+                        along[0] -= basis[d][k] * dens[PLAIN + k][j]
                     if TENSORS > 1:
                         for row in range(3):
                             along[row] -= basis[d][k] * dens[3 * row + k][j]
@@ -266,7 +267,7 @@ def p2g_tile(
                 else:
                     strength[m][d] = along[0]
             if TENSORS == 1 and 1 - TILTED:
-                strength[m][d] = -dens[QUADRUPOLES + d][j]
+                strength[m][d] = -dens[PLAIN + d][j]
             if TENSORS > 1 and 1 - TILTED:
                 e: int = d + 1
                 if e == 3:
@@ -352,8 +353,10 @@ def p2g_tile(
                         if TENSORS == 1:
                             a0: REAL = strength[m][1] * dw + strength[m][2] * wd
                             b0: REAL = strength[m][0] * ww
+                            if PLAIN > 0:
+                                a0 += strength[m][9] * ww
                         if QUADRUPOLES:
-                            a0 += strength[m][9] * ww + strength[m][7] * dy * dz
+                            a0 += strength[m][7] * dy * dz
                             a0 += strength[m][4] * weights[m][7 * P + i1] * wz
                             a0 += strength[m][5] * weights[m][8 * P + i2] * wy
                             b0 += strength[m][6] * dw + strength[m][8] * wd

@@ -46,6 +46,7 @@ FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
 # and tight clusters. Derivatives of double layers and dipoles below 3e-9 need degrees 32 to 48, and
 # are left out because they would be a fifth of all kernels; screened charges below that need 36 to
 # 40. One kappa has the kernels of all.
+IMAGES = "multipoles(order=1)"  # of forces near a wall, with all results at once
 DEGREES = {
     FLOAT64: {
         "laplace": (28, 28),
@@ -56,6 +57,7 @@ DEGREES = {
         "stokes_rotlet": (28, 32),
         "stokes_dipole": (28, 28),
         "yukawa(kappa=2.0)": (32, 36),
+        IMAGES: (28, 32),
     },
     FLOAT32: {
         "laplace": (16, 20),
@@ -66,17 +68,21 @@ DEGREES = {
         "stokes_rotlet": (20, 20),
         "stokes_dipole": (20, 24),
         "yukawa(kappa=2.0)": (28, 32),
+        IMAGES: (20, 24),
     },
 }
 # Sums that have derivatives by the box, and potentials that leave pairs out by `exclude`: the other
 # sums' would be a third of all kernels.
 BY_BOX = ("laplace", "stokes_sl", "stokes_rotlet", "yukawa(kappa=2.0)")
 EXCLUDE = ("laplace", "stokes_sl", "stokes_dl")
+SUMMED = tuple(DEGREES[FLOAT64])
 
 
 def wants(kernel: str) -> list[tuple[str, ...]]:
     """Return the sets of results with their own kernels; stresses are computed from others."""
     names = [name for name in RESULTS if SUMS[kernel].terms.get(name)]
+    if kernel == IMAGES:
+        return [tuple(names)]
     return [want for n in range(1, 4) for want in combinations(names, n)]
 
 
@@ -86,7 +92,7 @@ def parts() -> list[tuple[Any, ...]]:
     for dtype in DEGREES:
         found.append((base, dtype))
         found += [(far, points, dtype) for points in range(2, MOST_POINTS[dtype] + 1)]
-        found += [(near, kernel, dtype, want) for kernel in SUMS for want in wants(kernel)]
+        found += [(near, kernel, dtype, want) for kernel in SUMMED for want in wants(kernel)]
     return found
 
 
@@ -104,7 +110,7 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
     yield load("cell_list", "sum_systems", SPACE, REAL=real)
     yield CellList.pairs_kernel(SPACE)
     yield from parts_kernels(SPACE)
-    for rows in sorted({3, *(each.rows for each in SUMS.values())}):
+    for rows in sorted({3, *(SUMS[name].rows for name in SUMMED)}):
         yield CellList.gather_kernel(SPACE, dtype, rows)
     for rows in (1, 3, 9):  # rows of results
         yield CellList.add_kernel(SPACE, dtype, rows)
@@ -166,7 +172,7 @@ def mesh(given: Task, points: int, gather: str = USUAL[False][2]) -> EwaldMesh:
 
 def far(points: int, dtype: np.dtype) -> Iterator[Kernel]:
     """Yield the kernels of the far field that depend on the grid's window and precision."""
-    for kernel in SUMS:
+    for kernel in SUMMED:
         for tilted in (False, True):
             yield from P2G.kernels(mesh(task(kernel, dtype, tilted=tilted), points))
         yield FGC.kernel(task(kernel, dtype, tilted=True))

@@ -99,7 +99,7 @@ def test_radial_functions_are_derivatives_of_one_another(split):
 
 
 # The flow of torques' rotation, and its derivatives; and terms that are derivatives of potentials.
-OF_TURNS = ("sphere_turns", "doublet", "quadrupole", "octupole")
+OF_TURNS = ("sphere_turns", "doublet", "quadrupole", "charge_", "dipole_")
 
 
 def basis_kernels(term, split, r):

@@ -8,9 +8,9 @@ so a source and its mirror image share a pair walk and a grid.
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any
 
@@ -24,6 +24,8 @@ from parki.ewald.derivatives.mapped_sum import labels_of
 from parki.ewald.options import LARGEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.placed_sum import PlacedSum
+from parki.ewald.pipeline.protocol import unwatched
+from parki.ewald.pipeline.replay import Replay
 from parki.ewald.plan import AnyPlan, Plan
 from parki.ewald.points import (
     check_density,
@@ -97,6 +99,8 @@ class ComposedPlan:
             self.sources, given = self._given(trg, src, norms, exclude)
         self._places: tuple[Any, Any] = given[0][0][0], self.sources["points"]
         self._back: tuple[Any, Any] | None = None  # the transposed plan, and its places
+        self._whole: dict[int, Any] = {}  # by densities: graphs of sums, and one of all
+        self._problem = ""  # why a device cannot record it
         self.plans: list[Any] = []
         for one, (arrays, labels) in zip(self.sums, given, strict=True):
             own = self._options(one)
@@ -138,7 +142,8 @@ class ComposedPlan:
         at = {"points": targets if trg is src else as_array("src", src)}
         at["norms"] = None if norms is None else as_array("norms", norms)
         check_points("trg", targets, self.options)
-        check_points("src", at["points"], self.options)
+        if at["points"] is not targets:
+            check_points("src", at["points"], self.options)
         arrays = {"trg": targets, "src": at["points"]}
         labels = labels_of(self.composite, exclude, arrays, self.options)
         found = []
@@ -198,10 +203,53 @@ class ComposedPlan:
     def __call__(self, dens: Any) -> Any:
         """Return the composite of a density, or of k of them with k first."""
         values, several = self._rows("dens", dens)
-        # The density is checked, so that no sum waits for a device.
-        results = [plan._sum(v, checked=True) for _, plan, v in self._densities(values)]
-        found = self._combined(results, self._trg)
+        found = self._recorded(values) if self.options.walled else None
+        if found is None:
+            # The density is checked, so that no sum waits for a device.
+            results = [plan._sum(v, checked=True) for _, plan, v in self._densities(values)]
+            found = self._combined(results, self._trg)
         return as_given(found.reshape(*several, *self._shapes[0]), dens)
+
+    def _recorded(self, values: Any) -> Any:
+        """Return the composite by one graph, once a device has one of each sum; else None.
+
+        Points are copied as densities are, so that it may be another cloud.
+        """
+        sums, many = [plan._sum for plan in self.plans], len(values)
+        counts = [many * len(one.lists) for one in self.sums]
+        at = {name: array for name, array in self.sources.items() if array is not None}
+        with ExitStack() as stack:
+            for each in sums:
+                stack.enter_context(each.exclusive())
+            graphs = [each.recorded(count) for each, count in zip(sums, counts, strict=True)]
+            if None in graphs or self._problem:
+                return None
+
+            def work(given: Arrays) -> None:
+                results: list[Any] = [None] * len(sums)
+
+                def run(first: int = 0) -> None:  # sums are branches, of one and the rest
+                    rest = partial(run, first + 1) if first + 1 < len(sums) else None
+                    with self.space.adapter.beside(rest):
+                        v = self.sums[first].densities(given["dens"], given)
+                        v = self.space.array_module.ascontiguousarray(v)
+                        results[first] = sums[first].summed(v, None, unwatched)
+
+                run()
+                given["found"][...] = self._combined(results, given["trg"])
+
+            shape = many, math.prod(self.composite.result), self._trg.shape[1]
+            found, given = np.empty_like(values, shape=shape), {**at, "trg": self._trg}
+            given["dens"] = values
+            before, graph = self._whole.get(many, (None, None))
+            if before != graphs or not graph.takes({**given, "found": found}):
+                graph = Replay(self.space, work, {**given, "found": found})
+                self._whole[many], self._problem = (graphs, graph), graph.problem
+                if self._problem:
+                    return None
+            graph(given, {"found": found})
+            again = [each.settle() for each in sums]
+            return None if any(again) else found
 
     def _densities(self, values: Any) -> list[tuple[Shared, AnyPlan[Any], Any]]:
         """Return each sum with its plan and its densities, for densities (k, rows, N)."""

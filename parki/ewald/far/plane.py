@@ -81,11 +81,13 @@ class PlaneModes:
         single = dens[:2] if dens.shape[0] == 6 else None
         count = self.systems.count if self.systems else 1
         rows = min(2, self.components)
+        # Charges with dipoles, and perhaps with quadrupoles.
+        poles = {4: (0,), 13: (0, 2)}.get(dens.shape[0], ())
         sums = xp.zeros((rows, count, self.slope.size), dtype=np.complex128)
         for start in range(0, self.heights.size, self.chunk):
             part = slice(start, start + self.chunk)
-            if dens.shape[0] == 13:  # charges with dipoles and quadrupoles
-                weights = dens[[3, 12, 0], part].astype(np.float64)
+            if poles:
+                weights = dens[[3, 0, 12][: 1 + len(poles)], part].astype(np.float64)
                 weights[0] *= -1
             elif self.norms is None:
                 weights = -dens[2::3, part][:2].astype(np.float64)
@@ -101,8 +103,8 @@ class PlaneModes:
                 found = self._total(weights, wave)
                 slope = self.slope[mode]
                 sums[..., mode] += slope * found[:rows]
-                if dens.shape[0] == 13:
-                    sums[..., mode] += slope**2 * found[1:2] + found[2:]
+                for power, row in zip(poles, found[1:], strict=False):
+                    sums[..., mode] += slope**power * row
                 if single is not None:
                     sums[..., mode] += found[2:]
         return sums * self.factor

@@ -179,7 +179,7 @@ class Batch(NamedTuple):
 
     @classmethod
     def of(cls, systems: Any, boxes: Any) -> Batch:
-        """Return what was given, for as many points as there may be.
+        """Return systems and boxes as given, for any number of points.
 
         Raises
         ------

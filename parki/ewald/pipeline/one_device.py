@@ -294,10 +294,17 @@ class OneDevice(Pipeline):
             given, found = slack.densities(sources.xp, dens), slack.results(sources.xp, results)
         if len(dens) > 1 and lists is not None and self.placed_by is not PlacedBy.GRAPH:
             lists.begun = True  # this is a repeated sum
-        self.applications.apply(sources.space, self._run, lists, given, found, watch)
+        if sources.space.adapter.capturing():  # it is part of a composite's graph
+            self._run(given, found, watch)
+        else:
+            self.applications.apply(sources.space, self._run, lists, given, found, watch)
         if slack is not None:
             for name, array in results.items():
                 array[...] = found[name][..., : array.shape[-1]]
+
+    def recorded(self, many: int) -> Replay | None:
+        """Return the graph of an application to ``many`` densities, if there is one."""
+        return self.applications.recorded(many, self.lists) if self.stages else None
 
     def _run(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         cast(Stages, self.stages).run(dens, results, watch)

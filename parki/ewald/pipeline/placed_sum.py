@@ -128,7 +128,7 @@ class PlacedSum:
             with self.exclusive():
                 self._pipeline = self._placed(self.task, self._points, once)
                 if once and not request.waits:
-                    self.result = as_given(self._summed(values, None, unwatched), request.density)
+                    self.result = as_given(self.summed(values, None, unwatched), request.density)
             made = self._pipeline
             if isinstance(made, OneDevice) and made.setup is not None and not (once or found):
                 plan_cache.keep(self.task, False, made.left(), self.done)
@@ -139,7 +139,7 @@ class PlacedSum:
     def given(self) -> Points:
         """The points as they were given."""
         with self.exclusive():
-            self._settle()
+            self.settle()
             if self._seen is not None:
                 own = self._points_of(
                     self.task, self._as_placed(self._seen), None, self._given.labels
@@ -158,7 +158,7 @@ class PlacedSum:
         """The pipeline, with points that the host has looked at."""
         if self._late is not None:
             with self.exclusive():
-                self._settle()
+                self.settle()
         return self._pipeline
 
     @property
@@ -195,7 +195,7 @@ class PlacedSum:
         """Place other points, perhaps in another box: see `parki.Plan.update_points`."""
         start, task = time.perf_counter(), self.task
         with self.exclusive(), self._pipeline.together():
-            self._settle()
+            self.settle()
             if box is not None:
                 if not self._pipeline.alone:
                     raise ParkiValueError(
@@ -253,7 +253,7 @@ class PlacedSum:
         arrays = order.arrays(taken.arrays)
         return {n: a for n, a in arrays.items() if n != "src" or a is not arrays["trg"]}
 
-    def _settle(self) -> bool:
+    def settle(self) -> bool:
         """Look at points that a device has placed; return whether it had to place them anew.
 
         Raises
@@ -351,19 +351,24 @@ class PlacedSum:
             pipeline = self._pipeline
             late = pipeline.alone and not checked and self.task.space.adapter.records()
             values = self._density(dens, late, checked)
-            results = self._summed(values, out, watch)
-            if self._settle():
-                results = self._summed(values, out, watch)
+            results = self.summed(values, out, watch)
+            if self.settle():
+                results = self.summed(values, out, watch)
             if late and self._misfits is not None and self._misfits.found():
                 check_values("dens", values, self._shape, self.task.mixed)
         return as_given(results, dens) if out is None else results
+
+    def recorded(self, many: int) -> Any:
+        """Return the graph that a device has of sums of ``many`` densities, if it has one."""
+        pipeline = self._pipeline
+        return pipeline.recorded(many) if isinstance(pipeline, OneDevice) else None
 
     @property
     def _shape(self) -> tuple[int, ...]:
         """The shape of a density."""
         return self.task.sum.density_shape(self.counts[1])
 
-    def _summed(self, values: Any, out: Any, watch: Watch) -> Any:
+    def summed(self, values: Any, out: Any, watch: Watch) -> Any:
         """Return the wanted results of a density, or of several, that were checked."""
         task, shapes = self.task, self.shapes()
         if values.ndim == 3:

@@ -97,6 +97,12 @@ class Applications:
         """Drop graphs that take lists of pairs, as for other points."""
         self._graphs = {key: graph for key, graph in self._graphs.items() if not key[1]}
 
+    def recorded(self, many: int, lists: PairLists | None) -> Replay | None:
+        """Return the graph that the next application to ``many`` densities would launch."""
+        if self.problem or (lists is not None and lists.due):
+            return None
+        return self._graphs.get((many, lists is not None and lists.kept))
+
     def apply(
         self,
         space: ExecutionSpace,

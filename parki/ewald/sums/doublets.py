@@ -4,8 +4,6 @@
 ``doublet_dipole``  ``u_i = sum D_jk d/dy_k d_i d_j (1 / r)``, of which the gradient is the fourth
                     derivative of ``1 / r``
 
-``octupole``        ``u_i = sum d_i d_n d_n d_j (1 / r) f_j``, n the axis ``up``
-
 Images near a wall take them: see `parki.ewald.sums.walls`.
 """
 
@@ -18,14 +16,14 @@ import numpy as np
 
 from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
-from parki.ewald.sums.names import Family, named
+from parki.ewald.sums.names import Family
 from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
 from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Sum, Term
-from parki.ewald.sums.sources import DIPOLE, FORCE
+from parki.ewald.sums.sources import DIPOLE
 from parki.ewald.sums.spheres import ROTATION_GRADIENT, sphere_turns
 
 
-def _squares(r2: Array, p: RadialPolynomials) -> tuple[Array, Array]:
+def squares(r2: Array, p: RadialPolynomials) -> tuple[Array, Array]:
     """Return the squared fourth derivatives of P, and the second ones of its Laplacian R."""
     y = np.where(r2 > 1e-6, (p.R + 3 * p.X) / np.maximum(r2, 1e-6), p.W / 5)
     fourth = (r2 * p.V - p.W + 8 * y) ** 2 + 12 * (p.W - 4 * y) ** 2 + 24 * y**2
@@ -33,12 +31,7 @@ def _squares(r2: Array, p: RadialPolynomials) -> tuple[Array, Array]:
 
 
 def _gradient(r2: Array, p: RadialPolynomials) -> Array:
-    return np.asarray(4 * sum(_squares(r2, p)) / 9)
-
-
-def _octupole(r2: Array, p: RadialPolynomials) -> Array:
-    fourth, traces = _squares(r2, p)
-    return np.asarray(4 * (2 * fourth + traces) / 45)  # over all axes n, and three directions
+    return np.asarray(4 * sum(squares(r2, p)) / 9)
 
 
 VELOCITY = Term(
@@ -78,22 +71,8 @@ DOUBLET_DIPOLE = Sum(
         "grad_u": Adjoint("doublet_dipole", ("grad_u",), lambda found, _: found["grad_u"]),
     },
 )
-OCTUPOLE = Term("octupole", 5, _octupole, Far(order=1), aligned_factor=1.5)
-
-
-def octupole(up: int) -> Sum:
-    """Return the sum of octupoles along an axis."""
-    return Sum(
-        named("octupole", up=up),
-        symbols.Symbol(1, 3, 3, "octupole", up=up),
-        PairFunction("octupole", (3, 50), "YWV", "", power=5, constants=(("UP", up),)),
-        (FORCE._replace(decay=5),),
-        gauge=None,
-        terms={"u": (OCTUPOLE,)},
-    )
-
 
 # Parts of sums near walls, without words.
 FAMILIES = {
     each.name: Family(partial(lambda record: record, each)) for each in (DOUBLET, DOUBLET_DIPOLE)
-} | {"octupole": Family(octupole, example={"up": 2})}
+}

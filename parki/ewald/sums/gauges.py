@@ -8,6 +8,7 @@ constants below, which free axes need because their kernels end at a radius.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -54,9 +55,9 @@ class Gauge(NamedTuple):
     background: bool = False
 
 
-def _of_charges(ends: Ends) -> Array:
+def _of_charges(ends: Ends, more: float = 0.0) -> Array:
     box, radius = ends.box, ends.radius
-    change = (0.0, -2 / box[0] * ends.log, -2 * np.pi * radius / (box[0] * box[1]))
+    change = (0.0, -2 / box[0] * (ends.log + more), -2 * np.pi * radius / (box[0] * box[1]))
     return np.array([change[ends.periodicity] + ends.mean])
 
 
@@ -75,5 +76,7 @@ def _of_screened(ends: Ends) -> Array:
 
 
 OF_CHARGES = Gauge(_of_charges, background=True)
+# With it their forces and charges leave no constant at a wall, whatever forces add up to.
+OF_IMAGES = Gauge(partial(_of_charges, more=1.5), background=True)
 OF_SCREENED = Gauge(_of_screened, background=True)
 OF_FORCES = Gauge(_of_forces)

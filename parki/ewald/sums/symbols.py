@@ -64,6 +64,7 @@ class Symbol(NamedTuple):
 
 
 POTENTIAL = Symbol(1, 1, 1, "scalar")
+SLOPE = Symbol(1, 1, 3, "slope")
 CURL = Symbol(1, 3, 3, "curl")
 FLOW = Symbol(2, 3, 3, "flow")
 CURL_OF_CURL = Symbol(1, 3, 3, "flow")

@@ -1,0 +1,16 @@
+"""``u = i M k q``: the slope of the potential of charges."""
+
+from kernels.blocks.mode import take_wavenumber
+
+
+def multiply():
+    """Multiply a mode by the symbol."""
+    take_wavenumber()
+    a: REAL = m * hat[0][re]
+    b: REAL = m * hat[0][im]
+    hat[0][re] = 0.0 - x * b
+    hat[0][im] = x * a
+    hat[1][re] = 0.0 - y * b
+    hat[1][im] = y * a
+    hat[2][re] = 0.0 - z * b
+    hat[2][im] = z * a
