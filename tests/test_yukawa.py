@@ -236,7 +236,6 @@ def test_the_reference_refuses(wrong):
 
 
 # ---------------------------------------------------------------------- the sum
-@pytest.mark.chosen_degrees
 @pytest.mark.pairwise
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
 @pytest.mark.parametrize("kappa", [1e-3, 0.2, 3.0, 20.0, 400.0, 1e4])

@@ -65,7 +65,7 @@ def unparse(node: ast.expr | None) -> str:
     return ast.unparse(node) if node is not None else ""
 
 
-# Nodes without others in them, but for what says that a name is read or stored.
+# Nodes that have no others, except one that says whether a name is read or stored.
 LEAVES = (ast.Name, ast.Constant, ast.Load, ast.Store)
 
 
