@@ -96,6 +96,7 @@ def exact_h(split, kappa, r):
     return integral(r) / whole, kappa + math.log(whole)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("kappa", SCREENINGS)
 @pytest.mark.parametrize("split", SPLITS, ids=lambda each: each.name)
 def test_tables_against_quadrature(split, kappa):
