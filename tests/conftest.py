@@ -33,9 +33,10 @@ SPACES = [
 # The files of more than twenty seconds of processor time, the longest first, so that those that
 # pytest-xdist hands out last are short.
 LONGEST = (
-    *("distributed", "accuracy", "regularised", "wall", "torch", "executor", "polydisperse"),
-    *("examples", "exclude", "derivatives", "p2p_lists", "jax", "offline_compile", "mesh", "docs"),
-    *("compiler", "yukawa", "want", "precision", "mesh_variants", "spheres"),
+    *("accuracy", "distributed", "wall", "regularised", "torch", "spheres", "exclude", "executor"),
+    *("polydisperse", "examples", "wall_spheres", "compiler", "faults", "by_box", "p2p_lists"),
+    *("derivatives", "cli", "want", "shipped", "composite_derivatives", "jax", "tilted"),
+    *("precision", "mesh_variants", "yukawa", "docs"),
 )
 
 

@@ -86,7 +86,7 @@ def test_tilted_boxes(case):
 
 @pytest.mark.parametrize(
     "case",
-    cases(SMALL, 4, 600, boxes=FLAT, seed=2) + cases(SMALL, 4, 400, boxes=TILTED, seed=4),
+    cases(SMALL, 2, 600, boxes=FLAT, seed=2) + cases(SMALL, 2, 400, boxes=TILTED, seed=4),
 )
 def test_every_box_by_costs_of_a_device(case):
     """Other costs choose other cut-offs and windows, and one box is any other's neighbour."""

@@ -226,7 +226,7 @@ def test_example(size, tmp_path):
 @pytest.mark.parametrize("size", [pytest.param(2, marks=parallel)])
 @pytest.mark.parametrize(
     "scaling",
-    [["--weak"], pytest.param(["--periodicity", "3"], marks=pytest.mark.slow)],
+    [pytest.param(["--weak"], marks=pytest.mark.slow), ["--periodicity", "3"]],
 )
 def test_scaling_is_measured(size, scaling, tmp_path):
     """Runs of the script in one file, shown side by side."""

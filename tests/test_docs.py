@@ -242,8 +242,11 @@ def quoted_messages() -> list[str]:
 
 
 @lru_cache(maxsize=1)
-def texts() -> list[list[str | None]]:
-    """Return every text in the package, as pieces; None stands for what is filled in."""
+def texts() -> dict[str, list[list[str | None]]]:
+    """Return every text in the package, as pieces, by its first letter, or by '' if it has none.
+
+    None stands for what is filled in.
+    """
     found: list[list[str | None]] = []
     for path in sorted((ROOT / "parki").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -252,7 +255,10 @@ def texts() -> list[list[str | None]]:
                 found.append(pieces)  # type: ignore[arg-type]
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.append(list(_log_pieces(node.value)))
-    return found
+    by_letter: dict[str, list[list[str | None]]] = {}
+    for pieces in found:
+        by_letter.setdefault((pieces[0] or "")[:1] if pieces else "", []).append(pieces)
+    return by_letter
 
 
 def _log_pieces(text: str) -> Iterator[str | None]:
@@ -273,12 +279,15 @@ def shared(pieces: list[str | None], message: str) -> int:
         return len(first) + after if after >= 0 else len(message) * first.startswith(message) or -1
     # Something filled in, of any length; a short one, where the message ends with it.
     ends = range(len(message) + (len(message) <= 12))
+    if not rest:
+        return 0 if len(message) in ends else -1
     return max(shared(rest, message[end:]) for end in ends)
 
 
 def in_source(message: str) -> bool:
     """Whether a text begins so, with a good part of the letters its own."""
-    return max(shared(pieces, message) for pieces in texts()) >= max(10, len(message) // 3)
+    some = [pieces for letter in ("", message[0]) for pieces in texts().get(letter, [])]
+    return max(shared(pieces, message) for pieces in some) >= max(10, len(message) // 3)
 
 
 def test_quoted_messages_are_in_the_source() -> None:

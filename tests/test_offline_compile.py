@@ -30,7 +30,7 @@ BLOBS = ("stokes_comb(epsilon=0.1)", "stokes_dipole(epsilon=0.1)")
 SPREAD = tuple(name for name in SUMS if name != "stokes_rotlet")
 # Sets of constants in the default run, besides those of lists, which only devices keep. The host's
 # compiler meets the statements of all.
-FEW = 3
+FEW = 2
 LAUNCH_BOUND = 128
 # NVRTC takes seconds for each kernel of WIDE with windows this wide: in the long run alone.
 WIDEST = 14

@@ -96,6 +96,7 @@ def exact_h(split, kappa, r):
     return integral(r) / whole, kappa + math.log(whole)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("kappa", SCREENINGS)
 @pytest.mark.parametrize("split", SPLITS, ids=lambda each: each.name)
 def test_tables_against_quadrature(split, kappa):
@@ -236,7 +237,6 @@ def test_the_reference_refuses(wrong):
 
 
 # ---------------------------------------------------------------------- the sum
-@pytest.mark.chosen_degrees
 @pytest.mark.pairwise
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
 @pytest.mark.parametrize("kappa", [1e-3, 0.2, 3.0, 20.0, 400.0, 1e4])

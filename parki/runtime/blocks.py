@@ -10,6 +10,7 @@ upstream PyKokkos included, read plain files.
 from __future__ import annotations
 
 import ast
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
@@ -52,7 +53,6 @@ def expand(
     tree.body = [node for node in tree.body if node not in imports] + files.constants
     if blocks:
         _Expander(blocks, path).visit(tree)
-        ast.fix_missing_locations(tree)
     return tree
 
 
@@ -156,9 +156,4 @@ class _Put(ast.NodeTransformer):
 
 def copy_tree(node: Any) -> Any:
     """Copy a syntax tree (the parsed file is cached and must not change)."""
-    if isinstance(node, ast.AST):
-        copy = type(node)(**{name: copy_tree(value) for name, value in ast.iter_fields(node)})
-        return ast.copy_location(copy, node)
-    if isinstance(node, list):
-        return [copy_tree(item) for item in node]
-    return node
+    return pickle.loads(pickle.dumps(node, pickle.HIGHEST_PROTOCOL))

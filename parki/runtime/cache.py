@@ -238,8 +238,9 @@ else:
         fcntl.flock(handle, fcntl.LOCK_EX)
 
 
+@functools.lru_cache(maxsize=8)
 def _sweep(folder: Path) -> None:
-    """Remove temporary files that killed processes left behind."""
+    """Remove temporary files that killed processes left behind, once in a process."""
     limit = time.time() - _STALE_SECONDS
     for path in folder.glob("*.tmp"):
         with contextlib.suppress(OSError):

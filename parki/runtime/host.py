@@ -167,19 +167,16 @@ def _builds_in(_folder: Path, chosen: Compiler, flags: tuple[str, ...], text: st
     return True
 
 
-def loop_flags(chosen: Compiler) -> list[str]:
-    """Return the flags that keep g++ from fusing rows of a grid, which it would then gather."""
-    return [] if zig.is_zig(chosen.command) else _taken(chosen, "-fno-loop-unroll-and-jam")
-
-
-def link_flags(chosen: Compiler) -> list[str]:
-    """Return the flags that leave out what objects do not use, such as the library of C++."""
-    return _taken(chosen, "-Wl,--as-needed")
-
-
-def _architecture_flags(chosen: Compiler) -> list[str]:
-    found = _taken(chosen, "-march=native") or _taken(chosen, "-mcpu=native")
-    return _taken(chosen, *found, "-mprefer-vector-width=512") or found
+def _own_flags(chosen: Compiler) -> list[str]:
+    """Return the flags that this compiler takes for this machine: all at once, or one by one."""
+    # Else g++ fuses rows of a grid, which it then gathers; and the library of C++ is linked.
+    flags = ["-fno-loop-unroll-and-jam"] * (not zig.is_zig(chosen.command)) + ["-Wl,--as-needed"]
+    wide, native = ["-mprefer-vector-width=512"], ["-march=native"]
+    if every := _taken(chosen, *flags, *native, *wide):
+        return every
+    native = _taken(chosen, *native) or _taken(chosen, "-mcpu=native")
+    native = _taken(chosen, *native, *wide) or native
+    return [word for flag in flags for word in _taken(chosen, flag)] + native
 
 
 def _taken(chosen: Compiler, *flags: str) -> list[str]:
@@ -260,8 +257,7 @@ class HostObject:
                 f"those of the usual variants did; {error}"
             ) from None
         for self.compiler in found:
-            self.flags = [*FLAGS, *loop_flags(self.compiler), *link_flags(self.compiler)]
-            self.flags += [*_architecture_flags(self.compiler), f"-DPK_TEAM={team_size}"]
+            self.flags = [*FLAGS, *_own_flags(self.compiler), f"-DPK_TEAM={team_size}"]
             self.flags += ["-DPK_SERIAL"] if serial else []
             # An object for 'native' is only loaded on machines of the same kind.
             identity = (self.compiler.path, self.compiler.version, _machine())

@@ -65,7 +65,9 @@ class Kernel:
                 workunit.name, self.translated, space, team_size, vector_length
             )
         else:
-            source, serial = host.source_text(self.translated), space.name == "Serial"
+            source = host.source_text(self.translated)
+            # Both spaces share the objects of kernels without atomic additions.
+            serial = space.name == "Serial" and "pk::atomic_" in self.translated.text
             self._object = host.HostObject(workunit.name, source, serial, emulated)
         # Emulated teams run one after another, each by threads of its own.
         self._threads = thread_count() if space.name == "OpenMP" and emulated == 1 else 1

@@ -23,6 +23,7 @@ import numpy as np
 from parki.errors import KernelError
 from parki.runtime.blocks import copy_tree, expand, parsed
 from parki.runtime.linter import dotted, is_constant_name, is_decorated, lint
+from parki.runtime.syntax import walk
 
 Constant = int | float | bool | str
 REAL_TYPES = ("double", "float")
@@ -136,22 +137,24 @@ def substitute(asked: Unspecialised) -> Specialised:
         raise KernelError(f"{path.name}: no workunit named {workunit!r}")
     transformer = _Transformer(values, path)
     kept: dict[str, ast.FunctionDef] = {}
+    used: dict[str, set[str]] = {}
 
     def keep(name: str) -> None:
         if name in kept:
             return
         done = transformer.function(functions[name])
-        for node in ast.walk(done):
-            if isinstance(node, ast.Call) and dotted(node.func) in functions:
-                keep(dotted(node.func))
+        names = [node.id for node in walk(done) if isinstance(node, ast.Name)]
+        used[name] = {*names}
+        for called in names:
+            if called in functions:
+                keep(called)
         kept[name] = done  # after its callees, which C++ needs declared first
 
     keep(workunit)
     main = kept[workunit]
-    used = {n.id for statement in main.body for n in ast.walk(statement) if isinstance(n, ast.Name)}
     index, *rest = main.args.args
-    main.args.args = [index, *(a for a in rest if a.arg in used)]
-    module = ast.fix_missing_locations(ast.Module(body=list(kept.values()), type_ignores=[]))
+    main.args.args = [index, *(a for a in rest if a.arg in used[workunit])]
+    module = ast.Module(body=list(kept.values()), type_ignores=[])
     return Specialised(
         name=workunit,
         text=_HEADER + ast.unparse(module) + "\n",
@@ -216,7 +219,7 @@ def _constant_values(
                 values[name] = dotted(node.value).removeprefix("pk.")
             else:
                 folding = _Transformer({**values, "REAL": "double"}, path)
-                value = folding.visit(ast.fix_missing_locations(copy_tree(node.value)))
+                value = folding.visit(copy_tree(node.value))
                 if not isinstance(value, ast.Constant):
                     raise KernelError(f"{path.name}:{node.lineno}: {name} is not a constant")
                 values[name] = value.value  # type: ignore[assignment]
@@ -269,9 +272,7 @@ class _Transformer(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(node.left, ast.List) and isinstance(node.right, ast.Constant):
             count = int(node.right.value)  # type: ignore[arg-type]
-            return ast.List(
-                [copy_tree(e) for _ in range(count) for e in node.left.elts], ast.Load()
-            )
+            return ast.List(node.left.elts * count, ast.Load())
         if isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant):
             fold = _BINARY.get(type(node.op))
             left, right = node.left.value, node.right.value
