@@ -289,7 +289,8 @@ class Frame:
 
     def takes(self, other: Frame) -> bool:
         """Return whether the grid of this frame is one for another frame, of other tilts."""
-        return self.unit == other.unit and self.lattice.widest == other.lattice.widest
+        same = self.unit == other.unit and self.lattice.widest == other.lattice.widest
+        return same and self.numbers is not None
 
     def constant(
         self, space: ExecutionSpace, name: Hashable, made: Callable[[Frame], Any], dtype: Any

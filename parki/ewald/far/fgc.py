@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -116,15 +115,6 @@ class Convolution:
             xp.empty(size, dtype=self.complex_type)
             for _ in range(min(self.threads, len(self.blocks)))
         ]
-
-    def within(self, mesh: EwaldMesh, split: Split, like: Convolution | None = None) -> Any:
-        """Return the convolution in a box of other tilts, in the same memory."""
-        other = copy(self)
-        other.mesh, other._root = mesh, None
-        other.blocks = other.whole = like.whole if like is not None else other._common(split)
-        if mesh.periodicity < 3 and self.convolve.by_many:
-            other.blocks = other._in_parts()
-        return other
 
     @staticmethod
     def kernel(task: Task) -> Kernel:

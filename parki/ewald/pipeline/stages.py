@@ -78,9 +78,7 @@ class Stages:
         self.marks = Marks.of(task, frame, marks_of(arrays))
         how: dict[str, Any] = {"tensors": tensors, "marks": self.marks.each, "systems": systems}
         # For several densities, by their number; with their FGC.
-        self._grids: dict[int, tuple[Any, FGC]] = {}
-        if old is not None and old.setup.shares(setup):
-            self._grids = old._grids
+        self._grids: dict[int, tuple[Any, FGC]] = {} if old is None else old._grids
         spread = None if task.transposed_pair else norms
         far = partial(self._place_far, *wrapped, spread, tensors, (*given, exact), old)
         apart = self._apart(wrapped[1].shape[1])
@@ -110,12 +108,8 @@ class Stages:
             self.plane = PlaneModes(mesh, sources.points[2], normals, systems)
         if old is None:
             self.fgc = FGC(mesh, self.setup.split, self.p2g.memory, self.grids)
-        elif old.setup.shares(self.setup):
-            self.fgc = old.fgc
         else:
-            self.fgc = old.fgc.within(mesh, self.setup.split)
-            for many, (grid, fgc) in old._grids.items():
-                self._grids[many] = grid, fgc.within(mesh, self.setup.split, self.fgc)
+            self.fgc = old.fgc
         self.g2p = G2P(mesh, trg, sources, trg is src, targets, tensors)
         self.gauge = self.setup.gauge(*given, systems=systems)
 
