@@ -328,6 +328,20 @@ def test_other_points(box):
         plan.update_points(TRG, lower)
 
 
+def test_few_pairs_of_images_are_not_counted_again(monkeypatch):
+    """Images have few targets close by, whose number changes by chance from step to step."""
+    points = [np.random.default_rng(seed).random((3, 1000)) for seed in range(3)]
+    forces = RNG.standard_normal((3, 1000))
+    plan = make(*2 * points[:1], options(2, (1, 1, 1), 1e-3))
+    plan(forces)
+    plan.update_points(*2 * points[1:2])
+    monkeypatch.setattr("parki.ewald.pipeline.one_device.pair_density", None)
+    for moved in points:
+        plan.update_points(moved, moved)
+    monkeypatch.undo()
+    assert plan.check(forces).error < plan.promise(forces)
+
+
 def test_one_graph_of_all_sums(monkeypatch):
     """A device makes it when each sum has one; densities and points may be others."""
     let_the_host_record(monkeypatch)

@@ -13,7 +13,8 @@ from parki.ewald.pipeline.stages import Stages
 from parki.runtime import ExecutionSpace
 
 # While the pairs that share a cell change by no more than this, in parts of what they were when the
-# set-up was seen to suit the points, it suits them still: `choice.reuse` allows more.
+# set-up was seen to suit the points, it suits them still: `choice.reuse` allows more. Fewer pairs
+# than points take no time, and change by chance: images behind a wall have few near the targets.
 CROWDED = 0.1
 MOST_ITEMS = 1 << 12  # work items that count pairs, each of some cells
 
@@ -27,11 +28,14 @@ class Crowding:
         The numbers when the set-up was seen to suit.
     report : HostReport, DeviceReport or None
         The numbers of now, once they were counted; and last how many coordinates did not fit.
+    points : int
+        Targets or sources, whichever are more.
     """
 
     def __init__(self, suited: Any = None) -> None:
         self.suited = suited
         self.report: Any = None
+        self.points = 0
 
     def begin(self, space: ExecutionSpace) -> Any:
         """Return the report, of which the last number may be counted up."""
@@ -42,6 +46,7 @@ class Crowding:
         """Count pairs of the near field, and of the far field's sorts; waits for nothing."""
         near, far = stages.p2p, (stages.g2p.targets.counts, stages.p2g.sources.counts)
         trg, src = near.targets.counts, near.sources.counts
+        self.points = max(near.targets.cells.size, near.sources.cells.size)
         space, first = stages.setup.task.space, self.report is None
         numbers = self.begin(space).numbers
         if not first:
@@ -66,4 +71,4 @@ class Crowding:
     def matches(self, now: list[float]) -> bool:
         """Return whether numbers are about those that suited."""
         pairs = zip(now, self.suited, strict=True)
-        return all(abs(n - suited) <= CROWDED * suited for n, suited in pairs)
+        return all(abs(n - suited) <= CROWDED * max(suited, self.points) for n, suited in pairs)
