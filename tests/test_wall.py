@@ -330,14 +330,15 @@ def test_other_points(box):
 
 def test_few_pairs_of_images_are_not_counted_again(monkeypatch):
     """Images have few targets close by, whose number changes by chance from step to step."""
-    points = [np.random.default_rng(seed).random((3, 1000)) for seed in range(3)]
-    forces = RNG.standard_normal((3, 1000))
-    plan = make(*2 * points[:1], options(2, (1, 1, 1), 1e-3))
+    points = [np.random.default_rng(seed).random((3, 2000)) for seed in range(3)]
+    forces = RNG.standard_normal((3, 2000))
+    given = options(2, (1, 1, 1), 1e-3)
+    plan = parki.Plan("stokes_dl", *2 * points[:1], forces, given)
     plan(forces)
-    plan.update_points(*2 * points[1:2])
+    plan.update_points(*2 * points[1:2], forces)
     monkeypatch.setattr("parki.ewald.pipeline.one_device.pair_density", None)
     for moved in points:
-        plan.update_points(moved, moved)
+        plan.update_points(moved, moved, forces)
     monkeypatch.undo()
     assert plan.check(forces).error < plan.promise(forces)
 
