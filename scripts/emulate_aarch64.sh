@@ -39,5 +39,6 @@ python3 -m zipfile -e "$wheel" "$home/wheel"
 sed -n '/^```python$/,/^```$/{/^```/d;p}' "$root/README.md" > "$home/example.py"
 python=("$qemu" -cpu max -L "$home/root" "$home/root/usr/bin/python$(cat "$home/done")")
 export PATH=/nonexistent PYTHONPATH="$home/wheel:$home/site" PARKI_CACHE_DIR="$home/kernels"
+cd "$home"  # else Python would take parki from here
 "${python[@]}" -m parki check --quick --space OpenMP
 "${python[@]}" "$home/example.py"  # takes longer
