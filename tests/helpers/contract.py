@@ -61,8 +61,8 @@ TILTED = {
     )
 }
 SMALL, LARGE = 300, 10_000
-# In tilted boxes, which may be turned, wrapping rounds positions: by so many units of roundoff of
-# the longest edge. Mixed precision keeps what is rounded.
+# Units of roundoff of the longest edge by which wrapping rounds positions in tilted boxes, which
+# may be turned. Mixed precision keeps what is rounded.
 POSITIONS = 2
 # Targets of large clouds that are compared with the direct sum.
 SAMPLED = 60
