@@ -21,7 +21,6 @@ from started import mpirun, parallel
 import parki
 from parki.cli import main as cli
 from parki.ewald.choice import far_points
-from parki.ewald.composed.plan import ComposedPlan
 from parki.ewald.geometry.axes import Order
 from parki.ewald.sums import SUMS
 from parki.libmobility import Solver
@@ -378,7 +377,7 @@ def test_composites():
     trg, src, forces = given("stokes_sl")
     dens = np.concatenate([forces, forces[:1]])[: int(np.prod(SLIP.density))]
     options = parki.EwaldOptions(periodic, BOX, TOLERANCE)
-    plan = ComposedPlan(SLIP, trg, src, options)
+    plan = parki.Plan(SLIP, trg, src, options)
     check = plan.check(dens)
     assert 0 < check.error < check.promise
     values = np.random.default_rng(1).standard_normal(plan(dens).shape)

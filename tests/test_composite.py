@@ -27,7 +27,6 @@ from contract import rms
 from started import mpirun, parallel
 
 import parki
-from parki.ewald.composed.plan import ComposedPlan
 from parki.ewald.derivatives import one_sum
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import velocity
@@ -47,7 +46,7 @@ def options(periodicity=3, tolerance=TOLERANCE):
 def make(composite, periodicity=3, dtype="f8", **more):
     norms = NORMS if composite is COMB else None
     arrays = [None if a is None else a.astype(dtype) for a in (TRG, SRC, norms)]
-    return ComposedPlan(composite, *arrays, options(periodicity, **more))
+    return parki.Plan(composite, *arrays, options(periodicity, **more))
 
 
 def density(composite, *many):
@@ -68,12 +67,13 @@ def mismatch(plan, dens):
 @pytest.mark.parametrize("periodicity", [2, 3])
 def test_a_symmetry_plane_is_a_sum_of_twice_the_sources(periodicity):
     plan = make(SLIP, periodicity)
-    assert [each.n_sources for each in plan.plans] == [2 * SRC.shape[1]]
+    assert [each.sum.counts[1] for each in plan.members] == [2 * SRC.shape[1]]
     both = np.concatenate([SRC, images(SRC, {})], axis=1)
     forces = np.concatenate([FORCES, mirrored(FORCES, {})], axis=1)
     exact = direct_sum("stokes_sl", TRG, both, forces, box=BOX, periodicity=periodicity)
     promise = plan.promise(FORCES)
-    assert promise == pytest.approx(plan.plans[0].promise(forces)[0])
+    of_both = parki.Plan("stokes_sl", TRG, both, options(periodicity)).promise(forces)
+    assert promise == pytest.approx(of_both)
     assert 0 < rms(plan(FORCES) - exact) <= promise
     assert mismatch(plan, FORCES) <= 1e-14
     wall = TRG.copy()
@@ -101,8 +101,8 @@ def test_the_combined_sum_is_one_of_two(periodicity):
 def test_stokeslets_of_harmonic_functions():
     """Maps that take the points, at the sources and at the targets; four densities of one sum."""
     plan = make(HARMONIC, 0)
-    assert [each.kernel for each in plan.plans] == ["laplace"]
-    assert len(plan.sums[0].densities(FORCES[None], plan.sources)) == 4
+    assert [each.kernel for each in plan.members] == ["laplace"]
+    assert len(plan.members[0].densities(FORCES[None])) == 4
     exact = direct_sum("stokes_sl", TRG, SRC, FORCES, box=BOX, periodicity=0)
     promise = plan.promise(FORCES)
     assert 0 < rms(plan(FORCES) - exact) <= promise
@@ -161,7 +161,7 @@ def test_spaces(composite, space, to_space, to_host):
     usual, dens = make(composite, 0), density(composite)
     norms = to_space(NORMS) if composite is COMB else None
     arrays = to_space(TRG), to_space(SRC), norms
-    plan = ComposedPlan(composite, *arrays, replace(options(0), execution_space=space))
+    plan = parki.Plan(composite, *arrays, replace(options(0), execution_space=space))
     found, given = plan(to_space(dens)), to_space(dens)
     assert type(found) is type(given)
     back, values = plan.adjoint(found), usual(dens)
@@ -185,8 +185,8 @@ def test_the_measured_error(composite):
 def test_other_points():
     plan, norms = make(COMB), 2 * NORMS
     plan.update_points(SRC, SRC, norms)
-    dens, new = density(COMB), ComposedPlan(COMB, SRC, SRC, norms, options())
-    assert all(each.points.survey.same for each in plan.plans)
+    dens, new = density(COMB), parki.Plan(COMB, SRC, SRC, norms, options())
+    assert all(each.sum.given.survey.same for each in plan.members)
     assert np.allclose(plan(dens), new(dens), rtol=1e-12, atol=1e-12)
 
 
@@ -207,7 +207,7 @@ def test_views():
     assert "\nstokes_dl, 3-periodic" in text
     memory = plan.memory
     assert memory.parts["stokes_sl grid"] == one.memory.parts["grid"]
-    own = [each.memory for each in plan.plans]
+    own = [each.memory for each in plan.members]
     before = sum(own[0].parts.values())
     assert memory.peak == pytest.approx(max(own[0].peak, before + own[1].peak))
     assert sum(memory.parts.values()) == pytest.approx(before + sum(own[1].parts.values()))
@@ -235,7 +235,7 @@ def test_wrong_maps_and_arguments():
     ):
         make(SLIP)(FORCES[:, 1:])
     with pytest.raises(parki.ParkiValueError, match=r"src has shape \(2, 40\); expected \(3, N\)"):
-        ComposedPlan(SLIP, TRG, SRC[:2], options())
+        parki.Plan(SLIP, TRG, SRC[:2], options())
     dipole = Addend("stokes_dipole", ("p",), lambda found, _: found["p"])
     plan = make(Composite("pressure", (3, 3), (), (dipole,)))
     with pytest.raises(parki.ParkiValueError, match="no sum for"):
@@ -332,7 +332,7 @@ def test_derivatives_without_points(kernel, targets, sources):
 @pytest.mark.parametrize("composite", [SLIP, COMB, HARMONIC, STRESS], ids=lambda each: each.name)
 def test_composites_without_points(composite, targets, sources):
     norms = NORMS[:, :sources] if composite is COMB else None
-    plan = ComposedPlan(composite, TRG[:, :targets], SRC[:, :sources], norms, options())
+    plan = parki.Plan(composite, TRG[:, :targets], SRC[:, :sources], norms, options())
     dens = np.ones((*composite.density, sources))
     found = plan(dens)
     assert found.shape == (*composite.result, targets) and not found.any()

@@ -26,7 +26,6 @@ from contract import rms
 from frameworks import difference
 
 import parki
-from parki.ewald.composed.plan import ComposedPlan
 from parki.ewald.derivatives import one_sum
 from parki.ewald.sums.adjoint import velocity
 from parki.ewald.sums.composite import Addend, Composite
@@ -92,7 +91,7 @@ def test_against_differences_of_direct_sums(composite, periodicity, same):
 def test_the_wall():
     """No flow at the wall; derivatives by densities, and what the others lack."""
     given = inputs(BLAKE)
-    plan = ComposedPlan(BLAKE, given["trg"], given["src"], arguments(BLAKE, given, 2)[-1])
+    plan = parki.Plan(BLAKE, given["trg"], given["src"], arguments(BLAKE, given, 2)[-1])
     dens, far = given["dens"], plan(given["dens"])
     assert rms(far - summed(BLAKE, given, 2)) <= plan.promise(dens)
     values = np.random.default_rng(2).standard_normal(far.shape)

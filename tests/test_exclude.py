@@ -178,11 +178,10 @@ def test_composites(rng):
     """Addends that share a sum have sources of their own there."""
     trg, src, dens, _, labels = inside("stokes_sl", rng)
     options = parki.EwaldOptions(3, BOX, 1e-9)
-    make = parki.Plan.composed
     v = rng.standard_normal((3, trg.shape[1]))
 
     def work(to, of, options, **more):
-        plan = make(HARMONIC, trg[:, to], src[:, of], options=options, **more)
+        plan = parki.Plan(HARMONIC, trg[:, to], src[:, of], options=options, **more)
         given = HARMONIC, trg[:, to], src[:, of], dens[:, of], options
         pulled = parki.vjp(*given, values=v[:, to], wrt=("src",), **more)
         return {"u": plan(dens[:, of]), "dens": plan.adjoint(v[:, to])} | pulled
@@ -191,12 +190,14 @@ def test_composites(rng):
     found = work(np.arange(trg.shape[1]), np.arange(src.shape[1]), options, exclude=labels)
     for name, values in expected.items():
         assert rms(found[name] - values) <= 1e-6 * rms(values), name
-    plan = make(HARMONIC, trg[:, ::-1], src, options=options, exclude=(labels[0][::-1], labels[1]))
+    plan = parki.Plan(
+        HARMONIC, trg[:, ::-1], src, options=options, exclude=(labels[0][::-1], labels[1])
+    )
     plan.update_points(trg, src, exclude=labels)
     assert rms(plan(dens) - expected["u"]) <= 1e-6 * rms(expected["u"])
     assert plan.check(dens, 4).error <= plan.promise(dens)
     with pytest.raises(ParkiValueError, match="has images of sources, as near a wall"):
-        make(SLIP, trg, src, options=options, exclude=labels)
+        parki.Plan(SLIP, trg, src, options=options, exclude=labels)
     walled = parki.EwaldOptions(2, [1, 1, 1], wall="no-slip")
     with pytest.raises(ParkiValueError, match="has images of sources, as near a wall"):
         parki.stokes_sl(trg, src, dens, walled, exclude=labels)

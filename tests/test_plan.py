@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import math
 import threading
@@ -385,11 +384,11 @@ def test_a_promise_is_for_densities_in_the_memory_of_the_plan(kernel, monkeypatc
     plan, dens = plan_of(kernel, c), c.arguments(kernel)[0]
     with monkeypatch.context() as patch:
         device = SimpleNamespace(on_device=True, adapter=SimpleNamespace(device=lambda: 0))
-        patch.setattr(parki.Plan, "task", dataclasses.replace(plan.task, space=device))
+        patch.setattr(plan, "space", device)
         with pytest.raises(parki.ParkiTypeError, match="dens is on the host"):
             plan.promise(dens)
     there = SimpleNamespace(shape=dens.shape, dtype=dens.dtype)
-    monkeypatch.setattr("parki.ewald.promise.as_array", lambda name, value: value)
+    monkeypatch.setattr("parki.ewald.points.as_array", lambda name, value: value)
     with pytest.raises(parki.ParkiTypeError, match="dens is on a device"):
         plan.promise(there)
 

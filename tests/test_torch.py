@@ -208,7 +208,7 @@ def test_a_plan_of_many_boxes():
     boxes = [[3 * edge for edge in BOX], [4 * edge for edge in BOX]]
     how = {"systems": [0, half, src.shape[1]], "boxes": boxes}
     plan = parki.Plan("stokes_sl", src, src, parki.EwaldOptions(3, BOX, 1e-3), **how)
-    assert len(plan.plans) == 1
+    assert len(plan.members) == 1
     dens, call = given["dens"].requires_grad_(), lambda dens: parki.torch.apply(plan, dens)
     assert torch.autograd.gradcheck(call, (dens,), check_forward_ad=True, **CHECK)
     found = call(dens)

@@ -17,8 +17,6 @@ from scipy.spatial import cKDTree
 from started import mpirun, parallel
 
 import parki
-from parki.ewald.composed.plan import ComposedPlan
-from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
@@ -251,9 +249,9 @@ def test_points_at_the_end_of_the_box(dtype):
 
 def test_plans_and_calls_agree():
     plan = make()
-    assert isinstance(plan, ComposedPlan)
-    assert [each.kernel for each in plan.plans] == ["stokes_sl", "multipoles(order=1)"]
-    assert [each.n_sources for each in plan.plans] == [80, 40]
+    assert isinstance(plan, parki.Plan)
+    assert [each.kernel for each in plan.members] == ["stokes_sl", "multipoles(order=1)"]
+    assert [each.sum.counts[1] for each in plan.members] == [80, 40]
     found = plan(FORCES)
     keywords = {"periodicity": 2, "box": BOX, "tolerance": TOLERANCE, "wall": "no-slip"}
     for other in (
@@ -266,7 +264,7 @@ def test_plans_and_calls_agree():
         assert np.allclose(other, found, rtol=1e-12, atol=1e-12)
     assert plan.describe().startswith("stokes_sl near a wall: 3 addends, 2 sums\nstokes_sl, 2-")
     assert repr(plan) == "<parki.Plan: stokes_sl near a wall, 2-periodic>"
-    assert plan.memory.peak > plan.plans[0].memory.held
+    assert plan.memory.peak > plan.members[0].memory.held
     operator = plan.as_linear_operator()
     assert np.array_equal(operator.matvec(FORCES.ravel()), found.ravel())
     several = plan(np.stack([FORCES, 2 * FORCES]))
@@ -351,10 +349,10 @@ def test_one_graph_of_all_sums(monkeypatch):
     usual = plan(FORCES)
     for times in range(1, 6):
         assert rms(plan(times * FORCES) - times * usual) <= 1e-12 * rms(usual)
-    assert {*plan._whole} == {1} and not plan._problem
+    assert {*plan._total._graphs} == {1} and not plan._total._problem
     for _ in range(4):
         both = plan(np.stack([FORCES, 2 * FORCES]))
-    assert {*plan._whole} == {1, 2} and rms(both[1] - 2 * usual) <= 1e-12 * rms(usual)
+    assert {*plan._total._graphs} == {1, 2} and rms(both[1] - 2 * usual) <= 1e-12 * rms(usual)
     for points, exact in ((low, moved), (SRC, usual)):
         for _ in range(3):
             plan.update_points(points, points)
@@ -363,7 +361,7 @@ def test_one_graph_of_all_sums(monkeypatch):
     first = dipoles(dens)
     for _ in range(3):
         found = dipoles(dens)
-    assert dipoles._whole and rms(found - first) <= 1e-12 * rms(first)
+    assert dipoles._total._graphs and rms(found - first) <= 1e-12 * rms(first)
 
 
 @pytest.mark.parametrize(("targets", "sources"), [(0, 4), (4, 0), (0, 0)])
@@ -631,7 +629,7 @@ def test_pairs_of_targets_and_images(power):
     points[2] **= power
     points *= EDGES
     plan = make(points, points, options(2, BOX, 1e-3))
-    charges = plan.plans[1]
+    charges = plan.members[1].sum.pipeline.setup
     below = points * [[1], [1], [-1]]
     cutoff = charges.parameters.cutoff * (2 * np.prod(BOX)) ** (1 / 3)
     shifts = np.stack(np.meshgrid([-1, 0, 1], [-1, 0, 1])).reshape(2, 9)
@@ -644,7 +642,7 @@ def test_pairs_of_targets_and_images(power):
         count += trees[0].count_neighbors(moved, cutoff)
     assert 0.6 * count <= charges.parameters.pairs.within <= 1.7 * count
     if power == 1:
-        assert plan.plans[0].parameters.pairs.within > 3 * count
+        assert plan.members[0].sum.pipeline.setup.parameters.pairs.within > 3 * count
 
 
 # --- refusals -------------------------------------------------------------------------------------
@@ -698,16 +696,16 @@ def test_other_results_and_arguments_are_refused():
     for want in (("u", "p"), ("u",), "grad_tensor"):
         with pytest.raises(parki.ParkiValueError, match=words):
             parki.stokes_sl(TRG, SRC, FORCES, options(), want=want)
-    with pytest.raises(parki.ParkiValueError, match="systems was given, but plans of composites"):
+    with pytest.raises(
+        parki.ParkiValueError, match="systems was given, but stokes_sl near a wall moves sources"
+    ):
         make(systems=([0, 30], [0, 40]))
     with pytest.raises(parki.ParkiValueError, match="which free slip with want='u' does not have"):
-        ComposedPlan(SLIP, TRG, SRC, options())
+        parki.Plan(SLIP, TRG, SRC, options())
     with pytest.raises(parki.ParkiValueError, match="which free slip with want='u' does not have"):
         parki.vjp(SLIP, TRG, SRC, FORCES, options(), values=VALUES)
     with pytest.raises(parki.ParkiTypeError, match="norms was given, but stokes_sl has no"):
         parki.vjp("stokes_sl", TRG, SRC, FORCES, SRC, options(), values=VALUES)
-    with pytest.raises(parki.ParkiTypeError, match=r"plan is a ComposedPlan; expected parki\.Plan"):
-        LinearMap(make())
 
 
 def test_what_has_no_walls():

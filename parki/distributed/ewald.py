@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from parki.distributed.composed import RanksComposedPlan
 from parki.distributed.plan import Plan as Plan
 from parki.distributed.plan import sum_once
 from parki.ewald.api import calls
@@ -65,7 +64,6 @@ def _sum(
     return sum_once((kernel, trg, src, norms, options, keywords), dens, comm, want)
 
 
-Plan.composed = RanksComposedPlan
 _calls = calls(_sum)
 globals().update(_calls)
 if not TYPE_CHECKING:

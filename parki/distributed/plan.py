@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NoReturn, cast
 
 from parki.distributed.routes import Route
@@ -11,10 +12,11 @@ from parki.distributed.team import Team
 from parki.distributed.transport import Transport
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.placed_sum import PlacedSum
-from parki.ewald.plan import AnyPlan, has_wall
+from parki.ewald.pipeline.placed_sum import place_and_sum
+from parki.ewald.placement.asked import Asked
+from parki.ewald.placement.placement import Given, Placement
+from parki.ewald.plan import AnyPlan
 from parki.ewald.points import check_points, check_space, take_options
-from parki.ewald.task import Request
 from parki.interchange import as_array, as_given
 from parki.typing import AnyKernel, Array, ArrayT, OptionKeywords, Unpack, Wanted
 
@@ -63,14 +65,21 @@ class Plan(AnyPlan[Wanted]):
         want: Wanted = "u",  # type: ignore[assignment]
         **keywords: Unpack[OptionKeywords],
     ) -> None:
-        given = kernel, trg, src, norms, options, keywords
         self.team = Team(comm)
-        super().__init__(_placed(self.team, given, want))
+        with self.team.together():  # options that one rank refuses are refused on all
+            norms, options = take_options(norms, options, keywords)
+            asked = Asked.of(kernel, want, options)
+        given = Given(trg, src, norms, None, None, options)
+        super().__init__(Placement(partial(Slab, self.team), given), asked)
+
+    def _again(self, *given: Any, **keywords: Any) -> Any:
+        """Return another plan on the same ranks."""
+        return Plan(*given, comm=self.team.comm, **keywords)
 
     @property
     def pipeline(self) -> Slab:
         """The stages of this rank."""
-        return cast(Slab, self._sum.pipeline)
+        return cast(Slab, super().pipeline)
 
     @property
     def slabs(self) -> Slabs:
@@ -105,7 +114,7 @@ class Plan(AnyPlan[Wanted]):
         when they are given (`owners`, `migrate`) cross no network; ranks that have nothing for each
         other exchange nothing.
         """
-        self._sum.update_points(trg, src, norms, systems, box)
+        self._placement.update(trg, src, norms, systems, None, box)
 
     def owners(self, points: Array) -> Any:
         """Return the rank on whose slab each point is; shape (N,) for points (3, N)."""
@@ -114,7 +123,7 @@ class Plan(AnyPlan[Wanted]):
         array = as_array("points", points)
         check_space({"points": array}, self.space)
         check_points("points", array, self.options)
-        return self.pipeline.owners(self._sum.order.rows(array))
+        return self.pipeline.owners(self.members[0].sum.order.rows(array))
 
     def migrate(self, points: ArrayT, *others: ArrayT) -> tuple[ArrayT, ...]:
         """Return points, and what belongs to them, on the ranks on whose slabs they are.
@@ -133,7 +142,7 @@ class Plan(AnyPlan[Wanted]):
         tuple of arrays
         """
         given = (points, *others)
-        with self.team.together(), self._sum.exclusive():
+        with self.team.together(), self.exclusive():
             owners = self.owners(points)
             route = Route.by_owner(self.transport, owners)
             arrays = [as_array(f"array {n}", values) for n, values in enumerate(given)]
@@ -167,17 +176,11 @@ def sum_once(given: tuple[Any, ...], dens: Any, comm: Any, want: str | tuple[str
 
     ``given`` are kernel, targets, sources, normals, options and the keywords.
     """
-    *arrays, keywords = given
-    if has_wall(given, keywords):
-        plan: Any = Plan(*arrays, comm=comm, want=want, **keywords)
-        return plan(dens)
-    return _placed(Team(comm), given, want, Request(True, dens)).result
-
-
-def _placed(
-    team: Team, given: tuple[Any, ...], want: str | tuple[str, ...], request: Request | None = None
-) -> PlacedSum:
-    """Place points by slabs; options that one rank refuses are refused on all."""
+    kernel, trg, src, norms, options, keywords = given
+    team = Team(comm)
     with team.together():
-        norms, options = take_options(*given[3:])
-    return PlacedSum(Slab(team), (*given[:3], norms, options), want, None, request)
+        norms, options = take_options(norms, options, keywords)
+    if options.walled:
+        plan: Any = Plan(kernel, trg, src, norms, options, comm=comm, want=want)
+        return plan(dens)
+    return place_and_sum(Slab(team), (kernel, trg, src, norms, options), dens, want)[1]

@@ -9,11 +9,11 @@ choice             all parameters from the tolerance, with their cost and memory
 near               P2P over sorted points
 far                P2G, FGC, G2P, and what truncation and gauges add
 pipeline           who does the work: what is placed, recorded and kept
-plan               joins the stages: `Plan(...)` once, `plan(dens)` many times
+derivatives        transposes, vjp and jvp; a plan as a function of densities
+placement          points and all sums that are placed at them, which move together
+plan               what users hold: `Plan(...)` once, `plan(dens)` many times
 promise, checks, describe    the bound of the error, the error measured, what was chosen
 api                one-shot calls
-derivatives        transposes, vjp and jvp; a plan as a function of densities
-composed           plans of composites, which are sums of sums
 """
 
 from typing import TYPE_CHECKING
@@ -21,17 +21,12 @@ from typing import TYPE_CHECKING
 from parki.errors import old_names
 from parki.ewald import api
 from parki.ewald.api import *  # noqa: F403
-from parki.ewald.composed.batch import BatchedPlan
-from parki.ewald.composed.plan import ComposedPlan
 from parki.ewald.derivatives.vjp import jvp as jvp
 from parki.ewald.derivatives.vjp import vjp as vjp
 from parki.ewald.options import EwaldOptions as EwaldOptions
 from parki.ewald.pipeline.plan_cache import clear_cache as clear_cache
 from parki.ewald.plan import Plan as Plan
 from parki.ewald.sums import kernel as kernel
-
-Plan.composed = ComposedPlan
-Plan.batched = BatchedPlan
 
 if not TYPE_CHECKING:  # type checkers have the calls from `calls.pyi`, and the new names alone
     __all__ = ["EwaldOptions", "Plan", "clear_cache", "jvp", "kernel", "vjp", *api.__all__]

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.geometry.labels import Labels
+from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
+from parki.ewald.pipeline.placed_sum import PlacedSum
 from parki.ewald.points import check_arguments
-from parki.ewald.task import Points, Request, Task
-from parki.interchange import as_array, to_host
+from parki.ewald.task import Points, Task
 
 FINER = 100  # how many times more accurate the other sum is
 SEED = 0
@@ -90,84 +92,93 @@ class Checks(tuple[Check, ...]):
 
 
 class Sample:
-    """A sample of targets at which another sum is compared with a plan's; see `Plan.check`.
+    """A sample of targets at which other sums are compared with a plan's; see `Plan.check`.
 
-    The other sum has Hasimoto's split, whatever the plan's, and chooses cut-off, window and grid
-    for its own tolerance and few targets. Its points are not shifted: shifting rounds positions,
-    which changes close pairs, and grids of different steps are as independent as shifted ones.
+    The other sums have Hasimoto's split, whatever the plan's, and choose cut-off, window and grid
+    for their own tolerance and few targets. Their points are not shifted: shifting rounds
+    positions, which changes close pairs, and grids of different steps are as independent as shifted
+    ones.
 
     Parameters
     ----------
-    task : Task
-    points : Points
-        Points of the plan.
-    dens : array
-        One density.
+    count : int
+        Targets of the plan.
     targets : int
-        Number of targets to sample.
+        How many to sample.
 
     Attributes
     ----------
-    density : array
-        The density as given.
-    given : tuple
-        The first arguments of a plan of the other sum, in float64 whatever the plan's dtype: equal
-        positions stay equal.
+    chosen : ndarray of int
+        The targets of the sample.
+    tolerance : float
+        Of the other sums, once there is one.
 
     Raises
     ------
     ParkiValueError, ParkiTypeError
-        If there is nothing to sample, or the points changed.
+        If there is nothing to sample.
     """
 
-    def __init__(self, task: Task, points: Points, dens: Any, targets: int) -> None:
-        count = _count(targets)
-        if not points.targets:
+    def __init__(self, count: int, targets: int) -> None:
+        most, self.tolerance = _count(targets), math.inf
+        if not count:
             raise ParkiValueError("check needs targets, but the plan was made with none")
-        arrays = _unchanged(task, points)
-        self.density = as_array("dens", dens)
-        if points.systems:
-            raise ParkiValueError(
-                "check takes plans without systems; check some systems by plans of their own"
-            )
-        if self.density.ndim > len(task.sum.density_shape(0)):
-            raise ParkiValueError(
-                f"dens has shape {self.density.shape}; check takes one density at a time, such as "
-                "dens[0]"
-            )
-        chosen = np.arange(points.targets)
-        if count < points.targets:
+        self.chosen = np.arange(count)
+        if most < count:
             draw = np.random.default_rng(SEED)
-            chosen = np.sort(draw.choice(points.targets, count, replace=False))
+            self.chosen = np.sort(draw.choice(count, most, replace=False))
+
+    def of(self, columns: Any) -> tuple[Any, Any]:
+        """Return the targets of a sum in these columns that are sampled, and their places in it."""
+        if columns is None:
+            return self.chosen, slice(None)
+        own = np.flatnonzero(np.isin(columns, self.chosen))
+        return own, np.searchsorted(self.chosen, columns[own])
+
+    def given(self, placed: PlacedSum, own: Any) -> tuple[tuple[Any, ...], Any, dict[str, Any]]:
+        """Return the arguments of the other sum at some targets, and where these are in it.
+
+        The first five of a plan, in float64 whatever the plan's dtype: equal positions stay equal.
+        And systems and labels by name.
+
+        Raises
+        ------
+        ParkiValueError
+            If the points changed.
+        """
+        task, points = placed.task, placed.given
+        arrays, systems = _unchanged(task, points), points.systems
         # Where the box is the points' extent, the outermost targets give the other sum the same.
         free = [r for r, edge in zip(arrays["trg"], task.options.box, strict=True) if edge is None]
         outer = [int(end) for row in free for end in (row.argmin(), row.argmax())]
-        places = task.xp.asarray(np.concatenate([chosen, np.array(outer, dtype=int)]))
-        norms = arrays.get("norms")
-        self.options = _more_accurate(task, points)
-        self.given = (
+        places = np.concatenate([own, np.array(outer, dtype=int)])
+        order = np.argsort(places, kind="stable")
+        places, back = places[order], np.argsort(order)[: len(own)]
+        offsets: Any = None
+        if systems is not None:
+            offsets = np.searchsorted(places, systems.targets), systems.sources
+            systems = Systems(offsets[0], offsets[1], task.space, task.executor)
+        labels, norms = points.labels, arrays.get("norms")
+        options = _more_accurate(task, points)
+        self.tolerance = min(self.tolerance, options.tolerance)
+        given = (
             task.kernel,
-            arrays["trg"][:, places].astype(np.float64),
+            arrays["trg"][:, task.xp.asarray(places)].astype(np.float64),
             arrays["src"].astype(np.float64),
             None if norms is None else norms.astype(np.float64),
-            self.options,
+            options,
         )
-        self._names, self._chosen = task.names, task.xp.asarray(chosen)
-        self._labels = points.labels and points.labels.of(to_host(places))
+        labels = labels and Labels(labels.targets[places], labels.sources, systems, labels.side)
+        return given, task.xp.asarray(back), {"systems": offsets, "exclude": labels}
 
-    def request(self, dens: Any) -> Request:
-        """Return the request of the other sum for a density, or for several."""
-        return Request(once=True, density=dens.astype(np.float64), exclude=self._labels)
-
-    def errors(self, found: Any, promises: Any, exact: Any) -> Checks:
-        """Return the error of each result from the results of the other sum."""
+    def errors(self, found: dict[str, Any], exact: dict[str, Any], promises: Any) -> Checks:
+        """Return the error of each result (rows, N) from what the other sums make of it."""
         checks = []
-        for ours, theirs, promise in zip(found, exact, promises, strict=True):
-            right = theirs[..., : self._chosen.size]
-            difference = ours[..., self._chosen].astype(np.float64) - right
-            error, flow = _rms(difference), _rms(right)
-            checks.append(Check(error, float(promise), flow, self.options.tolerance))
-        return Checks(self._names, checks)
+        for (name, ours), promise in zip(found.items(), promises, strict=True):
+            difference = ours[..., self.chosen].astype(np.float64) - exact[name]
+            error, flow = _rms(difference), _rms(exact[name])
+            checks.append(Check(error, float(promise), flow, self.tolerance))
+        return Checks(tuple(found), checks)
 
 
 def _count(targets: Any) -> int:

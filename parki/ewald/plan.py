@@ -1,103 +1,156 @@
 """`Plan`: the work that depends on geometry and options, done once; apply it to many densities.
 
-This is what users see. A `PlacedSum` does the work, here and in `parki.distributed`.
+This is what users see. A plan has members, which are sums, of a placement: one sum as it is, or
+several whose densities and results are mapped, near a wall and in boxes of different sizes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, overload
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
+from typing import Any, Generic, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.errors import ParkiTypeError
+from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.checks import Check, Checks, Sample
 from parki.ewald.choice.memory import Memory
 from parki.ewald.choice.parameters import Parameters
-from parki.ewald.derivatives.linear_operator import linear_operator, shapes_of
-from parki.ewald.derivatives.transpose import Transpose
+from parki.ewald.derivatives.linear_operator import linear_operator
+from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.describe import describe, facts, headline
+from parki.ewald.geometry.systems import first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline.misfits import Misfits
 from parki.ewald.pipeline.one_device import OneDevice
-from parki.ewald.pipeline.placed_sum import PlacedSum, sum_once
-from parki.ewald.pipeline.protocol import Pipeline
+from parki.ewald.pipeline.placed_sum import sum_once
+from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
 from parki.ewald.pipeline.setup import Setup
-from parki.ewald.points import take_options
-from parki.ewald.promise import promise
-from parki.ewald.task import Points, Request, Task
+from parki.ewald.placement.asked import Asked
+from parki.ewald.placement.placement import Given, Placement
+from parki.ewald.placement.total import Total
+from parki.ewald.points import (
+    as_rows,
+    check_density,
+    check_options,
+    check_values,
+    like_points,
+    marks_of,
+    take_options,
+)
+from parki.ewald.sums.composite import by_density
+from parki.ewald.task import Points, Task
 from parki.html import table
-from parki.interchange import as_given
-from parki.runtime import ExecutionSpace
-from parki.typing import AnyKernel, Array, ArrayT, Box, OptionKeywords, ResultName, Unpack, Wanted
-
-
-def has_wall(given: tuple[Any, ...], keywords: Mapping[str, Any]) -> bool:
-    """Return whether the options among the arguments of a plan or a call have a wall."""
-    options = [each for each in (*given, *keywords.values()) if isinstance(each, EwaldOptions)]
-    return keywords.get("wall") is not None or any(each.walled for each in options)
+from parki.interchange import as_array, as_given
+from parki.typing import (
+    AnyKernel,
+    Array,
+    ArrayT,
+    Box,
+    DerivedBy,
+    InputName,
+    OptionKeywords,
+    ResultName,
+    Unpack,
+    Wanted,
+)
 
 
 class AnyPlan(Generic[Wanted]):
-    """What plans of one device and of many ranks have in common: views on a `PlacedSum`."""
+    """What plans of one device and of many ranks have in common.
 
-    kernel: str
-    space: ExecutionSpace
-    want: Any
-    _sum: PlacedSum
-    # Plans of composites, and of many boxes. The package sets them: they are made of these plans.
-    composed: ClassVar[Any]
-    batched: ClassVar[Any] = None
+    Parameters
+    ----------
+    placement : Placement
+        The points, which plans may have in common.
+    asked : Asked
+    members : list of Member, optional
+        The sums of the plan, of those of the placement. Default: placed now.
+    """
 
-    def __new__(cls, kernel: Any = None, *given: Any, **keywords: Any) -> Any:
-        """Return a plan; near a wall, or for many boxes, one of several plans."""
-        if keywords.get("boxes") is not None and cls.batched is not None:
-            return cls.batched(kernel, *given, **keywords)
-        if has_wall(given, keywords):
-            return cls.composed(kernel, *given, **keywords)
-        return super().__new__(cls)
+    def __init__(self, placement: Placement, asked: Asked, dens: Any = None) -> None:
+        self._placement, self._asked = placement, asked
+        self.members = placement.add(asked, dens)
+        self._total = Total(placement, asked, self.members)
+        first = self.members[0]
+        self.kernel: str = asked.kernel if isinstance(asked.kernel, str) else asked.name
+        self.want: Any = asked.want
+        self.dtype, self.space = first.sum.dtype, first.task.space
+        self.seconds = placement.seconds  # that "plan" took, and the last "update" of points
+        self._misfits: Misfits | None = None  # in densities, which a device counts
+        self._points: tuple[Any, Any] = (None, None)  # by the version of the placement
+        self._back: tuple[Any, Any] = None, None  # the transposed plan, and the version it has
 
-    def __init__(self, placed: PlacedSum) -> None:
-        self._sum, self.want, self.dtype = placed, placed.want, placed.dtype
-        self.kernel, self.space = placed.task.kernel, placed.task.space
-        self.seconds = placed.seconds  # that "plan" took, and the last "update" of points
-        self._transpose: Transpose | None = None
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Wait for other threads and streams that use the points, and look at late ones."""
+        with self._placement.access():
+            self._placement.settle()
+            yield
 
+    def beside(self, kernel: AnyKernel, want: Any = "u") -> Any:
+        """Return a plan of another sum of the same points; all of these plans move together."""
+        plan = copy(self)
+        AnyPlan.__init__(plan, self._placement, Asked.of(kernel, want, self.options))
+        return plan
+
+    # ------------------------------------------------------------------ what was chosen
     @property
     def task(self) -> Task:
-        """What is asked of the plan, in its present box."""
-        return self._sum.task
+        """What is asked of the first sum, in its present box."""
+        return self.members[0].task
 
     @property
     def options(self) -> EwaldOptions:
         """The options, with the present box."""
-        return self.task.options
+        return self._placement.options
 
     @property
     def points(self) -> Points:
-        """The points as they were given, and their box."""
-        return self._sum.given
+        """The points, and their box: another object for other points."""
+        with self.exclusive():
+            own, given = self.members[0].sum.given, self._placement.given
+            if self._total.plain:
+                return own
+            version, points = self._points
+            if version is not self._placement.version:
+                arrays = {"trg": given.trg, "src": given.src}
+                arrays |= {} if given.norms is None else {"norms": given.norms}
+                points = replace(own, arrays=arrays, systems=given.systems, labels=given.exclude)
+                self._points = self._placement.version, points
+            return cast(Points, points)
 
     @property
     def pipeline(self) -> Pipeline:
-        """The stages for the plan's points."""
-        return self._sum.pipeline
+        """The stages of the first sum."""
+        with self.exclusive():
+            return self.members[0].sum.pipeline
 
     @property
     def n_targets(self) -> int:
         """Targets of this rank."""
-        return self._sum.counts[0]
+        return self._total.counts[0]
 
     @property
     def n_sources(self) -> int:
         """Sources of this rank."""
-        return self._sum.counts[1]
+        return self._total.counts[1]
 
     @property
     def box(self) -> NDArray[np.float64]:
-        """Edge lengths, shape (3,); of a tilted box its lattice vectors, shape (3, 3)."""
+        """Edge lengths, shape (3,); of a tilted box its lattice vectors, shape (3, 3).
+
+        With boxes for systems, these, with an axis more.
+        """
+        if self._placement.boxes is not None:
+            return np.array(self._placement.boxes, dtype=float)
         lattice = self.points.lattice
         lengths = lattice.by_user(lattice.sides)
+        if self.options.walled:  # the box of the sums reaches below the wall
+            lengths[2] += self.origin[2]
         if self.options.cell is None:
             return lengths
         rows = zip(self.options.box, np.diag(lengths), strict=True)
@@ -115,13 +168,27 @@ class AnyPlan(Generic[Wanted]):
 
     @property
     def parameters(self) -> Parameters | None:
-        """What was chosen; None if there is nothing to sum."""
+        """What was chosen for the first sum; None if there is nothing to sum."""
         return None if self.setup is None else self.setup.parameters
 
     @property
     def memory(self) -> Memory | None:
-        """Bytes that the plan needs, by part, as predicted for the points it was made of."""
-        return self.pipeline.memory
+        """Bytes that the plan needs, by part, as predicted for the points it was made of.
+
+        The parts of several sums are named by the sum and the part.
+        """
+        if len(self.members) == 1:
+            return self.members[0].memory
+        parts: dict[str, float] = {}
+        held = peak = 0.0
+        for member in self.members:
+            if (own := member.memory) is not None:
+                peak = max(peak, sum(parts.values()) + own.peak)  # made one after the other
+                for name, size in own.parts.items():
+                    label = f"{member.kernel} {name}"
+                    parts[label] = parts.get(label, 0.0) + size
+                held += own.held
+        return Memory(parts, held, peak)
 
     # ------------------------------------------------------------------ apply
     @overload
@@ -156,7 +223,36 @@ class AnyPlan(Generic[Wanted]):
             scaled: the velocity is the single layer over 8 pi mu, and its pressure and stress the
             same over 8 pi.
         """
-        return self._sum(dens, out)
+        with self._placement.access(), self._placement.together():
+            return self._apply(dens, out, unwatched)
+
+    def _apply(self, dens: Any, out: Any, watch: Watch) -> Any:
+        """Return the wanted results of a density.
+
+        The host waits for what a device has counted after all is launched, so that the device does
+        not wait for the host.
+        """
+        late = self.members[0].sum.pipeline.alone and self.space.adapter.records()
+        values = self._density(dens, late)
+        results = self._total.apply(values, out, watch)
+        if late and self._misfits is not None and self._misfits.found():
+            check_values("dens", values, self._total.density_shape, self.task.mixed)
+        return as_given(results, dens) if out is None else results
+
+    def _density(self, dens: Any, late: bool = False) -> Any:
+        """Return a density as (rows, sources), or several as (k, rows, sources), C-contiguous.
+
+        Refuse an impossible one. ``late`` says that a device may count impossible values meanwhile.
+        """
+        shape, mixed = self._total.density_shape, self.task.mixed
+        values = like_points("dens", dens, self.space, self.dtype)
+        values = as_rows("dens", values, shape, several=True)
+        if late:
+            self._misfits = self._misfits or Misfits(self.space, self.dtype, mixed)
+            self._misfits.count(values)
+        else:
+            check_values("dens", values, shape, mixed)
+        return values
 
     def timed(self, dens: Array) -> tuple[Any, dict[str, float]]:
         """Return the wanted results and the seconds of each stage.
@@ -164,8 +260,9 @@ class AnyPlan(Generic[Wanted]):
         By events on a device, which waits until the host has launched all stages: an application
         of few points takes as long as these launches, which no stage's time has in it.
         """
-        watch = self.space.adapter.watch(self.pipeline.ahead)
-        return self._sum(dens, None, watch), watch.seconds()
+        with self._placement.access(), self._placement.together():
+            watch = self.space.adapter.watch(self.members[0].sum.pipeline.ahead)
+            return self._apply(dens, None, watch), watch.seconds()
 
     @overload
     def adjoint(self: AnyPlan[ResultName], values: ArrayT) -> ArrayT: ...
@@ -200,18 +297,90 @@ class AnyPlan(Generic[Wanted]):
         ParkiMemoryError
             If there is no room for the transposed sum.
         """
-        with self._sum.exclusive(), self.pipeline.together():
-            rows, several = self._sum.values(values)
-            if self._transpose is None or self._transpose.task.tilted != self.task.tilted:
-                self._transpose = Transpose(self.task)
-            found = self._transpose(self._sum.points, self.pipeline, rows)
-            if not self._sum.order.kept:
-                self._sum.order.back(found.copy(), found)
-        shape = several + self.task.sum.density_shape(self.n_sources)
+        with self.exclusive(), self._placement.together():
+            rows, several = self._values(values)
+            found = self._transposed(rows)
         like = values if isinstance(self.want, str) else values[0]
-        return as_given(found.reshape(shape), like)
+        return as_given(found.reshape(*several, *self._total.density_shape), like)
 
-    # ------------------------------------------------------------------ views
+    def _transposed(self, rows: dict[str, Any]) -> Any:
+        """Return densities (k, rows, N) of values (k, rows, N) at the targets, by result."""
+        composite, given = self._asked.composite, self._placement.given
+        if composite is None or composite.transposed is None:
+            return self._total.transposed(rows)
+        (values,), (kernel, want, results) = rows.values(), composite.transposed
+        shape = len(values), *composite.result, values.shape[-1]
+        own = self._swapped(kernel, want)(values.reshape(shape))
+        at = {"points": given.src, "norms": given.norms}
+        return np.stack([results(found, at) for found in by_density((want,), (own,))])
+
+    def _swapped(self, kernel: str, want: str) -> Any:
+        """Return the plan from the targets to the sources, where these are now."""
+        plan, version = self._back
+        given = self._placement.given
+        if plan is None or plan.options != self.options:
+            plan = self._again(kernel, given.src, given.trg, None, self.options, want=want)
+        elif version is not self._placement.version:
+            plan.update_points(given.src, given.trg)
+        self._back = plan, self._placement.version
+        return plan
+
+    def _again(self, *given: Any, **keywords: Any) -> Any:
+        """Return another plan on the same device, or on the same ranks."""
+        return Plan(*given, **keywords)
+
+    def _values(self, given: Any) -> tuple[dict[str, Any], tuple[int, ...]]:
+        """Return values at the targets by result, (k, rows, targets); and (k,), if k were given."""
+        many = not isinstance(self.want, str)
+        if many and not (isinstance(given, (tuple, list)) and len(given) == len(self.want)):
+            raise ParkiTypeError(
+                f"values is a {type(given).__name__}; expected a tuple of {len(self.want)} "
+                "arrays, as want has"
+            )
+        given, rows = given if many else (given,), {}
+        for place, (name, shape) in enumerate(self._total.shapes().items()):
+            label = f"values[{place}]" if many else "values"
+            values = like_points(label, given[place], self.space, self.dtype)
+            how: dict[str, Any] = {"several": True, "single": self.task.mixed, "of": "targets"}
+            rows[name] = check_density(label, values, shape, **how)
+        sizes = {array.shape[:-2] for array in rows.values()}
+        if len(sizes) > 1:
+            raise ParkiValueError(
+                f"values have shapes {', '.join(str(tuple(a.shape)) for a in given)}; expected "
+                "as many in each, one or k"
+            )
+        (several,) = sizes
+        return {name: a if several else a[None] for name, a in rows.items()}, several
+
+    # ------------------------------------------------------------------ derivatives
+    def vjp(
+        self, dens: Array | None, values: ArrayT, wrt: tuple[DerivedBy, ...] = ("dens",)
+    ) -> dict[str, ArrayT]:
+        """Return the derivatives of ``<values, u>``, ``u = plan(dens)``: see `parki.vjp`."""
+        return vjp(*self._inputs(dens), values=values, wrt=wrt, **self._how)
+
+    def jvp(self, dens: Array | None, tangents: dict[InputName, ArrayT]) -> ArrayT:
+        """Return the first-order change of ``plan(dens)``: see `parki.jvp`."""
+        return jvp(*self._inputs(dens), tangents=tangents, **self._how)
+
+    def _inputs(self, dens: Any) -> tuple[Any, ...]:
+        """Return the first arguments of derivatives; refuse a plan that has none."""
+        if self.want != "u":
+            raise ParkiValueError(
+                f"derivatives are of plans with want='u', but want is {self.want!r}; make a plan "
+                "with want='u'"
+            )
+        arrays = self.points.arrays
+        norms = arrays.get("norms", marks_of(arrays))
+        return self._asked.kernel, arrays["trg"], arrays["src"], dens, norms, self.options
+
+    @property
+    def _how(self) -> dict[str, Any]:
+        """Systems, boxes and labels, as derivatives take them."""
+        points, boxes = self.points, self._placement.boxes
+        systems = points.systems and (points.systems.targets, points.systems.sources)
+        return {"systems": systems, "exclude": points.labels, "boxes": boxes}
+
     def promise(self, dens: Array) -> Any:
         """Return the bound of the rms error that the tolerance promises for a density.
 
@@ -233,16 +402,123 @@ class AnyPlan(Generic[Wanted]):
         ParkiValueError, ParkiTypeError
             If the density has another shape, is not finite, or is in other memory than the points.
         """
-        with self.pipeline.together():
-            bounds = promise(self.task, self.points, self.pipeline, dens)
+        with self.exclusive(), self._placement.together():
+            bounds = self._total.bounds(self._density(dens))
         return bounds[0] if isinstance(self.want, str) else bounds
+
+    @overload
+    def check(self: AnyPlan[ResultName], dens: Array, targets: int = 32) -> Check: ...
+    @overload
+    def check(self: AnyPlan[tuple[ResultName, ...]], dens: Array, targets: int = 32) -> Checks: ...
+    def check(self, dens: Any, targets: int = 32) -> Check | Checks:
+        """Measure the error of the sum of a density, at a few targets chosen at random.
+
+        Sums anew, and at these targets once more in float64 with a tolerance 100 times smaller (at
+        least 1e-13) and other parameters. Finds what no estimate knows, such as densities that add
+        up on a lattice. Takes the arrays of points that the plan was given, of which it keeps
+        references and no copies: they must not have been changed in place.
+
+        Parameters
+        ----------
+        dens : array
+            As for a call.
+        targets : int
+            How many to sample, always the same ones; all, if there are fewer.
+
+        Returns
+        -------
+        Check, or tuple of them if ``want`` is a tuple
+            With ``error``, ``promise``, ``flow`` (the rms of the result), ``relative`` (error over
+            flow) and ``reference`` (the other sum's tolerance); `str` gives them as a line, and
+            a tuple as a line for each result.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            If the density is impossible, or points were seen to have changed.
+        ParkiMemoryError
+            If there is no room for the other sum.
+        """
+        with self.exclusive():
+            sample, values = Sample(self.n_targets, targets), as_array("dens", dens)
+            if values.ndim > len(self._total.density_shape):
+                raise ParkiValueError(
+                    f"dens has shape {values.shape}; check takes one density at a time, such as "
+                    "dens[0]"
+                )
+            found, bounds = self(values), self.promise(values)
+            one = isinstance(self.want, str)
+            results = dict(zip(self._asked.results, (found,) if one else found, strict=True))
+            exact = self._total.exact(sample, self._density(values))
+            flat = {n: a.reshape(len(exact[n]), -1) for n, a in results.items()}
+            errors = sample.errors(
+                flat, exact, [self._rms(b, sample) for b in ((bounds,) if one else bounds)]
+            )
+        return errors[0] if one else errors
+
+    def _rms(self, bound: Any, sample: Sample) -> float:
+        """Return a bound for sampled targets, each of which has that of its system."""
+        systems = self.points.systems
+        if systems is None:
+            return float(bound)
+        numbers = np.searchsorted(systems.targets, sample.chosen, "right") - 1
+        return float(np.sqrt(np.mean(np.square(bound)[numbers])))
+
+    def as_linear_operator(self) -> Any:
+        """Return the plan as a linear operator on flattened densities, for GMRES and LSMR.
+
+        SciPy's `scipy.sparse.linalg.LinearOperator`, or CuPy's on a device. Its matrix-vector
+        product takes a vector of length rows x Ns and returns the flattened result; its ``rmatvec``
+        is `adjoint`. Products with a matrix sum its columns at once. Whole numbers and other real
+        types are converted to the plan's, in which the sum is computed; the result has the type
+        that the product with a matrix of the plan's type would have.
+
+        Raises
+        ------
+        ParkiValueError
+            If ``want`` is a tuple.
+        """
+        shapes = self.shapes_for("as_linear_operator")
+        return linear_operator(self, self.adjoint, shapes, self.dtype, self.space)
+
+    def shapes_for(self, needed_by: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the shapes of result and density; refuse a plan of several results."""
+        if not isinstance(self.want, str):
+            raise ParkiValueError(
+                f"{needed_by} needs a plan with one result, but want is {self.want}; make a plan "
+                "with want='u'"
+            )
+        return self._total.shapes()[self.want], self._total.density_shape
 
     def describe(self) -> str:
         """Return the sum, the points and the chosen parameters as text of a few lines."""
-        return describe(self.task, self.points, self.pipeline) + self.pipeline.describe()
+        with self.exclusive():
+            parts = [
+                describe(m.task, m.sum.given, m.sum.pipeline) + m.sum.pipeline.describe()
+                for m in self.members
+            ]
+        if self._total.plain:
+            return parts[0]
+        return "\n".join([f"{self._headline}: {self._of_parts}", *parts])
+
+    @property
+    def _headline(self) -> str:
+        return self._asked.name
+
+    @property
+    def _of_parts(self) -> str:
+        """Which sums there are."""
+        composite, boxes, count = self._asked.composite, self._placement.boxes, len(self.members)
+        if boxes is not None:
+            return f"{len(boxes)} systems in boxes of their own, {count} plans"
+        return f"{len(cast(Any, composite).addends)} addends, {count} sums"
 
     def __repr__(self) -> str:
-        return f"<parki.Plan: {headline(self.task, self.points)}>"
+        if self._total.plain:
+            return f"<parki.Plan: {headline(self.task, self.points)}>"
+        boxes = self._placement.boxes
+        what = self.options.periods if boxes is None else f"{len(boxes)} boxes"
+        return f"<parki.Plan: {self._asked.name}, {what}>"
 
     def _repr_html_(self) -> str:
         return table(
@@ -351,8 +627,12 @@ class Plan(AnyPlan[Wanted]):
         exclude: Any = None,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
-        given = kernel, trg, src, *take_options(norms, options, keywords)
-        super().__init__(PlacedSum(OneDevice(), given, want, systems, Request(exclude=exclude)))
+        rows = None if boxes is None else rows_of_boxes(boxes)
+        norms, options = take_options(norms, options, keywords, box=first_box(boxes))
+        if rows is not None:
+            options = replace(options, box=rows[0])
+        given = Given(trg, src, norms, systems, exclude, options)
+        super().__init__(Placement(OneDevice, given, rows), Asked.of(kernel, want, options))
 
     def update_points(
         self,
@@ -390,65 +670,7 @@ class Plan(AnyPlan[Wanted]):
             impossible coordinates may be refused by the plan's next call instead; the plan then has
             its old points.
         """
-        self._sum.update_points(trg, src, norms, systems, exclude, box)
-
-    @overload
-    def check(self: Plan[ResultName], dens: Array, targets: int = 32) -> Check: ...
-    @overload
-    def check(self: Plan[tuple[ResultName, ...]], dens: Array, targets: int = 32) -> Checks: ...
-    def check(self, dens: Any, targets: int = 32) -> Check | Checks:
-        """Measure the error of the sum of a density, at a few targets chosen at random.
-
-        Sums anew, and at these targets once more in float64 with a tolerance 100 times smaller (at
-        least 1e-13) and other parameters. Finds what no estimate knows, such as densities that add
-        up on a lattice. Takes the arrays of points that the plan was given, of which it keeps
-        references and no copies: they must not have been changed in place.
-
-        Parameters
-        ----------
-        dens : array
-            As for a call.
-        targets : int
-            How many to sample, always the same ones; all, if there are fewer.
-
-        Returns
-        -------
-        Check, or tuple of them if ``want`` is a tuple
-            With ``error``, ``promise``, ``flow`` (the rms of the result), ``relative`` (error over
-            flow) and ``reference`` (the other sum's tolerance); `str` gives them as a line, and
-            a tuple as a line for each result.
-
-        Raises
-        ------
-        ParkiValueError, ParkiTypeError
-            If the density is impossible, or points were seen to have changed.
-        ParkiMemoryError
-            If there is no room for the other sum.
-        """
-        sample = Sample(self.task, self.points, dens, targets)
-        found, promises = self(sample.density), self.promise(sample.density)
-        once = sample.request(sample.density)
-        exact = PlacedSum(OneDevice(), sample.given, self.task.names, None, once).result
-        if isinstance(self.want, str):
-            return sample.errors((found,), (promises,), exact)[0]
-        return sample.errors(found, promises, exact)
-
-    def as_linear_operator(self) -> Any:
-        """Return the plan as a linear operator on flattened densities, for GMRES and LSMR.
-
-        SciPy's `scipy.sparse.linalg.LinearOperator`, or CuPy's on a device. Its matrix-vector
-        product takes a vector of length rows x Ns and returns the flattened result; its ``rmatvec``
-        is `adjoint`. Products with a matrix sum its columns at once. Whole numbers and other real
-        types are converted to the plan's, in which the sum is computed; the result has the type
-        that the product with a matrix of the plan's type would have.
-
-        Raises
-        ------
-        ParkiValueError
-            If ``want`` is a tuple.
-        """
-        shapes = shapes_of(self, "as_linear_operator")
-        return linear_operator(self, self.adjoint, shapes, self.dtype, self.space)
+        self._placement.update(trg, src, norms, systems, exclude, box)
 
 
 def summed(
@@ -463,22 +685,22 @@ def summed(
 
     ``given`` has the first five arguments of `Plan`; the others are named as there.
     """
-    if has_wall(given, {}) or boxes is not None:
+    if given[4].walled or boxes is not None:
         how: dict[str, Any] = {"exclude": exclude, "systems": systems, "boxes": boxes}
-        how = {name: each for name, each in how.items() if each is not None}
         plan: Any = Plan(*given, want=want, **how)
         return plan(dens)
     return sum_once(given, dens, want, systems, exclude=exclude)
 
 
 def plan_and_sum(
-    given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...] = "u", **others: Any
-) -> tuple[Plan, Any]:
-    """Return a plan for one density, and what is wanted of it.
+    given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...] = "u"
+) -> tuple[Plan[Any], Any]:
+    """Return a plan that is placed for one density, and what is wanted of it.
 
-    ``given`` has the first five arguments of `Plan`; ``others`` are those of `Request`.
+    ``given`` has the first five arguments of `Plan`.
     """
-    placed = PlacedSum(OneDevice(), given, want, None, Request(True, dens, **others))
-    plan = Plan.__new__(Plan)
-    AnyPlan.__init__(plan, placed)
-    return plan, placed.result
+    kernel, trg, src, norms, options = given
+    plan: Plan[Any] = Plan.__new__(Plan)
+    placement = Placement(OneDevice, Given(trg, src, norms, None, None, check_options(options)))
+    AnyPlan.__init__(plan, placement, Asked.of(kernel, want, options), dens)
+    return plan, plan(dens)

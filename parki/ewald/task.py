@@ -118,15 +118,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Request:
-    """A density to sum at once, and what derivatives need; by default nothing.
+    """What derivatives need of a sum, and the labels of its points; by default nothing.
 
     Attributes
     ----------
-    once : bool
-        Whether a density is summed at once: it is checked along with the rest, before any work. On
-        a device its near field runs while the far field is set up. No lists of pairs are kept.
-    density : array
-        That density.
     tensors : array, shape (10, Nt), optional
         A tensor D, with D_jk in row 3 j + k, and a strength s for each target of a single layer.
         The target reads ``D_jk d u_j / d x_k + s p``, and ``want`` may ask for the gradient of
@@ -137,17 +132,11 @@ class Request:
         that sum's density, (rows, Nt).
     exclude : array of int, tuple of two, or Labels, optional
         Labels of the points, as for `parki.Plan`.
-    waits : bool
-        Whether the points are placed alone, as for that density, of which the stages make
-        something else.
     """
 
-    once: bool = False
-    density: Any = None
     tensors: Any = None
     transposed_pair: tuple[str, Any] | None = None
     exclude: Any = None
-    waits: bool = False
 
 
 class Survey(NamedTuple):

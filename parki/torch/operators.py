@@ -22,7 +22,7 @@ from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.geometry.systems import first_box as of_the_first
 from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import AnyPlan, Plan
+from parki.ewald.plan import AnyPlan
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Points
@@ -96,9 +96,7 @@ def linear_map(handle: int) -> LinearMap:
 
 # Before PyTorch 2.13 only methods set under their own name can be constant functions of objects.
 EwaldOptions._torch_text = torch.compiler.assume_constant_result(_torch_text)  # type: ignore[attr-defined]
-_made: Any
-for _made in (AnyPlan, Plan.batched):
-    _made._torch_handle = torch.compiler.assume_constant_result(_torch_handle)
+AnyPlan._torch_handle = torch.compiler.assume_constant_result(_torch_handle)  # type: ignore[attr-defined]
 
 
 @torch.compiler.assume_constant_result

@@ -11,8 +11,6 @@ from ranks_shared import Memory, attempt, tell
 
 import parki
 from parki.distributed import ewald
-from parki.distributed.composed import RanksComposedPlan
-from parki.ewald.composed.plan import ComposedPlan
 
 # --- composites -----------------------------------------------------------------------------------
 
@@ -26,9 +24,9 @@ def composed(comm: Any, space: str = "CPU") -> None:
         options = parki.EwaldOptions(0 if composite is HARMONIC else 3, BOX, TOLERANCE)
         dens = np.random.default_rng(8).standard_normal((*composite.density, SRC.shape[1]))
         values = np.random.default_rng(9).standard_normal(TRG.shape)
-        alone = ComposedPlan(composite, TRG, SRC, norms, options)
+        alone = parki.Plan(composite, TRG, SRC, norms, options)
         arrays = TRG[:, here], SRC[:, mine], None if norms is None else norms[:, mine]
-        plan = RanksComposedPlan(composite, *map(memory.send, arrays), options, comm=comm)
+        plan = ewald.Plan(composite, *map(memory.send, arrays), options, comm=comm)
         apart = [
             memory.apart(plan(memory.send(dens[..., mine])), alone(dens)[..., here]),
             memory.apart(
@@ -42,7 +40,7 @@ def composed(comm: Any, space: str = "CPU") -> None:
         attempt(comm, "density", lambda plan=plan, wrong=wrong: plan(wrong))
         bad = memory.send(SRC[: 2 if comm.rank == comm.size - 1 else 3, mine])
         given = composite, memory.send(TRG[:, here]), bad, memory.send(arrays[2]), options
-        attempt(comm, "points", lambda given=given: RanksComposedPlan(*given, comm=comm))
+        attempt(comm, "points", lambda given=given: ewald.Plan(*given, comm=comm))
         tell(comm, composite.name, apart=apart)
 
 

@@ -22,7 +22,6 @@ from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.lattice import rows_of, whole_of
 from parki.ewald.near.strain import near_strain
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline import plan_cache
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.placed_sum import PlacedSum
 from parki.ewald.pipeline.setup import Setup
@@ -105,14 +104,15 @@ def _strain(given: tuple[Any, ...], dens: Any, values: Any, labels: Labels | Non
     """Return the derivatives by strains of points and box for each density."""
     # By the pipeline that the derivative by targets leaves, whose sum is this one.
     density = dens[0].reshape(SUMS[given[0]].density_shape(dens.shape[-1]))
-    request = Request(True, density, exclude=labels, waits=True)
-    placed = PlacedSum(OneDevice(), given, "grad_u", None, request)
-    task, order, pipeline = placed.task, placed.order, cast(OneDevice, placed.pipeline)
-    with placed.exclusive():
+    placed = PlacedSum(OneDevice(), given, "grad_u", None, Request(exclude=labels))
+    placed.density(density)  # which refuses impossible ones
+    with placed.access():
+        placed.place(once=True)
+        task, order, pipeline = placed.task, placed.order, cast(OneDevice, placed.pipeline)
         fields = _Fields.of(task, pipeline, placed.points.arrays)
         pairs = zip(order.rows(dens), order.rows(values), strict=True)
         found = [fields.strained(*pair) for pair in pairs]
-    plan_cache.keep(task, True, pipeline, placed.done)
+    placed.leave(once=True)
     rotation = np.eye(3)[order.axes]
     if order.rotation is not None:
         rotation = order.rotation @ rotation

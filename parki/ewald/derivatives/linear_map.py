@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.derivatives.linear_operator import Shape, shapes_of
-from parki.ewald.plan import AnyPlan, Plan
+from parki.ewald.derivatives.linear_operator import Shape
+from parki.ewald.plan import AnyPlan
 
 
 def check_plan(plan: Any) -> None:
     """Refuse an object that is not a plan."""
-    if not isinstance(plan, (AnyPlan, Plan.batched)):
+    if not isinstance(plan, AnyPlan):
         raise ParkiTypeError(f"plan is a {type(plan).__name__}; expected parki.Plan")
 
 
@@ -34,7 +34,7 @@ class LinearMap:
 
     def __init__(self, plan: AnyPlan) -> None:
         check_plan(plan)
-        result, density = shapes_of(plan, "apply")
+        result, density = plan.shapes_for("apply")
         self.plan, self.points, self._shapes = plan, plan.points, (density, result)
 
     def __eq__(self, other: object) -> bool:

@@ -9,23 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from parki.errors import ParkiValueError
-from parki.ewald.points import result_shape
 from parki.interchange import as_array
 from parki.runtime import ExecutionSpace
 
 Shape = tuple[int, ...]
-
-
-def shapes_of(plan: Any, needed_by: str) -> tuple[Shape, Shape]:
-    """Return the shapes of a plan's result and density; refuse a plan of several results."""
-    if not isinstance(plan.want, str):
-        raise ParkiValueError(
-            f"{needed_by} needs a plan with one result, but want is {plan.want}; make a plan with "
-            "want='u'"
-        )
-    result = result_shape(plan.kernel, plan.want, plan.n_targets)
-    return result, plan.task.sum.density_shape(plan.n_sources)
 
 
 def linear_operator(

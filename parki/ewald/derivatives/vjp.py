@@ -17,11 +17,11 @@ import numpy as np
 
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives.by_box import NAMES, by_lattice, check_box
+from parki.ewald.derivatives.in_boxes import InBoxes
 from parki.ewald.derivatives.mapped_sum import MappedSum, labels_of, systems_of
 from parki.ewald.geometry.labels import Labels
-from parki.ewald.geometry.systems import Systems, first_box
+from parki.ewald.geometry.systems import Systems, first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import Plan
 from parki.ewald.points import (
     check_arguments,
     check_density,
@@ -99,9 +99,8 @@ def vjp(
     norms, options = take_options(norms, options, keywords, box=first_box(boxes))
     given = kernel, trg, src, dens, norms, options
     if boxes is not None:
-        plan = _in_boxes(given, exclude=exclude, systems=systems, boxes=boxes)
-        of_each: dict[str, ArrayT] = plan.vjp(dens, values, wrt)
-        return of_each
+        each, dens = _in_boxes(given, exclude, systems, boxes)
+        return each.vjp(vjp, dens, values, wrt)
     asked = _Asked.checked(*given, "wrt", wrt, exclude, systems)
     v = asked.like("values", values, "u")
     several, v = v.ndim == 3, _many(v)
@@ -162,8 +161,8 @@ def jvp(
     norms, options = take_options(norms, options, keywords, box=first_box(boxes))
     given = kernel, trg, src, dens, norms, options
     if boxes is not None:
-        plan = _in_boxes(given, exclude=exclude, systems=systems, boxes=boxes)
-        change: ArrayT = plan.jvp(dens, tangents)
+        each, dens = _in_boxes(given, exclude, systems, boxes)
+        change: ArrayT = each.jvp(jvp, dens, tangents)
         return change
     asked = _Asked.checked(*given, "tangents", tangents, exclude, systems)
     moves: dict[Any, Any]
@@ -180,10 +179,18 @@ def jvp(
     return result
 
 
-def _in_boxes(given: tuple[Any, ...], **how: Any) -> Any:
-    """Return a plan of systems in boxes of their own, which has derivatives."""
-    kernel, trg, src, _, norms, options = given
-    return Plan.batched(kernel, trg, src, norms, options, **how)
+def _in_boxes(
+    given: tuple[Any, ...], exclude: Any, systems: Any, boxes: Any
+) -> tuple[InBoxes, Any]:
+    """Return systems in boxes of their own, and the density; refuse composites."""
+    kernel, trg, src, dens, norms, options = given
+    if isinstance(kernel, Composite) or options.walled:
+        raise ParkiValueError(
+            "boxes was given, but derivatives of composites, as near a wall, are of systems in "
+            "one box; call vjp or jvp for each box"
+        )
+    of = kernel, (trg, src, norms), options, rows_of_boxes(boxes), systems, exclude
+    return InBoxes.checked(*of), dens
 
 
 class _Asked(NamedTuple):

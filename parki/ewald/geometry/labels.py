@@ -110,9 +110,10 @@ class Labels:
         times = count // max(1, self.sources.size)
         return self if times == 1 else Labels(self.targets, np.tile(self.sources, times))
 
-    def of(self, targets: Any) -> Labels:
-        """Return labels of some of the targets."""
-        return Labels(self.targets[targets], self.sources, side=self.side)
+    def of_columns(self, columns: Any) -> tuple[Numbers, Numbers]:
+        """Return the labels of targets and sources in `Columns`, as they were given."""
+        of_targets, of_sources = (to_host(columns.place(name)) for name in ("trg", "src"))
+        return self.targets[of_targets], self.sources[of_sources]
 
 
 def check_labels(

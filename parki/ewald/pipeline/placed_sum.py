@@ -1,17 +1,14 @@
-"""`PlacedSum`: a sum whose points a pipeline has placed; plans of one device and of ranks hold one.
+"""`PlacedSum`: one sum whose points a pipeline has placed. A placement has one or more of them.
 
-Arguments are checked here, once. What becomes of them is the pipeline's.
+Its arguments are checked when it is made; `place` places the points, and `summed` sums a density.
+Whoever holds it takes its `access` first.
 """
 
 from __future__ import annotations
 
 import math
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -26,7 +23,7 @@ from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.near.p2p_cells import check_wanted
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline import plan_cache
-from parki.ewald.pipeline.misfits import Misfits
+from parki.ewald.pipeline.access import Access
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
 from parki.ewald.points import (
@@ -46,12 +43,20 @@ from parki.ewald.points import (
 from parki.ewald.sums import SUMS, stress
 from parki.ewald.task import Points, Request, Task
 from parki.interchange import as_given
-from parki.runtime import captures, forks
 from parki.settings import read_once
 
 
+class _State(NamedTuple):
+    """What an update replaces; ``points`` is None where a graph placed the new ones."""
+
+    task: Task
+    order: Order
+    given: Points | None = None
+    points: Points | None = None
+
+
 class PlacedSum:
-    """A sum with its points. Calls from several threads and streams come one after the other.
+    """A sum with its points.
 
     Parameters
     ----------
@@ -60,11 +65,19 @@ class PlacedSum:
     given, want, systems
         The arguments of `parki.Plan`, its first five in a tuple.
     request : Request, optional
+    access : Access, optional
+        That of the placement it belongs to. Default: one of its own.
 
     Attributes
     ----------
     order : Order
         From the user's axes to the pipeline's, of which the periodic ones come first.
+    pipeline : Pipeline
+        With the points placed last; `late` says whether the host has looked at these.
+    late : Arguments or None
+        Points that a device has placed before the host has looked at them.
+    before : tuple or None
+        What the last update has replaced, for `restore`.
     """
 
     def __init__(
@@ -74,18 +87,14 @@ class PlacedSum:
         want: str | tuple[str, ...],
         systems: Any = None,
         request: Request | None = None,
+        access: Access | None = None,
     ) -> None:
-        start, request = time.perf_counter(), request or Request()
-        self._lock = threading.RLock()  # calls share memory: one after the other
-        self.done: Any = None  # the event after which another stream may use the memory
-        self.result: Any = None  # what is wanted of the density that was requested
+        request = request or Request()
         self._flux_seen = False  # by `look_for_flux`
-        # Points that a device has placed: before the host has looked at them, and after that.
-        self._late: Arguments | None = None
-        self._seen: Arguments | None = None
-        self._misfits: Misfits | None = None  # in densities, which a device counts
-        self._before: tuple[Task, Order] | None = None  # of the points before these
-        self._pipeline, once = pipeline, request.once
+        self.late: Arguments | None = None
+        self._seen: Arguments | None = None  # late before, of which `given` is not made yet
+        self.before: _State | None = None
+        self.pipeline = pipeline
         with pipeline.together(), read_once():
             checked = check_arguments(*given)
             kernel, arrays = checked.kernel, checked.arrays
@@ -114,6 +123,7 @@ class PlacedSum:
             how = names, of, labels is not None
             self.task = Task(kernel, space, options.arithmetic(self.dtype), options, *how)
             self.order = _order(options)
+            self.access = access or Access(space)
             shape, tensors = arrays["trg"].shape, request.tensors
             if tensors is not None:
                 arrays["tensors"] = self._of_targets("tensors", tensors, (TENSOR_ROWS, shape[1]))
@@ -121,50 +131,44 @@ class PlacedSum:
                 arrays["norms"] = self._of_targets("transposed_pair[1]", normals, shape)
             self._given = self._points_of(self.task, checked, found, labels)
             self._points = self._given.ordered(self.order)
-            values = self._density(request.density) if once else None
-            if pipeline.alone and not found:
-                kept, self.done = plan_cache.take(self.task, once)
-                self._pipeline = kept or pipeline
-            with self.exclusive():
-                self._pipeline = self._placed(self.task, self._points, once)
-                if once and not request.waits:
-                    self.result = as_given(self.summed(values, None, unwatched), request.density)
-            made = self._pipeline
-            if isinstance(made, OneDevice) and made.setup is not None and not (once or found):
-                plan_cache.keep(self.task, False, made.left(), self.done)
-        self.seconds = {"plan": time.perf_counter() - start}
+
+    def place(self, once: bool = False) -> None:
+        """Place the points; ``once`` says that one density to sum follows at once.
+
+        On a device the near field of that density runs while the far field is set up.
+        """
+        kept, done = None, None
+        if self.pipeline.alone and not self._given.systems:
+            kept, done = plan_cache.take(self.task, once)
+        with self.task.space.adapter.exclusive(done):
+            self.pipeline = self._placed(self.task, self._points, once, kept)
+
+    def leave(self, once: bool = False) -> None:
+        """Leave a set-up for other plans like this one; after one sum, the pipeline itself."""
+        pipeline = self.pipeline
+        if pipeline.alone and pipeline.setup is not None and not self._given.systems:
+            left = pipeline if once else pipeline.left()
+            plan_cache.keep(self.task, once, left, self.access.done)
 
     # ------------------------------------------------------------------ what is placed
     @property
     def given(self) -> Points:
-        """The points as they were given."""
-        with self.exclusive():
-            self.settle()
-            if self._seen is not None:
-                own = self._points_of(
-                    self.task, self._as_placed(self._seen), None, self._given.labels
-                )
-                self._given, self._points, self._seen = own, own.ordered(self.order), None
+        """The points as they were given, once the host has looked at them."""
+        if self._seen is not None:
+            own = self._points_of(self.task, self._as_placed(self._seen), None, self._given.labels)
+            self._given, self._points, self._seen = own, own.ordered(self.order), None
         return self._given
 
     @property
     def points(self) -> Points:
         """The points as the pipeline takes them."""
-        _ = self.given  # which are looked at first
+        _ = self.given  # which makes them
         return self._points
-
-    @property
-    def pipeline(self) -> Pipeline:
-        """The pipeline, with points that the host has looked at."""
-        if self._late is not None:
-            with self.exclusive():
-                self.settle()
-        return self._pipeline
 
     @property
     def counts(self) -> tuple[int, int]:
         """Targets and sources of this rank."""
-        arrays = (self._late or self._seen or self._given).arrays
+        arrays = (self.late or self._seen or self._given).arrays
         return int(arrays["trg"].shape[1]), int(arrays["src"].shape[1])
 
     def _points_of(
@@ -172,10 +176,10 @@ class PlacedSum:
     ) -> Points:
         """Return the points with what they decide; a plan's box stays, if it has one."""
         options = task.options
-        survey = self._pipeline.survey(task, given.arrays, given.extents)
+        survey = self.pipeline.survey(task, given.arrays, given.extents)
         warn_of_images(task, survey)
         # An empty plan keeps no box or parameters: choose them from these points.
-        if self._pipeline.setup is None or None not in options.box or not all(survey.totals):
+        if self.pipeline.setup is None or None not in options.box or not all(survey.totals):
             lattice = resolve(options, survey.extents)
         else:
             lattice = self._given.lattice.shaped(options.cell)
@@ -183,21 +187,27 @@ class PlacedSum:
         tolerance = task.tolerance(survey, systems)
         return Points(given.arrays, given.extents, survey, lattice, tolerance, systems, labels)
 
-    def _placed(self, task: Task, points: Points, once: bool) -> Pipeline:
+    def _placed(
+        self, task: Task, points: Points, once: bool = False, pipeline: Pipeline | None = None
+    ) -> Pipeline:
         """Return the pipeline for points."""
+        pipeline = pipeline or self.pipeline
         if all(points.survey.totals) and task.want:
-            return self._pipeline.placed(task, points, once)
-        return self._pipeline.empty()
+            return pipeline.placed(task, points, once)
+        return pipeline.empty()
 
-    def update_points(
-        self, trg: Any, src: Any, norms: Any, systems: Any, exclude: Any = None, box: Any = None
-    ) -> None:
-        """Place other points, perhaps in another box: see `parki.Plan.update_points`."""
-        start, task = time.perf_counter(), self.task
-        with self.exclusive(), self._pipeline.together():
-            self.settle()
+    # ------------------------------------------------------------------ other points
+    def update(self, given: tuple[Any, ...], box: Any = None, *, keep: bool = False) -> None:
+        """Place other points, perhaps in another box: see `parki.Plan.update_points`.
+
+        ``given`` are targets, sources, normals, systems and labels. On an error the sum stays as it
+        was. With ``keep``, `restore` can bring the points before back later on.
+        """
+        trg, src, norms, systems, exclude = given
+        with self.pipeline.together():
+            task = self.task
             if box is not None:
-                if not self._pipeline.alone:
+                if not self.pipeline.alone:
                     raise ParkiValueError(
                         "box was given, but plans over ranks keep their box; make a new plan"
                     )
@@ -216,10 +226,22 @@ class PlacedSum:
                 found = self._systems_of(given, systems)
                 own = self._points_of(task, given, found, self._labels_of(given, exclude, found))
                 points = own.ordered(order)
-                self._pipeline = self._placed(task, points, False)
+                before = _State(self.task, self.order, *(self.given, self.points) if keep else ())
+                self.pipeline = self._placed(task, points)
                 self._given, self._points, self._seen = own, points, None
+                self.before = before
             self.task, self.order = task, order
-        self.seconds["update"] = time.perf_counter() - start
+
+    def restore(self) -> None:
+        """Place the points again that were there before the last update."""
+        before = cast(_State, self.before)
+        if self.late is not None:
+            self.pipeline.undo()
+            self.late = None
+        elif before.given is not None and before.points is not None:
+            self.pipeline = self._placed(before.task, before.points)
+            self._given, self._points, self._seen = before.given, before.points, None
+        self.task, self.order = before.task, before.order
 
     def _follow(self, task: Task, order: Order, taken: Arguments) -> bool:
         """Let a device place points before the host has looked at them, if it can.
@@ -227,7 +249,7 @@ class PlacedSum:
         Not where it depends on the points what else is done: where they set the box, or a warning
         may be due, or their normals are rounded.
         """
-        pipeline, same = self._pipeline, taken.arrays["trg"] is taken.arrays["src"]
+        same = taken.arrays["trg"] is taken.arrays["src"]
         if None in task.options.edges or task.flux or self._given.systems or may_warn(task, same):
             return False
         if task.mixed and task.sum.normals:
@@ -236,16 +258,14 @@ class PlacedSum:
             counts = self.counts
             if counts != (taken.arrays["trg"].shape[1], taken.arrays["src"].shape[1]):
                 return False
-        if not isinstance(pipeline, OneDevice):
-            return False
         lattice = self._given.lattice.shaped(task.options.cell)
-        if not pipeline.follow(task, lattice, self._named(order, taken)):
+        if not self.pipeline.follow(task, lattice, self._named(order, taken)):
             return False
-        self._before = self.task, self.order
+        self.before = _State(self.task, self.order)
         if order.rotation is not None:  # the pipeline's copies are turned, and so rounded
             copies = {name: array.copy() for name, array in taken.arrays.items()}
             taken = taken._replace(arrays={**copies, "src": copies["trg"]} if same else copies)
-        self._late = taken
+        self.late = taken
         return True
 
     def _named(self, order: Order, taken: Arguments) -> dict[str, Any]:
@@ -253,47 +273,45 @@ class PlacedSum:
         arrays = order.arrays(taken.arrays)
         return {n: a for n, a in arrays.items() if n != "src" or a is not arrays["trg"]}
 
-    def settle(self) -> bool:
-        """Look at points that a device has placed; return whether it had to place them anew.
+    def staged(self) -> tuple[Points, Pipeline] | None:
+        """Look at late points; return them with their pipeline, if another set-up is theirs.
 
         Raises
         ------
         ParkiValueError, ParkiMemoryError
-            If some are impossible, or there is no room for what suits them. The points before them
-            are placed again.
+            If some are impossible, or there is no room for what suits them.
         """
-        late, pipeline = self._late, self._pipeline
-        if late is None or not isinstance(pipeline, OneDevice):
-            return False
-        inside, suited = pipeline.looked_at()
-        if not (inside and suited):
-            try:
-                if not inside:
-                    late.checked()  # which says what is wrong
-                    raise ParkiValueError(
-                        "the points that update_points took were not finite or not in the box, and "
-                        "their arrays have changed since; the points before them are back"
-                    )
-                placed = self._as_placed(late)
-                own = self._points_of(self.task, placed, None, self._given.labels)
-                points = own.ordered(self.order)
-                self._pipeline = pipeline.suiting(self.task, points)
-            except BaseException:
-                pipeline.undo()
-                self._late = None
-                self.task, self.order = cast(tuple[Task, Order], self._before)
-                raise
-            self._given, self._points = replace(own, arrays=late.arrays), points
-            self._late = self._seen = None
-            return self._pipeline is not pipeline
-        self._late, self._seen = None, late
-        return False
+        late = self.late
+        if late is None:
+            return None
+        inside, suited = self.pipeline.looked_at()
+        if not inside:
+            late.checked()  # which says what is wrong
+            raise ParkiValueError(
+                "the points that update_points took were not finite or not in the box, and "
+                "their arrays have changed since; the points before them are back"
+            )
+        if suited:
+            return None
+        own = self._points_of(self.task, self._as_placed(late), None, self._given.labels)
+        return own, self.pipeline.suiting(self.task, own.ordered(self.order))
+
+    def commit(self, staged: tuple[Points, Pipeline] | None) -> bool:
+        """Take what was staged; return whether another pipeline has the points now."""
+        late, before = self.late, self.pipeline
+        if late is not None:
+            self.late, self._seen = None, late
+            if staged is not None:
+                own, self.pipeline = staged
+                self._given, self._seen = replace(own, arrays=late.arrays), None
+                self._points = own.ordered(self.order)
+        return self.pipeline is not before
 
     def _as_placed(self, taken: Arguments) -> Arguments:
         """Return arguments with the points that are placed, whatever became of their arrays."""
         if self.order.rotation is not None:
             return taken.checked()
-        arrays = cast(OneDevice, self._pipeline).copies(taken.arrays)
+        arrays = self.pipeline.copies(taken.arrays)
         return taken._replace(arrays=self.order.inverse.arrays(arrays)).checked()
 
     def _systems_of(self, given: Arguments, systems: Any) -> Systems | None:
@@ -325,58 +343,17 @@ class PlacedSum:
         new = check_labels(exclude, task.kernel, True, given.arrays, task.options, systems)
         return old if new == old and same else new
 
-    @contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """Wait for other threads and, on a device, other streams that use the plan's memory."""
-        space = self.task.space
-        with self._lock, read_once():
-            if space.on_device:
-                forks.refuse(space.name)  # before CUDA says something else
-                captures.refuse()
-            with space.adapter.exclusive(self.done) as end:
-                try:
-                    yield
-                finally:
-                    self.done = end()
-
-    def __call__(
-        self, dens: Any, out: Any = None, watch: Watch = unwatched, *, checked: bool = False
-    ) -> Any:
-        """Return the wanted results of a density: see `parki.Plan`.
-
-        The host waits for what a device has counted after all is launched, so that the device does
-        not wait for the host; and not at all for a density that was ``checked``.
-        """
-        with self.exclusive(), self._pipeline.together():
-            pipeline = self._pipeline
-            late = pipeline.alone and not checked and self.task.space.adapter.records()
-            values = self._density(dens, late, checked)
-            results = self.summed(values, out, watch)
-            if self.settle():
-                results = self.summed(values, out, watch)
-            if late and self._misfits is not None and self._misfits.found():
-                check_values("dens", values, self._shape, self.task.mixed)
-        return as_given(results, dens) if out is None else results
-
-    def recorded(self, many: int) -> Any:
-        """Return the graph that a device has of sums of ``many`` densities, if it has one."""
-        pipeline = self._pipeline
-        return pipeline.recorded(many) if isinstance(pipeline, OneDevice) else None
-
-    @property
-    def _shape(self) -> tuple[int, ...]:
-        """The shape of a density."""
-        return self.task.sum.density_shape(self.counts[1])
-
+    # ------------------------------------------------------------------ apply
     def summed(self, values: Any, out: Any, watch: Watch) -> Any:
         """Return the wanted results of a density, or of several, that were checked."""
+        self.look(values)
         task, shapes = self.task, self.shapes()
         if values.ndim == 3:
             shapes = {name: (len(values), *shape) for name, shape in shapes.items()}
         else:
             values = values[None]
         results = check_outputs(out, self.want, shapes, values, task.space)
-        summed = task.want if self._pipeline.setup else ()
+        summed = task.want if self.pipeline.setup else ()
         summed += ("transposed_pair",) if summed and task.transposed_pair else ()
         if summed:
             many, count = len(values), self.counts[0]
@@ -385,11 +362,11 @@ class PlacedSum:
                 for name, array in results.items()
             }
             parts = stress.split(rows, summed, task.xp)
-            given, lengths, setup = self.order.rows(values), task.sum.lengths, self._pipeline.setup
+            given, lengths, setup = self.order.rows(values), task.sum.lengths, self.pipeline.setup
             if lengths is not None and setup is not None:
                 unit = task.space.adapter.constant(setup.frame.factor**lengths, values.dtype)
                 given = given * unit
-            self._pipeline.apply(given, parts, watch)
+            self.pipeline.apply(given, parts, watch)
             stress.combine(rows, parts)
             if not self.order.kept:
                 for array in rows.values():
@@ -407,22 +384,21 @@ class PlacedSum:
             shapes["transposed_pair"] = task.pair.rows, count
         return shapes
 
-    def _density(self, dens: Any, late: bool = False, checked: bool = False) -> Any:
+    def density(self, dens: Any) -> Any:
         """Return a density as (rows, sources), or several as (k, rows, sources), C-contiguous.
 
-        Refuse an impossible one. ``late`` says that a device may count impossible values meanwhile.
+        Refuse an impossible one.
         """
-        task = self.task
-        values = like_points("dens", dens, task.space, self.dtype)
-        values = as_rows("dens", values, self._shape, several=True)
-        if not (late or checked):
-            check_values("dens", values, self._shape, task.mixed)
-        elif late:
-            self._misfits = self._misfits or Misfits(task.space, self.dtype, task.mixed)
-            self._misfits.count(values)
-        if task.flux and not self._flux_seen:
-            self._flux_seen = look_for_flux(task, self.given, values, self._pipeline.total)
+        values = like_points("dens", dens, self.task.space, self.dtype)
+        shape = self.task.sum.density_shape(self.counts[1])
+        values = as_rows("dens", values, shape, several=True)
+        check_values("dens", values, shape, self.task.mixed)
         return values
+
+    def look(self, values: Any) -> None:
+        """Warn if the mean of a density that was checked depends on images; once, if at all."""
+        if self.task.flux and not self._flux_seen:
+            self._flux_seen = look_for_flux(self.task, self.given, values, self.pipeline.total)
 
     def _of_targets(self, name: str, given: Any, shape: tuple[int, ...], **how: bool) -> Any:
         """Return values of the targets as (rows, targets), or refuse them."""
@@ -460,6 +436,27 @@ def _order(options: EwaldOptions) -> Order:
     return Order(options.axes, options.cell and options.cell.rotation)
 
 
+def place_and_sum(
+    pipeline: Pipeline,
+    given: tuple[Any, ...],
+    dens: Any,
+    want: str | tuple[str, ...],
+    systems: Any = None,
+    **others: Any,
+) -> tuple[PlacedSum, Any]:
+    """Return a sum that is placed for one density, and what is wanted of that.
+
+    ``given`` has the first five arguments of `parki.Plan`; ``others`` are those of `Request`. The
+    density is checked along with the rest, before any work.
+    """
+    with pipeline.together():
+        placed = PlacedSum(pipeline, given, want, systems, Request(**others))
+        values = placed.density(dens)
+        with placed.access():
+            placed.place(once=True)
+            return placed, as_given(placed.summed(values, None, unwatched), dens)
+
+
 def sum_once(
     given: tuple[Any, ...],
     dens: Any,
@@ -467,12 +464,7 @@ def sum_once(
     systems: Any = None,
     **others: Any,
 ) -> Any:
-    """Return the sum of one density, by what the last such sum left; leave it for the next.
-
-    ``given`` has the first five arguments of `parki.Plan`; ``others`` are those of `Request`.
-    """
-    made = PlacedSum(OneDevice(), given, want, systems, Request(True, dens, **others))
-    kept = isinstance(made.pipeline, OneDevice) and made.pipeline.setup is not None
-    if kept and systems is None:
-        plan_cache.keep(made.task, True, made.pipeline, made.done)
-    return made.result
+    """Return the sum of one density, by what the last such sum left; leave it for the next."""
+    placed, result = place_and_sum(OneDevice(), given, dens, want, systems, **others)
+    placed.leave(once=True)
+    return result

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from parki.ewald.choice.memory import Memory
+from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.task import Points, Survey, Task
@@ -77,6 +78,35 @@ class Pipeline(Protocol):
         was given the points itself. ``once`` says that a density to sum follows at once. A set-up
         that is ``given`` is taken whether or not it suits the points.
         """
+
+    # On one device alone, points can be placed before the host has looked at them.
+    def follow(self, task: Task, lattice: Lattice, arrays: dict[str, Any]) -> bool:
+        """Place points before the host has looked at them, if that is possible."""
+        return False
+
+    def looked_at(self) -> tuple[bool, bool]:
+        """Return whether points that followed were in the box, and crowd as those that suited."""
+        raise NotImplementedError
+
+    def suiting(self, task: Task, points: Points) -> Pipeline:
+        """Return the pipeline for points that followed, by another set-up if this one is wrong."""
+        raise NotImplementedError
+
+    def undo(self) -> None:
+        """Place the points again that were there before those that followed."""
+        raise NotImplementedError
+
+    def copies(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        """Return copies of arrays as they were when they followed."""
+        raise NotImplementedError
+
+    def left(self) -> Pipeline:
+        """Return a pipeline for new plans like this one: its set-up, and which points suited."""
+        raise NotImplementedError
+
+    def recorded(self, many: int) -> Any:
+        """Return the graph of an application to ``many`` densities, if there is one."""
+        return None
 
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         """Overwrite results (k, rows, targets) with the sums of densities (k, rows, sources)."""

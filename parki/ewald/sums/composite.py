@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain
 from operator import add
@@ -46,6 +46,8 @@ class Addend:
         their normals. None takes them as they are.
     tensors : callable or None
         ``tensors(at)``: the targets as tensor targets, (10, N).
+    columns : Columns or None
+        Which targets and sources it takes; None for all.
     """
 
     kernel: str
@@ -55,6 +57,7 @@ class Addend:
     sources: Map | None = None
     normals: Map | None = None
     tensors: Callable[[Arrays], Any] | None = None
+    columns: Any = None
 
     def rows(self, found: Arrays, at: Arrays) -> Any:
         """Return the rows that results make; and a near field by itself, if there is one."""
@@ -79,6 +82,8 @@ class Composite:
     transposed : tuple (str, str, callable), or None
         A sum from the targets to the sources by the same options, its result and a map of this: the
         transpose of the composite, within the promise. None takes the transposes of all addends.
+    walled : bool
+        Whether its addends are those of a sum near a wall.
     """
 
     name: str
@@ -87,6 +92,7 @@ class Composite:
     addends: tuple[Addend, ...]
     scales: tuple[tuple[str, float, int], ...] = ()
     transposed: tuple[str, str, Map] | None = None
+    walled: bool = False
 
     @property
     def moves(self) -> bool:
@@ -96,15 +102,17 @@ class Composite:
 
 def joined(addends: Iterable[Addend]) -> list[Addend]:
     """Return addends whose sources and densities are `Beside`, one for the same results."""
+
+    def beside(same: list[Addend]) -> dict[str, Any]:
+        names = "density", "sources", "normals"
+        return {name: Beside(tuple(getattr(each, name) for each in same)) for name in names}
+
     found: dict[Any, list[Addend]] = {}
     for each in addends:
-        found.setdefault((each.kernel, each.want, each.results), []).append(each)
-    maps = ("density", "sources", "normals")
+        key = each.kernel, each.want, each.results, each.columns
+        found.setdefault(key, []).append(each)
     return [
-        same[0]
-        if len(same) == 1
-        else Addend(*key, *(Beside(tuple(getattr(each, name) for each in same)) for name in maps))
-        for key, same in found.items()
+        same[0] if len(same) == 1 else replace(same[0], **beside(same)) for same in found.values()
     ]
 
 
@@ -126,6 +134,11 @@ class Shared(NamedTuple):
     def want(self) -> tuple[str, ...]:
         """All that addends need, each once."""
         return wanted(self.addends)
+
+    @property
+    def columns(self) -> Any:
+        """The targets and sources that it takes; None for all."""
+        return self.lists[0][0].columns
 
     def densities(self, dens: Any, at: Arrays) -> Any:
         """Return the densities (k lists, rows, N) of the sum, for k of the composite."""
@@ -179,9 +192,9 @@ def together(addends: Iterable[Addend], own: str = "") -> list[Shared]:
     """Return sums with their addends. The sum of the composite is ``own``."""
     sums: dict[Any, dict[Any, list[Addend]]] = {}
     for each in addends:
-        densities = sums.setdefault((each.kernel or own, each.sources, each.normals), {})
-        densities.setdefault(each.density, []).append(each)
-    return [Shared(kernel, [*each.values()]) for (kernel, _, _), each in sums.items()]
+        key = each.kernel or own, each.sources, each.normals, each.columns
+        sums.setdefault(key, {}).setdefault(each.density, []).append(each)
+    return [Shared(kernel, [*each.values()]) for (kernel, *_), each in sums.items()]
 
 
 def wanted(addends: Iterable[Addend]) -> tuple[str, ...]:

@@ -157,7 +157,7 @@ def _composite(
     **others: Any,
 ) -> Composite:
     name, shape = f"{_LONG[want]}{kernel} near a wall", _WANTED[want].shape
-    return Composite(name, density, shape, tuple(addends), **others)
+    return Composite(name, density, shape, tuple(addends), walled=True, **others)
 
 
 _FORCES = _Images(_against, _charges, _dipoles)
@@ -421,6 +421,8 @@ def near_wall(
     ------
     ParkiValueError
     """
+    if isinstance(kernel, Composite) and kernel.walled and want == "u" and not by:
+        return kernel
     known: Wanted = {}
     if isinstance(kernel, str):
         known, shells = _KERNELS.get(kernel, {}), SUMS[kernel].symbol.shells

@@ -1,1 +1,0 @@
-"""Plans of composites: sums of sums, with their promise, adjoint, check and description."""

@@ -1,0 +1,142 @@
+"""Systems in boxes of their own: what is checked once, and derivatives, a group after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from parki.ewald.geometry.boxes import Columns, Group, check_systems_of_boxes, grouped
+from parki.ewald.geometry.labels import Labels, check_labels
+from parki.ewald.geometry.systems import Systems, check_systems
+from parki.ewald.options import EwaldOptions
+from parki.ewald.points import (
+    check_arguments,
+    check_density,
+    like_points,
+    marks_of,
+    result_shape,
+)
+from parki.ewald.sums import SUMS
+from parki.interchange import as_given
+from parki.runtime import ExecutionSpace
+
+
+def power_of(kernel: str, name: str) -> int:
+    """Return the power of a length by which a result falls, where normals are lengths, too."""
+    kind = SUMS[kernel]
+    return (1 if kind.normals else kind.pair.power) + (name != "u")
+
+
+class InBoxes(NamedTuple):
+    """Points of systems in boxes of their own, checked, and the groups that are summed at once.
+
+    Each box is looked at by the sum of its group.
+    """
+
+    kernel: str
+    space: ExecutionSpace
+    trg: Any
+    src: Any
+    norms: Any
+    systems: Systems
+    labels: Labels | None
+    groups: list[Group]
+
+    @classmethod
+    def checked(
+        cls,
+        kernel: str,
+        points: tuple[Any, Any, Any],
+        options: EwaldOptions,
+        boxes: tuple[Any, ...],
+        systems: Any,
+        exclude: Any,
+    ) -> InBoxes:
+        """Return the systems; refuse impossible arguments.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+        """
+        free = EwaldOptions(
+            0,
+            tolerance=options.tolerance,
+            precision=options.precision,
+            execution_space=options.execution_space,
+        )
+        taken = check_arguments(kernel, *points, free)
+        arrays, kind = taken.arrays, SUMS[taken.kernel]
+        if isinstance(systems, Systems):
+            systems = systems.targets, systems.sources
+        found = check_systems(systems, arrays, taken.space, options)
+        found = check_systems_of_boxes(found, len(boxes))
+        if isinstance(exclude, Labels):
+            exclude = exclude.targets, exclude.sources
+        of_points = kind.name, kind.pair.of_points
+        labels = check_labels(exclude, *of_points, arrays, free, found)
+        similar = all(options.periodic) and arrays["src"].dtype == np.float64
+        similar = similar and SUMS.in_unit(kind.name, 2.0) == kind.name
+        norms = arrays.get("norms", marks_of(arrays))
+        points = arrays["trg"], arrays["src"], norms
+        return cls(kind.name, taken.space, *points, found, labels, grouped(options, boxes, similar))
+
+    def columns(self, group: Group) -> Columns:
+        """Return the columns of a group's points."""
+        return group.columns(self.systems, self.space.array_module)
+
+    # ------------------------------------------------------------------ derivatives
+    def vjp(self, vjp: Callable[..., Any], dens: Any, values: Any, wrt: Any) -> dict[str, Any]:
+        """Return derivatives by name, of what ``vjp`` finds for each group."""
+        v, dens = self._input("values", values, "u"), self._density(dens)
+        found: dict[str, Any] = {}
+        for columns, given, how in self._each(dens):
+            own = columns.results(columns.take("u", v), power_of(self.kernel, "u"))
+            for name, part in vjp(*given, values=own, wrt=wrt, **how).items():
+                self._scatter(columns, name, columns.scaled(name, part), found)
+        return {name: as_given(array, values) for name, array in found.items()}
+
+    def jvp(self, jvp: Callable[..., Any], dens: Any, tangents: dict[Any, Any]) -> Any:
+        """Return the change of the sums, of what ``jvp`` finds for each group."""
+        moves = {n: self._input(f"tangents[{n!r}]", each, n) for n, each in tangents.items()}
+        found: dict[str, Any] = {}
+        for columns, given, how in self._each(self._density(dens)):
+            own = {n: columns.scaled(n, columns.take(n, a)) for n, a in moves.items()}
+            part = jvp(*given, tangents=own, **how)
+            self._scatter(columns, "u", columns.results(part, power_of(self.kernel, "u")), found)
+        return as_given(found["u"], next(iter(tangents.values())))
+
+    def _each(self, dens: Any) -> Iterator[tuple[Columns, tuple[Any, ...], dict[str, Any]]]:
+        """Yield the columns of each group, its arguments of derivatives, systems and labels."""
+        for group in self.groups:
+            columns = self.columns(group)
+            trg, src, norms = columns.points(self.trg, self.src, self.norms)
+            own = None if dens is None else columns.take("dens", dens)
+            how = {
+                "systems": group.offsets(self.systems),
+                "exclude": self.labels and self.labels.of_columns(columns),
+            }
+            yield columns, (self.kernel, trg, src, own, norms, group.options), how
+
+    def _count(self, name: str) -> int:
+        return int((self.trg if name in ("trg", "u") else self.src).shape[1])
+
+    def _density(self, dens: Any) -> Any:
+        return None if dens is None else self._input("dens", dens, "dens")
+
+    def _input(self, label: str, given: Any, name: str) -> Any:
+        """Return an array of the shape of an input or of the result, or refuse it."""
+        values = like_points(label, given, self.space, self.src.dtype)
+        count, kind = self._count(name), SUMS[self.kernel]
+        shape = {"u": result_shape(self.kernel, "u", count), "dens": kind.density_shape(count)}
+        several, of = name in shape, "targets" if name in ("trg", "u") else "sources"
+        check_density(label, values, shape.get(name, (3, count)), several=several, of=of)
+        return values
+
+    def _scatter(self, columns: Columns, name: str, part: Any, found: dict[str, Any]) -> None:
+        """Write a group's columns of an input or a result to ``found[name]``."""
+        if name not in found:
+            shape = (*part.shape[:-1], self._count(name))
+            found[name] = self.space.array_module.empty(shape, part.dtype)
+        found[name][..., columns.place(name)] = part

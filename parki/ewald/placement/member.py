@@ -1,0 +1,182 @@
+"""`Member`: one sum of a placement, over columns of the points, by the maps of a composite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from parki.ewald.choice.memory import Memory
+from parki.ewald.derivatives.in_boxes import power_of
+from parki.ewald.derivatives.transpose import Transpose
+from parki.ewald.geometry.boxes import WHOLE, Columns, Group
+from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline.placed_sum import PlacedSum
+from parki.ewald.points import result_rows
+from parki.ewald.promise import promise
+from parki.ewald.sums import SUMS
+from parki.ewald.sums.composite import Shared, by_density, check_rows
+from parki.ewald.sums.maps import Arrays, factors, mapped, weights
+from parki.ewald.task import Task
+
+
+class Places(NamedTuple):
+    """The points of a member, in its columns.
+
+    Attributes
+    ----------
+    columns : Columns
+    trg : array, shape (3, N)
+    at : dict
+        "points" and "norms" of the sources, or None, which maps take.
+    """
+
+    columns: Columns
+    trg: Any
+    at: Arrays
+
+
+@dataclass(eq=False)
+class Member:
+    """One sum of a placement.
+
+    Attributes
+    ----------
+    kernel : str
+    want : str or tuple of str
+    options : EwaldOptions
+    shared : Shared or None
+        Addends of a composite, which map sources, densities and results; None maps nothing.
+    group : Group or None
+        Systems that it sums at once, of those that have boxes of their own.
+    sum : PlacedSum
+        Once it is made.
+    places : Places or None
+        Where its points are; None if it takes those of the plan as they are.
+    """
+
+    kernel: str
+    want: Any
+    options: EwaldOptions
+    shared: Shared | None = None
+    group: Group | None = None
+    sum: PlacedSum = field(init=False)
+    places: Places | None = None
+    _transpose: Transpose | None = None
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of the plan's points that it takes."""
+        return WHOLE if self.places is None else self.places.columns
+
+    @property
+    def task(self) -> Task:
+        """What is asked of the sum, in its present box."""
+        return self.sum.task
+
+    @property
+    def memory(self) -> Memory | None:
+        """Bytes that the sum needs, as predicted; None if there is nothing to sum."""
+        return self.sum.pipeline.memory
+
+    @property
+    def numbers(self) -> Any:
+        """The numbers of its systems, as an index."""
+        return slice(None) if self.group is None else self.group.numbers
+
+    # ------------------------------------------------------------------ maps
+    def points(self, places: Places) -> tuple[Any, Any, Any]:
+        """Return targets, sources and normals of the sum."""
+        _, trg, at = places
+        if self.shared is None:
+            return trg, at["points"], at["norms"]
+        first, norms = self.shared.addends[0], at["norms"]
+        if not SUMS[self.kernel].normals or norms is None:
+            norms = None
+        else:
+            norms = mapped(first.normals, norms, at)
+        return trg, mapped(first.sources, at["points"], at), norms
+
+    def densities(self, values: Any, at: Arrays | None = None) -> Any:
+        """Return the densities (k, rows, N) of the sum, for those of the plan.
+
+        ``at`` takes the place of what its maps find.
+        """
+        v = self.columns.take("dens", values)
+        if self.shared is not None:
+            v = self.shared.densities(v, at or cast(Places, self.places).at)
+            check_rows(f"a density for {self.kernel}", v, (self.task.sum.rows, self.sum.counts[1]))
+        return self.task.xp.ascontiguousarray(v)
+
+    def shaped(self, dens: Any) -> Any:
+        """Return densities (k, rows, N) of the sum in the shape that calls take."""
+        return dens.reshape(len(dens), *self.task.sum.density_shape(dens.shape[-1]))
+
+    def add_results(self, found: Any, totals: dict[str, Any], places: Places) -> None:
+        """Add what the sum has found at places to the results (k, rows, N) of the plan."""
+        columns, trg, _ = places
+        found = (found,) if isinstance(self.want, str) and not isinstance(found, tuple) else found
+        if self.shared is None:
+            for (name, total), array in zip(totals.items(), found, strict=True):
+                rows = array.reshape(*total.shape[:2], array.shape[-1])
+                total[..., columns.place("trg")] += columns.results(
+                    rows, power_of(self.kernel, name)
+                )
+            return
+        ((_, total),) = totals.items()
+        rows = self.shared.rows(by_density(self.shared.want, found), {"points": trg})
+        for each in rows.values():
+            check_rows(f"a result of {self.kernel}", each, (total.shape[1], trg.shape[1]))
+            total[..., columns.place("trg")] += each
+
+    # ------------------------------------------------------------------ transposed
+    def transposed(self, values: dict[str, Any], rows: int) -> Any:
+        """Return densities (k, rows, N) of values (k, rows, N) at the targets, by result."""
+        own = {n: self.columns.take("trg", each) for n, each in values.items()}
+        if self.shared is None:
+            own = {
+                n: self.columns.results(each, power_of(self.kernel, n)) for n, each in own.items()
+            }
+            return self._transposed(own)
+        _, trg, at = cast(Places, self.places)
+        (given,) = own.values()
+        back = self._transposed(self.shared.values(given, {"points": trg}, self._sizes))
+        return self.shared.pulled(back, at, rows)
+
+    def _transposed(self, values: dict[str, Any]) -> Any:
+        """Return the transpose (k, rows, sources) of values (k, rows, targets), by result."""
+        order, task = self.sum.order, self.task
+        if self._transpose is None or self._transpose.task.tilted != task.tilted:
+            self._transpose = Transpose(task)
+        ordered = {name: order.rows(each) for name, each in values.items()}
+        found = self._transpose(self.sum.points, self.sum.pipeline, ordered)
+        if not order.kept:
+            order.back(found.copy(), found)
+        return found
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        """The rows of each result."""
+        return {name: result_rows(self.kernel, name) for name in self.task.names}
+
+    # ------------------------------------------------------------------ views
+    def bounds(self, values: Any) -> Iterator[tuple[str, Any]]:
+        """Yield bounds (k,), or (k, systems), of the errors that densities (k, rows, N) have."""
+        pipeline, task = self.sum.pipeline, self.task
+        each = promise(task, self.sum.given, pipeline, self.densities(values))
+        bounds = dict(zip(task.names, each, strict=True))
+        if self.shared is None:
+            scale = np.array(self.group.sizes) if self.group else 1.0
+            yield from (
+                (n, bound / scale ** power_of(self.kernel, n)) for n, bound in bounds.items()
+            )
+            return
+        at, many = {"points": cast(Places, self.places).trg}, len(values)
+        for n, own in enumerate(self.shared.lists):
+            for addend in own:
+                sizes = {name: self._sizes[name] for name in addend.want}
+                for name, factor in factors(weights(addend.results, sizes, at)).items():
+                    own_bounds = bounds[name][n * many : (n + 1) * many]
+                    yield "", pipeline.largest(factor) * own_bounds

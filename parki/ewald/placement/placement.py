@@ -1,0 +1,341 @@
+"""`Placement`: points of plans with all sums that are placed at them, which move together.
+
+It has the one lock of these sums. Points change by one transaction: every member places them, or
+all go back to the points before. A device may place points before the host has looked at them; the
+next call reads one report of each member, and takes them or brings the points before back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from parki.errors import ParkiValueError
+from parki.ewald.derivatives.in_boxes import InBoxes
+from parki.ewald.geometry.boxes import WHOLE, Group
+from parki.ewald.geometry.labels import Labels, check_labels
+from parki.ewald.geometry.systems import Systems, check_systems
+from parki.ewald.options import LARGEST_TOLERANCE, EwaldOptions
+from parki.ewald.pipeline.access import Access
+from parki.ewald.pipeline.placed_sum import PlacedSum
+from parki.ewald.pipeline.protocol import Pipeline
+from parki.ewald.placement.asked import Asked
+from parki.ewald.placement.member import Member, Places
+from parki.ewald.points import check_density, check_points
+from parki.ewald.sums import SUMS
+from parki.ewald.sums.composite import joined, together
+from parki.ewald.task import Request
+
+
+class Given(NamedTuple):
+    """The points of a placement. If maps or boxes take them, they were checked; else a sum will.
+
+    Attributes
+    ----------
+    trg, src, norms, systems, exclude
+        As for `parki.Plan`.
+    options : EwaldOptions
+        With the present box.
+    """
+
+    trg: Any
+    src: Any
+    norms: Any
+    systems: Any
+    exclude: Any
+    options: EwaldOptions
+
+
+class Placement:
+    """Points, and the sums that are placed at them.
+
+    Parameters
+    ----------
+    make : callable
+        Returns a pipeline without points.
+    given : Given
+    boxes : tuple, optional
+        The box of each system.
+
+    Attributes
+    ----------
+    members : list of Member
+    access : Access
+        Once there are members.
+    version : object
+        Another one for other points.
+    seconds : dict
+        That "plan" took, and the last "update" of points.
+    """
+
+    access: Access
+
+    def __init__(
+        self, make: Callable[[], Pipeline], given: Given, boxes: tuple[Any, ...] | None = None
+    ) -> None:
+        self._make, self.given, self.boxes = make, given, boxes
+        self.together = make().together
+        self.members: list[Member] = []
+        self.version = object()
+        self.seconds: dict[str, float] = {}
+        self._asked: Asked  # first
+        self._groups: list[Group] = []
+        # Points before late ones, and where each member had them.
+        self._before: tuple[Given, list[Places | None]] | None = None
+
+    @property
+    def options(self) -> EwaldOptions:
+        """The options, with the present box."""
+        return self.given.options
+
+    # ------------------------------------------------------------------ members
+    def add(self, asked: Asked, dens: Any = None) -> list[Member]:
+        """Place the sums of what is asked at the points, and return them.
+
+        A density of one sum, if it is given, is checked along with the points, and summed next.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError, ParkiMemoryError
+            As of `parki.Plan`; nothing is added then.
+        """
+        start = time.perf_counter()
+        with ExitStack() as stack:
+            if self.members:
+                stack.enter_context(self.access())
+                self.settle()
+            else:
+                self._asked = asked
+            with self.together():
+                given = self._checked(asked, self.given)
+            members = self._of(asked, given)
+            for member in members:
+                with self.together():
+                    self._prepare(member, members[0], asked, given)
+            with members[0].sum.access():
+                for member in members:
+                    with self.together():
+                        if dens is not None:
+                            member.sum.density(dens)
+                        member.sum.place(once=dens is not None)
+            for member in members if dens is None else ():
+                member.sum.leave()
+            self.given, self.access = given, members[0].sum.access
+            self.members = [*self.members, *members]
+        self.seconds.setdefault("plan", time.perf_counter() - start)
+        return members
+
+    def _checked(self, asked: Asked, given: Given) -> Given:
+        """Return points that maps and boxes can take; as given, if none do."""
+        options, composite = given.options, asked.composite
+        if composite is None:
+            if self.boxes is None:
+                return given
+            how = self.boxes, given.systems, given.exclude
+            found = InBoxes.checked(asked.kernel, given[:3], options, *how)
+            self._groups = self._groups or found.groups
+            return Given(*found[2:7], options)
+        if self.boxes is not None:
+            raise ParkiValueError(
+                f"boxes was given, but {composite.name} is a composite of sums, whose systems "
+                "have one box; make a plan for each box"
+            )
+        taken = asked.taken(*given[:3], options)
+        arrays, space = taken.arrays, taken.space
+        # Maps take them at each call, whatever has become of the arrays by then.
+        trg = arrays["trg"].copy()
+        src = trg if arrays["src"] is arrays["trg"] else arrays["src"].copy()
+        check_points("trg", trg, options)
+        if src is not trg:
+            check_points("src", src, options)
+        norms = arrays.get("norms")
+        if norms is not None:
+            norms = check_density("norms", norms, src.shape).copy()
+        if given.systems is not None and composite.moves:
+            raise ParkiValueError(
+                f"systems was given, but {composite.name} moves sources, and is summed for one "
+                "system at a time; make a plan for each system"
+            )
+        offsets, exclude = given.systems, given.exclude
+        if isinstance(offsets, Systems):  # of the points before
+            offsets = offsets.targets, offsets.sources
+        systems = check_systems(offsets, arrays, space, options)
+        if isinstance(exclude, Labels):
+            sizes = exclude.targets.size, exclude.sources.size
+            if sizes != (trg.shape[1], src.shape[1]):
+                exclude = exclude.targets, exclude.sources
+        points = all(SUMS[each.kernel].pair.of_points for each in composite.addends)
+        of = asked.name, points, arrays, options, systems
+        labels = check_labels(exclude, *of, moves=composite.moves)
+        return Given(trg, src, norms, systems, labels, options)
+
+    def _of(self, asked: Asked, given: Given) -> list[Member]:
+        """Return the members for what is asked, without points."""
+        found: list[Member] = []
+        groups: list[Group | None] = [*self._groups] or [None]
+        for group in groups:
+            options = given.options if group is None else group.options
+            if asked.composite is None:
+                found.append(Member(asked.kernel, asked.want, options, None, group))
+            else:
+                shared = together(joined(asked.composite.addends))
+                own = options.of_sums()
+                found += [Member(one.kernel, one.want, own, one, group) for one in shared]
+        return found
+
+    def _prepare(self, member: Member, first: Member, asked: Asked, given: Given) -> None:
+        """Check the arguments of a member's sum."""
+        if asked.composite is not None and member is not first:
+            scales = {name: (size, power) for name, size, power in asked.composite.scales}
+            if member.kernel in scales:
+                size, power = scales[member.kernel]
+                times = (first.sum.given.lattice.length / size) ** power
+                tolerance = member.options.tolerance
+                larger = max(tolerance, min(tolerance * times, LARGEST_TOLERANCE))
+                member.options = replace(member.options, tolerance=larger)
+        places = self._places(member, given)
+        *points, systems, exclude = self._arguments(member, places, given, True)
+        pipeline = self._make()
+        access = self.access if self.members or member is not first else None
+        of = member.kernel, *points, member.options
+        request = Request(exclude=exclude)
+        member.sum = PlacedSum(pipeline, of, member.want, systems, request, access)
+        member.places = places
+        if access is None:
+            self.access = member.sum.access
+
+    def _places(self, member: Member, given: Given) -> Places | None:
+        """Return where a member's points are; None if they are those given."""
+        if member.shared is None and member.group is None:
+            return None
+        columns = WHOLE
+        if member.group is not None:
+            columns = member.group.columns(given.systems, given.systems.space.array_module)
+        elif member.shared is not None and member.shared.columns is not None:
+            columns = member.shared.columns
+        trg, src, norms = columns.points(*given[:3])
+        return Places(columns, trg, {"points": src, "norms": norms})
+
+    def _arguments(
+        self, member: Member, places: Places | None, given: Given, anew: bool
+    ) -> tuple[Any, ...]:
+        """Return targets, sources, normals, systems and labels of a member's sum.
+
+        Systems and labels are None, as before, unless they are given ``anew``.
+        """
+        if places is None:
+            return (*given[:3], *(given[3:5] if anew else (None, None)))
+        trg, src, norms = member.points(places)
+        systems, labels = given.systems, given.exclude
+        if member.group is not None:
+            of = labels and labels.of_columns(places.columns)
+            return trg, src, norms, member.group.offsets(systems), of
+        if not anew:
+            return trg, src, norms, None, None
+        offsets = systems and (systems.targets, systems.sources)
+        return trg, src, norms, offsets, labels and labels.repeated(src.shape[1])
+
+    # ------------------------------------------------------------------ other points
+    def update(
+        self,
+        trg: Any,
+        src: Any,
+        norms: Any = None,
+        systems: Any = None,
+        exclude: Any = None,
+        box: Any = None,
+    ) -> None:
+        """Place other points: see `parki.Plan.update_points`. On an error nothing changes."""
+        start = time.perf_counter()
+        with self.access():
+            self.settle()
+            old, anew = self.given, systems is not None or exclude is not None
+            before = old, [member.places for member in self.members]
+            with self.together():
+                if box is not None and self.boxes is not None:
+                    raise ParkiValueError(
+                        "box was given, but the systems of the plan have boxes of their own; make "
+                        "a new plan"
+                    )
+                options = old.options if box is None else old.options.deformed(box)
+                mapped = self.boxes is not None or self._asked.composite is not None
+                given = Given(trg, src, norms, systems, exclude, options)
+                if mapped:
+                    given = self._checked(self._asked, self._completed(given))
+                places = [self._places(member, given) for member in self.members]
+            done: list[Member] = []
+            try:
+                for member, where in zip(self.members, places, strict=True):
+                    arguments = self._arguments(member, where, given, anew)
+                    several = len(self.members) > 1
+                    member.sum.update(arguments, box, keep=several)
+                    done.append(member)
+            except BaseException:
+                for member in done:
+                    member.sum.restore()
+                raise
+            if not mapped:
+                given = self._completed(given)
+                given = given._replace(norms=old.norms if norms is None else norms)
+            self._take(given, places)
+            self._before = before if any(m.sum.late for m in self.members) else None
+            if self._before is None:
+                self._forget()
+        self.seconds["update"] = time.perf_counter() - start
+
+    def _completed(self, given: Given) -> Given:
+        """Return points with the systems and labels of those before, where they have none."""
+        old = self.given
+        systems, labels = given.systems, given.exclude
+        if systems is None:
+            systems = old.systems
+        elif old.systems is None:
+            raise ParkiValueError(
+                "systems was given, but the plan was made without; make a new plan with systems"
+            )
+        if labels is None:
+            labels = old.exclude
+        elif old.exclude is None:
+            raise ParkiValueError(
+                "exclude was given, but the plan was made without; make a new plan with exclude"
+            )
+        return given._replace(systems=systems, exclude=labels)
+
+    def _take(self, given: Given, places: list[Places | None]) -> None:
+        """Take points that all members have placed."""
+        self.given, self.version = given, object()
+        for member, where in zip(self.members, places, strict=True):
+            member.places = where
+
+    def _forget(self) -> None:
+        """Let go of the points before."""
+        self._before = None
+        for member in self.members:
+            member.sum.before = None
+
+    def settle(self) -> bool:
+        """Look at points that a device has placed; return whether it had to place them anew.
+
+        Raises
+        ------
+        ParkiValueError, ParkiMemoryError
+            If some are impossible, or there is no room for what suits them. All members have the
+            points before them again.
+        """
+        if self._before is None:
+            return False
+        sums = [member.sum for member in self.members]
+        try:
+            staged = [each.staged() for each in sums]
+        except BaseException:
+            for each in sums:
+                each.restore()
+            self._take(*self._before)
+            self._forget()
+            raise
+        again = [each.commit(found) for each, found in zip(sums, staged, strict=True)]
+        self._forget()
+        return any(again)

@@ -1,0 +1,205 @@
+"""`Total`: what a plan sums, put together from the sums of its members.
+
+A plan of one sum that takes points, densities and results as they are is that sum: nothing is
+copied for it. Results of several members add up.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+
+from parki.ewald.checks import Sample
+from parki.ewald.geometry.boxes import WHOLE
+from parki.ewald.pipeline.one_device import OneDevice
+from parki.ewald.pipeline.placed_sum import place_and_sum
+from parki.ewald.pipeline.protocol import Watch, unwatched
+from parki.ewald.pipeline.replay import Replay
+from parki.ewald.placement.asked import Asked
+from parki.ewald.placement.member import Member, Places
+from parki.ewald.placement.placement import Placement
+from parki.ewald.points import check_outputs
+from parki.ewald.promise import promise
+from parki.interchange import to_host
+
+
+class Total:
+    """The sum of a plan's members. Whoever calls it has the placement's `access`.
+
+    Parameters
+    ----------
+    placement : Placement
+    asked : Asked
+    members : list of Member
+
+    Attributes
+    ----------
+    plain : bool
+        Whether it is one sum, which takes all as it is.
+    """
+
+    def __init__(self, placement: Placement, asked: Asked, members: list[Member]) -> None:
+        self.placement, self.asked, self.members = placement, asked, members
+        first = members[0]
+        self.plain = first.shared is None and first.group is None
+        self.space = first.task.space
+        self._graphs: dict[int, Any] = {}  # by densities: graphs of sums, and one of all
+        self._problem = ""  # why a device cannot record it
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Targets and sources of this rank."""
+        if self.plain:
+            return self.members[0].sum.counts
+        given = self.placement.given
+        return int(given.trg.shape[1]), int(given.src.shape[1])
+
+    @property
+    def density_shape(self) -> tuple[int, ...]:
+        """The shape of a density."""
+        return (*self.asked.density, self.counts[1])
+
+    def shapes(self, many: int = 0) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each result, for ``many`` densities at once."""
+        several, count = (many,) if many else (), self.counts[0]
+        return {n: (*several, *shape, count) for n, shape in self.asked.results.items()}
+
+    # ------------------------------------------------------------------ apply
+    def apply(self, values: Any, out: Any, watch: Watch) -> Any:
+        """Return the wanted results of a density that was checked, or of several."""
+        settle = self.placement.settle
+        if self.plain:
+            sums = self.members[0].sum
+            results = sums.summed(values, out, watch)
+            return sums.summed(values, out, watch) if settle() else results
+        many, want = len(values) if self._several(values) else 0, self.asked.want
+        written = check_outputs(out, want, self.shapes(many), values, self.space)
+        values = values if many else values[None]
+        totals = {
+            name: array.reshape(len(values), math.prod(shape), array.shape[-1])
+            for (name, array), shape in zip(
+                written.items(), self.asked.results.values(), strict=True
+            )
+        }
+        if watch is not unwatched or not self._recorded(values, totals):
+            self._sum(values, totals, watch)
+            if settle():
+                self._sum(values, totals, watch)
+        results = tuple(written.values())
+        return results[0] if isinstance(want, str) else results
+
+    def _several(self, values: Any) -> bool:
+        """Return whether values (..., rows, N) are several densities."""
+        return bool(values.ndim == 3)
+
+    def _sum(self, values: Any, totals: dict[str, Any], watch: Watch) -> None:
+        found = [
+            member.sum.summed(member.densities(values), None, watch) for member in self.members
+        ]
+        self._add(found, totals, [cast(Places, member.places) for member in self.members])
+
+    def _add(self, found: list[Any], totals: dict[str, Any], places: list[Places]) -> None:
+        """Overwrite results (k, rows, N) with those of all members, at places."""
+        for array in totals.values():
+            array.fill(0)
+        for member, results, where in zip(self.members, found, places, strict=True):
+            member.add_results(results, totals, where)
+
+    def _recorded(self, values: Any, totals: dict[str, Any]) -> bool:
+        """Sum near a wall by one graph, if a device has one of each member.
+
+        Points are copied as densities are, so that it may be another cloud.
+        """
+        members, many, given = self.members, len(values), self.placement.given
+        if not given.options.walled or self._problem or not self.space.adapter.records():
+            return False
+        counts = [many * len(cast(Any, member.shared).lists) for member in members]
+        graphs = [m.sum.pipeline.recorded(n) for m, n in zip(members, counts, strict=True)]
+        if None in graphs or any(member.columns is not WHOLE for member in members):
+            return False
+
+        def work(arrays: dict[str, Any]) -> None:
+            results: list[Any] = [None] * len(members)
+            at = {"points": arrays["points"], "norms": arrays.get("norms")}
+            places = Places(WHOLE, arrays["trg"], at)
+
+            def run(first: int = 0) -> None:  # members are branches, of one and the rest
+                rest = partial(run, first + 1) if first + 1 < len(members) else None
+                with self.space.adapter.beside(rest):
+                    dens = members[first].densities(arrays["dens"], at)
+                    results[first] = members[first].sum.summed(dens, None, unwatched)
+
+            run()
+            self._add(results, {name: arrays[name] for name in totals}, [places] * len(members))
+
+        inputs = {"dens": values, "trg": given.trg, "points": given.src}
+        inputs |= {} if given.norms is None else {"norms": given.norms}
+        before, graph = self._graphs.get(many, (None, None))
+        if before != graphs or not graph.takes({**inputs, **totals}):
+            graph = Replay(self.space, work, {**inputs, **totals})
+            self._graphs[many], self._problem = (graphs, graph), graph.problem
+            if self._problem:
+                return False
+        graph(inputs, totals)
+        return not self.placement.settle()
+
+    # ------------------------------------------------------------------ transposed
+    def transposed(self, values: dict[str, Any]) -> Any:
+        """Return densities (k, rows, N) of values (k, rows, N) at the targets, by result."""
+        first, rows = next(iter(values.values())), math.prod(self.asked.density)
+        if self.plain:
+            return self.members[0].transposed(values, rows)
+        found = np.zeros_like(first, shape=(len(first), rows, self.counts[1]))
+        for member in self.members:
+            found[..., member.columns.place("src")] += member.transposed(values, rows)
+        return found
+
+    # ------------------------------------------------------------------ errors
+    def bounds(self, values: Any) -> tuple[Any, ...]:
+        """Return the bound of each result's error, for a density that was checked.
+
+        A number, of k densities an array (k,), and of systems (S,) or (k, S).
+        """
+        if self.plain:
+            one = self.members[0]
+            return promise(one.task, one.sum.given, one.sum.pipeline, values)
+        several, systems = self._several(values), self.placement.given.systems
+        values = values if several else values[None]
+        shape = len(values), 1 if systems is None else systems.count
+        totals = {name: np.zeros(shape) for name in self.asked.results}
+        for member in self.members:
+            for name, bound in member.bounds(values):
+                total = totals[name or self.asked.want]
+                total[:, member.numbers] += np.reshape(bound, (len(values), -1))
+        found = [total if systems else total[:, 0] for total in totals.values()]
+        if several:
+            return tuple(found)
+        return tuple(each[0] if systems else float(each[0]) for each in found)
+
+    def exact(self, sample: Sample, values: Any) -> dict[str, Any]:
+        """Return results (rows, N) at sampled targets by other parameters, of one density."""
+        rows = {name: math.prod(shape) for name, shape in self.asked.results.items()}
+        count = sample.chosen.size
+        totals = {
+            name: np.zeros_like(values, shape=(1, size, count), dtype=np.float64)
+            for name, size in rows.items()
+        }
+        for member in self.members:
+            own, at = sample.of(to_host(member.columns.targets))
+            if not own.size:
+                continue
+            places = member.places
+            if places is None:
+                places = Places(WHOLE, member.sum.given.arrays["trg"], {})
+            dens = member.shaped(member.densities(values[None]))
+            given, places_of, how = sample.given(member.sum, own)
+            placed = place_and_sum(OneDevice(), given, dens.astype(np.float64), member.want, **how)
+            results = placed[1] if isinstance(placed[1], tuple) else (placed[1],)
+            found = tuple(each[..., places_of] for each in results)
+            trg = places.trg[:, own].astype(np.float64)
+            columns = member.columns.among(own, at)
+            member.add_results(found, totals, places._replace(columns=columns, trg=trg))
+        return {name: total[0] for name, total in totals.items()}
