@@ -27,7 +27,16 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "pipeline": (*POINTS, *HALL, "near", "far", "choice"),
     "derivatives": (*POINTS, *HALL, "near", "far", "pipeline", "plan"),
-    "composed": (*HALL, "sums", "geometry", "choice", "pipeline", "derivatives", "plan", "checks"),
+    "placement": (
+        *HALL,
+        "sums",
+        "geometry",
+        "choice",
+        "pipeline",
+        "derivatives",
+        "checks",
+        "promise",
+    ),
 }
 # What only these import; the rest of parki works without it.
 DOORS = {

@@ -305,11 +305,11 @@ class AnyPlan(Generic[Wanted]):
 
     def _transposed(self, rows: dict[str, Any]) -> Any:
         """Return densities (k, rows, N) of values (k, rows, N) at the targets, by result."""
-        composite, given = self._asked.composite, self._placement.given
-        if composite is None or composite.transposed is None:
+        given, back = self._placement.given, self._asked.transposed
+        if back is None:
             return self._total.transposed(rows)
-        (values,), (kernel, want, results) = rows.values(), composite.transposed
-        shape = len(values), *composite.result, values.shape[-1]
+        (values,), (kernel, want, results) = rows.values(), back
+        shape = len(values), *self._asked.results[self.want], values.shape[-1]
         own = self._swapped(kernel, want)(values.reshape(shape))
         at = {"points": given.src, "norms": given.norms}
         return np.stack([results(found, at) for found in by_density((want,), (own,))])
@@ -497,13 +497,9 @@ class AnyPlan(Generic[Wanted]):
                 describe(m.task, m.sum.given, m.sum.pipeline) + m.sum.pipeline.describe()
                 for m in self.members
             ]
-        if self._total.plain:
-            return parts[0]
-        return "\n".join([f"{self._headline}: {self._of_parts}", *parts])
-
-    @property
-    def _headline(self) -> str:
-        return self._asked.name
+            if self._total.plain:
+                return parts[0]
+            return "\n".join([f"{self._asked.name}: {self._of_parts}", *parts])
 
     @property
     def _of_parts(self) -> str:

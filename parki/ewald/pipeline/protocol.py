@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def unwatched(_: str) -> AbstractContextManager[Any]:
     return nullcontext()
 
 
-class Pipeline(Protocol):
+class Pipeline:
     """The stages of a plan for fixed points. Without ranks some of it is plain, and stands here.
 
     Attributes
@@ -68,6 +68,7 @@ class Pipeline(Protocol):
 
     def empty(self) -> Pipeline:
         """Return a pipeline without points."""
+        raise NotImplementedError
 
     def placed(
         self, task: Task, points: Points, once: bool = False, given: Setup | None = None
@@ -78,6 +79,7 @@ class Pipeline(Protocol):
         was given the points itself. ``once`` says that a density to sum follows at once. A set-up
         that is ``given`` is taken whether or not it suits the points.
         """
+        raise NotImplementedError
 
     # On one device alone, points can be placed before the host has looked at them.
     def follow(self, task: Task, lattice: Lattice, arrays: dict[str, Any]) -> bool:
@@ -110,21 +112,26 @@ class Pipeline(Protocol):
 
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         """Overwrite results (k, rows, targets) with the sums of densities (k, rows, sources)."""
+        raise NotImplementedError
 
     @property
     def normal_squares(self) -> Any:
         """Squares of the normals, shape (Ns,), for the promise; None if there are none placed."""
+        raise NotImplementedError
 
     @property
     def lists(self) -> PairLists | None:
         """The lists of pairs, on a device."""
+        raise NotImplementedError
 
     @property
     def gathering(self) -> str:
         """The variant of G2P, in words."""
+        raise NotImplementedError
 
     def describe(self) -> str:
         """Return lines to add to the description of a plan."""
+        raise NotImplementedError
 
 
 def normal_squares(arrays: dict[str, Any]) -> Any:

@@ -9,6 +9,7 @@ from parki.ewald.points import Arguments, check_density, check_want, like_points
 from parki.ewald.points import take_arguments as take
 from parki.ewald.sums import SUMS, sum_of
 from parki.ewald.sums.composite import Composite
+from parki.ewald.sums.maps import Map
 from parki.ewald.sums.walls import near_wall
 
 
@@ -57,6 +58,11 @@ class Asked(NamedTuple):
     def name(self) -> str:
         """The name of the sum."""
         return self.composite.name if self.composite else str(self.kernel)
+
+    @property
+    def transposed(self) -> tuple[str, str, Map] | None:
+        """The sum that is the transpose of a composite, its result and a map; or None."""
+        return self.composite.transposed if self.composite else None
 
     def taken(self, trg: Any, src: Any, norms: Any, options: EwaldOptions) -> Arguments:
         """Return the arguments of all sums, of which no values were looked at.
