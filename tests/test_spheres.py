@@ -592,6 +592,12 @@ def test_spheres_over_ranks(size):
         "radii": last + "radii has negative",
         "viscosity": f"viscosity is 2.0 on rank {size - 1}, but 1.0 on rank 0",
         "wrt": last + "wrt is ('x',)",
+        "torques": f"rank {size - 1} is at forces and torques of Spheres",
+        "flow": f"rank {size - 1} is at flow of 'p' of Spheres",
+        "kT": f"rank 0 of {size} is at displacements by kT=0.0",
+        "accuracy": "is at noise to 0.01 of Spheres",
+        "names": f"rank {size - 1} is at vjp by ['points'] of Spheres",
+        "box": f"rank {size - 1} is at update_points and box of Spheres",
         "good": "",
     }
     for each in found:

@@ -44,9 +44,9 @@ class RanksComposedPlan(composed.ComposedPlan):
         """Return another plan on the same ranks."""
         return Plan(*given, comm=self.team.comm, **keywords)
 
-    def together(self) -> Any:
-        """Raise on all ranks what is raised on one of them."""
-        return self.team.together()
+    def together(self, call: str) -> Any:
+        """Raise on all ranks what is raised on one of them; refuse ranks in other calls."""
+        return self.team.together(call)
 
     def check(self, dens: Any, targets: int = 32) -> Any:
         """Refuse, as the plan of each sum does."""

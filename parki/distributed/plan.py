@@ -108,7 +108,14 @@ class Plan(AnyPlan[Wanted]):
         self._sum.update_points(trg, src, norms, systems, box)
 
     def owners(self, points: Array) -> Any:
-        """Return the rank on whose slab each point is; shape (N,) for points (3, N)."""
+        """Return the rank on whose slab each point is; shape (N,) for points (3, N).
+
+        All ranks call it.
+        """
+        with self._sum.exclusive(), self.team.together("owners"):
+            return self._owners(points)
+
+    def _owners(self, points: Array) -> Any:
         if self.parameters is None:
             raise ParkiValueError("the plan has no points, and so no slabs")
         array = as_array("points", points)
@@ -133,8 +140,9 @@ class Plan(AnyPlan[Wanted]):
         tuple of arrays
         """
         given = (points, *others)
-        with self.team.together(), self._sum.exclusive():
-            owners = self.owners(points)
+        call = f"migrate of {len(given)} arrays"
+        with self._sum.exclusive(), self.team.together(call):
+            owners = self._owners(points)
             route = Route.by_owner(self.transport, owners)
             arrays = [as_array(f"array {n}", values) for n, values in enumerate(given)]
             for n, array in enumerate(arrays):
@@ -178,6 +186,6 @@ def _placed(
     team: Team, given: tuple[Any, ...], want: str | tuple[str, ...], request: Request | None = None
 ) -> PlacedSum:
     """Place points by slabs; options that one rank refuses are refused on all."""
-    with team.together():
+    with team.together("options"):
         norms, options = take_options(*given[3:])
     return PlacedSum(Slab(team), (*given[:3], norms, options), want, None, request)

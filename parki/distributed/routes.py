@@ -66,4 +66,4 @@ class Route:
 
     def _parcels(self, label: str, rows: int, given: Any, got: Any, dtype: Any) -> Parcels:
         counts = (given * rows).tolist(), (got * rows).tolist()
-        return self.transport.parcels(label, *counts, dtype)
+        return self.transport.parcels(label, *counts, dtype, rows=rows)

@@ -73,9 +73,9 @@ class Slab:
         self._from_sources: Route
 
     # ------------------------------------------------------------------ what all ranks share
-    def together(self) -> AbstractContextManager[Any]:
-        """Raise on all ranks what is raised on one of them."""
-        return self.team.together()
+    def together(self, call: str) -> AbstractContextManager[Any]:
+        """Raise on all ranks what is raised on one of them; refuse ranks in other calls."""
+        return self.team.together(call)
 
     def survey(self, task: Task, arrays: dict[str, Any], extents: Any) -> Survey:
         """Return the facts about the points of all ranks; refuse ranks with other tasks."""

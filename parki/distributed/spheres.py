@@ -40,8 +40,8 @@ class Spheres(spheres.Spheres):
     def _sum(self, given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...]) -> Any:
         return sum_once((*given, {}), dens, self.comm, want)
 
-    def _together(self) -> Any:
-        return self.team.together()
+    def _together(self, call: str) -> Any:
+        return self.team.together(f"{call} of Spheres,")
 
     def _of_all(self, values: Any) -> Any:
         own = np.unique(values)
@@ -65,7 +65,7 @@ class Spheres(spheres.Spheres):
     def _white(self, rng: Any, dtype: Any) -> noise.White:
         """Return a maker of normal numbers; refuse one generator on several ranks."""
         white = super()._white(rng, dtype)
-        with self.team.together():
+        with self._together("numbers"):
             first = float(white((1,))[0])
         drawn = self.team.all(first)
         if len({*drawn}) < len(drawn):

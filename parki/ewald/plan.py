@@ -200,7 +200,7 @@ class AnyPlan(Generic[Wanted]):
         ParkiMemoryError
             If there is no room for the transposed sum.
         """
-        with self._sum.exclusive(), self.pipeline.together():
+        with self._sum.exclusive(), self.pipeline.together("adjoint"):
             rows, several = self._sum.values(values)
             if self._transpose is None or self._transpose.task.tilted != self.task.tilted:
                 self._transpose = Transpose(self.task)
@@ -233,7 +233,7 @@ class AnyPlan(Generic[Wanted]):
         ParkiValueError, ParkiTypeError
             If the density has another shape, is not finite, or is in other memory than the points.
         """
-        with self.pipeline.together():
+        with self._sum.exclusive(), self.pipeline.together("promise"):
             bounds = promise(self.task, self.points, self.pipeline, dens)
         return bounds[0] if isinstance(self.want, str) else bounds
 

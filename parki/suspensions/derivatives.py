@@ -23,12 +23,13 @@ Pair = tuple[Any, Any]  # forces and torques, or weights of velocities and turns
 
 def vjp(spheres: Any, given: Pair, weights: Pair, wrt: tuple[str, ...]) -> dict[str, Any]:
     """Return derivatives by name: see `parki.Spheres.vjp`."""
-    with spheres._together():
+    with spheres._together("vjp"):
         _check_names("wrt", wrt)
-    v, found = spheres._taken(values=weights[0], turns=weights[1]), {}
+    with spheres._together(f"vjp by {[name for name in NAMES if name in wrt]}"):
+        v, found = spheres._taken(values=weights[0], turns=weights[1]), {}
     if "points" in wrt:
         f = spheres._taken(forces=given[0], torques=given[1])
-        with spheres._together():
+        with spheres._together("vjp"):
             check_alike(("forces", "values"), *f.values(), *v.values())
         found["points"] = _by_points(spheres, f, v)
     for name, moves in zip(NAMES, MOVES, strict=False):
@@ -40,8 +41,10 @@ def vjp(spheres: Any, given: Pair, weights: Pair, wrt: tuple[str, ...]) -> dict[
 
 def jvp(spheres: Any, given: Pair, tangents: dict[str, Any]) -> Any:
     """Return the change of velocities: see `parki.Spheres.jvp`."""
-    with spheres._together():
+    with spheres._together("jvp"):
         _check_names("tangents", tangents)
+    with spheres._together(f"jvp by {[name for name in NAMES if name in tangents]}"):
+        pass  # the exchanges that follow depend on it
     changes = [tangents.get(name) for name in NAMES[:2]]
     turns, by_position = given[1] is not None or changes[1] is not None, "points" in tangents
     df = f = {}
@@ -50,7 +53,7 @@ def jvp(spheres: Any, given: Pair, tangents: dict[str, Any]) -> Any:
     if by_position:
         f = spheres._taken(forces=given[0], torques=given[1])
         move = spheres._taken(points=tangents["points"])["force"]
-        with spheres._together():
+        with spheres._together("jvp"):
             check_alike(("forces", "their tangents"), *f.values(), *df.values())
             check_alike(("points", "their tangents"), spheres.points, move)
     found = []

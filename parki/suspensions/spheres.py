@@ -73,7 +73,7 @@ class Spheres:
         viscosity: float = 1.0,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
-        with self._together():
+        with self._together("Spheres"):
             _, self.options = take_options(None, options, keywords)
             self.viscosity = positive("viscosity", viscosity)
             self.points: Any = as_array("points", points)
@@ -83,7 +83,7 @@ class Spheres:
         self._products = noise.FIRST  # which the last noise took
         self._turns: Turning | None = None  # for noise of torques
         self._plan("velocity", "force")  # refuses impossible points
-        with self._together():
+        with self._together("heights"):
             self._check_heights(self.points)
 
     @property
@@ -131,8 +131,8 @@ class Spheres:
         """Return a sum whose plan is not kept."""
         return summed(given, dens, want)
 
-    def _together(self) -> AbstractContextManager[Any]:
-        """Raise on all ranks what is raised on one of them."""
+    def _together(self, call: str) -> AbstractContextManager[Any]:
+        """Raise on all ranks what is raised on one of them; refuse ranks in other calls."""
         return nullcontext()
 
     def _of_all(self, values: Any) -> Any:
@@ -164,7 +164,7 @@ class Spheres:
         ParkiValueError, ParkiTypeError
             If there are more or fewer points, or they are impossible.
         """
-        with self._together():
+        with self._together("update_points" + " and box" * (box is not None)):
             given: Any = as_array("points", points)
             if given.shape != self.points.shape:
                 raise ParkiValueError(
@@ -219,7 +219,8 @@ class Spheres:
 
         On all ranks, refuse nothing at all, and impossible arrays.
         """
-        with self._together():
+        names = [name for name, each in given.items() if each is not None]
+        with self._together(" and ".join(names)):
             derivatives.refuse_none(given, given.values())
             plan, found = self._plan("velocity", "force"), {}
             for acts, (name, each) in zip(ACTS, given.items(), strict=False):
@@ -272,7 +273,7 @@ class Spheres:
         array, or tuple of arrays
             Shapes (3, M), (M,), (3, 3, M), (3, 3, M).
         """
-        with self._together():
+        with self._together(f"flow of {want!r}"):
             names = check_want("stokes_sl", want)
         found: dict[str, Any] = dict.fromkeys(names, 0.0)
         for acts, values in self._taken(forces=forces, torques=torques).items():
@@ -403,7 +404,7 @@ class Spheres:
         ParkiValueError
             As of `noise`.
         """
-        with self._together():
+        with self._together(f"displacements by kT={kT}, dt={dt}"):
             for name, value in (("kT", kT), ("dt", dt)):
                 if not 0 <= number(name, value, "a number, 0 or more") < math.inf:
                     raise ParkiValueError(f"{name} is {value!r}; expected a number, 0 or more")
@@ -447,6 +448,12 @@ class Spheres:
 
     def _noise(self, rng: Any, torques: bool, accuracy: float, size: float = 1.0) -> Any:
         """Return ``size`` times what `noise` does; with torques, as one array."""
+        with self._together(f"noise{' of torques' if torques else ''} to {accuracy}"):
+            self._check_noise()
+        white = self._white(rng, self._plan("velocity", "force").dtype)
+        return noise.drawn(self, white, torques, accuracy, size)
+
+    def _check_noise(self) -> None:
         if sum(self.options.periodic) in (1, 2) and not self.options.walled:
             raise ParkiValueError(
                 f"noise with periodicity={self.options.periodicity} is not defined: the mean "
@@ -458,8 +465,6 @@ class Spheres:
                 "noise of tracers is not defined: their own mobility is infinite; give all "
                 "spheres a radius"
             )
-        white = self._white(rng, self._plan("velocity", "force").dtype)
-        return noise.drawn(self, white, torques, accuracy, size)
 
     # ------------------------------------------------------------------ views
     def promise(self, forces: Array) -> Any:

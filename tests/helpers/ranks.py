@@ -8,6 +8,7 @@
     mpirun -n 3 python tests/helpers/ranks.py wall
     mpirun -n 3 python tests/helpers/ranks.py failures
     mpirun -n 3 python tests/helpers/ranks.py ending raise
+    mpirun -n 2 python tests/helpers/ranks.py threads
     mpirun -n 2 python tests/helpers/ranks.py needed 3
     mpirun -n 3 python tests/helpers/ranks.py tiles
     mpirun -n 2 python tests/helpers/ranks.py sums Cuda
@@ -29,7 +30,7 @@ import numpy as np
 from contract import KERNELS, SCALAR, cloud
 from degrees import few_degrees
 from ranks_composites import composed, spheres, wall
-from ranks_failures import ending, failures, needed, tiles
+from ranks_failures import ending, failures, needed, threads, tiles
 from ranks_shared import Memory
 
 import parki
@@ -471,7 +472,18 @@ if __name__ == "__main__":
     few_degrees()
     modes = {
         each.__name__: each
-        for each in (sums, moves, adjoints, composed, spheres, wall, failures, needed, tiles)
+        for each in (
+            sums,
+            moves,
+            adjoints,
+            composed,
+            spheres,
+            wall,
+            failures,
+            needed,
+            threads,
+            tiles,
+        )
     }
     if sys.argv[1] == "ending":
         ending(MPI.COMM_WORLD, *sys.argv[2:])

@@ -118,6 +118,17 @@ def spheres(comm: Any, space: str = "CPU") -> None:
     given = own(points), 0.1, options
     attempt(comm, "viscosity", lambda: parki.distributed.Spheres(*given, viscosity=mu, comm=comm))
     attempt(comm, "wrt", lambda: found.vjp(None, values=own(forces), wrt=("x",)[:last] or wrt[:1]))
+    more = own(torques) if last else None
+    attempt(comm, "torques", lambda: found.velocities(own(forces), more))
+    want = "p" if last else "u"
+    attempt(comm, "flow", lambda: found.flow(own(forces), own(moved), want=want))
+    drawn = Dealt(memory, mine, many, comm.rank)
+    attempt(comm, "kT", lambda: found.displacements(float(last), 1.0, drawn))
+    attempt(comm, "accuracy", lambda: found.noise(drawn, accuracy=0.1 if last else 0.01))
+    by = ("points",) if last else ("forces",)
+    attempt(comm, "names", lambda: found.vjp(own(forces), values=own(forces), wrt=by))
+    box = [1, 1, 1] if last else None
+    attempt(comm, "box", lambda: found.update_points(own(moved), box=box))
     attempt(comm, "good", lambda: found.velocities(own(forces)))
 
 

@@ -84,7 +84,7 @@ class ComposedPlan:
         exclude: Any = None,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
-        with self.together():
+        with self.together("options"):
             norms, self.options = take_options(norms, options, keywords)
             if systems is not None:
                 raise ParkiValueError(
@@ -127,8 +127,8 @@ class ComposedPlan:
         """Return another plan on the same ranks."""
         return Plan(*given, **keywords)
 
-    def together(self) -> AbstractContextManager[Any]:
-        """Raise on all ranks what is raised on one of them."""
+    def together(self, call: str) -> AbstractContextManager[Any]:
+        """Raise on all ranks what is raised on one of them; refuse ranks in other calls."""
         return nullcontext()
 
     def _given(
@@ -169,7 +169,7 @@ class ComposedPlan:
         """Return densities or values as (k, rows, N); and (k,), if k were given."""
         result, density = self._shapes
         of, shape = ("sources", density) if name == "dens" else ("targets", result)
-        with self.together():
+        with self.together(name):
             values = like_points(name, given, self.space, self.dtype)
             values = check_density(name, values, shape, several=True, of=of)
         several = values.shape[:-2]
@@ -182,7 +182,7 @@ class ComposedPlan:
         old, done = self.options, []
         own = None if box is None else old.box
         try:
-            with self.together():
+            with self.together("update_points"):
                 if box is not None:
                     self.options = old.deformed(box)
                 sources, given = self._given(trg, src, norms, exclude)
@@ -254,7 +254,7 @@ class ComposedPlan:
     def _densities(self, values: Any) -> list[tuple[Shared, AnyPlan[Any], Any]]:
         """Return each sum with its plan and its densities, for densities (k, rows, N)."""
         found = []
-        with self.together():
+        with self.together("densities"):
             for one, plan in zip(self.sums, self.plans, strict=True):
                 v, shape = one.densities(values, self.sources), (plan.task.sum.rows, plan.n_sources)
                 check_rows(f"a density for {one.kernel}", v, shape)

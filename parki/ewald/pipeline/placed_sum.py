@@ -86,7 +86,7 @@ class PlacedSum:
         self._misfits: Misfits | None = None  # in densities, which a device counts
         self._before: tuple[Task, Order] | None = None  # of the points before these
         self._pipeline, once = pipeline, request.once
-        with pipeline.together(), read_once():
+        with pipeline.together("Plan"), read_once():
             checked = check_arguments(*given)
             kernel, arrays = checked.kernel, checked.arrays
             options, space = checked.options, checked.space
@@ -194,7 +194,7 @@ class PlacedSum:
     ) -> None:
         """Place other points, perhaps in another box: see `parki.Plan.update_points`."""
         start, task = time.perf_counter(), self.task
-        with self.exclusive(), self._pipeline.together():
+        with self.exclusive(), self._pipeline.together("update_points"):
             self.settle()
             if box is not None:
                 if not self._pipeline.alone:
@@ -347,7 +347,7 @@ class PlacedSum:
         The host waits for what a device has counted after all is launched, so that the device does
         not wait for the host; and not at all for a density that was ``checked``.
         """
-        with self.exclusive(), self._pipeline.together():
+        with self.exclusive(), self._pipeline.together("plan(dens)"):
             pipeline = self._pipeline
             late = pipeline.alone and not checked and self.task.space.adapter.records()
             values = self._density(dens, late, checked)

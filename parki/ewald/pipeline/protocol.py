@@ -45,8 +45,8 @@ class Pipeline(Protocol):
     alone: bool
     ahead: bool
 
-    def together(self) -> AbstractContextManager[Any]:
-        """Raise on all ranks what is raised on one of them."""
+    def together(self, call: str) -> AbstractContextManager[Any]:
+        """Raise on all ranks what is raised on one of them; refuse ranks in other calls."""
         return nullcontext()
 
     def survey(self, task: Task, arrays: dict[str, Any], extents: Any) -> Survey:
