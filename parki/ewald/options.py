@@ -278,12 +278,14 @@ class EwaldOptions:
         return rows[np.ix_(order, order)]
 
     def deformed(self, box: Any) -> EwaldOptions:
-        """Return the options with another box, which counts as tilted even if it is straight."""
+        """Return the options with another box.
+
+        With two or three periodic axes it counts as tilted, even if it is straight.
+        """
         refuse_variable("box", box)
-        rows = rows_of(box)
-        if rows is None:
-            lengths = enumerate(replace(self, box=box).box)
-            rows = tuple(None if b is None else tuple(b * np.eye(3)[n]) for n, b in lengths)
+        rows, tilts = self._lengths(box), sum(self.periodic) > 1
+        if tilts and rows_of(rows) is None:
+            rows = tuple(None if b is None else tuple(b * np.eye(3)[n]) for n, b in enumerate(rows))
         if [row is None for row in rows] != [row is None for row in self.box]:
             raise ParkiValueError(
                 f"box is {box!r}, but the plan's box is {self.box!r}; expected None for the same "
@@ -292,7 +294,7 @@ class EwaldOptions:
         other = copy(self)  # the other fields were checked
         for name in ("cell", "edges"):
             other.__dict__.pop(name, None)
-        object.__setattr__(other, "box", Moving(rows))
+        object.__setattr__(other, "box", Moving(rows) if tilts else rows)
         other._check_tilted()
         return other
 

@@ -202,9 +202,10 @@ class AnyPlan(Generic[Wanted]):
         """
         with self._sum.exclusive(), self.pipeline.together("adjoint"):
             rows, several = self._sum.values(values)
-            if self._transpose is None or self._transpose.task.tilted != self.task.tilted:
-                self._transpose = Transpose(self.task)
-            found = self._transpose(self._sum.points, self.pipeline, rows)
+            task, made = self.task, self._transpose
+            if made is None or not made.task.alike(task):
+                self._transpose = made = Transpose(task)
+            found = made(self._sum.points, self.pipeline, rows)
             if not self._sum.order.kept:
                 self._sum.order.back(found.copy(), found)
         shape = several + self.task.sum.density_shape(self.n_sources)
@@ -381,7 +382,8 @@ class Plan(AnyPlan[Wanted]):
         box : array, shape (3, 3), or 3 lengths
             The present box, such as a sheared suspension's. The first time that tilts
             change, a grid is made for the largest ones; it serves all later ones, as long as the
-            extents ``lx``, ``ly`` and ``lz`` of `parki.lattice` stay. Default: as before.
+            extents ``lx``, ``ly`` and ``lz`` of `parki.lattice` stay. For other lengths all is
+            chosen and made anew. Default: as before.
 
         Raises
         ------

@@ -100,6 +100,10 @@ class Task:
         """Whether the box has lattice vectors, not lengths."""
         return self.options.cell is not None
 
+    def alike(self, other: Task) -> bool:
+        """Return whether the box is that of another task, but for tilts of both."""
+        return (self.tilted and other.tilted) or self.options.box == other.options.box
+
     @property
     def executor(self) -> str | None:
         """The executor of the kernels."""

@@ -36,7 +36,7 @@ def check_length(length: float, dtype: Any = np.float64) -> None:
         )
 
 
-def resolve(options: EwaldOptions, extents: Array) -> Lattice:
+def resolve(options: EwaldOptions, extents: Array, before: Lattice | None = None) -> Lattice:
     """Return the box as given; where it was not, its edges are the extent of the points.
 
     Parameters
@@ -44,6 +44,8 @@ def resolve(options: EwaldOptions, extents: Array) -> Lattice:
     options : EwaldOptions
     extents : ndarray, shape (n, 3)
         Smallest and largest coordinates of the clouds, along the user's axes.
+    before : Lattice, optional
+        A plan's box, whose edges stay where they are the extent of its first points.
 
     Raises
     ------
@@ -58,6 +60,9 @@ def resolve(options: EwaldOptions, extents: Array) -> Lattice:
     box, origin = lattice.sides.copy(), origin.copy()
     if not free:
         return lattice
+    if before is not None:
+        box[free], origin[free] = before.sides[free], before.origin[free]
+        return _checked(replace(lattice, sides=box, origin=origin))
     if extents.size == 0:
         return replace(lattice, sides=np.where(np.isnan(box), 1.0, box))
     low, high = (end(extents, axis=0)[[*axes]].tolist() for end in (np.min, np.max))
@@ -72,6 +77,12 @@ def resolve(options: EwaldOptions, extents: Array) -> Lattice:
         digit = 2.0 ** (math.frexp(box[n])[1] - 5)
         origin[n] = math.floor(low[n] / digit) * digit
         box[n] = max(box[n], (high[n] - origin[n]) * (1 + 1e-6))
+    return _checked(replace(lattice, sides=box, origin=origin))
+
+
+def _checked(lattice: Lattice) -> Lattice:
+    """Refuse a box whose edges differ too much."""
+    box = lattice.sides
     if box.max() > MOST_SLENDER * box.min():
         x, y, z = lattice.by_user(box)
         raise ParkiValueError(
@@ -79,4 +90,4 @@ def resolve(options: EwaldOptions, extents: Array) -> Lattice:
             f"of {MOST_SLENDER:g}; give the lengths of the free axes in box, or leave out far "
             "points"
         )
-    return replace(lattice, sides=box, origin=origin)
+    return lattice

@@ -175,10 +175,9 @@ class PlacedSum:
         survey = self._pipeline.survey(task, given.arrays, given.extents)
         warn_of_images(task, survey)
         # An empty plan keeps no box or parameters: choose them from these points.
-        if self._pipeline.setup is None or None not in options.box or not all(survey.totals):
-            lattice = resolve(options, survey.extents)
-        else:
-            lattice = self._given.lattice.shaped(options.cell)
+        empty = self._pipeline.setup is None or not all(survey.totals)
+        lattice = resolve(options, survey.extents, None if empty else self._given.lattice)
+        if not empty:
             check_stay(options, lattice, given.extents)
         tolerance = task.tolerance(survey, systems)
         return Points(given.arrays, given.extents, survey, lattice, tolerance, systems, labels)
@@ -238,7 +237,7 @@ class PlacedSum:
                 return False
         if not isinstance(pipeline, OneDevice):
             return False
-        lattice = self._given.lattice.shaped(task.options.cell)
+        lattice = resolve(task.options, np.empty((0, 3)), self._given.lattice)
         if not pipeline.follow(task, lattice, self._named(order, taken)):
             return False
         self._before = self.task, self.order
