@@ -125,9 +125,7 @@ class Problem:
     def pad(self, steps: NDArray[np.float64], points: int, cutoff: float, split: Split) -> Padding:
         """Return the sizes of a grid and its transforms."""
         window = (points, cutoff, split.band, self.tolerance, self.machine.lengths)
-        return pad(
-            self.lattice.periodicity, self.lattice.edges, steps, *window, bool(split.screening)
-        )
+        return pad(self.lattice.periodicity, self.lattice.edges, steps, *window)
 
     @property
     def apart(self) -> tuple[Hashable, ...]:

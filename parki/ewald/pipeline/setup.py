@@ -82,7 +82,7 @@ class Setup:
         split = chosen.split.scaled(scale)
         kind = SUMS[SUMS.in_unit(task.pair.name, frame.unit)]
         window = (chosen.points, cutoff, split.band, problem.tolerance, problem.machine.lengths)
-        padding = pad(lattice.periodicity, lattice.edges, steps, *window, bool(split.screening))
+        padding = pad(lattice.periodicity, lattice.edges, steps, *window)
         core = chosen.core and chosen.core.scaled(scale)
         radial = core if isinstance(core, Core) and core.everywhere else split
         pair = Pair(
