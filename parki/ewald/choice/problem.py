@@ -156,6 +156,10 @@ class Problem:
         return replace(self, density=replace(density, enhancement=enhancement, around=around))
 
     # ------------------------------------------------------------------ times
+    def images(self, cutoff: float) -> float:
+        """Return how many images of a source are about within the cut-off along periodic axes."""
+        return math.prod(1 + 2 * cutoff / b for b in self.periods)
+
     def pairs(self, cutoff: float) -> float:
         """Return the number of pairs within the cut-off, of all systems."""
         edges, periodicity = self.lattice.edges.tolist(), self.lattice.periodicity
@@ -285,7 +289,9 @@ class Problem:
     ) -> int:
         degree, images = 2, estimates.coherence(split, cutoff, self.periods)
         for term in self.terms:
-            unit = self.bound(estimates.polynomial(term, cutoff, 1.0, 1.0, images), cutoff)
+            found = estimates.polynomial(term, cutoff, 1.0, 1.0, images)
+            # Whatever the cloud, each target may have a source in reach.
+            unit = max(self.bound(found, cutoff), found.peak / math.sqrt(self.sources))
             delta = min(max(math.sqrt(POLYNOMIAL) * self.tolerance / unit, least), most)
             degree = max(degree, split.polynomial_degree(term, cutoff, delta))
         return degree

@@ -36,7 +36,9 @@ Array = NDArray[np.float64]
 # kappa times the largest cut-off: exp(-45) is below rounding, and V needs long series.
 REACH = 45.0
 _GONE = 1e-16  # below this amplitude there is no far field
-_LEAST = 1e-15  # kappa over the box: the mode k = 0, 4 pi / kappa^2, must be finite in float32
+# Least kappa over the box, so that the mode k = 0, 4 pi / kappa^2, is finite in float32; and the
+# largest one, by which charges feel each other only where rounding makes them one.
+_LEAST, _MOST = 1e-15, 1e15
 _NODES = 100
 
 
@@ -53,6 +55,11 @@ def screened(split: Split, kappa: float) -> Split:
         raise ParkiValueError(
             f"kappa times the size of the box is {kappa:g}; expected at least {_LEAST:g}. Charges "
             "that add up to zero are not screened then: take laplace"
+        )
+    if kappa > _MOST:
+        raise ParkiValueError(
+            f"kappa times the size of the box is {kappa:g}; expected at most {_MOST:g}. Charges do "
+            "not feel each other beyond that: check the unit of kappa"
         )
     return Screened(split, kappa) if kappa else split
 

@@ -16,6 +16,10 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.sums.record import Sum
 from parki.ewald.sums.words import Words
 
+# Least and most that a length may be in units of the box: results and errors take powers of it, up
+# to the seventh, and cells of the near field, which may reach as far, are counted with 32 bits.
+LEAST, MOST = 1e-30, 1e6
+
 
 class Family(NamedTuple):
     """The sums of one name.
@@ -130,6 +134,12 @@ class Sums(Mapping[str, Sum]):
             return name
         family, parameters = self._read(name)
         for length, power in self.families[family].lengths.items():
-            if length in parameters:
-                parameters[length] /= unit**power
+            given = parameters.get(length)
+            if given:
+                parameters[length] = value = given / unit**power
+                if power > 0 and not LEAST <= value <= MOST:
+                    raise ParkiValueError(
+                        f"{length} is {given:g}, but the box has edges of about {unit:.3g}; "
+                        f"expected {LEAST:g} to {MOST:g} times that"
+                    )
         return self.make(family, **parameters).name
