@@ -359,7 +359,7 @@ def test_few_runs(length, pieces, size):
         (r"box is \(1.0, 1.0\); expected 3 positive", {"box": (1, 1)}),
         (r"box is \['1', '1', '1'\]; expected 3 positive lengths", {"box": ["1"] * 3}),
         (r"cutoff is 0; expected a positive, finite width", {"cutoff": 0}),
-        (r"cutoff is '1'; expected the least width of a cell", {"cutoff": "1"}),
+        (r"cutoff is '1'; expected a positive, finite width", {"cutoff": "1"}),
         (r"cutoff and shape both set the cells", {"cutoff": 1, "shape": (1, 1, 1)}),
         (r"shape is \(2.0, 2, 2\); expected 3 positive counts", {"shape": (2.0, 2, 2)}),
         (r"origin is \('0', 0, 0\); expected 3 finite coordinates", {"origin": ("0", 0, 0)}),

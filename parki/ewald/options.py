@@ -200,13 +200,13 @@ class EwaldOptions:
                     f"window_points is {points!r}; expected a whole number from 2 to 18"
                 )
             object.__setattr__(self, "window_points", int(points))
-        if self.cell is not None:
-            self._check_tilted()
         for name, choices in CHOICES.items():
             if name.endswith("_method") and isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, given.lower().replace("-", ""))  # "GM-1D"
             if name not in ("dl_mean", "exclude_image", "wall") or getattr(self, name) is not None:
                 self._one_of(name, choices)
+        if self.cell is not None:
+            self._check_tilted()
         if self.radial != "polynomial" and self.split != "hasimoto":
             raise ParkiValueError(
                 f"radial is {self.radial!r}, which evaluates Hasimoto's split, but split is "
@@ -305,6 +305,7 @@ class EwaldOptions:
             return np.eye(3)
         rows: Any = self.box
         whole = whole_of(rows)
+        whole = whole / 2.0 ** math.frexp(np.abs(whole).max())[1]  # whose squares are finite
         return np.sqrt((whole**2).sum(axis=1))[:, None] * np.linalg.inv(whole).T
 
     def along(self, points: Any) -> Any:

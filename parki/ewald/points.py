@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.arrays import real_name
+from parki.arrays import real_name, rounded
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
@@ -262,6 +262,14 @@ def check_dtypes(arrays: dict[str, Any]) -> Any:
     return arrays[first].dtype
 
 
+def as_points(name: str, given: Any) -> Any:
+    """Return points (3, N) as `as_array` does, or refuse them."""
+    points = as_array(name, given)
+    _check_shape(name, points)
+    check_dtypes({name: points})
+    return points
+
+
 def check_points(name: str, points: Any, options: EwaldOptions) -> Any:
     """Refuse points of a wrong shape, not finite, or outside the box along a free axis.
 
@@ -325,15 +333,9 @@ def limits(options: EwaldOptions, dtype: Any) -> NDArray[np.float64]:
         if options.periodic[axis]:
             found[:, axis] = -1e6 * length, 1e6 * length
         else:
-            found[0, axis] = min(first, _rounded(first, dtype))
-            found[1, axis] = max(last, _rounded(last, dtype))
+            found[0, axis] = min(first, rounded(first, dtype))
+            found[1, axis] = max(last, rounded(last, dtype))
     return found
-
-
-def _rounded(length: float, dtype: Any) -> float:
-    """Return an edge rounded to the points' dtype, which counts as inside of the box."""
-    with np.errstate(over="ignore"):
-        return float(dtype.type(length))
 
 
 def check_density(
@@ -479,16 +481,22 @@ def check_outputs(
         what = f"{len(out)} of them" if isinstance(out, (tuple, list)) else type(out).__name__
         raise ParkiTypeError(f"out is {what}; expected a tuple of {len(want)} arrays, as want has")
     for (label, array), shape in zip(given.items(), shapes.values(), strict=True):
-        _check_output(label, array, shape, values, space)
+        check_output(label, array, shape, values, space)
         for other in given:
             if other != label and xp.may_share_memory(array, given[other]):
                 raise ParkiValueError(f"{label} shares memory with {other}; both are written")
     return dict(zip(shapes, given.values(), strict=True))
 
 
-def _check_output(
-    label: str, out: Any, shape: tuple[int, ...], values: Any, space: ExecutionSpace
+def check_output(
+    label: str,
+    out: Any,
+    shape: tuple[int, ...],
+    values: Any,
+    space: ExecutionSpace,
+    given: str = "dens",
 ) -> None:
+    """Refuse an array that cannot take a result of values, whose name is ``given``."""
     if not hasattr(out, "flags"):
         raise ParkiTypeError(f"{label} is a {type(out).__name__}; expected an array")
     if out.shape != shape or out.dtype != values.dtype or not out.flags.c_contiguous:
@@ -500,7 +508,9 @@ def _check_output(
     if isinstance(out, np.ndarray) and not out.flags.writeable:
         raise ParkiValueError(f"{label} is read-only; pass an array that can be written")
     if space.array_module.may_share_memory(out, values):
-        raise ParkiValueError(f"{label} shares memory with dens, which is read after it is written")
+        raise ParkiValueError(
+            f"{label} shares memory with {given}, which is read after it is written"
+        )
 
 
 def check_space(arrays: dict[str, Any], space: ExecutionSpace) -> None:

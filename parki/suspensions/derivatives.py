@@ -14,17 +14,18 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.interchange import as_given
+from parki.interchange import as_given, names_of
 
 ACTS, MOVES = ("force", "torque"), ("velocity", "turn")
 NAMES = ("forces", "torques", "points")
+MEANING = f"names of what velocities depend on: {', '.join(NAMES)}"
 Pair = tuple[Any, Any]  # forces and torques, or weights of velocities and turns; one may be None
 
 
 def vjp(spheres: Any, given: Pair, weights: Pair, wrt: tuple[str, ...]) -> dict[str, Any]:
     """Return derivatives by name: see `parki.Spheres.vjp`."""
     with spheres._together("vjp"):
-        _check_names("wrt", wrt)
+        names_of("wrt", wrt, MEANING, NAMES)
     with spheres._together(f"vjp by {[name for name in NAMES if name in wrt]}"):
         v, found = spheres._taken(values=weights[0], turns=weights[1]), {}
     if "points" in wrt:
@@ -42,7 +43,7 @@ def vjp(spheres: Any, given: Pair, weights: Pair, wrt: tuple[str, ...]) -> dict[
 def jvp(spheres: Any, given: Pair, tangents: dict[str, Any]) -> Any:
     """Return the change of velocities: see `parki.Spheres.jvp`."""
     with spheres._together("jvp"):
-        _check_names("tangents", tangents)
+        names_of("tangents", tangents, MEANING, NAMES, mapping=True)
     with spheres._together(f"jvp by {[name for name in NAMES if name in tangents]}"):
         pass  # the exchanges that follow depend on it
     changes = [tangents.get(name) for name in NAMES[:2]]
@@ -87,13 +88,6 @@ def check_alike(names: Iterable[str], *arrays: Any) -> None:
         raise ParkiValueError(
             f"{' and '.join(names)} have the shapes {' and '.join(map(str, sorted(shapes)))}; "
             "expected the same shape"
-        )
-
-
-def _check_names(label: str, names: Iterable[str]) -> None:
-    if isinstance(names, str) or not {*names} or not {*names} <= {*NAMES}:
-        raise ParkiValueError(
-            f"{label} is {names!r}; expected names of what velocities depend on: {', '.join(NAMES)}"
         )
 
 

@@ -10,8 +10,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from parki.interchange import positive
 from parki.suspensions.derivatives import ACTS, MOVES, check_alike, check_shape, refuse_none
-from parki.suspensions.radii import KINDS, positive
+from parki.suspensions.radii import KINDS
 
 Names = Mapping[tuple[str, str], str]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.sums import kernel
-from parki.interchange import number, to_host
+from parki.interchange import shown, to_host
 
 # What moves by what: the kernel, with the names of the radii of what moves and of what acts on it,
 # the factor of its sum, and the kernel of all radii.
@@ -81,7 +80,7 @@ def lengths(radii: Any, count: int) -> Any:
         values = np.array(to_host(radii), dtype=np.float64)
     except (TypeError, ValueError, RuntimeError):  # the last of tensors that require a gradient
         raise ParkiTypeError(
-            f"radii is {radii!r}; expected a length, or one for each sphere"
+            f"radii is {shown(radii)}; expected a length, or one for each sphere"
         ) from None
     if values.ndim and values.shape != (count,):
         raise ParkiValueError(
@@ -90,11 +89,3 @@ def lengths(radii: Any, count: int) -> Any:
     if not (np.isfinite(values) & (values >= 0)).all():
         raise ParkiValueError("radii has negative or infinite numbers, or NaN; expected lengths")
     return values
-
-
-def positive(name: str, value: float) -> float:
-    """Return a number, or refuse it."""
-    found = number(name, value, "a positive number")
-    if not 0 < found < math.inf:
-        raise ParkiValueError(f"{name} is {value!r}; expected a positive number")
-    return found

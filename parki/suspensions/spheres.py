@@ -15,11 +15,11 @@ from parki.ewald.checks import FINER, Check
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.plan import Plan, summed
-from parki.ewald.points import check_want, like_points, take_options
-from parki.interchange import as_array, as_given, number
+from parki.ewald.points import as_points, check_want, like_points, take_options
+from parki.interchange import as_given, flag, number, positive
 from parki.suspensions import derivatives, noise, wall
 from parki.suspensions.derivatives import ACTS, MOVES
-from parki.suspensions.radii import KINDS, Radii, positive
+from parki.suspensions.radii import KINDS, Radii
 from parki.suspensions.turning import Turning
 from parki.typing import Array, Box, OptionKeywords, Unpack
 
@@ -76,7 +76,7 @@ class Spheres:
         with self._together("Spheres"):
             _, self.options = take_options(None, options, keywords)
             self.viscosity = positive("viscosity", viscosity)
-            self.points: Any = as_array("points", points)
+            self.points: Any = as_points("points", points)
             self._sizes = Radii.of(radii, self.points.shape[-1], self._of_all)
             self.radii = self._sizes.each
         self._plans: dict[tuple[str, str], Any] = {}
@@ -165,7 +165,7 @@ class Spheres:
             If there are more or fewer points, or they are impossible.
         """
         with self._together("update_points" + " and box" * (box is not None)):
-            given: Any = as_array("points", points)
+            given: Any = as_points("points", points)
             if given.shape != self.points.shape:
                 raise ParkiValueError(
                     f"points has shape {given.shape}; expected {self.points.shape}, a centre for "
@@ -293,7 +293,7 @@ class Spheres:
         else:
             marks = self._sizes.marks
             if marks is not None:
-                marks = np.zeros(as_array("points", points).shape[-1]), marks
+                marks = np.zeros(as_points("points", points).shape[1]), marks
             given = self._sizes.flow(acts), points, self.points, marks, self.options
             sums = self._sum(given, values, asked)
         flow = dict(zip(asked, sums, strict=True))
@@ -443,7 +443,7 @@ class Spheres:
             With one or two periodic axes and no wall, where the mean velocity of a cell depends on
             a gauge, and the mobility is not positive; and for tracers, which have no noise.
         """
-        found = self._noise(rng, torques, accuracy)
+        found = self._noise(rng, flag("torques", torques), accuracy)
         return (found[0], found[1]) if torques else found
 
     def _noise(self, rng: Any, torques: bool, accuracy: float, size: float = 1.0) -> Any:
@@ -509,7 +509,7 @@ class Spheres:
             (2, 3, N), flattened. Otherwise it takes forces (3, N), flattened.
         """
         plan = self._plan("velocity", "force")
-        shape = ((2,) if torques else ()) + tuple(self.points.shape)
+        shape = ((2,) if flag("torques", torques) else ()) + tuple(self.points.shape)
 
         def product(values: Any) -> Any:
             if not torques:

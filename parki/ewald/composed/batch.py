@@ -31,7 +31,7 @@ from parki.ewald.points import (
 )
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Task
-from parki.interchange import as_given
+from parki.interchange import as_given, names_of
 from parki.typing import InputName, OptionKeywords, Unpack
 
 DIGITS = 14  # to which the shapes of boxes agree
@@ -299,6 +299,7 @@ class BatchedPlan:
 
     def jvp(self, dens: Any, tangents: dict[InputName, Any]) -> Any:
         """Return the first-order change of ``plan(dens)``: see `parki.jvp`."""
+        names_of("tangents", tangents, "names of inputs, with their changes", mapping=True)
         moves = {n: self._input(f"tangents[{n!r}]", each, n) for n, each in tangents.items()}
         dens = None if dens is None else self._density(dens)[0]
         found: dict[str, Any] = {}

@@ -34,7 +34,7 @@ from parki.ewald.sums import SUMS, sum_of
 from parki.ewald.sums.composite import Addend, Composite, Shared, check_rows, joined, together
 from parki.ewald.sums.maps import velocity
 from parki.ewald.sums.walls import near_wall
-from parki.interchange import as_given
+from parki.interchange import as_given, names_of
 from parki.runtime import ExecutionSpace
 from parki.typing import AnyKernel, Array, ArrayT, DerivedBy, InputName, OptionKeywords, Unpack
 
@@ -219,6 +219,8 @@ class _Asked(NamedTuple):
     ) -> _Asked:
         """Return the composite; refuse impossible arguments, and ``names`` of inputs it lacks."""
         composite = kernel if isinstance(kernel, Composite) else _of_one(kernel)
+        meaning = f"names of inputs of {composite.name}"
+        names_of(label, names, meaning, mapping=label == "tangents")
         if options.walled:
             composite = near_wall(kernel, options.wall, by=names)
         kernels = [each.kernel for each in composite.addends]
@@ -232,11 +234,7 @@ class _Asked(NamedTuple):
         inputs: tuple[str, ...] = INPUTS if "norms" in arrays else INPUTS[:3]
         if label == "wrt":
             inputs += NAMES
-        if isinstance(names, str) or not {*names} or not {*names} <= {*inputs}:
-            raise ParkiValueError(
-                f"{label} is {names!r}; expected names of inputs of {composite.name}: "
-                f"{', '.join(inputs)}"
-            )
+        names_of(label, names, f"{meaning}: {', '.join(inputs)}", inputs)
         points = arrays["trg"], arrays["src"], arrays.get("norms", marks_of(arrays))
         found = cls(composite, given.options.of_sums().of_derivatives(), given.space, *points)
         own_systems = systems_of(composite, systems, given, options)

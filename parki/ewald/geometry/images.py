@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parki.arrays import rounded
 from parki.errors import ImageWarning, warn
 from parki.ewald.options import EwaldOptions
 from parki.ewald.task import Points, Survey, Task
@@ -20,6 +21,7 @@ from parki.interchange import to_host
 EDGE = 1e-6
 # A sum of q.n counts as zero below this part of the sum of |q.n|: surfaces have quadrature errors.
 CLOSED = 1e-3
+SINGLE = np.dtype(np.float32)
 
 
 def warn_of_images(task: Task, survey: Survey) -> None:
@@ -125,7 +127,7 @@ def _period_apart(options: EwaldOptions, survey: Survey) -> int:
         return -1
     low, high = survey.extents.min(axis=0), survey.extents.max(axis=0)
     for axis, edge in _periods(options):
-        inside = low[axis] >= 0 and high[axis] <= max(edge, float(np.float32(edge)))
+        inside = low[axis] >= 0 and high[axis] <= max(edge, rounded(edge, SINGLE))
         if not inside and high[axis] - low[axis] >= (1 - EDGE) * edge:
             return axis
     return -1

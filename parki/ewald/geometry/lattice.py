@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
-from parki.interchange import as_number
+from parki.interchange import as_number, finite, shown
 
 Array = NDArray[np.float64]
 # Vectors are kept as given, except whole periods, while the product of their lengths is less than
@@ -292,8 +292,15 @@ def lattice(
     -------
     ndarray, shape (3, 3), float64
         Rows ``(lx, 0, 0)``, ``(xy, ly, 0)`` and ``(xz, yz, lz)``.
+
+    Raises
+    ------
+    ParkiTypeError, ParkiValueError
+        If one of them is no finite number.
     """
-    return np.array([[lx, 0, 0], [xy, ly, 0], [xz, yz, lz]], dtype=np.float64)
+    given = {"lx": lx, "ly": ly, "lz": lz, "xy": xy, "xz": xz, "yz": yz}
+    x, y, z, *tilts = (finite(name, each, "a finite length") for name, each in given.items())
+    return np.array([[x, 0, 0], [tilts[0], y, 0], [*tilts[1:], z]])
 
 
 def rows_of(box: Any) -> Rows | None:
@@ -313,8 +320,8 @@ def rows_of(box: Any) -> Rows | None:
     whole = len(rows) == 3 and all(len(row) == 3 and any(row) for row in given)
     if not whole or not np.isfinite(given).all():
         raise ParkiValueError(
-            f"box is {box!r}; expected 3 lengths, or 3 lattice vectors of 3 finite numbers each, "
-            "not all 0, in rows, such as parki.lattice(1, 1, 1, xy=0.5)"
+            f"box is {shown(box)}; expected 3 lengths, or 3 lattice vectors of 3 finite numbers "
+            "each, not all 0, in rows, such as parki.lattice(1, 1, 1, xy=0.5)"
         )
     single = str(getattr(box, "dtype", "")).endswith("float32")
     unit = STRAIGHT * float(np.finfo(np.float32 if single else np.float64).eps)

@@ -22,6 +22,7 @@ from parki.ewald.sums import (
 )
 from parki.ewald.sums.names import Sums
 from parki.ewald.sums.record import Far, Sum, Term, WindowWeights
+from parki.interchange import shown
 from parki.typing import KernelWithParameters
 
 __all__ = [
@@ -78,7 +79,7 @@ def kernel(name: str, /, **parameters: Any) -> KernelWithParameters:
 def sum_of(kernel: Any) -> Sum:
     """Return the record of a sum by its name, or refuse what names none."""
     if not isinstance(kernel, str):
-        raise ParkiValueError(f"kernel is {kernel!r}; expected one of {', '.join(SUMS)}")
+        raise ParkiValueError(f"kernel is {shown(kernel)}; expected one of {', '.join(SUMS)}")
     return SUMS[kernel]
 
 

@@ -19,7 +19,7 @@ from parki.ewald.sums.pairs import Blob
 from parki.ewald.sums.record import Sum
 from parki.ewald.sums.slopes import Composites
 from parki.ewald.sums.words import REGULARISED
-from parki.interchange import number
+from parki.interchange import number, one_of
 
 BLOBS = ("gaussian", "prolate", "cortez")
 # A Gaussian of the same hydrodynamic radius as the blob of Cortez has this many times its epsilon.
@@ -34,9 +34,7 @@ def checked(kind: Any, epsilon: Any) -> Blob:
             f"epsilon is {width:g}; expected the width of a source in the unit of box, or 0 for "
             "a point"
         )
-    if kind not in BLOBS:
-        raise ParkiValueError(f"blob is {kind!r}; expected one of {', '.join(BLOBS)}")
-    return Blob(kind, width)
+    return Blob(one_of("blob", kind, BLOBS), width)
 
 
 def families(plain: Mapping[str, Family]) -> dict[str, Family]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.sums.record import Sum
 from parki.ewald.sums.words import Words
+from parki.interchange import shown
 
 # Least and most that a length may be in units of the box: results and errors take powers of it, up
 # to the seventh, and cells of the near field, which may reach as far, are counted with 32 bits.
@@ -95,10 +96,10 @@ class Sums(Mapping[str, Sum]):
         family, parameters = self._read(name)
         return self.make(family, **parameters)
 
-    def make(self, family: str, /, **parameters: Any) -> Sum:
+    def make(self, family: Any, /, **parameters: Any) -> Sum:
         """Return the record of a sum by its family and parameters, or refuse them."""
-        if family not in self.families:
-            raise ParkiValueError(f"kernel is {family!r}; expected one of {', '.join(self)}")
+        if not isinstance(family, str) or family not in self.families:
+            raise ParkiValueError(f"kernel is {shown(family)}; expected one of {', '.join(self)}")
         known = self.families[family].parameters
         for name in parameters:
             if name not in known:
@@ -121,10 +122,10 @@ class Sums(Mapping[str, Sum]):
             family: str = call.func.id
             if not call.args:
                 return family, {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
-        except (SyntaxError, ValueError, AttributeError):
-            pass
+        except (SyntaxError, ValueError, AttributeError, RecursionError, MemoryError):
+            pass  # the last two of many brackets
         raise ParkiValueError(
-            f"kernel is {name!r}; expected a name and parameters, such as "
+            f"kernel is {shown(name)}; expected a name and parameters, such as "
             f"{next((each for each in self if '(' in each), 'name(parameter=1.0)')!r}"
         )
 

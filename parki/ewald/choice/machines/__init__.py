@@ -142,7 +142,7 @@ def _tuned(file: str) -> dict[str, Any] | None:
         if not os.path.exists(file):  # nor where the folder is a file, or closed to this user
             return None
         log.warning("parki: %s cannot be read (%s); run 'parki tune' again", file, error)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         log.warning("parki: %s is of another version (%s); run 'parki tune' again", file, error)
     return None
 
