@@ -208,6 +208,34 @@ def test_eval_of_stresses_of_dipoles(tmp_path: Path, arrays: dict[str, np.ndarra
         assert np.array_equal(found["stress"], stress)
 
 
+def test_eval_of_several_densities(
+    tmp_path: Path, arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
+) -> None:
+    given, out, src = tmp_path / "in.npz", tmp_path / "out.npz", arrays["src"]
+    dens = np.random.default_rng(0).standard_normal((2, src.shape[1]))
+    np.savez(given, src=src, dens=dens)
+    words = ["--kernel", "laplace", "--box", "1", "1", "1.5", "--tolerance", "1e-4", "--check"]
+    assert cli.main(["eval", str(given), "-o", str(out), *words]) == 0
+    assert capsys.readouterr().out.count("u: error") == 2
+    options = parki.EwaldOptions(3, [1, 1, 1.5], 1e-4, execution_space="OpenMP")
+    plan = parki.Plan("laplace", src, src, options)
+    with np.load(out) as found:
+        assert np.array_equal(found["u"], plan(dens))
+        used = json.loads(str(found["options"]))
+    assert used["promise"]["u"] == plan.promise(dens).tolist()
+    assert all(each["error"] < each["promise"] for each in used["check"]["u"])
+
+
+def test_eval_refuses_surplus_normals(
+    tmp_path: Path, arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
+) -> None:
+    given, out = tmp_path / "in.npz", tmp_path / "out.npz"
+    np.savez(given, src=arrays["src"], dens=arrays["src"], norms=arrays["src"])
+    words = ["eval", str(given), "-o", str(out), "--kernel", "stokes_sl", "--box", "1", "1", "1.5"]
+    assert "stokes_sl has no normals" in refused(words, capsys)
+    assert not out.exists()
+
+
 def test_eval_measures_the_error(
     tmp_path: Path, arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
 ) -> None:
