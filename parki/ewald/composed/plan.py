@@ -20,7 +20,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.checks import Check, Sample
 from parki.ewald.choice.memory import Memory
 from parki.ewald.derivatives.linear_operator import linear_operator
-from parki.ewald.derivatives.mapped_sum import labels_of
+from parki.ewald.derivatives.mapped_sum import check_maps, labels_of
 from parki.ewald.options import LARGEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.placed_sum import PlacedSum
@@ -35,7 +35,7 @@ from parki.ewald.points import (
     take_options,
 )
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.composite import Composite, Shared, by_density, check_rows, joined, together
+from parki.ewald.sums.composite import Composite, Shared, by_density, joined, together
 from parki.ewald.sums.maps import Arrays, factors, mapped, weights
 from parki.ewald.sums.walls import near_wall
 from parki.interchange import as_array, as_given
@@ -144,6 +144,8 @@ class ComposedPlan:
         check_points("trg", targets, self.options)
         if at["points"] is not targets:
             check_points("src", at["points"], self.options)
+        if not self.options.walled:  # whose maps are parki's own
+            check_maps(self.composite, targets, at)
         arrays = {"trg": targets, "src": at["points"]}
         labels = labels_of(self.composite, exclude, arrays, self.options)
         found = []
@@ -256,20 +258,16 @@ class ComposedPlan:
         found = []
         with self.together("densities"):
             for one, plan in zip(self.sums, self.plans, strict=True):
-                v, shape = one.densities(values, self.sources), (plan.task.sum.rows, plan.n_sources)
-                check_rows(f"a density for {one.kernel}", v, shape)
+                v = one.densities(values, self.sources)
                 dens = v.reshape(len(v), *plan.task.sum.density_shape(plan.n_sources))
                 found.append((one, plan, dens))
         return found
 
     def _combined(self, results: list[Any], trg: Any) -> Any:
         """Return the composite (k, rows, N) of the results of its sums at targets."""
-        found, shape = [], (math.prod(self.composite.result), trg.shape[1])
+        found: list[Any] = []
         for one, arrays in zip(self.sums, results, strict=True):
-            rows = one.rows(by_density(one.want, arrays), {"points": trg})
-            for each in rows.values():
-                check_rows(f"a result of {one.kernel}", each, shape)
-                found.append(each)
+            found += one.rows(by_density(one.want, arrays), {"points": trg}).values()
         total = reduce(add, found[:2])
         for each in found[2:]:
             total += each

@@ -17,7 +17,7 @@ import numpy as np
 
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives.by_box import NAMES, by_lattice, check_box
-from parki.ewald.derivatives.mapped_sum import MappedSum, labels_of, systems_of
+from parki.ewald.derivatives.mapped_sum import MappedSum, check_maps, labels_of, systems_of
 from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.systems import Systems, first_box
 from parki.ewald.options import EwaldOptions
@@ -31,7 +31,7 @@ from parki.ewald.points import (
     take_options,
 )
 from parki.ewald.sums import SUMS, sum_of
-from parki.ewald.sums.composite import Addend, Composite, Shared, check_rows, joined, together
+from parki.ewald.sums.composite import Addend, Composite, Shared, joined, together
 from parki.ewald.sums.maps import velocity
 from parki.ewald.sums.walls import near_wall
 from parki.interchange import as_given, names_of
@@ -237,6 +237,8 @@ class _Asked(NamedTuple):
         names_of(label, names, f"{meaning}: {', '.join(inputs)}", inputs)
         points = arrays["trg"], arrays["src"], arrays.get("norms", marks_of(arrays))
         found = cls(composite, given.options.of_sums().of_derivatives(), given.space, *points)
+        if composite is kernel:
+            check_maps(composite, points[0], {"points": points[1], "norms": points[2]})
         own_systems = systems_of(composite, systems, given, options)
         labels = labels_of(composite, exclude, arrays, options, own_systems)
         found = found._replace(labels=labels, systems=own_systems)
@@ -306,12 +308,7 @@ class _Asked(NamedTuple):
 
     def pushed(self, dens: Any, moves: dict[str, Any]) -> Any:
         """Return the change (k, rows, Nt) for changes of inputs, of which "dens" has k."""
-        found, shape = [], (math.prod(self.composite.result), self.trg.shape[1])
-        for each in self.sums:
-            for rows in each.pushed(dens, moves):
-                check_rows(f"a result of {each.shared.kernel}", rows, shape)
-                found.append(rows)
-        return reduce(add, found)
+        return reduce(add, [rows for each in self.sums for rows in each.pushed(dens, moves)])
 
 
 def _of_one(kernel: Any) -> Composite:
