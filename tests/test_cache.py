@@ -74,7 +74,7 @@ def test_killed_processes(folder, tmp_path, monkeypatch):
         process.communicate()
         unfinished += process.returncode == -signal.SIGKILL
         for path in folder.glob("*.so"):
-            assert cache._verified(path), "a process that was killed left half an entry"
+            assert cache._content(path), "a process that was killed left half an entry"
             with contextlib.suppress(OSError):
                 path.unlink()  # so that the next one compiles again
     assert unfinished, "every process finished before it was killed"
@@ -211,22 +211,23 @@ def test_folder_that_cannot_be_written(tmp_path, why):
 
 
 def test_remains_of_killed_processes_are_swept(folder):
-    folder.mkdir()
-    old, young = folder / "old.tmp", folder / "young.tmp"
-    for path in (old, young):
+    folder.mkdir(mode=0o700)
+    name = cache.key("killed")
+    old, young, users = (folder / f"{x}.tmp" for x in (f"{name}abc_01", f"{name}.seal", "mine"))
+    for path in (old, young, users):
         path.write_bytes(b"half an object")
-    os.utime(old, (time.time() - 2 * cache._STALE_SECONDS,) * 2)
-    cache.entry("new", lambda target: target.write_bytes(b"whole"))
-    assert not old.exists() and young.exists()
+    for path in (old, users):
+        os.utime(path, (time.time() - 2 * cache._STALE_SECONDS,) * 2)
+    cache.entry("new", lambda: b"whole", cache.plain)
+    assert not old.exists() and young.exists() and users.exists()
     assert (folder / "new.so").read_bytes().startswith(b"whole")
 
 
 def test_a_failed_build_leaves_nothing(folder):
-    def fail(target: Path) -> None:
-        target.write_bytes(b"half")
+    def fail() -> bytes:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        cache.entry("new", fail)
+        cache.entry("new", fail, cache.plain)
     assert not cache.exists("new")
     assert not list(folder.glob("*.tmp")) and not list(folder.glob("*.so"))

@@ -86,7 +86,7 @@ def test_link_in_the_place_of_an_entry(folder, tmp_path):
     elsewhere.mkdir()
     moved = path.rename(elsewhere / path.name)
     path.symlink_to(moved)
-    assert cache.is_whole(path) and not cache._verified(path)
+    assert cache.is_whole(path) and not cache._content(path)
     assert run_python(RUN, write_kernel(tmp_path, SQUARE))[:2] == (0, "right\n")
     assert not path.is_symlink() and moved.exists()
 
@@ -94,16 +94,16 @@ def test_link_in_the_place_of_an_entry(folder, tmp_path):
 def test_entry_that_everybody_may_write(folder, tmp_path):
     path = built(folder, tmp_path)
     path.chmod(0o777)
-    assert not cache._verified(path)
+    assert not cache._content(path)
     assert run_python(RUN, write_kernel(tmp_path, SQUARE))[:2] == (0, "right\n")
     assert not path.stat().st_mode & stat.S_IWOTH
-    assert cache._verified(path)
+    assert cache._content(path)
 
 
 def test_folder_that_everybody_may_write(folder, tmp_path):
     path = built(folder, tmp_path)
     folder.chmod(0o777)
-    assert not cache._verified(path)
+    assert not cache._content(path)
     status, out, err = run_python(RUN, write_kernel(tmp_path, SQUARE))
     assert (status, out) == (0, "right\n")
     assert f"the cache folder {folder} cannot be used (everybody may write to it)" in err
@@ -116,7 +116,7 @@ def test_umask_of_the_linker(folder, tmp_path):
         path = built(folder, tmp_path)
     finally:
         os.umask(old)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
@@ -153,15 +153,15 @@ def test_wrong_content(folder, tmp_path, what):
     path.unlink()  # other processes keep what they have loaded
     path.write_bytes(content)
     path.chmod(0o700)
-    assert not cache._verified(path)
+    assert not cache._content(path)
     assert run_python(RUN, write_kernel(tmp_path, SQUARE))[:2] == (0, "right\n")
-    assert cache._verified(path)
+    assert cache._content(path)
 
 
 def test_entry_under_the_name_of_another(folder, tmp_path):
     """It would run in the other's place."""
     other, path = built(folder, tmp_path, WRONG), built(folder, tmp_path)
-    assert cache._verified(path)
+    assert cache._content(path)
     path.write_bytes(other.read_bytes())
-    assert cache._verified(other) and not cache._verified(path)
+    assert cache._content(other) and not cache._content(path)
     assert run_python(RUN, write_kernel(tmp_path, SQUARE))[:2] == (0, "right\n")

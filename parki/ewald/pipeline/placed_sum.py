@@ -6,7 +6,6 @@ Arguments are checked here, once. What becomes of them is the pipeline's.
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -76,7 +75,7 @@ class PlacedSum:
         request: Request | None = None,
     ) -> None:
         start, request = time.perf_counter(), request or Request()
-        self._lock = threading.RLock()  # calls share memory: one after the other
+        self._lock = forks.Lock("this plan")  # calls share memory: one after the other
         self.done: Any = None  # the event after which another stream may use the memory
         self.result: Any = None  # what is wanted of the density that was requested
         self._flux_seen = False  # by `look_for_flux`
