@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
 import shutil
@@ -9,10 +10,12 @@ import signal
 import stat
 import time
 
+import numpy as np
 import pytest
-from small_kernels import RUN, SQUARE, run_python, start_python, write_kernel
+from small_kernels import RUN, SQUARE, run_python, small_kernel, start_python, write_kernel
 
 from parki.runtime import cache
+from parki.runtime import kernel as kernel_module
 
 WRONG = SQUARE.replace("0.25", "0.5")
 
@@ -107,6 +110,49 @@ def test_folder_that_everybody_may_write(folder, tmp_path):
     status, out, err = run_python(RUN, write_kernel(tmp_path, SQUARE))
     assert (status, out) == (0, "right\n")
     assert f"the cache folder {folder} cannot be used (everybody may write to it)" in err
+
+
+@pytest.mark.parametrize("what", ["folder", "entry", "seal"])
+@pytest.mark.parametrize("how", ["its group", "everybody", "another user"])
+def test_what_another_user_can_change_is_not_loaded(folder, what, how):
+    name = cache.key("kernel")
+    assert cache.entry(name, lambda: b"good", cache.plain) == b"good"
+    path = {"folder": folder, "entry": folder / f"{name}.so", "seal": folder / f"{name}.so.seal"}
+    if how != "another user":
+        path[what].chmod(path[what].stat().st_mode | (0o020 if how == "its group" else 0o002))
+    elif os.geteuid():
+        pytest.skip("only root can give files away")
+    else:
+        os.chown(path[what], 12345, -1)
+    assert cache.content(name) is None
+    assert cache.entry(name, lambda: b"another", cache.plain) == b"another"
+    assert cache.content(name) == b"another"
+    assert (how in cache.why_unusable()) == (what == "folder")
+    assert (cache.directory() == folder) == (what != "folder")
+
+
+@pytest.mark.parametrize("memory", [True, False])
+def test_what_was_verified_is_loaded(folder, tmp_path, monkeypatch, memory):
+    """A file that is exchanged in between is not, from memory or a private folder."""
+    if memory and not hasattr(os, "memfd_create"):
+        pytest.skip("only Linux has files of memory")
+    wrong, path = built(folder, tmp_path, WRONG), built(folder, tmp_path)
+    if not memory:
+        monkeypatch.delattr(os, "memfd_create", raising=False)
+    load, loaded = ctypes.CDLL, []
+
+    def exchange(file, *words, **how):
+        if not loaded:
+            shutil.copyfile(wrong, path)
+        loaded.append(file)
+        return load(file, *words, **how)
+
+    monkeypatch.setattr(ctypes, "CDLL", exchange)
+    monkeypatch.setattr(kernel_module, "_loaded", {})
+    v = np.arange(5.0)
+    small_kernel(tmp_path, SQUARE)(5, v=v)
+    assert np.array_equal(v, np.arange(5.0) ** 2 + 0.25)
+    assert loaded and not any(os.path.lexists(file) for file in loaded)
 
 
 def test_umask_of_the_linker(folder, tmp_path):

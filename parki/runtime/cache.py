@@ -59,7 +59,7 @@ def key(*parts: str) -> str:
 def entry(
     name: str, build: Callable[[], bytes], use: Callable[[bytes, Path], T], suffix: str = ".so"
 ) -> T:
-    """Return what ``use`` makes of an entry; build it first if there is no good one.
+    """Return the result of ``use`` for an entry; build it first if there is no good one.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def entry(
 
 
 def _used(file: str, use: Callable[[bytes, Path], T]) -> T | None:
-    """Return what ``use`` makes of a good entry, or None if there is none."""
+    """Return the result of ``use`` for a good entry, or None if there is none."""
     with contextlib.suppress(KernelError):
         for path in _places(file):
             content = _content(path)

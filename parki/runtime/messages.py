@@ -58,7 +58,7 @@ def follow(steps: Iterable[Any], label: str, total: int, detail: str, quiet: flo
 @contextmanager
 def overdue(text: str) -> Iterator[None]:
     """Warn if the block takes longer than `PATIENCE`; it goes on."""
-    timer = threading.Timer(PATIENCE, log.warning, ["parki: since %g s %s", PATIENCE, text])
+    timer = threading.Timer(PATIENCE, log.warning, ["parki: %s (%g s have passed)", text, PATIENCE])
     timer.daemon = True
     with suppress(RuntimeError):  # the system allows no more threads
         timer.start()

@@ -25,7 +25,7 @@ from parki.ewald.options import LARGEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.placed_sum import PlacedSum
 from parki.ewald.pipeline.protocol import unwatched
-from parki.ewald.pipeline.replay import Replay
+from parki.ewald.pipeline.replay import Replay, how
 from parki.ewald.plan import AnyPlan, Plan
 from parki.ewald.points import (
     check_density,
@@ -340,6 +340,8 @@ class ComposedPlan:
         lines = [
             f"{self.composite.name}: {len(self.composite.addends)} addends, {len(self.sums)} sums"
         ]
+        if self._problem:
+            lines.append(f"  launches of all sums: {how(self._problem)}")
         return "\n".join([*lines, *(plan.describe() for plan in self.plans)])
 
     def __repr__(self) -> str:
