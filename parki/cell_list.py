@@ -28,6 +28,7 @@ from parki.interchange import (
     to_host,
     whole,
 )
+from parki.memory import require, told
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
 from parki.settings import thread_count
 
@@ -36,6 +37,8 @@ FEW = 4096
 # Points that a device sorts in one launch, and runs that it cuts in one. A launch takes the host as
 # long as these take the device; where launches are recorded, several sort as many points sooner.
 SORTED_AT_ONCE, CUT_AT_ONCE = 1024, 128
+# Bytes of a cell: in the lists, and while they are made.
+CELL = 16.0
 
 
 class CellList:
@@ -94,6 +97,7 @@ class CellList:
         If the points are neither float32 nor float64.
     """
 
+    @told()
     def __init__(
         self,
         points: Any,
@@ -124,7 +128,7 @@ class CellList:
             raise ParkiValueError(
                 f"box is {self.box}; expected 3 positive lengths that {points.dtype} holds"
             )
-        if shape is None:
+        if given := shape is None:
             shape = _cells_of(cutoff, self.box)
         elif cutoff is not None:
             raise ParkiValueError("cutoff and shape both set the cells; give one of them")
@@ -137,6 +141,11 @@ class CellList:
         cells = float(math.prod(self.shape)) * self.systems
         if len(self.shape) != 3 or min(self.shape) < 1 or cells >= 2**31:
             of = f" for each of {self.systems} systems" if self.systems > 1 else ""
+            if given:
+                raise ParkiValueError(
+                    f"cutoff is {cutoff!r}, which makes 2**31 cells or more{of} in a box of "
+                    f"{self.box}; take a larger one"
+                )
             raise ParkiValueError(
                 f"shape is {self.shape}{of}; expected 3 positive counts, under 2**31 cells"
             )
@@ -146,6 +155,8 @@ class CellList:
             raise ParkiValueError(f"origin is {corner}; expected 3 finite coordinates")
         if points.shape[1] >= 2**31 - 2**16:
             raise ParkiValueError(f"points holds {points.shape[1]} points; at most 2**31 - 2**16")
+        remedy = "take a larger cutoff" if given else "take a shape of fewer cells"
+        require(self.space, CELL * cells, f"lists of {cells:.3g} cells", remedy)
         self.executor = executor
         self.dtype = points.dtype
         self._real = real_name(points.dtype)

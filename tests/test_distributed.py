@@ -27,9 +27,9 @@ from parki.distributed import plan as distributed
 from parki.distributed.far import SlabFar
 from parki.distributed.slabs import Slabs, divide, longest_first, near_work
 from parki.distributed.team import Team
-from parki.ewald.choice.memory import in_words
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.sums import SUMS
+from parki.memory import in_words
 from parki.reference import direct_sum
 
 # Two sums with the same parameters differ by rounding: of single numbers by less than this many

@@ -206,3 +206,12 @@ def test_gpu(periodicity, monkeypatch):
     apart = plan(vector.reshape(3, -1)).ravel() + found.matrix(blocks) @ vector
     cupy.testing.assert_allclose(both @ vector, apart, atol=1e-10)
     assert parki.near_pairs(cupy.asarray(trg[:, :0]), cupy.asarray(src), 1, options).shape[0] == 0
+
+
+@pytest.mark.parametrize(("periodicity", "radius"), [(1, 1e7), (2, 8e3), (3, 150)])
+def test_what_does_not_fit_is_refused_at_once(periodicity, radius, monkeypatch):
+    """Took 11 GB and ended in a bare error of NumPy's."""
+    monkeypatch.setattr("parki.memory.free_memory", lambda space: 8e9)
+    cloud = points(5)
+    with pytest.raises(parki.ParkiMemoryError, match=r"a radius of .* but 8 GB are free"):
+        parki.near_pairs(cloud, cloud, radius, periodicity=periodicity, box=[1, 1, 1])

@@ -17,13 +17,14 @@ from parki.distributed.slabs import Slabs
 from parki.distributed.team import Team
 from parki.errors import ParkiMemoryError
 from parki.ewald.choice import memory as single
-from parki.ewald.choice.memory import Memory, Use, in_words
+from parki.ewald.choice.memory import Memory, Use
 from parki.ewald.choice.parameters import Parameters
 from parki.ewald.choice.problem import Problem
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.sizes import PART, field_rows, workers
 from parki.ewald.points import result_rows
 from parki.ewald.sums import SUMS
+from parki.memory import in_words
 from parki.runtime.spaces import free_memory
 from parki.settings import thread_count
 

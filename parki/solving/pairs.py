@@ -19,13 +19,17 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import check_arguments, take_options
 from parki.interchange import as_array, number, to_host
-from parki.runtime import get_execution_space
+from parki.memory import require, told
+from parki.runtime import ExecutionSpace, get_execution_space
 from parki.typing import Array, OptionKeywords, Unpack
 
 AT_ONCE = {False: 1 << 18, True: 1 << 24}  # candidates, by whether they are on a device
 # Cells along an axis at most, and steps between their numbers, which fit 64 bits.
 MOST_CELLS, STRIDE = 1 << 20, 1 << 21
 MARGIN = 1 + 1e-9
+# Bytes that an image and a pair take at most at a time; of pairs within fewer periods of a target
+# than FEW, in a ball, nobody knows how many there are.
+IMAGE, PAIR, FEW = 120.0, 88.0, 100.0
 MOST = 2**31 - 1  # pairs, images and rows, which sparse matrices count in 32 bits
 
 
@@ -104,6 +108,7 @@ class NearPairs:
         return _sparse(xp).coo_matrix((blocks.ravel(), tuple(places)), shape=shape).tocsr()
 
 
+@told()
 def near_pairs(
     trg: Array,
     src: Array,
@@ -154,6 +159,7 @@ def near_pairs(
     nothing = xp.empty(0, np.int64), xp.empty(0, np.int32), xp.empty((3, 0)), xp.empty(0)
     found = [nothing]
     if all(counts):
+        _require(given.space, options, counts, reach)
         low, high = targets.min(axis=1) - MARGIN * reach, targets.max(axis=1) + MARGIN * reach
         images, owner = _images(xp, sources, options, xp.stack([low, high]), reach)
         at_once = AT_ONCE[given.space.on_device]
@@ -164,6 +170,25 @@ def near_pairs(
     if rows.size:
         indptr[1:] = xp.searchsorted(rows, xp.arange(counts[0]), side="right")
     return NearPairs(indptr, index, r.astype(dtype), distance.astype(dtype), counts)
+
+
+def _require(
+    space: ExecutionSpace, options: EwaldOptions, counts: tuple[int, int], reach: float
+) -> None:
+    """Refuse a radius of so many periods that there is no memory for the images or the pairs."""
+    vectors = options.vectors[np.array(options.periodic)]
+    periodicity, near = len(vectors), min(reach, 1e100)  # whose powers are finite
+    # Images of a point in a ball, which is a line, a disc or a sphere along the periodic axes; and
+    # in the cube around it.
+    ball = (1.0, 2.0, math.pi, 4 / 3 * math.pi)[periodicity] * near**periodicity
+    period = math.sqrt(np.linalg.det(vectors @ vectors.T)) if periodicity else 1.0
+    targets, sources = counts
+    pairs = float(targets) * sources * ball / period if ball > FEW * period else 0.0
+    images = sources * (2 * near) ** periodicity / period
+    if images > MOST:  # which `_images` refuses
+        return
+    what = f"a radius of {reach:g} meets about {images:.3g} images and {pairs:.3g} pairs, which"
+    require(space, IMAGE * images + PAIR * pairs, what, "take a radius of few periods")
 
 
 def _radius(radius: Any) -> float:

@@ -35,6 +35,7 @@ from parki.ewald.near.sizes import cells_of, choose_launch, near_tile
 from parki.ewald.options import MOST_POINTS, MOST_RECORDED
 from parki.ewald.points import result_rows
 from parki.ewald.sums import SUMS
+from parki.memory import in_words
 from parki.runtime import ExecutionSpace
 from parki.runtime.spaces import LITTLE, free_memory
 from parki.settings import thread_count
@@ -385,12 +386,3 @@ def _down(number: float) -> float:
     """Return a number rounded down to two digits, since a proposal has to fit."""
     unit = 10.0 ** (math.floor(math.log10(number)) - 1)
     return math.floor(number / unit) * unit
-
-
-def in_words(size: float) -> str:
-    """Return a number of bytes in a readable unit."""
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} GB"

@@ -32,6 +32,7 @@ from parki.ewald.points import (
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Task
 from parki.interchange import as_given, names_of
+from parki.memory import told
 from parki.typing import InputName, OptionKeywords, Unpack
 
 DIGITS = 14  # to which the shapes of boxes agree
@@ -112,6 +113,7 @@ class BatchedPlan:
         As of `parki.Plan`; and if there are not as many boxes as systems.
     """
 
+    @told()
     def __init__(
         self,
         kernel: Any,
@@ -254,6 +256,7 @@ class BatchedPlan:
         shape = self.task.sum.density_shape(self.n_sources)
         return values, check_density("dens", values, shape, several=True).shape[:-2]
 
+    @told()
     def __call__(self, dens: Any, out: Any = None) -> Any:
         """Return the wanted results of a density, or of several: see `parki.Plan`."""
         values, several = self._density(dens)

@@ -45,6 +45,7 @@ from parki.ewald.points import (
 from parki.ewald.sums import SUMS, stress
 from parki.ewald.task import Points, Request, Task
 from parki.interchange import as_given
+from parki.memory import require, told
 from parki.runtime import captures, forks
 from parki.settings import read_once
 
@@ -85,7 +86,7 @@ class PlacedSum:
         self._misfits: Misfits | None = None  # in densities, which a device counts
         self._before: tuple[Task, Order] | None = None  # of the points before these
         self._pipeline, once = pipeline, request.once
-        with pipeline.together("Plan"), read_once():
+        with pipeline.together("Plan"), read_once(), told():
             checked = check_arguments(*given)
             kernel, arrays = checked.kernel, checked.arrays
             options, space = checked.options, checked.space
@@ -327,7 +328,7 @@ class PlacedSum:
     def exclusive(self) -> Iterator[None]:
         """Wait for other threads and, on a device, other streams that use the plan's memory."""
         space = self.task.space
-        with self._lock, read_once():
+        with self._lock, read_once(), told():
             if space.on_device:
                 forks.refuse(space.name)  # before CUDA says something else
                 captures.refuse()
@@ -413,6 +414,7 @@ class PlacedSum:
         task = self.task
         values = like_points("dens", dens, task.space, self.dtype)
         values = as_rows("dens", values, self._shape, several=True)
+        self._require_several(values)
         if not (late or checked):
             check_values("dens", values, self._shape, task.mixed)
         elif late:
@@ -421,6 +423,22 @@ class PlacedSum:
         if task.flux and not self._flux_seen:
             self._flux_seen = look_for_flux(task, self.given, values, self._pipeline.total)
         return values
+
+    def _require_several(self, values: Any) -> None:
+        """Refuse more densities at once than there is memory for: what they need beyond one."""
+        if values.ndim < 3:
+            return
+        task, (targets, sources) = self.task, self.counts
+        results = sum(math.prod(shape) for shape in self.shapes().values())
+        each = values.dtype.itemsize * (1 if self.order.kept else 2) * results
+        if task.mixed:
+            each += task.dtype.itemsize * (results + task.sum.rows * sources)
+        require(
+            task.space,
+            (len(values) - 1) * each,
+            f"the results of {len(values)} densities at {targets} targets",
+            "sum fewer at a time",
+        )
 
     def _of_targets(self, name: str, given: Any, shape: tuple[int, ...], **how: bool) -> Any:
         """Return values of the targets as (rows, targets), or refuse them."""
