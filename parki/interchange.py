@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.meaning import refuse_meaning, variable
+from parki.meaning import is_tensor, refuse_meaning, variable
 from parki.runtime import captures, forks, get_execution_space
 
 T = TypeVar("T")
@@ -300,6 +301,12 @@ def _exchange(name: str, value: Any) -> Any:
 
 def _not_handed(name: str, value: Any, error: Exception) -> ParkiTypeError:
     """Return the error for an array without DLPack: sharded, deleted, or of another type."""
+    dtype = str(getattr(value, "dtype", "")).rpartition(".")[2]  # torch.bfloat16
+    if dtype and not re.fullmatch(r"bool|(u?int|float|complex)\d+", dtype):
+        convert = "double()" if is_tensor(value) else "astype(float)"
+        return ParkiTypeError(
+            f"{name} has dtype {dtype}; expected float32 or float64 (convert with {name}.{convert})"
+        )
     return ParkiTypeError(
         f"{name} is a {type(value).__name__} that DLPack does not hand over ({error}); "
         "convert it to a NumPy or CuPy array"

@@ -196,6 +196,17 @@ def test_subclasses_are_taken_for_what_they_hold(tmp_path):
     np.testing.assert_array_equal(found, expected)
 
 
+def test_a_dtype_that_numpy_lacks_is_refused_as_others():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    trg, src, *others = numbers()
+    message = r"src has dtype {}; expected float32 or float64 \(convert with src\.{}"
+    with pytest.raises(parki.ParkiTypeError, match=message.format("bfloat16", "double")):
+        parki.stokes_comb(trg, torch.from_numpy(src).bfloat16(), *others, OPTIONS)
+    jax = pytest.importorskip("jax", reason="JAX is not installed")
+    with pytest.raises(parki.ParkiTypeError, match=message.format("bfloat16", "astype")):
+        parki.stokes_comb(trg, jax.numpy.asarray(src, dtype="bfloat16"), *others, OPTIONS)
+
+
 class WithUnit(np.ndarray):
     unit = "m"
 

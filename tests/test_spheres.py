@@ -13,6 +13,7 @@ from parki.ewald.split.hasimoto import Hasimoto, radial_functions
 from parki.ewald.sums import term_of
 from parki.reference import direct_sum
 from parki.suspensions import noise
+from parki.suspensions.radii import lengths
 
 BOX = np.array([1.2, 1.0, 0.9])
 TILTED = parki.lattice(*BOX, 0.3, 0.2, 0.1)  # whose vectors parki does not turn
@@ -614,6 +615,31 @@ def test_radial_functions_are_polynomials(radial):
     points, *_ = suspension()
     with pytest.raises(parki.ParkiValueError, match=f"radial is '{radial}', but sphere_sl"):
         parki.Spheres(points, 0.05, periodicity=3, box=BOX, split="hasimoto", radial=radial)
+
+
+class Series:
+    """A table's column, such as of pandas, whose method ``get`` is not CuPy's."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.values, dtype=dtype)
+
+    def get(self, key):
+        raise KeyError(key)
+
+
+@pytest.mark.filterwarnings("error")
+def test_radii_of_other_libraries_and_text():
+    radii = np.linspace(0.1, 0.2, 5)
+    assert (lengths(Series(radii), 5) == radii).all()
+    for text in ("small", [".5"] * 5, ["x"] * 1000):  # NumPy would read the second one
+        with pytest.raises(parki.ParkiTypeError, match=r"radii is .*expected a len") as caught:
+            lengths(text, 5)
+        assert len(str(caught.value)) < 300
+    torch = pytest.importorskip("torch")
+    assert (lengths(torch.from_numpy(radii), 5) == radii).all()
 
 
 def test_refusals():

@@ -108,6 +108,23 @@ def test_other_second_derivatives_are_refused():
             slope.square().sum().backward()
 
 
+def test_gradients_by_densities_are_there_from_a_plan():
+    """As for a loss of forces: what the refusal of the second derivative names."""
+    given = tensors("laplace", same=True)
+    call = function("laplace", parki.EwaldOptions(3, BOX, 1e-4))
+    (slope,) = torch.autograd.grad(call(given).sum(), given["trg"], create_graph=True)
+    message = r"by trg, dens was asked for, of a derivative by trg.* densities alone.*'grad_u'"
+    with pytest.raises(parki.ParkiTypeError, match=message):
+        slope.square().sum().backward()
+    change = torch.func.jvp(lambda x: call({**given, "trg": x}), (given["trg"],), (given["trg"],))
+    with pytest.raises(parki.ParkiTypeError, match="of a derivative by trg;"):
+        change[1].square().sum().backward()
+    points = given["trg"].detach()
+    plan = parki.Plan("laplace", points, points, parki.EwaldOptions(3, BOX, 1e-4), want="grad_u")
+    field = parki.torch.apply(plan, given["dens"])
+    assert torch.autograd.grad(field.square().sum(), given["dens"])[0].abs().max() > 0
+
+
 @pytest.mark.parametrize("kernel", FEW)
 def test_the_values_are_those_of_parki(kernel, device):
     given = tensors(kernel, device, "f4", requires=False)
@@ -339,8 +356,12 @@ def test_spheres_that_are_refused():
         call(points, 0.1, forces.numpy(), options)
     with pytest.raises(parki.ParkiTypeError, match="forces and torques are None"):
         call(points, 0.1, None, options)
-    with pytest.raises(parki.ParkiTypeError, match="radii is tensor"):
+    with pytest.raises(parki.ParkiTypeError, match=r"radii requires a grad.* radii\.detach"):
         call(points, torch.full((5,), 0.1, requires_grad=True), forces, options)
+    with pytest.raises(
+        parki.ParkiValueError, match=r"points has shape \(2, 3, 5\); expected \(3, N"
+    ):
+        call(points.expand(2, 3, 5), 0.1, forces.expand(2, 3, 5), options)
     with pytest.raises(parki.ParkiValueError, match=r"forces has shape \(3, 4\); expected"):
         call(points, RADII, forces[:, :4], options)
     with pytest.raises(parki.ParkiValueError, match="forces and torques have the shapes"):

@@ -119,7 +119,7 @@ def take_arguments(
     space = space or get_execution_space(options.execution_space, *arrays.values())
     check_space(arrays, space)  # values on another device cannot be read
     for name in ("trg", "src"):
-        _check_shape(name, arrays[name])
+        check_shape(name, arrays[name])
     if "norms" in arrays:
         arrays["norms"] = as_rows("norms", arrays["norms"], (3, arrays["src"].shape[1]))
     if marked:
@@ -246,7 +246,7 @@ def check_dtypes(arrays: dict[str, Any]) -> Any:
         if array.dtype not in (np.float32, np.float64):
             raise ParkiTypeError(
                 f"{name} has dtype {array.dtype}; expected float32 or float64 "
-                f"(convert with {name}.astype(float))"
+                f"(convert with {name}.astype(float), a tensor with {name}.double())"
             )
         if isinstance(array, np.ndarray) != isinstance(arrays[first], np.ndarray):
             where = {True: "the host (NumPy)", False: "a device (CuPy)"}
@@ -265,7 +265,7 @@ def check_dtypes(arrays: dict[str, Any]) -> Any:
 def as_points(name: str, given: Any) -> Any:
     """Return points (3, N) as `as_array` does, or refuse them."""
     points = as_array(name, given)
-    _check_shape(name, points)
+    check_shape(name, points)
     check_dtypes({name: points})
     return points
 
@@ -279,14 +279,15 @@ def check_points(name: str, points: Any, options: EwaldOptions) -> Any:
         Smallest and largest coordinates, of tilted boxes along their edges; shape (0, 3) if there
         are no points.
     """
-    _check_shape(name, points)
+    check_shape(name, points)
     return _check_extent(name, points, extremes(options.along(points))[0], options)
 
 
-def _check_shape(name: str, points: Any) -> None:
+def check_shape(name: str, points: Any) -> None:
+    """Refuse what is not (3, N)."""
     if points.ndim != 2 or points.shape[0] != 3:
         hint = f"; transpose it ({name}.T)" if points.ndim == 2 and points.shape[1] == 3 else ""
-        raise ParkiValueError(f"{name} has shape {points.shape}; expected (3, N){hint}")
+        raise ParkiValueError(f"{name} has shape {tuple(points.shape)}; expected (3, N){hint}")
 
 
 def _check_extent(name: str, points: Any, extent: Any, options: EwaldOptions) -> Any:

@@ -9,7 +9,8 @@ import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.sums import kernel
-from parki.interchange import shown, to_host
+from parki.interchange import as_array, shown, to_host
+from parki.meaning import refuse_variable
 
 # What moves by what: the kernel, with the names of the radii of what moves and of what acts on it,
 # the factor of its sum, and the kernel of all radii.
@@ -76,12 +77,11 @@ class Radii(NamedTuple):
 
 def lengths(radii: Any, count: int) -> Any:
     """Return the radius of each sphere, or refuse it."""
-    try:
-        values = np.array(to_host(radii), dtype=np.float64)
-    except (TypeError, ValueError, RuntimeError):  # the last of tensors that require a gradient
-        raise ParkiTypeError(
-            f"radii is {shown(radii)}; expected a length, or one for each sphere"
-        ) from None
+    refuse_variable("radii", radii)
+    values = to_host(as_array("radii", radii))
+    if values.dtype.kind not in "iuf":  # as of text, which NumPy would read
+        raise ParkiTypeError(f"radii is {shown(radii)}; expected a length, or one for each sphere")
+    values = values.astype(np.float64)
     if values.ndim and values.shape != (count,):
         raise ParkiValueError(
             f"radii has shape {values.shape}; expected one number, or shape ({count},)"
