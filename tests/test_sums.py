@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import parki
+from parki.ewald.far.strain import SYMBOLS
 from parki.ewald.points import RESULTS, TENSOR
-from parki.ewald.sums import SUMS, TERMS
+from parki.ewald.sums import SUMS, TERMS, symbols
+from parki.ewald.sums.names import always
 from parki.runtime.specialise import kernel_directory
 
 ROOT = Path(parki.__file__).parent
@@ -84,3 +87,65 @@ def test_records_agree_with_the_reference(kernel):
             )
     assert kernel.components == (4 if kernel.normals else kernel.results)
     assert kernel.pair.power == min(source.decay - source.normal for source in kernel.sources)
+
+
+# --- records that lack something ------------------------------------------------------------------
+
+
+def trial(monkeypatch, **changes):
+    """Return the name of a sum that parki does not have: the single layer, but for changes."""
+    record = replace(SUMS["stokes_sl"], name="trial", **changes)
+    families = {**SUMS.families, "trial": always(record, None)}
+    monkeypatch.setattr(SUMS, "families", families)
+    monkeypatch.setattr(SUMS, "_made", SUMS._make)
+    return "trial"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"terms": {}}, "the sum trial has terms of nothing; expected one or more of"),
+        ({"terms": {"u": ()}}, "the sum trial has terms of u; expected one or more"),
+        ({"terms": SUMS["stokes_sl"].terms | {"stress": ()}}, "perhaps terms of p, grad_u"),
+        ({"terms": {"u": SUMS["stokes_sl"].terms["u"]}}, "has adjoints of .* alone"),
+        ({"symbol": symbols.FLOW._replace(order=3)}, "has a symbol of order 3; expected 1 or 2"),
+    ],
+)
+def test_records_are_checked_when_they_are_made(changes, message, monkeypatch):
+    with pytest.raises(parki.ParkiValueError, match=message):
+        trial(monkeypatch, **changes)
+
+
+BRINKMAN = symbols.FLOW._replace(screening=2.0), symbols.CURL._replace(structure="brinkman")
+
+
+@pytest.mark.parametrize("symbol", BRINKMAN)
+@pytest.mark.parametrize("periodicity", [0, 1, 2, (False, True, True)])
+def test_a_symbol_without_a_kernel_that_ends(symbol, periodicity, monkeypatch):
+    """It has three periodic axes, whatever else could be summed."""
+    name, points = trial(monkeypatch, symbol=symbol), np.random.default_rng(0).random((3, 9))
+    with pytest.raises(parki.ParkiValueError, match="trial has three periodic axes alone"):
+        parki.Plan(name, points, points, periodicity=periodicity, box=[1, 1, 1])
+    given = {"values": points, "periodicity": periodicity, "box": [1, 1, 1]}
+    with pytest.raises(parki.ParkiValueError, match="trial has three periodic axes alone"):
+        parki.vjp(name, points, points, points, **given)
+
+
+def test_results_without_terms_are_refused_by_name(monkeypatch):
+    kind, points = SUMS["stokes_sl"], np.random.default_rng(0).random((3, 9))
+    terms, adjoints = ({"u": of["u"]} for of in (kind.terms, kind.adjoints))
+    name = trial(monkeypatch, terms=terms, adjoints=adjoints)
+    for want, lacks in (("grad_u", "gradient"), ("p", "pressure"), ("stress", "pressure")):
+        with pytest.raises(parki.ParkiValueError, match=f"'{want}', but trial has no {lacks}"):
+            parki.Plan(name, points, points, periodicity=3, box=[1, 1, 1], want=want)
+
+
+def test_strains_of_other_structures_are_refused_by_name():
+    """Before any work, for sums that have no calls, too."""
+    points = np.random.default_rng(0).random((3, 9))
+    for each in SUMS.examples():
+        if each.symbol.structure not in SYMBOLS or each.curvature:
+            dens, values = np.ones(each.density_shape(9)), np.ones((3, 9))
+            given = {"values": values, "periodicity": 3, "box": [1, 1, 1], "wrt": ("box",)}
+            with pytest.raises(parki.ParkiValueError, match=r"by the box was asked for.*for multi"):
+                parki.vjp(each.name, points, points, dens, **given)

@@ -18,7 +18,7 @@ from parki.arrays import real_name, rounded
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
-from parki.ewald.sums import SUMS, sum_of
+from parki.ewald.sums import SUMS, stress, sum_of
 from parki.interchange import as_array, to_host
 from parki.meaning import varied
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
@@ -27,6 +27,7 @@ from parki.typing import OptionKeywords
 OPTIONS = tuple(field.name for field in fields(EwaldOptions))
 RESULTS = ("u", "p", "grad_u", "stress")
 TENSOR = "grad_tensor"  # a result of tensor targets
+PARTS = {"p": "pressure", "grad_u": "gradient", TENSOR: "gradient at tensor targets"}
 TENSOR_ROWS = 10
 # Work items that search a row on a device: MOST_ITEMS, then FEW_ITEMS, whose results the host
 # reads. Up to AT_ONCE columns there is only the second pass.
@@ -107,6 +108,11 @@ def take_arguments(
         raise ParkiTypeError(
             "box requires a gradient, which the sums of parki itself do not have; call those of "
             "parki.torch, or pass box.detach()"
+        )
+    if not (SUMS[kernel].symbol.ends or all(options.periodic)):
+        raise ParkiValueError(
+            f"{kernel} has three periodic axes alone, but the sum is {options.periods}; free axes "
+            "need a kernel that ends, which parki does not have of it: choose periodicity=3"
         )
     arrays = {"trg": as_array("trg", trg)}
     arrays["src"] = arrays["trg"] if trg is src else as_array("src", src)
@@ -423,9 +429,12 @@ def check_want(kernel: str, want: Any, tensors: bool = False) -> tuple[str, ...]
             raise ParkiValueError(f"want has {name!r}; expected names among {', '.join(RESULTS)}")
         if name in names[:place]:
             raise ParkiValueError(f"want has {name!r} twice; name each result once")
-    if "p" not in SUMS[kernel].terms:
-        for name in {"p", "stress"} & {*names}:
-            raise ParkiValueError(f"want has {name!r}, but {kernel} has no pressure; leave it out")
+    for name in names:
+        for part in stress.parts([name]):
+            if part not in SUMS[kernel].terms:
+                raise ParkiValueError(
+                    f"want has {name!r}, but {kernel} has no {PARTS[part]}; leave it out"
+                )
     return tuple(names)
 
 
