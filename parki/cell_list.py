@@ -153,8 +153,11 @@ class CellList:
             raise ParkiValueError(f"periodic is {self.periodic}; expected 3 truth values")
         if len(corner) != 3 or not all(map(math.isfinite, corner)):
             raise ParkiValueError(f"origin is {corner}; expected 3 finite coordinates")
-        if points.shape[1] >= 2**31 - 2**16:
-            raise ParkiValueError(f"points holds {points.shape[1]} points; at most 2**31 - 2**16")
+        if points.shape[1] + spare >= 2**31 - 2**16:
+            raise ParkiValueError(
+                f"points holds {points.shape[1]} points, and spare is {shown(spare)}; expected at "
+                "most 2**31 - 2**16 in all"
+            )
         remedy = "take a larger cutoff" if given else "take a shape of fewer cells"
         require(self.space, CELL * cells, f"lists of {cells:.3g} cells", remedy)
         self.executor = executor
