@@ -145,6 +145,16 @@ def test_a_box_that_grows_beyond_all_numbers():
             plan.update_points(X, X, box=[1e300] * 3)
 
 
+@pytest.mark.parametrize("size", [1e-320, 1e-300, 1e150, 1e300])
+def test_boxes_beyond_all_numbers(size):
+    """Refused before squares of their lengths overflow or vanish, also of lattice vectors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for box in ([size] * 3, parki.lattice(1, 1, 1, 0.4, -0.2, 0.1) * size):
+            with pytest.raises(ParkiValueError, match=r"the box has edges of about"):
+                parki.EwaldOptions(3, box)
+
+
 def test_a_tuned_file_of_nested_brackets(tmp_path, caplog):
     file = tmp_path / "tuned.json"
     file.write_text("[" * 100_000)

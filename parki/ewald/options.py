@@ -12,7 +12,15 @@ import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS, UNORDERED
-from parki.ewald.geometry.lattice import Cell, Moving, cell_of, rows_of, straight, whole_of
+from parki.ewald.geometry.lattice import (
+    Cell,
+    Moving,
+    cell_of,
+    check_length,
+    rows_of,
+    straight,
+    whole_of,
+)
 from parki.ewald.near.radial import EVALUATORS
 from parki.ewald.near.sizes import CELL_METHODS, P2P_METHODS
 from parki.ewald.split.prolate import SPLITS
@@ -398,6 +406,8 @@ class EwaldOptions:
             raise ParkiValueError(
                 f"box is {box!r}; its edges differ by more than a factor of {MOST_SLENDER:g}"
             )
+        if given:
+            check_length(max(given))
         return tuple(lengths)
 
     def _one_of(self, name: str, choices: tuple[str, ...]) -> None:

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from parki.cell_list import locate, multiplied
 from parki.errors import ParkiValueError
 from parki.ewald.geometry.axes import Order
-from parki.ewald.geometry.extent import check_length
 from parki.ewald.geometry.labels import Labels
-from parki.ewald.geometry.lattice import Lattice
+from parki.ewald.geometry.lattice import Lattice, check_length
 from parki.ewald.geometry.lattice_numbers import LatticeNumbers
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import EwaldOptions

@@ -4,36 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
-from parki.ewald.geometry.lattice import Lattice
+from parki.ewald.geometry.lattice import Lattice, check_length
 from parki.ewald.options import MOST_SLENDER, EwaldOptions
 
 Array = NDArray[np.float64]
 # Thickness, over the longest edge, of the box in a direction in which points do not extend.
 THINNEST = 1e-3
-# Longest and shortest (its inverse) length: results and promises have cubes, which stay finite.
-LONGEST = 2.0**300
-
-
-def check_length(length: float, dtype: Any = np.float64) -> None:
-    """Refuse a typical edge whose powers overflow or vanish.
-
-    Raises
-    ------
-    ParkiValueError
-    """
-    limits = np.finfo(dtype)
-    most = min(LONGEST, float(limits.max) / 4)
-    if not max(1 / LONGEST, 4 * float(limits.tiny)) <= length <= most:
-        raise ParkiValueError(
-            f"the box has edges of about {length:g}, whose powers {np.dtype(dtype)} does not hold; "
-            "give lengths in another unit"
-        )
 
 
 def resolve(options: EwaldOptions, extents: Array, before: Lattice | None = None) -> Lattice:

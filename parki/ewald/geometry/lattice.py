@@ -29,6 +29,8 @@ SHORTER = 1.02
 SAME = 1e-12
 # Units of roundoff by which a vector may lean and still be along an axis: formulas of angles round.
 STRAIGHT = 16
+# Longest and shortest (its inverse) length: results and promises have cubes, which stay finite.
+LONGEST = 2.0**300
 NONE = (0.0, 0.0, 0.0)  # tilts of a box along the axes
 Rows = tuple[tuple[float, ...] | None, ...]
 
@@ -303,6 +305,22 @@ def lattice(
     return np.array([[x, 0, 0], [tilts[0], y, 0], [*tilts[1:], z]])
 
 
+def check_length(length: float, dtype: Any = np.float64) -> None:
+    """Refuse a typical edge whose powers overflow or vanish.
+
+    Raises
+    ------
+    ParkiValueError
+    """
+    limits = np.finfo(dtype)
+    most = min(LONGEST, float(limits.max) / 4)
+    if not max(1 / LONGEST, 4 * float(limits.tiny)) <= length <= most:
+        raise ParkiValueError(
+            f"the box has edges of about {length:g}, whose powers {np.dtype(dtype)} does not hold; "
+            "give lengths in another unit"
+        )
+
+
 def rows_of(box: Any) -> Rows | None:
     """Return the lattice vectors of a box as tuples; None if the box has lengths, or is no box.
 
@@ -323,6 +341,7 @@ def rows_of(box: Any) -> Rows | None:
             f"box is {shown(box)}; expected 3 lengths, or 3 lattice vectors of 3 finite numbers "
             "each, not all 0, in rows, such as parki.lattice(1, 1, 1, xy=0.5)"
         )
+    check_length(max(max(map(abs, row)) for row in given))
     single = str(getattr(box, "dtype", "")).endswith("float32")
     unit = STRAIGHT * float(np.finfo(np.float32 if single else np.float64).eps)
 
