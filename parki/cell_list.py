@@ -138,16 +138,16 @@ class CellList:
         scale = positive("scale", scale)
         spare = whole("spare", spare, "a number of columns, 0 or more", 0)
         self.systems = 1 if offsets is None else _systems_of(offsets, points.shape[1])
-        cells = float(math.prod(self.shape)) * self.systems
+        cells = math.prod(self.shape) * self.systems
         if len(self.shape) != 3 or min(self.shape) < 1 or cells >= 2**31:
             of = f" for each of {self.systems} systems" if self.systems > 1 else ""
             if given:
                 raise ParkiValueError(
-                    f"cutoff is {cutoff!r}, which makes 2**31 cells or more{of} in a box of "
+                    f"cutoff is {shown(cutoff)}, which makes 2**31 cells or more{of} in a box of "
                     f"{self.box}; take a larger one"
                 )
             raise ParkiValueError(
-                f"shape is {self.shape}{of}; expected 3 positive counts, under 2**31 cells"
+                f"shape is {shown(self.shape)}{of}; expected 3 positive counts, under 2**31 cells"
             )
         if len(self.periodic) != 3:
             raise ParkiValueError(f"periodic is {self.periodic}; expected 3 truth values")

@@ -170,12 +170,12 @@ def test_lengths_whose_powers_are_no_numbers(length, box):
     points[0, 1] = length
     edges = {"none": None, "given": [length] * 3, "some": [length, None, None]}[box]
     periodicity = {"none": 0, "given": 3, "some": 1}[box]
+    options = {"periodicity": periodicity, "box": edges, "tolerance": 1e-3}
     for kernel, dens in (("laplace", np.ones(2)), ("stokes_dipole", np.ones((3, 3, 2)))):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             with pytest.raises(parki.ParkiValueError, match=r"of about .*, whose powers float64"):
-                options = parki.EwaldOptions(periodicity, edges, 1e-3)
-                getattr(parki, kernel)(points, points, dens, options)
+                getattr(parki, kernel)(points, points, dens, **options)
 
 
 @pytest.mark.parametrize("length", [2e-90, 1e-60, 1e60, 1e89])

@@ -77,6 +77,8 @@ ODD = [
         r"radii is \[0.1, \[0.2\]\]; expected a length",
     ),
     (lambda: cells(points=[[1], [2, 3], [4]]), TYPE, "points is a list; expected an array"),
+    (lambda: cells(cutoff=None, shape=[10**400] * 3), VALUE, "shape is .*; expected 3 positive"),
+    (lambda: cells(spare=10**60), VALUE, "points holds 10 points, and spare is 1000"),
     (lambda: cells(periodic=None), TYPE, "periodic is None; expected 3 truth values"),
     (lambda: cells(periodic="abc"), TYPE, "periodic is 'abc'; expected 3 truth values"),
     (lambda: cells(spare="x"), TYPE, "spare is 'x'; expected a number of columns"),
