@@ -74,7 +74,7 @@ ODD = [
     (
         lambda: parki.Spheres(X, [0.1, [0.2]], BOX),
         TYPE,
-        r"radii is \[0.1, \[0.2\]\]; expected a length",
+        "radii is a list; expected an array",
     ),
     (lambda: cells(points=[[1], [2, 3], [4]]), TYPE, "points is a list; expected an array"),
     (lambda: cells(cutoff=None, shape=[10**400] * 3), VALUE, "shape is .*; expected 3 positive"),

@@ -71,7 +71,7 @@ def changed(array: Any, change: str) -> Any:
     try:
         with np.errstate(all="ignore"):
             return CHANGES[change](array)
-    except (AttributeError, TypeError, ValueError):
+    except (AttributeError, IndexError, TypeError, ValueError):
         return None
 
 
