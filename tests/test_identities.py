@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from contract import (
-    FIELDS,
     KERNELS,
     PERIODICITIES,
     ROUNDING,
-    has_normals,
+    fields_of,
     rms,
 )
+from examples import example
 from few import FEW
 
 import parki
@@ -55,15 +55,7 @@ def density(kernel, n=N, seed=7):
     """Return a density and normals, or None."""
     rng = np.random.default_rng(seed)
     dens = rng.standard_normal((6, n)) + 0.3
-    norms = rng.standard_normal((3, n)) + 0.2 if has_normals(kernel) else None
-    if kernel == "stokes_dipole":
-        return np.einsum("jn,kn->jkn", dens[:3], dens[3:]), None
-    *shape, _ = SUMS[kernel].density_shape(n)
-    return dens[slice(*shape) if shape else 0], norms
-
-
-def fields_of(kernel):
-    return FIELDS if "p" in SUMS[kernel].terms else ("u", "grad_u")
+    return example(kernel).taken(dens, rng.standard_normal((3, n)) + 0.2)
 
 
 def make(kernel, trg, src, norms, periodicity, box=BOX, want="u", **options):
@@ -200,7 +192,7 @@ def test_axes_have_equal_rights(kernel, periodicity):
     dens, norms = density(kernel)
     mirror = np.array([[-1.0], [1.0], [1.0]])
     # Exchanges of two axes, and the mirror, each reverse torques.
-    handedness = -np.linalg.det(IDENTITY[axes]) if kernel == "stokes_rotlet" else 1.0
+    handedness = -np.linalg.det(IDENTITY[axes]) if SUMS[kernel].sources[0].axial else 1.0
     box = BOX[axes]
 
     def turned(vectors, offset=0.0):
@@ -209,7 +201,7 @@ def test_axes_have_equal_rights(kernel, periodicity):
     corner = np.array([[box[0]], [0.0], [0.0]])
     if dens.ndim == 1:
         new = dens
-    elif kernel == "stokes_dipole":
+    elif dens.ndim == 3:
         new = mirror[:, :, None] * dens[axes][:, axes] * mirror
     else:
         new = np.concatenate([turned(v) for v in np.split(dens, len(dens) // 3)])

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from contract import KERNELS, SCALAR, cloud
+from contract import KERNELS, cloud, fields_of
 from degrees import few_degrees
 from ranks_composites import composed, spheres, wall
 from ranks_failures import ending, failures, needed, threads, tiles
@@ -89,12 +89,7 @@ def cases() -> list[Case]:
         for periodicity in range(4):
             k = 4 * i + periodicity + i  # neighbours along either axis differ
             want = WANTS[k % 5]
-            none = (
-                ("p", "stress")
-                if kernel.startswith(SCALAR)
-                else ("p",) * (kernel == "stokes_rotlet")
-            )
-            want = tuple(name for name in want if name not in none) or ("u",)
+            want = fields_of(kernel, want) or ("u",)
             found.append(
                 Case(
                     kernel,
