@@ -8,17 +8,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from examples import EXAMPLES, of_masses
 
 import parki
 from parki.ewald.far.strain import SYMBOLS
 from parki.ewald.points import RESULTS, TENSOR
-from parki.ewald.sums import SUMS, TERMS, symbols
+from parki.ewald.sums import SUMS, TERMS, register, symbols
 from parki.ewald.sums.names import always
 from parki.runtime.specialise import kernel_directory
 
 ROOT = Path(parki.__file__).parent
 # The reference shares nothing with the solver.
 SOURCES = [p for p in ROOT.rglob("*.py") if p.parent.name not in ("reference", "sums")]
+
+
+OWN = of_masses().make().pair.file  # a path, of the sum of the tests alone
 
 
 def test_nobody_compares_names_of_kernels():
@@ -48,7 +52,7 @@ def test_nobody_asks_which_sum_it_is():
 def test_kernels_know_sums_by_their_files_alone():
     """A pair function is a file of kernels/pairs, a tensor structure one of kernels/symbols."""
     folder = kernel_directory()
-    of_sums = {"pairs": {each.pair.file for each in SUMS.examples()}}
+    of_sums = {"pairs": {each.pair.file for each in SUMS.examples()} - {OWN}}
     of_sums["symbols"] = {each.symbol.structure for each in SUMS.examples()}
     for name, files in of_sums.items():
         assert files == {path.stem for path in (folder / name).glob("*.py")}
@@ -63,17 +67,13 @@ def test_kernels_know_sums_by_their_files_alone():
     assert not found
 
 
-@pytest.mark.parametrize("kernel", SUMS.values(), ids=lambda each: each.name)
-def test_records_agree_with_the_reference(kernel):
+@pytest.mark.parametrize("example", EXAMPLES.values(), ids=str)
+def test_records_agree_with_the_reference(example):
     """Rows of densities and results, normals, and the quantities that there are."""
-    rng = np.random.default_rng(0)
-    dens = rng.random(kernel.density_shape(5))
-    norms = rng.random((3, 5)) if kernel.normals else None
+    rng, kernel = np.random.default_rng(0), example.kind
     points, want = rng.random((3, 5)), tuple(n for n in kernel.terms if n in RESULTS)
-    found = parki.reference.direct_sum(
-        kernel.name, points, points, dens, norms, periodicity=0, want=want
-    )
-    fields = dict(zip(want, found, strict=True))
+    given = points, points, example.density(rng, 5), example.normals(rng, 5)
+    fields = dict(zip(want, example.exact(*given, periodicity=0, want=want), strict=True))
     assert fields["u"].size == kernel.results * 5
     assert ("p" in kernel.terms) == (kernel.results == 3)
     for name, terms in kernel.terms.items():
@@ -81,12 +81,15 @@ def test_records_agree_with_the_reference(kernel):
             assert [term.power for term in terms] == [3]
             continue
         assert fields[name].any() == bool(terms)
-        for term in terms:
-            assert term.power == (1 if name == "u" else 2) + (
-                kernel.pair.power == 2 or "dl" in term.name
-            )
-    assert kernel.components == (4 if kernel.normals else kernel.results)
+        powers = {source.decay + (name != "u") for source in kernel.sources}
+        assert {term.power for term in terms} <= powers
     assert kernel.pair.power == min(source.decay - source.normal for source in kernel.sources)
+
+
+def test_sums_are_registered_once():
+    assert "gravity" not in [*SUMS] and SUMS["gravity"].rows == 1
+    with pytest.raises(parki.ParkiValueError, match="there is a sum 'gravity' already; register"):
+        register("gravity", of_masses())
 
 
 # --- records that lack something ------------------------------------------------------------------

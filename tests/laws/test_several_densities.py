@@ -15,7 +15,7 @@ def test_several(face, kernel, periodicity):
     for n, dens in enumerate(several):
         one = face.apply(made, dens)
         np.testing.assert_allclose(found[n], one, rtol=0, atol=1e-12 * abs(one).max())
-        if told is not None:
+        if np.ndim(told):
             assert told[n] == pytest.approx(face.promise(made, dens), rel=1e-12)
 
 

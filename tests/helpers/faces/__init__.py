@@ -45,8 +45,8 @@ def law(name: str, least: int = 0) -> Callable[[Any], Any]:
         for kernel in face.sums:
             for periodicity in (p for p in face.periodicities if p >= least):
                 marks = [] if kernel in usual else [pytest.mark.slow]
-                if name in face.fails:
-                    marks.append(pytest.mark.xfail(reason=face.fails[name], strict=True))
+                if why := face.fails.get(name) or face.fails.get(f"{name} {kernel}"):
+                    marks.append(pytest.mark.xfail(reason=why, strict=True))
                 words = f"{face.name}-{kernel}-{periodicity}P"
                 found.append(pytest.param(face, kernel, periodicity, marks=marks, id=words))
     names = ("face", "kernel", "periodicity")

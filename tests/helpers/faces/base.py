@@ -67,7 +67,8 @@ class Face:
     tilted : bool
         Whether boxes are tilted.
     lacks, fails : mapping of str to str
-        Why a law does not hold: as it is meant, and as it is to be mended.
+        Why a law does not hold: as it is meant, and as it is to be mended; also of one sum, by
+        both names: "late stokes_dl".
     """
 
     name, words = "plan", "`parki.Plan`"
@@ -151,7 +152,7 @@ class Face:
         return {"box": given.options.box} if box else {}
 
     def promise(self, made: Any, dens: Any) -> Any:
-        """Return the bound of the error that it tells, or None."""
+        """Return the bound of the error that it tells; 0 if it tells none."""
         return made.promise(dens)
 
     def permuted(self, given: Given, to: Array, of: Array) -> Given:
@@ -164,6 +165,10 @@ class Face:
     def reordered(self, value: Any, to: Array, of: Array) -> Any:
         """Return another argument for points in other orders."""
         return value
+
+    def results(self, found: Array, to: Array) -> Array:
+        """Return the results for targets in another order."""
+        return found[..., to]
 
     # ------------------------------------------------------------------ what is right
     def parts(self, given: Given) -> list[tuple[Any, Any, Array]]:

@@ -86,13 +86,14 @@ class LibMobility(Spheres):
 
     name, words = "libMobility", "libMobility's calls"
     periodicities = (0, 3)
-    lacks = Spheres.lacks | {
+    lacks = {name: why for name, why in Spheres.lacks.items() if name != "counts"} | {
         "adjoint": "libMobility has no such call; the mobility is symmetric",
         "several": "libMobility takes one set of forces",
         "box": "`setParameters` takes another box",
         "rollback": "after positions that are refused there are none",
         "late": "after positions that are refused there are none",
         "foreign": "positions are rows",
+        "threads": "each thread needs a solver of its own",
     }
     fails = {}
 
@@ -118,7 +119,7 @@ class LibMobility(Spheres):
         return made
 
     def promise(self, made: Any, dens: Any) -> Any:
-        return None
+        return 0.0
 
 
 class Mesh(Face):
@@ -135,6 +136,7 @@ class Mesh(Face):
         "units": "a grid is in units of its spacing",
         "memory": "a grid takes what its values take",
     }
+    fails = {"threads": "plans of grids share memory, and do not wait for each other"}
 
     def given(self, kernel: str, periodicity: int, seed: int = 0, **how: Any) -> Given:
         found = super().given(kernel, periodicity, seed, **how)
@@ -157,7 +159,10 @@ class Mesh(Face):
         return made[1](values.reshape(3, *self.grid().shape))
 
     def promise(self, made: Any, dens: Any) -> Any:
-        return None
+        return 0.0
+
+    def results(self, found: Array, to: Array) -> Array:
+        return found  # values of a grid
 
     def exact(self, given: Given) -> Array:
         window = parki.mesh.kaiser_bessel(6)
@@ -169,8 +174,6 @@ class Mesh(Face):
         return float(abs(found - exact).max() / abs(exact).max() / (1e-5 if single else 1e-12))
 
 
-FACES = (
-    *((Torch(),) if importlib.util.find_spec("torch") else ()),
-    *((Jax(),) if importlib.util.find_spec("jax") else ()),
-    *(LibMobility(), Mesh()),
-)
+EVERY = (Torch(), Jax(), LibMobility(), Mesh())
+
+FACES = tuple(f for f in EVERY if f.name not in ("torch", "jax") or importlib.util.find_spec(f.name))

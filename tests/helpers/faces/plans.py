@@ -42,11 +42,11 @@ class Call(Face):
         return parki.vjp(*given, values=values, **made.more)["dens"]
 
     def promise(self, made: Given, dens: Any) -> Any:
-        return None
+        return 0.0
 
 
-def _twice(dens: Any, at: Any) -> Any:
-    return 2 * dens
+def _weighed(dens: Any, at: Any) -> Any:
+    return at["points"][0] * dens
 
 
 def _halved(points: Any, at: Any) -> Any:
@@ -54,25 +54,31 @@ def _halved(points: Any, at: Any) -> Any:
 
 
 class Composed(Face):
-    """A sum, and twice the same of sources elsewhere."""
+    """A sum, and the same of sources elsewhere, which are weighed by their places."""
 
     name, words = "composite", "composites of sums"
     lacks = {"out": "a composite adds several results up"}
-    fails = {"threads": "calls of composites share memory, and do not wait for each other"}
+    fails = {
+        "threads": "calls of composites share memory, and do not wait for each other",
+        "late": "places and normals that a device refused are kept for the maps",
+    }
 
     def make(self, given: Given) -> Any:
         kind, kernel = given.example.kind, given.kernel
         shapes = kind.density_shape(1)[:-1], () if kind.results == 1 else (3,)
-        elsewhere = Addend(kernel, ("u",), velocity, density=_twice, sources=_halved)
-        composite = Composite("twice", *shapes, (Addend(kernel, ("u",), velocity), elsewhere))
+        elsewhere = Addend(kernel, ("u",), velocity, density=_weighed, sources=_halved)
+        composite = Composite("both", *shapes, (Addend(kernel, ("u",), velocity), elsewhere))
         return ComposedPlan(composite, *given.points, given.options)
 
     def reference(self, given: Given) -> Array:
-        second = given._replace(src=given.src / 2, dens=2 * given.dens)
-        return super().reference(given) + super().reference(second)
+        return super().reference(given) + super().reference(self.elsewhere(given))
 
     def bound(self, given: Given) -> float:
-        return 3 * super().bound(given)
+        return super().bound(given) + super().bound(self.elsewhere(given))
+
+    def elsewhere(self, given: Given) -> Given:
+        """Return the other sum."""
+        return given._replace(src=given.src / 2, dens=given.src[0] * given.dens)
 
 
 class Wall(Face):
@@ -83,7 +89,10 @@ class Wall(Face):
     periodicities = (0, 1, 2)
     transposed = TOLERANCE  # by sums of their own
     lacks = {"out": "a sum near a wall adds several results up"}
-    fails = {"threads": "calls near a wall share memory, and do not wait for each other"}
+    fails = {
+        "threads": "calls near a wall share memory, and do not wait for each other",
+        "late stokes_dl": "normals that a device refused are kept for the maps",
+    }
 
     def settings(self) -> dict[str, Any]:
         return {"wall": "no-slip"}
@@ -98,8 +107,7 @@ class Wall(Face):
         options = {"tolerance": 1e-3 * TOLERANCE, "cutoff": 0.5, "precision": "double"}
         box = (np.array(given.options.box) / unit).tolist()
         own = given._replace(kernel=name, trg=given.trg / unit, src=given.src / unit, dens=dens)
-        plan = self.make(own.by(box=box, **options))
-        return plan(own.dens)
+        return self.apply(self.make(own.by(box=box, **options)), own.dens)
 
     def bound(self, given: Given) -> float:
         return float(parki.Plan(given.kernel, *given.points, given.options).promise(given.dens))
@@ -160,6 +168,7 @@ class Boxes(Systems):
     name, words = "boxes", "many boxes, `boxes=`"
     periodicities = (0, 1, 3)
     lacks = Systems.lacks | {"box": "boxes stay as they are", "memory": "each plan tells its own"}
+    fails = {"threads": "calls share memory, and do not wait for each other"}
 
     def more(self, given: Given, rng: np.random.Generator) -> dict[str, Any]:
         boxes = [box.tolist() for *_, box in self.parts(given)]

@@ -12,6 +12,7 @@ import parki
 from faces.base import TOLERANCE, Array, Face, Given
 
 VISCOSITY = 0.7
+LATE = "after points that a device refused, its plans have different ones"
 
 
 class Spheres(Face):
@@ -20,14 +21,13 @@ class Spheres(Face):
     name, words = "spheres", "`parki.Spheres` of one radius"
     sums = ("stokes_sl",)  # whose densities are forces
     periodicities = (0, 2, 3)
-    counts = ((24, 24), (24, 24))
+    counts = ((24, 24), (30, 30))
     torques = False
     lacks = {
         "counts": "as many spheres as there were; make new ones for others",
         "out": "velocities are scaled, in an array of their own",
         "memory": "it has several plans, each of which tells what it needs",
     }
-    fails = {"late": "after points that a device refused, it answers for others or never again"}
 
     def given(self, kernel: str, periodicity: int, seed: int = 0, **how: Any) -> Given:
         found = super().given(kernel, periodicity, seed, **how)
@@ -62,6 +62,7 @@ class Spheres(Face):
 
     def halves(self, rows: Any) -> list[Any]:
         """Return forces, and torques where there are any; or what these move."""
+        rows = np.from_dlpack(rows) if self.torques and not hasattr(rows, "ndim") else rows
         return [rows[..., :3, :], rows[..., 3:, :]][: 1 + self.torques]
 
     def adjoint(self, made: Any, values: Any) -> Any:
@@ -75,7 +76,7 @@ class Spheres(Face):
         return made
 
     def promise(self, made: Any, dens: Any) -> Any:
-        return None if self.torques else made.promise(dens)
+        return 0.0 if self.torques else made.promise(dens)
 
     def reference(self, given: Given) -> Array:
         radii = np.broadcast_to(given.more["radii"], given.src.shape[1:])
@@ -108,6 +109,7 @@ class Torques(Spheres):
 
     name, words = "torques", "`parki.Spheres` with torques"
     torques = True
+    fails = {"threads": "velocities and turns may be those of other points", "late": LATE}
 
 
 class WallSpheres(Spheres):
@@ -115,12 +117,10 @@ class WallSpheres(Spheres):
 
     name, words = "wall spheres", "`parki.Spheres` near a wall"
     periodicities = (0, 2)
-    torques = True
     transposed = TOLERANCE
     fails = {
         "threads": "plans of several radii share memory, and do not wait for each other",
         "box": "plans of several radii take no other box",
-        **Spheres.fails,
     }
 
     def settings(self) -> dict[str, Any]:
@@ -153,6 +153,7 @@ class Noise(Spheres):
         "units": "noise has an accuracy of its own",
         "permuted": "random numbers are those of a sphere's place",
     }
+    fails = {"threads": "steps share memory, and do not wait for each other", "late": LATE}
 
     def apply(self, made: Any, dens: Any) -> Any:
         return made.displacements(1.0, 0.1, np.random.default_rng(7), dens, accuracy=1e-6)
