@@ -37,7 +37,7 @@ def of_masses() -> Family:
         (CHARGE._replace(decay=2),),
         gauge=None,
         terms={"u": terms["u"], "p": (), "grad_u": terms["grad_u"]},
-        adjoints={"u": Adjoint("laplace_dipole", ("u",), velocity)},
+        adjoints={"u": Adjoint("laplace_dipole", ("u",), velocity, tolerance_factor=1.0)},
     )
     return always(record, None)
 
@@ -104,6 +104,11 @@ class Example:
     def sized(self) -> bool:
         """Whether the sum has a length of its own."""
         return SUMS.in_unit(self.name, 2.0) != self.name
+
+    @property
+    def transposed(self) -> bool:
+        """Whether the transpose has the same matrix, but for rounding."""
+        return self.kind.adjoints["u"].tolerance_factor is None
 
     def density(self, rng: np.random.Generator, count: int) -> Array:
         """Return a density of random sign."""

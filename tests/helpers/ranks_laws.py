@@ -18,5 +18,6 @@ if __name__ == "__main__":
     with contextlib.redirect_stdout(silent):
         status = pytest.main(sys.argv[1:])
     if status:  # ranks that others wait for
+        sys.stderr.write("" if silent is sys.stdout else silent.getvalue()[-3000:])
         sys.stdout.flush()
         MPI.COMM_WORLD.Abort(int(status))

@@ -24,4 +24,4 @@ def test_laws_over_ranks(size):
     ran = mpirun(
         size, *words, script=LAWS.parent / "helpers" / "ranks_laws.py", seconds=300, PARKI_LAWS_ON_RANKS="1"
     )
-    assert ran.returncode == 0 and " passed" in ran.stdout, ran.stdout[-3000:] + ran.stderr[-1000:]
+    assert ran.returncode == 0 and " passed" in ran.stdout, ran.stdout[-3000:] + ran.stderr[-3000:]

@@ -70,7 +70,7 @@ def test_failures_half_way(face, kernel, periodicity, monkeypatch):
             patch.setattr(P2P, "__init__", counted)
             try:
                 face.move(made, other)
-            except MemoryError:
+            except (MemoryError, parki.ParkiError):  # the latter is what other ranks hear
                 pass
             else:
                 break  # there are fewer sums
