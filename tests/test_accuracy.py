@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 from contract import (
-    FIELDS,
     FLAT,
     KERNELS,
     LARGE,
@@ -32,10 +31,10 @@ from contract import (
     rms,
     sweep,
 )
-from examples import example
 from few import FEW, USUAL
 
 import parki
+from examples import example
 from parki.ewald.options import SMALLEST_TOLERANCE
 from parki.interchange import to_host
 from parki.reference import direct_sum

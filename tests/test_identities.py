@@ -16,10 +16,10 @@ from contract import (
     fields_of,
     rms,
 )
-from examples import example
 from few import FEW
 
 import parki
+from examples import example
 from parki.ewald.sums import SUMS
 
 TOLERANCE = 1e-8

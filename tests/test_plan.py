@@ -22,10 +22,10 @@ from contract import (
     rms,
     rounding,
 )
-from examples import example
 from few import FEW
 
 import parki
+from examples import example
 from parki.cli.eval import evaluate
 from parki.ewald.far import fgc, sizes, transforms
 from parki.ewald.near.p2p import P2P

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from contract import fields_of, promise, rms
-from examples import example
 from hypothesis import HealthCheck, Phase, assume, event, given, settings, target
 from hypothesis import strategies as st
 
 import parki
+from examples import example
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum

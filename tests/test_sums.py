@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from examples import EXAMPLES, of_masses
 
 import parki
+from examples import EXAMPLES, of_masses
 from parki.ewald.far.strain import SYMBOLS
 from parki.ewald.points import RESULTS, TENSOR
 from parki.ewald.sums import SUMS, TERMS, register, symbols

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from examples import example
 
 import parki
+from examples import example
 from parki.ewald.choice import machines
 from parki.ewald.sums import SUMS
 

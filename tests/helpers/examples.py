@@ -43,7 +43,14 @@ def of_masses() -> Family:
 
 
 def gravity(
-    kernel: str, trg: Array, src: Array, dens: Array, norms: None = None, *, want: Any = "u", **how: Any
+    kernel: str,
+    trg: Array,
+    src: Array,
+    dens: Array,
+    norms: None = None,
+    *,
+    want: Any = "u",
+    **how: Any,
 ) -> Any:
     """Return the field of masses: the gradient of their potential; its own is that of dipoles."""
 

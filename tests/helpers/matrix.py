@@ -12,7 +12,7 @@ EVERY = (Face(), *plans.FACES, *spheres.FACES, *others.EVERY, *ranks.FACES)
 # What users call that which a law is about.
 COLUMNS = {
     "adjoint": "transpose",
-    "precisions": "single, mixed",
+    "mixed": "mixed precision",
     "moves": "other points",
     "counts": "more or fewer",
     "box": "another box",
@@ -28,7 +28,7 @@ HEAD = """\
 Rows are ways to sum, columns are what else is wanted. A number leads to the reason below the table.
 The tests make this page from what they check (`tests/helpers/matrix.py`).
 
-- *Transpose* is `adjoint` or `vjp`, *single* and *mixed* are precisions.
+- *Transpose* is `adjoint` or `vjp`.
 - *Other points* are those of `update_points`: *more or fewer*, or in *another box*.
 - *Several at once* are densities along a first axis, *`out=`* is an array for the result.
 - *Any arrays* are those of other libraries, of any strides.

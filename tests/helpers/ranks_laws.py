@@ -1,6 +1,6 @@
 """Run the laws on this rank: pytest, of which the first rank alone speaks.
 
-    PARKI_LAWS_ON_RANKS=1 mpirun -n 3 python tests/helpers/ranks_laws.py -q tests/laws/test_linear.py
+PARKI_LAWS_ON_RANKS=1 mpirun -n 3 python tests/helpers/ranks_laws.py -q tests/laws/test_linear.py
 """
 
 from __future__ import annotations

@@ -22,6 +22,10 @@ def test_laws_over_ranks(size):
     files = [str(LAWS / f"test_{name}.py") for name in MET.split()]
     words = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=short", *files]
     ran = mpirun(
-        size, *words, script=LAWS.parent / "helpers" / "ranks_laws.py", seconds=300, PARKI_LAWS_ON_RANKS="1"
+        size,
+        *words,
+        script=LAWS.parent / "helpers" / "ranks_laws.py",
+        seconds=300,
+        PARKI_LAWS_ON_RANKS="1",
     )
     assert ran.returncode == 0 and " passed" in ran.stdout, ran.stdout[-3000:] + ran.stderr[-3000:]

@@ -45,7 +45,6 @@ POINTS = {
     "whole numbers": (points(lambda x: x.astype(int)), TYPE, f"{NAMES} has dtype int64; expected"),
     "complex": (points(lambda x: x + 0j), TYPE, f"{NAMES} has dtype complex128"),
     "nothing": (points(lambda x: None), TYPE, f"{NAMES} is a NoneType; expected an array"),
-    "a list": (points(lambda x: x.tolist()), TYPE, f"{NAMES} is a list; expected an array"),
     "masked": (points(np.ma.asarray), TYPE, f"{NAMES} is a masked array"),
 }
 DENSITIES = {

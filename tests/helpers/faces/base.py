@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from contract import rms, rounding
-from examples import EXAMPLES, Example, example
 
 import parki
+from examples import EXAMPLES, Example, example
 
 Array = np.ndarray[Any, np.dtype[Any]]
 BOX = np.array([1.2, 1.0, 0.9])

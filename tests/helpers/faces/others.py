@@ -22,7 +22,7 @@ class Torch(Call):
     """parki.torch: tensors, the transpose by its reverse mode."""
 
     name, words = "torch", "`parki.torch`"
-    lacks = Call.lacks | {"spaces": OWN, "foreign": OWN, "rollback": "each call takes its points"}
+    lacks = Call.lacks | {"spaces": OWN, "foreign": OWN, "refusals": OWN}
 
     def tensor(self, values: Any) -> Any:
         """Return a tensor of the same numbers."""
@@ -36,9 +36,7 @@ class Torch(Call):
         trg, src, norms = (None if a is None else self.tensor(a) for a in made.points)
         return self.called(self_module, made, trg, src, norms, self.tensor(dens)).numpy()
 
-    def called(
-        self, module: Any, made: Given, trg: Any, src: Any, norms: Any, dens: Any
-    ) -> Any:
+    def called(self, module: Any, made: Given, trg: Any, src: Any, norms: Any, dens: Any) -> Any:
         """Return the result of a call of a module."""
         from contract import call_of
 
@@ -87,12 +85,14 @@ class LibMobility(Spheres):
     name, words = "libMobility", "libMobility's calls"
     periodicities = (0, 3)
     lacks = {name: why for name, why in Spheres.lacks.items() if name != "counts"} | {
+        "mixed": "libMobility has no such option",
         "adjoint": "libMobility has no such call; the mobility is symmetric",
         "several": "libMobility takes one set of forces",
         "box": "`setParameters` takes another box",
         "rollback": "after positions that are refused there are none",
         "late": "after positions that are refused there are none",
         "foreign": "positions are rows",
+        "refusals": "positions and forces are converted",
         "threads": "each thread needs a solver of its own",
     }
     fails = {}
@@ -128,6 +128,7 @@ class Mesh(Face):
     name, words = "mesh", "`parki.mesh`"
     sums, periodicities = ("stokes_sl",), (3,)  # whose densities are the values
     lacks = {
+        "mixed": "a grid has the precision of its values",
         "moves": "a plan of a grid is of its points",
         "box": "a plan of a grid is of its points",
         "rollback": "a plan of a grid is of its points",
@@ -176,4 +177,6 @@ class Mesh(Face):
 
 EVERY = (Torch(), Jax(), LibMobility(), Mesh())
 
-FACES = tuple(f for f in EVERY if f.name not in ("torch", "jax") or importlib.util.find_spec(f.name))
+FACES = tuple(
+    f for f in EVERY if f.name not in ("torch", "jax") or importlib.util.find_spec(f.name)
+)

@@ -127,6 +127,8 @@ class Deforming(Tilted):
     name, words = "deforming", "boxes that deform"
 
     def make(self, given: Given) -> Any:
+        if not all(hasattr(a, "astype") for a in given.points[:2]):  # nor can it be moved
+            return super().make(given)
         plan = None
         for tilt in (0.1, -0.2):
             periodicity = given.options.periodicity
@@ -199,7 +201,12 @@ class Labels(Face):
         return super().place(rng, 0.45 * box, count) + 0.25 * box[:, None]
 
     def more(self, given: Given, rng: np.random.Generator) -> dict[str, Any]:
-        return {"exclude": (np.arange(given.trg.shape[1]) % 5 - 1, np.arange(given.src.shape[1]) % 7 - 1)}
+        return {
+            "exclude": (
+                np.arange(given.trg.shape[1]) % 5 - 1,
+                np.arange(given.src.shape[1]) % 7 - 1,
+            )
+        }
 
     def reordered(self, value: Any, to: Array, of: Array) -> Any:
         return value[0][to], value[1][of]

@@ -21,6 +21,7 @@ LACKS = {
     "foreign": "a rank's arrays are those of a plan",
     "late": "over ranks the host looks at points at once",
     "spaces": "all ranks have one space",
+    "mixed": "mixed precision is for one rank",
     "memory": "needs of ranks have tests of their own",
 }
 
@@ -49,7 +50,9 @@ class Ranks(Face):
 
     def columns(self, count: int, shift: int = 0) -> Any:
         """Return the numbers of the points of this rank."""
-        return np.flatnonzero((np.arange(count) * 7 // 11 + shift) % self.comm.size == self.comm.rank)
+        return np.flatnonzero(
+            (np.arange(count) * 7 // 11 + shift) % self.comm.size == self.comm.rank
+        )
 
     def own(self, given: Given) -> tuple[Given, Any, Any]:
         """Return what this rank is given, and its columns."""

@@ -116,7 +116,7 @@ class WallSpheres(Spheres):
     """Near a wall, of two radii, compared with finer sums."""
 
     name, words = "wall spheres", "`parki.Spheres` near a wall"
-    periodicities = (0, 2)
+    periodicities = (2,)
     transposed = TOLERANCE
     fails = {
         "threads": "plans of several radii share memory, and do not wait for each other",
@@ -149,6 +149,7 @@ class Noise(Spheres):
         "promise": "noise has an accuracy of its own",
         "several": "a step is that of one set of forces",
         "precisions": "noise has an accuracy of its own",
+        "mixed": "noise has an accuracy of its own",
         "spaces": "each library draws numbers of its own",
         "units": "noise has an accuracy of its own",
         "permuted": "random numbers are those of a sphere's place",

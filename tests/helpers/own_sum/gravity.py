@@ -5,7 +5,7 @@ v = y^3 - 2 X and h = 3 y^3 - 2 (R + 3 X). A pair function that is in the tests 
 
 from kernels.blocks.cut import cut
 from kernels.blocks.radial import direction, distance, first_function
-from kernels.blocks.slopes import begin_pair, begin_vector, add_gradient
+from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
 
 
 def interact(density, row, normal, first_normal, at):
