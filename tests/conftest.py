@@ -40,7 +40,7 @@ LONGEST = (
 )
 
 
-# Kernels that this process took and compiled, by their names in the cache; and those of the workers.
+# Kernels that this process and its workers took and compiled, by their names in the cache.
 TAKEN: set[str] = set()
 COMPILED: set[str] = set()
 # The default run takes this many at most, whole and with what `[test]` brings: each takes a third

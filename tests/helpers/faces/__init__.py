@@ -13,7 +13,6 @@ ranks     those that several ranks have, which `tests/laws/test_ranks.py` starts
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Callable
 from typing import Any

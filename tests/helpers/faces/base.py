@@ -66,6 +66,8 @@ class Face:
         Numbers of targets and sources, of the first points and of others.
     tilted : bool
         Whether boxes are tilted.
+    takes : tuple of str
+        Densities that others refuse, by the names of `tests/laws/test_refusals.py`.
     lacks, fails : mapping of str to str
         Why a law does not hold: as it is meant, and as it is to be mended; also of one sum, by
         both names: "late stokes_dl".
@@ -78,6 +80,7 @@ class Face:
     tilted = False
     lacks: Mapping[str, str] = {}
     fails: Mapping[str, str] = {}
+    takes: tuple[str, ...] = ()
     transposed = 1e-12  # the error of the transpose, over the sizes of both sides
 
     def __repr__(self) -> str:

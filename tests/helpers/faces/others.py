@@ -126,6 +126,7 @@ class Mesh(Face):
     """Values that are spread onto a grid; the transpose is interpolation."""
 
     name, words = "mesh", "`parki.mesh`"
+    takes = ("NaN",)
     sums, periodicities = ("stokes_sl",), (3,)  # whose densities are the values
     lacks = {
         "mixed": "a grid has the precision of its values",

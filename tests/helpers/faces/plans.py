@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -160,7 +161,7 @@ class Systems(Face):
 
     def parts(self, given: Given) -> list[tuple[Any, Any, Array]]:
         box = np.array(given.options.box)
-        ends = [[slice(a, b) for a, b in zip(o, o[1:], strict=False)] for o in self.offsets(given)]
+        ends = [[slice(a, b) for a, b in pairwise(o)] for o in self.offsets(given)]
         return [(to, of, box) for to, of in zip(*ends, strict=True)]
 
 

@@ -142,6 +142,7 @@ class Noise(Spheres):
     """Brownian steps by one stream of random numbers; their covariance has tests of its own."""
 
     name, words = "noise", "Brownian steps of `parki.Spheres`"
+    takes = ("nothing",)
     periodicities = (0, 3)
     lacks = Spheres.lacks | {
         "linear": "noise does not depend on forces",
