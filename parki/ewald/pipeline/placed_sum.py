@@ -173,7 +173,7 @@ class PlacedSum:
         """Return the points with what they decide; a plan's box stays, if it has one."""
         options = task.options
         survey = self._pipeline.survey(task, given.arrays, given.extents)
-        warn_of_images(task, survey)
+        warn_of_images(task, survey, given.arrays, self._pipeline.total)
         # An empty plan keeps no box or parameters: choose them from these points.
         empty = self._pipeline.setup is None or not all(survey.totals)
         lattice = resolve(options, survey.extents, None if empty else self._given.lattice)
