@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 from small_kernels import SQUARE, run_python, small_kernel, write_kernel
 
+import parki
 from parki.errors import KernelError
 from parki.runtime import host, shipped
 from parki.runtime import kernel as kernel_module
+from parki.runtime.forks import cached_property
 from parki.runtime.pool import run_in_threads
 
 COUNT = """
@@ -125,6 +129,33 @@ def test_a_fork_while_another_thread_sums() -> None:
     message, *rest = out.splitlines()
     assert message.startswith("this process was forked while another thread used this plan"), err
     assert (status, rest) == (0, ["True True", "0", "True", "True"]), err
+
+
+def test_properties_are_computed_without_a_lock() -> None:
+    """A child would wait for one that another thread had at the fork (Python before 3.12)."""
+    begun, done = threading.Event(), threading.Event()
+
+    class Slow:
+        @cached_property
+        def value(self) -> int:
+            begun.set()
+            return done.wait(20)
+
+    first = Slow()
+    thread = threading.Thread(target=lambda: first.value)
+    thread.start()
+    begun.wait()
+    begun.clear()
+    second = threading.Thread(target=lambda: Slow().value)
+    second.start()
+    assert begun.wait(10)
+    done.set()
+    thread.join()
+    second.join()
+    locked = re.compile(r"functools(\.| import .*)cached_property")
+    files = Path(parki.__file__).parent.rglob("*.py")
+    found = {path.stem for path in files if locked.search(path.read_text(encoding="utf-8"))}
+    assert found == {"forks", "split"}  # the reference knows nothing of the solver
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cached_property
 from hashlib import blake2b
 from types import TracebackType
 from typing import Any
@@ -24,6 +23,7 @@ import numpy as np
 
 from parki.errors import MissingPackageError, ParkiError, ParkiTypeError, ParkiValueError
 from parki.interchange import to_host
+from parki.runtime.forks import cached_property
 
 
 class Own:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from parki.html import table
 from parki.interchange import as_number, number
 from parki.meaning import Varied, refuse_variable, values_of, varied
 from parki.runtime import ExecutionSpace
+from parki.runtime.forks import cached_property
 from parki.settings import EXECUTORS
 from parki.typing import (
     Box,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS, stress
 from parki.ewald.sums.record import Sum
 from parki.runtime import ExecutionSpace
+from parki.runtime.forks import cached_property
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,18 @@ closed for ever.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import sys
 import threading
 import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from parki.errors import UnavailableError
+
+T = TypeVar("T")
 
 _used: set[str] = set()
 _lost: set[str] = set()
@@ -72,6 +78,17 @@ class Lock:
 
 
 _locks = weakref.WeakSet[Lock]()
+
+
+class cached_property(functools.cached_property[T]):  # noqa: N801
+    """The property of `functools`, but without the lock that it takes before Python 3.12.
+
+    Two threads may compute it at the same time, and a forked child waits for neither.
+    """
+
+    def __init__(self, func: Callable[[Any], T]) -> None:
+        super().__init__(func)
+        self.lock = contextlib.nullcontext()
 
 
 def _after_fork() -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +28,7 @@ from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.screened import REACH, screened
 from parki.ewald.split.shells import Shells
 from parki.ewald.sums import SUMS, term_of
+from parki.runtime.forks import cached_property
 
 # Shares of the squared tolerance: near field, near polynomials, far field; and what is left out
 # beyond the core of blobs. The rest is kept for clouds of few points, whose error scatters because

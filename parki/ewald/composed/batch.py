@@ -9,7 +9,6 @@ points in single precision, where scaled positions would be rounded too much.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -33,6 +32,7 @@ from parki.ewald.sums import SUMS
 from parki.ewald.task import Task
 from parki.interchange import as_given, names_of
 from parki.memory import told
+from parki.runtime.forks import cached_property
 from parki.typing import InputName, OptionKeywords, Unpack
 
 DIGITS = 14  # to which the shapes of boxes agree

@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
 from parki.interchange import as_number, finite, shown
+from parki.runtime.forks import cached_property
 
 Array = NDArray[np.float64]
 # Vectors are kept as given, except whole periods, while the product of their lengths is less than

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
 from parki.ewald.sums.slopes import Composites
 from parki.ewald.sums.sources import Source
 from parki.ewald.sums.symbols import Symbol
+from parki.runtime.forks import cached_property
 
 Array = NDArray[np.float64]
 TERMS_OF = ("u", "p", "grad_u", "grad_tensor")
