@@ -179,8 +179,10 @@ def toy(monkeypatch, tmp_path, program):
     ],
 )
 def test_what_a_bad_compiler_made_is_not_kept(toy, commands, message):
+    kernel = toy(commands)
     with pytest.raises(KernelError, match=message):
-        toy(commands).entry()
+        kernel.entry()
+    assert not kernel.cached()
     assert toy("").entry()() == 7
 
 
