@@ -37,6 +37,7 @@ LONGEST = (
     *("polydisperse", "examples", "wall_spheres", "compiler", "faults", "by_box", "p2p_lists"),
     *("derivatives", "cli", "want", "shipped", "composite_derivatives", "jax", "tilted"),
     *("precision", "mesh_variants", "yukawa", "docs"),
+    *("ranks", "refused_updates", "concurrent", "moves"),  # laws
 )
 
 

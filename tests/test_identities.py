@@ -103,27 +103,6 @@ def test_neither_cutoff_nor_split_matters(kernel, periodicity):
         assert rms(values[2] - values[0]) <= 2 * bound + rounding, field
 
 
-@few_kernels
-def test_superposition(kernel):
-    """Densities add up, and so do sources."""
-    trg, src = points(1), points(2)
-    dens, norms = density(kernel)
-    other = density(kernel, seed=8)[0]
-    plan = make(kernel, trg, src, norms, 2)
-    whole = plan(dens)
-    both = plan(2 * dens - 3 * other)
-    scale = rms(whole) + rms(plan(other))
-    assert rms(both - 2 * whole + 3 * plan(other)) <= 5 * ROUNDED * scale
-    half = N // 2
-    parts = [
-        make(kernel, trg, src[:, part], None if norms is None else norms[:, part], 2)
-        for part in (slice(0, half), slice(half, N))
-    ]
-    pieces = [dens[..., :half].copy(), dens[..., half:].copy()]
-    added = sum(part(piece) for part, piece in zip(parts, pieces, strict=True))
-    assert agree([plan, *parts], [dens, *pieces], whole, added)
-
-
 @every_periodicity
 def test_both_layers_are_the_sum_of_each(periodicity):
     trg, src = points(1), points(2)
@@ -216,23 +195,6 @@ def test_axes_have_equal_rights(kernel, periodicity):
     )
     expected = plan(dens) if SUMS[kernel].results == 1 else turned(plan(dens))
     assert agree([plan, other], [dens, new], expected, handedness * other(new))
-
-
-@pytest.mark.each
-@few_kernels
-@pytest.mark.parametrize("periodicity", [0, 2, 3])
-def test_unit_of_length(kernel, periodicity):
-    """Sums are homogeneous in all lengths but for the logarithms of one periodic direction."""
-    trg, src = points(1), points(2)
-    dens, norms = density(kernel)
-    plan = make(kernel, trg, src, norms, periodicity)
-    unit = 1 / 7
-    small = make(kernel, unit * trg, unit * src, norms, periodicity, unit * BOX, cutoff=0.9 * unit)
-    if kernel == "stokes_comb":
-        dens = np.concatenate([dens[:3], 0 * dens[3:]])
-    power = 2 if kernel == "stokes_dl" or kernel.endswith(("rotlet", "dipole")) else 1
-    scaled = unit**power * small(dens)
-    assert rms(scaled - plan(dens)) <= 2 * plan.promise(dens) + 2 * ROUNDED * rms(scaled)
 
 
 # --- reciprocity ----------------------------------------------------------------------------------

@@ -342,38 +342,6 @@ def at_once(*tasks):
     return results
 
 
-def test_one_plan_in_many_threads():
-    trg, src, dens, norms = numbers()
-    plan = parki.Plan("stokes_comb", trg, src, norms, OPTIONS)
-    densities = [dens * (n + 1) for n in range(4)]
-    expected = [plan(density) for density in densities]
-
-    def repeat(density):
-        return [plan(density) for _ in range(20)]
-
-    found = at_once(*(functools.partial(repeat, density) for density in densities))
-    for results, one in zip(found, expected, strict=True):
-        for result in results:
-            np.testing.assert_array_equal(result, one)
-
-
-def test_points_move_in_one_thread_while_another_sums():
-    trg, src, dens, norms = numbers()
-    plan = parki.Plan("stokes_comb", trg, src, norms, OPTIONS)
-    moved = (src + 0.25) % 1
-    expected = [plan(dens)]
-    plan.update_points(trg, moved, norms)
-    expected.append(plan(dens))
-
-    def move():
-        for n in range(20):
-            plan.update_points(trg, (src, moved)[n % 2], norms)
-
-    _, results = at_once(move, lambda: [plan(dens) for _ in range(40)])
-    for result in results:
-        assert any(np.array_equal(result, one) for one in expected)
-
-
 def test_plans_of_their_own_in_many_threads(tmp_path, monkeypatch):
     """Each thread makes plans, with kernels that all of them compile at the same moment."""
     arrays = numbers("laplace")

@@ -23,16 +23,19 @@ COLUMNS = {
     "threads": "threads",
 }
 HEAD = """\
-# What works with what
+# What works
 
-Rows are ways to sum, columns are what else is wanted. A number leads to the reason below the table.
-The tests make this page from what they check (`tests/helpers/matrix.py`).
+| column | meaning |
+| --- | --- |
+| transpose | `adjoint` or `vjp` |
+| other points | `update_points`: more or fewer, or in another box |
+| several at once | densities along a first axis |
+| `out=` | an array for the result |
+| any arrays | other libraries, any strides |
+| memory told | `plan.memory` |
+| threads | several threads call one plan |
+| no (number) | a reason below; the tests make this page from what they check |
 
-- *Transpose* is `adjoint` or `vjp`.
-- *Other points* are those of `update_points`: *more or fewer*, or in *another box*.
-- *Several at once* are densities along a first axis, *`out=`* is an array for the result.
-- *Any arrays* are those of other libraries, of any strides.
-- *Memory told* is `plan.memory`, *threads* call one plan at a time from several threads.
 """
 
 

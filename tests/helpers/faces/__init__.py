@@ -1,7 +1,7 @@
 """Faces: the ways in which users sum, and how a law makes, applies, moves and checks each of them.
 
 `tests/laws` has a file for each law, which meets every face (`law`). A face says which laws it
-lacks, and why, in words for users: ``docs/faces.md`` prints them (`tests/laws/test_faces.py`).
+lacks, and why, in words for users: ``docs/matrix.md`` prints them (`tests/laws/test_faces.py`).
 Faults that are known stand in `fails`: their laws are expected to fail, and to be mended.
 
 base      `Face` itself, a plan, and what it is given

@@ -15,7 +15,7 @@ from faces.plans import Call
 from faces.spheres import VISCOSITY, Spheres
 
 # Whose arrays are not NumPy's, or whose calls are one-shot.
-OWN = "arrays are those of the framework"
+OWN = "arrays belong to the framework"
 
 
 class Torch(Call):

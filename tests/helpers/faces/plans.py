@@ -170,7 +170,7 @@ class Boxes(Systems):
 
     name, words = "boxes", "many boxes, `boxes=`"
     periodicities = (0, 1, 3)
-    lacks = Systems.lacks | {"box": "boxes stay as they are", "memory": "each plan tells its own"}
+    lacks = Systems.lacks | {"box": "boxes stay", "memory": "each plan tells its own"}
     fails = {"threads": "calls share memory, and do not wait for each other"}
 
     def more(self, given: Given, rng: np.random.Generator) -> dict[str, Any]:

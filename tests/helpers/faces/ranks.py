@@ -15,10 +15,10 @@ from faces.plans import Wall
 from faces.spheres import VISCOSITY, Radii
 
 LACKS = {
-    "box": "over ranks a box stays as it is",
+    "box": "over ranks a box stays",
     "out": "over ranks there is no `out=` but the rank's own",
     "threads": "ranks make the same calls in the same order",
-    "foreign": "a rank's arrays are those of a plan",
+    "foreign": "arrays are read as by a plan of one rank",
     "late": "over ranks the host looks at points at once",
     "spaces": "all ranks have one space",
     "mixed": "mixed precision is for one rank",

@@ -109,7 +109,7 @@ class Torques(Spheres):
 
     name, words = "torques", "`parki.Spheres` with torques"
     torques = True
-    fails = {"threads": "velocities and turns may be those of other points", "late": LATE}
+    fails = {"threads": "velocities and turns may belong to other points", "late": LATE}
 
 
 class WallSpheres(Spheres):
@@ -148,12 +148,12 @@ class Noise(Spheres):
         "linear": "noise does not depend on forces",
         "adjoint": "noise does not depend on forces",
         "promise": "noise has an accuracy of its own",
-        "several": "a step is that of one set of forces",
+        "several": "a step takes one set of forces",
         "precisions": "noise has an accuracy of its own",
         "mixed": "noise has an accuracy of its own",
         "spaces": "each library draws numbers of its own",
         "units": "noise has an accuracy of its own",
-        "permuted": "random numbers are those of a sphere's place",
+        "permuted": "random numbers follow the places of spheres",
     }
     fails = {"threads": "steps share memory, and do not wait for each other", "late": LATE}
 
