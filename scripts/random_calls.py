@@ -13,6 +13,7 @@ says how to repeat it.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import multiprocessing
 import resource
 import sys
@@ -28,13 +29,16 @@ import degrees  # noqa: E402
 from random_case import Case, outcome  # noqa: E402
 
 
-def work(pipe: Any, seed: int, space: str, gigabytes: float) -> None:
+def work(pipe: Any, seed: int, space: str, library: str, gigabytes: float) -> None:
     """Make the calls that the other end asks for."""
     degrees.few_degrees()
+    if library:
+        Case.use(library)
     if space == "CPU":
         resource.setrlimit(resource.RLIMIT_AS, (int(gigabytes * 2**30),) * 2)
-    while True:
-        pipe.send(outcome(seed, pipe.recv(), space))
+    with contextlib.suppress(EOFError):  # when the other end is gone
+        while True:
+            pipe.send(outcome(seed, pipe.recv(), space))
 
 
 class Worker:
@@ -71,6 +75,9 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--space", default="CPU")
+    parser.add_argument(
+        "--library", default="", choices=("torch", "jax"), help="sums of its module"
+    )
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=60.0, help="time limit of a case")
     parser.add_argument("--gigabytes", type=float, default=6.0, help="memory of a process")
@@ -78,6 +85,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.only:
         degrees.few_degrees()
+        if args.library:
+            Case.use(args.library)
         for number in args.only:
             case = Case(args.seed, number, args.space)
             try:
@@ -87,9 +96,10 @@ def main() -> None:
         return
     numbers = iter(range(args.first, args.first + args.cases))
     counts, lock = Counter[str](), threading.Lock()
+    again = f"--seed {args.seed}" + f" --library {args.library}" * bool(args.library)
 
     def make() -> None:
-        worker = Worker(args.seed, args.space, args.gigabytes)
+        worker = Worker(args.seed, args.space, args.library, args.gigabytes)
         while True:
             with lock:
                 number = next(numbers, None)
@@ -99,7 +109,7 @@ def main() -> None:
             with lock:
                 counts["failed" if what else found] += 1
                 if what:
-                    print(f"--seed {args.seed} --only {number}: {what}: {found}", flush=True)
+                    print(f"{again} --only {number}: {what}: {found}", flush=True)
 
     threads = [threading.Thread(target=make) for _ in range(args.workers)]
     for each in threads:

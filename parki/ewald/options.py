@@ -564,7 +564,7 @@ def _periodicity(given: Any) -> int | tuple[bool, bool, bool]:
     try:
         flags = [each.item() if hasattr(each, "item") else each for each in given]
         whole = all(isinstance(each, int) for each in flags)  # truth values are ints
-    except (TypeError, ValueError):
+    except (RuntimeError, TypeError, ValueError):  # the first of tensors
         flags, whole = [], False
     if not whole:
         raise ParkiTypeError(

@@ -71,7 +71,7 @@ def changed(array: Any, change: str) -> Any:
     try:
         with np.errstate(all="ignore"):
             return CHANGES[change](array)
-    except (AttributeError, IndexError, TypeError, ValueError):
+    except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError):
         return None
 
 

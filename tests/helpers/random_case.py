@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import traceback
 import warnings
@@ -26,6 +27,15 @@ class Case:
 
     names = ("laplace", "laplace", "stokes_sl", "stokes_sl", *SUMS.listed)
     periodicities: tuple[Any, ...] = (0, 1, 2, 3, 3, 3, (False, True, True))
+    library, array = "", staticmethod(lambda values: values)  # PyTorch or JAX, and its arrays
+
+    @classmethod
+    def use(cls, library: str) -> None:
+        """Let the sums of `parki.torch` or `parki.jax` be called in place of all functions."""
+        module = importlib.import_module({"jax": "jax.numpy"}.get(library, library))
+        if library == "jax":
+            importlib.import_module("jax").config.update("jax_enable_x64", True)
+        cls.library, cls.array = library, staticmethod(module.asarray)
 
     def __init__(self, seed: int, number: int, space: str) -> None:
         self.rng, self.said, self.name = np.random.default_rng([seed, number]), list[str](), ""
@@ -117,7 +127,8 @@ class Case:
     # ---------------------------------------------------------------- what is called
     def run(self) -> None:
         """Make the call, and check what it returns."""
-        recipes = [getattr(self, name) for name in dir(self) if name.startswith("call_")]
+        names = ("call_sum", "call_velocities") if self.library else dir(self)
+        recipes = [getattr(self, name) for name in names if name.startswith("call_")]
         weights = np.array([{"call_sum": 6, "call_plan": 8}.get(r.__name__, 1) for r in recipes])
         recipe = recipes[self.rng.choice(len(recipes), p=weights / weights.sum())]
         self.name = recipe.__name__[5:]
@@ -128,7 +139,26 @@ class Case:
         given = self.sums(name)
         given = self.oddly(given | own | {"dens": self.dens(name, given)}, OTHERS)
         self.name = name
-        self.compare(name, given, getattr(parki, name)(**given))
+        self.compare(name, given, self.of_library(name, given))
+
+    def of_library(self, name: str, given: dict[str, Any]) -> Any:
+        """Return what a function returns, for arrays of the library that is used."""
+        if not self.library:
+            return getattr(parki, name)(**given)
+        module, taken = importlib.import_module(f"parki.{self.library}"), dict(given)
+        for n, each in given.items():
+            if isinstance(each, self.xp.ndarray) and each.dtype in ("f4", "f8"):
+                taken[n] = self.array(each.copy())
+        return getattr(module, name)(**taken)
+
+    def call_velocities(self) -> None:
+        if not self.library:
+            return
+        given = self.sizes()
+        points, _ = given.pop("trg"), given.pop("src")
+        given |= {"points": points, "radii": 0.05, "forces": self.random(*points.shape)}
+        given = self.oddly(given, [*OTHERS, "torques", "viscosity"])
+        self.finite(self.of_library("sphere_velocities", given))
 
     def call_plan(self) -> None:
         name, own = self.kernel()
