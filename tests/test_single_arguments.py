@@ -70,6 +70,8 @@ ODD = [
         VALUE,
         r"kernel is 'yukawa\(kappa=-*\.\.\.; expected a name and parameters",
     ),
+    (lambda: parki.near_pairs(X, X, 1e7, BOX), VALUE, r"radius is 1e\+07, which meets about 8e.22"),
+    (lambda: parki.near_pairs(X, X, 1e300, BOX), VALUE, r"radius is 1e\+300, which meets about"),
     (lambda: parki.Spheres("points.npy", 0.1, BOX), VALUE, r"points has shape \(\); expected"),
     (
         lambda: parki.Spheres(X, [0.1, [0.2]], BOX),
@@ -155,6 +157,13 @@ def test_boxes_beyond_all_numbers(size):
         for box in ([size] * 3, parki.lattice(1, 1, 1, 0.4, -0.2, 0.1) * size):
             with pytest.raises(ParkiValueError, match=r"the box has edges of about"):
                 parki.EwaldOptions(3, box)
+
+
+def test_periodicity_of_tensors_without_numbers():
+    torch = pytest.importorskip("torch")
+    for given in (torch.ones((3, 0)), torch.ones((3, 2)), np.ones((3, 2))):
+        with pytest.raises(ParkiTypeError, match="expected the number of periodic"):
+            parki.EwaldOptions(given, [1, 1, 1])
 
 
 def test_a_tuned_file_of_nested_brackets(tmp_path, caplog):

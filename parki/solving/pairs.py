@@ -18,7 +18,7 @@ import numpy as np
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import check_arguments, take_options
-from parki.interchange import as_array, number, to_host
+from parki.interchange import as_array, positive, to_host
 from parki.memory import require, told
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.typing import Array, OptionKeywords, Unpack
@@ -150,7 +150,7 @@ def near_pairs(
     ([1, 0], [0.2, -0.2])
     """
     _, options = take_options(None, options, keywords)
-    reach = _radius(radius)
+    reach = positive("radius", radius, "a positive, finite length")
     given = check_arguments("laplace", trg, src, None, options)
     trg, src = given.arrays["trg"], given.arrays["src"]
     xp, dtype, counts = given.space.array_module, trg.dtype, (trg.shape[1], src.shape[1])
@@ -185,17 +185,13 @@ def _require(
     targets, sources = counts
     pairs = float(targets) * sources * ball / period if ball > FEW * period else 0.0
     images = sources * (2 * near) ** periodicity / period
-    if images > MOST:  # which `_images` refuses
-        return
-    what = f"a radius of {reach:g} meets about {images:.3g} images and {pairs:.3g} pairs, which"
-    require(space, IMAGE * images + PAIR * pairs, what, "take a radius of few periods")
-
-
-def _radius(radius: Any) -> float:
-    reach = number("radius", radius, "a length")
-    if not (math.isfinite(reach) and reach > 0):
-        raise ParkiValueError(f"radius is {radius!r}; expected a positive, finite length")
-    return reach
+    what, remedy = f"{images:.3g} images and {pairs:.3g} pairs", "take a radius of few periods"
+    if images > MOST:
+        raise ParkiValueError(
+            f"radius is {reach:g}, which meets about {what}; expected under 2**31: {remedy}"
+        )
+    what = f"a radius of {reach:g} meets about {what}, which"
+    require(space, IMAGE * images + PAIR * pairs, what, remedy)
 
 
 def _wrapped(xp: Any, points: Any, options: EwaldOptions) -> Any:
@@ -226,8 +222,8 @@ def _images(
             most = 1 + math.floor(reach / width)
             if (2 * most + 1) * owner.size > MOST:
                 raise ParkiValueError(
-                    f"radius is {reach:g}, which reaches {most} periods of {width:g} along axis "
-                    f"{axis}: more than 2**31 images; take a radius of few periods"
+                    f"radius is {reach:g}, which reaches {most:.3g} periods of {width:g} along "
+                    f"axis {axis}: more than 2**31 images; take a radius of few periods"
                 )
             numbers = xp.arange(-most, most + 1)
             shifts = numbers[:, None] * xp.asarray(vectors[axis])[:, None, None]
