@@ -280,6 +280,52 @@ def test_displacements():
     assert moves.shape == turns.shape == (3, COUNT)
 
 
+@pytest.mark.parametrize(("radii", "periodicity"), [("one", 2), ("tracers", 3)])
+def test_steps_without_noise(radii, periodicity):
+    """Are those of the forces, where noise is not defined, too."""
+    spheres, _, forces, torques = given(RADII[radii], periodicity, 1e-3)
+    step = spheres.displacements(0.0, 0.5, None, forces)
+    assert np.array_equal(step, 0.5 * spheres.velocities(forces))
+    steps = spheres.displacements(0.5, 0.0, None, torques=torques)
+    assert np.array_equal(steps, np.zeros((2, 3, COUNT)))
+    assert np.array_equal(spheres.displacements(0.0, 0.5, None), np.zeros((3, COUNT)))
+    with pytest.raises(parki.ParkiValueError, match=r"noise .* is not defined"):
+        spheres.displacements(1e-9, 0.5, None)
+
+
+def test_generators_of_noise():
+    """What NumPy makes a generator of is taken; all else is refused by name."""
+    spheres, _, forces, _ = given(0.07, 3, 1e-3)
+    expected = spheres.noise(np.random.default_rng(7), accuracy=1e-2)
+    for rng in (7, np.int64(7), np.random.SeedSequence(7), np.random.PCG64(7)):
+        assert np.array_equal(spheres.noise(rng, accuracy=1e-2), expected)
+    step = spheres.displacements(2.0, 0.25, 7, accuracy=1e-2)
+    np.testing.assert_allclose(step, expected, rtol=1e-12)
+    first, second = (spheres.displacements(1.0, 1.0, None, forces) for _ in range(2))
+    assert np.isfinite(first).all() and not np.array_equal(first, second)
+    for rng in (np.random, "seed", -1, 1.5, object()):
+        for draw in (spheres.noise, lambda rng: spheres.displacements(1.0, 1.0, rng)):
+            with pytest.raises(parki.ParkiTypeError, match=r"rng is .*random\.default_rng takes"):
+                draw(rng)
+    for accuracy in (2, 1, 0, -1, np.nan, 1e-17):
+        for draw in (spheres.noise, lambda *a, **k: spheres.displacements(1.0, 1.0, *a, **k)):
+            with pytest.raises(parki.ParkiValueError, match=r"accuracy is .* below 1"):
+                draw(0, accuracy=accuracy)
+    with pytest.raises(parki.ParkiTypeError, match="accuracy is 'much'"):
+        spheres.noise(0, accuracy="much")
+
+
+@pytest.mark.parametrize("radius", [5e-324, 1e-160, 1e300])
+def test_radii_without_third_powers(radius):
+    points = suspension()[0]
+    for of in (radius, np.where(np.arange(COUNT), 0.05, radius)):
+        with pytest.raises(parki.ParkiValueError, match="radii has lengths below 1e-100 or above"):
+            parki.Spheres(points, of, periodicity=0)
+    for scaled in (2e-13, 2e9):
+        with pytest.raises(parki.ParkiValueError, match=r"radii has .* in this box"):
+            parki.Spheres(points.astype("f4"), scaled, periodicity=0)
+
+
 @pytest.mark.parametrize("torques", [False, True])
 def test_noise_again_and_again(torques, space, to_space, to_host):
     """A device launches the first noise, and records what makes the next ones."""

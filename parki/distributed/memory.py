@@ -101,7 +101,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
         3 * (given_sources + sources),
     )
     parts = {
-        "points": near + far + routes,
+        "points": near + far + routes + item * use.kept(kernel, given_targets, given_sources),
         "densities and results": item * float(densities + results),
         # Field and spread values have separate memory, and windows reach beyond the slab.
         "grid": item * float((inputs + outputs) * (cells + chosen.points - 1) * y * z),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NoReturn, cast
 
 from parki.distributed.routes import Route
@@ -132,8 +133,8 @@ class Plan(AnyPlan[Wanted]):
         Parameters
         ----------
         points : array, shape (3, N)
-        *others : array, shape (rows, N)
-            Such as normals or densities: their columns go with the points.
+        *others : array, shape (..., N)
+            Such as normals, charges or densities: their columns go with the points.
 
         Returns
         -------
@@ -146,12 +147,16 @@ class Plan(AnyPlan[Wanted]):
             route = Route.by_owner(self.transport, owners)
             arrays = [as_array(f"array {n}", values) for n, values in enumerate(given)]
             for n, array in enumerate(arrays):
-                if array.ndim != 2 or array.shape[1] != route.order.size:
+                if array.shape[-1:] != (route.order.size,):
                     raise ParkiValueError(
-                        f"array {n} has shape {array.shape}; expected (rows, {route.order.size}), "
+                        f"array {n} has shape {array.shape}; expected (..., {route.order.size}), "
                         "a column for each point"
                     )
-            there = [route.forward("migration", array) for array in arrays]
+            there = []
+            for array in arrays:
+                rows = array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
+                found = route.forward("migration", rows)
+                there.append(found.reshape(*array.shape[:-1], found.shape[1]))
         return tuple(as_given(array, like) for array, like in zip(there, given, strict=True))
 
     def check(self, dens: Any, targets: int = 32) -> NoReturn:

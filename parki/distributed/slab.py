@@ -32,7 +32,7 @@ from parki.ewald.far.gauge import Constants
 from parki.ewald.geometry.axes import Order
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.marks import Marks
-from parki.ewald.pipeline.protocol import Watch, normal_squares, unwatched
+from parki.ewald.pipeline.protocol import Watch, unwatched
 from parki.ewald.pipeline.setup import Setup, choose, use
 from parki.ewald.task import Frame, Points, Survey, Task
 from parki.interchange import to_host
@@ -62,7 +62,6 @@ class Slab:
         self.setup: Setup | None = None
         self.memory: Memory | None = None
         self.sent: dict[str, int] = {}
-        self.normal_squares: Any = None
         self.transport: Transport
         self.slabs: Slabs
         self.order: Order
@@ -143,7 +142,6 @@ class Slab:
             axes = longest_first(points.lattice.sides, task.periodicity)
             frame = replace(frame, lattice=frame.lattice.ordered(axes))
             new.transport = choose_transport(self.team, task.space)
-        new.normal_squares = normal_squares(points.arrays)
         new.order = Order(frame.lattice.places(points.lattice))
         same, arrays = points.survey.same, new.order.arrays(points.arrays)
         src = frame.wrap(task, arrays["src"])

@@ -16,7 +16,6 @@ import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
-from parki.ewald.points import check_arguments
 from parki.ewald.task import Points, Request, Task
 from parki.interchange import as_array, to_host
 
@@ -117,14 +116,14 @@ class Sample:
     Raises
     ------
     ParkiValueError, ParkiTypeError
-        If there is nothing to sample, or the points changed.
+        If there is nothing to sample.
     """
 
     def __init__(self, task: Task, points: Points, dens: Any, targets: int) -> None:
         count = _count(targets)
         if not points.targets:
             raise ParkiValueError("check needs targets, but the plan was made with none")
-        arrays = _unchanged(task, points)
+        arrays = points.arrays
         self.density = as_array("dens", dens)
         if points.systems:
             raise ParkiValueError(
@@ -178,20 +177,6 @@ def _count(targets: Any) -> int:
     if count < 1:
         raise ParkiValueError(f"targets is {count}; expected how many to sample, 1 or more")
     return count
-
-
-def _unchanged(task: Task, points: Points) -> dict[str, Any]:
-    """Return the points of a plan, which are the caller's arrays; refuse them if they moved."""
-    kept = points.arrays
-    given = check_arguments(
-        task.kernel, kept["trg"], kept["src"], kept.get("norms"), task.options, task.space
-    )
-    if not np.array_equal(given.extents, points.extents):
-        raise ParkiValueError(
-            "check needs the points of the plan, but their arrays were changed since; "
-            "check before they change, or call update_points first"
-        )
-    return given.arrays
 
 
 def _more_accurate(task: Task, points: Points) -> EwaldOptions:

@@ -440,6 +440,10 @@ class EwaldOptions:
         length = self.edges[axis]
         return 0.0, math.nan if length is None else length
 
+    def thinnest(self, extents: Any) -> float:
+        """Return how thick a box is at least in directions without lengths, for `extents`."""
+        return 0.0
+
     def images_below(self, of_sources: Any) -> bool:
         """Return whether all sources, of these smallest and largest coordinates, are images."""
         return False
@@ -540,6 +544,13 @@ class Mirrored(EwaldOptions):
         """Return where the box begins and ends along an axis."""
         begin, end = super().ends(axis)
         return (-end, end) if axis == 2 and not math.isnan(end) else (begin, end)
+
+    def thinnest(self, extents: Any) -> float:
+        """Return the distance of the lowest point from its image.
+
+        So few points near a wall, one on its own, too, have a box of the size of their flow.
+        """
+        return 2 * float(abs(extents[:, 2]).min())
 
     def images_below(self, of_sources: Any) -> bool:
         """Return whether all sources are below the wall; targets are above it."""

@@ -39,7 +39,17 @@ def has_wall(given: tuple[Any, ...], keywords: Mapping[str, Any]) -> bool:
     return keywords.get("wall") is not None or any(each.walled for each in options)
 
 
-class AnyPlan(Generic[Wanted]):
+class Uncopied:
+    """What is neither copied nor pickled, as copies would share what moves with the points."""
+
+    def __reduce__(self) -> Any:
+        raise ParkiTypeError(
+            "a Plan cannot be pickled or copied: it holds memory and compiled kernels of this "
+            "process; pass on kernel, points and options, and make a plan of them there"
+        )
+
+
+class AnyPlan(Uncopied, Generic[Wanted]):
     """What plans of one device and of many ranks have in common: views on a `PlacedSum`."""
 
     kernel: str
@@ -251,12 +261,6 @@ class AnyPlan(Generic[Wanted]):
             "parki.Plan", facts(self.task, self.points, self.pipeline, self.seconds["plan"])
         )
 
-    def __reduce__(self) -> Any:
-        raise ParkiTypeError(
-            "a Plan cannot be pickled or copied: it holds memory and compiled kernels of this "
-            "process; pass on kernel, points and options, and make a plan of them there"
-        )
-
 
 class Plan(AnyPlan[Wanted]):
     """An Ewald sum for fixed points: set up once, apply to many densities.
@@ -404,8 +408,7 @@ class Plan(AnyPlan[Wanted]):
 
         Sums anew, and at these targets once more in float64 with a tolerance 100 times smaller (at
         least 1e-13) and other parameters. Finds what no estimate knows, such as densities that add
-        up on a lattice. Takes the arrays of points that the plan was given, of which it keeps
-        references and no copies: they must not have been changed in place.
+        up on a lattice.
 
         Parameters
         ----------
@@ -424,7 +427,7 @@ class Plan(AnyPlan[Wanted]):
         Raises
         ------
         ParkiValueError, ParkiTypeError
-            If the density is impossible, or points were seen to have changed.
+            If the density is impossible.
         ParkiMemoryError
             If there is no room for the other sum.
         """

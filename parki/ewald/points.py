@@ -70,6 +70,13 @@ class Arguments(NamedTuple):
                 _check_single("norms", found[-1])
         return self._replace(extents=np.concatenate(extents))
 
+    def owned(self) -> Arguments:
+        """Return these with copies of the arrays, which nobody changes later; one stays one."""
+        copies = {name: each.copy() for name, each in self.arrays.items()}
+        if self.arrays["trg"] is self.arrays["src"]:
+            copies["src"] = copies["trg"]
+        return self._replace(arrays=copies)
+
 
 def take_arguments(
     kernel: Any,
@@ -366,6 +373,8 @@ def check_density(
 
 def check_values(name: str, values: Any, shape: tuple[int, ...], single: bool = False) -> None:
     """Refuse NaN and infinity in density or normals, as `as_rows` returns them."""
+    if not values.size:
+        return
     flat = values.reshape(math.prod(values.shape[:-1]), shape[-1])
     (ends,) = extremes(flat)
     _check_finite(name, values.reshape(*values.shape[:-2], *shape), ends)
@@ -391,7 +400,7 @@ def as_rows(
     many: tuple[int, ...] = ()
     if several and values.ndim == len(shape) + 1:
         many = (len(values),)
-        if values.shape[1:] != shape or not many[0]:
+        if values.shape[1:] != shape:
             wanted = ", ".join(["k", *map(str, shape)])
             raise ParkiValueError(
                 f"{name} has shape {values.shape}; expected {shape} for the {count} {of} given, "

@@ -56,7 +56,7 @@ def jvp(spheres: Any, given: Pair, tangents: dict[str, Any]) -> Any:
         move = spheres._taken(points=tangents["points"])["force"]
         with spheres._together("jvp"):
             check_alike(("forces", "their tangents"), *f.values(), *df.values())
-            check_alike(("points", "their tangents"), spheres.points, move)
+            check_alike(("points", "their tangents"), spheres._points, move)
     found = []
     for moves in MOVES[: 1 + turns]:
         parts = [spheres._moved(moves, df)] if df else []

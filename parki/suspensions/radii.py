@@ -20,6 +20,7 @@ KINDS = {
     ("turn", "force"): ("sphere_curl", ("turning", "moving"), 1.0, "polydisperse_turn"),
     ("turn", "torque"): ("sphere_turns", ("radius", "source_radius"), 0.5, "polydisperse_turns"),
 }
+LONGEST = 1e100  # and the shortest one is its inverse: their third powers are numbers
 
 
 class Radii(NamedTuple):
@@ -88,4 +89,9 @@ def lengths(radii: Any, count: int) -> Any:
         )
     if not (np.isfinite(values) & (values >= 0)).all():
         raise ParkiValueError("radii has negative or infinite numbers, or NaN; expected lengths")
+    if not ((values == 0) | (values >= 1 / LONGEST) & (values <= LONGEST)).all():
+        raise ParkiValueError(
+            f"radii has lengths below {1 / LONGEST:g} or above {LONGEST:g}, whose third powers are "
+            "no numbers; give 0 for a tracer, or lengths in another unit"
+        )
     return values

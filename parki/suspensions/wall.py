@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -82,7 +81,7 @@ class ByRadii:
     """
 
     def __init__(self, spheres: Any, moves: str, acts: str) -> None:
-        self.groups, points = groups(spheres._sizes), spheres.points
+        self.groups, points = groups(spheres._sizes), spheres._points
         family, names, *_ = KINDS[moves, acts]
         self.plans = {
             (t, s): spheres._make(
@@ -110,11 +109,11 @@ class ByRadii:
             found[..., self.groups[s][1]] += plan.adjoint(values[..., self.groups[t][1]])
         return found
 
-    def update_points(self, points: Any, _: Any) -> None:
+    def update_points(self, points: Any, _: Any, **box: Any) -> None:
         """Move the spheres."""
         clouds = [points[:, at] for _, at in self.groups]
         for (t, s), plan in self.plans.items():
-            plan.update_points(clouds[t], clouds[s])
+            plan.update_points(clouds[t], clouds[s], **box)
 
     def promise(self, forces: Any) -> Any:
         """Return the sum of the bounds of all pairs of radii."""
@@ -133,7 +132,7 @@ def flow(spheres: Any, acts: str, points: Any, forces: Any, asked: tuple[str, ..
     options, found = spheres.options, []
     for want in asked:
         given = [
-            ((kernel("sphere_sl", radius=0.0, source_radius=a), points, spheres.points[:, at]), at)
+            ((kernel("sphere_sl", radius=0.0, source_radius=a), points, spheres._points[:, at]), at)
             for a, at in groups(spheres._sizes)
         ]
         sums = [spheres._sum((*a, None, options), forces[..., at], want) for a, at in given]
@@ -147,22 +146,30 @@ def divergence(spheres: Any, white: White, moves: tuple[str, ...] = MOVES[:1]) -
     With normal numbers w it is the mean of ``(M(x + d w / 2) - M(x - d w / 2)) w / d``.
     """
     step = STEP * spheres._sizes.smallest
-    w = white(spheres.points.shape)
-    try:
+    w = white(spheres._points.shape)
+    with spheres._shifting:  # of which there is one at a time
         ahead, back = (_moved(spheres, side * step * w, w, moves) for side in (0.5, -0.5))
-    finally:
-        spheres._place(spheres.points)
     return [(after - before) / step for after, before in zip(ahead, back, strict=True)]
 
 
 def _moved(spheres: Any, shift: Any, forces: Any, moves: tuple[str, ...]) -> list[Any]:
-    """Return velocities, and turns, where spheres are shifted, by their plans, if these reach."""
-    other = copy(spheres)
-    other.points, other._plans = spheres.points + shift, dict(spheres._plans)
+    """Return velocities, and turns, where spheres are shifted.
+
+    By plans of their own, because other threads may apply the plans of the spheres.
+    """
+    points, options, other = spheres._points + shift, spheres.options, spheres._shifted
     try:
-        other._place(other.points)
+        if other is None:
+            other = spheres._twin(points, options)
+        else:
+            other._move(points, None if other.options is options else options.box)
+            other._options = options
+        for each in moves:
+            other._plan(each, "force")
+        spheres._shifted, other._viscosity = other, spheres.viscosity
+        return [other._moved(each, {"force": forces}) for each in moves]
     except ParkiValueError:  # a sphere has left the box
-        edges = zip(spheres.options.box, spheres.options.periodic, strict=True)
+        edges = zip(options.box, options.periodic, strict=True)
         box = tuple(edge if periodic else None for edge, periodic in edges)
-        other.options, other._plans = replace(spheres.options, box=box), {}
+        other = spheres._twin(points, replace(options, box=box))
     return [other._moved(each, {"force": forces}) for each in moves]

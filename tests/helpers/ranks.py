@@ -339,8 +339,9 @@ def moves(comm: Any, space: str = "CPU", part: str = "") -> None:
                 plan.update_points(*arrays)
                 crossed.append(plan.transport.sent["points"] - before)
                 # All points arrive where they belong, and what belongs to them with them.
-                there, row = plan.migrate(own, own[:1])
+                there, row, first, both = plan.migrate(own, own[:1], own[0], own[None, :2])
                 assert (plan.owners(there) == comm.rank).all() and (row[0] == there[0]).all()
+                assert (first == there[0]).all() and (both[0] == there[:2]).all()
                 assert comm.allreduce(there.shape[1]) == N
             found = memory.fetch(plan(memory.send(dens[..., here[1]])))
             slabs.add(plan.slabs.cells)

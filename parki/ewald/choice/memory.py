@@ -120,6 +120,11 @@ class Use:
         per_source = 3 + 3 * kind.normals + kind.rows
         return self.ordered * (per_source * sources + (3 * (not self.same) + most) * targets)
 
+    def kept(self, kernel: str, targets: int, sources: int) -> int:
+        """Return how many numbers of points and normals a plan keeps as they were given."""
+        per_source = 3 + 3 * SUMS[kernel].normals
+        return (not self.once) * (per_source * sources + 3 * (not self.same) * targets)
+
 
 def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     """Return the memory that a plan with these parameters needs."""
@@ -164,7 +169,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
         threads = workers(made / (2 * item), thread_count())
         transforms = 2 * min(made, threads * max(PART, made / (y if free else x)))
     parts = {
-        "points": near + far,
+        "points": near + far + given * use.kept(problem.kernel, targets, sources),
         "densities and results": dens + results,
         "grid": components * grid,
         "modes": modes,
@@ -251,8 +256,6 @@ def points_bytes(
     if not on_device and targets >= IN_ORDER:  # as G2P then gathers in order
         rows = sum(result_rows(problem.kernel, name) for name in problem.want)
         far += (8 + rows * item) * targets
-    if normals:
-        far += 8 * sources  # squares of the normals
     if kind.pair.marks is not None:
         # As given, and what the Laplacians are multiplied by; targets with their marks, sorted; a
         # second gathering.

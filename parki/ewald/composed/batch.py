@@ -19,7 +19,7 @@ from parki.ewald.derivatives.linear_operator import linear_operator, shapes_of
 from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.geometry.systems import Systems, check_systems, rows_of_boxes
 from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import Plan
+from parki.ewald.plan import Plan, Uncopied
 from parki.ewald.points import (
     check_arguments,
     check_density,
@@ -91,7 +91,7 @@ class _Group:
         return of_targets, of_sources
 
 
-class BatchedPlan:
+class BatchedPlan(Uncopied):
     """Systems in boxes of their own, which have nothing to do with each other.
 
     Parameters
@@ -136,7 +136,8 @@ class BatchedPlan:
         rows = rows_of_boxes(boxes)
         norms, options = take_options(norms, options, keywords, box=rows[0])
         each = [replace(options, box=row) for row in rows]
-        self.options, self.want = options, want
+        self._options: EwaldOptions = options
+        self.want = want
         checked = self._arguments(kernel, trg, src, norms)
         self.kernel, self.space = checked.kernel, checked.space
         if systems is None:
@@ -184,6 +185,11 @@ class BatchedPlan:
             group.numbers.append(number)
             group.sizes.append(edge / first if similar else 1.0)
         return list(groups.values())
+
+    @property
+    def options(self) -> EwaldOptions:
+        """The options, with the first box."""
+        return self._options
 
     @property
     def plans(self) -> list[Plan[Any]]:

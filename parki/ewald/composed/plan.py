@@ -26,7 +26,7 @@ from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.placed_sum import PlacedSum
 from parki.ewald.pipeline.protocol import unwatched
 from parki.ewald.pipeline.replay import Replay, how
-from parki.ewald.plan import AnyPlan, Plan
+from parki.ewald.plan import AnyPlan, Plan, Uncopied
 from parki.ewald.points import (
     check_density,
     check_points,
@@ -43,7 +43,7 @@ from parki.memory import told
 from parki.typing import OptionKeywords, Unpack
 
 
-class ComposedPlan:
+class ComposedPlan(Uncopied):
     """A composite for fixed points: set up once, apply to many densities.
 
     Parameters
@@ -87,7 +87,8 @@ class ComposedPlan:
         **keywords: Unpack[OptionKeywords],
     ) -> None:
         with self.together("options"):
-            norms, self.options = take_options(norms, options, keywords)
+            self._given_options: EwaldOptions
+            norms, self._given_options = take_options(norms, options, keywords)
             if systems is not None:
                 raise ParkiValueError(
                     "systems was given, but plans of composites, as near a wall, have none; make "
@@ -110,6 +111,11 @@ class ComposedPlan:
         first = self.plans[0]
         self.task, self.space, self.dtype = first.task, first.space, first.dtype
 
+    @property
+    def options(self) -> EwaldOptions:
+        """The options, with the present box."""
+        return self._given_options
+
     def _options(self, one: Shared) -> EwaldOptions:
         """Return the options of a sum."""
         options: EwaldOptions = self.options.of_sums()
@@ -117,7 +123,7 @@ class ComposedPlan:
         if one.kernel not in scale:
             return options
         size, power = scale[one.kernel]
-        times = (self.plans[0].points.lattice.length / size) ** power
+        times = (self.plans[0]._sum.lattice.length / size) ** power
         larger = min(options.tolerance * times, LARGEST_TOLERANCE)
         return replace(options, tolerance=max(options.tolerance, larger))
 
@@ -140,9 +146,10 @@ class ComposedPlan:
 
         And for each sum targets, sources and normals; and "exclude", if there are labels.
         """
-        targets = as_array("trg", trg)
-        at = {"points": targets if trg is src else as_array("src", src)}
-        at["norms"] = None if norms is None else as_array("norms", norms)
+        # Copies, as later calls take the points of now.
+        targets = as_array("trg", trg).copy()
+        at = {"points": targets if trg is src else as_array("src", src).copy()}
+        at["norms"] = None if norms is None else as_array("norms", norms).copy()
         check_points("trg", targets, self.options)
         if at["points"] is not targets:
             check_points("src", at["points"], self.options)
@@ -183,19 +190,24 @@ class ComposedPlan:
         self, trg: Any, src: Any, norms: Any = None, *, exclude: Any = None, box: Any = None
     ) -> None:
         """Give the plans other points: see `parki.Plan.update_points`."""
-        old, done = self.options, []
+        old, done, plans = self.options, [], self.plans
         own = None if box is None else old.box
         try:
             with self.together("update_points"):
                 if box is not None:
-                    self.options = old.deformed(box)
+                    self._given_options = old.deformed(box)
                 sources, given = self._given(trg, src, norms, exclude)
-            for plan, (arrays, labels) in zip(self.plans, given, strict=True):
+            self.plans = [*plans]
+            for n, (one, (arrays, labels)) in enumerate(zip(self.sums, given, strict=True)):
+                plan, how = plans[n], self._options(one)
+                if how.tolerance != plan.options.tolerance:  # as the box has another size
+                    self.plans[n] = self.make(one.kernel, *arrays, how, want=one.want, **labels)
+                    continue
                 before = plan.points
                 plan._sum.update_points(*arrays, None, labels.get("exclude"), box)
                 done.append((plan, before))
         except BaseException:
-            self.options = old
+            self._given_options, self.plans = old, plans
             for plan, before in done:
                 clouds = (before.arrays.get(name) for name in ("trg", "src", "norms"))
                 plan._sum.update_points(*clouds, None, before.labels, own)
@@ -208,6 +220,8 @@ class ComposedPlan:
     def __call__(self, dens: Any) -> Any:
         """Return the composite of a density, or of k of them with k first."""
         values, several = self._rows("dens", dens)
+        if not len(values):
+            return as_given(np.zeros_like(values, shape=(*several, *self._shapes[0])), dens)
         found = self._recorded(values) if self.options.walled else None
         if found is None:
             # The density is checked, so that no sum waits for a device.
@@ -279,6 +293,8 @@ class ComposedPlan:
     def adjoint(self, values: Any) -> Any:
         """Return the transposed composite of values at the targets: see `parki.Plan.adjoint`."""
         rows, several = self._rows("values", values)
+        if not len(rows):
+            return as_given(np.zeros_like(rows, shape=(*several, *self._shapes[1])), values)
         if self.composite.transposed is not None:
             kernel, want, results = self.composite.transposed
             own = self._swapped(kernel, want)(rows.reshape(len(rows), *self._shapes[0]))
@@ -316,7 +332,7 @@ class ComposedPlan:
         """
         values, several = self._rows("dens", dens)
         total, at = np.zeros(len(values)), {"points": self._trg}
-        for one, plan, v in self._densities(values):
+        for one, plan, v in self._densities(values) if len(values) else ():
             bounds = dict(zip(one.want, plan.promise(v), strict=True))
             for n, own in enumerate(one.lists):
                 for each in own:

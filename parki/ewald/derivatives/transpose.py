@@ -49,7 +49,7 @@ class Transpose:
         """Return the transpose (k, rows, sources) of values (k, rows, targets), by result."""
         task, first = self.task, next(iter(values.values()))
         found = task.xp.zeros((len(first), task.sum.rows, points.sources), dtype=first.dtype)
-        if pipeline.setup is None:
+        if pipeline.setup is None or not len(first):
             return found
         for name, each in seeds(values).items():
             if name in self.transposed:  # others are zero everywhere

@@ -107,12 +107,14 @@ def vjp(
     asked = _Asked.checked(*given, "wrt", wrt, exclude, systems)
     v = asked.like("values", values, "u")
     several, v = v.ndim == 3, _many(v)
+    if {*wrt} != {"dens"}:
+        asked.check_as_many("values", v)
+    count, v, asked = len(v), _some(v), asked._replace(dens=_some(asked.dens))
     by_box = {*wrt} & {*NAMES}
     inputs = {*wrt} - by_box | ({"trg", "src"} if by_box else set())
     if {*wrt} == {"dens"}:
         parts = [asked.pulled(v, None, inputs)]
     else:
-        asked.check_as_many("values", v)
         pairs = zip(v, asked.dens, strict=True)
         parts = [asked.pulled(each[None], density, inputs) for each, density in pairs]
     found: dict[str, Any] = {n: sum(part[n] for part in parts) for n in inputs if n != "dens"}
@@ -120,8 +122,9 @@ def vjp(
     if by_box:
         found |= asked.by_box(v, found, by_box)
     if "dens" in wrt:
-        found["dens"] = asked.space.array_module.concatenate([part["dens"] for part in parts])
-        shapes["dens"] = (*v.shape[: 1 if several else 0], *shapes["dens"])
+        every = [part["dens"] for part in parts]
+        found["dens"] = asked.space.array_module.concatenate(every)[:count]
+        shapes["dens"] = (*[count][:several], *shapes["dens"])
     shaped = {name: found[name].reshape(shapes.get(name, found[name].shape)) for name in wrt}
     dtype = asked.trg.dtype  # maps may have made another
     return {n: as_given(array.astype(dtype, copy=False), values) for n, array in shaped.items()}
@@ -174,10 +177,10 @@ def jvp(
     like, changes = next(iter(tangents.values())), moves.pop("dens", None)
     many = asked.dens if asked.dens is not None else _many(changes)
     if changes is not None:
-        moves["dens"] = _many(changes)
-        asked.check_as_many("tangents['dens']", moves["dens"])
-    found = asked.pushed(many, moves).astype(asked.trg.dtype, copy=False)
-    several = asked.several or (asked.dens is None and len(many) > 1)
+        asked.check_as_many("tangents['dens']", _many(changes))
+        moves["dens"] = _some(_many(changes))
+    found = asked.pushed(_some(many), moves)[: len(many)].astype(asked.trg.dtype, copy=False)
+    several = asked.several if asked.dens is not None else changes.ndim == 3
     shape = asked.shapes["u"]
     result: ArrayT = as_given(found.reshape(*found.shape[: 1 if several else 0], *shape), like)
     return result
@@ -336,6 +339,13 @@ def _of_one(kernel: Any) -> Composite:
     result = result_shape(kind.name, "u", 1)[:-1]
     density = kind.density_shape(1)[:-1]
     return Composite(kind.name, density, result, (Addend(kind.name, ("u",), velocity),))
+
+
+def _some(values: Any) -> Any:
+    """Return values (k, rows, N); a zero one, if there are none."""
+    if values is None or len(values):
+        return values
+    return np.zeros_like(values, shape=(1, *values.shape[1:]))
 
 
 def _many(values: Any) -> Any:

@@ -48,7 +48,7 @@ def resolve(options: EwaldOptions, extents: Array, before: Lattice | None = None
         return replace(lattice, sides=np.where(np.isnan(box), 1.0, box))
     low, high = (end(extents, axis=0)[[*axes]].tolist() for end in (np.min, np.max))
     longest = max([high[n] - low[n] if n in free else box[n] for n in range(3)])  # or infinite
-    shortest = THINNEST * longest
+    shortest = max(THINNEST * longest, options.thinnest(extents))
     if longest == 0.0:  # one point: any box works
         longest = shortest = max(float(np.abs(extents).max()), 1.0)
     check_length(longest)

@@ -21,6 +21,7 @@ from parki.ewald.geometry.axes import Order
 from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.images import look_for_flux, may_warn, warn_of_images
 from parki.ewald.geometry.labels import Labels, check_labels
+from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.near.p2p_cells import check_wanted
 from parki.ewald.options import EwaldOptions
@@ -88,6 +89,8 @@ class PlacedSum:
         self._pipeline, once = pipeline, request.once
         with pipeline.together("Plan"), read_once(), told():
             checked = check_arguments(*given)
+            if not once:  # for what a plan does later
+                checked = checked.owned()
             kernel, arrays = checked.kernel, checked.arrays
             options, space = checked.options, checked.space
             if options.walled:
@@ -154,6 +157,15 @@ class PlacedSum:
         return self._points
 
     @property
+    def lattice(self) -> Lattice:
+        """The present box, for which no device is waited for."""
+        return self._lattice(self.task)
+
+    def _lattice(self, task: Task) -> Lattice:
+        """Return the box of a task, which keeps the edges that were the extent of points."""
+        return resolve(task.options, np.empty((0, 3)), self._given.lattice)
+
+    @property
     def pipeline(self) -> Pipeline:
         """The pipeline, with points that the host has looked at."""
         if self._late is not None:
@@ -211,7 +223,7 @@ class PlacedSum:
                 )
             anew = systems is not None or exclude is not None
             if anew or not self._follow(task, order, taken):
-                given = taken.checked()
+                given = taken.checked().owned()
                 found = self._systems_of(given, systems)
                 own = self._points_of(task, given, found, self._labels_of(given, exclude, found))
                 points = own.ordered(order)
@@ -237,13 +249,12 @@ class PlacedSum:
                 return False
         if not isinstance(pipeline, OneDevice):
             return False
-        lattice = resolve(task.options, np.empty((0, 3)), self._given.lattice)
+        lattice = self._lattice(task)
         if not pipeline.follow(task, lattice, self._named(order, taken)):
             return False
         self._before = self.task, self.order
         if order.rotation is not None:  # the pipeline's copies are turned, and so rounded
-            copies = {name: array.copy() for name, array in taken.arrays.items()}
-            taken = taken._replace(arrays={**copies, "src": copies["trg"]} if same else copies)
+            taken = taken.owned()
         self._late = taken
         return True
 
@@ -282,7 +293,7 @@ class PlacedSum:
                 self._late = None
                 self.task, self.order = cast(tuple[Task, Order], self._before)
                 raise
-            self._given, self._points = replace(own, arrays=late.arrays), points
+            self._given, self._points = own, points
             self._late = self._seen = None
             return self._pipeline is not pipeline
         self._late, self._seen = None, late
@@ -375,7 +386,7 @@ class PlacedSum:
         else:
             values = values[None]
         results = check_outputs(out, self.want, shapes, values, task.space)
-        summed = task.want if self._pipeline.setup else ()
+        summed = task.want if self._pipeline.setup and len(values) else ()
         summed += ("transposed_pair",) if summed and task.transposed_pair else ()
         if summed:
             many, count = len(values), self.counts[0]
@@ -417,7 +428,7 @@ class PlacedSum:
         self._require_several(values)
         if not (late or checked):
             check_values("dens", values, self._shape, task.mixed)
-        elif late:
+        elif late and values.size:
             self._misfits = self._misfits or Misfits(task.space, self.dtype, task.mixed)
             self._misfits.count(values)
         if task.flux and not self._flux_seen:

@@ -82,10 +82,6 @@ class Pipeline(Protocol):
         """Overwrite results (k, rows, targets) with the sums of densities (k, rows, sources)."""
 
     @property
-    def normal_squares(self) -> Any:
-        """Squares of the normals, shape (Ns,), for the promise; None if there are none placed."""
-
-    @property
     def lists(self) -> PairLists | None:
         """The lists of pairs, on a device."""
 
@@ -95,9 +91,3 @@ class Pipeline(Protocol):
 
     def describe(self) -> str:
         """Return lines to add to the description of a plan."""
-
-
-def normal_squares(arrays: dict[str, Any]) -> Any:
-    """Return the squares of the normals among arrays that were given, or None."""
-    norms = arrays.get("norms")
-    return None if norms is None else (norms.astype(np.float64) ** 2).sum(axis=0)
