@@ -118,10 +118,7 @@ class WallSpheres(Spheres):
     name, words = "wall spheres", "`parki.Spheres` near a wall"
     periodicities = (2,)
     transposed = TOLERANCE
-    fails = {
-        "threads": "plans of several radii share memory, and do not wait for each other",
-        "box": "plans of several radii take no other box",
-    }
+    fails = {"threads": "plans of several radii share memory, and do not wait for each other"}
 
     def settings(self) -> dict[str, Any]:
         return {"wall": "no-slip"}
