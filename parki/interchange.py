@@ -103,7 +103,7 @@ def number(name: str, value: Any, meaning: str) -> float:
     """
     try:
         return as_number(value)
-    except (TypeError, ValueError):
+    except (RuntimeError, TypeError, ValueError):
         raise ParkiTypeError(f"{name} is {shown(value)}; expected {meaning}") from None
 
 
@@ -239,7 +239,7 @@ def numbers(
     """
     try:
         return tuple(convert(value) for value in values)
-    except (TypeError, ValueError):
+    except (RuntimeError, TypeError, ValueError):
         what = shown(values if given is None else given)
         raise ParkiTypeError(f"{name} is {what}; expected {meaning}") from None
 

@@ -70,6 +70,11 @@ ODD = [
         VALUE,
         r"kernel is 'yukawa\(kappa=-*\.\.\.; expected a name and parameters",
     ),
+    (
+        lambda: parki.EwaldOptions(3, memoryview(np.eye(3))),
+        TYPE,
+        "box is <memory.*; expected 3 edge lengths",
+    ),
     (lambda: parki.near_pairs(X, X, 1e7, BOX), VALUE, r"radius is 1e\+07, which meets about 8e.22"),
     (lambda: parki.near_pairs(X, X, 1e300, BOX), VALUE, r"radius is 1e\+300, which meets about"),
     (lambda: parki.Spheres("points.npy", 0.1, BOX), VALUE, r"points has shape \(\); expected"),

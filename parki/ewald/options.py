@@ -389,7 +389,7 @@ class EwaldOptions:
                 return rows
         try:
             lengths = [None if length is None else as_number(length) for length in box]
-        except (TypeError, ValueError):
+        except (RuntimeError, TypeError, ValueError):
             raise ParkiTypeError(
                 f"box is {box!r}; expected 3 edge lengths, such as [1, 1, 1], or 3 lattice vectors"
             ) from None

@@ -333,7 +333,7 @@ def rows_of(box: Any) -> Rows | None:
         if not any(np.ndim(each) == 1 and len(each) == 3 for each in box):
             return None
         rows = [None if row is None else tuple(as_number(each) for each in row) for row in box]
-    except (TypeError, ValueError):
+    except (RuntimeError, TypeError, ValueError):
         return None
     given = [row for row in rows if row is not None]
     whole = len(rows) == 3 and all(len(row) == 3 and any(row) for row in given)

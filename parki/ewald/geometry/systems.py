@@ -127,7 +127,7 @@ def _pair(systems: Any) -> list[NDArray[Any]]:
     for offsets in pair:
         try:
             array = np.asarray(_numbers(offsets))
-        except (TypeError, ValueError):
+        except (RuntimeError, TypeError, ValueError):
             array = np.array("")
         if array.ndim != 1 or array.dtype.kind not in "iu":
             raise ParkiTypeError(
