@@ -257,16 +257,27 @@ def as_given(result: Any, like: Any) -> Any:
     """
     if isinstance(result, tuple):
         return tuple(as_given(array, like) for array in result)
+    return library_of(like)(result)
+
+
+def library_of(like: Any) -> Callable[[Any], Any]:
+    """Return what `as_given` does with an array, which does not hold ``like``."""
     if isinstance(like, np.ndarray) or not hasattr(like, "__dlpack__"):
-        return result
+        return unchanged
     # Includes subclasses of tensors. PyTorch has no `__array_namespace__`.
     libraries = {base.__module__.partition(".")[0] for base in type(like).__mro__}
     if "cupy" in libraries:
-        return result
+        return unchanged
+    found: Callable[[Any], Any] = unchanged
     if "torch" in libraries:
-        return sys.modules["torch"].from_dlpack(result)
-    if hasattr(like, "__array_namespace__"):
-        return like.__array_namespace__().from_dlpack(result)
+        found = sys.modules["torch"].from_dlpack
+    elif hasattr(like, "__array_namespace__"):
+        found = like.__array_namespace__().from_dlpack
+    return found
+
+
+def unchanged(result: T) -> T:
+    """Return an array of NumPy or CuPy."""
     return result
 
 

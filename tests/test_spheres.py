@@ -717,3 +717,42 @@ def test_refusals():
     tracers = parki.Spheres(points, 0.0, periodicity=0, box=BOX)
     with pytest.raises(parki.ParkiValueError, match="tracers"):
         tracers.noise(np.random.default_rng(0))
+
+
+# --- other libraries ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_one_library_in_and_out(library):
+    """Results of forces are in their library; points, steps and noise in that of the points."""
+    module = pytest.importorskip(library, reason=f"{library} is not installed")
+    make = module.from_numpy if library == "torch" else module.numpy.asarray
+    kind = module.Tensor if library == "torch" else module.Array
+    points, *given = (array.astype("f4") for array in suspension())
+    spheres = [
+        parki.Spheres(each, 0.05, periodicity=3, box=BOX, tolerance=1e-3)
+        for each in (points, make(points))
+    ]
+
+    def results(spheres, make):
+        f, t, x = (make(each) for each in (*given, points[:, :4]))
+        step = lambda *more, kT=1.0: spheres.displacements(kT, 0.1, 7, *more)  # noqa: E731
+        yield from (
+            spheres.velocities(f),
+            *spheres.velocities(f, t),
+            spheres.velocities(None, t)[1],
+        )
+        yield from (spheres.flow(f, x), *spheres.flow(f, x, t, want=("u", "p", "stress")))
+        yield from (step(), step(f), *step(f, t), step(kT=0), step(f, kT=0))
+        yield from (spheres.noise(7), *spheres.noise(7, torques=True), spheres.points)
+        yield from spheres.vjp(f, t, values=f, wrt=("forces", "torques", "points")).values()
+        yield spheres.jvp(f, tangents={"points": f})
+        spheres.update_points(make(points * np.float32(0.9)))
+        yield from (spheres.points, step(f))
+
+    pairs = zip(results(spheres[0], lambda array: array), results(spheres[1], make), strict=True)
+    for expected, found in pairs:
+        assert type(expected) is np.ndarray and isinstance(found, kind)
+        np.testing.assert_array_equal(np.asarray(found), expected)
+    assert type(spheres[1].velocities(given[0])) is np.ndarray
+    assert isinstance(spheres[1].displacements(1.0, 0.1, 7, given[0]), kind)

@@ -17,7 +17,7 @@ from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.plan import Plan, summed
 from parki.ewald.points import as_points, check_want, like_points, take_options
-from parki.interchange import as_given, flag, number, positive
+from parki.interchange import as_given, flag, library_of, number, positive, unchanged
 from parki.suspensions import derivatives, noise, wall
 from parki.suspensions.derivatives import ACTS, MOVES
 from parki.suspensions.radii import KINDS, Radii
@@ -88,6 +88,7 @@ class Spheres:
             _, self._options = take_options(None, options, keywords)
             # A copy, as later calls take the points of now.
             self._points: Any = as_points("points", points).copy()
+            self._back = library_of(points)
             self._sizes = Radii.of(radii, self._points.shape[1], self._of_all)
         self.viscosity = viscosity
         self._products = noise.FIRST  # which the last noise took
@@ -128,8 +129,8 @@ class Spheres:
     @property
     def points(self) -> Any:
         """The centres, shape (3, N)."""
-        if not isinstance(self._points, np.ndarray):
-            return self._points.copy()
+        if not isinstance(self._points, np.ndarray) or self._back is not unchanged:
+            return self._back(self._points.copy())
         view = self._points.view()
         view.flags.writeable = False
         return view
@@ -277,6 +278,7 @@ class Spheres:
                 )
             self._check_heights(given)
         self._move(given, box)
+        self._back = library_of(points)
 
     def _move(self, given: Any, box: Any = None) -> None:
         """Move the spheres to points of their own that were checked: see `update_points`."""
@@ -317,10 +319,13 @@ class Spheres:
         ParkiValueError, ParkiTypeError
             If there are neither forces nor torques, or they are impossible.
         """
+        found = self._velocities(forces, torques)
+        return as_given(found if found[1:] else found[0], torques if forces is None else forces)
+
+    def _velocities(self, forces: Array | None, torques: Array | None) -> tuple[Any, ...]:
+        """Return velocities and, with torques, turns as arrays of NumPy or CuPy."""
         given = self._taken(forces=forces, torques=torques)
-        like, turns = torques if forces is None else forces, torques is not None
-        found = [as_given(self._moved(moves, given), like) for moves in MOVES[: 1 + turns]]
-        return tuple(found) if turns else found[0]
+        return tuple(self._moved(moves, given) for moves in MOVES[: 1 + (torques is not None)])
 
     def _taken(self, **given: Any) -> dict[str, Any]:
         """Return the arrays that are not None, by what acts: first "force", then "torque".
@@ -379,7 +384,7 @@ class Spheres:
         Returns
         -------
         array, or tuple of arrays
-            Shapes (3, M), (M,), (3, 3, M), (3, 3, M).
+            Shapes (3, M), (M,), (3, 3, M), (3, 3, M). In the library of the forces.
         """
         with self._together(f"flow of {want!r}"):
             names = check_want("stokes_sl", want)
@@ -387,7 +392,8 @@ class Spheres:
         for acts, values in self._taken(forces=forces, torques=torques).items():
             for name, each in self._flow(acts, values, points, names):
                 found[name] = found[name] + each
-        return found[want] if isinstance(want, str) else tuple(found.values())
+        like = torques if forces is None else forces
+        return as_given(found[want] if isinstance(want, str) else tuple(found.values()), like)
 
     def _flow(
         self, acts: str, values: Any, points: Array, names: tuple[str, ...]
@@ -507,8 +513,9 @@ class Spheres:
         Returns
         -------
         array, shape (3, N), or tuple of 2 arrays
-            Displacements; with torques, displacements and rotation vectors. Without noise, where kT
-            is 0, they are ``M F dt`` for every periodicity and for tracers, too.
+            Displacements; with torques, displacements and rotation vectors. In the library of the
+            points. Without noise, where kT is 0, they are ``M F dt`` for every periodicity and for
+            tracers, too.
 
         Raises
         ------
@@ -524,8 +531,7 @@ class Spheres:
         if forces is not None or turns:
             if kT * dt:
                 noise.expect(self)
-            found = self.velocities(forces, torques)
-            parts.append([dt * each for each in (found if turns else (found,))])
+            parts.append([dt * each for each in self._velocities(forces, torques)])
         if kT * dt:
             white = self._white(rng)
             drawn = noise.drawn(self, white, turns, accuracy, math.sqrt(2 * kT * dt))
@@ -533,8 +539,8 @@ class Spheres:
         if self._options.walled and kT * dt:
             drifts = wall.divergence(self, self._white(rng), MOVES[: 1 + turns])
             parts.append([kT * dt * each for each in drifts])
-        steps = [sum(each[1:], each[0]) for each in zip(*parts, strict=True)]
-        return tuple(steps) if turns else steps[0] if steps else 0 * self._points
+        steps = [self._back(sum(each[1:], each[0])) for each in zip(*parts, strict=True)]
+        return tuple(steps) if turns else steps[0] if steps else self._back(0 * self._points)
 
     def noise(self, rng: Any, *, torques: bool = False, accuracy: float = 1e-3) -> Any:
         """Return normal numbers whose covariance is the mobility M: for other integrators.
@@ -549,6 +555,7 @@ class Spheres:
         Returns
         -------
         array, shape (3, N), or tuple of 2 arrays
+            In the library of the points.
 
         Raises
         ------
@@ -561,7 +568,7 @@ class Spheres:
         torques = flag("torques", torques)
         white = self._white(self._generator(rng, torques, accuracy))
         found = noise.drawn(self, white, torques, accuracy)
-        return (found[0], found[1]) if torques else found
+        return (self._back(found[0]), self._back(found[1])) if torques else self._back(found)
 
     def _generator(self, rng: Any, torques: bool, accuracy: float, drawn: bool = True) -> Any:
         """Return a generator of random numbers; refuse noise, if it is drawn, that is not there."""
