@@ -28,7 +28,7 @@ from parki.interchange import (
     to_host,
     whole,
 )
-from parki.memory import require, told
+from parki.memory import require, telling
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
 from parki.settings import thread_count
 
@@ -97,7 +97,7 @@ class CellList:
         If the points are neither float32 nor float64.
     """
 
-    @told()
+    @telling
     def __init__(
         self,
         points: Any,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar, cast
 
 from parki.errors import ParkiMemoryError
 from parki.runtime.spaces import LITTLE, ExecutionSpace, free_memory
 
-# What the system says of memory, by its own name or as the start of another program or thread.
-SHORT = (errno.ENOMEM, errno.EAGAIN)
+Call = TypeVar("Call", bound=Callable[..., Any])
 
 
 def in_words(size: float) -> str:
@@ -52,17 +53,28 @@ def require(space: ExecutionSpace, needed: float, what: str, remedy: str) -> Non
 def told() -> Iterator[None]:
     """Raise a `ParkiMemoryError` where memory runs out that was predicted to be free.
 
-    All calls that take large arrays do their work in it: NumPy, CuPy, Python and the system each
-    have an error of their own.
+    All calls that take large arrays do their work in it, or are `telling`: NumPy, CuPy, Python and
+    the system each have an error of their own.
     """
     try:
         yield
     except ParkiMemoryError:
         raise
     except (MemoryError, OSError) as error:
-        if isinstance(error, OSError) and error.errno not in SHORT:
+        if isinstance(error, OSError) and error.errno != errno.ENOMEM:
             raise
         raise ParkiMemoryError(
             f"memory ran out ({str(error) or type(error).__name__}); free some, raise the limit of "
             "the process (ulimit -v), or sum fewer points or densities at a time"
         ) from error
+
+
+def telling(call: Call) -> Call:
+    """Return a call that does its work in `told`, by a frame of parki's own: see `parki.errors`."""
+
+    @functools.wraps(call)
+    def within(*given: Any, **named: Any) -> Any:
+        with told():
+            return call(*given, **named)
+
+    return cast(Call, within)

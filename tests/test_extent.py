@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import warnings
 
@@ -203,3 +204,20 @@ def test_extents_that_overflow():
         single = np.random.default_rng(0).random((3, 5)).astype("f4")
         with pytest.raises(parki.ParkiValueError, match="whose powers float32 does not hold"):
             parki.laplace(single, single, single[0], parki.EwaldOptions(0, [1e60] * 3, 1e-3))
+
+
+@pytest.mark.parametrize("kernel", ["laplace_dipole", "stokes_rotlet"])
+@pytest.mark.parametrize("exponent", [-60, -45, -38, 38, 46, 60])
+def test_powers_in_single_precision(kernel, exponent):
+    """Gradients that could be held lost their digits where the cube of the unit did."""
+    rng, length = np.random.default_rng(0), 2.0**exponent
+    points, dens = rng.random((3, 10)).astype("f4"), rng.standard_normal((3, 10)).astype("f4")
+    sums = functools.partial(getattr(parki, kernel), periodicity=3, tolerance=1e-3, want="grad_u")
+    asked = points * np.float32(length), dens * np.float32(length**1.5)
+    if abs(exponent) > 40:
+        with pytest.raises(parki.ParkiValueError, match="whose powers float32 does not hold"):
+            sums(asked[0], asked[0], asked[1], box=[length] * 3)
+    else:
+        found = sums(asked[0], asked[0], asked[1], box=[length] * 3)
+        exact = length**-1.5 * sums(points, points, dens, box=[1, 1, 1]).astype("f8")
+        np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-5 * np.abs(exact).max())

@@ -28,7 +28,7 @@ from parki.ewald.promise import promise
 from parki.ewald.task import Points, Request, Task
 from parki.html import table
 from parki.interchange import as_given
-from parki.memory import told
+from parki.memory import telling
 from parki.runtime import ExecutionSpace
 from parki.typing import AnyKernel, Array, ArrayT, Box, OptionKeywords, ResultName, Unpack, Wanted
 
@@ -457,7 +457,7 @@ class Plan(AnyPlan[Wanted]):
         return linear_operator(self, self.adjoint, shapes, self.dtype, self.space)
 
 
-@told()
+@telling
 def summed(
     given: tuple[Any, ...],
     dens: Any,

@@ -276,7 +276,9 @@ class Frame:
         A box whose tilts are not the tilts of the frame ``before`` may change them again.
         """
         length = given.length
-        check_length(length, task.dtype)
+        kernel, want = task.chosen_by
+        terms = [term for name in want for term in SUMS[kernel].terms.get(name, ())]
+        check_length(length, task.dtype, max((term.power for term in terms), default=1))
         unit = 2.0 ** round(math.log2(length))
         if task.mixed and not 1e-9 <= unit <= 1e9:
             raise ParkiValueError(

@@ -23,7 +23,7 @@ from parki.ewald.points import check_dtypes, check_output, check_space, extremes
 from parki.ewald.split.window import Window
 from parki.ewald.split.windows import kaiser_bessel
 from parki.interchange import as_array, as_given, one_of, whole
-from parki.memory import told
+from parki.memory import telling
 from parki.mesh.grid import Grid, Placement
 from parki.runtime import ExecutionSpace, get_execution_space, prepare
 from parki.runtime.pool import cuts, run_in_threads
@@ -57,7 +57,7 @@ class _Plan:
     _methods: tuple[str, ...]
     _doing: str  # what it does, in words
 
-    @told()
+    @telling
     def __init__(
         self,
         points: Array,
@@ -225,7 +225,7 @@ class SpreadPlan(_Plan):
         fields = Fields({"PLAIN": count, "LAYERS": False}, count, count)
         return VARIANTS[method](self.place.mesh(self.space, self.dtype, fields, method))
 
-    @told()
+    @telling
     def __call__(self, values: ArrayT, out: ArrayT | None = None) -> ArrayT:
         """Return the grid's values.
 
@@ -299,7 +299,7 @@ class InterpolatePlan(_Plan):
         taken: str = self._g2p.method
         return taken
 
-    @told()
+    @telling
     def __call__(self, values: ArrayT, out: ArrayT | None = None) -> ArrayT:
         """Return the values at the points.
 

@@ -19,7 +19,7 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import check_arguments, take_options
 from parki.interchange import as_array, positive, to_host
-from parki.memory import require, told
+from parki.memory import require, telling
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.typing import Array, OptionKeywords, Unpack
 
@@ -108,7 +108,7 @@ class NearPairs:
         return _sparse(xp).coo_matrix((blocks.ravel(), tuple(places)), shape=shape).tocsr()
 
 
-@told()
+@telling
 def near_pairs(
     trg: Array,
     src: Array,

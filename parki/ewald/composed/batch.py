@@ -31,7 +31,7 @@ from parki.ewald.points import (
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Task
 from parki.interchange import as_given, names_of
-from parki.memory import told
+from parki.memory import telling
 from parki.runtime.forks import cached_property
 from parki.typing import InputName, OptionKeywords, Unpack
 
@@ -113,7 +113,7 @@ class BatchedPlan(Uncopied):
         As of `parki.Plan`; and if there are not as many boxes as systems.
     """
 
-    @told()
+    @telling
     def __init__(
         self,
         kernel: Any,
@@ -262,7 +262,7 @@ class BatchedPlan(Uncopied):
         shape = self.task.sum.density_shape(self.n_sources)
         return values, check_density("dens", values, shape, several=True).shape[:-2]
 
-    @told()
+    @telling
     def __call__(self, dens: Any, out: Any = None) -> Any:
         """Return the wanted results of a density, or of several: see `parki.Plan`."""
         values, several = self._density(dens)

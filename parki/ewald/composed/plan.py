@@ -39,7 +39,7 @@ from parki.ewald.sums.composite import Composite, Shared, by_density, joined, to
 from parki.ewald.sums.maps import Arrays, factors, mapped, weights
 from parki.ewald.sums.walls import near_wall
 from parki.interchange import as_array, as_given
-from parki.memory import told
+from parki.memory import telling
 from parki.typing import OptionKeywords, Unpack
 
 
@@ -72,7 +72,7 @@ class ComposedPlan(Uncopied):
         As of the plan of each sum.
     """
 
-    @told()
+    @telling
     def __init__(
         self,
         composite: Any,
@@ -216,7 +216,7 @@ class ComposedPlan(Uncopied):
         self._back = self._back if box is None else None
 
     # ------------------------------------------------------------------ apply
-    @told()
+    @telling
     def __call__(self, dens: Any) -> Any:
         """Return the composite of a density, or of k of them with k first."""
         values, several = self._rows("dens", dens)

@@ -35,14 +35,14 @@ from parki.ewald.sums.composite import Addend, Composite, Shared, joined, togeth
 from parki.ewald.sums.maps import velocity
 from parki.ewald.sums.walls import near_wall
 from parki.interchange import as_given, names_of
-from parki.memory import told
+from parki.memory import telling
 from parki.runtime import ExecutionSpace
 from parki.typing import AnyKernel, Array, ArrayT, DerivedBy, InputName, OptionKeywords, Unpack
 
 INPUTS = ("trg", "src", "dens", "norms")
 
 
-@told()
+@telling
 def vjp(
     kernel: AnyKernel | Composite,
     trg: Array,
@@ -130,7 +130,7 @@ def vjp(
     return {n: as_given(array.astype(dtype, copy=False), values) for n, array in shaped.items()}
 
 
-@told()
+@telling
 def jvp(
     kernel: AnyKernel | Composite,
     trg: Array,

@@ -32,6 +32,8 @@ SAME = 1e-12
 STRAIGHT = 16
 # Longest and shortest (its inverse) length: results and promises have cubes, which stay finite.
 LONGEST = 2.0**300
+# Factor that is left between a power of the length and the ends of a precision's numbers.
+SPARE = 64.0
 NONE = (0.0, 0.0, 0.0)  # tilts of a box along the axes
 Rows = tuple[tuple[float, ...] | None, ...]
 
@@ -306,19 +308,27 @@ def lattice(
     return np.array([[x, 0, 0], [tilts[0], y, 0], [*tilts[1:], z]])
 
 
-def check_length(length: float, dtype: Any = np.float64) -> None:
-    """Refuse a typical edge whose powers overflow or vanish.
+def check_length(length: float, dtype: Any = np.float64, power: int = 1) -> None:
+    """Refuse a typical edge of which a power, or its inverse, overflows or loses digits.
+
+    Parameters
+    ----------
+    length : float
+    dtype : dtype
+    power : int
+        The largest one in results: of 3, single precision holds edges of 1e-12 to 1e12.
 
     Raises
     ------
     ParkiValueError
     """
     limits = np.finfo(dtype)
-    most = min(LONGEST, float(limits.max) / 4)
-    if not max(1 / LONGEST, 4 * float(limits.tiny)) <= length <= most:
+    most = min(LONGEST, (float(limits.max) / SPARE) ** (1 / power))
+    least = max(1 / LONGEST, (SPARE * float(limits.tiny)) ** (1 / power))
+    if not least <= length <= most:
         raise ParkiValueError(
             f"the box has edges of about {length:g}, whose powers {np.dtype(dtype)} does not hold; "
-            "give lengths in another unit"
+            f"give lengths in another unit, so that edges are {least:.1g} to {most:.1g}"
         )
 
 
