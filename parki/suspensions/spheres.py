@@ -186,6 +186,8 @@ class Spheres:
             return
         with np.errstate(invalid="ignore", over="ignore"):  # the plan refuses such points
             longest = float(max(row.max() - row.min() for row in self._points))
+        if not math.isfinite(longest):
+            return
         longest = max([longest or 1.0, *(edge for edge in box if edge is not None)])
         numbers = np.finfo(dtype)
         least, most = (float(end) ** (1 / 3) for end in (numbers.tiny, numbers.max / 1000))
