@@ -22,3 +22,9 @@ def vector_row(points: int, dtype: Any) -> int:
     """Return ``points`` rounded up to whole 32-byte vectors: the row length of window tables."""
     lanes: int = 32 // np.dtype(dtype).itemsize
     return -(-points // lanes) * lanes
+
+
+def rounded(length: float, dtype: Any) -> float:
+    """Return a length rounded to a dtype, infinite if that does not hold it."""
+    with np.errstate(over="ignore"):
+        return float(dtype.type(length))

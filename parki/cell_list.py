@@ -8,7 +8,6 @@ size. The module is independent of the sums and of the far field's grid.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +16,19 @@ from numpy.typing import NDArray
 
 from parki.arrays import REAL_NAMES, real_name
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.interchange import as_number, number, numbers
+from parki.interchange import (
+    as_array,
+    as_flag,
+    as_number,
+    as_whole,
+    flag,
+    numbers,
+    positive,
+    shown,
+    to_host,
+    whole,
+)
+from parki.memory import require, telling
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
 from parki.settings import thread_count
 
@@ -26,6 +37,8 @@ FEW = 4096
 # Points that a device sorts in one launch, and runs that it cuts in one. A launch takes the host as
 # long as these take the device; where launches are recorded, several sort as many points sooner.
 SORTED_AT_ONCE, CUT_AT_ONCE = 1024, 128
+# Bytes of a cell: in the lists, and while they are made.
+CELL = 16.0
 
 
 class CellList:
@@ -84,6 +97,7 @@ class CellList:
         If the points are neither float32 nor float64.
     """
 
+    @telling
     def __init__(
         self,
         points: Any,
@@ -103,38 +117,55 @@ class CellList:
     ) -> None:
         self.space = get_execution_space(execution_space, points)
         xp = self.xp = self.space.array_module
-        points = _contiguous(xp, xp.asarray(points))
+        points = _contiguous(xp, xp.asarray(as_array("points", points)))
         if points.ndim != 2 or points.shape[0] != 3:
             raise ParkiValueError(f"points has shape {points.shape}; expected (3, N)")
         _check_dtype("points", points)
         self.box = numbers("box", box, as_number, "3 positive lengths")
-        if shape is None:
+        limits = np.finfo(points.dtype)
+        least, most = float(limits.tiny) * 2**31, float(limits.max)
+        if len(self.box) != 3 or not all(least <= edge <= most for edge in self.box):
+            raise ParkiValueError(
+                f"box is {self.box}; expected 3 positive lengths that {points.dtype} holds"
+            )
+        if given := shape is None:
             shape = _cells_of(cutoff, self.box)
         elif cutoff is not None:
             raise ParkiValueError("cutoff and shape both set the cells; give one of them")
-        self.shape = numbers("shape", shape, operator.index, "3 positive counts")
-        self.periodic = tuple(bool(p) for p in periodic)
+        self.shape = numbers("shape", shape, as_whole, "3 positive counts")
+        self.periodic = numbers("periodic", periodic, as_flag, "3 truth values")
         corner = numbers("origin", origin, as_number, "3 finite coordinates")
-        self.systems = 1 if offsets is None else len(offsets) - 1
-        cells = float(math.prod(self.shape)) * self.systems
+        scale = positive("scale", scale)
+        spare = whole("spare", spare, "a number of columns, 0 or more", 0)
+        self.systems = 1 if offsets is None else _systems_of(offsets, points.shape[1])
+        cells = math.prod(self.shape) * self.systems
         if len(self.shape) != 3 or min(self.shape) < 1 or cells >= 2**31:
             of = f" for each of {self.systems} systems" if self.systems > 1 else ""
+            if given:
+                raise ParkiValueError(
+                    f"cutoff is {shown(cutoff)}, which makes 2**31 cells or more{of} in a box of "
+                    f"{self.box}; take a larger one"
+                )
             raise ParkiValueError(
-                f"shape is {self.shape}{of}; expected 3 positive counts, under 2**31 cells"
+                f"shape is {shown(self.shape)}{of}; expected 3 positive counts, under 2**31 cells"
             )
-        if len(self.box) != 3 or not all(map(math.isfinite, self.box)) or min(self.box) <= 0:
-            raise ParkiValueError(f"box is {self.box}; expected 3 positive lengths")
         if len(self.periodic) != 3:
-            raise ParkiValueError(f"periodic is {self.periodic}; expected 3 booleans")
+            raise ParkiValueError(f"periodic is {self.periodic}; expected 3 truth values")
         if len(corner) != 3 or not all(map(math.isfinite, corner)):
             raise ParkiValueError(f"origin is {corner}; expected 3 finite coordinates")
-        if points.shape[1] >= 2**31 - 2**16:
-            raise ParkiValueError(f"points holds {points.shape[1]} points; at most 2**31 - 2**16")
+        if points.shape[1] + spare >= 2**31 - 2**16:
+            raise ParkiValueError(
+                f"points holds {points.shape[1]} points, and spare is {shown(spare)}; expected at "
+                "most 2**31 - 2**16 in all"
+            )
+        remedy = "take a larger cutoff" if given else "take a shape of fewer cells"
+        require(self.space, CELL * cells, f"lists of {cells:.3g} cells", remedy)
         self.executor = executor
         self.dtype = points.dtype
         self._real = real_name(points.dtype)
         grid = (self.box, self.shape, self.periodic, corner, self.space)
-        how: dict[str, Any] = {"along": along, "tilts": tilts, "executor": executor}
+        how: dict[str, Any] = {"along": flag("along", along), "executor": executor}
+        how["tilts"] = None if tilts is None else _checked_tilts(tilts, points)
         wrapped, self.cells = locate(points, *grid, scale=scale, **how)
         kernels = self.kernels(self.space, self._real, executor)
         if offsets is not None:
@@ -364,10 +395,32 @@ def _contiguous(xp: Any, array: Any) -> Any:
 
 def _cells_of(cutoff: Any, box: tuple[float, ...]) -> tuple[int, ...]:
     """Return the number of cells along each edge of a box, at least ``cutoff`` wide."""
-    width = number("cutoff", cutoff, "the least width of a cell")
-    if not (np.isfinite(width) and width > 0):
-        raise ParkiValueError(f"cutoff is {cutoff!r}; expected a positive, finite width of a cell")
+    width = positive("cutoff", cutoff, "a positive, finite width of a cell")
     return tuple(int(min(max(edge / width, 1.0), 2.0**31)) for edge in box)
+
+
+def _systems_of(offsets: Any, count: int) -> int:
+    """Return the number of systems; refuse what are no offsets of them."""
+    given = to_host(as_array("offsets", offsets))
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        raise ParkiTypeError(f"offsets is {shown(offsets)}; expected whole numbers in a list")
+    if given.size < 2 or given[0] != 0 or given[-1] != count or (np.diff(given) < 0).any():
+        raise ParkiValueError(
+            f"offsets is {shown(offsets)}; expected two or more numbers, from 0 to the {count} "
+            "points given, none smaller than the one before"
+        )
+    return int(given.size) - 1
+
+
+def _checked_tilts(tilts: Any, points: Any) -> Any:
+    """Return tilts; refuse what is not 3 of them like the points."""
+    found = as_array("tilts", tilts)
+    if found.shape != (3,) or found.dtype != points.dtype or type(found) is not type(points):
+        raise ParkiValueError(
+            f"tilts has shape {found.shape} and dtype {found.dtype}; expected (3,) and the points' "
+            f"{points.dtype}, in their memory"
+        )
+    return found
 
 
 def _check_dtype(name: str, array: Any) -> None:

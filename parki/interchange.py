@@ -1,24 +1,28 @@
 """Conversion of other libraries' arrays, and of results back, by DLPack and without a copy.
 
-The module checks libraries and memory only, not shapes.
+The module checks libraries and memory only, not shapes. It also has the checks of single arguments:
+numbers, truth values and texts.
 """
 
 from __future__ import annotations
 
 import math
+import operator
+import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from parki.errors import ParkiTypeError
-from parki.meaning import refuse_meaning, variable
+from parki.errors import ParkiTypeError, ParkiValueError
+from parki.meaning import is_tensor, refuse_meaning, variable
 from parki.runtime import captures, forks, get_execution_space
 
 T = TypeVar("T")
 # DLPack's memory kinds: host and pinned memory; CUDA's and ROCm's memory, and CUDA's managed one.
 HOST_KINDS, DEVICE_KINDS = (1, 3, 11), (2, 10, 13)
+MOST_SHOWN = 200  # characters of a value in a message
 
 
 def as_array(name: str, value: Any) -> Any:
@@ -99,8 +103,129 @@ def number(name: str, value: Any, meaning: str) -> float:
     """
     try:
         return as_number(value)
-    except (TypeError, ValueError):
-        raise ParkiTypeError(f"{name} is {value!r}; expected {meaning}") from None
+    except (RuntimeError, TypeError, ValueError):
+        raise ParkiTypeError(f"{name} is {shown(value)}; expected {meaning}") from None
+
+
+def finite(name: str, value: Any, meaning: str) -> float:
+    """Return a `number`, or refuse it if it is NaN or infinite.
+
+    Raises
+    ------
+    ParkiTypeError, ParkiValueError
+    """
+    found = number(name, value, meaning)
+    if not math.isfinite(found):
+        raise ParkiValueError(f"{name} is {shown(value)}; expected {meaning}")
+    return found
+
+
+def positive(name: str, value: Any, meaning: str = "a positive number") -> float:
+    """Return a `finite` number, or refuse it if it is not positive.
+
+    Raises
+    ------
+    ParkiTypeError, ParkiValueError
+    """
+    found = finite(name, value, meaning)
+    if found <= 0:
+        raise ParkiValueError(f"{name} is {shown(value)}; expected {meaning}")
+    return found
+
+
+def as_whole(value: Any) -> int:
+    """Return a whole number.
+
+    Raises
+    ------
+    TypeError
+        If it is of another type. A truth value is refused, too.
+    """
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError
+    return operator.index(value)
+
+
+def whole(name: str, value: Any, meaning: str, least: int = 1) -> int:
+    """Return a whole number, or refuse it if it is smaller than ``least``.
+
+    Raises
+    ------
+    ParkiTypeError, ParkiValueError
+    """
+    try:
+        found = as_whole(value)
+    except TypeError:
+        raise ParkiTypeError(f"{name} is {shown(value)}; expected {meaning}") from None
+    if found < least:
+        raise ParkiValueError(f"{name} is {shown(value)}; expected {meaning}")
+    return found
+
+
+def as_flag(value: Any) -> bool:
+    """Return a truth value, which 0 and 1 are too.
+
+    Raises
+    ------
+    TypeError
+        If it is anything else.
+    """
+    if not isinstance(value, (int, np.bool_)) or value not in (0, 1):
+        raise TypeError
+    return bool(value)
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return a truth value, or refuse it.
+
+    Raises
+    ------
+    ParkiTypeError
+    """
+    try:
+        return as_flag(value)
+    except TypeError:
+        raise ParkiTypeError(f"{name} is {shown(value)}; expected True or False") from None
+
+
+def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
+    """Return a text, or refuse it if it is none of the choices.
+
+    Raises
+    ------
+    ParkiValueError
+    """
+    if not isinstance(value, str) or value not in choices:  # `in` would compare all of an array
+        raise ParkiValueError(f"{name} is {shown(value)}; expected one of {', '.join(choices)}")
+    return value
+
+
+def names_of(
+    name: str, given: Any, meaning: str, choices: Sequence[str] = (), *, mapping: bool = False
+) -> None:
+    """Refuse what is no collection of texts, or of some of the choices, if there are any.
+
+    With ``mapping``, it must be a mapping of these texts to something.
+
+    Raises
+    ------
+    ParkiTypeError, ParkiValueError
+    """
+    kind = Mapping if mapping else Collection
+    if not isinstance(given, kind) or not all(isinstance(each, str) for each in given):
+        raise ParkiTypeError(f"{name} is {shown(given)}; expected {meaning}")
+    if isinstance(given, str) or not {*given} or (choices and not {*given} <= {*choices}):
+        raise ParkiValueError(f"{name} is {shown(given)}; expected {meaning}")
+
+
+def shown(value: Any) -> str:
+    """Return a value as Python writes it, for messages, cut if it is long."""
+    try:
+        text = repr(value)
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
+        # A whole number has too many digits, or the type is another library's.
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 def numbers(
@@ -114,9 +239,9 @@ def numbers(
     """
     try:
         return tuple(convert(value) for value in values)
-    except (TypeError, ValueError):
-        shown = values if given is None else given
-        raise ParkiTypeError(f"{name} is {shown!r}; expected {meaning}") from None
+    except (RuntimeError, TypeError, ValueError):
+        what = shown(values if given is None else given)
+        raise ParkiTypeError(f"{name} is {what}; expected {meaning}") from None
 
 
 def to_host(values: Any) -> Any:
@@ -132,16 +257,27 @@ def as_given(result: Any, like: Any) -> Any:
     """
     if isinstance(result, tuple):
         return tuple(as_given(array, like) for array in result)
+    return library_of(like)(result)
+
+
+def library_of(like: Any) -> Callable[[Any], Any]:
+    """Return what `as_given` does with an array, which does not hold ``like``."""
     if isinstance(like, np.ndarray) or not hasattr(like, "__dlpack__"):
-        return result
+        return unchanged
     # Includes subclasses of tensors. PyTorch has no `__array_namespace__`.
     libraries = {base.__module__.partition(".")[0] for base in type(like).__mro__}
     if "cupy" in libraries:
-        return result
+        return unchanged
+    found: Callable[[Any], Any] = unchanged
     if "torch" in libraries:
-        return sys.modules["torch"].from_dlpack(result)
-    if hasattr(like, "__array_namespace__"):
-        return like.__array_namespace__().from_dlpack(result)
+        found = sys.modules["torch"].from_dlpack
+    elif hasattr(like, "__array_namespace__"):
+        found = like.__array_namespace__().from_dlpack
+    return found
+
+
+def unchanged(result: T) -> T:
+    """Return an array of NumPy or CuPy."""
     return result
 
 
@@ -176,6 +312,12 @@ def _exchange(name: str, value: Any) -> Any:
 
 def _not_handed(name: str, value: Any, error: Exception) -> ParkiTypeError:
     """Return the error for an array without DLPack: sharded, deleted, or of another type."""
+    dtype = str(getattr(value, "dtype", "")).rpartition(".")[2]  # torch.bfloat16
+    if dtype and not re.fullmatch(r"bool|(u?int|float|complex)\d+", dtype):
+        convert = "double()" if is_tensor(value) else "astype(float)"
+        return ParkiTypeError(
+            f"{name} has dtype {dtype}; expected float32 or float64 (convert with {name}.{convert})"
+        )
     return ParkiTypeError(
         f"{name} is a {type(value).__name__} that DLPack does not hand over ({error}); "
         "convert it to a NumPy or CuPy array"

@@ -75,7 +75,13 @@ DEGREES = {
 # sums' would be a third of all kernels.
 BY_BOX = ("laplace", "stokes_sl", "stokes_rotlet", "yukawa(kappa=2.0)")
 EXCLUDE = ("laplace", "stokes_sl", "stokes_dl")
-SUMMED = tuple(DEGREES[FLOAT64])
+SUMMED = (*SUMS, IMAGES)
+
+
+def degrees(kernel: str, dtype: np.dtype) -> tuple[int, int]:
+    """Return the highest degrees of a sum; of one that was not measured, those of most."""
+    most = (28, 32) if dtype == FLOAT64 else (20, 24)
+    return DEGREES[dtype].get(kernel, most)
 
 
 def wants(kernel: str) -> list[tuple[str, ...]]:
@@ -128,7 +134,7 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
 def near(kernel: str, dtype: np.dtype, want: tuple[str, ...]) -> Iterator[Kernel]:
     """Yield the near field's kernels for some results."""
     tile = near_tile(SPACE, "staged", 0, 0.0, dtype)  # a host has only one
-    last = DEGREES[dtype][kernel][want != ("u",)]
+    last = degrees(kernel, dtype)[want != ("u",)]
     tables = SUMS[kernel].pair.polynomials
     for degree in range(COMPILED_DEGREES, last + 1, COMPILED_DEGREES):
         pair = Pair(0.1, tables(*np.zeros((len(tables._fields), degree + 1))), "staged")

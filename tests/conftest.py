@@ -20,7 +20,7 @@ import pytest
 
 from parki.ewald import clear_cache
 from parki.ewald.choice.clustering import pair_density
-from parki.runtime import ExecutionSpace, get_execution_space
+from parki.runtime import ExecutionSpace, get_execution_space, host
 from parki.runtime.spaces import why_unavailable
 
 MARKS = {"Cuda": pytest.mark.gpu, "HIP": pytest.mark.hip}
@@ -37,7 +37,59 @@ LONGEST = (
     *("polydisperse", "examples", "wall_spheres", "compiler", "faults", "by_box", "p2p_lists"),
     *("derivatives", "cli", "want", "shipped", "composite_derivatives", "jax", "tilted"),
     *("precision", "mesh_variants", "yukawa", "docs"),
+    *("ranks", "refused_updates", "concurrent", "moves"),  # laws
 )
+
+
+# Kernels that this process and its workers took and compiled, by their names in the cache.
+TAKEN: set[str] = set()
+COMPILED: set[str] = set()
+# The default run takes this many at most, whole and with what `[test]` brings: each takes a third
+# of a second where none is in the cache. A change that needs more says so here.
+MOST_KERNELS = 2600
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Count the kernels that tests take, and those of them that were not in the cache."""
+    take = host.HostObject.entry
+
+    def counted(self: Any) -> Any:
+        if self.shipped is None:
+            TAKEN.add(self.key)
+            COMPILED.update(() if self.cached() else (self.key,))
+        return take(self)
+
+    host.HostObject.entry = counted
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell the kernels of this worker, or judge those of all of them."""
+    config = session.config
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["kernels"] = sorted(TAKEN), sorted(COMPILED)
+    elif too_many(config) and session.exitstatus == 0:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take the kernels of a worker along."""
+    for names, told in zip((TAKEN, COMPILED), node.workeroutput.get("kernels", ()), strict=False):
+        names.update(told)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say how many kernels there were, in the last line before the results."""
+    line = f"parki: {len(TAKEN)} kernels were taken, {len(COMPILED)} of them compiled"
+    more = f"; expected at most {MOST_KERNELS}: see MOST_KERNELS" if too_many(config) else ""
+    terminalreporter.write_line(line + more)
+
+
+def too_many(config: pytest.Config) -> bool:
+    """Return whether a whole default run took more kernels than it may."""
+    chosen = config.getoption("keyword"), config.getoption("markexpr") != "not slow"
+    whole = not any(chosen) and config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    return whole and len(TAKEN) > MOST_KERNELS
 
 
 def pytest_report_header() -> list[str]:

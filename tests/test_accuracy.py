@@ -14,21 +14,19 @@ from typing import Any
 import numpy as np
 import pytest
 from contract import (
-    FIELDS,
     FLAT,
     KERNELS,
     LARGE,
     LEAST,
     PERIODICITIES,
-    SCALAR,
     SHARED,
     SMALL,
     TILTED,
     Case,
     Outcome,
-    _components,
     costs_of_a_device,
     edges_of,
+    fields_of,
     promise,
     rms,
     sweep,
@@ -36,6 +34,7 @@ from contract import (
 from few import FEW, USUAL
 
 import parki
+from examples import example
 from parki.ewald.options import SMALLEST_TOLERANCE
 from parki.interchange import to_host
 from parki.reference import direct_sum
@@ -283,7 +282,7 @@ def test_the_worst_density(kernel, periodicity, lattice):
         plan = parki.Plan(kernel, points, points, norms, options)
         operator = plan.as_linear_operator()
         matrices.append(operator @ np.eye(operator.shape[1]))
-    sources = points.shape[1] * _components(kernel)
+    sources = points.shape[1] * example(kernel).components
     # The mean square over random densities.
     columns = matrices[1].shape[1]
     mean = np.linalg.norm(matrices[1] - matrices[-1]) / np.sqrt(points.shape[1] * columns)
@@ -340,7 +339,7 @@ def test_no_more_accurate_than_asked(kernel, periodicity):
 def test_the_smallest_tolerance(kernel, dtype, split):
     tolerance = SMALLEST_TOLERANCE[np.dtype(dtype)]
     periodicity = (KERNELS.index(kernel) + (split == "auto")) % 4
-    want = ("u", "grad_u") if kernel.startswith(SCALAR) else FIELDS
+    want = fields_of(kernel)
     check(Case("same", "random", "cube", kernel, periodicity, want, SMALL, dtype, tolerance, split))
 
 
@@ -427,7 +426,7 @@ def test_the_sweep_meets_all_pairs():
 def test_the_promise_of_a_plan():
     """The bound that users read off a plan is the one that is tested."""
     for kernel in USUAL:
-        want = ("u", "grad_u") if kernel.startswith(SCALAR) else FIELDS
+        want = fields_of(kernel)
         case = Case("same", "random", "brick", kernel, 3, want, SMALL, "f8", 1e-3, "prolate")
         plan, dens = case.plan()
         promised = [outcome.promise for outcome in case.outcomes()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -108,6 +109,16 @@ def test_the_transpose_is_exact(kernel, periodicity, want):
     found = plan(DENS[kernel])
     promise = plan.promise(DENS[kernel]) / rms(found.reshape(-1, NT))
     assert 10 * ROUNDING["f8"] < mismatch(plan, DENS[kernel]) <= promise
+
+
+def test_a_refused_transpose_names_other_results():
+    for kernel, want, remedy in (
+        ("stokes_dl", "p", "make a plan whose want is 'u' or 'grad_u'"),
+        ("multipole_flow(order=2)", "u", "no result has one"),  # not: a plan whose want is 'u'
+    ):
+        task = SimpleNamespace(kernel=kernel, want=(want,), sum=SUMS[kernel])
+        with pytest.raises(parki.ParkiValueError, match=remedy):
+            Transpose(task)
 
 
 @pytest.mark.parametrize("kernel", FEW)

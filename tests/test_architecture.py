@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -161,3 +163,26 @@ def test_no_file_replaces_a_fixture_of_every_test():
         if (names := taken & {name for name, _ in fixtures(path)})
     }
     assert not replaced, f"give these fixtures other names than those in conftest.py: {replaced}"
+
+
+def test_what_tests_import_comes_with_their_extra() -> None:
+    """Else they are not collected; they skip what is optional."""
+    root, here = Path(__file__).parents[1], Path(__file__).parent
+    text = (root / "pyproject.toml").read_text(encoding="utf-8")
+    parts = [
+        text.partition(f"\n{name} = [")[2].partition("\n]")[0] for name in ("dependencies", "test")
+    ]
+    comes = set(re.findall(r'^    "([\w-]+)', "\n".join(parts), re.MULTILINE)) | {"rich", "parki"}
+    own = {
+        path.stem
+        for folder in ("tests", "scripts", "examples")
+        for path in root.glob(f"{folder}/**/*.py")
+    }
+    own |= {path.name for path in here.iterdir() if path.is_dir()}
+    for path in [*here.glob("test_*.py"), *here.glob("helpers/*.py"), here / "conftest.py"]:
+        tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 10))
+        found = {a.name for node in tree.body if isinstance(node, ast.Import) for a in node.names}
+        if "importorskip" not in path.read_text(encoding="utf-8"):
+            found |= {str(n.module) for n in tree.body if isinstance(n, ast.ImportFrom)}
+        missing = {name.partition(".")[0] for name in found} - sys.stdlib_module_names - own - comes
+        assert not missing, path.name

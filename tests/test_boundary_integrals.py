@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def script():
-    path = ROOT / "scripts" / "draw_distance.py"
-    spec = importlib.util.spec_from_file_location("draw_distance", path)
+    path = ROOT / "scripts" / "pictures.py"
+    spec = importlib.util.spec_from_file_location("pictures", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     module.EXACT = 80  # enough for the fewest nodes

@@ -104,38 +104,6 @@ def test_derivatives(kernel, space, to_space, rng):
         assert rms(found[name][own] - expected) < 1e-4 * rms(expected), name
 
 
-def test_points_that_move(space, to_space, to_host, rng):
-    points, _, dens = made("stokes_sl", rng, to_space)
-    how = {"periodicity": 3, "tolerance": 1e-4, "systems": OFFSETS, "boxes": BOXES}
-    plan = parki.Plan("stokes_sl", points, points, **how)
-    before = to_host(plan(dens))
-    moved = 0.9 * points
-    with pytest.raises(ParkiValueError, match="5 boxes, but systems has 4 systems"):
-        plan.update_points(moved, moved, systems=[0, 50, 60, 130, N])
-    np.testing.assert_array_equal(to_host(plan(dens)), before)
-    fewer = np.array([0, 50, 60, 130, 170, 190])
-    plan.update_points(moved[:, :190], moved[:, :190], systems=fewer)
-    new = parki.Plan("stokes_sl", moved[:, :190], moved[:, :190], **(how | {"systems": fewer}))
-    expected, bound = to_host(new(dens[0, :, :190])), new.promise(dens[0, :, :190])
-    assert rms(to_host(plan(dens[0, :, :190])) - expected) < 2 * bound.max()
-
-
-def test_an_update_that_fails_changes_nothing(space, to_space, to_host, rng):
-    points, _, dens = made("stokes_sl", rng, to_space)
-    how = {"periodicity": 1, "tolerance": 1e-4, "systems": OFFSETS, "boxes": BOXES}
-    plan = parki.Plan("stokes_sl", points, points, **how)
-    before = to_host(plan(dens))
-    broken = 0.3 * points
-    broken[2, -1] = 2.5  # outside of the last box, whose plan is asked last
-    with pytest.raises(ParkiValueError, match="along axis 2, which is free"):
-        plan.update_points(broken, broken, systems=[0, 50, 60, 120, 180, N])
-    # Plans that were updated, and updated back, may have other parameters.
-    bound = plan.promise(dens).max()
-    assert rms(to_host(plan(dens)) - before) < 2 * bound
-    plan.update_points(points, points)
-    assert rms(to_host(plan(dens)) - before) < 2 * bound
-
-
 def test_single_precision_shares_equal_boxes_alone(rng):
     """Scaled positions would be rounded, and close pairs with them."""
     points, _, dens = made("laplace", rng, np.asarray, "f4")

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import hashlib
 import os
 import random
+import shutil
 import signal
 import stat
+import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -15,7 +20,8 @@ import numpy as np
 import pytest
 from small_kernels import RUN, SQUARE, run_python, small_kernel, start_python, write_kernel
 
-from parki.runtime import cache, get_execution_space, host
+from parki.errors import UnavailableError
+from parki.runtime import cache, get_execution_space, host, messages
 from parki.runtime import kernel as kernel_module
 from parki.runtime.kernel import load
 from parki.runtime.specialise import specialise
@@ -74,7 +80,7 @@ def test_killed_processes(folder, tmp_path, monkeypatch):
         process.communicate()
         unfinished += process.returncode == -signal.SIGKILL
         for path in folder.glob("*.so"):
-            assert cache._verified(path), "a process that was killed left half an entry"
+            assert cache._content(path), "a process that was killed left half an entry"
             with contextlib.suppress(OSError):
                 path.unlink()  # so that the next one compiles again
     assert unfinished, "every process finished before it was killed"
@@ -210,23 +216,153 @@ def test_folder_that_cannot_be_written(tmp_path, why):
     assert Path(stand_in).parent == tmp_path and not Path(stand_in).exists(), "left behind"
 
 
+def warned(caplog) -> bool:
+    """Return whether the cache has been given up, with one warning."""
+    said = [r.getMessage() for r in caplog.records if "cannot be used (" in r.getMessage()]
+    assert len(said) <= 1
+    return bool(said)
+
+
+NAME = cache.key("of these tests")
+
+
+@pytest.mark.parametrize("number", ["ENOSPC", "EDQUOT", "EPERM", "ESTALE", "EIO"])
+@pytest.mark.parametrize("of", [tempfile.mkstemp, os.replace])
+def test_folder_that_takes_no_more(folder, monkeypatch, caplog, number, of):
+    """A temporary folder takes what comes from then on; what was kept before is still found."""
+    assert cache.entry(cache.key("before"), lambda: b"kept", cache.plain) == b"kept"
+    module, code = (tempfile if of is tempfile.mkstemp else os), getattr(errno, number)
+
+    def refuse(*words, **how):
+        if str(folder) in str((words, how)):
+            raise OSError(code, os.strerror(code))
+        return of(*words, **how)
+
+    monkeypatch.setattr(module, of.__name__, refuse)
+    assert cache.entry(NAME, lambda: b"new", cache.plain) == b"new"
+    assert warned(caplog) and os.strerror(code) in cache.why_unusable()
+    assert cache.content(NAME) == b"new" and (cache.directory() / f"{NAME}.so").exists()
+    assert cache.content(cache.key("before")) == b"kept"
+    assert not list(folder.glob("*.tmp"))
+
+
+@pytest.mark.parametrize("what", [os.mkfifo, os.mkdir])
+@pytest.mark.parametrize("suffix", [".so", ".so.seal", ".lock"])
+def test_what_is_no_file_in_the_place_of_one(folder, caplog, what, suffix):
+    folder.mkdir(mode=0o700)
+    what(folder / f"{NAME}{suffix}")
+    assert cache.entry(NAME, lambda: b"new", cache.plain) == b"new" == cache.content(NAME)
+    assert warned(caplog) == (what is os.mkdir and suffix != ".lock")  # it replaces a FIFO
+    host.compilers()  # asks for records
+
+
+def test_folder_that_vanishes_while_it_compiles(folder, caplog):
+    def build() -> bytes:
+        shutil.rmtree(folder)
+        return b"new"
+
+    assert cache.entry(NAME, build, cache.plain) == b"new" == cache.content(NAME)
+    assert not warned(caplog) and (folder / f"{NAME}.so").exists()
+
+
+def test_no_folder_at_all(folder, monkeypatch, caplog):
+    """What is compiled is used; what needs a folder says that there is none."""
+    folder.write_bytes(b"")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    cache._temporary.cache_clear()
+    assert cache.entry(NAME, lambda: b"new", cache.plain) == b"new"
+    with pytest.raises(UnavailableError, match="no temporary folder takes its place"):
+        cache.directory()
+    with pytest.raises(UnavailableError, match="the compiler needs a temporary folder"):
+        host._compile(host.compiler(), [], "")
+    assert warned(caplog)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_files_that_do_not_belong_to_who_writes_them(folder, monkeypatch, caplog):
+    """As where a server takes root for nobody: they would be compiled again and again."""
+    real = tempfile.mkstemp
+
+    def squashed(**how):
+        handle, name = real(**how)
+        if str(folder) in name:
+            os.chown(name, 65534, -1)
+        return handle, name
+
+    monkeypatch.setattr(tempfile, "mkstemp", squashed)
+    assert cache.entry(NAME, lambda: b"new", cache.plain) == b"new" == cache.content(NAME)
+    assert warned(caplog) and "it belongs to another user" in cache.why_unusable()
+
+
+def test_other_processes_that_hold_a_lock_are_named(folder, monkeypatch, caplog):
+    monkeypatch.setattr(messages, "PATIENCE", 0.05)
+    folder.mkdir(mode=0o700)
+    held = (folder / f"{NAME}.lock").open("w")
+    fcntl.flock(held, fcntl.LOCK_EX)
+    timer = threading.Timer(0.5, held.close)
+    timer.start()
+    cache.entry(NAME, lambda: b"new", cache.plain)
+    timer.join()
+    assert f"another process holds {folder / NAME}.lock" in caplog.text
+
+
+def test_a_child_leaves_folders_and_locks_to_its_parent(tmp_path):
+    """Those in which its parent compiles, and those that stand in for the cache."""
+    code = """
+    import os, sys, threading
+    from parki.runtime import cache, private
+    def compiling():
+        with private.temporary_folder() as folder, cache._locked(name):
+            found.append(folder)
+            begun.wait()
+            done.wait()
+    begun, done, found, name = threading.Barrier(2), threading.Event(), [], cache.key("name")
+    before = cache.directory()
+    thread = threading.Thread(target=compiling)
+    thread.start()
+    begun.wait()
+    waiting, told = os.pipe()
+    child = os.fork()
+    if not child:  # it has the lock's file open
+        os.close(told)
+        os.read(waiting, 1)
+        print(cache.directory() == before)
+        sys.exit(0)
+    if not os.fork():
+        sys.exit(0)
+    os.wait()
+    print(found[0].exists(), before.exists())
+    done.set()
+    with cache._locked(name):
+        os.close(told)
+    print(os.wait() == (child, 0), before.exists())
+    """
+    blocked = tmp_path / "blocked"
+    blocked.touch()
+    status, out, err = run_python(code, PARKI_CACHE_DIR=str(blocked), TMPDIR=str(tmp_path))
+    assert (status, out.split()) == (0, ["True", "True", "False", "True", "True"]), err
+    assert err.count("cannot be used") == 1
+    assert list(tmp_path.iterdir()) == [blocked]
+
+
 def test_remains_of_killed_processes_are_swept(folder):
-    folder.mkdir()
-    old, young = folder / "old.tmp", folder / "young.tmp"
-    for path in (old, young):
+    folder.mkdir(mode=0o700)
+    name = cache.key("killed")
+    old, young, users = (folder / f"{x}.tmp" for x in (f"{name}abc_01", f"{name}.seal", "mine"))
+    for path in (old, young, users):
         path.write_bytes(b"half an object")
-    os.utime(old, (time.time() - 2 * cache._STALE_SECONDS,) * 2)
-    cache.entry("new", lambda target: target.write_bytes(b"whole"))
-    assert not old.exists() and young.exists()
+    for path in (old, users):
+        os.utime(path, (time.time() - 2 * cache._STALE_SECONDS,) * 2)
+    cache.entry("new", lambda: b"whole", cache.plain)
+    assert not old.exists() and young.exists() and users.exists()
     assert (folder / "new.so").read_bytes().startswith(b"whole")
 
 
 def test_a_failed_build_leaves_nothing(folder):
-    def fail(target: Path) -> None:
-        target.write_bytes(b"half")
+    def fail() -> bytes:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        cache.entry("new", fail)
+        cache.entry("new", fail, cache.plain)
     assert not cache.exists("new")
     assert not list(folder.glob("*.tmp")) and not list(folder.glob("*.so"))

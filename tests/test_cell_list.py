@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from parki import CellList, ParkiValueError, cell_list
+from parki import CellList, ParkiMemoryError, ParkiValueError, cell_list
 from parki.cell_list import runs
 from parki.runtime import get_execution_space, load
 
@@ -359,7 +359,7 @@ def test_few_runs(length, pieces, size):
         (r"box is \(1.0, 1.0\); expected 3 positive", {"box": (1, 1)}),
         (r"box is \['1', '1', '1'\]; expected 3 positive lengths", {"box": ["1"] * 3}),
         (r"cutoff is 0; expected a positive, finite width", {"cutoff": 0}),
-        (r"cutoff is '1'; expected the least width of a cell", {"cutoff": "1"}),
+        (r"cutoff is '1'; expected a positive, finite width", {"cutoff": "1"}),
         (r"cutoff and shape both set the cells", {"cutoff": 1, "shape": (1, 1, 1)}),
         (r"shape is \(2.0, 2, 2\); expected 3 positive counts", {"shape": (2.0, 2, 2)}),
         (r"origin is \('0', 0, 0\); expected 3 finite coordinates", {"origin": ("0", 0, 0)}),
@@ -398,3 +398,25 @@ def test_payload_dtypes_and_layouts():
     with pytest.raises(TypeError, match="rows has dtype int64; expected float32 or float64"):
         cells.sort(np.ones(9, np.int64))
     np.testing.assert_array_equal(cells.sort(np.ones((9, 2)).T), np.ones((2, 9)))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"cutoff": None, "shape": (1290,) * 3},
+            r"lists of 2.15e\+09 cells need 34.3 GB, .* shape",
+        ),
+        ({"cutoff": 1e6 / 1289.5}, r"lists of 2.14e\+09 cells need 34.3 GB, .* a larger cutoff"),
+    ],
+)
+def test_cells_that_do_not_fit(given, message, monkeypatch):
+    """Killed the process."""
+    monkeypatch.setattr("parki.memory.free_memory", lambda space: 8e9)
+    with pytest.raises(ParkiMemoryError, match=message):
+        CellList(np.zeros((3, 5)), box=[1e6] * 3, **given)
+
+
+def test_too_many_cells_by_a_cutoff():
+    with pytest.raises(ParkiValueError, match=r"cutoff is 1, which makes 2\*\*31 cells or more"):
+        CellList(np.zeros((3, 5)), 1, [1e6] * 3)

@@ -132,9 +132,6 @@ def test_what_cannot_be_checked_is_refused(rng):
         plan.check(dens, targets=0)
     with pytest.raises(parki.ParkiTypeError, match=r"targets is 1\.5"):
         plan.check(dens, targets=1.5)
-    src += 0.1
-    with pytest.raises(parki.ParkiValueError, match="their arrays were changed"):
-        plan.check(dens)
     empty = parki.Plan("stokes_sl", trg[:, :0], src, plan.options)
     with pytest.raises(parki.ParkiValueError, match="made with none"):
         empty.check(dens)

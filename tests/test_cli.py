@@ -252,7 +252,9 @@ def test_nobody_reads_stderr(words: list[str], unread: int) -> None:
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 @pytest.mark.each
 @pytest.mark.parametrize("unbuffered", [False, True])
-@pytest.mark.parametrize("words", [["info"], ["cache", "list"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [["info"], ["cache", "list"], ["--help"], [], ["tune", "-h"]], ids=" ".join
+)
 def test_a_full_disk_is_one_line(words: list[str], unbuffered: bool) -> None:
     with open("/dev/full", "w") as full:
         run = run_parki(words, unbuffered, stdout=full)

@@ -2,11 +2,14 @@
 
 import importlib.util
 import json
+import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from small_kernels import run_python
 
 import parki
 from parki.cli import bench, check, info
@@ -15,9 +18,9 @@ from parki.cli import eval as evaluate
 from parki.cli import main as cli
 from parki.cli.tune import command as tune_report
 from parki.ewald.sums import SUMS
-from parki.runtime import cache
+from parki.runtime import cache, host
 
-WITH_FOLDER = ("not_parki.so", "notes.txt", "tuned.json")
+WITH_FOLDER = ("not_parki.so", "notes.txt", "tuned.json", "tuned-violin.json", f"{'e' * 40}.so")
 
 
 @pytest.fixture
@@ -30,8 +33,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / name).write_bytes(bytes(size))
     for name in ("a.lock", "b.translation", "c.pykokkos"):
         (folder / f"{name[0] * 40}{name[1:]}").touch()
-    for name in (f"{'d' * 40}x.tmp", *WITH_FOLDER):
+    for name in (f"{'d' * 40}x.tmp", *WITH_FOLDER[:-1]):
         (folder / name).touch()
+    (folder / "tuned-violin.json").write_text('{"strings": 4}', encoding="utf-8")
+    (folder / WITH_FOLDER[-1]).mkdir()
+    (folder / WITH_FOLDER[-1] / "notes.txt").touch()
     monkeypatch.setenv("PARKI_CACHE_DIR", str(folder))
     return folder
 
@@ -66,6 +72,20 @@ def test_info_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert here == parki.available_spaces()
     assert all(bool(s["reason"]) != s["available"] for s in found["spaces"].values())
     assert "PARKI_CACHE_DIR" in found["settings"]
+
+
+def test_info_runs_no_program_but_the_compiler_and_python() -> None:
+    """As SECURITY.md says."""
+    code = """
+    import os, sys
+    from parki.cli import info
+    ran = {"subprocess.Popen", "os.system", "os.exec", "os.fork", "os.posix_spawn", "os.spawn"}
+    sys.addaudithook(lambda event, words: event in ran and print(os.path.basename(words[0])))
+    info.facts()
+    """
+    status, out, err = run_python(code, CXX=None)
+    compiler = os.path.basename(host.compiler().command[0])
+    assert status == 0 and set(out.split()) <= {compiler, os.path.basename(sys.executable)}, err
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
@@ -206,6 +226,34 @@ def test_eval_of_stresses_of_dipoles(tmp_path: Path, arrays: dict[str, np.ndarra
     with np.load(out) as found:
         stress = parki.stokes_dipole(src, src, dens, options, want="stress")
         assert np.array_equal(found["stress"], stress)
+
+
+def test_eval_of_several_densities(
+    tmp_path: Path, arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
+) -> None:
+    given, out, src = tmp_path / "in.npz", tmp_path / "out.npz", arrays["src"]
+    dens = np.random.default_rng(0).standard_normal((2, src.shape[1]))
+    np.savez(given, src=src, dens=dens)
+    words = ["--kernel", "laplace", "--box", "1", "1", "1.5", "--tolerance", "1e-4", "--check"]
+    assert cli.main(["eval", str(given), "-o", str(out), *words]) == 0
+    assert capsys.readouterr().out.count("u: error") == 2
+    options = parki.EwaldOptions(3, [1, 1, 1.5], 1e-4, execution_space="OpenMP")
+    plan = parki.Plan("laplace", src, src, options)
+    with np.load(out) as found:
+        assert np.array_equal(found["u"], plan(dens))
+        used = json.loads(str(found["options"]))
+    assert used["promise"]["u"] == plan.promise(dens).tolist()
+    assert all(each["error"] < each["promise"] for each in used["check"]["u"])
+
+
+def test_eval_refuses_surplus_normals(
+    tmp_path: Path, arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
+) -> None:
+    given, out = tmp_path / "in.npz", tmp_path / "out.npz"
+    np.savez(given, src=arrays["src"], dens=arrays["src"], norms=arrays["src"])
+    words = ["eval", str(given), "-o", str(out), "--kernel", "stokes_sl", "--box", "1", "1", "1.5"]
+    assert "stokes_sl has no normals" in refused(words, capsys)
+    assert not out.exists()
 
 
 def test_eval_measures_the_error(
@@ -394,6 +442,21 @@ def test_cache_clear(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {path.name for path in folder.iterdir()} == {f"{'d' * 40}x.tmp", *WITH_FOLDER}
     assert cli.main(["cache", "clear"]) == 0
     assert "nothing" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_a_users_folder_with_the_name_of_parkis(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], link: bool
+) -> None:
+    upstream = folder / "pykokkos"
+    (upstream / "mine").mkdir()
+    (upstream / "notes.txt").touch()
+    if link:
+        upstream = upstream.rename(tmp_path / "elsewhere")
+        (folder / "pykokkos").symlink_to(upstream)
+    assert cli.main(["cache", "clear"]) == 0
+    kept = {"mine", "notes.txt", *(["c" * 40] if link else [])}
+    assert {path.name for path in upstream.iterdir()} == kept
 
 
 def test_cache_that_is_not_there(

@@ -13,8 +13,8 @@ import pytest
 from small_kernels import RUN, SQUARE, run_python, small_kernel, start_python, write_kernel
 
 import parki
-from parki.errors import ParkiValueError, UnavailableError
-from parki.runtime import host, messages, spaces, zig
+from parki.errors import KernelError, ParkiValueError, UnavailableError
+from parki.runtime import cache, host, messages, spaces, zig
 from parki.runtime import kernel as kernel_module
 
 SOLVE = """
@@ -138,6 +138,77 @@ def test_ziglang_comes_last(monkeypatch, tmp_path, empty, caplog):
     assert np.array_equal(v, np.arange(5.0) ** 2 + 0.25)
     assert zig.is_zig(kernel._object.compiler.command)
     assert caplog.text.count("takes some ten seconds longer") == 1
+
+
+# ---------------------------------------------------------------------- a bad compiler
+TOY = 'extern "C" __attribute__((visibility("default"))) int parki_entry() { return 7; }'
+
+
+@pytest.fixture
+def toy(monkeypatch, tmp_path, program):
+    """Make a compiler of the shell's commands, which know what is made as $out; return a kernel."""
+    monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    wrapper = tmp_path / "cxx.sh"
+    monkeypatch.setenv("CXX", "./cxx.sh")
+
+    def make(commands, first="#!/bin/sh\n"):
+        head = f'{first}for out; do :; done\n[ "$1" = --version ] && exec {program} --version\n'
+        wrapper.write_text(f'{head}{program} "$@" || exit\n{commands}\n', encoding="utf-8")
+        wrapper.chmod(0o755)
+        return host.HostObject("toy", TOY)
+
+    host._find.cache_clear()
+    yield make
+    host._find.cache_clear()
+    host._builds_in.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("commands", "message"),
+    [
+        (
+            "head -c 9000 $out > half; cp half $out",
+            r"cannot be loaded \(it is cut off\): .* 9000 b",
+        ),
+        (": > $out", r"cannot be loaded \(.*wrote 0 bytes without an error"),
+        ("rm $out", r"cannot be loaded \(.*wrote 0 bytes without an error"),
+        ("kill -9 $$", r"failed on a kernel:\nit was ended by signal 9"),
+        ("printf 'wrong: \\377' >&2; exit 3", "failed on a kernel:\nwrong: \ufffd"),
+        ("exit 3", "failed on a kernel:\nit ended with 3, and wrote nothing"),
+    ],
+)
+def test_what_a_bad_compiler_made_is_not_kept(toy, commands, message):
+    kernel = toy(commands)
+    with pytest.raises(KernelError, match=message):
+        kernel.entry()
+    assert not kernel.cached()
+    assert toy("").entry()() == 7
+
+
+def test_what_was_kept_and_cannot_be_loaded_is_made_again(toy):
+    kernel = toy("")
+    cache.keep(kernel.key, b"no library", ".so")
+    assert kernel.cached() and kernel.entry()() == 7
+
+
+def test_the_working_folder_may_change(toy, monkeypatch, empty):
+    kernel = toy("")
+    monkeypatch.chdir(empty)
+    assert kernel.entry()() == 7
+
+
+def test_a_compiler_that_the_system_does_not_run(toy):
+    with pytest.raises(
+        UnavailableError, match=r"CXX is './cxx.sh', which cannot be run \(.*format"
+    ):
+        toy("", first="")
+
+
+def test_a_compiler_that_hangs_is_named(toy, monkeypatch, caplog):
+    monkeypatch.setattr(messages, "PATIENCE", 0.05)
+    toy("sleep 0.2").entry()
+    assert f"the compiler {os.getcwd()}/cxx.sh is at work" in caplog.text
 
 
 # ---------------------------------------------------------------------- a full cache

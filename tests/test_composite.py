@@ -242,6 +242,49 @@ def test_wrong_maps_and_arguments():
         plan.adjoint(np.ones(50))
 
 
+@pytest.mark.parametrize(
+    ("maps", "words"),
+    [
+        ({"results": lambda found, at: found["u"] * np.nan}, "a result of stokes_sl of NaN"),
+        ({"results": lambda found, at: None}, "a result of stokes_sl of type NoneType"),
+        ({"results": lambda found, at: found["u"][:, 1:]}, r"a result of .* of shape \(3, 49\)"),
+        ({"density": lambda dens, at: dens / 0 * at["points"]}, "a density for stokes_sl of NaN"),
+        ({"density": lambda dens, at: None}, "a density for stokes_sl of type NoneType"),
+        ({"density": lambda dens, at: np.hstack([dens, dens])}, r"of shape \(3, 80\); expected"),
+        ({"sources": lambda points, at: None}, "sources for stokes_sl of type NoneType"),
+        ({"sources": lambda points, at: points / 0}, "sources for stokes_sl of NaN or infinity"),
+        ({"kernel": "stokes_dl", "normals": lambda norms, at: norms[:2]}, "normals for stokes_dl"),
+        ({"want": ("v",)}, "want has 'v'"),
+    ],
+)
+def test_maps_are_looked_at(maps, words):
+    """Before any sum, when points are placed or moved; by derivatives, too."""
+    given = {"kernel": "stokes_sl", "want": ("u",), "results": velocity} | maps
+    wrong = Composite("wrong", (3,), (3,), (Addend(**given),))
+    norms = NORMS if "normals" in maps else None
+    how = {"values": np.ones((3, 50)), "wrt": ("dens",), "options": options()}
+    with pytest.raises(parki.ParkiValueError, match=words):
+        parki.Plan(wrong, TRG, SRC, norms, options())
+    with pytest.raises(parki.ParkiValueError, match=words):
+        parki.vjp(wrong, TRG, SRC, FORCES, norms, **how)
+
+
+def test_a_map_that_fails_where_points_moved():
+    """The plan keeps its points."""
+
+    def over_height(dens, at):
+        with np.errstate(divide="ignore"):
+            return dens / at["points"][2]
+
+    one = Composite("over", (3,), (3,), (Addend("stokes_sl", ("u",), velocity, over_height),))
+    plan = make(one)
+    before, moved = plan(FORCES), SRC.copy()
+    moved[2, 3] = 0
+    with pytest.raises(parki.ParkiValueError, match=r"the map .*over_height of its addend"):
+        plan.update_points(TRG, moved)
+    assert np.array_equal(plan(FORCES), before)
+
+
 # --- ranks ----------------------------------------------------------------------------------------
 
 

@@ -27,9 +27,9 @@ from parki.distributed import plan as distributed
 from parki.distributed.far import SlabFar
 from parki.distributed.slabs import Slabs, divide, longest_first, near_work
 from parki.distributed.team import Team
-from parki.ewald.choice.memory import in_words
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.sums import SUMS
+from parki.memory import in_words
 from parki.reference import direct_sum
 
 # Two sums with the same parameters differ by rounding: of single numbers by less than this many
@@ -141,7 +141,13 @@ def test_an_error_on_one_rank_is_raised_on_all(size, space):
         "operator": ("ParkiValueError", "no meaning over many ranks"),
         "new points": ("ParkiValueError", "rank 2 of 3: trg contains NaN"),
         "new density": ("ParkiValueError", "dens has shape (3, 50); expected (3, 60)"),
-        "migration": ("ParkiValueError", "rank 2 of 3: array 1 has shape (3, 49); expected (rows"),
+        "migration": ("ParkiValueError", "rank 2 of 3: array 1 has shape (3, 49); expected (..."),
+        "owners": ("ParkiValueError", "rank 2 of 3: points contains NaN"),
+        "arrays": ("ParkiValueError", "at migrate of 2 arrays of plan"),
+        "rows": ("ParkiValueError", "migration: 3 x float64), but rank 2 is at migrate of"),
+        "calls": ("ParkiValueError", "rank 2 is at promise of plan"),
+        "plans": ("ParkiValueError", "ranks are in different calls: rank 0 of 3 is at plan(dens)"),
+        "made": ("ParkiValueError", "but rank 2 is at options of plan"),
         "good": ("", ""),
         "compiling": ("ParkiError", "rank 0 of 3: RuntimeError: injected"),
     }
@@ -181,14 +187,35 @@ def test_tiles_that_are_compiled_are_launched(size):
 
 
 @pytest.mark.parametrize(
-    "how", [pytest.param(h, marks=parallel) for h in ("raise", "kill", "refuse")]
+    "how", [pytest.param(h, marks=parallel) for h in ("raise", "kill", "refuse", "exit")]
 )
 def test_no_rank_waits_for_one_that_is_gone(how):
     ran = mpirun(3, "ending", how, seconds=SECONDS)
     assert ran.returncode != 0
-    if how != "kill":
+    if how == "kill":
+        assert "kill" in (ran.stdout + ran.stderr).lower()  # says the launcher
+    else:
         words = {"raise": "ValueError: outside of the sum", "refuse": "rank 2 of 3: dens has shape"}
+        words["exit"] = "but rank 2 is at the end of its program"
         assert words[how] in ran.stderr
+
+
+@pytest.mark.parametrize("size", [pytest.param(3, marks=parallel)])
+def test_a_rank_may_end_before_others(size):
+    """Where it takes no part in what they sum."""
+    ran = mpirun(size, "ending", "early", seconds=SECONDS)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+
+
+@pytest.mark.parametrize("size", [pytest.param(2, marks=parallel)])
+def test_threads_of_ranks(size):
+    """Their sums do not mix: with a communicator for each they are right, on one or refused."""
+    ran = mpirun(size, "threads", seconds=2 * SECONDS)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    one, own = (json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{"))
+    assert one["calls"] == own["calls"] == [60] * size
+    assert own["seen"] == [["right"]] * size
+    assert {*one["seen"][0]} <= {"right", "ranks are in different calls"}, one
 
 
 @pytest.mark.parametrize("size", [pytest.param(2, marks=parallel)])

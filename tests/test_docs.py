@@ -307,23 +307,17 @@ def test_pictures_are_xml(picture: Path) -> None:
     ET.parse(picture)  # a browser shows nothing of what is not
 
 
-def test_fading_is_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    drawn = tmp_path / "fading.png"
-    subprocess.run([sys.executable, ROOT / "scripts" / "draw_fading.py", drawn], check=True)
-    assert drawn.read_bytes().startswith(b"\x89PNG")
-
-
 @pytest.mark.parametrize(
-    ("script", "names"),
+    "names",
     [
-        ("draw_sketches.py", ("surface", "near-and-far")),
-        pytest.param("draw_gauges.py", [f"gauges-{n}" for n in range(4)], marks=pytest.mark.slow),
+        ("surface", "near-and-far", "fading"),
+        pytest.param([f"gauges-{n}" for n in range(4)], marks=pytest.mark.slow),
     ],
 )
-def test_pictures_are_drawn(script: str, names: tuple[str, ...], tmp_path: Path) -> None:
+def test_pictures_are_drawn(names: tuple[str, ...], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    subprocess.run([sys.executable, ROOT / "scripts" / script, tmp_path], check=True)
+    script = ROOT / "scripts" / "pictures.py"
+    subprocess.run([sys.executable, script, *names, "--folder", tmp_path], check=True)
     for name in names:
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert (DOCS / "images" / f"{name}.png").is_file()

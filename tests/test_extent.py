@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import warnings
 
@@ -170,12 +171,12 @@ def test_lengths_whose_powers_are_no_numbers(length, box):
     points[0, 1] = length
     edges = {"none": None, "given": [length] * 3, "some": [length, None, None]}[box]
     periodicity = {"none": 0, "given": 3, "some": 1}[box]
-    options = parki.EwaldOptions(periodicity, edges, 1e-3)
+    options = {"periodicity": periodicity, "box": edges, "tolerance": 1e-3}
     for kernel, dens in (("laplace", np.ones(2)), ("stokes_dipole", np.ones((3, 3, 2)))):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             with pytest.raises(parki.ParkiValueError, match=r"of about .*, whose powers float64"):
-                getattr(parki, kernel)(points, points, dens, options)
+                getattr(parki, kernel)(points, points, dens, **options)
 
 
 @pytest.mark.parametrize("length", [2e-90, 1e-60, 1e60, 1e89])
@@ -202,4 +203,21 @@ def test_extents_that_overflow():
             parki.laplace(points, points, np.ones(2), parki.EwaldOptions(0))
         single = np.random.default_rng(0).random((3, 5)).astype("f4")
         with pytest.raises(parki.ParkiValueError, match="whose powers float32 does not hold"):
-            parki.laplace(single, single, single[0], parki.EwaldOptions(0, [1e300] * 3, 1e-3))
+            parki.laplace(single, single, single[0], parki.EwaldOptions(0, [1e60] * 3, 1e-3))
+
+
+@pytest.mark.parametrize("kernel", ["laplace_dipole", "stokes_rotlet"])
+@pytest.mark.parametrize("exponent", [-60, -45, -38, 38, 46, 60])
+def test_powers_in_single_precision(kernel, exponent):
+    """Gradients that could be held lost their digits where the cube of the unit did."""
+    rng, length = np.random.default_rng(0), 2.0**exponent
+    points, dens = rng.random((3, 10)).astype("f4"), rng.standard_normal((3, 10)).astype("f4")
+    sums = functools.partial(getattr(parki, kernel), periodicity=3, tolerance=1e-3, want="grad_u")
+    asked = points * np.float32(length), dens * np.float32(length**1.5)
+    if abs(exponent) > 40:
+        with pytest.raises(parki.ParkiValueError, match="whose powers float32 does not hold"):
+            sums(asked[0], asked[0], asked[1], box=[length] * 3)
+    else:
+        found = sums(asked[0], asked[0], asked[1], box=[length] * 3)
+        exact = length**-1.5 * sums(points, points, dens, box=[1, 1, 1]).astype("f8")
+        np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-5 * np.abs(exact).max())

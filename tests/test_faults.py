@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
 import shutil
@@ -9,10 +10,12 @@ import signal
 import stat
 import time
 
+import numpy as np
 import pytest
-from small_kernels import RUN, SQUARE, run_python, start_python, write_kernel
+from small_kernels import RUN, SQUARE, run_python, small_kernel, start_python, write_kernel
 
 from parki.runtime import cache
+from parki.runtime import kernel as kernel_module
 
 WRONG = SQUARE.replace("0.25", "0.5")
 
@@ -86,7 +89,7 @@ def test_link_in_the_place_of_an_entry(folder, tmp_path):
     elsewhere.mkdir()
     moved = path.rename(elsewhere / path.name)
     path.symlink_to(moved)
-    assert cache.is_whole(path) and not cache._verified(path)
+    assert cache.is_whole(path) and not cache._content(path)
     assert run_python(RUN, write_kernel(tmp_path, SQUARE))[:2] == (0, "right\n")
     assert not path.is_symlink() and moved.exists()
 
@@ -94,19 +97,62 @@ def test_link_in_the_place_of_an_entry(folder, tmp_path):
 def test_entry_that_everybody_may_write(folder, tmp_path):
     path = built(folder, tmp_path)
     path.chmod(0o777)
-    assert not cache._verified(path)
+    assert not cache._content(path)
     assert run_python(RUN, write_kernel(tmp_path, SQUARE))[:2] == (0, "right\n")
     assert not path.stat().st_mode & stat.S_IWOTH
-    assert cache._verified(path)
+    assert cache._content(path)
 
 
 def test_folder_that_everybody_may_write(folder, tmp_path):
     path = built(folder, tmp_path)
     folder.chmod(0o777)
-    assert not cache._verified(path)
+    assert not cache._content(path)
     status, out, err = run_python(RUN, write_kernel(tmp_path, SQUARE))
     assert (status, out) == (0, "right\n")
     assert f"the cache folder {folder} cannot be used (everybody may write to it)" in err
+
+
+@pytest.mark.parametrize("what", ["folder", "entry", "seal"])
+@pytest.mark.parametrize("how", ["its group", "everybody", "another user"])
+def test_what_another_user_can_change_is_not_loaded(folder, what, how):
+    name = cache.key("kernel")
+    assert cache.entry(name, lambda: b"good", cache.plain) == b"good"
+    path = {"folder": folder, "entry": folder / f"{name}.so", "seal": folder / f"{name}.so.seal"}
+    if how != "another user":
+        path[what].chmod(path[what].stat().st_mode | (0o020 if how == "its group" else 0o002))
+    elif os.geteuid():
+        pytest.skip("only root can give files away")
+    else:
+        os.chown(path[what], 12345, -1)
+    assert cache.content(name) is None
+    assert cache.entry(name, lambda: b"another", cache.plain) == b"another"
+    assert cache.content(name) == b"another"
+    assert (how in cache.why_unusable()) == (what == "folder")
+    assert (cache.directory() == folder) == (what != "folder")
+
+
+@pytest.mark.parametrize("memory", [True, False])
+def test_what_was_verified_is_loaded(folder, tmp_path, monkeypatch, memory):
+    """A file that is exchanged in between is not, from memory or a private folder."""
+    if memory and not hasattr(os, "memfd_create"):
+        pytest.skip("only Linux has files of memory")
+    wrong, path = built(folder, tmp_path, WRONG), built(folder, tmp_path)
+    if not memory:
+        monkeypatch.delattr(os, "memfd_create", raising=False)
+    load, loaded = ctypes.CDLL, []
+
+    def exchange(file, *words, **how):
+        if not loaded:
+            shutil.copyfile(wrong, path)
+        loaded.append(file)
+        return load(file, *words, **how)
+
+    monkeypatch.setattr(ctypes, "CDLL", exchange)
+    monkeypatch.setattr(kernel_module, "_loaded", {})
+    v = np.arange(5.0)
+    small_kernel(tmp_path, SQUARE)(5, v=v)
+    assert np.array_equal(v, np.arange(5.0) ** 2 + 0.25)
+    assert loaded and not any(os.path.lexists(file) for file in loaded)
 
 
 def test_umask_of_the_linker(folder, tmp_path):
@@ -116,7 +162,7 @@ def test_umask_of_the_linker(folder, tmp_path):
         path = built(folder, tmp_path)
     finally:
         os.umask(old)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
@@ -153,15 +199,15 @@ def test_wrong_content(folder, tmp_path, what):
     path.unlink()  # other processes keep what they have loaded
     path.write_bytes(content)
     path.chmod(0o700)
-    assert not cache._verified(path)
+    assert not cache._content(path)
     assert run_python(RUN, write_kernel(tmp_path, SQUARE))[:2] == (0, "right\n")
-    assert cache._verified(path)
+    assert cache._content(path)
 
 
 def test_entry_under_the_name_of_another(folder, tmp_path):
     """It would run in the other's place."""
     other, path = built(folder, tmp_path, WRONG), built(folder, tmp_path)
-    assert cache._verified(path)
+    assert cache._content(path)
     path.write_bytes(other.read_bytes())
-    assert cache._verified(other) and not cache._verified(path)
+    assert cache._content(other) and not cache._content(path)
     assert run_python(RUN, write_kernel(tmp_path, SQUARE))[:2] == (0, "right\n")

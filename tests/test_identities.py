@@ -10,16 +10,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from contract import (
-    FIELDS,
     KERNELS,
     PERIODICITIES,
     ROUNDING,
-    has_normals,
+    fields_of,
     rms,
 )
 from few import FEW
 
 import parki
+from examples import example
 from parki.ewald.sums import SUMS
 
 TOLERANCE = 1e-8
@@ -55,15 +55,7 @@ def density(kernel, n=N, seed=7):
     """Return a density and normals, or None."""
     rng = np.random.default_rng(seed)
     dens = rng.standard_normal((6, n)) + 0.3
-    norms = rng.standard_normal((3, n)) + 0.2 if has_normals(kernel) else None
-    if kernel == "stokes_dipole":
-        return np.einsum("jn,kn->jkn", dens[:3], dens[3:]), None
-    *shape, _ = SUMS[kernel].density_shape(n)
-    return dens[slice(*shape) if shape else 0], norms
-
-
-def fields_of(kernel):
-    return FIELDS if "p" in SUMS[kernel].terms else ("u", "grad_u")
+    return example(kernel).taken(dens, rng.standard_normal((3, n)) + 0.2)
 
 
 def make(kernel, trg, src, norms, periodicity, box=BOX, want="u", **options):
@@ -109,27 +101,6 @@ def test_neither_cutoff_nor_split_matters(kernel, periodicity):
         rounding = 2 * ROUNDED * rms(values[0])
         assert rms(values[1] - values[0]) <= 2 * bound + rounding, field
         assert rms(values[2] - values[0]) <= 2 * bound + rounding, field
-
-
-@few_kernels
-def test_superposition(kernel):
-    """Densities add up, and so do sources."""
-    trg, src = points(1), points(2)
-    dens, norms = density(kernel)
-    other = density(kernel, seed=8)[0]
-    plan = make(kernel, trg, src, norms, 2)
-    whole = plan(dens)
-    both = plan(2 * dens - 3 * other)
-    scale = rms(whole) + rms(plan(other))
-    assert rms(both - 2 * whole + 3 * plan(other)) <= 5 * ROUNDED * scale
-    half = N // 2
-    parts = [
-        make(kernel, trg, src[:, part], None if norms is None else norms[:, part], 2)
-        for part in (slice(0, half), slice(half, N))
-    ]
-    pieces = [dens[..., :half].copy(), dens[..., half:].copy()]
-    added = sum(part(piece) for part, piece in zip(parts, pieces, strict=True))
-    assert agree([plan, *parts], [dens, *pieces], whole, added)
 
 
 @every_periodicity
@@ -200,7 +171,7 @@ def test_axes_have_equal_rights(kernel, periodicity):
     dens, norms = density(kernel)
     mirror = np.array([[-1.0], [1.0], [1.0]])
     # Exchanges of two axes, and the mirror, each reverse torques.
-    handedness = -np.linalg.det(IDENTITY[axes]) if kernel == "stokes_rotlet" else 1.0
+    handedness = -np.linalg.det(IDENTITY[axes]) if SUMS[kernel].sources[0].axial else 1.0
     box = BOX[axes]
 
     def turned(vectors, offset=0.0):
@@ -209,7 +180,7 @@ def test_axes_have_equal_rights(kernel, periodicity):
     corner = np.array([[box[0]], [0.0], [0.0]])
     if dens.ndim == 1:
         new = dens
-    elif kernel == "stokes_dipole":
+    elif dens.ndim == 3:
         new = mirror[:, :, None] * dens[axes][:, axes] * mirror
     else:
         new = np.concatenate([turned(v) for v in np.split(dens, len(dens) // 3)])
@@ -224,23 +195,6 @@ def test_axes_have_equal_rights(kernel, periodicity):
     )
     expected = plan(dens) if SUMS[kernel].results == 1 else turned(plan(dens))
     assert agree([plan, other], [dens, new], expected, handedness * other(new))
-
-
-@pytest.mark.each
-@few_kernels
-@pytest.mark.parametrize("periodicity", [0, 2, 3])
-def test_unit_of_length(kernel, periodicity):
-    """Sums are homogeneous in all lengths but for the logarithms of one periodic direction."""
-    trg, src = points(1), points(2)
-    dens, norms = density(kernel)
-    plan = make(kernel, trg, src, norms, periodicity)
-    unit = 1 / 7
-    small = make(kernel, unit * trg, unit * src, norms, periodicity, unit * BOX, cutoff=0.9 * unit)
-    if kernel == "stokes_comb":
-        dens = np.concatenate([dens[:3], 0 * dens[3:]])
-    power = 2 if kernel == "stokes_dl" or kernel.endswith(("rotlet", "dipole")) else 1
-    scaled = unit**power * small(dens)
-    assert rms(scaled - plan(dens)) <= 2 * plan.promise(dens) + 2 * ROUNDED * rms(scaled)
 
 
 # --- reciprocity ----------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -226,6 +227,26 @@ def test_a_mean_that_was_not_chosen(space, to_space):
     assert not heard(lambda: parki.Plan("stokes_dl", src, src, norms, two))
     none = src[:, :0]
     assert not heard(lambda: parki.Plan("stokes_dl", src, none, norms[:, :0], options()))
+
+
+def test_points_in_the_cell_of_the_shortest_vectors_are_in_the_box(rng):
+    """A unit cube that leans by a whole edge repeats the same points as the cube."""
+    points, norms = rng.random((2, 3, 6))
+    leaning = parki.EwaldOptions(3, parki.lattice(1, 1, 1, xy=1), 1e-2)
+    flux = replace(leaning, dl_mean="flux")
+
+    def heard_of(options, by=0.0, dtype="f8"):
+        src = (points + by).astype(dtype)
+        trg, own = src.copy(), norms.astype(dtype)
+        return heard(lambda: parki.stokes_dl(trg, src, own, own, options))
+
+    assert (leaning.along(points) < 0).any()
+    assert not heard_of(leaning) and not heard_of(flux)
+    assert heard_of(leaning, 0.5) and heard_of(flux, 0.5)
+    trg = (points[:, ::2] * 0.9).astype("f4")
+    call = lambda src: parki.laplace(trg, src, src[0], leaning)  # noqa: E731
+    assert not heard(lambda: call(points.astype("f4")))
+    assert heard(lambda: call((points + np.array([[0], [1], [0]])).astype("f4")))
 
 
 def test_a_flow_that_is_not_periodic(space, to_space):

@@ -110,6 +110,11 @@ def test_other_second_derivatives_are_refused():
         one = lambda value, name=name: loss({**given, name: value})  # noqa: E731
         with pytest.raises(parki.ParkiTypeError, match=f"a second derivative by .*{name}"):
             jax.grad(lambda value, one=one: jax.grad(one)(value).sum())(given[name])
+    by_trg = jax.grad(
+        lambda dens: jax.grad(lambda x: loss({**given, "trg": x, "dens": dens}))(given["trg"]).sum()
+    )
+    with pytest.raises(parki.ParkiTypeError, match=r"by dens was .* by trg; .* densities alone"):
+        by_trg(given["dens"])
     # That by densities is there, whatever else could have one.
     twice = jax.grad(lambda dens: jax.grad(lambda d: loss({**given, "dens": d}))(dens).sum())
     assert jnp.isfinite(twice(given["dens"])).all()

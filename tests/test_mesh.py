@@ -333,12 +333,12 @@ POINTS = cloud(GRID, 10)
         (
             lambda: SpreadPlan(POINTS, GRID)(np.ones(10), out=np.ones(3)),
             ParkiValueError,
-            r"out has shape \(3,\) and dtype float64; expected \(18, 25, 23\)",
+            r"out has shape \(3,\) and dtype float64; expected C-contiguous \(18, 25, 23\)",
         ),
         (
             lambda: InterpolatePlan(POINTS, GRID)(np.ones(GRID.shape), out=np.ones(20)[::2]),
             ParkiValueError,
-            "out is not C-contiguous",
+            r"out has shape \(10,\) and dtype float64; expected C-contiguous \(10,\)",
         ),
         (lambda: mesh.interpolate(POINTS, GRID), ParkiTypeError, "grid has no values; give a Grid"),
         (

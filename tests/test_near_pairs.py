@@ -152,9 +152,9 @@ def test_errors_teach():
     box = {"periodicity": 3, "box": BOX}
     with pytest.raises(parki.ParkiValueError, match="radius is -1; expected a positive"):
         parki.near_pairs(cloud, cloud, -1, **box)
-    with pytest.raises(parki.ParkiTypeError, match="radius is 'far'; expected a length"):
+    with pytest.raises(parki.ParkiTypeError, match="radius is 'far'; expected a positive"):
         parki.near_pairs(cloud, cloud, "far", **box)
-    with pytest.raises(parki.ParkiValueError, match=r"more than 2\*\*31 images"):
+    with pytest.raises(parki.ParkiValueError, match=r"images and .* expected under 2\*\*31"):
         parki.near_pairs(cloud, cloud, 1e9, **box)
     with pytest.raises(parki.ParkiTypeError, match="options is a NoneType"):
         parki.near_pairs(cloud, cloud, 1)
@@ -206,3 +206,12 @@ def test_gpu(periodicity, monkeypatch):
     apart = plan(vector.reshape(3, -1)).ravel() + found.matrix(blocks) @ vector
     cupy.testing.assert_allclose(both @ vector, apart, atol=1e-10)
     assert parki.near_pairs(cupy.asarray(trg[:, :0]), cupy.asarray(src), 1, options).shape[0] == 0
+
+
+@pytest.mark.parametrize(("periodicity", "radius"), [(1, 1e7), (2, 8e3), (3, 150)])
+def test_what_does_not_fit_is_refused_at_once(periodicity, radius, monkeypatch):
+    """Took 11 GB and ended in a bare error of NumPy's."""
+    monkeypatch.setattr("parki.memory.free_memory", lambda space: 8e9)
+    cloud = points(5)
+    with pytest.raises(parki.ParkiMemoryError, match=r"a radius of .* but 8 GB are free"):
+        parki.near_pairs(cloud, cloud, radius, periodicity=periodicity, box=[1, 1, 1])

@@ -14,7 +14,6 @@ import pytest
 from contract import (
     BOXES,
     KERNELS,
-    SCALAR,
     call_of,
     cloud,
     error_over_promise,
@@ -25,6 +24,7 @@ from contract import (
 from few import FEW
 
 import parki
+from examples import example
 from parki.cli.eval import evaluate
 from parki.ewald.far import fgc, sizes, transforms
 from parki.ewald.near.p2p import P2P
@@ -91,9 +91,9 @@ def test_no_sources_give_zeros(kernel, periodicity, box):
     options = parki.EwaldOptions(periodicity, box, TOLERANCE)
     trg, nobody = np.random.default_rng(0).random((3, 7)).astype("f4"), np.empty((3, 0), "f4")
     dens = np.empty(SUMS[kernel].density_shape(0), "f4")
-    norms = [nobody] if kernel in ("stokes_dl", "stokes_comb") else []
+    norms = [nobody] if SUMS[kernel].normals else []
     want = ("u", "grad_u")
-    shapes = [(7,), (3, 7)] if kernel.startswith(SCALAR) else [(3, 7), (3, 3, 7)]
+    shapes = [(7,), (3, 7)] if example(kernel).scalar else [(3, 7), (3, 3, 7)]
     plan = parki.Plan(kernel, trg, nobody, *norms, options, want=want)
     out = tuple(np.full(shape, np.nan, "f4") for shape in shapes)
     once = call_of(parki, kernel)(trg, nobody, dens, *norms, options, want=want)

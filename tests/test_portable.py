@@ -48,7 +48,8 @@ WINDOWS = r"""
     folder = cache.directory()
     folder.chmod(0o777)  # as Windows says of every folder
     assert not cache.why_unusable()
-    path = cache.entry("name", lambda path: path.write_bytes(b"one"))
+    path = folder / "name.so"
+    assert cache.entry("name", lambda: b"one", cache.plain) == b"one"
     assert tried == [("at once", 1)] * 2 and cache.exists("name"), tried
 
     # A library that is loaded can be renamed, but not replaced.
@@ -61,7 +62,7 @@ WINDOWS = r"""
         replace(source, target)
 
     os.replace = refuse
-    cache.entry("name", lambda path: path.write_bytes(b"two"))
+    cache.entry("name", lambda: b"two", cache.plain)
     assert path.read_bytes() == b"two" and cache.exists("name")
     old, = folder.glob("*.tmp")  # swept later
     assert old.read_bytes() == b"damaged"

@@ -90,7 +90,7 @@ def test_output_of_a_program_stays_its_own(capsys: pytest.CaptureFixture[str]) -
 def test_errors_teach() -> None:
     with pytest.raises(parki.ParkiValueError, match="rtol is 0; expected a positive number"):
         parki.Progress("GMRES", rtol=0)
-    with pytest.raises(parki.ParkiTypeError, match="steps is 'ten'; expected a number"):
+    with pytest.raises(parki.ParkiTypeError, match="steps is 'ten'; expected a positive number"):
         parki.Progress("steps", steps="ten")  # type: ignore[arg-type]
     with pytest.raises(parki.ParkiTypeError, match="residual is 'small'; expected a number"):
         parki.Progress("GMRES")("small")

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from contract import SCALAR, has_normals, of_charges, promise, rms
+from contract import fields_of, promise, rms
 from hypothesis import HealthCheck, Phase, assume, event, given, settings, target
 from hypothesis import strategies as st
 
 import parki
+from examples import example
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
@@ -192,16 +193,14 @@ def sums(draw, slow=False, boxes=SHORT, clouds=CLOUDS, least=1, given_box=False,
     lengths: list[float | None] = box.ravel().tolist()
     if not given_box and draw(st.booleans()) and (periodicity or _thick(trg, src)):
         lengths[periodicity:] = [None] * (3 - periodicity)
-    dens = _density(draw, rng, n).astype(dtype)
-    norms = rng.standard_normal((3, n)).astype(dtype) if has_normals(kernel) else None
-    names = ("u", "grad_u") if kernel.startswith(SCALAR) else ("u", "p", "grad_u", "stress")
+    dens, norms = example(kernel).taken(_density(draw, rng, n), rng.standard_normal((3, n)))
+    dens, norms = dens.astype(dtype), None if norms is None else norms.astype(dtype)
+    names = fields_of(kernel)
     want: Any = draw(st.sampled_from(["u", names]))
     if slow:
         want = draw(st.sampled_from([*names, names, names[1:], ("grad_u", "u")]))
     event(f"{kernel} {dtype} {periodicity}P {name} {where}")
     options = parki.EwaldOptions(periodicity, lengths, tolerance, execution_space=space)
-    rows = 0 if of_charges(kernel) else slice(6 if kernel == "stokes_comb" else 3)
-    dens = dens[:3, None] * dens[3:] if kernel == "stokes_dipole" else dens[rows]
     found = (want,) if isinstance(want, str) else want
     return Sum(kernel, trg, src, norms, dens, options, want, found)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from parki import EwaldOptions
 from parki.ewald.pipeline import replay
 from parki.ewald.sums import SUMS
 from parki.runtime import get_execution_space
-from parki.runtime.spaces import why_unavailable
+from parki.runtime.spaces import cupy, why_unavailable
 
 N = 500
 
@@ -144,6 +146,64 @@ def test_what_cannot_be_recorded(monkeypatch):
         found = plan(dens[0])
     xp.testing.assert_allclose(found, expected, atol=1e-10, rtol=0)
     assert "one by one" in plan.describe()
+
+
+@pytest.mark.gpu
+def test_other_errors_come_out(monkeypatch):
+    """They are defects, which launches one by one would hide for ever."""
+    _, points, dens, _ = arrays("stokes_sl")
+    plan = parki.Plan("stokes_sl", points, points, EwaldOptions(3, [1, 1, 1], 1e-4))
+    for _ in range(2):
+        plan(dens[0])
+
+    def add(self, density, results):
+        raise RuntimeError("a defect")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(plan.pipeline.stages.gauge), "add", add)
+        with pytest.raises(RuntimeError, match="a defect"):
+            plan(dens[0])
+    record(plan, dens[0])
+
+
+@pytest.mark.parametrize(
+    ("error", "ended", "told"),
+    [
+        (RuntimeError("a defect"), False, None),
+        (KeyError("a defect"), True, None),
+        (RuntimeError("cudaErrorStreamCaptureUnsupported: not permitted"), True, "not permitted"),
+        (RuntimeError("the current stream is capturing"), False, "is capturing"),
+        (RuntimeError("CUFFT_INTERNAL_ERROR"), True, "CUFFT_INTERNAL_ERROR"),
+        (NotImplementedError(), False, "NotImplementedError"),
+        (MemoryError(), False, "memory ran out"),
+    ],
+)
+def test_only_errors_of_a_recording_are_kept(monkeypatch, error, ended, told):
+    """On a device that is none: ``ended`` is whether CUDA has ended the recording itself."""
+
+    class Stream(contextlib.nullcontext):
+        def begin_capture(self):
+            pass
+
+        def end_capture(self):
+            if ended:
+                raise RuntimeError("the recording is over")
+
+    def work(given):
+        raise error
+
+    cuda = SimpleNamespace(
+        MemoryPool=lambda: SimpleNamespace(malloc=None),
+        Stream=lambda non_blocking: Stream(),
+        using_allocator=lambda malloc: contextlib.nullcontext(),
+    )
+    monkeypatch.setattr(cupy, "array_module", lambda: SimpleNamespace(cuda=cuda))
+    space = SimpleNamespace(array_module=np, adapter=cupy)
+    if told is None:
+        with pytest.raises(type(error), match="a defect"):
+            replay.Replay(space, work, {})
+    else:
+        assert told in replay.how(replay.Replay(space, work, {}).problem)
 
 
 def test_who_records():

@@ -229,10 +229,10 @@ def test_errors_leave_the_plan_as_it_was(message):
     c = cloud("same", N, BOX)
     plan = plan_of("stokes_comb", c, options_of(1))
     expected = plan(c.dens)
-    before = dict(plan._sum.__dict__)
+    before = dict(plan.members[0].sum.__dict__)
     with pytest.raises(parki.ParkiError, match=message):
         plan.update_points(*bad_points(c)[message])
-    assert plan._sum.__dict__ == before
+    assert plan.members[0].sum.__dict__ == before
     np.testing.assert_array_equal(plan(c.dens), expected)
 
 

@@ -404,7 +404,7 @@ def test_degrees_that_are_chosen_come(
         points = np.random.default_rng(3).random((3, n)).astype(dtype)
         norms = points if kernel in ("stokes_dl", "stokes_comb") else None
         for want, last in zip(
-            ("u", "grad_u"), script["DEGREES"][np.dtype(dtype)][kernel], strict=True
+            ("u", "grad_u"), script["degrees"](kernel, np.dtype(dtype)), strict=True
         ):
             listed = range(machines.COMPILED_DEGREES, last + 1, machines.COMPILED_DEGREES)
             for periodicity in range(periodicities):

@@ -13,6 +13,7 @@ from parki.ewald.split.hasimoto import Hasimoto, radial_functions
 from parki.ewald.sums import term_of
 from parki.reference import direct_sum
 from parki.suspensions import noise
+from parki.suspensions.radii import lengths
 
 BOX = np.array([1.2, 1.0, 0.9])
 TILTED = parki.lattice(*BOX, 0.3, 0.2, 0.1)  # whose vectors parki does not turn
@@ -277,6 +278,52 @@ def test_displacements():
     np.testing.assert_allclose(first, np.sqrt(2 * 2.0 * 0.1) * noisy, rtol=1e-10)
     moves, turns = spheres.displacements(0.0, 0.5, np.random.default_rng(0), forces, torques)
     assert moves.shape == turns.shape == (3, COUNT)
+
+
+@pytest.mark.parametrize(("radii", "periodicity"), [("one", 2), ("tracers", 3)])
+def test_steps_without_noise(radii, periodicity):
+    """Are those of the forces, where noise is not defined, too."""
+    spheres, _, forces, torques = given(RADII[radii], periodicity, 1e-3)
+    step = spheres.displacements(0.0, 0.5, None, forces)
+    assert np.array_equal(step, 0.5 * spheres.velocities(forces))
+    steps = spheres.displacements(0.5, 0.0, None, torques=torques)
+    assert np.array_equal(steps, np.zeros((2, 3, COUNT)))
+    assert np.array_equal(spheres.displacements(0.0, 0.5, None), np.zeros((3, COUNT)))
+    with pytest.raises(parki.ParkiValueError, match=r"noise .* is not defined"):
+        spheres.displacements(1e-9, 0.5, None)
+
+
+def test_generators_of_noise():
+    """What NumPy makes a generator of is taken; all else is refused by name."""
+    spheres, _, forces, _ = given(0.07, 3, 1e-3)
+    expected = spheres.noise(np.random.default_rng(7), accuracy=1e-2)
+    for rng in (7, np.int64(7), np.random.SeedSequence(7), np.random.PCG64(7)):
+        assert np.array_equal(spheres.noise(rng, accuracy=1e-2), expected)
+    step = spheres.displacements(2.0, 0.25, 7, accuracy=1e-2)
+    np.testing.assert_allclose(step, expected, rtol=1e-12)
+    first, second = (spheres.displacements(1.0, 1.0, None, forces) for _ in range(2))
+    assert np.isfinite(first).all() and not np.array_equal(first, second)
+    for rng in (np.random, "seed", -1, 1.5, object()):
+        for draw in (spheres.noise, lambda rng: spheres.displacements(1.0, 1.0, rng)):
+            with pytest.raises(parki.ParkiTypeError, match=r"rng is .*random\.default_rng takes"):
+                draw(rng)
+    for accuracy in (2, 1, 0, -1, np.nan, 1e-17):
+        for draw in (spheres.noise, lambda *a, **k: spheres.displacements(1.0, 1.0, *a, **k)):
+            with pytest.raises(parki.ParkiValueError, match=r"accuracy is .* below 1"):
+                draw(0, accuracy=accuracy)
+    with pytest.raises(parki.ParkiTypeError, match="accuracy is 'much'"):
+        spheres.noise(0, accuracy="much")
+
+
+@pytest.mark.parametrize("radius", [5e-324, 1e-160, 1e300])
+def test_radii_without_third_powers(radius):
+    points = suspension()[0]
+    for of in (radius, np.where(np.arange(COUNT), 0.05, radius)):
+        with pytest.raises(parki.ParkiValueError, match="radii has lengths below 1e-100 or above"):
+            parki.Spheres(points, of, periodicity=0)
+    for scaled in (2e-13, 2e9):
+        with pytest.raises(parki.ParkiValueError, match=r"radii has .* in this box"):
+            parki.Spheres(points.astype("f4"), scaled, periodicity=0)
 
 
 @pytest.mark.parametrize("torques", [False, True])
@@ -592,6 +639,12 @@ def test_spheres_over_ranks(size):
         "radii": last + "radii has negative",
         "viscosity": f"viscosity is 2.0 on rank {size - 1}, but 1.0 on rank 0",
         "wrt": last + "wrt is ('x',)",
+        "torques": f"rank {size - 1} is at forces and torques of Spheres",
+        "flow": f"rank {size - 1} is at flow of 'p' of Spheres",
+        "kT": f"rank 0 of {size} is at displacements by kT=0.0",
+        "accuracy": "is at noise to 0.01 of Spheres",
+        "names": f"rank {size - 1} is at vjp by ['points'] of Spheres",
+        "box": f"rank {size - 1} is at update_points and box of Spheres",
         "good": "",
     }
     for each in found:
@@ -608,6 +661,31 @@ def test_radial_functions_are_polynomials(radial):
     points, *_ = suspension()
     with pytest.raises(parki.ParkiValueError, match=f"radial is '{radial}', but sphere_sl"):
         parki.Spheres(points, 0.05, periodicity=3, box=BOX, split="hasimoto", radial=radial)
+
+
+class Series:
+    """A table's column, such as of pandas, whose method ``get`` is not CuPy's."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.values, dtype=dtype)
+
+    def get(self, key):
+        raise KeyError(key)
+
+
+@pytest.mark.filterwarnings("error")
+def test_radii_of_other_libraries_and_text():
+    radii = np.linspace(0.1, 0.2, 5)
+    assert (lengths(Series(radii), 5) == radii).all()
+    for text in ("small", [".5"] * 5, ["x"] * 1000):  # NumPy would read the second one
+        with pytest.raises(parki.ParkiTypeError, match=r"radii is .*expected a len") as caught:
+            lengths(text, 5)
+        assert len(str(caught.value)) < 300
+    torch = pytest.importorskip("torch")
+    assert (lengths(torch.from_numpy(radii), 5) == radii).all()
 
 
 def test_refusals():
@@ -639,3 +717,42 @@ def test_refusals():
     tracers = parki.Spheres(points, 0.0, periodicity=0, box=BOX)
     with pytest.raises(parki.ParkiValueError, match="tracers"):
         tracers.noise(np.random.default_rng(0))
+
+
+# --- other libraries ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_one_library_in_and_out(library):
+    """Results of forces are in their library; points, steps and noise in that of the points."""
+    module = pytest.importorskip(library, reason=f"{library} is not installed")
+    make = module.from_numpy if library == "torch" else module.numpy.asarray
+    kind = module.Tensor if library == "torch" else module.Array
+    points, *given = (array.astype("f4") for array in suspension())
+    spheres = [
+        parki.Spheres(each, 0.05, periodicity=3, box=BOX, tolerance=1e-3)
+        for each in (points, make(points))
+    ]
+
+    def results(spheres, make):
+        f, t, x = (make(each) for each in (*given, points[:, :4]))
+        step = lambda *more, kT=1.0: spheres.displacements(kT, 0.1, 7, *more)  # noqa: E731
+        yield from (
+            spheres.velocities(f),
+            *spheres.velocities(f, t),
+            spheres.velocities(None, t)[1],
+        )
+        yield from (spheres.flow(f, x), *spheres.flow(f, x, t, want=("u", "p", "stress")))
+        yield from (step(), step(f), *step(f, t), step(kT=0), step(f, kT=0))
+        yield from (spheres.noise(7), *spheres.noise(7, torques=True), spheres.points)
+        yield from spheres.vjp(f, t, values=f, wrt=("forces", "torques", "points")).values()
+        yield spheres.jvp(f, tangents={"points": f})
+        spheres.update_points(make(points * np.float32(0.9)))
+        yield from (spheres.points, step(f))
+
+    pairs = zip(results(spheres[0], lambda array: array), results(spheres[1], make), strict=True)
+    for expected, found in pairs:
+        assert type(expected) is np.ndarray and isinstance(found, kind)
+        np.testing.assert_array_equal(np.asarray(found), expected)
+    assert type(spheres[1].velocities(given[0])) is np.ndarray
+    assert isinstance(spheres[1].displacements(1.0, 0.1, 7, given[0]), kind)

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import parki
+from examples import EXAMPLES, of_masses
+from parki.ewald.far.strain import SYMBOLS
 from parki.ewald.points import RESULTS, TENSOR
-from parki.ewald.sums import SUMS, TERMS
+from parki.ewald.sums import SUMS, TERMS, register, symbols
+from parki.ewald.sums.names import always
 from parki.runtime.specialise import kernel_directory
 
 ROOT = Path(parki.__file__).parent
 # The reference shares nothing with the solver.
 SOURCES = [p for p in ROOT.rglob("*.py") if p.parent.name not in ("reference", "sums")]
+
+
+OWN = of_masses().make().pair.file  # a path, of the sum of the tests alone
 
 
 def test_nobody_compares_names_of_kernels():
@@ -45,7 +52,7 @@ def test_nobody_asks_which_sum_it_is():
 def test_kernels_know_sums_by_their_files_alone():
     """A pair function is a file of kernels/pairs, a tensor structure one of kernels/symbols."""
     folder = kernel_directory()
-    of_sums = {"pairs": {each.pair.file for each in SUMS.examples()}}
+    of_sums = {"pairs": {each.pair.file for each in SUMS.examples()} - {OWN}}
     of_sums["symbols"] = {each.symbol.structure for each in SUMS.examples()}
     for name, files in of_sums.items():
         assert files == {path.stem for path in (folder / name).glob("*.py")}
@@ -60,17 +67,13 @@ def test_kernels_know_sums_by_their_files_alone():
     assert not found
 
 
-@pytest.mark.parametrize("kernel", SUMS.values(), ids=lambda each: each.name)
-def test_records_agree_with_the_reference(kernel):
+@pytest.mark.parametrize("example", EXAMPLES.values(), ids=str)
+def test_records_agree_with_the_reference(example):
     """Rows of densities and results, normals, and the quantities that there are."""
-    rng = np.random.default_rng(0)
-    dens = rng.random(kernel.density_shape(5))
-    norms = rng.random((3, 5)) if kernel.normals else None
+    rng, kernel = np.random.default_rng(0), example.kind
     points, want = rng.random((3, 5)), tuple(n for n in kernel.terms if n in RESULTS)
-    found = parki.reference.direct_sum(
-        kernel.name, points, points, dens, norms, periodicity=0, want=want
-    )
-    fields = dict(zip(want, found, strict=True))
+    given = points, points, example.density(rng, 5), example.normals(rng, 5)
+    fields = dict(zip(want, example.exact(*given, periodicity=0, want=want), strict=True))
     assert fields["u"].size == kernel.results * 5
     assert ("p" in kernel.terms) == (kernel.results == 3)
     for name, terms in kernel.terms.items():
@@ -78,9 +81,74 @@ def test_records_agree_with_the_reference(kernel):
             assert [term.power for term in terms] == [3]
             continue
         assert fields[name].any() == bool(terms)
-        for term in terms:
-            assert term.power == (1 if name == "u" else 2) + (
-                kernel.pair.power == 2 or "dl" in term.name
-            )
-    assert kernel.components == (4 if kernel.normals else kernel.results)
+        powers = {source.decay + (name != "u") for source in kernel.sources}
+        assert {term.power for term in terms} <= powers
     assert kernel.pair.power == min(source.decay - source.normal for source in kernel.sources)
+
+
+def test_sums_are_registered_once():
+    assert "gravity" not in [*SUMS] and SUMS["gravity"].rows == 1
+    with pytest.raises(parki.ParkiValueError, match="there is a sum 'gravity' already; register"):
+        register("gravity", of_masses())
+
+
+# --- records that lack something ------------------------------------------------------------------
+
+
+def trial(monkeypatch, **changes):
+    """Return the name of a sum that parki does not have: the single layer, but for changes."""
+    record = replace(SUMS["stokes_sl"], name="trial", **changes)
+    families = {**SUMS.families, "trial": always(record, None)}
+    monkeypatch.setattr(SUMS, "families", families)
+    monkeypatch.setattr(SUMS, "_made", SUMS._make)
+    return "trial"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"terms": {}}, "the sum trial has terms of nothing; expected one or more of"),
+        ({"terms": {"u": ()}}, "the sum trial has terms of u; expected one or more"),
+        ({"terms": SUMS["stokes_sl"].terms | {"stress": ()}}, "perhaps terms of p, grad_u"),
+        ({"terms": {"u": SUMS["stokes_sl"].terms["u"]}}, "has adjoints of .* alone"),
+        ({"symbol": symbols.FLOW._replace(order=3)}, "has a symbol of order 3; expected 1 or 2"),
+    ],
+)
+def test_records_are_checked_when_they_are_made(changes, message, monkeypatch):
+    with pytest.raises(parki.ParkiValueError, match=message):
+        trial(monkeypatch, **changes)
+
+
+BRINKMAN = symbols.FLOW._replace(screening=2.0), symbols.CURL._replace(structure="brinkman")
+
+
+@pytest.mark.parametrize("symbol", BRINKMAN)
+@pytest.mark.parametrize("periodicity", [0, 1, 2, (False, True, True)])
+def test_a_symbol_without_a_kernel_that_ends(symbol, periodicity, monkeypatch):
+    """It has three periodic axes, whatever else could be summed."""
+    name, points = trial(monkeypatch, symbol=symbol), np.random.default_rng(0).random((3, 9))
+    with pytest.raises(parki.ParkiValueError, match="trial has three periodic axes alone"):
+        parki.Plan(name, points, points, periodicity=periodicity, box=[1, 1, 1])
+    given = {"values": points, "periodicity": periodicity, "box": [1, 1, 1]}
+    with pytest.raises(parki.ParkiValueError, match="trial has three periodic axes alone"):
+        parki.vjp(name, points, points, points, **given)
+
+
+def test_results_without_terms_are_refused_by_name(monkeypatch):
+    kind, points = SUMS["stokes_sl"], np.random.default_rng(0).random((3, 9))
+    terms, adjoints = ({"u": of["u"]} for of in (kind.terms, kind.adjoints))
+    name = trial(monkeypatch, terms=terms, adjoints=adjoints)
+    for want, lacks in (("grad_u", "gradient"), ("p", "pressure"), ("stress", "pressure")):
+        with pytest.raises(parki.ParkiValueError, match=f"'{want}', but trial has no {lacks}"):
+            parki.Plan(name, points, points, periodicity=3, box=[1, 1, 1], want=want)
+
+
+def test_strains_of_other_structures_are_refused_by_name():
+    """Before any work, for sums that have no calls, too."""
+    points = np.random.default_rng(0).random((3, 9))
+    for each in SUMS.examples():
+        if each.symbol.structure not in SYMBOLS or each.curvature:
+            dens, values = np.ones(each.density_shape(9)), np.ones((3, 9))
+            given = {"values": values, "periodicity": 3, "box": [1, 1, 1], "wrt": ("box",)}
+            with pytest.raises(parki.ParkiValueError, match=r"by the box was asked for.*for [mg]"):
+                parki.vjp(each.name, points, points, dens, **given)

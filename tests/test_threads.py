@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 from small_kernels import SQUARE, run_python, small_kernel, write_kernel
 
+import parki
 from parki.errors import KernelError
 from parki.runtime import host, shipped
 from parki.runtime import kernel as kernel_module
+from parki.runtime.forks import cached_property
 from parki.runtime.pool import run_in_threads
 
 COUNT = """
@@ -78,6 +83,79 @@ def test_a_child_has_threads_of_its_own_and_the_system_may_allow_few(tmp_path: P
     assert status == 0, err
     few, *others = map(int, out.split())
     assert few < 8 and others == [8, 8]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no forks")
+def test_a_fork_while_another_thread_sums() -> None:
+    """The child refuses that plan, which is half done there; other plans and calls serve it."""
+    code = """
+    import os, signal, threading
+    import numpy as np
+    import parki
+    from parki.runtime import blocks
+    points, dens = np.random.default_rng(0).random((3, 20)), np.ones(20)
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-2, execution_space="Serial")
+    plan, other = (parki.Plan("laplace", points, points, options) for _ in range(2))
+    expected, begun, done = plan(dens), threading.Barrier(2), threading.Event()
+    def sums():
+        with plan.exclusive(), blocks._one_at_a_time:
+            begun.wait()
+            done.wait()
+    thread = threading.Thread(target=sums)
+    thread.start()
+    begun.wait()
+    if not os.fork():
+        signal.alarm(60)  # in place of a child that hangs
+        try:
+            plan(dens)
+        except parki.UnavailableError as error:
+            print(error)
+        with blocks._one_at_a_time:
+            pass
+        again = parki.laplace(points, points, dens, options)
+        print(np.allclose(other(dens), expected), np.allclose(again, expected))
+        os._exit(0)
+    print(os.wait()[1])
+    done.set()
+    thread.join()
+    print(np.allclose(plan(dens), expected))
+    with plan.exclusive():  # which is no other thread's
+        if not os.fork():
+            print(np.allclose(plan(dens), expected))
+            os._exit(0)
+    os.wait()
+    """
+    status, out, err = run_python(code)
+    message, *rest = out.splitlines()
+    assert message.startswith("this process was forked while another thread used this plan"), err
+    assert (status, rest) == (0, ["True True", "0", "True", "True"]), err
+
+
+def test_properties_are_computed_without_a_lock() -> None:
+    """A child would wait for one that another thread had at the fork (Python before 3.12)."""
+    begun, done = threading.Event(), threading.Event()
+
+    class Slow:
+        @cached_property
+        def value(self) -> int:
+            begun.set()
+            return done.wait(20)
+
+    first = Slow()
+    thread = threading.Thread(target=lambda: first.value)
+    thread.start()
+    begun.wait()
+    begun.clear()
+    second = threading.Thread(target=lambda: Slow().value)
+    second.start()
+    assert begun.wait(10)
+    done.set()
+    thread.join()
+    second.join()
+    locked = re.compile(r"functools(\.| import .*)cached_property")
+    files = Path(parki.__file__).parent.rglob("*.py")
+    found = {path.stem for path in files if locked.search(path.read_text(encoding="utf-8"))}
+    assert found == {"forks", "split"}  # the reference knows nothing of the solver
 
 
 @pytest.mark.parametrize(

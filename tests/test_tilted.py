@@ -350,6 +350,9 @@ def test_boxes_that_deform():
         ({"box": parki.lattice(1, 1, 1, 0, 0.5), "periodicity": 2}, "not normal to the free axis"),
         ({"box": [[1, 0, 0], None, [0.5, 0, 1]]}, "has None for the vector of axis 1"),
         ({"box": np.eye(3)[:2]}, "or 3 lattice vectors of 3 finite numbers"),
+        ({"box": np.zeros((3, 3))}, "or 3 lattice vectors of 3 finite numbers each, not all 0"),
+        ({"box": parki.lattice(1, 1, 0, 0.5)}, "not all 0"),
+        ({"box": np.ones((3, 3))}, "left-handed or nearly in a plane"),
         ({"box": parki.lattice(1, 1e-5, 1, 0.5)}, "the distances of its faces differ"),
         ({"box": parki.lattice(1, 1, 1, 0.5), "p2p_method": "gm1d"}, "takes boxes along the axes"),
     ],
@@ -357,3 +360,78 @@ def test_boxes_that_deform():
 def test_refused(options, message):
     with pytest.raises(parki.ParkiValueError, match=message):
         parki.EwaldOptions(**({"periodicity": 3} | options))
+
+
+@pytest.mark.parametrize("periodicity", range(4))
+def test_vectors_are_straight_up_to_rounding(periodicity):
+    """Formulas of angles leave what the cosine of a right angle is."""
+    leans = 1 - np.eye(3)
+    for off, edge in ((1e-17, 1), (-6e-16, 1), (6e-16, 30)):
+        options = parki.EwaldOptions(periodicity, edge * np.eye(3) + off * leans)
+        assert options.cell is None and options.box == (edge,) * 3
+    single = np.eye(3, dtype=np.float32) - np.float32(4.4e-8) * leans.astype(np.float32)
+    assert parki.EwaldOptions(periodicity, single).cell is None
+    if periodicity == 3:
+        assert parki.EwaldOptions(3, np.eye(3) + 1e-13 * leans).cell is not None
+
+
+@pytest.mark.parametrize("tilts", [(5e4, 0, 0), (-2e5, 0, 0), (3.0, 5e4, -7e4)])
+def test_tilts_have_any_size(tilts):
+    """Whole periods change nothing."""
+    options = parki.EwaldOptions(3, parki.lattice(1, 1, 1, *tilts), 1e-6)
+    assert options.cell.lattice.tilts == (0, 0, 0)
+    assert options.cell.lattice.slenderness == 1
+    trg, src, dens, _ = cloud(np.eye(3), "laplace")
+    found, exact = (
+        parki.laplace(trg, src, dens, periodicity=3, box=box, tolerance=1e-6)
+        for box in (options.box, [1, 1, 1])
+    )
+    assert rms(found - exact) < 1e-6 * np.sqrt((dens**2).sum())
+
+
+@pytest.mark.parametrize(
+    ("periodicity", "box", "other"),
+    [
+        (0, (1, 1, 1), (1.3, 1, 1.2)),
+        (0, (1, 1, None), (1, 1.2, None)),
+        (1, (1, 1, 1), (0.8, 1, 1.1)),
+        (1, (1, None, None), (1.3, None, None)),
+        (2, (1, 1, 1), (1, 1, 1.4)),
+        (2, (1, 1, None), (1.2, 1, None)),
+        (3, (1, 1, 1), (1.2, 1, 0.9)),
+    ],
+)
+def test_lengths_may_change(periodicity, box, other):
+    """With any number of periodic axes, as in a new plan; and to the same ones."""
+    trg, src, dens, _ = cloud(0.7 * np.eye(3), "laplace")
+    src[:, :2] = np.array([[0.0, 0.7]] * 3)  # the same extent for both plans
+    options = parki.EwaldOptions(periodicity, box, 1e-6)
+    plan = parki.Plan("laplace", trg, src, options)
+    plan.adjoint(plan(dens))
+    for changed in (box, other):
+        plan.update_points(trg, src, box=changed)
+        new = parki.Plan("laplace", trg, src, parki.EwaldOptions(periodicity, changed, 1e-6))
+        found, exact = plan(dens), new(dens)
+        assert rms(found - exact) < 2 * new.promise(dens)
+        assert plan.promise(dens) == pytest.approx(new.promise(dens))
+        apart = plan.adjoint(exact) - new.adjoint(exact)
+        assert rms(apart) < 2e-6 * np.sqrt((exact**2).sum())
+    with pytest.raises(parki.ParkiValueError, match="positive, finite edge lengths"):
+        plan.update_points(trg, src, box=(1, -1, 1))
+    if periodicity < 2 and None not in box:
+        with pytest.raises(parki.ParkiValueError, match="2 or 3 periodic axes"):
+            plan.update_points(trg, src, box=parki.lattice(1, 1, 1, 0.5))
+    np.testing.assert_array_equal(plan(dens), found)
+
+
+@pytest.mark.parametrize("periodicity", [0, 1])
+def test_spheres_and_walls_take_other_lengths(periodicity):
+    _, src, dens, _ = cloud(0.5 * np.eye(3))
+    src[2] += 0.1
+    for more in ({}, {"wall": "no-slip"}):
+        given = {"periodicity": periodicity, "tolerance": 1e-4, **more}
+        spheres = parki.Spheres(src, 0.05, box=[1, 1, 1], **given)
+        spheres.update_points(src, box=[1.3, 1, 1])
+        new = parki.Spheres(src, 0.05, box=[1.3, 1, 1], **given)
+        apart = spheres.velocities(dens) - new.velocities(dens)
+        assert rms(apart) < spheres.promise(dens) + new.promise(dens)

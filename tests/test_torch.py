@@ -108,6 +108,23 @@ def test_other_second_derivatives_are_refused():
             slope.square().sum().backward()
 
 
+def test_gradients_by_densities_are_there_from_a_plan():
+    """As for a loss of forces: what the refusal of the second derivative names."""
+    given = tensors("laplace", same=True)
+    call = function("laplace", parki.EwaldOptions(3, BOX, 1e-4))
+    (slope,) = torch.autograd.grad(call(given).sum(), given["trg"], create_graph=True)
+    message = r"by trg, dens was asked for, of a derivative by trg.* densities alone.*'grad_u'"
+    with pytest.raises(parki.ParkiTypeError, match=message):
+        slope.square().sum().backward()
+    change = torch.func.jvp(lambda x: call({**given, "trg": x}), (given["trg"],), (given["trg"],))
+    with pytest.raises(parki.ParkiTypeError, match="of a derivative by trg;"):
+        change[1].square().sum().backward()
+    points = given["trg"].detach()
+    plan = parki.Plan("laplace", points, points, parki.EwaldOptions(3, BOX, 1e-4), want="grad_u")
+    field = parki.torch.apply(plan, given["dens"])
+    assert torch.autograd.grad(field.square().sum(), given["dens"])[0].abs().max() > 0
+
+
 @pytest.mark.parametrize("kernel", FEW)
 def test_the_values_are_those_of_parki(kernel, device):
     given = tensors(kernel, device, "f4", requires=False)
@@ -331,20 +348,6 @@ def test_spheres_of_many_forces(device):
     torch.testing.assert_close(slope(points), expected, rtol=0, atol=1e-4 * size)
 
 
-def test_compiled_functions_see_other_radii():
-    points, forces, _ = (torch.from_numpy(each) for each in suspension())
-    options = parki.EwaldOptions(0, BOX, 1e-3)
-    call = lambda radii: parki.torch.sphere_velocities(points, radii, forces, options)  # noqa: E731
-    torch.compiler.reset()
-    compiled = torch.compile(call, backend="aot_eager")
-    for radii in (RADII, RADII[::-1].copy(), RADII.tolist(), RADII[::-1].tolist()):
-        torch.testing.assert_close(compiled(radii), call(radii))
-    torch.compiler.reset()
-    whole = torch.compile(call, fullgraph=True, backend="aot_eager")
-    with pytest.raises(Exception, match=r"radii is an array within torch\.compile"):
-        whole(RADII)
-
-
 def test_spheres_that_are_refused():
     points, forces, torques = (torch.from_numpy(each) for each in suspension())
     options = parki.EwaldOptions(0, BOX, 1e-3)
@@ -353,8 +356,12 @@ def test_spheres_that_are_refused():
         call(points, 0.1, forces.numpy(), options)
     with pytest.raises(parki.ParkiTypeError, match="forces and torques are None"):
         call(points, 0.1, None, options)
-    with pytest.raises(parki.ParkiTypeError, match="radii is tensor"):
+    with pytest.raises(parki.ParkiTypeError, match=r"radii requires a grad.* radii\.detach"):
         call(points, torch.full((5,), 0.1, requires_grad=True), forces, options)
+    with pytest.raises(
+        parki.ParkiValueError, match=r"points has shape \(2, 3, 5\); expected \(3, N"
+    ):
+        call(points.expand(2, 3, 5), 0.1, forces.expand(2, 3, 5), options)
     with pytest.raises(parki.ParkiValueError, match=r"forces has shape \(3, 4\); expected"):
         call(points, RADII, forces[:, :4], options)
     with pytest.raises(parki.ParkiValueError, match="forces and torques have the shapes"):
@@ -390,6 +397,143 @@ def test_compiled(kernel, device):
             torch.testing.assert_close(found, other)
 
 
+HOW = {"periodicity": 3, "box": [2.0, 2.0, 2.0], "tolerance": 1e-3}
+LISTS = {
+    "box": ([2.0, 2.0, 2.0], [3.0, 3.0, 3.0]),
+    "systems": ([0, 2, 5], [0, 3, 5]),
+    "boxes": ([[2.0, 2.0, 2.0]] * 2, [[3.0, 3.0, 3.0]] * 2),
+    "radii": (RADII.tolist(), RADII[::-1].tolist()),
+}
+NUMBERS = {"kappa": (1.0, 2.0), "epsilon": (0.1, 0.2), "tolerance": (0.1, 1e-4)}
+NUMBERS |= {"radii": (0.1, 0.2), "viscosity": (1.0, 2.0)}
+GIVEN = [
+    *((name, form) for name in LISTS for form in ("list", "tensor", "array")),
+    *((name, form) for name in NUMBERS for form in ("float", "tensor")),
+    *(("box", form) for form in ("vectors", "list of tensors", "detached", "times one")),
+    *((name, form) for name in ("kappa", "tolerance") for form in ("float64", "array")),
+    ("periodicity", "int"),
+]
+
+
+def given_as(form, value):
+    """Return a number, or a list, in another form."""
+    if form == "vectors":
+        value = np.diag(value).tolist()
+    if form in ("tensor", "vectors", "detached", "times one", "list of tensors"):
+        whole = np.issubdtype(np.asarray(value).dtype, np.integer)
+        value = torch.tensor(value, dtype=torch.int64 if whole else torch.float64)
+    if form == "list of tensors":
+        value = list(value)
+    return {"array": np.array, "float64": np.float64}.get(form, lambda each: each)(value)
+
+
+def called_with(name, form):
+    """Return a sum as a function of one of its constants."""
+    points, forces, _ = (torch.from_numpy(each) for each in suspension())
+    changes = {"detached": lambda v: v.detach(), "times one": lambda v: 1 * v}
+    change, sums = changes.get(form, lambda v: v), parki.torch
+    if name in ("radii", "viscosity"):
+        own = {"radii": 0.1, **HOW}
+        call = lambda how: sums.sphere_velocities(points, how.pop("radii"), forces, **how)  # noqa: E731
+    else:
+        kernel = {"kappa": sums.yukawa, "epsilon": sums.stokes_sl}.get(name, sums.laplace)
+        dens = forces if name == "epsilon" else forces[0]
+        own = HOW | ({"systems": [0, 2, 5]} if name == "boxes" else {})
+        call = lambda how: kernel(points, points, dens, **how)  # noqa: E731
+    return lambda value: call({**own, name: change(value)})
+
+
+@pytest.mark.each
+@pytest.mark.parametrize(("name", "form"), GIVEN)
+def test_compiled_functions_watch_constants(name, form):
+    """They compile anew for other numbers, and do not keep those of arrays: refused or left out."""
+    numbers = NUMBERS | {"periodicity": (3, 2)}
+    pair = numbers[name] if form in ("float", "float64", "int") else None
+    if pair is None:
+        of = LISTS if name in LISTS and form in ("list", "array") else numbers
+        pair = of.get(name) or LISTS[name]
+    one, two = (given_as(form, value) for value in pair)
+    call = called_with(name, form)
+    assert not torch.equal(call(one), call(two))
+    torch.compiler.reset()
+    compiled = torch.compile(call, backend="eager")
+    for value in (one, two, one):
+        torch.testing.assert_close(compiled(value), call(value), rtol=0, atol=0)
+    torch.compiler.reset()
+    whole = torch.compile(call, backend="eager", fullgraph=True)
+    if form in ("list", "float", "int"):
+        for value in (one, two, one):
+            torch.testing.assert_close(whole(value), call(value), rtol=0, atol=0)
+        return
+    with pytest.raises(Exception, match=rf"{name} is an array within torch\.compile"):
+        whole(one)
+
+
+class Holder(torch.nn.Module):
+    """A sum with options as an attribute."""
+
+    def __init__(self, points, dens):
+        super().__init__()
+        self.given, self.options = (points, points, dens), None
+
+    def forward(self):
+        return parki.torch.laplace(*self.given, self.options)
+
+
+def test_compiled_functions_watch_options_and_plans():
+    points, (dens, *_), _ = (torch.from_numpy(each) for each in suspension())
+    one, two, tilted, three = (
+        parki.EwaldOptions(axes, box, 1e-3, execution_space=space)
+        for axes, box, space in (
+            (3, BOX, None),
+            (2, BOX, "CPU"),
+            (3, parki.lattice(1, 1, 1, xy=0.3), parki.get_execution_space("CPU")),
+            (3, (3, 3, 3), None),
+        )
+    )
+    holder = Holder(points, dens)
+    plans = {o: parki.Plan("laplace", points, points, o) for o in (one, two, tilted, three)}
+
+    def held(options):
+        holder.options = options
+        return holder
+
+    calls = (
+        (
+            lambda options: lambda f: f(options),
+            lambda o: parki.torch.laplace(points, points, dens, o),
+        ),
+        (lambda options: lambda f: f(plans[options]), lambda plan: parki.torch.apply(plan, dens)),
+        (lambda options: (held(options), lambda f: f())[1], holder.forward),
+    )
+    for fullgraph in (False, True):
+        for given, call in calls:
+            torch.compiler.reset()
+            compiled = torch.compile(call, backend="eager", fullgraph=fullgraph)
+            for options in (one, two, tilted, three, one):
+                run = given(options)
+                torch.testing.assert_close(run(compiled), run(call), rtol=0, atol=0)
+    torch.compiler.reset()
+    made = lambda axes, edge: parki.torch.laplace(  # noqa: E731
+        points, points, dens, parki.EwaldOptions(axes, [edge] * 3, 1e-3)
+    )
+    compiled = torch.compile(made, backend="eager")
+    for values in ((3, 1.0), (2, 1.0), (3, 2.0)):
+        torch.testing.assert_close(compiled(*values), made(*values), rtol=0, atol=0)
+
+
+def test_a_box_with_a_gradient_in_a_compiled_function():
+    """The compiler leaves the call to Python, with its derivatives."""
+    points, (dens, *_), _ = (torch.from_numpy(each) for each in suspension())
+    call = lambda box: parki.torch.laplace(points, points, dens, **HOW | {"box": box})  # noqa: E731
+    torch.compiler.reset()
+    compiled = torch.compile(call, backend="eager")
+    for edge in (2.0, 3.0):
+        box = torch.full((3,), edge, dtype=torch.float64, requires_grad=True)
+        found = [torch.autograd.grad(f(box).square().sum(), box)[0] for f in (call, compiled)]
+        torch.testing.assert_close(*found, rtol=0, atol=0)
+
+
 def test_compiled_plans():
     given = tensors("stokes_dl", requires=False)
     points = given["trg"], given["src"], given["norms"]
@@ -410,9 +554,9 @@ def test_compiled_plans():
 
 def test_operators_follow_the_rules_of_pytorch():
     given = tensors("stokes_sl")
-    from parki.torch import operators
+    from parki.torch import constants
 
-    name = operators.text(parki.EwaldOptions(3, BOX, 1e-6))
+    name = constants.text(parki.EwaldOptions(3, BOX, 1e-6))
     arguments = ("stokes_sl", name, given["trg"], given["src"], given["dens"], None)
     torch.library.opcheck(
         torch.ops.parki.sum, arguments, test_utils=("test_schema", "test_faketensor")

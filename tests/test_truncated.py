@@ -15,6 +15,7 @@ from parki.ewald.far.padding import pad
 from parki.ewald.far.truncated import zero_mode
 from parki.ewald.options import EwaldOptions
 from parki.ewald.task import Task
+from parki.reference import direct_sum
 from parki.runtime import get_execution_space
 
 SERIAL = get_execution_space("Serial")
@@ -208,3 +209,23 @@ def test_blocks_of_single_modes(monkeypatch, periodicity):
     plan = parki.Plan("stokes_sl", points, points, options)
     assert {block.last - block.first for block in plan.pipeline.stages.fgc.blocks} == {1}
     np.testing.assert_allclose(plan(dens), usual, rtol=0, atol=1e-11 * np.abs(usual).max())
+
+
+@pytest.mark.parametrize("tolerance", [0.5, 0.1, 1e-3, 1e-12])
+@pytest.mark.parametrize("steps", [0.05, 1.0, 8.0])
+@pytest.mark.parametrize("periodicity", [0, 1, 2])
+def test_fading_begins_beyond_all_pairs(periodicity, steps, tolerance):
+    """However coarse the grid: kernels have no values at distances below 0."""
+    for band, box in [(math.inf, (3.0, 1.0, 1.0)), (2.0, (1.0, 1.0, 0.01))]:
+        given = np.array(box), np.full(3, steps), 3, 0.1, band, tolerance
+        padding = pad(periodicity, *given)
+        assert truncated._fading(math.pi / steps, padding).r[0] >= padding.diameter * (1 - 1e-12)
+
+
+def test_the_largest_tolerance():
+    """Was NaN along one periodic axis: fading began below 0, where the logarithm ends."""
+    points = np.random.default_rng(0).random((3, 10)) * [[3], [1], [1]]
+    how = {"periodicity": 1, "box": [3, 1, 1]}
+    found = parki.laplace(points, points, np.ones(10), tolerance=0.5, **how)
+    exact = direct_sum("laplace", points, points, np.ones(10), **how)
+    assert np.sqrt(np.mean((found - exact) ** 2)) <= 0.5 * (10**0.5 / 3 ** (1 / 3))

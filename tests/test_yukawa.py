@@ -435,3 +435,30 @@ def test_no_adjoint_of_the_gradient():
     values = np.ones((3, trg.shape[1]))
     with pytest.raises(ParkiValueError, match="grad_u"):
         parki.Plan(name(2.0), trg, src, None, EwaldOptions(3, BOX), want="grad_u").adjoint(values)
+
+
+@pytest.mark.parametrize("precision", ["double", "mixed"])
+@pytest.mark.parametrize("kappa", [100.0, 150.0])
+def test_strong_screening_in_single_precision(kappa, precision):
+    """Short series of powers cancelled, which rounded pairs by up to twice the promise."""
+    rng = np.random.default_rng(0)
+    points, charges = rng.random((3, 100)).astype("f4"), rng.standard_normal(100).astype("f4")
+    box, dtype = [1.0, 1.0, 1.0], "f8" if precision == "mixed" else "f4"
+    exact = direct_sum(name(kappa), points, points, charges, box=box, periodicity=0)
+    options = EwaldOptions(0, box, 1e-6, precision=precision)
+    points, charges = points.astype(dtype), charges.astype(dtype)
+    found = parki.yukawa(points, points, charges, options, kappa=kappa)
+    assert root(found - exact) <= 0.6e-6 * np.linalg.norm(charges)
+
+
+@pytest.mark.parametrize("term", ["laplace", "laplace_grad"])
+@pytest.mark.parametrize("kappa", [20.0, 45.0])
+def test_steady_degree(term, kappa):
+    """Powers hardly cancel; a degree that needs no more stays, and none is beyond the series."""
+    split = screened(Prolate(3.0, 1.0), kappa)
+    least = split.polynomial_degree(term, 1.0, 1e-4)
+    steady = split.steady_degree(term, 1.0, least, 0.0)
+    series = split.series(1.0)[term.endswith("grad")]
+    sizes = [np.abs(chebyshev.cheb2poly(series[: n + 1])).sum() for n in (steady, series.size - 1)]
+    assert least <= steady < series.size and sizes[0] <= 2 * sizes[1]
+    assert split.steady_degree(term, 1.0, least, np.inf) == least

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from parki.errors import ParkiMemoryError, ParkiTypeError, ParkiValueError
-from parki.ewald.choice.memory import in_words
 from parki.ewald.sums import SUMS, sum_of
+from parki.memory import in_words
 from parki.runtime import ExecutionSpace
 from parki.runtime.kernel import LARGEST
 from parki.runtime.spaces import SPACES, free_memory

@@ -1,7 +1,7 @@
 """`parki cache`: lists and empties the cache folder.
 
-Only files with parki's own names are counted or removed, so other files in the folder stay. CuPy
-keeps its kernels in its own cache.
+Only what parki made is counted or removed, so other files in the folder stay. CuPy keeps its
+kernels in its own cache.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ from parki.settings import cache_directory
 # their writers; the cache removes them when they are an hour old.
 KINDS = {
     "kernels": ("kernels of the CPU", r"[0-9a-f]{40}\.((so|compiler|translation)(\.seal)?|lock)"),
-    "tuned": ("measurements (parki tune)", r"tuned-.*\.json"),
-    "upstream": ("kernels of upstream PyKokkos", r"[0-9a-f]{40}\.pykokkos|pykokkos"),
+    "tuned": ("measurements (parki tune)", r"tuned-[A-Za-z0-9-]+\.json"),
+    "upstream": ("kernels of upstream PyKokkos", r"[0-9a-f]{40}\.pykokkos(\.seal)?"),
 }
 PARTS = (".seal", ".lock", ".compiler", ".translation")  # parts of other entries, not counted
+# Where upstream PyKokkos's files are, in a folder for each kernel.
+UPSTREAM, FOLDER = "pykokkos", r"[0-9a-f]{40}"
 
 DESCRIPTION = """\
 Compiled kernels and the measurements of 'parki tune' are kept in one folder: ~/.cache/parki, or
@@ -61,14 +63,32 @@ def declare(commands: Any) -> None:
 
 def contents(folder: Path) -> dict[str, list[Path]]:
     """Return the paths of parki's entries in a folder, by kind; none if there is no folder."""
-    try:
-        paths = sorted(folder.iterdir())
-    except OSError:
-        return {kind: [] for kind in KINDS}
-    return {
-        kind: [p for p in paths if re.fullmatch(pattern, p.name)]
+    paths = [p for p in _inside(folder) if p.is_symlink() or p.is_file()]
+    found = {
+        kind: [p for p in paths if re.fullmatch(pattern, p.name) and _is_parkis(p)]
         for kind, (_, pattern) in KINDS.items()
     }
+    inside = [] if (folder / UPSTREAM).is_symlink() else _inside(folder / UPSTREAM)
+    found["upstream"] += [p for p in inside if re.fullmatch(FOLDER, p.name) and p.is_dir()]
+    return found
+
+
+def _inside(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _is_parkis(path: Path) -> bool:
+    """Return False for what another program measured, as far as that can be read."""
+    if path.suffix != ".json":
+        return True
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):  # damaged
+        return True
+    return isinstance(content, dict) and {"machine", "counts", "seconds"} <= content.keys()
 
 
 def show(arguments: argparse.Namespace) -> int:
@@ -108,6 +128,8 @@ def clear(_: argparse.Namespace) -> int:
         if paths
     ]
     kept = [error for paths in found.values() for p in paths if (error := _remove(p))]
+    with suppress(OSError):  # it has files of others, or there is none
+        (folder / UPSTREAM).rmdir()
     if kept:
         raise UnavailableError(
             f"{len(kept)} files in {folder} cannot be removed, the first because: {kept[0]}"

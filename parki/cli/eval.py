@@ -11,6 +11,7 @@ import json
 import time
 import zipfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -72,9 +73,10 @@ these arrays, all float64 or all float32, in .npz (numpy.savez) or HDF5 (.h5; ne
   trg    (3, M)   targets; without trg, the sources are the targets
   dens   (3, N)   density; (N,) for laplace, (6, N) for stokes_comb: rows 0-2 of the single
                   layer, rows 3-5 of the double layer; (3, 3, N) for stokes_dipole
-  norms  (3, N)   normals at the sources, for stokes_dl and stokes_comb
+  norms  (3, N)   normals at the sources, for stokes_dl and stokes_comb alone
 
-Other names are refused. Nothing is scaled: divide results by 8 pi to get velocities and, except
+With k densities, k comes first in dens, such as (k, 3, N), and in the results. Other names are
+refused. Nothing is scaled: divide results by 8 pi to get velocities and, except
 for double layers, by the viscosity.
 """
 
@@ -147,7 +149,8 @@ def run(arguments: argparse.Namespace) -> int:
     shapes = ", ".join(f"{name} {values.shape}" for name, values in results.items())
     print(f"{target}: {shapes}; {seconds:.2f} s on {space}")
     for name, values in used.get("check", {}).items():
-        print(f"{name}: {Check(**values)}")
+        for each in values if isinstance(values, list) else [values]:
+            print(f"{name}: {Check(**each)}")
     return 0
 
 
@@ -164,14 +167,14 @@ def _kind(name: str, path: Path) -> str:
 
 
 def read(path: Path, kind: str, kernel: str) -> dict[str, Any]:
-    """Return a kernel's arrays from a file: src and dens, with trg and norms where they apply.
+    """Return the arrays of a file: src and dens, and trg and norms if they are there.
 
     Unknown names are refused: mostly such an array is a misnamed input, and ignoring it would
     change the sum.
     """
     needed = ["src", "dens", *(["norms"] if SUMS[kernel].normals else [])]
     try:
-        found, names = _load(path, kind, [*needed, "trg"])
+        found, names = _load(path, kind, ARRAYS)
     except FileNotFoundError:
         raise ParkiValueError(f"input is {path}; there is no such file") from None
     except SPOILT as error:
@@ -192,7 +195,7 @@ def read(path: Path, kind: str, kernel: str) -> dict[str, Any]:
     return found
 
 
-def _load(path: Path, kind: str, wanted: list[str]) -> tuple[dict[str, Any], list[str]]:
+def _load(path: Path, kind: str, wanted: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """Return the arrays of the given names that a file has, and the names of all its arrays."""
     if kind == "hdf5":
         import h5py
@@ -238,11 +241,15 @@ def evaluate(
         "tolerance": options.tolerance,
         "dtype": str(plan.dtype),
         "execution_space": space.name,
-        "promise": dict(zip(want, map(float, plan.promise(dens)), strict=True)),
+        "promise": {
+            n: np.asarray(e).tolist() for n, e in zip(want, plan.promise(dens), strict=True)
+        },
     }
     if check:
-        checks: Any = plan.check(dens)
-        used["check"] = {name: asdict(one) for name, one in zip(want, checks, strict=True)}
+        several = dens.ndim > len(plan.task.sum.density_shape(1))
+        checks: Any = [plan.check(each) for each in (dens if several else dens[None])]
+        parts = {n: [asdict(one[k]) for one in checks] for k, n in enumerate(want)}
+        used["check"] = parts if several else {name: each[0] for name, each in parts.items()}
     return dict(zip(want, host, strict=True)), used
 
 

@@ -51,7 +51,7 @@ def facts() -> dict[str, Any]:
     return {
         "parki": __version__,
         "python": platform.python_version(),
-        "platform": platform.platform(),
+        "platform": _platform(),
         "numpy": _version("numpy"),
         "scipy": _version("scipy"),
         "cupy": _cupy(),
@@ -67,6 +67,12 @@ def facts() -> dict[str, Any]:
         },
         "settings": {name: setting.text() for name, setting in SETTINGS.items()},
     }
+
+
+def _platform() -> str:
+    """Return the system, as `platform.platform` does, which runs other programs."""
+    parts = platform.system(), platform.release(), platform.machine(), "".join(platform.libc_ver())
+    return "-".join(filter(None, parts))
 
 
 def text(found: dict[str, Any]) -> str:

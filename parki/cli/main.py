@@ -13,7 +13,7 @@ import argparse
 import io
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from parki import __version__
 from parki.cli import bench, cache, check, demo, eval, info, terminal
@@ -94,6 +94,10 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Refuse the given arguments."""
         raise ParkiValueError(f"{message}; see '{self.prog} --help'")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print help, and do not hide that a disk is full."""
+        print(message, end="", file=file)
 
 
 def _parser() -> argparse.ArgumentParser:

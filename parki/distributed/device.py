@@ -112,8 +112,8 @@ class StagedTransport(Transport):
 
     def exchange(self, parcels: Parcels) -> None:
         """Copy to the host, exchange, and copy back."""
-        label, send, send_counts, receive, receive_counts = parcels
-        staged = self.host.parcels(label, send_counts, receive_counts, send.dtype)
+        label, rows, send, send_counts, receive, receive_counts = parcels
+        staged = self.host.parcels(label, send_counts, receive_counts, send.dtype, rows=rows)
         if send.size:
             send.get(out=staged.send)
         self.host.exchange(staged)

@@ -50,7 +50,9 @@ class Halo:
         send_counts, receive_counts = (
             [plane * sum(t.planes for t in parts) for parts in ranks] for ranks in (given, got)
         )
-        parcels = self.transport.parcels(label, send_counts, receive_counts, values.dtype)
+        parcels = self.transport.parcels(
+            label, send_counts, receive_counts, values.dtype, rows=components
+        )
 
         def blocks(buffer: Any, ranks: list[list[Touched]]) -> Iterator[tuple[Touched, Any]]:
             parts = [part for parts in ranks for part in parts]

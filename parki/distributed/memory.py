@@ -17,13 +17,14 @@ from parki.distributed.slabs import Slabs
 from parki.distributed.team import Team
 from parki.errors import ParkiMemoryError
 from parki.ewald.choice import memory as single
-from parki.ewald.choice.memory import Memory, Use, in_words
+from parki.ewald.choice.memory import Memory, Use
 from parki.ewald.choice.parameters import Parameters
 from parki.ewald.choice.problem import Problem
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.sizes import PART, field_rows, workers
 from parki.ewald.points import result_rows
 from parki.ewald.sums import SUMS
+from parki.memory import in_words
 from parki.runtime.spaces import free_memory
 from parki.settings import thread_count
 
@@ -100,7 +101,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
         3 * (given_sources + sources),
     )
     parts = {
-        "points": near + far + routes,
+        "points": near + far + routes + item * use.kept(kernel, given_targets, given_sources),
         "densities and results": item * float(densities + results),
         # Field and spread values have separate memory, and windows reach beyond the slab.
         "grid": item * float((inputs + outputs) * (cells + chosen.points - 1) * y * z),

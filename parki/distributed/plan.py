@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any, NoReturn, cast
 
@@ -66,7 +67,7 @@ class Plan(AnyPlan[Wanted]):
         **keywords: Unpack[OptionKeywords],
     ) -> None:
         self.team = Team(comm)
-        with self.team.together():  # options that one rank refuses are refused on all
+        with self.team.together("options"):  # that that one rank refuses are refused on all
             norms, options = take_options(norms, options, keywords)
             asked = Asked.of(kernel, want, options)
         given = Given(trg, src, norms, None, None, options)
@@ -117,7 +118,14 @@ class Plan(AnyPlan[Wanted]):
         self._placement.update(trg, src, norms, systems, None, box)
 
     def owners(self, points: Array) -> Any:
-        """Return the rank on whose slab each point is; shape (N,) for points (3, N)."""
+        """Return the rank on whose slab each point is; shape (N,) for points (3, N).
+
+        All ranks call it.
+        """
+        with self.exclusive(), self.team.together("owners"):
+            return self._owners(points)
+
+    def _owners(self, points: Array) -> Any:
         if self.parameters is None:
             raise ParkiValueError("the plan has no points, and so no slabs")
         array = as_array("points", points)
@@ -134,25 +142,30 @@ class Plan(AnyPlan[Wanted]):
         Parameters
         ----------
         points : array, shape (3, N)
-        *others : array, shape (rows, N)
-            Such as normals or densities: their columns go with the points.
+        *others : array, shape (..., N)
+            Such as normals, charges or densities: their columns go with the points.
 
         Returns
         -------
         tuple of arrays
         """
         given = (points, *others)
-        with self.team.together(), self.exclusive():
-            owners = self.owners(points)
+        call = f"migrate of {len(given)} arrays"
+        with self.exclusive(), self.team.together(call):
+            owners = self._owners(points)
             route = Route.by_owner(self.transport, owners)
             arrays = [as_array(f"array {n}", values) for n, values in enumerate(given)]
             for n, array in enumerate(arrays):
-                if array.ndim != 2 or array.shape[1] != route.order.size:
+                if array.shape[-1:] != (route.order.size,):
                     raise ParkiValueError(
-                        f"array {n} has shape {array.shape}; expected (rows, {route.order.size}), "
+                        f"array {n} has shape {array.shape}; expected (..., {route.order.size}), "
                         "a column for each point"
                     )
-            there = [route.forward("migration", array) for array in arrays]
+            there = []
+            for array in arrays:
+                rows = array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
+                found = route.forward("migration", rows)
+                there.append(found.reshape(*array.shape[:-1], found.shape[1]))
         return tuple(as_given(array, like) for array, like in zip(there, given, strict=True))
 
     def check(self, dens: Any, targets: int = 32) -> NoReturn:
@@ -178,7 +191,7 @@ def sum_once(given: tuple[Any, ...], dens: Any, comm: Any, want: str | tuple[str
     """
     kernel, trg, src, norms, options, keywords = given
     team = Team(comm)
-    with team.together():
+    with team.together("options"):
         norms, options = take_options(norms, options, keywords)
     if options.walled:
         plan: Any = Plan(kernel, trg, src, norms, options, comm=comm, want=want)

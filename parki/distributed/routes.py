@@ -52,9 +52,10 @@ class Route:
         parcels = self._parcels(label, rows, self.counts, self.arrivals, values.dtype)
         # Buffers hold the numbers of a column side by side.
         columns = xp.ascontiguousarray(values.T)
-        xp.take(columns, self.order, axis=0, out=parcels.send.reshape(-1, rows))
+        xp.take(columns, self.order, axis=0, out=parcels.send.reshape(self.order.size, rows))
         self.transport.exchange(parcels)
-        return parcels.receive.reshape(-1, rows).T.copy()  # never a view: the buffer is reused
+        # Never a view, because the buffer is reused.
+        return parcels.receive.reshape(self.arriving, rows).T.copy()
 
     def backward(self, label: str, values: Any, out: Any) -> None:
         """Send columns (rows, arriving) back to their origin, into ``out``."""
@@ -66,4 +67,4 @@ class Route:
 
     def _parcels(self, label: str, rows: int, given: Any, got: Any, dtype: Any) -> Parcels:
         counts = (given * rows).tolist(), (got * rows).tolist()
-        return self.transport.parcels(label, *counts, dtype)
+        return self.transport.parcels(label, *counts, dtype, rows=rows)

@@ -32,7 +32,7 @@ from parki.ewald.far.gauge import Constants
 from parki.ewald.geometry.axes import Order
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.marks import Marks
-from parki.ewald.pipeline.protocol import Pipeline, Watch, normal_squares, unwatched
+from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
 from parki.ewald.pipeline.setup import Setup, choose, use
 from parki.ewald.task import Frame, Points, Survey, Task
 from parki.interchange import to_host
@@ -62,7 +62,6 @@ class Slab(Pipeline):
         self.setup: Setup | None = None
         self.memory: Memory | None = None
         self.sent: dict[str, int] = {}
-        self._squares: Any = None
         self.transport: Transport
         self.slabs: Slabs
         self.order: Order
@@ -73,9 +72,9 @@ class Slab(Pipeline):
         self._from_sources: Route
 
     # ------------------------------------------------------------------ what all ranks share
-    def together(self) -> AbstractContextManager[Any]:
-        """Raise on all ranks what is raised on one of them."""
-        return self.team.together()
+    def together(self, call: str) -> AbstractContextManager[Any]:
+        """Raise on all ranks what is raised on one of them; refuse ranks in other calls."""
+        return self.team.together(call)
 
     def survey(self, task: Task, arrays: dict[str, Any], extents: Any) -> Survey:
         """Return the facts about the points of all ranks; refuse ranks with other tasks."""
@@ -143,7 +142,6 @@ class Slab(Pipeline):
             axes = longest_first(points.lattice.sides, task.periodicity)
             frame = replace(frame, lattice=frame.lattice.ordered(axes))
             new.transport = choose_transport(self.team, task.space)
-        new._squares = normal_squares(points.arrays)
         new.order = Order(frame.lattice.places(points.lattice))
         same, arrays = points.survey.same, new.order.arrays(points.arrays)
         src = frame.wrap(task, arrays["src"])
@@ -313,11 +311,6 @@ class Slab(Pipeline):
         self.sent = {label: count for label, count in sent.items() if count}
 
     # ------------------------------------------------------------------ views
-    @property
-    def normal_squares(self) -> Any:
-        """Squares of the normals of this rank."""
-        return self._squares
-
     @property
     def lists(self) -> PairLists | None:
         """The lists of pairs, on a device."""

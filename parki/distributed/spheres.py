@@ -40,21 +40,22 @@ class Spheres(spheres.Spheres):
     def _sum(self, given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...]) -> Any:
         return sum_once((*given, {}), dens, self.comm, want)
 
-    def _together(self) -> Any:
-        return self.team.together()
+    def _together(self, call: str) -> Any:
+        return self.team.together(f"{call} of Spheres,")
+
+    def _check_alike(self, name: str, value: float) -> None:
+        first, *others = self.team.all(value)
+        for rank, other in enumerate(others, 1):
+            if other != first:
+                raise ParkiValueError(
+                    f"{name} is {other} on rank {rank}, but {first} on rank 0; all spheres are in "
+                    "one fluid"
+                )
 
     def _of_all(self, values: Any) -> Any:
         own = np.unique(values)
-        told = self.team.all(
-            (self.viscosity, own if self.options.walled else own[[0, -1][: own.size]])
-        )
-        for rank, (other, _) in enumerate(told):
-            if other != told[0][0]:
-                raise ParkiValueError(
-                    f"viscosity is {other} on rank {rank}, but {told[0][0]} on rank 0; all spheres "
-                    "are in one fluid"
-                )
-        return np.concatenate([each for _, each in told])
+        told = self.team.all(own if self.options.walled else own[[0, -1][: own.size]])
+        return np.concatenate(told)
 
     def _total(self, values: Any) -> Any:
         return self.team.sum(values)
@@ -62,10 +63,10 @@ class Spheres(spheres.Spheres):
     def _again(self, points: Any, options: EwaldOptions) -> Spheres:
         return Spheres(points, self.radii, options, viscosity=self.viscosity, comm=self.comm)
 
-    def _white(self, rng: Any, dtype: Any) -> noise.White:
+    def _white(self, rng: Any) -> noise.White:
         """Return a maker of normal numbers; refuse one generator on several ranks."""
-        white = super()._white(rng, dtype)
-        with self.team.together():
+        white = super()._white(rng)
+        with self._together("numbers"):
             first = float(white((1,))[0])
         drawn = self.team.all(first)
         if len({*drawn}) < len(drawn):

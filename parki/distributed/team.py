@@ -1,23 +1,89 @@
-"""`Team`: the ranks of a sum, their common numbers and objects, and agreement on failure.
+"""`Team`: the ranks of a sum, their common numbers and objects, and agreement on what they do.
 
-Each exchange begins with a vote. A rank that has failed since the last one reports this instead of
-exchanging, and all ranks raise the same error, so that none waits for a rank that is gone.
+Each exchange begins with a vote on what each rank is about to do: in which call, of which plan, at
+which step. A rank that has failed since the last vote reports this instead of exchanging, as does
+one whose program ends. All ranks then raise the same error, as they do if they are in different
+calls, so that none waits for a rank that is gone, or that exchanges something else.
 """
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cached_property
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
-from parki.errors import MissingPackageError, ParkiError, ParkiTypeError
+from parki.errors import MissingPackageError, ParkiError, ParkiTypeError, ParkiValueError
 from parki.interchange import to_host
+from parki.runtime.forks import cached_property
+
+
+class Own:
+    """parki's own communicator of some ranks, and what all teams of these ranks have in common.
+
+    Attributes
+    ----------
+    lock : RLock
+        Exchanges of several threads would mix: one call goes on at a time.
+    calls : list of str
+        The calls that this rank is in, the innermost last.
+    votes : int
+        How many there were. All ranks have the same number, as each takes part in each vote.
+    agreed : ParkiError or None
+        The last error that all ranks have raised.
+    """
+
+    def __init__(self, mpi: Any, comm: Any) -> None:
+        self.mpi, self.comm, self.lock = mpi, comm, threading.RLock()
+        self.calls: list[str] = []
+        self.votes = 0
+        self.agreed: ParkiError | None = None
+
+    def vote(self, step: str, error: Exception | None = None) -> None:
+        """Raise the same error on all ranks if one has an error, or is elsewhere than others.
+
+        A step is what the rank is about to do within its innermost call.
+        """
+        self.votes += 1
+        where = f"{' > '.join(self.calls)} ({step})" if self.calls else step
+        # Numbers, of which the largest and, by the sign, the smallest are compared.
+        place = crc32(where.encode())
+        told = np.array([error is not None, place, -place], dtype=np.int64)
+        self.comm.Allreduce(self.mpi.IN_PLACE, told, self.mpi.MAX)
+        failed, most, least = told.tolist()
+        if not failed and most == -least:
+            return
+        report: Any = where
+        if failed:
+            report = None
+            if isinstance(error, ParkiError):
+                report = (type(error), str(error))
+            elif error is not None:
+                report = (ParkiError, f"{type(error).__name__}: {error}")
+        reports = self.comm.allgather(report)
+        if not failed:
+            other = next(rank for rank, each in enumerate(reports) if each != reports[0])
+            self.agreed = ParkiValueError(
+                f"ranks are in different calls: rank 0 of {len(reports)} is at {reports[0]}, but "
+                f"rank {other} is at {reports[other]}; all ranks make the same calls with the same "
+                "kinds of arguments, in the same order, also where several threads call plans"
+            )
+            raise self.agreed
+        ranks = [rank for rank, each in enumerate(reports) if each]
+        kind, message = reports[ranks[0]]
+        if len(set(reports)) > 1:
+            others = f" (and ranks {', '.join(map(str, ranks[1:]))})" if ranks[1:] else ""
+            message = f"rank {ranks[0]}{others} of {len(reports)}: {message}"
+        self.agreed = kind(message)
+        raise self.agreed from error
 
 
 class Team:
@@ -36,58 +102,56 @@ class Team:
             raise ParkiTypeError(
                 f"comm is {comm!r}; expected a communicator of mpi4py, such as MPI.COMM_WORLD"
             )
-        self.comm = _own(self.mpi, given)
+        self._own = _own(self.mpi, given)
+        self.comm = self._own.comm
         self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
-        self.agreed: BaseException | None = None  # the last error that all ranks have raised
-        if self.size > 1:
-            _end_together(self.mpi)
+        # Tells plans apart: the votes before its first one, which all ranks count alike.
+        self._number: int | None = None
 
-    # ------------------------------------------------------------------ failure
+    # ------------------------------------------------------------------ agreement
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def together(self, call: str = "") -> Iterator[None]:
         """Turn an exception on any rank in the block into one error on all ranks.
 
-        Inside, ranks may exchange through the team and its transport only.
+        Inside, ranks may exchange through the team and its transport only. A ``call`` is its name,
+        with what decides which exchanges follow: ranks whose calls differ raise an error.
         """
-        self.agreed = None
+        if self.size == 1:
+            yield
+            return
+        with self._own.lock, self._called(call):
+            self._own.agreed = None
+            try:
+                yield
+            except self.mpi.Exception:  # amid an exchange, where ranks cannot agree on anything
+                raise
+            except Exception as error:
+                if error is not self._own.agreed:
+                    self._own.vote("failure", error)
+                raise
+            self.agree("end")
+
+    @contextmanager
+    def _called(self, call: str) -> Iterator[None]:
+        if self._number is None:
+            self._number = self._own.votes
+        self._own.calls.append(f"{call or 'a call'} of plan {self._number}")
         try:
             yield
-        except self.mpi.Exception:  # amid an exchange, where ranks cannot agree on anything
-            raise
-        except Exception as error:
-            if self.size > 1 and error is not self.agreed:
-                self._vote(error)
-            raise
-        self.agree()
+        finally:
+            self._own.calls.pop()
 
-    def agree(self) -> None:
-        """Raise if another rank has failed."""
+    def agree(self, step: str) -> None:
+        """Raise if another rank has failed, or is at another step or in another call."""
         if self.size > 1:
-            self._vote(None)
-
-    def _vote(self, error: Exception | None) -> None:
-        failed = np.array([error is not None], dtype=np.int32)
-        self.comm.Allreduce(self.mpi.IN_PLACE, failed)
-        if not failed[0]:
-            return
-        report = None
-        if isinstance(error, ParkiError):
-            report = (type(error), str(error))
-        elif error is not None:
-            report = (ParkiError, f"{type(error).__name__}: {error}")
-        reports = self.comm.allgather(report)
-        ranks = [rank for rank, report in enumerate(reports) if report]
-        kind, message = reports[ranks[0]]
-        if len(set(reports)) > 1:
-            others = f" (and ranks {', '.join(map(str, ranks[1:]))})" if ranks[1:] else ""
-            message = f"rank {ranks[0]}{others} of {self.size}: {message}"
-        self.agreed = kind(message)
-        raise self.agreed from error
+            with self._own.lock:
+                self._own.vote(step)
 
     # ------------------------------------------------------------------ nodes
     @cached_property
     def place_on_node(self) -> int:
         """Number of this rank on its node; a collective call."""
+        self.agree("nodes")
         node = self.comm.Split_type(self.mpi.COMM_TYPE_SHARED)
         number = int(node.Get_rank())
         node.Free()
@@ -101,25 +165,25 @@ class Team:
         first = self.place_on_node == 0
         if first:
             work()
-        self.agree()
+        self.agree("the first of each node")
         if not first:
             work()
 
     # ------------------------------------------------------------------ small things
     def all(self, value: Any) -> list[Any]:
         """Return the objects of all ranks, in order."""
-        self.agree()
+        self.agree("telling all")
         return list(self.comm.allgather(value))
 
     def gather(self, value: Any) -> list[Any] | None:
         """Return the objects of all ranks on rank 0, None on the others."""
-        self.agree()
+        self.agree("telling rank 0")
         found = self.comm.gather(value)
         return None if found is None else list(found)
 
     def broadcast(self, value: Any) -> Any:
         """Return rank 0's object."""
-        self.agree()
+        self.agree("hearing rank 0")
         return self.comm.bcast(value)
 
     def sum(self, values: Any) -> Any:
@@ -127,7 +191,7 @@ class Team:
 
         All ranks get the same result, bit for bit.
         """
-        self.agree()
+        self.agree(f"sum of {values.dtype} {np.shape(values)}")
         if self.size == 1:
             return values
         on_device = hasattr(values, "__cuda_array_interface__")
@@ -154,34 +218,47 @@ def _mpi() -> Any:
     return MPI
 
 
-def _own(mpi: Any, comm: Any) -> Any:
+def _own(mpi: Any, comm: Any) -> Own:
     """Return parki's own communicator of these ranks, made once and kept with theirs.
 
     It keeps parki's messages apart from the caller's.
     """
     if not _KEY:
-        _KEY.append(mpi.Comm.Create_keyval(delete_fn=lambda _comm, _key, own: own.Free()))
-    own = comm.Get_attr(_KEY[0])
+        _KEY.append(mpi.Comm.Create_keyval(delete_fn=_free))
+    own: Own | None = comm.Get_attr(_KEY[0])
     if own is None:
-        own = comm.Dup()
+        own = Own(mpi, comm.Dup())
         comm.Set_attr(_KEY[0], own)
+        if own.comm.Get_size() > 1:
+            _end_together(mpi)
+            _OWN.append(own)
     return own
 
 
+def _free(_comm: Any, _key: int, own: Own) -> None:
+    if own in _OWN:
+        _OWN.remove(own)
+    own.comm.Free()
+
+
 _KEY: list[int] = []
+_OWN: list[Own] = []  # of several ranks, in the order in which they were made, on all ranks alike
 
 
 def _end_together(mpi: Any) -> None:
-    """Let an uncaught exception on one rank end all ranks.
+    """Let an uncaught exception on one rank end all ranks, and the end of its program, too.
 
-    With MPI alone, a rank that leaves Python with a traceback waits at exit for the others, and
-    they wait for its part in an exchange, for ever.
+    With MPI alone, a rank that leaves Python with a traceback or by `sys.exit` waits at exit for
+    the others, and they wait for its part in an exchange, for ever.
     """
-    previous = sys.excepthook
+    previous, process = sys.excepthook, os.getpid()
     if getattr(previous, "ends_together", False):
         return
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if os.getpid() != process:  # a child, which is no rank
+            previous(kind, error, trace)
+            return
         rank = mpi.COMM_WORLD.Get_rank()
         if rank:
             time.sleep(1.0)  # lets the first rank print the error if it raises the same
@@ -190,5 +267,16 @@ def _end_together(mpi: Any) -> None:
         time.sleep(0.3)  # on an abort, launchers drop output they have not read yet
         mpi.COMM_WORLD.Abort(1)
 
+    def end() -> None:
+        if os.getpid() != process or mpi.Is_finalized():
+            return
+        for own in [*_OWN]:
+            ended = False
+            while not ended:  # others may go on for a while, and hear that this rank does not
+                with suppress(ParkiError):
+                    own.vote("the end of its program")
+                    ended = True
+
     hook.ends_together = True  # type: ignore[attr-defined]
     sys.excepthook = hook
+    atexit.register(end)

@@ -23,6 +23,8 @@ class Parcels(NamedTuple):
     ----------
     label : str
         Name under which the bytes are counted.
+    rows : int
+        Numbers of each point, or of each place of a plane: ranks where they differ raise an error.
     send, receive : array, 1-D, of one dtype
         The parts for each rank, and from each rank, in the order of the ranks.
     send_counts, receive_counts : sequence of int
@@ -30,6 +32,7 @@ class Parcels(NamedTuple):
     """
 
     label: str
+    rows: int
     send: Any
     send_counts: Sequence[int]
     receive: Any
@@ -69,13 +72,14 @@ class Transport(ABC):
         receive_counts: Sequence[int],
         dtype: Any,
         slot: int = 0,
+        rows: int = 1,
     ) -> Parcels:
         """Return parcels to fill; the next parcels of the same slot reuse their memory."""
         send, receive = (
             self._buffer((slot, way), sum(counts) * np.dtype(dtype).itemsize).view(dtype)
             for way, counts in (("send", send_counts), ("receive", receive_counts))
         )
-        return Parcels(label, send, send_counts, receive, receive_counts)
+        return Parcels(label, rows, send, send_counts, receive, receive_counts)
 
     def _buffer(self, key: tuple[int, str], size: int) -> Any:
         """Return ``size`` bytes of a buffer, which grows if needed."""
@@ -93,9 +97,9 @@ class Transport(ABC):
         return lambda: None
 
     def _begin(self, parcels: Parcels) -> None:
-        """Vote on whether a rank has failed, and count the bytes that leave this one."""
-        self.team.agree()
+        """Vote on what all ranks are about to exchange, and count the bytes that leave this one."""
         send, label = parcels.send, parcels.label
+        self.team.agree(f"{label}: {parcels.rows} x {send.dtype}")
         away = (send.size - parcels.send_counts[self.team.rank]) * send.itemsize
         self.sent[label] = self.sent.get(label, 0) + away
 

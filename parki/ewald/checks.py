@@ -19,7 +19,6 @@ from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.placed_sum import PlacedSum
-from parki.ewald.points import check_arguments
 from parki.ewald.task import Points, Task
 
 FINER = 100  # how many times more accurate the other sum is
@@ -140,14 +139,9 @@ class Sample:
 
         The first five of a plan, in float64 whatever the plan's dtype: equal positions stay equal.
         And systems and labels by name.
-
-        Raises
-        ------
-        ParkiValueError
-            If the points changed.
         """
         task, points = placed.task, placed.given
-        arrays, systems = _unchanged(task, points), points.systems
+        arrays, systems = points.arrays, points.systems
         # Where the box is the points' extent, the outermost targets give the other sum the same.
         free = [r for r, edge in zip(arrays["trg"], task.options.box, strict=True) if edge is None]
         outer = [int(end) for row in free for end in (row.argmin(), row.argmax())]
@@ -189,20 +183,6 @@ def _count(targets: Any) -> int:
     if count < 1:
         raise ParkiValueError(f"targets is {count}; expected how many to sample, 1 or more")
     return count
-
-
-def _unchanged(task: Task, points: Points) -> dict[str, Any]:
-    """Return the points of a plan, which are the caller's arrays; refuse them if they moved."""
-    kept = points.arrays
-    given = check_arguments(
-        task.kernel, kept["trg"], kept["src"], kept.get("norms"), task.options, task.space
-    )
-    if not np.array_equal(given.extents, points.extents):
-        raise ParkiValueError(
-            "check needs the points of the plan, but their arrays were changed since; "
-            "check before they change, or call update_points first"
-        )
-    return given.arrays
 
 
 def _more_accurate(task: Task, points: Points) -> EwaldOptions:

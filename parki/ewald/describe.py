@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from parki.errors import ParkiValueError
-from parki.ewald.choice.memory import in_words
 from parki.ewald.choice.parameters import select
 from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.pipeline.setup import Setup
@@ -16,6 +15,7 @@ from parki.ewald.split.prolate import choose_split
 from parki.ewald.split.window import default_degree
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Points, Task
+from parki.memory import in_words
 
 NAMES = {"hasimoto": "Hasimoto's split", "prolate": "the prolate split"}
 

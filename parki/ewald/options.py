@@ -5,14 +5,21 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS, UNORDERED
-from parki.ewald.geometry.lattice import Cell, Moving, cell_of, rows_of, straight, whole_of
+from parki.ewald.geometry.lattice import (
+    Cell,
+    Moving,
+    cell_of,
+    check_length,
+    rows_of,
+    straight,
+    whole_of,
+)
 from parki.ewald.near.radial import EVALUATORS
 from parki.ewald.near.sizes import CELL_METHODS, P2P_METHODS
 from parki.ewald.split.prolate import SPLITS
@@ -20,6 +27,7 @@ from parki.html import table
 from parki.interchange import as_number, number
 from parki.meaning import Varied, refuse_variable, values_of, varied
 from parki.runtime import ExecutionSpace
+from parki.runtime.forks import cached_property
 from parki.settings import EXECUTORS
 from parki.typing import (
     Box,
@@ -200,13 +208,13 @@ class EwaldOptions:
                     f"window_points is {points!r}; expected a whole number from 2 to 18"
                 )
             object.__setattr__(self, "window_points", int(points))
-        if self.cell is not None:
-            self._check_tilted()
         for name, choices in CHOICES.items():
             if name.endswith("_method") and isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, given.lower().replace("-", ""))  # "GM-1D"
             if name not in ("dl_mean", "exclude_image", "wall") or getattr(self, name) is not None:
                 self._one_of(name, choices)
+        if self.cell is not None:
+            self._check_tilted()
         if self.radial != "polynomial" and self.split != "hasimoto":
             raise ParkiValueError(
                 f"radial is {self.radial!r}, which evaluates Hasimoto's split, but split is "
@@ -278,12 +286,14 @@ class EwaldOptions:
         return rows[np.ix_(order, order)]
 
     def deformed(self, box: Any) -> EwaldOptions:
-        """Return the options with another box, which counts as tilted even if it is straight."""
+        """Return the options with another box.
+
+        With two or three periodic axes it counts as tilted, even if it is straight.
+        """
         refuse_variable("box", box)
-        rows = rows_of(box)
-        if rows is None:
-            lengths = enumerate(replace(self, box=box).box)
-            rows = tuple(None if b is None else tuple(b * np.eye(3)[n]) for n, b in lengths)
+        rows, tilts = self._lengths(box), sum(self.periodic) > 1
+        if tilts and rows_of(rows) is None:
+            rows = tuple(None if b is None else tuple(b * np.eye(3)[n]) for n, b in enumerate(rows))
         if [row is None for row in rows] != [row is None for row in self.box]:
             raise ParkiValueError(
                 f"box is {box!r}, but the plan's box is {self.box!r}; expected None for the same "
@@ -292,7 +302,7 @@ class EwaldOptions:
         other = copy(self)  # the other fields were checked
         for name in ("cell", "edges"):
             other.__dict__.pop(name, None)
-        object.__setattr__(other, "box", Moving(rows))
+        object.__setattr__(other, "box", Moving(rows) if tilts else rows)
         other._check_tilted()
         return other
 
@@ -303,6 +313,7 @@ class EwaldOptions:
             return np.eye(3)
         rows: Any = self.box
         whole = whole_of(rows)
+        whole = whole / 2.0 ** math.frexp(np.abs(whole).max())[1]  # whose squares are finite
         return np.sqrt((whole**2).sum(axis=1))[:, None] * np.linalg.inv(whole).T
 
     def along(self, points: Any) -> Any:
@@ -378,7 +389,7 @@ class EwaldOptions:
                 return rows
         try:
             lengths = [None if length is None else as_number(length) for length in box]
-        except (TypeError, ValueError):
+        except (RuntimeError, TypeError, ValueError):
             raise ParkiTypeError(
                 f"box is {box!r}; expected 3 edge lengths, such as [1, 1, 1], or 3 lattice vectors"
             ) from None
@@ -395,6 +406,8 @@ class EwaldOptions:
             raise ParkiValueError(
                 f"box is {box!r}; its edges differ by more than a factor of {MOST_SLENDER:g}"
             )
+        if given:
+            check_length(max(given))
         return tuple(lengths)
 
     def _one_of(self, name: str, choices: tuple[str, ...]) -> None:
@@ -426,6 +439,10 @@ class EwaldOptions:
         """Return where the box begins and ends along an axis; it ends at NaN without a length."""
         length = self.edges[axis]
         return 0.0, math.nan if length is None else length
+
+    def thinnest(self, extents: Any) -> float:
+        """Return how thick a box is at least in directions without lengths, for `extents`."""
+        return 0.0
 
     def images_below(self, of_sources: Any) -> bool:
         """Return whether all sources, of these smallest and largest coordinates, are images."""
@@ -528,6 +545,13 @@ class Mirrored(EwaldOptions):
         begin, end = super().ends(axis)
         return (-end, end) if axis == 2 and not math.isnan(end) else (begin, end)
 
+    def thinnest(self, extents: Any) -> float:
+        """Return the distance of the lowest point from its image.
+
+        So few points near a wall, one on its own, too, have a box of the size of their flow.
+        """
+        return 2 * float(abs(extents[:, 2]).min())
+
     def images_below(self, of_sources: Any) -> bool:
         """Return whether all sources are below the wall; targets are above it."""
         return len(of_sources) > 0 and bool(of_sources[:, 2].max() <= 0)
@@ -551,7 +575,7 @@ def _periodicity(given: Any) -> int | tuple[bool, bool, bool]:
     try:
         flags = [each.item() if hasattr(each, "item") else each for each in given]
         whole = all(isinstance(each, int) for each in flags)  # truth values are ints
-    except (TypeError, ValueError):
+    except (RuntimeError, TypeError, ValueError):  # the first of tensors
         flags, whole = [], False
     if not whole:
         raise ParkiTypeError(

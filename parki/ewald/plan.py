@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import replace
 from typing import Any, Generic, cast, overload
 
@@ -21,7 +20,7 @@ from parki.ewald.choice.memory import Memory
 from parki.ewald.choice.parameters import Parameters
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.derivatives.vjp import jvp, vjp
-from parki.ewald.describe import describe, facts, headline
+from parki.ewald.describe import facts, headline
 from parki.ewald.geometry.systems import first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.misfits import Misfits
@@ -45,6 +44,7 @@ from parki.ewald.sums.composite import by_density
 from parki.ewald.task import Points, Task
 from parki.html import table
 from parki.interchange import as_array, as_given
+from parki.memory import telling
 from parki.typing import (
     AnyKernel,
     Array,
@@ -59,7 +59,17 @@ from parki.typing import (
 )
 
 
-class AnyPlan(Generic[Wanted]):
+class Uncopied:
+    """What is neither copied nor pickled, as copies would share what moves with the points."""
+
+    def __reduce__(self) -> Any:
+        raise ParkiTypeError(
+            "a Plan cannot be pickled or copied: it holds memory and compiled kernels of this "
+            "process; pass on kernel, points and options, and make a plan of them there"
+        )
+
+
+class AnyPlan(Uncopied, Generic[Wanted]):
     """What plans of one device and of many ranks have in common.
 
     Parameters
@@ -93,7 +103,8 @@ class AnyPlan(Generic[Wanted]):
 
     def beside(self, kernel: AnyKernel, want: Any = "u") -> Any:
         """Return a plan of another sum of the same points; all of these plans move together."""
-        plan = copy(self)
+        plan = type(self).__new__(type(self))
+        plan.__dict__.update(self.__dict__)
         AnyPlan.__init__(plan, self._placement, Asked.of(kernel, want, self.options))
         return plan
 
@@ -223,7 +234,7 @@ class AnyPlan(Generic[Wanted]):
             scaled: the velocity is the single layer over 8 pi mu, and its pressure and stress the
             same over 8 pi.
         """
-        with self._placement.access(), self._placement.together():
+        with self._placement.access(), self._placement.together("plan(dens)"):
             return self._apply(dens, out, unwatched)
 
     def _apply(self, dens: Any, out: Any, watch: Watch) -> Any:
@@ -247,10 +258,11 @@ class AnyPlan(Generic[Wanted]):
         shape, mixed = self._total.density_shape, self.task.mixed
         values = like_points("dens", dens, self.space, self.dtype)
         values = as_rows("dens", values, shape, several=True)
-        if late:
+        self.members[0].sum.require_several(values)
+        if late and values.size:
             self._misfits = self._misfits or Misfits(self.space, self.dtype, mixed)
             self._misfits.count(values)
-        else:
+        elif not late:
             check_values("dens", values, shape, mixed)
         return values
 
@@ -260,7 +272,7 @@ class AnyPlan(Generic[Wanted]):
         By events on a device, which waits until the host has launched all stages: an application
         of few points takes as long as these launches, which no stage's time has in it.
         """
-        with self._placement.access(), self._placement.together():
+        with self._placement.access(), self._placement.together("plan(dens)"):
             watch = self.space.adapter.watch(self.members[0].sum.pipeline.ahead)
             return self._apply(dens, None, watch), watch.seconds()
 
@@ -297,7 +309,7 @@ class AnyPlan(Generic[Wanted]):
         ParkiMemoryError
             If there is no room for the transposed sum.
         """
-        with self.exclusive(), self._placement.together():
+        with self.exclusive(), self._placement.together("adjoint"):
             rows, several = self._values(values)
             found = self._transposed(rows)
         like = values if isinstance(self.want, str) else values[0]
@@ -402,7 +414,7 @@ class AnyPlan(Generic[Wanted]):
         ParkiValueError, ParkiTypeError
             If the density has another shape, is not finite, or is in other memory than the points.
         """
-        with self.exclusive(), self._placement.together():
+        with self.exclusive(), self._placement.together("promise"):
             bounds = self._total.bounds(self._density(dens))
         return bounds[0] if isinstance(self.want, str) else bounds
 
@@ -415,8 +427,7 @@ class AnyPlan(Generic[Wanted]):
 
         Sums anew, and at these targets once more in float64 with a tolerance 100 times smaller (at
         least 1e-13) and other parameters. Finds what no estimate knows, such as densities that add
-        up on a lattice. Takes the arrays of points that the plan was given, of which it keeps
-        references and no copies: they must not have been changed in place.
+        up on a lattice.
 
         Parameters
         ----------
@@ -435,7 +446,7 @@ class AnyPlan(Generic[Wanted]):
         Raises
         ------
         ParkiValueError, ParkiTypeError
-            If the density is impossible, or points were seen to have changed.
+            If the density is impossible.
         ParkiMemoryError
             If there is no room for the other sum.
         """
@@ -493,13 +504,11 @@ class AnyPlan(Generic[Wanted]):
     def describe(self) -> str:
         """Return the sum, the points and the chosen parameters as text of a few lines."""
         with self.exclusive():
-            parts = [
-                describe(m.task, m.sum.given, m.sum.pipeline) + m.sum.pipeline.describe()
-                for m in self.members
-            ]
+            parts: list[str] = [member.describe() for member in self.members]
             if self._total.plain:
                 return parts[0]
-            return "\n".join([f"{self._asked.name}: {self._of_parts}", *parts])
+            head = f"{self._asked.name}: {self._of_parts}"
+            return "\n".join([head, *self._total.describe(), *parts])
 
     @property
     def _of_parts(self) -> str:
@@ -519,12 +528,6 @@ class AnyPlan(Generic[Wanted]):
     def _repr_html_(self) -> str:
         return table(
             "parki.Plan", facts(self.task, self.points, self.pipeline, self.seconds["plan"])
-        )
-
-    def __reduce__(self) -> Any:
-        raise ParkiTypeError(
-            "a Plan cannot be pickled or copied: it holds memory and compiled kernels of this "
-            "process; pass on kernel, points and options, and make a plan of them there"
         )
 
 
@@ -657,7 +660,8 @@ class Plan(AnyPlan[Wanted]):
         box : array, shape (3, 3), or 3 lengths
             The present box, such as a sheared suspension's. The first time that tilts
             change, a grid is made for the largest ones; it serves all later ones, as long as the
-            extents ``lx``, ``ly`` and ``lz`` of `parki.lattice` stay. Default: as before.
+            extents ``lx``, ``ly`` and ``lz`` of `parki.lattice` stay. For other lengths all is
+            chosen and made anew. Default: as before.
 
         Raises
         ------
@@ -669,6 +673,7 @@ class Plan(AnyPlan[Wanted]):
         self._placement.update(trg, src, norms, systems, exclude, box)
 
 
+@telling
 def summed(
     given: tuple[Any, ...],
     dens: Any,

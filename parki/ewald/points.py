@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.arrays import real_name
+from parki.arrays import real_name, rounded
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
-from parki.ewald.sums import SUMS, sum_of
+from parki.ewald.sums import SUMS, stress, sum_of
 from parki.interchange import as_array, to_host
 from parki.meaning import varied
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
@@ -27,6 +27,7 @@ from parki.typing import OptionKeywords
 OPTIONS = tuple(field.name for field in fields(EwaldOptions))
 RESULTS = ("u", "p", "grad_u", "stress")
 TENSOR = "grad_tensor"  # a result of tensor targets
+PARTS = {"p": "pressure", "grad_u": "gradient", TENSOR: "gradient at tensor targets"}
 TENSOR_ROWS = 10
 # Work items that search a row on a device: MOST_ITEMS, then FEW_ITEMS, whose results the host
 # reads. Up to AT_ONCE columns there is only the second pass.
@@ -69,6 +70,13 @@ class Arguments(NamedTuple):
                 _check_single("norms", found[-1])
         return self._replace(extents=np.concatenate(extents))
 
+    def owned(self) -> Arguments:
+        """Return these with copies of the arrays, which nobody changes later; one stays one."""
+        copies = {name: each.copy() for name, each in self.arrays.items()}
+        if self.arrays["trg"] is self.arrays["src"]:
+            copies["src"] = copies["trg"]
+        return self._replace(arrays=copies)
+
 
 def take_arguments(
     kernel: Any,
@@ -108,6 +116,11 @@ def take_arguments(
             "box requires a gradient, which the sums of parki itself do not have; call those of "
             "parki.torch, or pass box.detach()"
         )
+    if not (SUMS[kernel].symbol.ends or all(options.periodic)):
+        raise ParkiValueError(
+            f"{kernel} has three periodic axes alone, but the sum is {options.periods}; free axes "
+            "need a kernel that ends, which parki does not have of it: choose periodicity=3"
+        )
     arrays = {"trg": as_array("trg", trg)}
     arrays["src"] = arrays["trg"] if trg is src else as_array("src", src)
     check_normals(kernel, norms)
@@ -119,7 +132,7 @@ def take_arguments(
     space = space or get_execution_space(options.execution_space, *arrays.values())
     check_space(arrays, space)  # values on another device cannot be read
     for name in ("trg", "src"):
-        _check_shape(name, arrays[name])
+        check_shape(name, arrays[name])
     if "norms" in arrays:
         arrays["norms"] = as_rows("norms", arrays["norms"], (3, arrays["src"].shape[1]))
     if marked:
@@ -246,7 +259,7 @@ def check_dtypes(arrays: dict[str, Any]) -> Any:
         if array.dtype not in (np.float32, np.float64):
             raise ParkiTypeError(
                 f"{name} has dtype {array.dtype}; expected float32 or float64 "
-                f"(convert with {name}.astype(float))"
+                f"(convert with {name}.astype(float), a tensor with {name}.double())"
             )
         if isinstance(array, np.ndarray) != isinstance(arrays[first], np.ndarray):
             where = {True: "the host (NumPy)", False: "a device (CuPy)"}
@@ -262,6 +275,14 @@ def check_dtypes(arrays: dict[str, Any]) -> Any:
     return arrays[first].dtype
 
 
+def as_points(name: str, given: Any) -> Any:
+    """Return points (3, N) as `as_array` does, or refuse them."""
+    points = as_array(name, given)
+    check_shape(name, points)
+    check_dtypes({name: points})
+    return points
+
+
 def check_points(name: str, points: Any, options: EwaldOptions) -> Any:
     """Refuse points of a wrong shape, not finite, or outside the box along a free axis.
 
@@ -271,14 +292,15 @@ def check_points(name: str, points: Any, options: EwaldOptions) -> Any:
         Smallest and largest coordinates, of tilted boxes along their edges; shape (0, 3) if there
         are no points.
     """
-    _check_shape(name, points)
+    check_shape(name, points)
     return _check_extent(name, points, extremes(options.along(points))[0], options)
 
 
-def _check_shape(name: str, points: Any) -> None:
+def check_shape(name: str, points: Any) -> None:
+    """Refuse what is not (3, N)."""
     if points.ndim != 2 or points.shape[0] != 3:
         hint = f"; transpose it ({name}.T)" if points.ndim == 2 and points.shape[1] == 3 else ""
-        raise ParkiValueError(f"{name} has shape {points.shape}; expected (3, N){hint}")
+        raise ParkiValueError(f"{name} has shape {tuple(points.shape)}; expected (3, N){hint}")
 
 
 def _check_extent(name: str, points: Any, extent: Any, options: EwaldOptions) -> Any:
@@ -325,15 +347,9 @@ def limits(options: EwaldOptions, dtype: Any) -> NDArray[np.float64]:
         if options.periodic[axis]:
             found[:, axis] = -1e6 * length, 1e6 * length
         else:
-            found[0, axis] = min(first, _rounded(first, dtype))
-            found[1, axis] = max(last, _rounded(last, dtype))
+            found[0, axis] = min(first, rounded(first, dtype))
+            found[1, axis] = max(last, rounded(last, dtype))
     return found
-
-
-def _rounded(length: float, dtype: Any) -> float:
-    """Return an edge rounded to the points' dtype, which counts as inside of the box."""
-    with np.errstate(over="ignore"):
-        return float(dtype.type(length))
 
 
 def check_density(
@@ -357,6 +373,8 @@ def check_density(
 
 def check_values(name: str, values: Any, shape: tuple[int, ...], single: bool = False) -> None:
     """Refuse NaN and infinity in density or normals, as `as_rows` returns them."""
+    if not values.size:
+        return
     flat = values.reshape(math.prod(values.shape[:-1]), shape[-1])
     (ends,) = extremes(flat)
     _check_finite(name, values.reshape(*values.shape[:-2], *shape), ends)
@@ -382,7 +400,7 @@ def as_rows(
     many: tuple[int, ...] = ()
     if several and values.ndim == len(shape) + 1:
         many = (len(values),)
-        if values.shape[1:] != shape or not many[0]:
+        if values.shape[1:] != shape:
             wanted = ", ".join(["k", *map(str, shape)])
             raise ParkiValueError(
                 f"{name} has shape {values.shape}; expected {shape} for the {count} {of} given, "
@@ -420,9 +438,12 @@ def check_want(kernel: str, want: Any, tensors: bool = False) -> tuple[str, ...]
             raise ParkiValueError(f"want has {name!r}; expected names among {', '.join(RESULTS)}")
         if name in names[:place]:
             raise ParkiValueError(f"want has {name!r} twice; name each result once")
-    if "p" not in SUMS[kernel].terms:
-        for name in {"p", "stress"} & {*names}:
-            raise ParkiValueError(f"want has {name!r}, but {kernel} has no pressure; leave it out")
+    for name in names:
+        for part in stress.parts([name]):
+            if part not in SUMS[kernel].terms:
+                raise ParkiValueError(
+                    f"want has {name!r}, but {kernel} has no {PARTS[part]}; leave it out"
+                )
     return tuple(names)
 
 
@@ -479,16 +500,22 @@ def check_outputs(
         what = f"{len(out)} of them" if isinstance(out, (tuple, list)) else type(out).__name__
         raise ParkiTypeError(f"out is {what}; expected a tuple of {len(want)} arrays, as want has")
     for (label, array), shape in zip(given.items(), shapes.values(), strict=True):
-        _check_output(label, array, shape, values, space)
+        check_output(label, array, shape, values, space)
         for other in given:
             if other != label and xp.may_share_memory(array, given[other]):
                 raise ParkiValueError(f"{label} shares memory with {other}; both are written")
     return dict(zip(shapes, given.values(), strict=True))
 
 
-def _check_output(
-    label: str, out: Any, shape: tuple[int, ...], values: Any, space: ExecutionSpace
+def check_output(
+    label: str,
+    out: Any,
+    shape: tuple[int, ...],
+    values: Any,
+    space: ExecutionSpace,
+    given: str = "dens",
 ) -> None:
+    """Refuse an array that cannot take a result of values, whose name is ``given``."""
     if not hasattr(out, "flags"):
         raise ParkiTypeError(f"{label} is a {type(out).__name__}; expected an array")
     if out.shape != shape or out.dtype != values.dtype or not out.flags.c_contiguous:
@@ -500,7 +527,9 @@ def _check_output(
     if isinstance(out, np.ndarray) and not out.flags.writeable:
         raise ParkiValueError(f"{label} is read-only; pass an array that can be written")
     if space.array_module.may_share_memory(out, values):
-        raise ParkiValueError(f"{label} shares memory with dens, which is read after it is written")
+        raise ParkiValueError(
+            f"{label} shares memory with {given}, which is read after it is written"
+        )
 
 
 def check_space(arrays: dict[str, Any], space: ExecutionSpace) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,15 +13,15 @@ from numpy.typing import NDArray
 from parki.cell_list import locate, multiplied
 from parki.errors import ParkiValueError
 from parki.ewald.geometry.axes import Order
-from parki.ewald.geometry.extent import check_length
 from parki.ewald.geometry.labels import Labels
-from parki.ewald.geometry.lattice import Lattice
+from parki.ewald.geometry.lattice import Lattice, check_length
 from parki.ewald.geometry.lattice_numbers import LatticeNumbers
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS, stress
 from parki.ewald.sums.record import Sum
 from parki.runtime import ExecutionSpace
+from parki.runtime.forks import cached_property
 
 
 @dataclass(frozen=True)
@@ -99,6 +98,10 @@ class Task:
     def tilted(self) -> bool:
         """Whether the box has lattice vectors, not lengths."""
         return self.options.cell is not None
+
+    def alike(self, other: Task) -> bool:
+        """Return whether the box is that of another task, but for tilts of both."""
+        return (self.tilted and other.tilted) or self.options.box == other.options.box
 
     @property
     def executor(self) -> str | None:
@@ -262,7 +265,9 @@ class Frame:
         A box whose tilts are not the tilts of the frame ``before`` may change them again.
         """
         length = given.length
-        check_length(length, task.dtype)
+        kernel, want = task.chosen_by
+        terms = [term for name in want for term in SUMS[kernel].terms.get(name, ())]
+        check_length(length, task.dtype, max((term.power for term in terms), default=1))
         unit = 2.0 ** round(math.log2(length))
         if task.mixed and not 1e-9 <= unit <= 1e9:
             raise ParkiValueError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,21 +9,13 @@ import jax
 from jax import numpy as jnp
 from jax.interpreters import ad, batching
 
-from parki.errors import ParkiTypeError
 from parki.ewald.derivatives.linear_map import LinearMap
+from parki.ewald.derivatives.vjp import refuse_second
 from parki.jax.primitives import LINEAR, PULL, PUSH, SUM
 
 
 def _there(tangent: Any) -> bool:
     return not isinstance(tangent, ad.Zero)
-
-
-def _refuse_second(names: Sequence[str]) -> None:
-    if names:
-        raise ParkiTypeError(
-            f"a second derivative by {', '.join(names)} was asked for, but parki has none but by "
-            "densities; take first derivatives, or second ones by densities alone"
-        )
 
 
 def _sum_jvp(primals: Any, tangents: Any, *, names: tuple[str, ...], **params: Any) -> Any:
@@ -51,7 +42,7 @@ def _sum_transpose(cotangent: Any, *given: Any, names: tuple[str, ...], **params
 def _push_jvp(primals: Any, tangents: Any, *, names: tuple[str, ...], **params: Any) -> Any:
     out = PUSH.bind(*primals, names=names, **params)
     inner = zip(names, tangents[: len(names)], strict=True)
-    _refuse_second([name for name, tangent in inner if _there(tangent)])
+    refuse_second([name for name, tangent in inner if _there(tangent)], params["moves"])
     changes = [ad.instantiate_zeros(t) for t in tangents[len(names) :]]
     return out, PUSH.bind(*primals[: len(names)], *changes, names=names, **params)
 
@@ -73,7 +64,8 @@ def _pull_jvp(primals: Any, tangents: Any, *, names: tuple[str, ...], **params: 
     # Derivatives by densities do not depend on the densities.
     by_densities = params["wrt"] == ("dens",)
     moved = [name for name, tangent in inner if _there(tangent)]
-    _refuse_second([name for name in moved if not (by_densities and name == "dens")])
+    moved = [name for name in moved if not (by_densities and name == "dens")]
+    refuse_second(moved, params["wrt"])
     if not _there(tangents[-1]):
         return out, [jnp.zeros_like(each) for each in out]
     return out, PULL.bind(*primals[:-1], tangents[-1], names=names, **params)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from parki.errors import ParkiValueError, UnavailableError
 from parki.libmobility.arrays import Back, columns
 from parki.suspensions import Spheres
+from parki.suspensions.noise import generator
 from parki.utils import get_array_module
 
 KINDS = ("open", "periodic")
@@ -58,6 +60,12 @@ class Mobility:
         self._spheres: Spheres | None = None
         self._back: Back
         self._random: dict[Any, Any] = {}
+
+    def __copy__(self) -> Mobility:
+        """Return a solver with spheres of its own."""
+        other = object.__new__(type(self))
+        other.__dict__ |= self.__dict__ | {"_spheres": copy(self._spheres)}
+        return other
 
     def _take(self, lengths: tuple[float | None, ...], options: dict[str, Any]) -> None:
         """Keep the lengths of the box and options of parki, for the next `initialize`."""
@@ -221,7 +229,7 @@ class Mobility:
         spheres, fluid = self._placed, self._initialized
         xp = np if isinstance(spheres.points, np.ndarray) else get_array_module("GPU")
         if xp not in self._random:
-            self._random[xp] = xp.random.default_rng(fluid.seed)
+            self._random[xp] = generator("seed", fluid.seed, xp)
         noise = spheres.noise(self._random[xp], torques=fluid.angular, accuracy=fluid.tolerance)
         return [size * each for each in (noise if fluid.angular else (noise,))]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from parki.errors import ParkiValueError
 from parki.ewald.far.mesh import Fields, Mesh
 from parki.ewald.split.window import Window
-from parki.interchange import as_number, numbers
+from parki.interchange import as_array, as_flag, as_number, as_whole, numbers, shown
 from parki.runtime import ExecutionSpace
 
 
@@ -54,27 +53,30 @@ class Grid:
     values: Any = None
 
     def __post_init__(self) -> None:
-        shape = numbers("shape", self.shape, operator.index, "2 or 3 numbers of grid points")
+        shape = numbers("shape", self.shape, as_whole, "2 or 3 numbers of grid points")
         if len(shape) not in (2, 3) or min(shape) < 1 or math.prod(shape) >= 2**31:
             raise ParkiValueError(
                 f"shape is {shape}; expected 2 or 3 positive numbers, under 2**31 grid points"
             )
         spacing = self._each("spacing", as_number, shape, "a positive length, or one for each axis")
         origin = self._each("origin", as_number, shape, "a coordinate, or one for each axis")
-        periodic = self._each("periodic", _flag, shape, "True, False, or one for each axis")
+        periodic = self._each("periodic", as_flag, shape, "True, False, or one for each axis")
         if not all(math.isfinite(h) and h > 0 for h in spacing):
-            raise ParkiValueError(f"spacing is {self.spacing!r}; expected positive, finite lengths")
+            raise ParkiValueError(
+                f"spacing is {shown(self.spacing)}; expected positive, finite lengths"
+            )
         if not all(map(math.isfinite, origin)):
-            raise ParkiValueError(f"origin is {self.origin!r}; expected finite coordinates")
+            raise ParkiValueError(f"origin is {shown(self.origin)}; expected finite coordinates")
         for name, found in zip(
             ("shape", "spacing", "origin", "periodic"),
             (shape, spacing, origin, periodic),
             strict=True,
         ):
             object.__setattr__(self, name, found)
-        if self.values is not None and tuple(np.shape(self.values))[-len(shape) :] != shape:
+        given = None if self.values is None else tuple(as_array("values", self.values).shape)
+        if given is not None and given[-len(shape) :] != shape:
             raise ParkiValueError(
-                f"values has shape {np.shape(self.values)}; expected {shape}, or components before"
+                f"values has shape {given}; expected {shape}, or components before"
             )
 
     def _each(
@@ -82,7 +84,10 @@ class Grid:
     ) -> tuple[Any, ...]:
         """Return a number for each axis."""
         given = getattr(self, name)
-        many = given if np.ndim(given) else [given] * len(shape)
+        try:
+            many = given if np.ndim(given) else [given] * len(shape)
+        except ValueError:  # of ragged lists
+            many = given
         found = numbers(name, many, convert, meaning, given)
         if len(found) != len(shape):
             raise ParkiValueError(
@@ -191,9 +196,3 @@ class Placement:
             planar=self.grid.dimensions == 2,
             spills=spills,
         )
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, (bool, np.bool_)):
-        raise TypeError
-    return bool(value)

@@ -19,10 +19,11 @@ from parki.ewald.far.g2p import G2P, GROUP
 from parki.ewald.far.host_memory import clear, zeros
 from parki.ewald.far.mesh import Fields
 from parki.ewald.far.spreading import Variant
-from parki.ewald.points import check_dtypes, check_space, extremes, like_points
+from parki.ewald.points import check_dtypes, check_output, check_space, extremes, like_points
 from parki.ewald.split.window import Window
 from parki.ewald.split.windows import kaiser_bessel
-from parki.interchange import as_array, as_given
+from parki.interchange import as_array, as_given, one_of, whole
+from parki.memory import telling
 from parki.mesh.grid import Grid, Placement
 from parki.runtime import ExecutionSpace, get_execution_space, prepare
 from parki.runtime.pool import cuts, run_in_threads
@@ -56,6 +57,7 @@ class _Plan:
     _methods: tuple[str, ...]
     _doing: str  # what it does, in words
 
+    @telling
     def __init__(
         self,
         points: Array,
@@ -72,11 +74,8 @@ class _Plan:
                 f"grid is a {type(grid).__name__}; expected parki.mesh.Grid, "
                 "such as Grid((64, 64, 64), spacing=1 / 64)"
             )
-        if isinstance(components, bool) or not isinstance(components, (int, np.integer)):
-            raise ParkiTypeError(f"components is {components!r}; expected a whole number")
-        if components < 1:
-            raise ParkiValueError(f"components is {components}; expected 1 or more")
-        self.grid, self.components = grid, int(components)
+        self.grid = grid
+        self.components = whole("components", components, "a whole number, 1 or more")
         self.window = kaiser_bessel(6) if window is None else window
         if not hasattr(self.window, "piecewise"):
             raise ParkiTypeError(
@@ -138,20 +137,13 @@ class _Plan:
             )
         return self.space.array_module.ascontiguousarray(array).reshape(self.components, *shape)
 
-    def _output(self, out: Any, shape: tuple[int, ...]) -> Any:
+    def _output(self, out: Any, shape: tuple[int, ...], values: Any) -> Any:
         """Return the array for results, (components, *shape), new or in the memory of ``out``."""
         whole = (self.components, *shape)
         if out is None:
             return self.space.array_module.empty(whole, dtype=self.dtype)
-        expected = shape if self.components == 1 else whole
-        given = getattr(out, "shape", None), getattr(out, "dtype", None)
-        if given[0] not in (expected, whole) or given[1] != self.dtype:
-            raise ParkiValueError(
-                f"out has shape {given[0]} and dtype {given[1]}; expected {expected}, {self.dtype}"
-            )
-        if not out.flags.c_contiguous:
-            raise ParkiValueError("out is not C-contiguous; give an array that is")
-        check_space({"out": out}, self.space)
+        one = self.components == 1 and getattr(out, "shape", whole) != whole
+        check_output("out", out, shape if one else whole, values, self.space, "values")
         return out.reshape(whole)
 
     def _result(self, found: Any, out: Any, like: Any) -> Any:
@@ -233,6 +225,7 @@ class SpreadPlan(_Plan):
         fields = Fields({"PLAIN": count, "LAYERS": False}, count, count)
         return VARIANTS[method](self.place.mesh(self.space, self.dtype, fields, method))
 
+    @telling
     def __call__(self, values: ArrayT, out: ArrayT | None = None) -> ArrayT:
         """Return the grid's values.
 
@@ -248,7 +241,7 @@ class SpreadPlan(_Plan):
         array, shape ``grid.shape``, or (components, ``grid.shape``)
         """
         dens = self._values("values", values, (self.n_points,))
-        result = self._output(out, self.grid.shape)
+        result = self._output(out, self.grid.shape, dens)
         variant = next(iter(self._variants.values()))
         if self._sorted is not None:
             dens = self._sources.sort(dens, out=self._sorted)
@@ -306,6 +299,7 @@ class InterpolatePlan(_Plan):
         taken: str = self._g2p.method
         return taken
 
+    @telling
     def __call__(self, values: ArrayT, out: ArrayT | None = None) -> ArrayT:
         """Return the values at the points.
 
@@ -321,7 +315,7 @@ class InterpolatePlan(_Plan):
         array, shape (N,), or (components, N)
         """
         field = self._values("values", values, self.grid.shape)
-        result = self._output(out, (self.n_points,))
+        result = self._output(out, (self.n_points,), field)
         stored = self._field
         if stored is None:
             stored = field.reshape(self.components, *self._shape)
@@ -411,8 +405,7 @@ def groups(components: int) -> list[tuple[int, int]]:
 
 
 def _check_method(method: Any, methods: tuple[str, ...], grid: Grid) -> None:
-    if method not in methods:
-        raise ParkiValueError(f"method is {method!r}; expected one of {', '.join(methods)}")
+    one_of("method", method, methods)
     if grid.dimensions == 2 and method in SOLID:
         raise ParkiValueError(
             f"method is {method!r}, which takes grids of three dimensions; choose one of "

@@ -24,6 +24,8 @@ from parki.reference.split import (
     cheapest_split,
 )
 
+MOST_SECONDS = 600  # predicted, that nobody waits for who has not asked for it
+
 if TYPE_CHECKING:
     from parki.ewald import EwaldOptions
 
@@ -102,8 +104,8 @@ def direct_sum(
     Raises
     ------
     ValueError
-        If an argument has the wrong shape or a value out of range, or if the kernel has no such
-        field.
+        If an argument has the wrong shape or a value out of range, if the kernel has no such
+        field, or if the sum would take more than ten minutes and ``xi`` is not given.
     TypeError
         If an argument is of another type: text or complex numbers for real ones, for example.
     """
@@ -129,8 +131,10 @@ def direct_sum(
         split = ReferenceSplit(kernel, points, periodicity, summed, 0.0, kappa)
     elif xi is not None:
         split = ReferenceSplit(kernel, points, periodicity, summed, float(xi), kappa)
+        _check_time(split, 100 * MOST_SECONDS, f"take another xi than {xi}")
     else:
         split = cheapest_split(kernel, points, periodicity, summed, kappa)
+        _check_time(split, MOST_SECONDS, f"give xi={split.xi:.6g} to sum nevertheless")
 
     rows = near(replace(split, blob=blob), moments)
     if periodicity > 0 and points.src.shape[1] > 0:
@@ -141,6 +145,21 @@ def direct_sum(
         gradient = fields["grad_u"]
         fields["stress"] = gradient + gradient.swapaxes(0, 1) - fields["p"] * np.eye(3)[:, :, None]
     return fields[want] if isinstance(want, str) else tuple(fields[name] for name in names)
+
+
+def _check_time(split: ReferenceSplit, most: float, remedy: str) -> None:
+    """Refuse a sum that would take more than a given number of seconds."""
+    try:
+        seconds = split.seconds()
+    except OverflowError:  # of numbers of images or modes
+        seconds = np.inf
+    if not seconds <= most:
+        targets, sources = split.points.trg.shape[1], split.points.src.shape[1]
+        raise ValueError(
+            f"direct_sum would take {seconds:.2g} s or more for {targets} targets and {sources} "
+            f"sources in a box of {split.points.box.tolist()}; expected {most:g} s at most: take "
+            f"fewer points, points or a box of more equal extents, or {remedy}"
+        )
 
 
 def _periodic_first(periodic: list[bool]) -> list[int]:

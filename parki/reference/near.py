@@ -10,9 +10,16 @@ from scipy.special import erfc
 
 from parki.reference import screened
 from parki.reference.blobs import ReferenceBlob
-from parki.reference.split import KERNELS, Array, Clouds, Moments, ReferenceSplit
+from parki.reference.split import (
+    KERNELS,
+    SOURCES,
+    TARGETS,
+    Array,
+    Clouds,
+    Moments,
+    ReferenceSplit,
+)
 
-_TARGETS, _SOURCES = 16, 4096  # block of the sum: small temporaries, short running sums
 _PAIRS = 8192  # of several images, whose values are computed together
 _IDENTITY = np.eye(3).reshape(9, 1)
 
@@ -33,8 +40,8 @@ def near(split: ReferenceSplit, moments: Moments) -> Array:
     coincide = (1e-14 * float(points.box[: split.periodicity].max(initial=0.0))) ** 2
     coincide = max(coincide, np.finfo(np.float64).tiny)  # squares of shorter distances underflow
     cutoff2 = split.near_cutoff**2
-    for t0, s0 in itertools.product(range(0, count, _TARGETS), range(0, total, _SOURCES)):
-        trg, src = slice(t0, t0 + _TARGETS), slice(s0, s0 + _SOURCES)
+    for t0, s0 in itertools.product(range(0, count, TARGETS), range(0, total, SOURCES)):
+        trg, src = slice(t0, t0 + TARGETS), slice(s0, s0 + SOURCES)
         if vectors is None:
             offsets = [_difference(split, axis, trg, src) for axis in range(3)]
         else:

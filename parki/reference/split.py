@@ -17,6 +17,7 @@ Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
 CUT = 6.3  # xi r and k / (2 xi) at the two cut-offs: exp(-CUT**2) = 5.8e-18
+TARGETS, SOURCES = 16, 4096  # near block: small temporaries, short running sums
 REACH = 6.6  # xi r within which a cut-off kernel's edge has an effect; more than CUT, for its jumps
 
 FIELDS = ("u", "p", "grad_u")  # in the order of a result's rows
@@ -180,7 +181,8 @@ class ReferenceSplit:
     def seconds(self) -> float:
         """Estimate the time on two cores, to choose xi: 50 GFLOP/s, 30 to 120 ns a near pair.
 
-        The estimate is for u only. With all fields both parts take up to three times as long, which
+        An image takes 0.1 ms for some targets at a time, whatever the number of its pairs. The
+        estimate is for u only. With all fields both parts take up to three times as long, which
         moves the flat optimum little.
         """
         targets, sources = self.points.trg.shape[1], self.points.src.shape[1]
@@ -200,16 +202,21 @@ class ReferenceSplit:
                 around, inside = around * part, inside * min(part, 1.0)
         pairs = min(np.pi / 6 * around, inside, images)
         near = targets * sources * (4e-8 + 2e-9 * images + (2e-8 + 1.1e-8 * moments) * pairs)
+        near += 1e-4 * images * -(-targets // TARGETS)
         far = functions * (4e-11 * moments * sources + 1.2e-10 * targets)
+        # From basis functions to modes along the last two axes and back, one axis after the other.
+        (_, m), (b, n), (c, o) = ((self.functions(a), 2.0 * self.modes(a) + 1) for a in range(3))
+        far += 1e-8 * (b * n + c * o) + 8e-11 * m * 2 * moments * (b * c * o + b * n * o)
         return float(near + far + 3e-8 * moments * modes)
 
 
 def cheapest_split(
     kernel: str, points: Clouds, periodicity: int, fields: tuple[str, ...], kappa: float = 0.0
 ) -> ReferenceSplit:
-    """Try cut-offs of the near sum from an eighth of the longest period to 32 times it."""
-    longest = float(points.box[:periodicity].max())
-    cutoffs = longest * np.geomspace(0.125, 32.0, 33)
+    """Try cut-offs of the near sum from an eighth of the mean period to 32 times the longest."""
+    periods = points.box[:periodicity]
+    first, last = 0.125 * np.exp(np.log(periods).mean()), 32.0 * periods.max()
+    cutoffs = np.geomspace(first, last, 33)
     splits = [
         ReferenceSplit(kernel, points, periodicity, fields, CUT / cutoff, kappa)
         for cutoff in cutoffs

@@ -13,15 +13,15 @@ import ast
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
-from threading import Lock
 from typing import Any, NamedTuple
 
 from parki.errors import KernelError
+from parki.runtime import forks
 
 PACKAGE = "kernels."
 # Python 3.11 counts the depth of a tree over all threads, so that two threads parsing at the same
 # time both end with a SystemError.
-_one_at_a_time = Lock()
+_one_at_a_time = forks.Lock()
 
 
 def parsed(path: Path, text: str) -> ast.Module:

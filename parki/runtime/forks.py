@@ -1,16 +1,25 @@
-"""Refuses what does not survive a fork: devices, and PyKokkos with threads.
+"""Refuses what does not survive a fork: devices, PyKokkos with threads, and what is half done.
 
 In the child, CUDA and HIP fail with their own errors, and Kokkos's OpenMP waits for ever for
 threads that only the parent has. What was used before a fork is therefore refused after it. parki's
-own threads survive: the child starts others.
+own threads survive: the child starts others. A lock that another thread held at the fork would stay
+closed for ever.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import sys
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from parki.errors import UnavailableError
+
+T = TypeVar("T")
 
 _used: set[str] = set()
 _lost: set[str] = set()
@@ -35,9 +44,58 @@ def refuse(*names: str) -> None:
             )
 
 
+class Lock:
+    """A lock for one thread after the other, which may take it again, and which survives a fork.
+
+    Parameters
+    ----------
+    of : str, optional
+        What a thread may leave half done that held the lock at a fork, and that the child lacks.
+        The child is then refused. Without it, the child has a new lock.
+    """
+
+    def __init__(self, of: str = "") -> None:
+        self._lock, self._of, self._refused = threading.RLock(), of, False
+        _locks.add(self)
+
+    def __enter__(self) -> None:
+        if self._refused:
+            raise UnavailableError(
+                f"this process was forked while another thread used {self._of}, which is half done "
+                "here; make another one in this process, or fork while no thread uses it"
+            )
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def after_fork(self) -> None:
+        """Open the lock, in a child that has one thread."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+        else:
+            self._lock, self._refused = threading.RLock(), bool(self._of)
+
+
+_locks = weakref.WeakSet[Lock]()
+
+
+class cached_property(functools.cached_property[T]):  # noqa: N801
+    """The property of `functools`, but without the lock that it takes before Python 3.12.
+
+    Two threads may compute it at the same time, and a forked child waits for neither.
+    """
+
+    def __init__(self, func: Callable[[Any], T]) -> None:
+        super().__init__(func)
+        self.lock = contextlib.nullcontext()
+
+
 def _after_fork() -> None:
     _lost.update(_used)
     _used.clear()
+    for lock in _locks:
+        lock.after_fork()
 
 
 if sys.platform != "win32":

@@ -16,16 +16,16 @@ import os
 import platform
 import shlex
 import shutil
+import signal
 import subprocess
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from parki.errors import KernelError, ParkiValueError, UnavailableError
-from parki.runtime import cache, shipped, zig
-from parki.runtime.messages import notice
+from parki.runtime import cache, library, private, shipped, zig
+from parki.runtime.messages import notice, overdue
 from parki.runtime.translate import Translated
 from parki.settings import SETTINGS, cache_directory, cores, split_command, thread_count
 
@@ -61,21 +61,23 @@ class Compiler:
 
 @functools.lru_cache(maxsize=8)
 def _find(chosen: str, _search_path: str) -> Compiler:
-    usual = (["g++"], ["clang++"], ["c++"], zig.command())
+    why, usual = "", (["g++"], ["clang++"], ["c++"], zig.command())
     # CXX may be "ccache g++", or contain flags.
     for program, *words in [split_command(chosen)] if chosen else filter(None, usual):
         path = shutil.which(program)
         if path:
-            command = (path, *words)
-            run = subprocess.run(
-                [*command, "--version"], capture_output=True, text=True, check=False
-            )
-            if run.returncode == 0:
-                found = Compiler(command, run.stdout.partition("\n")[0])
+            # Not relative, as the working folder may be another one when it compiles.
+            command = (os.path.abspath(path), *words)
+            version, failure = _run([*command, "--version"])
+            if not failure:
+                found = Compiler(command, version.partition("\n")[0])
                 if chosen:
                     _refuse_c(chosen, found)
                 return found
-    asked = f"CXX is {chosen!r}, which cannot be run" if chosen else "no C++ compiler was found"
+            why = f" ({failure.splitlines()[-1]})"
+    asked = "no C++ compiler was found"
+    if chosen:
+        asked = f"CXX is {chosen!r}, which cannot be run{why}"
     if chosen and "/" in program and words:  # perhaps the first part of a path
         asked += "; a path with blanks needs quotes of its own: CXX='\"/my tools/c++\"'"
     raise UnavailableError(
@@ -132,10 +134,11 @@ def compilers() -> list[Compiler]:
 
 def _record(found: Compiler) -> None:
     """Record the compiler in the cache, for `compilers` on machines without it."""
-    if found.here and not cache.why_unusable():
+    if found.here:
         where = SETTINGS["CXX"].value(), cache.key(_machine())
         content = json.dumps([*where, found.command, found.version])
-        cache.entry(cache.key(content), lambda path: _write(content, path), ".compiler")
+        if not cache.exists(cache.key(content), ".compiler"):
+            cache.keep(cache.key(content), content.encode(), ".compiler")
 
 
 def can_compile() -> bool:
@@ -161,7 +164,7 @@ def _builds_in(_folder: Path, chosen: Compiler, flags: tuple[str, ...], text: st
     if not chosen.here:
         return False
     try:
-        cache.entry(name, lambda path: _compile(chosen, [*flags], text, path))
+        cache.entry(name, lambda: _compile(chosen, [*flags], text), cache.plain)
     except KernelError:
         return False
     return True
@@ -193,24 +196,41 @@ def _machine() -> str:
         wanted = ("model name", "flags", "Features", "CPU part")
         parts += sorted({line for line in lines if line.startswith(wanted)})
     except OSError:
-        parts += [platform.processor(), *sorted(shipped.features())]
+        parts += [os.environ.get("PROCESSOR_IDENTIFIER", ""), *sorted(shipped.features())]
     return "\n".join(parts)
 
 
-def _compile(chosen: Compiler, flags: list[str], text: str, target: Path) -> None:
+def _compile(chosen: Compiler, flags: list[str], text: str) -> bytes:
+    """Return the library of a source; b'' if there is none, though the compiler says no error."""
     if not chosen.here:  # and the cached object has been removed
         raise UnavailableError(why_none())
-    with tempfile.TemporaryDirectory(prefix="parki-") as folder:
-        source = Path(folder) / "kernel.cpp"
-        _write(text, source)
-        command = [*chosen.command, *flags, str(source), "-o", str(target)]
-        run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
-    if run.returncode != 0:
-        raise KernelError(f"{chosen.path} failed on a kernel:\n{run.stderr[-2000:]}")
+    try:
+        with private.temporary_folder() as folder:
+            source, target = folder / "kernel.cpp", folder / "kernel.so"
+            source.write_text(text, encoding="utf-8")
+            _, failure = _run([*chosen.command, *flags, str(source), "-o", str(target)])
+            if failure:
+                raise KernelError(f"{chosen.path} failed on a kernel:\n{failure}")
+            return target.read_bytes() if target.exists() else b""
+    except OSError as error:
+        raise UnavailableError(
+            f"the compiler needs a temporary folder, which cannot be used ({error}); set TMPDIR to "
+            "a folder that can be written and has room"
+        ) from error
 
 
-def _write(text: str, path: Path) -> None:
-    path.write_text(text, encoding="utf-8")
+def _run(command: Sequence[str]) -> tuple[str, str]:
+    """Run a compiler; return what it writes, and '' or why it failed."""
+    how: Any = {"stdin": subprocess.DEVNULL, "capture_output": True, "errors": "replace"}
+    try:
+        with overdue(f"the compiler {command[0]} is at work; interrupt the program if it hangs"):
+            run = subprocess.run(command, check=False, **how)
+    except OSError as error:  # as for a script whose first line does not say what runs it
+        return "", str(error)
+    said, code = run.stderr[-2000:].strip(), run.returncode
+    if code < 0:
+        said = f"{said}\nit was ended by signal {-code} ({signal.strsignal(-code)})".strip()
+    return run.stdout, (said or f"it ended with {code}, and wrote nothing") if code else ""
 
 
 def source_text(translated: Translated) -> str:
@@ -283,12 +303,17 @@ class HostObject:
         if zig.is_zig(self.compiler.command) and not self.cached():
             notice(zig.FIRST_USE)
         compiled = functools.partial(_compile, self.compiler, self.flags, self.source)
-        path = cache.entry(self.key, compiled)
+        entry = cache.entry(self.key, compiled, self._loaded)
         _record(self.compiler)
+        return entry
+
+    def _loaded(self, content: bytes, path: Path) -> Any:
+        """Return the entry point of a library."""
         try:
-            return ctypes.CDLL(str(path)).parki_entry
-        except OSError as error:
+            return library.load(content, path).parki_entry
+        except (AttributeError, OSError) as error:
             raise KernelError(
-                f"a compiled kernel cannot be loaded ({error}); if {path.parent} is on a disk from "
-                "which programs may not run, set PARKI_CACHE_DIR to a folder that is not"
+                f"a compiled kernel cannot be loaded ({error}): {self.compiler.path} wrote "
+                f"{len(content)} bytes without an error; repair it, or set CXX to another one. If "
+                "programs may not run from the folder of temporary files, set TMPDIR to another one"
             ) from error

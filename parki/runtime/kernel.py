@@ -8,7 +8,6 @@ decides which executor runs a kernel (embedded, or upstream PyKokkos).
 from __future__ import annotations
 
 import struct
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -52,7 +51,7 @@ class Kernel:
         self.translated = translated
         self.space = space
         self._launch: Callable[..., Any] | None = None
-        self._lock = threading.Lock()
+        self._lock = forks.Lock()
         self._upstream = executor == "pykokkos"
         self._object: host.HostObject | device.DeviceObject | upstream.UpstreamObject
         emulated = SETTINGS["PARKI_EMULATED_TEAM"].number() if workunit.is_team else 1

@@ -9,11 +9,14 @@ from __future__ import annotations
 import functools
 import logging
 import sys
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 log = logging.getLogger("parki")
+PATIENCE = 60.0  # seconds in which nearly every kernel compiles
 
 
 @functools.lru_cache(maxsize=64)
@@ -50,3 +53,16 @@ def follow(steps: Iterable[Any], label: str, total: int, detail: str, quiet: flo
     finally:
         if live:
             print("\r" + " " * (len(text) - 1) + "\r", end="", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def overdue(text: str) -> Iterator[None]:
+    """Warn if the block takes longer than `PATIENCE`; it goes on."""
+    timer = threading.Timer(PATIENCE, log.warning, ["parki: %s (%g s have passed)", text, PATIENCE])
+    timer.daemon = True
+    with suppress(RuntimeError):  # the system allows no more threads
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -15,7 +15,6 @@ import io
 import os
 import shutil
 import sysconfig
-import threading
 from collections.abc import Callable, Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -23,7 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from parki.errors import KernelError, MissingPackageError, UnavailableError
-from parki.runtime import cache, host
+from parki.runtime import cache, forks, host, private
 from parki.runtime.spaces import ExecutionSpace
 from parki.runtime.specialise import Specialised
 from parki.runtime.syntax import DTYPES, REALS
@@ -31,7 +30,7 @@ from parki.runtime.translate import Translated, View
 
 # Extra bytes, because Kokkos aligns scratch views by other rules than our layout.
 SCRATCH_MARGIN = 512
-_LOCK = threading.RLock()  # upstream keeps its state in module globals
+_LOCK = forks.Lock()  # upstream keeps its state in module globals
 
 
 @functools.lru_cache(maxsize=1)
@@ -84,28 +83,43 @@ class UpstreamObject:
 
     def cached(self) -> bool:
         """Return whether `load` will find the kernel compiled."""
-        return self.file.exists() and cache.exists(self.key, ".pykokkos")
+        return self._is_own() and cache.exists(self.key, ".pykokkos")
+
+    def _is_own(self) -> bool:
+        """Return whether the file is there, where no other user can change it or those with it."""
+        return all(map(private.is_own, (self.folder.parent, self.folder, self.file)))
 
     def load(self) -> Callable[[list[Any], int], None]:
         """Return ``launch(arguments, count)``, letting upstream compile first if needed."""
 
-        def build(stamp: Path) -> None:
+        def build() -> bytes:
             # A folder without a stamp comes from a killed compilation; upstream would take it for
             # a finished one.
             self._unload()
-            self.folder.mkdir(parents=True)
+            self.folder.parent.mkdir(mode=0o700, exist_ok=True)
+            self.folder.mkdir(mode=0o700)
+            self.file.touch(mode=0o600)
             self.file.write_text(self.text, encoding="utf-8")
             try:
                 self._import()
             except KernelError:
                 self._unload()
                 raise
-            stamp.write_text(self.name, encoding="utf-8")
+            return self.name.encode()
 
-        if not self.file.exists():
-            cache.place(f"{self.key}.pykokkos").unlink(missing_ok=True)
-        cache.entry(self.key, build, ".pykokkos")
-        return functools.partial(self._launch, self._import())
+        def use(*_: object) -> Callable[..., None]:
+            if not self._is_own():
+                raise KernelError(
+                    f"{self.folder} cannot be used, because other users may write to it or to "
+                    f"{self.folder.parent}; remove both"
+                )
+            return self._import()
+
+        try:
+            work = cache.entry(self.key, build, use, ".pykokkos")
+        except OSError as error:
+            raise UnavailableError(f"{self.folder} cannot be used: {error}") from error
+        return functools.partial(self._launch, work)
 
     def _import(self) -> Callable[..., None]:
         """Import the file and launch it over no items, so that upstream compiles or loads it."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from parki.errors import ParkiValueError
-from parki.interchange import number, to_host
+from parki.errors import ParkiTypeError
+from parki.interchange import number, positive, to_host
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,8 +66,8 @@ class Progress:
         self.count, self.residuals = 0, list[float]()
         self._steps, self._rtol = steps, rtol
         for name, value in (("steps", steps), ("rtol", rtol)):
-            if value is not None and not number(name, value, "a number") > 0:
-                raise ParkiValueError(f"{name} is {value!r}; expected a positive number, or None")
+            if value is not None:
+                positive(name, value, "a positive number, or None")
         self._title, self._console = title, console
         self._display: Any = None  # rich's, while it is drawn
 
@@ -122,6 +122,10 @@ class Progress:
 
     def over(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yield items, such as the numbers of time steps, and count each when it is done."""
+        if not isinstance(items, Iterable):
+            raise ParkiTypeError(
+                f"items is a {type(items).__name__}; expected what a loop takes, such as range(100)"
+            )
         if self._steps is None and isinstance(items, Sized):
             self._steps = len(items)
         with self:

@@ -18,14 +18,18 @@ import numpy as np
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import check_arguments, take_options
-from parki.interchange import as_array, number, to_host
-from parki.runtime import get_execution_space
+from parki.interchange import as_array, positive, to_host
+from parki.memory import require, telling
+from parki.runtime import ExecutionSpace, get_execution_space
 from parki.typing import Array, OptionKeywords, Unpack
 
 AT_ONCE = {False: 1 << 18, True: 1 << 24}  # candidates, by whether they are on a device
 # Cells along an axis at most, and steps between their numbers, which fit 64 bits.
 MOST_CELLS, STRIDE = 1 << 20, 1 << 21
 MARGIN = 1 + 1e-9
+# Bytes that an image and a pair take at most at a time; of pairs within fewer periods of a target
+# than FEW, in a ball, nobody knows how many there are.
+IMAGE, PAIR, FEW = 120.0, 88.0, 100.0
 MOST = 2**31 - 1  # pairs, images and rows, which sparse matrices count in 32 bits
 
 
@@ -104,6 +108,7 @@ class NearPairs:
         return _sparse(xp).coo_matrix((blocks.ravel(), tuple(places)), shape=shape).tocsr()
 
 
+@telling
 def near_pairs(
     trg: Array,
     src: Array,
@@ -145,7 +150,7 @@ def near_pairs(
     ([1, 0], [0.2, -0.2])
     """
     _, options = take_options(None, options, keywords)
-    reach = _radius(radius)
+    reach = positive("radius", radius, "a positive, finite length")
     given = check_arguments("laplace", trg, src, None, options)
     trg, src = given.arrays["trg"], given.arrays["src"]
     xp, dtype, counts = given.space.array_module, trg.dtype, (trg.shape[1], src.shape[1])
@@ -154,6 +159,7 @@ def near_pairs(
     nothing = xp.empty(0, np.int64), xp.empty(0, np.int32), xp.empty((3, 0)), xp.empty(0)
     found = [nothing]
     if all(counts):
+        _require(given.space, options, counts, reach)
         low, high = targets.min(axis=1) - MARGIN * reach, targets.max(axis=1) + MARGIN * reach
         images, owner = _images(xp, sources, options, xp.stack([low, high]), reach)
         at_once = AT_ONCE[given.space.on_device]
@@ -166,11 +172,26 @@ def near_pairs(
     return NearPairs(indptr, index, r.astype(dtype), distance.astype(dtype), counts)
 
 
-def _radius(radius: Any) -> float:
-    reach = number("radius", radius, "a length")
-    if not (math.isfinite(reach) and reach > 0):
-        raise ParkiValueError(f"radius is {radius!r}; expected a positive, finite length")
-    return reach
+def _require(
+    space: ExecutionSpace, options: EwaldOptions, counts: tuple[int, int], reach: float
+) -> None:
+    """Refuse a radius of so many periods that there is no memory for the images or the pairs."""
+    vectors = options.vectors[np.array(options.periodic)]
+    periodicity, near = len(vectors), min(reach, 1e100)  # whose powers are finite
+    # Images of a point in a ball, which is a line, a disc or a sphere along the periodic axes; and
+    # in the cube around it.
+    ball = (1.0, 2.0, math.pi, 4 / 3 * math.pi)[periodicity] * near**periodicity
+    period = math.sqrt(np.linalg.det(vectors @ vectors.T)) if periodicity else 1.0
+    targets, sources = counts
+    pairs = float(targets) * sources * ball / period if ball > FEW * period else 0.0
+    images = sources * (2 * near) ** periodicity / period
+    what, remedy = f"{images:.3g} images and {pairs:.3g} pairs", "take a radius of few periods"
+    if images > MOST:
+        raise ParkiValueError(
+            f"radius is {reach:g}, which meets about {what}; expected under 2**31: {remedy}"
+        )
+    what = f"a radius of {reach:g} meets about {what}, which"
+    require(space, IMAGE * images + PAIR * pairs, what, remedy)
 
 
 def _wrapped(xp: Any, points: Any, options: EwaldOptions) -> Any:
@@ -201,8 +222,8 @@ def _images(
             most = 1 + math.floor(reach / width)
             if (2 * most + 1) * owner.size > MOST:
                 raise ParkiValueError(
-                    f"radius is {reach:g}, which reaches {most} periods of {width:g} along axis "
-                    f"{axis}: more than 2**31 images; take a radius of few periods"
+                    f"radius is {reach:g}, which reaches {most:.3g} periods of {width:g} along "
+                    f"axis {axis}: more than 2**31 images; take a radius of few periods"
                 )
             numbers = xp.arange(-most, most + 1)
             shifts = numbers[:, None] * xp.asarray(vectors[axis])[:, None, None]

@@ -14,21 +14,23 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.interchange import as_given
+from parki.interchange import as_given, names_of
 
 ACTS, MOVES = ("force", "torque"), ("velocity", "turn")
 NAMES = ("forces", "torques", "points")
+MEANING = f"names of what velocities depend on: {', '.join(NAMES)}"
 Pair = tuple[Any, Any]  # forces and torques, or weights of velocities and turns; one may be None
 
 
 def vjp(spheres: Any, given: Pair, weights: Pair, wrt: tuple[str, ...]) -> dict[str, Any]:
     """Return derivatives by name: see `parki.Spheres.vjp`."""
-    with spheres._together():
-        _check_names("wrt", wrt)
-    v, found = spheres._taken(values=weights[0], turns=weights[1]), {}
+    with spheres._together("vjp"):
+        names_of("wrt", wrt, MEANING, NAMES)
+    with spheres._together(f"vjp by {[name for name in NAMES if name in wrt]}"):
+        v, found = spheres._taken(values=weights[0], turns=weights[1]), {}
     if "points" in wrt:
         f = spheres._taken(forces=given[0], torques=given[1])
-        with spheres._together():
+        with spheres._together("vjp"):
             check_alike(("forces", "values"), *f.values(), *v.values())
         found["points"] = _by_points(spheres, f, v)
     for name, moves in zip(NAMES, MOVES, strict=False):
@@ -40,8 +42,10 @@ def vjp(spheres: Any, given: Pair, weights: Pair, wrt: tuple[str, ...]) -> dict[
 
 def jvp(spheres: Any, given: Pair, tangents: dict[str, Any]) -> Any:
     """Return the change of velocities: see `parki.Spheres.jvp`."""
-    with spheres._together():
-        _check_names("tangents", tangents)
+    with spheres._together("jvp"):
+        names_of("tangents", tangents, MEANING, NAMES, mapping=True)
+    with spheres._together(f"jvp by {[name for name in NAMES if name in tangents]}"):
+        pass  # the exchanges that follow depend on it
     changes = [tangents.get(name) for name in NAMES[:2]]
     turns, by_position = given[1] is not None or changes[1] is not None, "points" in tangents
     df = f = {}
@@ -50,9 +54,9 @@ def jvp(spheres: Any, given: Pair, tangents: dict[str, Any]) -> Any:
     if by_position:
         f = spheres._taken(forces=given[0], torques=given[1])
         move = spheres._taken(points=tangents["points"])["force"]
-        with spheres._together():
+        with spheres._together("jvp"):
             check_alike(("forces", "their tangents"), *f.values(), *df.values())
-            check_alike(("points", "their tangents"), spheres.points, move)
+            check_alike(("points", "their tangents"), spheres._points, move)
     found = []
     for moves in MOVES[: 1 + turns]:
         parts = [spheres._moved(moves, df)] if df else []
@@ -84,13 +88,6 @@ def check_alike(names: Iterable[str], *arrays: Any) -> None:
         raise ParkiValueError(
             f"{' and '.join(names)} have the shapes {' and '.join(map(str, sorted(shapes)))}; "
             "expected the same shape"
-        )
-
-
-def _check_names(label: str, names: Iterable[str]) -> None:
-    if isinstance(names, str) or not {*names} or not {*names} <= {*NAMES}:
-        raise ParkiValueError(
-            f"{label} is {names!r}; expected names of what velocities depend on: {', '.join(NAMES)}"
         )
 
 

@@ -10,8 +10,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from parki.ewald.points import check_shape as check_points
+from parki.interchange import positive
 from parki.suspensions.derivatives import ACTS, MOVES, check_alike, check_shape, refuse_none
-from parki.suspensions.radii import KINDS, positive
+from parki.suspensions.radii import KINDS
 
 Names = Mapping[tuple[str, str], str]
 
@@ -36,6 +38,7 @@ def velocities(
         Forces and torques, of which one may be None.
     viscosity : float
     """
+    check_points("points", points)
     names = ("forces", "torques")
     refuse_none(names, given)
     named = [each for each in zip(ACTS, names, given, strict=True) if each[2] is not None]

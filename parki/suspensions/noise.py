@@ -22,10 +22,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from parki.errors import ParkiError
+from parki.errors import ParkiError, ParkiTypeError, ParkiValueError
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.plan import Plan
-from parki.interchange import to_host
+from parki.interchange import finite, shown, to_host
 from parki.suspensions.derivatives import ACTS, MOVES
 from parki.suspensions.turning import Turning
 
@@ -37,6 +37,33 @@ FIRST = 3
 White = Callable[[tuple[int, ...]], Any]
 
 
+def generator(name: str, given: Any, xp: Any) -> Any:
+    """Return a generator of random numbers of a library, of what its ``default_rng`` takes.
+
+    Raises
+    ------
+    ParkiTypeError
+        If it takes something else.
+    """
+    try:
+        return xp.random.default_rng(given)
+    except (TypeError, ValueError):
+        raise ParkiTypeError(
+            f"{name} is {shown(given)}; expected what {xp.__name__}.random.default_rng takes: a "
+            "generator that it made, a seed, which is a whole number, or None"
+        ) from None
+
+
+def check_accuracy(accuracy: Any, dtype: Any) -> None:
+    """Refuse an error at which iterations cannot stop, or stop too early."""
+    least = float(np.finfo(dtype).eps)
+    if not least <= finite("accuracy", accuracy, "a number below 1") < 1:
+        raise ParkiValueError(
+            f"accuracy is {accuracy!r}; expected the relative error of the noise, at least "
+            f"{least:.1g} for {dtype}, and below 1"
+        )
+
+
 def white(rng: Any, dtype: Any) -> White:
     """Return a function that makes arrays of independent normal numbers of a shape."""
     return lambda shape: rng.standard_normal(shape, dtype=dtype)
@@ -46,7 +73,7 @@ def expect(spheres: Any) -> None:
     """Let near fields take lists of pairs from the first one on, as noise takes many."""
     plan = spheres._plan("velocity", "force")
     if _apart(spheres):
-        plan._sum._pipeline.expect()  # for which the host need not wait
+        plan.members[0].sum.pipeline.expect()  # for which the host need not wait
 
 
 def _apart(spheres: Any) -> bool:
@@ -54,9 +81,9 @@ def _apart(spheres: Any) -> bool:
     return bool(spheres._splits and spheres.options.periodicity == 3)
 
 
-def drawn(spheres: Any, white: White, torques: bool, accuracy: float, size: float) -> Any:
+def drawn(spheres: Any, white: White, torques: bool, accuracy: float, size: float = 1.0) -> Any:
     """Return ``size`` times noise (3, N) of `parki.Spheres`; with torques, (2, 3, N)."""
-    plan, shape = spheres._plan("velocity", "force"), tuple(spheres.points.shape)
+    plan, shape = spheres._plan("velocity", "force"), spheres._shape
     alike, scales = spheres._sizes.marks is None or spheres.options.walled, None
     if torques or not alike:
         # So scaled, a sphere alone has the same mobility for forces and torques, for all radii.
@@ -92,9 +119,10 @@ def split(
 
     With `Turning` it is noise of velocities and turns.
     """
-    pipeline, count, order = cast(OneDevice, plan.pipeline), plan.n_targets, plan._sum.order
-    fields: OneDevice | Turning = turning or pipeline
-    with plan._sum.exclusive():
+    placed, count = plan.members[0].sum, plan.n_targets
+    with plan.exclusive():
+        pipeline, order = cast(OneDevice, placed.pipeline), placed.order
+        fields: OneDevice | Turning = turning or pipeline
         if turning is not None:
             turning.place()
         start = white((3, count) if turning is None else (2, 3, count))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,7 +9,8 @@ import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.sums import kernel
-from parki.interchange import number, to_host
+from parki.interchange import as_array, shown, to_host
+from parki.meaning import refuse_variable
 
 # What moves by what: the kernel, with the names of the radii of what moves and of what acts on it,
 # the factor of its sum, and the kernel of all radii.
@@ -20,6 +20,7 @@ KINDS = {
     ("turn", "force"): ("sphere_curl", ("turning", "moving"), 1.0, "polydisperse_turn"),
     ("turn", "torque"): ("sphere_turns", ("radius", "source_radius"), 0.5, "polydisperse_turns"),
 }
+LONGEST = 1e100  # and the shortest one is its inverse: their third powers are numbers
 
 
 class Radii(NamedTuple):
@@ -77,24 +78,20 @@ class Radii(NamedTuple):
 
 def lengths(radii: Any, count: int) -> Any:
     """Return the radius of each sphere, or refuse it."""
-    try:
-        values = np.array(to_host(radii), dtype=np.float64)
-    except (TypeError, ValueError, RuntimeError):  # the last of tensors that require a gradient
-        raise ParkiTypeError(
-            f"radii is {radii!r}; expected a length, or one for each sphere"
-        ) from None
+    refuse_variable("radii", radii)
+    values = to_host(as_array("radii", radii))
+    if values.dtype.kind not in "iuf":  # as of text, which NumPy would read
+        raise ParkiTypeError(f"radii is {shown(radii)}; expected a length, or one for each sphere")
+    values = values.astype(np.float64)
     if values.ndim and values.shape != (count,):
         raise ParkiValueError(
             f"radii has shape {values.shape}; expected one number, or shape ({count},)"
         )
     if not (np.isfinite(values) & (values >= 0)).all():
         raise ParkiValueError("radii has negative or infinite numbers, or NaN; expected lengths")
+    if not ((values == 0) | (values >= 1 / LONGEST) & (values <= LONGEST)).all():
+        raise ParkiValueError(
+            f"radii has lengths below {1 / LONGEST:g} or above {LONGEST:g}, whose third powers are "
+            "no numbers; give 0 for a tracer, or lengths in another unit"
+        )
     return values
-
-
-def positive(name: str, value: float) -> float:
-    """Return a number, or refuse it."""
-    found = number(name, value, "a positive number")
-    if not 0 < found < math.inf:
-        raise ParkiValueError(f"{name} is {value!r}; expected a positive number")
-    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -10,18 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from parki.errors import ParkiValueError
+from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.checks import FINER, Check
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.plan import Plan, summed
-from parki.ewald.points import check_want, like_points, take_options
-from parki.interchange import as_array, as_given, number
+from parki.ewald.points import as_points, check_want, like_points, take_options
+from parki.interchange import as_given, flag, library_of, number, positive, unchanged
 from parki.suspensions import derivatives, noise, wall
 from parki.suspensions.derivatives import ACTS, MOVES
-from parki.suspensions.radii import KINDS, Radii, positive
+from parki.suspensions.radii import KINDS, Radii
 from parki.suspensions.turning import Turning
 from parki.typing import Array, Box, OptionKeywords, Unpack
+
+MOST_BOXES = 1e8  # radii over the longest edge of the box
 
 
 class Spheres:
@@ -47,8 +50,15 @@ class Spheres:
     Attributes
     ----------
     points : array, shape (3, N)
+        The centres; to assign others is to call `update_points`. Spheres keep a copy of the array
+        that they were given. This one cannot be written to on a CPU; on a device it is another
+        copy.
     radii : ndarray, shape (N,), float64
+        Cannot be changed.
+    options : EwaldOptions
+        With the present box. Cannot be changed.
     viscosity : float
+        Another one may be assigned.
 
     Raises
     ------
@@ -73,46 +83,163 @@ class Spheres:
         viscosity: float = 1.0,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
-        with self._together():
-            _, self.options = take_options(None, options, keywords)
-            self.viscosity = positive("viscosity", viscosity)
-            self.points: Any = as_array("points", points)
-            self._sizes = Radii.of(radii, self.points.shape[-1], self._of_all)
-            self.radii = self._sizes.each
-        self._plans: dict[tuple[str, str], Any] = {}
+        with self._together("Spheres"):
+            _, given = take_options(None, options, keywords)
+            array = as_points("points", points)
+            self._shape, self._back = tuple(array.shape), library_of(points)
+            self._sizes = Radii.of(radii, self._shape[1], self._of_all)
+        self.viscosity = viscosity
         self._products = noise.FIRST  # which the last noise took
-        self._turns: Turning | None = None  # for noise of torques
+        self._begin(array, given)
+        with self._together("radii"):
+            self._check_radii()
         self._plan("velocity", "force")  # refuses impossible points
-        with self._together():
-            self._check_heights(self.points)
+        with self._together("heights"):
+            self._check_heights(self._points)
+
+    def _begin(self, points: Any, options: EwaldOptions) -> None:
+        """Begin with points by options, without plans."""
+        self._start: Any = points, options  # until there is a plan, which has them then
+        self._plans: dict[tuple[str, str], Any] = {}
+        self._turns: Turning | None = None  # for noise of torques
+        self._shifted: Spheres | None = None  # for the drift near a wall: see `wall.divergence`
+        self._shifting = threading.RLock()
+
+    def _twin(self, points: Any, options: EwaldOptions) -> Spheres:
+        """Return the same spheres elsewhere, whose plans are their own and not made yet."""
+        other = object.__new__(type(self))
+        other.__dict__ |= self.__dict__
+        other._begin(points, options)
+        return other
+
+    def __copy__(self) -> Spheres:
+        return self._twin(self._points, self._options)
+
+    def __deepcopy__(self, memo: Any) -> Spheres:
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        raise ParkiTypeError(
+            "Spheres cannot be pickled: their plans hold memory and compiled kernels of this "
+            "process; pass on points, radii, options and viscosity, and make Spheres of them there"
+        )
+
+    @property
+    def _first(self) -> Any:
+        """The plan of velocities by forces, whose points all plans have."""
+        return self._plan("velocity", "force")
+
+    @property
+    def _points(self) -> Any:
+        """The centres, which nobody else changes."""
+        return self._first.points.arrays["trg"] if self._start is None else self._start[0]
+
+    @property
+    def _options(self) -> EwaldOptions:
+        found: EwaldOptions = self._first.options if self._start is None else self._start[1]
+        return found
+
+    # ------------------------------------------------------------------ attributes
+    @property
+    def points(self) -> Any:
+        """The centres, shape (3, N)."""
+        if not isinstance(self._points, np.ndarray) or self._back is not unchanged:
+            return self._back(self._points.copy())
+        view = self._points.view()
+        view.flags.writeable = False
+        return view
+
+    @points.setter
+    def points(self, points: Array) -> None:
+        self.update_points(points)
+
+    @property
+    def radii(self) -> Any:
+        """The radius of each sphere, shape (N,)."""
+        return self._sizes.each
+
+    @radii.setter
+    def radii(self, _: Any) -> None:
+        raise _fixed("radii", "make new Spheres of other radii")
+
+    @property
+    def options(self) -> EwaldOptions:
+        """The options, with the present box."""
+        return self._options
+
+    @options.setter
+    def options(self, _: Any) -> None:
+        raise _fixed("options", "make new Spheres, or call update_points(points, box=...)")
+
+    @property
+    def viscosity(self) -> float:
+        """Viscosity of the fluid."""
+        return self._viscosity
+
+    @viscosity.setter
+    def viscosity(self, viscosity: float) -> None:
+        with self._together("viscosity"):
+            found = positive("viscosity", viscosity)
+            self._check_alike("viscosity", found)
+        self._viscosity = found
 
     @property
     def factor(self) -> float:
         """What the sums are multiplied by: ``1 / (8 pi viscosity)``."""
-        return 1 / (8 * math.pi * self.viscosity)
+        return 1 / (8 * math.pi * self._viscosity)
 
     def _check_heights(self, points: Any) -> None:
-        if self.options.walled:
+        if self._options.walled:
             wall.check_heights(points, self.radii)
+
+    def _check_radii(self) -> None:
+        """Refuse radii that the box is a point of, or whose third powers are no numbers."""
+        dtype, box = self._points.dtype, self._options.edges
+        sizes = self.radii[self.radii > 0]
+        if not sizes.size:
+            return
+        with np.errstate(invalid="ignore", over="ignore"):  # the plan refuses such points
+            longest = float(max(row.max() - row.min() for row in self._points))
+        if not math.isfinite(longest):
+            return
+        longest = max([longest or 1.0, *(edge for edge in box if edge is not None)])
+        numbers = np.finfo(dtype)
+        least, most = (float(end) ** (1 / 3) for end in (numbers.tiny, numbers.max / 1000))
+        least, most = max(1.0, longest) * least, min(most, MOST_BOXES * longest)
+        for size in (sizes.min(), sizes.max()):
+            if not least <= size <= most:
+                raise ParkiValueError(
+                    f"radii has {size:g}, but spheres in this box have radii of {least:.2g} to "
+                    f"{most:.2g} in {dtype}; give 0 for a tracer"
+                )
 
     def _plan(self, moves: str, acts: str) -> Any:
         """Return the plan of what moves by what acts."""
         key = moves, acts
         if key not in self._plans:
-            if not self.options.walled:
-                self._plans[key] = self._make(*self._given(*key))
-            elif key == ("velocity", "torque"):
-                self._plans[key] = wall.Transposed(self._plan("turn", "force"))
-            elif self._sizes.marks is not None:
-                self._plans[key] = wall.ByRadii(self, *key)
+            sizes, walled = self._sizes, self._options.walled
+            kernel: Any = sizes.kernels[key]
+            if walled and sizes.marks is not None:
+                kernel = wall.of_radii(sizes, *key, self._options)
+            if self._plans:
+                self._plans[key] = self._first.beside(kernel)
             else:
-                self._plans[key] = self._make(*self._given(*key))
+                points, options = self._start
+                marks = None if walled else sizes.marks
+                self._plans[key] = self._make(kernel, points, points, marks, options)
+                self._start = None
         return self._plans[key]
+
+    def _applied(self, moves: str, acts: str, values: Any) -> Any:
+        """Return the sum of what moves by what acts."""
+        if self._options.walled and (moves, acts) == ("velocity", "torque"):  # which has no sum
+            return self._plan("turn", "force").adjoint(values)
+        return self._plan(moves, acts)(values)
 
     def _given(self, moves: str, acts: str) -> tuple[Any, ...]:
         """Return the kernel of such a plan, its targets, sources, marks and options."""
-        sizes, points = self._sizes, self.points
-        return sizes.kernels[moves, acts], points, points, sizes.marks, self.options
+        sizes, points = self._sizes, self._points
+        return sizes.kernels[moves, acts], points, points, sizes.marks, self._options
 
     def _turning(self) -> Turning:
         """Return the near fields and grids of noise with torques."""
@@ -131,9 +258,12 @@ class Spheres:
         """Return a sum whose plan is not kept."""
         return summed(given, dens, want)
 
-    def _together(self) -> AbstractContextManager[Any]:
-        """Raise on all ranks what is raised on one of them."""
+    def _together(self, call: str) -> AbstractContextManager[Any]:
+        """Raise on all ranks what is raised on one of them; refuse ranks in other calls."""
         return nullcontext()
+
+    def _check_alike(self, name: str, value: float) -> None:
+        """Refuse a number that differs between ranks."""
 
     def _of_all(self, values: Any) -> Any:
         """Return radii of all ranks, among which are the smallest and the largest ones."""
@@ -147,8 +277,8 @@ class Spheres:
         """Return the same spheres by other options."""
         return Spheres(points, self.radii, options, viscosity=self.viscosity)
 
-    def _white(self, rng: Any, dtype: Any) -> noise.White:
-        return noise.white(rng, dtype)
+    def _white(self, rng: Any) -> noise.White:
+        return noise.white(rng, self._plan("velocity", "force").dtype)
 
     def update_points(self, points: Array, *, box: Box | None = None) -> None:
         """Move the spheres, each of which keeps its radius.
@@ -164,28 +294,20 @@ class Spheres:
         ParkiValueError, ParkiTypeError
             If there are more or fewer points, or they are impossible.
         """
-        with self._together():
-            given: Any = as_array("points", points)
-            if given.shape != self.points.shape:
+        with self._together("update_points" + " and box" * (box is not None)):
+            given: Any = as_points("points", points)
+            if given.shape != self._shape:
                 raise ParkiValueError(
-                    f"points has shape {given.shape}; expected {self.points.shape}, a centre for "
+                    f"points has shape {given.shape}; expected {self._shape}, a centre for "
                     "each of the spheres; make new Spheres for another number"
                 )
             self._check_heights(given)
-        try:
-            self._place(given, box)
-        except BaseException:
-            old = None if box is None else self.options.box
-            self._place(self.points, old)  # some plans may have moved
-            raise
-        self.points = given
-        if box is not None:
-            self.options = self.options.deformed(box)
+        self._move(given, box)
+        self._back = library_of(points)
 
-    def _place(self, points: Any, box: Any = None) -> None:
-        own = {} if box is None else {"box": box}
-        for plan in self._plans.values():
-            plan.update_points(points, points, **own)
+    def _move(self, points: Any, box: Any = None) -> None:
+        """Move all plans to points that were checked."""
+        self._first.update_points(points, points, **({} if box is None else {"box": box}))
 
     # ------------------------------------------------------------------ velocities
     def velocities(self, forces: Array | None, torques: Array | None = None) -> Any:
@@ -209,23 +331,27 @@ class Spheres:
         ParkiValueError, ParkiTypeError
             If there are neither forces nor torques, or they are impossible.
         """
+        found = self._velocities(forces, torques)
+        return as_given(found if found[1:] else found[0], torques if forces is None else forces)
+
+    def _velocities(self, forces: Array | None, torques: Array | None) -> tuple[Any, ...]:
+        """Return velocities and, with torques, turns as arrays of NumPy or CuPy."""
         given = self._taken(forces=forces, torques=torques)
-        like, turns = torques if forces is None else forces, torques is not None
-        found = [as_given(self._moved(moves, given), like) for moves in MOVES[: 1 + turns]]
-        return tuple(found) if turns else found[0]
+        return tuple(self._moved(moves, given) for moves in MOVES[: 1 + (torques is not None)])
 
     def _taken(self, **given: Any) -> dict[str, Any]:
         """Return the arrays that are not None, by what acts: first "force", then "torque".
 
         On all ranks, refuse nothing at all, and impossible arrays.
         """
-        with self._together():
+        names = [name for name, each in given.items() if each is not None]
+        with self._together(" and ".join(names)):
             derivatives.refuse_none(given, given.values())
             plan, found = self._plan("velocity", "force"), {}
             for acts, (name, each) in zip(ACTS, given.items(), strict=False):
                 if each is not None:
                     found[acts] = like_points(name, each, plan.space, plan.dtype)
-                    derivatives.check_shape(name, found[acts], self.points.shape)
+                    derivatives.check_shape(name, found[acts], self._shape)
             derivatives.check_alike(given, *found.values())
         return found
 
@@ -241,11 +367,11 @@ class Spheres:
 
         ``want`` may be "grad_u": then it is the gradient (..., 3, 3, N) by their own positions.
         """
-        if want != "u" and self.options.walled:
+        if want != "u" and self._options.walled:
             raise wall.lacking("derivatives by points")
         for acts, values in given.items():
             if want == "u":
-                each = self._plan(moves, acts)(values)
+                each = self._applied(moves, acts, values)
             else:
                 *points, options = self._given(moves, acts)
                 each = self._sum((*points, options.of_derivatives()), values, want)
@@ -270,15 +396,16 @@ class Spheres:
         Returns
         -------
         array, or tuple of arrays
-            Shapes (3, M), (M,), (3, 3, M), (3, 3, M).
+            Shapes (3, M), (M,), (3, 3, M), (3, 3, M). In the library of the forces.
         """
-        with self._together():
+        with self._together(f"flow of {want!r}"):
             names = check_want("stokes_sl", want)
         found: dict[str, Any] = dict.fromkeys(names, 0.0)
         for acts, values in self._taken(forces=forces, torques=torques).items():
             for name, each in self._flow(acts, values, points, names):
                 found[name] = found[name] + each
-        return found[want] if isinstance(want, str) else tuple(found.values())
+        like = torques if forces is None else forces
+        return as_given(found[want] if isinstance(want, str) else tuple(found.values()), like)
 
     def _flow(
         self, acts: str, values: Any, points: Array, names: tuple[str, ...]
@@ -287,13 +414,13 @@ class Spheres:
         # Torques make no pressure, and their sums have no stress.
         of = {"stress": "grad_u", "p": "u"} if acts == "torque" else {}
         asked = tuple(dict.fromkeys(of.get(name, name) for name in names))
-        if self.options.walled:
+        if self._options.walled:
             sums = wall.flow(self, acts, points, values, asked)
         else:
             marks = self._sizes.marks
             if marks is not None:
-                marks = np.zeros(as_array("points", points).shape[-1]), marks
-            given = self._sizes.flow(acts), points, self.points, marks, self.options
+                marks = np.zeros(as_points("points", points).shape[-1]), marks
+            given = self._sizes.flow(acts), points, self._points, marks, self._options
             sums = self._sum(given, values, asked)
         flow = dict(zip(asked, sums, strict=True))
         for each in names:
@@ -387,40 +514,45 @@ class Spheres:
         kT, dt : float
             Thermal energy, and duration of the step.
         rng : numpy.random.Generator or cupy.random.Generator
-            From the library of the points. Its noise is the same for any number of threads.
+            From the library of the points, or what its ``default_rng`` makes one of: a seed, of
+            which each call draws the same numbers, or None. Noise is the same for any number of
+            threads.
         forces, torques : array, shape (3, N), optional
         accuracy : float
             Relative error of the noise, as its last changes suggest it, at which its iteration
-            stops.
+            stops. Below 1, and above what the dtype of the points holds.
 
         Returns
         -------
         array, shape (3, N), or tuple of 2 arrays
-            Displacements; with torques, displacements and rotation vectors.
+            Displacements; with torques, displacements and rotation vectors. In the library of the
+            points. Without noise, where kT is 0, they are ``M F dt`` for every periodicity and for
+            tracers, too.
 
         Raises
         ------
-        ParkiValueError
+        ParkiValueError, ParkiTypeError
             As of `noise`.
         """
-        with self._together():
+        with self._together(f"displacements by kT={kT}, dt={dt}"):
             for name, value in (("kT", kT), ("dt", dt)):
                 if not 0 <= number(name, value, "a number, 0 or more") < math.inf:
                     raise ParkiValueError(f"{name} is {value!r}; expected a number, 0 or more")
-        turns, moved = torques is not None, list[Any]()
+        rng = self._generator(rng, torques is not None, accuracy, drawn=bool(kT * dt))
+        turns, parts = torques is not None, list[Any]()
         if forces is not None or turns:
-            noise.expect(self)
-            found = self.velocities(forces, torques)
-            moved = [dt * each for each in (found if turns else (found,))]
-        drawn = self._noise(rng, turns, accuracy, math.sqrt(2 * kT * dt))
-        steps = [*drawn] if turns else [drawn]
-        if self.options.walled and kT * dt:
-            white = self._white(rng, steps[0].dtype)
-            drifts = wall.divergence(self, white, MOVES[: 1 + turns])
-            steps = [step + kT * dt * each for step, each in zip(steps, drifts, strict=True)]
-        if moved:
-            steps = [step + each for step, each in zip(steps, moved, strict=True)]
-        return tuple(steps) if turns else steps[0]
+            if kT * dt:
+                noise.expect(self)
+            parts.append([dt * each for each in self._velocities(forces, torques)])
+        if kT * dt:
+            white = self._white(rng)
+            drawn = noise.drawn(self, white, turns, accuracy, math.sqrt(2 * kT * dt))
+            parts.append([*drawn] if turns else [drawn])
+        if self._options.walled and kT * dt:
+            drifts = wall.divergence(self, self._white(rng), MOVES[: 1 + turns])
+            parts.append([kT * dt * each for each in drifts])
+        steps = [self._back(sum(each[1:], each[0])) for each in zip(*parts, strict=True)]
+        return tuple(steps) if turns else steps[0] if steps else self._back(0 * self._points)
 
     def noise(self, rng: Any, *, torques: bool = False, accuracy: float = 1e-3) -> Any:
         """Return normal numbers whose covariance is the mobility M: for other integrators.
@@ -435,21 +567,36 @@ class Spheres:
         Returns
         -------
         array, shape (3, N), or tuple of 2 arrays
+            In the library of the points.
 
         Raises
         ------
+        ParkiTypeError
+            If ``rng`` is no generator, and nothing of which one is made.
         ParkiValueError
             With one or two periodic axes and no wall, where the mean velocity of a cell depends on
             a gauge, and the mobility is not positive; and for tracers, which have no noise.
         """
-        found = self._noise(rng, torques, accuracy)
-        return (found[0], found[1]) if torques else found
+        torques = flag("torques", torques)
+        white = self._white(self._generator(rng, torques, accuracy))
+        found = noise.drawn(self, white, torques, accuracy)
+        return (self._back(found[0]), self._back(found[1])) if torques else self._back(found)
 
-    def _noise(self, rng: Any, torques: bool, accuracy: float, size: float = 1.0) -> Any:
-        """Return ``size`` times what `noise` does; with torques, as one array."""
-        if sum(self.options.periodic) in (1, 2) and not self.options.walled:
+    def _generator(self, rng: Any, torques: bool, accuracy: float, drawn: bool = True) -> Any:
+        """Return a generator of random numbers; refuse noise, if it is drawn, that is not there."""
+        plan = self._plan("velocity", "force")
+        with self._together(f"noise{' of torques' if torques else ''} to {accuracy}"):
+            noise.check_accuracy(accuracy, plan.dtype)
+            rng = noise.generator("rng", rng, plan.space.array_module)
+            if drawn:
+                self._check_noise()
+        return rng
+
+    def _check_noise(self) -> None:
+        """Refuse noise of a mobility that is not positive and finite."""
+        if sum(self._options.periodic) in (1, 2) and not self._options.walled:
             raise ParkiValueError(
-                f"noise with periodicity={self.options.periodicity} is not defined: the mean "
+                f"noise with periodicity={self._options.periodicity} is not defined: the mean "
                 "velocity of a cell depends on the gauge there, and the mobility is not positive; "
                 "take periodicity 0 or 3, or a wall"
             )
@@ -458,8 +605,6 @@ class Spheres:
                 "noise of tracers is not defined: their own mobility is infinite; give all "
                 "spheres a radius"
             )
-        white = self._white(rng, self._plan("velocity", "force").dtype)
-        return noise.drawn(self, white, torques, accuracy, size)
 
     # ------------------------------------------------------------------ views
     def promise(self, forces: Array) -> Any:
@@ -482,17 +627,19 @@ class Spheres:
             The rms error, the promise, and the rms of the velocities.
         """
         given = self._taken(forces=forces)["force"]
-        tolerance = max(self.options.tolerance / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)])
+        tolerance = max(self._options.tolerance / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)])
         finer = replace(
-            self.options, tolerance=tolerance, precision="double", split="hasimoto", cutoff=None
+            self._options, tolerance=tolerance, precision="double", split="hasimoto", cutoff=None
         )
-        other = self._again(self.points.astype(np.float64), finer)
+        other = self._again(self._points.astype(np.float64), finer)
         exact = other.velocities(given.astype(np.float64))
         apart = self.velocities(given) - exact
-        squares = [float((v * v).sum()) for v in (apart, exact)]
+        promise = float(self.promise(given))
+        unit = promise or 1.0  # in which squares are finite
+        squares = [float(((v / unit) ** 2).sum()) for v in (apart, exact)]
         *squares, count = self._total(np.array([*squares, exact.shape[-1]]))
-        sizes = [math.sqrt(each / count) for each in squares]
-        return Check(sizes[0], float(self.promise(forces)), sizes[1], tolerance)
+        sizes = [unit * math.sqrt(each / count) for each in squares]
+        return Check(sizes[0], promise, sizes[1], tolerance)
 
     def as_linear_operator(self, *, torques: bool = False) -> Any:
         """Return the mobility as an operator of SciPy, on a device of CuPy.
@@ -504,7 +651,8 @@ class Spheres:
             (2, 3, N), flattened. Otherwise it takes forces (3, N), flattened.
         """
         plan = self._plan("velocity", "force")
-        shape = ((2,) if torques else ()) + tuple(self.points.shape)
+        torques = flag("torques", torques)
+        shape = ((2,) if torques else ()) + self._shape
 
         def product(values: Any) -> Any:
             if not torques:
@@ -520,4 +668,9 @@ class Spheres:
         return "\n".join([head, *(plan.describe() for plan in self._plans.values())])
 
     def __repr__(self) -> str:
-        return f"<parki.Spheres: {self.points.shape[1]}, {self.options.periods}>"
+        return f"<parki.Spheres: {self._shape[1]}, {self._options.periods}>"
+
+
+def _fixed(name: str, remedy: str) -> ParkiTypeError:
+    """Return the error of an attribute that was assigned to."""
+    return ParkiTypeError(f"{name} of Spheres cannot be changed; {remedy}")

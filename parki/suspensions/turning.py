@@ -46,7 +46,7 @@ class Turning:
 
     def place(self) -> None:
         """Place the points of the plan, by its parameters."""
-        points, setup = self.plan._sum.points, cast(Setup, self.plan.setup)
+        points, setup = self.plan.members[0].sum.points, cast(Setup, self.plan.setup)
         before, known = self._given
         others = self.pipelines[1:]
         if points is not before or setup is not known:

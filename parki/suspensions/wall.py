@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from parki.errors import ParkiValueError
+from parki.ewald.geometry.boxes import Columns
+from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import kernel
+from parki.ewald.sums.composite import Addend, Composite
+from parki.ewald.sums.walls import near_wall
 from parki.interchange import to_host
 from parki.suspensions.derivatives import MOVES
 from parki.suspensions.noise import White
@@ -54,76 +57,20 @@ def groups(sizes: Radii) -> list[tuple[float, Any]]:
     return [(float(radius), np.flatnonzero(sizes.each == radius)) for radius in different]
 
 
-class Transposed:
-    """The plan of velocities by torques: the transpose of the plan of turns by forces."""
-
-    def __init__(self, plan: Any) -> None:
-        self.plan = plan
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.plan, name)
-
-    def __call__(self, torques: Any) -> Any:
-        """Return velocities (..., 3, N)."""
-        return self.plan.adjoint(torques)
-
-    def update_points(self, points: Any, _: Any, **box: Any) -> None:
-        """Do nothing: the other plan moves."""
-
-    def describe(self) -> str:
-        """Say whose transpose it is."""
-        return "velocities by torques: the transpose of turns by forces"
-
-
-class ByRadii:
-    """A plan of spheres of several radii: a sum for each pair of these.
-
-    What else plans have is the same for all of them, and the first one has it.
-    """
-
-    def __init__(self, spheres: Any, moves: str, acts: str) -> None:
-        self.groups, points = groups(spheres._sizes), spheres.points
-        family, names, *_ = KINDS[moves, acts]
-        self.plans = {
-            (t, s): spheres._make(
-                kernel(family, **dict(zip(names, (own, other), strict=True))),
-                *(points[:, at], points[:, by], None, spheres.options),
-            )
-            for t, (own, at) in enumerate(self.groups)
-            for s, (other, by) in enumerate(self.groups)
-        }
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.plans[0, 0], name)
-
-    def __call__(self, forces: Any) -> Any:
-        """Return velocities (..., 3, N)."""
-        found = 0 * forces
-        for (t, s), plan in self.plans.items():
-            found[..., self.groups[t][1]] += plan(forces[..., self.groups[s][1]])
-        return found
-
-    def adjoint(self, values: Any) -> Any:
-        """Return the transposed plan of values (..., 3, N)."""
-        found = 0 * values
-        for (t, s), plan in self.plans.items():
-            found[..., self.groups[s][1]] += plan.adjoint(values[..., self.groups[t][1]])
-        return found
-
-    def update_points(self, points: Any, _: Any) -> None:
-        """Move the spheres."""
-        clouds = [points[:, at] for _, at in self.groups]
-        for (t, s), plan in self.plans.items():
-            plan.update_points(clouds[t], clouds[s])
-
-    def promise(self, forces: Any) -> Any:
-        """Return the sum of the bounds of all pairs of radii."""
-        parts = [forces[..., at] for _, at in self.groups]
-        return sum(plan.promise(parts[s]) for (_, s), plan in self.plans.items())
-
-    def describe(self) -> str:
-        """Return the chosen parameters, as text."""
-        return "\n".join(plan.describe() for plan in self.plans.values())
+def of_radii(sizes: Radii, moves: str, acts: str, options: EwaldOptions) -> Composite:
+    """Return the sum of spheres of several radii: a sum for each pair of these."""
+    family, names, *_ = KINDS[moves, acts]
+    up, found = options.axes.index(2), list[Addend]()
+    scales: tuple[tuple[str, float, int], ...] = ()
+    for own, at in groups(sizes):
+        for other, by in groups(sizes):
+            pair = kernel(family, **dict(zip(names, (own, other), strict=True)))
+            of = near_wall(pair, options.wall, up=up)
+            columns = Columns(at, by)
+            found += [replace(each, columns=columns) for each in of.addends]
+            scales += of.scales
+    name = f"{family} of {len(groups(sizes))} radii near a wall"
+    return Composite(name, (3,), (3,), tuple(found), scales, walled=True)
 
 
 def flow(spheres: Any, acts: str, points: Any, forces: Any, asked: tuple[str, ...]) -> list[Any]:
@@ -133,7 +80,7 @@ def flow(spheres: Any, acts: str, points: Any, forces: Any, asked: tuple[str, ..
     options, found = spheres.options, []
     for want in asked:
         given = [
-            ((kernel("sphere_sl", radius=0.0, source_radius=a), points, spheres.points[:, at]), at)
+            ((kernel("sphere_sl", radius=0.0, source_radius=a), points, spheres._points[:, at]), at)
             for a, at in groups(spheres._sizes)
         ]
         sums = [spheres._sum((*a, None, options), forces[..., at], want) for a, at in given]
@@ -147,22 +94,29 @@ def divergence(spheres: Any, white: White, moves: tuple[str, ...] = MOVES[:1]) -
     With normal numbers w it is the mean of ``(M(x + d w / 2) - M(x - d w / 2)) w / d``.
     """
     step = STEP * spheres._sizes.smallest
-    w = white(spheres.points.shape)
-    try:
+    w = white(spheres._shape)
+    with spheres._shifting:  # of which there is one at a time
         ahead, back = (_moved(spheres, side * step * w, w, moves) for side in (0.5, -0.5))
-    finally:
-        spheres._place(spheres.points)
     return [(after - before) / step for after, before in zip(ahead, back, strict=True)]
 
 
 def _moved(spheres: Any, shift: Any, forces: Any, moves: tuple[str, ...]) -> list[Any]:
-    """Return velocities, and turns, where spheres are shifted, by their plans, if these reach."""
-    other = copy(spheres)
-    other.points, other._plans = spheres.points + shift, dict(spheres._plans)
+    """Return velocities, and turns, where spheres are shifted.
+
+    By plans of their own, because other threads may apply the plans of the spheres.
+    """
+    points, options, other = spheres._points + shift, spheres.options, spheres._shifted
     try:
-        other._place(other.points)
+        if other is None:
+            other = spheres._twin(points, options)
+        else:
+            other._move(points, None if other.options == options else options.box)
+        for each in moves:
+            other._plan(each, "force")
+        spheres._shifted, other._viscosity = other, spheres.viscosity
+        return [other._moved(each, {"force": forces}) for each in moves]
     except ParkiValueError:  # a sphere has left the box
-        edges = zip(spheres.options.box, spheres.options.periodic, strict=True)
+        edges = zip(options.box, options.periodic, strict=True)
         box = tuple(edge if periodic else None for edge, periodic in edges)
-        other.options, other._plans = replace(spheres.options, box=box), {}
+        other = spheres._twin(points, replace(options, box=box))
     return [other._moved(each, {"force": forces}) for each in moves]

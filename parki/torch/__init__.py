@@ -10,6 +10,7 @@ has what `parki.Spheres` computes.
 graph        sums in the graph of PyTorch: `torch.autograd.Function`
 maps         how they are mapped over an axis
 operators    what all go through: compilers and other tracers do not see inside of them
+constants    options and the like for these, which compiled functions keep as they watch them
 sums         of tensors with values, by parki itself
 """
 
@@ -27,11 +28,9 @@ from parki.ewald.derivatives.linear_map import check_plan
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.points import check_normals, take_options
-from parki.ewald.sums import kernel
-from parki.meaning import refuse_layout, varied
+from parki.meaning import Varied, refuse_layout
 from parki.suspensions.functions import velocities
-from parki.suspensions.radii import Radii
-from parki.torch import operators
+from parki.torch import constants, operators
 from parki.torch.graph import InBox, Linear, SumFunction
 from parki.torch.sums import INPUTS
 from parki.typing import OptionKeywords, Unpack
@@ -65,7 +64,7 @@ def _sum(
     {common}
     systems, boxes : optional
         Where the points of many systems begin, and a box for each of them: see `parki.Plan`. They
-        are constants, and within ``torch.compile`` lists of numbers.
+        are constants, as options are.
 
     Returns
     -------
@@ -91,12 +90,11 @@ def _sum(
     given = {"trg": trg, "src": src, "dens": dens}
     _check(given if norms is None else {**given, "norms": norms})
     inputs = trg, None if trg is src else src, dens, norms
-    return _in_box(_summed(kernel, text, *inputs), box, kernel, text, *inputs)
+    found = _summed(kernel, text, *inputs)
+    return found if box is None else _in_box(found, box, kernel, text, *inputs)
 
 
-# Names with parameters are constants of compiled functions.
-_named = torch.compiler.assume_constant_result(kernel)
-_calls = calls(_sum, "Tensor", "torch.rand({}, dtype=torch.float64)", _named)
+_calls = calls(_sum, "Tensor", "torch.rand({}, dtype=torch.float64)", constants.named)
 globals().update(_calls)
 if not TYPE_CHECKING:
     __all__ = ["apply", "sphere_velocities", *_calls]
@@ -143,8 +141,7 @@ def sphere_velocities(
     Parameters
     ----------
     points, radii, options, viscosity, **keywords
-        As for `parki.Spheres`. Radii and viscosity are constants. Within ``torch.compile`` radii
-        are one number, or a list of them.
+        As for `parki.Spheres`. Radii and viscosity are constants, as options are.
     forces, torques : Tensor or None
         As for `parki.Spheres.velocities`. Options may take the place of torques.
 
@@ -162,19 +159,19 @@ def sphere_velocities(
     named = {"points": points, "forces": forces, "torques": torques}
     _check({name: each for name, each in named.items() if each is not None or name == "points"})
 
-    if torch.compiler.is_compiling() and not isinstance(radii, (int, float, list, tuple)):
-        raise ParkiTypeError(  # the compiler would keep the values of an array for ever
-            "radii is an array within torch.compile; expected one number, or a list of them"
-        )
-
-    kernels, marks = _sizes(radii, points.shape[-1])
+    # One radius has the same sums for any number of spheres.
+    count = 1 if isinstance(radii, (int, float)) else points.shape[-1]
+    kernels, marks = constants.sizes(radii=radii, points=count)
     if marks is not None:
         marks = marks.to(points)
 
     def total(kernel: str, dens: Any) -> Any:
         inputs = points, None, dens, marks
-        return _in_box(_summed(kernel, text, *inputs), box, kernel, text, *inputs)
+        found = _summed(kernel, text, *inputs)
+        return found if box is None else _in_box(found, box, kernel, text, *inputs)
 
+    if torch.compiler.is_compiling():
+        viscosity = constants.constant("viscosity", viscosity)
     return velocities(total, points, kernels, (forces, torques), viscosity)
 
 
@@ -182,31 +179,22 @@ def _taken(
     norms: Any, options: Any, keywords: OptionKeywords, systems: Any = None, boxes: Any = None
 ) -> tuple[Any, str, Any]:
     """Return normals, options as a text, and the box, if it is a tensor with a gradient."""
-    compiled = torch.compiler.is_compiling()
-    for name, each in (("systems", systems), ("boxes", boxes)):
-        if compiled and not isinstance(each, (list, tuple, type(None))):
-            raise ParkiTypeError(  # the compiler would keep the values of an array for ever
-                f"{name} is an array within torch.compile; expected a list of numbers"
-            )
-    make = operators.constant_text_of if compiled else operators.text_of
-    norms, options = take_options(norms, options, keywords, make, operators.first_box(boxes))
-    text = options if keywords else operators.text(options, compiled)
-    box = None if compiled else varied(keywords.get("box") if keywords else options.box)
+    first = constants.first_box(boxes)
+    norms, options = take_options(norms, options, keywords, constants.text_of, first)
+    box = keywords.get("box") if keywords else options.box
+    text = options if keywords else constants.text(options)
     if systems is not None or boxes is not None:
-        text = operators.with_systems(text, systems, boxes)
-    return norms, text, box
+        text = constants.with_systems(text, systems=systems, boxes=boxes)
+    if isinstance(box, Varied):
+        box = box.tensor
+    return norms, text, box if isinstance(box, torch.Tensor) and box.requires_grad else None
 
 
+# Compiled functions refuse such a box; where they leave a call to Python, they leave this out, too.
+@torch.compiler.disable
 def _in_box(found: Any, box: Any, *given: Any) -> Any:
-    """Return a sum with its derivative by the box, if there is one."""
-    return found if box is None else InBox.apply(found, box, *given)
-
-
-@torch.compiler.assume_constant_result
-def _sizes(radii: Any, count: int) -> tuple[Any, Any]:
-    """Return the names of sums, and marks, if any: constants of compiled functions."""
-    sizes = Radii.of(radii, count)
-    return sizes.kernels, None if sizes.marks is None else torch.from_numpy(sizes.marks.copy())
+    """Return a sum with its derivative by the box."""
+    return InBox.apply(found, box, *given)
 
 
 # `torch.compile` does not look into these two, but traces what they launch and its derivatives.

@@ -13,6 +13,7 @@ import torch
 
 from parki.errors import ParkiTypeError
 from parki.ewald.derivatives.linear_map import LinearMap
+from parki.ewald.derivatives.vjp import refuse_second
 from parki.torch import operators
 from parki.torch.maps import map_apply, map_pull, map_push, map_sum
 from parki.torch.sums import INPUTS
@@ -34,15 +35,6 @@ def changed(kernel: str, options: str, given: tuple[Any, ...], moves: dict[str, 
 def _named(tensors: Any) -> dict[str, Any]:
     """Return the inputs that are not None, by name."""
     return {n: each for n, each in zip(INPUTS, tensors, strict=True) if each is not None}
-
-
-def _refuse_second(names: list[str]) -> None:
-    if names:
-        raise ParkiTypeError(
-            f"a second derivative by {', '.join(names)} was asked for, but parki has none but by "
-            "densities; where these alone are meant, detach points and normals from the graph, "
-            f"such as {names[0]}.detach()"
-        )
 
 
 def _pulled(ctx: Any, needs: tuple[bool, ...], values: Any) -> tuple[Any, ...]:
@@ -148,7 +140,7 @@ def _refuse_inner(wrt: str, moved: list[bool]) -> None:
     names = {name for name, moves in zip(INPUTS, moved, strict=True) if moves}
     if wrt == "dens":  # derivatives by densities do not depend on them
         names -= {"dens"}
-    _refuse_second([name for name in INPUTS if name in names])
+    refuse_second([name for name in INPUTS if name in names], wrt.split())
 
 
 class Push(_Mapped):
@@ -163,6 +155,7 @@ class Push(_Mapped):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Keep what derivatives need."""
         ctx.kernel, ctx.options, *given = inputs
+        ctx.moves = " ".join(_named(given[4:]))
         ctx.save_for_backward(*given[:4])
         ctx.save_for_forward(*given[:4])
         ctx.set_materialize_grads(False)
@@ -170,14 +163,14 @@ class Push(_Mapped):
     @staticmethod
     def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
-        _refuse_inner("", ctx.needs_input_grad[2:6])
+        _refuse_inner(ctx.moves, ctx.needs_input_grad[2:6])
         return (*(None for _ in range(6)), *_pulled(ctx, ctx.needs_input_grad[6:], values))
 
     @staticmethod
     @torch.compiler.disable
     def jvp(ctx: Any, _kernel: Any, _options: Any, *tangents: Any) -> Any:  # type: ignore[override]
         """Return the change of the change."""
-        _refuse_inner("", [each is not None for each in tangents[:4]])
+        _refuse_inner(ctx.moves, [each is not None for each in tangents[:4]])
         return changed(ctx.kernel, ctx.options, ctx.saved_tensors, _named(tangents[4:]))
 
 

@@ -8,31 +8,21 @@ they are called from elsewhere, for example by a recorded graph.
 
 from __future__ import annotations
 
-import json
-from dataclasses import fields, replace
-from functools import lru_cache
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 import torch
 
-from parki.errors import ParkiTypeError, ParkiValueError
+from parki.errors import ParkiValueError
 from parki.ewald.derivatives.linear_map import LinearMap
-from parki.ewald.geometry.systems import Batch
-from parki.ewald.geometry.systems import first_box as of_the_first
-from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import AnyPlan
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Points
-from parki.meaning import varied
-from parki.runtime import ExecutionSpace
-from parki.torch.sums import INPUTS, How, plain, pulled, pushed, summed
-from parki.typing import AnyKernel, OptionKeywords
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from parki.torch.constants import read
+from parki.torch.sums import INPUTS, plain, pulled, pushed, summed
+from parki.typing import AnyKernel
 
 _library = torch.library.Library("parki", "DEF")
 _TAGS = [torch.Tag.pt2_compliant_tag]
@@ -43,34 +33,6 @@ if hasattr(torch.Tag, "cudagraph_unsafe"):
 _numbers = count()
 _plans: WeakValueDictionary[int, AnyPlan] = WeakValueDictionary()
 _handles: WeakKeyDictionary[AnyPlan, tuple[int, ref[Points]]] = WeakKeyDictionary()
-
-
-@lru_cache(maxsize=256)
-def _written(options: EwaldOptions) -> str:
-    values = {field.name: getattr(options, field.name) for field in fields(options)}
-    return json.dumps(
-        {n: v.name if isinstance(v, ExecutionSpace) else v for n, v in values.items()}
-    )
-
-
-@lru_cache(maxsize=256)
-def _how(text: str) -> How:
-    """Return the options of a text, and the systems and boxes in it, if there are any."""
-    values = json.loads(text)
-    systems, boxes = (values.pop(name, None) for name in Batch._fields)
-    return EwaldOptions(**values), Batch.of(systems and tuple(systems), boxes)
-
-
-def _torch_text(options: EwaldOptions, constant: bool = False) -> str:
-    """Return options as a string; as a constant of a compiled function, without a varied box."""
-    if varied(options.box) is None:
-        return _written(options)
-    if constant:
-        raise ParkiTypeError(
-            "box requires a gradient within torch.compile, where options are constants; sum "
-            "outside of the compiled function, or pass box.detach()"
-        )
-    return _written(replace(options, box=tuple(options.box)))  # nothing may keep a box's graph
 
 
 def _torch_handle(plan: AnyPlan) -> int:
@@ -95,39 +57,13 @@ def linear_map(handle: int) -> LinearMap:
 
 
 # Before PyTorch 2.13 only methods set under their own name can be constant functions of objects.
-EwaldOptions._torch_text = torch.compiler.assume_constant_result(_torch_text)  # type: ignore[attr-defined]
 AnyPlan._torch_handle = torch.compiler.assume_constant_result(_torch_handle)  # type: ignore[attr-defined]
-
-
-@torch.compiler.assume_constant_result
-def text_of(**keywords: Unpack[OptionKeywords]) -> str:
-    """Return options that are given as keywords as a text."""
-    return _torch_text(EwaldOptions(**keywords))
-
-
-@torch.compiler.assume_constant_result
-def constant_text_of(**keywords: Unpack[OptionKeywords]) -> str:
-    """Return the same within a compiled function."""
-    return _torch_text(EwaldOptions(**keywords), constant=True)
-
-
-def text(options: EwaldOptions, constant: bool = False) -> str:
-    """Return options as a string for operators, perhaps within a compiled function."""
-    found: str = options._torch_text(constant)  # type: ignore[attr-defined]
-    return found
-
-
-first_box = torch.compiler.assume_constant_result(of_the_first)
-
-
-@torch.compiler.assume_constant_result
-def with_systems(text: str, systems: Any, boxes: Any) -> str:
-    """Return a text of options with systems and their boxes, perhaps within a compiled function."""
-    return json.dumps(json.loads(text) | Batch.of(systems, boxes)._asdict())
 
 
 def number(plan: AnyPlan) -> int:
     """Return the number of a plan with its current points, for operators."""
+    if torch.compiler.is_compiling():
+        id(plan)  # so that the compiler, which does not watch the object of a method, watches this
     found: int = plan._torch_handle()  # type: ignore[attr-defined]
     return found
 
@@ -138,7 +74,7 @@ GIVEN = "str kernel, str options, {}Tensor trg, Tensor? src, Tensor dens, Tensor
 
 
 def _sum(kernel: AnyKernel, options: str, *given: Any) -> Any:
-    return summed(kernel, _how(options), *given)
+    return summed(kernel, read(options), *given)
 
 
 def _sum_shape(kernel: str, options: str, trg: Any, src: Any, dens: Any, norms: Any) -> Any:
@@ -147,7 +83,7 @@ def _sum_shape(kernel: str, options: str, trg: Any, src: Any, dens: Any, norms: 
 
 
 def _pull(kernel: AnyKernel, options: str, wrt: str, *given: Any) -> Four:
-    return four(pulled(kernel, _how(options), wrt, given[:4], given[4]), given[4])
+    return four(pulled(kernel, read(options), wrt, given[:4], given[4]), given[4])
 
 
 def _pull_shapes(kernel: str, options: str, wrt: str, *given: Any) -> Four:
@@ -161,7 +97,7 @@ def _pull_shapes(kernel: str, options: str, wrt: str, *given: Any) -> Four:
 
 
 def _pull_box(kernel: AnyKernel, options: str, *given: Any) -> Any:
-    return pulled(kernel, _how(options), "lattice", given[:4], given[4])["lattice"]
+    return pulled(kernel, read(options), "lattice", given[:4], given[4])["lattice"]
 
 
 def _pull_box_shape(kernel: str, options: str, *given: Any) -> Any:
@@ -169,7 +105,7 @@ def _pull_box_shape(kernel: str, options: str, *given: Any) -> Any:
 
 
 def _push(kernel: AnyKernel, options: str, *given: Any) -> Any:
-    return pushed(kernel, _how(options), given[:4], given[4:])
+    return pushed(kernel, read(options), given[:4], given[4:])
 
 
 def _push_shape(kernel: str, options: str, *given: Any) -> Any:
@@ -199,7 +135,8 @@ def named(wrt: str, found: Four) -> tuple[Any, ...]:
 def _define(name: str, schema: str, run: Any, shape: Any) -> Any:
     """Define an operator; return a function that calls it below autograd, which `graph` handles."""
     _library.define(name + schema, tags=_TAGS)
-    _library.impl(name, run, "CompositeExplicitAutograd")
+    # Where the compiler leaves a call to Python, it would compile what runs inside of it.
+    _library.impl(name, torch.compiler.disable(run), "CompositeExplicitAutograd")
     torch.library.register_fake(f"parki::{name}", shape, lib=_library)
     operator = getattr(torch.ops.parki, name)
 

@@ -18,14 +18,13 @@ import numpy as np
 import pytest
 
 import parki
+from examples import example
 from parki.ewald.choice import machines
 from parki.ewald.sums import SUMS
-from parki.reference import direct_sum
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 KERNELS = tuple(SUMS)
-SCALAR = ("laplace", "yukawa")  # how names of potentials begin, which have no pressure
 PERIODICITIES = (0, 1, 2, 3)
 SPLITS = ("auto", "prolate", "hasimoto")
 FIELDS = ("u", "p", "grad_u", "stress")
@@ -276,13 +275,8 @@ class Cloud(NamedTuple):
 
     def arguments(self, kernel: str) -> tuple[Array, Array | None]:
         """Return the density and the normals of a kernel."""
-        kernel = family(kernel)
-        if kernel == "stokes_dipole":
-            product = self.dens[:3, None] * self.norms
-            return product.astype("f4").astype(product.dtype), None
-        rows = 0 if of_charges(kernel) else slice(6 if kernel == "stokes_comb" else 3)
-        dens = self.dens[rows]
-        return dens, self.norms if has_normals(kernel) else None
+        dens, norms = example(kernel).taken(self.dens, self.norms)
+        return dens.astype("f4").astype(self.dens.dtype), norms
 
 
 def cloud(
@@ -307,51 +301,22 @@ def cloud(
 # --- bounds -----------------------------------------------------------------------------------
 
 
-def family(kernel: str) -> str:
-    """Return the name of a kernel without its parameters."""
-    return kernel.partition("(")[0]
-
-
-def _components(kernel: str) -> int:
-    """Return the number of components of a source, as in docs/accuracy.md."""
-    return 1 if of_charges(kernel) else 9 if has_tensors(kernel) else 3
-
-
-def of_charges(kernel: str) -> bool:
-    """Whether a source has a charge alone."""
-    return kernel == "laplace" or kernel.startswith("yukawa")
-
-
-def has_normals(kernel: str) -> bool:
-    """Whether a kernel has normals."""
-    return family(kernel) in ("stokes_dl", "stokes_comb")
-
-
-def has_tensors(kernel: str) -> bool:
-    """Whether a source has the product of two vectors."""
-    return has_normals(kernel) or family(kernel) == "stokes_dipole"
-
-
 def promise(
     kernel: str, dens: Array, norms: Array | None, box: Any, tolerance: float, field: str = "u"
 ) -> float:
     """Return the bound of the rms error of a field, before rounding."""
-    length = float(np.prod(box)) ** (1 / 3)
-    dens = np.atleast_2d(np.asarray(dens, dtype=float))
-    bound = 0.0
-    if family(kernel) != "stokes_dl":
-        power = 2 if family(kernel).endswith(("rotlet", "dipole")) else 1
-        bound += float(np.linalg.norm(dens[:3])) / length**power
-    if norms is not None:
-        square = (np.asarray(norms, dtype=float) ** 2).sum(axis=0)
-        bound += float(np.sqrt(((dens[-3:] ** 2).sum(axis=0) * square).sum())) / length**2
-    parts = 2 + 3**0.5 if field == "stress" else 1  # twice the gradient, and p I
-    return tolerance * bound * parts / (1 if field == "u" else length)
+    return example(kernel).promise(dens, norms, box, tolerance, field)
+
+
+def fields_of(kernel: str, want: Iterable[str] = FIELDS) -> tuple[str, ...]:
+    """Return those fields that a sum has, which are not zero; a stress may have no pressure."""
+    own = example(kernel)
+    return tuple(f for f in want if f in own.fields or (f == "stress" and not own.scalar))
 
 
 def call_of(module: Any, kernel: str) -> Any:
     """Return a module's call of a sum, also for a name with parameters."""
-    if "(" not in kernel:
+    if hasattr(module, kernel):
         return getattr(module, kernel)
     made = parki.ewald.api if module in (parki, parki.ewald) else module
     return functools.partial(made._sum, kernel)
@@ -434,7 +399,7 @@ class Case(NamedTuple):
     @property
     def promised(self) -> float:
         """The tolerance that is promised, where it is not the one that is asked for."""
-        derivatives = self.want != ("u",) and has_tensors(self.kernel)
+        derivatives = self.want != ("u",) and example(self.kernel).products
         return (
             max(self.tolerance, PROLATE)
             if self.split == "prolate" and derivatives
@@ -509,7 +474,7 @@ class Case(NamedTuple):
             sides = plan.box if plan.box.ndim == 1 else np.diag(plan.box)
             bound = promise(self.kernel, dens, norms, sides, self.promised, field)
             if self.density in COHERENT and self.cloud in WHOLE:
-                bound *= (_components(self.kernel) * self.points.src.shape[1]) ** 0.5
+                bound *= (example(self.kernel).components * self.points.src.shape[1]) ** 0.5
             elif self.cloud in WHOLE:
                 bound *= SCATTER
             elif self.density in COHERENT:
@@ -547,7 +512,7 @@ def _reference(
     both = np.concatenate([trg, c.src[:, :SAMPLED]], axis=1) if name in OF_FEW else trg
     fields = tuple(dict.fromkeys(("u", *want)))
     how = {"box": box_of(box, periodicity), "periodicity": periodicity, "want": fields}
-    values = direct_sum(kernel, both, c.src, dens, norms, **how)
+    values = example(kernel).exact(both, c.src, dens, norms, **how)
     found = dict(zip(fields, values, strict=True))
     count = trg.shape[1]
     sizes = {field: max(rms(v[..., :count]), rms(v[..., -SAMPLED:])) for field, v in found.items()}
@@ -570,7 +535,7 @@ def _slopes(
     trg, src = (turn.T @ (np.round(turn @ each / unit) * unit) for each in (c.trg, c.src))
     dens, norms = c.arguments(kernel)
     how = {"box": box_of(box, periodicity), "periodicity": periodicity, "want": tuple(exact)}
-    moved = direct_sum(kernel, trg[:, :count], src, dens, norms, **how)
+    moved = example(kernel).exact(trg[:, :count], src, dens, norms, **how)
     return {n: rms(each - exact[n]) / unit for n, each in zip(exact, moved, strict=True)}
 
 
@@ -657,11 +622,9 @@ def _case(
     split: str,
 ) -> Case | None:
     """Return a case, or None for what does not exist."""
-    if density in OF_NORMALS and not has_tensors(kernel):
+    if density in OF_NORMALS and not example(kernel).products:
         return None
     if box in TILTED and periodicity < 2:
         return None
-    # No pressure, or one that is zero.
-    none = ("p", "stress") if kernel.startswith(SCALAR) else ("p",) * (kernel == "stokes_rotlet")
-    want = tuple(field for field in want if field not in none)
+    want = fields_of(kernel, want)
     return Case(cloud, density, box, kernel, periodicity, want, n, *asked, split) if want else None

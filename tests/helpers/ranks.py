@@ -8,6 +8,7 @@
     mpirun -n 3 python tests/helpers/ranks.py wall
     mpirun -n 3 python tests/helpers/ranks.py failures
     mpirun -n 3 python tests/helpers/ranks.py ending raise
+    mpirun -n 2 python tests/helpers/ranks.py threads
     mpirun -n 2 python tests/helpers/ranks.py needed 3
     mpirun -n 3 python tests/helpers/ranks.py tiles
     mpirun -n 2 python tests/helpers/ranks.py sums Cuda
@@ -26,10 +27,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from contract import KERNELS, SCALAR, cloud
+from contract import KERNELS, cloud, fields_of
 from degrees import few_degrees
 from ranks_composites import composed, spheres, wall
-from ranks_failures import ending, failures, needed, tiles
+from ranks_failures import ending, failures, needed, threads, tiles
 from ranks_shared import Memory
 
 import parki
@@ -88,12 +89,7 @@ def cases() -> list[Case]:
         for periodicity in range(4):
             k = 4 * i + periodicity + i  # neighbours along either axis differ
             want = WANTS[k % 5]
-            none = (
-                ("p", "stress")
-                if kernel.startswith(SCALAR)
-                else ("p",) * (kernel == "stokes_rotlet")
-            )
-            want = tuple(name for name in want if name not in none) or ("u",)
+            want = fields_of(kernel, want) or ("u",)
             found.append(
                 Case(
                     kernel,
@@ -343,8 +339,9 @@ def moves(comm: Any, space: str = "CPU", part: str = "") -> None:
                 plan.update_points(*arrays)
                 crossed.append(plan.transport.sent["points"] - before)
                 # All points arrive where they belong, and what belongs to them with them.
-                there, row = plan.migrate(own, own[:1])
+                there, row, first, both = plan.migrate(own, own[:1], own[0], own[None, :2])
                 assert (plan.owners(there) == comm.rank).all() and (row[0] == there[0]).all()
+                assert (first == there[0]).all() and (both[0] == there[:2]).all()
                 assert comm.allreduce(there.shape[1]) == N
             found = memory.fetch(plan(memory.send(dens[..., here[1]])))
             slabs.add(plan.slabs.cells)
@@ -471,7 +468,18 @@ if __name__ == "__main__":
     few_degrees()
     modes = {
         each.__name__: each
-        for each in (sums, moves, adjoints, composed, spheres, wall, failures, needed, tiles)
+        for each in (
+            sums,
+            moves,
+            adjoints,
+            composed,
+            spheres,
+            wall,
+            failures,
+            needed,
+            threads,
+            tiles,
+        )
     }
     if sys.argv[1] == "ending":
         ending(MPI.COMM_WORLD, *sys.argv[2:])

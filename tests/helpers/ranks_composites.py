@@ -47,18 +47,19 @@ def composed(comm: Any, space: str = "CPU") -> None:
 # --- spheres --------------------------------------------------------------------------------------
 
 
-class Dealt:
-    """A generator of a rank: its columns of the same normal numbers, whatever ranks there are."""
+def dealt(memory: Memory, mine: Any, many: int, rank: int) -> Any:
+    """Return a generator of a rank: its columns of the same numbers, whatever ranks there are."""
+    own = memory.xp.random.default_rng(0)
+    every = np.random.default_rng(4).standard_normal((2, 3, many))
 
-    def __init__(self, memory: Memory, mine: Any, many: int, rank: int) -> None:
-        self.memory, self.mine, self.rank = memory, mine, rank
-        self.numbers = np.random.default_rng(4).standard_normal((2, 3, many))
+    class Dealt(type(own)):  # type: ignore[misc]
+        def standard_normal(self, shape: tuple[int, ...], dtype: Any) -> Any:
+            if shape == (1,):
+                return np.full(1, rank, dtype)
+            numbers = every if len(shape) == 3 else every[0]
+            return memory.send(numbers[..., mine].astype(dtype))
 
-    def standard_normal(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        if shape == (1,):
-            return np.full(1, self.rank, dtype)
-        numbers = self.numbers if len(shape) == 3 else self.numbers[0]
-        return self.memory.send(numbers[..., self.mine].astype(dtype))
+    return Dealt(own.bit_generator)
 
 
 def spheres(comm: Any, space: str = "CPU") -> None:
@@ -93,7 +94,7 @@ def spheres(comm: Any, space: str = "CPU") -> None:
             theirs = alone.velocities(forces, torques)
             pairs = [(each, whole[:, mine]) for each, whole in zip(ours, theirs, strict=True)]
         else:
-            drawn = Dealt(memory, mine, many, comm.rank), Dealt(Memory("CPU", comm), every, many, 0)
+            drawn = dealt(memory, mine, many, comm.rank), dealt(Memory("CPU", comm), every, many, 0)
             pairs = [(found.noise(drawn[0]), alone.noise(drawn[1])[:, mine])]
             there = memory.send(moved[:, : 5 * last])
             pairs += [(found.flow(own(forces), there), alone.flow(forces, moved[:, : 5 * last]))]
@@ -107,7 +108,7 @@ def spheres(comm: Any, space: str = "CPU") -> None:
         assert check.error <= check.promise
         tell(comm, case, apart=apart)
     attempt(comm, "operator", found.as_linear_operator)
-    attempt(comm, "rng", lambda: found.noise(Dealt(memory, mine, many, 0), torques=True))
+    attempt(comm, "rng", lambda: found.noise(dealt(memory, mine, many, 0), torques=True))
     attempt(comm, "forces", lambda: found.velocities(own(forces)[:2] if last else own(forces)))
     attempt(comm, "points", lambda: found.update_points(own(moved)[: 3 - last]))
     given = own(points), -1.0 if last else 0.1, options
@@ -116,6 +117,17 @@ def spheres(comm: Any, space: str = "CPU") -> None:
     given = own(points), 0.1, options
     attempt(comm, "viscosity", lambda: parki.distributed.Spheres(*given, viscosity=mu, comm=comm))
     attempt(comm, "wrt", lambda: found.vjp(None, values=own(forces), wrt=("x",)[:last] or wrt[:1]))
+    more = own(torques) if last else None
+    attempt(comm, "torques", lambda: found.velocities(own(forces), more))
+    want = "p" if last else "u"
+    attempt(comm, "flow", lambda: found.flow(own(forces), own(moved), want=want))
+    drawn = dealt(memory, mine, many, comm.rank)
+    attempt(comm, "kT", lambda: found.displacements(float(last), 1.0, drawn))
+    attempt(comm, "accuracy", lambda: found.noise(drawn, accuracy=0.1 if last else 0.01))
+    by = ("points",) if last else ("forces",)
+    attempt(comm, "names", lambda: found.vjp(own(forces), values=own(forces), wrt=by))
+    box = [1, 1, 1] if last else None
+    attempt(comm, "box", lambda: found.update_points(own(moved), box=box))
     attempt(comm, "good", lambda: found.velocities(own(forces)))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import sys
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -95,6 +97,16 @@ def failures(comm: Any, space: str = "CPU") -> None:
     attempt(comm, "good", lambda: plan.update_points(points, points))
     attempt(comm, "good", lambda: compare(plan(dens)))
     attempt(comm, "migration", lambda: plan.migrate(points, dens[:, 1:] if last else dens))
+    # Ranks whose calls differ, each way before anything is exchanged that does not fit.
+    other = ewald.Plan("stokes_sl", points, points, options, comm=comm)
+    attempt(comm, "owners", lambda: plan.owners(bad))
+    attempt(comm, "arrays", lambda: plan.migrate(points, *[dens] * (1 + last)))
+    attempt(comm, "rows", lambda: plan.migrate(points, dens[: 3 - last]))
+    attempt(comm, "calls", lambda: plan.promise(dens) if last else plan(dens))
+    attempt(comm, "plans", lambda: (other if last else plan)(dens))
+    given = "stokes_sl", points, points, options
+    attempt(comm, "made", lambda: ewald.Plan(*given, comm=comm) if last else plan(dens))
+    attempt(comm, "good", lambda: compare(plan(dens)))
     other = parki.EwaldOptions(3, (1, 1, 1), 1e-4) if last else options
     attempt(comm, "options", lambda: ewald.Plan("stokes_sl", points, points, other, comm=comm))
     free_memory, compiled = slab_memory.free_memory, Setup.kernels
@@ -194,15 +206,55 @@ def tiles(comm: Any) -> None:
     tell(comm, "tiles", seen=seen)
 
 
+def threads(comm: Any) -> None:
+    """Sum by two threads, each with a plan: on one communicator, and then each on its own."""
+    points = np.random.default_rng(comm.rank).random((3, 50))
+    options = parki.EwaldOptions(3, (1, 1, 1), 1e-3)
+    dens = points, -2 * points
+    for case, comms in (("one", (comm, comm)), ("own", (comm.Dup(), comm.Dup()))):
+        plans = [ewald.Plan("stokes_sl", points, points, options, comm=each) for each in comms]
+        expected = [plan(each) for plan, each in zip(plans, dens, strict=True)]
+        seen: list[str] = []
+
+        def work(n: int, plan: Any, exact: Any, seen: list[str] = seen) -> None:
+            for _ in range(30):
+                try:
+                    right = np.allclose(plan(dens[n]), exact, rtol=1e-12)
+                    seen.append("right" if right else "wrong")
+                except parki.ParkiValueError as error:
+                    seen.append(str(error)[:28])
+                time.sleep(1e-3 * (comm.rank + n))  # so that threads meet in another order
+
+        workers = [
+            threading.Thread(target=work, args=(n, *each))
+            for n, each in enumerate(zip(plans, expected, strict=True))
+        ]
+        for each in workers:
+            each.start()
+        for each in workers:
+            each.join()
+        tell(comm, case, seen=sorted({*seen}), calls=len(seen))
+
+
 def ending(comm: Any, how: str) -> None:
-    """End one rank while the others are inside of a sum; if ``how`` is "none", end well."""
+    """End one rank while the others are inside of a sum; if ``how`` is "none", end well.
+
+    If it is "early", one rank ends well before the others, which sum without it.
+    """
     points = np.random.default_rng(comm.rank).random((3, 50))
     plan = ewald.Plan("stokes_sl", points, points, parki.EwaldOptions(3, (1, 1, 1), 1e-3))
+    part = comm.Split(comm.rank == comm.size - 1)
     if comm.rank == comm.size - 1:
         if how == "raise":
             raise ValueError("outside of the sum")
         if how == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        if how == "exit":
+            sys.exit(3)
+    if how == "early":
+        if part.size > 1:
+            ewald.stokes_sl(points, points, points, plan.options, comm=part)
+        return
     if how == "refuse" and comm.rank == comm.size - 1:
         points = points[:, 1:]
     plan(points)

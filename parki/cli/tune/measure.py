@@ -314,6 +314,7 @@ def save(
     path = cache.directory() / machines.path(space).name
     # By one renaming: a plan made meanwhile reads the old file or the new one.
     with replacing(path) as part:
+        part.touch(mode=0o600)  # what others may write to is not read
         part.write_text(json.dumps(content), encoding="utf-8")
     machines.clear()
     return str(path)

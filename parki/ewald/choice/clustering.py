@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from parki.ewald.geometry.systems import Systems
 from parki.interchange import to_host
+from parki.runtime.forks import cached_property
 
 # Points of a sample. A sample of systems is WHOLE times as large and has whole systems.
 SAMPLE, WHOLE = 16384, 8

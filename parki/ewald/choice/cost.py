@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 from parki.ewald.far.columns import computed, device_threads, usual_staging
@@ -28,6 +28,7 @@ from parki.ewald.far.sizes import (
 )
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.record import Sum
+from parki.runtime.forks import cached_property
 
 # The counts that each variant's time is linear in, after a constant for its launches. Variants of
 # the literature have none: parameters are chosen for them as for the usual variants.

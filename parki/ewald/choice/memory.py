@@ -35,6 +35,7 @@ from parki.ewald.near.sizes import cells_of, choose_launch, near_tile
 from parki.ewald.options import MOST_POINTS, MOST_RECORDED
 from parki.ewald.points import result_rows
 from parki.ewald.sums import SUMS
+from parki.memory import in_words
 from parki.runtime import ExecutionSpace
 from parki.runtime.spaces import LITTLE, free_memory
 from parki.settings import thread_count
@@ -119,6 +120,11 @@ class Use:
         per_source = 3 + 3 * kind.normals + kind.rows
         return self.ordered * (per_source * sources + (3 * (not self.same) + most) * targets)
 
+    def kept(self, kernel: str, targets: int, sources: int) -> int:
+        """Return how many numbers of points and normals a plan keeps as they were given."""
+        per_source = 3 + 3 * SUMS[kernel].normals
+        return (not self.once) * (per_source * sources + 3 * (not self.same) * targets)
+
 
 def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     """Return the memory that a plan with these parameters needs."""
@@ -163,7 +169,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
         threads = workers(made / (2 * item), thread_count())
         transforms = 2 * min(made, threads * max(PART, made / (y if free else x)))
     parts = {
-        "points": near + far,
+        "points": near + far + given * use.kept(problem.kernel, targets, sources),
         "densities and results": dens + results,
         "grid": components * grid,
         "modes": modes,
@@ -250,8 +256,6 @@ def points_bytes(
     if not on_device and targets >= IN_ORDER:  # as G2P then gathers in order
         rows = sum(result_rows(problem.kernel, name) for name in problem.want)
         far += (8 + rows * item) * targets
-    if normals:
-        far += 8 * sources  # squares of the normals
     if kind.pair.marks is not None:
         # As given, and what the Laplacians are multiplied by; targets with their marks, sorted; a
         # second gathering.
@@ -385,12 +389,3 @@ def _down(number: float) -> float:
     """Return a number rounded down to two digits, since a proposal has to fit."""
     unit = 10.0 ** (math.floor(math.log10(number)) - 1)
     return math.floor(number / unit) * unit
-
-
-def in_words(size: float) -> str:
-    """Return a number of bytes in a readable unit."""
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} GB"

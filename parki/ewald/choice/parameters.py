@@ -37,6 +37,10 @@ TYPICAL = 3.0
 MARGIN = 0.97
 # From this many cut-offs on, the radius of blobs may be so large that the grid alone is faster.
 LARGE = 0.7
+# A cut-off of the user's is at least and at most this many times the longest edge, and meets at
+# most this many images of a source, or as many as parki's own may. Smaller ones have a grid that no
+# memory holds. By larger ones near and far field cancel in many digits, and pairs are for nothing.
+SHORTEST, LONGEST, MOST_IMAGES = 1e-8, 1e3, 1000.0
 # Sums of more than UNEVEN seconds also try cut-offs near the choice, whose grids have other lengths
 # of transforms: NEARBY are the factors, of which the most promising NEIGHBOURS are searched.
 UNEVEN, NEARBY, NEIGHBOURS = 0.03, (0.9, 0.95, 1.05, 1.1), 2
@@ -160,6 +164,36 @@ def _select(problem: Problem) -> Parameters:
     return best
 
 
+def check_cutoff(problem: Problem, name: str, given: float, length: float) -> None:
+    """Refuse a cut-off of the user's that no sum can take.
+
+    Parameters
+    ----------
+    problem : Problem
+    name : {"cutoff", "cell_size"}
+    given : float
+        The option that sets it, as it was given.
+    length : float
+        Cube root of the box's volume, in the user's unit.
+
+    Raises
+    ------
+    ParkiValueError
+    """
+    cutoff, longest = problem.cutoff or 0.0, float(problem.lattice.edges.max())
+    least, most = min(SHORTEST * longest, problem.reach), LONGEST * longest
+    images = max(MOST_IMAGES, problem.images(_largest_cutoff(problem)))
+    while problem.images(most) > images:
+        most /= 1.01
+    if not least <= cutoff <= most:
+        means = f", which makes a cut-off of {cutoff * length:.3g}" if name != "cutoff" else ""
+        raise ParkiValueError(
+            f"{name} is {given:g}{means}, beyond all use in a box of edges of up to "
+            f"{longest * length:.3g}; expected a cut-off from {least * length:.3g} to "
+            f"{most * length:.3g}; leave it to parki, which takes the fastest one"
+        )
+
+
 def _check_algebraic(problem: Problem, core: Algebraic) -> None:
     """Refuse blobs of Cortez that are too large for the tolerance, or for the split."""
     if problem.split != "prolate":
@@ -263,9 +297,9 @@ def _best_of(search: Search, core: AnyCore | None = None) -> Parameters | None:
 def near_radius(core: AnyCore | None, cutoff: float, steps: NDArray[np.float64]) -> float:
     """Return the radius of the near field: the cut-off, or a step if the grid has the whole sum.
 
-    Pairs within a step add zeros then.
+    Pairs within a step, or the box where blobs are far larger, add zeros then.
     """
-    return float(steps.min()) if core and core.everywhere else cutoff
+    return min(float(steps.min()), 1.0) if core and core.everywhere else cutoff
 
 
 def _split(problem: Problem, cutoff: float) -> Split:
@@ -290,8 +324,9 @@ def _best_cutoff(problem: Problem) -> float:
     """
     # Cheap lengths change from grid to grid, which would scatter the times of the scan.
     problem = replace(problem, machine=replace(problem.machine, lengths=NO_TABLES))
-    least, digits = max(_LEAST, _core_radius(problem)), -math.log10(problem.tolerance)
-    most = max(_largest_cutoff(problem), 2 * least)
+    most, digits = _largest_cutoff(problem), -math.log10(problem.tolerance)
+    least = max(min(_LEAST, most / 2), _core_radius(problem))
+    most = max(most, 2 * least)
     typical = TYPICAL * max(digits, 1.0) / problem.sources / problem.density.typical(0.1)
     first = float(min(max(typical ** (1 / 3), least), most))
     times: dict[int, float] = {}  # by the steps from the first

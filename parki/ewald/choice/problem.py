@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +28,7 @@ from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.screened import REACH, screened
 from parki.ewald.split.shells import Shells
 from parki.ewald.sums import SUMS, term_of
+from parki.runtime.forks import cached_property
 
 # Shares of the squared tolerance: near field, near polynomials, far field; and what is left out
 # beyond the core of blobs. The rest is kept for clouds of few points, whose error scatters because
@@ -60,6 +60,8 @@ class Problem:
         Most pairs within the cut-off for which sums keep lists; 0 for sums made once.
     systems : int
         Number of systems, each with as many targets and sources.
+    roundoff : float
+        Unit of roundoff of the arithmetic.
     """
 
     kernel: str
@@ -78,6 +80,7 @@ class Problem:
     cutoff: float | None = None
     kept: float = 0.0
     systems: int = 1
+    roundoff: float = 2.0**-52
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
@@ -125,9 +128,7 @@ class Problem:
     def pad(self, steps: NDArray[np.float64], points: int, cutoff: float, split: Split) -> Padding:
         """Return the sizes of a grid and its transforms."""
         window = (points, cutoff, split.band, self.tolerance, self.machine.lengths)
-        return pad(
-            self.lattice.periodicity, self.lattice.edges, steps, *window, bool(split.screening)
-        )
+        return pad(self.lattice.periodicity, self.lattice.edges, steps, *window)
 
     @property
     def apart(self) -> tuple[Hashable, ...]:
@@ -136,7 +137,7 @@ class Problem:
         return (
             *(self.kernel, self.want, self.split, self.lattice, self.tolerance),
             *(self.targets, self.sources, self.p2p, self.p2g, self.g2p),
-            *(tuple(self.windows), self.cutoff, self.kept, self.systems),
+            *(tuple(self.windows), self.cutoff, self.kept, self.systems, self.roundoff),
             self.density.self_pairs,
             *(
                 tuple((v, tuple(s)) for v, s in m.seconds.items()),
@@ -158,6 +159,10 @@ class Problem:
         return replace(self, density=replace(density, enhancement=enhancement, around=around))
 
     # ------------------------------------------------------------------ times
+    def images(self, cutoff: float) -> float:
+        """Return how many images of a source are about within the cut-off along periodic axes."""
+        return math.prod(1 + 2 * cutoff / b for b in self.periods)
+
     def pairs(self, cutoff: float) -> float:
         """Return the number of pairs within the cut-off, of all systems."""
         edges, periodicity = self.lattice.edges.tolist(), self.lattice.periodicity
@@ -287,9 +292,12 @@ class Problem:
     ) -> int:
         degree, images = 2, estimates.coherence(split, cutoff, self.periods)
         for term in self.terms:
-            unit = self.bound(estimates.polynomial(term, cutoff, 1.0, 1.0, images), cutoff)
+            found = estimates.polynomial(term, cutoff, 1.0, 1.0, images)
+            # Whatever the cloud, each target may have a source in reach.
+            unit = max(self.bound(found, cutoff), found.peak / math.sqrt(self.sources))
             delta = min(max(math.sqrt(POLYNOMIAL) * self.tolerance / unit, least), most)
             degree = max(degree, split.polynomial_degree(term, cutoff, delta))
+            degree = split.steady_degree(term, cutoff, degree, delta / self.roundoff)
         return degree
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
-from parki.ewald.far.strain import FarStrain, parts_of
+from parki.ewald.far.strain import SYMBOLS, FarStrain, parts_of
 from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.lattice import rows_of, whole_of
 from parki.ewald.near.strain import near_strain
@@ -41,6 +41,8 @@ def check_box(name: str, kind: Sum | None, systems: Any) -> None:
     what = "systems" if systems is not None else ""
     if kind is None:
         what = f"{name}, a composite of sums"
+    elif kind.symbol.structure not in SYMBOLS or kind.curvature:
+        what = name
     if what:
         raise ParkiValueError(
             f"a derivative by the box was asked for, which parki does not have for {what}; take "

@@ -19,7 +19,7 @@ from parki.ewald.points import (
     result_shape,
 )
 from parki.ewald.sums import SUMS
-from parki.interchange import as_given
+from parki.interchange import as_given, names_of
 from parki.runtime import ExecutionSpace
 
 
@@ -99,6 +99,7 @@ class InBoxes(NamedTuple):
 
     def jvp(self, jvp: Callable[..., Any], dens: Any, tangents: dict[Any, Any]) -> Any:
         """Return the change of the sums, of what ``jvp`` finds for each group."""
+        names_of("tangents", tangents, "names of inputs, with their changes", mapping=True)
         moves = {n: self._input(f"tangents[{n!r}]", each, n) for n, each in tangents.items()}
         found: dict[str, Any] = {}
         for columns, given, how in self._each(self._density(dens)):

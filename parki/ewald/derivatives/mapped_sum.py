@@ -6,8 +6,9 @@ change is in its `Link`. A map of results may take the targets.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any, NamedTuple
 
@@ -18,10 +19,10 @@ from parki.ewald.derivatives.one_sum import OneSum
 from parki.ewald.geometry.labels import Labels, check_labels
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.options import EwaldOptions
-from parki.ewald.points import Arguments, result_rows
-from parki.ewald.sums import SUMS
-from parki.ewald.sums.composite import Addend, Composite, Shared, check_rows
-from parki.ewald.sums.maps import Arrays, Map, mapped, slopes, velocity
+from parki.ewald.points import Arguments, check_want, result_rows
+from parki.ewald.sums import SUMS, sum_of
+from parki.ewald.sums.composite import Addend, Composite, Shared
+from parki.ewald.sums.maps import Arrays, Map, check_made, mapped, slopes, velocity, weights
 
 NAMES = {"src": "points", "norms": "norms"}  # of inputs in what maps find
 
@@ -49,6 +50,56 @@ def systems_of(
             "at a time; call vjp or jvp for each system"
         )
     return check_systems(systems, given.arrays, given.space, options)
+
+
+def check_maps(composite: Composite, trg: Any, at: Arrays) -> None:
+    """Refuse maps that do not make finite rows, of the right number, for each point.
+
+    Maps of densities and of results are linear: what they make of ones says what they make of all.
+
+    Parameters
+    ----------
+    composite : Composite
+    trg : array, shape (3, Nt)
+    at : dict of arrays
+        "points", shape (3, Ns), and "norms", of the same shape or None.
+
+    Raises
+    ------
+    ParkiValueError
+    """
+    inputs = {"dens": math.prod(composite.density)}
+    for each in composite.addends:
+        kind, of = sum_of(each.kernel), f"for {each.kernel}"
+        check_want(each.kernel, each.want)
+        count = at["points"].shape[1]
+        with np.errstate(all="ignore"):
+            for name, function, values in (
+                (f"sources {of}", each.sources, at["points"]),
+                (f"normals {of}", each.normals if kind.normals else None, at["norms"]),
+            ):
+                if function is not None:
+                    check_made(name, function, function(values, at), (3, count))
+            if each.density is not None or [*inputs.values()] != [kind.rows]:
+                own = each.density or itself
+                columns = weights(partial(_of_density, own), inputs, at)
+                for made in columns["dens"]:
+                    check_made(f"a density {of}", own, made, (kind.rows, count))
+            if each.results is not velocity or kind.results != math.prod(composite.result):
+                sizes = {name: result_rows(each.kernel, name) for name in each.want}
+                shape = math.prod(composite.result), trg.shape[1]
+                for columns in weights(each.results, sizes, {"points": trg}).values():
+                    for made in columns:
+                        check_made(f"a result of {each.kernel}", each.results, made, shape)
+
+
+def itself(values: Any, _: Arrays) -> Any:
+    """Return values, as None does in the place of a map."""
+    return values
+
+
+def _of_density(function: Map, found: Arrays, at: Arrays) -> Any:
+    return function(found["dens"], at)
 
 
 class Link(NamedTuple):
@@ -112,10 +163,7 @@ class MappedSum(NamedTuple):
 
     def _densities(self, dens: Any) -> Any:
         """Return the densities (k, rows, N) of the sum."""
-        found = self.shared.densities(dens, self.at)
-        shape = self.sum.kind.rows, self.sum.src.shape[1]
-        check_rows(f"a density for {self.shared.kernel}", found, shape)
-        return found
+        return self.shared.densities(dens, self.at)
 
     def _links(self, dens: Any, inputs: Iterable[str]) -> list[Link]:
         """Return the links of maps at the sources, for one density of the composite."""

@@ -37,10 +37,11 @@ class Transpose:
         self.task = task
         for name in task.want:
             if name not in task.sum.adjoints:
+                others = " or ".join(map(repr, task.sum.adjoints))
+                remedy = f"make a plan whose want is {others}" if others else "no result has one"
                 raise ParkiValueError(
                     f"the adjoint of {task.kernel} needs that of its {name!r}, which takes "
-                    "derivatives that parki has no sum for; make a plan whose want is 'u' or "
-                    "'grad_u'"
+                    f"derivatives that parki has no sum for; {remedy}"
                 )
         self.transposed = {n: TransposedSum(task, task.sum.adjoints[n]) for n in task.want}
 
@@ -48,7 +49,7 @@ class Transpose:
         """Return the transpose (k, rows, sources) of values (k, rows, targets), by result."""
         task, first = self.task, next(iter(values.values()))
         found = task.xp.zeros((len(first), task.sum.rows, points.sources), dtype=first.dtype)
-        if pipeline.setup is None:
+        if pipeline.setup is None or not len(first):
             return found
         for name, each in seeds(values).items():
             if name in self.transposed:  # others are zero everywhere

@@ -7,7 +7,7 @@ composite. See ``docs/derivatives.md``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from itertools import chain
 from operator import add
@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parki.errors import ParkiValueError
+from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.derivatives.by_box import NAMES, by_lattice, check_box
 from parki.ewald.derivatives.in_boxes import InBoxes
-from parki.ewald.derivatives.mapped_sum import MappedSum, labels_of, systems_of
+from parki.ewald.derivatives.mapped_sum import MappedSum, check_maps, labels_of, systems_of
 from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.systems import Systems, first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
@@ -31,16 +31,18 @@ from parki.ewald.points import (
     take_options,
 )
 from parki.ewald.sums import SUMS, sum_of
-from parki.ewald.sums.composite import Addend, Composite, Shared, check_rows, joined, together
+from parki.ewald.sums.composite import Addend, Composite, Shared, joined, together
 from parki.ewald.sums.maps import velocity
 from parki.ewald.sums.walls import near_wall
-from parki.interchange import as_given
+from parki.interchange import as_given, names_of
+from parki.memory import telling
 from parki.runtime import ExecutionSpace
 from parki.typing import AnyKernel, Array, ArrayT, DerivedBy, InputName, OptionKeywords, Unpack
 
 INPUTS = ("trg", "src", "dens", "norms")
 
 
+@telling
 def vjp(
     kernel: AnyKernel | Composite,
     trg: Array,
@@ -104,12 +106,14 @@ def vjp(
     asked = _Asked.checked(*given, "wrt", wrt, exclude, systems)
     v = asked.like("values", values, "u")
     several, v = v.ndim == 3, _many(v)
+    if {*wrt} != {"dens"}:
+        asked.check_as_many("values", v)
+    count, v, asked = len(v), _some(v), asked._replace(dens=_some(asked.dens))
     by_box = {*wrt} & {*NAMES}
     inputs = {*wrt} - by_box | ({"trg", "src"} if by_box else set())
     if {*wrt} == {"dens"}:
         parts = [asked.pulled(v, None, inputs)]
     else:
-        asked.check_as_many("values", v)
         pairs = zip(v, asked.dens, strict=True)
         parts = [asked.pulled(each[None], density, inputs) for each, density in pairs]
     found: dict[str, Any] = {n: sum(part[n] for part in parts) for n in inputs if n != "dens"}
@@ -117,13 +121,15 @@ def vjp(
     if by_box:
         found |= asked.by_box(v, found, by_box)
     if "dens" in wrt:
-        found["dens"] = asked.space.array_module.concatenate([part["dens"] for part in parts])
-        shapes["dens"] = (*v.shape[: 1 if several else 0], *shapes["dens"])
+        every = [part["dens"] for part in parts]
+        found["dens"] = asked.space.array_module.concatenate(every)[:count]
+        shapes["dens"] = (*[count][:several], *shapes["dens"])
     shaped = {name: found[name].reshape(shapes.get(name, found[name].shape)) for name in wrt}
     dtype = asked.trg.dtype  # maps may have made another
     return {n: as_given(array.astype(dtype, copy=False), values) for n, array in shaped.items()}
 
 
+@telling
 def jvp(
     kernel: AnyKernel | Composite,
     trg: Array,
@@ -170,10 +176,10 @@ def jvp(
     like, changes = next(iter(tangents.values())), moves.pop("dens", None)
     many = asked.dens if asked.dens is not None else _many(changes)
     if changes is not None:
-        moves["dens"] = _many(changes)
-        asked.check_as_many("tangents['dens']", moves["dens"])
-    found = asked.pushed(many, moves).astype(asked.trg.dtype, copy=False)
-    several = asked.several or (asked.dens is None and len(many) > 1)
+        asked.check_as_many("tangents['dens']", _many(changes))
+        moves["dens"] = _some(_many(changes))
+    found = asked.pushed(_some(many), moves)[: len(many)].astype(asked.trg.dtype, copy=False)
+    several = asked.several if asked.dens is not None else changes.ndim == 3
     shape = asked.shapes["u"]
     result: ArrayT = as_given(found.reshape(*found.shape[: 1 if several else 0], *shape), like)
     return result
@@ -226,6 +232,8 @@ class _Asked(NamedTuple):
     ) -> _Asked:
         """Return the composite; refuse impossible arguments, and ``names`` of inputs it lacks."""
         composite = kernel if isinstance(kernel, Composite) else _of_one(kernel)
+        meaning = f"names of inputs of {composite.name}"
+        names_of(label, names, meaning, mapping=label == "tangents")
         if options.walled:
             composite = near_wall(kernel, options.wall, by=names)
         kernels = [each.kernel for each in composite.addends]
@@ -239,13 +247,11 @@ class _Asked(NamedTuple):
         inputs: tuple[str, ...] = INPUTS if "norms" in arrays else INPUTS[:3]
         if label == "wrt":
             inputs += NAMES
-        if isinstance(names, str) or not {*names} or not {*names} <= {*inputs}:
-            raise ParkiValueError(
-                f"{label} is {names!r}; expected names of inputs of {composite.name}: "
-                f"{', '.join(inputs)}"
-            )
+        names_of(label, names, f"{meaning}: {', '.join(inputs)}", inputs)
         points = arrays["trg"], arrays["src"], arrays.get("norms", marks_of(arrays))
         found = cls(composite, given.options.of_sums().of_derivatives(), given.space, *points)
+        if composite is kernel:
+            check_maps(composite, points[0], {"points": points[1], "norms": points[2]})
         own_systems = systems_of(composite, systems, given, options)
         labels = labels_of(composite, exclude, arrays, options, own_systems)
         found = found._replace(labels=labels, systems=own_systems)
@@ -315,12 +321,23 @@ class _Asked(NamedTuple):
 
     def pushed(self, dens: Any, moves: dict[str, Any]) -> Any:
         """Return the change (k, rows, Nt) for changes of inputs, of which "dens" has k."""
-        found, shape = [], (math.prod(self.composite.result), self.trg.shape[1])
-        for each in self.sums:
-            for rows in each.pushed(dens, moves):
-                check_rows(f"a result of {each.shared.kernel}", rows, shape)
-                found.append(rows)
-        return reduce(add, found)
+        return reduce(add, [rows for each in self.sums for rows in each.pushed(dens, moves)])
+
+
+def refuse_second(by: Sequence[str], of: Iterable[str]) -> None:
+    """Refuse derivatives by inputs, if there are any, of derivatives by inputs.
+
+    Raises
+    ------
+    ParkiTypeError
+    """
+    if by:
+        raise ParkiTypeError(
+            f"a second derivative by {', '.join(by)} was asked for, of a derivative by "
+            f"{', '.join(of)}; parki has those by densities of derivatives by densities alone. A "
+            "plan with want='grad_u' has the gradient as values, which apply differentiates by "
+            "densities; where first derivatives alone are meant, do not differentiate them again"
+        )
 
 
 def _of_one(kernel: Any) -> Composite:
@@ -329,6 +346,13 @@ def _of_one(kernel: Any) -> Composite:
     result = result_shape(kind.name, "u", 1)[:-1]
     density = kind.density_shape(1)[:-1]
     return Composite(kind.name, density, result, (Addend(kind.name, ("u",), velocity),))
+
+
+def _some(values: Any) -> Any:
+    """Return values (k, rows, N); a zero one, if there are none."""
+    if values is None or len(values):
+        return values
+    return np.zeros_like(values, shape=(1, *values.shape[1:]))
 
 
 def _many(values: Any) -> Any:

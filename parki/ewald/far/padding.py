@@ -32,6 +32,8 @@ class Passes(NamedTuple):
 
 # Change of the field by fading, over the tolerance: far below the other errors.
 FADED = 0.01
+# Exponent by which it has fallen further, at the ends of its integrals, than where fading begins.
+FAINT = 12.0
 EPSILON = float(np.finfo(np.float64).eps)
 # A level has at most this part of the area of the one before, and saves this many modes.
 SMALLER, SAVED = 0.75, 1 << 16
@@ -166,7 +168,6 @@ def pad(
     band: float,
     tolerance: float,
     tables: Tables = NO_TABLES,
-    screened: bool = False,
 ) -> Padding:
     """Return the sizes for a box and grid.
 
@@ -185,9 +186,6 @@ def pad(
         Allowed contribution of images, relative to the mode.
     tables : Tables
         Lengths to choose from.
-    screened : bool
-        Whether kernels are screened. Their grids may be so coarse that fading would begin before
-        r = 0; they are kept until nothing of it is left at any pair.
     """
     edges, spacings = box.tolist(), steps.tolist()  # plain numbers: this is called many times
     exact = [b / h for b, h in zip(edges, spacings, strict=True)]
@@ -204,8 +202,9 @@ def pad(
     size = (diameter / 2, diameter**2 / (2 * edges[0]), 0.0)[periodicity]
     rounding = size * math.prod(edges) ** (2 / 3)
     kept, width, steepness = fading(diameter, min(free), cutoff, largest, tolerance, rounding)
-    if screened:
-        kept = max(kept, width / 2 * (math.sqrt(1 + 12 / steepness**2) - 1))
+    # Grids may be so coarse, for screened charges or the largest tolerances, that what fading adds
+    # would begin before r = 0, where kernels have no values: none of it is left at any pair.
+    kept = max(kept, width / 2 * (math.sqrt(1 + FAINT / steepness**2) - 1))
     plain, local = list(grid), list(grid)
     # One period away, an image's kernel has ended before the kernel of the pairs begins to fade.
     period = max(free) + diameter + 2 * (kept + width)

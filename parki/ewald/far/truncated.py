@@ -43,7 +43,7 @@ from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 from scipy.special import digamma, gamma, gammainc, k0, k1
 
-from parki.ewald.far.padding import Padding
+from parki.ewald.far.padding import FAINT, Padding
 from parki.ewald.task import Task
 from parki.interchange import to_host
 from parki.runtime import Kernel, load
@@ -196,7 +196,7 @@ def _fading(largest: float, padding: Padding) -> _Fading:
 
     They go on a little before the onset and after the radius: chi is not cut off there.
     """
-    end = np.sqrt(padding.steepness**2 + 12)
+    end = np.sqrt(padding.steepness**2 + FAINT)
     scale = _scale(padding)
     half = int(end * (largest * scale + 2 * end) / (2 * np.pi)) + 1
     t = end * np.arange(-half, half + 1) / half

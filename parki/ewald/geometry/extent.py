@@ -4,39 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
-from parki.ewald.geometry.lattice import Lattice
+from parki.ewald.geometry.lattice import Lattice, check_length
 from parki.ewald.options import MOST_SLENDER, EwaldOptions
 
 Array = NDArray[np.float64]
 # Thickness, over the longest edge, of the box in a direction in which points do not extend.
 THINNEST = 1e-3
-# Longest and shortest (its inverse) length: results and promises have cubes, which stay finite.
-LONGEST = 2.0**300
 
 
-def check_length(length: float, dtype: Any = np.float64) -> None:
-    """Refuse a typical edge whose powers overflow or vanish.
-
-    Raises
-    ------
-    ParkiValueError
-    """
-    limits = np.finfo(dtype)
-    most = min(LONGEST, float(limits.max) / 4)
-    if not max(1 / LONGEST, 4 * float(limits.tiny)) <= length <= most:
-        raise ParkiValueError(
-            f"the box has edges of about {length:g}, whose powers {np.dtype(dtype)} does not hold; "
-            "give lengths in another unit"
-        )
-
-
-def resolve(options: EwaldOptions, extents: Array) -> Lattice:
+def resolve(options: EwaldOptions, extents: Array, before: Lattice | None = None) -> Lattice:
     """Return the box as given; where it was not, its edges are the extent of the points.
 
     Parameters
@@ -44,6 +25,8 @@ def resolve(options: EwaldOptions, extents: Array) -> Lattice:
     options : EwaldOptions
     extents : ndarray, shape (n, 3)
         Smallest and largest coordinates of the clouds, along the user's axes.
+    before : Lattice, optional
+        A plan's box, whose edges stay where they are the extent of its first points.
 
     Raises
     ------
@@ -58,11 +41,14 @@ def resolve(options: EwaldOptions, extents: Array) -> Lattice:
     box, origin = lattice.sides.copy(), origin.copy()
     if not free:
         return lattice
+    if before is not None:
+        box[free], origin[free] = before.sides[free], before.origin[free]
+        return _checked(replace(lattice, sides=box, origin=origin))
     if extents.size == 0:
         return replace(lattice, sides=np.where(np.isnan(box), 1.0, box))
     low, high = (end(extents, axis=0)[[*axes]].tolist() for end in (np.min, np.max))
     longest = max([high[n] - low[n] if n in free else box[n] for n in range(3)])  # or infinite
-    shortest = THINNEST * longest
+    shortest = max(THINNEST * longest, options.thinnest(extents))
     if longest == 0.0:  # one point: any box works
         longest = shortest = max(float(np.abs(extents).max()), 1.0)
     check_length(longest)
@@ -72,6 +58,12 @@ def resolve(options: EwaldOptions, extents: Array) -> Lattice:
         digit = 2.0 ** (math.frexp(box[n])[1] - 5)
         origin[n] = math.floor(low[n] / digit) * digit
         box[n] = max(box[n], (high[n] - origin[n]) * (1 + 1e-6))
+    return _checked(replace(lattice, sides=box, origin=origin))
+
+
+def _checked(lattice: Lattice) -> Lattice:
+    """Refuse a box whose edges differ too much."""
+    box = lattice.sides
     if box.max() > MOST_SLENDER * box.min():
         x, y, z = lattice.by_user(box)
         raise ParkiValueError(
@@ -79,4 +71,4 @@ def resolve(options: EwaldOptions, extents: Array) -> Lattice:
             f"of {MOST_SLENDER:g}; give the lengths of the free axes in box, or leave out far "
             "points"
         )
-    return replace(lattice, sides=box, origin=origin)
+    return lattice

@@ -6,11 +6,13 @@ They read the clouds' smallest and largest coordinates, which are on the host al
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parki.arrays import rounded
 from parki.errors import ImageWarning, warn
 from parki.ewald.options import EwaldOptions
 from parki.ewald.task import Points, Survey, Task
@@ -20,20 +22,40 @@ from parki.interchange import to_host
 EDGE = 1e-6
 # A sum of q.n counts as zero below this part of the sum of |q.n|: surfaces have quadrature errors.
 CLOSED = 1e-3
+SINGLE = np.dtype(np.float32)
 
 
-def warn_of_images(task: Task, survey: Survey) -> None:
+def warn_of_images(
+    task: Task, survey: Survey, arrays: dict[str, Any], total: Callable[[float], float]
+) -> None:
     """Warn where images matter for every density.
 
     They do if a triply periodic double layer has no chosen mean and sources outside of the box, as
     of a body that crosses a face; and if float32 does not resolve the distance of a target from the
     image of a source. The first of many ranks warns, for the points of all.
+
+    Parameters
+    ----------
+    task : Task
+    survey : Survey
+    arrays : dict
+        "trg" and "src" of this rank.
+    total : callable
+        Sums a number over all ranks.
     """
-    options = task.options
+    options, found = task.options, dict[str, int]()
+    if task.sum.normals and all(options.periodic) and options.dl_mean is None:
+        found["mean"] = _outside(options, survey.of_sources)
+    if task.dtype == np.float32 and not task.mixed:
+        found["apart"] = _period_apart(options, survey)
+    for name, axis in found.items():
+        clouds = [arrays["src"], arrays["trg"]][: 1 + (name == "apart")]
+        if axis >= 0 and _in_short_cell(options, clouds, total):
+            found[name] = -1
     if survey.rank > 0:
         return
-    axis = _outside(options, survey.of_sources)
-    if task.sum.normals and all(options.periodic) and options.dl_mean is None and axis >= 0:
+    axis = found.get("mean", -1)
+    if axis >= 0:
         warn(
             f"sources are outside of the box along axis {axis}, as of bodies that cross a face, "
             "but dl_mean is not given: without it the mean velocity of the double layer is zero, "
@@ -42,8 +64,8 @@ def warn_of_images(task: Task, survey: Survey) -> None:
             "this sum: docs/gauges.md",
             ImageWarning,
         )
-    axis = _period_apart(options, survey)
-    if task.dtype == np.float32 and not task.mixed and axis >= 0:
+    axis = found.get("apart", -1)
+    if axis >= 0:
         warn(
             "trg and src are two float32 arrays with points a period or more apart along axis "
             f"{axis}: a target at the place of a source's image may count as very close to it, "
@@ -85,7 +107,9 @@ def look_for_flux(task: Task, points: Points, dens: Any, total: Callable[[float]
     options = task.options
     if not task.flux:
         return False
-    if _outside(options, points.survey.extents) < 0:
+    outside = _outside(options, points.survey.extents) >= 0
+    clouds = [points.arrays["src"], points.arrays["trg"]]
+    if not outside or _in_short_cell(options, clouds, total):
         return False
     first = dens[0] if dens.ndim == 3 else dens
     strength = task.xp.multiply(first[-3:], points.arrays["norms"], dtype=np.float64).sum(axis=0)
@@ -116,6 +140,25 @@ def _outside(options: EwaldOptions, extents: NDArray[np.float64]) -> int:
     return -1
 
 
+def _in_short_cell(
+    options: EwaldOptions, clouds: list[Any], total: Callable[[float], float]
+) -> bool:
+    """Return whether all points of all ranks are in the cell of the shortest lattice vectors.
+
+    Those of a tilted box may be, and not in the cell of the vectors given, as in a unit cube that
+    leans by a whole edge.
+    """
+    if options.cell is None:
+        return False
+    short, outside = replace(options, box=options.vectors), False
+    for points in clouds:
+        if points.shape[1]:
+            moved = short.along(points)
+            ends = np.stack([to_host(moved.min(axis=1)), to_host(moved.max(axis=1))])
+            outside = outside or _outside(short, ends) >= 0
+    return total(float(outside)) == 0
+
+
 def _period_apart(options: EwaldOptions, survey: Survey) -> int:
     """Return the first axis along which targets and sources may be a period apart, or -1.
 
@@ -125,7 +168,7 @@ def _period_apart(options: EwaldOptions, survey: Survey) -> int:
         return -1
     low, high = survey.extents.min(axis=0), survey.extents.max(axis=0)
     for axis, edge in _periods(options):
-        inside = low[axis] >= 0 and high[axis] <= max(edge, float(np.float32(edge)))
+        inside = low[axis] >= 0 and high[axis] <= max(edge, rounded(edge, SINGLE))
         if not inside and high[axis] - low[axis] >= (1 - EDGE) * edge:
             return axis
     return -1

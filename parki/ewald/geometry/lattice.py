@@ -12,14 +12,15 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
-from parki.interchange import as_number
+from parki.interchange import as_number, finite, shown
+from parki.runtime.forks import cached_property
 
 Array = NDArray[np.float64]
 # Vectors are kept as given, except whole periods, while the product of their lengths is less than
@@ -27,6 +28,12 @@ Array = NDArray[np.float64]
 SHORTER = 1.02
 # Relative changes of a box that count as rounding.
 SAME = 1e-12
+# Units of roundoff by which a vector may lean and still be along an axis: formulas of angles round.
+STRAIGHT = 16
+# Longest and shortest (its inverse) length: results and promises have cubes, which stay finite.
+LONGEST = 2.0**300
+# Factor that is left between a power of the length and the ends of a precision's numbers.
+SPARE = 64.0
 NONE = (0.0, 0.0, 0.0)  # tilts of a box along the axes
 Rows = tuple[tuple[float, ...] | None, ...]
 
@@ -290,27 +297,70 @@ def lattice(
     -------
     ndarray, shape (3, 3), float64
         Rows ``(lx, 0, 0)``, ``(xy, ly, 0)`` and ``(xz, yz, lz)``.
+
+    Raises
+    ------
+    ParkiTypeError, ParkiValueError
+        If one of them is no finite number.
     """
-    return np.array([[lx, 0, 0], [xy, ly, 0], [xz, yz, lz]], dtype=np.float64)
+    given = {"lx": lx, "ly": ly, "lz": lz, "xy": xy, "xz": xz, "yz": yz}
+    x, y, z, *tilts = (finite(name, each, "a finite length") for name, each in given.items())
+    return np.array([[x, 0, 0], [tilts[0], y, 0], [*tilts[1:], z]])
+
+
+def check_length(length: float, dtype: Any = np.float64, power: int = 1) -> None:
+    """Refuse a typical edge of which a power, or its inverse, overflows or loses digits.
+
+    Parameters
+    ----------
+    length : float
+    dtype : dtype
+    power : int
+        The largest one in results: of 3, single precision holds edges of 1e-12 to 1e12.
+
+    Raises
+    ------
+    ParkiValueError
+    """
+    limits = np.finfo(dtype)
+    most = min(LONGEST, (float(limits.max) / SPARE) ** (1 / power))
+    least = max(1 / LONGEST, (SPARE * float(limits.tiny)) ** (1 / power))
+    if not least <= length <= most:
+        raise ParkiValueError(
+            f"the box has edges of about {length:g}, whose powers {np.dtype(dtype)} does not hold; "
+            f"give lengths in another unit, so that edges are {least:.1g} to {most:.1g}"
+        )
 
 
 def rows_of(box: Any) -> Rows | None:
-    """Return the lattice vectors of a box as tuples; None if the box has lengths, or is no box."""
+    """Return the lattice vectors of a box as tuples; None if the box has lengths, or is no box.
+
+    Numbers that are next to nothing are 0.
+    """
     if isinstance(box, Moving):
         return box
     try:
         if not any(np.ndim(each) == 1 and len(each) == 3 for each in box):
             return None
         rows = [None if row is None else tuple(as_number(each) for each in row) for row in box]
-    except (TypeError, ValueError):
+    except (RuntimeError, TypeError, ValueError):
         return None
     given = [row for row in rows if row is not None]
-    if len(rows) != 3 or any(len(row) != 3 for row in given) or not np.isfinite(given).all():
+    whole = len(rows) == 3 and all(len(row) == 3 and any(row) for row in given)
+    if not whole or not np.isfinite(given).all():
         raise ParkiValueError(
-            f"box is {box!r}; expected 3 lengths, or 3 lattice vectors of 3 finite numbers each, "
-            "in rows, such as parki.lattice(1, 1, 1, xy=0.5)"
+            f"box is {shown(box)}; expected 3 lengths, or 3 lattice vectors of 3 finite numbers "
+            "each, not all 0, in rows, such as parki.lattice(1, 1, 1, xy=0.5)"
         )
-    return tuple(rows)
+    check_length(max(max(map(abs, row)) for row in given))
+    single = str(getattr(box, "dtype", "")).endswith("float32")
+    unit = STRAIGHT * float(np.finfo(np.float32 if single else np.float64).eps)
+
+    def rounded(row: tuple[float, ...]) -> tuple[float, ...]:
+        least = unit * max(map(abs, row))
+        return tuple(each if abs(each) > least else 0.0 for each in row)
+
+    return tuple(None if row is None else rounded(row) for row in rows)
 
 
 def straight(rows: Rows) -> tuple[float | None, ...] | None:
@@ -361,8 +411,9 @@ def cell_of(rows: Rows, axes: tuple[int, ...], periodic: tuple[bool, ...]) -> Ce
                 "in the plane of the other axes"
             )
     ordered = whole if axes == (0, 1, 2) else whole[np.ix_(axes, axes)]
-    (a, b, c), (d, e, f), (g, h, i) = (ordered / np.abs(ordered).max()).tolist()
-    if a * (e * i - f * h) + b * (f * g - d * i) + c * (d * h - e * g) <= 1e-13:
+    (a, b, c), (d, e, f), (g, h, i) = ((row / np.abs(row).max()).tolist() for row in ordered)
+    terms = a * e * i, b * f * g, c * d * h, -a * f * h, -b * d * i, -c * e * g
+    if sum(terms) <= 1e-13 * sum(map(abs, terms)):  # what rounding leaves of it
         raise ParkiValueError(
             "box has lattice vectors that are left-handed or nearly in a plane; expected a "
             "positive determinant: change the sign of one vector, which repeats the same points"
@@ -370,7 +421,10 @@ def cell_of(rows: Rows, axes: tuple[int, ...], periodic: tuple[bool, ...]) -> Ce
     found = _upright(ordered, sum(periodic))
     if isinstance(rows, Moving):
         return found
-    short = _shortest(ordered, sum(periodic))
+    # Of vectors that lean less: the others may lean by any number of periods.
+    near = found.lattice.matrix
+    near = near if found.rotation is None else near @ found.rotation
+    short = _shortest(near, sum(periodic))
     longer = np.prod(found.lattice.edges / np.sqrt((short**2).sum(axis=1)))
     return found if longer < SHORTER else _upright(short, sum(periodic))
 
@@ -382,10 +436,9 @@ def _upright(vectors: Array, periodicity: int) -> Cell:
         q, r = np.linalg.qr(vectors.T)
         signs = np.sign(r.diagonal())
         rotation, ((x, _, _), (xy, y, _), (xz, yz, z)) = (q * signs).T, (r.T * signs).tolist()
-    xy -= round(xy / x) * x
+    xy = math.remainder(xy, x)
     below = round(yz / y)
-    xz, yz = xz - below * xy, yz - below * y
-    xz -= round(xz / x) * x
+    xz, yz = math.remainder(xz - below * xy, x), math.remainder(yz, y)
     return Cell(Lattice(np.array([x, y, z]), periodicity, (xy, xz, yz)), rotation)
 
 

@@ -127,7 +127,7 @@ def _pair(systems: Any) -> list[NDArray[Any]]:
     for offsets in pair:
         try:
             array = np.asarray(_numbers(offsets))
-        except (TypeError, ValueError):
+        except (RuntimeError, TypeError, ValueError):
             array = np.array("")
         if array.ndim != 1 or array.dtype.kind not in "iu":
             raise ParkiTypeError(
@@ -143,12 +143,16 @@ def rows_of_boxes(boxes: Any) -> tuple[Any, ...]:
     """Return the box of each system, as numbers in tuples; refuse what is no list of boxes."""
     refuse_variable("boxes", boxes)
     rows = _numbers(boxes)
-    if not (isinstance(rows, tuple) and rows) or any(len(row) != 3 for row in map(_numbers, rows)):
+    if not (isinstance(rows, tuple) and rows and all(map(_of_three, rows))):
         raise ParkiTypeError(
             f"boxes is a {type(boxes).__name__}; expected 3 edge lengths for each system, such as "
             "[[1, 1, 1], [2, 2, 2]] for two of them"
         )
     return rows
+
+
+def _of_three(row: Any) -> bool:
+    return isinstance(row, tuple) and len(row) == 3
 
 
 def first_box(boxes: Any) -> Any:

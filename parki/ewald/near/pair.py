@@ -8,12 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.arrays import real_name
+from parki.errors import ParkiValueError
 from parki.ewald.near.radial import EVALUATORS, Evaluator
 from parki.ewald.split.core import AnyCore
 from parki.ewald.sums.pairs import Tables
 from parki.ewald.task import Task
 
 Array = NDArray[np.float64]
+
+
+# Most of the largest number that a blob's polynomials may reach, which densities multiply.
+MARGIN = 1e-2
 
 
 class Pair(NamedTuple):
@@ -66,6 +71,27 @@ class Pair(NamedTuple):
         function = task.pair.pair
         names = function.slopes if slopes(task) else function.values
         return self.evaluator.table if self.evaluator else self.rows(names)
+
+    def check_held(self, task: Task) -> None:
+        """Refuse blobs so small that their polynomials overflow in the arithmetic.
+
+        Raises
+        ------
+        ParkiValueError
+        """
+        blob = task.pair.pair.blob
+        if blob is None:
+            return
+        wanted = task.sum.derivative_tables(task.want, values=True) * (task.want != ("u",))
+        tables = self.table(task), self.rows(wanted)
+        largest = max(float(np.abs(each).max(initial=0.0)) for each in tables)
+        most = MARGIN * float(np.finfo(task.dtype).max)
+        if largest > most:
+            raise ParkiValueError(
+                f"epsilon is {blob.epsilon:g}, so small in this box that inverse powers of it "
+                f"exceed {np.dtype(task.dtype)}; take float64 and precision='double', a larger "
+                "epsilon, or points (epsilon=0)"
+            )
 
     def constants(self, task: Task) -> dict[str, Any]:
         """Return the constants of the kernels of "u" that do not depend on the variant."""

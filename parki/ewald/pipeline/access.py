@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
+from parki.memory import told
 from parki.runtime import ExecutionSpace, captures, forks
 from parki.settings import read_once
 
@@ -22,13 +22,13 @@ class Access:
 
     def __init__(self, space: ExecutionSpace) -> None:
         self.space, self.done = space, cast(Any, None)
-        self._lock = threading.RLock()
+        self._lock = forks.Lock("this plan")
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         """Wait for other threads and, on a device, other streams that use the memory."""
         space = self.space
-        with self._lock, read_once():
+        with self._lock, read_once(), told():
             if space.on_device:
                 forks.refuse(space.name)  # before CUDA says something else
                 captures.refuse()

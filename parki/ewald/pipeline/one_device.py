@@ -350,11 +350,6 @@ class OneDevice(Pipeline):
 
     # ------------------------------------------------------------------ views
     @property
-    def normal_squares(self) -> Any:
-        """Squares of the normals, as they were when points were placed."""
-        return self.stages.normal_squares if self.stages else None
-
-    @property
     def lists(self) -> PairLists | None:
         """The lists of pairs, on a device."""
         return self.stages.p2p.lists if self.stages else None

@@ -19,6 +19,7 @@ from parki.ewald.geometry.axes import Order
 from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.images import look_for_flux, may_warn, warn_of_images
 from parki.ewald.geometry.labels import Labels, check_labels
+from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.near.p2p_cells import check_wanted
 from parki.ewald.options import EwaldOptions
@@ -43,6 +44,7 @@ from parki.ewald.points import (
 from parki.ewald.sums import SUMS, stress
 from parki.ewald.task import Points, Request, Task
 from parki.interchange import as_given
+from parki.memory import require, told
 from parki.settings import read_once
 
 
@@ -67,6 +69,8 @@ class PlacedSum:
     request : Request, optional
     access : Access, optional
         That of the placement it belongs to. Default: one of its own.
+    owned : bool
+        Whether nobody else will change the arrays; otherwise the sum takes copies of them.
 
     Attributes
     ----------
@@ -88,15 +92,16 @@ class PlacedSum:
         systems: Any = None,
         request: Request | None = None,
         access: Access | None = None,
+        owned: bool = False,
     ) -> None:
-        request = request or Request()
+        request, self._owned = request or Request(), owned
         self._flux_seen = False  # by `look_for_flux`
         self.late: Arguments | None = None
         self._seen: Arguments | None = None  # late before, of which `given` is not made yet
         self.before: _State | None = None
         self.pipeline = pipeline
-        with pipeline.together(), read_once():
-            checked = check_arguments(*given)
+        with pipeline.together("Plan"), read_once(), told():
+            checked = self._own(check_arguments(*given))
             kernel, arrays = checked.kernel, checked.arrays
             options, space = checked.options, checked.space
             if options.walled:
@@ -151,6 +156,19 @@ class PlacedSum:
             plan_cache.keep(self.task, once, left, self.access.done)
 
     # ------------------------------------------------------------------ what is placed
+    def _own(self, given: Arguments) -> Arguments:
+        """Return arguments whose arrays nobody changes later on."""
+        return given if self._owned else given.owned()
+
+    @property
+    def lattice(self) -> Lattice:
+        """The present box, for which no device is waited for."""
+        return self._lattice(self.task)
+
+    def _lattice(self, task: Task) -> Lattice:
+        """Return the box of a task, which keeps the edges that were the extent of points."""
+        return resolve(task.options, np.empty((0, 3)), self._given.lattice)
+
     @property
     def given(self) -> Points:
         """The points as they were given, once the host has looked at them."""
@@ -177,12 +195,11 @@ class PlacedSum:
         """Return the points with what they decide; a plan's box stays, if it has one."""
         options = task.options
         survey = self.pipeline.survey(task, given.arrays, given.extents)
-        warn_of_images(task, survey)
+        warn_of_images(task, survey, given.arrays, self.pipeline.total)
         # An empty plan keeps no box or parameters: choose them from these points.
-        if self.pipeline.setup is None or None not in options.box or not all(survey.totals):
-            lattice = resolve(options, survey.extents)
-        else:
-            lattice = self._given.lattice.shaped(options.cell)
+        empty = self.pipeline.setup is None or not all(survey.totals)
+        lattice = resolve(options, survey.extents, None if empty else self._given.lattice)
+        if not empty:
             check_stay(options, lattice, given.extents)
         tolerance = task.tolerance(survey, systems)
         return Points(given.arrays, given.extents, survey, lattice, tolerance, systems, labels)
@@ -204,7 +221,7 @@ class PlacedSum:
         was. With ``keep``, `restore` can bring the points before back later on.
         """
         trg, src, norms, systems, exclude = given
-        with self.pipeline.together():
+        with self.pipeline.together("update_points"):
             task = self.task
             if box is not None:
                 if not self.pipeline.alone:
@@ -222,7 +239,7 @@ class PlacedSum:
                 )
             anew = systems is not None or exclude is not None
             if anew or not self._follow(task, order, taken):
-                given = taken.checked()
+                given = self._own(taken.checked())
                 found = self._systems_of(given, systems)
                 own = self._points_of(task, given, found, self._labels_of(given, exclude, found))
                 points = own.ordered(order)
@@ -258,13 +275,11 @@ class PlacedSum:
             counts = self.counts
             if counts != (taken.arrays["trg"].shape[1], taken.arrays["src"].shape[1]):
                 return False
-        lattice = self._given.lattice.shaped(task.options.cell)
-        if not self.pipeline.follow(task, lattice, self._named(order, taken)):
+        if not self.pipeline.follow(task, self._lattice(task), self._named(order, taken)):
             return False
         self.before = _State(self.task, self.order)
         if order.rotation is not None:  # the pipeline's copies are turned, and so rounded
-            copies = {name: array.copy() for name, array in taken.arrays.items()}
-            taken = taken._replace(arrays={**copies, "src": copies["trg"]} if same else copies)
+            taken = taken.owned()
         self.late = taken
         return True
 
@@ -303,7 +318,7 @@ class PlacedSum:
             self.late, self._seen = None, late
             if staged is not None:
                 own, self.pipeline = staged
-                self._given, self._seen = replace(own, arrays=late.arrays), None
+                self._given, self._seen = own, None
                 self._points = own.ordered(self.order)
         return self.pipeline is not before
 
@@ -353,7 +368,7 @@ class PlacedSum:
         else:
             values = values[None]
         results = check_outputs(out, self.want, shapes, values, task.space)
-        summed = task.want if self.pipeline.setup else ()
+        summed = task.want if self.pipeline.setup and len(values) else ()
         summed += ("transposed_pair",) if summed and task.transposed_pair else ()
         if summed:
             many, count = len(values), self.counts[0]
@@ -392,8 +407,25 @@ class PlacedSum:
         values = like_points("dens", dens, self.task.space, self.dtype)
         shape = self.task.sum.density_shape(self.counts[1])
         values = as_rows("dens", values, shape, several=True)
+        self.require_several(values)
         check_values("dens", values, shape, self.task.mixed)
         return values
+
+    def require_several(self, values: Any) -> None:
+        """Refuse more densities at once than there is memory for: what they need beyond one."""
+        if values.ndim < 3:
+            return
+        task, (targets, sources) = self.task, self.counts
+        results = sum(math.prod(shape) for shape in self.shapes().values())
+        each = values.dtype.itemsize * (1 if self.order.kept else 2) * results
+        if task.mixed:
+            each += task.dtype.itemsize * (results + task.sum.rows * sources)
+        require(
+            task.space,
+            (len(values) - 1) * each,
+            f"the results of {len(values)} densities at {targets} targets",
+            "sum fewer at a time",
+        )
 
     def look(self, values: Any) -> None:
         """Warn if the mean of a density that was checked depends on images; once, if at all."""
@@ -449,8 +481,8 @@ def place_and_sum(
     ``given`` has the first five arguments of `parki.Plan`; ``others`` are those of `Request`. The
     density is checked along with the rest, before any work.
     """
-    with pipeline.together():
-        placed = PlacedSum(pipeline, given, want, systems, Request(**others))
+    with pipeline.together("sum"):
+        placed = PlacedSum(pipeline, given, want, systems, Request(**others), owned=True)
         values = placed.density(dens)
         with placed.access():
             placed.place(once=True)

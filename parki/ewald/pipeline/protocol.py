@@ -46,8 +46,8 @@ class Pipeline:
     alone: bool
     ahead: bool
 
-    def together(self) -> AbstractContextManager[Any]:
-        """Raise on all ranks what is raised on one of them."""
+    def together(self, call: str) -> AbstractContextManager[Any]:
+        """Raise on all ranks what is raised on one of them; refuse ranks in other calls."""
         return nullcontext()
 
     def survey(self, task: Task, arrays: dict[str, Any], extents: Any) -> Survey:
@@ -115,11 +115,6 @@ class Pipeline:
         raise NotImplementedError
 
     @property
-    def normal_squares(self) -> Any:
-        """Squares of the normals, shape (Ns,), for the promise; None if there are none placed."""
-        raise NotImplementedError
-
-    @property
     def lists(self) -> PairLists | None:
         """The lists of pairs, on a device."""
         raise NotImplementedError
@@ -132,9 +127,3 @@ class Pipeline:
     def describe(self) -> str:
         """Return lines to add to the description of a plan."""
         raise NotImplementedError
-
-
-def normal_squares(arrays: dict[str, Any]) -> Any:
-    """Return the squares of the normals among arrays that were given, or None."""
-    norms = arrays.get("norms")
-    return None if norms is None else (norms.astype(np.float64) ** 2).sum(axis=0)

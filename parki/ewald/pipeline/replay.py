@@ -15,6 +15,7 @@ from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.options import MOST_RECORDED
 from parki.ewald.pipeline.protocol import Watch, unwatched
 from parki.runtime import ExecutionSpace
+from parki.runtime.spaces.cupy import NotRecordedError
 from parki.settings import SETTINGS
 
 
@@ -56,8 +57,8 @@ class Replay:
         try:
             self.arrays = {n: xp.empty(a.shape, dtype=a.dtype) for n, a in arrays.items()}
             self._launch = space.adapter.record(lambda: work(self.arrays))
-        except (MemoryError, RuntimeError) as error:
-            self.arrays, self.problem = {}, str(error)
+        except (MemoryError, NotRecordedError) as error:
+            self.arrays, self.problem = {}, str(error) or "memory ran out"
 
     def takes(self, arrays: dict[str, Any]) -> bool:
         """Return whether arrays are those that were recorded, in name and shape."""

@@ -15,7 +15,7 @@ from parki.ewald.choice.clustering import PairDensity, sample
 from parki.ewald.choice.far_points import warn_of_far_points
 from parki.ewald.choice.machines import machine
 from parki.ewald.choice.memory import Use
-from parki.ewald.choice.parameters import Parameters, select
+from parki.ewald.choice.parameters import Parameters, check_cutoff, select
 from parki.ewald.choice.problem import Problem
 from parki.ewald.choice.reuse import suit
 from parki.ewald.far import multiplier
@@ -82,7 +82,7 @@ class Setup:
         split = chosen.split.scaled(scale)
         kind = SUMS[SUMS.in_unit(task.pair.name, frame.unit)]
         window = (chosen.points, cutoff, split.band, problem.tolerance, problem.machine.lengths)
-        padding = pad(lattice.periodicity, lattice.edges, steps, *window, bool(split.screening))
+        padding = pad(lattice.periodicity, lattice.edges, steps, *window)
         core = chosen.core and chosen.core.scaled(scale)
         radial = core if isinstance(core, Core) and core.everywhere else split
         pair = Pair(
@@ -94,6 +94,7 @@ class Setup:
             core,
             tuple(length / cutoff for length in kind.pair.lengths),
         )
+        pair.check_held(task)
         mesh = _mesh(task, chosen, frame, steps, padding)
         return cls(task, frame, problem, chosen, split, pair, mesh)
 
@@ -233,7 +234,11 @@ def choose(
         cutoff,
         kept,
         systems,
+        float(np.finfo(task.dtype).eps),
     )
+    if cutoff is not None:
+        name = "cell_size" if options.cutoff is None else "cutoff"
+        check_cutoff(problem, name, getattr(options, name), frame.length)
     chosen = select(problem)
     if points.systems:
         return problem, chosen

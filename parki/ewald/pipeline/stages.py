@@ -13,7 +13,7 @@ from parki.ewald.far.p2g import P2G
 from parki.ewald.far.plane import PlaneModes
 from parki.ewald.near.p2p import P2P
 from parki.ewald.pipeline.marks import Marks
-from parki.ewald.pipeline.protocol import Watch, normal_squares, unwatched
+from parki.ewald.pipeline.protocol import Watch, unwatched
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points import marks_of
 from parki.ewald.task import Points
@@ -66,7 +66,6 @@ class Stages:
         self.count = systems.count if systems else 1
         self.grids = self.count * task.sum.symbol.grids  # of a density
         self.plane: PlaneModes | None = None
-        self.normal_squares = normal_squares(arrays)
         given = arrays["trg"], arrays.get("src", arrays["trg"])
         norms = exact = None
         tensors = arrays.get("tensors")

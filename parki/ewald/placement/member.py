@@ -11,13 +11,14 @@ import numpy as np
 from parki.ewald.choice.memory import Memory
 from parki.ewald.derivatives.in_boxes import power_of
 from parki.ewald.derivatives.transpose import Transpose
+from parki.ewald.describe import describe
 from parki.ewald.geometry.boxes import WHOLE, Columns, Group
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import PlacedSum
 from parki.ewald.points import result_rows
 from parki.ewald.promise import promise
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.composite import Shared, by_density, check_rows
+from parki.ewald.sums.composite import Shared, by_density
 from parki.ewald.sums.maps import Arrays, factors, mapped, weights
 from parki.ewald.task import Task
 
@@ -55,6 +56,8 @@ class Member:
         Once it is made.
     places : Places or None
         Where its points are; None if it takes those of the plan as they are.
+    scale : tuple (float, int) or None
+        A length and its power by which results are multiplied, and may have larger errors.
     """
 
     kernel: str
@@ -64,6 +67,7 @@ class Member:
     group: Group | None = None
     sum: PlacedSum = field(init=False)
     places: Places | None = None
+    scale: tuple[float, int] | None = None
     _transpose: Transpose | None = None
 
     @property
@@ -107,7 +111,6 @@ class Member:
         v = self.columns.take("dens", values)
         if self.shared is not None:
             v = self.shared.densities(v, at or cast(Places, self.places).at)
-            check_rows(f"a density for {self.kernel}", v, (self.task.sum.rows, self.sum.counts[1]))
         return self.task.xp.ascontiguousarray(v)
 
     def shaped(self, dens: Any) -> Any:
@@ -128,7 +131,6 @@ class Member:
         ((_, total),) = totals.items()
         rows = self.shared.rows(by_density(self.shared.want, found), {"points": trg})
         for each in rows.values():
-            check_rows(f"a result of {self.kernel}", each, (total.shape[1], trg.shape[1]))
             total[..., columns.place("trg")] += each
 
     # ------------------------------------------------------------------ transposed
@@ -148,7 +150,7 @@ class Member:
     def _transposed(self, values: dict[str, Any]) -> Any:
         """Return the transpose (k, rows, sources) of values (k, rows, targets), by result."""
         order, task = self.sum.order, self.task
-        if self._transpose is None or self._transpose.task.tilted != task.tilted:
+        if self._transpose is None or not self._transpose.task.alike(task):
             self._transpose = Transpose(task)
         ordered = {name: order.rows(each) for name, each in values.items()}
         found = self._transpose(self.sum.points, self.sum.pipeline, ordered)
@@ -162,6 +164,10 @@ class Member:
         return {name: result_rows(self.kernel, name) for name in self.task.names}
 
     # ------------------------------------------------------------------ views
+    def describe(self) -> str:
+        """Return the sum, its points and its parameters as text of a few lines."""
+        return describe(self.task, self.sum.given, self.sum.pipeline) + self.sum.pipeline.describe()
+
     def bounds(self, values: Any) -> Iterator[tuple[str, Any]]:
         """Yield bounds (k,), or (k, systems), of the errors that densities (k, rows, N) have."""
         pipeline, task = self.sum.pipeline, self.task

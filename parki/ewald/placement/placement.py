@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives.in_boxes import InBoxes
+from parki.ewald.derivatives.mapped_sum import check_maps
 from parki.ewald.geometry.boxes import WHOLE, Group
 from parki.ewald.geometry.labels import Labels, check_labels
 from parki.ewald.geometry.systems import Systems, check_systems
@@ -24,7 +25,7 @@ from parki.ewald.pipeline.placed_sum import PlacedSum
 from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.placement.asked import Asked
 from parki.ewald.placement.member import Member, Places
-from parki.ewald.points import check_density, check_points
+from parki.ewald.points import check_density, check_points, marks_of
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.composite import joined, together
 from parki.ewald.task import Request
@@ -47,6 +48,14 @@ class Given(NamedTuple):
     systems: Any
     exclude: Any
     options: EwaldOptions
+
+    def left(self) -> Given:
+        """Return what is left of these where a sum has the points."""
+        return Given(None, None, None, None, None, self.options)
+
+
+# The points of before, and places, sum and options of each member.
+_Before = tuple[Given, list[tuple[Places | None, PlacedSum, EwaldOptions]]]
 
 
 class Placement:
@@ -83,13 +92,17 @@ class Placement:
         self.seconds: dict[str, float] = {}
         self._asked: Asked  # first
         self._groups: list[Group] = []
-        # Points before late ones, and where each member had them.
-        self._before: tuple[Given, list[Places | None]] | None = None
+        self._before: _Before | None = None  # while some points are late
 
     @property
     def options(self) -> EwaldOptions:
         """The options, with the present box."""
         return self.given.options
+
+    @property
+    def _mapped(self) -> bool:
+        """Whether maps or boxes take the points, which were checked then; else sums do."""
+        return self.boxes is not None or self._asked.composite is not None
 
     # ------------------------------------------------------------------ members
     def add(self, asked: Asked, dens: Any = None) -> list[Member]:
@@ -109,21 +122,22 @@ class Placement:
                 self.settle()
             else:
                 self._asked = asked
-            with self.together():
+            with self.together("points"):
                 given = self._checked(asked, self.given)
             members = self._of(asked, given)
             for member in members:
-                with self.together():
+                with self.together("Plan"):
                     self._prepare(member, members[0], asked, given)
             with members[0].sum.access():
                 for member in members:
-                    with self.together():
+                    with self.together("place"):
                         if dens is not None:
                             member.sum.density(dens)
                         member.sum.place(once=dens is not None)
             for member in members if dens is None else ():
                 member.sum.leave()
-            self.given, self.access = given, members[0].sum.access
+            if not self.members:
+                self.given = given if self._mapped else given.left()
             self.members = [*self.members, *members]
         self.seconds.setdefault("plan", time.perf_counter() - start)
         return members
@@ -131,6 +145,11 @@ class Placement:
     def _checked(self, asked: Asked, given: Given) -> Given:
         """Return points that maps and boxes can take; as given, if none do."""
         options, composite = given.options, asked.composite
+        if self.members and given.trg is None:  # the first sum has them
+            own = self.members[0].sum.given
+            arrays = own.arrays
+            norms = arrays.get("norms", marks_of(arrays))
+            given = Given(arrays["trg"], arrays["src"], norms, own.systems, own.labels, options)
         if composite is None:
             if self.boxes is None:
                 return given
@@ -154,6 +173,8 @@ class Placement:
         norms = arrays.get("norms")
         if norms is not None:
             norms = check_density("norms", norms, src.shape).copy()
+        if not options.walled:  # whose maps are parki's own
+            check_maps(composite, trg, {"points": src, "norms": norms})
         if given.systems is not None and composite.moves:
             raise ParkiValueError(
                 f"systems was given, but {composite.name} moves sources, and is summed for one "
@@ -188,24 +209,32 @@ class Placement:
 
     def _prepare(self, member: Member, first: Member, asked: Asked, given: Given) -> None:
         """Check the arguments of a member's sum."""
-        if asked.composite is not None and member is not first:
-            scales = {name: (size, power) for name, size, power in asked.composite.scales}
-            if member.kernel in scales:
-                size, power = scales[member.kernel]
-                times = (first.sum.given.lattice.length / size) ** power
-                tolerance = member.options.tolerance
-                larger = max(tolerance, min(tolerance * times, LARGEST_TOLERANCE))
-                member.options = replace(member.options, tolerance=larger)
-        places = self._places(member, given)
-        *points, systems, exclude = self._arguments(member, places, given, True)
-        pipeline = self._make()
+        for name, size, power in asked.composite.scales if asked.composite else ():
+            if name == member.kernel:
+                member.scale = size, power
+        member.options = self._widened(member, first, member.options)
+        member.places = self._places(member, given)
         access = self.access if self.members or member is not first else None
+        member.sum = self._sum(member, member.places, given, access)
+        self.access = member.sum.access
+
+    def _widened(self, member: Member, first: Member, options: EwaldOptions) -> EwaldOptions:
+        """Return a member's options, with the tolerance that the scale of its results allows."""
+        if member.scale is None or member is first:
+            return options
+        (size, power), tolerance = member.scale, self.options.tolerance
+        times = (first.sum.lattice.length / size) ** power
+        larger = max(tolerance, min(tolerance * times, LARGEST_TOLERANCE))
+        return replace(options, tolerance=larger)
+
+    def _sum(
+        self, member: Member, places: Places | None, given: Given, access: Access | None
+    ) -> PlacedSum:
+        """Return the sum of a member, which is not placed."""
+        *points, systems, exclude = self._arguments(member, places, given, True)
         of = member.kernel, *points, member.options
-        request = Request(exclude=exclude)
-        member.sum = PlacedSum(pipeline, of, member.want, systems, request, access)
-        member.places = places
-        if access is None:
-            self.access = member.sum.access
+        how = member.want, systems, Request(exclude=exclude), access, places is not None
+        return PlacedSum(self._make(), of, *how)
 
     def _places(self, member: Member, given: Given) -> Places | None:
         """Return where a member's points are; None if they are those given."""
@@ -227,7 +256,10 @@ class Placement:
         Systems and labels are None, as before, unless they are given ``anew``.
         """
         if places is None:
-            return (*given[:3], *(given[3:5] if anew else (None, None)))
+            systems, exclude = given[3:5] if anew else (None, None)
+            if isinstance(systems, Systems):  # of the first sum
+                systems = systems.targets, systems.sources
+            return (*given[:3], systems, exclude)
         trg, src, norms = member.points(places)
         systems, labels = given.systems, given.exclude
         if member.group is not None:
@@ -253,38 +285,60 @@ class Placement:
         with self.access():
             self.settle()
             old, anew = self.given, systems is not None or exclude is not None
-            before = old, [member.places for member in self.members]
-            with self.together():
+            before = old, [(m.places, m.sum, m.options) for m in self.members]
+            with self.together("update_points"):
                 if box is not None and self.boxes is not None:
                     raise ParkiValueError(
                         "box was given, but the systems of the plan have boxes of their own; make "
                         "a new plan"
                     )
                 options = old.options if box is None else old.options.deformed(box)
-                mapped = self.boxes is not None or self._asked.composite is not None
                 given = Given(trg, src, norms, systems, exclude, options)
-                if mapped:
+                if self._mapped:
                     given = self._checked(self._asked, self._completed(given))
                 places = [self._places(member, given) for member in self.members]
             done: list[Member] = []
             try:
                 for member, where in zip(self.members, places, strict=True):
-                    arguments = self._arguments(member, where, given, anew)
-                    several = len(self.members) > 1
-                    member.sum.update(arguments, box, keep=several)
+                    self._move(member, where, given, anew, box)
                     done.append(member)
             except BaseException:
-                for member in done:
-                    member.sum.restore()
+                self._back(before, done)
                 raise
-            if not mapped:
-                given = self._completed(given)
-                given = given._replace(norms=old.norms if norms is None else norms)
-            self._take(given, places)
+            self.given = given if self._mapped else given.left()
+            self.version = object()
+            for member, where in zip(self.members, places, strict=True):
+                member.places = where
             self._before = before if any(m.sum.late for m in self.members) else None
             if self._before is None:
                 self._forget()
         self.seconds["update"] = time.perf_counter() - start
+
+    def _move(
+        self, member: Member, places: Places | None, given: Given, anew: bool, box: Any
+    ) -> None:
+        """Give a member's sum other points; or make another one, if its tolerance changes."""
+        options = member.task.options
+        wider = self._widened(member, self.members[0], options).tolerance
+        if wider != options.tolerance:
+            member.options = replace(
+                options if box is None else options.deformed(box), tolerance=wider
+            )
+            with self.together("Plan"):
+                member.sum = self._sum(member, places, given, self.access)
+            with self.together("place"):
+                member.sum.place()
+            return
+        arguments, several = self._arguments(member, places, given, anew), len(self.members) > 1
+        member.sum.update(arguments, box, keep=several)
+
+    def _back(self, before: _Before, moved: list[Member]) -> None:
+        """Give members that moved the points of before, and all of them what they had."""
+        self.given, kept = before
+        for member, (places, placed, options) in zip(self.members, kept, strict=True):
+            if member in moved and member.sum is placed:
+                placed.restore()
+            member.places, member.sum, member.options = places, placed, options
 
     def _completed(self, given: Given) -> Given:
         """Return points with the systems and labels of those before, where they have none."""
@@ -303,12 +357,6 @@ class Placement:
                 "exclude was given, but the plan was made without; make a new plan with exclude"
             )
         return given._replace(systems=systems, exclude=labels)
-
-    def _take(self, given: Given, places: list[Places | None]) -> None:
-        """Take points that all members have placed."""
-        self.given, self.version = given, object()
-        for member, where in zip(self.members, places, strict=True):
-            member.places = where
 
     def _forget(self) -> None:
         """Let go of the points before."""
@@ -331,9 +379,8 @@ class Placement:
         try:
             staged = [each.staged() for each in sums]
         except BaseException:
-            for each in sums:
-                each.restore()
-            self._take(*self._before)
+            self._back(self._before, self.members)
+            self.version = object()
             self._forget()
             raise
         again = [each.commit(found) for each, found in zip(sums, staged, strict=True)]

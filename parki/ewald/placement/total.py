@@ -17,7 +17,7 @@ from parki.ewald.geometry.boxes import WHOLE
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.placed_sum import place_and_sum
 from parki.ewald.pipeline.protocol import Watch, unwatched
-from parki.ewald.pipeline.replay import Replay
+from parki.ewald.pipeline.replay import Replay, how
 from parki.ewald.placement.asked import Asked
 from parki.ewald.placement.member import Member, Places
 from parki.ewald.placement.placement import Placement
@@ -145,6 +145,10 @@ class Total:
                 return False
         graph(inputs, totals)
         return not self.placement.settle()
+
+    def describe(self) -> list[str]:
+        """Return a line that says why there is no graph of all members, if so."""
+        return [f"  launches of all sums: {how(self._problem)}"] if self._problem else []
 
     # ------------------------------------------------------------------ transposed
     def transposed(self, values: dict[str, Any]) -> Any:

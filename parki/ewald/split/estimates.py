@@ -390,16 +390,18 @@ def _mode_rule(count: int) -> tuple[Array, Array]:
     and the highest modes, where the images are, stay exact. A Gauss rule takes the modes between,
     so that the cost does not grow with the grid.
     """
-    modes = np.arange(count // 2 + 1, dtype=np.float64)
+    last = count // 2
+    few = last < _LOW + _GAUSS + _HIGH
+    modes = np.arange(last + 1.0) if few else np.append(range(_LOW), last - np.arange(_HIGH)[::-1])
     weights = np.where((modes == 0) | (modes == count / 2), 1.0, 2.0)
-    if len(modes) <= _LOW + _GAUSS + _HIGH:
+    if few:
         return modes, weights
     x, w = gauss(_GAUSS)
-    start, width = _LOW - 0.5, len(modes) - _LOW - _HIGH
+    start, width = _LOW - 0.5, last + 1 - _LOW - _HIGH
     u = (x + 1) / 2  # squared below, so that nodes crowd towards the low modes
     return (
-        np.concatenate([modes[:_LOW], start + width * u**2, modes[-_HIGH:]]),
-        np.concatenate([weights[:_LOW], 2 * width * u * w, weights[-_HIGH:]]),
+        np.concatenate([modes[:_LOW], start + width * u**2, modes[_LOW:]]),
+        np.concatenate([weights[:_LOW], 2 * width * u * w, weights[_LOW:]]),
     )
 
 

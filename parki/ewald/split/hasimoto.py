@@ -129,6 +129,19 @@ class Split(Protocol):
         found: Tables = self.series(rc)
         return type(found)(*(horner_order(c[: degree + 1], degree) for c in found))
 
+    def steady_degree(self, term: str, rc: float, degree: int, most: float) -> int:
+        """Return the least degree, from one on, by which rounding is that of the result.
+
+        Parameters
+        ----------
+        term, rc
+            As for `polynomial_degree`.
+        degree : int
+        most : float
+            Most units of roundoff that the pair kernel may be off by.
+        """
+        return degree
+
     def polynomial_degree(self, term: str, rc: float, tolerance: float) -> int:
         """Return the smallest degree whose pair kernel is within a tolerance on ``0 < r <= rc``.
 

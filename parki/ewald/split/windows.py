@@ -19,6 +19,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.split.prolate import legendre_series
 from parki.ewald.split.quadrature import gauss
 from parki.ewald.split.window import KaiserBessel, default_degree, fit
+from parki.interchange import positive, shown, whole
 
 Array = NDArray[np.float64]
 ORDERS = range(2, 11)  # orders of B-splines
@@ -43,10 +44,7 @@ class BSpline:
     order: int
 
     def __post_init__(self) -> None:
-        if self.order not in ORDERS:
-            raise ParkiValueError(
-                f"order is {self.order!r}; expected a B-spline's, {ORDERS[0]} to {ORDERS[-1]}"
-            )
+        object.__setattr__(self, "order", _within("order", self.order, "a B-spline's", ORDERS))
 
     @property
     def points(self) -> int:
@@ -197,7 +195,8 @@ def kaiser_bessel(points: int, shape: float | None = None) -> KaiserBessel:
         See `parki.ewald.split.window.KaiserBessel`. Default: 2.3 for each point, for grids twice as
         fine as their contents.
     """
-    return KaiserBessel(_points(points), _shape(shape, points))
+    points = _points(points)
+    return KaiserBessel(points, _shape(shape, points))
 
 
 def prolate(points: int, shape: float | None = None) -> ProlateWindow:
@@ -208,7 +207,8 @@ def prolate(points: int, shape: float | None = None) -> ProlateWindow:
     points, shape
         As for `kaiser_bessel`.
     """
-    return ProlateWindow(_points(points), _shape(shape, points))
+    points = _points(points)
+    return ProlateWindow(points, _shape(shape, points))
 
 
 def bspline(order: int) -> BSpline:
@@ -221,19 +221,23 @@ def m4prime() -> M4Prime:
     return M4Prime()
 
 
+def _within(name: str, value: Any, meaning: str, numbers: range) -> int:
+    meaning = f"{meaning}, {numbers[0]} to {numbers[-1]}"
+    found = whole(name, value, meaning, numbers[0])
+    if found > numbers[-1]:
+        raise ParkiValueError(f"{name} is {shown(value)}; expected {meaning}")
+    return found
+
+
 def _points(points: Any) -> int:
-    if not isinstance(points, (int, np.integer)) or points not in POINTS:
-        raise ParkiValueError(
-            f"points is {points!r}; expected the grid points of a window, "
-            f"{POINTS[0]} to {POINTS[-1]}"
-        )
-    return int(points)
+    return _within("points", points, "the grid points of a window", POINTS)
 
 
 def _shape(shape: float | None, points: int) -> float:
-    value = 2.3 * points if shape is None else shape
-    if not (np.isfinite(value) and 0 < value <= MOST_SHAPE):
-        raise ParkiValueError(
-            f"shape is {shape!r}; expected a positive number, about 2.3 for each of {points} points"
-        )
-    return float(value)
+    if shape is None:
+        return 2.3 * points
+    meaning = f"a positive number, about 2.3 for each of {points} points, {MOST_SHAPE:g} at most"
+    value = positive("shape", shape, meaning)
+    if value > MOST_SHAPE:
+        raise ParkiValueError(f"shape is {shown(shape)}; expected {meaning}")
+    return value

@@ -20,8 +20,9 @@ from parki.ewald.sums import (
     stokes_sl,
     yukawa,
 )
-from parki.ewald.sums.names import Sums
+from parki.ewald.sums.names import Family, Sums
 from parki.ewald.sums.record import Far, Sum, Term, WindowWeights
+from parki.interchange import shown
 from parki.typing import KernelWithParameters
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Term",
     "WindowWeights",
     "kernel",
+    "register",
     "sum_of",
     "term_of",
 ]
@@ -53,6 +55,31 @@ SUMS = Sums(_FAMILIES | blobs.families({n: _FAMILIES[n] for n in _WITH_BLOBS}) |
 TERMS = {
     term.name: term for each in SUMS.examples() for terms in each.terms.values() for term in terms
 }
+
+
+def register(name: str, family: Family) -> None:
+    """Add the sums of one name to those that plans take, until the process ends.
+
+    parki's own sums are in the list above. This is for others, such as one that is being developed
+    outside of the package: `parki.Plan` takes their names, while calls, lists and pages have the
+    listed ones alone. The file of a pair function may be a path without ".py".
+
+    Parameters
+    ----------
+    name : str
+        A name that no other family has; the records' names begin with it.
+    family : Family
+
+    Raises
+    ------
+    ParkiValueError
+        If there is such a sum already.
+    """
+    if name in SUMS.families:
+        raise ParkiValueError(f"there is a sum {name!r} already; register it by another name")
+    record = SUMS.add(name, family)
+    for terms in record.terms.values():
+        TERMS.update((term.name, term) for term in terms)
 
 
 def kernel(name: str, /, **parameters: Any) -> KernelWithParameters:
@@ -78,7 +105,7 @@ def kernel(name: str, /, **parameters: Any) -> KernelWithParameters:
 def sum_of(kernel: Any) -> Sum:
     """Return the record of a sum by its name, or refuse what names none."""
     if not isinstance(kernel, str):
-        raise ParkiValueError(f"kernel is {kernel!r}; expected one of {', '.join(SUMS)}")
+        raise ParkiValueError(f"kernel is {shown(kernel)}; expected one of {', '.join(SUMS)}")
     return SUMS[kernel]
 
 

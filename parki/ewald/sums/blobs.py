@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from parki.errors import ParkiTypeError, ParkiValueError
+from parki.errors import ParkiValueError
 from parki.ewald.sums.composite import Addend
 from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.pairs import Blob
 from parki.ewald.sums.record import Sum
 from parki.ewald.sums.slopes import Composites
 from parki.ewald.sums.words import REGULARISED
+from parki.interchange import number, one_of
 
 BLOBS = ("gaussian", "prolate", "cortez")
 # A Gaussian of the same hydrodynamic radius as the blob of Cortez has this many times its epsilon.
@@ -27,20 +28,13 @@ CORTEZ = 2 / math.sqrt(math.pi)
 
 def checked(kind: Any, epsilon: Any) -> Blob:
     """Return a blob, or refuse it."""
-    try:
-        width = float(epsilon)
-    except (TypeError, ValueError):
-        raise ParkiTypeError(
-            f"epsilon is {epsilon!r}; expected a number, the width of a source in the unit of box"
-        ) from None
+    width = number("epsilon", epsilon, "a number, the width of a source in the unit of box")
     if not 0 <= width < math.inf:
         raise ParkiValueError(
-            f"epsilon is {epsilon!r}; expected the width of a source in the unit of box, or 0 for "
+            f"epsilon is {width:g}; expected the width of a source in the unit of box, or 0 for "
             "a point"
         )
-    if kind not in BLOBS:
-        raise ParkiValueError(f"blob is {kind!r}; expected one of {', '.join(BLOBS)}")
-    return Blob(kind, width)
+    return Blob(one_of("blob", kind, BLOBS), width)
 
 
 def families(plain: Mapping[str, Family]) -> dict[str, Family]:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parki.errors import ParkiValueError
 from parki.ewald.sums.maps import (
     Arrays,
     Beside,
@@ -149,11 +148,8 @@ class Shared(NamedTuple):
         many, total = len(rows), len(rows) * len(self.lists)
         shapes = {name: (total, size, rows.shape[-1]) for name, size in sizes.items()}
         found = {name: np.zeros_like(rows, shape=shape) for name, shape in shapes.items()}
-        nothing = {name: np.zeros_like(array[0]) for name, array in found.items()}
         for n, own in enumerate(self.lists):
             for each in own:
-                made = each.results(nothing, at)
-                check_rows(f"a result of {self.kernel}", made[None], rows.shape[1:])
                 parts = {"u": rows}
                 if each.results is not velocity:
                     matrix = weights(each.results, {name: sizes[name] for name in each.want}, at)
@@ -210,12 +206,3 @@ def by_density(names: tuple[str, ...], results: tuple[Any, ...]) -> list[Arrays]
         {name: array[n].reshape(shape) for name, array, shape in each}
         for n in range(len(results[0]))
     ]
-
-
-def check_rows(what: str, rows: Any, shape: tuple[int, ...]) -> None:
-    """Refuse rows (k, rows, N) that a map made of another shape."""
-    if rows.shape[1:] != shape:
-        raise ParkiValueError(
-            f"the composite makes {what} of shape {rows.shape[1:]}; expected {shape}: correct the "
-            "map of its addend"
-        )

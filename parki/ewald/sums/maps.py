@@ -72,6 +72,33 @@ class Curved:
         return self.function(values, at)
 
 
+def check_made(what: str, function: Map, made: Any, shape: tuple[int, ...]) -> None:
+    """Refuse what a map made, if it has not this shape, or is not finite.
+
+    Raises
+    ------
+    ParkiValueError
+        It says ``what`` the map makes.
+    """
+    found = ""
+    if not hasattr(made, "shape"):
+        found = f"type {type(made).__name__}"
+    elif tuple(made.shape) != shape:
+        found = f"shape {tuple(made.shape)}"
+    elif not np.isfinite(made).all():
+        found = "NaN or infinity"
+    if found:
+        raise ParkiValueError(
+            f"the composite makes {what} of {found}; expected {shape}, finite numbers for each "
+            f"point: correct the map {_name(function)} of its addend"
+        )
+
+
+def _name(function: Map) -> str:
+    own = function.function if isinstance(function, Curved) else function
+    return str(getattr(own, "__qualname__", repr(own)))
+
+
 def slopes(function: Map | None, values: Any, at: Arrays, name: str) -> list[Any]:
     """Return the derivatives of a map by each row of ``at[name]``: three arrays (rows, N).
 
@@ -93,7 +120,10 @@ def slopes(function: Map | None, values: Any, at: Arrays, name: str) -> list[Any
     for axis, unit in enumerate(units):
         unit[axis] = 1
     if isinstance(function, Curved):
-        return [function.change(values, at, {name: unit}) for unit in units]
+        changes = [function.change(values, at, {name: unit}) for unit in units]
+        for each in changes:
+            check_made(f"a change with the {name}", function, each, function(values, at).shape)
+        return changes
 
     def made(other: Any) -> Any:
         into = other if values is given else values
@@ -110,7 +140,7 @@ def slopes(function: Map | None, values: Any, at: Arrays, name: str) -> list[Any
     terms = [there, constant, *(size * part for part in parts)]
     most = max(_largest(np.abs(each)) for each in terms)
     if not _largest(np.abs(rest)) <= 1e3 * np.finfo(there.dtype).eps * most:
-        what = getattr(function, "__qualname__", repr(function))
+        what = "None" if function is None else _name(function)
         raise ParkiValueError(
             f"the map {what} of a composite is not affine in the {name}, and does not say how it "
             "changes with them; make it Curved(map, change) of parki.ewald.sums.maps"

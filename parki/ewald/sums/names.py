@@ -15,6 +15,11 @@ from typing import Any, NamedTuple
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.sums.record import Sum
 from parki.ewald.sums.words import Words
+from parki.interchange import shown
+
+# Least and most that a length may be in units of the box: results and errors take powers of it, up
+# to the seventh, and cells of the near field, which may reach as far, are counted with 32 bits.
+LEAST, MOST = 1e-30, 1e6
 
 
 class Family(NamedTuple):
@@ -78,6 +83,11 @@ class Sums(Mapping[str, Sum]):
         """Yield one sum of each family, listed or not."""
         return (family.make(**family.example) for family in self.families.values())
 
+    def add(self, name: str, family: Family) -> Sum:
+        """Add a family, which is not listed, and return its example."""
+        self.families = {**self.families, name: family._replace(words=None)}
+        return family.make(**family.example)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._listed)
 
@@ -91,10 +101,10 @@ class Sums(Mapping[str, Sum]):
         family, parameters = self._read(name)
         return self.make(family, **parameters)
 
-    def make(self, family: str, /, **parameters: Any) -> Sum:
+    def make(self, family: Any, /, **parameters: Any) -> Sum:
         """Return the record of a sum by its family and parameters, or refuse them."""
-        if family not in self.families:
-            raise ParkiValueError(f"kernel is {family!r}; expected one of {', '.join(self)}")
+        if not isinstance(family, str) or family not in self.families:
+            raise ParkiValueError(f"kernel is {shown(family)}; expected one of {', '.join(self)}")
         known = self.families[family].parameters
         for name in parameters:
             if name not in known:
@@ -117,10 +127,10 @@ class Sums(Mapping[str, Sum]):
             family: str = call.func.id
             if not call.args:
                 return family, {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
-        except (SyntaxError, ValueError, AttributeError):
-            pass
+        except (SyntaxError, ValueError, AttributeError, RecursionError, MemoryError):
+            pass  # the last two of many brackets
         raise ParkiValueError(
-            f"kernel is {name!r}; expected a name and parameters, such as "
+            f"kernel is {shown(name)}; expected a name and parameters, such as "
             f"{next((each for each in self if '(' in each), 'name(parameter=1.0)')!r}"
         )
 
@@ -130,6 +140,12 @@ class Sums(Mapping[str, Sum]):
             return name
         family, parameters = self._read(name)
         for length, power in self.families[family].lengths.items():
-            if length in parameters:
-                parameters[length] /= unit**power
+            given = parameters.get(length)
+            if given:
+                parameters[length] = value = given / unit**power
+                if power > 0 and not LEAST <= value <= MOST:
+                    raise ParkiValueError(
+                        f"{length} is {given:g}, but the box has edges of about {unit:.3g}; "
+                        f"expected {LEAST:g} to {MOST:g} times that"
+                    )
         return self.make(family, **parameters).name

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parki.errors import ParkiValueError
 from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.gauges import Gauge
 from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
 from parki.ewald.sums.slopes import Composites
 from parki.ewald.sums.sources import Source
 from parki.ewald.sums.symbols import Symbol
+from parki.runtime.forks import cached_property
 
 Array = NDArray[np.float64]
+TERMS_OF = ("u", "p", "grad_u", "grad_tensor")
 
 
 class WindowWeights(NamedTuple):
@@ -110,7 +112,7 @@ class Sum:
     terms : mapping of str to tuple of Term
         What makes up each quantity that the sum has: "u", "p", "grad_u"; and "grad_tensor", the
         gradient of ``D_jk d_k u_j + s p`` for a tensor D and a strength s at a *tensor target*.
-        One without terms is zero everywhere.
+        One other than "u" without terms is zero everywhere.
     adjoints : mapping of str to Adjoint
         How "u", "p" and "grad_u" are transposed, as far as there are sums for it.
     dipoles : str
@@ -133,6 +135,28 @@ class Sum:
     dipoles: str = ""
     pulled: Composites = field(default_factory=dict, hash=False)
     pushed: Composites = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        """Refuse values that no sum can be made of.
+
+        Raises
+        ------
+        ParkiValueError
+        """
+        if not self.terms.get("u") or not {*self.terms} <= {*TERMS_OF}:
+            raise ParkiValueError(
+                f"the sum {self.name} has terms of {', '.join(self.terms) or 'nothing'}; expected "
+                f'one or more of "u", and perhaps terms of {", ".join(TERMS_OF[1:])}'
+            )
+        if not {*self.adjoints} <= {*self.terms}:
+            raise ParkiValueError(
+                f"the sum {self.name} has adjoints of {', '.join(self.adjoints)}, but terms of "
+                f"{', '.join(self.terms)} alone; leave out the others"
+            )
+        if self.symbol.order not in (1, 2):
+            raise ParkiValueError(
+                f"the sum {self.name} has a symbol of order {self.symbol.order}; expected 1 or 2"
+            )
 
     def derivative_tables(self, want: tuple[str, ...], values: bool = False) -> str:
         """Return the tables that derivatives take, with or without values."""

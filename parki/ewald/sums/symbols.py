@@ -16,6 +16,10 @@ class Shell(NamedTuple):
     turns: bool
 
 
+# Files of ``kernels/symbols`` that are polynomials of the wave vector, times ``1 / k^(2 order)``.
+POLYNOMIALS = ("scalar", "slope", "curl", "flow", "rise")
+
+
 class Symbol(NamedTuple):
     """``strength / k^(2 order)`` times the split's factor of this order, and a tensor structure.
 
@@ -56,6 +60,15 @@ class Symbol(NamedTuple):
     def grids(self) -> int:
         """Grids of a density."""
         return 2 if any(self.laplacians) else 1
+
+    @property
+    def ends(self) -> bool:
+        """Whether parki has a kernel of it that ends, as free axes need: derivatives of such a one.
+
+        These are the kernels of Laplace's equation, screened or not, and of Stokes' equations: see
+        `parki.ewald.far.truncated`.
+        """
+        return self.structure in POLYNOMIALS and (self.order == 1 or not self.screening)
 
     @property
     def strength(self) -> float:

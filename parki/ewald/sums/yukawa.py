@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from parki.errors import ParkiTypeError, ParkiValueError
+from parki.errors import ParkiValueError
 from parki.ewald.sums import laplace, symbols
 from parki.ewald.sums.adjoint import of_itself
 from parki.ewald.sums.gauges import OF_SCREENED
@@ -13,6 +13,7 @@ from parki.ewald.sums.pairs import PairFunction, ScreenedPolynomials
 from parki.ewald.sums.record import Sum
 from parki.ewald.sums.sources import CHARGE
 from parki.ewald.sums.words import Words
+from parki.interchange import number
 
 _PAIR = PairFunction(
     "yukawa",
@@ -26,15 +27,10 @@ _PAIR = PairFunction(
 
 def yukawa(kappa: float) -> Sum:
     """Return the sum of an inverse screening length, or refuse what is none."""
-    try:
-        value = float(kappa)
-    except (TypeError, ValueError):
-        raise ParkiTypeError(
-            f"kappa is {kappa!r}; expected a positive number, the inverse screening length"
-        ) from None
+    value = number("kappa", kappa, "a positive number, the inverse screening length")
     if not 0 < value < math.inf:
         raise ParkiValueError(
-            f"kappa is {kappa!r}; expected a positive, finite number, the inverse screening "
+            f"kappa is {value:g}; expected a positive, finite number, the inverse screening "
             "length; for charges that are not screened take laplace"
         )
     name = named("yukawa", kappa=value)

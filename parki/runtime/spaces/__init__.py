@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from parki.errors import MissingPackageError, ParkiTypeError, ParkiValueError, UnavailableError
+from parki.runtime.forks import cached_property
 from parki.runtime.spaces import cupy, host
 
 _ALIASES = {
@@ -37,7 +38,7 @@ class ExecutionSpace:
 
     name: str
 
-    @functools.cached_property
+    @cached_property
     def on_device(self) -> bool:
         """Whether arrays of this space live in device memory (CuPy) rather than on the host."""
         return self.adapter is cupy

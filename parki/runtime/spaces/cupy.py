@@ -7,7 +7,7 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -171,6 +171,10 @@ def records() -> bool:
     return not array_module().cuda.runtime.is_hip
 
 
+class NotRecordedError(RuntimeError):
+    """Launches cannot be recorded; the text says which and why."""
+
+
 def record(work: Callable[[], None]) -> Callable[[], None]:
     """Record the launches of ``work`` without running them; return a function that launches them.
 
@@ -178,8 +182,9 @@ def record(work: Callable[[], None]) -> Callable[[], None]:
 
     Raises
     ------
-    RuntimeError
+    NotRecordedError
         If the work waits for the device, or calls a library that CuPy does not record (cuBLAS).
+        Other errors of the work come out as they are.
     """
     cuda = array_module().cuda
     pool, stream = cuda.MemoryPool(), cuda.Stream(non_blocking=True)
@@ -187,16 +192,26 @@ def record(work: Callable[[], None]) -> Callable[[], None]:
         stream.begin_capture()
         try:
             work()
-        except BaseException:
-            with suppress(RuntimeError):  # a capture error follows from the first one
+            graph = stream.end_capture()
+        except BaseException as error:
+            refused = isinstance(error, RuntimeError) and _is_of_capture(error)
+            try:
                 stream.end_capture()
+            except RuntimeError:  # CUDA has ended it
+                refused = isinstance(error, RuntimeError)
+            if refused:
+                raise NotRecordedError(str(error) or type(error).__name__) from error
             raise
-        graph = stream.end_capture()
 
     def launch(_: Any = pool) -> None:
         graph.launch(cuda.get_current_stream())
 
     return launch
+
+
+def _is_of_capture(error: RuntimeError) -> bool:
+    """Return whether CUDA or CuPy refuse something in a recording, which all their texts say."""
+    return isinstance(error, NotImplementedError) or "captur" in str(error).lower()
 
 
 class DeviceReport:

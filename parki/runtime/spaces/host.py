@@ -135,4 +135,18 @@ def free_memory() -> float:
         left = float(psutil.virtual_memory().available)
     except OSError:  # Linux without /proc
         left = math.inf
-    return min(left, groups.memory_left())
+    return min(left, groups.memory_left(), limited())
+
+
+def limited() -> float:
+    """Return the bytes until a limit on the address space (``ulimit -v``); infinity without one."""
+    try:
+        import resource
+    except ImportError:  # Windows has none
+        return math.inf
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return math.inf
+    import psutil
+
+    return max(0.0, float(limit - psutil.Process().memory_info().vms))

@@ -21,7 +21,7 @@ import numpy as np
 from parki.arrays import USUAL, vector_row
 from parki.ewald.choice.cost import COUNTS, Machine
 from parki.ewald.far.lengths import Lengths, Tables
-from parki.runtime import ExecutionSpace, host
+from parki.runtime import ExecutionSpace, host, private
 from parki.runtime import shipped as compiled
 from parki.settings import cache_directory, thread_count
 
@@ -130,19 +130,19 @@ def processor() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         return next(x.split(":", 1)[1].strip() for x in lines if x.startswith("model name"))
     except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+        return os.environ.get("PROCESSOR_IDENTIFIER") or platform.machine()
 
 
 @lru_cache(maxsize=8)
 def _tuned(file: str) -> dict[str, Any] | None:
     """Read measured numbers; report and ignore a file that cannot be used."""
     try:
-        return _content(Path(file).read_text(encoding="utf-8"))
+        return _content(private.read(Path(file)).decode())
     except (json.JSONDecodeError, OSError) as error:
         if not os.path.exists(file):  # nor where the folder is a file, or closed to this user
             return None
         log.warning("parki: %s cannot be read (%s); run 'parki tune' again", file, error)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         log.warning("parki: %s is of another version (%s); run 'parki tune' again", file, error)
     return None
 

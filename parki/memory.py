@@ -1,0 +1,80 @@
+"""Memory that work needs: refused where it is not free; what ran out is a `ParkiMemoryError`."""
+
+from __future__ import annotations
+
+import errno
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
+
+from parki.errors import ParkiMemoryError
+from parki.runtime.spaces import LITTLE, ExecutionSpace, free_memory
+
+Call = TypeVar("Call", bound=Callable[..., Any])
+
+
+def in_words(size: float) -> str:
+    """Return a number of bytes in a readable unit."""
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} GB"
+
+
+def require(space: ExecutionSpace, needed: float, what: str, remedy: str) -> None:
+    """Refuse work that needs more memory than is free.
+
+    Parameters
+    ----------
+    space : ExecutionSpace
+    needed : float
+        Bytes, beyond those in use.
+    what : str
+        What needs it, in the plural.
+    remedy : str
+        What to do.
+
+    Raises
+    ------
+    ParkiMemoryError
+    """
+    if needed <= LITTLE or space.adapter.capturing():  # then nothing may be asked of a device
+        return
+    if needed > (free := free_memory(space)):
+        where = "on the device" if space.on_device else "here"
+        raise ParkiMemoryError(
+            f"{what} need {in_words(needed)}, but {in_words(free)} are free {where}; {remedy}"
+        )
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Raise a `ParkiMemoryError` where memory runs out that was predicted to be free.
+
+    All calls that take large arrays do their work in it, or are `telling`: NumPy, CuPy, Python and
+    the system each have an error of their own.
+    """
+    try:
+        yield
+    except ParkiMemoryError:
+        raise
+    except (MemoryError, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.ENOMEM:
+            raise
+        raise ParkiMemoryError(
+            f"memory ran out ({str(error) or type(error).__name__}); free some, raise the limit of "
+            "the process (ulimit -v), or sum fewer points or densities at a time"
+        ) from error
+
+
+def telling(call: Call) -> Call:
+    """Return a call that does its work in `told`, by a frame of parki's own: see `parki.errors`."""
+
+    @functools.wraps(call)
+    def within(*given: Any, **named: Any) -> Any:
+        with told():
+            return call(*given, **named)
+
+    return cast(Call, within)

@@ -1,0 +1,136 @@
+"""What compiled functions keep as constants: names of sums, options, systems, radii and plans.
+
+Operators take these as strings and numbers, which a compiled function finds once. The compiler
+itself watches none of what `torch.compiler.assume_constant_result` is given: neither the values of
+arrays nor the object of a method. So all of it is read here, in code that the compiler follows, as
+plain numbers and words (`constant`): where these differ later, it compiles anew. Arrays, whose
+values it cannot watch, are refused; without ``fullgraph`` it then leaves the call to Python.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.fx.experimental.symbolic_shapes import guard_scalar
+
+from parki.errors import ParkiTypeError
+from parki.ewald.geometry.systems import Batch
+from parki.ewald.geometry.systems import first_box as of_the_first
+from parki.ewald.options import EwaldOptions
+from parki.ewald.points import OPTIONS
+from parki.ewald.sums import kernel
+from parki.meaning import Varied, varied
+from parki.runtime import ExecutionSpace
+from parki.suspensions.radii import Radii
+from parki.torch.sums import How
+
+if TYPE_CHECKING:
+    from parki.typing import OptionKeywords, Unpack
+
+
+def constant(name: str, value: Any) -> Any:
+    """Return a value as numbers and words that the compiler, which follows this, then watches.
+
+    Raises
+    ------
+    ParkiTypeError
+        If it is, or has, anything else.
+    """
+    kind = type(value)
+    if kind is int or kind is float:
+        return guard_scalar(value)  # else a number that changes may become a variable
+    if value is None or kind is str or kind is bool:
+        return value
+    if isinstance(value, ExecutionSpace):
+        return value.name
+    if isinstance(value, (list, tuple)) and not isinstance(value, Varied):
+        found = [constant(name, each) for each in value]
+        return found if isinstance(value, list) else tuple(found)
+    is_array = hasattr(value, "shape") or isinstance(value, Varied)
+    raise ParkiTypeError(
+        f"{name} is {'an array' if is_array else f'a {kind.__name__}'} within torch.compile, which "
+        "would keep its values of the first call; expected plain numbers: take them before the "
+        f"compiled function, such as {name}.tolist(), or leave fullgraph out"
+    )
+
+
+def _once(function: Any) -> Any:
+    """Return a function that compiled functions call once for all values of its keywords.
+
+    Its inside is not compiled. Other arguments are words of this package.
+    """
+    once, apart = torch.compiler.assume_constant_result(function), torch.compiler.disable(function)
+
+    def call(*words: str, **given: Any) -> Any:
+        if torch.compiler.is_compiling():  # in this very frame, which may be compiled by itself
+            return once(*words, **{name: constant(name, value) for name, value in given.items()})
+        return apart(*words, **given)
+
+    return call
+
+
+@_once
+def text_of(**keywords: Unpack[OptionKeywords]) -> str:
+    """Return options that are given as keywords as a string for operators."""
+    return _text(EwaldOptions(**keywords))
+
+
+def text(options: EwaldOptions) -> str:
+    """Return options as such a string."""
+    found: str
+    if torch.compiler.is_compiling():
+        found = text_of(**{name: getattr(options, name) for name in OPTIONS})
+    else:
+        found = _apart(options)
+    return found
+
+
+@_once
+def with_systems(text: str, systems: Any, boxes: Any) -> str:
+    """Return such a string with systems and their boxes in it."""
+    return json.dumps(json.loads(text) | Batch.of(systems, boxes)._asdict())
+
+
+def first_box(boxes: Any) -> Any:
+    """Return the box of the first system, or None without boxes."""
+    if torch.compiler.is_compiling():
+        boxes = constant("boxes", boxes)
+        return boxes[0] if boxes else None
+    return _first_box(boxes)
+
+
+@_once
+def sizes(radii: Any, points: Any) -> tuple[Any, Any]:
+    """Return the names of the sums of spheres, and marks, if any, for a number of points."""
+    found = Radii.of(radii, points)
+    return found.kernels, None if found.marks is None else torch.from_numpy(found.marks.copy())
+
+
+@lru_cache(maxsize=256)
+def read(text: str) -> How:
+    """Return the options of a string, and the systems and boxes in it, if there are any."""
+    values = json.loads(text)
+    systems, boxes = (values.pop(name, None) for name in Batch._fields)
+    return EwaldOptions(**values), Batch.of(systems and tuple(systems), boxes)
+
+
+def _text(options: EwaldOptions) -> str:
+    if varied(options.box) is not None:
+        options = replace(options, box=tuple(options.box))  # nothing may keep a box's graph
+    return _written(options)
+
+
+@lru_cache(maxsize=256)
+def _written(options: EwaldOptions) -> str:
+    values = {name: getattr(options, name) for name in OPTIONS}
+    return json.dumps(
+        {n: v.name if isinstance(v, ExecutionSpace) else v for n, v in values.items()}
+    )
+
+
+named = _once(kernel)
+_apart, _first_box = torch.compiler.disable(_text), torch.compiler.disable(of_the_first)

@@ -1,0 +1,124 @@
+"""Call every public function with random arguments: a right number or a ParkiError, nothing else.
+
+    python scripts/random_calls.py [--cases 10000] [--seed 0] [--space Cuda] [--only CASE ...]
+
+Most cases have valid arguments, of which one or two are replaced by odd values: other shapes,
+dtypes and types, NaN, infinity, huge and tiny numbers. A case fails if it raises anything but a
+`ParkiError`, gives a warning that is not parki's, takes too long or too much memory, or returns
+numbers that are not finite or miss the promise; sums are compared with `parki.reference`. The cases
+come from ``tests/helpers/random_case.py``, and run in worker processes. A line for each failure
+says how to repeat it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import multiprocessing
+import resource
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests/helpers")]
+
+import degrees  # noqa: E402
+from random_case import Case, outcome  # noqa: E402
+
+
+def work(pipe: Any, seed: int, space: str, library: str, gigabytes: float) -> None:
+    """Make the calls that the other end asks for."""
+    degrees.few_degrees()
+    if library:
+        Case.use(library)
+    if space == "CPU":
+        resource.setrlimit(resource.RLIMIT_AS, (int(gigabytes * 2**30),) * 2)
+    with contextlib.suppress(EOFError):  # when the other end is gone
+        while True:
+            pipe.send(outcome(seed, pipe.recv(), space))
+
+
+class Worker:
+    """A process that makes calls, and is started again after one that does not end."""
+
+    def __init__(self, *given: Any) -> None:
+        self.given, self.process = given, None
+
+    def outcome(self, number: int, seconds: float) -> tuple[str, str]:
+        """Return what became of a case."""
+        if self.process is None:
+            context = multiprocessing.get_context("spawn")
+            self.pipe, other = context.Pipe()
+            self.process = context.Process(target=work, args=(other, *self.given), daemon=True)
+            self.process.start()
+            other.close()
+        try:
+            self.pipe.send(number)
+            if self.pipe.poll(seconds):
+                return self.pipe.recv()
+            what = f"no end after {seconds:g} s"
+        except (EOFError, OSError):
+            what = "the process died"
+        self.process.kill()
+        self.process.join()
+        self.process = None
+        return "?", what
+
+
+def main() -> None:
+    """Make the calls, and print those that failed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--cases", type=int, default=10_000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--space", default="CPU")
+    parser.add_argument(
+        "--library", default="", choices=("torch", "jax"), help="sums of its module"
+    )
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=60.0, help="time limit of a case")
+    parser.add_argument("--gigabytes", type=float, default=6.0, help="memory of a process")
+    parser.add_argument("--only", type=int, nargs="+", help="cases to make here, with tracebacks")
+    args = parser.parse_args()
+    if args.only:
+        degrees.few_degrees()
+        if args.library:
+            Case.use(args.library)
+        for number in args.only:
+            case = Case(args.seed, number, args.space)
+            try:
+                case.run()
+            finally:
+                print(f"{number}: {case.name}({', '.join(case.said)})")
+        return
+    numbers = iter(range(args.first, args.first + args.cases))
+    counts, lock = Counter[str](), threading.Lock()
+    again = f"--seed {args.seed}" + f" --library {args.library}" * bool(args.library)
+
+    def make() -> None:
+        worker = Worker(args.seed, args.space, args.library, args.gigabytes)
+        while True:
+            with lock:
+                number = next(numbers, None)
+            if number is None:
+                return
+            what, found = worker.outcome(number, args.seconds)
+            with lock:
+                counts["failed" if what else found] += 1
+                if what:
+                    print(f"{again} --only {number}: {what}: {found}", flush=True)
+
+    threads = [threading.Thread(target=make) for _ in range(args.workers)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    print(", ".join(f"{count} {name}" for name, count in sorted(counts.items())))
+    sys.exit(1 if counts["failed"] else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Faces: the ways in which users sum, and how a law makes, applies, moves and checks each of them.
+
+`tests/laws` has a file for each law, which meets every face (`law`). A face says which laws it
+lacks, and why, in words for users: ``docs/matrix.md`` prints them (`tests/laws/test_faces.py`).
+Faults that are known stand in `fails`: their laws are expected to fail, and to be mended.
+
+base      `Face` itself, a plan, and what it is given
+plans     calls, composites, walls, tilted boxes, systems, boxes, labels
+spheres   spheres of one radius and of many, with torques, near a wall, with noise
+others    PyTorch, JAX, libMobility's calls, grids
+ranks     those that several ranks have, which `tests/laws/test_ranks.py` starts
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from faces import others, plans, ranks, spheres
+from faces.base import Face
+
+# The sums of the default run: one with each kind of source, and the one of the tests alone.
+USUAL = ("laplace", "stokes_comb", "stokes_dipole", "gravity")
+ALONE = (Face(), *plans.FACES, *spheres.FACES, *others.FACES)
+# On ranks that were started for it, laws meet the faces that these have.
+ON_RANKS = bool(os.environ.get("PARKI_LAWS_ON_RANKS"))
+FACES: dict[str, Face] = {each.name: each for each in (ranks.FACES if ON_RANKS else ALONE)}
+
+
+def law(name: str, least: int = 0) -> Callable[[Any], Any]:
+    """Return what has a test meet all faces that a law is about: ``face, kernel, periodicity``.
+
+    The default run meets each face, each of the usual sums and each number of periodic axes; the
+    long run meets all combinations. ``least`` is the least number of periodic axes.
+    """
+    found = []
+    for face in FACES.values():
+        if name in face.lacks:
+            continue
+        usual = [n for n in USUAL if n in face.sums] or face.sums[:1]
+        for kernel in face.sums:
+            for periodicity in (p for p in face.periodicities if p >= least):
+                marks = [] if kernel in usual else [pytest.mark.slow]
+                if why := face.fails.get(name) or face.fails.get(f"{name} {kernel}"):
+                    marks.append(pytest.mark.xfail(reason=why, strict=True))
+                words = f"{face.name}-{kernel}-{periodicity}P"
+                found.append(pytest.param(face, kernel, periodicity, marks=marks, id=words))
+    names = ("face", "kernel", "periodicity")
+
+    def mark(test: Any) -> Any:
+        return pytest.mark.each(pytest.mark.parametrize(names, found)(test))
+
+    return mark

@@ -1,0 +1,222 @@
+"""`Face`: how a law makes, applies, moves and checks one of the ways in which users sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from contract import rms, rounding
+
+import parki
+from examples import EXAMPLES, Example, example
+
+Array = np.ndarray[Any, np.dtype[Any]]
+BOX = np.array([1.2, 1.0, 0.9])
+TILTS = (0.2, -0.1, 0.3)
+TOLERANCE = 1e-6
+
+
+class Given(NamedTuple):
+    """The arguments of a sum; ``more`` has those that one face takes."""
+
+    kernel: str
+    trg: Array
+    src: Array
+    dens: Array
+    norms: Array | None
+    options: parki.EwaldOptions
+    unit: float = 1.0
+    more: Mapping[str, Any] = {}
+
+    @property
+    def example(self) -> Example:
+        """What is known of the sum."""
+        return example(self.kernel)
+
+    @property
+    def points(self) -> tuple[Any, ...]:
+        """Targets, sources and normals."""
+        return self.trg, self.src, self.norms
+
+    def on(self, send: Callable[[Array], Any], **options: Any) -> Given:
+        """Return them as other arrays; targets that are sources stay one array."""
+        trg, norms = send(self.trg), None if self.norms is None else send(self.norms)
+        src = trg if self.src is self.trg else send(self.src)
+        found = self._replace(trg=trg, src=src, dens=send(self.dens), norms=norms)
+        return found.by(**options) if options else found
+
+    def by(self, **options: Any) -> Given:
+        """Return them with other options."""
+        fields = {name: getattr(self.options, name) for name in self.options.__dataclass_fields__}
+        return self._replace(options=parki.EwaldOptions(**(fields | options)))
+
+
+class Face:
+    """`parki.Plan`; the other faces say what is different.
+
+    Attributes
+    ----------
+    name, words : str
+        Its name in tests, and in the manual.
+    sums : tuple of str
+        The sums that it has.
+    periodicities : tuple of int
+    counts : tuple of pair of int
+        Numbers of targets and sources, of the first points and of others.
+    tilted : bool
+        Whether boxes are tilted.
+    takes : tuple of str
+        Densities that others refuse, by the names of `tests/laws/test_refusals.py`.
+    lacks, fails : mapping of str to str
+        Why a law does not hold: as it is meant, and as it is to be mended; also of one sum, by
+        both names: "late stokes_dl".
+    """
+
+    name, words = "plan", "`parki.Plan`"
+    sums: tuple[str, ...] = tuple(EXAMPLES)
+    periodicities: tuple[int, ...] = (0, 1, 2, 3)
+    counts: tuple[tuple[int, int], ...] = ((50, 60), (45, 70))
+    tilted = False
+    lacks: Mapping[str, str] = {}
+    fails: Mapping[str, str] = {}
+    takes: tuple[str, ...] = ()
+    transposed = 1e-12  # the error of the transpose, over the sizes of both sides
+
+    def __repr__(self) -> str:
+        return self.name
+
+    # ------------------------------------------------------------------ what is given
+    def given(
+        self,
+        kernel: str,
+        periodicity: int,
+        seed: int = 0,
+        *,
+        unit: float = 1.0,
+        counts: int = 0,
+        tilt: float = 0.0,
+        **options: Any,
+    ) -> Given:
+        """Return random arguments; ``tilt`` is another box, and the others are options."""
+        rng, kind = np.random.default_rng([seed, periodicity]), example(kernel)
+        box = self.box(periodicity, tilt)
+        targets, sources = self.counts[counts]
+        trg, src = self.place(rng, box, targets), self.place(rng, box, sources)
+        trg[:, :4] = src[:, :4]
+        dens, norms = kind.density(rng, sources), kind.normals(rng, sources)
+        src, dens, *others = (a.astype("f4").astype("f8") for a in (src, dens, trg))
+        norms = None if norms is None else norms.astype("f4").astype("f8")
+        name, dens = kind.in_unit(unit, dens)
+        settings = {"tolerance": TOLERANCE, "cutoff": 0.4 * unit} | self.settings() | options
+        own = parki.EwaldOptions(periodicity, (unit * box).tolist(), **settings)
+        found = Given(name, unit * others[0], unit * src, dens, norms, own, unit)
+        return found._replace(more=self.more(found, rng))
+
+    def settings(self) -> dict[str, Any]:
+        """Return options of this face."""
+        return {}
+
+    def more(self, given: Given, rng: np.random.Generator) -> dict[str, Any]:
+        """Return other arguments than those of all."""
+        return {}
+
+    def box(self, periodicity: int, tilt: float) -> Array:
+        """Return the edges of a box, or its lattice vectors in rows."""
+        if self.tilted:
+            tilts = np.array(TILTS) + tilt
+            return parki.lattice(*BOX, *tilts[: 1 if periodicity == 2 else 3])
+        return BOX * (1 + 0.3 * tilt * np.array([0, 1, -1]))
+
+    def place(self, rng: np.random.Generator, box: Array, count: int) -> Array:
+        """Return points in a box."""
+        return (rng.random((count, 3)) @ (np.diag(box) if box.ndim == 1 else box)).T.copy()
+
+    # ------------------------------------------------------------------ what is done
+    def make(self, given: Given) -> Any:
+        """Return what sums."""
+        return parki.Plan(given.kernel, *given.points, given.options, **given.more)
+
+    def apply(self, made: Any, dens: Any, **how: Any) -> Any:
+        """Return the sum of a density."""
+        return made(dens, **how)
+
+    def adjoint(self, made: Any, values: Any) -> Any:
+        """Return the transposed sum."""
+        return made.adjoint(values)
+
+    def move(self, made: Any, given: Given, box: bool = False) -> Any:
+        """Give other points to what was made, perhaps in their box, and return it."""
+        made.update_points(*given.points, **given.more, **self.boxed(given, box))
+        return made
+
+    def boxed(self, given: Given, box: bool) -> dict[str, Any]:
+        """Return the argument of another box."""
+        return {"box": given.options.box} if box else {}
+
+    def promise(self, made: Any, dens: Any) -> Any:
+        """Return the bound of the error that it tells; 0 if it tells none."""
+        return made.promise(dens)
+
+    def permuted(self, given: Given, to: Array, of: Array) -> Given:
+        """Return the same points in other orders."""
+        norms = None if given.norms is None else given.norms[:, of]
+        arrays = {"trg": given.trg[:, to], "src": given.src[:, of], "dens": given.dens[..., of]}
+        more = {name: self.reordered(each, to, of) for name, each in given.more.items()}
+        return given._replace(**arrays, norms=norms, more=more)
+
+    def reordered(self, value: Any, to: Array, of: Array) -> Any:
+        """Return another argument for points in other orders."""
+        return value
+
+    def results(self, found: Array, to: Array) -> Array:
+        """Return the results for targets in another order."""
+        return found[..., to]
+
+    # ------------------------------------------------------------------ what is right
+    def parts(self, given: Given) -> list[tuple[Any, Any, Array]]:
+        """Return what is summed apart: columns of targets and sources, and a box."""
+        return [(slice(None), slice(None), np.array(given.options.box, dtype=float))]
+
+    def each(self, given: Given) -> Iterable[tuple[Any, Given]]:
+        """Yield the columns of the targets of each part, and what is given for it."""
+        for to, of, box in self.parts(given):
+            if not given.trg[:, to].shape[1]:
+                continue
+            norms = None if given.norms is None else given.norms[:, of]
+            own = given._replace(
+                trg=given.trg[:, to], src=given.src[:, of], dens=given.dens[..., of], norms=norms
+            )
+            yield to, own.by(box=box.tolist())
+
+    def reference(self, given: Given) -> Array:
+        """Return the exact result of one part."""
+        how = {"box": given.options.box, "periodicity": given.options.periodicity}
+        return given.example.exact(given.trg, given.src, given.dens, given.norms, **how)
+
+    def bound(self, given: Given) -> float:
+        """Return the promise of one part."""
+        box = np.array(given.options.box, dtype=float)
+        sides = box if box.ndim == 1 else np.diag(box)
+        of = given.dens, given.norms, sides, given.options.tolerance
+        return given.example.promise(*of)
+
+    def exact(self, given: Given) -> Array:
+        """Return the exact result."""
+        results = [(to, self.reference(own)) for to, own in self.each(given)]
+        found = np.zeros((*results[0][1].shape[:-1], given.trg.shape[1]))
+        for to, values in results:
+            found[..., to] = values
+        return found
+
+    def off(self, given: Given, found: Any, exact: Any) -> float:
+        """Return an error over what tolerance and rounding allow; at most 1 is promised."""
+        found = found.get() if hasattr(found, "get") else np.asarray(found)
+        assert found.shape == exact.shape
+        ratios = [0.0]
+        for to, own in self.each(given):
+            one, other = found[..., to], exact[..., to]
+            single = one if own.options.precision == "double" else one.astype("f4")
+            # What is rounded of mixed and single precision is the density, too.
+            ratios.append(rms(one - other) / (self.bound(own) + rounding(single, other) + 1e-300))
+        return max(ratios)

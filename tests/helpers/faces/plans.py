@@ -1,0 +1,225 @@
+"""Sums of parki itself: calls, composites, walls, tilted boxes, many systems, pairs left out."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from contract import call_of
+
+import parki
+from faces.base import TOLERANCE, Array, Face, Given
+from parki.ewald.sums.composite import Addend, Composite
+from parki.ewald.sums.maps import velocity
+
+
+class Call(Face):
+    """One-shot calls, each of which begins anew."""
+
+    name, words = "call", "calls, such as `parki.stokes_sl`"
+    module: Any = parki
+    lacks = {
+        "moves": "each call takes its points",
+        "box": "each call takes its box",
+        "rollback": "each call takes its points",
+        "late": "each call takes its points",
+        "out": "a call returns a new array; a plan takes `out=`",
+        "memory": "a plan tells what it needs",
+    }
+
+    def make(self, given: Given) -> Any:
+        return given
+
+    def apply(self, made: Given, dens: Any, **how: Any) -> Any:
+        trg, src, norms = made.points
+        normals = [] if norms is None else [norms]
+        call = call_of(self.module, made.kernel)
+        return call(trg, src, dens, *normals, made.options, **made.more, **how)
+
+    def adjoint(self, made: Given, values: Any) -> Any:
+        given = made.kernel, made.trg, made.src, None, made.norms, made.options
+        return parki.vjp(*given, values=values, **made.more)["dens"]
+
+    def promise(self, made: Given, dens: Any) -> Any:
+        return 0.0
+
+
+def _weighed(dens: Any, at: Any) -> Any:
+    return at["points"][0] * dens
+
+
+def _halved(points: Any, at: Any) -> Any:
+    return points / 2
+
+
+class Composed(Face):
+    """A sum, and the same of sources elsewhere, which are weighed by their places."""
+
+    name, words = "composite", "composites of sums"
+    lacks = {"out": "a composite adds several results up"}
+    fails = {
+        "threads": "calls of composites share memory, and do not wait for each other",
+        "late": "places and normals that a device refused are kept for the maps",
+    }
+
+    def make(self, given: Given) -> Any:
+        kind, kernel = given.example.kind, given.kernel
+        shapes = kind.density_shape(1)[:-1], () if kind.results == 1 else (3,)
+        elsewhere = Addend(kernel, ("u",), velocity, density=_weighed, sources=_halved)
+        composite = Composite("both", *shapes, (Addend(kernel, ("u",), velocity), elsewhere))
+        return parki.Plan(composite, *given.points, given.options)
+
+    def reference(self, given: Given) -> Array:
+        return super().reference(given) + super().reference(self.elsewhere(given))
+
+    def bound(self, given: Given) -> float:
+        return super().bound(given) + super().bound(self.elsewhere(given))
+
+    def elsewhere(self, given: Given) -> Given:
+        """Return the other sum."""
+        return given._replace(src=given.src / 2, dens=given.src[0] * given.dens)
+
+
+class Wall(Face):
+    """Sums near a wall, compared with finer ones; `tests/test_wall.py` has Blake's tensor."""
+
+    name, words = "wall", 'sums near a wall, `wall="no-slip"`'
+    sums = ("stokes_sl", "stokes_dipole", "stokes_dl")
+    periodicities = (0, 1, 2)
+    transposed = TOLERANCE  # by sums of their own
+    lacks = {"out": "a sum near a wall adds several results up"}
+    fails = {
+        "threads": "calls near a wall share memory, and do not wait for each other",
+        "late stokes_dl": "normals that a device refused are kept for the maps",
+    }
+
+    def settings(self) -> dict[str, Any]:
+        return {"wall": "no-slip"}
+
+    def place(self, rng: np.random.Generator, box: Array, count: int) -> Array:
+        return 0.05 + 0.9 * super().place(rng, box, count)
+
+    def exact(self, given: Given) -> Array:
+        """Return a finer sum, of other parameters, in the unit 1."""
+        unit, n = given.unit, given.example
+        name, dens = n.in_unit(1 / unit, given.dens)
+        options = {"tolerance": 1e-3 * TOLERANCE, "cutoff": 0.5, "precision": "double"}
+        box = (np.array(given.options.box) / unit).tolist()
+        own = given._replace(kernel=name, trg=given.trg / unit, src=given.src / unit, dens=dens)
+        return self.apply(self.make(own.by(box=box, **options)), own.dens)
+
+    def bound(self, given: Given) -> float:
+        return float(parki.Plan(given.kernel, *given.points, given.options).promise(given.dens))
+
+
+class Tilted(Face):
+    """Tilted boxes."""
+
+    name, words = "tilted", "tilted boxes"
+    periodicities = (2, 3)
+    tilted = True
+
+
+class Deforming(Tilted):
+    """A box that was another one before, in which points moved."""
+
+    name, words = "deforming", "boxes that deform"
+
+    def make(self, given: Given) -> Any:
+        if not all(hasattr(a, "astype") for a in given.points[:2]):  # nor can it be moved
+            return super().make(given)
+        plan = None
+        for tilt in (0.1, -0.2):
+            periodicity = given.options.periodicity
+            box = given.unit * self.box(periodicity, tilt)
+            options = given.by(box=box.tolist()).options
+            points = (box.T @ np.linalg.inv(np.array(given.options.box)).T, given.trg, given.src)
+            arrays = [(points[0] @ each).astype(given.trg.dtype) for each in points[1:]]
+            arrays = [*arrays, given.norms]
+            if plan is None:
+                plan = parki.Plan(given.kernel, *arrays, options, **given.more)
+            else:
+                plan.update_points(*arrays, box=options.box)
+        return self.move(plan, given, box=True)
+
+
+class Systems(Face):
+    """Many systems in one box."""
+
+    name, words = "systems", "many systems, `systems=`"
+    lacks = {"permuted": "points of a system follow each other"}
+
+    def offsets(self, given: Given) -> tuple[list[int], list[int]]:
+        """Return where the points of each system begin."""
+        n, m = given.trg.shape[1], given.src.shape[1]
+        return [0, n // 3, n // 3, n - 4, n], [0, m // 2, m // 2 + 1, m - 9, m]
+
+    def more(self, given: Given, rng: np.random.Generator) -> dict[str, Any]:
+        return {"systems": self.offsets(given)}
+
+    def parts(self, given: Given) -> list[tuple[Any, Any, Array]]:
+        box = np.array(given.options.box)
+        ends = [[slice(a, b) for a, b in pairwise(o)] for o in self.offsets(given)]
+        return [(to, of, box) for to, of in zip(*ends, strict=True)]
+
+
+class Boxes(Systems):
+    """Many systems, each in its box, of two shapes."""
+
+    name, words = "boxes", "many boxes, `boxes=`"
+    periodicities = (0, 1, 3)
+    lacks = Systems.lacks | {"box": "boxes stay", "memory": "each plan tells its own"}
+    fails = {"threads": "calls share memory, and do not wait for each other"}
+
+    def more(self, given: Given, rng: np.random.Generator) -> dict[str, Any]:
+        boxes = [box.tolist() for *_, box in self.parts(given)]
+        return {**super().more(given, rng), "boxes": boxes}
+
+    def parts(self, given: Given) -> list[tuple[Any, Any, Array]]:
+        shapes = np.array([1, 1, 1]), np.array([1, 1, 1]), 1.5 * np.ones(3), np.array([1, 1, 1.2])
+        each = zip(super().parts(given), shapes, strict=True)
+        return [(to, of, shape * box) for (to, of, box), shape in each]
+
+    def make(self, given: Given) -> Any:
+        settings = given.options
+        how = {name: getattr(settings, name) for name in ("tolerance", "precision", "cutoff")}
+        how |= {"execution_space": settings.execution_space, **given.more}
+        return parki.Plan(given.kernel, *given.points, periodicity=settings.periodicity, **how)
+
+    def move(self, made: Any, given: Given, box: bool = False) -> Any:
+        made.update_points(*given.points, systems=given.more["systems"])
+        return made
+
+
+class Labels(Face):
+    """Pairs that are left out, of points whose nearest images are themselves."""
+
+    name, words = "labels", "pairs left out, `exclude=`"
+
+    def place(self, rng: np.random.Generator, box: Array, count: int) -> Array:
+        return super().place(rng, 0.45 * box, count) + 0.25 * box[:, None]
+
+    def more(self, given: Given, rng: np.random.Generator) -> dict[str, Any]:
+        return {
+            "exclude": (
+                np.arange(given.trg.shape[1]) % 5 - 1,
+                np.arange(given.src.shape[1]) % 7 - 1,
+            )
+        }
+
+    def reordered(self, value: Any, to: Array, of: Array) -> Any:
+        return value[0][to], value[1][of]
+
+    def reference(self, given: Given) -> Array:
+        found = super().reference(given)
+        to, of = given.more["exclude"]
+        for label in range(4):
+            own = [np.flatnonzero(each == label) for each in (to, of)]
+            norms = None if given.norms is None else given.norms[:, own[1]]
+            pairs = given.trg[:, own[0]], given.src[:, own[1]], given.dens[..., own[1]], norms
+            found[..., own[0]] -= given.example.exact(*pairs, periodicity=0, box=given.options.box)
+        return found
+
+
+FACES = (Call(), Composed(), Wall(), Tilted(), Deforming(), Systems(), Boxes(), Labels())

@@ -1,0 +1,116 @@
+"""Faces over several ranks: each rank has some of the points, and laws have all results.
+
+`tests/laws/test_ranks.py` starts ranks that run the laws with these faces, all of them the same
+ones in the same order. Results go to all ranks, so that they agree on what fails.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from faces.base import Face, Given
+from faces.plans import Wall
+from faces.spheres import VISCOSITY, Radii
+
+LACKS = {
+    "box": "over ranks a box stays",
+    "out": "over ranks there is no `out=` but the rank's own",
+    "threads": "ranks make the same calls in the same order",
+    "foreign": "arrays are read as by a plan of one rank",
+    "late": "over ranks the host looks at points at once",
+    "spaces": "all ranks have one space",
+    "mixed": "mixed precision is for one rank",
+    "memory": "needs of ranks have tests of their own",
+}
+
+
+class Dealt(NamedTuple):
+    """What a rank has made, and the columns of its targets and sources."""
+
+    made: Any
+    to: Any
+    of: Any
+
+
+class Ranks(Face):
+    """`parki.distributed.ewald.Plan`."""
+
+    name, words = "ranks", "`parki.distributed.ewald`"
+    lacks, fails = LACKS, {}
+
+    @property
+    def comm(self) -> Any:
+        """Return all ranks, which sleep while they wait."""
+        from mpi4py import MPI
+        from ranks import patient
+
+        return patient(MPI)
+
+    def columns(self, count: int, shift: int = 0) -> Any:
+        """Return the numbers of the points of this rank."""
+        return np.flatnonzero(
+            (np.arange(count) * 7 // 11 + shift) % self.comm.size == self.comm.rank
+        )
+
+    def own(self, given: Given) -> tuple[Given, Any, Any]:
+        """Return what this rank is given, and its columns."""
+        of = self.columns(given.src.shape[1])
+        to = of if given.trg is given.src else self.columns(given.trg.shape[1], 1)
+        found = self.permuted(given, to, of)
+        return found._replace(norms=None if given.norms is None else given.norms[:, of]), to, of
+
+    def make(self, given: Given) -> Any:
+        own, to, of = self.own(given)
+        return Dealt(self.made(own), to, of)
+
+    def made(self, own: Given) -> Any:
+        """Return what sums over ranks."""
+        from parki.distributed import ewald
+
+        return ewald.Plan(own.kernel, *own.points, own.options, comm=self.comm)
+
+    def apply(self, made: Dealt, dens: Any) -> Any:
+        return self.whole(super().apply(made.made, dens[..., made.of]), made.to)
+
+    def adjoint(self, made: Dealt, values: Any) -> Any:
+        return self.whole(super().adjoint(made.made, values[..., made.to]), made.of)
+
+    def whole(self, part: Any, columns: Any) -> Any:
+        """Return an array of all ranks."""
+        told = self.comm.allgather((part, columns))
+        found = np.empty((*part.shape[:-1], sum(len(own) for _, own in told)), part.dtype)
+        for values, own in told:
+            found[..., own] = values
+        return found
+
+    def move(self, made: Dealt, given: Given, box: bool = False) -> Any:
+        own, to, of = self.own(given)
+        return Dealt(super().move(made.made, own, box), to, of)
+
+    def promise(self, made: Dealt, dens: Any) -> Any:
+        return super().promise(made.made, dens[..., made.of])
+
+
+class RanksWall(Ranks, Wall):
+    """Near a wall."""
+
+    name, words = "wall over ranks", "`parki.distributed.ewald` near a wall"
+    lacks = Wall.lacks | LACKS
+
+
+class RanksSpheres(Ranks, Radii):
+    """Spheres of many radii."""
+
+    name, words = "spheres over ranks", "`parki.distributed.Spheres`"
+    lacks = Radii.lacks | LACKS
+
+    def made(self, own: Given) -> Any:
+        from parki import distributed
+
+        how = {"viscosity": VISCOSITY, "comm": self.comm}
+        return distributed.Spheres(own.src, own.more["radii"], own.options, **how)
+
+
+FACES = (Ranks(), RanksWall(), RanksSpheres())

@@ -1,0 +1,164 @@
+"""Spheres: of one radius and of many, with torques, near a wall, and with noise."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from sphere_reference import mobility
+
+import parki
+from faces.base import TOLERANCE, Array, Face, Given
+
+VISCOSITY = 0.7
+LATE = "after points that a device refused, its plans have different ones"
+
+
+class Spheres(Face):
+    """Velocities by forces; two pairs of spheres overlap."""
+
+    name, words = "spheres", "`parki.Spheres` of one radius"
+    sums = ("stokes_sl",)  # whose densities are forces
+    periodicities = (0, 2, 3)
+    counts = ((24, 24), (30, 30))
+    torques = False
+    lacks = {
+        "counts": "as many spheres as there were; make new ones for others",
+        "out": "velocities are scaled, in an array of their own",
+        "memory": "it has several plans, each of which tells what it needs",
+    }
+
+    def given(self, kernel: str, periodicity: int, seed: int = 0, **how: Any) -> Given:
+        found = super().given(kernel, periodicity, seed, **how)
+        turning = [found.unit * found.dens[::-1]] * self.torques
+        return found._replace(trg=found.src, dens=np.concatenate([found.dens, *turning]))
+
+    def place(self, rng: np.random.Generator, box: Array, count: int) -> Array:
+        points = 0.1 + 0.8 * super().place(rng, box, count)
+        points[:, 1::12] = points[:, ::12] + [[0.03], [-0.02], [0.05]]
+        return points
+
+    def more(self, given: Given, rng: np.random.Generator) -> dict[str, Any]:
+        return {"radii": given.unit * self.radii(np.arange(given.src.shape[1]))}
+
+    def radii(self, numbers: Array) -> Any:
+        """Return the radii of spheres in the unit 1, by their numbers."""
+        return 0.05
+
+    def reordered(self, value: Any, to: Array, of: Array) -> Any:
+        return value[of] if np.ndim(value) else value
+
+    def permuted(self, given: Given, to: Array, of: Array) -> Given:
+        found = super().permuted(given, of, of)
+        return found._replace(trg=found.src)
+
+    def make(self, given: Given) -> Any:
+        return parki.Spheres(given.src, given.more["radii"], given.options, viscosity=VISCOSITY)
+
+    def apply(self, made: Any, dens: Any) -> Any:
+        found = made.velocities(*self.halves(dens))
+        return np.concatenate(found, axis=-2) if self.torques else found
+
+    def halves(self, rows: Any) -> list[Any]:
+        """Return forces, and torques where there are any; or what these move."""
+        rows = np.from_dlpack(rows) if self.torques and not hasattr(rows, "ndim") else rows
+        return [rows[..., :3, :], rows[..., 3:, :]][: 1 + self.torques]
+
+    def adjoint(self, made: Any, values: Any) -> Any:
+        names = ("forces", "torques")[: 1 + self.torques]
+        weights = dict(zip(("values", "turns"), self.halves(values), strict=False))
+        found = made.vjp(None, **weights, wrt=names)
+        return np.concatenate([found[name] for name in names], axis=-2)
+
+    def move(self, made: Any, given: Given, box: bool = False) -> Any:
+        made.update_points(given.src, **self.boxed(given, box))
+        return made
+
+    def promise(self, made: Any, dens: Any) -> Any:
+        return 0.0 if self.torques else made.promise(dens)
+
+    def reference(self, given: Given) -> Array:
+        radii = np.broadcast_to(given.more["radii"], given.src.shape[1:])
+        turning = given.dens[3:] if self.torques else np.zeros_like(given.dens)
+        acts = given.dens[:3], turning
+        where = [*given.options.box], given.options.periodicity
+        moves, turns = mobility(given.src, radii, *acts, *where)
+        found = np.concatenate([moves, turns]) if self.torques else moves
+        return found / (8 * math.pi * VISCOSITY)
+
+    def bound(self, given: Given) -> float:
+        length = float(np.prod(given.options.box)) ** (1 / 3)
+        sizes = [float(np.linalg.norm(each)) for each in self.halves(given.dens)]
+        bound = sum(size / length ** (1 + n) for n, size in enumerate(sizes))
+        bound *= 1 + self.torques / length  # velocities, and turns
+        return given.options.tolerance * bound / (8 * math.pi * VISCOSITY)
+
+
+class Radii(Spheres):
+    """Of many radii, one of which is a tracer's."""
+
+    name, words = "radii", "`parki.Spheres` of many radii"
+
+    def radii(self, numbers: Array) -> Any:
+        return np.where(numbers % 7 == 3, 0.0, np.linspace(0.03, 0.08, numbers.size))
+
+
+class Torques(Spheres):
+    """With torques and turns."""
+
+    name, words = "torques", "`parki.Spheres` with torques"
+    torques = True
+    fails = {"threads": "velocities and turns may belong to other points", "late": LATE}
+
+
+class WallSpheres(Spheres):
+    """Near a wall, of two radii, compared with finer sums."""
+
+    name, words = "wall spheres", "`parki.Spheres` near a wall"
+    periodicities = (2,)
+    transposed = TOLERANCE
+    fails = {"threads": "plans of several radii share memory, and do not wait for each other"}
+
+    def settings(self) -> dict[str, Any]:
+        return {"wall": "no-slip"}
+
+    def radii(self, numbers: Array) -> Any:
+        return np.where(numbers % 3, 0.05, 0.07)
+
+    def exact(self, given: Given) -> Array:
+        how = {"tolerance": 1e-3 * TOLERANCE, "cutoff": 0.5 * given.unit, "precision": "double"}
+        finer = given.by(**how)
+        return self.apply(self.make(finer), given.dens)
+
+    def bound(self, given: Given) -> float:
+        return 3 * super().bound(given)  # images are as many sums
+
+
+class Noise(Spheres):
+    """Brownian steps by one stream of random numbers; their covariance has tests of its own."""
+
+    name, words = "noise", "Brownian steps of `parki.Spheres`"
+    takes = ("nothing",)
+    periodicities = (0, 3)
+    lacks = Spheres.lacks | {
+        "linear": "noise does not depend on forces",
+        "adjoint": "noise does not depend on forces",
+        "promise": "noise has an accuracy of its own",
+        "several": "a step takes one set of forces",
+        "precisions": "noise has an accuracy of its own",
+        "mixed": "noise has an accuracy of its own",
+        "spaces": "each library draws numbers of its own",
+        "units": "noise has an accuracy of its own",
+        "permuted": "random numbers follow the places of spheres",
+    }
+    fails = {"threads": "steps share memory, and do not wait for each other", "late": LATE}
+
+    def apply(self, made: Any, dens: Any) -> Any:
+        return made.displacements(1.0, 0.1, np.random.default_rng(7), dens, accuracy=1e-6)
+
+    def off(self, given: Given, found: Any, exact: Any) -> float:
+        return float(abs(found - exact).max() / abs(exact).max() / 1e-4)
+
+
+FACES = (Spheres(), Radii(), Torques(), WallSpheres(), Noise())

@@ -1,0 +1,38 @@
+"""Field of point masses: ``(2 X r - y^2) e / r_c^2``, with the gradient ``(h e e - v I) / r_c^3``.
+
+v = y^3 - 2 X and h = 3 y^3 - 2 (R + 3 X). A pair function that is in the tests alone.
+"""
+
+from kernels.blocks.cut import cut
+from kernels.blocks.radial import direction, distance, first_function
+from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
+
+
+def interact(density, row, normal, first_normal, at):
+    """Add to u what one source does."""
+    first_function()
+    direction()
+    distance(r)
+    a = 2.0 * a * r - y * y
+    cut(a)
+    for d in range(MANY):
+        field: REAL = a * density[row + CHARGES * d][at]
+        u[3 * d] += field * e0
+        u[3 * d + 1] += field * e1
+        u[3 * d + 2] += field * e2
+
+
+def differentiate(density, row, normal, first_normal, at):
+    """Add to the sums of derivatives what one source does."""
+    begin_pair()
+    begin_vector()
+    cube: REAL = yy * y
+    charge: REAL = density[row][at]
+    if VALUES:
+        a: REAL = (2.0 * px * r - yy) * charge
+        u0 += a * e0
+        u1 += a * e1
+        u2 += a * e2
+    along = (3.0 * cube - 2.0 * pr - 6.0 * px) * charge
+    level = (2.0 * px - cube) * charge
+    add_gradient()

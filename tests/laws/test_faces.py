@@ -1,0 +1,27 @@
+"""The table of faces: what they lack is a law, has a reason, and is what the manual says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import matrix
+import pytest
+
+LAWS = {
+    name
+    for file in Path(__file__).parent.glob("test_*.py")
+    for name in re.findall(r'^@law\("(\w+)"', file.read_text(encoding="utf-8"), re.M)
+} | {"counts"}
+
+
+@pytest.mark.parametrize("face", matrix.EVERY, ids=str)
+def test_what_is_lacking_is_a_law(face):
+    assert {*face.lacks, *(name.split()[0] for name in face.fails)} <= LAWS
+    assert not {*face.lacks} & {*face.fails}
+    assert len({each.name for each in matrix.EVERY}) == len(matrix.EVERY)
+
+
+def test_the_manual_has_the_table():
+    found = matrix.PAGE.read_text(encoding="utf-8")
+    assert found == matrix.page(), "run: python tests/helpers/matrix.py"

@@ -1,0 +1,22 @@
+"""Single and mixed precision keep the promise, but for rounding."""
+
+from __future__ import annotations
+
+from faces import law
+
+
+def check(face, given, dtype, precision):
+    own = given.on(lambda array: array.astype(dtype), precision=precision)
+    found = face.apply(face.make(own), own.dens)
+    assert found.dtype == dtype
+    assert face.off(own, found, face.exact(given)) <= 1
+
+
+@law("precisions")
+def test_single(face, kernel, periodicity):
+    check(face, face.given(kernel, periodicity, tolerance=1e-3), "f4", "double")
+
+
+@law("mixed")
+def test_mixed(face, kernel, periodicity):
+    check(face, face.given(kernel, periodicity, tolerance=1e-3), "f8", "mixed")

@@ -1,0 +1,33 @@
+"""What is given other points is what is made of them: also others in number, and in another box."""
+
+from __future__ import annotations
+
+import pytest
+from faces import law
+
+
+def follows(face, made, now, box=False):
+    """Move, and compare with what is made anew; return what has moved."""
+    made = face.move(made, now, box=box)
+    new = face.apply(face.make(now), now.dens)
+    assert face.off(now, face.apply(made, now.dens), new) <= 2
+    told, expected = face.promise(made, now.dens), face.promise(face.make(now), now.dens)
+    assert told == pytest.approx(expected, rel=1e-9)
+    return made
+
+
+@law("moves")
+def test_points(face, kernel, periodicity):
+    others = int("counts" not in face.lacks)
+    first, *steps = (face.given(kernel, periodicity, n, counts=others * (n % 2)) for n in range(4))
+    made = face.make(first)
+    face.apply(made, first.dens)  # which leaves nothing behind
+    for now in steps:
+        made = follows(face, made, now)
+
+
+@law("box", least=2)
+def test_boxes(face, kernel, periodicity):
+    made = face.make(face.given(kernel, periodicity))
+    for seed, tilt in enumerate((0.1, -0.3, 0.1)):
+        made = follows(face, made, face.given(kernel, periodicity, seed, tilt=tilt), box=True)

@@ -1,0 +1,63 @@
+"""Neither the order of points matters, nor how arrays lie in memory, nor whose they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from faces import law
+
+
+@law("permuted")
+def test_permuted(face, kernel, periodicity):
+    given, rng = face.given(kernel, periodicity), np.random.default_rng(1)
+    to, of = (rng.permutation(points.shape[1]) for points in (given.trg, given.src))
+    other = face.permuted(given, to, of)
+    places = of if given.trg is given.src else to
+    expected = face.results(face.apply(face.make(given), given.dens), places)
+    found = face.apply(face.make(other), other.dens)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * abs(expected).max())
+
+
+class Exchanged:
+    """An array of a library that has DLPack and nothing else."""
+
+    def __init__(self, array):
+        self.array = array
+
+    @property
+    def shape(self):
+        return self.array.shape
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+
+def strided(array):
+    """Return every other number of a longer array."""
+    longer = np.full((*array.shape[:-1], 2 * array.shape[-1]), np.nan)
+    longer[..., ::2] = array
+    return longer[..., ::2]
+
+
+def read_only(array):
+    """Return an array that nobody writes to."""
+    found = array.copy()
+    found.flags.writeable = False
+    return found
+
+
+LAYOUTS = {"columns": np.asfortranarray, "strided": strided, "read-only": read_only}
+
+
+@law("foreign")
+@pytest.mark.parametrize("layout", [*LAYOUTS, "exchanged"])
+def test_arrays(face, kernel, periodicity, layout):
+    given = face.given(kernel, periodicity)
+    expected = face.apply(face.make(given), given.dens)
+    own = given.on(LAYOUTS.get(layout, Exchanged))
+    found = face.apply(face.make(own), own.dens)
+    found = found if isinstance(found, np.ndarray) else np.from_dlpack(found)
+    np.testing.assert_array_equal(found, expected)

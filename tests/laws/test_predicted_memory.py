@@ -1,0 +1,23 @@
+"""A plan tells the memory that it takes."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+from faces import law
+
+
+@law("memory")
+def test_memory(face, kernel, periodicity, monkeypatch):
+    monkeypatch.setattr(type(face), "counts", ((8000, 8000),))
+    given = face.given(kernel, periodicity, cutoff=None, tolerance=1e-3)
+    tracemalloc.start()
+    try:
+        made = face.make(given)
+        face.apply(made, given.dens)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 0 < made.memory.held <= made.memory.peak
+    # Of few points, objects of Python take as much; tests/test_memory.py has many.
+    assert 0.4 <= made.memory.peak / peak <= 2.5

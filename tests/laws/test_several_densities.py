@@ -1,0 +1,34 @@
+"""Several densities at once are each summed as alone, also into given arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from faces import law
+
+
+@law("several")
+def test_several(face, kernel, periodicity):
+    given = [face.given(kernel, periodicity, seed) for seed in range(3)]
+    made, several = face.make(given[0]), np.stack([each.dens for each in given])
+    found, told = face.apply(made, several), face.promise(made, several)
+    for n, dens in enumerate(several):
+        one = face.apply(made, dens)
+        np.testing.assert_allclose(found[n], one, rtol=0, atol=1e-12 * abs(one).max())
+        if np.ndim(told):
+            assert told[n] == pytest.approx(face.promise(made, dens), rel=1e-12)
+
+
+@law("out")
+def test_out(face, kernel, periodicity):
+    given = face.given(kernel, periodicity)
+    made = face.make(given)
+    expected = face.apply(made, given.dens)
+    out = np.full_like(made_for(face, made, given), np.nan)
+    assert face.apply(made, given.dens, out=out) is out
+    np.testing.assert_array_equal(out.reshape(expected.shape), expected)
+
+
+def made_for(face, made, given):
+    """Return a result in the shape that ``out`` has."""
+    return made[0](given.dens) if isinstance(made, list) else made(given.dens)

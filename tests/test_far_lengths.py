@@ -1,0 +1,124 @@
+"""Lengths far from the box's: right sums, or refused at once and by name."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+import parki
+from parki.ewald.sums import SUMS
+from parki.reference import direct_sum
+
+RNG = np.random.default_rng(0)
+POINTS, FORCES = RNG.random((3, 17)), RNG.standard_normal((3, 17))
+CUBE = {"box": [1, 1, 1], "tolerance": 1e-4}
+
+
+@pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"cutoff": 3e9},
+        {"cutoff": 1e-10},
+        {"cutoff": 1e300},
+        {"cell_size": 1e40},
+        {"cell_size": 1e-300},
+    ],
+)
+def test_cutoffs_that_cannot_be(periodicity, given):
+    """Cells were counted beyond 32 bits, and left sources out; small ones took all memory."""
+    start = time.perf_counter()
+    with pytest.raises(parki.ParkiValueError, match=next(iter(given))) as caught:
+        parki.stokes_sl(POINTS, POINTS, FORCES, periodicity=periodicity, **CUBE, **given)
+    assert "expected a cut-off from" in str(caught.value)
+    assert time.perf_counter() - start < 5
+
+
+def test_images_that_cannot_be():
+    with pytest.raises(parki.ParkiValueError, match=r"cutoff is 300, beyond all use in a box"):
+        parki.stokes_sl(POINTS, POINTS, FORCES, periodicity=3, **CUBE, cutoff=300)
+
+
+def test_large_cutoffs_are_right():
+    """Up to the largest one that is taken."""
+    exact = direct_sum("laplace", POINTS, POINTS, FORCES[0], box=[1, 1, 1], periodicity=0)
+    found = parki.laplace(POINTS, POINTS, FORCES[0], periodicity=0, **CUBE, cutoff=1000)
+    assert np.abs(found - exact).max() < 1e-4 * np.linalg.norm(FORCES[0])
+
+
+def test_a_cutoff_whose_grid_does_not_fit():
+    """Is refused at once: the modes of an axis are not listed to judge it."""
+    start = time.perf_counter()
+    with pytest.raises(parki.ParkiMemoryError, match="What would fit: cutoff="):
+        parki.stokes_sl(POINTS, POINTS, FORCES, periodicity=3, **CUBE, cutoff=2e-8)
+    assert time.perf_counter() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind", "message"),
+    [
+        ("yukawa", 10**400, parki.ParkiValueError, "kappa is inf; expected a positive, finite"),
+        ("yukawa", 1e300, parki.ParkiValueError, r"kappa times .* is 1e\+300; expected at most"),
+        ("yukawa", 1e-300, parki.ParkiValueError, "kappa times .* expected at least 1e-15"),
+        ("yukawa", "2", parki.ParkiTypeError, "kappa is '2'; expected a positive number"),
+        ("yukawa", True, parki.ParkiTypeError, "kappa is True; expected a positive number"),
+        ("stokes_sl", 1e-300, parki.ParkiValueError, r"epsilon is 1e-300, .* expected 1e-30 to 1e"),
+        ("stokes_sl", 1e300, parki.ParkiValueError, r"epsilon is 1e\+300, .* expected 1e-30 to 1e"),
+        ("stokes_sl", 10**400, parki.ParkiValueError, "epsilon is inf; expected the width"),
+        ("stokes_sl", "0.1", parki.ParkiTypeError, "epsilon is '0.1'; expected a number"),
+    ],
+)
+def test_lengths_of_sums_that_cannot_be(name, value, kind, message):
+    length = {"kappa" if name == "yukawa" else "epsilon": value}
+    dens = FORCES[0] if name == "yukawa" else FORCES
+    with pytest.raises(kind, match=message):
+        getattr(parki, name)(POINTS, POINTS, dens, periodicity=0, **CUBE, **length)
+
+
+@pytest.mark.parametrize("radius", [5e-324, 1e300])
+def test_radii_that_cannot_be(radius):
+    with pytest.raises(parki.ParkiValueError, match="radius is"):
+        SUMS.in_unit(f"sphere_sl(radius={radius}, source_radius=0.0)", 1.0)
+
+
+@pytest.mark.parametrize("kappa", [1e4, 3e8, 1e14])
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_strong_screening(kappa, dtype):
+    """Takes no time, and pairs within the short reach are as exact as rounding lets them be.
+
+    Near polynomials were chosen for clouds without such pairs. The least cut-off that was
+    considered was beyond the reach, whose long series took minutes.
+    """
+    points, charges = POINTS.astype(dtype), FORCES[0].astype(dtype)
+    points[0] = 0  # where distances have all their digits
+    targets = points.copy()
+    targets[0] = 1 / (3 * kappa)
+    found = parki.yukawa(targets, points, charges, kappa=kappa, periodicity=0, **CUBE)
+    near = targets[0].astype("f8")
+    expected = charges * np.exp(-kappa * near) / near
+    bound = 1e-4 * np.linalg.norm(charges) + 64 * np.finfo(dtype).eps * np.abs(expected).max()
+    assert np.sqrt(np.mean((found - expected) ** 2)) <= bound
+
+
+@pytest.mark.parametrize("name", ["stokes_sl", "stokes_dipole"])
+@pytest.mark.parametrize("epsilon", [1e-20, 1e-9])
+def test_small_blobs_in_single_precision(name, epsilon):
+    """Are right, or refused: inverse powers overflowed, and made NaN of the gradient."""
+    points = POINTS.astype("f4")
+    dens = FORCES.astype("f4") if name == "stokes_sl" else RNG.random((3, 3, 17)).astype("f4")
+    asked = {"epsilon": epsilon, "periodicity": 0, "want": ("grad_u",), **CUBE}
+    if epsilon < 1e-15 or name == "stokes_dipole":
+        with pytest.raises(parki.ParkiValueError, match=r"epsilon is .*; take float64"):
+            getattr(parki, name)(points, points, dens, **asked)
+    else:
+        assert np.isfinite(getattr(parki, name)(points, points, dens, **asked)[0]).all()
+
+
+def test_blobs_far_larger_than_the_box():
+    """All forces drive the same flow everywhere."""
+    how = {"epsilon": 9e5, "periodicity": 0, **CUBE}
+    found = parki.stokes_sl(POINTS, POINTS, FORCES, **how)
+    flow = 4 / np.sqrt(np.pi) / 9e5 * FORCES.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found, np.broadcast_to(flow, found.shape), rtol=0.01)

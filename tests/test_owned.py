@@ -1,0 +1,231 @@
+"""What plans and spheres keep is their own: arrays, attributes, copies; and no densities at all."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+import parki
+from parki.libmobility import PSE
+
+BOX, N = (1.2, 1.0, 0.9), 12
+RNG = np.random.default_rng(0)
+POINTS = RNG.random((3, N)) * [[1.2], [1.0], [0.7]] + [[0], [0], [0.1]]
+NORMS, DENS, VALUES = RNG.standard_normal((3, 3, N))
+OPTIONS = parki.EwaldOptions(3, BOX, 1e-4)
+WALL = parki.EwaldOptions(2, BOX, 1e-4, wall="no-slip")
+RADII = {"one": 0.07, "two": np.where(np.arange(N) % 3, 0.05, 0.07)}
+PLANS = [
+    ("stokes_dl", OPTIONS, 3),
+    ("stokes_sl", parki.EwaldOptions((False, True, True), BOX, 1e-4), 3),
+    ("stokes_sl", WALL, 3),
+    ("stokes_dl", WALL, 3),
+]
+
+
+def results(plan):
+    """Return what a plan makes of its points."""
+    check = plan.check(DENS)
+    return plan(DENS), plan.adjoint(VALUES), plan.promise(DENS), check.error, check.flow
+
+
+@pytest.mark.parametrize(("kernel", "options", "rows"), PLANS, ids=["dl", "sl", "wall", "wall dl"])
+@pytest.mark.parametrize("moved", [False, True])
+def test_arrays_that_change(kernel, options, rows, moved):
+    """A plan has the points and normals that it was given, whatever becomes of their arrays."""
+    given = [POINTS.copy(), NORMS.copy() if kernel == "stokes_dl" else None]
+    plan = parki.Plan(kernel, given[0], given[0], given[1], options)
+    expected = results(parki.Plan(kernel, POINTS, POINTS, given[1], options))
+    if moved:
+        plan(DENS)
+        plan.update_points(given[0], given[0], given[1])
+    given[0][:2] *= 0.5
+    if given[1] is not None:
+        given[1] *= 2
+    for ours, theirs in zip(results(plan), expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
+
+
+def test_systems_that_change():
+    points, norms = POINTS.copy(), NORMS.copy()
+    how = {"systems": [0, 5, N], "periodicity": 3, "box": BOX, "tolerance": 1e-4}
+    plans = [parki.Plan("stokes_dl", p, p, n, **how) for p, n in ((points, norms), (POINTS, NORMS))]
+    points *= 0.5
+    norms *= 2
+    ours, theirs = (plan.adjoint(VALUES) for plan in plans)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+
+
+def moves(spheres):
+    """Return what spheres make of their points, after plans that are made late."""
+    rng = np.random.default_rng(1)
+    step = spheres.displacements(0.1, 0.1, rng, DENS, VALUES, accuracy=1e-6)
+    flow = spheres.flow(DENS, POINTS[:, :3] + [[0], [0], [-0.05]])
+    return *spheres.velocities(DENS, VALUES), *step, flow
+
+
+@pytest.mark.parametrize(("radii", "options"), [("one", OPTIONS), ("one", WALL), ("two", WALL)])
+def test_spheres_whose_array_changes(radii, options):
+    points = POINTS.copy()
+    spheres, new = (parki.Spheres(each, RADII[radii], options) for each in (points, POINTS))
+    points[:2] *= 0.5
+    for ours, theirs in zip(moves(spheres), moves(new), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-9)
+    points[...] = POINTS
+    spheres.update_points(points)
+    points += 0.1
+    np.testing.assert_allclose(spheres.velocities(DENS), new.velocities(DENS), rtol=1e-9)
+    assert np.array_equal(spheres.points, POINTS)
+
+
+def test_attributes_of_spheres():
+    """They are read-only, or do what they say."""
+    spheres, shift = parki.Spheres(POINTS, 0.07, OPTIONS), 0.1 * VALUES
+    before = spheres.velocities(DENS)
+    with pytest.raises(ValueError, match="read-only"):
+        spheres.points += shift
+    with pytest.raises(ValueError, match="read-only"):
+        spheres.radii[0] = 0.1
+    with pytest.raises(parki.ParkiTypeError, match=r"radii of Spheres cannot be changed; make new"):
+        spheres.radii = 0.1
+    with pytest.raises(parki.ParkiTypeError, match=r"options of Spheres .* update_points"):
+        spheres.options = WALL
+    for viscosity, error in (
+        (-1.0, ValueError),
+        (np.nan, ValueError),
+        (0, ValueError),
+        ("1", TypeError),
+    ):
+        with pytest.raises(parki.ParkiError, match=r"viscosity is .*expected a positive") as caught:
+            spheres.viscosity = viscosity
+        assert isinstance(caught.value, error)
+    assert np.array_equal(spheres.velocities(DENS), before)
+    spheres.viscosity = 2.0
+    np.testing.assert_allclose(spheres.velocities(DENS), before / 2, rtol=1e-14)
+    spheres.points = spheres.points + shift
+    moved = parki.Spheres(POINTS + shift, 0.07, OPTIONS, viscosity=2.0).velocities(DENS)
+    np.testing.assert_allclose(spheres.velocities(DENS), moved, rtol=1e-9)
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy])
+def test_copies_are_apart(how):
+    spheres = parki.Spheres(POINTS, 0.07, OPTIONS)
+    before, other = spheres.velocities(DENS), how(spheres)
+    np.testing.assert_allclose(other.velocities(DENS), before, rtol=1e-9)
+    other.update_points(POINTS * 0.9)
+    other.viscosity = 2.0
+    assert np.array_equal(spheres.velocities(DENS), before)
+    assert np.array_equal(spheres.points, POINTS)
+    with pytest.raises(parki.ParkiTypeError, match="Spheres cannot be pickled"):
+        pickle.dumps(spheres)
+    boxes = {"boxes": [BOX, BOX], "systems": [0, 5, N], "periodicity": 3}
+    for plan in (
+        parki.Plan("stokes_sl", POINTS, POINTS, WALL),
+        parki.Plan("stokes_sl", POINTS, POINTS, **boxes),
+    ):
+        with pytest.raises(parki.ParkiTypeError, match="cannot be pickled or copied"):
+            how(plan)
+    solver = PSE("periodic", "periodic", "periodic")
+    solver.setParameters(1.0, *BOX)
+    solver.initialize(1.0, 0.07)
+    solver.setPositions(POINTS.T)
+    before, other = solver.Mdot(DENS.T)[0], how(solver)
+    other.setPositions(0.9 * POINTS.T)
+    assert np.array_equal(solver.Mdot(DENS.T)[0], before)
+
+
+@pytest.mark.parametrize("radii", ["one", "two"])
+def test_promise_in_another_box(radii):
+    """Near a wall, that of new spheres there."""
+    options = parki.EwaldOptions(2, (1, 1, 1), 1e-7, wall="no-slip")
+    points = POINTS * [[0.8], [1], [1]]
+    for box in ((2.0, 1.0, 0.9), (1.5, 1.5, 1.2)):
+        spheres = parki.Spheres(points, RADII[radii], options)
+        spheres.update_points(points, box=box)
+        there = parki.Spheres(
+            points, RADII[radii], periodicity=2, box=box, tolerance=1e-7, wall="no-slip"
+        )
+        assert spheres.promise(DENS) == pytest.approx(there.promise(DENS), rel=1e-12)
+        apart = np.abs(spheres.velocities(DENS) - there.velocities(DENS)).max()
+        assert apart <= 10 * there.promise(DENS)
+
+
+def test_steps_leave_velocities_of_other_threads():
+    """Near a wall steps take the mobility at shifted places, by plans of their own."""
+    spheres = parki.Spheres(POINTS, 0.07, WALL)
+    expected, wrong, done = spheres.velocities(DENS), [], threading.Event()
+
+    def read():
+        while not done.is_set():
+            if not np.array_equal(spheres.velocities(DENS), expected):
+                wrong.append(1)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for seed in range(8):
+            spheres.displacements(0.1, 0.1, np.random.default_rng(seed), accuracy=0.1)
+    finally:
+        done.set()
+        reader.join()
+    assert not wrong
+
+
+def test_one_sphere_near_a_wall():
+    """Where the box has no lengths, its flow gives them: closed forms of Swan and Brady (2007)."""
+    height, radius = 1.0, 0.5
+    t, units = radius / height, 6 * np.pi * radius
+    where = {"periodicity": 0, "tolerance": 1e-4, "wall": "no-slip"}
+    sphere = parki.Spheres(np.array([[0.3], [0.2], [height]]), radius, **where)
+    force = np.array([[1.0], [0], [0]])
+    moved, turned = sphere.velocities(force, 0 * force)
+    along = 1 - 9 / 16 * t + t**3 / 8 - t**5 / 16
+    promise = sphere.promise(force)
+    assert promise * units < 1e-3
+    assert abs(moved[0, 0] * units - along) <= promise * units
+    assert turned[1, 0] * units * radius == pytest.approx(3 / 32 * t**4, rel=2e-2)
+
+
+def test_no_densities():
+    """As there may be no points."""
+    none = np.zeros((0, 3, N))
+    boxes = {"boxes": [BOX, BOX], "systems": [0, 5, N], "periodicity": 3, "tolerance": 1e-4}
+    plans = [parki.Plan("stokes_sl", POINTS, POINTS, each) for each in (OPTIONS, WALL)]
+    plans.append(parki.Plan("stokes_sl", POINTS, POINTS, **boxes))
+    for plan in plans:
+        assert plan(none).shape == plan.adjoint(none).shape == none.shape
+        assert len(plan.promise(none)) == 0
+        assert (plan.as_linear_operator() @ np.zeros((3 * N, 0))).shape == (3 * N, 0)
+    assert parki.laplace(POINTS, POINTS, np.zeros((0, N)), OPTIONS).shape == (0, N)
+    given = "stokes_sl", POINTS, POINTS, none
+    for options, wrt in ((OPTIONS, ("dens", "trg", "src", "box")), (WALL, ("dens",))):
+        slopes = parki.vjp(*given, options, values=none, wrt=wrt)
+        assert slopes.pop("dens").shape == none.shape
+        assert all((each == 0).all() for each in slopes.values())
+        assert parki.jvp(*given, options, tangents={"dens": none}).shape == none.shape
+    change = parki.jvp(*given[:3], None, OPTIONS, tangents={"dens": DENS[None]})
+    assert change.shape == (1, 3, N)  # as many as there are
+
+
+def test_promises_of_any_size():
+    """Their squares are no numbers."""
+    plans = [
+        parki.Plan("stokes_sl", POINTS, POINTS, OPTIONS),
+        parki.Spheres(POINTS, 0.07, OPTIONS),
+        parki.Spheres(POINTS, 0.07, WALL),
+    ]
+    for plan in plans:
+        promise = plan.promise(DENS)
+        for size in (1e-290, 1e290):
+            assert plan.promise(size * DENS) == pytest.approx(size * promise, rel=1e-12)
+        assert plan.promise(0 * DENS) == 0
+    small, usual = (
+        parki.Plan("stokes_dl", POINTS, POINTS, size * NORMS, OPTIONS) for size in (1e-200, 1.0)
+    )
+    assert small.promise(DENS) == pytest.approx(1e-200 * usual.promise(DENS), rel=1e-12)
+    check = plans[1].check(1e290 * DENS)
+    assert check.error <= check.promise < check.flow < np.inf
