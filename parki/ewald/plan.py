@@ -7,7 +7,7 @@ several whose densities and results are mapped, near a wall and in boxes of diff
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, Generic, cast, overload
 
@@ -100,6 +100,10 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         with self._placement.access():
             self._placement.settle()
             yield
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Let no other thread or stream use the points; late ones may still be so."""
+        return self._placement.access()
 
     def beside(self, kernel: AnyKernel, want: Any = "u") -> Any:
         """Return a plan of another sum of the same points; all of these plans move together."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -25,6 +26,20 @@ from parki.suspensions.turning import Turning
 from parki.typing import Array, Box, OptionKeywords, Unpack
 
 MOST_BOXES = 1e8  # radii over the longest edge of the box
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def alone(method: Method) -> Method:
+    """Let one thread after the other do what takes several sums, at the same points."""
+
+    @functools.wraps(method)
+    def call(self: Any, *given: Any, **keywords: Any) -> Any:
+        with self._first.alone():
+            return method(self, *given, **keywords)
+
+    return cast(Method, call)
 
 
 class Spheres:
@@ -280,6 +295,7 @@ class Spheres:
     def _white(self, rng: Any) -> noise.White:
         return noise.white(rng, self._plan("velocity", "force").dtype)
 
+    @alone
     def update_points(self, points: Array, *, box: Box | None = None) -> None:
         """Move the spheres, each of which keeps its radius.
 
@@ -310,6 +326,7 @@ class Spheres:
         self._first.update_points(points, points, **({} if box is None else {"box": box}))
 
     # ------------------------------------------------------------------ velocities
+    @alone
     def velocities(self, forces: Array | None, torques: Array | None = None) -> Any:
         """Return the velocities of the spheres; with torques, their angular velocities as well.
 
@@ -378,6 +395,7 @@ class Spheres:
             each *= each.dtype.type(KINDS[moves, acts][2] * self.factor)
             yield each
 
+    @alone
     def flow(
         self, forces: Array | None, points: Array, torques: Array | None = None, *, want: Any = "u"
     ) -> Any:
@@ -433,6 +451,7 @@ class Spheres:
             yield each, value.dtype.type(scale) * value
 
     # ------------------------------------------------------------------ derivatives
+    @alone
     def vjp(
         self,
         forces: Array | None,
@@ -468,6 +487,7 @@ class Spheres:
         """
         return derivatives.vjp(self, (forces, torques), (values, turns), wrt)
 
+    @alone
     def jvp(
         self, forces: Array | None, torques: Array | None = None, *, tangents: dict[str, Array]
     ) -> Any:
@@ -494,6 +514,7 @@ class Spheres:
         return derivatives.jvp(self, (forces, torques), tangents)
 
     # ------------------------------------------------------------------ noise
+    @alone
     def displacements(
         self,
         kT: float,
@@ -554,6 +575,7 @@ class Spheres:
         steps = [self._back(sum(each[1:], each[0])) for each in zip(*parts, strict=True)]
         return tuple(steps) if turns else steps[0] if steps else self._back(0 * self._points)
 
+    @alone
     def noise(self, rng: Any, *, torques: bool = False, accuracy: float = 1e-3) -> Any:
         """Return normal numbers whose covariance is the mobility M: for other integrators.
 
@@ -616,6 +638,7 @@ class Spheres:
         taken = self._taken(forces=forces)["force"]
         return self.factor * self._plan("velocity", "force").promise(taken)
 
+    @alone
     def check(self, forces: Array) -> Check:
         """Measure the error of the velocities, by a sum of other parameters.
 

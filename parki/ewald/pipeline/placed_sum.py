@@ -288,8 +288,12 @@ class PlacedSum:
         arrays = order.arrays(taken.arrays)
         return {n: a for n, a in arrays.items() if n != "src" or a is not arrays["trg"]}
 
-    def staged(self) -> tuple[Points, Pipeline] | None:
-        """Look at late points; return them with their pipeline, if another set-up is theirs.
+    def looked_at(self) -> tuple[bool, bool]:
+        """Return whether late points were in the box, and suit the set-up; the host waits."""
+        return (True, True) if self.late is None else self.pipeline.looked_at()
+
+    def staged(self, inside: bool, suited: bool) -> tuple[Points, Pipeline] | None:
+        """Return late points with their pipeline, if another set-up is theirs.
 
         Raises
         ------
@@ -299,7 +303,6 @@ class PlacedSum:
         late = self.late
         if late is None:
             return None
-        inside, suited = self.pipeline.looked_at()
         if not inside:
             late.checked()  # which says what is wrong
             raise ParkiValueError(

@@ -377,7 +377,8 @@ class Placement:
             return False
         sums = [member.sum for member in self.members]
         try:
-            staged = [each.staged() for each in sums]
+            seen = [each.looked_at() for each in sums]  # all of which count anew then
+            staged = [each.staged(*found) for each, found in zip(sums, seen, strict=True)]
         except BaseException:
             self._back(self._before, self.members)
             self.version = object()

@@ -57,11 +57,6 @@ class Composed(Face):
     """A sum, and the same of sources elsewhere, which are weighed by their places."""
 
     name, words = "composite", "composites of sums"
-    lacks = {"out": "a composite adds several results up"}
-    fails = {
-        "threads": "calls of composites share memory, and do not wait for each other",
-        "late": "places and normals that a device refused are kept for the maps",
-    }
 
     def make(self, given: Given) -> Any:
         kind, kernel = given.example.kind, given.kernel
@@ -88,11 +83,6 @@ class Wall(Face):
     sums = ("stokes_sl", "stokes_dipole", "stokes_dl")
     periodicities = (0, 1, 2)
     transposed = TOLERANCE  # by sums of their own
-    lacks = {"out": "a sum near a wall adds several results up"}
-    fails = {
-        "threads": "calls near a wall share memory, and do not wait for each other",
-        "late stokes_dl": "normals that a device refused are kept for the maps",
-    }
 
     def settings(self) -> dict[str, Any]:
         return {"wall": "no-slip"}
@@ -170,7 +160,6 @@ class Boxes(Systems):
     name, words = "boxes", "many boxes, `boxes=`"
     periodicities = (0, 1, 3)
     lacks = Systems.lacks | {"box": "boxes stay", "memory": "each plan tells its own"}
-    fails = {"threads": "calls share memory, and do not wait for each other"}
 
     def more(self, given: Given, rng: np.random.Generator) -> dict[str, Any]:
         boxes = [box.tolist() for *_, box in self.parts(given)]

@@ -109,7 +109,6 @@ class Torques(Spheres):
 
     name, words = "torques", "`parki.Spheres` with torques"
     torques = True
-    fails = {"threads": "velocities and turns may belong to other points", "late": LATE}
 
 
 class WallSpheres(Spheres):
@@ -118,7 +117,6 @@ class WallSpheres(Spheres):
     name, words = "wall spheres", "`parki.Spheres` near a wall"
     periodicities = (2,)
     transposed = TOLERANCE
-    fails = {"threads": "plans of several radii share memory, and do not wait for each other"}
 
     def settings(self) -> dict[str, Any]:
         return {"wall": "no-slip"}
@@ -152,7 +150,6 @@ class Noise(Spheres):
         "units": "noise has an accuracy of its own",
         "permuted": "random numbers follow the places of spheres",
     }
-    fails = {"threads": "steps share memory, and do not wait for each other", "late": LATE}
 
     def apply(self, made: Any, dens: Any) -> Any:
         return made.displacements(1.0, 0.1, np.random.default_rng(7), dens, accuracy=1e-6)
