@@ -201,6 +201,13 @@ def test_reference_refuses_what_takes_hours():
             direct_sum("laplace", X, X, F[0], box=[1, 1, 1], periodicity=3, xi=xi)
 
 
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_reference_refuses_boxes_beyond_all_numbers(size):
+    for box in ([size] * 3, np.diag([size] * 3)):
+        with pytest.raises(ValueError, match=r"box has sides of .*, whose powers are no numbers"):
+            direct_sum("laplace", X, X, F[0], box=box, periodicity=3)
+
+
 def test_reference_in_a_long_box_sums_few_images():
     """With a cut-off by the longest edge it had 65 000 images, whatever the number of points."""
     x = X[:, :3] * [[1], [1], [1000]]
