@@ -237,10 +237,10 @@ class Problem:
         """Return a split of points with what the grid has of spheres, blobs and screening."""
         symbol = SUMS[self.kernel].symbol
         if symbol.shells:
-            return Shells(split, symbol.shells, symbol.order)
+            return Shells(split.endless, symbol.shells, symbol.order)
         if any(symbol.laplacians):
             largest = SUMS[self.kernel].pair.largest
-            return Lifted(split, largest, sum(symbol.laplacians), symbol.order)
+            return Lifted(split.endless, largest, sum(symbol.laplacians), symbol.order)
         if symbol.screening:
             return screened(split, symbol.screening)
         if isinstance(self.core, Algebraic) and isinstance(split, Prolate):
