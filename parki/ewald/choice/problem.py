@@ -268,12 +268,13 @@ class Problem:
     def near(self, split: Split, cutoff: float, close: bool = False) -> float:
         """Return the error of the split's near field over the tolerance.
 
-        If all points may be ``close``, each target has a source at the cut-off, whatever the cloud.
+        If all points may be ``close``, each target has a source just beyond the cut-off, whatever
+        the cloud. The error there is half of the largest one in the mean.
         """
         found = [estimates.near(term, split, cutoff, 1.0, self.periods) for term in self.terms]
         worst = max(self.bound(estimate, cutoff) for estimate in found)
         if close:
-            worst = max(worst, *(each.peak / math.sqrt(self.sources) for each in found))
+            worst = max(worst, *(each.peak / 2 / math.sqrt(self.sources) for each in found))
         return worst / self.tolerance
 
     def truncation(self, split: Split, steps: NDArray[np.float64]) -> float:
