@@ -77,6 +77,11 @@ ODD = [
     ),
     (lambda: parki.near_pairs(X, X, 1e7, BOX), VALUE, r"radius is 1e\+07, which meets about 8e.22"),
     (lambda: parki.near_pairs(X, X, 1e300, BOX), VALUE, r"radius is 1e\+300, which meets about"),
+    (
+        lambda: parki.Spheres(X, 0.05, BOX).check(F[None]),
+        VALUE,
+        r"forces has shape \(1, 3, 10\); check takes one set of forces at a time",
+    ),
     (lambda: parki.Spheres("points.npy", 0.1, BOX), VALUE, r"points has shape \(\); expected"),
     (
         lambda: parki.Spheres(X, [0.1, [0.2]], BOX),
