@@ -147,7 +147,7 @@ class Split(Protocol):
         return type(found)(*(horner_order(c[: degree + 1], degree) for c in found))
 
     def steady_degree(self, term: str, rc: float, degree: int, most: float) -> int:
-        """Return the least degree, from one on, by which rounding is that of the result.
+        """Return the least degree, from one on, whose powers round a pair by little.
 
         Parameters
         ----------
