@@ -3,8 +3,7 @@
     mpirun -n 3 python tests/helpers/ranks.py sums
     mpirun -n 2 python tests/helpers/ranks.py sums+moves+adjoints CPU usual
     mpirun -n 3 python tests/helpers/ranks.py composed
-    mpirun -n 3 python tests/helpers/ranks.py spheres
-    mpirun -n 3 python tests/helpers/ranks.py wall
+    mpirun -n 3 python tests/helpers/ranks.py spheres+wall
     mpirun -n 3 python tests/helpers/ranks.py failures
     mpirun -n 3 python tests/helpers/ranks.py ending raise
     mpirun -n 2 python tests/helpers/ranks.py threads
