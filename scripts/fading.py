@@ -84,14 +84,14 @@ def field(
         count[k > 0.999 * math.pi / steps[axis]] = 1.0
         values *= count.reshape([-1 if axis == a else 1 for a in range(3)])
     values /= math.prod(lengths) * math.prod(steps)
-    waves = []  # derivatives 0 to 3 of the waves along each axis
+    slopes = []  # derivatives 0 to 3 of the waves along each axis
     for k, x in zip(waves, apart, strict=True):
         phase = np.multiply.outer(k, x)
-        waves.append([k[:, None] ** n * np.cos(phase + n * math.pi / 2) for n in range(4)])
+        slopes.append([k[:, None] ** n * np.cos(phase + n * math.pi / 2) for n in range(4)])
 
     def derivative(*axes: int) -> Any:
         orders = [axes.count(a) for a in range(3)]
-        x, y, z = (wave[order] for wave, order in zip(waves, orders, strict=True))
+        x, y, z = (slope[order] for slope, order in zip(slopes, orders, strict=True))
         rows = np.einsum("abc,cn->abn", values, z)
         return np.einsum("abn,an,bn->n", rows, x, y)
 

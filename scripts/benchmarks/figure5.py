@@ -36,9 +36,7 @@ def measure(run: Run) -> dict[str, Any]:
     n = run.size(100_000, 4_000_000)
     src, dens, norms = run.cloud("stokes_comb", n)
     found = whole(run, src, src, dens, norms, TOLERANCE)
-    options = parki.EwaldOptions(
-        periodicity=PERIODICITY, box=(1, 1, 1), tolerance=TOLERANCE, execution_space=run.space
-    )
+    options = run.options(PERIODICITY, TOLERANCE)
     plan = parki.Plan("stokes_comb", src, src, norms, options)
     chosen, mesh = plan.parameters, plan.setup.mesh
     if chosen is None:
@@ -48,7 +46,7 @@ def measure(run: Run) -> dict[str, Any]:
     near = Near(run, n, cell_size=size)
     launch = choose_launch(chosen.p2p, run.space)
     works = {
-        "P2P": models.near(chosen.p2p, launch, n, near.pairs(), size, flops, run.space.on_device),
+        "P2P": models.near(chosen.p2p, launch, n, near.pairs(), size, flops, run.device),
         "P2G": spread_work(plan.pipeline.stages.p2g, mesh, n),
         "FGC": models.convolve(mesh),
         "G2P": gather_work(plan.pipeline.stages.g2p, mesh, n),
@@ -73,29 +71,23 @@ def tables(record: Record) -> list[Table]:
     """Return the points of the figure."""
     found = record["results"]
     top = found["ceilings"]
-    rows = []
-    for stage, work in found["stages"].items():
-        intensity = work["flops"] / work["least"]
-        reached = work["flops"] / work["seconds"]
-        rows.append(
-            [
-                stage,
-                ms(work["seconds"]),
-                number(work["flops"] / 1e9),
-                number(work["least"] / 1e9),
-                number(intensity),
-                number(reached / 1e9),
-                f"{100 * reached / roof(found, intensity):.0f} %",
-            ]
-        )
-    head = ("stage", "ms", "Gflop", "GB", "flop/byte", "GFLOP/s", "of the roof")
+    rows = [
+        (stage, work, work["flops"] / work["least"], work["flops"] / work["seconds"])
+        for stage, work in found["stages"].items()
+    ]
     return [
-        Table(
+        Table.of(
             f"Stages under the roof: {count(found['points'])} points, 1-periodic, tolerance "
             f"{TOLERANCE:.0e}, double precision",
-            head,
             rows,
-            [
+            ("stage", lambda row: row[0]),
+            ("ms", lambda row: ms(row[1]["seconds"])),
+            ("Gflop", lambda row: number(row[1]["flops"] / 1e9)),
+            ("GB", lambda row: number(row[1]["least"] / 1e9)),
+            ("flop/byte", lambda row: number(row[2])),
+            ("GFLOP/s", lambda row: number(row[3] / 1e9)),
+            ("of the roof", lambda row: f"{100 * row[3] / roof(found, row[2]):.0f} %"),
+            notes=[
                 f"Roof, measured: {top['bandwidth'] / 1e9:.0f} GB/s (triad), "
                 f"{top['flops'] / 1e9:.0f} GFLOP/s (multiply-adds); an inverse root takes the time "
                 f"of {top['flops'] / top['roots']:.0f} operations."
@@ -121,39 +113,17 @@ def draw(record: Record, file: Path) -> None:
     bottom = min(value for _, value in points.values()) / 4
     axis.fill_between(x, y, bottom, color="#f4f4f2", zorder=0)
     axis.loglog(x, y, color=DARK, linewidth=1.8)
-    names = {
-        "ha": "right",
-        "va": "bottom",
-        "color": DARK,
-        "fontsize": 10,
-        "textcoords": "offset points",
-    }
-    axis.annotate(f"{top['flops'] / 1e9:,.0f} GFLOP/s", (high, y[-1]), (-4, 5), **names)
+    how: dict[str, Any] = {"textcoords": "offset points", "color": DARK, "fontsize": 10}
+    how |= {"ha": "right", "va": "bottom"}
+    axis.annotate(f"{top['flops'] / 1e9:,.0f} GFLOP/s", (high, y[-1]), (-4, 5), **how)
     start = math.sqrt(low * knee)
-    axis.annotate(
-        f"{top['bandwidth'] / 1e9:,.0f} GB/s",
-        (start, start * top["bandwidth"] / 1e9),
-        (-6, 6),
-        **names,
-    )
-    for stage, (intensity, reached) in points.items():
-        axis.plot(
-            intensity,
-            reached,
-            "o",
-            markersize=13,
-            color=STAGE_COLOURS[stage],
-            markeredgecolor="white",
-        )
-        axis.annotate(
-            stage,
-            (intensity, reached),
-            (0, -19),
-            textcoords="offset points",
-            ha="center",
-            color=STAGE_COLOURS[stage],
-            fontweight="bold",
-        )
+    place = (start, start * top["bandwidth"] / 1e9)
+    axis.annotate(f"{top['bandwidth'] / 1e9:,.0f} GB/s", place, (-6, 6), **how)
+    for stage, point in points.items():
+        colour = STAGE_COLOURS[stage]
+        axis.plot(*point, "o", markersize=13, color=colour, markeredgecolor="white")
+        how |= {"ha": "center", "va": "baseline", "color": colour, "fontweight": "bold"}
+        axis.annotate(stage, point, (0, -19), **how)
     axis.set(
         title="Stages under the roof",
         xlabel="operations per byte that must move",

@@ -17,13 +17,14 @@ from parki.ewald.far import sizes
 from parki.ewald.near.sizes import COLUMNS, CPU, DEPTH, DEVICE, TILES, Launch
 
 from .ceilings import L1, L2, Ceilings
+from .show import ms
 
 CANDIDATE = 14  # operations of a squared distance
 # Operations per pair apart from the inverse root, and polynomials to evaluate, by kernel.
 PAIR = {"laplace": (6, 1), "stokes_sl": (28, 2), "stokes_comb": (72, 3)}
 SOURCE, TARGET, FOUR, THREE = 12, 6, 4, 3  # numbers
 MODELS = ("T0", "T∞", "T∞,L1", "Tf")  # the paper's
-LABELS = {"T0": "$T_0$", "T∞": r"$T_\infty$", "T∞,L1": r"$T_{\infty,L1}$", "Tf": "$T_f$"}
+TIMES = tuple((name, lambda row, name=name: ms(row["models"][name])) for name in MODELS)
 
 
 @dataclass(frozen=True)
