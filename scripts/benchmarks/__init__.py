@@ -27,11 +27,11 @@ the same task with fewer operations.
 FOLDERS: dict[str, tuple[str, ...]] = {
     "benchmarks": (
         *("table3", "table5", "table6", "table7", "table8", "table9", "table10"),
-        *("figure5", "figure6", "figure9"),
+        *("figure6", "figure9"),
     ),
     "papers": ("guo", "ljungkvist", "rossinelli", "finufft", "fmm3d", "dmk", "spheres"),
     "cases": (
         *("floor", "radial", "splits", "clouds", "published", "first_sums", "several", "tilted"),
-        *("derivatives", "launches", "small_sums", "small_steps"),
+        *("derivatives", "launches", "fading", "trace", "small_sums", "small_steps"),
     ),
 }

@@ -64,7 +64,8 @@ class Spreading:
         p2g = P2G(mesh, self.points, self.norms)
         call = partial(p2g.apply, self.dens, self.buffer)
         call()
-        return call, p2g.grid[..., : self.grid].copy(), spread_work(p2g, mesh, self.n), method
+        work = models.spread(method, mesh, self.n, _teams(p2g.arguments))
+        return call, p2g.grid[..., : self.grid].copy(), work, method
 
     def gather(self, method: str) -> tuple[Any, Any, models.Work, str]:
         """Return a call of G2P, its potential, its work, and the variant that runs."""
@@ -76,18 +77,10 @@ class Spreading:
         pot = xp.zeros((3, self.n))
         call = partial(g2p.apply, field, {"u": pot})
         call()
-        return call, pot.copy(), gather_work(g2p, mesh, self.n), g2p.method
-
-
-def spread_work(p2g: P2G, mesh: EwaldMesh, n: int) -> models.Work:
-    """Return the work of spreading ``n`` sources by the variant used."""
-    return models.spread(mesh.spread, mesh, n, _teams(p2g.arguments))
-
-
-def gather_work(g2p: G2P, mesh: EwaldMesh, n: int) -> models.Work:
-    """Return the work of gathering for ``n`` targets by the variant used."""
-    method = g2p.method.partition(" ")[0]  # the rest says why it replaced another
-    return models.gather(method, mesh, n, _teams(g2p.arguments), g2p.targets.tiles.counts)
+        variant = g2p.method.partition(" ")[0]  # the rest says why it replaced another
+        counts = g2p.targets.tiles.counts
+        work = models.gather(variant, mesh, self.n, _teams(g2p.arguments), counts)
+        return call, pot.copy(), work, g2p.method
 
 
 def _teams(arguments: dict[str, Any]) -> int:

@@ -166,24 +166,3 @@ def gather(method: str, mesh: Any, n: int, teams: int, columns: tuple[int, ...])
         staged = THREE * n * p**3
         moved = TARGET * n + THREE * columns_values(mesh, teams, columns)
     return Work(float(flops), least, 8.0 * moved, 8.0 * staged)
-
-
-def convolve(mesh: Any) -> Work:
-    """Return the work of FGC, whose transforms read and write once per axis.
-
-    Each pass has to read all values again, so that all of them count as least traffic. With free
-    axes the passes are the real transform along x, padding, planes, multiplier, and the way back.
-    """
-    padding, components = mesh.padding, FOUR + THREE
-    grid = math.prod(padding.grid)
-    if mesh.periodicity == 3:
-        values, modes = grid, grid / 2
-        moved = components * (8 * grid + 16 * modes + 2 * 32 * modes)
-    else:
-        x, y, z = padding.local[0], *padding.grid[1:]
-        half, modes = (x // 2 + 1) * y * z, padding.values().planes / 4
-        values = 2 * modes + x * y * z
-        moved = components * (8 * grid + 2 * 16 * half + 16 * modes + 2 * 32 * modes)
-    moved += (16 * components + 8) * modes
-    flops = components * 2.5 * values * math.log2(math.prod(padding.local)) + 40 * modes
-    return Work(flops, float(moved), float(moved))

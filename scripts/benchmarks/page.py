@@ -18,7 +18,7 @@ Bagge and Biros (2026) report. The tables and figures of their paper are measure
 next to the paper's numbers.
 
 Each section says how to measure its tables again, and `python scripts/benchmark.py --docs` writes
-this page.
+this page. Figure 5 of the paper is on the page of [floors](floor.md).
 
 The paper states a relative error E, which close pairs dominate. Its "nine digits" (E = 1e-9) are
 tolerance 1e-4 here, and its "seven digits" tolerance 1e-1.

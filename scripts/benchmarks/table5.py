@@ -1,8 +1,8 @@
 """Table 5: models of spreading and gathering against measured times.
 
-The first table compares the measured time of each variant at P = 8 with the models of table 3. The
-second one compares parki's own model of costs, by which plans choose their parameters, with the
-stages of whole sums. Most predictions are within a fifth of the measurement.
+The table compares the measured time of each variant at P = 8 with the models of table 3. parki's
+own model of costs, by which plans choose their parameters, is compared with the stages of whole
+sums in [choices](choices.md).
 
 The counts differ from the paper's, because it spreads 12 components. parki spreads four, whose
 windows have gradients too.
@@ -18,7 +18,6 @@ from .mesh import variants
 from .record import Record
 from .run import Run
 from .show import Table, count, ms
-from .whole import STAGES, whole
 
 # Milliseconds on one H200, 4e6 points, P = 8: the measurement, then the models.
 PAPER = {
@@ -30,11 +29,10 @@ PAPER = {
     ("G2P", "target"): (28.3, 12.8, 3.73, 1.88, 0.489),
 }
 WINDOW = 8
-TOLERANCES = (1e-1, 1e-4, 1e-9)
 
 
 def measure(run: Run) -> dict[str, Any]:
-    """Return measured and modelled seconds of the variants and of whole sums' stages."""
+    """Return measured and modelled seconds of the variants."""
     machine = ceilings(run)
     n = run.size(20_000, 4_000_000)
     rows = []
@@ -42,32 +40,17 @@ def measure(run: Run) -> dict[str, Any]:
         for row in variants(run, stage, n, [4 if run.quick else WINDOW]):
             seconds = models.Work(**row.pop("work")).seconds(machine)
             rows.append({**row, "stage": stage, "models": seconds})
-    points, dens, norms = run.cloud("stokes_comb", n)
-    sums = {
-        tolerance: whole(run, points, points, dens, norms, tolerance)
-        for tolerance in (TOLERANCES[:1] if run.quick else TOLERANCES)
-    }
-    return {
-        "points": n,
-        "ceilings": vars(machine),
-        "rows": rows,
-        "sums": [{"tolerance": tolerance, **found} for tolerance, found in sums.items()],
-    }
+    return {"points": n, "ceilings": vars(machine), "rows": rows}
 
 
 def tables(record: Record) -> list[Table]:
-    """Return tables of the variants' models with the paper's, and of the model of whole sums."""
+    """Return a table of the variants' models with the paper's."""
     found = record["results"]
     top, points = found["ceilings"], count(found["points"])
 
     def paper(row: dict[str, Any]) -> Any:
         return PAPER.get((row["stage"], row["method"]), ())
 
-    stages = [
-        (f"{each['tolerance']:.0e}", stage, each["predicted"][stage], each["stages"][stage])
-        for each in found["sums"]
-        for stage in STAGES
-    ]
     return [
         Table.of(
             f"P2G and G2P, milliseconds: {points} points, P = {found['rows'][0]['P']}",
@@ -88,14 +71,5 @@ def tables(record: Record) -> list[Table]:
                 f"Ceilings measured in the same run: {top['bandwidth'] / 1e9:.0f} GB/s, "
                 f"{top['flops'] / 1e9:.0f} GFLOP/s."
             ],
-        ),
-        Table.of(
-            f"parki's model of costs, milliseconds: {points} points, 1-periodic",
-            stages,
-            ("tolerance", lambda row: row[0]),
-            ("stage", lambda row: row[1]),
-            ("predicted", lambda row: ms(row[2])),
-            ("measured", lambda row: ms(row[3])),
-            ("ratio", lambda row: f"{row[2] / row[3]:.2f}"),
         ),
     ]

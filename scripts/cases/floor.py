@@ -2,7 +2,10 @@
 
 A stage takes at least the time of its operations and of its bytes, each at the rate that the same
 machine reaches when it does nothing else: a triad's bytes, and multiply-adds. The tables compare
-the measured time of a repeated application in double precision with the larger of the two.
+the measured time of a repeated application in double precision with the larger of the two. The
+picture is figure 5 of Kosmacher, Du, Bagge and Biros (2026): the stages under the roof of the
+machine, over their operations per byte; large dots are of the first table. The paper counts erfc
+and exp as operations, where parki has polynomials, so that equal times lie lower here.
 
 | column | meaning |
 | --- | --- |
@@ -14,13 +17,14 @@ the measured time of a repeated application in double precision with the larger 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from benchmarks.ceilings import ceilings
 from benchmarks.record import Record
 from benchmarks.run import Run
-from benchmarks.show import Table
+from benchmarks.show import DARK, STAGE_COLOURS, Table, figure, save
 from benchmarks.whole import STAGES
 
 import parki
@@ -108,3 +112,29 @@ def tables(record: Record) -> list[Table]:
         f"{top['bandwidth'] / 1e12:.3g} TB/s."
     )
     return made
+
+
+def draw(record: Record, file: Path) -> None:
+    """Draw the roof and the stages."""
+    top = record["results"]["ceilings"]
+    made, (axis,) = figure(1, 4.8, 7.5)
+    flops, bandwidth = top["flops"] / 1e9, top["bandwidth"] / 1e9
+    x = np.geomspace(0.1, max(1000.0, 20 * flops / bandwidth), 200)
+    roof = np.minimum(flops, x * bandwidth)
+    axis.loglog(x, roof, color=DARK, linewidth=1.8)
+    how: dict[str, Any] = {"color": DARK, "textcoords": "offset points", "ha": "right"}
+    axis.annotate(f"{flops:,.0f} GFLOP/s", (x[-1], roof[-1]), (-4, 5), **how)
+    start = 0.4 * flops / bandwidth
+    axis.annotate(f"{bandwidth:,.0f} GB/s", (start, start * bandwidth), (-6, 6), **how)
+    for number, case in enumerate(record["results"]["cases"].values()):
+        for stage, found in case["stages"].items():
+            place = found["operations"] / found["bytes"], found["operations"] / found["seconds"]
+            colour, size = STAGE_COLOURS[stage], 6 if number else 13
+            axis.plot(place[0], place[1] / 1e9, "o", color=colour, markersize=size, mec="white")
+            if number == 0:
+                how |= {"color": colour, "ha": "center", "fontweight": "bold"}
+                axis.annotate(stage, (place[0], place[1] / 1e9), (0, -19), **how)
+    axis.set(title="Stages under the roof", xlabel="operations per byte that must move")
+    axis.set(ylabel="GFLOP/s", xlim=(x[0], x[-1]))
+    axis.grid(which="major")
+    save(made, file, record["machine"]["name"])
