@@ -34,7 +34,7 @@ SPACES = [
 # pytest-xdist hands out last are short.
 LONGEST = (
     *("accuracy", "distributed", "wall", "regularised", "torch", "spheres", "exclude", "executor"),
-    *("polydisperse", "examples", "wall_spheres", "compiler", "faults", "by_box", "p2p_lists"),
+    *("polydisperse", "examples", "wall_spheres", "compiler", "cache", "by_box", "p2p_lists"),
     *("derivatives", "cli", "want", "shipped", "composite_derivatives", "jax", "tilted"),
     *("precision", "mesh_variants", "yukawa", "docs"),
     *("ranks", "refused_updates", "concurrent", "moves"),  # laws

@@ -156,7 +156,7 @@ def test_no_file_replaces_a_fixture_of_every_test():
     assert not replaced, f"give these fixtures other names than those in conftest.py: {replaced}"
 
 
-def test_what_tests_import_comes_with_their_extra() -> None:
+def test_what_tests_import_comes_with_their_extra():
     """Else they are not collected; they skip what is optional."""
     root, here = Path(__file__).parents[1], Path(__file__).parent
     text = (root / "pyproject.toml").read_text(encoding="utf-8")

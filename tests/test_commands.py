@@ -24,7 +24,7 @@ WITH_FOLDER = ("not_parki.so", "notes.txt", "tuned.json", "tuned-violin.json", f
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """A cache folder with one of everything, and with files of others."""
     folder = tmp_path / "cache"
     (folder / "pykokkos" / ("c" * 40)).mkdir(parents=True)
@@ -43,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def arrays(rng: np.random.Generator) -> dict[str, np.ndarray]:
+def arrays(rng):
     return {
         "src": rng.random((3, 300)),
         "trg": rng.random((3, 200)),
@@ -64,7 +64,7 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 # --- info -------------------------------------------------------------------------------------
 
 
-def test_info_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_as_json(capsys):
     assert cli.main(["info", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["parki"], found["numpy"]) == (parki.__version__, np.__version__)
@@ -74,7 +74,7 @@ def test_info_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert "PARKI_CACHE_DIR" in found["settings"]
 
 
-def test_info_runs_no_program_but_the_compiler_and_python() -> None:
+def test_info_runs_no_program_but_the_compiler_and_python():
     """As SECURITY.md says."""
     code = """
     import os, sys
@@ -89,7 +89,7 @@ def test_info_runs_no_program_but_the_compiler_and_python() -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
-def test_info_names_the_mpi_library(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_info_names_the_mpi_library(monkeypatch):
     library = info.facts()["ranks"]
     assert "MPI" in library.upper() and "\n" not in library and "\0" not in library
     monkeypatch.setattr(info.sys, "executable", "/nowhere/python")
@@ -98,18 +98,14 @@ def test_info_names_the_mpi_library(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "ranks       not installed" in info.text(info.facts())
 
 
-def test_info_says_why_the_cache_is_unusable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_info_says_why_the_cache_is_unusable(tmp_path, monkeypatch, capsys):
     (tmp_path / "file").touch()
     monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path / "file" / "cache"))
     assert cli.main(["info"]) == 0
     assert "(cannot be used: it is a file, or in one; 0 kernels" in capsys.readouterr().out
 
 
-def test_tune_is_refused_where_its_result_would_be_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tune_is_refused_where_its_result_would_be_lost(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path / "file" / "cache"))
     with pytest.raises(parki.UnavailableError, match="cannot take the result"):
@@ -120,14 +116,14 @@ def test_tune_is_refused_where_its_result_would_be_lost(
 
 
 @pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
+def few(monkeypatch):
     """Check one kernel, on few points."""
     monkeypatch.setattr(check, "SUMS", {"laplace": check.SUMS["laplace"]})
     monkeypatch.setattr(check, "POINTS", 200)
 
 
 @pytest.mark.parametrize("words", [[], ["--space", "Serial"]])
-def test_check(words: list[str], few: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check(words, few, capsys):
     assert cli.main(["check", *words]) == 0
     text = capsys.readouterr().out
     for word in ("error over promise", "laplace", "float32", "3P", "OK: all", "promises"):
@@ -136,7 +132,7 @@ def test_check(words: list[str], few: None, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.slow
-def test_check_of_everything(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_of_everything(capsys):
     assert cli.main(["check", "--space", "CPU", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["kept"] and found["seconds"] > 0
@@ -148,13 +144,7 @@ def test_check_of_everything(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("factor", [2.0, float("nan")])
 @pytest.mark.parametrize("words", [[], ["--json"]])
-def test_broken_promise(
-    factor: float,
-    words: list[str],
-    few: None,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_broken_promise(factor, words, few, monkeypatch, capsys):
     right = check.check
 
     def wrong(*arguments: object) -> check.CheckedSum:
@@ -172,13 +162,13 @@ def test_broken_promise(
         assert "broken" in text and "NOT OK: 1 of 8 promises" in text
 
 
-def test_check_sees_a_wrong_sum(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_sees_a_wrong_sum(few, monkeypatch):
     right = check.direct_sum
     monkeypatch.setattr(check, "direct_sum", lambda *a, **k: 1.001 * right(*a, **k))
     assert cli.main(["check", "--space", "Serial"]) == 1
 
 
-def test_pages_say_how_long_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pages_say_how_long_it_takes(capsys):
     assert cli.main(["check", "--help"]) == 0
     root = Path(__file__).parents[1]
     pages = [root / "README.md", root / "docs/install.md"]
@@ -186,14 +176,14 @@ def test_pages_say_how_long_it_takes(capsys: pytest.CaptureFixture[str]) -> None
         assert "a minute or two" in " ".join(text.split())
 
 
-def test_check_refuses_an_unknown_space(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_refuses_an_unknown_space(capsys):
     assert "execution_space is 'abacus'" in refused(["check", "--space", "abacus"], capsys)
 
 
 # --- eval -------------------------------------------------------------------------------------
 
 
-def test_eval(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
+def test_eval(tmp_path, arrays):
     given, out = tmp_path / "in.npz", tmp_path / "out.npz"
     np.savez(given, **arrays)
     words = ["--kernel", "stokes_comb", "--periodicity", "1", "--box", "1", "none", "1.5"]
@@ -214,7 +204,7 @@ def test_eval(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npz", "out.npz"]
 
 
-def test_eval_of_stresses_of_dipoles(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
+def test_eval_of_stresses_of_dipoles(tmp_path, arrays):
     given, out = tmp_path / "in.npz", tmp_path / "out.npz"
     src = arrays["src"]
     dens = np.random.default_rng(0).standard_normal((3, 3, src.shape[1]))
@@ -228,9 +218,7 @@ def test_eval_of_stresses_of_dipoles(tmp_path: Path, arrays: dict[str, np.ndarra
         assert np.array_equal(found["stress"], stress)
 
 
-def test_eval_of_several_densities(
-    tmp_path: Path, arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_eval_of_several_densities(tmp_path, arrays, capsys):
     given, out, src = tmp_path / "in.npz", tmp_path / "out.npz", arrays["src"]
     dens = np.random.default_rng(0).standard_normal((2, src.shape[1]))
     np.savez(given, src=src, dens=dens)
@@ -246,9 +234,7 @@ def test_eval_of_several_densities(
     assert all(each["error"] < each["promise"] for each in used["check"]["u"])
 
 
-def test_eval_refuses_surplus_normals(
-    tmp_path: Path, arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_eval_refuses_surplus_normals(tmp_path, arrays, capsys):
     given, out = tmp_path / "in.npz", tmp_path / "out.npz"
     np.savez(given, src=arrays["src"], dens=arrays["src"], norms=arrays["src"])
     words = ["eval", str(given), "-o", str(out), "--kernel", "stokes_sl", "--box", "1", "1", "1.5"]
@@ -256,9 +242,7 @@ def test_eval_refuses_surplus_normals(
     assert not out.exists()
 
 
-def test_eval_measures_the_error(
-    tmp_path: Path, arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_eval_measures_the_error(tmp_path, arrays, capsys):
     given, out = tmp_path / "in.npz", tmp_path / "out.npz"
     np.savez(given, **arrays)
     words = ["--kernel", "stokes_comb", "--periodicity", "1", "--box", "1", "none", "1.5"]
@@ -272,7 +256,7 @@ def test_eval_measures_the_error(
         assert 0 < used["check"][name]["error"] < used["promise"][name]
 
 
-def test_eval_where_targets_are_sources(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
+def test_eval_where_targets_are_sources(tmp_path, arrays):
     given, out = tmp_path / "in.npz", tmp_path / "out.npz"
     src, dens = arrays["src"].astype("f4"), arrays["dens"][0].astype("f4")
     np.savez(given, src=src, dens=dens)
@@ -285,7 +269,7 @@ def test_eval_where_targets_are_sources(tmp_path: Path, arrays: dict[str, np.nda
         assert np.sqrt(np.mean((found["u"] - exact) ** 2)) < promise
 
 
-def test_eval_of_hdf5(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
+def test_eval_of_hdf5(tmp_path, arrays):
     h5py = pytest.importorskip("h5py")
     given, out, same = tmp_path / "in.h5", tmp_path / "out.hdf5", tmp_path / "out.npz"
     words = ["eval", str(given), "--kernel", "stokes_dl", "--box", "1", "1", "1", "-o"]
@@ -304,7 +288,7 @@ def test_eval_of_hdf5(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
         assert found.attrs["options"] == str(expected["options"])
 
 
-def test_eval_of_hdf5_with_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_eval_of_hdf5_with_groups(tmp_path, capsys):
     """A group is not an array, whether its name is known or not."""
     h5py = pytest.importorskip("h5py")
     given, out = tmp_path / "in.h5", tmp_path / "out.npz"
@@ -354,14 +338,7 @@ def test_eval_of_hdf5_with_groups(tmp_path: Path, capsys: pytest.CaptureFixture[
         ({}, ["-o", "x.txt"], "expected a name that ends in .npz"),
     ],
 )
-def test_eval_teaches(
-    changes: dict[str, np.ndarray | None],
-    words: list[str],
-    message: str,
-    tmp_path: Path,
-    arrays: dict[str, np.ndarray],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_eval_teaches(changes, words, message, tmp_path, arrays, capsys):
     given, out = tmp_path / "in.npz", tmp_path / "out.npz"
     kept = {name: values for name, values in {**arrays, **changes}.items() if values is not None}
     np.savez(given, **kept)
@@ -371,9 +348,7 @@ def test_eval_teaches(
     assert not out.exists()
 
 
-def test_eval_needs_the_lengths_of_periodic_axes(
-    tmp_path: Path, arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_eval_needs_the_lengths_of_periodic_axes(tmp_path, arrays, capsys):
     given, out = tmp_path / "in.npz", tmp_path / "out.npz"
     np.savez(given, src=arrays["src"], dens=arrays["dens"][0])
     words = ["eval", str(given), "-o", str(out), "--kernel", "laplace", "--periodicity"]
@@ -383,7 +358,7 @@ def test_eval_needs_the_lengths_of_periodic_axes(
     assert cli.main([*words, "0"]) == 0
 
 
-def test_eval_of_files_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_eval_of_files_that_are_none(tmp_path, capsys):
     given = tmp_path / "in.npz"
     words = ["eval", str(given), "--kernel", "laplace", "--box", "1", "1", "1", "-o"]
     out = str(tmp_path / "out.npz")
@@ -398,17 +373,13 @@ def test_eval_of_files_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "which is the input" in refused([*words, str(given)], capsys)
 
 
-def test_eval_without_h5py(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_eval_without_h5py(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(evaluate.importlib.util, "find_spec", lambda _: None)
     words = ["eval", "in.h5", "-o", str(tmp_path / "out.npz"), "--kernel", "laplace"]
     assert "pip install parki[hdf5]" in refused(words, capsys)
 
 
-def test_eval_that_cannot_be_written(
-    tmp_path: Path, arrays: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_eval_that_cannot_be_written(tmp_path, arrays, capsys):
     given, out = tmp_path / "in.npz", tmp_path / "out.npz"
     np.savez(given, src=arrays["src"], dens=arrays["dens"][0])
     out.mkdir()
@@ -420,7 +391,7 @@ def test_eval_that_cannot_be_written(
 # --- cache ------------------------------------------------------------------------------------
 
 
-def test_cache_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cache_list(folder, capsys):
     assert cli.main(["cache", "list"]) == 0
     text = capsys.readouterr().out
     for word in (str(folder), "kernels of the CPU", "tuned-x.json (0 kB"):
@@ -433,7 +404,7 @@ def test_cache_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert sum(entry["bytes"] for entry in found["upstream"]) == 300
 
 
-def test_cache_clear(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cache_clear(folder, capsys):
     assert cli.main(["cache", "clear"]) == 0
     text = capsys.readouterr().out
     for word in (str(folder), "2 kernels of the CPU (0.0 MB)", "1 measurements", "1 kernels of up"):
@@ -445,9 +416,7 @@ def test_cache_clear(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("link", [False, True])
-def test_a_users_folder_with_the_name_of_parkis(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], link: bool
-) -> None:
+def test_a_users_folder_with_the_name_of_parkis(folder, tmp_path, capsys, link):
     upstream = folder / "pykokkos"
     (upstream / "mine").mkdir()
     (upstream / "notes.txt").touch()
@@ -459,18 +428,14 @@ def test_a_users_folder_with_the_name_of_parkis(
     assert {path.name for path in upstream.iterdir()} == kept
 
 
-def test_cache_that_is_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cache_that_is_not_there(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path / "none"))
     assert cli.main(["cache", "list", "--json"]) == cli.main(["cache", "clear"]) == 0
     assert "nothing" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
 
 
-def test_cache_that_cannot_be_cleared(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cache_that_cannot_be_cleared(folder, monkeypatch, capsys):
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError("not allowed")
 
@@ -479,7 +444,7 @@ def test_cache_that_cannot_be_cleared(
     assert not list(folder.glob("*a.so"))
 
 
-def test_place_of_a_cached_file(folder: Path) -> None:
+def test_place_of_a_cached_file(folder):
     assert cache.place("new") == folder / "new"
     assert cache.place("notes.txt") == folder / "notes.txt"
 
@@ -487,7 +452,7 @@ def test_place_of_a_cached_file(folder: Path) -> None:
 @pytest.mark.parametrize(
     "words", [["check"], ["eval"], ["bench"], ["cache"], ["cache", "list"], ["info"]]
 )
-def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_help(words, capsys):
     assert cli.main([*words, "--help"]) == 0
     assert len(capsys.readouterr().out.splitlines()) >= 8
 
@@ -495,7 +460,7 @@ def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
 # --- bench ------------------------------------------------------------------------------------
 
 
-def test_bench(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench(capsys):
     words = ["bench", "--kernel", "laplace", "--periodicity", "1", "--tolerance", "1e-3"]
     words += ["--points", "300", "2000"]
     assert cli.main([*words, "--json"]) == 0
@@ -512,7 +477,7 @@ def test_bench(capsys: pytest.CaptureFixture[str]) -> None:
     assert text.count("\n   ") and "2000" in text and "points/s" in text
 
 
-def test_bench_of_steps(capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+def test_bench_of_steps(capsys, monkeypatch):
     monkeypatch.setattr(bench, "STEPS", 2)
     words = ["bench", "--steps", "--tolerance", "1e-3", "--points", "300", "500"]
     assert cli.main([*words, "--json"]) == 0
@@ -525,7 +490,7 @@ def test_bench_of_steps(capsys: pytest.CaptureFixture[str], monkeypatch) -> None
     assert "one-shot" in capsys.readouterr().out
 
 
-def test_bench_of_one_precision_and_space(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_of_one_precision_and_space(capsys):
     words = ["bench", "--dtype", "float32", "--tolerance", "1e-2", "--points", "1", "--json"]
     assert cli.main([*words, "--space", "Serial"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -542,7 +507,7 @@ def test_bench_of_one_precision_and_space(capsys: pytest.CaptureFixture[str]) ->
         (["--space", "abacus"], "execution_space is 'abacus'"),
     ],
 )
-def test_bench_teaches(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_teaches(words, message, capsys):
     assert message in refused(["bench", *words], capsys)
 
 
@@ -555,28 +520,19 @@ def test_bench_teaches(words: list[str], message: str, capsys: pytest.CaptureFix
         (["--dtype", "float32", "--tolerance", "1e-9"], "float32"),
     ],
 )
-def test_tune_teaches_before_it_measures(
-    words: list[str],
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_tune_teaches_before_it_measures(words, message, monkeypatch, capsys):
     monkeypatch.setattr(tune_report, "show", lambda *_: pytest.fail("it measures"))
     assert message in refused(["tune", "--measure", *words], capsys)
 
 
 @pytest.mark.parametrize("words", [["bench"], ["tune", "--measure"], ["demo"]], ids=" ".join)
-def test_points_that_memory_does_not_hold(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_points_that_memory_does_not_hold(words, monkeypatch, capsys):
     monkeypatch.setattr("parki.cli.arguments.free_memory", lambda _: 9e6)
     line = refused([*words, "--points", "100000"], capsys)
     assert "points is 100000, whose arrays alone need 9.6 MB, but 9 MB are free" in line
 
 
-def test_memory_that_ran_out(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_memory_that_ran_out(monkeypatch, capsys):
     def refuse() -> None:
         raise MemoryError("Unable to allocate 9 GiB")
 
@@ -584,6 +540,6 @@ def test_memory_that_ran_out(
     assert "memory ran out: Unable to allocate 9 GiB" in refused(["info"], capsys)
 
 
-def test_bench_shows_milliseconds_to_three_digits() -> None:
+def test_bench_shows_milliseconds_to_three_digits():
     shown = [bench._milliseconds(s) for s in (1.234e-6, 1.234e-3, 0.0996, 12.34)]
     assert shown == ["0.00123", "1.23", "100", "12340"]

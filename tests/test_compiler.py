@@ -31,7 +31,7 @@ LINE = "parki: compiling kernels for OpenMP (once, kept in {})\n"
 
 
 @pytest.fixture
-def program() -> str:
+def program():
     """The compiler's full path."""
     return host.compiler().command[0]
 

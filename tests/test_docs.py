@@ -28,7 +28,7 @@ MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 
 # ---------------------------------------------------------------------- the site
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     """Build the pages, warnings being errors; return the folder of the HTML."""
     if MISSING:
         pytest.skip(f"pip install parki[docs] brings what is missing: {', '.join(MISSING)}")
@@ -75,7 +75,7 @@ class Page(HTMLParser):
                 self.links.add(value)
 
 
-def test_links_lead_somewhere(site: Path) -> None:
+def test_links_lead_somewhere(site):
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
     broken = []
     for path, page in pages.items():
@@ -95,7 +95,7 @@ def test_links_lead_somewhere(site: Path) -> None:
 RULE = re.compile(r"\|\s*:?-{3,}:?\s*\|")  # between a table's head and its rows
 
 
-def test_no_table_is_a_paragraph(site: Path) -> None:
+def test_no_table_is_a_paragraph(site):
     """Of three hyphens in a paragraph Sphinx makes one dash."""
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
     assert sum(len(page.paragraphs) for page in pages.values()) > 1000
@@ -125,13 +125,13 @@ def broken_tables(text: str) -> list[int]:
 MARKDOWN = [*sorted(DOCS.rglob("*.md")), *sorted(ROOT.glob("*.md"))]
 
 
-def test_tables_are_tables() -> None:
+def test_tables_are_tables():
     """As the sources show it, also of pages that are not built."""
     lines = {page.name: broken_tables(page.read_text(encoding="utf-8")) for page in MARKDOWN}
     assert not {name: broken for name, broken in lines.items() if broken}
 
 
-def test_broken_tables_are_found_out() -> None:
+def test_broken_tables_are_found_out():
     table = "| if | then |\n| --- | --- |\n| this | that |\n"
     assert not broken_tables(f"text\n\n{table}\ntext\n")
     assert broken_tables(table.replace("|\n|", "| |")) == [1]
@@ -149,7 +149,7 @@ SOURCES = [
 CITED = re.compile(r'"([A-Z][^"]{3,60}?)"\s+of\s+(?:#\s+)?(docs/[\w/-]+\.md)')
 
 
-def test_what_sources_cite_is_in_the_repository() -> None:
+def test_what_sources_cite_is_in_the_repository():
     lost, found = [], 0
     for path in SOURCES:
         text = path.read_text(encoding="utf-8")
@@ -175,7 +175,7 @@ def titled(page: Path, heading: str) -> bool:
     )
 
 
-def test_every_page_and_name_is_there(site: Path) -> None:
+def test_every_page_and_name_is_there(site):
     built = {path.stem for path in site.glob("*.html")}
     assert {path.stem for path in DOCS.glob("*.md")} <= built
     places = Page((site / "api.html").read_text(encoding="utf-8")).places
@@ -186,7 +186,7 @@ def test_every_page_and_name_is_there(site: Path) -> None:
     assert {"parki.Plan.__call__", "parki.reference.direct_sum"} <= places
 
 
-def test_no_page_needs_a_network(site: Path) -> None:
+def test_no_page_needs_a_network(site):
     for path in site.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"<(?:script|link|img)\b[^>]*\b(?:src|href)=\"(?:https?:)?//", text), (
@@ -196,7 +196,7 @@ def test_no_page_needs_a_network(site: Path) -> None:
     assert "intersphinx" not in text  # it asks the network when the pages are built
 
 
-def test_formulas_are_drawn_by_browsers(site: Path) -> None:
+def test_formulas_are_drawn_by_browsers(site):
     source = (DOCS / "theory.md").read_text(encoding="utf-8")
     page = (site / "theory.html").read_text(encoding="utf-8")
     assert page.count('display="block"') == len(re.findall(r"^```math|^\$\$", source, re.M)) > 20
@@ -205,12 +205,12 @@ def test_formulas_are_drawn_by_browsers(site: Path) -> None:
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
-def test_fractions_have_braces(page: Path) -> None:
+def test_fractions_have_braces(page):
     """Without them docutils reads the half of `k` as 12 over `k`."""
     assert not re.search(r"\\[td]?frac[^{]", page.read_text(encoding="utf-8"))
 
 
-def test_examples_page_has_every_program(site: Path) -> None:
+def test_examples_page_has_every_program(site):
     page = Page((site / "examples.html").read_text(encoding="utf-8"))
     files = {unquote(link).rpartition("/")[2] for link in page.links if "_downloads" in link}
     programs = {path.name for path in (ROOT / "examples").glob("*.py")}
@@ -220,7 +220,7 @@ def test_examples_page_has_every_program(site: Path) -> None:
     assert text.count('<details class="program">') == len(programs)
 
 
-def test_tables_fit_the_page() -> None:
+def test_tables_fit_the_page():
     """A column of the site holds some ninety letters of a row, and about eleven cells."""
     for page in sorted(DOCS.glob("*.md")):
         rows = re.findall(r"^\|(?: *:?-+:? *\|)+$", page.read_text(encoding="utf-8"), re.M)
@@ -290,12 +290,12 @@ def in_source(message: str) -> bool:
     return max(shared(pieces, message) for pieces in some) >= max(10, len(message) // 3)
 
 
-def test_quoted_messages_are_in_the_source() -> None:
+def test_quoted_messages_are_in_the_source():
     missing = [message for message in quoted_messages() if not in_source(message)]
     assert not missing, "no text in parki begins with these"
 
 
-def test_other_messages_are_found_out() -> None:
+def test_other_messages_are_found_out():
     assert len(quoted_messages()) > 50
     assert not in_source("there is no compiler on the shelf")
     assert not in_source("src has shape (3, 4); transpose it now")
@@ -303,7 +303,7 @@ def test_other_messages_are_found_out() -> None:
 
 
 @pytest.mark.parametrize("picture", sorted(DOCS.glob("images/**/*.svg")), ids=lambda p: p.name)
-def test_pictures_are_xml(picture: Path) -> None:
+def test_pictures_are_xml(picture):
     ET.parse(picture)  # a browser shows nothing of what is not
 
 
@@ -314,7 +314,7 @@ def test_pictures_are_xml(picture: Path) -> None:
         pytest.param([f"gauges-{n}" for n in range(4)], marks=pytest.mark.slow),
     ],
 )
-def test_pictures_are_drawn(names: tuple[str, ...], tmp_path: Path) -> None:
+def test_pictures_are_drawn(names, tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     script = ROOT / "scripts" / "pictures.py"
     subprocess.run([sys.executable, script, *names, "--folder", tmp_path], check=True)
@@ -323,14 +323,14 @@ def test_pictures_are_drawn(names: tuple[str, ...], tmp_path: Path) -> None:
         assert (DOCS / "images" / f"{name}.png").is_file()
 
 
-def test_errors_named_are_those_of_parki() -> None:
+def test_errors_named_are_those_of_parki():
     text = (DOCS / "trouble.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`(?:parki\.)?(\w+(?:Error|Warning))`", text))
     assert "ParkiError" in named
     assert all(hasattr(parki, name) or hasattr(builtins, name) for name in named)
 
 
-def test_classes_of_errors_are_listed() -> None:
+def test_classes_of_errors_are_listed():
     """With what else they are, in `docs/trouble.md`: none is an error of Python by accident."""
     text = (DOCS / "trouble.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", text, flags=re.MULTILINE)

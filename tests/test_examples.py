@@ -27,7 +27,7 @@ def load(name: str) -> ModuleType:
     return module
 
 
-def test_first_sum() -> None:
+def test_first_sum():
     pot = load("first_sum").main(1200)
     rng = np.random.default_rng(0)
     trg, src = rng.random((3, 1000)), rng.random((3, 1200))
@@ -40,11 +40,11 @@ def test_first_sum() -> None:
     assert error < 1e-6 * (np.linalg.norm(dens[:3]) + np.sqrt(double))
 
 
-def test_gmres() -> None:
+def test_gmres():
     assert load("gmres").main(500) < 1e-7
 
 
-def test_distributed_stokes(tmp_path: Path) -> None:
+def test_distributed_stokes(tmp_path):
     pytest.importorskip("mpi4py")
     path = tmp_path / "velocities.npz"
     velocity = load("distributed_stokes").main(300, str(path))
@@ -62,7 +62,7 @@ def test_distributed_stokes(tmp_path: Path) -> None:
     assert error < 1e-6 * np.sqrt(300)
 
 
-def test_rigid_bodies(tmp_path: Path) -> None:
+def test_rigid_bodies(tmp_path):
     example, picture = load("rigid_bodies"), tmp_path / "bodies.png"
     words = "--bodies 8 --steps 3 --order 4 --array-order 8 --output"
     factors, run = example.main([*words.split(), str(picture)])
@@ -83,7 +83,7 @@ def test_rigid_bodies(tmp_path: Path) -> None:
     assert picture.exists() == HAS_MATPLOTLIB
 
 
-def test_rigid_bodies_own_part() -> None:
+def test_rigid_bodies_own_part():
     """A spheroid that moves alone has Oberbeck's drag, in its own frame."""
     shape = load("rigid_bodies").Shape(8, (2, 1, 1))
     e = np.sqrt(3) / 2
@@ -98,7 +98,7 @@ def test_rigid_bodies_own_part() -> None:
         np.testing.assert_allclose(motion[3:], 0, atol=1e-12)
 
 
-def test_rigid_bodies_cross_faces() -> None:
+def test_rigid_bodies_cross_faces():
     """Moved and turned by as much, bodies have the same velocities, turned."""
     example = load("rigid_bodies")
     shape, rng = example.Shape(4, (0.3, 0.2, 0.15)), np.random.default_rng(0)
@@ -117,7 +117,7 @@ def test_rigid_bodies_cross_faces() -> None:
             np.testing.assert_allclose(found, turn.apply(value.T).T, atol=1e-5)
 
 
-def test_rigid_bodies_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rigid_bodies_in_a_pipe(monkeypatch):
     monkeypatch.syspath_prepend(EXAMPLES)  # of which it takes two others
     example = load("rigid_bodies_in_a_pipe")
     words = "--bodies 3 --steps 2 --around 32 --order 6"
@@ -129,7 +129,7 @@ def test_rigid_bodies_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
-def test_rigid_bodies_on_a_gpu() -> None:
+def test_rigid_bodies_on_a_gpu():
     example = load("rigid_bodies")
     forces, found = np.tile([[0.0], [1.0], [-1.0]], 6), []
     for space in ("CPU", "GPU"):
@@ -140,7 +140,7 @@ def test_rigid_bodies_on_a_gpu() -> None:
         np.testing.assert_allclose(device, host, atol=1e-4)
 
 
-def test_drops(tmp_path: Path) -> None:
+def test_drops(tmp_path):
     example, picture = load("drops"), tmp_path / "drops.png"
     kept = str(tmp_path / "mill.npz")
     words = "--drops 3 --ratios 1 5 --capillaries 0.05 --shear-steps 16 --order 5".split()
@@ -170,7 +170,7 @@ def ellipsoids(example: ModuleType, order: int, centres: np.ndarray) -> np.ndarr
     )
 
 
-def test_drops_own_part() -> None:
+def test_drops_own_part():
     """A closed surface has no flow from its normals, and half of a constant from a double layer."""
     example = load("drops")
     free = parki.EwaldOptions(periodicity=0, box=[4, 4, 4], tolerance=1e-8)
@@ -188,7 +188,7 @@ def test_drops_own_part() -> None:
     assert np.all(np.divide(*errors) > 10)
 
 
-def test_drops_close_to_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drops_close_to_each_other(monkeypatch):
     """Near pairs take most of the error away that plain sums have between close drops."""
     example = load("drops")
     free = parki.EwaldOptions(periodicity=0, box=[8, 4, 4], tolerance=1e-6)
@@ -210,7 +210,7 @@ def test_drops_close_to_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.all(mended < plain / 15)
 
 
-def test_drops_across_faces() -> None:
+def test_drops_across_faces():
     """Round drops go with a uniform flow, and moved by as much, drops have the same velocities."""
     example = load("drops")
     box = parki.EwaldOptions(periodicity=3, box=[4.5] * 3, tolerance=1e-6, dl_mean="flux")
@@ -229,7 +229,7 @@ def test_drops_across_faces() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
-def test_drops_on_a_gpu() -> None:
+def test_drops_on_a_gpu():
     example, found = load("drops"), []
     for space in ("CPU", "GPU"):
         drops, start = example.mill(8, 3.0, 0.3, 4, space)
@@ -239,7 +239,7 @@ def test_drops_on_a_gpu() -> None:
         np.testing.assert_allclose(device, host, atol=1e-4)
 
 
-def test_matrix_free_poisson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matrix_free_poisson(tmp_path, monkeypatch):
     monkeypatch.setenv("PARKI_NUM_THREADS", "2")
     example, picture = load("matrix_free_poisson"), tmp_path / "poisson.png"
     words = "--dofs 300 --degrees 1 2 3".split()
@@ -262,7 +262,7 @@ def test_matrix_free_poisson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert u @ results["stored"] > 0
 
 
-def test_convergence(tmp_path: Path) -> None:
+def test_convergence(tmp_path):
     picture = tmp_path / "convergence.png"
     words = "--points 300 --kernels laplace stokes_comb --periodicities 1 3 "
     words += f"--tolerances 1e-2 1e-4 1e-6 --output {picture}"
@@ -275,7 +275,7 @@ def test_convergence(tmp_path: Path) -> None:
     assert picture.exists() == HAS_MATPLOTLIB
 
 
-def test_compare_with_finufft(tmp_path: Path) -> None:
+def test_compare_with_finufft(tmp_path):
     pytest.importorskip("finufft", reason="FINUFFT is not installed")
     picture = tmp_path / "finufft.png"
     words = ["--points", "5000", "--checked", "200", "--repeats", "2", "--output", str(picture)]
@@ -285,7 +285,7 @@ def test_compare_with_finufft(tmp_path: Path) -> None:
     assert picture.exists() == HAS_MATPLOTLIB
 
 
-def test_compare_with_finufft_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compare_with_finufft_without_it(monkeypatch):
     example, find = load("compare_with_finufft"), importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "finufft" else find(name)
@@ -294,7 +294,7 @@ def test_compare_with_finufft_without_it(monkeypatch: pytest.MonkeyPatch) -> Non
         example.main([])
 
 
-def test_pipe_suspension(tmp_path: Path) -> None:
+def test_pipe_suspension(tmp_path):
     example, picture = load("pipe_suspension"), tmp_path / "pipe.png"
     found = example.main(
         ["--around", "36", "--rods", "5", "--pixels", "40", "--output", str(picture)]
@@ -306,7 +306,7 @@ def test_pipe_suspension(tmp_path: Path) -> None:
     assert picture.exists() == HAS_MATPLOTLIB
 
 
-def test_swimmers(tmp_path: Path) -> None:
+def test_swimmers(tmp_path):
     example, picture = load("swimmers"), tmp_path / "swimmers.png"
     runs = example.main(["--swimmers", "60", "--steps", "150", "--output", str(picture)])
     for run in runs.values():
@@ -320,7 +320,7 @@ def test_swimmers(tmp_path: Path) -> None:
     assert picture.exists() == HAS_MATPLOTLIB
 
 
-def test_sedimentation(tmp_path: Path) -> None:
+def test_sedimentation(tmp_path):
     example, picture = load("sedimentation"), tmp_path / "cloud.png"
     words = ["--points", "2000", "--steps", "12", "--output", str(picture)]
     record = example.main(words)
@@ -331,7 +331,7 @@ def test_sedimentation(tmp_path: Path) -> None:
     assert picture.exists() == HAS_MATPLOTLIB
 
 
-def test_inverse_problem(tmp_path: Path) -> None:
+def test_inverse_problem(tmp_path):
     pytest.importorskip("torch", reason="PyTorch is not installed")
     picture = tmp_path / "inverse.png"
     words = ["--swimmers", "8", "--tracers", "500", "--output", str(picture)]
@@ -344,7 +344,7 @@ def test_inverse_problem(tmp_path: Path) -> None:
     assert picture.exists() == HAS_MATPLOTLIB
 
 
-def test_inverse_problem_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inverse_problem_without_torch(monkeypatch):
     example, find = load("inverse_problem"), importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "torch" else find(name)
@@ -353,27 +353,25 @@ def test_inverse_problem_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
         example.main([])
 
 
-def test_figure10() -> None:
+def test_figure10():
     pot = load("figure10").main(2000, "CPU")
     assert pot.shape == (3, 2000)
     assert np.isfinite(pot).all()
 
 
-def test_every_example_is_tested() -> None:
+def test_every_example_is_tested():
     names = {path.stem for path in EXAMPLES.glob("*.py")}
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
     assert names <= tested
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.stem)
-def test_examples_say_how_to_run_them(path: Path) -> None:
+def test_examples_say_how_to_run_them(path):
     assert f"python examples/{path.name}" in path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.stem)
-def test_help(
-    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_help(path, monkeypatch, capsys):
     if path.stem == "distributed_stokes":
         pytest.importorskip("mpi4py")
     monkeypatch.setattr(sys, "argv", [str(path), "--help"])
@@ -385,7 +383,7 @@ def test_help(
     assert " ".join(first.splitlines()[0].split()) in " ".join(shown.split())
 
 
-def test_brownian_suspension(tmp_path: Path) -> None:
+def test_brownian_suspension(tmp_path):
     example, picture = load("brownian_suspension"), tmp_path / "brownian.png"
     kept = str(tmp_path / "run")
     found = example.main(60, 3, str(picture), kept)
@@ -396,7 +394,7 @@ def test_brownian_suspension(tmp_path: Path) -> None:
     assert len(again["diffusion"]) == 3
 
 
-def test_sedimenting_spheres(tmp_path: Path) -> None:
+def test_sedimenting_spheres(tmp_path):
     example, picture = load("sedimenting_spheres"), tmp_path / "settling.png"
     kept = str(tmp_path / "run")
     (found,) = example.main(125, 2, str(picture), kept, fractions=(0.1,)).values()
@@ -413,7 +411,7 @@ def test_sedimenting_spheres(tmp_path: Path) -> None:
     np.testing.assert_array_equal(later["first"], found["first"])
 
 
-def test_sheared_suspension(tmp_path: Path) -> None:
+def test_sheared_suspension(tmp_path):
     example, picture = load("sheared_suspension"), tmp_path / "sheared.png"
     (found,) = example.main(60, 4, str(picture), fractions=(0.05,)).values()
     assert picture.exists() == HAS_MATPLOTLIB
@@ -426,7 +424,7 @@ def test_sheared_suspension(tmp_path: Path) -> None:
     np.testing.assert_allclose(tensor[0, 1], example.ALONE / 2, rtol=2e-3)
 
 
-def test_hard_spheres() -> None:
+def test_hard_spheres():
     """They do not overlap, images included, and are no lattice any more; springs push others."""
     example, edge = load("sedimenting_spheres"), 9.0
     points = example.lattice(27, edge)

@@ -79,11 +79,7 @@ def test_a_plan_follows_the_table(periodicity, tmp_path, monkeypatch):
     points = rng.random((3, 400))
     dens = rng.standard_normal(400)
     options = parki.EwaldOptions(
-        periodicity=periodicity,
-        box=[1, 1, 1],
-        tolerance=1e-4,
-        cutoff=0.2,
-        execution_space="Serial",
+        periodicity=periodicity, box=[1, 1, 1], tolerance=1e-4, cutoff=0.2, execution_space="Serial"
     )
     plan = parki.Plan("laplace", points, points, None, options)
     machines.clear()

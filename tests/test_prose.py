@@ -51,7 +51,7 @@ def faults(text: str) -> list[str]:
     return found
 
 
-def test_pages_have_none_of_these_phrases() -> None:
+def test_pages_have_none_of_these_phrases():
     found = {page.name: faults(page.read_text(encoding="utf-8")) for page in PAGES}
     assert len(found) > 30
     assert not {name: phrases for name, phrases in found.items() if phrases}
@@ -76,7 +76,7 @@ def words(text: str) -> int:
     return len(re.findall(r"[^\W\d_][\w'’-]*", text))
 
 
-def test_manual_is_short() -> None:
+def test_manual_is_short():
     """Scripts write most of the evidence, and the references are titles of papers."""
     assert words("`a b` [two](words) here ![no](no)\n\n| no |\n```\nno\n```\n$no$\n") == 4
     _, _, evidence = (DOCS / "index.md").read_text(encoding="utf-8").partition(":caption: Evidence")
@@ -88,14 +88,14 @@ def test_manual_is_short() -> None:
     assert sum(counts.values()) < 20_200, counts
 
 
-def test_docstrings_have_none_of_these_phrases() -> None:
+def test_docstrings_have_none_of_these_phrases():
     files = [*(ROOT / "parki").rglob("*.py"), *(ROOT / "kernels").rglob("*.py")]
     assert len(files) > 150
     found = {str(path): faults("\n\n".join(texts(path))) for path in files}
     assert not {name: phrases for name, phrases in found.items() if phrases}
 
 
-def test_phrases_are_found() -> None:
+def test_phrases_are_found():
     for text in (
         "A page. Of tests one runs.",
         "**Of** tests one runs.",
@@ -109,7 +109,7 @@ def test_phrases_are_found() -> None:
     assert not faults("`beside` and\n\n    those of\n\n```sh\nbut for\n```\nOf course, as we do.")
 
 
-def test_glossary_has_each_term_once() -> None:
+def test_glossary_has_each_term_once():
     """In each of its tables by the alphabet, and no term in two of them."""
     themes = re.split(r"^## .*$", (DOCS / "glossary.md").read_text(encoding="utf-8"), flags=re.M)
     terms = [re.findall(r"^\| (?!word|---)(.*?) \|", theme, re.M) for theme in themes[1:]]

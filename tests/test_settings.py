@@ -28,7 +28,7 @@ BAD_NUMBERS = ["99999", "0", "-3", "2.5", "abc", "4,2", "²", str(MOST_THREADS +
 # ---------------------------------------------------------------------- numbers
 @pytest.mark.parametrize("name", ["PARKI_NUM_THREADS", "PARKI_EMULATED_TEAM"])
 @pytest.mark.parametrize("text", BAD_NUMBERS)
-def test_a_bad_number_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
+def test_a_bad_number_is_refused(monkeypatch, name, text):
     monkeypatch.setenv(name, text)
     expected = f"{name} is '{text[:20]}.*expected a whole number from 1 to 1024; correct"
     with pytest.raises(parki.ParkiValueError, match=expected):
@@ -36,14 +36,14 @@ def test_a_bad_number_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, tex
 
 
 @pytest.mark.parametrize(("text", "number"), [("1", 1), (" 7 ", 7), ("1024", 1024)])
-def test_a_good_number(monkeypatch: pytest.MonkeyPatch, text: str, number: int) -> None:
+def test_a_good_number(monkeypatch, text, number):
     monkeypatch.setenv("PARKI_NUM_THREADS", text)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert thread_count() == number
 
 
 @pytest.mark.parametrize("text", ["", " "])
-def test_what_is_empty_counts_as_unset(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_what_is_empty_counts_as_unset(monkeypatch, text):
     monkeypatch.setenv("PARKI_NUM_THREADS", text)
     monkeypatch.setenv("PARKI_EMULATED_TEAM", text)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
@@ -52,12 +52,9 @@ def test_what_is_empty_counts_as_unset(monkeypatch: pytest.MonkeyPatch, text: st
 
 
 @pytest.mark.parametrize(
-    ("text", "number"),
-    [("5", 5), ("4,2", 4), (" 4 , 2", 4), ("99999", MOST_THREADS), ("1,1,1", 1)],
+    ("text", "number"), [("5", 5), ("4,2", 4), (" 4 , 2", 4), ("99999", MOST_THREADS), ("1,1,1", 1)]
 )
-def test_openmp_s_own_variable_may_be_a_list(
-    monkeypatch: pytest.MonkeyPatch, text: str, number: int
-) -> None:
+def test_openmp_s_own_variable_may_be_a_list(monkeypatch, text, number):
     monkeypatch.delenv("PARKI_NUM_THREADS", raising=False)
     monkeypatch.setenv("OMP_NUM_THREADS", text)
     assert thread_count() == number
@@ -66,7 +63,7 @@ def test_openmp_s_own_variable_may_be_a_list(
 @pytest.mark.parametrize(
     "text", ["0", "-3", "2.5", "abc", ",", "4,", "4,x", "0,2", "²", "9" * 5000]
 )
-def test_openmp_s_own_variable_is_checked(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_openmp_s_own_variable_is_checked(monkeypatch, text):
     monkeypatch.delenv("PARKI_NUM_THREADS", raising=False)
     monkeypatch.setenv("OMP_NUM_THREADS", text)
     expected = f"OMP_NUM_THREADS is '{text[:20]}.*expected a positive whole number, or several"
@@ -102,7 +99,7 @@ QUOTAS = {
 
 
 @pytest.mark.parametrize("name", list(QUOTAS))
-def test_quota_of_a_container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+def test_quota_of_a_container(monkeypatch, tmp_path, name):
     own, files, expected = QUOTAS[name]
     for path, text in {
         "proc/self/cgroup": own,
@@ -124,7 +121,7 @@ def test_quota_of_a_container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, n
         groups.processors.cache_clear()
 
 
-def test_a_machine_of_many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_of_many_cores(monkeypatch):
     monkeypatch.setattr(settings, "processors", lambda: math.inf)
     for name in ("PARKI_NUM_THREADS", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
@@ -133,7 +130,7 @@ def test_a_machine_of_many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["PARKI_NUM_THREADS", "OMP_NUM_THREADS"])
-def test_the_most_threads_run(tmp_path: Path, name: str) -> None:
+def test_the_most_threads_run(tmp_path, name):
     """Also where the caller is a thread with a small stack, and where the system starts fewer."""
     code = "import threading\nthreading.stack_size(256 * 1024)\ndef work(): "
     body = "; ".join(line.strip() for line in RUN.strip().splitlines())
@@ -144,7 +141,7 @@ def test_the_most_threads_run(tmp_path: Path, name: str) -> None:
     assert (status, out) == (0, "right\n"), err
 
 
-def test_too_many_threads_end_in_a_message(tmp_path: Path) -> None:
+def test_too_many_threads_end_in_a_message(tmp_path):
     status, out, err = run_python(
         RUN, write_kernel(tmp_path, SQUARE), PARKI_NUM_THREADS="99999", OMP_NUM_THREADS=None
     )
@@ -153,14 +150,14 @@ def test_too_many_threads_end_in_a_message(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------- the others
-def test_a_bad_executor_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_executor_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("PARKI_EXECUTOR", "gpu")
     expected = "PARKI_EXECUTOR is 'gpu'; expected one of embedded, pykokkos; correct"
     with pytest.raises(parki.ParkiValueError, match=expected):
         small_kernel(tmp_path, SQUARE)
 
 
-def test_a_bad_team_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_team_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("PARKI_EMULATED_TEAM", "abc")
     monkeypatch.setattr(kernel_module, "_loaded", {})
     with pytest.raises(parki.ParkiValueError, match="PARKI_EMULATED_TEAM is 'abc'"):
@@ -169,7 +166,7 @@ def test_a_bad_team_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         shipped.usable()
 
 
-def test_a_cache_folder_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_folder_of_nobody(monkeypatch):
     monkeypatch.setenv("PARKI_CACHE_DIR", "~nobody-of-this-name/cache")
     expected = "PARKI_CACHE_DIR is '~nobody-of-this-name/cache'; expected a folder"
     with pytest.raises(parki.ParkiValueError, match=expected):
@@ -177,7 +174,7 @@ def test_a_cache_folder_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("place", ["", "beneath"])
-def test_a_cache_folder_that_is_a_file(tmp_path: Path, place: str) -> None:
+def test_a_cache_folder_that_is_a_file(tmp_path, place):
     """One warning says so; none tells to run `parki tune` again."""
     (tmp_path / "file").write_text("x", encoding="utf-8")
     code = """
@@ -194,9 +191,7 @@ def test_a_cache_folder_that_is_a_file(tmp_path: Path, place: str) -> None:
     assert "tuned" not in err and "parki tune" not in err
 
 
-def test_numbers_that_cannot_be_read_are_still_reported(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_numbers_that_cannot_be_read_are_still_reported(monkeypatch, tmp_path, caplog):
     monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path))
     space = parki.get_execution_space("Serial")
     machines.path(space).mkdir()  # a folder in its place
@@ -207,9 +202,7 @@ def test_numbers_that_cannot_be_read_are_still_reported(
     assert "cannot be read" in caplog.text
 
 
-def test_a_compiler_with_blanks_in_its_path(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_compiler_with_blanks_in_its_path(monkeypatch, tmp_path):
     program = tmp_path / "my tools" / "c++"
     program.parent.mkdir()
     program.symlink_to(shutil.which("g++") or shutil.which("clang++") or "")
@@ -230,7 +223,7 @@ def test_a_compiler_with_blanks_in_its_path(
 
 
 @pytest.mark.parametrize("text", ["g++ 'a", '"'])
-def test_a_compiler_with_an_open_quote(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_a_compiler_with_an_open_quote(monkeypatch, text):
     monkeypatch.setenv("CXX", text)
     with pytest.raises(parki.ParkiValueError, match=r"CXX is .*expected a command whose quotes"):
         parki.runtime.host.compiler()
@@ -249,9 +242,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", list(WRONG))
-def test_info_names_a_bad_setting(
-    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_info_names_a_bad_setting(name, monkeypatch, capsys):
     monkeypatch.setenv(name, WRONG[name])
     assert cli.main(["info"]) == 0
     out = capsys.readouterr().out
@@ -262,7 +253,7 @@ def test_info_names_a_bad_setting(
     assert WRONG[name] in capsys.readouterr().out
 
 
-def test_the_table_names_bad_settings() -> None:
+def test_the_table_names_bad_settings():
     run = subprocess.run(
         [sys.executable, "-m", "parki.settings"],
         env={**os.environ, **WRONG},
@@ -289,7 +280,7 @@ POWERS = {
 
 
 @pytest.mark.parametrize("kernel", list(POWERS))
-def test_the_power_of_the_length_is_that_of_the_docstring(kernel: str) -> None:
+def test_the_power_of_the_length_is_that_of_the_docstring(kernel):
     """Promises of the same density in boxes of edge 1 and 2."""
     said = " ".join((parki.EwaldOptions.__doc__ or "").split())
     assert (
