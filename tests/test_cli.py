@@ -63,52 +63,6 @@ def refusal(name: str) -> str:
     return str(caught.value)
 
 
-def test_no_command_prints_help(capsys):
-    assert cli.main([]) == 0
-    assert "demo" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("words", [["--version"], ["--help"], ["demo", "--help"]])
-def test_help_and_version(words, capsys):
-    assert cli.main(words) == 0
-    assert "parki" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--points", "10"], "points is 10; expected at least 1000"),
-        (["--tolerance", "-1"], "tolerance is -1"),
-        (["--tolerance", "1e-9", "--dtype", "float32"], "float32 holds"),
-        (["--space", "abacus"], "execution_space is 'abacus'"),
-        (["--output", "no/such/folder/x.png"], "folder does not exist"),
-        (["--output", "~no-such-user/x.png"], "folder does not exist"),
-        (["--output", "x.foo"], "output is x.foo; expected a name that ends in .png"),
-        (["--output", "x"], "output is x; expected a name that ends in .png"),
-        (["--output", "x" * 300 + ".png"], "File name too long"),
-        (["--seed", "-1"], "seed is -1; expected 0 or more"),
-        (["--points", "30000000000"], "points is 30000000000; expected at most 2147483647"),
-        (["--points", "1e6"], "argument --points: '1e6' is not a whole number"),
-        (["--tolerance", "tight"], "argument --tolerance: 'tight' is not a number"),
-        (["--dtype", "float16"], "argument --dtype: invalid choice: 'float16'"),
-        (["--speed", "9"], "unrecognized arguments: --speed 9; see 'parki --help'"),
-    ],
-)
-def test_impossible_requests_are_one_line(words, message, capsys):
-    assert cli.main(["demo", *words]) == 2
-    streams = capsys.readouterr()
-    assert message in streams.err
-    assert streams.err.count("\n") == 1
-    assert streams.out == ""
-
-
-def test_missing_gpu_is_one_line(capsys):
-    if "Cuda" in parki.available_spaces():
-        pytest.skip("there is a GPU")
-    assert cli.main(["demo", "--space", "Cuda"]) == 2
-    assert capsys.readouterr().err.startswith("parki: ")
-
-
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_demo_keeps_the_promise(dtype, capsys):
     words = ["demo", "--points", "3000", "--dtype", dtype, "--no-picture"]
