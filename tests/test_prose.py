@@ -10,11 +10,15 @@ import ast
 import io
 import re
 import tokenize
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+FILES = sorted([*(ROOT / "parki").rglob("*.py"), *(ROOT / "kernels").rglob("*.py")])
 PAGES = [
     *sorted(DOCS.glob("*.md")),
     *sorted((DOCS / "notebook").glob("*.md")),
@@ -89,9 +93,8 @@ def test_manual_is_short():
 
 
 def test_docstrings_have_none_of_these_phrases():
-    files = [*(ROOT / "parki").rglob("*.py"), *(ROOT / "kernels").rglob("*.py")]
-    assert len(files) > 150
-    found = {str(path): faults("\n\n".join(texts(path))) for path in files}
+    assert len(FILES) > 150
+    found = {str(path): faults("\n\n".join(texts(path))) for path in FILES}
     assert not {name: phrases for name, phrases in found.items() if phrases}
 
 
@@ -118,3 +121,64 @@ def test_glossary_has_each_term_once():
     assert terms == [sorted(theme, key=str.lower) for theme in terms]
     words = [word.lower() for theme in terms for term in theme for word in term.split(", ")]
     assert sorted(words) == sorted(set(words))
+
+
+# ---------------------------------------------------------------------- one word for one thing
+# Names that the glossary replaced, with what to write instead.
+REPLACED = {
+    "turn": "the thing meant: exclusive (a lock), angles, rounds, shift",
+    "turned": "transposed, transposed_pair",
+    "exchanged": "transposed",
+    "probe": "tensor target",
+    "probes": "tensors (arrays), tensor targets",
+    "tilt": "axial_weight",
+    "steep": "differentiates_window, derivative_tables, or the thing meant",
+    "room": "slack (columns), margin (errors), free (bytes), scratch (memory)",
+    "forget": "clear_cache, clear, drop",
+    "mean_edge": "volume_length",
+    "looks": "candidates, searches",
+}
+# What prose may not say, either; the others are everyday words.
+TERMS = {"probe", "probes", "tilt", "mean_edge"}
+# The public face of one device and of many ranks: two doors of the same name.
+SHARED = {"Plan", "Spheres"}
+
+
+def replaced(path: Path) -> list[str]:
+    """Return the replaced words of a file: parts of names, and words of text."""
+    found = []
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
+        words, known = [], REPLACED
+        if token.type == tokenize.NAME:
+            words = [token.string.strip("_").lower(), *token.string.lower().split("_")]
+        elif token.type == tokenize.COMMENT or token.string.startswith('"""'):
+            words, known = re.findall(r"[a-z_]+", token.string.lower()), TERMS
+        found += [
+            f"{path.name}:{token.start[0]}: {word!r}; write {REPLACED[word]}"
+            for word in {word.strip("_") for word in words} & {*known}
+        ]
+    return found
+
+
+def test_no_replaced_word():
+    found = [line for path in FILES for line in replaced(path)]
+    assert not found, "\n".join(found)
+
+
+def test_class_names_are_unique():
+    places = defaultdict(list)
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(str(path.relative_to(ROOT)))
+    twice = {name: where for name, where in places.items() if len(where) > 1}
+    assert twice.keys() <= SHARED, twice
+
+
+@pytest.mark.parametrize(
+    "line", ["probes = 1", "def turn(): ...", '"""Two probes."""', "# a probe"]
+)
+def test_words_are_found(tmp_path, line):
+    path = tmp_path / "file.py"
+    path.write_text(line + "\n")
+    assert replaced(path)
