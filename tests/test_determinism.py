@@ -139,8 +139,8 @@ def test_threads_change_no_digit_of_spreading(kernel, periodicity, monkeypatch):
     rows = {"stokes_comb": 6, "stokes_sl": 3, "laplace": 1}[kernel]
     dens, norms = rng.standard_normal((rows, 300)), rng.standard_normal((3, 300))
     options = parki.EwaldOptions(
-        periodicity=periodicity,
-        box=[1, 1, 1],
+        periodicity,
+        [1, 1, 1],
         cutoff=0.3,
         window_points=10,
         tolerance=1e-4,

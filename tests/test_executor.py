@@ -181,9 +181,9 @@ def solve(
     rows = {"stokes_comb": dens, "stokes_dl": dens[3:], "laplace": dens[0]}
     rows["stokes_dipole"] = dens[:3, None] * norms
     options = parki.EwaldOptions(
-        periodicity=periodicity,
-        box=[1] * periodicity + [None] * (3 - periodicity),
-        tolerance=1e-2,
+        periodicity,
+        [1] * periodicity + [None] * (3 - periodicity),
+        1e-2,
         cutoff=0.41,  # for which all variants get the same grid
         window_points=window,
         p2g_method=method,

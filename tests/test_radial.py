@@ -25,12 +25,7 @@ N = 150
 
 def plan_of(kernel, c, radial, periodicity=3, tolerance=1e-8, box=BOX, **more):
     options = parki.EwaldOptions(
-        periodicity=periodicity,
-        box=box,
-        tolerance=tolerance,
-        split="hasimoto",
-        radial=radial,
-        **more,
+        periodicity, box, tolerance, split="hasimoto", radial=radial, **more
     )
     return parki.Plan(kernel, c.trg, c.src, c.arguments(kernel)[1], options)
 

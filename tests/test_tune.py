@@ -131,9 +131,7 @@ def test_tune(own_cache, monkeypatch, capsys):
     assert "measured" in after.name
     assert "measured" not in before.name
     points = np.random.default_rng(0).random((3, 500))
-    options = parki.EwaldOptions(
-        periodicity=3, box=[1, 1, 1], tolerance=1e-2, execution_space="Serial"
-    )
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-2, execution_space="Serial")
     assert after.name in parki.Plan("laplace", points, points, options).describe()
     # A second run with a task keeps the first one's samples.
     samples = json.loads(machines.path(space).read_text())["samples"]
