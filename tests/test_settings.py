@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -35,29 +36,21 @@ def test_a_bad_number_is_refused(monkeypatch, name, text):
         SETTINGS[name].number()
 
 
-@pytest.mark.parametrize(("text", "number"), [("1", 1), (" 7 ", 7), ("1024", 1024)])
-def test_a_good_number(monkeypatch, text, number):
-    monkeypatch.setenv("PARKI_NUM_THREADS", text)
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert thread_count() == number
-
-
-@pytest.mark.parametrize("text", ["", " "])
-def test_what_is_empty_counts_as_unset(monkeypatch, text):
-    monkeypatch.setenv("PARKI_NUM_THREADS", text)
-    monkeypatch.setenv("PARKI_EMULATED_TEAM", text)
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert thread_count() == 3
-    assert SETTINGS["PARKI_EMULATED_TEAM"].number() == 1
-
-
 @pytest.mark.parametrize(
-    ("text", "number"), [("5", 5), ("4,2", 4), (" 4 , 2", 4), ("99999", MOST_THREADS), ("1,1,1", 1)]
+    ("own", "openmp", "number"),
+    [
+        *(("1", "3", 1), (" 7 ", "3", 7), ("1024", "3", 1024), ("", "3", 3), (" ", "3", 3)),
+        # OpenMP's own variable may be a list.
+        *((None, "5", 5), (None, "4,2", 4), (None, " 4 , 2", 4), (None, "1,1,1", 1)),
+        (None, "99999", MOST_THREADS),
+    ],
 )
-def test_openmp_s_own_variable_may_be_a_list(monkeypatch, text, number):
-    monkeypatch.delenv("PARKI_NUM_THREADS", raising=False)
-    monkeypatch.setenv("OMP_NUM_THREADS", text)
+def test_a_good_number(monkeypatch, own, openmp, number):
+    monkeypatch.setenv("OMP_NUM_THREADS", openmp)
+    for name in ("PARKI_NUM_THREADS", "PARKI_EMULATED_TEAM"):
+        monkeypatch.delenv(name, raising=False) if own is None else monkeypatch.setenv(name, own)
     assert thread_count() == number
+    assert SETTINGS["PARKI_EMULATED_TEAM"].number() == int((own or "").strip() or 1)
 
 
 @pytest.mark.parametrize(
@@ -150,20 +143,25 @@ def test_too_many_threads_end_in_a_message(tmp_path):
 
 
 # ---------------------------------------------------------------------- the others
-def test_a_bad_executor_is_named(tmp_path, monkeypatch):
-    monkeypatch.setenv("PARKI_EXECUTOR", "gpu")
-    expected = "PARKI_EXECUTOR is 'gpu'; expected one of embedded, pykokkos; correct"
-    with pytest.raises(parki.ParkiValueError, match=expected):
-        small_kernel(tmp_path, SQUARE)
-
-
-def test_a_bad_team_is_named(tmp_path, monkeypatch):
-    monkeypatch.setenv("PARKI_EMULATED_TEAM", "abc")
+def test_bad_settings_are_named(tmp_path, monkeypatch):
     monkeypatch.setattr(kernel_module, "_loaded", {})
-    with pytest.raises(parki.ParkiValueError, match="PARKI_EMULATED_TEAM is 'abc'"):
-        small_kernel(tmp_path, SQUARE)
-    with pytest.raises(parki.ParkiValueError, match="PARKI_EMULATED_TEAM is 'abc'"):
-        shipped.usable()
+    for name, text, message, calls in (
+        ("PARKI_EXECUTOR", "gpu", "expected one of embedded, pykokkos; correct", (square,)),
+        ("PARKI_EMULATED_TEAM", "abc", "", (square, shipped.usable)),
+        ("CXX", "g++ 'a", "expected a command whose quotes", (parki.runtime.host.compiler,)),
+        ("CXX", '"', "expected a command whose quotes", (parki.runtime.host.compiler,)),
+    ):
+        monkeypatch.setenv(name, text)
+        for call in calls:
+            with pytest.raises(
+                parki.ParkiValueError, match=re.escape(f"{name} is {text!r}") + f".*{message}"
+            ):
+                call(tmp_path) if call is square else call()
+        monkeypatch.delenv(name)
+
+
+def square(folder):
+    return small_kernel(folder, SQUARE)
 
 
 def test_a_cache_folder_of_nobody(monkeypatch):
@@ -219,13 +217,6 @@ def test_a_compiler_with_blanks_in_its_path(monkeypatch, tmp_path):
         assert subprocess.run(words, env={**os.environ, "CXX": cxx}).returncode == status
     monkeypatch.setenv("CXX", "no-such-launcher g++")
     with pytest.raises(parki.UnavailableError, match="cannot be run; parki compiles"):
-        parki.runtime.host.compiler()
-
-
-@pytest.mark.parametrize("text", ["g++ 'a", '"'])
-def test_a_compiler_with_an_open_quote(monkeypatch, text):
-    monkeypatch.setenv("CXX", text)
-    with pytest.raises(parki.ParkiValueError, match=r"CXX is .*expected a command whose quotes"):
         parki.runtime.host.compiler()
 
 
