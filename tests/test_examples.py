@@ -356,6 +356,7 @@ def test_every_example_is_tested():
 def test_help(path, monkeypatch, capsys):
     if path.stem == "distributed_stokes":
         pytest.importorskip("mpi4py")
+    monkeypatch.syspath_prepend(EXAMPLES)  # some take others
     monkeypatch.setattr(sys, "argv", [str(path), "--help"])
     with pytest.raises(SystemExit, match="0"):
         runpy.run_path(str(path), run_name="__main__")
