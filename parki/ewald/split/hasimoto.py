@@ -41,8 +41,8 @@ from parki.ewald.sums import term_of
 from parki.ewald.sums.pairs import BalancedPolynomials, RadialPolynomials, Tables
 
 Array = NDArray[np.float64]
-# A Gaussian ends smoothly: with so many derivatives, over about 1 / z of the square of the cut-off
-# times the reciprocal of 1 + _FALL.
+# A Gaussian ends smoothly: with this many derivatives, over about 1 / z of the square of the
+# cut-off times the reciprocal of 1 + _FALL.
 _DERIVATIVES, _FALL = 3, 0.3
 # The far field is kept until its Gaussian is exp(-_BEYOND) times as large as at the cut-off.
 _BEYOND = 3.0
