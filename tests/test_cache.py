@@ -18,7 +18,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_kernels import RUN, SQUARE, run_python, small_kernel, start_python, write_kernel
+from small_kernels import (
+    RUN,
+    SQUARE,
+    executable,
+    run_python,
+    small_kernel,
+    start_python,
+    write_kernel,
+)
 
 from parki.errors import UnavailableError
 from parki.runtime import cache, get_execution_space, host, messages
@@ -223,10 +231,7 @@ def test_two_compilers_two_entries(folder, tmp_path, monkeypatch):
     file = write_kernel(tmp_path, SQUARE)
     kernels = []
     for name in ("one", "two"):
-        wrapper = tmp_path / name
-        wrapper.write_text(f'#!/bin/sh\nexec {program} "$@"\n', encoding="utf-8")
-        wrapper.chmod(0o755)
-        monkeypatch.setenv("CXX", str(wrapper))
+        monkeypatch.setenv("CXX", executable(tmp_path / name, f'exec {program} "$@"'))
         kernels.append(load(file, "f", get_execution_space("Serial")))
         assert right(kernels[-1])
     assert kernels[0] is not kernels[1]
