@@ -14,6 +14,7 @@ from faces.base import TOLERANCE, Array, Face, Given
 from parki.ewald.composed.plan import ComposedPlan
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import velocity
+from parki.interchange import to_host
 
 
 class Call(Face):
@@ -123,27 +124,44 @@ class Tilted(Face):
     tilted = True
 
 
+def on_device(array: Any) -> Any:
+    """Return an array of a device, and None for others."""
+    return array if hasattr(array, "get") else None
+
+
 class Deforming(Tilted):
     """A box that was another one before, in which points moved."""
 
     name, words = "deforming", "boxes that deform"
 
     def make(self, given: Given) -> Any:
-        if not all(hasattr(a, "astype") for a in given.points[:2]):  # nor can it be moved
+        plan, here = None, [self.host(each) for each in given.points[:2]]
+        masked = any(isinstance(each, np.ma.MaskedArray) for each in given.points[:2])
+        if masked or any(each.shape[:1] != (3,) for each in here):  # which are refused
             return super().make(given)
-        plan = None
         for tilt in (0.1, -0.2):
             periodicity = given.options.periodicity
             box = given.unit * self.box(periodicity, tilt)
             options = given.by(box=box.tolist()).options
-            points = (box.T @ np.linalg.inv(np.array(given.options.box)).T, given.trg, given.src)
-            arrays = [(points[0] @ each).astype(given.trg.dtype) for each in points[1:]]
+            matrix = box.T @ np.linalg.inv(np.array(given.options.box)).T
+            arrays = [
+                np.asarray(
+                    (matrix @ each).astype(each.dtype), like=own if hasattr(own, "get") else None
+                )
+                for each, own in zip(here, given.points[:2], strict=True)
+            ]
             arrays = [*arrays, given.norms]
             if plan is None:
                 plan = parki.Plan(given.kernel, *arrays, options, **given.more)
             else:
                 plan.update_points(*arrays, box=options.box)
         return self.move(plan, given, box=True)
+
+    def host(self, points: Any) -> Array:
+        """Return points, whatever they are, as numbers on the host."""
+        if points is not None and not hasattr(points, "ndim"):
+            points = np.from_dlpack(points)
+        return np.array(to_host(points), subok=False)
 
 
 class Axes(Face):
