@@ -337,6 +337,8 @@ def test_types_name_what_there_is():
         found = [typing.get_args(a) or (a,) for a in typing.get_args(options[name])]
         names = {n for args in found for n in args} - {type(None)}
         assert names == set(choices), name
+        with pytest.raises(parki.ParkiValueError, match=f"{name} is 'fast'; expected one of "):
+            replace(OPTIONS, **{name: "fast"})
     assert typing.get_args(KernelName) == tuple(name for name in SUMS if "(" not in name)
     assert typing.get_args(ResultName) == parki.ewald.points.RESULTS
     for space in typing.get_args(SpaceName):

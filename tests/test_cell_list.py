@@ -10,6 +10,7 @@ from small_kernels import run_python
 
 from parki import CellList, ParkiMemoryError, ParkiValueError, cell_list
 from parki.cell_list import runs
+from parki.ewald import points as ewald_points
 from parki.runtime import get_execution_space, load
 
 BOX, SHAPE = (2.0, 1.0, 0.7), (5, 1, 4)
@@ -365,3 +366,34 @@ def test_cells_that_do_not_fit(monkeypatch):
     ):
         with pytest.raises(error, match=message):
             CellList(np.zeros((3, 5)), box=[1e6] * 3, **given)
+
+
+# --- the smallest and the largest values of rows, for checks on devices ---------------------------
+
+
+@pytest.mark.parametrize("real", ["float", "double"])
+@pytest.mark.parametrize("items", [1, 7, 100])
+def test_kernel_of_extremes(real, items):
+    dtype = {"float": "f4", "double": "f8"}[real]
+    rows = np.random.default_rng(2).standard_normal((3, 100)).astype(dtype)
+    rows[1, 50], rows[2, 70] = np.inf, np.nan
+    low, high = np.empty((2, 3, items), dtype)
+    sizes = {"total": 100, "items": items, "rows": 3}
+    kernel = load("extremes", "extremes", get_execution_space("CPU"), REAL=real)
+    kernel(items, lows=rows, highs=rows, low=low, high=high, **sizes)
+    assert (low[0].min(), high[0].max()) == (rows[0].min(), rows[0].max())
+    assert np.isnan(low[1:].min(axis=1)).all()
+    assert np.isnan(high[1:].max(axis=1)).all()
+
+
+@pytest.mark.parametrize("count", [1, 300, 10_000, 40_000])
+def test_extremes_of_rows(space, to_space, count):
+    rows = np.random.default_rng(3).standard_normal((6, count))
+    found, none, few = ewald_points.extremes(
+        to_space(rows), to_space(rows[:2, :0]), to_space(rows[:1])
+    )
+    np.testing.assert_array_equal(found, [rows.min(axis=1), rows.max(axis=1)])
+    assert none.shape == (0, 2)
+    np.testing.assert_array_equal(few, found[:, :1])
+    rows[4, count // 2] = np.inf
+    assert not np.isfinite(*ewald_points.extremes(to_space(rows))).all()

@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pytest
 
 import parki
@@ -316,3 +317,33 @@ def test_classes_of_errors_are_listed():
             assert found[name] and issubclass(kind, (errors.ParkiError, Warning))
             assert name in parki.__all__
     assert found == listed
+
+
+# ---------------------------------------------------------------------- boundary integrals
+@pytest.fixture(scope="module")
+def pictures():
+    """The script that draws pictures, and writes the table of `docs/boundary_integrals.md`."""
+    spec = importlib.util.spec_from_file_location("pictures", ROOT / "scripts" / "pictures.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.EXACT = 80  # enough for the fewest nodes
+    return module
+
+
+def test_table_of_boundary_integrals(pictures):
+    page = (ROOT / "docs" / "boundary_integrals.md").read_text(encoding="utf-8")
+    found = pictures.rows(orders=(8,))
+    assert len(found) == 3
+    assert [row for row in found if row not in page] == []
+    table = pictures.MARK.search(page)[0]
+    assert sum(line.startswith("| ") for line in table.splitlines()) == 2 + 3 * len(pictures.ORDERS)
+
+
+def test_exact_values_are_exact(pictures, monkeypatch):
+    """A constant double layer has no flow outside; a single layer's traction carries its force."""
+    nodes, weights = pictures.sphere(8)
+    monkeypatch.setattr(pictures, "density", np.ones_like)
+    double = pictures.values("velocity of a double layer", 1.15 * nodes, nodes, 80)
+    assert np.abs(double).max() < 1e-5
+    traction = pictures.values("traction of a single layer", 1.15 * nodes, nodes, 80)
+    np.testing.assert_allclose(1.15**2 * traction @ weights, -4 * np.pi * np.ones(3), rtol=1e-5)

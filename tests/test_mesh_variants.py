@@ -430,9 +430,3 @@ def test_options(method):
     result, plan = small_sum(p2g_method=method, g2p_method="base")
     assert close(result, expected)
     assert f"P2G by {method}, G2P by base" in plan.describe()
-
-
-@pytest.mark.parametrize(("name", "known"), [("p2g_method", P2G_METHODS), ("g2p_method", GATHERS)])
-def test_unknown_method(name, known):
-    with pytest.raises(parki.ParkiValueError, match=f"{name} is 'fast'.*{known[-1]}"):
-        EwaldOptions(3, [1, 1, 1], **{name: "fast"})

@@ -170,11 +170,6 @@ def test_describe():
 # --- refusals ---------------------------------------------------------------------------------
 
 
-def test_unknown_evaluator():
-    with pytest.raises(ParkiValueError, match="radial is 'erf'; expected one of polynomial, erfc"):
-        parki.EwaldOptions(3, [1, 1, 1], radial="erf")
-
-
 @pytest.mark.parametrize("radial", OTHERS)
 def test_only_for_hasimotos_split(radial):
     with pytest.raises(ParkiValueError, match=rf"radial is '{radial}'.*pass split='hasimoto'"):
