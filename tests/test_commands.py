@@ -415,6 +415,11 @@ def test_bench(capsys):
     text = capsys.readouterr().out
     assert text.startswith("laplace, 1 periodic axes, tolerance 0.001, float64; OpenMP: ")
     assert text.count("\n   ") and "2000" in text and "points/s" in text
+    words = "bench --dtype float32 --tolerance 1e-2 --points 1 --json --space Serial"
+    assert cli.main(words.split()) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["dtype"], found["space"]) == ("float32", "Serial")
+    assert found["machine"].endswith("1 threads")
 
 
 def test_bench_of_steps(capsys, monkeypatch):
@@ -428,14 +433,6 @@ def test_bench_of_steps(capsys, monkeypatch):
         assert min(each.values()) > 0
     assert cli.main(words) == 0
     assert "one-shot" in capsys.readouterr().out
-
-
-def test_bench_of_one_precision_and_space(capsys):
-    words = ["bench", "--dtype", "float32", "--tolerance", "1e-2", "--points", "1", "--json"]
-    assert cli.main([*words, "--space", "Serial"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["dtype"], found["space"]) == ("float32", "Serial")
-    assert found["machine"].endswith("1 threads")
 
 
 TOO_MANY = "expected at most 2147483647"

@@ -18,6 +18,8 @@ RANGE = HEADER + "@pk.workunit\ndef f(i: int, v: pk.View1D[REAL], m: pk.View2D[R
 TEAM = HEADER + "@pk.workunit\ndef f(team: pk.TeamMember, v: pk.View1D[REAL], n: int):\n"
 NESTED = TEAM + "    def body(t: int):\n        v[t] = 0.0\n\n"
 
+OVER = "pk.parallel_for(pk.TeamThreadRange(team, {}), {})"
+
 # source up to the offending line, the offending line, what is found, the remedy
 MODULE = {
     "other import": ("", "import numpy", "this import", "only 'import pykokkos as pk'"),
@@ -91,29 +93,13 @@ EXPRESSIONS = {
 TEAMS = {
     "barrier": ("team.team_barrier(1)", "arguments of team_barrier", "it takes none"),
     "range": ("pk.parallel_for(n, body)", "this parallel_for", "pk.TeamThreadRange(team, n)"),
-    "lambda": (
-        "pk.parallel_for(pk.TeamThreadRange(team, n), lambda t: t)",
-        "this parallel_for",
-        "a nested body",
-    ),
-    "no such body": (
-        "pk.parallel_for(pk.TeamThreadRange(team, n), other)",
-        "the unknown body 'other'",
-        "define it above",
-    ),
-    "bound": (
-        "pk.parallel_for(pk.TeamThreadRange(team, w), body)",
-        "the unknown name 'w'",
-        "declare it",
-    ),
+    "lambda": (OVER.format("n", "lambda t: t"), "this parallel_for", "a nested body"),
+    "no such body": (OVER.format("n", "other"), "the unknown body 'other'", "define it above"),
+    "bound": (OVER.format("w", "body"), "the unknown name 'w'", "declare it"),
     "atomic": ("pk.atomic_add(v, 0, 1.0)", "this atomic_add", "pk.atomic_add(v, [i, j], x)"),
     "fetch": ("m: int = pk.atomic_fetch_add(v, 0, 1)", "this atomic_fetch_add", "(v, [i, j], x)"),
     "nested signature": ("def g(t): pass", "this nested signature", "(t: int)"),
-    "nested decorator": (
-        "@pk.function\n    def g(t: int): pass",
-        "this nested function",
-        "def body",
-    ),
+    "decorator": ("@pk.function\n    def g(t: int): pass", "this nested function", "def body"),
     "nested keyword": ("def new(t: int): pass", "the name 'new'", "C++ keyword"),
     "body's argument": ("def g(n: int): pass", "the body's argument 'n'", "rename it"),
 }

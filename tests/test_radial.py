@@ -171,18 +171,15 @@ def test_describe():
 
 
 @pytest.mark.parametrize("radial", OTHERS)
-def test_only_for_hasimotos_split(radial):
+def test_refusals(radial):
     with pytest.raises(ParkiValueError, match=rf"radial is '{radial}'.*pass split='hasimoto'"):
         parki.EwaldOptions(3, [1, 1, 1], radial=radial, split="prolate")
-
-
-@pytest.mark.parametrize("radial", OTHERS)
-@pytest.mark.parametrize("want", ["p", ("u", "grad_u")])
-def test_only_for_the_velocity(radial, want):
-    c = cloud("same", N, BOX)
-    options = parki.EwaldOptions(box=BOX, split="hasimoto", radial=radial)
-    with pytest.raises(ParkiValueError, match=rf"radial is '{radial}', which computes 'u' alone"):
-        parki.Plan("stokes_sl", c.src, c.src, options, want=want)
+    c, options = cloud("same", N, BOX), parki.EwaldOptions(3, BOX, split="hasimoto", radial=radial)
+    for want in ("p", ("u", "grad_u")):
+        with pytest.raises(
+            ParkiValueError, match=f"radial is '{radial}', which computes 'u' alone"
+        ):
+            parki.Plan("stokes_sl", c.src, c.src, options, want=want)
 
 
 # --- the script of the figure -----------------------------------------------------------------

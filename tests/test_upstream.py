@@ -217,22 +217,6 @@ def test_order_of_items_does_not_count(launches, name):
             assert not all(close(found[k], right[k]) for k in right), argument
 
 
-def test_each_launch_is_repeated_on_the_space_asked_for(launches, monkeypatch):
-    calls = [call for call in launches(np.float64) if call.kernel.workunit.name == "gather_rows"]
-    assert {call.kernel.space.name for call in calls} == set(HOSTS)
-    seen, original = [], Kernel._run
-
-    def run(self, *given):
-        seen.append(self.space.name)
-        original(self, *given)
-
-    monkeypatch.setattr(Kernel, "_run", run)
-    for space in HOSTS:
-        seen.clear()
-        repeat(calls, space, "embedded")
-        assert seen == [space] * len(calls)
-
-
 def test_page_says_how_many_workunits_run_as_they_stand():
     said = re.search(r"(\d+) of the (\d+) workunits", DIALECT.read_text(encoding="utf-8"))
     assert said is not None
