@@ -8,7 +8,7 @@ size. The module is independent of the sums and of the far field's grid.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -160,12 +160,64 @@ class CellList:
             )
         remedy = "take a larger cutoff" if given else "take a shape of fewer cells"
         require(self.space, CELL * cells, f"lists of {cells:.3g} cells", remedy)
+        if tilts is not None:
+            tilts = _checked_tilts(tilts, points)
+        how = {"scale": scale, "spare": spare, "offsets": offsets, "tilts": tilts}
+        self._sort(points, corner, along=flag("along", along), executor=executor, **how)
+
+    @classmethod
+    def made(
+        cls,
+        points: Any,
+        shape: Sequence[int],
+        box: NDArray[np.float64],
+        periodic: Sequence[bool],
+        origin: Sequence[float],
+        space: ExecutionSpace,
+        **how: Any,
+    ) -> CellList:
+        """Return a list of the solver's own points, which nothing is checked of.
+
+        A device may record it. ``how`` has the other arguments.
+        """
+        new = cls.__new__(cls)
+        new._make(points, shape, box, periodic, origin, space, **how)
+        return new
+
+    def _make(
+        self,
+        points: Any,
+        shape: Sequence[int],
+        box: Iterable[float],
+        periodic: Sequence[bool],
+        origin: Sequence[float],
+        space: ExecutionSpace,
+        **how: Any,
+    ) -> None:
+        self.space, self.xp = space, space.array_module
+        self.box, self.shape, self.periodic = (*map(float, box),), tuple(shape), tuple(periodic)
+        self.systems = 1 if how.get("offsets") is None else len(how["offsets"]) - 1
+        self._sort(_contiguous(self.xp, points), origin, **how)
+
+    def _sort(
+        self,
+        points: Any,
+        corner: Sequence[float],
+        *,
+        scale: float = 1.0,
+        spare: int = 0,
+        offsets: Any = None,
+        tilts: Any = None,
+        executor: str | None = None,
+        along: bool = False,
+    ) -> None:
+        """Sort points by the cells of this list's box."""
+        xp = self.xp
         self.executor = executor
         self.dtype = points.dtype
         self._real = real_name(points.dtype)
         grid = (self.box, self.shape, self.periodic, corner, self.space)
-        how: dict[str, Any] = {"along": flag("along", along), "executor": executor}
-        how["tilts"] = None if tilts is None else _checked_tilts(tilts, points)
+        how: dict[str, Any] = {"along": along, "executor": executor, "tilts": tilts}
         wrapped, self.cells = locate(points, *grid, scale=scale, **how)
         kernels = self.kernels(self.space, self._real, executor)
         if offsets is not None:

@@ -261,7 +261,7 @@ def as_given(result: Any, like: Any) -> Any:
 
 
 def library_of(like: Any) -> Callable[[Any], Any]:
-    """Return what `as_given` does with an array, which does not hold ``like``."""
+    """Return the function by which `as_given` changes an array; it does not hold ``like``."""
     if isinstance(like, np.ndarray) or not hasattr(like, "__dlpack__"):
         return unchanged
     # Includes subclasses of tensors. PyTorch has no `__array_namespace__`.

@@ -17,8 +17,6 @@ import argparse
 import contextlib
 import itertools
 import json
-import os
-import platform
 import sys
 import time
 import warnings
@@ -26,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy
+from benchmarks import record
+from benchmarks.run import Run
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests/helpers")]
@@ -54,29 +53,6 @@ SIZES = {"small": (SMALL,), "large": (LARGE,), "both": (SMALL, LARGE)}
 
 
 # --- measure ----------------------------------------------------------------------------------
-
-
-def machine(space: str) -> dict[str, Any]:
-    """Return versions, machine and settings on which the numbers depend."""
-    name = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        lines = info.read_text(encoding="utf-8").splitlines()
-        name = next((x.split(":", 1)[1].strip() for x in lines if x.startswith("model name")), name)
-    found = {
-        "space": space,
-        "processor": name,
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "parki": parki.__version__,
-    }
-    xp = parki.utils.get_array_module(space)
-    if xp is not np:
-        found["cupy"] = xp.__version__
-        found["device"] = xp.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    return found
 
 
 def measure(case: Case, space: str) -> dict[str, Any]:
@@ -143,7 +119,7 @@ def report(rows: list[dict[str, Any]]) -> int:
     print(f"{len(summed)} sums compared, {len(refused)} tolerances refused\n")
     print("Largest error over promise and rounding")
     columns = list(itertools.product(PERIODICITIES, TOLERANCES))
-    print(f"{'':14s}" + "".join(f"{p}P {dtype}".rjust(7) for p, dtype in columns))
+    print(f"{'':14s}" + "".join(f"{p}P {dtype}".rjust(9) for p, dtype in columns))
     for kernel in KERNELS:
         cells = []
         for periodicity, dtype in columns:
@@ -153,7 +129,7 @@ def report(rows: list[dict[str, Any]]) -> int:
                 if (row["case"]["kernel"], row["case"]["periodicity"], row["case"]["dtype"])
                 == (kernel, periodicity, dtype)
             ]
-            cells.append(f"{max(map(worst, here), default=0.0):.2f}".rjust(7))
+            cells.append(f"{max(map(worst, here), default=0.0):.2f}".rjust(9))
         print(f"{kernel:14s}" + "".join(cells))
     for factor in ("cloud", "density", "box", "split", "n"):
         values: dict[Any, float] = {}
@@ -326,7 +302,9 @@ def main() -> int:
         settings = {
             key: value for key, value in vars(args).items() if key not in ("draw", "output")
         }
-        result = {"machine": machine(args.space), "settings": settings, "rows": rows}
+        run_of = Run(parki.get_execution_space(args.space))
+        facts = {**record.machine(run_of), **record.versions(run_of)}
+        result = {"machine": facts, "settings": settings, "rows": rows}
         args.output.write_text(json.dumps(result, indent=0))
     return int(report(rows) > 0)
 

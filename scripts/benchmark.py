@@ -1,14 +1,18 @@
-"""Measure the tables and figures of the paper again with parki, and compare with the paper.
+"""Measure cases: the tables of the paper, other papers and libraries, and parki's own questions.
 
-    python scripts/benchmark.py --table 9 --json table9.json --draw table9.png     # on the CPU
-    python scripts/benchmark.py --table 6 7 8 --space Cuda                         # on a GPU
-    python scripts/benchmark.py --all --space Cuda --json h200.json
-    python scripts/benchmark.py --from h200.json --draw pictures/h200.png          # show again
-    python scripts/benchmark.py --docs docs/results/benchmarks-*.json              # write the page
+    python scripts/benchmark.py                                # lists the cases
+    python scripts/benchmark.py table9 --json table9.json --draw table9.png
+    python scripts/benchmark.py table6 table7 --space Cuda
+    python scripts/benchmark.py benchmarks --space Cuda --json h200.json     # all of a folder
+    python scripts/benchmark.py --from h200.json               # shows records again
+    python scripts/benchmark.py --docs                         # the pages, from docs/results
 
-These are tables 3, 5, 6, 7, 8, 9, 10 and figures 5, 6, 9 of Kosmacher, Du, Bagge and Biros (2026).
-A file in ``scripts/benchmarks`` for each says what is compared and what cannot be. A table takes
-about a minute. Pictures need matplotlib; several pictures have the table's name added to FILE.
+A file in ``scripts/benchmarks``, ``scripts/papers`` or ``scripts/cases`` for each case says what it
+measures. ``--points``, ``--tolerance``, ``--periodicity``, ``--kernel`` and ``--dtype`` replace the
+case's own values, where it has some. FINUFFT (cuFINUFFT on a GPU) and FMM3D (fmm3dpy, on CPUs) are
+left out if their packages are not installed, and DMK (on CPUs) unless DMK_LIBRARY names the file of
+its library. ``spheres`` measures parki alone if libMobility, or a module with its calls that
+LIBMOBILITY names, cannot be imported. Pictures need matplotlib.
 """
 
 from __future__ import annotations
@@ -17,96 +21,64 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks import (
-    figure5,
-    figure6,
-    figure9,
-    page,
-    record,
-    table3,
-    table5,
-    table6,
-    table7,
-    table8,
-    table9,
-    table10,
-)
+from benchmarks import FOLDERS, page, record
 from benchmarks.run import Run
+from benchmarks.show import Table
 
 import parki
 
-KINDS: dict[str, ModuleType] = {
-    "table 3": table3,
-    "table 5": table5,
-    "table 6": table6,
-    "table 7": table7,
-    "table 8": table8,
-    "table 9": table9,
-    "table 10": table10,
-    "figure 5": figure5,
-    "figure 6": figure6,
-    "figure 9": figure9,
-}
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+PLACES = {name: folder for folder, names in FOLDERS.items() for name in names}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure or read records; then print, write and draw."""
-    parser = _parser()
-    args = parser.parse_args(arguments)
-    if args.docs:
-        records = record.read(args.docs)
-        text = page.page(records, tables, about)
-        args.page.write_text(text, encoding="utf-8")
-        for found in records:
-            if found["kind"] in page.DRAWN:
-                draw(found, args.page.parent / page.picture(found))
-        print(f"wrote {args.page}")
+    args = _parser().parse_args(arguments)
+    if args.docs is not None:
+        write_pages(args.docs)
         return 0
-    if args.read:
-        records = record.read(args.read)
-        for found in records:
-            show(found)
-    else:
-        kinds = list(KINDS) if args.all else _kinds(args.table, args.figure)
-        if not kinds:
-            parser.error("say what to do: --table, --figure, --all, --from or --docs")
-        run = Run(parki.get_execution_space(args.space), args.points, args.quick)
-        records = []
-        for kind in kinds:
-            begun = time.perf_counter()
-            results = KINDS[kind].measure(run)
-            records.append(record.record(kind, run, time.perf_counter() - begun, results))
-            show(records[-1])
-            if args.json:  # after each, so that an interrupted run keeps its results
-                record.write(args.json, records)
-    if args.draw:
-        for found in records:
-            file = args.draw
-            if len(records) > 1:
-                file = file.with_stem(f"{file.stem}-{found['kind'].replace(' ', '')}")
-            draw(found, file)
-            print(f"wrote {file}")
+    records = record.read(args.read)
+    for found in records:
+        show(found)
+    space = parki.get_execution_space(args.space)
+    chosen = {k: tuple(getattr(args, k)) for k in ("tolerance", "periodicity", "kernel", "dtype")}
+    run = Run(space, args.points, args.quick, **chosen)
+    names = [name for given in args.cases for name in FOLDERS.get(given, (given,))]
+    for name in names:
+        if missing := _missing(case(name), run.device):
+            print(f"{name} is left out: {missing}")
+            continue
+        begun = time.perf_counter()
+        results = case(name).measure(run)
+        records.append(record.record(name, run, time.perf_counter() - begun, results))
+        show(records[-1])
+        if args.json:  # after each, so that an interrupted run keeps its results
+            record.write(args.json, records)
+    for found in records if args.draw else ():
+        if hasattr(case(found["kind"]), "draw"):
+            more = f"-{found['kind']}" if len(records) > 1 else ""
+            case(found["kind"]).draw(found, args.draw.with_stem(args.draw.stem + more))
+    if not records and not names:
+        for name in PLACES:
+            print(f"{name:14} {': '.join(page.about(case(name))[:2])}")
     return 0
 
 
-def tables(found: record.Record) -> list[page.Table]:
+def case(name: str) -> ModuleType:
+    """Return the module of a case."""
+    return import_module(f"{PLACES[name]}.{name}")
+
+
+def tables(found: record.Record) -> list[Table]:
     """Return the tables of a record."""
-    made: list[page.Table] = KINDS[found["kind"]].tables(found)
-    return made
-
-
-def about(kind: str) -> str:
-    """Return the text on what is compared and what cannot be."""
-    return str(KINDS[kind].__doc__)
-
-
-def draw(found: record.Record, file: Path) -> None:
-    """Draw the picture of a record."""
-    KINDS[found["kind"]].draw(found, file)
+    module = case(found["kind"])
+    if hasattr(module, "tables"):
+        made: list[Table] = module.tables(found)
+        return made
+    return [Table.plain(title, rows) for title, rows in found["results"].items() if rows]
 
 
 def show(found: record.Record) -> None:
@@ -117,33 +89,43 @@ def show(found: record.Record) -> None:
         print()
 
 
-def _kinds(chosen: list[int], figures: list[int]) -> list[str]:
-    return [*(f"table {n}" for n in chosen), *(f"figure {n}" for n in figures)]
+def text(name: str) -> str:
+    """Return a page of docs."""
+    modules = {kind: case(kind) for kind in FOLDERS.get(name, (name,))}
+    return page.page(name, page.results(name), modules, tables)
+
+
+def write_pages(names: Sequence[str]) -> None:
+    """Write pages of docs and their pictures."""
+    for name in names or page.PAGES:
+        for found in page.results(name):
+            if hasattr(case(found["kind"]), "draw"):
+                case(found["kind"]).draw(found, page.DOCS / page.picture(name, found))
+        (page.DOCS / f"{name}.md").write_text(text(name), encoding="utf-8")
+        print(f"wrote {name}.md")
+
+
+def _missing(module: ModuleType, on_device: bool) -> str:
+    """Return why a case cannot run here, or ''."""
+    if on_device and hasattr(module, "CPU_ALONE"):
+        return "it runs on CPUs alone"
+    return module.missing(on_device) if hasattr(module, "missing") else ""
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    numbers = {
-        word: sorted(int(kind.split()[1]) for kind in KINDS if kind.startswith(word))
-        for word in ("table", "figure")
-    }
-    for word, choices in numbers.items():
-        parser.add_argument(f"--{word}", type=int, nargs="+", default=[], choices=choices)
-    parser.add_argument("--all", action="store_true", help="all tables and figures")
+    parser.add_argument("cases", nargs="*", choices=[[], *PLACES, *FOLDERS], metavar="CASE")
     parser.add_argument("--space", default="CPU", help="CPU, Cuda, ...")
-    parser.add_argument("--points", type=int, help="default: a number that suits the table")
+    parser.add_argument("--points", type=int, help="default: a number that suits the case")
     parser.add_argument("--quick", action="store_true", help="few points: tests the script")
+    for name, kind in (("tolerance", float), ("periodicity", int), ("kernel", str), ("dtype", str)):
+        parser.add_argument(f"--{name}", type=kind, nargs="+", default=[])
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results")
     parser.add_argument("--draw", type=Path, metavar="FILE.png", help="draw the results")
-    parser.add_argument(
-        "--from", dest="read", type=Path, nargs="+", metavar="FILE", help="measure nothing"
-    )
-    parser.add_argument(
-        "--docs", type=Path, nargs="+", metavar="FILE", help="write the page in docs from results"
-    )
-    parser.add_argument("--page", type=Path, default=PAGE, help=argparse.SUPPRESS)
+    parser.add_argument("--from", dest="read", type=Path, nargs="+", default=[], metavar="FILE")
+    parser.add_argument("--docs", nargs="*", choices=[[], *page.PAGES], metavar="PAGE")
     return parser
 
 

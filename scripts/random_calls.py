@@ -36,6 +36,7 @@ def work(pipe: Any, seed: int, space: str, library: str, gigabytes: float) -> No
         Case.use(library)
     if space == "CPU":
         resource.setrlimit(resource.RLIMIT_AS, (int(gigabytes * 2**30),) * 2)
+    pipe.send(("", "ready"))  # what was imported does not count
     with contextlib.suppress(EOFError):  # when the other end is gone
         while True:
             pipe.send(outcome(seed, pipe.recv(), space))
@@ -55,6 +56,7 @@ class Worker:
             self.process = context.Process(target=work, args=(other, *self.given), daemon=True)
             self.process.start()
             other.close()
+            self.pipe.recv()
         try:
             self.pipe.send(number)
             if self.pipe.poll(seconds):

@@ -10,12 +10,13 @@ python=${PYTHON:-python3}
 
 if [ "${1:-}" = --gpu ]; then
     # Compiles all kernels first, so that the tools do not check the compiler.
-    sums=${2:---brief}
-    "$python" scripts/small_sums.py --space Cuda "$sums"
+    sums="small_steps small_sums --quick"
+    [ "${2:-}" != --steps ] || sums=small_steps
+    "$python" scripts/benchmark.py $sums --space Cuda
     for tool in memcheck racecheck synccheck; do
         echo "== $tool"
         compute-sanitizer --tool "$tool" --error-exitcode 1 --print-limit 20 \
-            "$python" scripts/small_sums.py --space Cuda "$sums"
+            "$python" scripts/benchmark.py $sums --space Cuda
     done
     exit
 fi
@@ -38,6 +39,6 @@ library=$($compiler -print-file-name=libasan.so)
 export CXX="$folder/cxx" PARKI_CACHE_DIR="${PARKI_SANITIZED_CACHE:-$folder/cache}"
 export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0:allocator_may_return_null=1
 export UBSAN_OPTIONS=print_stacktrace=1
-LD_PRELOAD="$library" "$python" -X faulthandler scripts/small_sums.py --space Serial
-LD_PRELOAD="$library" "$python" -X faulthandler scripts/small_sums.py --space OpenMP --brief
+LD_PRELOAD="$library" "$python" -X faulthandler scripts/benchmark.py small_steps small_sums --space Serial
+LD_PRELOAD="$library" "$python" -X faulthandler scripts/benchmark.py small_steps small_sums --quick
 echo "nothing found"

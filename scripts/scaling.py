@@ -50,7 +50,6 @@ ROWS = ("plan", "update", "sort", "densities", "ghosts", "P2P", "P2G", "halo", "
 ROWS += ("results", "stages", "apply apart", "apply")
 
 
-PRECISIONS = {"f8": "double", "f4": "single"}
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "scaling.md"
 PICTURE = PAGE.parent / "images" / "scaling.png"
 HEAD = """\
@@ -120,9 +119,7 @@ def measure(run: Run, comm: Any, arguments: argparse.Namespace) -> dict[str, Any
     points = run.send(np.array(box)[:, None] * rng.random((3, n)), arguments.dtype)
     norms = run.send(rng.standard_normal((3, n)), arguments.dtype)
     dens = run.send(rng.standard_normal((6, n)), arguments.dtype)
-    options = parki.EwaldOptions(
-        arguments.periodicity, box, arguments.tolerance, execution_space=run.space
-    )
+    options = run.options(arguments.periodicity, arguments.tolerance, box)
     clock = Clock(run, comm, 2 if run.quick else RUNS)
     found: dict[str, Any] = {"ranks": size, "points": n * size, "box": box}
     for way in ("random", "home"):
@@ -167,34 +164,8 @@ def measure(run: Run, comm: Any, arguments: argparse.Namespace) -> dict[str, Any
     return found
 
 
-def show(records: list[record.Record]) -> str:
-    """Return a table of all records, a column for each way of giving the points."""
-    columns: list[tuple[str, str, dict[str, float | None]]] = []
-    for found in records:
-        results, settings = found["results"], found["settings"]
-        ranks, kind = results["ranks"], "weak" if settings["weak"] else "strong"
-        head = f"{ranks} ranks, {kind}"
-        columns += [
-            (head, way, {row: 1e3 * s for row, s in results[way]["seconds"].items()})
-            for way in ("random", "home")
-        ]
-        alike = settings["weak"] and settings["periodicity"] == 1 and settings["tolerance"] == 1e-4
-        if alike and ranks in RANKS:
-            place = RANKS.index(ranks)
-            columns.append((head, "paper", {row: ms[place] for row, ms in PAPER.items()}))
-    lines = ["milliseconds"]
-    for label, place in (("", 0), ("", 1)):
-        lines.append(f"{label:12}" + "".join(f"{column[place]:>18}" for column in columns))
-    for row in ROWS:
-        values = [column[2].get(row) for column in columns]
-        lines.append(
-            f"{row:12}" + "".join(f"{'' if v is None else f'{v:.1f}':>18}" for v in values)
-        )
-    return "\n".join(lines)
-
-
-def page(records: list[record.Record]) -> str:
-    """Return the page of the docs: a table for each task, a column for each number of ranks."""
+def sections(records: list[record.Record]) -> str:
+    """Return a table for each task, with a column for each number of ranks."""
     tasks: dict[tuple[Any, ...], list[record.Record]] = {}
     for found in records:
         settings = found["settings"]
@@ -202,7 +173,7 @@ def page(records: list[record.Record]) -> str:
         points = found["results"]["points"] // (found["results"]["ranks"] if by_rank else 1)
         key = (found["machine"]["name"], by_rank, settings["periodicity"], settings["tolerance"])
         tasks.setdefault((*key, settings["dtype"], points), []).append(found)
-    text = HEAD
+    text = ""
     for (machine, by_rank, periodicity, tolerance, dtype, points), runs in tasks.items():
         kind = "a rank, weak" if by_rank else "in all, strong"
         versions = ", ".join(f"{k} {v}" for k, v in runs[0]["versions"].items())
@@ -232,9 +203,14 @@ def page(records: list[record.Record]) -> str:
             values = [column.get(row) for _, column in columns]
             cells = " | ".join("" if v is None else f"{v:.1f}" for v in values)
             text += f"| {row} | {cells} |\n"
-        notes.append(f"{PRECISIONS[dtype]} precision; {versions}")
+        notes.append(f"{pictures.precision(dtype)} precision; {versions}")
         text += "\n" + "\n".join(f"- {note}" for note in notes) + "\n\n"
-    return (text + weak.section(records)).rstrip("\n") + "\n"
+    return text
+
+
+def page(records: list[record.Record]) -> str:
+    """Return the page of the docs."""
+    return (HEAD + sections(records) + weak.section(records)).rstrip("\n") + "\n"
 
 
 def draw(records: list[record.Record], file: Path) -> None:
@@ -303,7 +279,7 @@ def main() -> None:
             records = [*record.read([arguments.json]), found]
         record.write(arguments.json, records)
     print(results["describe"])
-    print(show(records), flush=True)
+    print(sections(records), flush=True)
 
 
 if __name__ == "__main__":

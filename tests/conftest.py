@@ -34,7 +34,7 @@ SPACES = [
 # pytest-xdist hands out last are short.
 LONGEST = (
     *("accuracy", "distributed", "wall", "regularised", "torch", "spheres", "exclude", "executor"),
-    *("polydisperse", "examples", "wall_spheres", "compiler", "faults", "by_box", "p2p_lists"),
+    *("polydisperse", "examples", "wall_spheres", "compiler", "cache", "by_box", "p2p_lists"),
     *("derivatives", "cli", "want", "shipped", "composite_derivatives", "jax", "tilted"),
     *("precision", "mesh_variants", "yukawa", "docs"),
     *("ranks", "refused_updates", "concurrent", "moves"),  # laws
@@ -73,8 +73,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take the kernels of a worker along."""
-    for names, told in zip((TAKEN, COMPILED), node.workeroutput.get("kernels", ()), strict=False):
+    """Take the kernels of a worker along; one that was killed tells none."""
+    told_of = getattr(node, "workeroutput", {}).get("kernels", ())
+    for names, told in zip((TAKEN, COMPILED), told_of, strict=False):
         names.update(told)
 
 

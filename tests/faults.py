@@ -391,7 +391,7 @@ FAULTS = (
         "cache.py",
         "return content if sealed == _digest(path.name, content) else None",
         "return content if sealed else None",
-        "tests/test_cache.py tests/test_faults.py",
+        "tests/test_cache.py",
     ),
     Fault(
         "runtime cache",
@@ -399,7 +399,7 @@ FAULTS = (
         "private.py",
         "if what.st_mode & stat.S_IWGRP else",
         "if False else",
-        "tests/test_faults.py",
+        "tests/test_cache.py",
     ),
     Fault(
         "runtime cache",

@@ -28,7 +28,9 @@ TRG[:, :20] = SRC[:, :20]  # pairs that coincide
 NORMS = 2 * RNG.standard_normal((3, NS))
 DENS = {name: RNG.standard_normal(kind.density_shape(NS)) for name, kind in SUMS.items()}
 # Of a product of sums, over the norms of its factors; its terms are of either sign.
-ROUNDING = {"f8": 1e-14, "f4": 1e-5}
+ROUNDING = 1e-14
+# Whose results have transposes of each kind; laws have the velocity's.
+MET = ("laplace", "stokes_sl", "stokes_comb", "stokes_rotlet")
 # Results whose transpose is a sum of another pair function, with parameters of its own.
 APART = {("stokes_sl", "p"), ("stokes_sl", "stress")} | {
     ("stokes_rotlet", name) for name in ("grad_u", "stress")
@@ -86,9 +88,9 @@ def exact(kernel, periodicity, values):
 @pytest.mark.parametrize(
     ("kernel", "want"),
     [
-        (kernel, want)
+        pytest.param(kernel, want, marks=[pytest.mark.slow] * (kernel not in MET))
         for kernel in KERNELS
-        for want in ("u", "grad_u", "p", "stress")
+        for want in ("grad_u", "p", "stress")
         if want in SUMS[kernel].adjoints or "p" in SUMS[kernel].terms
     ],
 )
@@ -104,11 +106,11 @@ def test_the_transpose_is_exact(kernel, periodicity, want):
         assert not plan.adjoint(np.ones(NT)).any()
         return
     if (kernel, want) not in APART:
-        assert mismatch(plan, DENS[kernel]) <= ROUNDING["f8"]
+        assert mismatch(plan, DENS[kernel]) <= ROUNDING
         return
     found = plan(DENS[kernel])
     promise = plan.promise(DENS[kernel]) / rms(found.reshape(-1, NT))
-    assert 10 * ROUNDING["f8"] < mismatch(plan, DENS[kernel]) <= promise
+    assert 10 * ROUNDING < mismatch(plan, DENS[kernel]) <= promise
 
 
 def test_a_refused_transpose_names_other_results():
@@ -121,50 +123,22 @@ def test_a_refused_transpose_names_other_results():
             Transpose(task)
 
 
-@pytest.mark.parametrize("kernel", FEW)
-def test_every_space(kernel, space, to_space, to_host):
-    options = parki.EwaldOptions(2, BOX, 1e-4, execution_space=space)
-    given = [to_space(a) for a in (TRG, SRC, normals(kernel)) if a is not None]
-    plan = parki.Plan(kernel, *given, options=options)
-    values = np.random.default_rng(3).standard_normal(to_host(plan(to_space(DENS[kernel]))).shape)
-    found = plan.adjoint(to_space(values))
-    assert type(found) is type(given[0])
-    there = (values * to_host(plan(to_space(DENS[kernel])))).sum()
-    back = (to_host(found) * DENS[kernel]).sum()
-    assert abs(there - back) <= 1e-12 * abs(there)
-
-
 @pytest.mark.filterwarnings("ignore::parki.ImageWarning")
 @pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_comb"])
 @pytest.mark.parametrize("want", ["u", "grad_u"])
 def test_the_mean_without_flux(kernel, want):
     plan = make(kernel, 3, want, 1e-3, dl_mean="flux")
-    assert mismatch(plan, DENS[kernel]) <= ROUNDING["f8"]
+    assert mismatch(plan, DENS[kernel]) <= ROUNDING
     # Points as they are given, not wrapped: of both sums.
     moved = parki.Plan(kernel, TRG + 3, SRC - 6, NORMS, plan.options, want=want)
-    assert mismatch(moved, DENS[kernel]) <= ROUNDING["f8"]
-
-
-@pytest.mark.parametrize("kernel", FEW)
-def test_single_precision(kernel):
-    plan = make(kernel, 1, dtype="f4")
-    assert mismatch(plan, DENS[kernel].astype("f4")) <= ROUNDING["f4"]
-    assert plan.adjoint(values_like(plan(DENS[kernel].astype("f4")))).dtype == np.float32
-
-
-@pytest.mark.parametrize("kernel", FEW)
-def test_mixed_precision(kernel):
-    plan = make(kernel, 2, precision="mixed", tolerance=1e-4)
-    values = values_like(plan(DENS[kernel]))
-    assert plan.adjoint(values).dtype == np.float64
-    assert mismatch(plan, DENS[kernel]) <= ROUNDING["f4"]
+    assert mismatch(moved, DENS[kernel]) <= ROUNDING
 
 
 @pytest.mark.each
 @pytest.mark.parametrize("split", ["prolate", "hasimoto"])
 @pytest.mark.parametrize("kernel", ["laplace", "laplace_dipole", "stokes_comb", "stokes_dipole"])
 def test_any_split(kernel, split):
-    assert mismatch(make(kernel, 1, split=split), DENS[kernel]) <= ROUNDING["f8"]
+    assert mismatch(make(kernel, 1, split=split), DENS[kernel]) <= ROUNDING
 
 
 @pytest.mark.parametrize("want", [("u", "grad_u"), ("stress", "p", "u")])
@@ -181,7 +155,7 @@ def test_several_results(want):
 @pytest.mark.parametrize("kernel", ["laplace", "stokes_comb"])
 def test_variants_of_the_literature(kernel, variant):
     """The adjoint takes the usual ones, where the former have no derivatives."""
-    bound = 1e-5 if "radial" in variant else ROUNDING["f8"]
+    bound = 1e-5 if "radial" in variant else ROUNDING
     assert mismatch(make(kernel, **variant), DENS[kernel]) <= bound
 
 
@@ -190,7 +164,7 @@ def test_free_axes_without_a_length():
     for shift in (0.0, 5.0):
         offset = np.array([0, shift, -shift])[:, None]
         plan = parki.Plan("stokes_dl", TRG + offset, SRC + offset, NORMS, options)
-        assert mismatch(plan, DENS["stokes_dl"]) <= ROUNDING["f8"]
+        assert mismatch(plan, DENS["stokes_dl"]) <= ROUNDING
 
 
 # --- its error ------------------------------------------------------------------------------------
@@ -219,50 +193,46 @@ def test_the_promise(kernel, periodicity):
 # --- plans ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", ["laplace", "stokes_sl", "stokes_rotlet"])
+@pytest.mark.parametrize("kernel", ["laplace", "yukawa(kappa=2.0)", "stokes_sl", "stokes_rotlet"])
 def test_symmetric_sums_are_their_own_adjoint(kernel):
     options = parki.EwaldOptions(3, BOX, 1e-5)
     plan = parki.Plan(kernel, SRC, SRC, options)
     dens = DENS[kernel]
     np.testing.assert_array_equal(plan.adjoint(dens), plan(dens))
     assert all(part.kept is None for part in plan._transpose.transposed.values())  # made nothing
-    both = parki.Plan(kernel, SRC, SRC, options, want=("u", "grad_u"))
-    assert mismatch(both, dens) <= 1e-5
+    if "grad_u" in SUMS[kernel].adjoints:
+        both = parki.Plan(kernel, SRC, SRC, options, want=("u", "grad_u"))
+        assert mismatch(both, dens) <= 1e-5
 
 
-@pytest.mark.parametrize("kernel", ["stokes_sl", "stokes_dl", "stokes_dipole"])
-def test_points_that_move(kernel):
+def test_points_that_move():
+    kernel = "stokes_dl"
     plan = make(kernel)
-    assert mismatch(plan, DENS[kernel]) <= ROUNDING["f8"]
+    assert mismatch(plan, DENS[kernel]) <= ROUNDING
     before = plan._transpose.transposed["u"].kept
     trg, src = TRG + 0.1, SRC[:, ::-1].copy()
     plan.update_points(trg, src, normals(kernel))
-    assert mismatch(plan, DENS[kernel]) <= ROUNDING["f8"]
+    assert mismatch(plan, DENS[kernel]) <= ROUNDING
     kept = plan._transpose.transposed["u"].kept
     assert kept.pipeline.setup is before.pipeline.setup  # grid and multiplier are kept
     # Others, so that all is chosen anew.
     plan.update_points(0.05 * TRG, 0.05 * SRC, normals(kernel))
     assert plan.setup is not kept.setup
-    assert mismatch(plan, DENS[kernel]) <= ROUNDING["f8"]
+    assert mismatch(plan, DENS[kernel]) <= ROUNDING
 
 
-def test_more_or_fewer_points():
+def test_no_points():
     plan = make("stokes_dl")
-    plan.adjoint(values_like(plan(DENS["stokes_dl"])))
-    plan.update_points(TRG[:, :50], SRC[:, :40], NORMS[:, :40])
-    assert mismatch(plan, DENS["stokes_dl"][:, :40]) <= ROUNDING["f8"]
     plan.update_points(TRG[:, :0], SRC, NORMS)
     assert not plan.adjoint(np.zeros((3, 0))).any()
     plan.update_points(TRG, SRC[:, :0], NORMS[:, :0])
     assert plan.adjoint(np.ones((3, NT))).shape == (3, 0)
 
 
-@pytest.mark.parametrize("kernel", FEW)
-def test_linear_operator(kernel):
-    plan = make(kernel, 1)
+def test_linear_operator():
+    plan, dens = make("stokes_comb", 1), DENS["stokes_comb"].reshape(-1)
     operator = plan.as_linear_operator()
     values = np.random.default_rng(0).standard_normal(operator.shape[0])
-    dens = DENS[kernel].reshape(-1)
     assert values @ (operator @ dens) == pytest.approx((operator.H @ values) @ dens, rel=1e-12)
     assert (operator.T @ np.ones(len(values), int)).dtype == np.float64
 
@@ -281,37 +251,29 @@ def test_least_squares():
     assert rms(found.reshape(3, -1) - forces) <= 1e-9 * rms(forces)
 
 
-@pytest.mark.parametrize("kernel", FEW)
-def test_several_at_once(kernel):
-    for want in ("u", ("u", "grad_u"))[: 1 + ("grad_u" in SUMS[kernel].adjoints)]:
-        plan = make(kernel, 1, want)
-        found = plan(np.stack([DENS[kernel], DENS[kernel]]))
-        values = values_like(found)
-        back = plan.adjoint(values)
-        assert back.shape == (2, *DENS[kernel].shape)
-        for place in (0, 1):
-            one = tuple(v[place] for v in values) if want != "u" else values[place]
-            assert rms((plan.adjoint(one) - back[place]).reshape(-1, NS)) <= 1e-12 * rms(
-                back[place].reshape(-1, NS)
-            )
+def test_several_at_once():
+    plan, dens = make("stokes_comb", 1, ("u", "grad_u")), DENS["stokes_comb"]
+    values = values_like(plan(np.stack([dens, dens])))
+    back = plan.adjoint(values)
+    assert back.shape == (2, *dens.shape)
+    for place in (0, 1):
+        one = plan.adjoint(tuple(v[place] for v in values))
+        assert rms(one - back[place]) <= 1e-12 * rms(one)
 
 
-@pytest.mark.parametrize("mean", ["zero", "flux"])
-@pytest.mark.parametrize("kernel", ["laplace", "laplace_dipole", "stokes_comb", "stokes_dipole"])
-def test_many_systems(kernel, mean):
-    if mean == "flux" and not SUMS[kernel].normals:
-        pytest.skip("only double layers have a mean to choose")
-    options = parki.EwaldOptions(3, BOX, 1e-4, dl_mean=mean)
+def test_many_systems():
+    """Each has a mean of its own."""
+    options = parki.EwaldOptions(3, BOX, 1e-4, dl_mean="flux")
     targets, sources = [0, 20, 30, NT], [0, 40, 50, NS]
-    plan = parki.Plan(kernel, TRG, SRC, normals(kernel), options, systems=(targets, sources))
-    dens = DENS[kernel]
+    plan = parki.Plan("stokes_comb", TRG, SRC, NORMS, options, systems=(targets, sources))
+    dens = DENS["stokes_comb"]
     found = plan(dens)
     values = values_like(found)
     back = plan.adjoint(values)
     for of_targets, of_sources in zip(pairwise(targets), pairwise(sources), strict=True):
         t, s = slice(*of_targets), slice(*of_sources)
         there, size = together(values[..., t], found[..., t])
-        assert abs(there - together(back[..., s], dens[..., s])[0]) <= ROUNDING["f8"] * size
+        assert abs(there - together(back[..., s], dens[..., s])[0]) <= ROUNDING * size
 
 
 def test_any_densities():
@@ -364,7 +326,7 @@ def test_short_memory(monkeypatch):
     with pytest.raises(parki.ParkiMemoryError):
         plan.adjoint(np.ones((3, NT)))
     monkeypatch.undo()
-    assert mismatch(plan, DENS["stokes_dl"]) <= ROUNDING["f8"]
+    assert mismatch(plan, DENS["stokes_dl"]) <= ROUNDING
 
 
 @pytest.mark.parametrize("kernel", SUMS.values(), ids=lambda each: each.name)

@@ -165,7 +165,7 @@ def test_no_file_replaces_a_fixture_of_every_test():
     assert not replaced, f"give these fixtures other names than those in conftest.py: {replaced}"
 
 
-def test_what_tests_import_comes_with_their_extra() -> None:
+def test_what_tests_import_comes_with_their_extra():
     """Else they are not collected; they skip what is optional."""
     root, here = Path(__file__).parents[1], Path(__file__).parent
     text = (root / "pyproject.toml").read_text(encoding="utf-8")
@@ -178,7 +178,7 @@ def test_what_tests_import_comes_with_their_extra() -> None:
         for folder in ("tests", "scripts", "examples")
         for path in root.glob(f"{folder}/**/*.py")
     }
-    own |= {path.name for path in here.iterdir() if path.is_dir()}
+    own |= {path.name for path in here.rglob("*") if path.is_dir()}
     for path in [*here.glob("test_*.py"), *here.glob("helpers/*.py"), here / "conftest.py"]:
         tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 10))
         found = {a.name for node in tree.body if isinstance(node, ast.Import) for a in node.names}

@@ -1,12 +1,15 @@
-"""The benchmarks run: every table and figure, measured at a tiny size, shown, drawn and published.
+"""The cases of `scripts/benchmark.py` run at a tiny size, are shown, drawn and published.
 
 What is timed is not asserted; that the variants compute the same is.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
+import os
+import re
 import sys
 from pathlib import Path
 
@@ -18,22 +21,21 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import benchmark  # noqa: E402
 import choices  # noqa: E402
-import clouds  # noqa: E402
-import floor  # noqa: E402
-from benchmarks import models, page, record, table9  # noqa: E402
+from benchmarks import FOLDERS, models, page, record, table9  # noqa: E402
 from benchmarks.ceilings import Ceilings  # noqa: E402
 from benchmarks.run import TINY  # noqa: E402
+from cases import clouds, floor  # noqa: E402
 
 # Sums are added in another order; 14 units of the largest value were seen.
 ROUNDING = 60
-RESULTS = sorted((ROOT / "docs" / "results").glob("benchmarks-*.json"))
+MEASURED = (*FOLDERS["benchmarks"], "floor")
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     """Every table and figure, measured once."""
     path = tmp_path_factory.mktemp("benchmarks") / "all.json"
-    assert benchmark.main(["--all", "--quick", "--json", str(path)]) == 0
+    assert benchmark.main(["benchmarks", "floor", "--quick", "--json", str(path)]) == 0
     return path
 
 
@@ -45,7 +47,7 @@ def results(file):
 
 def test_records_say_what_they_are_of(file):
     records = record.read([file])
-    assert [found["kind"] for found in records] == list(benchmark.KINDS)
+    assert [found["kind"] for found in records] == list(MEASURED)
     for found in records:
         assert found["machine"]["name"]
         assert {"parki", "python", "numpy", "scipy", "compiler"} <= set(found["versions"])
@@ -53,7 +55,7 @@ def test_records_say_what_they_are_of(file):
 
 
 def test_near_field(results):
-    (case,) = results["table 6"]["cases"]
+    (case,) = results["table6"]["cases"]
     methods = [row["method"] for row in case["rows"]]
     assert methods == "staged tile gm1d gm2d sm1d sm2d gm1d sm1d".split()
     assert all(row["seconds"] > 0 and row["difference"] < 1e-13 for row in case["rows"])
@@ -61,31 +63,30 @@ def test_near_field(results):
     assert 40 < case["pairs"] / TINY < 126
 
 
-@pytest.mark.parametrize(("table", "variants"), [("table 7", 6), ("table 8", 3)])
+@pytest.mark.parametrize(("table", "variants"), [("table7", 6), ("table8", 3)])
 def test_spreading_and_gathering(results, table, variants):
     rows = results[table]["rows"]
     assert len(rows) == variants
     assert all(row["seconds"] > 0 and row["differs"] < ROUNDING for row in rows)
 
 
-@pytest.mark.parametrize("table", ["table 9", "table 10", "figure 9"])
+@pytest.mark.parametrize("table", ["table9", "table10", "figure9"])
 def test_whole_sums(results, table):
     for row in results[table]["rows"]:
         assert math.isclose(row["apply"], sum(row["stages"].values()), rel_tol=1e-3)
         assert row["one_shot"] > 0
 
 
-def test_shown_again(file, capsys):
-    assert benchmark.main(["--from", str(file)]) == 0
-    text = capsys.readouterr().out
-    for kind in benchmark.KINDS:
-        assert f"\n{kind.capitalize()}. " in text
-    assert "| SM-2D, " not in text and "| SM-2D " in text
-    assert "| hybrid " in text
-    assert "\n\n\n\n" not in text
+def test_floors(results):
+    assert len(results["floor"]["cases"]) == len(floor.CASES)
+    for case in results["floor"]["cases"].values():
+        assert min(found["floor"] for found in case["stages"].values()) > 0
+        # P2G has all components, G2P those of the result.
+        p2g, g2p = (case["stages"][stage]["operations"] for stage in ("P2G", "G2P"))
+        assert g2p <= p2g <= 3 * g2p
 
 
-def test_drawn(file, tmp_path):
+def test_shown_again_and_drawn(file, tmp_path, capsys):
     """As on a device, where the paper's numbers are drawn beside parki's; nothing is measured."""
     pytest.importorskip("matplotlib")
     records = record.read([file])
@@ -94,30 +95,85 @@ def test_drawn(file, tmp_path):
     changed = tmp_path / "device.json"
     changed.write_text(json.dumps(records), encoding="utf-8")
     assert benchmark.main(["--from", str(changed), "--draw", str(tmp_path / "p.png")]) == 0
+    text = capsys.readouterr().out
+    assert all(f"\n{kind.capitalize()}. " in text for kind in MEASURED)
+    assert "| SM-2D, " not in text and "| SM-2D " in text
+    assert "| hybrid " in text
+    assert "\n\n\n\n" not in text
     changed.unlink()
-    drawn = {f"p-{kind.replace(' ', '')}.png" for kind in benchmark.KINDS}
-    assert {path.name for path in tmp_path.iterdir()} == drawn
+    drawn = {f"p-{kind}.png" for kind in MEASURED if hasattr(benchmark.case(kind), "draw")}
+    assert {path.name for path in tmp_path.iterdir()} == drawn != set()
 
 
-def test_published(file, tmp_path):
+@pytest.mark.parametrize("name", page.PAGES)
+def test_pages_are_written_from_the_results(name):
+    """Nobody wrote into them by hand; what sections of papers begin with says three sentences."""
+    text = benchmark.text(name)
+    assert (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") == text
+    pictures = re.findall(r"\]\((images/.*?)\)", text)
+    assert pictures and all((ROOT / "docs" / picture).is_file() for picture in pictures)
+    for kind in {found["kind"] for found in page.results(name)}:
+        assert f" {page.about(benchmark.case(kind))[0]}: " in text
+        today = " ".join(getattr(benchmark.case(kind), "TODAY", "A. B. C.").split())
+        assert len(re.findall(r"[.](?= |$)", today)) >= 2 + (name == "papers"), kind
+
+
+def test_pages_are_written(file, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
-    assert benchmark.main(["--docs", str(file), "--page", str(tmp_path / "page.md")]) == 0
-    text = (tmp_path / "page.md").read_text(encoding="utf-8")
-    for kind in benchmark.KINDS:
-        assert f"\n## {kind.capitalize()}: " in text
-    for found in record.read([file]):
-        if found["kind"] in page.DRAWN:
-            assert (tmp_path / page.picture(found)).is_file()
+    monkeypatch.setattr(page, "DOCS", tmp_path)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "floor-here.json").write_bytes(file.read_bytes())
+    assert benchmark.main(["--docs", "floor"]) == 0
+    text = (tmp_path / "floor.md").read_text(encoding="utf-8")
+    assert text.count("| P2G ") == len(floor.CASES)
+    assert all((tmp_path / name).is_file() for name in re.findall(r"\]\((images/.*?)\)", text))
 
 
-def test_docs_are_written_from_the_results():
-    text = page.page(record.read(RESULTS), benchmark.tables, benchmark.about)
-    assert (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8") == text
-
-
-def test_nothing_to_do():
+def test_cases_are_listed(capsys):
+    assert benchmark.main([]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(benchmark.PLACES)
     with pytest.raises(SystemExit):
-        benchmark.main([])
+        benchmark.main(["table4"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in FOLDERS["cases"] if name not in MEASURED])
+def test_cases_run(name, tmp_path):
+    file = tmp_path / "case.json"
+    assert benchmark.main([name, "--quick", "--tolerance", "1e-2", "--json", str(file)]) == 0
+    if name != "trace":  # which a GPU has
+        (found,) = record.read([file])
+        assert all(table.rows for table in benchmark.tables(found))
+
+
+@pytest.mark.slow
+def test_comparisons_run(tmp_path):
+    for peer in ("finufft", "fmm3dpy"):
+        if importlib.util.find_spec(peer) is None:
+            pytest.skip(f"{peer} is not installed")
+    file = tmp_path / "papers.json"
+    assert benchmark.main(["papers", "--quick", "--json", str(file)]) == 0
+    kinds = [kind for kind in FOLDERS["papers"] if kind != "dmk" or "DMK_LIBRARY" in os.environ]
+    assert [found["kind"] for found in record.read([file])] == kinds
+    pytest.importorskip("matplotlib")
+    assert benchmark.main(["--from", str(file), "--draw", str(tmp_path / "p.png")]) == 0
+    assert len([*tmp_path.glob("*.png")]) == len(kinds)
+
+
+def test_spheres_without_and_with_a_peer(monkeypatch, tmp_path, capsys):
+    """A module with libMobility's calls is a peer; without one the script says so, and goes on."""
+    file = tmp_path / "spheres.json"
+    for name, solvers in (("none_such", ["parki"]), ("parki.libmobility", ["parki", "PSE", "FCM"])):
+        monkeypatch.setenv("LIBMOBILITY", name)
+        assert benchmark.main(["spheres", "--quick", "--json", str(file)]) == 0
+        (found,) = record.read([file])
+        rows = found["results"]["rows"]
+        assert [row["solver"] for row in rows] == solvers
+        for row in rows:
+            assert 0 < row["error"] <= row["asked"]
+            assert row["M F"] > 0 and row["step"] > 0
+        left_out = "left out: No module named 'none_such'" in capsys.readouterr().out
+        assert left_out == (name == "none_such")
 
 
 # ---------------------------------------------------------------------- what is counted, and drawn
@@ -189,27 +245,10 @@ def test_pairs_of_clouds():
         assert clouds.pairs(points, 0.15, rng) == pytest.approx(expected)
 
 
-def test_clouds_are_timed(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["clouds.py", "--points", "500", "--tolerance", "1e-2"])
-    clouds.main()
-    rows = [line.split("|")[1:-1] for line in capsys.readouterr().out.splitlines()[2:]]
-    assert [row[1].strip() for row in rows] == ["uniform", "clustered", "sphere", "two scales"]
-    assert float(rows[0][-1]) == 1
-    assert all(float(cell) > 0 for row in rows for cell in row[2:])
-
-
-def test_floors(tmp_path, monkeypatch):
-    path = tmp_path / "floor.json"
-    monkeypatch.setattr(sys, "argv", ["floor.py", "--quick", "--json", str(path)])
-    floor.main()
-    monkeypatch.setattr(floor, "PAGE", tmp_path / "floor.md")
-    monkeypatch.setattr(sys, "argv", ["floor.py", "--docs", str(path)])
-    floor.main()
-    text = floor.PAGE.read_text()
-    assert text.count("| P2G |") == len(floor.CASES) == text.count("### ")
-    (found,) = record.read([path])
-    for case in found["results"]["cases"].values():
-        p2p, p2g, fgc, g2p = (case["stages"][stage] for stage in floor.STAGES)
-        assert min(x["floor"] for x in (p2p, p2g, fgc, g2p)) > 0
-        # P2G has all components, G2P those of the result.
-        assert g2p["operations"] <= p2g["operations"] <= 3 * g2p["operations"]
+def test_clouds_are_timed(tmp_path):
+    file = tmp_path / "clouds.json"
+    assert benchmark.main(["clouds", "--quick", "--tolerance", "1e-2", "--json", str(file)]) == 0
+    (rows,) = record.read([file])[0]["results"].values()
+    assert [row["cloud"] for row in rows] == ["uniform", "clustered", "sphere", "two scales"]
+    assert rows[0]["over uniform"] == 1
+    assert all(row["P2P, ms"] > 0 and row["ns for a pair"] > 0 for row in rows)

@@ -23,37 +23,41 @@ def add_twice(array, at, total):
 """
 
 
-def expanded(tmp_path, call, block=BLOCK, names="add_twice"):
-    (tmp_path / "blocks").mkdir()
-    (tmp_path / "blocks" / "sums.py").write_text(block, encoding="utf-8")
-    text = f"from kernels.blocks.sums import {names}\n\ndef f(i):\n    {call}\n    done = 1\n"
-    return ast.unparse(expand(ast.parse(text), tmp_path / "file.py", tmp_path))
+def expanded(folder, text, **blocks):
+    """Return a file's tree with the statements of blocks, those of BLOCK or others."""
+    (folder / "blocks").mkdir()
+    for name, block in ({"sums": BLOCK} | blocks).items():
+        (folder / "blocks" / f"{name}.py").write_text(block, encoding="utf-8")
+    (folder / "sums.py").write_text(BLOCK, encoding="utf-8")  # in no folder
+    return expand(ast.parse(text), folder / "file.py", folder)
+
+
+USE = "from kernels.blocks.sums import {}\n\ndef f(i):\n    {}\n    done = 1\n"
 
 
 def test_a_call_becomes_its_statements(tmp_path):
     """Arguments may be expressions, and names that are written; other names are the caller's."""
-    assert expanded(tmp_path, "add_twice(view, i + 1, u0)").split("\n") == [
+    tree = expanded(tmp_path, USE.format("add_twice", "add_twice(view, i + 1, u0)"))
+    assert ast.unparse(tree).split("\n") == [
         "def f(i):",
         "    value: REAL = view[i + 1]",
         "    u0 += value",
         "    u0 += SCALE * value",
         "    done = 1",
     ]
+    assert {node.lineno for node in tree.body[0].body[:3]} == {4}  # the call's
 
 
 def test_blocks_call_blocks(tmp_path):
     """Of the files that their own file imports, too; arguments are handed down."""
-    (tmp_path / "blocks").mkdir()
-    (tmp_path / "blocks" / "sums.py").write_text(BLOCK, encoding="utf-8")
-    text = """from kernels.blocks.sums import add_twice
+    block = """from kernels.blocks.sums import add_twice
 
 def add_all(array, total):
     if PAIRS:
         add_twice(array, 2 * i, total)
 """
-    (tmp_path / "blocks" / "all.py").write_text(text, encoding="utf-8")
     text = "from kernels.blocks.all import add_all\n\ndef f(i):\n    add_all(view, u0)\n"
-    tree = expand(ast.parse(text), tmp_path / "file.py", tmp_path)
+    tree = expanded(tmp_path, text, all=block)
     assert ast.unparse(tree).split("\n") == [
         "def f(i):",
         "    if PAIRS:",
@@ -64,42 +68,20 @@ def add_all(array, total):
     assert {node.lineno for node in tree.body[0].body} == {4}
 
 
-def test_what_is_written_out_has_the_line_of_its_call(tmp_path):
-    (tmp_path / "blocks").mkdir()
-    (tmp_path / "blocks" / "sums.py").write_text(BLOCK, encoding="utf-8")
-    text = "from kernels.blocks.sums import add_twice\n\n\ndef f(i):\n    add_twice(v, i, u)\n"
-    tree = expand(ast.parse(text), tmp_path / "file.py", tmp_path)
-    assert {node.lineno for node in tree.body[0].body} == {5}
-
-
 @pytest.mark.parametrize(
-    ("call", "names", "message"),
+    ("text", "message"),
     [
-        (
-            "add_twice(v, i)",
-            "add_twice",
-            r"file.py:4: add_twice takes 3 arguments \(array, at, tot",
-        ),
-        ("add_twice(v, i, total=u)", "add_twice", "without keywords"),
-        ("pass", "other", "file.py:1: sums.py has no other"),
+        (USE.format("add_twice", "add_twice(v, i)"), r"file.py:4: add_twice takes 3 arguments"),
+        (USE.format("add_twice", "add_twice(v, i, total=u)"), "without keywords"),
+        (USE.format("other", "pass"), "file.py:1: sums.py has no other"),
+        ("from kernels.blocks.none import f\n", r"there is no file kernels\.blocks\.none"),
+        # Translations that are kept depend on files of folders, and on the kernel's own.
+        ("from kernels.sums import add_twice\n", r"there is no file kernels\.\*\.sums"),
     ],
 )
-def test_refused(tmp_path, call, names, message):
+def test_refused(tmp_path, text, message):
     with pytest.raises(KernelError, match=message):
-        expanded(tmp_path, call, names=names)
-
-
-def test_a_file_that_is_not_there(tmp_path):
-    text = "from kernels.blocks.none import f\n"
-    with pytest.raises(KernelError, match=r"there is no file kernels\.blocks\.none"):
-        expand(ast.parse(text), tmp_path / "file.py", tmp_path)
-
-
-def test_blocks_are_in_folders(tmp_path):
-    """Translations that are kept depend on the files there alone, beside the kernel's own."""
-    (tmp_path / "sums.py").write_text(BLOCK, encoding="utf-8")
-    with pytest.raises(KernelError, match=r"there is no file kernels\.\*\.sums"):
-        expand(ast.parse("from kernels.sums import add_twice\n"), tmp_path / "file.py", tmp_path)
+        expanded(tmp_path, text)
 
 
 KERNEL = """from kernels.shapes.line import measure

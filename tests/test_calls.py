@@ -1,4 +1,4 @@
-"""Calls come from the list of sums: names, signatures, docstrings, and parameters of sums.
+"""Calls come from the list of sums: names, signatures, docstrings, options, and parameters of sums.
 
 No sum of parki need have parameters: the fixture `screened` adds two families that have some.
 """
@@ -22,17 +22,18 @@ from started import MISSING
 
 import parki
 from parki.ewald.api import calls
+from parki.ewald.options import CHOICES
 from parki.ewald.pipeline import placed_sum
 from parki.ewald.sums import SUMS, kernel, laplace
 from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.words import REGULARISED
-from parki.typing import OptionKeywords
+from parki.typing import KernelName, OptionKeywords, ResultName, SpaceName
 
 ROOT = Path(parki.__file__).parent
 MODULES = ["parki.ewald.api", "parki.distributed.ewald", "parki.torch", "parki.jax"]
 FACES = ["parki", "parki.ewald", *MODULES]
-OPTIONS = parki.EwaldOptions(3, [1, 1, 1], tolerance=1e-2, densities="any")
-KEYWORDS = {"periodicity": 3, "box": [1, 1, 1], "tolerance": 1e-2, "densities": "any"}
+KEYWORDS = {"periodicity": 2, "box": [1, 1, 1], "tolerance": 1e-2, "densities": "any"}
+OPTIONS = parki.EwaldOptions(**KEYWORDS)
 POINTS = np.random.default_rng(0).random((3, 20))
 CHARGES = np.random.default_rng(1).standard_normal(20)
 
@@ -47,12 +48,13 @@ def face(name):
     return importlib.import_module(name)
 
 
-def arrays(name):
-    """Return points and charges for a module."""
+def arrays(name, *given):
+    """Return points and charges, or what is given, for a module."""
+    given = given or (POINTS, CHARGES)
     if name != "parki.torch":
-        return POINTS, CHARGES
+        return given
     torch = importlib.import_module("torch")
-    return torch.as_tensor(POINTS), torch.as_tensor(CHARGES)
+    return [None if a is None else torch.as_tensor(a) for a in given]
 
 
 def made(name):
@@ -145,6 +147,18 @@ def test_refusals(name, screened):
     ):
         with pytest.raises(parki.ParkiError, match=message):
             found[call](points, points, charges, OPTIONS, **given)
+    both = r"^options was given, and box, tolerance as well; give all options as keywords"
+    for error, given, message in (
+        (parki.ParkiTypeError, {"options": OPTIONS, "box": [1, 1, 1], "tolerance": 1e-2}, both),
+        (parki.ParkiTypeError, {"norms": OPTIONS, "box": [1, 1, 1], "tolerance": 1e-2}, both),
+        (parki.ParkiTypeError, {"options": OPTIONS, "tol": 1}, "^unknown option 'tol'; EwaldOpt"),
+        (parki.ParkiTypeError, {}, r"or its fields as keywords of the call$"),
+        (parki.ParkiValueError, {"tolerance": 1e-2}, r"^box is missing, but periodicity is 3"),
+    ):
+        with pytest.raises(error, match=message):
+            found["laplace"](points, points, charges, **given)
+    with pytest.raises(TypeError, match=r"laplace\(\) missing 2 required positional arguments"):
+        found["laplace"](points)
     with pytest.raises(parki.ParkiTypeError, match=r"'kappa'; EwaldOptions takes .* parki\.kernel"):
         parki.Plan("laplace", POINTS, POINTS, kappa=2.0, **KEYWORDS)
     assert {*screened} <= {"screened"}  # the name without its parameter, which is refused
@@ -196,6 +210,10 @@ def test_every_sum_has_its_call(name):
     for each, family in SUMS.listed.items():
         call = getattr(module, each)
         assert call is pickle.loads(pickle.dumps(call))
+        assert call.__name__ == call.__qualname__ == each
+        names = list(inspect.signature(call).parameters)
+        assert names[:5] == ["trg", "src", "dens", "norms", "options"]
+        assert names[-1] == "keywords" and ("comm" in names) == ("distributed" in name)
         assert call.__doc__.startswith(f"Sum {family.words.title}: ``{family.words.formula}``.\n")
         for section in ("Parameters", "Returns", "Raises", "Examples"):
             assert f"\n\n{section}\n{'-' * len(section)}\n" in call.__doc__
@@ -261,3 +279,71 @@ def test_type_checkers_have_every_call():
     names = {each.target.id for each in keywords.body if isinstance(each, ast.AnnAssign)}
     assert names == {"comm", "exclude", "systems", "boxes", *SUMS.parameters}
     assert not names & typing.get_type_hints(OptionKeywords).keys()
+
+
+# ---------------------------------------------------------------------- options as keywords
+@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("family", SUMS.listed)
+def test_keywords_are_options(name, family, monkeypatch):
+    """For all sums: the options that arrive are those of the same fields."""
+    call, made, seen = getattr(face(name), family), SUMS.families[family], []
+    record = made.make(**made.example)
+    dens = np.random.default_rng(1).random(record.density_shape(20))
+    norms = POINTS[::-1].copy() if record.normals else None
+    given, original = arrays(name, POINTS, POINTS, dens, norms), placed_sum.check_arguments
+    spy = lambda *args: seen.append(args[4]) or original(*args)  # noqa: E731
+    monkeypatch.setattr(placed_sum, "check_arguments", spy)
+    by_object = call(*given, OPTIONS, **made.example)
+    by_keywords = call(*given, **KEYWORDS, **made.example)
+    assert seen == [OPTIONS, OPTIONS]
+    np.testing.assert_array_equal(by_keywords, by_object)
+
+
+def test_plans_and_derivatives():
+    trg, src, dens = POINTS, POINTS, CHARGES
+    plan = parki.Plan("laplace", trg, src, want="grad_u", **KEYWORDS)
+    assert plan.options == OPTIONS
+    how = {"values": dens, "wrt": ("src",)}
+    found = parki.vjp("laplace", trg, src, dens, **how, **KEYWORDS)
+    expected = parki.vjp("laplace", trg, src, dens, OPTIONS, **how)
+    np.testing.assert_array_equal(found["src"], expected["src"])
+    tangents = {"src": POINTS}
+    change = parki.jvp("laplace", trg, src, dens, tangents=tangents, **KEYWORDS)
+    expected = parki.jvp("laplace", trg, src, dens, OPTIONS, tangents=tangents)
+    np.testing.assert_array_equal(change, expected)
+    for call in (
+        lambda: parki.Plan("laplace", trg, src, OPTIONS, tolerance=1e-2),
+        lambda: parki.vjp("laplace", trg, src, dens, OPTIONS, **how, tolerance=1e-2),
+        lambda: parki.jvp("laplace", trg, src, dens, OPTIONS, tangents=tangents, tolerance=1e-2),
+    ):
+        with pytest.raises(parki.ParkiTypeError, match="options was given, and tolerance as well"):
+            call()
+
+
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
+def test_plans_of_ranks():
+    plan = parki.distributed.ewald.Plan("laplace", POINTS, POINTS, **KEYWORDS)
+    assert plan.options == OPTIONS
+    with pytest.raises(parki.ParkiValueError, match="precision is 'mixed', which works for parki"):
+        parki.distributed.ewald.Plan("laplace", POINTS, POINTS, **KEYWORDS, precision="mixed")
+
+
+def test_types_name_what_there_is():
+    """`parki.typing` repeats names, for type checkers that do not run anything."""
+    options = typing.get_type_hints(parki.EwaldOptions)
+    assert {n: t for n, t in options.items() if n != "_"} == typing.get_type_hints(OptionKeywords)
+    assert list(typing.get_type_hints(OptionKeywords)) == [f.name for f in fields(OPTIONS)]
+    for name, choices in CHOICES.items():
+        found = [typing.get_args(a) or (a,) for a in typing.get_args(options[name])]
+        names = {n for args in found for n in args} - {type(None)}
+        assert names == set(choices), name
+        with pytest.raises(parki.ParkiValueError, match=f"{name} is 'fast'; expected one of "):
+            replace(OPTIONS, **{name: "fast"})
+    assert typing.get_args(KernelName) == tuple(name for name in SUMS if "(" not in name)
+    assert typing.get_args(ResultName) == parki.ewald.points.RESULTS
+    for space in typing.get_args(SpaceName):
+        replace(OPTIONS, execution_space=space)
+        try:
+            parki.get_execution_space(space)
+        except parki.UnavailableError:
+            continue  # a name, but not of this machine

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from small_kernels import run_python
 
 from parki import CellList, ParkiMemoryError, ParkiValueError, cell_list
 from parki.cell_list import runs
+from parki.ewald import points as ewald_points
 from parki.runtime import get_execution_space, load
 
 BOX, SHAPE = (2.0, 1.0, 0.7), (5, 1, 4)
@@ -36,6 +35,13 @@ def wrapped_reference(points, box, periodic, origin=(0, 0, 0)):
     return wrapped
 
 
+def listed(space, points, periodic=(True,) * 3, **how):
+    """Return the cell list of points in the usual box, or another."""
+    box = how.pop("box", BOX)
+    shape = {"shape": SHAPE} | how
+    return CellList(points, None, box, periodic, execution_space=space, **shape)
+
+
 def check_structure(cells, n, host):
     """The invariants of every cell list."""
     index, counts = host(cells.cells), host(cells.counts)
@@ -54,7 +60,7 @@ def test_against_numpy(space, to_space, to_host, dtype, periodic):
     n, origin = 777, (0.25, -3.0, 0.0)
     points = points_near(BOX, n, dtype) + np.array(origin, dtype)[:, None]
     given = to_space(points)
-    cells = CellList(given, None, BOX, periodic, origin, execution_space=space, shape=SHAPE)
+    cells = listed(space, given, periodic, origin=origin)
     check_structure(cells, n, to_host)
     np.testing.assert_array_equal(to_host(given), points)
     wrapped = wrapped_reference(points, BOX, periodic, origin)
@@ -81,14 +87,7 @@ def test_wrapping_at_the_faces(space, to_space, to_host, dtype, length):
     faces = np.array([0, -0.0, b, -b, 2 * b, -2 * b, 1000 * b, -1000 * b, b / 2, 1e-30], dtype)
     x = np.concatenate([faces, np.nextafter(faces, np.inf), np.nextafter(faces, -np.inf)])
     points = np.stack([x, x[::-1], np.roll(x, 3)]).astype(dtype)
-    cells = CellList(
-        to_space(points),
-        None,
-        [length] * 3,
-        (True, True, True),
-        execution_space=space,
-        shape=(4, 4, 4),
-    )
+    cells = listed(space, to_space(points), box=[length] * 3, shape=(4, 4, 4))
     check_structure(cells, x.size, to_host)
     out = to_host(cells.points)
     assert np.all((out >= 0) & (out < b))
@@ -113,7 +112,7 @@ def test_wrapping_at_the_faces(space, to_space, to_host, dtype, length):
 def test_free_axes_clamp_to_the_nearest_cell(space, to_space, to_host):
     x = np.array([-1e9, -1.0, -0.0, 0.0, 0.5, 1.0, np.nextafter(1, 2), 1e9])
     points = np.stack([x, x, x])
-    cells = CellList(to_space(points), None, [1, 1, 1], execution_space=space, shape=(4, 2, 8))
+    cells = listed(space, to_space(points), (False,) * 3, box=[1, 1, 1], shape=(4, 2, 8))
     check_structure(cells, x.size, to_host)
     expected = [np.clip((x * n).clip(-9, 99).astype(int), 0, n - 1) for n in (4, 2, 8)]
     np.testing.assert_array_equal(to_host(cells.cells), np.ravel_multi_index(expected, (4, 2, 8)))
@@ -123,18 +122,8 @@ def test_free_axes_clamp_to_the_nearest_cell(space, to_space, to_host):
 
 def test_scale(space, to_space, to_host):
     points = points_near(BOX, 100)
-    plain = CellList(
-        to_space(points * 0.5), None, BOX, (True, False, True), execution_space=space, shape=SHAPE
-    )
-    scaled = CellList(
-        to_space(points),
-        None,
-        BOX,
-        (True, False, True),
-        execution_space=space,
-        scale=0.5,
-        shape=SHAPE,
-    )
+    plain = listed(space, to_space(points * 0.5), (True, False, True))
+    scaled = listed(space, to_space(points), (True, False, True), scale=0.5)
     np.testing.assert_array_equal(to_host(plain.points), to_host(scaled.points))
     np.testing.assert_array_equal(to_host(plain.order), to_host(scaled.order))
 
@@ -151,18 +140,13 @@ def test_layouts(space, to_space, to_host, layout):
         given = points.tolist()
     elif not space.on_device:
         given.flags.writeable = False
-    cells = CellList(given, None, BOX, (True, True, True), execution_space=space, shape=SHAPE)
-    expected = CellList(
-        to_space(points), None, BOX, (True, True, True), execution_space=space, shape=SHAPE
-    )
+    cells, expected = listed(space, given), listed(space, to_space(points))
     np.testing.assert_array_equal(to_host(cells.points), to_host(expected.points))
 
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_few_points(space, to_space, to_host, n):
-    cells = CellList(
-        to_space(np.full((3, n), 0.6)), None, [1, 1, 1], execution_space=space, shape=(2, 2, 2)
-    )
+    cells = listed(space, to_space(np.full((3, n), 0.6)), box=[1, 1, 1], shape=(2, 2, 2))
     check_structure(cells, n, to_host)
     assert to_host(cells.points).shape == (3, n)
     assert to_host(cells.padded()).shape == (8, n)
@@ -173,19 +157,14 @@ def test_few_points(space, to_space, to_host, n):
 
 def test_coinciding_points_keep_their_order(space, to_space, to_host):
     n = 10_000
-    cells = CellList(
-        to_space(np.full((3, n), 0.3)), None, [1, 1, 1], execution_space=space, shape=(3, 3, 3)
-    )
+    cells = listed(space, to_space(np.full((3, n), 0.3)), box=[1, 1, 1], shape=(3, 3, 3))
     np.testing.assert_array_equal(to_host(cells.order), np.arange(n))
     assert int(cells.counts.max()) == n
 
 
 def test_repeated_runs_are_equal(space, to_space, to_host):
     points = to_space(points_near(BOX, 20_000))
-    first, *others = (
-        CellList(points, None, BOX, [True] * 3, execution_space=space, shape=SHAPE)
-        for _ in range(4)
-    )
+    first, *others = (listed(space, points) for _ in range(4))
     for other in others:
         for name in ("points", "order", "cells", "counts", "starts"):
             np.testing.assert_array_equal(
@@ -194,25 +173,16 @@ def test_repeated_runs_are_equal(space, to_space, to_host):
 
 
 def test_equal_for_any_number_of_threads():
-    code = (
-        "import hashlib, numpy as np, parki\n"
-        "points = np.random.default_rng(1).random((3, 20_001))\n"
-        "cells = parki.CellList(points, 0.15, [1, 1, 1], execution_space='OpenMP')\n"
-        "parts = [cells.points, cells.order, cells.cells, cells.counts, cells.starts]\n"
-        "print(hashlib.sha256(b''.join(p.tobytes() for p in parts)).hexdigest())\n"
-    )
-    seen = set()
-    for threads in ("1", "2", "5"):
-        run = subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PARKI_NUM_THREADS": threads},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=120,
-        )
-        seen.add(run.stdout)
-    assert len(seen) == 1
+    code = """
+    import hashlib, numpy as np, parki
+    points = np.random.default_rng(1).random((3, 20_001))
+    cells = parki.CellList(points, 0.15, [1, 1, 1], execution_space='OpenMP')
+    parts = [cells.points, cells.order, cells.cells, cells.counts, cells.starts]
+    print(hashlib.sha256(b''.join(p.tobytes() for p in parts)).hexdigest())
+    """
+    status, first, err = run_python(code, PARKI_NUM_THREADS="1")
+    assert status == 0 and first, err
+    assert all(run_python(code, PARKI_NUM_THREADS=n)[1] == first for n in "25")
 
 
 # --- what is derived from a list ------------------------------------------------------------------
@@ -222,14 +192,7 @@ def test_equal_for_any_number_of_threads():
 @pytest.mark.parametrize("rows", [None, 1, 3, 6])
 def test_payload(space, to_space, to_host, dtype, rows):
     n = 333
-    cells = CellList(
-        to_space(points_near(BOX, n)),
-        None,
-        BOX,
-        (True, True, True),
-        execution_space=space,
-        shape=SHAPE,
-    )
+    cells = listed(space, to_space(points_near(BOX, n)))
     shape = (n,) if rows is None else (rows, n)
     payload = np.random.default_rng(2).random(shape).astype(dtype)
     out = cells.sort(to_space(payload))
@@ -250,14 +213,7 @@ def test_cells_are_no_narrower_than_the_cutoff(cutoff):
 
 
 def test_padded(space, to_space, to_host):
-    cells = CellList(
-        to_space(points_near(BOX, 90)),
-        None,
-        BOX,
-        (True, True, True),
-        execution_space=space,
-        shape=SHAPE,
-    )
+    cells = listed(space, to_space(points_near(BOX, 90)))
     padded, starts = to_host(cells.padded()), to_host(cells.starts)
     assert padded.dtype == np.int32
     assert padded.shape == (cells.n_cells, to_host(cells.counts).max())
@@ -271,9 +227,7 @@ def test_padded(space, to_space, to_host):
 @pytest.mark.parametrize("shape", [(5, 6, 7), (1, 2, 3), (1, 1, 1)])
 @pytest.mark.parametrize("periodic", [(True, True, True), (True, False, False), (False,) * 3])
 def test_neighbours(space, to_space, to_host, reach, shape, periodic):
-    cells = CellList(
-        to_space(points_near(BOX, 9)), None, BOX, periodic, execution_space=space, shape=shape
-    )
+    cells = listed(space, to_space(points_near(BOX, 9)), periodic, shape=shape)
     found = to_host(cells.neighbours(reach))
     stencil = list(itertools.product(range(-reach, reach + 1), repeat=3))
     assert found.shape == (np.prod(shape), len(stencil)) and found.dtype == np.int32
@@ -288,21 +242,23 @@ def test_neighbours(space, to_space, to_host, reach, shape, periodic):
                 assert found[cell, column] == np.ravel_multi_index(place, shape)
 
 
-def test_runs(space, to_space, to_host):
-    starts = np.array([0, 0, 3, 10, 10, 11], np.int32)
-    parts = to_host(runs(space, to_space(starts), 4, 11))
-    expected = [[1, 0, 3], [2, 3, 7], [2, 7, 10], [4, 10, 11]]
+@pytest.mark.parametrize(
+    ("starts", "given", "cut", "expected"),
+    [
+        ([0, 0, 3, 10, 10, 11], (4, 11), {}, [[1, 0, 3], [2, 3, 7], [2, 7, 10], [4, 10, 11]]),
+        # Columns of three cells, cut after the first one.
+        (
+            [0, 2, 3, 9, 9, 9, 10],
+            (5, 10),
+            {"length": 3, "pieces": 2},
+            [[0, 0, 2], [0, 2, 7], [0, 7, 9], [1, 9, 10]],
+        ),
+    ],
+)
+def test_runs(space, to_space, to_host, starts, given, cut, expected):
+    parts = to_host(runs(space, to_space(np.array(starts, np.int32)), *given, **cut))
     np.testing.assert_array_equal(parts[:, :4], np.array(expected).T)
     assert (parts[1:, 4:] == 0).all()  # on a device
-
-
-def test_runs_of_pieces(space, to_space, to_host):
-    """Columns of three cells, cut after the first one."""
-    starts = np.array([0, 2, 3, 9, 9, 9, 10], np.int32)
-    parts = to_host(runs(space, to_space(starts), 5, 10, length=3, pieces=2))
-    expected = [[0, 0, 2], [0, 2, 7], [0, 7, 9], [1, 9, 10]]
-    np.testing.assert_array_equal(parts[:, :4], np.array(expected).T)
-    assert (parts[1:, 4:] == 0).all()
 
 
 @pytest.mark.parametrize("at_once", [0, 1000])
@@ -379,44 +335,65 @@ def test_errors(message, changes):
         CellList(**{**arguments, **changes})
 
 
-@pytest.mark.parametrize("rows", [np.ones(8), np.ones((2, 10)), np.ones((9, 2))])
-def test_payload_errors(rows):
+def test_payload_errors():
     cells = CellList(np.full((3, 9), 0.5), None, (1, 1, 1), shape=(2, 2, 2))
-    with pytest.raises(ParkiValueError, match="expected 9 columns"):
-        cells.sort(rows)
-
-
-@pytest.mark.parametrize("shape", [(9,), (2, 8), (3, 9), (2, 9, 1)])
-def test_payload_out_of_another_shape(shape):
-    cells = CellList(np.full((3, 9), 0.5), None, (1, 1, 1), shape=(2, 2, 2))
-    with pytest.raises(ParkiValueError, match=r"expected \(2, 9\), or more columns"):
-        cells.sort(np.ones((2, 9)), out=np.empty(shape))
-
-
-def test_payload_dtypes_and_layouts():
-    cells = CellList(np.full((3, 9), 0.5), None, (1, 1, 1), shape=(2, 2, 2))
+    for rows in (np.ones(8), np.ones((2, 10)), np.ones((9, 2))):
+        with pytest.raises(ParkiValueError, match="expected 9 columns"):
+            cells.sort(rows)
+    for shape in ((9,), (2, 8), (3, 9), (2, 9, 1)):
+        with pytest.raises(ParkiValueError, match=r"expected \(2, 9\), or more columns"):
+            cells.sort(np.ones((2, 9)), out=np.empty(shape))
     with pytest.raises(TypeError, match="rows has dtype int64; expected float32 or float64"):
         cells.sort(np.ones(9, np.int64))
     np.testing.assert_array_equal(cells.sort(np.ones((9, 2)).T), np.ones((2, 9)))
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (
-            {"cutoff": None, "shape": (1290,) * 3},
-            r"lists of 2.15e\+09 cells need 34.3 GB, .* shape",
-        ),
-        ({"cutoff": 1e6 / 1289.5}, r"lists of 2.14e\+09 cells need 34.3 GB, .* a larger cutoff"),
-    ],
-)
-def test_cells_that_do_not_fit(given, message, monkeypatch):
+def test_cells_that_do_not_fit(monkeypatch):
     """Killed the process."""
     monkeypatch.setattr("parki.memory.free_memory", lambda space: 8e9)
-    with pytest.raises(ParkiMemoryError, match=message):
-        CellList(np.zeros((3, 5)), box=[1e6] * 3, **given)
+    for error, given, message in (
+        (
+            ParkiMemoryError,
+            {"shape": (1290,) * 3, "cutoff": None},
+            r"2.15e\+09 cells need 34.3 GB, .* shape",
+        ),
+        (
+            ParkiMemoryError,
+            {"cutoff": 1e6 / 1289.5},
+            r"2.14e\+09 cells need 34.3 GB, .* a larger cut",
+        ),
+        (ParkiValueError, {"cutoff": 1}, r"cutoff is 1, which makes 2\*\*31 cells or more"),
+    ):
+        with pytest.raises(error, match=message):
+            CellList(np.zeros((3, 5)), box=[1e6] * 3, **given)
 
 
-def test_too_many_cells_by_a_cutoff():
-    with pytest.raises(ParkiValueError, match=r"cutoff is 1, which makes 2\*\*31 cells or more"):
-        CellList(np.zeros((3, 5)), 1, [1e6] * 3)
+# --- the smallest and the largest values of rows, for checks on devices ---------------------------
+
+
+@pytest.mark.parametrize("real", ["float", "double"])
+@pytest.mark.parametrize("items", [1, 7, 100])
+def test_kernel_of_extremes(real, items):
+    dtype = {"float": "f4", "double": "f8"}[real]
+    rows = np.random.default_rng(2).standard_normal((3, 100)).astype(dtype)
+    rows[1, 50], rows[2, 70] = np.inf, np.nan
+    low, high = np.empty((2, 3, items), dtype)
+    sizes = {"total": 100, "items": items, "rows": 3}
+    kernel = load("extremes", "extremes", get_execution_space("CPU"), REAL=real)
+    kernel(items, lows=rows, highs=rows, low=low, high=high, **sizes)
+    assert (low[0].min(), high[0].max()) == (rows[0].min(), rows[0].max())
+    assert np.isnan(low[1:].min(axis=1)).all()
+    assert np.isnan(high[1:].max(axis=1)).all()
+
+
+@pytest.mark.parametrize("count", [1, 300, 10_000, 40_000])
+def test_extremes_of_rows(space, to_space, count):
+    rows = np.random.default_rng(3).standard_normal((6, count))
+    found, none, few = ewald_points.extremes(
+        to_space(rows), to_space(rows[:2, :0]), to_space(rows[:1])
+    )
+    np.testing.assert_array_equal(found, [rows.min(axis=1), rows.max(axis=1)])
+    assert none.shape == (0, 2)
+    np.testing.assert_array_equal(few, found[:, :1])
+    rows[4, count // 2] = np.inf
+    assert not np.isfinite(*ewald_points.extremes(to_space(rows))).all()

@@ -10,7 +10,15 @@ import shutil
 
 import numpy as np
 import pytest
-from small_kernels import RUN, SQUARE, run_python, small_kernel, start_python, write_kernel
+from small_kernels import (
+    RUN,
+    SQUARE,
+    executable,
+    run_python,
+    small_kernel,
+    start_python,
+    write_kernel,
+)
 
 import parki
 from parki.errors import KernelError, ParkiValueError, UnavailableError
@@ -31,7 +39,7 @@ LINE = "parki: compiling kernels for OpenMP (once, kept in {})\n"
 
 
 @pytest.fixture
-def program() -> str:
+def program():
     """The compiler's full path."""
     return host.compiler().command[0]
 
@@ -78,8 +86,7 @@ def test_no_compiler(empty, cxx, what):
 
 
 def test_import_needs_no_compiler(empty):
-    code = "import parki, parki.distributed" if hasattr(parki, "distributed") else "import parki"
-    assert run_python(code, PATH=str(empty), CXX=None)[0] == 0
+    assert run_python("import parki, parki.distributed", PATH=str(empty), CXX=None)[0] == 0
 
 
 def c_compiler() -> str:
@@ -92,14 +99,8 @@ def c_compiler() -> str:
 
 def without_cxx(tmp_path) -> str:
     """Return a C compiler beside which that of C++ is not installed."""
-    wrapper = tmp_path / "cc"
-    wrapper.write_text(
-        '#!/bin/sh\ncase "$*" in *"-x c "*|*--version*) ;; *) exit 1;; esac\n'
-        f'exec {c_compiler()} "$@"\n',
-        encoding="utf-8",
-    )
-    wrapper.chmod(0o755)
-    return str(wrapper)
+    refuse = 'case "$*" in *"-x c "*|*--version*) ;; *) exit 1;; esac'
+    return executable(tmp_path / "cc", f'{refuse}\nexec {c_compiler()} "$@"')
 
 
 @pytest.mark.parametrize("alone", [False, True])
@@ -114,12 +115,10 @@ def test_a_c_compiler_is_refused(monkeypatch, tmp_path, alone):
 
 def test_a_broken_compiler_is_no_c_compiler(monkeypatch, tmp_path):
     """Its own words say more."""
-    wrapper = tmp_path / "broken"
-    wrapper.write_text('#!/bin/sh\n[ "$1" = --version ]\n', encoding="utf-8")
-    wrapper.chmod(0o755)
+    broken = executable(tmp_path / "broken", '[ "$1" = --version ]')
     monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("CXX", str(wrapper))
-    assert host.compiler().path == str(wrapper)
+    monkeypatch.setenv("CXX", broken)
+    assert host.compiler().path == broken
 
 
 def test_ziglang_comes_last(monkeypatch, tmp_path, empty, caplog):
@@ -221,20 +220,26 @@ def full(tmp_path_factory):
     return str(folder), out
 
 
-def on_another(node: str) -> str:
-    """Return SOLVE for a machine on which something is otherwise."""
-    return "\n    from parki.runtime import cache, host\n    " + node + SOLVE
+IMPORTS = "\n    from parki.runtime import cache, host\n    "
 
 
-def test_a_full_cache_needs_no_compiler(full, empty):
+@pytest.mark.parametrize("node", ["", "cache.why_unusable = lambda: 'it is not writable'"])
+def test_a_full_cache_needs_no_compiler(full, empty, node):
     folder, out = full
-    assert run_python(SOLVE, PATH=str(empty), CXX=None, PARKI_CACHE_DIR=folder) == (0, out, "")
-
-
-def test_a_full_cache_may_be_read_only(full, empty):
-    folder, out = full
-    code = on_another("cache.why_unusable = lambda: 'it is not writable'")
+    code = IMPORTS + node + SOLVE
     assert run_python(code, PATH=str(empty), CXX=None, PARKI_CACHE_DIR=folder) == (0, out, "")
+
+
+@pytest.mark.parametrize(
+    ("node", "cxx"), [("host._machine = lambda: 'a CPU without AVX'", None), ("", "g++-99")]
+)
+def test_kernels_of_another_processor_or_compiler_are_not_loaded(full, empty, node, cxx):
+    code = IMPORTS + node + SOLVE
+    status, out, err = run_python(code, PATH=str(empty), CXX=cxx, PARKI_CACHE_DIR=full[0])
+    assert (status, out) == (1, "")
+    message = err.splitlines()[-1]
+    assert message.startswith("parki.errors.UnavailableError: ") and "apt install g++" in message
+    assert f"; the kernels in {full[0]} do not serve here, as they were compiled for" in message
 
 
 def test_info_of_a_full_cache(full, empty):
@@ -256,19 +261,6 @@ def test_a_kernel_that_is_not_in_a_full_cache(full, empty, tmp_path):
     assert {name.split(".")[1] for name in left} == {"translation"}  # needs no compiler
 
 
-@pytest.mark.parametrize(
-    ("node", "cxx"), [("host._machine = lambda: 'a CPU without AVX'", None), ("", "g++-99")]
-)
-def test_kernels_of_another_processor_or_compiler_are_not_loaded(full, empty, node, cxx):
-    status, out, err = run_python(
-        on_another(node), PATH=str(empty), CXX=cxx, PARKI_CACHE_DIR=full[0]
-    )
-    assert (status, out) == (1, "")
-    message = err.splitlines()[-1]
-    assert message.startswith("parki.errors.UnavailableError: ") and "apt install g++" in message
-    assert f"; the kernels in {full[0]} do not serve here, as they were compiled for" in message
-
-
 def test_a_damaged_record_is_not_believed(full, empty, tmp_path):
     folder = tmp_path / "copy"
     shutil.copytree(full[0], folder)
@@ -284,11 +276,8 @@ def test_a_cache_that_two_versions_of_a_compiler_filled(tmp_path, program, empty
     other = RUN.replace('"right" if', '"wrong" if').replace('else "wrong"', 'else "right"')
     files = []
     for version, text in (("one", SQUARE), ("two", SQUARE.replace("0.25", "0.5"))):
-        wrapper.write_text(
-            f'#!/bin/sh\n[ "$1" = --version ] && echo {version} && exit\nexec {program} "$@"\n',
-            encoding="utf-8",
-        )
-        wrapper.chmod(0o755)
+        named = f'[ "$1" = --version ] && echo {version} && exit'
+        executable(wrapper, f'{named}\nexec {program} "$@"')
         (tmp_path / version).mkdir()
         files.append(write_kernel(tmp_path / version, text))
         code = RUN if version == "one" else other

@@ -105,9 +105,9 @@ def test_tiles_of_more_steps_than_a_window(periodicity, tiles):
 def test_rounds_that_are_predicted_are_those_that_run(periodicity, monkeypatch):
     points = np.random.default_rng(0).random((3, 4000)) * [[0.6], [1.0], [0.8]]
     options = parki.EwaldOptions(
-        periodicity=periodicity,
-        box=[0.6, 1.0, 0.8],
-        tolerance=1e-6,
+        periodicity,
+        [0.6, 1.0, 0.8],
+        1e-6,
         cutoff=0.09,
         window_points=11,
         p2g_method="owner",

@@ -74,14 +74,8 @@ def test_threads_and_processes():
     """With the option, results do not hang on the number of threads, nor on that of the BLAS."""
     found = set()
     for threads in (1, 3):
-        status, out, err = run_python(
-            DIGESTS,
-            "OpenMP",
-            True,
-            2000,
-            PARKI_NUM_THREADS=str(threads),
-            OPENBLAS_NUM_THREADS=str(threads),
-        )
+        how = dict.fromkeys(("PARKI_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
+        status, out, err = run_python(DIGESTS, "OpenMP", True, 2000, **how)
         assert status == 0, err
         found.add(out)
     assert len(found) == 1
@@ -138,16 +132,8 @@ def test_threads_change_no_digit_of_spreading(kernel, periodicity, monkeypatch):
     points = rng.random((3, 300))
     rows = {"stokes_comb": 6, "stokes_sl": 3, "laplace": 1}[kernel]
     dens, norms = rng.standard_normal((rows, 300)), rng.standard_normal((3, 300))
-    options = parki.EwaldOptions(
-        periodicity=periodicity,
-        box=[1, 1, 1],
-        cutoff=0.3,
-        window_points=10,
-        tolerance=1e-4,
-        p2g_method="owner",
-        deterministic=True,
-        execution_space="CPU",
-    )
+    how = {"cutoff": 0.3, "window_points": 10, "p2g_method": "owner", "execution_space": "CPU"}
+    options = parki.EwaldOptions(periodicity, [1, 1, 1], 1e-4, deterministic=True, **how)
     grids, shares = [], []
     monkeypatch.setattr(sizes, "WINDOWS_LEAST", 0)  # wake threads for few points, too
     for threads in (1, 2, 5):

@@ -65,8 +65,19 @@ def results_of(size: int, space: str, part: str) -> tuple[dict[str, Any], str]:
     """Return what the ranks found, by case, and what they said on stderr."""
     what = "sums+moves" + "+adjoints" * (size == 2)
     ran = mpirun(size, what, space, part, seconds=LIMIT[space])
-    found = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
-    return {result["case"]: result for result in found}, ran.stderr
+    return {result["case"]: result for result in lines_of(ran)}, ran.stderr
+
+
+def lines_of(ran: Any) -> list[dict[str, Any]]:
+    """Return what ranks printed."""
+    return [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+
+
+def told(size: int, *what: str, seconds: float = SECONDS) -> list[dict[str, Any]]:
+    """Return what ranks print that end well."""
+    ran = mpirun(size, *what, seconds=seconds)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    return lines_of(ran)
 
 
 @pytest.mark.parametrize(
@@ -127,9 +138,7 @@ def test_adjoint_over_ranks(size, space, part, case):
 @pytest.mark.parametrize("size", [3])
 def test_an_error_on_one_rank_is_raised_on_all(size, space):
     """And leaves ranks that can go on."""
-    ran = mpirun(size, "failures", space, seconds=3 * SECONDS)
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    found = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+    found = told(size, "failures", space, seconds=3 * SECONDS)
     expected = {
         "points": ("ParkiValueError", "rank 2 of 3: trg contains NaN"),
         "density": ("ParkiValueError", "rank 2 of 3: dens has shape (3, 49); expected (3, 50)"),
@@ -162,6 +171,44 @@ def test_an_error_on_one_rank_is_raised_on_all(size, space):
 
 
 @pytest.mark.parametrize(
+    "size",
+    [pytest.param(3, marks=parallel), pytest.param(2, marks=[*parallel, pytest.mark.slow])],
+)
+def test_spheres_and_walls(size):
+    """As one rank has them, to rounding; what one rank refuses is refused on all."""
+    found = told(size, "spheres+wall", seconds=240)
+    apart = {each["case"]: each["apart"] for each in found if "apart" in each}
+    assert set(apart) == {"0P", "2P", "3P", "one radius, 3P", "wall, 2P"}
+    for case, each in apart.items():
+        # Slabs exchange axes, so that spheres near a wall leave other modes out.
+        assert np.max(each) <= (1e-7 if "wall" in case else 1e-11), case
+    last = f"rank {size - 1} of {size}: "
+    words = {
+        "operator": "no meaning over many ranks",
+        "rng": "rng draws the same numbers on several ranks",
+        "forces": last + "forces has shape (2, ",
+        "points": last + "points has shape (2, ",
+        "radii": last + "radii has negative",
+        "viscosity": f"viscosity is 2.0 on rank {size - 1}, but 1.0 on rank 0",
+        "wrt": last + "wrt is ('x',)",
+        "torques": f"rank {size - 1} is at forces and torques of Spheres",
+        "flow": f"rank {size - 1} is at flow of 'p' of Spheres",
+        "kT": f"rank 0 of {size} is at displacements by kT=0.0",
+        "accuracy": "is at noise to 0.01 of Spheres",
+        "names": f"rank {size - 1} is at vjp by ['points'] of Spheres",
+        "box": f"rank {size - 1} is at update_points and box of Spheres",
+        "good": "",
+        "below": last + "trg reaches to -1 along axis 2, below the wall at 0",
+        "one rank": f"wall is no-slip on rank {size - 1}, but None on rank 0",
+    }
+    seen = {each["case"]: each["seen"] for each in found if "seen" in each}
+    assert {*seen} == {*words}
+    for case, each in seen.items():
+        assert len(each) == size and all(words[case] in text for _, text in each), (case, each)
+        assert any(text for _, text in each) == (case != "good"), each
+
+
+@pytest.mark.parametrize(
     "periodicity",
     [
         pytest.param("1", marks=parallel),
@@ -169,18 +216,14 @@ def test_an_error_on_one_rank_is_raised_on_all(size, space):
     ],
 )
 def test_ranks_take_the_memory_that_is_predicted(periodicity):
-    ran = mpirun(2, "needed", periodicity, seconds=SECONDS)
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    ratios = json.loads(ran.stdout)["ratios"]
+    ratios = told(2, "needed", periodicity)[0]["ratios"]
     assert all(0.85 <= ratio <= 1.25 for ratio in ratios), ratios
 
 
 @pytest.mark.parametrize("size", [pytest.param(3, marks=parallel)])
 def test_tiles_that_are_compiled_are_launched(size):
     """They follow the targets of the slab, whichever rank was given them."""
-    ran = mpirun(size, "tiles", seconds=2 * SECONDS)
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    seen = json.loads(ran.stdout)["seen"]
+    seen = told(size, "tiles", seconds=2 * SECONDS)[0]["seen"]
     assert [len(plans) for plans in seen] == [size] * size
     for tiles in (tiles for plans in seen for tiles in plans):
         assert len(tiles) >= 2 and all(tile == tiles[0] for tile in tiles), seen
@@ -203,16 +246,13 @@ def test_no_rank_waits_for_one_that_is_gone(how):
 @pytest.mark.parametrize("size", [pytest.param(3, marks=parallel)])
 def test_a_rank_may_end_before_others(size):
     """Where it takes no part in what they sum."""
-    ran = mpirun(size, "ending", "early", seconds=SECONDS)
-    assert ran.returncode == 0, ran.stderr[-3000:]
+    told(size, "ending", "early")
 
 
 @pytest.mark.parametrize("size", [pytest.param(2, marks=parallel)])
 def test_threads_of_ranks(size):
     """Their sums do not mix: with a communicator for each they are right, on one or refused."""
-    ran = mpirun(size, "threads", seconds=2 * SECONDS)
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    one, own = (json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{"))
+    one, own = told(size, "threads", seconds=2 * SECONDS)
     assert one["calls"] == own["calls"] == [60] * size
     assert own["seen"] == [["right"]] * size
     assert {*one["seen"][0]} <= {"right", "ranks are in different calls"}, one

@@ -18,6 +18,13 @@ HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
+@pytest.fixture
+def picture(tmp_path):
+    """Return where an example shall draw, which it does where matplotlib is installed."""
+    yield tmp_path / "picture.png"
+    assert (tmp_path / "picture.png").exists() == HAS_MATPLOTLIB
+
+
 def load(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
     assert spec is not None
@@ -27,7 +34,7 @@ def load(name: str) -> ModuleType:
     return module
 
 
-def test_first_sum() -> None:
+def test_first_sum():
     pot = load("first_sum").main(1200)
     rng = np.random.default_rng(0)
     trg, src = rng.random((3, 1000)), rng.random((3, 1200))
@@ -40,11 +47,11 @@ def test_first_sum() -> None:
     assert error < 1e-6 * (np.linalg.norm(dens[:3]) + np.sqrt(double))
 
 
-def test_gmres() -> None:
+def test_gmres():
     assert load("gmres").main(500) < 1e-7
 
 
-def test_distributed_stokes(tmp_path: Path) -> None:
+def test_distributed_stokes(tmp_path):
     pytest.importorskip("mpi4py")
     path = tmp_path / "velocities.npz"
     velocity = load("distributed_stokes").main(300, str(path))
@@ -62,8 +69,8 @@ def test_distributed_stokes(tmp_path: Path) -> None:
     assert error < 1e-6 * np.sqrt(300)
 
 
-def test_rigid_bodies(tmp_path: Path) -> None:
-    example, picture = load("rigid_bodies"), tmp_path / "bodies.png"
+def test_rigid_bodies(picture):
+    example = load("rigid_bodies")
     words = "--bodies 8 --steps 3 --order 4 --array-order 8 --output"
     factors, run = example.main([*words.split(), str(picture)])
     for fraction, known in example.ZICK_HOMSY.items():
@@ -80,10 +87,9 @@ def test_rigid_bodies(tmp_path: Path) -> None:
     assert all(0.5 < speed < 1.5 for speed in run.speeds)
     assert np.all(run.heights[-1] < run.heights[0])
     assert max(run.iterations) < 15
-    assert picture.exists() == HAS_MATPLOTLIB
 
 
-def test_rigid_bodies_own_part() -> None:
+def test_rigid_bodies_own_part():
     """A spheroid that moves alone has Oberbeck's drag, in its own frame."""
     shape = load("rigid_bodies").Shape(8, (2, 1, 1))
     e = np.sqrt(3) / 2
@@ -98,7 +104,7 @@ def test_rigid_bodies_own_part() -> None:
         np.testing.assert_allclose(motion[3:], 0, atol=1e-12)
 
 
-def test_rigid_bodies_cross_faces() -> None:
+def test_rigid_bodies_cross_faces():
     """Moved and turned by as much, bodies have the same velocities, turned."""
     example = load("rigid_bodies")
     shape, rng = example.Shape(4, (0.3, 0.2, 0.15)), np.random.default_rng(0)
@@ -117,7 +123,7 @@ def test_rigid_bodies_cross_faces() -> None:
             np.testing.assert_allclose(found, turn.apply(value.T).T, atol=1e-5)
 
 
-def test_rigid_bodies_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rigid_bodies_in_a_pipe(monkeypatch):
     monkeypatch.syspath_prepend(EXAMPLES)  # of which it takes two others
     example = load("rigid_bodies_in_a_pipe")
     words = "--bodies 3 --steps 2 --around 32 --order 6"
@@ -129,7 +135,7 @@ def test_rigid_bodies_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
-def test_rigid_bodies_on_a_gpu() -> None:
+def test_rigid_bodies_on_a_gpu():
     example = load("rigid_bodies")
     forces, found = np.tile([[0.0], [1.0], [-1.0]], 6), []
     for space in ("CPU", "GPU"):
@@ -140,8 +146,8 @@ def test_rigid_bodies_on_a_gpu() -> None:
         np.testing.assert_allclose(device, host, atol=1e-4)
 
 
-def test_drops(tmp_path: Path) -> None:
-    example, picture = load("drops"), tmp_path / "drops.png"
+def test_drops(picture, tmp_path):
+    example = load("drops")
     kept = str(tmp_path / "mill.npz")
     words = "--drops 3 --ratios 1 5 --capillaries 0.05 --shear-steps 16 --order 5".split()
     words += ["--output", str(picture)]
@@ -152,7 +158,6 @@ def test_drops(tmp_path: Path) -> None:
         assert deformation == pytest.approx(cox, rel=0.01)
         assert abs(volume) < 2e-4
     np.testing.assert_allclose(np.array(whole["volumes"]) / example.SPHERE, 1, atol=1e-4)
-    assert picture.exists() == HAS_MATPLOTLIB
     # A run that goes on is the run that was not interrupted.
     drops, start = example.mill(3, 1.0, 0.2, 5, "CPU")
     first = example.run(drops, start, 1, kept)
@@ -170,7 +175,7 @@ def ellipsoids(example: ModuleType, order: int, centres: np.ndarray) -> np.ndarr
     )
 
 
-def test_drops_own_part() -> None:
+def test_drops_own_part():
     """A closed surface has no flow from its normals, and half of a constant from a double layer."""
     example = load("drops")
     free = parki.EwaldOptions(periodicity=0, box=[4, 4, 4], tolerance=1e-8)
@@ -188,7 +193,7 @@ def test_drops_own_part() -> None:
     assert np.all(np.divide(*errors) > 10)
 
 
-def test_drops_close_to_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drops_close_to_each_other(monkeypatch):
     """Near pairs take most of the error away that plain sums have between close drops."""
     example = load("drops")
     free = parki.EwaldOptions(periodicity=0, box=[8, 4, 4], tolerance=1e-6)
@@ -210,7 +215,7 @@ def test_drops_close_to_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.all(mended < plain / 15)
 
 
-def test_drops_across_faces() -> None:
+def test_drops_across_faces():
     """Round drops go with a uniform flow, and moved by as much, drops have the same velocities."""
     example = load("drops")
     box = parki.EwaldOptions(periodicity=3, box=[4.5] * 3, tolerance=1e-6, dl_mean="flux")
@@ -229,7 +234,7 @@ def test_drops_across_faces() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
-def test_drops_on_a_gpu() -> None:
+def test_drops_on_a_gpu():
     example, found = load("drops"), []
     for space in ("CPU", "GPU"):
         drops, start = example.mill(8, 3.0, 0.3, 4, space)
@@ -239,16 +244,15 @@ def test_drops_on_a_gpu() -> None:
         np.testing.assert_allclose(device, host, atol=1e-4)
 
 
-def test_matrix_free_poisson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matrix_free_poisson(picture, monkeypatch):
     monkeypatch.setenv("PARKI_NUM_THREADS", "2")
-    example, picture = load("matrix_free_poisson"), tmp_path / "poisson.png"
+    example = load("matrix_free_poisson")
     words = "--dofs 300 --degrees 1 2 3".split()
     if HAS_MATPLOTLIB:
         words += ["--output", str(picture)]
     found = example.main(words)
     for (_, degree), order in found["orders"].items():
         assert order > degree + 0.9
-    assert picture.exists() == HAS_MATPLOTLIB
     rng = np.random.default_rng(0)
     for dimensions in (2, 3):
         problem = example.Poisson(dimensions, 2, 4, example.get_execution_space("CPU"))
@@ -262,8 +266,7 @@ def test_matrix_free_poisson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert u @ results["stored"] > 0
 
 
-def test_convergence(tmp_path: Path) -> None:
-    picture = tmp_path / "convergence.png"
+def test_convergence(picture):
     words = "--points 300 --kernels laplace stokes_comb --periodicities 1 3 "
     words += f"--tolerances 1e-2 1e-4 1e-6 --output {picture}"
     errors = load("convergence").main(words.split())
@@ -272,30 +275,28 @@ def test_convergence(tmp_path: Path) -> None:
     double = [error for error in errors if error.dtype == "float64"]
     for error in double:  # the line is followed, not undercut by orders of magnitude
         assert 0.01 < error.error / error.tolerance <= 1.001
-    assert picture.exists() == HAS_MATPLOTLIB
 
 
-def test_compare_with_finufft(tmp_path: Path) -> None:
-    pytest.importorskip("finufft", reason="FINUFFT is not installed")
-    picture = tmp_path / "finufft.png"
+@pytest.mark.skipif(not importlib.util.find_spec("finufft"), reason="FINUFFT is not installed")
+def test_compare_with_finufft(picture):
     words = ["--points", "5000", "--checked", "200", "--repeats", "2", "--output", str(picture)]
     apart, ratio = load("compare_with_finufft").main(words)
     assert apart < 1e-11
     assert 0 < ratio < 1000
-    assert picture.exists() == HAS_MATPLOTLIB
 
 
-def test_compare_with_finufft_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    example, find = load("compare_with_finufft"), importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "finufft" else find(name)
-    )
-    with pytest.raises(SystemExit, match="pip install finufft"):
+@pytest.mark.parametrize(
+    ("name", "package"), [("compare_with_finufft", "finufft"), ("inverse_problem", "torch")]
+)
+def test_packages_that_are_missing(name, package, monkeypatch):
+    example, find = load(name), importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda n: None if n == package else find(n))
+    with pytest.raises(SystemExit, match=f"pip install {package}"):
         example.main([])
 
 
-def test_pipe_suspension(tmp_path: Path) -> None:
-    example, picture = load("pipe_suspension"), tmp_path / "pipe.png"
+def test_pipe_suspension(picture):
+    example = load("pipe_suspension")
     found = example.main(
         ["--around", "36", "--rods", "5", "--pixels", "40", "--output", str(picture)]
     )
@@ -303,11 +304,10 @@ def test_pipe_suspension(tmp_path: Path) -> None:
     assert found["flux"] < 1e-4
     assert found["slip"] < 0.02
     assert found["steps"] <= 3
-    assert picture.exists() == HAS_MATPLOTLIB
 
 
-def test_swimmers(tmp_path: Path) -> None:
-    example, picture = load("swimmers"), tmp_path / "swimmers.png"
+def test_swimmers(picture):
+    example = load("swimmers")
     runs = example.main(["--swimmers", "60", "--steps", "150", "--output", str(picture)])
     for run in runs.values():
         assert max(run.memory[30:]) - min(run.memory[30:]) < 3  # MB
@@ -317,23 +317,20 @@ def test_swimmers(tmp_path: Path) -> None:
         assert run.spread[-1] == pytest.approx(2 / 3 * run.times[-1] ** 2, rel=0.25)
     apart = runs["pushers"].centres - runs["pullers"].centres
     assert np.sqrt(np.mean(apart**2)) > 0.1
-    assert picture.exists() == HAS_MATPLOTLIB
 
 
-def test_sedimentation(tmp_path: Path) -> None:
-    example, picture = load("sedimentation"), tmp_path / "cloud.png"
+def test_sedimentation(picture):
+    example = load("sedimentation")
     words = ["--points", "2000", "--steps", "12", "--output", str(picture)]
     record = example.main(words)
     assert record.speeds[0] == pytest.approx(1 - example.SLOWER, rel=0.02)
     assert len(record.times) == len(record.clouds) == 4
     spread = [np.linalg.norm(cloud, axis=0).mean() for cloud in record.clouds]
     np.testing.assert_allclose(spread, 0.75, rtol=0.05)  # of a ball, which stays one for a while
-    assert picture.exists() == HAS_MATPLOTLIB
 
 
-def test_inverse_problem(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="PyTorch is not installed")
-    picture = tmp_path / "inverse.png"
+@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="PyTorch is not installed")
+def test_inverse_problem(picture):
     words = ["--swimmers", "8", "--tracers", "500", "--output", str(picture)]
     found = load("inverse_problem").main(words)
     assert found.net < 0.02
@@ -341,66 +338,47 @@ def test_inverse_problem(tmp_path: Path) -> None:
     assert found.after < 0.02
     assert found.push < 0.02
     assert found.misfit == pytest.approx(1, abs=0.05)
-    assert picture.exists() == HAS_MATPLOTLIB
 
 
-def test_inverse_problem_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    example, find = load("inverse_problem"), importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "torch" else find(name)
-    )
-    with pytest.raises(SystemExit, match="pip install torch"):
-        example.main([])
-
-
-def test_figure10() -> None:
+def test_figure10():
     pot = load("figure10").main(2000, "CPU")
     assert pot.shape == (3, 2000)
     assert np.isfinite(pot).all()
 
 
-def test_every_example_is_tested() -> None:
+def test_every_example_is_tested():
     names = {path.stem for path in EXAMPLES.glob("*.py")}
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
     assert names <= tested
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.stem)
-def test_examples_say_how_to_run_them(path: Path) -> None:
-    assert f"python examples/{path.name}" in path.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.stem)
-def test_help(
-    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_help(path, monkeypatch, capsys):
     if path.stem == "distributed_stokes":
         pytest.importorskip("mpi4py")
+    monkeypatch.syspath_prepend(EXAMPLES)  # some take others
     monkeypatch.setattr(sys, "argv", [str(path), "--help"])
     with pytest.raises(SystemExit, match="0"):
         runpy.run_path(str(path), run_name="__main__")
     shown = capsys.readouterr().out
-    first = load(path.stem).__doc__
-    assert first is not None
-    assert " ".join(first.splitlines()[0].split()) in " ".join(shown.split())
+    assert load(path.stem).__doc__.splitlines()[0] in " ".join(shown.split())
+    assert f"python examples/{path.name}" in path.read_text(encoding="utf-8")
 
 
-def test_brownian_suspension(tmp_path: Path) -> None:
-    example, picture = load("brownian_suspension"), tmp_path / "brownian.png"
+def test_brownian_suspension(picture, tmp_path):
+    example = load("brownian_suspension")
     kept = str(tmp_path / "run")
     found = example.main(60, 3, str(picture), kept)
     for run in found.values():
         assert abs(run["first"] / run["exact"] - 1) < 5 * np.sqrt(2 / (3 * 60 * example.DRAWS))
-    assert picture.exists() == HAS_MATPLOTLIB
     again = example.run(60, 0.2, 3, NoProgress(), Path(f"{kept}-0.2.npz"))
     assert len(again["diffusion"]) == 3
 
 
-def test_sedimenting_spheres(tmp_path: Path) -> None:
-    example, picture = load("sedimenting_spheres"), tmp_path / "settling.png"
+def test_sedimenting_spheres(picture, tmp_path):
+    example = load("sedimenting_spheres")
     kept = str(tmp_path / "run")
     (found,) = example.main(125, 2, str(picture), kept, fractions=(0.1,)).values()
-    assert picture.exists() == HAS_MATPLOTLIB
     assert found["exact"] == pytest.approx(0.535, abs=1e-3)
     assert np.mean(found["first"]) == pytest.approx(found["exact"], abs=0.08)
     for fraction in (0.01, 0.4):
@@ -413,10 +391,9 @@ def test_sedimenting_spheres(tmp_path: Path) -> None:
     np.testing.assert_array_equal(later["first"], found["first"])
 
 
-def test_sheared_suspension(tmp_path: Path) -> None:
-    example, picture = load("sheared_suspension"), tmp_path / "sheared.png"
+def test_sheared_suspension(picture):
+    example = load("sheared_suspension")
     (found,) = example.main(60, 4, str(picture), fractions=(0.05,)).values()
-    assert picture.exists() == HAS_MATPLOTLIB
     assert found.box[1, 0] == pytest.approx(4 * example.STEP * found.box[0, 0])
     assert np.mean(found.flow) == pytest.approx(example.batchelor(0.05), abs=0.02)
     # A sphere alone, in a large box, has the stresslet of Einstein's viscosity.
@@ -426,7 +403,7 @@ def test_sheared_suspension(tmp_path: Path) -> None:
     np.testing.assert_allclose(tensor[0, 1], example.ALONE / 2, rtol=2e-3)
 
 
-def test_hard_spheres() -> None:
+def test_hard_spheres():
     """They do not overlap, images included, and are no lattice any more; springs push others."""
     example, edge = load("sedimenting_spheres"), 9.0
     points = example.lattice(27, edge)

@@ -78,13 +78,7 @@ def test_a_plan_follows_the_table(periodicity, tmp_path, monkeypatch):
     rng = np.random.default_rng(3)
     points = rng.random((3, 400))
     dens = rng.standard_normal(400)
-    options = parki.EwaldOptions(
-        periodicity=periodicity,
-        box=[1, 1, 1],
-        tolerance=1e-4,
-        cutoff=0.2,
-        execution_space="Serial",
-    )
+    options = parki.EwaldOptions(periodicity, [1, 1, 1], 1e-4, cutoff=0.2, execution_space="Serial")
     plan = parki.Plan("laplace", points, points, None, options)
     machines.clear()
     chosen = plan.parameters

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
+from types import SimpleNamespace
 
 import mesh_reference as reference
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 import parki
 from parki import ParkiMemoryError, ParkiTypeError, ParkiValueError, ParkiWarning, mesh
 from parki.ewald.far import sizes, stored_mesh
+from parki.ewald.far.conflicts import Private
 from parki.mesh import Grid, InterpolatePlan, SpreadPlan
 
 SHAPES = {2: (20, 31), 3: (18, 25, 23)}
@@ -55,29 +58,24 @@ def close(found, expected, dtype="f8") -> bool:
     return bool(np.abs(found - expected).max() <= ROUNDING[dtype] * largest)
 
 
-def check_spread(space, grid, window, method, dtype="f8", components=1, n=300) -> None:
-    points = cloud(grid, n, dtype)
-    values = np.random.default_rng(2).standard_normal((components, n)).astype(dtype)
+def check(kind, space, grid, window, method, dtype="f8", components=1, n=300) -> None:
+    """Compare a plan's second result, written over ``out``, with NumPy's."""
+    points, spreads = cloud(grid, n, dtype), kind is SpreadPlan
+    shape = (n,) if spreads else grid.shape
+    values = np.random.default_rng(2).standard_normal((components, *shape)).astype(dtype)
     given = [space.array_module.array(a) for a in (points, values)]
-    plan = SpreadPlan(given[0], grid, window, method, components=components, execution_space=space)
-    plan(-3 * given[1])  # of which nothing may be left
-    found = plan(given[1])
-    expected = reference.spread(points, values, grid, window)
-    assert found.shape == (expected.shape if components > 1 else grid.shape)
-    assert close(found, expected if components > 1 else expected[0], dtype)
-
-
-def check_interpolate(space, grid, window, method, dtype="f8", components=1, n=300) -> None:
-    points = cloud(grid, n, dtype)
-    values = np.random.default_rng(3).standard_normal((components, *grid.shape)).astype(dtype)
-    given = [space.array_module.array(a) for a in (points, values)]
-    plan = InterpolatePlan(
-        given[0], grid, window, method, components=components, execution_space=space
+    plan = kind(given[0], grid, window, method, components=components, execution_space=space)
+    out = plan(-3 * given[1])  # of which nothing may be left
+    found = plan(given[1], out=out)
+    expected = (reference.spread if spreads else reference.interpolate)(
+        points, values, grid, window
     )
-    plan(-3 * given[1])
-    found = plan(given[1])
-    expected = reference.interpolate(points, values, grid, window)
-    assert close(found, expected if components > 1 else expected[0], dtype)
+    expected = expected if components > 1 else expected[0]
+    assert found is out and found.shape == expected.shape
+    assert close(found, expected, dtype)
+
+
+check_spread, check_interpolate = partial(check, SpreadPlan), partial(check, InterpolatePlan)
 
 
 # ---------------------------------------------------------------------- against NumPy
@@ -86,22 +84,20 @@ def with_dimensions(methods):
     return [(m, d) for m in methods for d in (2, 3) if d == 3 or m not in SOLID]
 
 
-@pytest.mark.parametrize(("method", "dimensions"), with_dimensions(SPREADS))
-def test_spread(space, method, dimensions):
+@pytest.mark.parametrize(
+    ("kind", "method", "dimensions"),
+    [
+        *((SpreadPlan, *each) for each in with_dimensions(SPREADS)),
+        *((InterpolatePlan, *each) for each in with_dimensions(mesh.INTERPOLATE_METHODS)),
+    ],
+)
+def test_against_numpy(space, kind, method, dimensions):
     if space.on_device and method in ("owner", "private"):
         pytest.skip("not for this space")
     for periodic, components in FREE[3 - dimensions :: 2]:
         grid = make_grid(dimensions, periodic[:dimensions])
-        check_spread(space, grid, mesh.kaiser_bessel(6), method, components=components)
-    check_spread(space, make_grid(dimensions), mesh.prolate(7), method, "f4", 2)
-
-
-@pytest.mark.parametrize(("method", "dimensions"), with_dimensions(mesh.INTERPOLATE_METHODS))
-def test_interpolate(space, method, dimensions):
-    for periodic, components in FREE[3 - dimensions :: 2]:
-        grid = make_grid(dimensions, periodic[:dimensions])
-        check_interpolate(space, grid, mesh.kaiser_bessel(6), method, components=components)
-    check_interpolate(space, make_grid(dimensions), mesh.prolate(7), method, "f4", 2)
+        check(kind, space, grid, mesh.kaiser_bessel(6), method, components=components)
+    check(kind, space, make_grid(dimensions), mesh.prolate(7), method, "f4", 2)
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -151,17 +147,6 @@ def test_teams(dimensions, monkeypatch):
 
 
 # ---------------------------------------------------------------------- what must hold
-@pytest.mark.parametrize("dimensions", [2, 3])
-def test_interpolation_is_the_transpose(space, dimensions):
-    grid, rng = make_grid(dimensions, [True, False, True][:dimensions]), np.random.default_rng(0)
-    xp = space.array_module
-    points, values = xp.array(cloud(grid)), xp.array(rng.standard_normal(300))
-    field = xp.array(rng.standard_normal(grid.shape))
-    there = float((SpreadPlan(points, grid)(values) * field).sum())
-    back = float((InterpolatePlan(points, grid)(field) * values).sum())
-    assert there == pytest.approx(back, rel=1e-12)
-
-
 @pytest.mark.parametrize("order", [2, 4, 5, 9])
 def test_splines_conserve_what_they_spread(order):
     grid = make_grid(3)
@@ -215,18 +200,6 @@ def test_calls_that_use_a_plan_once():
         assert back.shape == shape
 
 
-def test_results_go_where_they_are_wanted():
-    grid = make_grid(3)
-    points, values = cloud(grid), np.random.default_rng(0).standard_normal((2, 300))
-    plan, out = SpreadPlan(points, grid, components=2), np.full((2, *grid.shape), np.nan)
-    assert plan(values, out=out) is out
-    assert np.array_equal(out, plan(values))
-    plan, out = InterpolatePlan(points, grid), np.full(300, np.nan)
-    field = np.random.default_rng(0).standard_normal(grid.shape)
-    assert plan(field, out=out) is out
-    assert np.array_equal(out, plan(field))
-
-
 def test_no_points(space):
     grid, none = make_grid(3), space.array_module.empty((3, 0))
     for method in ("auto", "base", "single_mesh", "gather"):
@@ -255,95 +228,78 @@ def test_unprotected_says_so():
     assert close(plan(np.ones(300)), expected)  # one thread loses nothing
 
 
-def test_libraries():
-    torch = pytest.importorskip("torch")
-    grid = make_grid(2)
-    points = torch.from_numpy(cloud(grid))
-    found = SpreadPlan(points, grid)(torch.ones(300, dtype=torch.float64))
-    assert isinstance(found, torch.Tensor) and found.shape == grid.shape
-
-
 # ---------------------------------------------------------------------- errors
 GRID = make_grid(3)
 POINTS = cloud(GRID, 10)
 
 
+Value, Kind = ParkiValueError, ParkiTypeError
+
+
+def spreads(points=POINTS, grid=GRID, *more, **how):
+    return lambda *given, **out: SpreadPlan(points, grid, *more, **how)(*given, **out)
+
+
 @pytest.mark.parametrize(
     ("make", "error", "match"),
     [
-        (lambda: Grid((4,)), ParkiValueError, r"shape is \(4,\); expected 2 or 3 positive"),
-        (lambda: Grid((4, 0)), ParkiValueError, "expected 2 or 3 positive"),
-        (lambda: Grid("ab"), ParkiTypeError, "shape is 'ab'; expected 2 or 3 numbers"),
-        (lambda: Grid((4, 4), spacing=-1), ParkiValueError, "spacing is -1; expected positive"),
-        (lambda: Grid((4, 4), spacing=[1, 1, 1]), ParkiValueError, "spacing has 3 numbers, but"),
-        (lambda: Grid((4, 4), origin=np.inf), ParkiValueError, "origin is inf; expected finite"),
-        (lambda: Grid((4, 4), periodic=2), ParkiTypeError, "periodic is 2; expected True, False"),
-        (lambda: Grid((4, 4), values=np.ones(3)), ParkiValueError, r"values has shape \(3,\)"),
-        (lambda: mesh.kaiser_bessel(1), ParkiValueError, "points is 1; expected .* 2 to 18"),
-        (lambda: mesh.prolate(4, -1), ParkiValueError, "shape is -1; expected a positive"),
-        (lambda: mesh.bspline(11), ParkiValueError, "order is 11; expected a B-spline's, 2 to 10"),
+        (lambda: Grid((4,)), Value, r"shape is \(4,\); expected 2 or 3 positive"),
+        (lambda: Grid((4, 0)), Value, "expected 2 or 3 positive"),
+        (lambda: Grid("ab"), Kind, "shape is 'ab'; expected 2 or 3 numbers"),
+        (lambda: Grid((4, 4), spacing=-1), Value, "spacing is -1; expected positive"),
+        (lambda: Grid((4, 4), spacing=[1, 1, 1]), Value, "spacing has 3 numbers, but"),
+        (lambda: Grid((4, 4), origin=np.inf), Value, "origin is inf; expected finite"),
+        (lambda: Grid((4, 4), periodic=2), Kind, "periodic is 2; expected True, False"),
+        (lambda: Grid((4, 4), values=np.ones(3)), Value, r"values has shape \(3,\)"),
+        (lambda: mesh.kaiser_bessel(1), Value, "points is 1; expected .* 2 to 18"),
+        (lambda: mesh.prolate(4, -1), Value, "shape is -1; expected a positive"),
+        (lambda: mesh.bspline(11), Value, "order is 11; expected a B-spline's, 2 to 10"),
+        (spreads(POINTS, (4, 4)), Kind, "grid is a tuple; expected parki"),
+        (spreads(POINTS, GRID, 6), Kind, "window is a int; expected"),
+        (spreads(method="no"), Value, "method is 'no'; exp"),
+        (lambda: InterpolatePlan(POINTS, GRID, method="owner"), Value, "is 'owner'; exp"),
+        (spreads(components=0), Value, "components is 0"),
+        (spreads(components=1.5), Kind, "components is 1.5"),
+        (spreads(POINTS.T), Value, r"\(10, 3\); expected \(3, N\)"),
+        (spreads(POINTS.astype(int)), Kind, "points has dtype int64"),
+        (spreads(np.nan * POINTS), Value, "points contains NaN"),
+        (spreads(1e8 + POINTS), Value, "reaches to 1e.08 along axis 0, more than 1e6 periods away"),
         (
-            lambda: SpreadPlan(POINTS, (4, 4)),
-            ParkiTypeError,
-            "grid is a tuple; expected parki",
-        ),
-        (lambda: SpreadPlan(POINTS, GRID, 6), ParkiTypeError, "window is a int; expected"),
-        (
-            lambda: SpreadPlan(POINTS, GRID, method="no"),
-            ParkiValueError,
-            "method is 'no'; exp",
-        ),
-        (lambda: InterpolatePlan(POINTS, GRID, method="owner"), ParkiValueError, "is 'owner'; exp"),
-        (lambda: SpreadPlan(POINTS, GRID, components=0), ParkiValueError, "components is 0"),
-        (lambda: SpreadPlan(POINTS, GRID, components=1.5), ParkiTypeError, "components is 1.5"),
-        (lambda: SpreadPlan(POINTS.T, GRID), ParkiValueError, r"\(10, 3\); expected \(3, N\)"),
-        (lambda: SpreadPlan(POINTS.astype(int), GRID), ParkiTypeError, "points has dtype int64"),
-        (lambda: SpreadPlan(np.nan * POINTS, GRID), ParkiValueError, "points contains NaN"),
-        (
-            lambda: SpreadPlan(1e8 + POINTS, GRID),
-            ParkiValueError,
-            "points reaches to 1e.08 along axis 0, more than 1e6 periods away",
-        ),
-        (
-            lambda: SpreadPlan(POINTS, Grid((4, 30, 30), periodic=True)),
-            ParkiValueError,
+            spreads(POINTS, Grid((4, 30, 30), periodic=True)),
+            Value,
             "grid has 4 points along axis 0, which is periodic, but the window has 6",
         ),
         (
-            lambda: SpreadPlan(POINTS - 1, make_grid(3, False)),
-            ParkiValueError,
+            spreads(POINTS - 1, make_grid(3, False)),
+            Value,
             "points reaches from .* along axis 0, which is free, but the grid there is",
         ),
         (
-            lambda: SpreadPlan(cloud(make_grid(2)), make_grid(2), method="tile"),
-            ParkiValueError,
+            spreads(cloud(make_grid(2)), make_grid(2), method="tile"),
+            Value,
             "method is 'tile', which takes grids of three dimensions; choose one of owner, base",
         ),
-        (lambda: SpreadPlan(POINTS, GRID)(np.ones(9)), ParkiValueError, r"values has shape \(9,\)"),
+        (partial(spreads(), np.ones(9)), Value, r"values has shape \(9,\)"),
+        (partial(spreads(), np.ones(10, "f4")), Kind, "dtype float32, but the points have float64"),
         (
-            lambda: SpreadPlan(POINTS, GRID)(np.ones(10, "f4")),
-            ParkiTypeError,
-            "values has dtype float32, but the points have float64",
-        ),
-        (
-            lambda: SpreadPlan(POINTS, GRID)(1j * np.ones(10)),
-            ParkiTypeError,
+            partial(spreads(), 1j * np.ones(10)),
+            Kind,
             "values has dtype complex128; give real and imaginary part as two components",
         ),
         (
-            lambda: SpreadPlan(POINTS, GRID)(np.ones(10), out=np.ones(3)),
-            ParkiValueError,
+            partial(spreads(), np.ones(10), out=np.ones(3)),
+            Value,
             r"out has shape \(3,\) and dtype float64; expected C-contiguous \(18, 25, 23\)",
         ),
         (
             lambda: InterpolatePlan(POINTS, GRID)(np.ones(GRID.shape), out=np.ones(20)[::2]),
-            ParkiValueError,
+            Value,
             r"out has shape \(10,\) and dtype float64; expected C-contiguous \(10,\)",
         ),
-        (lambda: mesh.interpolate(POINTS, GRID), ParkiTypeError, "grid has no values; give a Grid"),
+        (lambda: mesh.interpolate(POINTS, GRID), Kind, "grid has no values; give a Grid"),
         (
             lambda: mesh.spread(POINTS, np.ones((1, 1, 10)), GRID),
-            ParkiValueError,
+            Value,
             r"values has shape \(1, 1, 10\); expected \(N,\) or \(C, N\)",
         ),
     ],
@@ -355,26 +311,18 @@ def test_errors(make, error, match):
 
 def test_stored_meshes_need_memory(monkeypatch):
     monkeypatch.setattr(stored_mesh, "free_memory", lambda _: 1000.0)
+    needs = r"stored m(esh|atrix) needs .* GB, but 1e-06 GB are free"
     for method in ("single_mesh", "hybrid_mesh", "stored"):
-        with pytest.raises(
-            ParkiMemoryError, match=r"stored mesh needs .* GB, but 1e-06 GB are free"
-        ):
+        with pytest.raises(ParkiMemoryError, match=needs):
             SpreadPlan(POINTS, GRID, method=method)
-    with pytest.raises(ParkiMemoryError, match=r"stored matrix needs .* GB, but 1e-06 GB are free"):
+    with pytest.raises(ParkiMemoryError, match=needs):
         InterpolatePlan(POINTS, GRID, method="stored")
 
 
-def test_private_grids_are_of_threads(monkeypatch):
-    from parki.ewald.far.conflicts import Private
-
-    class Device:
-        on_device = True
-
-    class Mesh:
-        space = Device()
-
+def test_private_grids_are_of_threads():
+    device = SimpleNamespace(space=SimpleNamespace(on_device=True))
     with pytest.raises(ParkiValueError, match="method is 'private', which has a grid for each"):
-        Private(Mesh())
+        Private(device)
 
 
 def test_all_methods_are_tried():

@@ -147,20 +147,24 @@ def test_on_a_lattice_pairs_at_the_radius_count_on_both_sides():
     assert np.diff(found.indptr).tolist() == [6] * 512
 
 
-def test_errors_teach():
-    cloud = points(5)
-    box = {"periodicity": 3, "box": BOX}
-    with pytest.raises(parki.ParkiValueError, match="radius is -1; expected a positive"):
-        parki.near_pairs(cloud, cloud, -1, **box)
-    with pytest.raises(parki.ParkiTypeError, match="radius is 'far'; expected a positive"):
-        parki.near_pairs(cloud, cloud, "far", **box)
-    with pytest.raises(parki.ParkiValueError, match=r"images and .* expected under 2\*\*31"):
-        parki.near_pairs(cloud, cloud, 1e9, **box)
-    with pytest.raises(parki.ParkiTypeError, match="options is a NoneType"):
-        parki.near_pairs(cloud, cloud, 1)
-    with pytest.raises(parki.ParkiValueError, match=r"src has shape \(5, 3\)"):
-        parki.near_pairs(cloud, cloud.T, 1, **box)
-    pairs = parki.near_pairs(cloud, cloud, 0.3, **box)
+@pytest.mark.parametrize(
+    ("error", "match", "changes"),
+    [
+        (parki.ParkiValueError, "radius is -1; expected a positive", {"radius": -1}),
+        (parki.ParkiTypeError, "radius is 'far'; expected a positive", {"radius": "far"}),
+        (parki.ParkiValueError, r"images and .* expected under 2\*\*31", {"radius": 1e9}),
+        (parki.ParkiTypeError, "options is a NoneType", {"box": None, "periodicity": None}),
+        (parki.ParkiValueError, r"src has shape \(5, 3\)", {"src": points(5).T}),
+    ],
+)
+def test_errors_teach(error, match, changes):
+    given = {"trg": points(5), "src": points(5), "radius": 1, "periodicity": 3, "box": BOX}
+    with pytest.raises(error, match=match):
+        parki.near_pairs(**{n: v for n, v in (given | changes).items() if v is not None})
+
+
+def test_values_are_of_the_pairs():
+    pairs = parki.near_pairs(points(5), points(5), 0.3, periodicity=3, box=BOX)
     with pytest.raises(parki.ParkiValueError, match="values has shape"):
         pairs.matrix(np.ones((3, pairs.indices.size)))
 
@@ -183,13 +187,8 @@ def test_gpu(periodicity, monkeypatch):
     host = parki.near_pairs(trg, src, 0.21, options)
     found = parki.near_pairs(cupy.asarray(trg), cupy.asarray(src), 0.21, options)
     assert isinstance(found.displacements, cupy.ndarray)
-    on_host = module.NearPairs(
-        found.indptr.get(),
-        found.indices.get(),
-        found.displacements.get(),
-        found.distances.get(),
-        found.shape,
-    )
+    names = ("indptr", "indices", "displacements", "distances")
+    on_host = module.NearPairs(*(getattr(found, name).get() for name in names), found.shape)
     np.testing.assert_array_equal(found.targets.get(), on_host.targets)
     same(listed(on_host), listed(host))
     blocks = found.displacements[:, None] * found.displacements

@@ -22,7 +22,7 @@ def drawn(console: Console) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_gmres_is_drawn() -> None:
+def test_gmres_is_drawn():
     console = terminal()
     with parki.Progress("GMRES", rtol=1e-6, console=console) as show:
         _, status = gmres(MATRIX, np.ones(50), rtol=1e-6, callback=show, callback_type="pr_norm")
@@ -35,14 +35,14 @@ def test_gmres_is_drawn() -> None:
     assert f"{show.count}, residual {show.residuals[-1]:.1e}" in drawn(console)
 
 
-def test_bar_follows_the_residual() -> None:
+def test_bar_follows_the_residual():
     with parki.Progress("GMRES", rtol=1e-8, console=terminal()) as show:
         for residual, percentage in ((2.0, 0), (1e-2, 25), (np.float64(1e-4), 50), (1e-9, 100)):
             show(residual)
             assert show._display.tasks[0].percentage == pytest.approx(percentage)
 
 
-def test_steps_are_drawn() -> None:
+def test_steps_are_drawn():
     console = terminal()
     show = parki.Progress("falling", console=console)
     for step in show.over(range(4)):
@@ -52,14 +52,14 @@ def test_steps_are_drawn() -> None:
     assert "falling" in drawn(console)
 
 
-def test_vectors_count_as_steps() -> None:
+def test_vectors_count_as_steps():
     with parki.Progress("CG", console=terminal()) as show:
         cg(MATRIX, np.ones(50), callback=show)
     assert show.count > 5
     assert show.residuals == []
 
 
-def test_silent_without_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+def test_silent_without_a_terminal(capfd):
     with parki.Progress("GMRES", rtol=1e-6) as show:
         show(0.1)
     assert list(parki.Progress("steps").over("abc")) == ["a", "b", "c"]
@@ -68,7 +68,7 @@ def test_silent_without_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
     assert show.residuals == [0.1, 0.01]
 
 
-def test_the_inner_of_two_is_silent() -> None:
+def test_the_inner_of_two_is_silent():
     inner, again = terminal(), terminal()
     for _ in parki.Progress("steps", console=terminal()).over(range(2)):
         with parki.Progress("GMRES", console=inner) as show:
@@ -79,7 +79,7 @@ def test_the_inner_of_two_is_silent() -> None:
     assert "GMRES" in drawn(again)
 
 
-def test_output_of_a_program_stays_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_of_a_program_stays_its_own(capsys):
     console = terminal()
     with parki.Progress("GMRES", console=console):
         print("to a file")
@@ -87,7 +87,7 @@ def test_output_of_a_program_stays_its_own(capsys: pytest.CaptureFixture[str]) -
     assert "to a file" not in drawn(console)
 
 
-def test_errors_teach() -> None:
+def test_errors_teach():
     with pytest.raises(parki.ParkiValueError, match="rtol is 0; expected a positive number"):
         parki.Progress("GMRES", rtol=0)
     with pytest.raises(parki.ParkiTypeError, match="steps is 'ten'; expected a positive number"):

@@ -44,7 +44,7 @@ def pages(needed: str) -> list[object]:
 
 
 @pytest.mark.parametrize("text", PROGRAMS, ids=range(len(PROGRAMS)))
-def test_python_blocks_of_the_readme_run(text: str) -> None:
+def test_python_blocks_of_the_readme_run(text):
     names: dict[str, object] = {}
     exec(compile(small(text), str(README), "exec"), names)
     pot, trg = names["pot"], names["trg"]
@@ -54,7 +54,7 @@ def test_python_blocks_of_the_readme_run(text: str) -> None:
     assert np.isfinite(pot).all()
 
 
-def test_there_are_programs_and_they_shrink() -> None:
+def test_there_are_programs_and_they_shrink():
     assert "nt = 40000\n" in program(ROOT / "docs/examples.md", PLAIN)
     assert len(PROGRAMS) == 1
     for text in PROGRAMS:
@@ -62,14 +62,14 @@ def test_there_are_programs_and_they_shrink() -> None:
 
 
 @pytest.mark.parametrize("page", pages(PLAIN))
-def test_pages_run(page: Path) -> None:
+def test_pages_run(page):
     exec(compile(program(page, PLAIN), str(page), "exec"), {})
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
 @pytest.mark.parametrize("page", pages(GPU))
-def test_pages_run_on_a_gpu(page: Path) -> None:
+def test_pages_run_on_a_gpu(page):
     text, names = program(page, PLAIN, GPU), {}
     if "import torch" in text:
         pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -81,12 +81,12 @@ def test_pages_run_on_a_gpu(page: Path) -> None:
 class TestRanks:
     pytestmark = parallel
 
-    def test_pages_run(self, page: Path, tmp_path: Path) -> None:
+    def test_pages_run(self, page, tmp_path):
         start(READERS_OWN + program(page, RANKS), tmp_path / "page.py")
 
     @pytest.mark.gpu
     @pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
-    def test_pages_run_on_a_gpu(self, page: Path, tmp_path: Path) -> None:
+    def test_pages_run_on_a_gpu(self, page, tmp_path):
         start("import cupy\n" + READERS_OWN + program(page, RANKS, BOTH), tmp_path / "page.py")
 
 
@@ -97,12 +97,12 @@ def start(text: str, script: Path) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
-def test_there_are_pages_of_each_kind() -> None:
+def test_there_are_pages_of_each_kind():
     assert all(pages(needed) for needed in (PLAIN, GPU, RANKS))
 
 
 @pytest.mark.parametrize("module", ["parki.ewald.plan", "parki.distributed.plan"])
-def test_examples_in_docstrings_run(module: str) -> None:
+def test_examples_in_docstrings_run(module):
     if "distributed" in module:
         pytest.importorskip("mpi4py", reason="mpi4py is not installed")
     ran = doctest.testmod(importlib.import_module(module))
@@ -119,7 +119,7 @@ def settings_table() -> str:
     return "\n".join(rows)
 
 
-def test_settings_table_is_that_of_the_module() -> None:
+def test_settings_table_is_that_of_the_module():
     found = re.search(
         r"^<!-- settings:.*?-->\s*(.*?)\s*^<!-- end of settings -->",
         (ROOT / "docs/commands.md").read_text(encoding="utf-8"),
@@ -130,7 +130,7 @@ def test_settings_table_is_that_of_the_module() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_names_exist(page: Path) -> None:
+def test_names_exist(page):
     text = page.read_text(encoding="utf-8")
     for name in set(re.findall(r"`(?:parki\.)((?:\w+\.)*\w+)\b(?<!\.py)", text)):
         found: object = parki
@@ -141,7 +141,7 @@ def test_names_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_files_exist(page: Path) -> None:
+def test_files_exist(page):
     text = page.read_text(encoding="utf-8")
     folders = "docs|examples|kernels|parki|scripts|tests"
     paths = set(re.findall(rf"(?<![\w/.])((?:{folders})/[\w/-]+\.\w+)\b", text))
@@ -156,13 +156,13 @@ PLAIN_PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTI
 LINKED = [*PLAIN_PAGES, *PAGES[1:], *sorted((ROOT / "docs/notebook").glob("*.md"))]
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_lead_somewhere():
     """As files show them; `tests/test_docs.py` follows those of the site, once it is built."""
     broken = {page.name: broken_links(page) for page in LINKED}
     assert not {name: links for name, links in broken.items() if links}
 
 
-def test_broken_links_are_found_out(tmp_path: Path) -> None:
+def test_broken_links_are_found_out(tmp_path):
     (tmp_path / "other.md").write_text(
         "# A page\n\n## One *thing*, once\n\n```sh\n# two\n```\n", encoding="utf-8"
     )
@@ -193,5 +193,5 @@ def places(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
-def test_picture_is_small() -> None:
+def test_picture_is_small():
     assert (ROOT / "docs/images/demo.png").stat().st_size < 300_000

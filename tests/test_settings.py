@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,45 +29,34 @@ BAD_NUMBERS = ["99999", "0", "-3", "2.5", "abc", "4,2", "²", str(MOST_THREADS +
 # ---------------------------------------------------------------------- numbers
 @pytest.mark.parametrize("name", ["PARKI_NUM_THREADS", "PARKI_EMULATED_TEAM"])
 @pytest.mark.parametrize("text", BAD_NUMBERS)
-def test_a_bad_number_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
+def test_a_bad_number_is_refused(monkeypatch, name, text):
     monkeypatch.setenv(name, text)
     expected = f"{name} is '{text[:20]}.*expected a whole number from 1 to 1024; correct"
     with pytest.raises(parki.ParkiValueError, match=expected):
         SETTINGS[name].number()
 
 
-@pytest.mark.parametrize(("text", "number"), [("1", 1), (" 7 ", 7), ("1024", 1024)])
-def test_a_good_number(monkeypatch: pytest.MonkeyPatch, text: str, number: int) -> None:
-    monkeypatch.setenv("PARKI_NUM_THREADS", text)
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert thread_count() == number
-
-
-@pytest.mark.parametrize("text", ["", " "])
-def test_what_is_empty_counts_as_unset(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("PARKI_NUM_THREADS", text)
-    monkeypatch.setenv("PARKI_EMULATED_TEAM", text)
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert thread_count() == 3
-    assert SETTINGS["PARKI_EMULATED_TEAM"].number() == 1
-
-
 @pytest.mark.parametrize(
-    ("text", "number"),
-    [("5", 5), ("4,2", 4), (" 4 , 2", 4), ("99999", MOST_THREADS), ("1,1,1", 1)],
+    ("own", "openmp", "number"),
+    [
+        *(("1", "3", 1), (" 7 ", "3", 7), ("1024", "3", 1024), ("", "3", 3), (" ", "3", 3)),
+        # OpenMP's own variable may be a list.
+        *((None, "5", 5), (None, "4,2", 4), (None, " 4 , 2", 4), (None, "1,1,1", 1)),
+        (None, "99999", MOST_THREADS),
+    ],
 )
-def test_openmp_s_own_variable_may_be_a_list(
-    monkeypatch: pytest.MonkeyPatch, text: str, number: int
-) -> None:
-    monkeypatch.delenv("PARKI_NUM_THREADS", raising=False)
-    monkeypatch.setenv("OMP_NUM_THREADS", text)
+def test_a_good_number(monkeypatch, own, openmp, number):
+    monkeypatch.setenv("OMP_NUM_THREADS", openmp)
+    for name in ("PARKI_NUM_THREADS", "PARKI_EMULATED_TEAM"):
+        monkeypatch.delenv(name, raising=False) if own is None else monkeypatch.setenv(name, own)
     assert thread_count() == number
+    assert SETTINGS["PARKI_EMULATED_TEAM"].number() == int((own or "").strip() or 1)
 
 
 @pytest.mark.parametrize(
     "text", ["0", "-3", "2.5", "abc", ",", "4,", "4,x", "0,2", "²", "9" * 5000]
 )
-def test_openmp_s_own_variable_is_checked(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_openmp_s_own_variable_is_checked(monkeypatch, text):
     monkeypatch.delenv("PARKI_NUM_THREADS", raising=False)
     monkeypatch.setenv("OMP_NUM_THREADS", text)
     expected = f"OMP_NUM_THREADS is '{text[:20]}.*expected a positive whole number, or several"
@@ -102,7 +92,7 @@ QUOTAS = {
 
 
 @pytest.mark.parametrize("name", list(QUOTAS))
-def test_quota_of_a_container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+def test_quota_of_a_container(monkeypatch, tmp_path, name):
     own, files, expected = QUOTAS[name]
     for path, text in {
         "proc/self/cgroup": own,
@@ -124,7 +114,7 @@ def test_quota_of_a_container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, n
         groups.processors.cache_clear()
 
 
-def test_a_machine_of_many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_of_many_cores(monkeypatch):
     monkeypatch.setattr(settings, "processors", lambda: math.inf)
     for name in ("PARKI_NUM_THREADS", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
@@ -133,7 +123,7 @@ def test_a_machine_of_many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["PARKI_NUM_THREADS", "OMP_NUM_THREADS"])
-def test_the_most_threads_run(tmp_path: Path, name: str) -> None:
+def test_the_most_threads_run(tmp_path, name):
     """Also where the caller is a thread with a small stack, and where the system starts fewer."""
     code = "import threading\nthreading.stack_size(256 * 1024)\ndef work(): "
     body = "; ".join(line.strip() for line in RUN.strip().splitlines())
@@ -144,7 +134,7 @@ def test_the_most_threads_run(tmp_path: Path, name: str) -> None:
     assert (status, out) == (0, "right\n"), err
 
 
-def test_too_many_threads_end_in_a_message(tmp_path: Path) -> None:
+def test_too_many_threads_end_in_a_message(tmp_path):
     status, out, err = run_python(
         RUN, write_kernel(tmp_path, SQUARE), PARKI_NUM_THREADS="99999", OMP_NUM_THREADS=None
     )
@@ -153,23 +143,28 @@ def test_too_many_threads_end_in_a_message(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------- the others
-def test_a_bad_executor_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PARKI_EXECUTOR", "gpu")
-    expected = "PARKI_EXECUTOR is 'gpu'; expected one of embedded, pykokkos; correct"
-    with pytest.raises(parki.ParkiValueError, match=expected):
-        small_kernel(tmp_path, SQUARE)
-
-
-def test_a_bad_team_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PARKI_EMULATED_TEAM", "abc")
+def test_bad_settings_are_named(tmp_path, monkeypatch):
     monkeypatch.setattr(kernel_module, "_loaded", {})
-    with pytest.raises(parki.ParkiValueError, match="PARKI_EMULATED_TEAM is 'abc'"):
-        small_kernel(tmp_path, SQUARE)
-    with pytest.raises(parki.ParkiValueError, match="PARKI_EMULATED_TEAM is 'abc'"):
-        shipped.usable()
+    for name, text, message, calls in (
+        ("PARKI_EXECUTOR", "gpu", "expected one of embedded, pykokkos; correct", (square,)),
+        ("PARKI_EMULATED_TEAM", "abc", "", (square, shipped.usable)),
+        ("CXX", "g++ 'a", "expected a command whose quotes", (parki.runtime.host.compiler,)),
+        ("CXX", '"', "expected a command whose quotes", (parki.runtime.host.compiler,)),
+    ):
+        monkeypatch.setenv(name, text)
+        for call in calls:
+            with pytest.raises(
+                parki.ParkiValueError, match=re.escape(f"{name} is {text!r}") + f".*{message}"
+            ):
+                call(tmp_path) if call is square else call()
+        monkeypatch.delenv(name)
 
 
-def test_a_cache_folder_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def square(folder):
+    return small_kernel(folder, SQUARE)
+
+
+def test_a_cache_folder_of_nobody(monkeypatch):
     monkeypatch.setenv("PARKI_CACHE_DIR", "~nobody-of-this-name/cache")
     expected = "PARKI_CACHE_DIR is '~nobody-of-this-name/cache'; expected a folder"
     with pytest.raises(parki.ParkiValueError, match=expected):
@@ -177,7 +172,7 @@ def test_a_cache_folder_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("place", ["", "beneath"])
-def test_a_cache_folder_that_is_a_file(tmp_path: Path, place: str) -> None:
+def test_a_cache_folder_that_is_a_file(tmp_path, place):
     """One warning says so; none tells to run `parki tune` again."""
     (tmp_path / "file").write_text("x", encoding="utf-8")
     code = """
@@ -194,9 +189,7 @@ def test_a_cache_folder_that_is_a_file(tmp_path: Path, place: str) -> None:
     assert "tuned" not in err and "parki tune" not in err
 
 
-def test_numbers_that_cannot_be_read_are_still_reported(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_numbers_that_cannot_be_read_are_still_reported(monkeypatch, tmp_path, caplog):
     monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path))
     space = parki.get_execution_space("Serial")
     machines.path(space).mkdir()  # a folder in its place
@@ -207,9 +200,7 @@ def test_numbers_that_cannot_be_read_are_still_reported(
     assert "cannot be read" in caplog.text
 
 
-def test_a_compiler_with_blanks_in_its_path(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_compiler_with_blanks_in_its_path(monkeypatch, tmp_path):
     program = tmp_path / "my tools" / "c++"
     program.parent.mkdir()
     program.symlink_to(shutil.which("g++") or shutil.which("clang++") or "")
@@ -229,13 +220,6 @@ def test_a_compiler_with_blanks_in_its_path(
         parki.runtime.host.compiler()
 
 
-@pytest.mark.parametrize("text", ["g++ 'a", '"'])
-def test_a_compiler_with_an_open_quote(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("CXX", text)
-    with pytest.raises(parki.ParkiValueError, match=r"CXX is .*expected a command whose quotes"):
-        parki.runtime.host.compiler()
-
-
 # ---------------------------------------------------------------------- reports
 WRONG = {
     "PARKI_NUM_THREADS": "99999",
@@ -249,9 +233,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", list(WRONG))
-def test_info_names_a_bad_setting(
-    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_info_names_a_bad_setting(name, monkeypatch, capsys):
     monkeypatch.setenv(name, WRONG[name])
     assert cli.main(["info"]) == 0
     out = capsys.readouterr().out
@@ -262,7 +244,7 @@ def test_info_names_a_bad_setting(
     assert WRONG[name] in capsys.readouterr().out
 
 
-def test_the_table_names_bad_settings() -> None:
+def test_the_table_names_bad_settings():
     run = subprocess.run(
         [sys.executable, "-m", "parki.settings"],
         env={**os.environ, **WRONG},
@@ -289,7 +271,7 @@ POWERS = {
 
 
 @pytest.mark.parametrize("kernel", list(POWERS))
-def test_the_power_of_the_length_is_that_of_the_docstring(kernel: str) -> None:
+def test_the_power_of_the_length_is_that_of_the_docstring(kernel):
     """Promises of the same density in boxes of edge 1 and 2."""
     said = " ".join((parki.EwaldOptions.__doc__ or "").split())
     assert (

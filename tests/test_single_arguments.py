@@ -77,6 +77,11 @@ ODD = [
     ),
     (lambda: parki.near_pairs(X, X, 1e7, BOX), VALUE, r"radius is 1e\+07, which meets about 8e.22"),
     (lambda: parki.near_pairs(X, X, 1e300, BOX), VALUE, r"radius is 1e\+300, which meets about"),
+    (
+        lambda: parki.Spheres(X, 0.05, BOX).check(F[None]),
+        VALUE,
+        r"forces has shape \(1, 3, 10\); check takes one set of forces at a time",
+    ),
     (lambda: parki.Spheres("points.npy", 0.1, BOX), VALUE, r"points has shape \(\); expected"),
     (
         lambda: parki.Spheres(X, [0.1, [0.2]], BOX),
@@ -199,6 +204,13 @@ def test_reference_refuses_what_takes_hours():
     for xi in (1e300, 1e-300):
         with pytest.raises(ValueError, match="take another xi"):
             direct_sum("laplace", X, X, F[0], box=[1, 1, 1], periodicity=3, xi=xi)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_reference_refuses_boxes_beyond_all_numbers(size):
+    for box in ([size] * 3, np.diag([size] * 3)):
+        with pytest.raises(ValueError, match=r"box has sides of .*, whose powers are no numbers"):
+            direct_sum("laplace", X, X, F[0], box=box, periodicity=3)
 
 
 def test_reference_in_a_long_box_sums_few_images():

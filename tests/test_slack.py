@@ -12,6 +12,7 @@ from parki import EwaldOptions
 from parki.ewald.pipeline.slack import Slack
 from parki.ewald.sums import SUMS
 from parki.runtime.spaces import host
+from parki.runtime.spaces.cupy import NotRecordedError
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def test_states_of_placing(space, to_space, rng, monkeypatch):
 
     def record(work):
         if problem:
-            raise RuntimeError(problem)
+            raise NotRecordedError(problem)
         return work
 
     def update(n):

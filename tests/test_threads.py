@@ -36,7 +36,7 @@ SCRATCH = """
     """
 
 
-def test_many_callers_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_callers_at_a_time(tmp_path, monkeypatch):
     """More than the pool has launches, and each index is done once in each."""
     monkeypatch.setenv("PARKI_NUM_THREADS", "4")
     kernel = small_kernel(tmp_path, COUNT)
@@ -54,7 +54,7 @@ def test_many_callers_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert total[0] == 2 * real[0] == times * sum(sizes)
 
 
-def test_a_child_has_threads_of_its_own_and_the_system_may_allow_few(tmp_path: Path) -> None:
+def test_a_child_has_threads_of_its_own_and_the_system_may_allow_few(tmp_path):
     code = """
     import os, resource, sys
     import numpy as np
@@ -86,7 +86,7 @@ def test_a_child_has_threads_of_its_own_and_the_system_may_allow_few(tmp_path: P
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no forks")
-def test_a_fork_while_another_thread_sums() -> None:
+def test_a_fork_while_another_thread_sums():
     """The child refuses that plan, which is half done there; other plans and calls serve it."""
     code = """
     import os, signal, threading
@@ -131,7 +131,7 @@ def test_a_fork_while_another_thread_sums() -> None:
     assert (status, rest) == (0, ["True True", "0", "True", "True"]), err
 
 
-def test_properties_are_computed_without_a_lock() -> None:
+def test_properties_are_computed_without_a_lock():
     """A child would wait for one that another thread had at the fork (Python before 3.12)."""
     begun, done = threading.Event(), threading.Event()
 
@@ -162,9 +162,7 @@ def test_properties_are_computed_without_a_lock() -> None:
     ("policy", "threads", "spins"),
     [("PASSIVE", "1", 0), ("active", "1", host.SPINS), ("", "1", host.SPINS), ("active", "999", 0)],
 )
-def test_how_long_threads_look_for_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, threads: str, spins: int
-) -> None:
+def test_how_long_threads_look_for_work(tmp_path, monkeypatch, policy, threads, spins):
     """Not at all where the user says so, or where there are more of them than cores."""
     monkeypatch.setenv("OMP_WAIT_POLICY", policy)
     monkeypatch.setenv("PARKI_NUM_THREADS", threads)
@@ -172,7 +170,7 @@ def test_how_long_threads_look_for_work(
     assert small_kernel(tmp_path, SQUARE).build().args[0] == spins
 
 
-def test_scratch_for_which_there_is_no_memory(tmp_path: Path) -> None:
+def test_scratch_for_which_there_is_no_memory(tmp_path):
     v = np.zeros(2)
     small_kernel(tmp_path, SCRATCH.format(5))(2, v=v)
     assert v.tolist() == [1.0, 1.0]
@@ -180,7 +178,7 @@ def test_scratch_for_which_there_is_no_memory(tmp_path: Path) -> None:
         small_kernel(tmp_path, SCRATCH.format(2**45))(2, v=v)
 
 
-def test_objects_need_the_library_of_c_alone(tmp_path: Path) -> None:
+def test_objects_need_the_library_of_c_alone(tmp_path):
     """Two copies of OpenMP in a process, such as PyTorch's and another, disturb each other."""
     if sys.platform != "linux" or shipped.usable():
         pytest.skip("needs Linux, and kernels that are compiled here")

@@ -1,4 +1,4 @@
-"""Tilted boxes, and boxes that deform.
+"""Tilted boxes, and boxes that deform: what laws do not have.
 
 A box whose second vector leans by half a period is half of a box along the axes with two copies of
 the points. So sums and derivatives are compared with those of boxes along the axes.
@@ -10,7 +10,6 @@ import itertools
 
 import numpy as np
 import pytest
-from started import NO_GPU
 
 import parki
 from parki.ewald.sums import SUMS
@@ -88,7 +87,7 @@ def test_half_a_period(periodicity, method, kernels):
     ],
 )
 def test_derivatives_in_half_a_period(periodicity, kernels):
-    """In both modes, and adjoints of plans."""
+    """In both modes."""
     box, whole = half_tilt(1)
     for kernel in kernels:
         trg, src, dens, norms = cloud(box, kernel)
@@ -100,56 +99,25 @@ def test_derivatives_in_half_a_period(periodicity, kernels):
         moves = {"trg": np.cos(trg), "src": np.sin(src)}
         found = parki.vjp(kernel, trg, src, dens, norms, box=box, **back, **how)
         found["u"] = parki.jvp(kernel, trg, src, dens, norms, box=box, tangents=moves, **how)
-        found["adjoint"] = parki.Plan(kernel, trg, src, norms, box=box, **how).adjoint(values)
         src, dens, norms = doubled(src, dens, norms, box[1])
         moves["src"] = np.hstack([moves["src"]] * 2)
         exact = parki.vjp(kernel, trg, src, dens, norms, box=whole, **back, **how)
         exact["u"] = parki.jvp(kernel, trg, src, dens, norms, box=whole, tangents=moves, **how)
-        exact["adjoint"] = exact["dens"]
         for name, right in exact.items():
             if name not in ("trg", "u"):  # the two copies are one source
                 right = right[..., :SOURCES] + right[..., SOURCES:]
             assert abs(found[name] - right).max() < 1e-6 * abs(right).max(), (kernel, name)
 
 
-def test_mixed_and_single_precision():
+def test_mixed_precision_on_devices():
     """Rounding is that of boxes along the axes: a few units of the rms."""
     box, whole = half_tilt(1)
     trg, src, dens, _ = cloud(box)
     twice, both, _ = doubled(src, dens, None, box[1])
     exact = parki.stokes_sl(trg, twice, both, periodicity=3, box=whole, tolerance=1e-10)
-    how = {"periodicity": 3, "box": box, "tolerance": 1e-5}
-    for method in ("staged", "tile"):
-        plan = parki.Plan("stokes_sl", trg, src, precision="mixed", p2p_method=method, **how)
-        assert rms(plan(dens) - exact) < plan.promise(dens) + 1e-6 * rms(exact)
-    found = parki.stokes_sl(*(a.astype(np.float32) for a in (trg, src, dens)), **how)
-    assert rms(found - exact) < plan.promise(dens) + 1e-5 * rms(exact)  # positions are rounded
-
-
-def test_several_densities_and_their_derivatives():
-    """In double and mixed precision, each as one density alone; against the reference."""
-    box = parki.lattice(*LENGTHS, 0.4, -0.3, 0.35)
-    trg, src, one, norms = cloud(box, "stokes_comb")
-    dens = np.stack([one, -2 * one, one[::-1]])
-    how = {"periodicity": 3, "box": box, "dl_mean": "zero", "want": ("u", "grad_u")}
-    for precision, rounding in (("double", 1e-12), ("mixed", 1e-5)):
-        plan = parki.Plan(
-            "stokes_comb", trg, src, norms, tolerance=1e-4, precision=precision, **how
-        )
-        results = plan(dens)
-        back = plan.adjoint(results)
-        for k, each in enumerate(dens):
-            exact = parki.reference.direct_sum(
-                "stokes_comb", trg, src, each, norms, **{n: how[n] for n in how if n != "dl_mean"}
-            )
-            alone = plan(each)
-            for found, same, right, bound in zip(
-                results, alone, exact, plan.promise(each), strict=True
-            ):
-                assert rms(found[k] - same) <= rounding * rms(same)
-                assert rms(found[k] - right) <= bound + rounding * rms(right)
-            square = sum((found[k] ** 2).sum() for found in results)
-            assert (back[k] * each).sum() == pytest.approx(square, rel=10 * rounding)
+    how = {"periodicity": 3, "box": box, "tolerance": 1e-5, "precision": "mixed"}
+    plan = parki.Plan("stokes_sl", trg, src, p2p_method="tile", **how)
+    assert rms(plan(dens) - exact) < plan.promise(dens) + 1e-6 * rms(exact)
 
 
 def test_whole_periods_change_nothing():
@@ -158,11 +126,6 @@ def test_whole_periods_change_nothing():
     trg, src, dens, _ = cloud(leaning)
     first, second = (
         parki.stokes_sl(trg, src, dens, periodicity=3, box=box) for box in (leaning, far)
-    )
-    np.testing.assert_allclose(first, second, atol=1e-10 * abs(first).max())
-    straight = parki.lattice(*LENGTHS, 2.0)
-    first, second = (
-        parki.stokes_sl(trg, src, dens, periodicity=3, box=box) for box in (straight, LENGTHS)
     )
     np.testing.assert_allclose(first, second, atol=1e-10 * abs(first).max())
 
@@ -271,75 +234,49 @@ def test_noise_has_the_root_of_the_far_field():
     np.testing.assert_allclose(root**2 * square * np.prod(shape), size, atol=1e-12 * size.max())
 
 
-@pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
-def test_gpu():
-    """Sums, gradients and a box that deforms, as on the CPU; also where graphs are recorded."""
-    import cupy
-
-    for kernel in ("laplace", "stokes_comb", "stokes_dipole"):
-        plans = []
-        for tilt in (0.1, 0.3, 0.3, 0.3, 0.3, 0.5):
-            box = parki.lattice(*LENGTHS, tilt)
-            trg, src, dens, norms = cloud(box, kernel, count=500)
-            given = trg, src, norms
-            device = tuple(None if each is None else cupy.asarray(each) for each in given)
-            if not plans:
-                how = {"periodicity": 3, "box": box, "tolerance": 1e-5, "want": ("u", "grad_u")}
-                plans = [parki.Plan(kernel, *each, **how) for each in (given, device)]
-            else:
-                for plan, each in zip(plans, (given, device), strict=True):
-                    plan.update_points(*each, box=box)
-            host = plans[0](dens)
-            for _ in range(2):
-                found = plans[1](cupy.asarray(dens))
-                for one, right, bound in zip(found, host, plans[0].promise(dens), strict=True):
-                    assert rms(one.get() - right) < 2 * bound
-        values = tuple(cupy.asarray(each) for each in host)
-        found, right = plans[1].adjoint(values).get(), plans[0].adjoint(host)
-        assert abs(found - right).max() < 1e-4 * abs(right).max()
-
-
-def test_boxes_that_deform():
-    """The grid and the transforms stay, also of the adjoint, and of spheres."""
-    kernel, tolerance = "stokes_sl", 1e-5
+@pytest.mark.parametrize(
+    "kernel", ["stokes_sl", pytest.param("stokes_comb", marks=pytest.mark.slow)]
+)
+def test_boxes_that_deform(kernel, space, to_space, to_host):
+    """The grid and the transforms stay, also of the adjoint, and where launches are recorded."""
     plan, seen = None, []
     for tilt in (0.0, 0.1, 0.3, 0.5, 0.8, 1.0):
         box = parki.lattice(*LENGTHS, tilt)
-        trg, src, dens, _ = cloud(box)
-        how = {"periodicity": 3, "tolerance": tolerance, "want": ("u", "grad_u")}
+        trg, src, dens, norms = (a if a is None else to_space(a) for a in cloud(box, kernel))
+        points, how = (trg, src, norms), {"periodicity": 3, "want": ("u", "grad_u")}
         if plan is None:
-            plan = parki.Plan(kernel, trg, src, box=box, **how)
-            spheres = parki.Spheres(src, 0.05, periodicity=3, box=box, tolerance=tolerance)
+            plan = parki.Plan(kernel, *points, box=box, tolerance=1e-5, **how)
         else:
-            plan.update_points(trg, src, box=box)
-            spheres.update_points(src, box=box)
-        found = plan(dens)
-        exact = parki.Plan(kernel, trg, src, box=box, **(how | {"tolerance": 1e-8}))(dens)
-        for one, right, bound in zip(found, exact, plan.promise(dens), strict=True):
-            assert rms(one - right) < bound, tilt
-        back = (plan.adjoint(found) * dens).sum()
-        assert back == pytest.approx(sum((each**2).sum() for each in found))
-        new = parki.Spheres(src, 0.05, periodicity=3, box=box, tolerance=1e-8)
-        assert rms(spheres.velocities(dens) - new.velocities(dens)) < spheres.promise(dens)
+            plan.update_points(*points, box=box)
+        exact = parki.Plan(kernel, *points, box=box, tolerance=1e-8, **how)(dens)
+        for found in (plan(dens), plan(dens)):
+            for one, right, bound in zip(found, exact, plan.promise(dens), strict=True):
+                assert rms(to_host(one - right)) < bound, tilt
+        back = float((plan.adjoint(found) * dens).sum())
+        assert back == pytest.approx(sum(float((each**2).sum()) for each in found))
         seen.append((plan.pipeline.stages.fgc.hat, plan.pipeline.stages.p2g.memory))
-    assert len({id(hat) for hat, _ in seen[1:]}) == 1
-    assert len({id(memory) for _, memory in seen[1:]}) == 1
+    if not hasattr(trg, "get"):  # devices keep theirs in graphs
+        assert len({id(hat) for hat, _ in seen[1:]}) == 1
+        assert len({id(memory) for _, memory in seen[1:]}) == 1
     np.testing.assert_array_equal(plan.box, box)
-    noise = []
+    plan.update_points(2 * trg, 2 * src, norms, box=2 * box)  # in the solver's unit the same box
+    half, one = to_host(plan(dens)[1]), to_host(found[1]) / 4
+    if kernel == "stokes_sl":
+        np.testing.assert_allclose(half, one, atol=1e-12 * abs(one).max())
+
+
+def test_spheres_in_boxes_that_deform():
+    _, src, dens, _ = cloud(parki.lattice(*LENGTHS, 0.1))
+    noise, how = [], {"periodicity": 3, "tolerance": 1e-5}
+    spheres = parki.Spheres(src, 0.05, box=parki.lattice(*LENGTHS, 0.2), **how)
     for tilt in (0.3, 0.1, 0.3):
-        spheres.update_points(src, box=parki.lattice(*LENGTHS, tilt))
+        box = parki.lattice(*LENGTHS, tilt)
+        spheres.update_points(src, box=box)
+        new = parki.Spheres(src, 0.05, box=box, **how)
+        assert rms(spheres.velocities(dens) - new.velocities(dens)) < 2 * spheres.promise(dens)
         noise.append(spheres.noise(np.random.default_rng(0)))
     np.testing.assert_allclose(noise[2], noise[0], atol=1e-9 * rms(noise[0]))
     assert rms(noise[1] - noise[0]) > 1e-3 * rms(noise[0])
-
-    plan.update_points(2 * trg, 2 * src, box=2 * box)  # in the solver's unit it is the same box
-    np.testing.assert_allclose(plan(dens)[0], found[0] / 2, atol=1e-12 * abs(found[0]).max())
-    plan.update_points(trg, src, box=box)
-
-    with pytest.raises(parki.ParkiValueError, match="contains NaN"):
-        plan.update_points(np.full_like(trg, np.nan), src, box=parki.lattice(*LENGTHS, 0.2))
-    np.testing.assert_array_equal(plan(dens)[0], found[0])
-    np.testing.assert_array_equal(plan.box, box)
 
 
 @pytest.mark.parametrize(
@@ -392,46 +329,26 @@ def test_tilts_have_any_size(tilts):
 @pytest.mark.parametrize(
     ("periodicity", "box", "other"),
     [
-        (0, (1, 1, 1), (1.3, 1, 1.2)),
         (0, (1, 1, None), (1, 1.2, None)),
-        (1, (1, 1, 1), (0.8, 1, 1.1)),
         (1, (1, None, None), (1.3, None, None)),
-        (2, (1, 1, 1), (1, 1, 1.4)),
         (2, (1, 1, None), (1.2, 1, None)),
-        (3, (1, 1, 1), (1.2, 1, 0.9)),
+        (1, (1, 1, 1), (0.8, 1, 1.1)),
     ],
 )
 def test_lengths_may_change(periodicity, box, other):
-    """With any number of periodic axes, as in a new plan; and to the same ones."""
+    """Also where free axes have none, and to the same ones."""
     trg, src, dens, _ = cloud(0.7 * np.eye(3), "laplace")
     src[:, :2] = np.array([[0.0, 0.7]] * 3)  # the same extent for both plans
-    options = parki.EwaldOptions(periodicity, box, 1e-6)
-    plan = parki.Plan("laplace", trg, src, options)
-    plan.adjoint(plan(dens))
+    plan = parki.Plan("laplace", trg, src, parki.EwaldOptions(periodicity, box, 1e-6))
     for changed in (box, other):
         plan.update_points(trg, src, box=changed)
         new = parki.Plan("laplace", trg, src, parki.EwaldOptions(periodicity, changed, 1e-6))
-        found, exact = plan(dens), new(dens)
-        assert rms(found - exact) < 2 * new.promise(dens)
+        found = plan(dens)
+        assert rms(found - new(dens)) < 2 * new.promise(dens)
         assert plan.promise(dens) == pytest.approx(new.promise(dens))
-        apart = plan.adjoint(exact) - new.adjoint(exact)
-        assert rms(apart) < 2e-6 * np.sqrt((exact**2).sum())
     with pytest.raises(parki.ParkiValueError, match="positive, finite edge lengths"):
         plan.update_points(trg, src, box=(1, -1, 1))
-    if periodicity < 2 and None not in box:
+    if None not in box:
         with pytest.raises(parki.ParkiValueError, match="2 or 3 periodic axes"):
             plan.update_points(trg, src, box=parki.lattice(1, 1, 1, 0.5))
     np.testing.assert_array_equal(plan(dens), found)
-
-
-@pytest.mark.parametrize("periodicity", [0, 1])
-def test_spheres_and_walls_take_other_lengths(periodicity):
-    _, src, dens, _ = cloud(0.5 * np.eye(3))
-    src[2] += 0.1
-    for more in ({}, {"wall": "no-slip"}):
-        given = {"periodicity": periodicity, "tolerance": 1e-4, **more}
-        spheres = parki.Spheres(src, 0.05, box=[1, 1, 1], **given)
-        spheres.update_points(src, box=[1.3, 1, 1])
-        new = parki.Spheres(src, 0.05, box=[1.3, 1, 1], **given)
-        apart = spheres.velocities(dens) - new.velocities(dens)
-        assert rms(apart) < spheres.promise(dens) + new.promise(dens)

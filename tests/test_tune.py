@@ -131,9 +131,7 @@ def test_tune(own_cache, monkeypatch, capsys):
     assert "measured" in after.name
     assert "measured" not in before.name
     points = np.random.default_rng(0).random((3, 500))
-    options = parki.EwaldOptions(
-        periodicity=3, box=[1, 1, 1], tolerance=1e-2, execution_space="Serial"
-    )
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-2, execution_space="Serial")
     assert after.name in parki.Plan("laplace", points, points, options).describe()
     # A second run with a task keeps the first one's samples.
     samples = json.loads(machines.path(space).read_text())["samples"]
@@ -145,41 +143,29 @@ def test_tune(own_cache, monkeypatch, capsys):
     assert len(again["float64"]) > len(samples["float64"]) + 12
 
 
+WHOLE = {"machine": "x", "counts": machines.VERSION, "seconds": SECONDS, "usual": USUAL_OF}
+WHOLE |= {"samples": {"float64": [1]}}
+
+
 @pytest.mark.parametrize(
     "content",
     [
-        "",
-        "{",
-        "[]",
-        '{"machine": "x", "seconds": {"float64": {"fgc": [1]}}}',
-        f'{{"counts": {machines.VERSION}, "seconds": {{"float64": {{"fgc": [1]}}}}}}',
-        f'{{"counts": {machines.VERSION}, "seconds": {{}}}}',
-        json.dumps({"machine": "x", "counts": 1, "seconds": SECONDS}),
+        *("", "{", "[]"),
+        {"machine": "x", "seconds": {"float64": {"fgc": [1]}}},
+        {"counts": machines.VERSION, "seconds": {"float64": {"fgc": [1]}}},
+        {"counts": machines.VERSION, "seconds": {}},
+        {"machine": "x", "counts": 1, "seconds": SECONDS},
+        {**WHOLE, "lengths": {}},
+        {**WHOLE, "lengths": {"float64": []}},
+        {**WHOLE, "lengths": {"float64": {"planes": [[7, 1]]}, "float32": {}}},
     ],
 )
 def test_a_spoilt_file_is_reported_and_not_used(own_cache, content, caplog):
     space = get_execution_space("Serial")
-    machines.path(space).write_text(content)
+    text = content if isinstance(content, str) else json.dumps(content)
+    machines.path(space).write_text(text)
     assert "AVX-512" in machines.machine(space, "float64").name
     assert "parki tune" in caplog.text
-
-
-@pytest.mark.parametrize(
-    "lengths", [{}, {"float64": []}, {"float64": {"planes": [[7, 1]]}, "float32": {}}]
-)
-def test_spoilt_lengths_are_reported(own_cache, lengths, caplog):
-    space = get_execution_space("Serial")
-    content = {
-        "machine": "x",
-        "seconds": SECONDS,
-        "usual": USUAL_OF,
-        "samples": {"float64": [1]},
-        "lengths": lengths,
-    }
-    content["counts"] = machines.VERSION
-    machines.path(space).write_text(json.dumps(content))
-    measured = "measured" in machines.machine(space, "float64").name
-    assert not measured and "parki tune" in caplog.text
 
 
 def test_the_usual_variants_of_a_machine():

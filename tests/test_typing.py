@@ -59,7 +59,7 @@ def there(module: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[int, str]]:
+def errors(tmp_path_factory):
     """Return the kinds of errors in each program by line: mypy reads libraries once for all."""
     folder = tmp_path_factory.mktemp("programs")
     texts = {"wrong": WRONG, "example": EXAMPLE.read_text(encoding="utf-8")}
@@ -76,17 +76,17 @@ def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[int, str]
     return found
 
 
-def test_a_program_has_types(errors: dict[str, dict[int, str]]) -> None:
+def test_a_program_has_types(errors):
     assert errors["example"] == {}
 
 
-def test_wrong_names_are_found(errors: dict[str, dict[int, str]]) -> None:
+def test_wrong_names_are_found(errors):
     kinds = ((n, line.partition("  # ")[2]) for n, line in enumerate(WRONG.splitlines(), 1))
     assert errors["wrong"] == {n: kind for n, kind in kinds if kind and kind[:4] != "none"}
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_star_imports_are_known(module: str, errors: dict[str, dict[int, str]]) -> None:
+def test_star_imports_are_known(module, errors):
     """The calls have types there, although they are made in a loop."""
     if not there(module):
         pytest.skip(f"{module} needs a framework that is not installed")
@@ -94,6 +94,6 @@ def test_star_imports_are_known(module: str, errors: dict[str, dict[int, str]]) 
     assert errors[program(module)] == {last - 1: "name-defined", last: "assignment"}
 
 
-def test_the_program_runs() -> None:
+def test_the_program_runs():
     names = runpy.run_path(str(EXAMPLE))
     assert names["grad_u"].shape == (3, 3, 50)

@@ -6,7 +6,6 @@ first time) and are skipped where it is not installed; the others run everywhere
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import importlib.util
 import os
@@ -27,7 +26,6 @@ from parki.ewald.sums import SUMS
 from parki.runtime import forks, upstream
 from parki.runtime import kernel as kernel_module
 from parki.runtime.kernel import Kernel
-from parki.runtime.linter import lint
 from parki.runtime.specialise import specialise
 from parki.runtime.translate import translate
 
@@ -219,22 +217,6 @@ def test_order_of_items_does_not_count(launches, name):
             assert not all(close(found[k], right[k]) for k in right), argument
 
 
-def test_each_launch_is_repeated_on_the_space_asked_for(launches, monkeypatch):
-    calls = [call for call in launches(np.float64) if call.kernel.workunit.name == "gather_rows"]
-    assert {call.kernel.space.name for call in calls} == set(HOSTS)
-    seen, original = [], Kernel._run
-
-    def run(self, *given):
-        seen.append(self.space.name)
-        original(self, *given)
-
-    monkeypatch.setattr(Kernel, "_run", run)
-    for space in HOSTS:
-        seen.clear()
-        repeat(calls, space, "embedded")
-        assert seen == [space] * len(calls)
-
-
 def test_page_says_how_many_workunits_run_as_they_stand():
     said = re.search(r"(\d+) of the (\d+) workunits", DIALECT.read_text(encoding="utf-8"))
     assert said is not None
@@ -375,59 +357,3 @@ def test_upstream_takes_the_file_of_the_specialisation(launches, monkeypatch):
         appended.add(rest)
     function = "\n\n@pk.function\ndef team_shmem_size(team_size: int) -> int:\n    return N\n"
     assert appended == {"", function}
-
-
-HEAD = "@pk.workunit\ndef f(team: pk.TeamMember, v: pk.View1D[REAL], n: int):\n"
-TRAPS = {
-    "inner declaration": ("    x: int = 0\n    if n > 1:\n        x: int = 1\n", "'x' again"),
-    "inner loop variable": (
-        "    for k in range(3):\n        for k in range(2):\n            v[k] = 0.0\n",
-        "'k' again",
-    ),
-    "local named as argument": ("    n: int = 1\n", "'n' again"),
-    "assigned argument": ("    n = 1\n", "copy it to a local"),
-    "body's argument": (
-        "    def body(n: int):\n        v[n] = 0.0\n"
-        "    pk.parallel_for(pk.TeamThreadRange(team, 3), body)\n",
-        "rename it",
-    ),
-    "captured local": (
-        "    x: int = 0\n    def body(t: int):\n        x += t\n"
-        "    pk.parallel_for(pk.TeamThreadRange(team, 3), body)\n",
-        "nested body",
-    ),
-    "negative step": ("    for k in range(n, 0, -1):\n        v[k] = 0.0\n", "positive constant"),
-    "variable step": ("    for k in range(0, n, n):\n        v[k] = 0.0\n", "positive constant"),
-}
-
-
-@pytest.mark.parametrize("trap", TRAPS)
-def test_linter_refuses_what_upstream_misreads(trap):
-    body, message = TRAPS[trap]
-    with pytest.raises(KernelError, match=message):
-        lint(ast.parse(HEAD + body), Path("trap.py"))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("@pk.workunit\ndef f(i: int, space: int):\n    pass\n", "upstream uses it"),
-        ("@pk.function\ndef f(x: REAL):\n    return x\n", "return type"),
-        ("@pk.function\ndef f(v: pk.View1D[REAL]) -> REAL:\n    return v[0]\n", "scalars only"),
-    ],
-)
-def test_linter_refuses_what_upstream_refuses(text, message):
-    with pytest.raises(KernelError, match=message):
-        lint(ast.parse(text), Path("trap.py"))
-
-
-def test_linter_takes_names_that_only_look_alike():
-    body = (
-        "    if n > 1:\n        x: int = 0\n    else:\n        x: int = 1\n"
-        "    for k in range(3):\n        v[k] = 0.0\n"
-        "    for k in range(0, 4, 2):\n        v[k] = 1.0\n"
-        "    y: REAL = 0.0\n"
-        "    def body(t: int):\n        y: REAL = v[t]\n        y += 1.0\n        v[t] = y\n"
-        "    pk.parallel_for(pk.TeamThreadRange(team, n), body)\n"
-    )
-    lint(ast.parse(HEAD + body), Path("fine.py"))

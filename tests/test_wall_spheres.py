@@ -176,13 +176,3 @@ def test_what_spheres_lack():
     with pytest.raises(parki.ParkiValueError, match="over the wall, which cuts it"):
         spheres.update_points(lower)
     assert np.array_equal(spheres.velocities(FORCES), before)
-
-
-@pytest.mark.parametrize("dtype", ["f8", "f4"])
-def test_spaces(space, to_space, to_host, dtype):
-    points, forces = (to_space(array.astype(dtype)) for array in (POINTS, FORCES))
-    exact = parki.Spheres(POINTS, 0.1, options()).velocities(FORCES)
-    spheres = parki.Spheres(points, 0.1, options(2, 1e-3, execution_space=space))
-    found = spheres.velocities(forces)
-    assert type(found) is type(forces) and found.dtype == dtype
-    assert rms(to_host(found) - exact) <= spheres.promise(forces) < 0.1 * rms(exact)

@@ -46,7 +46,7 @@ int main(int n, char **words) {
 
 
 @pytest.fixture(scope="module")
-def script() -> Any:
+def script():
     """The script that builds wheels."""
     for name in ("lief", "ziglang"):
         pytest.importorskip(name, reason=f"{name} is not installed (pip install 'parki[wheels]')")
@@ -56,7 +56,7 @@ def script() -> Any:
 
 
 @pytest.fixture
-def sources(tmp_path: Path) -> dict[str, str]:
+def sources(tmp_path):
     """Two kernels and the threads, by the names of their entry points; the first is run."""
     kernels = (small_kernel(tmp_path, each) for each in (SQUARE, SQUARE.replace("0.25", "0.5")))
     texts = (*(kernel._object.source for kernel in kernels), host.THREADS.read_text())
@@ -82,7 +82,7 @@ def run_by(
         assert np.array_equal(np.fromstring(ran.stdout, sep=" "), np.arange(5.0) ** 2 + 0.25)
 
 
-def test_texts_keep_the_order_of_kernels(script: Any) -> None:
+def test_texts_keep_the_order_of_kernels(script):
     """A kernel that is left out changes the text that had it, and at most its neighbour's end."""
     prelude = host.PRELUDE.read_text()
     texts = [f"{prelude}// {n}\n" for n in range(200)]
@@ -98,9 +98,7 @@ def test_texts_keep_the_order_of_kernels(script: Any) -> None:
 @pytest.mark.parametrize(
     "target", ["linux-x86_64", "linux-aarch64", "macos-arm64", "macos-x86_64", "windows-x86_64"]
 )
-def test_libraries_need_the_c_library_alone(
-    script: Any, sources: dict[str, str], tmp_path: Path, target: str
-) -> None:
+def test_libraries_need_the_c_library_alone(script, sources, tmp_path, target):
     """`check` refuses others; one without an entry point is refused too."""
     found = script.TARGETS[target]
     level = min(found.levels)
@@ -114,7 +112,7 @@ def test_libraries_need_the_c_library_alone(
 
 
 @pytest.mark.slow
-def test_windows_by_wine(script: Any, sources: dict[str, str], tmp_path: Path) -> None:
+def test_windows_by_wine(script, sources, tmp_path):
     emulator = shutil.which("wine64") or shutil.which("wine") or "/usr/lib/wine/wine64"
     if not Path(emulator).exists():
         pytest.skip("wine is not installed (apt install wine64)")
@@ -122,7 +120,7 @@ def test_windows_by_wine(script: Any, sources: dict[str, str], tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_aarch64_by_qemu(script: Any, sources: dict[str, str], tmp_path: Path) -> None:
+def test_aarch64_by_qemu(script, sources, tmp_path):
     """By the C library of the root that QEMU_LD_PREFIX names, or of Debian's package."""
     emulator = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
     root = os.environ.get("QEMU_LD_PREFIX", "/usr/aarch64-linux-gnu")
@@ -131,7 +129,7 @@ def test_aarch64_by_qemu(script: Any, sources: dict[str, str], tmp_path: Path) -
     run_by([emulator, "-cpu", "max", "-L", root], "linux-aarch64", script, sources, tmp_path)
 
 
-def test_a_tag_makes_the_version(tmp_path: Path) -> None:
+def test_a_tag_makes_the_version(tmp_path):
     """In a clone, and in an archive of it; a copy without git has none to show."""
     pytest.importorskip(
         "hatch_vcs", reason="hatch-vcs is not installed (pip install 'parki[wheels]')"
@@ -160,7 +158,7 @@ def test_a_tag_makes_the_version(tmp_path: Path) -> None:
     assert version().startswith("0.7.3.dev1+g")
 
 
-def test_workflows_are_those_of_the_scripts() -> None:
+def test_workflows_are_those_of_the_scripts():
     """They run on the Pythons and systems of pyproject.toml and `build_wheels.py`."""
     flows = {path.name: path.read_text() for path in (ROOT / ".github/workflows").glob("*.yml")}
     versions = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text())

@@ -105,7 +105,7 @@ class Team:
         self._own = _own(self.mpi, given)
         self.comm = self._own.comm
         self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
-        # Tells plans apart: the votes before its first one, which all ranks count alike.
+        # Tells plans apart: the votes before its first one, which all ranks count equally.
         self._number: int | None = None
 
     # ------------------------------------------------------------------ agreement
@@ -242,7 +242,7 @@ def _free(_comm: Any, _key: int, own: Own) -> None:
 
 
 _KEY: list[int] = []
-_OWN: list[Own] = []  # of several ranks, in the order in which they were made, on all ranks alike
+_OWN: list[Own] = []  # of several ranks, in the order in which all ranks made them
 
 
 def _end_together(mpi: Any) -> None:

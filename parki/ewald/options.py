@@ -26,7 +26,7 @@ from parki.ewald.split.prolate import SPLITS
 from parki.html import table
 from parki.interchange import as_number, number
 from parki.meaning import Varied, refuse_variable, values_of, varied
-from parki.runtime import ExecutionSpace
+from parki.runtime import ExecutionSpace, space_name
 from parki.runtime.forks import cached_property
 from parki.settings import EXECUTORS
 from parki.typing import (
@@ -245,6 +245,8 @@ class EwaldOptions:
             )
         if self.executor is not None:
             self._one_of("executor", EXECUTORS)
+        if self.execution_space is not None:
+            space_name(self.execution_space)
 
     def _repr_html_(self) -> str:
         """Return box, periodicity, tolerance and all that differs from the defaults as a table."""

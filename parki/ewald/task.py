@@ -100,7 +100,7 @@ class Task:
         return self.options.cell is not None
 
     def alike(self, other: Task) -> bool:
-        """Return whether the box is that of another task, but for tilts of both."""
+        """Return whether the boxes of two tasks are equal, or both tilted."""
         return (self.tilted and other.tilted) or self.options.box == other.options.box
 
     @property

@@ -24,6 +24,7 @@ from parki.reference.split import (
     cheapest_split,
 )
 
+MOST_LENGTH = 1e90  # its inverse is the least, so that powers of lengths are numbers
 MOST_SECONDS = 600  # predicted, that nobody waits for who has not asked for it
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ def direct_sum(
     if blob is not None and blob.kind == "cortez" and periodicity > 0:
         raise ValueError("blob is 'cortez', which direct_sum has in free space alone")
     points, moments = _checked(kernel, trg, src, dens, norms, box, xi)
+    _check_sides(points.box[periodic])
     if vectors is not None:
         vectors = vectors[np.ix_(axes, axes)]
     points = Clouds(points.trg[axes], points.src[axes], points.box[axes], vectors)
@@ -145,6 +147,14 @@ def direct_sum(
         gradient = fields["grad_u"]
         fields["stress"] = gradient + gradient.swapaxes(0, 1) - fields["p"] * np.eye(3)[:, :, None]
     return fields[want] if isinstance(want, str) else tuple(fields[name] for name in names)
+
+
+def _check_sides(sides: Array) -> None:
+    """Refuse sides whose powers overflow or vanish."""
+    if not all(1 / MOST_LENGTH <= side <= MOST_LENGTH for side in sides):
+        raise ValueError(
+            f"box has sides of {sides}, whose powers are no numbers; take another unit"
+        )
 
 
 def _check_time(split: ReferenceSplit, most: float, remedy: str) -> None:
@@ -285,6 +295,7 @@ def _checked_vectors(box: Any, periodic: list[bool]) -> tuple[Array | None, list
             f"box is {box!r}, expected three lattice vectors, two or three of which are periodic"
         )
     vectors = np.array(rows)
+    _check_sides(np.abs(vectors).max(axis=1)[periodic])
     sides = [None if row is None else float(np.linalg.norm(row)) for row in box]
     for axis in free:
         if vectors[axis].any() and not np.isclose(vectors[axis, axis], sides[axis] or 0.0):

@@ -21,7 +21,12 @@ A kernel passes through these modules in order:
 """
 
 from parki.runtime.kernel import Kernel, load, prepare, preparing
-from parki.runtime.spaces import ExecutionSpace, available_spaces, get_execution_space
+from parki.runtime.spaces import (
+    ExecutionSpace,
+    available_spaces,
+    get_execution_space,
+    space_name,
+)
 
 __all__ = [
     "ExecutionSpace",
@@ -31,4 +36,5 @@ __all__ = [
     "load",
     "prepare",
     "preparing",
+    "space_name",
 ]

@@ -175,7 +175,7 @@ def near_pairs(
 def _require(
     space: ExecutionSpace, options: EwaldOptions, counts: tuple[int, int], reach: float
 ) -> None:
-    """Refuse a radius of so many periods that there is no memory for the images or the pairs."""
+    """Refuse a radius whose images or pairs memory, or 32 bits, cannot hold."""
     vectors = options.vectors[np.array(options.periodic)]
     periodicity, near = len(vectors), min(reach, 1e100)  # whose powers are finite
     # Images of a point in a ball, which is a line, a disc or a sphere along the periodic axes; and

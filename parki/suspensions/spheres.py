@@ -650,6 +650,12 @@ class Spheres:
             The rms error, the promise, and the rms of the velocities.
         """
         given = self._taken(forces=forces)["force"]
+        with self._together("check"):
+            if given.ndim > 2:
+                raise ParkiValueError(
+                    f"forces has shape {tuple(given.shape)}; check takes one set of forces at a "
+                    "time, such as forces[0]"
+                )
         tolerance = max(self._options.tolerance / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)])
         finer = replace(
             self._options, tolerance=tolerance, precision="double", split="hasimoto", cutoff=None

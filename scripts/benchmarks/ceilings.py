@@ -46,7 +46,7 @@ class Ceilings:
 
 def ceilings(run: Run, dtype: str = "f8") -> Ceilings:
     """Measure the ceilings of a space and precision."""
-    xp, device = run.xp, run.space.on_device
+    xp, device = run.xp, run.device
     # A device keeps tens of thousands of threads in flight, a host thread a few vectors.
     wide, rounds = (8, 2000) if device else (128, 200)
     items, cells = (1 << 19, 1 << 27) if device else (1 << 13, 1 << 24)

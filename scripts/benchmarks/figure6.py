@@ -11,15 +11,14 @@ the operations of erfc and exp. The paper gives two points of its curves, both a
 from __future__ import annotations
 
 import math
-import statistics
 from pathlib import Path
 from typing import Any
 
 from . import models, table6
 from .ceilings import ceilings
 from .near import NAMES, Near, own_variants
-from .record import Record
-from .run import Run
+from .record import Record, on_device
+from .run import ENOUGH, ROUNDS, Run
 from .show import MARKS, SERIES, Table, count, figure, number, save
 
 KERNELS = {"laplace": "Laplace", "stokes_sl": "single layer", "stokes_comb": "both layers"}
@@ -47,7 +46,7 @@ def measure(run: Run) -> dict[str, Any]:
             case.resize(size)
             pairs = case.pairs()
             for method in (own_variants(run)[0], "gm1d"):
-                seconds = statistics.median(run.repeat(case.near_field(method)))
+                seconds = run.median(case.near_field(method), ROUNDS, ENOUGH)
                 rows.append(
                     {
                         "kernel": kernel,
@@ -65,29 +64,28 @@ def measure(run: Run) -> dict[str, Any]:
 def tables(record: Record) -> list[Table]:
     """Return the points of the figure."""
     found = record["results"]
-    rows = []
-    for row in found["rows"]:
+
+    def pairs(row: dict[str, Any]) -> str:
         full = row["kernel"] == "stokes_comb" and row["method"] == "gm1d"
-        pairs = paper_pairs(row["cell_size"]) if full else None
-        share = row["method"] == "gm1d" and row["cell_size"] == 512 and SHARES.get(row["kernel"])
-        rows.append(
-            [
-                KERNELS[row["kernel"]],
-                NAMES[row["method"]],
-                number(row["cell_size"]),
-                number(row["targets_per_microsecond"]),
-                number(row["pairs_per_second"] / 1e9),
-                f"{100 * row['share']:.0f} %",
-                number(pairs / 1e9) if pairs else "",
-                f"{share} %" if share else "",
-            ]
-        )
-    head = ("workload", "variant", "sources in r_c³", "targets/µs", "Gpairs/s", "of the peak")
+        known = paper_pairs(row["cell_size"]) if full else None
+        return number(known / 1e9) if known else ""
+
+    def share(row: dict[str, Any]) -> str:
+        known = row["method"] == "gm1d" and row["cell_size"] == 512 and SHARES.get(row["kernel"])
+        return f"{known} %" if known else ""
+
     return [
-        Table(
+        Table.of(
             f"P2P by workload: {count(found['points'])} points",
-            (*head, "paper, H200, 1 million: Gpairs/s", "of the peak, its count"),
-            rows,
+            found["rows"],
+            ("workload", lambda row: KERNELS[row["kernel"]]),
+            ("variant", lambda row: NAMES[row["method"]]),
+            ("sources in r_c³", lambda row: number(row["cell_size"])),
+            ("targets/µs", lambda row: number(row["targets_per_microsecond"])),
+            ("Gpairs/s", lambda row: number(row["pairs_per_second"] / 1e9)),
+            ("of the peak", lambda row: f"{100 * row['share']:.0f} %"),
+            ("paper, H200, 1 million: Gpairs/s", pairs),
+            ("of the peak, its count", share),
         )
     ]
 
@@ -113,7 +111,7 @@ def draw(record: Record, file: Path) -> None:
             sizes = [row["cell_size"] for row in rows]
             left.plot(sizes, [row["pairs_per_second"] / 1e9 for row in rows], **style)
             right.plot(sizes, [100 * row["share"] for row in rows], **style)
-    if record["settings"]["space"] in ("Cuda", "HIP"):
+    if on_device(record):
         known = [(size, paper_pairs(size)) for size in SIZES]
         points = [(size, pairs / 1e9) for size, pairs in known if pairs]
         style = {"linestyle": "", "marker": "X", "markersize": 10, "color": SERIES[2]}

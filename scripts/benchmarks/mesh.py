@@ -1,4 +1,4 @@
-"""`Spreading`: P2G and G2P to time by any variant, for tables 5, 7 and 8.
+"""P2G and G2P by any variant and window, for tables 5, 7 and 8.
 
 The points are uniform in a triply periodic cube, and both layers are spread together in double
 precision, with densities in the user's order, as in a repeated application.
@@ -7,7 +7,8 @@ precision, with densities in the user's order, as in a repeated application.
 from __future__ import annotations
 
 import math
-import statistics
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,10 @@ from parki.ewald.split.window import KaiserBessel
 from parki.ewald.task import Frame, Task
 
 from . import models
-from .run import Run
+from .ceilings import Ceilings, ceilings
+from .record import Record
+from .run import ENOUGH, ROUNDS, Run, roundings
+from .show import Table, count, ms, number
 
 # Grid points along an edge by window P, at 4e6 points. The paper has 256 for P = 8; the numbers for
 # 4 and 14 follow from its cell sizes (160, 960 sources) and tolerances.
@@ -54,37 +58,29 @@ class Spreading:
         window = KaiserBessel(self.p, BETA * self.p)
         return EwaldMesh(task, Frame(Lattice(box, 3)), steps, padding, window, *variants)
 
-    def spread(self, method: str) -> tuple[list[float], Any, models.Work, str]:
-        """Return the seconds of P2G, the grid, its work, and the variant that ran."""
+    def spread(self, method: str) -> tuple[Any, Any, models.Work, str]:
+        """Return a call of P2G, its grid, its work, and the variant that runs."""
         mesh = self.mesh(spread=method)
         p2g = P2G(mesh, self.points, self.norms)
-        seconds = self.run.repeat(lambda: p2g.apply(self.dens, self.buffer))
-        work = spread_work(p2g, mesh, self.n)
-        return seconds, p2g.grid[..., : self.grid].copy(), work, method
+        call = partial(p2g.apply, self.dens, self.buffer)
+        call()
+        work = models.spread(method, mesh, self.n, _teams(p2g.arguments))
+        return call, p2g.grid[..., : self.grid].copy(), work, method
 
-    def gather(self, method: str) -> tuple[list[float], Any, models.Work, str]:
-        """Return the seconds of G2P, the potential, its work, and the variant that ran."""
+    def gather(self, method: str) -> tuple[Any, Any, models.Work, str]:
+        """Return a call of G2P, its potential, its work, and the variant that runs."""
         xp, mesh = self.run.xp, self.mesh(gather=method)
         sources = P2G(mesh, self.points, self.norms).sources
         field = xp.random.RandomState(8).standard_normal(size=(3, *mesh.stored))
         field[..., self.grid :] = field[..., : mesh.spill]
         g2p = G2P(mesh, self.points, sources, True)
         pot = xp.zeros((3, self.n))
-        g2p.apply(field, {"u": pot})
-        first = pot.copy()
-        seconds = self.run.repeat(lambda: g2p.apply(field, {"u": pot}))
-        return seconds, first, gather_work(g2p, mesh, self.n), g2p.method
-
-
-def spread_work(p2g: P2G, mesh: EwaldMesh, n: int) -> models.Work:
-    """Return the work of spreading ``n`` sources by the variant used."""
-    return models.spread(mesh.spread, mesh, n, _teams(p2g.arguments))
-
-
-def gather_work(g2p: G2P, mesh: EwaldMesh, n: int) -> models.Work:
-    """Return the work of gathering for ``n`` targets by the variant used."""
-    method = g2p.method.partition(" ")[0]  # the rest says why it replaced another
-    return models.gather(method, mesh, n, _teams(g2p.arguments), g2p.targets.tiles.counts)
+        call = partial(g2p.apply, field, {"u": pot})
+        call()
+        variant = g2p.method.partition(" ")[0]  # the rest says why it replaced another
+        counts = g2p.targets.tiles.counts
+        work = models.gather(variant, mesh, self.n, _teams(g2p.arguments), counts)
+        return call, pot.copy(), work, g2p.method
 
 
 def _teams(arguments: dict[str, Any]) -> int:
@@ -92,7 +88,7 @@ def _teams(arguments: dict[str, Any]) -> int:
     return arguments["work"].shape[1] if "work" in arguments else 0
 
 
-def variants(run: Run, stage: str, n: int, windows: list[int]) -> list[dict[str, Any]]:
+def variants(run: Run, stage: str, n: int, windows: Sequence[int]) -> list[dict[str, Any]]:
     """Return a row for each window and variant of a stage; the default variants come first."""
     rows: list[dict[str, Any]] = []
     for p in windows:
@@ -101,36 +97,55 @@ def variants(run: Run, stage: str, n: int, windows: list[int]) -> list[dict[str,
         first = default.spread if stage == "P2G" else default.gather
         reference: Any = None
         # `p2g_owner` has one thread for each tile, and would take over a minute on a device.
-        names = [m for m in METHODS[stage] if not (run.space.on_device and m == "owner")]
+        names = [m for m in METHODS[stage] if not (run.device and m == "owner")]
         for method in sorted(names, key=lambda name: name != first):
-            measured = case.spread if stage == "P2G" else case.gather
-            seconds, result, work, ran = measured(method)
-            if reference is None:
-                reference = result
-            scale = float(abs(reference).max()) * np.finfo(np.float64).eps
-            rows.append(
-                {
-                    "P": p,
-                    "grid": case.grid,
-                    "points": n,
-                    "method": method,
-                    "ran": ran,
-                    "seconds": statistics.median(seconds),
-                    "runs": seconds,
-                    "differs": float(abs(result - reference).max()) / scale,
-                    "work": vars(work),
-                }
-            )
-            del result
+            make = case.spread if stage == "P2G" else case.gather
+            call, result, work, ran = make(method)
+            reference = result if reference is None else reference
+            row = {"P": p, "grid": case.grid, "points": n, "method": method, "ran": ran}
+            row |= {"seconds": run.median(call, ROUNDS, ENOUGH), "work": vars(work)}
+            rows.append(row | {"differs": roundings(result, reference)})
+            del call, result
     return rows
 
 
-def baselines(rows: list[dict[str, Any]]) -> dict[int, float]:
-    """Return the seconds of the variant ``base`` for each window."""
-    return {row["P"]: row["seconds"] for row in rows if row["method"] == "base"}
+def measure_stage(run: Run, stage: str, windows: Sequence[int]) -> dict[str, Any]:
+    """Return the ceilings and the rows of a stage, for tables 7 and 8."""
+    machine = ceilings(run)
+    n = run.size(20_000, 4_000_000)
+    rows = variants(run, stage, n, [4] if run.quick else windows)
+    return {"ceilings": vars(machine), "points": n, "rows": rows}
 
 
-def efficiency(row: dict[str, Any], bandwidth: float, flops: float) -> float:
-    """Return the time of the paper's model T0 over the measured time."""
-    machine = models.Ceilings(bandwidth, flops, math.inf)
-    return models.Work(**row["work"]).seconds(machine)["T0"] / row["seconds"]
+def stage_tables(record: Record, stage: str, papers: dict[int, Any]) -> list[Table]:
+    """Return one table for each window, with the published numbers in the last columns."""
+    found, made = record["results"], []
+    machine = Ceilings(**found["ceilings"])
+    base = {row["P"]: row["seconds"] for row in found["rows"] if row["method"] == "base"}
+    for p in base:
+        rows, paper = [], papers.get(p, {})
+        for row in (row for row in found["rows"] if row["P"] == p):
+            least = models.Work(**row["work"]).seconds(machine)["T0"]
+            of, first = paper.get(row["method"]), paper.get("base")
+            theirs = (number(of[0]), f"{of[0] / first[0]:.2f}", f"{of[1]} %") if of else ("",) * 3
+            rows.append(row | {"efficiency": least / row["seconds"], "paper": theirs})
+        made.append(
+            Table.of(
+                f"{stage}, P = {p}, {count(found['points'])} points, grid {rows[0]['grid']}³",
+                rows,
+                ("variant", _name),
+                ("ms", lambda row: ms(row["seconds"])),
+                ("points/µs", lambda row: number(row["points"] / row["seconds"] / 1e6)),
+                ("speedup", lambda row: f"{base[row['P']] / row['seconds']:.2f}"),
+                ("T0 / T", lambda row: f"{100 * row['efficiency']:.0f} %"),
+                ("differs", lambda row: f"{row['differs']:.1f}"),
+                ("paper, H200, 4 million: points/µs", lambda row: row["paper"][0]),
+                ("speedup", lambda row: row["paper"][1]),
+                ("efficiency", lambda row: row["paper"][2]),
+            )
+        )
+    return made
+
+
+def _name(row: dict[str, Any]) -> str:
+    return row["method"] + ("" if row["ran"] == row["method"] else f", ran as {row['ran']}")

@@ -17,13 +17,14 @@ from parki.ewald.far import sizes
 from parki.ewald.near.sizes import COLUMNS, CPU, DEPTH, DEVICE, TILES, Launch
 
 from .ceilings import L1, L2, Ceilings
+from .show import ms
 
 CANDIDATE = 14  # operations of a squared distance
 # Operations per pair apart from the inverse root, and polynomials to evaluate, by kernel.
 PAIR = {"laplace": (6, 1), "stokes_sl": (28, 2), "stokes_comb": (72, 3)}
 SOURCE, TARGET, FOUR, THREE = 12, 6, 4, 3  # numbers
 MODELS = ("T0", "T∞", "T∞,L1", "Tf")  # the paper's
-LABELS = {"T0": "$T_0$", "T∞": r"$T_\infty$", "T∞,L1": r"$T_{\infty,L1}$", "Tf": "$T_f$"}
+TIMES = tuple((name, lambda row, name=name: ms(row["models"][name])) for name in MODELS)
 
 
 @dataclass(frozen=True)
@@ -165,24 +166,3 @@ def gather(method: str, mesh: Any, n: int, teams: int, columns: tuple[int, ...])
         staged = THREE * n * p**3
         moved = TARGET * n + THREE * columns_values(mesh, teams, columns)
     return Work(float(flops), least, 8.0 * moved, 8.0 * staged)
-
-
-def convolve(mesh: Any) -> Work:
-    """Return the work of FGC, whose transforms read and write once per axis.
-
-    Each pass has to read all values again, so that all of them count as least traffic. With free
-    axes the passes are the real transform along x, padding, planes, multiplier, and the way back.
-    """
-    padding, components = mesh.padding, FOUR + THREE
-    grid = math.prod(padding.grid)
-    if mesh.periodicity == 3:
-        values, modes = grid, grid / 2
-        moved = components * (8 * grid + 16 * modes + 2 * 32 * modes)
-    else:
-        x, y, z = padding.local[0], *padding.grid[1:]
-        half, modes = (x // 2 + 1) * y * z, padding.values().planes / 4
-        values = 2 * modes + x * y * z
-        moved = components * (8 * grid + 2 * 16 * half + 16 * modes + 2 * 32 * modes)
-    moved += (16 * components + 8) * modes
-    flops = components * 2.5 * values * math.log2(math.prod(padding.local)) + 40 * modes
-    return Work(flops, float(moved), float(moved))

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-import parki
 from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.near.p2p import P2P
 from parki.ewald.near.pair import Pair
@@ -38,7 +37,12 @@ NAMES = {
 
 def own_variants(run: Run) -> tuple[str, str]:
     """Return parki's own variants, the one meant for the space first."""
-    return ("tile", "staged") if run.space.on_device else ("staged", "tile")
+    return ("tile", "staged") if run.device else ("staged", "tile")
+
+
+def block(sizes: Any) -> str:
+    """Return the cell of a block of threads and lanes, or ''."""
+    return "({}, {})".format(*sizes) if sizes else ""
 
 
 class Near:
@@ -63,16 +67,10 @@ class Near:
         dtype: str = "f8",
     ) -> None:
         self.run, self.n, self.kernel, self.cell_size = run, n, kernel, cell_size
-        self.points, self.dens, self.norms = run.cloud(kernel, n, dtype)
-        options = parki.EwaldOptions(
-            periodicity=PERIODICITY,
-            box=(1, 1, 1),
-            tolerance=TOLERANCE,
-            cell_size=cell_size,
-            execution_space=run.space,
-        )
+        self.points, dens, self.norms = run.cloud(kernel, n, dtype)
+        self.dens = dens.reshape(-1, n)
+        options = run.options(PERIODICITY, TOLERANCE, cell_size=cell_size)
         # A plan with a density is for one sum, and keeps no lists of pairs, like all variants here.
-        dens = self.dens if len(self.dens) > 1 else self.dens[0]
         plan, _ = plan_and_sum((kernel, self.points, self.points, self.norms, options), dens)
         chosen = plan.parameters
         if plan.setup is None or chosen is None or plan.setup.frame.unit != 1:

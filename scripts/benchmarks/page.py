@@ -1,63 +1,82 @@
-"""The page of results in docs: written from JSON, never by hand."""
+"""The pages of results in docs: written from JSON, never by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
 
-from .record import Record, where
+from .record import Record, read, where
 from .show import Table
 
-HEAD = """\
+DOCS = Path(__file__).parents[2] / "docs"
+BENCHMARKS = """\
 # Benchmarks
 
 On the same kind of GPU, whole sums take parki less than a quarter of the time that Kosmacher, Du,
 Bagge and Biros (2026) report. The tables and figures of their paper are measured with parki here,
 next to the paper's numbers.
 
-Each section says how to measure its tables again, and `python scripts/benchmark.py --docs
-docs/results/benchmarks-*.json` writes this page.
+Each section says how to measure its tables again, and `python scripts/benchmark.py --docs` writes
+this page. Figure 5 of the paper is on the page of [floors](floor.md).
 
 The paper states a relative error E, which close pairs dominate. Its "nine digits" (E = 1e-9) are
 tolerance 1e-4 here, and its "seven digits" tolerance 1e-1.
 """
-DRAWN = ("table 9", "figure 5", "figure 6", "figure 9")
+PAPERS = """\
+# Comparisons with other papers
+
+On two CPU threads parki is faster than FINUFFT, FMM3D and DMK, except that DMK is faster in tight
+clusters with few digits. On an H100 cuFINUFFT is faster with narrow windows and in two dimensions,
+and parki with wide windows in three.
+
+The page also measures the methods of papers on spreading, interpolation and matrix-free operators
+again, with parki's kernels. Each section begins with its conclusion, and one command repeats its
+tables. `python scripts/benchmark.py --docs` writes this page.
+"""
+PAGES = {"benchmarks": BENCHMARKS, "papers": PAPERS, "floor": ""}  # with their beginnings
+
+
+def results(name: str) -> list[Record]:
+    """Return the records of a page."""
+    return read(sorted((DOCS / "results").glob(f"{name}-*.json")))
 
 
 def page(
-    records: Sequence[Record], tables: Callable[[Record], list[Table]], about: Callable[[str], str]
+    name: str,
+    records: Sequence[Record],
+    modules: dict[str, ModuleType],
+    tables: Callable[[Record], list[Table]],
 ) -> str:
-    """Return the page.
-
-    Parameters
-    ----------
-    records : sequence of dict
-    tables, about : callable
-        The tables of a record, and the text that explains a kind.
-    """
-    text = [HEAD]
-    for kind in sorted({found["kind"] for found in records}, key=_order):
-        title, _, words = about(kind).replace("``", "`").partition(": ")
-        heading, _, rest = words.partition("\n\n")
-        heading = " ".join(heading.split()).rstrip(".")
-        text.append(f"## {title}: {heading}\n\n{rest.strip()}\n")
-        text.append(
-            f"Repeat it by `python scripts/benchmark.py --{kind}`, with `--space Cuda` on a GPU.\n"
-        )
-        for found in (found for found in records if found["kind"] == kind):
-            name, _, versions = where(found).partition("; ")
-            text.append(f"### {name}\n\n{versions}\n")
+    """Return a page; a section has what is found today, and then what is compared."""
+    text = [PAGES[name]] if PAGES[name] else []
+    level = "##" if text else "#"
+    for kind, module in modules.items():
+        of = [found for found in records if found["kind"] == kind]
+        if not of:
+            continue
+        title, heading, rest = about(module)
+        text.append(f"{level} {title}: {heading}\n")
+        text += [f"{words.strip()}\n" for words in (getattr(module, "TODAY", ""), rest) if words]
+        more = "" if hasattr(module, "CPU_ALONE") else ", with `--space Cuda` on a GPU"
+        text.append(f"Repeat it by `python scripts/benchmark.py {kind}`{more}.\n")
+        for found in of:
+            machine, _, versions = where(found).partition("; ")
+            text.append(f"{level}# {title.split(' (')[0]}, on {machine}\n\n{versions}\n")
+            if hasattr(module, "draw"):
+                text.append(f"![{heading}]({picture(name, found)})\n")
             text += [f"{table.text()}\n" for table in tables(found)]
-            if kind in DRAWN:
-                text.append(f"![{title}]({picture(found)})\n")
     return "\n".join(text)
 
 
-def picture(found: Record) -> str:
+def about(module: ModuleType) -> tuple[str, str, str]:
+    """Return a case's title, its heading, and what is compared."""
+    title, _, words = str(module.__doc__).replace("``", "`").partition(": ")
+    heading, _, rest = words.partition("\n\n")
+    return title, " ".join(heading.split()).rstrip("."), rest.strip()
+
+
+def picture(name: str, found: Record) -> str:
     """Return the path of a record's picture, relative to the page."""
-    name = "".join(c if c.isalnum() else " " for c in found["machine"]["name"].lower())
-    return f"images/benchmarks/{found['kind'].replace(' ', '')}-{'-'.join(name.split())}.png"
-
-
-def _order(kind: str) -> tuple[bool, int]:
-    name, _, number = kind.partition(" ")
-    return name == "figure", int(number)
+    words = "".join(c if c.isalnum() else " " for c in found["machine"]["name"].lower())
+    return f"images/{name}/{found['kind']}-{'-'.join(words.split())}.png"

@@ -22,18 +22,17 @@ Record = dict[str, Any]
 
 
 def record(kind: str, run: Run, seconds: float, results: dict[str, Any]) -> Record:
-    """Return the record of one table or figure."""
+    """Return the record of a case."""
+    settings = {
+        "space": str(run.space),
+        **{k: getattr(run, k) for k in ("points", "quick", "seed")},
+    }
     return {
         "kind": kind,
         "date": dt.datetime.now(dt.timezone.utc).date().isoformat(),
         "machine": machine(run),
         "versions": versions(run),
-        "settings": {
-            "space": str(run.space),
-            "points": run.points,
-            "quick": run.quick,
-            "seed": run.seed,
-        },
+        "settings": settings,
         "seconds": round(seconds, 1),
         "results": results,
     }
@@ -42,7 +41,7 @@ def record(kind: str, run: Run, seconds: float, results: dict[str, Any]) -> Reco
 def machine(run: Run) -> dict[str, Any]:
     """Return the machine's name and properties."""
     facts: dict[str, Any] = {"system": platform.platform(terse=True), "cpu": _processor()}
-    if not run.space.on_device:
+    if not run.device:
         # Load of the last minute, this run included: more than the threads means other programs.
         facts["load"] = round(os.getloadavg()[0], 1)
         return {**facts, "name": f"{facts['cpu']}, {thread_count()} threads"}
@@ -63,7 +62,7 @@ def versions(run: Run) -> dict[str, str]:
     found = {"parki": _commit(), "python": platform.python_version()}
     for package in ("numpy", "scipy"):
         found[package] = metadata.version(package)
-    if run.space.on_device:
+    if run.device:
         found["cupy"] = run.xp.__version__
         major, minor = run.xp.cuda.nvrtc.getVersion()
         found["nvrtc"] = f"{major}.{minor}"
@@ -89,6 +88,11 @@ def where(found: Record) -> str:
     load = f" (load {machine['load']})" if "load" in machine else ""
     of = " ".join(f"{name} {version}," for name, version in found["versions"].items())
     return f"{machine['name']}{load}; {of} {found['date']}"
+
+
+def on_device(found: Record) -> bool:
+    """Return whether a record is of a GPU."""
+    return found["settings"]["space"] in ("Cuda", "HIP")
 
 
 def _processor() -> str:

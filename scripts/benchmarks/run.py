@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+import parki
 from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace
 
@@ -24,20 +26,31 @@ class Run:
     Attributes
     ----------
     points : int or None
-        Number of sources and of targets; None takes a number that suits the table and the space.
+        Number of sources and of targets; None takes a number that suits the case and the space.
     quick : bool
         Whether to use few points and cases, which tests the script and measures nothing.
+    tolerance, periodicity, kernel, dtype : tuple
+        What a case takes in place of its own values; empty for these.
     """
 
     space: ExecutionSpace
     points: int | None = None
     quick: bool = False
     seed: int = 7
+    tolerance: tuple[float, ...] = ()
+    periodicity: tuple[int, ...] = ()
+    kernel: tuple[str, ...] = ()
+    dtype: tuple[str, ...] = ()
 
     @property
     def xp(self) -> Any:
         """The array module."""
         return self.space.array_module
+
+    @property
+    def device(self) -> bool:
+        """Whether the space is a GPU."""
+        return self.space.on_device
 
     @property
     def random(self) -> np.random.Generator:
@@ -48,20 +61,36 @@ class Run:
         """Return the requested number of points, or one that suits the space."""
         if self.quick:
             return TINY
-        return self.points or (device if self.space.on_device else host)
+        return self.points or (device if self.device else host)
+
+    def options(
+        self, periodicity: int = 1, tolerance: float = 1e-4, box: Any = (1, 1, 1), **more: Any
+    ) -> parki.EwaldOptions:
+        """Return options of this space."""
+        return parki.EwaldOptions(periodicity, box, tolerance, execution_space=self.space, **more)
+
+    # --- clocks -----------------------------------------------------------------------------------
 
     def now(self) -> float:
         """Return the time once the device is idle."""
-        if self.space.on_device:
+        if self.device:
             self.xp.cuda.Device().synchronize()
         return time.perf_counter()
 
+    def timed(self, work: Callable[[], Any]) -> tuple[float, Any]:
+        """Return the seconds of work by the clock, and its result."""
+        begun = self.now()
+        found = work()
+        return self.now() - begun, found
+
+    def clock(self, work: Callable[[], Any]) -> float:
+        """Return the seconds of work by the clock."""
+        return self.timed(work)[0]
+
     def seconds(self, call: Callable[[], Any]) -> float:
         """Return the seconds of one call; on a device by events, which exclude its launch."""
-        if not self.space.on_device:
-            start = self.now()
-            call()
-            return self.now() - start
+        if not self.device:
+            return self.clock(call)
         start, end = self.xp.cuda.Event(), self.xp.cuda.Event()
         start.record()
         call()
@@ -69,35 +98,84 @@ class Run:
         end.synchronize()
         return float(self.xp.cuda.get_elapsed_time(start, end)) / 1e3
 
-    def repeat(self, call: Callable[[], Any]) -> list[float]:
+    def repeat(
+        self, call: Callable[[], Any], rounds: int = ROUNDS, enough: float = ENOUGH
+    ) -> list[float]:
         """Return the seconds of calls after a first one; slow calls are repeated less often."""
         call()
         begun = self.now()
         times = [self.seconds(call)]
-        while len(times) < (2 if self.quick else ROUNDS) and self.now() - begun < ENOUGH:
+        while len(times) < (2 if self.quick else rounds) and self.now() - begun < enough:
             times.append(self.seconds(call))
         return times
 
-    def cloud(self, kernel: str, n: int, dtype: str = "f8") -> tuple[Any, Any, Any]:
-        """Return uniform points in the unit cube, a random density, and normals if needed.
+    def median(self, call: Callable[[], Any], rounds: int = 5, enough: float = 0.25) -> float:
+        """Return the median seconds of calls after a first one."""
+        return statistics.median(self.repeat(call, rounds, enough))
 
-        Returns
-        -------
-        tuple of arrays, shape (3, n), (rows, n) and (3, n), or None for the last
+    def medians(
+        self, calls: dict[str, Callable[[], Any]], rounds: int = 5, first: int = 1, by: Any = None
+    ) -> dict[str, float]:
+        """Return the median seconds of calls, which alternate because machines are shared.
+
+        ``first`` calls of each come before, which compile kernels, keep lists and record launches.
+        ``by`` takes the seconds of a call: `clock` counts the launch too.
         """
-        random = self.random
-        rows = SUMS[kernel].rows
-        points = self.send(random.random((3, n)), dtype)
-        dens = self.send(random.standard_normal((rows, n)), dtype)
-        if not SUMS[kernel].normals:
-            return points, dens, None
-        return points, dens, self.send(random.standard_normal((3, n)), dtype)
+        for call in calls.values():
+            for _ in range(first):
+                call()
+        times: dict[str, list[float]] = {name: [] for name in calls}
+        for _ in range(2 if self.quick else rounds):
+            for name, call in calls.items():
+                times[name].append((by or self.seconds)(call))
+        return {name: statistics.median(found) for name, found in times.items()}
+
+    def stages(self, plan: Any, dens: Any, rounds: int = 5) -> dict[str, float]:
+        """Return the median seconds of a plan's stages; the third sum has lists of pairs."""
+        for _ in range(3):
+            plan(dens)
+        found = [plan.timed(dens)[1] for _ in range(2 if self.quick else rounds)]
+        return {stage: statistics.median(each[stage] for each in found) for stage in found[0]}
+
+    # --- arrays -----------------------------------------------------------------------------------
 
     def send(self, values: Any, dtype: str = "f8") -> Any:
         """Return a host array in the memory of the space."""
         return self.xp.asarray(values.astype(dtype))
 
+    def cloud(self, kernel: str, n: int, dtype: str = "f8", points: Any = None) -> Any:
+        """Return points, uniform in the unit cube if not given, a density, and normals if needed.
 
-def apart(difference: Any, reference: Any) -> float:
+        Returns
+        -------
+        tuple of arrays, shape (3, n), that of a density, and (3, n), or None for the last
+        """
+        random = self.random
+        kind = SUMS[kernel]
+        points = self.send(random.random((3, n)) if points is None else points, dtype)
+        dens = self.send(random.standard_normal(kind.density_shape(n)), dtype)
+        norms = self.send(random.standard_normal((3, n)), dtype) if kind.normals else None
+        return points, dens, norms
+
+    def uniform(self, dimensions: int, n: int, dtype: str = "f8") -> Any:
+        """Return uniform points in [0, 1)."""
+        return self.send(self.random.random((dimensions, n)) * (1 - 1e-6), dtype)
+
+    def normal(self, shape: tuple[int, ...], dtype: str = "f8") -> Any:
+        """Return normal random numbers."""
+        return self.send(np.random.default_rng(8).standard_normal(shape), dtype)
+
+    def free(self) -> None:
+        """Free a device's unused memory."""
+        if self.device:
+            self.xp.get_default_memory_pool().free_all_blocks()
+
+
+def apart(found: Any, expected: Any) -> float:
     """Return the largest difference over the largest value, as a Python number."""
-    return float(abs(difference).max() / abs(reference).max())
+    return float(abs(found - expected).max() / abs(expected).max())
+
+
+def roundings(found: Any, expected: Any) -> float:
+    """Return the same in units of rounding."""
+    return apart(found, expected) / float(np.finfo(expected.dtype).eps)

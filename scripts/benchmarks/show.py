@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,23 @@ class Table:
     rows: list[Sequence[str]]
     notes: list[str] = field(default_factory=list)
 
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        rows: Iterable[Any],
+        *columns: tuple[str, Callable[[Any], str]],
+        notes: Sequence[str] = (),
+    ) -> Table:
+        """Return a table of ``rows``; columns are heads and functions that return cells."""
+        cells = [[make(row) for _, make in columns] for row in rows]
+        return cls(title, [head for head, _ in columns], cells, list(notes))
+
+    @classmethod
+    def plain(cls, title: str, rows: Sequence[dict[str, Any]]) -> Table:
+        """Return a table of dictionaries, whose keys are the heads."""
+        return cls(title, list(rows[0]), [list(map(cell, row.values())) for row in rows])
+
     def text(self) -> str:
         """Return the table in Markdown, with columns that also line up in a terminal."""
         lines = [list(self.head), *map(list, self.rows)]
@@ -61,6 +78,13 @@ class Table:
         console.print(table, *self.notes, sep="\n")
 
 
+def cell(value: Any) -> str:
+    """Return a number with three digits, a count in full, and text as it is."""
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, int) else number(value)
+
+
 def ms(seconds: float | None) -> str:
     """Return milliseconds with three digits, or '' for None."""
     return "" if seconds is None else number(1e3 * seconds)
@@ -80,6 +104,11 @@ def count(value: float) -> str:
     if value >= 1e6:
         return f"{value / 1e6:g} million"
     return f"{value:,.0f}".replace(",", " ")
+
+
+def precision(dtype: str) -> str:
+    """Return the name of a precision."""
+    return {"f8": "double", "f4": "single"}[dtype]
 
 
 def figure(columns: int, height: float, width: float = 10.0, **keywords: Any) -> tuple[Any, Any]:
@@ -109,51 +138,6 @@ def save(made: Any, file: Path, machine: str) -> None:
     plt.close(made)
 
 
-def bars(
-    axis: Any,
-    names: Sequence[str],
-    values: Sequence[float],
-    marks: dict[str, Sequence[float | None]],
-    label: str,
-    log: bool = False,
-    rows: int = 0,
-) -> None:
-    """Draw a bar for each name with its value next to it, and marks of other kinds.
-
-    ``rows`` is the number in the fullest panel, so that bars are equally thick in all panels.
-    """
-    places = list(range(len(names)))[::-1]
-    axis.barh(places, values, 0.62, color=PARKI, label="parki")
-    for k, (name, points) in enumerate(marks.items()):
-        found = [(x, y) for x, y in zip(points, places, strict=True) if x is not None]
-        if found:
-            axis.plot(
-                *zip(*found, strict=True),
-                linestyle="",
-                marker=MARKS[k],
-                markersize=8,
-                markeredgecolor="white",
-                color=SERIES[k + 1],
-                label=name,
-                clip_on=False,
-                zorder=3,
-            )
-    everything = [*values, *(x for points in marks.values() for x in points if x is not None)]
-    if log:
-        axis.set_xscale("log")
-        axis.set_xlim(min(everything) / 2, max(everything) * 1.3)
-        axis.xaxis.set_minor_formatter("")
-    else:
-        axis.set_xlim(0, 1.05 * max(everything))
-    axis.set_ylim(len(names) - max(rows, len(names)) - 0.6, len(names) - 0.4)
-    _column(axis, places, [number(value) for value in values])
-    axis.set_yticks(places, names)
-    axis.tick_params(axis="y", length=0)
-    axis.spines["left"].set_visible(False)
-    axis.grid(axis="x")
-    axis.set_xlabel(label)
-
-
 def stacks(axis: Any, names: Sequence[str], stages: Sequence[dict[str, float]]) -> None:
     """Draw a horizontal stack of milliseconds by stage for each name."""
     places = list(range(len(names)))[::-1]
@@ -162,24 +146,12 @@ def stacks(axis: Any, names: Sequence[str], stages: Sequence[dict[str, float]]) 
         widths = [1e3 * s[stage] for s in stages]
         axis.barh(places, widths, 0.66, left=ends, color=colour, label=stage)
         ends = [end + width for end, width in zip(ends, widths, strict=True)]
-    _column(axis, places, [number(end) for end in ends])
+    for end, place in zip(ends, places, strict=True):  # in a column at the right, beyond all bars
+        how = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        axis.annotate(number(end), (1, place), (6, 0), va="center_baseline", color=DARK, **how)
     axis.set_xlim(0, 1.03 * max(ends))
     axis.set_yticks(places, names)
     axis.tick_params(axis="y", length=0)
     axis.spines["left"].set_visible(False)
     axis.grid(axis="x")
     axis.set_xlabel("milliseconds")
-
-
-def _column(axis: Any, places: Sequence[int], values: Sequence[str]) -> None:
-    """Write the values of bars in a column at the right, beyond all marks."""
-    for value, place in zip(values, places, strict=True):
-        axis.annotate(
-            value,
-            (1.0, place),
-            (6, 0),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            va="center_baseline",
-            color=DARK,
-        )

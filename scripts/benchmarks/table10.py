@@ -7,21 +7,19 @@ the same as in the paper, whose E = 1e-7 is tolerance 1e-1 here.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from .record import Record
 from .run import Run
-from .show import Table, count, figure, save, stacks
-from .whole import HEAD, PAPER_HEAD, STAGES, cells, paper_cell, published, whole
+from .show import Table, count, precision
+from .whole import COLUMNS, published, whole, with_paper
 
 TOLERANCES = (1e-1, 1e-4)
-NAMES = {"f4": "single", "f8": "double"}
 # Maps tolerance and precision to milliseconds on one H200, 4e6 points; the last is in table 9.
 PAPER = {
-    (1e-1, "f4"): published((92.67, 28.24, 4.8, 6.72, 1.27, 7.95, 141.65)),
-    (1e-1, "f8"): published((191.34, 36.69, 8.17, 11.72, 1.87, 17.51, 267.3)),
-    (1e-4, "f8"): published((239.0, 47.6, 48.7, 20.0, 10.7, 36.7, 402.8)),
+    (1e-1, "f4"): published(92.67, 28.24, 4.8, 6.72, 1.27, 7.95, 141.65),
+    (1e-1, "f8"): published(191.34, 36.69, 8.17, 11.72, 1.87, 17.51, 267.3),
+    (1e-4, "f8"): published(239.0, 47.6, 48.7, 20.0, 10.7, 36.7, 402.8),
 }
 
 
@@ -29,7 +27,7 @@ def measure(run: Run) -> dict[str, Any]:
     """Return the times of each tolerance and precision."""
     n = run.size(100_000, 4_000_000)
     rows = []
-    for dtype in NAMES:
+    for dtype in ("f4", "f8"):
         src, dens, norms = run.cloud("stokes_comb", n, dtype)
         trg = run.send(run.random.random((6, n))[3:], dtype)
         for tolerance in TOLERANCES[: 1 if run.quick else None]:
@@ -41,41 +39,14 @@ def measure(run: Run) -> dict[str, Any]:
 
 def tables(record: Record) -> list[Table]:
     """Return one table with parki's times and the paper's."""
-    found = record["results"]
-    rows = [
-        [
-            f"{row['tolerance']:.0e}",
-            NAMES[row["dtype"]],
-            *cells(row),
-            f"{row['grid'][0]} x {row['grid'][1]} x {row['grid'][2]}, P = {row['P']}",
-            paper_cell(PAPER.get((row["tolerance"], row["dtype"]))),
-        ]
-        for row in found["rows"]
-    ]
+    n = count(record["results"]["points"])
     return [
-        Table(
-            f"Whole sums, milliseconds: {count(found['points'])} sources and targets, 1-periodic",
-            ("tolerance", "precision", *HEAD, "grid", PAPER_HEAD),
-            rows,
+        Table.of(
+            f"Whole sums, milliseconds: {n} sources and targets, 1-periodic",
+            record["results"]["rows"],
+            ("tolerance", lambda row: f"{row['tolerance']:.0e}"),
+            ("precision", lambda row: precision(row["dtype"])),
+            *COLUMNS,
+            with_paper(lambda row: PAPER.get((row["tolerance"], row["dtype"]))),
         )
     ]
-
-
-def draw(record: Record, file: Path) -> None:
-    """Draw the stages of repeated applications, on a device with the paper's in between."""
-    found = record["results"]
-    device = record["settings"]["space"] in ("Cuda", "HIP")
-    names, stages = [], []
-    for row in found["rows"]:
-        label = f"{NAMES[row['dtype']]}, {row['tolerance']:.0e}".replace("e-0", "e-")
-        names.append(label)
-        stages.append(row["stages"])
-        paper = PAPER.get((row["tolerance"], row["dtype"]))
-        if device and paper:
-            names.append(f"paper, H200: {label}")
-            stages.append({stage: paper[stage] for stage in STAGES})
-    made, (axis,) = figure(1, 1.6 + 0.42 * len(names), 8.5)
-    stacks(axis, names, stages)
-    axis.set_title("Whole sums, repeated application" if not device else "Whole sums by precision")
-    made.legend(loc="outside upper right", ncols=4)
-    save(made, file, f"{record['machine']['name']}, {count(found['points'])} points")

@@ -13,18 +13,16 @@ r_c. The column "share π/6" counts in the same way.
 from __future__ import annotations
 
 import math
-import statistics
-from pathlib import Path
 from typing import Any
 
 from parki.ewald.near.sizes import CELL_METHODS, choose_launch
 
 from . import models
 from .ceilings import ceilings
-from .near import NAMES, Near, own_variants
+from .near import NAMES, Near, block, own_variants
 from .record import Record
-from .run import Run
-from .show import Table, bars, count, figure, ms, save
+from .run import ENOUGH, ROUNDS, Run
+from .show import Table, count, ms
 
 # Milliseconds on one H200, 4e6 points, 256 sources in a cell: the measurement, then the models.
 PAPER = {
@@ -47,19 +45,17 @@ def measure(run: Run) -> dict[str, Any]:
     rows = []
     for method in (*own_variants(run), *CELL_METHODS):
         launch = choose_launch(method, run.space)
-
-        def modelled(counted: float) -> dict[str, float]:
-            size, device = case.cell_size, run.space.on_device
-            work = models.near(method, launch, n, counted, size, flops, device)  # noqa: B023
-            return work.seconds(machine)
-
+        by_pairs, by_share = (
+            models.near(method, launch, n, counted, case.cell_size, flops, run.device)
+            for counted in (pairs, share)
+        )
         rows.append(
             {
                 "method": method,
                 "block": [launch.team, launch.vectors] if launch else None,
-                "seconds": statistics.median(run.repeat(case.near_field(method, launch))),
-                "models": modelled(pairs),
-                "paper_share": modelled(share)["Tf"] if launch else None,
+                "seconds": run.median(case.near_field(method, launch), ROUNDS, ENOUGH),
+                "models": by_pairs.seconds(machine),
+                "paper_share": by_share.seconds(machine)["Tf"] if launch else None,
             }
         )
     return {
@@ -77,51 +73,28 @@ def measure(run: Run) -> dict[str, Any]:
 def tables(record: Record) -> list[Table]:
     """Return a table of parki's times and models with the paper's."""
     found = record["results"]
-    rows = []
-    for row in found["rows"]:
-        paper = PAPER.get(row["method"], ("",) * 5)
-        times = [row["seconds"], *row["models"].values()]
-        rows.append(
-            [
-                NAMES[row["method"]],
-                "" if row["block"] is None else "({}, {})".format(*row["block"]),
-                *map(ms, times),
-                ms(row["paper_share"]),
-                f"{100 * row['models']['Tf'] / row['seconds']:.0f} %",
-                " / ".join(map(str, paper)) if paper[0] else "",
-            ]
-        )
-    head = ("variant", "block", "T", *models.MODELS, "Tf, share π/6", "Tf / T")
     top = found["ceilings"]
+    note = (
+        f"{found['pairs']:.3g} pairs of {found['flops_per_pair']:.0f} operations (degree "
+        f"{found['degree']}). Ceilings measured in the same run: "
+        f"{top['bandwidth'] / 1e9:.0f} GB/s, {top['flops'] / 1e9:.0f} GFLOP/s. parki's own "
+        f"model of costs expected {ms(found['predicted'])} ms of the best variant."
+    )
     return [
-        Table(
+        Table.of(
             f"P2P, milliseconds: {count(found['points'])} points, "
             f"{found['cell_size']:g} sources in r_c³",
-            (*head, "paper, H200: T / T0 / T∞ / T∞,L1 / Tf"),
-            rows,
-            [
-                f"{found['pairs']:.3g} pairs of {found['flops_per_pair']:.0f} operations (degree "
-                f"{found['degree']}). Ceilings measured in the same run: "
-                f"{top['bandwidth'] / 1e9:.0f} GB/s, {top['flops'] / 1e9:.0f} GFLOP/s. parki's own "
-                f"model of costs expected {ms(found['predicted'])} ms of the best variant."
-            ],
+            found["rows"],
+            ("variant", lambda row: NAMES[row["method"]]),
+            ("block", lambda row: block(row["block"])),
+            ("T", lambda row: ms(row["seconds"])),
+            *models.TIMES,
+            ("Tf, share π/6", lambda row: ms(row["paper_share"])),
+            ("Tf / T", lambda row: f"{100 * row['models']['Tf'] / row['seconds']:.0f} %"),
+            (
+                "paper, H200: T / T0 / T∞ / T∞,L1 / Tf",
+                lambda row: " / ".join(map(str, PAPER.get(row["method"], ()))),
+            ),
+            notes=[note],
         )
     ]
-
-
-def draw(record: Record, file: Path) -> None:
-    """Draw measured times, with the models as marks."""
-    found = record["results"]
-    names = [NAMES[row["method"]] for row in found["rows"]]
-    made, (axis,) = figure(1, 3.8, 8.5)
-    marks = {
-        f"model {models.LABELS[model]}": [1e3 * row["models"][model] for row in found["rows"]]
-        for model in ("T∞,L1", "Tf")
-    }
-    marks[f"{models.LABELS['Tf']}, pairs as the paper counts"] = [
-        row["paper_share"] and 1e3 * row["paper_share"] for row in found["rows"]
-    ]
-    bars(axis, names, [1e3 * row["seconds"] for row in found["rows"]], marks, "milliseconds")
-    axis.set_title(f"P2P against its models: {count(found['points'])} points")
-    axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=4, handletextpad=0.4)
-    save(made, file, record["machine"]["name"])

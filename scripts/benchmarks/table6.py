@@ -11,16 +11,14 @@ parki's are left out, because the paper evaluates erfc and exp and counts 3.4 ti
 
 from __future__ import annotations
 
-import statistics
-from pathlib import Path
 from typing import Any
 
 from parki.ewald.near.sizes import CELL_METHODS, Launch, choose_launch
 
-from .near import NAMES, Near, own_variants
+from .near import NAMES, Near, block, own_variants
 from .record import Record
 from .run import Run, apart
-from .show import Table, bars, count, figure, ms, number, save
+from .show import Table, count, ms, number
 
 # The paper's results for 10^6 points on an H200, by sources in r_c^3: block (threads, lanes),
 # targets per microsecond and flop efficiency in per cent.
@@ -68,7 +66,7 @@ def best_launch(case: Near, method: str) -> Launch:
     chosen = choose_launch(method, case.run.space)
     if chosen is None:
         raise RuntimeError(f"{method} has no blocks")
-    if not case.run.space.on_device:
+    if not case.run.device:
         return chosen
     times = {}
     for team, vectors in BLOCKS[method]:
@@ -89,8 +87,8 @@ def variants(case: Near, launches: dict[str, Launch], pairs: float) -> list[dict
     chosen += [(method, launches[method]._replace(width=0.5)) for method in NARROW]
     calls = [case.near_field(*variant) for variant in chosen]
     results = [call() for call in calls]
-    times = [[case.run.seconds(call) for call in calls] for _ in range(ROUNDS)]
-    medians = [statistics.median(t) for t in zip(*times, strict=True)]
+    names = {str(number): call for number, call in enumerate(calls)}
+    medians = [*case.run.medians(names, ROUNDS, first=0).values()]
     return [
         {
             "method": method,
@@ -100,7 +98,7 @@ def variants(case: Near, launches: dict[str, Launch], pairs: float) -> list[dict
             "targets_per_microsecond": case.n / seconds / 1e6,
             "pairs_per_second": pairs / seconds,
             "ratio": seconds / medians[0],
-            "difference": apart(result - results[0], results[0]),
+            "difference": apart(result, results[0]),
         }
         for (method, launch), result, seconds in zip(chosen, results, medians, strict=True)
     ]
@@ -111,65 +109,30 @@ def name_of(row: dict[str, Any]) -> str:
     return NAMES[row["method"]] + (", cells r_c / 2" if row["width"] == 0.5 else "")
 
 
-def paper_of(row: dict[str, Any], size: float) -> tuple[tuple[int, int], float, int] | None:
-    """Return the paper's block, targets per microsecond and efficiency of the same variant."""
-    if row["width"] != 1 or size not in PAPER:
-        return None
-    return PAPER[int(size)][row["method"]]
-
-
 def tables(record: Record) -> list[Table]:
     """Return a table for each number of sources in r_c^3."""
     found, made = record["results"], []
     for case in found["cases"]:
-        rows = []
-        for row in case["rows"]:
-            paper = paper_of(row, case["cell_size"])
-            rows.append(
-                [
-                    name_of(row),
-                    "({}, {})".format(*row["block"]) if row["block"] else "",
-                    ms(row["seconds"]),
-                    number(row["targets_per_microsecond"]),
-                    number(row["pairs_per_second"] / 1e9),
-                    f"{row['ratio']:.2f}",
-                    f"{row['difference']:.0e}",
-                    "({}, {})".format(*paper[0]) if paper else "",
-                    number(paper[1]) if paper else "",
-                    f"{paper[2]} %" if paper else "",
-                ]
-            )
-        head = ("variant", "block", "ms", "targets/µs", "Gpairs/s", "over the first")
+        # The paper's block, targets per microsecond and efficiency of the same variant.
+        papers = PAPER.get(int(case["cell_size"]), {})
+        rows = [
+            (row, papers.get(row["method"]) if row["width"] == 1 else None) for row in case["rows"]
+        ]
         made.append(
-            Table(
+            Table.of(
                 f"P2P, {count(found['points'])} points, {case['cell_size']:g} sources in r_c³, "
                 f"degree {found['degree']}, {case['pairs']:.3g} pairs",
-                (*head, "difference", "paper, H200, 1 million: block", "targets/µs", "flops"),
                 rows,
+                ("variant", lambda row: name_of(row[0])),
+                ("block", lambda row: block(row[0]["block"])),
+                ("ms", lambda row: ms(row[0]["seconds"])),
+                ("targets/µs", lambda row: number(row[0]["targets_per_microsecond"])),
+                ("Gpairs/s", lambda row: number(row[0]["pairs_per_second"] / 1e9)),
+                ("over the first", lambda row: f"{row[0]['ratio']:.2f}"),
+                ("difference", lambda row: f"{row[0]['difference']:.0e}"),
+                ("paper, H200, 1 million: block", lambda row: block(row[1] and row[1][0])),
+                ("targets/µs", lambda row: number(row[1] and row[1][1])),
+                ("flops", lambda row: f"{row[1][2]} %" if row[1] else ""),
             )
         )
     return made
-
-
-def draw(record: Record, file: Path) -> None:
-    """Draw targets per microsecond."""
-    found = record["results"]
-    device = record["settings"]["space"] in ("Cuda", "HIP")
-    made, axes = figure(len(found["cases"]), 3.8, sharey=True)
-    for axis, case in zip(axes, found["cases"], strict=True):
-        rows = case["rows"]
-        papers = [paper_of(row, case["cell_size"]) for row in rows]
-        marks = {"paper, H200": [p and p[1] for p in papers]} if device else {}
-        values = [row["targets_per_microsecond"] for row in rows]
-        bars(
-            axis,
-            [name_of(row).replace("r_c", "$r_c$") for row in rows],
-            values,
-            marks,
-            "targets per microsecond",
-        )
-        axis.set_title(f"P2P, {case['cell_size']:g} sources in $r_c^3$")
-    if device:
-        handles, labels = axes[0].get_legend_handles_labels()
-        made.legend(handles, labels, loc="outside upper right", ncols=2)
-    save(made, file, f"{record['machine']['name']}, {count(found['points'])} points")

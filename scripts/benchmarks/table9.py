@@ -18,19 +18,19 @@ from typing import Any
 
 import numpy as np
 
-from .record import Record
+from .record import Record, on_device
 from .run import Run
 from .show import Table, count, figure, save, stacks
-from .whole import HEAD, PAPER_HEAD, STAGES, cells, paper_cell, published, whole
+from .whole import COLUMNS, STAGES, TIMES, published, whole, with_paper
 
 TOLERANCE = 1e-4
 # Maps sources and targets to milliseconds on one H200, 4e6 points.
 PAPER = {
-    "U/U": published((239.0, 47.6, 48.7, 20.0, 10.7, 36.7, 402.8)),
-    "N/N": published((351.4, 77.4, 48.7, 20.1, 10.7, 37.1, 545.4)),
-    "N/U": published((249.4, 76.3, 48.7, 20.2, 10.7, 36.6, 441.9)),
-    "S/S": published((901.8, 59.7, 48.8, 20.6, 10.8, 21.3, 1063.0)),
-    "S/U": published((268.9, 59.2, 48.8, 20.4, 10.8, 36.8, 444.8)),
+    "U/U": published(239.0, 47.6, 48.7, 20.0, 10.7, 36.7, 402.8),
+    "N/N": published(351.4, 77.4, 48.7, 20.1, 10.7, 37.1, 545.4),
+    "N/U": published(249.4, 76.3, 48.7, 20.2, 10.7, 36.6, 441.9),
+    "S/S": published(901.8, 59.7, 48.8, 20.6, 10.8, 21.3, 1063.0),
+    "S/U": published(268.9, 59.2, 48.8, 20.4, 10.8, 36.8, 444.8),
 }
 DEVIATION, RADIUS = 0.3, 0.5
 
@@ -67,42 +67,33 @@ def measure(run: Run) -> dict[str, Any]:
 def tables(record: Record) -> list[Table]:
     """Return one table with parki's times and the paper's."""
     found = record["results"]
-    rows = [
-        [
-            row["name"],
-            *cells(row),
-            f"{row['cell_size']:.0f}",
-            f"{row['grid'][0]} x {row['grid'][1]} x {row['grid'][2]}, P = {row['P']}",
-            paper_cell(PAPER[row["name"]]),
-        ]
-        for row in found["rows"]
-    ]
     return [
-        Table(
+        Table.of(
             f"Whole sums, milliseconds: {count(found['points'])} sources and targets, 1-periodic, "
             f"tolerance {found['tolerance']:.0e}, double precision",
-            ("sources/targets", *HEAD, "sources in r_c³", "grid", PAPER_HEAD),
-            rows,
+            found["rows"],
+            ("sources/targets", lambda row: row["name"]),
+            *TIMES,
+            ("sources in r_c³", lambda row: f"{row['cell_size']:.0f}"),
+            COLUMNS[-1],
+            with_paper(lambda row: PAPER[row["name"]]),
         )
     ]
 
 
 def draw(record: Record, file: Path) -> None:
     """Draw the stages of repeated applications; on a device next to the paper's."""
-    found = record["results"]
-    device = record["settings"]["space"] in ("Cuda", "HIP")
+    rows, device = record["results"]["rows"], on_device(record)
     made, axes = figure(2 if device else 1, 3.6, 11 if device else 7.5, sharex=True, sharey=True)
-    names = [row["name"] for row in found["rows"]]
-    columns = [[row["stages"] for row in found["rows"]]]
+    names = [row["name"] for row in rows]
+    columns = [[row["stages"] for row in rows]]
     if device:
         columns.append([{s: PAPER[name][s] for s in STAGES} for name in names])
-    for axis, stages in zip(axes, columns, strict=True):
+    titles = ("parki, repeated application", "paper, H200, 4 million")
+    for axis, stages, title in zip(axes, columns, titles, strict=False):
         stacks(axis, names, stages)
+        axis.set_title(title)
     longest = max(sum(stages.values()) for column in columns for stages in column)
     axes[0].set_xlim(0, 1.03e3 * longest)
-    axes[0].set_title("parki, repeated application")
-    if device:
-        axes[1].set_title("paper, H200, 4 million")
-    handles, labels = axes[0].get_legend_handles_labels()
-    made.legend(handles, labels, loc="outside upper right", ncols=4)
-    save(made, file, f"{record['machine']['name']}, {count(found['points'])} points")
+    made.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=4)
+    save(made, file, f"{record['machine']['name']}, {count(record['results']['points'])} points")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 from typing import Any
 
 import parki
@@ -12,47 +13,38 @@ from .show import ms
 
 STAGES = ("P2P", "P2G", "FGC", "G2P")
 SHOTS = 3
-# The paper's stages in milliseconds; its FFT, CNV and IFFT are parki's FGC.
-Published = tuple[float, float, float, float, float, float, float]
 
 
-def published(column: Published) -> dict[str, float]:
-    """Convert a column of the paper to parki's stages, in seconds."""
+def published(*column: float) -> dict[str, float]:
+    """Convert a column of the paper, in milliseconds, to parki's stages, in seconds."""
     near, spread, fft, cnv, ifft, gather, total = (1e-3 * value for value in column)
     return {"P2P": near, "P2G": spread, "FGC": fft + cnv + ifft, "G2P": gather, "total": total}
 
 
-def whole(run: Run, trg: Any, src: Any, dens: Any, norms: Any, tolerance: float) -> dict[str, Any]:
-    """Return the seconds of a 1-periodic sum of both layers in the unit cube.
+def whole(
+    run: Run, trg: Any, src: Any, dens: Any, norms: Any, tolerance: float, periodicity: int = 1
+) -> dict[str, Any]:
+    """Return the seconds of a sum of both layers in the unit cube.
 
     ``one_shot`` is the public call (a plan and one application) with compiled kernels. ``stages``
     has medians of a plan's repeated applications, ``predicted`` the times of parki's cost model.
     """
-    options = parki.EwaldOptions(
-        periodicity=1, box=(1, 1, 1), tolerance=tolerance, execution_space=run.space
-    )
+    options = run.options(periodicity, tolerance)
 
     def call() -> Any:
         return parki.ewald.stokes_comb(trg, src, dens, norms, options)
 
     call()
-    shots = []
-    for _ in range(1 if run.quick else SHOTS):
-        start = run.now()
-        call()
-        shots.append(run.now() - start)
+    shots = [run.clock(call) for _ in range(1 if run.quick else SHOTS)]
     plan = parki.Plan("stokes_comb", trg, src, norms, options)
-    for _ in range(3):  # the second keeps lists of pairs, which the third uses
-        plan(dens)
-    timed = [plan.timed(dens)[1] for _ in range(2 if run.quick else 5)]
-    stages = {stage: statistics.median(t[stage] for t in timed) for stage in STAGES}
+    stages = run.stages(plan, dens)
     chosen = plan.parameters
     if chosen is None:
         raise RuntimeError("an empty sum has nothing to time")
     return {
         "one_shot": statistics.median(shots),
-        "stages": stages,
-        "apply": sum(stages.values()),
+        "stages": {stage: stages[stage] for stage in STAGES},
+        "apply": sum(stages[stage] for stage in STAGES),
         "predicted": dict(chosen.seconds),
         "grid": list(plan.setup.mesh.padding.grid),
         "P": chosen.points,
@@ -60,9 +52,9 @@ def whole(run: Run, trg: Any, src: Any, dens: Any, norms: Any, tolerance: float)
     }
 
 
-def cells(found: dict[str, Any]) -> list[str]:
-    """Return the cells of a table: one-shot, application, stages, all in milliseconds."""
-    return [ms(found["one_shot"]), ms(found["apply"]), *(ms(found["stages"][s]) for s in STAGES)]
+def grid(row: dict[str, Any]) -> str:
+    """Return the cell of a grid and its window."""
+    return f"{' x '.join(map(str, row['grid']))}, P = {row['P']}"
 
 
 def paper_cell(column: dict[str, float] | None) -> str:
@@ -72,5 +64,14 @@ def paper_cell(column: dict[str, float] | None) -> str:
     return f"{ms(column['total'])} ({' / '.join(ms(column[stage]) for stage in STAGES)})"
 
 
-HEAD = ("one-shot", "apply", *STAGES)
-PAPER_HEAD = "paper, H200: total (stages)"
+def with_paper(of: Callable[[Any], Any]) -> tuple[str, Callable[[Any], str]]:
+    """Return the column of the paper's times."""
+    return "paper, H200: total (stages)", lambda row: paper_cell(of(row))
+
+
+TIMES: tuple[tuple[str, Callable[[Any], str]], ...] = (
+    ("one-shot", lambda row: ms(row["one_shot"])),
+    ("apply", lambda row: ms(row["apply"])),
+    *((stage, lambda row, stage=stage: ms(row["stages"][stage])) for stage in STAGES),
+)
+COLUMNS = (*TIMES, ("grid", grid))

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from benchmarks.record import Record
 from benchmarks.run import Run
-from benchmarks.show import SERIES, Table, count, figure, number, save
+from benchmarks.show import SERIES, Table, count, figure, number, precision, save
 
 from parki.mesh import Grid, InterpolatePlan, SpreadPlan, kaiser_bessel
 
@@ -54,7 +54,6 @@ set-up.
 WINDOWS = (4, 6, 8, 10, 12, 14)
 MOST = {"f4": 8, "f8": 16}  # points of their widest window
 CLOUDS = ("uniform", "clustered")
-ROUNDS = 5
 METHODS = {1: (1, 2, 3), 2: (1, 2)}  # cuFINUFFT's, by type of transform
 
 
@@ -70,12 +69,12 @@ def missing(on_device: bool) -> str:
 
 def measure(run: Run) -> dict[str, Any]:
     """Return a row for each number of axes, precision, cloud and window."""
-    if run.space.on_device:
+    if run.device:
         run.xp.fft.fft(run.xp.ones(8))  # loads CuPy's cuFFT, which cuFINUFFT needs and may not find
-    library = importlib.import_module("cufinufft" if run.space.on_device else "finufft")
+    library = importlib.import_module("cufinufft" if run.device else "finufft")
     rows = []
     for dimensions, dtype, cloud in itertools.product((3, 2), ("f8", "f4"), CLOUDS):
-        n = cases.QUICK if run.quick else run.size(1_000_000, 4_000_000)
+        n = run.size(1_000_000, 4_000_000)
         # There are as many points as grid points.
         k = 20 if run.quick else 2 * round(n ** (1 / dimensions) / 2)
         points = _points(run, dimensions, n, cloud)
@@ -83,42 +82,9 @@ def measure(run: Run) -> dict[str, Any]:
             if p <= MOST[dtype]:
                 row = {"axes": dimensions, "dtype": dtype, "cloud": cloud, "P": p, "N": n, "K": k}
                 rows.append(row | _row(run, library, points, dtype, k, p))
-                cases.free(run)
+                run.free()
     version = getattr(library, "__version__", "of unknown version")
-    return {"rows": rows, "methods": _methods(run), "library": f"{library.__name__} {version}"}
-
-
-def _methods(run: Run) -> list[dict[str, Any]]:
-    """Time parki's methods of spreading, to check the choice of the usual one."""
-    n, rows = cases.QUICK if run.quick else run.size(1_000_000, 4_000_000), []
-    names = ("tile", "hybrid", "source") if run.space.on_device else ("owner", "hybrid", "source")
-    for dimensions, p in itertools.product((3, 2), (4, 6, 8, 14)):
-        k = 20 if run.quick else 2 * round(n ** (1 / dimensions) / 2)
-        points, values = cases.uniform(run, dimensions, n), cases.normal(run, (2, n))
-        for method in names:
-            if dimensions == 2 and method == "tile":
-                continue
-            grid = Grid((k,) * dimensions, spacing=1 / k)
-            case = cases.spreading(run, method, points, values, grid, kaiser_bessel(p))
-            took = cases.seconds(run, case.apply)
-            row = {"axes": dimensions, "P": p, "method": method, "setup": 1e9 * case.setup / n}
-            rows.append(row | {"apply": 1e9 * took / n / 2})
-            del case
-            cases.free(run)
-        if run.space.on_device and dimensions == 3:
-            rows += [_gathering(run, method, points, k, p) for method in ("tile", "target")]
-    return rows
-
-
-def _gathering(run: Run, method: str, points: Any, k: int, p: int) -> dict[str, Any]:
-    """Time one of parki's methods of interpolation in three dimensions."""
-    n, window = points.shape[1], kaiser_bessel(p)
-    given = {"method": method, "components": 2, "execution_space": run.space}
-    plan = InterpolatePlan(points, Grid((k, k, k), spacing=1 / k), window, **given)
-    field, found = (run.xp.ones((2, *size)) for size in ((k, k, k), (n,)))
-    took = cases.seconds(run, lambda: plan(field, out=found))
-    row = {"axes": 3, "P": p, "method": f"{method}, interpolation"}
-    return row | {"setup": 1e9 * plan.seconds / n, "apply": 1e9 * took / n / 2}
+    return {"rows": rows, "library": f"{library.__name__} {version}"}
 
 
 def _points(run: Run, dimensions: int, n: int, cloud: str) -> np.ndarray:
@@ -136,12 +102,12 @@ def _row(
     dimensions, n = points.shape
     shape, window = (k,) * dimensions, kaiser_bessel(p)
     complex_type = np.result_type(np.dtype(dtype), np.complex64).name
-    device = run.space.on_device
+    device = run.device
     option = "gpu_spreadinterponly" if device else "spreadinterponly"
     options = {option: 1, "upsampfac": 2.0, "dtype": complex_type}
     here = run.send(points, dtype)
     angles = [run.send(2 * np.pi * row, dtype) for row in points]
-    values, grid = cases.normal(run, (2, n), dtype), Grid(shape, spacing=1 / k)
+    values, grid = run.normal((2, n), dtype), Grid(shape, spacing=1 / k)
     wave = (values[0] + 1j * values[1]).astype(complex_type)
     options["eps"] = tolerance(p, dimensions)
     mesh, at = (run.xp.zeros(size, dtype=complex_type) for size in (shape, n))
@@ -149,9 +115,9 @@ def _row(
         _fastest(run, library, kind, shape, options, angles, *data)
         for kind, data in ((1, (wave, mesh)), (2, (mesh, at)))
     ]
-    theirs_set = cases.seconds(run, lambda: theirs[0].setpts(*angles))
-    ours_set = cases.seconds(
-        run, lambda: SpreadPlan(here, grid, window, components=2, execution_space=run.space)
+    theirs_set = run.median(lambda: theirs[0].setpts(*angles))
+    ours_set = run.median(
+        lambda: SpreadPlan(here, grid, window, components=2, execution_space=run.space)
     )
     spread = SpreadPlan(here, grid, window, components=2, execution_space=run.space)
     gather = InterpolatePlan(here, grid, window, components=2, execution_space=run.space)
@@ -162,7 +128,7 @@ def _row(
         "interpolate": lambda: gather(field, out=found),
         "their interpolate": lambda: theirs[1].execute(mesh, out=at),
     }
-    times = cases.alternating(run, calls, ROUNDS)
+    times = run.medians(calls)
     ratio = float(abs(field).sum() / abs(mesh.real).sum())
     if not 0.2 < ratio < 5:
         raise RuntimeError("FINUFFT spreads something else")
@@ -185,14 +151,14 @@ def _fastest(
 ) -> Any:
     """Return their plan with points; on a GPU, by the fastest method."""
     found = []
-    for method in METHODS[kind] if run.space.on_device else (None,):
+    for method in METHODS[kind] if run.device else (None,):
         own = options if method is None else options | {"gpu_method": method}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 plan = library.Plan(kind, shape, **own)
                 plan.setpts(*angles)
-                took = cases.seconds(run, lambda plan=plan: plan.execute(given, out=out), 0.05)
+                took = run.median(lambda plan=plan: plan.execute(given, out=out), enough=0.05)
             except RuntimeError:  # too wide a window for this method
                 if method in (None, 1):
                     raise
@@ -204,33 +170,24 @@ def _fastest(
 def tables(record: Record) -> list[Table]:
     """Return a table for each number of axes."""
     found, made = record["results"], []
+    name = found["library"]
+    columns: list[Any] = [
+        ("precision", lambda row: precision(row["dtype"])),
+        ("points", lambda row: row["cloud"]),
+        ("P", lambda row: str(row["P"])),
+    ]
+    for what in ("spread", "interpolate"):
+        columns += [
+            (f"{what}: parki", lambda row, what=what: number(row[what])),
+            (name, lambda row, what=what: number(row[f"their {what}"])),
+            ("ratio", lambda row, what=what: f"{row[f'their {what}'] / row[what]:.2f}"),
+        ]
+    columns.append(("set-up: parki", lambda row: number(row["set-up"])))
+    columns.append((name, lambda row: number(row["their set-up"])))
     for axes in (3, 2):
         of = [row for row in found["rows"] if row["axes"] == axes]
-        rows = []
-        for row in of:
-            line = [{"f8": "double", "f4": "single"}[row["dtype"]], row["cloud"], str(row["P"])]
-            for name in ("spread", "interpolate"):
-                ours, theirs = row[name], row[f"their {name}"]
-                line += [number(ours), number(theirs), f"{theirs / ours:.2f}"]
-            rows.append([*line, number(row["set-up"]), number(row["their set-up"])])
-        head = ("precision", "points", "P", "spread: parki", found["library"], "ratio")
-        head += ("interpolate: parki", found["library"], "ratio", "set-up: parki", found["library"])
-        title = (
-            f"{axes}-D, {count(of[0]['N'])} points, {of[0]['K']} grid points along each axis: ns"
-        )
-        made.append(Table(title, head, rows))
-    rows = [
-        [
-            f"{row['axes']}-D",
-            str(row["P"]),
-            row["method"],
-            number(row["apply"]),
-            number(row["setup"]),
-        ]
-        for row in found["methods"]
-    ]
-    head = ("", "P", "method", "application", "set-up")
-    made.append(Table("Other methods of parki, double precision, uniform, nanoseconds", head, rows))
+        size = f"{count(of[0]['N'])} points, {of[0]['K']} grid points along each axis"
+        made.append(Table.of(f"{axes}-D, {size}: ns", of, *columns))
     return made
 
 
@@ -246,7 +203,7 @@ def draw(record: Record, file: Path) -> None:
                     r for r in rows if (r["axes"], r["dtype"], r["cloud"]) == (axes, dtype, cloud)
                 ]
                 line = "-" if cloud == "uniform" else ":"
-                label = f"{'double' if dtype == 'f8' else 'single'}, {cloud}"
+                label = f"{precision(dtype)}, {cloud}"
                 ratios = [r[f"their {name}"] / r[name] for r in of]
                 panel.plot(
                     [r["P"] for r in of], ratios, line, marker="o", color=SERIES[k], label=label

@@ -20,8 +20,6 @@ import parki
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
-from . import cases
-
 Call = Callable[[], Any]
 Peer = Callable[[str, Any, Any, float], tuple[Call, Call | None]]
 
@@ -37,7 +35,7 @@ BOX = (1.0, 1.0, 1.0)
 
 def measure(run: Run, peer: Peer) -> list[dict[str, Any]]:
     """Return a row for each kernel, cloud and number of digits."""
-    n = cases.QUICK if run.quick else run.size(100_000, 100_000)
+    n = run.size(100_000, 100_000)
     rows = []
     for kernel, cloud in itertools.product(NAMES, CLOUDS):
         points = _points(run, cloud, n)
@@ -74,7 +72,7 @@ def _row(
     # For few points a peer may sum directly.
     tolerance, aim = FIRST * eps, max(their_error, 1e-3 * eps)
     for _ in range(TRIES):
-        options = parki.EwaldOptions(0, BOX, tolerance, execution_space=run.space)
+        options = run.options(0, tolerance)
         ours_error = error(getattr(parki, kernel)(points, points, dens, options))
         if ours_error <= aim:
             break
@@ -88,7 +86,7 @@ def _row(
     if theirs_further is not None:
         calls["theirs further"] = theirs_further
     plan(dens)
-    return cases.alternating(run, calls, ROUNDS) | {
+    return run.medians(calls, ROUNDS) | {
         "their error": their_error,
         "error": ours_error,
         "tolerance": tolerance,
@@ -97,29 +95,28 @@ def _row(
 
 def tables(record: Record) -> list[Table]:
     """Return a table of errors and times."""
-    found = record["results"]
-    rows = []
-    for row in found["rows"]:
-        further = row.get("theirs further", row["theirs"])
-        rows.append(
-            [
-                NAMES[row["kernel"]],
-                row["cloud"],
-                f"{row['eps']:g}",
-                f"{row['their error']:.1e}",
-                f"{row['error']:.1e}",
-                number(row["theirs"]),
-                number(row["one call"]),
-                f"{row['theirs'] / row['one call']:.1f}",
-                number(further),
-                number(row["further"]),
-                f"{further / row['further']:.1f}",
-            ]
+    rows, name = record["results"]["rows"], record["results"]["library"]
+
+    def further(row: dict[str, float]) -> float:
+        return row.get("theirs further", row["theirs"])
+
+    return [
+        Table.of(
+            f"{count(rows[0]['N'])} points in free space",
+            rows,
+            ("sum", lambda row: NAMES[row["kernel"]]),
+            ("points", lambda row: row["cloud"]),
+            ("asked", lambda row: f"{row['eps']:g}"),
+            (f"error: {name}", lambda row: f"{row['their error']:.1e}"),
+            ("parki", lambda row: f"{row['error']:.1e}"),
+            (f"seconds of one call: {name}", lambda row: number(row["theirs"])),
+            ("parki", lambda row: number(row["one call"])),
+            ("ratio", lambda row: f"{row['theirs'] / row['one call']:.1f}"),
+            (f"of a further density: {name}", lambda row: number(further(row))),
+            ("parki", lambda row: number(row["further"])),
+            ("ratio", lambda row: f"{further(row) / row['further']:.1f}"),
         )
-    name = found["library"]
-    head = ("sum", "points", "asked", f"error: {name}", "parki", f"seconds of one call: {name}")
-    head += ("parki", "ratio", f"of a further density: {name}", "parki", "ratio")
-    return [Table(f"{count(found['rows'][0]['N'])} points in free space", head, rows)]
+    ]
 
 
 def draw(record: Record, file: Path) -> None:
@@ -137,14 +134,9 @@ def draw(record: Record, file: Path) -> None:
             of = [r for r in rows if (r["kernel"], r["cloud"]) == (kernel, cloud)]
             for color, (seconds, (label, error)) in zip(SERIES, lines.items(), strict=False):
                 if seconds in of[0]:
-                    panel.loglog(
-                        [r[error] for r in of],
-                        [r[seconds] for r in of],
-                        line,
-                        marker="o",
-                        color=color,
-                        label=f"{label}, {cloud}",
-                    )
+                    x, y = zip(*((r[error], r[seconds]) for r in of), strict=True)
+                    how = {"marker": "o", "color": color, "label": f"{label}, {cloud}"}
+                    panel.loglog(x, y, line, **how)
         panel.set(title=NAMES[kernel].capitalize(), xlabel="measured relative error")
         panel.invert_xaxis()
         panel.grid()

@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.record import Record
-from benchmarks.run import Run
+from benchmarks.run import TINY, Run, roundings
 from benchmarks.show import SERIES, Table, count, figure, ms, number, save
 
 from parki.arrays import USUAL
-from parki.ewald.far import stored_mesh
 from parki.mesh import Grid, bspline
 
 from . import cases
@@ -42,7 +41,6 @@ for p = 4 and many applications.
 | applications until a stored mesh beats the particle-based method | up to 20 | |
 | which stored mesh is best | the single mesh, no longer the hybrid mesh | |
 | time of the best stored mesh over parki's, 1000 applications | 1.1 to 4 | 0.8 to 0.9 at p = 4 |
-| the size of a group | makes no difference | |
 
 Atomic additions cost far more on the CPU than tiles with one owner. A thousand particles have few
 stored entries, and reading these is faster than clearing the whole mesh: the table leaves them out.
@@ -61,20 +59,18 @@ NAMES = {
     "parki": "parki",
 }
 APPLICATIONS = (1, 20, 1000)
-UNITS, GROUPS = (1, 2, 4, 8, 16, 32), (16, 32, 64, 128, 256)
 SLOW = 1.5  # seconds of an application, beyond which larger numbers of particles are left out
 
 
 def plan(run: Run) -> tuple[list[tuple[int, int]], list[int], float]:
     """Return (order, mesh points per axis), numbers of particles, and the limit of entries."""
     if run.quick:
-        return [(4, 16)], [cases.QUICK], math.inf
-    if run.space.on_device:
+        return [(4, 16)], [TINY], math.inf
+    counts, most = [1_000, 10_000, 100_000, 300_000], 7e7
+    meshes = [(6, 32), (6, 64), (6, 128), (4, 64)]
+    if run.device:
         meshes = [(6, 32), (6, 64), (6, 128), (6, 256), (4, 128)]
         counts, most = [1_000, 10_000, 100_000, 1_000_000, 10_000_000], 2.2e9
-    else:
-        meshes = [(6, 32), (6, 64), (6, 128), (4, 64)]
-        counts, most = [1_000, 10_000, 100_000, 300_000], 7e7
     return meshes, [n for n in counts if n <= (run.points or n)], most
 
 
@@ -84,72 +80,37 @@ def measure(run: Run) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     for p, k in meshes:
         window, grid = bspline(p), Grid((k,) * 3, spacing=1 / k)
+
+        def make(method: str, n: int) -> cases.Case:
+            name = USUAL[run.device][1] if method == "parki" else method
+            points, values = run.uniform(3, n), run.normal((1, n))
+            return cases.spreading(run, name, points, values, grid, window)  # noqa: B023
+
         slow: set[str] = set()
         for method in NAMES:  # compiles
-            _case(run, method, 100, grid, window).apply()
+            make(method, 100).apply()
         for n in counts:
             expected = None
             for method in NAMES:
                 stores = method not in ("base", "source", "gather", "parki")
                 # Only one mesh has the largest number of particles, as its set-ups take seconds.
-                bound = most if k == 128 or not run.space.on_device else most / 8
+                bound = most if k == 128 or not run.device else most / 8
                 if method == "stored":
                     bound = min(bound, 2**31 - 2)
                 if method in slow or (stores and n * p**3 > bound):
                     continue
-                case = _case(run, method, n, grid, window)
-                took = cases.seconds(run, case.apply)
+                case = make(method, n)
+                took = run.median(case.apply)
                 expected = case.result.copy() if expected is None else expected
-                if cases.apart(case.result, expected) > 1e4:
+                if roundings(case.result, expected) > 1e4:
                     raise RuntimeError(f"{method} differs from the particle-based method")
                 row = {"p": p, "K": k, "N": n, "method": method}
                 rows.append(row | {"setup": case.setup, "apply": took, "memory": case.memory})
                 if took > SLOW:
                     slow.add(method)
                 del case
-                cases.free(run)
-    return {"rows": rows, "units": _units(run), "groups": _groups(run)}
-
-
-def _case(run: Run, method: str, n: int, grid: Grid, window: Any, **changes: Any) -> cases.Case:
-    name = USUAL[run.space.on_device][1] if method == "parki" else method
-    points, values = cases.uniform(run, 3, n), cases.normal(run, (1, n))
-    return cases.spreading(run, name, points, values, grid, window, **changes)
-
-
-def _units(run: Run) -> list[dict[str, Any]]:
-    """Time the single mesh by threads of a compute unit (Figure 3 of 2015), on devices only."""
-    if not run.space.on_device:
-        return []
-    window, grid, rows = bspline(6), Grid((128,) * 3, spacing=1 / 128), []
-    for n in (10_000, 100_000, 1_000_000):
-        for lanes in UNITS:
-            team = stored_mesh.TEAM // lanes
-            case = _case(run, "single_mesh", n, grid, window, lanes=lanes, team=team)
-            chosen = stored_mesh.compute_unit(n * 6**3 / 128**3)
-            took = cases.seconds(run, case.apply)
-            rows.append({"N": n, "lanes": lanes, "chosen": chosen, "apply": took})
-            del case
-            cases.free(run)
-    return rows
-
-
-def _groups(run: Run) -> list[dict[str, Any]]:
-    """Time the group mesh by mesh points of a group (Figure 4 of 2015)."""
-    k, counts = (128, (100_000, 1_000_000)) if run.space.on_device else (64, (10_000, 100_000))
-    if run.quick:
-        k, counts = 16, (cases.QUICK,)
-    window, grid, rows = bspline(6), Grid((k,) * 3, spacing=1 / k), []
-    for n in counts:
-        for size in GROUPS:
-            kind = type("Grouped", (stored_mesh.GroupMesh,), {"group": size})
-            points, values = cases.uniform(run, 3, n), cases.normal(run, (1, n))
-            case = cases.spreading(run, kind, points, values, grid, window)
-            took = cases.seconds(run, case.apply)
-            rows.append({"N": n, "K": k, "group": size, "apply": took, "setup": case.setup})
-            del case
-            cases.free(run)
-    return rows
+                run.free()
+    return {"rows": rows}
 
 
 def total(row: dict[str, Any], applications: int) -> float:
@@ -159,20 +120,23 @@ def total(row: dict[str, Any], applications: int) -> float:
 
 def tables(record: Record) -> list[Table]:
     """Return tables of applications, set-ups, and the fastest for 1, 20 and 1000 applications."""
-    found = record["results"]
-    made = []
-    for p, k in dict.fromkeys((row["p"], row["K"]) for row in found["rows"]):
-        of = [row for row in found["rows"] if (row["p"], row["K"]) == (p, k)]
+    found, made = record["results"]["rows"], []
+    for p, k in dict.fromkeys((row["p"], row["K"]) for row in found):
+        times: dict[int, dict[str, Any]] = {}
+        for row in found:
+            if (row["p"], row["K"]) == (p, k):
+                times.setdefault(row["N"], {})[row["method"]] = row
         for key, title in (("apply", "An application"), ("setup", "Setting up")):
-            rows = []
-            for n in dict.fromkeys(row["N"] for row in of):
-                times = {row["method"]: row[key] for row in of if row["N"] == n}
-                rows.append([count(n), *(ms(times.get(method)) for method in NAMES)])
-            head = ("particles", *NAMES.values())
-            made.append(Table(f"{title}, milliseconds: p = {p}, K = {k}", head, rows))
+            columns = [
+                (name, lambda row, method=method, key=key: ms(row[1].get(method, {}).get(key)))
+                for method, name in NAMES.items()
+            ]
+            title = f"{title}, milliseconds: p = {p}, K = {k}"
+            particles = ("particles", lambda row: count(row[0]))
+            made.append(Table.of(title, times.items(), particles, *columns))
     rows = []
-    for p, k, n in dict.fromkeys((row["p"], row["K"], row["N"]) for row in found["rows"]):
-        of = [row for row in found["rows"] if (row["p"], row["K"], row["N"]) == (p, k, n)]
+    for p, k, n in dict.fromkeys((row["p"], row["K"], row["N"]) for row in found):
+        of = [row for row in found if (row["p"], row["K"], row["N"]) == (p, k, n)]
         line = [f"p = {p}, K = {k}", count(n), number(n * p**3 / k**3)]
         papers = [row for row in of if row["method"] not in ("parki", "source", "stored")]
         for applications in APPLICATIONS:
@@ -182,26 +146,9 @@ def tables(record: Record) -> list[Table]:
             line.append(f"{NAMES[best['method']]} {number(ratio)}")
         rows.append(line)
     heads = [f"{n} application{'s' * (n > 1)}" for n in APPLICATIONS]
-    made.append(
-        Table(
-            "The fastest of the paper's methods, set-up included, and its time over parki's",
-            ("mesh", "particles", "entries of a mesh point", *heads),
-            rows,
-        )
-    )
-    for key, name in (("units", "lanes"), ("groups", "group")):
-        if found[key]:
-            sizes = list(dict.fromkeys(row[name] for row in found[key]))
-            rows = []
-            for n in dict.fromkeys(row["N"] for row in found[key]):
-                times = {row[name]: row["apply"] for row in found[key] if row["N"] == n}
-                rows.append([count(n), *(ms(times[size]) for size in sizes)])
-            title = {
-                "units": "The single mesh by threads of a compute unit, milliseconds",
-                "groups": "The group mesh by mesh points of a group, milliseconds",
-            }[key]
-            made.append(Table(f"{title}: p = 6", ("particles", *map(str, sizes)), rows))
-    return made
+    title = "The fastest of the paper's methods, set-up included, and its time over parki's"
+    head = ("mesh", "particles", "entries of a mesh point", *heads)
+    return [*made, Table(title, head, rows)]
 
 
 def draw(record: Record, file: Path) -> None:
@@ -222,11 +169,8 @@ def draw(record: Record, file: Path) -> None:
         panels[0].loglog(n, [1e3 * row["apply"] for row in of], label=name, **style)
         panels[1].loglog(n, [1e3 * row["setup"] for row in of], **style)
         panels[2].loglog(n, [1e3 * total(row, 20) for row in of], **style)
-    for panel, title in zip(
-        panels,
-        ("An application, ms", "Setting up, ms", "20 applications and set-up, ms"),
-        strict=True,
-    ):
+    titles = ("An application, ms", "Setting up, ms", "20 applications and set-up, ms")
+    for panel, title in zip(panels, titles, strict=True):
         panel.set(title=title, xlabel="particles")
         panel.grid()
     made.legend(*panels[0].get_legend_handles_labels(), loc="outside right center")

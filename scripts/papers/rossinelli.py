@@ -15,13 +15,11 @@ from typing import Any
 
 import numpy as np
 from benchmarks.ceilings import ceilings
-from benchmarks.record import Record
-from benchmarks.run import Run
-from benchmarks.show import DARK, MARKS, SERIES, Table, figure, ms, number, save
+from benchmarks.record import Record, on_device
+from benchmarks.run import Run, roundings
+from benchmarks.show import DARK, MARKS, SERIES, Table, figure, ms, number, precision, save
 
 from parki.mesh import Grid, InterpolatePlan, m4prime
-
-from . import cases
 
 TODAY = """
 Memory no longer bounds interpolation on this CPU: other work takes most of the time. A core is
@@ -66,15 +64,15 @@ def measure(run: Run) -> dict[str, Any]:
             n = shape[0] * shape[1]
             place = np.indices(shape).reshape(2, -1) + run.random.uniform(-2, 2, (2, n))
             points, grid = run.send(place, dtype), Grid(shape)
-            field = cases.normal(run, (COMPONENTS, *shape), dtype)
+            field = run.normal((COMPONENTS, *shape), dtype)
             expected = None
             for method in METHODS:
                 given = {"components": COMPONENTS, "execution_space": run.space}
                 plan = InterpolatePlan(points, grid, m4prime(), method, **given)
                 out = run.xp.empty((COMPONENTS, n), dtype=dtype)
-                took = cases.seconds(run, partial(plan, field, out=out), 1.0)
+                took = run.median(partial(plan, field, out=out), enough=1.0)
                 expected = out.copy() if expected is None else expected
-                if cases.apart(out, expected) > 100:
+                if roundings(out, expected) > 100:
                     raise RuntimeError("the order of the particles changes the result")
                 flops, least = work(n, dtype)
                 roof = min(machine.flops, flops / least * machine.bandwidth)
@@ -96,29 +94,28 @@ def measure(run: Run) -> dict[str, Any]:
 def tables(record: Record) -> list[Table]:
     """Return a table of each precision."""
     found, made = record["results"], []
-    place = "GPU" if record["settings"]["space"] in ("Cuda", "HIP") else "CPU"
-    for dtype, name in (("f4", "single"), ("f8", "double")):
-        rows = [
-            [
-                " x ".join(map(str, row["shape"])),
-                METHODS[row["method"]],
-                ms(row["seconds"]),
-                number(row["flops"] / row["seconds"] / 1e9),
-                number(row["bytes"] / row["seconds"] / 1e9),
-                f"{100 * row['share']:.0f} %",
-                ms(row["setup"]),
-            ]
-            for row in found["rows"]
-            if row["dtype"] == dtype
-        ]
+    place = "GPU" if on_device(record) else "CPU"
+    for dtype in ("f4", "f8"):
         top = found["ceilings"][dtype]
-        head = ("particles", "order", "ms", "GFLOP/s", "GB/s", "of the roof", "set-up, ms")
         note = (
             f"Ceilings measured in the same run: {top['bandwidth'] / 1e9:.0f} GB/s, "
             f"{top['flops'] / 1e9:.0f} GFLOP/s. The paper's best {place} code reached "
             f"{PAPER[dtype][place]} % of its roof at 4096 x 2048."
         )
-        made.append(Table(f"Interpolation by M'4, {name} precision", head, rows, [note]))
+        made.append(
+            Table.of(
+                f"Interpolation by M'4, {precision(dtype)} precision",
+                [row for row in found["rows"] if row["dtype"] == dtype],
+                ("particles", lambda row: " x ".join(map(str, row["shape"]))),
+                ("order", lambda row: METHODS[row["method"]]),
+                ("ms", lambda row: ms(row["seconds"])),
+                ("GFLOP/s", lambda row: number(row["flops"] / row["seconds"] / 1e9)),
+                ("GB/s", lambda row: number(row["bytes"] / row["seconds"] / 1e9)),
+                ("of the roof", lambda row: f"{100 * row['share']:.0f} %"),
+                ("set-up, ms", lambda row: ms(row["setup"])),
+                notes=[note],
+            )
+        )
     return made
 
 
@@ -127,7 +124,7 @@ def draw(record: Record, file: Path) -> None:
     found = record["results"]
     made, (left, right) = figure(2, 4.2)
     for k, dtype in enumerate(("f4", "f8")):
-        top, name = found["ceilings"][dtype], {"f4": "single", "f8": "double"}[dtype]
+        top, name = found["ceilings"][dtype], precision(dtype)
         x = np.geomspace(0.3, 100, 200)
         y = np.minimum(top["flops"], x * top["bandwidth"]) / 1e9
         left.loglog(x, y, color=SERIES[k], linewidth=1.6)

@@ -29,13 +29,11 @@ from typing import Any
 
 import numpy as np
 from benchmarks.record import Record
-from benchmarks.run import Run
+from benchmarks.run import TINY, Run
 from benchmarks.show import SERIES, Table, count, figure, ms, save
 
 import parki
 from parki.ewald.sums import SUMS
-
-from . import cases
 
 TODAY = """
 On an H100 velocities of a million spheres take parki 0.07 to 0.21 of PSE's time, and Brownian steps
@@ -50,7 +48,6 @@ MOST = 100_000  # on the CPU, if no number is given
 FRACTIONS = (0.01, 0.1, 0.4)
 ERRORS = (1e-3, 1e-4)
 CHECKED = 1000  # spheres at which errors are measured
-ROUNDS = 5
 KT, DT = 1.0, 1e-3
 # parki's first tolerance relative to the error, the safety factor of the next, and their number.
 FIRST, SAFE, TRIES = 30, 0.9, 10
@@ -80,7 +77,7 @@ def peer_module(on_device: bool) -> tuple[Any, str]:
 
 def measure(run: Run) -> dict[str, Any]:
     """Return a row for each number of spheres, fraction, error and solver."""
-    module, reason = peer_module(run.space.on_device)
+    module, reason = peer_module(run.device)
     if reason:
         print(f"PSE and FCM are left out: {reason}")
     rows: list[dict[str, Any]] = []
@@ -92,7 +89,7 @@ def measure(run: Run) -> dict[str, Any]:
                 found |= {peer: theirs(run, given, module, peer, error) for peer in PEERS}
             head = {"N": n, "fraction": fraction, "asked": error}
             rows += [head | {"solver": name} | row for name, row in found.items() if row]
-        cases.free(run)
+        run.free()
     steps = [{"N": n, **time_steps(run, n)} for n in _sizes(run)]
     return {"rows": rows, "left out": reason, "time steps": steps}
 
@@ -108,7 +105,7 @@ def time_steps(run: Run, n: int) -> dict[str, float]:
         options = parki.EwaldOptions(periodicity, [1, 1, 1], tolerance, execution_space=run.space)
         plan = parki.Plan(kernel, clouds[0], clouds[0], *norms, options)
         out = plan(dens)
-        for number in range(4 if run.quick else 2 * CLOUDS * ROUNDS):
+        for number in range(4 if run.quick else 2 * CLOUDS * 5):
             points, begun = clouds[number % CLOUDS], run.now()
             plan.update_points(points, points, *norms)
             plan(dens, out)
@@ -119,8 +116,8 @@ def time_steps(run: Run, n: int) -> dict[str, float]:
 
 def _sizes(run: Run) -> list[int]:
     if run.quick:
-        return [cases.QUICK]
-    most = run.points or (max(SIZES) if run.space.on_device else MOST)
+        return [TINY]
+    most = run.points or (max(SIZES) if run.device else MOST)
     return [n for n in SIZES if n <= most] or [most]
 
 
@@ -246,43 +243,36 @@ def theirs(run: Run, given: Suspension, module: Any, peer: str, asked: float) ->
 
 def _seconds(run: Run, move: Callable[[], None], step: Callable[[], None]) -> dict[str, float]:
     """Return the median seconds of both; by the clock, because peers wait for the device."""
-
-    def timed(call: Callable[[], None]) -> Callable[[], Any]:
-        return lambda: cases.timed(run, call)[0]
-
-    found = {}
-    for name, call in (("M F", timed(move)), ("step", timed(step))):
-        call()
-        times = [call() for _ in range(2 if run.quick else ROUNDS)]
-        found[name] = float(np.median(times))
-    return found
+    return run.medians({"M F": move, "step": step}, by=run.clock)
 
 
 def tables(record: Record) -> list[Table]:
     """Return a table of errors and times."""
     each = record["results"]["rows"]
-    solvers = list(dict.fromkeys(row["solver"] for row in each))
-    head = ["spheres", "volume fraction", "error asked"]
-    for name in solvers:
-        head += [f"{name}: error", "M F, step, ms"]
     lines: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in each:
         lines.setdefault((row["N"], row["fraction"], row["asked"]), {})[row["solver"]] = row
-    rows = []
-    for (n, fraction, asked), of in lines.items():
-        cells = [count(n), f"{fraction:g}", f"{asked:g}"]
-        for name in solvers:
-            row = of.get(name)
-            times = f"{ms(row['M F'])}, {ms(row['step'])}" if row else ""
-            cells += [f"{row['error']:.1e}" if row else "", times]
-        rows.append(cells)
+    columns: list[Any] = [
+        ("spheres", lambda line: count(line[0][0])),
+        ("volume fraction", lambda line: f"{line[0][1]:g}"),
+        ("error asked", lambda line: f"{line[0][2]:g}"),
+    ]
+
+    def cell(form: str, line: Any, name: str) -> str:
+        row = line[1].get(name)
+        return form.format(row["error"], ms(row["M F"]), ms(row["step"])) if row else ""
+
+    for name in dict.fromkeys(row["solver"] for row in each):
+        columns.append((f"{name}: error", lambda line, name=name: cell("{0:.1e}", line, name)))
+        columns.append(("M F, step, ms", lambda line, name=name: cell("{1}, {2}", line, name)))
     reason = record["results"]["left out"]
     notes = [f"PSE and FCM are left out: {reason}."] if reason else []
-    found = [Table("Spheres in a cube with three periodic axes", head, rows, notes)]
+    title = "Spheres in a cube with three periodic axes"
+    found = [Table.of(title, lines.items(), *columns, notes=notes)]
     if steps := record["results"].get("time steps"):
-        cells = [[count(row["N"]), *(ms(row[name]) for name in STEPS)] for row in steps]
-        head = ["points", *(f"{name}, ms" for name in STEPS)]
-        found.append(Table("Time steps of points, in the same run", head, cells, []))
+        times = [(f"{name}, ms", lambda row, name=name: ms(row[name])) for name in STEPS]
+        title = "Time steps of points, in the same run"
+        found.append(Table.of(title, steps, ("points", lambda row: count(row["N"])), *times))
     return found
 
 
@@ -295,20 +285,11 @@ def draw(record: Record, file: Path) -> None:
     made, panels = figure(len(fractions), 3.8, 3.4 * len(fractions) + 1.5, sharey=True)
     for panel, fraction in zip(panels, fractions, strict=True):
         for color, name in zip(SERIES, solvers, strict=False):
-            of = [
-                row
-                for row in found
-                if (row["fraction"], row["solver"], row["asked"]) == (fraction, name, asked)
-            ]
+            kind = fraction, name, asked
+            of = [r for r in found if (r["fraction"], r["solver"], r["asked"]) == kind]
             for line, what in (("-", "M F"), ("--", "step")):
-                panel.loglog(
-                    [row["N"] for row in of],
-                    [1e3 * row[what] for row in of],
-                    line,
-                    marker="o",
-                    color=color,
-                    label=f"{name}, {what}",
-                )
+                x, y = zip(*((row["N"], 1e3 * row[what]) for row in of), strict=True)
+                panel.loglog(x, y, line, marker="o", color=color, label=f"{name}, {what}")
         panel.set(title=f"Volume fraction {fraction:g}, error {asked:g}", xlabel="spheres")
         panel.grid()
     panels[0].set_ylabel("milliseconds")

@@ -2,10 +2,8 @@
 
     mpirun -n 3 python tests/helpers/ranks.py sums
     mpirun -n 2 python tests/helpers/ranks.py sums+moves+adjoints CPU usual
-    mpirun -n 2 python tests/helpers/ranks.py sums+adjoints CPU turned
     mpirun -n 3 python tests/helpers/ranks.py composed
-    mpirun -n 3 python tests/helpers/ranks.py spheres
-    mpirun -n 3 python tests/helpers/ranks.py wall
+    mpirun -n 3 python tests/helpers/ranks.py spheres+wall
     mpirun -n 3 python tests/helpers/ranks.py failures
     mpirun -n 3 python tests/helpers/ranks.py ending raise
     mpirun -n 2 python tests/helpers/ranks.py threads
@@ -225,14 +223,6 @@ SIZES = (1, 2, 3, 4)
 # of cases have no factor in common with that of periodicities, so that each kernel meets others.
 RANKS_OF_CASES = (0, 0, 4, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0)
 RANKS_OF_WALKS = (2, 0, 0, 0, 2, 0, 4, 0, 4, 2, 4)
-# Periodic axes that are not the first ones, a part of its own: slabs turn, or exchange, once more.
-TURNED = (
-    Case("stokes_comb", (False, True, True), want=("u", "p", "grad_u", "stress")),
-    Case("stokes_rotlet", (False, True, True), want=("u", "grad_u"), box=BOXES[2]),
-    Case("stokes_rotlet", (True, False, True), cloud="outside"),
-    Case("stokes_dipole", (False, False, True), "f4", box=BOXES[2]),
-    Case("laplace", (False, True, False), want=("grad_u",), cloud="same"),
-)
 PARTS = ("usual", "other")  # what the default run has, and what the long run has besides
 
 
@@ -241,8 +231,6 @@ def cases_of(size: int, part: str = "") -> list[Case]:
 
     Besides the usual ones these are all on 4 ranks, halves on 2 and 3, and a quarter on one.
     """
-    if part == "turned":
-        return [*TURNED]
     steps = {1: slice(0, None, 4), 2: slice(0, None, 2), 3: slice(1, None, 2)}
     every = cases()
     other = set(range(len(every))[steps.get(size, slice(None))])
@@ -392,12 +380,11 @@ TRANSPOSED = (
     Case("stokes_rotlet", 0, deal="one rank"),
     Case("laplace", 3, "f4", want=("grad_u",)),
 )
-TURNED_BACK = (Case("stokes_rotlet", (False, True, True), box=BOXES[2]), TURNED[3])
 
 
 def transposed_of(part: str = "") -> tuple[Case, ...]:
     """Return the sums of a ``part`` of `PARTS`, or of both, that have adjoints here."""
-    parts = {"usual": TRANSPOSED[:4], "other": TRANSPOSED[4:], "turned": TURNED_BACK}
+    parts = {"usual": TRANSPOSED[:4], "other": TRANSPOSED[4:]}
     return parts.get(part, TRANSPOSED)
 
 

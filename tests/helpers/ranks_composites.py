@@ -1,4 +1,4 @@
-"""Composites, spheres and walls over several ranks, compared with those of one (see `ranks`)."""
+"""Composites, spheres and walls over several ranks, and what they refuse (see `ranks`)."""
 
 from __future__ import annotations
 
@@ -78,13 +78,22 @@ def spheres(comm: Any, space: str = "CPU") -> None:
         return memory.send(array[..., mine])
 
     wrt = ("forces", "torques", "points")
-    for case, of in (("one radius, 3P", 0.07), ("2P", radii), ("0P", radii), ("3P", radii)):
-        periodicity = int(case[-2])
-        options = parki.EwaldOptions(periodicity, (1, 1, 1), 1e-4)
+    cases = (
+        ("one radius, 3P", 0.07),
+        ("wall, 2P", 0.05),
+        ("2P", radii),
+        ("0P", radii),
+        ("3P", radii),
+    )
+    for case, of in cases:
+        periodicity, near = int(case[-2]), "no-slip" if "wall" in case else None
+        options = parki.EwaldOptions(periodicity, (1, 1, 1), 1e-6 if near else 1e-4, wall=near)
         alone = parki.Spheres(points, of, options, viscosity=0.5)
         of = of if of is not radii else radii[mine]
         found = parki.distributed.Spheres(own(points), of, options, viscosity=0.5, comm=comm)
-        if periodicity == 2 or (periodicity and comm.size == 2):  # two are for the long run
+        if near:
+            pairs = [(found.velocities(own(forces)), alone.velocities(forces)[:, mine])]
+        elif periodicity == 2 or (periodicity and comm.size == 2):  # two are for the long run
             how = {"torques": torques, "values": values, "turns": turns}
             ours = found.vjp(own(forces), **{n: own(a) for n, a in how.items()}, wrt=wrt)
             theirs = alone.vjp(forces, **how, wrt=wrt)
@@ -135,34 +144,11 @@ def spheres(comm: Any, space: str = "CPU") -> None:
 
 
 def wall(comm: Any, space: str = "CPU") -> None:
-    """Compare sums near a wall with those of one rank; a point of one rank is below it."""
-    memory, mine = Memory(space, comm), np.arange(SRC.shape[1]) % comm.size == comm.rank
-    here = np.arange(TRG.shape[1]) * comm.size // TRG.shape[1] == comm.rank
-    dens, values = (np.random.default_rng(8).standard_normal(a.shape) for a in (SRC, TRG))
-    for periodicity in (0, 1, 2):
-        options = parki.EwaldOptions(periodicity, BOX, 1e-6, wall="no-slip")
-        alone = parki.Plan("stokes_sl", TRG, SRC, options)
-        arrays = memory.send(TRG[:, here]), memory.send(SRC[:, mine])
-        plan: Any = ewald.Plan("stokes_sl", *arrays, options, comm=comm)
-        forces, exact = memory.send(dens[:, mine]), alone(dens)[:, here]
-        once = ewald.stokes_sl(*arrays, forces, options, comm=comm)
-        back = plan.adjoint(memory.send(values[:, here]))
-        pairs = [
-            (plan(forces), exact),
-            (once, exact),
-            (back, alone.adjoint(values)[:, mine]),
-        ]
-        if periodicity == 2:
-            high = np.maximum(SRC, [[0], [0], [0.05]])
-            moved = parki.Spheres(high, 0.05, options).velocities(dens)[:, mine]
-            spheres = parki.distributed.Spheres(
-                memory.send(high[:, mine]), 0.05, options, comm=comm
-            )
-            pairs.append((spheres.velocities(forces), moved))
-        apart = [memory.apart(*pair) for pair in pairs]
-        apart.append(abs(plan.promise(forces) / alone.promise(dens) - 1))
-        tell(comm, str(periodicity), apart=apart)
-    bad = memory.send(np.full((3, 1), -1.0 if comm.rank == comm.size - 1 else 1.0))
-    attempt(comm, "below", lambda: ewald.Plan("stokes_sl", bad, arrays[1], options, comm=comm))
-    own = replace(options, wall="no-slip" if comm.rank == comm.size - 1 else None)
-    attempt(comm, "one rank", lambda: ewald.Plan("stokes_sl", *arrays, own, comm=comm))
+    """Fail on one rank: a target of it is below the wall, or it alone has one."""
+    memory, last = Memory(space, comm), comm.rank == comm.size - 1
+    points = memory.send(np.random.default_rng(comm.rank).random((3, 10)))
+    options = parki.EwaldOptions(2, (1, 1, 1), 1e-3, wall="no-slip")
+    bad = memory.send(np.full((3, 1), -1.0 if last else 1.0))
+    attempt(comm, "below", lambda: ewald.Plan("stokes_sl", bad, points, options, comm=comm))
+    own = replace(options, wall="no-slip" if last else None)
+    attempt(comm, "one rank", lambda: ewald.Plan("stokes_sl", points, points, own, comm=comm))

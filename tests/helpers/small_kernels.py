@@ -40,6 +40,13 @@ def write_kernel(folder: Path, text: str, header: str = HEADER) -> str:
     return str(path)
 
 
+def executable(path: Path, script: str) -> str:
+    """Write a program of the shell, and return its path."""
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return str(path)
+
+
 def small_kernel(folder: Path, text: str, space: str = "OpenMP", **constants) -> Kernel:
     """Return the workunit ``f`` of a kernel file with this text, ready to launch."""
     return load(write_kernel(folder, text), "f", get_execution_space(space), **constants)

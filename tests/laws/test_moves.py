@@ -26,7 +26,7 @@ def test_points(face, kernel, periodicity):
         made = follows(face, made, now)
 
 
-@law("box", least=2)
+@law("box")
 def test_boxes(face, kernel, periodicity):
     made = face.make(face.given(kernel, periodicity))
     for seed, tilt in enumerate((0.1, -0.3, 0.1)):

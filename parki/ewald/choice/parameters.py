@@ -311,7 +311,7 @@ def _split(problem: Problem, cutoff: float) -> Split:
     reach = sum(SUMS[problem.kernel].pair.lengths)
     for part in PARTS if reach and problem.split == "prolate" else (1.0,):
         rc = cutoff - part * reach
-        split = problem.on_grid(solve(problem.split, rc, error, math.sqrt(NEAR)))
+        split = problem.on_grid(solve(problem.split, rc, error, math.sqrt(NEAR), problem.screening))
         if not isinstance(split, Shells) or split.keeps(problem.terms, cutoff):
             break
     return split

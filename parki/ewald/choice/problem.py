@@ -109,7 +109,11 @@ class Problem:
     def core(self) -> AnyCore | None:
         """The core of the sources, if they are blobs."""
         blob = SUMS[self.kernel].pair.blob
-        return blob and core_of(blob, self.near, math.sqrt(CORE), self.tolerance)
+
+        def error(split: Split, radius: float) -> float:
+            return self.near(split, radius, close=True)
+
+        return blob and core_of(blob, error, math.sqrt(CORE), self.tolerance)
 
     @cached_property
     def work(self) -> Work:
@@ -233,10 +237,10 @@ class Problem:
         """Return a split of points with what the grid has of spheres, blobs and screening."""
         symbol = SUMS[self.kernel].symbol
         if symbol.shells:
-            return Shells(split, symbol.shells, symbol.order)
+            return Shells(split.endless, symbol.shells, symbol.order)
         if any(symbol.laplacians):
             largest = SUMS[self.kernel].pair.largest
-            return Lifted(split, largest, sum(symbol.laplacians), symbol.order)
+            return Lifted(split.endless, largest, sum(symbol.laplacians), symbol.order)
         if symbol.screening:
             return screened(split, symbol.screening)
         if isinstance(self.core, Algebraic) and isinstance(split, Prolate):
@@ -261,10 +265,16 @@ class Problem:
         """The largest edge of a tilted box over the distance of its faces; 1 of other boxes."""
         return float((self.lattice.edges / self.lattice.widths).max())
 
-    def near(self, split: Split, cutoff: float) -> float:
-        """Return the error of the split's near field over the tolerance."""
-        found = (estimates.near(term, split, cutoff, 1.0, self.periods) for term in self.terms)
+    def near(self, split: Split, cutoff: float, close: bool = False) -> float:
+        """Return the error of the split's near field over the tolerance.
+
+        If all points may be ``close``, each target has a source just beyond the cut-off, whatever
+        the cloud. The error there is half of the largest one in the mean.
+        """
+        found = [estimates.near(term, split, cutoff, 1.0, self.periods) for term in self.terms]
         worst = max(self.bound(estimate, cutoff) for estimate in found)
+        if close:
+            worst = max(worst, *(each.peak / 2 / math.sqrt(self.sources) for each in found))
         return worst / self.tolerance
 
     def truncation(self, split: Split, steps: NDArray[np.float64]) -> float:

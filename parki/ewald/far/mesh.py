@@ -48,16 +48,9 @@ class Sorted(CellList):
         executor: str | None,
         offsets: Any = None,
     ) -> None:
-        super().__init__(
-            points,
-            None,
-            tiles.extent,
-            execution_space=space,
-            shape=tiles.counts,
-            offsets=offsets,
-            along=tiles.along,
-            executor=executor,
-        )
+        free, corner = (False,) * 3, (0.0,) * 3
+        how: dict[str, Any] = {"offsets": offsets, "along": tiles.along, "executor": executor}
+        self._make(points, tiles.counts, tiles.extent, free, corner, space, **how)
         self.tiles = tiles
 
     def parts(self, size: int, cells: int) -> Any:

@@ -145,8 +145,8 @@ def _in_short_cell(
 ) -> bool:
     """Return whether all points of all ranks are in the cell of the shortest lattice vectors.
 
-    Those of a tilted box may be, and not in the cell of the vectors given, as in a unit cube that
-    leans by a whole edge.
+    Points of a tilted box may be, and not in the cell of the vectors given: in a unit cube whose
+    second vector leans by a whole edge.
     """
     if options.cell is None:
         return False

@@ -421,7 +421,7 @@ def cell_of(rows: Rows, axes: tuple[int, ...], periodic: tuple[bool, ...]) -> Ce
     found = _upright(ordered, sum(periodic))
     if isinstance(rows, Moving):
         return found
-    # Of vectors that lean less: the others may lean by any number of periods.
+    # For vectors that lean less: the others may lean by any number of periods.
     near = found.lattice.matrix
     near = near if found.rotation is None else near @ found.rotation
     short = _shortest(near, sum(periodic))

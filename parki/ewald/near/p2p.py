@@ -125,7 +125,7 @@ class P2P:
         def sort(points: Any, offsets: Any) -> CellList:
             how: dict[str, Any] = {"scale": factor, "spare": self._spare, "executor": executor}
             how.update(offsets=offsets, tilts=tilts)
-            return CellList(points, None, box, periodic, corner, space, shape=shape, **how)
+            return CellList.made(points, shape, box, periodic, corner, space, **how)
 
         self.sources = sort(src, systems and systems.sources)
         self.targets = targets = self.sources

@@ -2,7 +2,7 @@
 
 One team owns some targets of one cell and walks the cells around it; see
 ``kernels/literature/p2p_cells.py``, and Kosmacher, Du, Bagge, Biros 2026, section 3.1. The variants
-serve comparisons by ``scripts/benchmark.py --table 6``, and compute the velocity or potential
+serve comparisons by ``scripts/benchmark.py table6``, and compute the velocity or potential
 alone.
 """
 

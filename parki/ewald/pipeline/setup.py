@@ -80,6 +80,8 @@ class Setup:
         lattice, cutoff = frame.lattice, chosen.cutoff * scale
         steps = chosen.steps[lattice.places(problem.lattice)] * scale
         split = chosen.split.scaled(scale)
+        if task.options.radial != "polynomial":
+            split = split.endless  # whose formulas the literature evaluates
         kind = SUMS[SUMS.in_unit(task.pair.name, frame.unit)]
         window = (chosen.points, cutoff, split.band, problem.tolerance, problem.machine.lengths)
         padding = pad(lattice.periodicity, lattice.edges, steps, *window)
@@ -87,7 +89,7 @@ class Setup:
         radial = core if isinstance(core, Core) and core.everywhere else split
         pair = Pair(
             chosen.near * scale,
-            radial.radial_polynomials(cutoff, chosen.degree),
+            radial.tables(cutoff, chosen.degree),
             chosen.p2p,
             choose_evaluator(task.options.radial, task.pair.name, split, cutoff, chosen.degree),
             chosen.read,

@@ -56,15 +56,15 @@ class Core(NamedTuple):
 
     def columns(self, names: str, cutoff: float, degree: int) -> Array:
         """Return polynomials by row, and the square of the cut-off over the radius."""
-        found = self.radial_polynomials(cutoff, degree)
+        found = self.tables(cutoff, degree)
         rows = [[*getattr(found, name), (cutoff / self.radius) ** 2] for name in names]
         return np.array(rows)
 
-    def radial_polynomials(self, cutoff: float, degree: int) -> RadialPolynomials:
+    def tables(self, cutoff: float, degree: int) -> RadialPolynomials:
         """Return the blob's polynomials in powers of its own s, in units of the cut-off."""
         if self.everywhere:
             return RadialPolynomials(*np.zeros((6, degree + 1)))
-        found = self.split.radial_polynomials(self.radius, degree)
+        found = self.split.tables(self.radius, degree)
         rate = cutoff / self.radius
         return RadialPolynomials(
             S=rate * found.S,
@@ -127,6 +127,10 @@ class ProlateBlob(Prolate):
     def scaled(self, factor: float) -> ProlateBlob:
         """Return the same split with all lengths multiplied by ``factor``."""
         return ProlateBlob(self.c, self.rc * factor)
+
+    def tables(self, rc: float, degree: int) -> Any:
+        """Return the polynomials that pairs take: a blob that ends has no tail to make up for."""
+        return self.radial_polynomials(rc, degree)
 
     def series(self, rc: float) -> RadialPolynomials:
         """Return Chebyshev series of the radial functions."""

@@ -20,6 +20,7 @@ from scipy.fft import dct
 from scipy.special import kv
 
 from parki.ewald.split.hasimoto import Factor, Split, horner_order, series_losses
+from parki.ewald.split.means import plus
 from parki.ewald.split.prolate import Prolate, solve
 from parki.ewald.split.quadrature import gauss
 from parki.ewald.sums import term_of
@@ -63,6 +64,23 @@ class CortezSplit(Prolate):
         series = np.asarray(dct(plain.at(k2) * transform(np.sqrt(k2) * self.epsilon))) / count
         series[0] /= 2
         return plain._replace(coefficients=horner_order(series, count - 1))
+
+    def tables(self, rc: float, degree: int) -> RadialPolynomials:
+        """Return the polynomials that pairs take, with integrals as in `parki.ewald.split.means`.
+
+        They follow from the near field at the cut-off, where it is what pairs beyond leave out.
+        """
+        found: RadialPolynomials = self.radial_polynomials(rc, degree)
+        s, _, r, mean, *_ = (float(table.sum()) for table in found)  # at the cut-off
+        square = (self.epsilon / rc) ** 2
+        root = math.sqrt(1 + square)
+        first, second = 1 / root - 2 * mean, square / root**3 - 2 * (s - mean)
+        third = -3 * square / root**5 - 2 * r
+        more_r = 3 / 2 * (second - first)
+        more_w = 5 / 2 * (third + 2 * second - 2 * first - 10 / 3 * more_r)
+        return found._replace(
+            S=plus(found.S, first), R=plus(found.R, more_r), W=plus(found.W, more_w)
+        )
 
     def series(self, rc: float) -> RadialPolynomials:
         """Return Chebyshev series of the radial functions of the grid's kernel."""

@@ -58,6 +58,11 @@ class Lifted(OfPoints):
         """The split of points."""
         return self.base
 
+    @property
+    def endless(self) -> Lifted:
+        """The same of points without an end."""
+        return replace(self, base=self.base.endless)
+
     def scaled(self, factor: float) -> Lifted:
         """Return the same split with all lengths multiplied by ``factor``."""
         return replace(self, base=self.base.scaled(factor), largest=self.largest * factor)

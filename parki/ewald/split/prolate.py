@@ -15,12 +15,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev, legendre
 from numpy.typing import ArrayLike, NDArray
-from scipy.fft import dct
 from scipy.linalg import eigh_tridiagonal
 
 from parki.errors import ParkiValueError, warn
@@ -28,10 +27,13 @@ from parki.ewald.split.hasimoto import (
     Factor,
     Hasimoto,
     Split,
+    chebyshev_series,
+    ends_at,
     horner_order,
     radial_series,
     series_losses,
 )
+from parki.ewald.split.means import balanced
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.pairs import RadialPolynomials
 
@@ -42,6 +44,12 @@ STEP = 0.25
 # Rounding grows with the fifth derivative of the mollifier, which these fields contain.
 SMALLEST_DERIVED = 3e-9
 _LEAST, _MOST = 3.0, 60.0  # the error estimates hold from 3 on; exp(-60) is below all tolerances
+# Least (xi rc)^2 of Hasimoto's split, by itself and over kappa rc: what ends at a smaller cut-off
+# has a wider transform than the Gaussian, of which errors are estimated.
+_LEAST_EXPONENT, _SCREENED_EXPONENT = 4.0, 0.75
+_SCREENED = 10.0  # kappa rc from which on a split without an end saves most of the grid
+# From here on exact integrals of the near field change its error by a fifth at most.
+_LEAST_BALANCED = 6.0
 _START = 20.0  # start of searches for c; an error of about 1e-4
 
 
@@ -107,11 +115,15 @@ class Prolate(Split):
 
     def series(self, rc: float) -> RadialPolynomials:
         """Return Chebyshev series of the radial functions; refuse another cut-off than its own."""
-        if not math.isclose(rc, self.rc, rel_tol=1e-12):
-            raise ParkiValueError(
-                f"rc is {rc:g}, and the split ends at {self.rc:g}; give the split's cut-off"
-            )
+        ends_at(rc, self.rc)
         return _prolate(self.c).radial
+
+    def tables(self, rc: float, degree: int) -> Any:
+        """Return the polynomials that pairs take, with exact integrals, unless c is small."""
+        found = self.radial_polynomials(rc, degree)
+        if self.c < _LEAST_BALANCED:
+            return found
+        return balanced(found, self.background / (4 * math.pi * rc**2))
 
     def losses(self, rc: float, term: str) -> Array:
         """Return the errors of cutting the series, which depend on c alone."""
@@ -119,7 +131,13 @@ class Prolate(Split):
         return _losses(self.c, term)
 
 
-def solve(kind: str, rc: float, error: Callable[[Split], float], goal: float) -> Split:
+def solve(
+    kind: str,
+    rc: float,
+    error: Callable[[Split], float],
+    goal: float,
+    screening: float = 0.0,
+) -> Split:
     """Find the split whose near field just meets a goal.
 
     Parameters
@@ -130,11 +148,14 @@ def solve(kind: str, rc: float, error: Callable[[Split], float], goal: float) ->
     error : callable
         ``error(split)`` must not exceed ``goal``; it falls with xi or c.
     goal : float
+    screening : float
+        The kappa of a screened sum.
 
     Returns
     -------
     Hasimoto
-        The split whose error is within some percent of the goal.
+        The split whose error is within some percent of the goal, or less. It ends at the cut-off,
+        unless the screening has ended the sum before.
     Prolate
         The split of the smallest c of the discrete set that meets the goal.
     """
@@ -142,7 +163,11 @@ def solve(kind: str, rc: float, error: Callable[[Split], float], goal: float) ->
         return Prolate(_fewest(lambda n: error(Prolate(n * STEP, rc)) / goal) * STEP, rc)
     if kind != "hasimoto":
         raise ParkiValueError(f"split is {kind!r}; expected one of {', '.join(SPLITS)}")
-    return Hasimoto(math.sqrt(exponent(lambda x: error(Hasimoto(math.sqrt(x) / rc)), goal)) / rc)
+    found = exponent(lambda x: error(Hasimoto(math.sqrt(x) / rc)), goal)
+    least = max(_LEAST_EXPONENT, _SCREENED_EXPONENT * screening * rc)
+    if found < least and screening * rc > _SCREENED:
+        return Hasimoto(math.sqrt(found) / rc)
+    return Hasimoto(math.sqrt(max(found, least)) / rc, rc)
 
 
 def exponent(error: Callable[[float], float], goal: float) -> float:
@@ -235,12 +260,3 @@ def legendre_series(c: float) -> tuple[Array, float]:
     terms = np.zeros(2 * k.size - 1)
     terms[::2] = vectors[:, 0] * np.sqrt(k + 0.5)
     return terms / (2 * terms[0]), float(chi[0])
-
-
-def chebyshev_series(values: Array) -> Array:
-    """Chebyshev series from the values at the Chebyshev points, largest point first."""
-    series = np.asarray(dct(values)) / len(values)
-    series[0] /= 2
-    # Coefficients below rounding would spoil the powers of s: T_n has large coefficients.
-    size = np.abs(series)
-    return series[: int(np.nonzero(size > 1.5e-16 * size.sum())[0][-1]) + 1]

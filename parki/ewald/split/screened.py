@@ -26,8 +26,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfc, erfcx, gammainc
 
 from parki.errors import ParkiValueError
-from parki.ewald.split.hasimoto import Factor, Hasimoto, Split, horner_order, solve_radial
-from parki.ewald.split.prolate import chebyshev_series
+from parki.ewald.split.hasimoto import (
+    Factor,
+    Hasimoto,
+    Split,
+    chebyshev_series,
+    horner_order,
+    solve_radial,
+)
 from parki.ewald.split.quadrature import gauss
 from parki.ewald.sums import term_of
 from parki.ewald.sums.pairs import ScreenedPolynomials
@@ -85,7 +91,7 @@ class Screened(Split):
     @property
     def amplitude(self) -> float:  # type: ignore[override]
         """1 / N; 0 if it is below rounding."""
-        if isinstance(self.split, Hasimoto):
+        if isinstance(self.split, Hasimoto) and math.isinf(self.split.rc):
             return _kept(math.exp(-((self.screening / self.split.xi) ** 2) / 4))
         bare: Any = self.split
         return _compact(bare, self.screening)
@@ -94,6 +100,11 @@ class Screened(Split):
     def bare(self) -> Split:
         """The split without screening."""
         return self.split
+
+    @property
+    def endless(self) -> Screened:
+        """The same screening of a split without an end."""
+        return Screened(self.split.endless, self.screening)
 
     @property
     def name(self) -> str:
@@ -122,19 +133,19 @@ class Screened(Split):
     def factor(self, order: int) -> Factor:
         """Return the factor as a function of ``k^2 + kappa^2``."""
         bare, amplitude = self.split.factor(order), self.amplitude
-        if bare.decays:
-            return bare  # exp(-(k^2 + kappa^2) / 4 xi^2) has 1 / N
         if amplitude == 0:
             return bare._replace(coefficients=np.zeros(1))
         more = bare.scale * self.screening**2
+        if bare.decays:
+            amplitude *= math.exp(more)  # exp(-(k^2 + kappa^2) / 4 xi^2) has about 1 / N
         terms = amplitude * bare.coefficients
-        return Factor(terms, bare.scale, bare.shift + more, bare.end + more, False)
+        return Factor(terms, bare.scale, bare.shift + more, bare.end + more, bare.decays)
 
     def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
         """Return ``h, h', h'', h'''``."""
         r = np.asarray(r, dtype=np.float64)
         _, _, third, fourth, _ = self.split.near(r)
-        if isinstance(self.split, Hasimoto):
+        if isinstance(self.split, Hasimoto):  # without an end
             h, slope = _gaussian(self.split.xi, self.screening, r)
         else:
             h, slope = self._within(r)
@@ -217,7 +228,7 @@ def _series(split: Screened) -> ScreenedPolynomials:
     """Series for a cut-off of 1, complete to double precision."""
     z, a = split.screening, split.amplitude
     beyond = 0.0
-    if isinstance(split.split, Hasimoto):
+    if isinstance(split.split, Hasimoto) and math.isinf(split.split.rc):
         beyond = float(_gaussian(split.split.xi, z, np.ones(1))[0][0])
     source = split.split.series(1.0).R
     count = source.size + 8 + int(6 * math.sqrt(z))

@@ -84,6 +84,11 @@ class Shells(OfPoints):
     law: int = 0
 
     @property
+    def endless(self) -> Shells:
+        """The same of points without an end."""
+        return replace(self, base=self.base.endless)
+
+    @property
     def reach(self) -> float:
         """Sum of the radii."""
         return self.shells[0].radius + self.shells[1].radius

@@ -50,7 +50,7 @@ class Tail:
         rc: float,
         shapes: Sequence[tuple[Callable[[Array], Array], float, float]],
     ) -> None:
-        reach = FAR * rc
+        reach, base = FAR * rc, base.endless
         if isinstance(base, Hasimoto):
             reach = rc * math.sqrt(1 + 20 / (base.xi * rc) ** 2)
         k, gamma = waves(base, order, reach)

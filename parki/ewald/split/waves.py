@@ -11,8 +11,7 @@ from numpy.polynomial import legendre
 from numpy.typing import NDArray
 from scipy.special import spherical_jn
 
-from parki.ewald.split.hasimoto import Split, radial_series
-from parki.ewald.split.prolate import chebyshev_series
+from parki.ewald.split.hasimoto import Split, chebyshev_series, radial_series
 from parki.ewald.sums.pairs import RadialPolynomials
 
 Array = NDArray[np.float64]

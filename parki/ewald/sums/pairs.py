@@ -37,6 +37,18 @@ class RadialPolynomials(NamedTuple):
         return found
 
 
+class BalancedPolynomials(NamedTuple):
+    """`RadialPolynomials` with constants that make integrals exact: `parki.ewald.split.means`."""
+
+    S: Array
+    X: Array
+    R: Array
+    L: Array
+    W: Array
+    V: Array
+    Y: Array
+
+
 class ScreenedPolynomials(NamedTuple):
     """Near kernels of screened charges in ``s = 2 r/rc - 1``, made dimensionless with rc.
 
@@ -68,7 +80,7 @@ class LiftedPolynomials(NamedTuple):
     V: Array
 
 
-Tables = RadialPolynomials | ScreenedPolynomials | LiftedPolynomials
+Tables = RadialPolynomials | BalancedPolynomials | ScreenedPolynomials | LiftedPolynomials
 
 
 class Blob(NamedTuple):

@@ -102,11 +102,21 @@ def get_execution_space(space: str | ExecutionSpace | None = None, *arrays: Any)
     UnavailableError
         If the space cannot be used on this machine, with the remedy.
     """
-    if isinstance(space, ExecutionSpace):
-        space = space.name
     if space is None:
         on_device = any(hasattr(a, "__cuda_array_interface__") for a in arrays)
         space = "GPU" if on_device else "CPU"
+    return _usable(space_name(space))
+
+
+def space_name(space: Any) -> str:
+    """Return Kokkos's spelling of a space, or "GPU"; refuse what is no name, and look no further.
+
+    Raises
+    ------
+    ParkiTypeError, ParkiValueError
+    """
+    if isinstance(space, ExecutionSpace):
+        return space.name
     if not isinstance(space, str):
         raise ParkiTypeError(
             f"execution_space is a {type(space).__name__}; expected a name such as 'OpenMP'"
@@ -116,7 +126,7 @@ def get_execution_space(space: str | ExecutionSpace | None = None, *arrays: Any)
         raise ParkiValueError(
             f"execution_space is {space!r}; expected OpenMP, Serial, Cuda or HIP (or CPU, GPU)"
         )
-    return _usable(name)
+    return name
 
 
 @functools.lru_cache(maxsize=8)

@@ -30,11 +30,11 @@ ON_RANKS = bool(os.environ.get("PARKI_LAWS_ON_RANKS"))
 FACES: dict[str, Face] = {each.name: each for each in (ranks.FACES if ON_RANKS else ALONE)}
 
 
-def law(name: str, least: int = 0) -> Callable[[Any], Any]:
+def law(name: str) -> Callable[[Any], Any]:
     """Return what has a test meet all faces that a law is about: ``face, kernel, periodicity``.
 
     The default run meets each face, each of the usual sums and each number of periodic axes; the
-    long run meets all combinations. ``least`` is the least number of periodic axes.
+    long run meets all combinations.
     """
     found = []
     for face in FACES.values():
@@ -42,7 +42,7 @@ def law(name: str, least: int = 0) -> Callable[[Any], Any]:
             continue
         usual = [n for n in USUAL if n in face.sums] or face.sums[:1]
         for kernel in face.sums:
-            for periodicity in (p for p in face.periodicities if p >= least):
+            for periodicity in face.periodicities:
                 marks = [] if kernel in usual else [pytest.mark.slow]
                 if why := face.fails.get(name) or face.fails.get(f"{name} {kernel}"):
                     marks.append(pytest.mark.xfail(reason=why, strict=True))

@@ -15,6 +15,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 BOX = np.array([1.2, 1.0, 0.9])
 TILTS = (0.2, -0.1, 0.3)
 TOLERANCE = 1e-6
+# Sums with parameters, which the long run meets.
+BLOBS = "stokes_sl(epsilon=0.04)", "stokes_comb(epsilon=0.1, blob='prolate')"
 
 
 class Given(NamedTuple):
@@ -74,7 +76,7 @@ class Face:
     """
 
     name, words = "plan", "`parki.Plan`"
-    sums: tuple[str, ...] = tuple(EXAMPLES)
+    sums: tuple[str, ...] = (*EXAMPLES, *BLOBS)
     periodicities: tuple[int, ...] = (0, 1, 2, 3)
     counts: tuple[tuple[int, int], ...] = ((50, 60), (45, 70))
     tilted = False
@@ -109,7 +111,7 @@ class Face:
         norms = None if norms is None else norms.astype("f4").astype("f8")
         name, dens = kind.in_unit(unit, dens)
         settings = {"tolerance": TOLERANCE, "cutoff": 0.4 * unit} | self.settings() | options
-        own = parki.EwaldOptions(periodicity, (unit * box).tolist(), **settings)
+        own = parki.EwaldOptions(self.axes(kernel, periodicity), (unit * box).tolist(), **settings)
         found = Given(name, unit * others[0], unit * src, dens, norms, own, unit)
         return found._replace(more=self.more(found, rng))
 
@@ -120,6 +122,10 @@ class Face:
     def more(self, given: Given, rng: np.random.Generator) -> dict[str, Any]:
         """Return other arguments than those of all."""
         return {}
+
+    def axes(self, kernel: str, periodicity: int) -> Any:
+        """Return which axes are periodic."""
+        return periodicity
 
     def box(self, periodicity: int, tilt: float) -> Array:
         """Return the edges of a box, or its lattice vectors in rows."""

@@ -154,8 +154,10 @@ class Mesh(Face):
         return [kind(given.src, self.grid(), **how) for kind in kinds]
 
     def apply(self, made: Any, dens: Any, **how: Any) -> Any:
-        found = made[0](dens, **how)
-        return found.reshape(3, -1) if not how else found
+        if "out" in how:
+            made[0](dens, out=how["out"].reshape(3, *self.grid().shape))
+            return how["out"]
+        return made[0](dens).reshape(3, -1)
 
     def adjoint(self, made: Any, values: Any) -> Any:
         return made[1](values.reshape(3, *self.grid().shape))

@@ -6,12 +6,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from contract import call_of
+from contract import call_of, rms, rounding
 
 import parki
+from examples import EXAMPLES, example
 from faces.base import TOLERANCE, Array, Face, Given
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import velocity
+from parki.interchange import to_host
 
 
 class Call(Face):
@@ -111,27 +113,109 @@ class Tilted(Face):
     tilted = True
 
 
+def on_device(array: Any) -> Any:
+    """Return an array of a device, and None for others."""
+    return array if hasattr(array, "get") else None
+
+
 class Deforming(Tilted):
     """A box that was another one before, in which points moved."""
 
     name, words = "deforming", "boxes that deform"
 
     def make(self, given: Given) -> Any:
-        if not all(hasattr(a, "astype") for a in given.points[:2]):  # nor can it be moved
+        plan, here = None, [self.host(each) for each in given.points[:2]]
+        masked = any(isinstance(each, np.ma.MaskedArray) for each in given.points[:2])
+        if masked or any(each.shape[:1] != (3,) for each in here):  # which are refused
             return super().make(given)
-        plan = None
         for tilt in (0.1, -0.2):
             periodicity = given.options.periodicity
             box = given.unit * self.box(periodicity, tilt)
             options = given.by(box=box.tolist()).options
-            points = (box.T @ np.linalg.inv(np.array(given.options.box)).T, given.trg, given.src)
-            arrays = [(points[0] @ each).astype(given.trg.dtype) for each in points[1:]]
+            matrix = box.T @ np.linalg.inv(np.array(given.options.box)).T
+            arrays = [
+                np.asarray(
+                    (matrix @ each).astype(each.dtype), like=own if hasattr(own, "get") else None
+                )
+                for each, own in zip(here, given.points[:2], strict=True)
+            ]
             arrays = [*arrays, given.norms]
             if plan is None:
                 plan = parki.Plan(given.kernel, *arrays, options, **given.more)
             else:
                 plan.update_points(*arrays, box=options.box)
         return self.move(plan, given, box=True)
+
+    def host(self, points: Any) -> Array:
+        """Return points, whatever they are, as numbers on the host."""
+        if points is not None and not hasattr(points, "ndim"):
+            points = np.from_dlpack(points)
+        return np.array(to_host(points), subok=False)
+
+
+class Axes(Face):
+    """Periodic axes that are not the first ones."""
+
+    name, words = "axes", "any axes, such as `periodicity=(False, True, True)`"
+    periodicities = (1, 2)
+
+    def axes(self, kernel: str, periodicity: int) -> Any:
+        """Return each of the orders that the solver does not have, by turns over the sums."""
+        orders = {1: [(0, 1, 0), (0, 0, 1)], 2: [(0, 1, 1), (1, 0, 1)]}
+        return orders[periodicity][example(kernel).kind.rows % 2]
+
+
+class Results(Face):
+    """All that a sum has, one below the other."""
+
+    name, words = "results", "several results, `want=`"
+    lacks = {"adjoint": "not every result has a transpose"}
+
+    def make(self, given: Given) -> Any:
+        return parki.Plan(given.kernel, *given.points, given.options, want=given.example.fields)
+
+    def rows(self, kernel: str) -> list[tuple[str, slice]]:
+        """Return the rows of each result."""
+        kind, start, found = example(kernel), 0, []
+        sizes = {"u": kind.kind.results, "p": 1, "grad_u": 3 * kind.kind.results, "stress": 9}
+        for name in kind.fields:
+            found.append((name, slice(start, start + sizes[name])))
+            start += sizes[name]
+        return found
+
+    def apply(self, made: Any, dens: Any, *, out: Any = None) -> Any:
+        if out is not None:
+            shapes = {"u": (-1,) * (made.task.sum.results > 1), "p": (), "stress": (3, 3)}
+            shapes["grad_u"] = (3,) * (1 + (made.task.sum.results > 1))
+            rows = self.rows(made.kernel)
+            made(dens, out=tuple(out[own].reshape(*shapes[n], out.shape[1]) for n, own in rows))
+            return out
+        sets = dens.shape[: len(dens.shape) - len(made.task.sum.density_shape(1))]
+        return np.concatenate([a.reshape(*sets, -1, a.shape[-1]) for a in made(dens)], axis=-2)
+
+    def promise(self, made: Any, dens: Any) -> Any:
+        return np.stack(made.promise(dens), axis=-1)
+
+    def reference(self, given: Given) -> Array:
+        box, n = given.options.box, given.trg.shape[1]
+        how = {"box": box, "periodicity": given.options.periodicity, "want": given.example.fields}
+        found = given.example.exact(given.trg, given.src, given.dens, given.norms, **how)
+        return np.concatenate([each.reshape(-1, n) for each in found])
+
+    def off(self, given: Given, found: Any, exact: Any) -> float:
+        found = found.get() if hasattr(found, "get") else np.asarray(found)
+        assert found.shape == exact.shape
+        rows, ratios = self.rows(given.kernel), []
+        for name, own in rows:
+            one, other = found[own], exact[own]
+            single = one if given.options.precision == "double" else one.astype("f4")
+            of = given.dens, given.norms, given.options.box, given.options.tolerance, name
+            allowed = given.example.promise(*of) + rounding(single, other)
+            # Pressures and gradients are differences of velocities at least.
+            own_size = rounding(single, exact[rows[0][1]]) / min(given.options.box)
+            allowed += own_size * (name != "u")
+            ratios.append(rms(one - other) / allowed)
+        return max(ratios)
 
 
 class Systems(Face):
@@ -185,6 +269,7 @@ class Labels(Face):
     """Pairs that are left out, of points whose nearest images are themselves."""
 
     name, words = "labels", "pairs left out, `exclude=`"
+    sums = tuple(EXAMPLES)  # blobs have no pairs to leave out
 
     def place(self, rng: np.random.Generator, box: Array, count: int) -> Array:
         return super().place(rng, 0.45 * box, count) + 0.25 * box[:, None]
@@ -211,4 +296,7 @@ class Labels(Face):
         return found
 
 
-FACES = (Call(), Composed(), Wall(), Tilted(), Deforming(), Systems(), Boxes(), Labels())
+FACES = (
+    *(Call(), Composed(), Wall(), Axes(), Tilted(), Deforming()),
+    *(Results(), Systems(), Boxes(), Labels()),
+)

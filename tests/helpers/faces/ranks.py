@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from faces.base import Face, Given
-from faces.plans import Wall
+from faces.plans import Axes, Wall
 from faces.spheres import VISCOSITY, Radii
 
 LACKS = {
@@ -93,6 +93,12 @@ class Ranks(Face):
         return super().promise(made.made, dens[..., made.of])
 
 
+class RanksAxes(Ranks, Axes):
+    """Whose slabs turn, or exchange, once more."""
+
+    name, words = "axes over ranks", "`parki.distributed.ewald` with any axes"
+
+
 class RanksWall(Ranks, Wall):
     """Near a wall."""
 
@@ -113,4 +119,4 @@ class RanksSpheres(Ranks, Radii):
         return distributed.Spheres(own.src, own.more["radii"], own.options, **how)
 
 
-FACES = (Ranks(), RanksWall(), RanksSpheres())
+FACES = (Ranks(), RanksAxes(), RanksWall(), RanksSpheres())

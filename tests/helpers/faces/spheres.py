@@ -62,8 +62,10 @@ class Spheres(Face):
 
     def halves(self, rows: Any) -> list[Any]:
         """Return forces, and torques where there are any; or what these move."""
-        rows = np.from_dlpack(rows) if self.torques and not hasattr(rows, "ndim") else rows
-        return [rows[..., :3, :], rows[..., 3:, :]][: 1 + self.torques]
+        if not self.torques or rows is None:
+            return [rows] * (1 + self.torques)
+        rows = rows if hasattr(rows, "ndim") else np.from_dlpack(rows)
+        return [rows[..., :3, :], rows[..., 3:, :]]
 
     def adjoint(self, made: Any, values: Any) -> Any:
         names = ("forces", "torques")[: 1 + self.torques]

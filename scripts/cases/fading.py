@@ -1,25 +1,20 @@
-"""Measure the error due to the fading of kernels, in boxes of many aspect ratios.
-
-    python scripts/fading.py                      # two minutes: the worst box of each kind
-    python scripts/fading.py --every              # every box
-    python scripts/fading.py --scale 0.5          # kernels that fade over half the width
+"""Fading: the error due to the fading of kernels, in boxes of many aspect ratios.
 
 Pairs of random points are summed by their modes, without windows: once with the kernels of
-`parki.ewald.far.cropped`, and once with kernels that fade much later and over a longer distance.
+`parki.ewald.far.cropped`, and once with kernels that fade much later and over twice the distance.
 The difference is the error of fading only, relative to the promised error. It tests the bounds of
 `parki.ewald.far.padding.fading`.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import itertools
 import math
 from typing import Any
 
 import numpy as np
-from rich.progress import track
+from benchmarks.run import Run
 
 import parki
 from parki.ewald.far.cropped import cropped
@@ -84,14 +79,14 @@ def field(
         count[k > 0.999 * math.pi / steps[axis]] = 1.0
         values *= count.reshape([-1 if axis == a else 1 for a in range(3)])
     values /= math.prod(lengths) * math.prod(steps)
-    waves = []  # derivatives 0 to 3 of the waves along each axis
+    slopes = []  # derivatives 0 to 3 of the waves along each axis
     for k, x in zip(waves, apart, strict=True):
         phase = np.multiply.outer(k, x)
-        waves.append([k[:, None] ** n * np.cos(phase + n * math.pi / 2) for n in range(4)])
+        slopes.append([k[:, None] ** n * np.cos(phase + n * math.pi / 2) for n in range(4)])
 
     def derivative(*axes: int) -> Any:
         orders = [axes.count(a) for a in range(3)]
-        x, y, z = (wave[order] for wave, order in zip(waves, orders, strict=True))
+        x, y, z = (slope[order] for slope, order in zip(slopes, orders, strict=True))
         rows = np.einsum("abc,cn->abn", values, z)
         return np.einsum("abn,an,bn->n", rows, x, y)
 
@@ -115,13 +110,7 @@ def field(
 
 
 def error(
-    kernel: str,
-    periodicity: int,
-    box: Any,
-    tolerance: float,
-    cutoff: float,
-    name: str,
-    scale: float,
+    kernel: str, periodicity: int, box: Any, tolerance: float, cutoff: float, name: str
 ) -> float:
     """Return the rms error of pairs over the promise."""
     length = math.prod(box) ** (1 / 3)
@@ -145,8 +134,7 @@ def error(
     task = Task(kernel, get_execution_space("CPU"), np.dtype(np.float64), options)
     given = (cutoff * length, split.band, tolerance)
     padding = pad(periodicity, np.array(box), np.array(steps), 5, *given)
-    padding = dataclasses.replace(padding, width=scale * padding.width)
-    exact = longer(padding, box, steps, periodicity, 2.0 / scale)
+    exact = longer(padding, box, steps, periodicity, 2.0)
     values = [field(task, p, box, steps, split, apart, density) for p in (padding, exact)]
     difference = np.atleast_2d(values[0] - values[1])
     if not SUMS[kernel].normals:
@@ -160,24 +148,17 @@ def error(
     return float(np.sqrt((difference**2).sum(axis=0).mean() / size.mean())) / promise
 
 
-def main() -> None:
-    """Print the worst box for each kernel, periodicity and split."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--every", action="store_true", help="print every box")
-    parser.add_argument("--scale", type=float, default=1.0, help="of the width of the fading")
-    args = parser.parse_args()
-    kinds = list(itertools.product((0, 1, 2), KERNELS, ("prolate", "hasimoto")))
-    for periodicity, kernel, name in kinds:
-        worst = (0.0, "")
-        cases = list(itertools.product(boxes(periodicity), TOLERANCES, CUTOFFS))
-        for box, tolerance, cutoff in track(cases, f"{kernel}, {periodicity}P", transient=True):
-            found = error(kernel, periodicity, box, tolerance, cutoff, name, args.scale)
-            text = f"{'x'.join(f'{e:g}' for e in box)}, {tolerance:g}, r_c = {cutoff:g} l"
-            if args.every:
-                print(f"{found:8.3f}  {kernel}, {periodicity}P, {name}, {text}")
-            worst = max(worst, (found, text))
-        print(f"{worst[0]:8.3f}  {kernel}, {periodicity}P, {name}: {worst[1]}", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+def measure(run: Run) -> dict[str, Any]:
+    """Return the worst box for each kernel, periodicity and split."""
+    rows = []
+    names = ("prolate", "hasimoto")
+    for periodicity, kernel, name in itertools.product((0, 1, 2), run.kernel or KERNELS, names):
+        tolerances = run.tolerance or TOLERANCES
+        cases = list(itertools.product(boxes(periodicity), tolerances, CUTOFFS))
+        cases = cases[:: 9 if run.quick else 1]
+        found = [error(kernel, periodicity, *case, name) for case in cases]
+        box, tolerance, cutoff = cases[int(np.argmax(found))]
+        row = {"sum": kernel, "periodic": periodicity, "split": name, "worst": max(found)}
+        row |= {"box": "x".join(f"{e:g}" for e in box), "tolerance": f"{tolerance:g}"}
+        rows.append(row | {"cut-off": cutoff})
+    return {"Error of fading over the promise, in the worst box": rows}

@@ -1,0 +1,1 @@
+"""Cases of `scripts/benchmark.py` that ask parki's own questions."""

@@ -1,0 +1,140 @@
+"""Floors: how far the stages are from the least time of their work.
+
+A stage takes at least the time of its operations and of its bytes, each at the rate that the same
+machine reaches when it does nothing else: a triad's bytes, and multiply-adds. The tables compare
+the measured time of a repeated application in double precision with the larger of the two. The
+picture is figure 5 of Kosmacher, Du, Bagge and Biros (2026): the stages under the roof of the
+machine, over their operations per byte; large dots are of the first table. The paper counts erfc
+and exp as operations, where parki has polynomials, so that equal times lie lower here.
+
+| column | meaning |
+| --- | --- |
+| operations | pairs within the cut-off, the window's values times components, and transforms |
+| bytes | each input once and each output once; in FGC each pass of a transform reads and writes |
+| floor | the larger of the two times that operations and bytes take at the measured rates |
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.ceilings import ceilings
+from benchmarks.record import Record
+from benchmarks.run import Run
+from benchmarks.show import DARK, STAGE_COLOURS, Table, figure, save
+from benchmarks.whole import STAGES
+
+import parki
+from parki.ewald.far.sizes import field_rows
+from parki.ewald.sums import SUMS
+
+TODAY = """
+FGC, which memory bounds, takes 1.5 to 2.7 times its least time, and P2P, P2G and G2P take 2.4 to 16
+times theirs. They do not reach their floors because lanes are without work, and because numbers are
+fetched again.
+"""
+# Name, kernel, periodicity, tolerance, and whether points are on a sphere.
+CASES = (
+    ("combined, 1-periodic, 1e-4", "stokes_comb", 1, 1e-4, False),
+    ("combined, 1-periodic, 1e-9", "stokes_comb", 1, 1e-9, False),
+    ("single layer, 3-periodic, 1e-4", "stokes_sl", 3, 1e-4, False),
+    ("combined on a sphere, 1-periodic, 1e-4", "stokes_comb", 1, 1e-4, True),
+)
+
+
+def counts(plan: Any) -> dict[str, tuple[float, float]]:
+    """Return operations and bytes of each stage of a plan that computes u."""
+    kind, problem, chosen = SUMS[plan.kernel], plan.setup.problem, plan.parameters
+    mesh, n, item = plan.setup.mesh, float(plan.n_sources), plan.dtype.itemsize
+    polynomials, others = kind.pair.operations
+    pair = others + 2 * polynomials * chosen.degree
+    given = 3 + kind.rows + 3 * kind.normals
+    grid = math.prod(mesh.padding.grid)
+    window = chosen.points**3
+    # Three components with the window's slope along x, and three for slopes along y and z.
+    spread = kind.components + (3 if kind.gradient else 0)
+    rows = field_rows(plan.kernel, ("u",))
+    passes = mesh.padding.values()
+    values = passes.boxes + passes.lines + passes.planes
+    both = kind.components + rows
+    lengths = [n for n in mesh.padding.plain if n > 1]
+    butterflies = 2.5 * sum(math.log2(n) for n in lengths) / len(lengths)
+    padded = both / 2 * values / 3  # convolved modes
+    return {
+        "P2P": (problem.pairs(chosen.cutoff) * pair, n * (given + 6) * item),
+        "P2G": (2 * spread * window * n, n * given * item + kind.components * grid * item),
+        "FGC": (both * values * butterflies + 30 * padded, 2 * item * (both * values + padded)),
+        "G2P": (2 * rows * window * n, rows * grid * item + n * (3 + 2 * rows) * item),
+    }
+
+
+def measure(run: Run) -> dict[str, Any]:
+    """Return the ceilings, and the stages of all cases."""
+    top, n, found = ceilings(run), run.size(100_000, 4_000_000), {}
+    for name, kernel, periodicity, tolerance, sphere in CASES:
+        points = run.random.standard_normal((3, n))
+        points = 0.5 + 0.4 * points / np.linalg.norm(points, axis=0)
+        points, dens, norms = run.cloud(kernel, n, points=points if sphere else None)
+        plan = parki.Plan(kernel, points, points, norms, run.options(periodicity, tolerance))
+        seconds, stages = run.stages(plan, dens, 7), {}
+        for stage, (operations, size) in counts(plan).items():
+            times = {"operations": operations / top.flops, "bytes": size / top.bandwidth}
+            bound = max(times, key=lambda name: times[name])
+            stages[stage] = {"operations": operations, "bytes": size, "seconds": seconds[stage]}
+            stages[stage] |= {"floor": times[bound], "bound": bound}
+        found[name] = {"points": n, "stages": stages}
+    return {"ceilings": vars(top), "cases": found}
+
+
+def tables(record: Record) -> list[Table]:
+    """Return a table for each case."""
+    made, top = [], record["results"]["ceilings"]
+    for name, case in record["results"]["cases"].items():
+        made.append(
+            Table.of(
+                f"{name[0].upper()}{name[1:]}, {case['points']:,} points",
+                [(stage, case["stages"][stage]) for stage in STAGES],
+                ("stage", lambda row: row[0]),
+                ("Gflop", lambda row: f"{row[1]['operations'] / 1e9:.3g}"),
+                ("GB", lambda row: f"{row[1]['bytes'] / 1e9:.3g}"),
+                ("milliseconds", lambda row: f"{1e3 * row[1]['seconds']:.3g}"),
+                ("Gflop/s", lambda row: f"{row[1]['operations'] / row[1]['seconds'] / 1e9:.3g}"),
+                ("GB/s", lambda row: f"{row[1]['bytes'] / row[1]['seconds'] / 1e9:.3g}"),
+                ("floor, by", lambda row: f"{1e3 * row[1]['floor']:.2g}, {row[1]['bound']}"),
+                ("over it", lambda row: f"{row[1]['seconds'] / row[1]['floor']:.2g}"),
+            )
+        )
+    made[0].notes.append(
+        f"Measured rates: {top['flops'] / 1e12:.3g} Tflop/s of multiply-adds, "
+        f"{top['bandwidth'] / 1e12:.3g} TB/s."
+    )
+    return made
+
+
+def draw(record: Record, file: Path) -> None:
+    """Draw the roof and the stages."""
+    top = record["results"]["ceilings"]
+    made, (axis,) = figure(1, 4.8, 7.5)
+    flops, bandwidth = top["flops"] / 1e9, top["bandwidth"] / 1e9
+    x = np.geomspace(0.1, max(1000.0, 20 * flops / bandwidth), 200)
+    roof = np.minimum(flops, x * bandwidth)
+    axis.loglog(x, roof, color=DARK, linewidth=1.8)
+    how: dict[str, Any] = {"color": DARK, "textcoords": "offset points", "ha": "right"}
+    axis.annotate(f"{flops:,.0f} GFLOP/s", (x[-1], roof[-1]), (-4, 5), **how)
+    start = 0.4 * flops / bandwidth
+    axis.annotate(f"{bandwidth:,.0f} GB/s", (start, start * bandwidth), (-6, 6), **how)
+    for number, case in enumerate(record["results"]["cases"].values()):
+        for stage, found in case["stages"].items():
+            place = found["operations"] / found["bytes"], found["operations"] / found["seconds"]
+            colour, size = STAGE_COLOURS[stage], 6 if number else 13
+            axis.plot(place[0], place[1] / 1e9, "o", color=colour, markersize=size, mec="white")
+            if number == 0:
+                how |= {"color": colour, "ha": "center", "fontweight": "bold"}
+                axis.annotate(stage, (place[0], place[1] / 1e9), (0, -19), **how)
+    axis.set(title="Stages under the roof", xlabel="operations per byte that must move")
+    axis.set(ylabel="GFLOP/s", xlim=(x[0], x[-1]))
+    axis.grid(which="major")
+    save(made, file, record["machine"]["name"])

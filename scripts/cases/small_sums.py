@@ -1,0 +1,120 @@
+"""Small sums: sums of every kind, as input for a sanitizer (see `scripts/sanitize.sh`).
+
+The sums cover every kernel, periodicity and variant in both precisions, with pressures, gradients
+and derivatives, and every method of `parki.mesh`; with ``--quick`` they leave out what adds no
+compiled code on a device. Results are only tested for NaN; `parki check` tests whether they are
+correct.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from benchmarks.run import Run
+
+import parki
+from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS
+from parki.ewald.near.sizes import P2P_METHODS
+from parki.ewald.sums import SUMS
+from parki.mesh import Grid, interpolate, spread
+from parki.mesh.plans import INTERPOLATE_METHODS, SPREAD_METHODS
+
+POINTS = 150
+BOX = (1.5, 1.0, 0.75)
+ALL = ("u", "p", "grad_u")
+TOLERANCES = {"f4": 1e-3, "f8": 1e-6}
+Case = tuple[str, int, str, dict[str, str], tuple[str, ...]]
+
+
+def cases(brief: bool) -> Iterator[Case]:
+    """Yield kernel, periodicity, precision, options and wanted fields."""
+    for number, kernel in enumerate(SUMS):
+        fields = tuple(name for name in ALL if name in SUMS[kernel].terms)
+        for periodicity in range(4):
+            dtypes = ("f4", "f8") if (number + periodicity) % 2 else ("f8", "f4")
+            if brief and periodicity != number % 4:
+                continue
+            yield kernel, periodicity, dtypes[0], {}, fields
+            if not brief:
+                yield kernel, periodicity, dtypes[1], {}, ("u",)
+    for kernel, periodicity, dtype in (("stokes_comb", 3, "f8"), ("laplace", 1, "f4")):
+        variants: list[dict[str, str]] = [{"p2p_method": m} for m in P2P_METHODS[1:]]
+        variants += [{"p2g_method": m} for m in P2G_METHODS[1:]]
+        for options in variants:
+            yield kernel, periodicity, dtype, options, ("u",)
+        for method in G2P_METHODS[1:]:
+            yield kernel, periodicity, dtype, {"g2p_method": method}, ("u", "grad_u")
+    for radial in ("erfc", "rational"):
+        yield "stokes_comb", 2, "f8", {"split": "hasimoto", "radial": radial}, ("u",)
+    yield "stokes_dl", 3, "f8", {"dl_mean": "flux"}, ALL
+    yield "stokes_comb", 1, "f8", {"precision": "mixed"}, ALL
+
+
+def sum_up(case: Case, run: Run, n: int, rng: np.random.Generator) -> None:
+    """Make one sum, more with moved points and with systems, and derivatives."""
+    kernel, periodicity, dtype, settings, want = case
+    xp = run.xp
+
+    def array(*shape: int) -> Any:
+        return xp.asarray(rng.random(shape).astype(dtype))
+
+    edges = xp.asarray(np.array(BOX, dtype=dtype))[:, None]
+    src, trg = array(3, n) * edges, array(3, n // 2 + 1) * edges
+    norms = array(3, n) if SUMS[kernel].normals else None
+    dens = array(*SUMS[kernel].density_shape(n))
+    more: Any = settings
+    options = run.options(periodicity, TOLERANCES[dtype], BOX, **more)
+    plan = parki.Plan(kernel, trg, src, norms, options, want=want)
+    plan(dens)
+    results = []
+    for _ in range(4 if run.device else 1):  # a device records the last sums
+        plan.update_points(src, src, norms)
+        results += [plan(dens), plan(xp.stack([dens, dens, dens]))]
+    if not settings:
+        offsets = ([0, n // 4, n // 2 + 1], [0, n // 3, n])
+        batch = parki.Plan(kernel, trg, src, norms, options, want=want, systems=offsets)
+        results += [batch(dens), batch(xp.stack([dens, dens]))]
+        plan = parki.Plan(kernel, trg, src, norms, options)
+        given, values = (kernel, trg, src, dens, norms, options), plan(dens)
+        inputs = ("trg", "src", "dens", "norms")[: 3 if norms is None else 4]
+        tangents = {"trg": trg, "src": src}
+        results.append((plan.adjoint(values), parki.jvp(*given, tangents=tangents)))
+        for wrt in (inputs, ("dens",)):
+            results.append(parki.vjp(*given, values=values, wrt=wrt).values())
+    for values in itertools.chain(*results):
+        assert bool(xp.isfinite(values).all()), f"{case}: NaN or infinity"
+
+
+def mesh_up(dimensions: int, dtype: str, run: Run, n: int, rng: np.random.Generator) -> int:
+    """Spread and interpolate by every method of the space; return the number of methods."""
+    xp, space, count = run.xp, run.space, 0
+    points, values = (xp.asarray(rng.random((k, n)).astype(dtype)) for k in (dimensions, 2))
+    periodic = [False, *[True] * (dimensions - 1)]
+    grid = Grid((20, 17, 24)[:dimensions], spacing=1 / 19, periodic=periodic)
+    left_out = {"auto", "unprotected", "private" if run.device else "tile"}
+    left_out |= {"tile", "grid"} if dimensions == 2 else {"owner"} if run.device else set()
+    for method in SPREAD_METHODS:
+        if method not in left_out:
+            made = spread(points, values, grid, method=method, execution_space=space)
+            assert bool(xp.isfinite(made.values).all()), f"spread by {method}: NaN or infinity"
+            count += 1
+    for method in INTERPOLATE_METHODS:
+        if method not in left_out:
+            found = interpolate(points, made, method=method, execution_space=space)
+            assert bool(xp.isfinite(found).all()), f"interpolate by {method}: NaN or infinity"
+            count += 1
+    return count
+
+
+def measure(run: Run) -> dict[str, Any]:
+    """Make the sums, and return their number."""
+    rng, count, n = np.random.default_rng(0), 0, run.points or POINTS
+    for case in cases(run.quick):
+        sum_up(case, run, n, rng)
+        count += 1
+    for dimensions, dtype in itertools.product((2, 3), ("f8",) if run.quick else ("f4", "f8")):
+        count += mesh_up(dimensions, dtype, run, n, rng)
+    return {"Small sums without NaN": [{"sums": count}]}

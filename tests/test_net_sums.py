@@ -1,0 +1,90 @@
+"""Densities that add up: errors of the near field must not add up with them.
+
+What a sum leaves out beyond its cut-off has a mean. Densities of random sign hardly see it, and
+densities of one sign add it up: their error once grew with the root of their number.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.polynomial import chebyshev
+
+import parki
+from parki.ewald.split.hasimoto import Hasimoto
+from parki.ewald.split.screened import Screened
+from parki.reference import direct_sum
+
+CUBE = (1, 1, 1)
+rng = np.random.default_rng
+
+
+def root(values):
+    return float(np.sqrt((np.reshape(values, (-1, values.shape[-1])) ** 2).sum(axis=0).mean()))
+
+
+@pytest.mark.parametrize("z", [4.0, 9.0, 20.0, 33.0])
+def test_the_far_field_has_what_the_near_field_leaves(z):
+    """The factor is the transform of the mollifier, which ends smoothly at the cut-off."""
+    split = Hasimoto(np.sqrt(z), 1.0)
+    series = split.series(1.0)
+    edge = [float(chebyshev.chebval(1.0, f)) for f in (series.S - series.L, series.R, series.W)]
+    assert np.abs(edge).max() < 1e-9 and chebyshev.chebval(1.0, series.L) == pytest.approx(0.5)
+    x, weights = np.polynomial.legendre.leggauss(200)
+    t = (x + 1) / 2
+    psi = weights * chebyshev.chebval(2 * t**2 - 1, series.S - series.L)
+    k = np.linspace(0, 2 * np.sqrt(z * split.factor(1).end), 40)[:-1]
+    kt = np.multiply.outer(k, t)
+    for order, wave in ((1, np.cos(kt)), (2, np.cos(kt) + kt / 2 * np.sin(kt))):
+        np.testing.assert_allclose(split.factor(order).at(k**2), wave @ psi, atol=2e-14)
+    assert split.background == pytest.approx(2 * np.pi * psi @ t**2, rel=1e-11)
+    assert split.endless.background == pytest.approx(np.pi / z)
+
+
+def test_a_screened_near_field_ends_too():
+    split = Screened(Hasimoto(np.sqrt(12.0), 1.0), 4.0)
+    values, _, _ = split.series(1.0)
+    assert 1 - chebyshev.chebval(1.0, values) == pytest.approx(0, abs=1e-13)  # 1/r - V at r = 1
+
+
+@pytest.mark.parametrize(
+    ("kernel", "split", "tolerance", "want"),
+    [
+        ("laplace", "hasimoto", 1e-8, ("u",)),
+        ("yukawa(kappa=1.0)", "hasimoto", 1e-8, ("u",)),
+        ("stokes_sl", "hasimoto", 1e-8, ("u",)),
+        ("stokes_dl", "auto", 1e-6, ("p", "grad_u")),
+        ("stokes_dl", "auto", 1e-9, ("p", "grad_u")),
+    ],
+)
+def test_one_sign(kernel, split, tolerance, want):
+    """Mean errors were 0.6 to 4 times the promise, here and by the default's splits."""
+    points, targets = rng(0).random((3, 2000)), rng(1).random((3, 40))
+    rows = parki.ewald.sums.SUMS[kernel].rows
+    dens, norms = np.ones((rows, 2000)), None
+    if kernel == "stokes_dl":
+        norms = np.tile([[0.6], [0.0], [0.8]], 2000)
+    options = parki.EwaldOptions(
+        3, CUBE, tolerance, split=split, dl_mean="zero" if norms is not None else None
+    )
+    plan = parki.Plan(kernel, targets, points, norms, options, want=want)
+    exact = direct_sum(kernel, targets, points, dens, norms, box=CUBE, periodicity=3, want=want)
+    results = zip(plan(dens), exact, np.ravel(plan.promise(dens)), strict=True)
+    for found, right, promise in results:
+        error = np.reshape(found - right, (-1, 40))
+        rounding = 128 * np.finfo(float).eps * root(right)
+        assert root(error) <= promise + rounding
+        assert np.abs(error.mean(axis=1)).max() < 0.2 * promise + rounding / 10
+
+
+@pytest.mark.chosen_degrees
+@pytest.mark.parametrize(("blob", "tolerance"), [("gaussian", 1e-2), ("prolate", 1e-4)])
+def test_targets_within_small_blobs(blob, tolerance):
+    """Pairs that close were too few to be counted, and ends of Gaussians 1.2 promises off."""
+    kernel, random = f"stokes_sl(blob='{blob}', epsilon=0.01)", rng(1)
+    points, away = random.random((3, 20)), random.standard_normal((3, 20))
+    targets = points + 0.01 * random.random(20) * away / np.linalg.norm(away, axis=0)
+    dens = random.standard_normal((3, 20))
+    plan = parki.Plan(kernel, targets, points, None, parki.EwaldOptions(3, CUBE, tolerance))
+    exact = direct_sum(kernel, targets, points, dens, box=CUBE, periodicity=3)
+    assert root(plan(dens) - exact) <= plan.promise(dens)
