@@ -322,7 +322,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
     def _transposed(self, rows: dict[str, Any]) -> Any:
         """Return densities (k, rows, N) of values (k, rows, N) at the targets, by result."""
         given, back = self._placement.given, self._asked.transposed
-        if back is None:
+        if back is None or not all(map(len, rows.values())):
             return self._total.transposed(rows)
         (values,), (kernel, want, results) = rows.values(), back
         shape = len(values), *self._asked.results[self.want], values.shape[-1]

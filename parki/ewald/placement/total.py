@@ -62,9 +62,9 @@ class Total:
         """The shape of a density."""
         return (*self.asked.density, self.counts[1])
 
-    def shapes(self, many: int = 0) -> dict[str, tuple[int, ...]]:
-        """Return the shape of each result, for ``many`` densities at once."""
-        several, count = (many,) if many else (), self.counts[0]
+    def shapes(self, *several: int) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each result; for ``several`` densities at once, if it is given."""
+        count = self.counts[0]
         return {n: (*several, *shape, count) for n, shape in self.asked.results.items()}
 
     # ------------------------------------------------------------------ apply
@@ -75,25 +75,21 @@ class Total:
             sums = self.members[0].sum
             results = sums.summed(values, out, watch)
             return sums.summed(values, out, watch) if settle() else results
-        many, want = len(values) if self._several(values) else 0, self.asked.want
-        written = check_outputs(out, want, self.shapes(many), values, self.space)
-        values = values if many else values[None]
+        several, want = values.shape[: values.ndim - 2], self.asked.want
+        written = check_outputs(out, want, self.shapes(*several), values, self.space)
+        values = values if several else values[None]
         totals = {
             name: array.reshape(len(values), math.prod(shape), array.shape[-1])
             for (name, array), shape in zip(
                 written.items(), self.asked.results.values(), strict=True
             )
         }
-        if watch is not unwatched or not self._recorded(values, totals):
+        if len(values) and (watch is not unwatched or not self._recorded(values, totals)):
             self._sum(values, totals, watch)
             if settle():
                 self._sum(values, totals, watch)
         results = tuple(written.values())
         return results[0] if isinstance(want, str) else results
-
-    def _several(self, values: Any) -> bool:
-        """Return whether values (..., rows, N) are several densities."""
-        return bool(values.ndim == 3)
 
     def _sum(self, values: Any, totals: dict[str, Any], watch: Watch) -> None:
         found = [
@@ -157,7 +153,7 @@ class Total:
         if self.plain:
             return self.members[0].transposed(values, rows)
         found = np.zeros_like(first, shape=(len(first), rows, self.counts[1]))
-        for member in self.members:
+        for member in self.members if len(first) else ():
             found[..., member.columns.place("src")] += member.transposed(values, rows)
         return found
 
@@ -170,11 +166,11 @@ class Total:
         if self.plain:
             one = self.members[0]
             return promise(one.task, one.sum.given, one.sum.pipeline, values)
-        several, systems = self._several(values), self.placement.given.systems
+        several, systems = values.ndim == 3, self.placement.given.systems
         values = values if several else values[None]
         shape = len(values), 1 if systems is None else systems.count
         totals = {name: np.zeros(shape) for name in self.asked.results}
-        for member in self.members:
+        for member in self.members if len(values) else ():
             for name, bound in member.bounds(values):
                 total = totals[name or self.asked.want]
                 total[:, member.numbers] += np.reshape(bound, (len(values), -1))
