@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -134,12 +133,8 @@ def said(run: subprocess.CompletedProcess[str]) -> str:
 
 
 def run_parki(
-    words: list[str],
-    unbuffered: bool = False,
-    encoding: str = "utf-8:strict",
-    program: Sequence[str] = ("-m", "parki"),
-    **streams: object,
-) -> subprocess.CompletedProcess[str]:
+    words, unbuffered=False, encoding="utf-8:strict", program=("-m", "parki"), **streams: object
+):
     """Run the command line in a process of its own."""
     buffered = {"PYTHONUNBUFFERED": "1" if unbuffered else "", "PYTHONIOENCODING": encoding}
     given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}

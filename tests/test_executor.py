@@ -170,9 +170,7 @@ def test_scratch_memory_starts_as_nan(tmp_path):
         assert np.isnan(v).all() and (n == -1).all()
 
 
-def solve(
-    kernel: str, method: str = "tile", periodicity: int = 3, want=("u",), window=6, **more
-) -> np.ndarray:
+def solve(kernel, method="tile", periodicity=3, want=("u",), window=6, **more):
     """Sum a small system whose tiles hold several batches and shares of sources."""
     rng = np.random.default_rng(3)
     src = 0.02 + 0.96 * rng.random((3, 500))

@@ -41,9 +41,7 @@ STEPS = np.array([1 / 16, 1 / 15, 1 / 18])
 SHORT = (18, 25, 23)
 
 
-def make_mesh(
-    points: int, periodicity: int, dtype: type, spread="owner", gather="target", cells=SHORT
-) -> EwaldMesh:
+def make_mesh(points, periodicity, dtype, spread="owner", gather="target", cells=SHORT):
     box, steps = np.array(cells) * STEPS, STEPS
     options = EwaldOptions(periodicity, [1, 1, 1])
     task = Task("stokes_sl", get_execution_space("OpenMP"), np.dtype(dtype), options)

@@ -239,14 +239,8 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plans(
-    monkeypatch: pytest.MonkeyPatch,
-    kernel: str,
-    dtype: str,
-    want: Any,
-    box: Any = (1, 1, 1),
-    periodicities: Any = (0, 1, 2, 3),
-    **options: Any,
-) -> set[Request]:
+    monkeypatch, kernel, dtype, want, box=(1, 1, 1), periodicities=(0, 1, 2, 3), **options: Any
+):
     """Return what plans of a sum ask for, with 0 to 3 periodic axes; none is compiled."""
     asked = Asked(monkeypatch, stand_ins=True)
 
