@@ -415,7 +415,7 @@ def test_from_one_period_more_to_one_less(kernel, more, rate):
     if norms is not None:  # a net stresslet would do the same, but for a net source of fluid
         norms = norms - (dens[-3:] * norms).sum() / (dens[-3:] ** 2).sum() * dens[-3:]
     changes = []
-    for length in (10.0, 20.0):
+    for length in (20.0, 40.0):
         box = [1.0, 1.0, 1.0]
         box[more - 1] = length
         less = [*box[: more - 1], None, *box[more:]]
