@@ -18,6 +18,8 @@ from parki.reference import direct_sum
 # Cases (kernel, periodicity, mean of the double layer).
 CASES = [(kernel, periodicity, "zero") for kernel in KERNELS for periodicity in PERIODICITIES]
 CASES += [("stokes_dl", 3, "flux"), ("stokes_comb", 3, "flux")]
+CASES += [("stokes_comb(epsilon=0.1)", 2, "zero")]
+CASES += [("stokes_dipole(epsilon=0.1, blob='prolate')", 1, "zero")]
 
 
 def given_to(kernel, given, options):
