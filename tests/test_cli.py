@@ -96,10 +96,8 @@ def test_demo_without_matplotlib(tmp_path, monkeypatch, capsys):
 
 
 def test_module_runs():
-    run = subprocess.run(
-        [sys.executable, "-m", "parki", "--version"], capture_output=True, text=True, check=True
-    )
-    assert run.stdout.strip() == f"parki {parki.__version__}"
+    run = run_parki(["--version"])
+    assert run.returncode == 0 and run.stdout.strip() == f"parki {parki.__version__}"
 
 
 def test_rich_is_needed_by_the_command_line_alone():
@@ -114,9 +112,7 @@ print(u.shape)
 from parki.__main__ import main
 sys.exit(main())
 """
-    run = subprocess.run(
-        [sys.executable, "-c", program, "info"], capture_output=True, text=True, check=False
-    )
+    run = run_parki(["info"], program=("-c", program))
     assert run.returncode == 2
     assert run.stdout == "(2,)\n"  # which a plain install has to give
     assert run.stderr.splitlines()[-1].startswith("parki: the command line needs rich")

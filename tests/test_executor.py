@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import runpy
 import shutil
 from pathlib import Path
 
@@ -346,13 +345,6 @@ def test_close_pair_across_the_border(method, dtype, axis, side):
     distance = float(near) + ulps * eps / 2
     # The rest of the sum is of order one; what is lost beside 1 is eps / 2.
     assert abs(float(pot[0]) * distance - 1) < max(8 * eps, 20 * distance)
-
-
-def test_overhead_script():
-    """The script that measures the cost of a call runs; what it measures is not asserted."""
-    script = Path(__file__).parents[1] / "scripts" / "measure_overhead.py"
-    module = runpy.run_path(str(script))
-    assert 0 < min(module["microseconds"]("Serial", 50)) < 1e5
 
 
 def test_a_thread_launches_alone(tmp_path, monkeypatch):
