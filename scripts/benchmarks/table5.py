@@ -1,11 +1,6 @@
 """Table 5: models of spreading and gathering against measured times.
 
-The table compares the measured time of each variant at P = 8 with the models of table 3. parki's
-own model of costs, by which plans choose their parameters, is compared with the stages of whole
-sums in [choices](choices.md).
-
-The counts differ from the paper's, because it spreads 12 components. parki spreads four, whose
-windows have gradients too.
+docs/benchmarks.md says what is compared.
 """
 
 from __future__ import annotations
