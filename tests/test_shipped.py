@@ -323,7 +323,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", list(PROGRAMS))
 def test_what_programs_load_comes(listed, monkeypatch, name):
-    """They run, with kernels of the user's cache as in `tests/test_readme.py`."""
+    """They run, with kernels of the user's cache as in `tests/test_docs.py`."""
     monkeypatch.setenv("PARKI_CACHE_DIR", CACHE)
     pretend(monkeypatch)
     asked = Asked(monkeypatch, stand_ins=False)
