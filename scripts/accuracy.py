@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks import record
+from benchmarks import record, show
 from benchmarks.run import Run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -180,89 +180,41 @@ def pale(row: dict[str, Any]) -> bool:
 
 def draw(files: list[Path]) -> None:
     """Draw all sums of all results in one picture, each by its worst field."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
+    made, axes = show.figure(2, 7.2, 9, rows=2, sharex=True, sharey=True)
     rows = [row for file in files for row in json.loads(file.read_text())["rows"]]
     rng = np.random.default_rng(0)
-    mpl.rcParams.update({"font.size": 10, "font.family": "DejaVu Sans"})
-    figure, axes = plt.subplots(2, 2, figsize=(9, 7.2), sharex=True, sharey=True)
-    for periodicity, panel in zip(PERIODICITIES, axes.flat, strict=True):
+    for periodicity, panel in zip(PERIODICITIES, axes, strict=True):
         panel.axhspan(LEAST, 1, color="#e8f1e4", zorder=0, lw=0)
         panel.axhline(1, color="#3c6e3c", lw=1.2, zorder=2.5)
-        count = 0
+        here = [r for r in rows if "fields" in r and r["case"]["periodicity"] == periodicity]
+        here = [r for r in here if r["case"]["dtype"] in MARKERS]
         for (kernel, colour), (dtype, marker) in itertools.product(
             COLOURS.items(), MARKERS.items()
         ):
-            chosen = [
-                (row["case"]["tolerance"], worst(row), pale(row))
-                for row in rows
-                if "fields" in row
-                and (row["case"]["kernel"], row["case"]["periodicity"], row["case"]["dtype"])
-                == (kernel, periodicity, dtype)
-            ]
-            if not chosen:
-                continue
-            count += len(chosen)
-            tolerance, ratio, is_pale = map(np.array, zip(*chosen, strict=True))
+            of = [r for r in here if (r["case"]["kernel"], r["case"]["dtype"]) == (kernel, dtype)]
+            is_pale = np.array([pale(row) for row in of], dtype=bool)
             # There are few tolerances, so kernels are shifted along the axis.
-            shift = (KERNELS.index(kernel) - 3) * 0.11 + rng.uniform(-0.07, 0.07, ratio.size)
-            x, y = tolerance * 10**shift, np.maximum(ratio, FLOOR)
+            shift = (KERNELS.index(kernel) - 3) * 0.11 + rng.uniform(-0.07, 0.07, len(of))
+            x = np.array([row["case"]["tolerance"] for row in of]) * 10**shift
+            y = np.array([max(worst(row), FLOOR) for row in of])
             for which, alpha, order in ((is_pale, 0.2, 2), (~is_pale, 0.8, 3)):
-                panel.scatter(
-                    x[which],
-                    y[which],
-                    s=10,
-                    c=colour,
-                    marker=marker,
-                    alpha=alpha,
-                    lw=0,
-                    zorder=order,
-                )
-        panel.set_xscale("log")
-        panel.set_yscale("log")
-        panel.set_title(
-            f"{periodicity} periodic direction{'s' if periodicity != 1 else ''}",
-            fontsize=10.5,
-            loc="left",
-            fontweight="bold",
-        )
-        panel.set_title(f"{count} sums", fontsize=9, loc="right", color="#666666")
-        panel.grid(axis="y", color="#dddddd", lw=0.6, zorder=0)
-        panel.spines[["top", "right"]].set_visible(False)
+                how = {"s": 10, "c": colour, "marker": marker, "alpha": alpha, "zorder": order}
+                panel.scatter(x[which], y[which], lw=0, **how)
+        panel.set_title(f"{periodicity} periodic direction{'s' * (periodicity != 1)}")
+        panel.set_title(f"{len(here)} sums", fontsize=9, loc="right", color="#666666")
+        panel.set(xscale="log", yscale="log", xlim=(0.35, 3e-14))  # towards higher accuracy
+        panel.grid(axis="y")
     top = max([worst(row) for row in rows] + [2.0])
-    axes[0, 0].set_xlim(0.35, 3e-14)  # towards higher accuracy
-    axes[0, 0].set_ylim(FLOOR / 1.3, top * 1.5)
-    axes[0, 0].set_xticks([10.0**-n for n in range(1, 14, 2)])
-    axes[0, 0].minorticks_off()
-    for panel in axes[1]:
-        panel.set_xlabel("tolerance")
-    for panel in axes[:, 0]:
-        panel.set_ylabel("measured / promised error")
-    axes[0, 0].text(0.25, 1.12, "promised", color="#3c6e3c", fontsize=9, va="bottom")
-    handles = [
-        plt.Line2D([], [], ls="", marker="o", color=colour, label=LABELS[kernel])
-        for kernel, colour in COLOURS.items()
-    ]
-    handles += [
-        plt.Line2D([], [], ls="", marker="o", color="#555555", ms=5, label="double precision"),
-        plt.Line2D([], [], ls="", marker="^", color="#555555", ms=5, label="single"),
-        plt.Line2D([], [], ls="", marker="o", color="#cccccc", ms=5, label="rounding or coherent"),
-    ]
-    figure.legend(
-        handles=handles,
-        loc="lower center",
-        ncol=8,
-        frameon=False,
-        fontsize=8.8,
-        handletextpad=0.1,
-        columnspacing=0.9,
-    )
-    figure.tight_layout(rect=(0, 0.04, 1, 1))
-    PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(PICTURE, dpi=150)
+    axes[0].set(ylim=(FLOOR / 1.3, top * 1.5), xticks=[10.0**-n for n in range(1, 14, 2)])
+    axes[0].minorticks_off()
+    made.supylabel("measured / promised error", fontsize=11)
+    kinds = [(colour, "o", LABELS[kernel]) for kernel, colour in COLOURS.items()]
+    kinds += [("#555555", "o", "double precision"), ("#555555", "^", "single")]
+    kinds.append(("#cccccc", "o", "rounding or coherent"))
+    for colour, marker, label in kinds:
+        axes[0].plot([], [], ls="", marker=marker, color=colour, label=label)
+    made.legend(loc="outside lower center", ncols=4, fontsize=9)
+    show.save(made, PICTURE, "tolerance")
     print(f"wrote {PICTURE}")
 
 

@@ -5,7 +5,7 @@
     python scripts/benchmark.py table6 table7 --space Cuda
     python scripts/benchmark.py benchmarks --space Cuda --json h200.json     # all of a folder
     python scripts/benchmark.py --from h200.json               # shows records again
-    python scripts/benchmark.py --docs                         # the pages, from docs/results
+    python scripts/benchmark.py --docs                         # tables in docs, from docs/results
 
 A file in ``scripts/benchmarks``, ``scripts/papers`` or ``scripts/cases`` for each case says what it
 measures. ``--points``, ``--tolerance``, ``--periodicity``, ``--kernel`` and ``--dtype`` replace the
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             case(found["kind"]).draw(found, args.draw.with_stem(args.draw.stem + more))
     if not records and not names:
         for name in PLACES:
-            print(f"{name:14} {': '.join(page.about(case(name))[:2])}")
+            print(f"{name:14} {': '.join(page.about(case(name)))}")
     return 0
 
 
@@ -90,13 +90,12 @@ def show(found: record.Record) -> None:
 
 
 def text(name: str) -> str:
-    """Return a page of docs."""
-    modules = {kind: case(kind) for kind in FOLDERS.get(name, (name,))}
-    return page.page(name, page.results(name), modules, tables)
+    """Return a page of docs with its tables."""
+    return page.page(name, case, tables)
 
 
 def write_pages(names: Sequence[str]) -> None:
-    """Write pages of docs and their pictures."""
+    """Write the tables and pictures of pages."""
     for name in names or page.PAGES:
         for found in page.results(name):
             if hasattr(case(found["kind"]), "draw"):

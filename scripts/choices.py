@@ -23,6 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks import page as docs
 from benchmarks import show
 from rich.console import Console
 
@@ -40,31 +41,11 @@ MODEST, SAME = 1.10, 1.02
 # Limits in seconds and times of one comparison of a choice with the best, and number of visits to
 # a task after all others, because shared machines have slow minutes.
 SECONDS, MOST, VISITS = 1.0, 3, 5
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "choices.md"
+PAGE = docs.DOCS / "choices.md"
 PICTURE = PAGE.parent / "images" / "choices.png"
-HEAD = """\
-# What parki chooses, and the best found by trying
-
+BEST = """\
 Parameters that parki chooses take at most {largest:.2f} times as long as the best found by trying,
 in all {tasks} tasks. In {same} of them nothing was faster by more than two percent.
-
-`auto` takes the usual variants of the machine, and searches for the cut-off, grid and window. The
-tables compare this choice with the fastest setting found by trying other cut-offs, window points
-and variants, for `stokes_comb` in double precision with targets that are sources. To repeat this,
-run `python scripts/choices.py --output FILE` and then `python scripts/choices.py --docs
-docs/results/choices-*.json`.
-
-![Time of the choice over the time of the best, against the number of points](images/choices.png)
-
-*Each dot is a task. Left: the time of the choice over the time of the best. Right: the predicted
-time of an application over the measured one.*
-
-Times are milliseconds of a repeated application. They are medians of runs that alternate between
-the settings. *Over best* is the time of the choice over the time of the best, and *best* has what
-differs in it. *Model* is the predicted time over the measured one, for P2P, P2G, FGC and G2P. *P*
-is the number of window points, and the variants are for P2P, P2G and G2P. Clustered clouds have
-half of their points in eight clusters of standard deviation 0.03.
-
 """
 TABLE = (
     "| tolerance | periodic, cloud | r_c | P | variants | ms | over best | best | model |",
@@ -136,7 +117,8 @@ def page(results: list[dict[str, Any]]) -> str:
     """Return the page of the docs."""
     over = [medians(row)["over"] for result in results for row in result["rows"]]
     same = sum(x <= SAME for x in over)
-    return HEAD.format(largest=max(over), tasks=len(over), same=same) + markdown(results)
+    best = BEST.format(largest=max(over), tasks=len(over), same=same)
+    return docs.fill("choices", lambda name: best if name == "best" else markdown(results))
 
 
 def differing(choice: str, best: str) -> str:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks import record, weak
+from benchmarks import page, record, weak
 from benchmarks import show as pictures
 from benchmarks.run import TINY, Run
 from mpi4py import MPI
@@ -48,38 +48,6 @@ PAPER: dict[str, tuple[float | None, ...]] = {
 }
 ROWS = ("plan", "update", "sort", "densities", "ghosts", "P2P", "P2G", "halo", "FGC", "G2P")
 ROWS += ("results", "stages", "apply apart", "apply")
-
-
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "scaling.md"
-PICTURE = PAGE.parent / "images" / "scaling.png"
-HEAD = """\
-# Scaling over ranks
-
-Two GPUs take at most 1.2 times as long as one for twice the points. They take about half as long as
-one for the same points.
-
-The tables have the time of a plan of `stokes_comb` on one rank and on two, for uniform points that
-are sources and targets. To repeat this, run `scripts/scaling.py` as its first lines say, and then
-`python scripts/scaling.py --docs docs/results/scaling-*.json`.
-
-![Milliseconds of an application on one rank and on two](images/scaling.png)
-
-Times are milliseconds of the slowest rank, medians. In *weak* tables each rank has the same number
-of points, in a box that grows along its first axis. In *strong* tables all ranks together have a
-fixed number of points, in a cube. The paper's columns are table 11 of Kosmacher, Du, Bagge and
-Biros (2026), with H200s over InfiniBand.
-
-| row or column | meaning |
-| --- | --- |
-| random, home | each point starts on any rank, or on the rank of its slab |
-| plan, update | the time of a new plan; the time to take the points of another time step |
-| sort | the time to move points to their slabs |
-| FGC | the time of the FGC with its exchanges |
-| stages | the sum of the stages, timed one after the other |
-| apply apart | a whole application, one stage after the other |
-| apply | a whole application, with the near field during the exchanges |
-
-"""
 
 
 class Clock:
@@ -208,9 +176,10 @@ def sections(records: list[record.Record]) -> str:
     return text
 
 
-def page(records: list[record.Record]) -> str:
+def text(records: list[record.Record]) -> str:
     """Return the page of the docs."""
-    return (HEAD + sections(records) + weak.section(records)).rstrip("\n") + "\n"
+    parts = {"scaling": sections, "model": weak.section}
+    return page.fill("scaling", lambda name: parts[name](records).rstrip("\n") + "\n")
 
 
 def draw(records: list[record.Record], file: Path) -> None:
@@ -254,9 +223,9 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.docs:
         records = record.read(arguments.docs)
-        PAGE.write_text(page(records))
-        draw(records, PICTURE)
-        print(f"wrote {PAGE.name}")
+        (page.DOCS / "scaling.md").write_text(text(records), encoding="utf-8")
+        draw(records, page.DOCS / "images" / "scaling.png")
+        print("wrote scaling.md")
         return
     comm = MPI.COMM_WORLD
     if arguments.quick:

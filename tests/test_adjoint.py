@@ -199,7 +199,7 @@ def test_symmetric_sums_are_their_own_adjoint(kernel):
     plan = parki.Plan(kernel, SRC, SRC, options)
     dens = DENS[kernel]
     np.testing.assert_array_equal(plan.adjoint(dens), plan(dens))
-    assert all(part.kept is None for part in plan._transpose.transposed.values())  # made nothing
+    assert all(part.kept is None for part in plan.members[0]._transpose.transposed.values())  # made nothing
     if "grad_u" in SUMS[kernel].adjoints:
         both = parki.Plan(kernel, SRC, SRC, options, want=("u", "grad_u"))
         assert mismatch(both, dens) <= 1e-5
@@ -209,11 +209,11 @@ def test_points_that_move():
     kernel = "stokes_dl"
     plan = make(kernel)
     assert mismatch(plan, DENS[kernel]) <= ROUNDING
-    before = plan._transpose.transposed["u"].kept
+    before = plan.members[0]._transpose.transposed["u"].kept
     trg, src = TRG + 0.1, SRC[:, ::-1].copy()
     plan.update_points(trg, src, normals(kernel))
     assert mismatch(plan, DENS[kernel]) <= ROUNDING
-    kept = plan._transpose.transposed["u"].kept
+    kept = plan.members[0]._transpose.transposed["u"].kept
     assert kept.pipeline.setup is before.pipeline.setup  # grid and multiplier are kept
     # Others, so that all is chosen anew.
     plan.update_points(0.05 * TRG, 0.05 * SRC, normals(kernel))
@@ -279,7 +279,7 @@ def test_many_systems():
 def test_any_densities():
     plan = make("stokes_rotlet", 3, "grad_u", tolerance=1e-4, densities="any")
     assert mismatch(plan, DENS["stokes_rotlet"]) <= 1e-5
-    part = plan._transpose.transposed["grad_u"]
+    part = plan.members[0]._transpose.transposed["grad_u"]
     # Chosen by a tolerance for random ones, of nine components of each target.
     assert part.kept.points.tolerance == pytest.approx(0.81e-4 / math.sqrt(9 * NT))
 

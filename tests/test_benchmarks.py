@@ -107,15 +107,18 @@ def test_shown_again_and_drawn(file, tmp_path, capsys):
 
 @pytest.mark.parametrize("name", page.PAGES)
 def test_pages_are_written_from_the_results(name):
-    """Nobody wrote into them by hand; what sections of papers begin with says three sentences."""
+    """Nobody wrote into their tables by hand, and each case of a page has some."""
     text = benchmark.text(name)
     assert (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") == text
     pictures = re.findall(r"\]\((images/.*?)\)", text)
     assert pictures and all((ROOT / "docs" / picture).is_file() for picture in pictures)
-    for kind in {found["kind"] for found in page.results(name)}:
-        assert f" {page.about(benchmark.case(kind))[0]}: " in text
-        today = " ".join(getattr(benchmark.case(kind), "TODAY", "A. B. C.").split())
-        assert len(re.findall(r"[.](?= |$)", today)) >= 2 + (name == "papers"), kind
+    cases = FOLDERS.get(name, (name,))
+    assert {found["kind"] for found in page.results(name)} == set(cases)
+    assert [place[2] for place in page.PLACE.finditer(text)] == list(cases)
+    for kind in cases:
+        title, heading = page.about(benchmark.case(kind))
+        assert f" {title}: {heading}\n" in text
+        assert f"`python scripts/benchmark.py {kind}`" in text
 
 
 def test_pages_are_written(file, tmp_path, monkeypatch):
@@ -123,8 +126,14 @@ def test_pages_are_written(file, tmp_path, monkeypatch):
     monkeypatch.setattr(page, "DOCS", tmp_path)
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "floor-here.json").write_bytes(file.read_bytes())
+    before, after = (
+        "# A page\n\n<!-- floor: written by a script -->\n\n",
+        "\n<!-- end of floor -->\n",
+    )
+    (tmp_path / "floor.md").write_text(before + "old" + after, encoding="utf-8")
     assert benchmark.main(["--docs", "floor"]) == 0
     text = (tmp_path / "floor.md").read_text(encoding="utf-8")
+    assert text.startswith(before) and text.endswith(after) and "old" not in text
     assert text.count("| P2G ") == len(floor.CASES)
     assert all((tmp_path / name).is_file() for name in re.findall(r"\]\((images/.*?)\)", text))
 
@@ -212,6 +221,14 @@ def test_the_page_of_choices_is_that_of_the_results():
     assert choices.PAGE.read_text() == choices.page([json.loads(f.read_text()) for f in files])
 
 
+def test_the_page_of_scaling_is_that_of_the_results():
+    pytest.importorskip("mpi4py")
+    import scaling
+
+    text = scaling.text(page.results("scaling"))
+    assert (page.DOCS / "scaling.md").read_text(encoding="utf-8") == text
+
+
 @pytest.mark.slow
 def test_choices_runs(tmp_path, monkeypatch):
     few = [choices.tune.TimedPlan(choices.KERNEL, 3, 1e-2, 300)]
@@ -223,7 +240,7 @@ def test_choices_runs(tmp_path, monkeypatch):
     assert row["tried"] > 4
     assert row["visits"] == choices.VISITS <= len(row["compared"])
     assert choices.medians(row)["over"] >= 1
-    assert "| 300 | 0.01 | 3 | uniform |" in choices.page([json.loads(path.read_text())])
+    assert "| 0.01 | 3, uniform |" in choices.page([json.loads(path.read_text())])
     # What the file has is not timed again, and other machines' files take no tasks.
     few.append(choices.tune.TimedPlan(choices.KERNEL, 3, 1e-2, 200))
     choices.main()

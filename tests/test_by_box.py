@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from frameworks import BOX, difference, inputs
+from left_out import without_pairs
 
 import parki
 from parki.ewald.far import strain
@@ -149,23 +150,11 @@ def test_pairs_left_out(kernel, periodic, leans, image, space, to_space, to_host
     given, change = problem(kernel, periodic, leans)
     trg, src, dens, norms = (given.get(name) for name in ("trg", "src", "dens", "norms"))
     labels = [np.arange(each.shape[-1]) % 3 - 1 for each in (trg, src)]
-    numbers = np.indices((3, 3, 3)).reshape(3, -1) - 1 if image == "nearest" else np.zeros((3, 1))
-    numbers *= np.array(periodic)[:, None]
 
     def direct(given):
-        box = given["box"]
-        how = {"box": box if leans else np.diag(box).copy(), "periodicity": sum(periodic)}
-        found = direct_sum(kernel, trg, src, dens, norms, **how)
-        away = trg[:, :, None, None] - src[:, None, :, None] - (box.T @ numbers)[:, None, None]
-        nearest = (away**2).sum(axis=0).argmin(axis=-1)
-        away = np.take_along_axis(away, nearest[None, ..., None], axis=-1)[..., 0]
-        for n, label in enumerate(labels[0]):
-            own = (labels[1] == label) & (label >= 0)
-            if own.any():
-                of = None if norms is None else norms[:, own]
-                pairs = np.zeros((3, 1)), -away[:, n, own], dens[..., own], of
-                found[..., n] -= direct_sum(kernel, *pairs, periodicity=0)[..., 0]
-        return found
+        box = given["box"] if leans else np.diag(given["box"])
+        arrays = trg, src, dens, norms, labels, ("u",)
+        return without_pairs(kernel, *arrays, box, sum(periodic), image)[0]
 
     slope = difference(direct, given, {"box": change})
     values = np.random.default_rng(2).standard_normal(slope.shape)

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -97,10 +96,8 @@ def test_demo_without_matplotlib(tmp_path, monkeypatch, capsys):
 
 
 def test_module_runs():
-    run = subprocess.run(
-        [sys.executable, "-m", "parki", "--version"], capture_output=True, text=True, check=True
-    )
-    assert run.stdout.strip() == f"parki {parki.__version__}"
+    run = run_parki(["--version"])
+    assert run.returncode == 0 and run.stdout.strip() == f"parki {parki.__version__}"
 
 
 def test_rich_is_needed_by_the_command_line_alone():
@@ -115,9 +112,7 @@ print(u.shape)
 from parki.__main__ import main
 sys.exit(main())
 """
-    run = subprocess.run(
-        [sys.executable, "-c", program, "info"], capture_output=True, text=True, check=False
-    )
+    run = run_parki(["info"], program=("-c", program))
     assert run.returncode == 2
     assert run.stdout == "(2,)\n"  # which a plain install has to give
     assert run.stderr.splitlines()[-1].startswith("parki: the command line needs rich")
@@ -134,12 +129,8 @@ def said(run: subprocess.CompletedProcess[str]) -> str:
 
 
 def run_parki(
-    words: list[str],
-    unbuffered: bool = False,
-    encoding: str = "utf-8:strict",
-    program: Sequence[str] = ("-m", "parki"),
-    **streams: object,
-) -> subprocess.CompletedProcess[str]:
+    words, unbuffered=False, encoding="utf-8:strict", program=("-m", "parki"), **streams: object
+):
     """Run the command line in a process of its own."""
     buffered = {"PYTHONUNBUFFERED": "1" if unbuffered else "", "PYTHONIOENCODING": encoding}
     given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}

@@ -114,9 +114,10 @@ def test_a_cluster_keeps_the_promise_wherever_it_is(place):
 
 
 def test_clusters_far_apart_from_the_targets():
-    """Targets elsewhere make no close pairs."""
+    """Targets elsewhere make no close pairs, and targets all over few."""
     density = pair_density(0.5 * uniform(3000), 0.5 + 0.5 * uniform(3000, 1), BOX)
     assert density.at(0.1) == 1 and density.self_pairs == 0
+    assert 0.9 < pair_density(uniform(5000), blob(5000), BOX).at(0.1) < 3
 
 
 def beside(trg, src, radius):
@@ -157,11 +158,6 @@ def test_half_in_clusters_pairs_are_there():
     assert min(density.about(0.01)) > 1.5 * density.typical(0.01) > 30
 
 
-def test_sources_in_a_cluster_targets_all_over():
-    density = pair_density(uniform(5000), blob(5000), BOX)
-    assert 0.9 < density.at(0.1) < 3
-
-
 def test_the_same_values_in_two_arrays_count_as_the_same_points():
     src = uniform(500)
     first, second = pair_density(src, src, BOX), pair_density(src.copy(), src, BOX)
@@ -178,24 +174,17 @@ def test_some_targets_are_sources():
     assert density.at(2.0**-LEVELS) >= 1500 / 3000**2 * 2.0 ** (3 * LEVELS) * 0.9
 
 
-@pytest.mark.parametrize("n", [1, 2, 5])
-def test_coinciding_points(n):
-    src = np.full((3, n), 0.3)
-    density = pair_density(src, src, BOX)
-    assert np.all(np.isfinite(density.enhancement)) and density.self_pairs == 1 / n
-
-
-def test_all_points_at_one_place():
-    src = np.full((3, 400), 0.3)
-    assert pair_density(src, src, BOX).at(0.1) > 100
-
-
-@pytest.mark.parametrize("edge", [0.0, 1.0])
-def test_points_on_the_faces(edge):
-    """A free axis includes its far face."""
-    src = uniform(1000)
-    src[1] = edge
-    assert np.all(np.isfinite(pair_density(src, src, BOX).enhancement))
+def test_odd_clouds():
+    """Points that coincide, and points on the faces: a free axis includes its far face."""
+    for n in (1, 2, 5, 400):
+        src = np.full((3, n), 0.3)
+        density = pair_density(src, src, BOX)
+        assert np.all(np.isfinite(density.enhancement)) and density.self_pairs == 1 / n
+    assert density.at(0.1) > 100
+    for edge in (0.0, 1.0):
+        src = uniform(1000)
+        src[1] = edge
+        assert np.all(np.isfinite(pair_density(src, src, BOX).enhancement))
 
 
 def test_the_sample_is_enough():

@@ -11,13 +11,15 @@ from few import FEW
 from frameworks import BOX, KERNELS, PERIODICITIES, difference, exact, inputs
 
 import parki
-from parki.ewald.plan import plan_and_sum
+from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
 # Cases (kernel, periodicity, mean of the double layer).
 CASES = [(kernel, periodicity, "zero") for kernel in KERNELS for periodicity in PERIODICITIES]
 CASES += [("stokes_dl", 3, "flux"), ("stokes_comb", 3, "flux")]
+CASES += [("stokes_comb(epsilon=0.1)", 2, "zero")]
+CASES += [("stokes_dipole(epsilon=0.1, blob='prolate')", 1, "zero")]
 
 
 def given_to(kernel, given, options):
@@ -272,7 +274,7 @@ def test_tensors_are_checked():
     with pytest.raises(parki.ParkiValueError, match=r"want has 'grad_tensor'; expected names"):
         parki.Plan("stokes_sl", given["trg"], given["src"], options, want="grad_tensor")
     with pytest.raises(parki.ParkiValueError, match=r"tensors has shape \(9, 4\); .* 4 targets"):
-        plan_and_sum(
+        sum_once(
             ("stokes_sl", given["trg"], given["src"], None, options),
             given["dens"],
             "grad_tensor",

@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +49,14 @@ ROOT = Path(__file__).parents[1]
 EXAMPLE, SCALING = ROOT / "examples" / "distributed_stokes.py", ROOT / "scripts" / "scaling.py"
 
 
-def on_ranks(size: int, cases_of: Callable[[int, str], Sequence[Any]]) -> list[Any]:
-    """Return the parameters of a number of ranks; those of the long run are marked as slow."""
+def on_ranks(every: Sequence[Any]) -> list[Any]:
+    """Return the parameters of all numbers of ranks; those of the long run are marked as slow."""
     return [
         pytest.param(size, space, part, case, marks=more, id=f"{size} ranks, {space}, {case}")
+        for size in ranks.STEPS_OF
         for space, marks in SPACES.items()
         for part, slow in zip(ranks.PARTS, ([], [pytest.mark.slow]), strict=True)
-        for case in cases_of(size, part)
+        for case in ranks.of_part(every, size, part)
         for more in [[*marks, *slow]]
     ]
 
@@ -63,8 +64,7 @@ def on_ranks(size: int, cases_of: Callable[[int, str], Sequence[Any]]) -> list[A
 @functools.lru_cache(maxsize=32)
 def results_of(size: int, space: str, part: str) -> tuple[dict[str, Any], str]:
     """Return what the ranks found, by case, and what they said on stderr."""
-    what = "sums+moves" + "+adjoints" * (size == 2)
-    ran = mpirun(size, what, space, part, seconds=LIMIT[space])
+    ran = mpirun(size, "sums+moves", space, part, seconds=LIMIT[space])
     return {result["case"]: result for result in lines_of(ran)}, ran.stderr
 
 
@@ -80,16 +80,13 @@ def told(size: int, *what: str, seconds: float = SECONDS) -> list[dict[str, Any]
     return lines_of(ran)
 
 
-@pytest.mark.parametrize(
-    ("size", "space", "part", "case"),
-    [each for size in ranks.SIZES for each in on_ranks(size, ranks.cases_of)],
-)
+@pytest.mark.parametrize(("size", "space", "part", "case"), on_ranks(ranks.cases()))
 def test_ranks_sum_as_one_does(size, space, part, case):
     """Same parameters, and the same numbers but for rounding, whatever the ranks have."""
     results, said = results_of(size, space, part)
     assert str(case) in results, said[-3000:]
     found = results[str(case)]
-    assert found["finite"] and found["promise"]
+    assert found["finite"] and found["promise"] and found["transposed"] < 1
     assert found["parameters"] or found["kind"] == "sampled"
     if found["kind"] == "rounding":
         assert max(found["ratios"].values()) < ROUNDING
@@ -98,16 +95,13 @@ def test_ranks_sum_as_one_does(size, space, part, case):
     assert len(found["slabs"]) == size + 1
 
 
-@pytest.mark.parametrize(
-    ("size", "space", "part", "walk"),
-    [each for size in ranks.SIZES for each in on_ranks(size, ranks.walks_of)],
-)
+@pytest.mark.parametrize(("size", "space", "part", "walk"), on_ranks(ranks.WALKS))
 def test_points_move(size, space, part, walk):
     """As a new plan would have them; slabs and grids stay unless points crowd."""
     results, said = results_of(size, space, part)
     assert str(walk) in results, said[-3000:]
     found = results[str(walk)]
-    assert len(found["off"]) == ranks.STEPS
+    assert len(found["off"]) == ranks.STEPS and found["transposed"] < 1
     assert max(found["off"]) < (ROUNDING if found["kind"] == "rounding" else APART[found["kind"]])
     assert (found["meshes"] > 1) == (walk.how == "crowd")
     # Four slabs, each of a window's planes or more, may have no room to be cut otherwise.
@@ -117,21 +111,6 @@ def test_points_move(size, space, part, walk):
     # Points that are given on the rank of their slab cross no network.
     assert all(found["crossed"]) == (size > 1 and walk.how != "home")
     assert any(found["crossed"]) == (size > 1 and walk.how != "home")
-
-
-@pytest.mark.parametrize(
-    ("size", "space", "part", "case"), on_ranks(2, lambda _, part: ranks.transposed_of(part))
-)
-def test_adjoint_over_ranks(size, space, part, case):
-    """Transposes the sum but for rounding, before and after points move between the ranks.
-
-    One that chooses its own parameters does so within the promise.
-    """
-    results, said = results_of(size, space, part)
-    case = f"adjoint of {case}"
-    assert case in results, said[-3000:]
-    assert len(results[case]["apart"]) == 2
-    assert max(results[case]["apart"]) < 1
 
 
 @pytest.mark.parametrize("space", [pytest.param(s, marks=m) for s, m in SPACES.items()])
@@ -302,7 +281,8 @@ def test_scaling_is_measured(size, scaling, tmp_path):
         arguments = ("--quick", "--json", str(path), *scaling)
         ran = mpirun(size, *arguments, seconds=60, script=SCALING)
         assert ran.returncode == 0, ran.stderr[-3000:]
-    assert ran.stdout.count(f"2 ranks, {'weak' if weak else 'strong'}") == (6 if weak else 2)
+    assert ran.stdout.count("2, random | 2, home") == 1 + weak
+    assert f"points {'a rank, weak' if weak else 'in all, strong'}\n" in ran.stdout
     assert ("263.2" in ran.stdout) == weak  # the paper's
     records = json.loads(path.read_text())
     assert len(records) == 1 + weak and "mpi" in records[0]["versions"]

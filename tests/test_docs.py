@@ -1,9 +1,11 @@
-"""The pages build without a warning, their links lead somewhere, and quoted messages are real."""
+"""The pages keep their word: they build, programs run, links, names and quoted messages exist."""
 
 from __future__ import annotations
 
 import ast
 import builtins
+import doctest
+import importlib
 import importlib.util
 import re
 import subprocess
@@ -17,9 +19,11 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pytest
+from pages import BLOCK, BOTH, GPU, PLAIN, RANKS, need, program, small
+from started import NO_GPU, mpirun, parallel
 
 import parki
-from parki import errors
+from parki import errors, settings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -347,3 +351,171 @@ def test_exact_values_are_exact(pictures, monkeypatch):
     assert np.abs(double).max() < 1e-5
     traction = pictures.values("traction of a single layer", 1.15 * nodes, nodes, 80)
     np.testing.assert_allclose(1.15**2 * traction @ weights, -4 * np.pi * np.ones(3), rtol=1e-5)
+
+
+# ---------------------------------------------------------------------- programs and names
+# The Python blocks of a page are one program, from top to bottom. What a block needs is read off
+# it: CuPy or `cuda` make it one for a GPU, `parki.distributed` one for mpirun, of two ranks here.
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+PROGRAMS = BLOCK.findall(README.read_text(encoding="utf-8"))
+
+# What pages take for granted: points and densities of their readers' own.
+READERS_OWN = """
+import numpy as np
+import parki
+rng = np.random.default_rng(0)
+trg, src, dens = (rng.random((3, n)) for n in (300, 400, 400))
+options = parki.EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-4)
+"""
+
+
+def pages(needed: str) -> list[object]:
+    """Return the pages with blocks that need this, as parameters."""
+    blocks = {page: BLOCK.findall(page.read_text(encoding="utf-8")) for page in PAGES[1:]}
+    found = [page for page, texts in blocks.items() if needed in map(need, texts)]
+    return [pytest.param(page, id=page.name) for page in found]
+
+
+@pytest.mark.parametrize("text", PROGRAMS, ids=range(len(PROGRAMS)))
+def test_python_blocks_of_the_readme_run(text):
+    names: dict[str, object] = {}
+    exec(compile(small(text), str(README), "exec"), names)
+    assert names["pot"].shape == names["trg"].shape
+    assert np.isfinite(names["pot"]).all()
+
+
+def test_there_are_programs_and_they_shrink():
+    assert all(pages(needed) for needed in (PLAIN, GPU, RANKS))
+    assert "nt = 40000\n" in program(ROOT / "docs/examples.md", PLAIN)
+    assert len(PROGRAMS) == 1
+    for text in PROGRAMS:
+        assert not re.search(r"\d_000|\d{6}", small(text))
+
+
+@pytest.mark.parametrize("page", pages(PLAIN))
+def test_pages_run(page):
+    exec(compile(program(page, PLAIN), str(page), "exec"), {})
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
+@pytest.mark.parametrize("page", pages(GPU))
+def test_pages_run_on_a_gpu(page):
+    text, names = program(page, PLAIN, GPU), {}
+    if "import torch" in text:
+        pytest.importorskip("torch", reason="PyTorch is not installed")
+    exec(READERS_OWN, names)
+    exec(compile(text, str(page), "exec"), names)
+
+
+@pytest.mark.parametrize("page", pages(RANKS))
+class TestRanks:
+    pytestmark = parallel
+
+    def test_pages_run(self, page, tmp_path):
+        start(READERS_OWN + program(page, RANKS), tmp_path / "page.py")
+
+    @pytest.mark.gpu
+    @pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
+    def test_pages_run_on_a_gpu(self, page, tmp_path):
+        start("import cupy\n" + READERS_OWN + program(page, RANKS, BOTH), tmp_path / "page.py")
+
+
+def start(text: str, script: Path) -> None:
+    """Run a program on two ranks."""
+    script.write_text(text, encoding="utf-8")
+    ran = mpirun(2, script=script, seconds=120)
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("module", ["parki.ewald.plan", "parki.distributed.plan"])
+def test_examples_in_docstrings_run(module):
+    if "distributed" in module:
+        pytest.importorskip("mpi4py", reason="mpi4py is not installed")
+    ran = doctest.testmod(importlib.import_module(module))
+    assert ran.attempted > 3
+    assert ran.failed == 0
+
+
+def settings_table() -> str:
+    """Return the table of settings as the page shows it."""
+    rows = ["| variable | default | meaning |", "| --- | --- | --- |"]
+    for s in settings.SETTINGS.values():
+        default = f"`{s.default}`" if s.default else ""
+        rows.append(f"| `{s.name}` | {default} | {s.meaning} |".replace("|  |", "| |"))
+    return "\n".join(rows)
+
+
+def test_settings_table_is_that_of_the_module():
+    found = re.search(
+        r"^<!-- settings:.*?-->\s*(.*?)\s*^<!-- end of settings -->",
+        (ROOT / "docs/commands.md").read_text(encoding="utf-8"),
+        re.S | re.M,
+    )
+    assert found
+    assert found.group(1) == settings_table(), f"put this into the page:\n{settings_table()}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_names_exist(page):
+    text = page.read_text(encoding="utf-8")
+    for name in set(re.findall(r"`(?:parki\.)((?:\w+\.)*\w+)\b(?<!\.py)", text)):
+        found: object = parki
+        for part in name.split("."):
+            if not hasattr(found, part):
+                __import__(f"parki.{name.rsplit('.', 1)[0]}")
+            found = getattr(found, part)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_exist(page):
+    text = page.read_text(encoding="utf-8")
+    folders = "docs|examples|kernels|parki|scripts|tests"
+    paths = set(re.findall(rf"(?<![\w/.])((?:{folders})/[\w/-]+\.\w+)\b", text))
+    paths |= set(re.findall(r"\]\(((?:docs/)?images/[\w/.-]+)\)", text))
+    missing = [
+        path for path in paths if not any((at / path).exists() for at in (ROOT, page.parent))
+    ]
+    assert not missing
+
+
+def test_links_of_files_lead_somewhere():
+    """As files show them, before the site is built."""
+    broken = {page.name: broken_links(page) for page in MARKDOWN}
+    assert not {name: links for name, links in broken.items() if links}
+
+
+def test_broken_links_are_found_out(tmp_path):
+    (tmp_path / "other.md").write_text(
+        "# A page\n\n## One *thing*, once\n\n```sh\n# two\n```\n", encoding="utf-8"
+    )
+    good = ["other.md", "other.md#one-thing-once", "#here", "https://example.org/#nowhere"]
+    bad = ["another.md", "other.md#two", "#there"]
+    text = "# Here\n\n" + "".join(f"[a link]({link})\n" for link in good + bad)
+    (tmp_path / "page.md").write_text(text, encoding="utf-8")
+    assert broken_links(tmp_path / "page.md") == bad
+
+
+def broken_links(page: Path) -> list[str]:
+    """Return the links of a page to files, or headings in them, that are not there."""
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        file, _, place = link.partition("#")
+        if "://" in link:
+            continue
+        target = page.parent / file if file else page
+        if not target.exists() or (place and place not in places(target)):
+            broken.append(link)
+    return broken
+
+
+def places(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    heads = re.findall(r"^#+ (.*)$", text, re.M)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def test_picture_is_small():
+    assert (ROOT / "docs/images/demo.png").stat().st_size < 300_000

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from composites import HARMONIC, SLIP
 from few import USUAL
+from left_out import without_pairs
 
 import parki
 from parki import ParkiTypeError, ParkiValueError
 from parki.ewald.geometry.labels import MOST, Labels
 from parki.ewald.sums import SUMS
-from parki.reference import direct_sum
 
 # Labels are chosen at random.
 pytestmark = pytest.mark.filterwarnings("ignore:points of one label")
@@ -39,36 +39,6 @@ def made(kernel, rng, sources=40, targets=9):
     return trg, src, rng.standard_normal(SUMS[kernel].density_shape(sources)), norms, labels
 
 
-def reference(kernel, trg, src, dens, norms, labels, want, box=BOX, periodicity=3, image="nearest"):
-    """Return the direct sum without pairs: of close ones at no distance, where none is singular."""
-    lattice = np.diag(box) if np.ndim(box) == 1 else box
-    numbers = np.array([*np.ndindex((7,) * periodicity)]) - 3
-    shifts = (numbers @ lattice[:periodicity]).T
-
-    def taken(targets):
-        r = targets[:, :, None] - src[:, None]
-        if image == "given":
-            return r
-        away = r[..., None] - shifts[:, None, None]
-        nearest = (away**2).sum(axis=0).argmin(axis=-1)
-        return np.take_along_axis(away, nearest[None, ..., None], axis=-1)[..., 0]
-
-    same = (labels[0][:, None] == labels[1]) & (labels[0] >= 0)[:, None]
-    close = same & ((taken(trg) ** 2).sum(axis=0) < 1e-12)
-    target, source = np.nonzero(close)
-    trg = trg.copy()
-    trg[:, target] = src[:, source]
-    how = {"box": box, "periodicity": periodicity, "want": want}
-    found, r = direct_sum(kernel, trg, src, dens, norms, **how), taken(trg)
-    for n, own in enumerate(same & ~close):
-        normals = None if norms is None else norms[:, own]
-        pairs = np.zeros((3, 1)), -r[:, n, own], dens[..., own], normals
-        parts = direct_sum(kernel, *pairs, periodicity=0, want=want)
-        for whole, part in zip(found, parts, strict=True):
-            whole[..., n : n + 1] -= part
-    return found
-
-
 def rms(values):
     return float(np.sqrt((np.asarray(values) ** 2).sum() / values.shape[-1]))
 
@@ -81,7 +51,7 @@ def test_against_direct_sums(kernel, periodicity, cutoff, space, to_space, to_ho
     """Where pairs are beyond the cut-off, and where their other images are within it."""
     trg, src, dens, norms, labels = made(kernel, rng)
     want = tuple(name for name in ("u", "p", "grad_u") if name in SUMS[kernel].terms)
-    exact = reference(kernel, trg, src, dens, norms, labels, want, periodicity=periodicity)
+    exact = without_pairs(kernel, trg, src, dens, norms, labels, want, BOX, periodicity)
     how = {"periodicity": periodicity, "box": BOX, "tolerance": 1e-6, "cutoff": cutoff}
     arrays = [None if a is None else to_space(a) for a in (trg, src, norms)]
     dens = to_space(dens)
@@ -341,7 +311,7 @@ def test_tilted_boxes(image, rng):
         norms = rng.standard_normal((3, 30)) if kind.normals else None
         dens = rng.standard_normal(kind.density_shape(30))
         want = tuple(name for name in ("u", "grad_u") if kind.terms.get(name))
-        exact = reference(kernel, trg, src, dens, norms, labels, want, box, periodicity, image)
+        exact = without_pairs(kernel, trg, src, dens, norms, labels, want, box, periodicity, image)
         how = {"periodicity": periodicity, "box": box, "want": want}
         certain = np.arange(9) != (1 if image == "nearest" else -1)
         given = kernel, trg, src, norms

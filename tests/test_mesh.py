@@ -102,7 +102,7 @@ def test_against_numpy(space, kind, method, dimensions):
 
 @pytest.mark.parametrize("window", WINDOWS)
 def test_windows(space, window):
-    for dimensions in (2, 3):
+    for dimensions in (2, 3) if WINDOWS[window].points % 2 else (3,):
         grid = make_grid(dimensions, [True, False, False][:dimensions])
         check_spread(space, grid, WINDOWS[window], "auto")
         check_interpolate(space, grid, WINDOWS[window], "auto")

@@ -41,9 +41,7 @@ STEPS = np.array([1 / 16, 1 / 15, 1 / 18])
 SHORT = (18, 25, 23)
 
 
-def make_mesh(
-    points: int, periodicity: int, dtype: type, spread="owner", gather="target", cells=SHORT
-) -> EwaldMesh:
+def make_mesh(points, periodicity, dtype, spread="owner", gather="target", cells=SHORT):
     box, steps = np.array(cells) * STEPS, STEPS
     options = EwaldOptions(periodicity, [1, 1, 1])
     task = Task("stokes_sl", get_execution_space("OpenMP"), np.dtype(dtype), options)
@@ -313,29 +311,24 @@ def test_gathering(method, components, points):
 
 
 @pytest.mark.each
-@pytest.mark.parametrize("threads", [(1, 3, 2, 4), (5, 6, 1, 32), (2, 1, 8, 2)])
-@pytest.mark.parametrize("want", [("u",), ("u", "grad_u")])
-def test_teams_gather(want, threads, monkeypatch):
-    """Threads that share a target, as on devices; planes and heights may be left over."""
-    alone = gather(make_mesh(6, 3, np.float64), 3, want)
-    monkeypatch.setattr("parki.ewald.far.columns._threads", lambda _: threads)
-    monkeypatch.setenv("PARKI_EMULATED_TEAM", "4")
-    result = gather(make_mesh(6, 3, np.float64, gather="tile"), 3, want)
-    assert all(close(result[name], alone[name]) for name in want)
-
-
+@pytest.mark.parametrize(
+    ("threads", "cells"),
+    [*(((1, 3, 2, 4), 0), ((5, 6, 1, 32), 0), ((2, 1, 8, 2), 0)), (None, 1), (None, 3)],
+)
 @pytest.mark.parametrize("periodicity", [1, 3])
-@pytest.mark.parametrize("cells", [1, 3])
-def test_shares_of_few_cells_gather(periodicity, cells, monkeypatch):
-    """Those of devices, which begin and end anywhere along a column."""
-    want = ("u", "grad_u")
+@pytest.mark.parametrize("want", [("u",), ("u", "grad_u")])
+def test_shares_of_devices_gather(want, periodicity, threads, cells, monkeypatch):
+    """Threads that share a target, with planes left over; or parts that end along a column."""
     expected = gather(make_mesh(6, periodicity, np.float64), 3, want)
     asked = []
-    monkeypatch.setattr(
-        "parki.ewald.far.g2p.part_cells", lambda tiles, device: asked.append(device) or cells
-    )
+    if threads:
+        monkeypatch.setattr("parki.ewald.far.columns._threads", lambda _: threads)
+        monkeypatch.setenv("PARKI_EMULATED_TEAM", "4")
+    else:
+        part = lambda tiles, device: asked.append(device) or cells  # noqa: E731
+        monkeypatch.setattr("parki.ewald.far.g2p.part_cells", part)
     result = gather(make_mesh(6, periodicity, np.float64, gather="tile"), 3, want)
-    assert asked == [False]
+    assert asked == [False] * (not threads)
     assert all(close(result[name], expected[name]) for name in want)
 
 
@@ -422,11 +415,7 @@ def test_a_tile_that_does_not_fit_falls_back(monkeypatch):
     result, plan = small_sum(g2p_method="tile")
     assert np.array_equal(result, expected)
     assert "G2P by target (no tile of P = 6 fits scratch memory)" in plan.describe()
-
-
-@pytest.mark.parametrize("method", SPREADS)
-def test_options(method):
-    expected, _ = small_sum()
-    result, plan = small_sum(p2g_method=method, g2p_method="base")
-    assert close(result, expected)
-    assert f"P2G by {method}, G2P by base" in plan.describe()
+    for method in SPREADS:
+        result, plan = small_sum(p2g_method=method, g2p_method="base")
+        assert close(result, expected)
+        assert f"P2G by {method}, G2P by base" in plan.describe()

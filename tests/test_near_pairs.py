@@ -97,20 +97,15 @@ def test_single_precision_has_exact_differences():
     same(listed(found), all_pairs(cloud.astype(float), cloud.astype(float), 0.12, 3), atol=4e-9)
 
 
-@pytest.mark.parametrize(("targets", "sources"), [(0, 5), (5, 0), (0, 0)])
-def test_no_points(targets, sources):
-    found = parki.near_pairs(points(targets), points(sources), 0.3, periodicity=3, box=BOX)
+@pytest.mark.parametrize(("targets", "sources"), [(0, 5), (5, 0), (0, 0), (4, 1)])
+def test_no_pairs(targets, sources):
+    """Of no points, or of points far apart."""
+    far = np.full((3, sources), 0.9) * [[1], [0.1], [0.1]]
+    found = parki.near_pairs(0.1 * points(targets), far, 0.01, periodicity=3, box=BOX)
     assert found.indptr.tolist() == [0] * (targets + 1)
-    assert found.indices.shape == found.distances.shape == (0,)
+    assert found.targets.shape == found.indices.shape == found.distances.shape == (0,)
     assert found.displacements.shape == (3, 0)
     assert found.matrix(np.empty((3, 3, 0))).shape == (3 * targets, 3 * sources)
-
-
-def test_no_pair():
-    far = np.array([[0.9], [0.1], [0.1]])
-    found = parki.near_pairs(points(4) * 0.1, far, 0.01, periodicity=0, box=BOX)
-    assert found.indptr.tolist() == [0] * 5
-    assert found.targets.size == 0
 
 
 def test_matrix_is_the_operator_of_a_plan():
@@ -169,12 +164,6 @@ def test_values_are_of_the_pairs():
         pairs.matrix(np.ones((3, pairs.indices.size)))
 
 
-def test_too_many_pairs_are_refused(monkeypatch):
-    monkeypatch.setattr(module, "MOST", 100)
-    with pytest.raises(parki.ParkiValueError, match=r"has 2\*\*31 pairs or more"):
-        parki.near_pairs(points(30), points(30), 1, periodicity=0)
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
@@ -214,3 +203,6 @@ def test_what_does_not_fit_is_refused_at_once(periodicity, radius, monkeypatch):
     cloud = points(5)
     with pytest.raises(parki.ParkiMemoryError, match=r"a radius of .* but 8 GB are free"):
         parki.near_pairs(cloud, cloud, radius, periodicity=periodicity, box=[1, 1, 1])
+    monkeypatch.setattr(module, "MOST", 100)
+    with pytest.raises(parki.ParkiValueError, match=r"has 2\*\*31 pairs or more"):
+        parki.near_pairs(points(30), points(30), 1, periodicity=0)

@@ -255,9 +255,7 @@ def wide(name: str, constants: dict[str, Any]) -> bool:
     return name in WIDE and constants.get("P") == WIDEST
 
 
-def compiles_for_cuda(
-    file: str, name: str, real: str, architecture: str, sets: list[dict[str, Any]]
-) -> None:
+def compiles_for_cuda(file, name, real, architecture, sets):
     # The older architecture has the smaller limits: there the first set, which has everything.
     for constants in sets[: 1 if architecture == "sm_80" else None]:
         kernel = translated(file, name, real, constants)

@@ -21,7 +21,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Frame, Task
-from parki.runtime import ExecutionSpace, get_execution_space
+from parki.runtime import get_execution_space
 
 N = 300
 DEGREE = 5
@@ -33,7 +33,8 @@ LAUNCHES = {
     "sm2d": Launch(team=8, vectors=8, targets=30, chunk=50, width=1.0),
 }
 # Edges and cut-off; the second has several images of a cell within reach, and cells of one layer.
-BOXES = (((1.0, 1.0, 1.0), 0.2), ((0.3, 1.0, 0.12), 0.35))
+BOX = (1.0, 1.0, 1.0)
+BOXES = ((BOX, 0.2), ((0.3, 1.0, 0.12), 0.35))
 
 
 def cloud(name: str, box: tuple[float, ...], dtype: str) -> tuple[np.ndarray, np.ndarray]:
@@ -52,19 +53,9 @@ def cloud(name: str, box: tuple[float, ...], dtype: str) -> tuple[np.ndarray, np
 
 
 def near_field(
-    kernel: str,
-    points: str,
-    periodicity: int,
-    method: str,
-    launch: Launch | None = None,
-    *,
-    dtype: str = "f8",
-    box: tuple[float, ...] = BOXES[0][0],
-    cutoff: float = BOXES[0][1],
-    radial: str = "polynomial",
-    space: ExecutionSpace | None = None,
-    beyond: float = 0.0,
-) -> np.ndarray:
+    kernel, points, periodicity, method, launch=None, dtype="f8", box=BOX, cutoff=0.2,
+    radial="polynomial", space=None, beyond=0.0,
+):  # fmt: skip
     """Sum the near field of a cloud; ``beyond`` fills the columns beyond the sources."""
     space = space or get_execution_space("OpenMP")
     xp = space.array_module

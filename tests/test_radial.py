@@ -185,10 +185,11 @@ def test_refusals(radial):
 # --- the script of the figure -----------------------------------------------------------------
 
 
-def test_figure_script():
-    """The errors fall as the paper's do; what is timed is not asserted."""
-    script = Path(__file__).parents[1] / "scripts" / "figure4.py"
-    module = runpy.run_path(str(script))
+def test_figure_script(monkeypatch):
+    """The errors fall as the paper's do."""
+    scripts = Path(__file__).parents[1] / "scripts"
+    monkeypatch.syspath_prepend(scripts)
+    module = runpy.run_path(str(scripts / "cases" / "radial.py"))
     curves, floor = module["errors"](200)
     assert floor < 5e-16
     place = {terms: i for i, terms in enumerate(module["TERMS"])}
@@ -196,9 +197,6 @@ def test_figure_script():
     assert curves["x2"][place[8]] < 3e-8
     assert curves["x2"][place[12]] < 1e-13
     assert curves["polynomial"][place[36]] < 5e-15
-    rows = module["times"]("CPU", 300, 1e-3, ["laplace"], 1)
-    assert [row["evaluator"] for row in rows] == list(EVALUATORS)
-    assert all(row["difference"] < 0.5 for row in rows)
 
 
 @pytest.mark.parametrize("kernel", ["laplace", "stokes_sl", "stokes_rotlet"])

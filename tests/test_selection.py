@@ -46,7 +46,7 @@ def test_absent_spaces_are_named():
 
 
 def test_every_fault_can_be_made():
-    """Each is one line, in a place that is there once; see `tests/faults.py`."""
+    """Each is one line, in a place that is there once; see `tests/faults.txt`."""
     for fault in FAULTS:
         assert len(places(ROOT, fault)) == 1, fault.right
         assert "\n" not in fault.right + fault.wrong

@@ -239,14 +239,8 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plans(
-    monkeypatch: pytest.MonkeyPatch,
-    kernel: str,
-    dtype: str,
-    want: Any,
-    box: Any = (1, 1, 1),
-    periodicities: Any = (0, 1, 2, 3),
-    **options: Any,
-) -> set[Request]:
+    monkeypatch, kernel, dtype, want, box=(1, 1, 1), periodicities=(0, 1, 2, 3), **options: Any
+):
     """Return what plans of a sum ask for, with 0 to 3 periodic axes; none is compiled."""
     asked = Asked(monkeypatch, stand_ins=True)
 
@@ -329,7 +323,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", list(PROGRAMS))
 def test_what_programs_load_comes(listed, monkeypatch, name):
-    """They run, with kernels of the user's cache as in `tests/test_readme.py`."""
+    """They run, with kernels of the user's cache as in `tests/test_docs.py`."""
     monkeypatch.setenv("PARKI_CACHE_DIR", CACHE)
     pretend(monkeypatch)
     asked = Asked(monkeypatch, stand_ins=False)

@@ -113,19 +113,17 @@ def test_precision(tmp_path, text, double, single):
 
 
 def test_arguments_that_are_not_used_are_dropped(tmp_path):
-    path = write_kernel(
-        tmp_path,
-        """
-        A = True
+    text = """
+    A = True
 
-        @pk.workunit
-        def f(i: int, a: pk.View1D[REAL], b: pk.View2D[pk.int32], c: REAL, d: pk.int64):
-            if A:
-                a[i] = c
-            else:
-                a[i] = b[0][i] + d
-        """,
-    )
+    @pk.workunit
+    def f(i: int, a: pk.View1D[REAL], b: pk.View2D[pk.int32], c: REAL, d: pk.int64):
+        if A:
+            a[i] = c
+        else:
+            a[i] = b[0][i] + d
+    """
+    path = write_kernel(tmp_path, text)
     done = specialise(path, "f", {"REAL": "float"})
     assert done.arguments == (("a", "pk.View1D[pk.float]"), ("c", "pk.float"))
     assert done.real == "float"
@@ -135,26 +133,24 @@ def test_arguments_that_are_not_used_are_dropped(tmp_path):
 
 
 def test_only_what_is_called_is_kept_callees_first(tmp_path):
-    path = write_kernel(
-        tmp_path,
-        """
-        @pk.workunit
-        def f(i: int, v: pk.View1D[REAL]):
-            v[i] = outer(v[i])
+    text = """
+    @pk.workunit
+    def f(i: int, v: pk.View1D[REAL]):
+        v[i] = outer(v[i])
 
-        @pk.function
-        def outer(x: REAL) -> REAL:
-            return inner(x) + 1.0
+    @pk.function
+    def outer(x: REAL) -> REAL:
+        return inner(x) + 1.0
 
-        @pk.function
-        def inner(x: REAL) -> REAL:
-            return 2.0 * x
+    @pk.function
+    def inner(x: REAL) -> REAL:
+        return 2.0 * x
 
-        @pk.function
-        def unused(x: REAL) -> REAL:
-            return x
-        """,
-    )
+    @pk.function
+    def unused(x: REAL) -> REAL:
+        return x
+    """
+    path = write_kernel(tmp_path, text)
     names = [node.name for node in specialise(path, "f", {}).tree.body]
     assert names == ["inner", "outer", "f"]
 
@@ -192,17 +188,15 @@ def test_names_that_are_not_there(tmp_path):
 
 
 def test_numpy_numbers_are_numbers(tmp_path):
-    path = write_kernel(
-        tmp_path,
-        """
-        N = 1
-        X = 1.0
+    text = """
+    N = 1
+    X = 1.0
 
-        @pk.workunit
-        def f(i: int, v: pk.View1D[REAL]):
-            v[N] = X
-        """,
-    )
+    @pk.workunit
+    def f(i: int, v: pk.View1D[REAL]):
+        v[N] = X
+    """
+    path = write_kernel(tmp_path, text)
     done = specialise(path, "f", {"N": np.int64(2), "X": np.float32(0.5)})
     assert "v[2] = 0.5" in done.text
     # 2 == 2.0, but they do not mean the same.

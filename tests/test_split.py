@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from operators import Operator, derivative, part_of, radial
 from pair_kernels import residual_kernels
 from scipy.special import erfc
 
 from parki.errors import ParkiValueError
-from parki.ewald.split.hasimoto import Hasimoto, series_losses
+from parki.ewald.split.hasimoto import Hasimoto, radial_functions, series_losses
 from parki.ewald.split.prolate import STEP, Prolate, solve
 from parki.ewald.sums import TERMS
 from parki.ewald.sums.record import RadialPolynomials
@@ -98,73 +99,31 @@ def test_radial_functions_are_derivatives_of_one_another(split):
     np.testing.assert_allclose(np.polyval(p.Y, s), third, atol=1e-9 * np.abs(third).max())
 
 
-# The flow of torques' rotation, and its derivatives; and terms that are derivatives of potentials.
-OF_TURNS = ("sphere_turns", "doublet", "quadrupole", "charge_", "dipole_")
-
-
-def basis_kernels(term, split, r):
-    """Near kernel that a term derives from, at r (3,), for all unit densities and normals."""
-    kernel = term.removesuffix("_grad").replace("laplace_dipole", "laplace")
-    kernel = kernel.replace("dipole", "sl")  # of which it is a derivative
-    if kernel.endswith("_p"):
-        # h = b'' + 2 b'/r, p = -f.grad h, -2 q.grad n.grad h or grad.D grad h.
-        b1, b2, *_ = split.near(np.linalg.norm(r))
-        return b2 + 2 * b1 / np.linalg.norm(r)
-    row = ["stokes_sl", "stokes_dl", "laplace", "stokes_rotlet"].index(kernel)
-    densities = UNITS[: 1 if kernel == "laplace" else 3]
-    normals = UNITS[: 3 if kernel == "stokes_dl" else 1]
-    return np.array([residual_kernels(split, r, f, f, n)[row] for f in densities for n in normals])
-
-
-@pytest.mark.parametrize("term", [n for n in TERMS if not n.startswith(OF_TURNS)])
+@pytest.mark.parametrize("term", TERMS)
 @pytest.mark.parametrize("split", SPLITS[1::3], ids=name)
 def test_sizes_of_the_terms(term, split):
-    """`Term.square` against tensors, their derivatives by differences in the three directions."""
+    """`Term.square` against the tensors of all unit densities, and normals and axes of rises."""
     r = np.array([0.3, -0.4, 0.5]) * RC
-    square, own_power = TERMS[term].square, TERMS[term].power
-    at_tensors = term == "stokes_sl_tensor"  # of the mean velocity, what the layer's gradient is
-    if at_tensors:
-        term = "stokes_dl_grad"
-
-    def at(shift):
-        return basis_kernels(term, split, r + shift)
-
-    def gradient(step):
-        ahead = [8 * (at(h) - at(-h)) - at(2 * h) + at(-2 * h) for h in step * UNITS]
-        return np.array(ahead) / (12 * step)
-
-    def hessian(step):
-        pairs = [
-            at(a + b) - at(a - b) - at(b - a) + at(-a - b)
-            for a in step * UNITS
-            for b in step * UNITS
-        ]
-        return np.array(pairs) / (4 * step**2)
-
-    derivatives = ("dipole" in term or term == "stokes_dl_p") + term.endswith(("_grad", "_p"))
-    if derivatives == 2:
-        tensor = (-2 if term == "stokes_dl_p" else 1) * hessian(4e-3 * RC)
-    else:
-        tensor = gradient(1e-3 * RC) if derivatives else at(0)
-    tensors = "dl" in term or "stokes_dipole" in term
-    averaged = 9 if tensors else 1 if term in ("laplace", "laplace_grad") else 3
-    averaged *= 3 if at_tensors else 1
-    d = np.linalg.norm(r)
-    b1, b2, b3, b4, _ = split.near(d)
-    p, q, slope = -b1 / (2 * d), -b2 / 2, -b3 / (2 * d)
-    radial = RadialPolynomials(p + q, (p - q) / d**2, slope, p, -(b4 / 2 + slope) / d**2, 0)
-    found = square(d**2, radial)
-    tolerance = 1e-3 if derivatives == 2 else 1e-7
-    assert found == pytest.approx((tensor**2).sum() / averaged, rel=tolerance)
-    # The power is that of the length that the kernel carries.
-    power = 1 + ("rotlet" in term or "dipole" in term or tensors) + term.endswith(("_grad", "_p"))
-    assert own_power == power
+    d, (q, n) = np.linalg.norm(r), (np.repeat(UNITS, 3, axis=1), np.tile(UNITS, 3))
+    squares = []
+    for up in range(3):
+        part = part_of(term, up)
+        dens, norms = (q, n) if part.source.normal else (np.eye(part.source.rows), None)
+        functions = radial(split.near(d), d, part.symbol.order)
+        fields = part.fields(dens, norms)
+        for at in range(9):  # tensor targets
+            for row in part.rows(fields, Operator.d, q[:, at : at + 1], n[:, at : at + 1]):
+                tensor = row.of(lambda axes, f=functions: derivative(axes, r, f))
+                squares.append(np.sum(tensor**2) / dens.shape[1] / 27)
+                # The power is that of the length that the kernel carries.
+                powers = {len(axes) + 3 - 2 * part.symbol.order for axes in row}
+                assert powers <= {TERMS[term].power}
+    found = TERMS[term].square(d**2, radial_functions(d, *split.near(d)))
+    assert found == pytest.approx(sum(squares), rel=1e-11)
 
 
-# Kernels of slopes of turns take Y of W, which knows X and R at small r better than they do.
-@pytest.mark.parametrize(
-    "term", [n for n in TERMS if n in ("sphere_turns", "quadrupole") or not n.startswith(OF_TURNS)]
-)
+# Kernels that take Y have it of W, which knows X and R at small r better than they do.
+@pytest.mark.parametrize("term", [term for term in TERMS if "Y" not in part_of(term).tables])
 @pytest.mark.parametrize(
     ("split", "tolerance"),
     [

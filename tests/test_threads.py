@@ -1,4 +1,4 @@
-"""The threads of kernels on the host: launches at a time, forks, what objects need."""
+"""The threads of the host: work that they share out, launches at a time, forks, objects."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from parki.errors import KernelError
 from parki.runtime import host, shipped
 from parki.runtime import kernel as kernel_module
 from parki.runtime.forks import cached_property
-from parki.runtime.pool import run_in_threads
+from parki.runtime.pool import cuts, run_in_threads
 
 COUNT = """
     @pk.workunit
@@ -192,3 +193,88 @@ def test_objects_need_the_library_of_c_alone(tmp_path):
         run = subprocess.run(words, capture_output=True, text=True, check=True)
         needed = [line.split("[")[1] for line in run.stdout.splitlines() if "NEEDED" in line]
         assert all(name.startswith(("libc.", "libm.", "libpthread.", "ld-")) for name in needed)
+
+
+# ---------------------------------------------------------------------- work that threads share out
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_everything_is_done_once(threads):
+    done, who = [], set()
+
+    def work(item):
+        time.sleep(1e-3)  # lets others have some
+        done.append(item)
+        who.add(threading.get_ident())
+
+    for times in (1, 2, 3):
+        who.clear()  # others may be at work the next time
+        run_in_threads(work, range(50), threads)
+        assert len(who) <= threads
+        assert threading.get_ident() in who
+        assert sorted(done) == sorted([*range(50)] * times)
+
+
+def test_threads_work_at_the_same_time():
+    """Each waits for the other."""
+    meeting = threading.Barrier(3, timeout=20)
+    run_in_threads(lambda _: meeting.wait(), range(3), 3)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("bad", [0, 5])
+def test_what_fails_is_raised_and_ends_the_work(threads, bad):
+    done = []
+
+    def work(item):
+        if item == bad:
+            raise IndexError(f"item {item}")  # of the work, not of the list of items
+        time.sleep(1e-3)
+        done.append(item)
+
+    with pytest.raises(IndexError, match=f"item {bad}"):
+        run_in_threads(work, range(1000), threads)
+    assert len(done) < 100
+    run_in_threads(done.append, ["after"], threads)
+    assert done[-1] == "after"
+
+
+def test_many_callers():
+    """Threads of the user's that each share out work."""
+    sums = []
+
+    def call():
+        found = []
+        run_in_threads(found.append, range(100), 3)
+        sums.append(sum(found))
+
+    callers = [threading.Thread(target=call) for _ in range(8)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(timeout=60)
+    assert sums == [4950] * 8
+
+
+@pytest.mark.parametrize(
+    ("rows", "parts", "sizes"),
+    [(10, 3, [3, 3, 4]), (3, 8, [1, 1, 1]), (0, 4, []), (5, 0, [5]), (1, 1, [1])],
+)
+def test_rows_in_parts(rows, parts, sizes):
+    found = cuts(rows, parts)
+    assert [row for part in found for row in range(rows)[part]] == list(range(rows))
+    assert [part.stop - part.start for part in found] == sizes
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_has_a_pool_of_its_own():
+    code = """
+    import os, signal, time
+    from parki.runtime.pool import run_in_threads
+    run_in_threads(time.sleep, [0.01] * 4, 4)
+    if not os.fork():
+        signal.alarm(60)  # in place of a child that waits for its parent's threads
+        found = []
+        run_in_threads(found.append, range(20), 4)
+        os._exit(sorted(found) != list(range(20)))
+    os._exit(os.waitstatus_to_exitcode(os.wait()[1]) != 0)
+    """
+    assert run_python(code)[0] == 0

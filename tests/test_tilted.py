@@ -185,39 +185,38 @@ def test_turned_cells_give_turned_results():
     np.testing.assert_allclose(other, u[axes], atol=1e-9 * abs(u).max())
 
 
-def test_spheres_and_walls_and_near_pairs():
+def test_spheres_and_near_pairs():
     box, whole = half_tilt(2)
     _, src, force, _ = cloud(box)
     twice, forces, _ = doubled(src, force, None, box[2])
-    radii = np.where(np.arange(SOURCES) % 2, 0.05, 0.08)
-    how = {"periodicity": 3, "tolerance": 1e-5}
-    spheres = parki.Spheres(src, radii, box=box, **how)
-    exact = parki.Spheres(twice, np.tile(radii, 2), box=whole, **how)
-    found, right = spheres.velocities(force), exact.velocities(forces)[:, :SOURCES]
-    assert rms(found - right) < spheres.promise(force)
+    radii, how = np.where(np.arange(SOURCES) % 2, 0.05, 0.08), {"periodicity": 3}
+    spheres = parki.Spheres(src, radii, box=box, tolerance=1e-5, **how)
+    exact = parki.Spheres(twice, np.tile(radii, 2), box=whole, tolerance=1e-5, **how)
     right = exact.velocities(forces, forces[::-1])
     for one, other in zip(spheres.velocities(force, force[::-1]), right, strict=True):
         assert rms(one - other[:, :SOURCES]) < 1e-4 * rms(other)
-    assert rms(spheres.flow(force, src) - exact.flow(forces, src)) < spheres.promise(force)
-
-    pairs, other = (
-        parki.near_pairs(src, points, 0.6, periodicity=3, box=cell)
+    for one, other in (
+        (spheres.velocities(force), exact.velocities(forces)[:, :SOURCES]),
+        (spheres.flow(force, src), exact.flow(forces, src)),
+    ):
+        assert rms(one - other) < spheres.promise(force)
+    one, two = (
+        np.sort(parki.near_pairs(src, points, 0.6, box=cell, **how).distances)
         for points, cell in ((src, box), (twice, whole))
     )
-    np.testing.assert_allclose(np.sort(pairs.distances), np.sort(other.distances), atol=1e-12)
+    np.testing.assert_allclose(one, two, atol=1e-12)
 
+
+@pytest.mark.parametrize("kernel", ["stokes_dipole", "sphere_sl(radius=0.02, source_radius=0.02)"])
+def test_walls(kernel):
     box, whole = half_tilt(1)
-    _, src, force, _ = cloud(box)
-    twice, forces, _ = doubled(src, force, None, box[1])
-    for kernel in ("stokes_sl", "stokes_dipole", "sphere_sl(radius=0.02, source_radius=0.02)"):
-        near, exact = (
-            parki.Plan(kernel, src, points, box=cell, periodicity=2, wall="no-slip")
-            for points, cell in ((src, box), (twice, whole))
-        )
-        one, two = force, forces
-        if kernel == "stokes_dipole":
-            one, two = (each * np.arange(1, 4)[:, None, None] for each in (force, forces))
-        assert rms(near(one) - exact(two)) < near.promise(one)
+    _, src, dens, _ = cloud(box, kernel)
+    twice, both, _ = doubled(src, dens, None, box[1])
+    near, exact = (
+        parki.Plan(kernel, src, points, box=cell, periodicity=2, wall="no-slip")
+        for points, cell in ((src, box), (twice, whole))
+    )
+    assert rms(near(dens) - exact(both)) < near.promise(dens)
 
 
 def test_noise_has_the_root_of_the_far_field():

@@ -26,16 +26,12 @@ def rng():
 @spaces
 @precisions
 def test_range(tmp_path, space, real, rng):
-    kernel = small_kernel(
-        tmp_path,
-        """
-        @pk.workunit
-        def f(i: int, x: pk.View2D[REAL], k: pk.View1D[pk.int64], y: pk.View1D[REAL], a: REAL):
-            y[i] = a * x[1][i] - x[0][k[i]] / 3 + i / 2
-        """,
-        space,
-        REAL=real,
-    )
+    text = """
+    @pk.workunit
+    def f(i: int, x: pk.View2D[REAL], k: pk.View1D[pk.int64], y: pk.View1D[REAL], a: REAL):
+        y[i] = a * x[1][i] - x[0][k[i]] / 3 + i / 2
+    """
+    kernel = small_kernel(tmp_path, text, space, REAL=real)
     x = rng.standard_normal((2, N)).astype(DTYPES[real])
     k = rng.integers(0, N, N)
     y = np.full(N, np.nan, dtype=DTYPES[real])
@@ -68,15 +64,12 @@ def test_functions_of_the_library(tmp_path, real):
 
 def test_float_stays_float(tmp_path, rng):
     """A float32 kernel computes in float32: its result is that of NumPy to the last bit."""
-    kernel = small_kernel(
-        tmp_path,
-        """
-        @pk.workunit
-        def f(i: int, x: pk.View1D[REAL], y: pk.View1D[REAL]):
-            y[i] = 0.1 / (x[i] / 3.0)
-        """,
-        REAL="float",
-    )
+    text = """
+    @pk.workunit
+    def f(i: int, x: pk.View1D[REAL], y: pk.View1D[REAL]):
+        y[i] = 0.1 / (x[i] / 3.0)
+    """
+    kernel = small_kernel(tmp_path, text, REAL="float")
     x = 1 + rng.random(N).astype(np.float32)
     y = np.empty_like(x)
     kernel(N, x=x, y=y)
@@ -87,16 +80,14 @@ def test_float_stays_float(tmp_path, rng):
 
 
 def test_integers_divide_as_in_c(tmp_path):
-    kernel = small_kernel(
-        tmp_path,
-        """
-        @pk.workunit
-        def f(i: int, a: pk.View1D[pk.int32], b: pk.View1D[pk.int32], q: pk.View2D[pk.int64]):
-            q[0][i] = a[i] // b[i]
-            q[1][i] = a[i] % b[i]
-            q[2][i] = int(a[i] / b[i])
-        """,
-    )
+    text = """
+    @pk.workunit
+    def f(i: int, a: pk.View1D[pk.int32], b: pk.View1D[pk.int32], q: pk.View2D[pk.int64]):
+        q[0][i] = a[i] // b[i]
+        q[1][i] = a[i] % b[i]
+        q[2][i] = int(a[i] / b[i])
+    """
+    kernel = small_kernel(tmp_path, text)
     a, b = np.array([(a, b) for a in range(-7, 8) for b in (-3, -1, 2, 5)], dtype=np.int32).T.copy()
     q = np.empty((3, a.size), dtype=np.int64)
     kernel(a.size, a=a, b=b, q=q)
@@ -156,32 +147,30 @@ def test_control_flow(tmp_path):
 
 
 def test_local_arrays_and_functions(tmp_path, rng):
-    kernel = small_kernel(
-        tmp_path,
-        """
-        N = 5
+    text = """
+    N = 5
 
-        @pk.function
-        def y0(x: REAL, k: int) -> REAL:
-            if k == 0:
-                return 1.0
-            power: REAL = x
-            for m in range(1, k):
-                power *= x
-            return power
+    @pk.function
+    def y0(x: REAL, k: int) -> REAL:
+        if k == 0:
+            return 1.0
+        power: REAL = x
+        for m in range(1, k):
+            power *= x
+        return power
 
-        @pk.workunit
-        def f(i: int, x: pk.View1D[REAL], y: pk.View1D[REAL]):
-            powers: List[REAL] = [0.0] * N
-            weights: List[int] = [3, 1, 4, 1, 5]
-            for k in range(N):
-                powers[k] = y0(x[i], k)
-            total: REAL = 0.0
-            for k in range(N):
-                total += weights[k] * powers[k]
-            y[i] = total
-        """,
-    )
+    @pk.workunit
+    def f(i: int, x: pk.View1D[REAL], y: pk.View1D[REAL]):
+        powers: List[REAL] = [0.0] * N
+        weights: List[int] = [3, 1, 4, 1, 5]
+        for k in range(N):
+            powers[k] = y0(x[i], k)
+        total: REAL = 0.0
+        for k in range(N):
+            total += weights[k] * powers[k]
+        y[i] = total
+    """
+    kernel = small_kernel(tmp_path, text)
     x = rng.standard_normal(N)
     y = np.empty(N)
     kernel(N, x=x, y=y)
@@ -194,17 +183,14 @@ def test_local_arrays_and_functions(tmp_path, rng):
 @pytest.mark.parametrize("rank", [1, 2, 3, 4])
 def test_atomic_add(tmp_path, rank, real, rng):
     index = ", ".join(f"k[{axis}][i]" for axis in range(rank))
-    kernel = small_kernel(
-        tmp_path,
-        f"""
-        @pk.workunit
-        def f(i: int, k: pk.View2D[pk.int32], v: pk.View{rank}D[REAL], n: pk.View1D[pk.int32]):
-            pk.atomic_add(v, [{index}], 0.5)
-            old: int = pk.atomic_fetch_add(n, [0], 1)
-            n[1 + old] = i
-        """,
-        REAL=real,
-    )
+    text = f"""
+    @pk.workunit
+    def f(i: int, k: pk.View2D[pk.int32], v: pk.View{rank}D[REAL], n: pk.View1D[pk.int32]):
+        pk.atomic_add(v, [{index}], 0.5)
+        old: int = pk.atomic_fetch_add(n, [0], 1)
+        n[1 + old] = i
+    """
+    kernel = small_kernel(tmp_path, text, REAL=real)
     shape = (3, 4, 2, 5)[:rank]
     count = 20_000
     k = np.array([rng.integers(0, extent, count) for extent in shape], dtype=np.int32)
@@ -346,15 +332,13 @@ def test_offsets_pass_32_bits(tmp_path, rank):
     assert np.ravel_multi_index(places[2], shape) > 2**31 - 2**29
     element = "v" + "".join(f"[k[{axis}][i]]" for axis in range(rank))
     index = ", ".join(f"k[{axis}][i]" for axis in range(rank))
-    kernel = small_kernel(
-        tmp_path,
-        f"""
-        @pk.workunit
-        def f(i: int, k: pk.View2D[pk.int64], v: pk.View{rank}D[pk.float]):
-            {element} = i + 1
-            pk.atomic_add(v, [{index}], 0.5)
-        """,
-    )
+    text = f"""
+    @pk.workunit
+    def f(i: int, k: pk.View2D[pk.int64], v: pk.View{rank}D[pk.float]):
+        {element} = i + 1
+        pk.atomic_add(v, [{index}], 0.5)
+    """
+    kernel = small_kernel(tmp_path, text)
     k = np.array(places, dtype=np.int64).T.copy()
     kernel(3, k=k, v=v)
     assert [float(v[p]) for p in places] == [1.5, 2.5, 3.5]
@@ -362,20 +346,18 @@ def test_offsets_pass_32_bits(tmp_path, rank):
 
 def test_names_of_the_launcher_are_free(tmp_path):
     """Arguments and locals may be called what the entry point calls its own."""
-    kernel = small_kernel(
-        tmp_path,
-        """
-        @pk.function
-        def workunit_of(x: REAL) -> REAL:
-            return x + 1.0
+    text = """
+    @pk.function
+    def workunit_of(x: REAL) -> REAL:
+        return x + 1.0
 
-        @pk.workunit
-        def f(j: int, i: int, count: int, slot: pk.View2D[REAL], threads: REAL, chunk: int):
-            slot_1: int = 0
-            scratch: REAL = workunit_of(threads)
-            slot[j][slot_1] = scratch + 100 * i + 10 * count + chunk
-        """,
-    )
+    @pk.workunit
+    def f(j: int, i: int, count: int, slot: pk.View2D[REAL], threads: REAL, chunk: int):
+        slot_1: int = 0
+        scratch: REAL = workunit_of(threads)
+        slot[j][slot_1] = scratch + 100 * i + 10 * count + chunk
+    """
+    kernel = small_kernel(tmp_path, text)
     slot = np.zeros((4, 3))
     kernel(4, i=1, count=2, slot=slot, threads=0.5, chunk=3)
     assert slot.tolist() == [[124.5, 0, 0]] * 4

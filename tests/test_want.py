@@ -76,7 +76,7 @@ def exact(kernel, periodicity, want, trg=TRG):
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_direct_sum(kernel, periodicity):
-    """Far and near field, coinciding points and units."""
+    """Far and near field, coinciding points and units; test_reference has what fields must obey."""
     want = everything(kernel)
     got = make(kernel, periodicity)(density(kernel))
     for name, value, ref in zip(want, got, exact(kernel, periodicity, want), strict=True):
@@ -131,55 +131,6 @@ def test_what_is_promised(kernel):
     assert make(kernel, tolerance=1e-3, want="u").promise(dens) == pytest.approx(bound)
 
 
-# Central differences of sixth order.
-STEP = 0.05
-STENCIL = {-3: -1 / 60, -2: 3 / 20, -1: -3 / 4, 1: 3 / 4, 2: -3 / 20, 3: 1 / 60}
-
-
-def differences(values, points):
-    """Return the derivatives along the three axes, as the last axis but one."""
-    moved = values.reshape(*values.shape[:-1], 3, len(STENCIL), points)
-    return np.einsum("...asx,s->...ax", moved, np.array(list(STENCIL.values()))) / STEP
-
-
-@pytest.mark.each
-@pytest.mark.parametrize("periodicity", PERIODICITIES)
-@pytest.mark.parametrize("kernel", FEW)
-def test_differences_of_the_solver_itself(kernel, periodicity):
-    """The gradient is that of u, and p the pressure of u, by differences of the plan's own u."""
-    rng = np.random.default_rng(11)
-    centres = np.array(BOX)[:, None] * (0.1 + 0.8 * rng.random((3, 400)))
-    # Differences of singular fields need some distance.
-    images = np.array(np.meshgrid(*[[-1, 0, 1]] * 3)).reshape(3, -1) * np.array(BOX)[:, None]
-    apart = centres[:, :, None, None] - SRC[:, None, :, None] - images[:, None, None, :]
-    centres = centres[:, np.linalg.norm(apart, axis=0).min(axis=(1, 2)) > 2][:, :6]
-    count = centres.shape[1]
-    assert count == 6
-    moves = STEP * np.array([np.eye(3)[:, [a]] * s for a in range(3) for s in STENCIL])
-    cross = np.concatenate([centres + move for move in moves], axis=1)
-    results = make(kernel, periodicity, trg=np.concatenate([centres, cross], axis=1))(
-        density(kernel)
-    )
-    fields = dict(zip(everything(kernel), results, strict=True))
-    gradient = fields["grad_u"][..., :count]
-    numerical = differences(fields["u"][..., count:], count)
-    assert size(gradient - numerical) <= 1e-7 * size(gradient)
-    if "p" not in fields:
-        return
-    divergence = np.einsum("iix->x", gradient)
-    constant = 8 * np.pi * (DENS[-3:] * NORMS).sum() / VOLUME
-    if kernel == "stokes_dl":
-        constant = 8 * np.pi * (DENS[:3] * NORMS).sum() / VOLUME
-    has_sources = periodicity == 3 and kernel in ("stokes_dl", "stokes_comb")
-    assert rms(divergence - constant * has_sources) <= 1e-7 * size(gradient)
-    # -laplace u + grad p = 0 between the sources, or balances the forces.
-    laplacian = np.einsum("ijjx->ix", differences(fields["grad_u"][..., count:], count))
-    push = differences(fields["p"][..., count:], count)
-    if periodicity == 3 and kernel in ("stokes_sl", "stokes_comb"):
-        push += 8 * np.pi * DENS[:3].sum(axis=1, keepdims=True) / VOLUME
-    assert size(push - laplacian) <= 1e-7 * (size(push) + size(gradient))
-
-
 @pytest.mark.each
 @pytest.mark.parametrize("kernel", FEW)
 @pytest.mark.parametrize("place", [0.0, 3.7])
@@ -194,49 +145,6 @@ def test_all_points_coincide(kernel, place):
         assert np.isfinite(value).all(), name
         bound = 1e-8 * np.linalg.norm(density(kernel)) * (1 + 9 * (normals(kernel) is not None))
         assert size(value - ref) <= bound, name
-
-
-def test_rotlets_are_half_the_curl_of_forces():
-    """A torque is a pair of forces: t x grad of the single layer, by its gradient."""
-    torque = DENS[:3]
-    flow = make("stokes_rotlet", 1, want="u")(torque)
-    # The rotation of the flow of forces e_k, at the targets: curl (G e_k) = 2 e_k x r / r^3.
-    expected = np.zeros_like(flow)
-    for k in range(3):
-        forces = np.zeros((3, N))
-        forces[k] = torque[k]
-        g = make("stokes_sl", 1, want="grad_u")(forces)
-        expected += np.stack([g[2, 1] - g[1, 2], g[0, 2] - g[2, 0], g[1, 0] - g[0, 1]]) / 2
-    assert size(flow - expected) <= 1e-8 * size(flow)
-
-
-@pytest.mark.parametrize(
-    "periodicity", [3, *(pytest.param(p, marks=pytest.mark.slow) for p in (0, 1, 2))]
-)
-def test_parts_of_a_dipole(periodicity):
-    """Of the solver itself: the double layer and a point source, the rotlet, and nothing."""
-    q, n = DENS[:3], NORMS
-    flow, pressure, stress = (
-        make("stokes_dipole", periodicity, want=want)(-q[:, None] * n - n[:, None] * q)
-        for want in ("u", "p", "stress")
-    )
-    double = make("stokes_dl", periodicity)(q)
-    source = make("laplace", periodicity, want="grad_u")((q * n).sum(axis=0))
-    assert size(flow + 2 * source - double[0]) <= 1e-8 * size(flow)
-    assert size(pressure - double[1]) <= 1e-8 * size(pressure)
-    np.testing.assert_allclose(np.trace(stress), -3 * pressure, atol=1e-8 * size(pressure))
-
-    turn = np.stack([np.cross(q, e[:, None], axis=0) for e in np.eye(3)], axis=1) / 2
-    pressure, gradient = make("stokes_dipole", periodicity, want=("p", "grad_u"))(turn)
-    rotlet = make("stokes_rotlet", periodicity, want="grad_u")(q)
-    assert size(gradient - rotlet) <= 1e-8 * size(rotlet) and size(pressure) <= 1e-8 * size(rotlet)
-
-    plan = make("stokes_dipole", periodicity, want=("u", "p"))
-    flow, pressure = plan(q[0] * np.eye(3)[:, :, None])
-    mean = 8 * np.pi * q[0].sum() / VOLUME if periodicity == 3 else 0.0
-    allowed = plan.promise(q[0] * np.eye(3)[:, :, None])
-    assert size(flow) <= allowed[0]
-    assert size(pressure - mean) <= 2 * allowed[1]
 
 
 # --- calls ------------------------------------------------------------------------------------

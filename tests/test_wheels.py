@@ -10,7 +10,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -63,9 +62,7 @@ def sources(tmp_path):
     return {shipped.symbol(text): text for text in texts}
 
 
-def run_by(
-    emulator: list[str], target: str, script: Any, sources: dict[str, str], folder: Path
-) -> None:
+def run_by(emulator, target, script, sources, folder):
     """Run a target's library in a program of that system, by an emulator."""
     found = script.TARGETS[target]
     kernel, _, threads = sources

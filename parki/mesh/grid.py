@@ -114,7 +114,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Placement:
+class Anchors:
     """The place of a grid in the three-dimensional `Mesh` that the kernels take.
 
     Mesh coordinates are shifted by half a window, so that a window of P points starts at the mesh

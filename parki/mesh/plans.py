@@ -24,7 +24,7 @@ from parki.ewald.split.window import Window
 from parki.ewald.split.windows import kaiser_bessel
 from parki.interchange import as_array, as_given, one_of, whole
 from parki.memory import telling
-from parki.mesh.grid import Grid, Placement
+from parki.mesh.grid import Anchors, Grid
 from parki.runtime import ExecutionSpace, get_execution_space, prepare
 from parki.runtime.pool import cuts, run_in_threads
 from parki.settings import thread_count
@@ -94,7 +94,7 @@ class _Plan:
         check_space({"points": points}, self.space)
         _check_points(points, grid)
         self.n_points = points.shape[1]
-        self.place = Placement(grid, self.window)
+        self.place = Anchors(grid, self.window)
         self._points = self._shifted(points)
         _check_method(method, self._methods, grid)
         self.method = self._set_up(method)

@@ -188,7 +188,7 @@ def root(
             "numbers": np.empty_like(white, shape=(2, many + 1)),
         }
         if repeated:
-            repeated(f"Lanczos {many}", work, given | scaled, found)
+            repeated(f"Lanczos {many}{' more' * ('start' in given)}", work, given | scaled, found)
         else:
             work({**given, **scaled, **found})
         basis = [*basis[:-1], *(block[:-1] for block in basis[-1:]), found["basis"]]

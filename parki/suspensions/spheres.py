@@ -102,10 +102,10 @@ class Spheres:
             _, given = take_options(None, options, keywords)
             array = as_points("points", points)
             self._shape, self._back = tuple(array.shape), library_of(points)
+            self._begin(array, given)
             self._sizes = Radii.of(radii, self._shape[1], self._of_all)
         self.viscosity = viscosity
         self._products = noise.FIRST  # which the last noise took
-        self._begin(array, given)
         with self._together("radii"):
             self._check_radii()
         self._plan("velocity", "force")  # refuses impossible points

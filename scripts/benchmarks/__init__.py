@@ -26,7 +26,7 @@ the same task with fewer operations.
 
 FOLDERS: dict[str, tuple[str, ...]] = {
     "benchmarks": (
-        *("table3", "table5", "table6", "table7", "table8", "table9", "table10"),
+        *("table3", "table6", "table7", "table8", "table9", "table10"),
         *("figure6", "figure9"),
     ),
     "papers": ("guo", "ljungkvist", "rossinelli", "finufft", "fmm3d", "dmk", "spheres"),

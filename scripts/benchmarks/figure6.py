@@ -1,11 +1,6 @@
 """Figure 6: workloads of the near field: Laplace (Poisson), single layer, both layers.
 
-The picture shows pairs per second over the sources in r_c^3, for parki's usual variant without
-lists of pairs, and for the paper's GM-1D. parki's variant is faster in all cases, by a factor
-between 1.4 and 3.2.
-
-Fractions of the peak cannot be compared, because the paper counts 3.4 times as many pairs, and also
-the operations of erfc and exp. The paper gives two points of its curves, both at 512 sources.
+docs/benchmarks.md says what is compared.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """Figure 9: the stages of a whole sum over the number of points.
 
-The picture shows the time of a 1-periodic sum of both layers at tolerance 1e-4. A repeated sum
-takes a time that grows as the number of points. A one-shot sum of few points on a GPU spends most
-of its time on the plan. The published code was timed on another CPU of the same kind, with its best
-cell size.
+docs/benchmarks.md says what is compared.
 """
 
 from __future__ import annotations

@@ -34,6 +34,16 @@ from .show import Table, count, ms, number
 # 4 and 14 follow from its cell sizes (160, 960 sources) and tolerances.
 GRIDS = {4: 144, 8: 256, 14: 336}
 BETA = 2.3  # of the windows per point
+MODELLED_WINDOW = 8
+# Table 5: milliseconds on one H200, 4e6 points: the measurement, then the models.
+MODELLED = {
+    ("P2G", "base"): (477, 88.9, 24.9, 12.0, 2.81),
+    ("P2G", "source"): (354, 88.9, 24.9, 12.0, 2.81),
+    ("P2G", "grid"): (246, 98.2, 34.2, 21.3, 12.2),
+    ("P2G", "hybrid"): (39.5, 21.7, 13.4, 11.6, 2.81),
+    ("G2P", "base"): (62.8, 12.8, 3.73, 1.88, 0.489),
+    ("G2P", "target"): (28.3, 12.8, 3.73, 1.88, 0.489),
+}
 METHODS = {"P2G": P2G_METHODS[1:], "G2P": G2P_METHODS[1:]}
 
 
@@ -144,7 +154,32 @@ def stage_tables(record: Record, stage: str, papers: dict[int, Any]) -> list[Tab
                 ("efficiency", lambda row: row["paper"][2]),
             )
         )
+    if MODELLED_WINDOW in base:
+        made.append(model_table(record, stage))
     return made
+
+
+def model_table(record: Record, stage: str) -> Table:
+    """Return table 5 of the paper: the models of table 3 against the measured times."""
+    found = record["results"]
+    machine = Ceilings(**found["ceilings"])
+    rows = []
+    for row in (row for row in found["rows"] if row["P"] == MODELLED_WINDOW):
+        seconds = models.Work(**row["work"]).seconds(machine)
+        rows.append(row | {"models": seconds, "paper": MODELLED.get((stage, row["method"]), ())})
+    return Table.of(
+        f"{stage} and its models, milliseconds: {count(found['points'])} points, P = 8",
+        rows,
+        ("variant", _name),
+        ("T", lambda row: ms(row["seconds"])),
+        *models.TIMES,
+        ("T0 / T", lambda row: f"{100 * row['models']['T0'] / row['seconds']:.0f} %"),
+        ("paper, H200: T / T0 / T∞ / T∞,L1 / Tf", lambda row: " / ".join(map(str, row["paper"]))),
+        notes=[
+            f"Ceilings measured in the same run: {machine.bandwidth / 1e9:.0f} GB/s, "
+            f"{machine.flops / 1e9:.0f} GFLOP/s."
+        ],
+    )
 
 
 def _name(row: dict[str, Any]) -> str:

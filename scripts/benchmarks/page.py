@@ -1,8 +1,9 @@
-"""The pages of results in docs: written from JSON, never by hand."""
+"""The tables of pages in docs: written from JSON, never by hand; the text around them stays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -10,31 +11,8 @@ from .record import Record, read, where
 from .show import Table
 
 DOCS = Path(__file__).parents[2] / "docs"
-BENCHMARKS = """\
-# Benchmarks
-
-On the same kind of GPU, whole sums take parki less than a quarter of the time that Kosmacher, Du,
-Bagge and Biros (2026) report. The tables and figures of their paper are measured with parki here,
-next to the paper's numbers.
-
-Each section says how to measure its tables again, and `python scripts/benchmark.py --docs` writes
-this page. Figure 5 of the paper is on the page of [floors](floor.md).
-
-The paper states a relative error E, which close pairs dominate. Its "nine digits" (E = 1e-9) are
-tolerance 1e-4 here, and its "seven digits" tolerance 1e-1.
-"""
-PAPERS = """\
-# Comparisons with other papers
-
-On two CPU threads parki is faster than FINUFFT, FMM3D and DMK, except that DMK is faster in tight
-clusters with few digits. On an H100 cuFINUFFT is faster with narrow windows and in two dimensions,
-and parki with wide windows in three.
-
-The page also measures the methods of papers on spreading, interpolation and matrix-free operators
-again, with parki's kernels. Each section begins with its conclusion, and one command repeats its
-tables. `python scripts/benchmark.py --docs` writes this page.
-"""
-PAGES = {"benchmarks": BENCHMARKS, "papers": PAPERS, "floor": ""}  # with their beginnings
+PAGES = ("benchmarks", "papers", "floor")
+PLACE = re.compile(r"(<!-- (\w+): written by .*?-->\n\n).*?(\n<!-- end of \2 -->)", re.S)
 
 
 def results(name: str) -> list[Record]:
@@ -42,38 +20,37 @@ def results(name: str) -> list[Record]:
     return read(sorted((DOCS / "results").glob(f"{name}-*.json")))
 
 
+def fill(name: str, write: Callable[[str], str]) -> str:
+    """Return a page, its places filled by a function of their names."""
+    text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    return PLACE.sub(lambda place: place[1] + write(place[2]) + place[3], text)
+
+
 def page(
-    name: str,
-    records: Sequence[Record],
-    modules: dict[str, ModuleType],
-    tables: Callable[[Record], list[Table]],
+    name: str, case: Callable[[str], ModuleType], tables: Callable[[Record], list[Table]]
 ) -> str:
-    """Return a page; a section has what is found today, and then what is compared."""
-    text = [PAGES[name]] if PAGES[name] else []
-    level = "##" if text else "#"
-    for kind, module in modules.items():
-        of = [found for found in records if found["kind"] == kind]
-        if not of:
-            continue
-        title, heading, rest = about(module)
-        text.append(f"{level} {title}: {heading}\n")
-        text += [f"{words.strip()}\n" for words in (getattr(module, "TODAY", ""), rest) if words]
-        more = "" if hasattr(module, "CPU_ALONE") else ", with `--space Cuda` on a GPU"
-        text.append(f"Repeat it by `python scripts/benchmark.py {kind}`{more}.\n")
-        for found in of:
+    """Return a page with the tables of its records."""
+    records = results(name)
+
+    def write(kind: str) -> str:
+        text = []
+        title, heading = about(case(kind))
+        for found in (found for found in records if found["kind"] == kind):
             machine, _, versions = where(found).partition("; ")
-            text.append(f"{level}# {title.split(' (')[0]}, on {machine}\n\n{versions}\n")
-            if hasattr(module, "draw"):
+            level = "##" if name == "floor" else "###"  # which has one case
+            text.append(f"{level} {title.split(' (')[0]}, on {machine}\n\n{versions}\n")
+            if hasattr(case(kind), "draw"):
                 text.append(f"![{heading}]({picture(name, found)})\n")
             text += [f"{table.text()}\n" for table in tables(found)]
-    return "\n".join(text)
+        return "\n".join(text)
+
+    return fill(name, write)
 
 
-def about(module: ModuleType) -> tuple[str, str, str]:
-    """Return a case's title, its heading, and what is compared."""
-    title, _, words = str(module.__doc__).replace("``", "`").partition(": ")
-    heading, _, rest = words.partition("\n\n")
-    return title, " ".join(heading.split()).rstrip("."), rest.strip()
+def about(module: ModuleType) -> tuple[str, str]:
+    """Return a case's title and its heading."""
+    title, _, words = str(module.__doc__).partition("\n\n")[0].partition(": ")
+    return title, " ".join(words.split()).rstrip(".")
 
 
 def picture(name: str, found: Record) -> str:

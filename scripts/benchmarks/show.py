@@ -111,8 +111,10 @@ def precision(dtype: str) -> str:
     return {"f8": "double", "f4": "single"}[dtype]
 
 
-def figure(columns: int, height: float, width: float = 10.0, **keywords: Any) -> tuple[Any, Any]:
-    """Return a figure with panels side by side, in the style of all pictures."""
+def figure(
+    columns: int, height: float, width: float = 10.0, rows: int = 1, **keywords: Any
+) -> tuple[Any, Any]:
+    """Return a figure and its panels, row after row, in the style of all pictures."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -122,10 +124,10 @@ def figure(columns: int, height: float, width: float = 10.0, **keywords: Any) ->
     mpl.use("Agg")
     plt.rcParams.update(STYLE)
     made, axes = plt.subplots(
-        1, columns, figsize=(width, height), layout="constrained", squeeze=False, **keywords
+        rows, columns, figsize=(width, height), layout="constrained", squeeze=False, **keywords
     )
     made.get_layout_engine().set(wspace=0.06)  # the columns of values need some space
-    return made, axes[0]
+    return made, axes.ravel()
 
 
 def save(made: Any, file: Path, machine: str) -> None:

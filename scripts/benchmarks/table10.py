@@ -1,8 +1,6 @@
 """Table 10: whole sums in single and in double precision.
 
-The table has the time of a 1-periodic sum of both layers for uniform points, in both precisions.
-Single precision saves a fifth to two fifths of a one-shot sum's time. The task and its accuracy are
-the same as in the paper, whose E = 1e-7 is tolerance 1e-1 here.
+docs/benchmarks.md says what is compared.
 """
 
 from __future__ import annotations

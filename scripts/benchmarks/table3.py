@@ -1,13 +1,6 @@
 """Table 3: models of the near field against its measured time.
 
-The table compares the measured time T of each variant of P2P with the paper's four models: every
-load from memory (T0), each load once from memory and then from L2 (T∞) or L1 (T∞,L1), and
-arithmetic alone (Tf). parki's usual variant is the fastest on both machines, and spends a larger
-part of its time on arithmetic than the paper's variants.
-
-The numbers of the models differ from the paper's. The paper evaluates erfc and exp, where parki has
-polynomials. Its model counts π/6 of all candidates as pairs, 3.4 times as many as are closer than
-r_c. The column "share π/6" counts in the same way.
+docs/benchmarks.md says what is compared.
 """
 
 from __future__ import annotations

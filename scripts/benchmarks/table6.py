@@ -1,12 +1,6 @@
 """Table 6: variants of the near field.
 
-The table compares the paper's four variants of P2P with parki's own two, all with parki's
-polynomials, and each with its fastest block. parki's usual variant is the fastest on both machines,
-even if the paper's variants take cells half as wide. Plans also keep lists of pairs; here no
-variant does.
-
-Compare the targets per microsecond with the paper. Fractions of the peak cannot be compared, and
-parki's are left out, because the paper evaluates erfc and exp and counts 3.4 times as many pairs.
+docs/benchmarks.md says what is compared.
 """
 
 from __future__ import annotations

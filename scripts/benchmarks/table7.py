@@ -1,12 +1,6 @@
 """Table 7: variants of spreading (P2G) by window.
 
-The table compares the paper's four variants with parki's own two, for three widths of the window.
-parki's usual variant is the fastest in all cases except one: the paper's hybrid is faster at P = 4
-on the GPU. "Speedup" is over the baseline, and "T0 / T" is the paper's efficiency. "Differs" is the
-distance from the usual variant's result, in units of its largest value times the roundoff.
-
-The paper spreads 12 components and parki four, so the same task has fewer operations here. parki's
-``owner`` is made for CPUs, and is left out on a GPU.
+docs/benchmarks.md says what is compared.
 """
 
 from functools import partial

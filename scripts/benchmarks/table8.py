@@ -1,9 +1,6 @@
 """Table 8: variants of gathering (G2P) by window.
 
-The table has the columns of table 7. The paper's ``target`` variant, with sorted targets, is the
-fastest on CPUs and for narrow windows on a GPU. parki's ``tile``, with a part of the grid in
-scratch memory, is the fastest for wide windows. Both codes gather three components, so that their
-times can be compared. Only the clouds differ.
+docs/benchmarks.md says what is compared.
 """
 
 from functools import partial

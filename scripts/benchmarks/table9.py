@@ -1,14 +1,6 @@
 """Table 9: whole sums for points that are uniform, normal, or on a sphere.
 
-The table has the time of a 1-periodic sum of both layers for three clouds of sources and targets.
-All of parki's sums on an H200 take less than a sixth of the paper's time. "U" is uniform in the
-unit cube; "N" is normal about its centre, cut at the cube; "S" is uniform on a sphere of radius
-0.5.
-
-The whole times can be compared, and the stages only roughly. The paper takes the same cell size for
-all clouds, where parki chooses its cut-off. parki's stages were timed in a repeated sum with lists
-of pairs. The paper gives the normal cloud a variance of 0.3, but the number of its pairs in P2P
-belongs to a standard deviation of 0.3, which is taken here.
+docs/benchmarks.md says what is compared.
 """
 
 from __future__ import annotations

@@ -1,17 +1,6 @@
 """Floors: how far the stages are from the least time of their work.
 
-A stage takes at least the time of its operations and of its bytes, each at the rate that the same
-machine reaches when it does nothing else: a triad's bytes, and multiply-adds. The tables compare
-the measured time of a repeated application in double precision with the larger of the two. The
-picture is figure 5 of Kosmacher, Du, Bagge and Biros (2026): the stages under the roof of the
-machine, over their operations per byte; large dots are of the first table. The paper counts erfc
-and exp as operations, where parki has polynomials, so that equal times lie lower here.
-
-| column | meaning |
-| --- | --- |
-| operations | pairs within the cut-off, the window's values times components, and transforms |
-| bytes | each input once and each output once; in FGC each pass of a transform reads and writes |
-| floor | the larger of the two times that operations and bytes take at the measured rates |
+docs/floor.md says what is compared.
 """
 
 from __future__ import annotations
@@ -31,11 +20,6 @@ import parki
 from parki.ewald.far.sizes import field_rows
 from parki.ewald.sums import SUMS
 
-TODAY = """
-FGC, which memory bounds, takes 1.5 to 2.7 times its least time, and P2P, P2G and G2P take 2.4 to 16
-times theirs. They do not reach their floors because lanes are without work, and because numbers are
-fetched again.
-"""
 # Name, kernel, periodicity, tolerance, and whether points are on a sphere.
 CASES = (
     ("combined, 1-periodic, 1e-4", "stokes_comb", 1, 1e-4, False),

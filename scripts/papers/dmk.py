@@ -1,9 +1,6 @@
 """DMK (Jiang and Greengard, 2025): sums in free space by a dual-space multilevel splitting.
 
-The sums are the same as for FMM3D. DMK is the library of the authors,
-github.com/flatironinstitute/dmk, called by its interface for C. DMK_LIBRARY is the file of the
-library, libdmk.so. A *further density* reuses DMK's tree. DMK was tried with 60, 200 and 280 points
-in a leaf, and the number with which one call took least time counts.
+docs/papers.md says what is compared.
 """
 
 from __future__ import annotations
@@ -20,22 +17,6 @@ from . import free_space
 from .free_space import draw, tables
 
 __all__ = ["draw", "measure", "missing", "tables"]
-
-TODAY = """
-On two CPU threads parki is faster than DMK at the same measured error where points fill a cube or
-lie on a sphere. In tight clusters DMK is faster for three digits, because its tree follows the
-points, where parki has one cut-off and a uniform grid. At nine digits parki is faster there too.
-
-| parki is this many times as fast | one call | further density |
-| --- | --- | --- |
-| points fill a cube or lie on a sphere | 1.7 to 7 | 0.9 to 4.6 |
-| tight clusters, three digits | 0.3 to 0.5 | 0.2 to 0.3 |
-| tight clusters, six digits | 0.8 to 2.3 | 0.6 to 1.1 |
-| tight clusters, nine digits | 3.9 to 6.7 | 2.0 to 3.7 |
-
-DMK is the version of August 2026, built by g++ 12 for AVX-512, with its kernels compiled ahead of
-time.
-"""
 
 CPU_ALONE = True
 LEAVES = (60, 200, 280)

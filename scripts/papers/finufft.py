@@ -1,11 +1,6 @@
 """FINUFFT and cuFINUFFT (Barnett, Magland and af Klinteberg; Shih et al.): spreading alone.
 
-FINUFFT's plans spread and interpolate without transforms on request (`spreadinterponly`). Their
-values are complex, and count as two of parki's components. Their tolerance is chosen such that
-windows have P points. Times are nanoseconds of an application for each point and real component, by
-parki and FINUFFT alternately. For cuFINUFFT the fastest of its methods counts. *Set-up* is sorting
-the points. Clustered points are two normal clouds of width 0.03 of the box. In single precision
-FINUFFT has no windows of more than 8 points.
+docs/papers.md says what is compared.
 """
 
 from __future__ import annotations
@@ -26,30 +21,6 @@ from benchmarks.show import SERIES, Table, count, figure, number, precision, sav
 from parki.mesh import Grid, InterpolatePlan, SpreadPlan, kaiser_bessel
 
 from . import cases
-
-TODAY = """
-parki spreads and interpolates faster than FINUFFT on the CPU, for all windows, in both precisions,
-and for uniform and clustered points. On an H100 it is faster than cuFINUFFT in three dimensions
-with windows from P = 8 on. cuFINUFFT is faster with narrow windows, in two dimensions, and in its
-set-up.
-
-| times as fast as FINUFFT or cuFINUFFT | spreading | interpolation |
-| --- | --- | --- |
-| two CPU threads | 1.2 to 3 | 1.3 to 6 |
-| H100, three dimensions, P = 8 and more | 1.0 to 3.2 | 1.0 to 3.2 |
-| H100, three dimensions, narrower windows | 0.9 to 1.3 (P = 4) | 0.5 to 0.9 |
-| H100, two dimensions | 0.5 to 0.8 | 0.7 to 1 |
-
-- On the CPU the gain is least for wide windows in double precision in three dimensions, where
-  reading and writing rows of the grid bounds both codes.
-- On the CPU parki takes two to three times as long to set up. Together with this, points that are
-  used once still take less time than with FINUFFT.
-- cuFINUFFT sets up 5 to 15 times as fast, because parki sorts by more cells.
-- cuFINUFFT reads both components of a complex value at once, which helps narrow windows.
-- In two dimensions cuFINUFFT's output-driven spreading is the fastest.
-- Rows with P = 6 on the H100 are by tiles. parki now takes the hybrid there, which took 0.34 ns
-  where tiles took 0.43.
-"""
 
 WINDOWS = (4, 6, 8, 10, 12, 14)
 MOST = {"f4": 8, "f8": 16}  # points of their widest window

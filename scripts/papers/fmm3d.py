@@ -1,11 +1,6 @@
 """FMM3D (Greengard, Rokhlin and others): sums in free space by a fast multipole method.
 
-Sums are potentials of charges and velocities of point forces at the sources themselves, without
-periodic axes, in double precision. FMM3D is asked for a number of digits. Its error is measured at
-some of the points against the direct sum, relative to the root mean square. parki's tolerance is
-the one for which parki's measured error is at most FMM3D's. *One call* contains all the work for
-new points. A *further density* uses parki's plan again; FMM3D has no plan. Points fill a cube
-uniformly, lie on a sphere, or form eight normal clouds of width 0.01 of the cube.
+docs/papers.md says what is compared.
 """
 
 from __future__ import annotations
@@ -20,17 +15,6 @@ from . import cases, free_space
 from .free_space import draw, tables
 
 __all__ = ["draw", "measure", "missing", "tables"]
-
-TODAY = """
-On two CPU threads parki is faster than FMM3D at the same measured error. FMM3D comes closer with
-fewer digits, and with points whose density changes more, because its tree adapts to the points.
-parki has a uniform grid and one cut-off. FMM3D needs no box.
-
-| parki is this many times as fast | point forces | charges |
-| --- | --- | --- |
-| points fill a cube or lie on a sphere | 25 to 50 | 11 to 24 |
-| tight clusters | 4 to 25 | 2 to 16 |
-"""
 
 CPU_ALONE = True
 # Their function, the factor of its results, and its arguments for densities and a flag.

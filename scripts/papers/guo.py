@@ -1,15 +1,6 @@
 """Guo, Liu, Xu, Du and Chow (2014, 2015): spreading many times over the same particles.
 
-As in the paper, particles are uniform, and spread one component in double precision by B-splines of
-order p onto a mesh of K³ points.
-
-- *Particle* takes one particle after the other and adds by atomics.
-- *Sorted* is the particle-based method after a sort of the particles.
-- *Gather*, *single mesh*, *group mesh* and *hybrid mesh* store something for the particles first.
-- *Library* is the single mesh multiplied by SciPy or cuSPARSE.
-- *parki* is the method that parki takes by itself.
-
-All methods with stored data sort the particles first, by tiles of p mesh points. The paper did not.
+docs/papers.md says what is compared.
 """
 
 from __future__ import annotations
@@ -26,27 +17,6 @@ from parki.arrays import USUAL
 from parki.mesh import Grid, bspline
 
 from . import cases
-
-TODAY = """
-Storing nothing is best today. In 2014 the particle-based method was the fastest for a single
-application, and the hybrid mesh for many. On two CPU threads parki's own tiles are now faster than
-both, with set-up and for any number of applications, except for a thousand particles. On an H100
-atomic additions are cheap, and the particle-based method is the fastest for up to ten thousand
-particles. For more particles parki's tiles take less time, except that the single mesh catches up
-for p = 4 and many applications.
-
-| question | two CPU threads | H100 |
-| --- | --- | --- |
-| particle-based time over parki's | 2 to 30 | below 1 up to 10 000 particles, then above |
-| applications until a stored mesh beats the particle-based method | up to 20 | |
-| which stored mesh is best | the single mesh, no longer the hybrid mesh | |
-| time of the best stored mesh over parki's, 1000 applications | 1.1 to 4 | 0.8 to 0.9 at p = 4 |
-
-Atomic additions cost far more on the CPU than tiles with one owner. A thousand particles have few
-stored entries, and reading these is faster than clearing the whole mesh: the table leaves them out.
-On the H100 the set-up of the particle-based method includes a sort into one cell, which parki has
-since dropped. Read this set-up as zero.
-"""
 
 NAMES = {
     "base": "particle",

@@ -1,11 +1,6 @@
 """Ljungkvist (2014): conflicting additions, and matrix-free operators against stored matrices.
 
-The section asks his questions about parki's operators. Sources near each other add to the same
-values of the grid, as elements that share a node do. Conflicts are avoided by atomics, by colouring
-(tiles of eight colours), or by a grid for each CPU thread. Unprotected additions lose
-contributions, and are a bound. Spreading and interpolation are computed from the points, or stored
-as CSR matrices of SciPy or cuSPARSE. `examples/matrix_free_poisson.py` is his own model problem,
-and its numbers are here too.
+docs/papers.md says what is compared.
 """
 
 from __future__ import annotations
@@ -25,27 +20,6 @@ from parki.arrays import USUAL
 from parki.mesh import Grid, kaiser_bessel
 
 from . import cases
-
-TODAY = """
-**parki's plans store none of these.** Nothing in the tables would save a fifth of a whole
-application, however many applications follow. Neither would stored windows or blocks of pairs.
-
-| question | two CPU threads | H100 |
-| --- | --- | --- |
-| conflicts: colouring and private grids | a tenth of the time of atomics, about as fast as \
-unprotected additions, as he found | colouring takes 13 times as long as atomics for a grid, 1.5 \
-to 6 times for finite elements |
-| the fastest way to handle conflicts | parki's tiles of four colours, with rows of the grid as \
-vectors | atomics, even compared with unprotected additions |
-| stored spreading and interpolation over computed ones | 1.2 to 20 in each application; set-up \
-takes hundreds of applications more | 1.1 to 6.7 from P = 6 on; 0.7 to 1.5 at P = 4 |
-
-At P = 4 the H100 was measured with tiles; parki now takes the hybrid variant there.
-
-His model problem gives the same answer as in his paper. Computing is twice as fast as CSR from
-degree 2 on. In three dimensions, from degree 3 on, the product with the local matrix takes all the
-time, and the way to handle conflicts makes no difference.
-"""
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "matrix_free_poisson.py"
 CONFLICTS = ("atomics", "colouring", "private", "unprotected")

@@ -1,10 +1,6 @@
 """Rossinelli, Conti and Koumoutsakos (2011): interpolation by M'4 in two dimensions, and its roof.
 
-N x M particles, each displaced from a mesh point by up to two spacings, take the velocity of a mesh
-of N x M points. For each particle with c components the paper counts 48 c + 40 operations and
-20 c + 8 bytes, or twice the bytes in double precision, where neighbours share what they read. The
-roof of the machine is its bandwidth, measured by a triad, times the operations per byte. *In order*
-takes the particles in their own order, and *sorted* sorts them by tiles of the mesh first.
+docs/papers.md says what is compared.
 """
 
 from __future__ import annotations
@@ -20,25 +16,6 @@ from benchmarks.run import Run, roundings
 from benchmarks.show import DARK, MARKS, SERIES, Table, figure, ms, number, precision, save
 
 from parki.mesh import Grid, InterpolatePlan, m4prime
-
-TODAY = """
-Memory no longer bounds interpolation on this CPU: other work takes most of the time. A core is
-several times as fast as with the paper's vectorised code, without intrinsics. Most of the time goes
-into fetching rows at any alignment. Single precision gains little, because its rows of four values
-are half a vector. As the paper assumed, sorting particles that are near their mesh points does not
-pay.
-
-| part of the roof | single precision | double precision |
-| --- | --- | --- |
-| two CPU threads | 15 % | 25 to 35 % |
-| the paper's CPU, whose roof for each core was ten times lower | 78 % | 69 % |
-| H100, largest size | 53 % | 62 % |
-| the paper's GPU | 72 % | 22 % |
-
-| a core of this CPU over the paper's | single precision | double precision |
-| --- | --- | --- |
-| particles per second | 3 | 6 |
-"""
 
 COMPONENTS = 2
 METHODS = {"base": "in order", "target": "sorted"}

@@ -1,21 +1,6 @@
 """UAMMD (Peláez and others): mobilities of spheres, their velocities and Brownian steps.
 
-Spheres of one radius fill a cube with three periodic axes. They are on random sites of a cubic
-lattice, moved at random without overlap, and their forces are normal random numbers. UAMMD's PSE
-(positively split Ewald sums) is called through libMobility, github.com/stochasticHydroTools, or any
-module with its calls, whose name is in LIBMOBILITY; it is in single precision, like parki here.
-Errors are relative root mean squares over some of the spheres, against parki in double precision
-with the tolerance 1e-9. Each takes the largest of its tolerances with which the error is at most
-the one that is asked for, and PSE the splitting parameters with which *M F* and *step* are fastest.
-The positions are new in each call. *Step* is a Brownian step of the same forces, whose noise parki
-iterates to the error that is asked for, and PSE to its tolerance. FCM (force coupling, by
-Gaussians) is another mobility, which is compared with itself at a tolerance of 1e-6. *Time steps*
-give a plan new points, and sum: stokes_sl is 3-periodic, with the tolerance 1e-3 in single
-precision, and stokes_comb 1-periodic, with 1e-4 in double precision.
-
-JFSD 0.2.2 does not run on the machines of the tables: it demands jax 0.4.17, which refuses every
-version of jaxlib that is still offered (0.4.13, and 0.4.18 and later), and SciPy 1.10.1, which has
-no wheel for Python 3.12.
+docs/papers.md says what is compared.
 """
 
 from __future__ import annotations
@@ -34,14 +19,6 @@ from benchmarks.show import SERIES, Table, count, figure, ms, save
 
 import parki
 from parki.ewald.sums import SUMS
-
-TODAY = """
-On an H100 velocities of a million spheres take parki 0.07 to 0.21 of PSE's time, and Brownian steps
-0.16 to 0.24. With 100 000 spheres velocities take 0.14 to 0.44, and steps 0.31 to 0.53. With 10 000
-spheres velocities take 0.47 to 0.92, and steps 0.36 to 0.73. With 1000 spheres both wait for their
-launches: velocities take parki 0.86 to 2.0 of PSE's time, and steps 0.37 to 0.91. FCM is another
-mobility, which is faster for few dense spheres.
-"""
 
 SIZES = (1000, 10_000, 100_000, 1_000_000)
 MOST = 100_000  # on the CPU, if no number is given

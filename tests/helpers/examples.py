@@ -128,14 +128,16 @@ class Example:
     def taken(self, rows: Array, norms: Array) -> tuple[Array, Array | None]:
         """Return a density made of as many rows as it takes, and normals or None.
 
-        Products of two vectors take the normals as the second one.
+        Products of two vectors take the normals as the second one. Where there are too few rows,
+        the first ones are taken again.
         """
         found, start = [], 0
         for source in self.kind.sources:
             vector = _components(source) == 9 and not source.normal
-            own = rows[start : start + (3 if vector else source.rows)]
+            end = start + (3 if vector else source.rows)
+            own = np.take(rows, range(start, end), axis=0, mode="wrap")
             found.append((own[:, None] * norms).reshape(9, -1) if vector else own)
-            start += len(own)
+            start = end
         dens = np.concatenate(found).reshape(self.kind.density_shape(norms.shape[1]))
         return dens, norms if self.kind.normals else None
 

@@ -1,7 +1,7 @@
 """Sums over several ranks, compared with those of one: run by tests/test_distributed.py.
 
     mpirun -n 3 python tests/helpers/ranks.py sums
-    mpirun -n 2 python tests/helpers/ranks.py sums+moves+adjoints CPU usual
+    mpirun -n 2 python tests/helpers/ranks.py sums+moves CPU usual
     mpirun -n 3 python tests/helpers/ranks.py composed
     mpirun -n 3 python tests/helpers/ranks.py spheres+wall
     mpirun -n 3 python tests/helpers/ranks.py failures
@@ -45,7 +45,7 @@ N = 700
 
 
 class Case(NamedTuple):
-    """One sum."""
+    """One sum: on how many ranks the default run has it, and whether its adjoint is met, too."""
 
     kernel: str
     periodicity: Any
@@ -57,6 +57,8 @@ class Case(NamedTuple):
     n: int = N
     tolerance: float = 1e-4
     more: tuple[tuple[str, Any], ...] = ()
+    ranks: int = 0
+    back: bool = False
 
     def __str__(self) -> str:
         words = [self.kernel, f"{self.periodicity}P", self.dtype, self.cloud, self.deal]
@@ -66,7 +68,7 @@ class Case(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """Points that move for some steps: how, and what is summed."""
+    """Points that move for some steps: how, what is summed, and on how many ranks by default."""
 
     kernel: str
     periodicity: int
@@ -74,6 +76,7 @@ class Walk(NamedTuple):
     cloud: str = "same"
     box: tuple[float, ...] = BOXES[0]
     dtype: str = "f8"
+    ranks: int = 0
 
     def __str__(self) -> str:
         box = "x".join(map(str, self.box))
@@ -81,44 +84,44 @@ class Walk(NamedTuple):
 
 
 def cases() -> list[Case]:
-    """Return every kernel and periodicity, with all else in turn; and some that are special."""
-    found = []
-    for i, kernel in enumerate(KERNELS):
-        for periodicity in range(4):
-            k = 4 * i + periodicity + i  # neighbours along either axis differ
-            want = WANTS[k % 5]
-            want = fields_of(kernel, want) or ("u",)
-            found.append(
-                Case(
-                    kernel,
-                    periodicity,
-                    ("f8", "f4")[(k + k // 4) % 2],
-                    CLOUDS[k % 7],
-                    DEALS[(k + k // 4) % 4],
-                    want,
-                    BOXES[k % 3],
-                )
-            )
+    """Return every kernel, with all else in turn; and some that are special."""
+    found = [
+        Case(
+            kernel,
+            i % 4,
+            ("f8", "f4")[(i + i // 4) % 2],
+            CLOUDS[i % 7],
+            DEALS[(i + i // 4) % 4],
+            fields_of(kernel, WANTS[i % 5]) or ("u",),
+            BOXES[i % 3],
+            ranks=(4, 0, 2, 0, 0)[i % 5],
+        )
+        for i, kernel in enumerate(KERNELS)
+    ]
+    flux, last = (("dl_mean", "flux"),), BOXES[2]  # slabs along the last axis, or the second
+    tiles, thin = (("p2g_method", "tile"), ("g2p_method", "tile")), (0.1, 0.1, 1.0)
     found += [
-        Case("stokes_rotlet", 0, "f4", "line", box=(0.05, 1.0, 1.0)),  # 3 cells along x
-        Case("stokes_comb", 3, more=(("dl_mean", "flux"),), cloud="same"),
-        # Positions as given, in slabs along the last axis.
-        Case("stokes_comb", 3, more=(("dl_mean", "flux"),), cloud="outside", box=BOXES[2]),
-        Case("stokes_dl", 2, "f4", box=(0.1, 0.1, 1.0)),  # modes summed without the grid
-        Case("stokes_dipole", 2, "f4", box=(0.1, 0.1, 1.0)),
-        Case("laplace_dipole", 2, "f4", box=(0.1, 0.1, 1.0)),
+        Case("stokes_rotlet", 0, "f4", "line", box=(0.05, 1.0, 1.0), back=True),  # 3 cells along x
+        Case("stokes_comb", 3, more=flux, cloud="same", ranks=2, back=True),
+        Case("stokes_comb", 3, more=flux, cloud="outside", box=last),  # positions as given
+        # Modes summed without the grid.
+        Case("stokes_dl", 2, "f4", box=thin, ranks=2, back=True),
+        Case("stokes_dipole", 2, "f4", box=thin),
+        Case("laplace_dipole", 2, "f4", box=thin),
         Case("stokes_sl", 3, n=2),
         Case("laplace", 3, n=70_002, tolerance=1e-2, cloud="blobs_same", deal="in order"),
         Case("laplace", 3, n=70_002, tolerance=1e-2, cloud="blobs_same"),
-        # Slabs along the second axis, and the third.
-        Case("stokes_rotlet", 2, want=("u", "grad_u"), box=BOXES[2]),
-        Case("stokes_comb", 0, want=("u", "p", "grad_u"), box=BOXES[2]),
-        Case("stokes_dipole", 2, want=("u", "stress"), box=BOXES[2]),
-        Case("laplace", 3, want=("grad_u",), box=BOXES[2]),
+        Case("stokes_rotlet", 2, want=("u", "grad_u"), box=last, ranks=4),
+        Case("stokes_comb", 0, want=("u", "p", "grad_u"), box=last),
+        Case("stokes_dipole", 2, want=("u", "stress"), box=last),
+        Case("laplace", 3, "f4", want=("grad_u",), box=last, back=True),
+        Case("stokes_sl", 0, deal="apart", want=("u", "grad_u"), ranks=2, back=True),
+        # The adjoint of the pressure chooses its own parameters.
+        Case("stokes_sl", 3, want=("u", "stress"), ranks=2, back=True),
         Case("stokes_comb(epsilon=0.04)", 3, want=("u", "p", "grad_u")),
         Case("stokes_sl(epsilon=0.03, blob='prolate')", 1, "f4", cloud="same"),
         Case("stokes_dipole(epsilon=0.4)", 2),  # which the grid alone has
-        Case("stokes_sl", 1, n=5000, more=(("p2g_method", "tile"), ("g2p_method", "tile"))),
+        Case("stokes_sl", 1, n=5000, more=tiles, ranks=2),
     ]
     methods = (
         ("gm1d", "source", "target"),
@@ -168,6 +171,7 @@ def run(case: Case, comm: Any, memory: Memory) -> dict[str, Any] | None:
     plan(memory.xp.ones_like(own))  # leaves nothing behind
     results = tuple(memory.fetch(part) for part in plan(own))
     promise = plan.promise(own)
+    transposed = back(comm, plan, own, results, memory, case.want) if case.back else 0.0
     told = comm.gather((here, results))
     if told is None:
         return None
@@ -195,9 +199,39 @@ def run(case: Case, comm: Any, memory: Memory) -> dict[str, Any] | None:
         ),
         "promise": bool(np.allclose(promise, bounds, rtol=1e-5)),
         "apart": apart,
+        "transposed": transposed,
         "kind": kind(case, plan, alone),
         "slabs": plan.slabs.cells,
     }
+
+
+def back(
+    comm: Any,
+    plan: Any,
+    own: Any,
+    results: tuple[Any, ...],
+    memory: Memory,
+    want: tuple[str, ...] = (),
+) -> float:
+    """Return how far a plan is from the transpose of its adjoint, over what is allowed.
+
+    One that chooses its own parameters does so within the promise.
+    """
+    rng, dtype = np.random.default_rng(comm.rank), results[0].dtype
+    values = tuple(rng.standard_normal(each.shape).astype(dtype) for each in results)
+    sent = tuple(map(memory.send, values))
+    found = memory.fetch(plan.adjoint(sent if want else sent[0]))
+    pairs = [(v.astype("f8"), u.astype("f8")) for v, u in zip(values, results, strict=True)]
+    parts = np.array(
+        [
+            sum((v * u).sum() for v, u in pairs) - (found * memory.fetch(own).astype("f8")).sum(),
+            sum((u**2).sum() for _, u in pairs),
+            sum((v**2).sum() for v, _ in pairs),
+        ]
+    )
+    total = comm.allreduce(parts)
+    size = plan.options.tolerance if "stress" in want else 10 * float(np.finfo(dtype).eps)
+    return float(abs(total[0]) / np.sqrt(total[1] * total[2]) / size)
 
 
 def kind(case: Case | Walk, plan: Any, alone: Any = None) -> str:
@@ -218,42 +252,22 @@ def _lengths(plan: Any) -> list[int]:
     return sorted(plan.setup.mesh.padding.local)
 
 
-SIZES = (1, 2, 3, 4)
-# The number of ranks that cases and walks have in the default run, in turn; 0 is for none. Numbers
-# of cases have no factor in common with that of periodicities, so that each kernel meets others.
-RANKS_OF_CASES = (0, 0, 4, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0)
-RANKS_OF_WALKS = (2, 0, 0, 0, 2, 0, 4, 0, 4, 2, 4)
 PARTS = ("usual", "other")  # what the default run has, and what the long run has besides
+# Besides the usual ones a number of ranks has all on 4 ranks, halves on 2 and 3, a quarter on one.
+STEPS_OF = {1: slice(0, None, 4), 2: slice(0, None, 2), 3: slice(1, None, 2), 4: slice(None)}
 
 
-def cases_of(size: int, part: str = "") -> list[Case]:
-    """Return the cases of a number of ranks, those of a ``part`` of `PARTS` or of both.
-
-    Besides the usual ones these are all on 4 ranks, halves on 2 and 3, and a quarter on one.
-    """
-    steps = {1: slice(0, None, 4), 2: slice(0, None, 2), 3: slice(1, None, 2)}
-    every = cases()
-    other = set(range(len(every))[steps.get(size, slice(None))])
-    return _of_part(every, size, part, RANKS_OF_CASES, other)
+def of_part(every: Sequence[Any], size: int, part: str) -> list[Any]:
+    """Return the cases or the walks of a number of ranks, and of a part of `PARTS`."""
+    if part == "usual":
+        return [case for case in every if case.ranks == size]
+    return [case for case in every[STEPS_OF[size]] if case.ranks != size]
 
 
-def walks_of(size: int, part: str = "") -> list[Walk]:
-    """Return the walks of a number of ranks, as for `cases_of`."""
-    return _of_part(WALKS, size, part, RANKS_OF_WALKS, set(range(len(WALKS))))
-
-
-def _of_part(
-    every: Sequence[Any], size: int, part: str, sizes: tuple[int, ...], other: set[int]
-) -> list[Any]:
-    usual = {n for n in range(len(every)) if sizes[n % len(sizes)] == size}
-    chosen = {"usual": usual, "other": other - usual}.get(part, usual | other)
-    return [every[n] for n in sorted(chosen)]
-
-
-def sums(comm: Any, space: str = "CPU", part: str = "") -> None:
+def sums(comm: Any, space: str, part: str) -> None:
     """Run the cases."""
     memory = Memory(space, comm)
-    for case in cases_of(comm.size, part):
+    for case in of_part(cases(), comm.size, part):
         found = run(case, comm, memory)
         if found:
             print(json.dumps(found), flush=True)
@@ -265,17 +279,17 @@ def sums(comm: Any, space: str = "CPU", part: str = "") -> None:
 # How points move: a little, anywhere, to other ranks while they stay, together, to one side, or on
 # the ranks of their slabs.
 WALKS = (
-    Walk("stokes_comb", 3, "walk"),
+    Walk("stokes_comb", 3, "walk", ranks=2),
     Walk("stokes_sl", 1, "walk", "partly"),
     Walk("stokes_dl", 2, "walk", "same", (0.1, 0.1, 1.0), "f4"),
     Walk("laplace", 0, "walk", "partly", BOXES[2]),
-    Walk("stokes_rotlet", 3, "jump", "partly"),
+    Walk("stokes_rotlet", 3, "jump", "partly", ranks=2),
     Walk("stokes_comb", 1, "jump", "same", BOXES[1], "f4"),
-    Walk("stokes_sl", 3, "deal", "partly"),
+    Walk("stokes_sl", 3, "deal", "partly", ranks=4),
     Walk("stokes_dl", 0, "deal"),
-    Walk("stokes_sl", 3, "crowd"),
-    Walk("stokes_comb", 3, "lean"),
-    Walk("stokes_comb", 2, "home", "same", BOXES[2]),
+    Walk("stokes_sl", 3, "crowd", ranks=4),
+    Walk("stokes_comb", 3, "lean", ranks=2),
+    Walk("stokes_comb", 2, "home", "same", BOXES[2], ranks=4),
 )
 STEPS = 4
 AXIS = np.array([[1.0], [0.0], [0.0]])
@@ -296,10 +310,10 @@ def moved(walk: Walk, points: Any, step: int, seed: int) -> Any:
     return np.clip(points, 0, edges * (1 - 1e-6)).astype(walk.dtype)
 
 
-def moves(comm: Any, space: str = "CPU", part: str = "") -> None:
+def moves(comm: Any, space: str, part: str) -> None:
     """Move points for some steps, and compare each with a new plan of the same parameters."""
     memory = Memory(space, comm)
-    for walk in walks_of(comm.size, part):
+    for walk in of_part(WALKS, comm.size, part):
         c = cloud(walk.cloud, N, walk.box, walk.dtype)
         same, options = c.trg is c.src, parki.EwaldOptions(walk.periodicity, walk.box, 1e-4)
         # Then slabs of 0.7 and 0.3 of the points are out of balance, but their grid still suits.
@@ -331,7 +345,9 @@ def moves(comm: Any, space: str = "CPU", part: str = "") -> None:
                 assert (plan.owners(there) == comm.rank).all() and (row[0] == there[0]).all()
                 assert (first == there[0]).all() and (both[0] == there[:2]).all()
                 assert comm.allreduce(there.shape[1]) == N
-            found = memory.fetch(plan(memory.send(dens[..., here[1]])))
+            given = memory.send(dens[..., here[1]])
+            found = memory.fetch(plan(given))
+            transposed = back(comm, plan, given, (found,), memory) if walk.how == "walk" else 0.0
             slabs.add(plan.slabs.cells)
             meshes.add(tuple(plan.parameters.steps))
             told = comm.gather((here[0], found))
@@ -342,7 +358,8 @@ def moves(comm: Any, space: str = "CPU", part: str = "") -> None:
         crossed = comm.allreduce(np.array(crossed)).tolist()
         if told is not None:
             seen = {"off": off, "crossed": crossed, "slabs": len(slabs), "meshes": len(meshes)}
-            print(json.dumps({"case": str(walk), "kind": kind(walk, plan), **seen}), flush=True)
+            seen |= {"case": str(walk), "kind": kind(walk, plan), "transposed": transposed}
+            print(json.dumps(seen), flush=True)
 
 
 def _off(
@@ -364,72 +381,6 @@ def _off(
     if kind(walk, plan) == "exchanged":
         return float(np.abs(pot - ref).max() / alone.promise(arrays[2]))
     return float((np.abs(pot - ref) / size).max() / np.finfo(walk.dtype).eps)
-
-
-# --- adjoints -------------------------------------------------------------------------------------
-
-
-# The default run has the first four.
-TRANSPOSED = (
-    Case("stokes_comb", 3, more=(("dl_mean", "flux"),), cloud="same"),
-    Case("stokes_sl", 0, deal="apart", want=("u", "grad_u")),
-    Case("stokes_sl", 3, want=("u", "stress")),  # that of the pressure chooses its own parameters
-    Case("stokes_dipole", 2, "f4", box=BOXES[2]),
-    Case("stokes_dl", 1, box=BOXES[2]),
-    Case("stokes_sl", 2, cloud="same", deal="uneven"),
-    Case("stokes_rotlet", 0, deal="one rank"),
-    Case("laplace", 3, "f4", want=("grad_u",)),
-)
-
-
-def transposed_of(part: str = "") -> tuple[Case, ...]:
-    """Return the sums of a ``part`` of `PARTS`, or of both, that have adjoints here."""
-    parts = {"usual": TRANSPOSED[:4], "other": TRANSPOSED[4:]}
-    return parts.get(part, TRANSPOSED)
-
-
-def adjoints(comm: Any, space: str = "CPU", part: str = "") -> None:
-    """Compare <values, plan(density)> with <plan.adjoint(values), density>, and move the points."""
-    memory = Memory(space, comm)
-    for case in transposed_of(part):
-        c = cloud(case.cloud, case.n, case.box, case.dtype)
-        dens, norms = c.arguments(case.kernel)
-        same, more = c.trg is c.src, dict(case.more)
-        options = parki.EwaldOptions(case.periodicity, case.box, case.tolerance, **more)
-        plan, found = None, []
-        for how in (case.deal, "in order"):
-            mine = deal(how, case.n, comm.size, True) == comm.rank
-            here = mine if same else deal(how, case.n, comm.size, False) == comm.rank
-            src = memory.send(c.src[:, mine])
-            trg = src if same else memory.send(c.trg[:, here])
-            given = None if norms is None else memory.send(norms[:, mine])
-            if plan is None:
-                how_made = {"comm": comm, "want": case.want}
-                plan = ewald.Plan(case.kernel, trg, src, given, options, **how_made)
-            else:
-                plan.update_points(trg, src, given)
-            own = memory.send(dens[..., mine])
-            rng = np.random.default_rng(comm.rank)
-            results = [memory.fetch(each).astype("f8") for each in plan(own)]
-            shapes = [each.shape for each in results]
-            values = [rng.standard_normal(shape).astype(case.dtype) for shape in shapes]
-            back = memory.fetch(plan.adjoint(tuple(map(memory.send, values))))
-            pairs = list(zip(values, results, strict=True))
-            parts = np.array(
-                [
-                    sum((v * u).sum() for v, u in pairs),
-                    (back * memory.fetch(own).astype("f8")).sum(),
-                    sum((u**2).sum() for u in results),
-                    sum((v.astype("f8") ** 2).sum() for v in values),
-                ]
-            )
-            total = comm.allreduce(parts)
-            found.append(abs(total[0] - total[1]) / np.sqrt(total[2] * total[3]))
-        if comm.rank == 0:
-            own_grid = "stress" in case.want
-            size = case.tolerance if own_grid else 10 * float(np.finfo(case.dtype).eps)
-            apart = (np.array(found) / size).tolist()
-            print(json.dumps({"case": f"adjoint of {case}", "apart": apart}), flush=True)
 
 
 def patient(mpi: Any) -> Any:
@@ -458,7 +409,6 @@ if __name__ == "__main__":
         for each in (
             sums,
             moves,
-            adjoints,
             composed,
             spheres,
             wall,

@@ -311,7 +311,7 @@ class Placement:
                 member.places = where
             self._before = before if any(m.sum.late for m in self.members) else None
             if self._before is None:
-                self._forget()
+                self._drop_before()
         self.seconds["update"] = time.perf_counter() - start
 
     def _move(
@@ -358,7 +358,7 @@ class Placement:
             )
         return given._replace(systems=systems, exclude=labels)
 
-    def _forget(self) -> None:
+    def _drop_before(self) -> None:
         """Let go of the points before."""
         self._before = None
         for member in self.members:
@@ -382,8 +382,8 @@ class Placement:
         except BaseException:
             self._back(self._before, self.members)
             self.version = object()
-            self._forget()
+            self._drop_before()
             raise
         again = [each.commit(found) for each, found in zip(sums, staged, strict=True)]
-        self._forget()
+        self._drop_before()
         return any(again)

@@ -15,8 +15,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 BOX = np.array([1.2, 1.0, 0.9])
 TILTS = (0.2, -0.1, 0.3)
 TOLERANCE = 1e-6
-# Sums with parameters, which the long run meets.
-BLOBS = "stokes_sl(epsilon=0.04)", "stokes_comb(epsilon=0.1, blob='prolate')"
+# A sum with parameters, which the long run meets. Gaussian blobs have ends, whose errors scatter
+# over as few targets as laws have: tests/test_regularised.py.
+BLOBS = ("stokes_comb(epsilon=0.1, blob='prolate')",)
 
 
 class Given(NamedTuple):

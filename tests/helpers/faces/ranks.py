@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from faces.base import Face, Given
-from faces.plans import Axes, Wall
+from faces.plans import Axes, Results, Wall
 from faces.spheres import VISCOSITY, Radii
 
 LACKS = {
@@ -48,16 +48,21 @@ class Ranks(Face):
 
         return patient(MPI)
 
-    def columns(self, count: int, shift: int = 0) -> Any:
-        """Return the numbers of the points of this rank."""
-        return np.flatnonzero(
-            (np.arange(count) * 7 // 11 + shift) % self.comm.size == self.comm.rank
+    def columns(self, given: Given, count: int, sources: bool) -> Any:
+        """Return the numbers of the points of this rank: each number of axes deals its own way."""
+        numbers, last = np.arange(count), self.comm.size - 1
+        deals = (
+            np.full(count, 0 if sources else last),
+            np.full(count, last),
+            np.minimum(numbers * 8 // count // 3, last),  # the first ones have most
+            (numbers * 7 // 11 + sources) % self.comm.size,
         )
+        return np.flatnonzero(deals[sum(given.options.periodic)] == self.comm.rank)
 
     def own(self, given: Given) -> tuple[Given, Any, Any]:
         """Return what this rank is given, and its columns."""
-        of = self.columns(given.src.shape[1])
-        to = of if given.trg is given.src else self.columns(given.trg.shape[1], 1)
+        of = self.columns(given, given.src.shape[1], True)
+        to = of if given.trg is given.src else self.columns(given, given.trg.shape[1], False)
         found = self.permuted(given, to, of)
         return found._replace(norms=None if given.norms is None else given.norms[:, of]), to, of
 
@@ -99,6 +104,20 @@ class RanksAxes(Ranks, Axes):
     name, words = "axes over ranks", "`parki.distributed.ewald` with any axes"
 
 
+class RanksResults(Ranks, Results):
+    """All that a sum has."""
+
+    name, words = "results over ranks", "several results of `parki.distributed.ewald`"
+    periodicities = (0, 2)
+    lacks = Results.lacks | LACKS
+
+    def made(self, own: Given) -> Any:
+        from parki.distributed import ewald
+
+        want = own.example.fields
+        return ewald.Plan(own.kernel, *own.points, own.options, comm=self.comm, want=want)
+
+
 class RanksWall(Ranks, Wall):
     """Near a wall."""
 
@@ -119,4 +138,4 @@ class RanksSpheres(Ranks, Radii):
         return distributed.Spheres(own.src, own.more["radii"], own.options, **how)
 
 
-FACES = (Ranks(), RanksAxes(), RanksWall(), RanksSpheres())
+FACES = (Ranks(), RanksAxes(), RanksResults(), RanksWall(), RanksSpheres())
