@@ -199,7 +199,9 @@ def test_symmetric_sums_are_their_own_adjoint(kernel):
     plan = parki.Plan(kernel, SRC, SRC, options)
     dens = DENS[kernel]
     np.testing.assert_array_equal(plan.adjoint(dens), plan(dens))
-    assert all(part.kept is None for part in plan.members[0]._transpose.transposed.values())  # made nothing
+    assert all(
+        part.kept is None for part in plan.members[0]._transpose.transposed.values()
+    )  # made nothing
     if "grad_u" in SUMS[kernel].adjoints:
         both = parki.Plan(kernel, SRC, SRC, options, want=("u", "grad_u"))
         assert mismatch(both, dens) <= 1e-5

@@ -31,6 +31,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "derivatives": (*POINTS, *HALL, "near", "far", "pipeline", "plan"),
     "placement": (
         *HALL,
+        "describe",
         "sums",
         "geometry",
         "choice",

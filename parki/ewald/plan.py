@@ -1,6 +1,6 @@
 """`Plan`: the work that depends on geometry and options, done once; apply it to many densities.
 
-This is what users see. A plan has members, which are sums, of a placement: one sum as it is, or
+This is what users see. A plan has members, which are sums, of a placement: one unchanged sum, or
 several whose densities and results are mapped, near a wall and in boxes of different sizes.
 """
 
@@ -472,7 +472,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         return errors[0] if one else errors
 
     def _rms(self, bound: Any, sample: Sample) -> float:
-        """Return a bound for sampled targets, each of which has that of its system."""
+        """Return a bound for sampled targets, each of which has the bound of its system."""
         systems = self.points.systems
         if systems is None:
             return float(bound)

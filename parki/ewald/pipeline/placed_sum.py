@@ -315,7 +315,7 @@ class PlacedSum:
         return own, self.pipeline.suiting(self.task, own.ordered(self.order))
 
     def commit(self, staged: tuple[Points, Pipeline] | None) -> bool:
-        """Take what was staged; return whether another pipeline has the points now."""
+        """Take the points that were staged; return whether another pipeline has the points now."""
         late, before = self.late, self.pipeline
         if late is not None:
             self.late, self._seen = None, late

@@ -37,7 +37,7 @@ class Asked(NamedTuple):
 
     @classmethod
     def of(cls, kernel: Any, want: Any, options: EwaldOptions) -> Asked:
-        """Return what is summed; refuse sums and results that parki does not have.
+        """Return the sum that is asked for; refuse sums and results that parki does not have.
 
         Raises
         ------

@@ -104,7 +104,7 @@ class Member:
         return trg, mapped(first.sources, at["points"], at), norms
 
     def densities(self, values: Any, at: Arrays | None = None) -> Any:
-        """Return the densities (k, rows, N) of the sum, for those of the plan.
+        """Return the densities (k, rows, N) of the sum, for densities of the plan.
 
         ``at`` takes the place of what its maps find.
         """

@@ -50,7 +50,7 @@ class Given(NamedTuple):
     options: EwaldOptions
 
     def left(self) -> Given:
-        """Return what is left of these where a sum has the points."""
+        """Return the options alone, where a sum has the points."""
         return Given(None, None, None, None, None, self.options)
 
 

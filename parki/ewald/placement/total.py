@@ -1,7 +1,7 @@
 """`Total`: what a plan sums, put together from the sums of its members.
 
-A plan of one sum that takes points, densities and results as they are is that sum: nothing is
-copied for it. Results of several members add up.
+A plan of one sum that changes no points, densities and results is that sum: nothing is copied for
+it. Results of several members add up.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Total:
         self._add(found, totals, [cast(Places, member.places) for member in self.members])
 
     def _add(self, found: list[Any], totals: dict[str, Any], places: list[Places]) -> None:
-        """Overwrite results (k, rows, N) with those of all members, at places."""
+        """Overwrite results (k, rows, N) by the results of all members, at places."""
         for array in totals.values():
             array.fill(0)
         for member, results, where in zip(self.members, found, places, strict=True):
