@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from contract import PERIODICITIES, ROUNDING, fields_of, rms
 from few import FEW
-from operators import divergence, emitted, of_sum
+from operators import divergence, emitted, of_sum, over_plane
 
 import parki
 from examples import EXAMPLES, example
@@ -388,14 +388,7 @@ def test_from_three_periods_to_two(kernel):
     s = trg[2][:, None] - src[2]
     more = [s**2 / long + long / 6, 2 * s / long, 2 / long + 0 * s]  # and its derivatives
     kind = example(kernel).kind
-    highest = 2 * (kind.symbol.order - 1)  # -2 times the second derivative of |z|^3 / 6 is -|z| ...
-    factor = 2 * np.pi / area * (-2.0) ** (kind.symbol.order - 1)
-
-    def mean(axes):
-        """The change of the plane's mean of a derivative of psi, for each target and source."""
-        along = len(axes) - highest
-        return factor * more[along] if {*axes} <= {2} and along < len(more) else 0 * s
-
+    mean = over_plane(kind.symbol, [2 * np.pi / area * each for each in more])
     u, _ = of_sum(kind, dens, norms)
     expected = np.array([row.of(mean).sum(axis=1) for row in u]).reshape(open_(dens).shape)
     assert agree([open_, closed], [dens, dens], closed(dens), open_(dens) + expected)

@@ -416,15 +416,18 @@ class Case(NamedTuple):
 
         The same for every precision, tolerance and split.
         """
-        return _reference(
-            self.cloud, self.density, self.n, self.box, self.kernel, self.periodicity, self.want
-        )
+        return _reference(self._key)
 
-    def _slopes(self) -> dict[str, float]:
-        """Return the changes of the fields as positions are rounded, over the unit of rounding."""
-        return _slopes(
-            self.cloud, self.density, self.n, self.box, self.kernel, self.periodicity, self.want
-        )
+    @property
+    def _key(self) -> Case:
+        """The case without what the reference does not depend on."""
+        return self._replace(dtype="", tolerance=0.0, split="")
+
+    def exact(self, trg: Array, src: Array, want: tuple[str, ...]) -> dict[str, Array]:
+        """Return direct sums by name."""
+        given = trg, src, *self.points.arguments(self.kernel)
+        how = {"box": box_of(self.box, self.periodicity), "periodicity": self.periodicity}
+        return dict(zip(want, example(self.kernel).exact(*given, want=want, **how), strict=True))
 
     def plan(self, space: str = "CPU", **options: Any) -> tuple[parki.Plan, Any]:
         """Return a plan and its density; ``options`` go to `EwaldOptions`."""
@@ -485,7 +488,7 @@ class Case(NamedTuple):
             rounded = _rounding(self.dtype, size)
             if self.box in TILTED and self.dtype != "mixed":
                 unit = float(np.finfo(self.dtype).eps) * max(edges_of(self.box))
-                rounded += POSITIONS * unit * self._slopes()[field]
+                rounded += POSITIONS * unit * _slopes(self._key)[field]
             outcomes.append(Outcome(field, error, bound, rounded, flow))
         return outcomes
 
@@ -496,47 +499,24 @@ def _cloud(name: str, density: str, n: int, box: str) -> Cloud:
 
 
 @functools.lru_cache(maxsize=64)
-def _reference(
-    name: str,
-    density: str,
-    n: int,
-    box: str,
-    kernel: str,
-    periodicity: int,
-    want: tuple[str, ...],
-) -> tuple[dict[str, Array], dict[str, float]]:
-    c = _cloud(name, density, n, box)
-    dens, norms = c.arguments(kernel)
-    trg = c.trg[:, : n if n <= SMALL else MANY_SAMPLED if name in OF_FEW else SAMPLED]
+def _reference(case: Case) -> tuple[dict[str, Array], dict[str, float]]:
+    c, n, few = case.points, case.n, case.cloud in OF_FEW
+    trg = c.trg[:, : n if n <= SMALL else MANY_SAMPLED if few else SAMPLED]
     # Rounding spreads over the grid from where the field is largest: at the sources.
-    both = np.concatenate([trg, c.src[:, :SAMPLED]], axis=1) if name in OF_FEW else trg
-    fields = tuple(dict.fromkeys(("u", *want)))
-    how = {"box": box_of(box, periodicity), "periodicity": periodicity, "want": fields}
-    values = example(kernel).exact(both, c.src, dens, norms, **how)
-    found = dict(zip(fields, values, strict=True))
-    count = trg.shape[1]
+    both = np.concatenate([trg, c.src[:, :SAMPLED]], axis=1) if few else trg
+    found, count = case.exact(both, c.src, tuple(dict.fromkeys(("u", *case.want)))), trg.shape[1]
     sizes = {field: max(rms(v[..., :count]), rms(v[..., -SAMPLED:])) for field, v in found.items()}
     return {field: v[..., :count] for field, v in found.items()}, sizes
 
 
 @functools.lru_cache(maxsize=64)
-def _slopes(
-    name: str,
-    density: str,
-    n: int,
-    box: str,
-    kernel: str,
-    periodicity: int,
-    want: tuple[str, ...],
-) -> dict[str, float]:
-    c, unit = _cloud(name, density, n, box), 2.0**-34 * max(edges_of(box))
-    exact, _ = _reference(name, density, n, box, kernel, periodicity, want)
-    count, turn = exact["u"].shape[-1], np.linalg.qr(np.random.default_rng(0).random((3, 3)))[0]
-    trg, src = (turn.T @ (np.round(turn @ each / unit) * unit) for each in (c.trg, c.src))
-    dens, norms = c.arguments(kernel)
-    how = {"box": box_of(box, periodicity), "periodicity": periodicity, "want": tuple(exact)}
-    moved = example(kernel).exact(trg[:, :count], src, dens, norms, **how)
-    return {n: rms(each - exact[n]) / unit for n, each in zip(exact, moved, strict=True)}
+def _slopes(case: Case) -> dict[str, float]:
+    """Return the changes of the fields as positions are rounded, over the unit of rounding."""
+    unit, (exact, _) = 2.0**-34 * max(edges_of(case.box)), _reference(case)
+    turn = np.linalg.qr(np.random.default_rng(0).random((3, 3)))[0]
+    points = case.points.trg[:, : exact["u"].shape[-1]], case.points.src
+    moved = case.exact(*(turn.T @ (np.round(turn @ p / unit) * unit) for p in points), tuple(exact))
+    return {name: rms(each - exact[name]) / unit for name, each in moved.items()}
 
 
 @contextlib.contextmanager

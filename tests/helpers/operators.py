@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,6 +127,21 @@ def radial(near: Array, r: Array, order: int) -> list[Array]:
     for n, each in enumerate(second):
         found.append((each - (2 * n + 1) * found[n]) / r**2)
     return found if order == 1 else [0 * r, *(-each for each in found[:-1])]
+
+
+def over_plane(symbol: Symbol, functions: Sequence[Any]) -> Callable[[tuple[int, ...]], Any]:
+    """Return the derivatives of psi's mean over a plane: of 1 / r's mean and its slopes along z.
+
+    The mean of -r is that of 1 / r, twice integrated, times -2.
+    """
+    highest = 2 * (symbol.order - 1)
+
+    def mean(axes: tuple[int, ...]) -> Any:
+        along = len(axes) - highest
+        known = {*axes} <= {2} and along < len(functions)
+        return (-2.0) ** (symbol.order - 1) * functions[along] if known else 0 * functions[0]
+
+    return mean
 
 
 def derivative(axes: tuple[int, ...], r: Array, functions: list[Array], n: int = 0) -> Array:
