@@ -598,12 +598,8 @@ class Plan(AnyPlan[Wanted]):
 
     Notes
     -----
-    With ``boxes`` this returns a `parki.ewald.composed.batch.BatchedPlan`, which can be called, and
-    has `adjoint`, `vjp`, `jvp`, `promise`, `describe`, `update_points` and `as_linear_operator`.
-
-    With ``options.wall`` this returns a `parki.ewald.composed.plan.ComposedPlan`, which can be
-    called, and has `adjoint`, `promise`, `check`, `describe`, `memory`, `update_points` and
-    `as_linear_operator`.
+    Near a wall, of a composite and with ``boxes``, a plan has several sums, its ``members``. What
+    it does is the same; ``parameters``, ``setup`` and ``pipeline`` are those of the first one.
 
     Examples
     --------

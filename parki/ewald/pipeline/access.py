@@ -22,18 +22,29 @@ class Access:
 
     def __init__(self, space: ExecutionSpace) -> None:
         self.space, self.done = space, cast(Any, None)
-        self._lock = forks.Lock("this plan")
+        self._lock, self._held = forks.Lock("this plan"), False
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Wait for other threads and, on a device, other streams that use the memory."""
+        """Wait for other threads and, on a device, other streams that use the memory.
+
+        Within this, the same thread enters again for nothing.
+        """
         space = self.space
-        with self._lock, read_once(), told():
-            if space.on_device:
-                forks.refuse(space.name)  # before CUDA says something else
-                captures.refuse()
-            with space.adapter.exclusive(self.done) as end:
-                try:
-                    yield
-                finally:
-                    self.done = end()
+        with self._lock:
+            if self._held:
+                yield
+                return
+            self._held = True
+            try:
+                with read_once(), told():
+                    if space.on_device:
+                        forks.refuse(space.name)  # before CUDA says something else
+                        captures.refuse()
+                    with space.adapter.exclusive(self.done) as end:
+                        try:
+                            yield
+                        finally:
+                            self.done = end()
+            finally:
+                self._held = False
