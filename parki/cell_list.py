@@ -117,7 +117,14 @@ class CellList:
     ) -> None:
         self.space = get_execution_space(execution_space, points)
         xp = self.xp = self.space.array_module
-        points = _contiguous(xp, xp.asarray(as_array("points", points)))
+        points = as_array("points", points)
+        if isinstance(points, np.ndarray) == self.space.on_device:
+            where = "on the host (NumPy)" if self.space.on_device else "on a device (CuPy)"
+            raise ParkiTypeError(
+                f"points is {where}, but execution_space is {self.space}; move it, or leave "
+                "execution_space to parki"
+            )
+        points = _contiguous(xp, points)
         if points.ndim != 2 or points.shape[0] != 3:
             raise ParkiValueError(f"points has shape {points.shape}; expected (3, N)")
         _check_dtype("points", points)

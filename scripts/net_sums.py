@@ -93,7 +93,9 @@ def measure(case: tuple[Any, ...], args: argparse.Namespace, seed: int) -> list[
         found, exact = (x if isinstance(x, tuple) else (x,) for x in (found, exact))
     rates = []
     flow = root(exact[0])
-    for name, a, b, bound in zip(want, found, exact, np.ravel(plan.promise(dens)), strict=True):
+    for name, a, b, bound in zip(
+        want, found, exact, np.ravel(plan.promise(array(dens))), strict=True
+    ):
         error, size = root(to_host(a).astype(np.float64) - b), root(b)
         more = 0.0 if name == "u" else flow / np.linalg.norm(vectors, axis=1).min()
         allowed = float(bound) + ROUNDING[dtype] * (size + more)

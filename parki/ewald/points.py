@@ -516,7 +516,7 @@ def check_output(
     given: str = "dens",
 ) -> None:
     """Refuse an array that cannot take a result of values, whose name is ``given``."""
-    if not hasattr(out, "flags"):
+    if not isinstance(out, space.array_module.ndarray | np.ndarray):
         raise ParkiTypeError(f"{label} is a {type(out).__name__}; expected an array")
     if out.shape != shape or out.dtype != values.dtype or not out.flags.c_contiguous:
         raise ParkiValueError(

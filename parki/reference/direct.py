@@ -336,6 +336,12 @@ def _checked(
     if xi is not None and not 0.0 < _numbers("xi", xi) < np.inf:
         raise ValueError(f"xi is {xi!r}, expected a positive number or None")
     targets, sources = _matrix("trg", trg, 3), _matrix("src", src, 3)
+    for name, points in (("trg", targets), ("src", sources)):
+        if points.size and abs(points).max() > MOST_LENGTH:
+            raise ValueError(
+                f"{name} has coordinates of {abs(points).max():g}, expected {MOST_LENGTH:g} at "
+                "most; take another unit"
+            )
     count = sources.shape[1]
     density = _numbers("dens", dens)
     if KERNELS[kernel].rows == 1 and density.ndim == 1:
@@ -345,16 +351,16 @@ def _checked(
             raise ValueError(f"dens has shape {density.shape}, expected (3, 3, {count})")
         density = density.reshape(9, count)
     density = _matrix("dens", density, KERNELS[kernel].rows, count)
-    points = Clouds(targets, sources, _sides(box, targets, sources))
+    clouds = Clouds(targets, sources, _sides(box, targets, sources))
     if kernel in ("laplace", "laplace_dipole", "stokes_sl", "stokes_rotlet", "yukawa"):
-        return points, Moments(density, None)
+        return clouds, Moments(density, None)
     if kernel == "stokes_dipole":
-        return points, Moments(None, density)
+        return clouds, Moments(None, density)
     if norms is None:
         raise ValueError(f"{kernel} needs norms, an array of shape (3, {count})")
     strength = density[-3:, None] * _matrix("norms", norms, 3, count)
     dipoles = -(strength + strength.swapaxes(0, 1)).reshape(9, count)
-    return points, Moments(density[:3] if kernel == "stokes_comb" else None, dipoles)
+    return clouds, Moments(density[:3] if kernel == "stokes_comb" else None, dipoles)
 
 
 def _sides(box: list[float | None], targets: Array, sources: Array) -> Array:
@@ -384,4 +390,6 @@ def _matrix(name: str, values: ArrayLike, rows: int, columns: int | None = None)
     if array.ndim != 2 or array.shape[0] != rows or columns not in (None, array.shape[1]):
         expected = "N" if columns is None else columns
         raise ValueError(f"{name} has shape {array.shape}, expected ({rows}, {expected})")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} contains NaN or infinity, expected finite numbers")
     return array

@@ -32,6 +32,8 @@ REFINEMENTS = (1.0, 1.05, 1.1, 1.16, 1.22, 1.3, 1.4, 1.55, 1.75, 2.0)
 FINE = (*(round(1.03**k, 4) for k in range(14)), 1.5, 1.55, 1.65, 1.75, 1.85, 2.0)
 # How much better than predicted a grid may be before it is judged, as a logarithm.
 HOPE = 0.3
+# Logarithm of errors beyond all use, whose exponential would overflow.
+MOST_ERROR = 100.0
 # Fraction of the far field's time that a grid must promise to save before it is judged.
 WORTH = 0.04
 # A periodic axis has at least this many grid points, so that no window meets itself.
@@ -256,7 +258,8 @@ class Search:
             suffices = bool(enough[row].any())
             place = int(enough[row].argmax()) if suffices else -1
             p = self.problem.windows[place]
-            grid = GridChoice(steps, p, 0.0, self._times(row, p), 0.0, math.exp(errors[row, place]))
+            error = math.exp(min(errors[row, place], MOST_ERROR))
+            grid = GridChoice(steps, p, 0.0, self._times(row, p), 0.0, error)
             # Grids that are predicted not to suffice come last.
             found.append((grid.total if suffices else math.inf, row, grid))
         return sorted(found, key=lambda item: item[:2])

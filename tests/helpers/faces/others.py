@@ -112,10 +112,10 @@ class LibMobility(Spheres):
         return self.move(made, given)
 
     def apply(self, made: Any, dens: Any) -> Any:
-        return np.ascontiguousarray(made.Mdot(np.ascontiguousarray(dens.T))[0].T)
+        return made.Mdot(dens.T.copy())[0].T.copy()
 
     def move(self, made: Any, given: Given, box: bool = False) -> Any:
-        made.setPositions(np.ascontiguousarray(given.src.T))
+        made.setPositions(given.src.T.copy())
         return made
 
     def promise(self, made: Any, dens: Any) -> Any:
