@@ -118,13 +118,12 @@ class CellList:
         self.space = get_execution_space(execution_space, points)
         xp = self.xp = self.space.array_module
         points = as_array("points", points)
-        if isinstance(points, np.ndarray) == self.space.on_device:
-            where = "on the host (NumPy)" if self.space.on_device else "on a device (CuPy)"
+        if not (isinstance(points, np.ndarray) or self.space.on_device):
             raise ParkiTypeError(
-                f"points is {where}, but execution_space is {self.space}; move it, or leave "
-                "execution_space to parki"
+                f"points is on a device (CuPy), but execution_space is {self.space}; move it with "
+                "cupy.asnumpy(...), or leave execution_space to parki"
             )
-        points = _contiguous(xp, points)
+        points = _contiguous(xp, xp.asarray(points))
         if points.ndim != 2 or points.shape[0] != 3:
             raise ParkiValueError(f"points has shape {points.shape}; expected (3, N)")
         _check_dtype("points", points)

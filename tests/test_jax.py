@@ -246,7 +246,9 @@ def test_spheres_of_many_forces(device):
         call(None)
     with pytest.raises(parki.ParkiValueError, match=r"forces has shape \(3, 4\); expected"):
         call(forces[0][:, :4])
-    with pytest.raises(parki.ParkiTypeError, match="radii has no values within a transformation of JAX"):
+    with pytest.raises(
+        parki.ParkiTypeError, match="radii has no values within a transformation of JAX"
+    ):
         jax.grad(lambda a: parki.jax.sphere_velocities(points, a, many, **options).sum())(0.1)
 
 

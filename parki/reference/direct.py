@@ -204,6 +204,8 @@ def _cut(split: ReferenceSplit, rows: Array, axes: list[int]) -> dict[str, Array
 def _checked_want(kernel: str, want: Any) -> tuple[str, ...]:
     """Return the names of the wanted fields."""
     names = tuple(want) if isinstance(want, (tuple, list)) else (want,)
+    if not names:
+        raise ValueError(f"want is empty, expected one of {', '.join(FIELDS)} or more")
     for name in names:
         if not isinstance(name, str) or name not in (*FIELDS, "stress"):
             expected = ", ".join(map(repr, (*FIELDS, "stress")))

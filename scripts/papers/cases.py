@@ -12,7 +12,7 @@ from benchmarks.run import Run
 from parki.ewald.far.host_memory import clear
 from parki.ewald.far.mesh import Fields
 from parki.ewald.split.window import Window
-from parki.mesh.grid import Grid, Placement
+from parki.mesh.grid import Anchors, Grid
 from parki.mesh.plans import VARIANTS, InterpolatePlan
 
 
@@ -57,7 +57,7 @@ def spreading(
     """
     fields = Fields({"PLAIN": len(values), "LAYERS": False}, len(values), len(values))
     name = method if isinstance(method, str) else "group_mesh"
-    mesh = Placement(grid, window).mesh(run.space, points.dtype, fields, name)
+    mesh = Anchors(grid, window).mesh(run.space, points.dtype, fields, name)
     variant = VARIANTS[method](mesh) if isinstance(method, str) else method(mesh)
     if len(points) == 2:  # with a first row of zeros
         points = run.xp.concatenate([run.xp.zeros_like(points[:1]), points])

@@ -309,7 +309,8 @@ class Case:
         given |= {"kernel": "laplace", "dens": self.random(given["src"].shape[1])}
         try:
             odd = self.oddly(given, ["norms", "want", "xi", "options"])
-            arrays = {n: v.get() for n, v in odd.items() if hasattr(v, "get") and n != "options"}
+            device = {n: v for n, v in odd.items() if isinstance(v, self.xp.ndarray)}
+            arrays = {n: self.host(v) for n, v in device.items()}
             found = direct_sum(**odd | arrays)
         except (TypeError, ValueError) as error:  # which it documents, as it imports no parki
             frames = traceback.extract_tb(error.__traceback__)
