@@ -599,7 +599,7 @@ class Plan(AnyPlan[Wanted]):
     Notes
     -----
     Near a wall, of a composite and with ``boxes``, a plan has several sums, its ``members``. What
-    it does is the same; ``parameters``, ``setup`` and ``pipeline`` are those of the first one.
+    it does is the same; the first member has ``parameters``, ``setup`` and ``pipeline``.
 
     Examples
     --------

@@ -19,6 +19,7 @@ from parki.ewald.far.g2p import G2P, GROUP
 from parki.ewald.far.host_memory import clear, zeros
 from parki.ewald.far.mesh import Fields
 from parki.ewald.far.spreading import Variant
+from parki.ewald.pipeline.access import Access
 from parki.ewald.points import check_dtypes, check_output, check_space, extremes, like_points
 from parki.ewald.split.window import Window
 from parki.ewald.split.windows import kaiser_bessel
@@ -95,9 +96,11 @@ class _Plan:
         _check_points(points, grid)
         self.n_points = points.shape[1]
         self.place = Anchors(grid, self.window)
-        self._points = self._shifted(points)
         _check_method(method, self._methods, grid)
-        self.method = self._set_up(method)
+        self.access = Access(self.space)
+        with self.access():
+            self._points = self._shifted(points)
+            self.method = self._set_up(method)
         self.seconds = time.perf_counter() - start
 
     def _set_up(self, method: str) -> str:
@@ -242,6 +245,13 @@ class SpreadPlan(_Plan):
         """
         dens = self._values("values", values, (self.n_points,))
         result = self._output(out, self.grid.shape, dens)
+        with self.access():
+            self._spread(dens, result)
+        found: ArrayT = self._result(result, out, values)
+        return found
+
+    def _spread(self, dens: Any, result: Any) -> None:
+        """Spread densities (components, N) onto a grid's values."""
         variant = next(iter(self._variants.values()))
         if self._sorted is not None:
             dens = self._sources.sort(dens, out=self._sorted)
@@ -256,8 +266,6 @@ class SpreadPlan(_Plan):
             self._variants[count].spread(given)
         if not self._direct:
             _copy(result, self.place.of_grid(stored))
-        found: ArrayT = self._result(result, out, values)
-        return found
 
 
 class InterpolatePlan(_Plan):
@@ -316,6 +324,13 @@ class InterpolatePlan(_Plan):
         """
         field = self._values("values", values, self.grid.shape)
         result = self._output(out, (self.n_points,), field)
+        with self.access():
+            self._interpolate(field, result)
+        found: ArrayT = self._result(result, out, values)
+        return found
+
+    def _interpolate(self, field: Any, result: Any) -> None:
+        """Interpolate a field (components, grid) at the points."""
         stored = self._field
         if stored is None:
             stored = field.reshape(self.components, *self._shape)
@@ -326,8 +341,6 @@ class InterpolatePlan(_Plan):
                 stored[..., n:] = stored[..., : self._spill]
         result.fill(0)
         self._g2p.apply(stored, {"u": result})
-        found: ArrayT = self._result(result, out, values)
-        return found
 
 
 def spread(

@@ -138,7 +138,6 @@ class Mesh(Face):
         "units": "a grid is in units of its spacing",
         "memory": "a grid takes what its values take",
     }
-    fails = {"threads": "plans of grids share memory, and do not wait for each other"}
 
     def given(self, kernel: str, periodicity: int, seed: int = 0, **how: Any) -> Given:
         found = super().given(kernel, periodicity, seed, **how)
