@@ -440,32 +440,6 @@ class PlacedSum:
         values = like_points(name, given, self.task.space, self.dtype)
         return check_density(name, values, shape, of="targets", **how)
 
-    def values(self, given: Any) -> tuple[dict[str, Any], tuple[int, ...]]:
-        """Return values at the targets by result, (k, rows, targets); and (k,), if k were given.
-
-        They are in the pipeline's order of axes. Impossible ones are refused.
-        """
-        many = not isinstance(self.want, str)
-        if many and not (isinstance(given, (tuple, list)) and len(given) == len(self.want)):
-            raise ParkiTypeError(
-                f"values is a {type(given).__name__}; expected a tuple of {len(self.want)} "
-                "arrays, as want has"
-            )
-        given, rows = given if many else (given,), {}
-        for place, (name, shape) in enumerate(self.shapes().items()):
-            label = f"values[{place}]" if many else "values"
-            how = {"several": True, "single": self.task.mixed}
-            rows[name] = self._of_targets(label, given[place], shape, **how)
-        sizes = {array.shape[:-2] for array in rows.values()}
-        if len(sizes) > 1:
-            raise ParkiValueError(
-                f"values have shapes {', '.join(str(tuple(a.shape)) for a in given)}; expected "
-                "as many in each, one or k"
-            )
-        (several,) = sizes
-        found = {name: self.order.rows(array) for name, array in rows.items()}
-        return {name: a if several else a[None] for name, a in found.items()}, several
-
 
 def _order(options: EwaldOptions) -> Order:
     return Order(options.axes, options.cell and options.cell.rotation)
