@@ -97,7 +97,7 @@ def test_sums_are_registered_once():
 
 
 def trial(monkeypatch, **changes):
-    """Return the name of a sum that parki does not have: the single layer, but for changes."""
+    """Return the name of a sum that parki does not have: the single layer with changes."""
     record = replace(SUMS["stokes_sl"], name="trial", **changes)
     families = {**SUMS.families, "trial": always(record, None)}
     monkeypatch.setattr(SUMS, "families", families)

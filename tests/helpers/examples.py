@@ -114,7 +114,7 @@ class Example:
 
     @property
     def transposed(self) -> bool:
-        """Whether the transpose has the same matrix, but for rounding."""
+        """Whether the transpose has the same matrix up to rounding."""
         return self.kind.adjoints["u"].tolerance_factor is None
 
     def density(self, rng: np.random.Generator, count: int) -> Array:

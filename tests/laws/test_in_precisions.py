@@ -1,4 +1,4 @@
-"""Single and mixed precision keep the promise, but for rounding."""
+"""Single and mixed precision keep the promise up to rounding."""
 
 from __future__ import annotations
 
