@@ -119,7 +119,7 @@ def measure(run: Run, comm: Any, arguments: argparse.Namespace) -> dict[str, Any
             seconds[name] = clock.median(lambda: plan(dens, out=out))  # noqa: B023
         seconds.update(clock.stages(plan, dens))
         seconds["stages"] = sum(s for name, s in seconds.items() if name in ROWS[3:11])
-        sent = {label: comm.allreduce(b) / size for label, b in plan.sent.items()}
+        sent = _mean(comm, plan.sent)
         found[way] = {"seconds": seconds, "sent": sent}
     chosen = plan.parameters
     found["transport"] = plan.transport.name
@@ -130,6 +130,13 @@ def measure(run: Run, comm: Any, arguments: argparse.Namespace) -> dict[str, Any
     }
     found["describe"] = plan.describe()
     return found
+
+
+def _mean(comm: Any, sent: dict[str, int]) -> dict[str, float]:
+    """Return the mean over the ranks of bytes by label; not all ranks have the same labels."""
+    told = comm.allgather(sent)
+    labels = dict.fromkeys(label for one in told for label in one)
+    return {label: sum(one.get(label, 0) for one in told) / len(told) for label in labels}
 
 
 def sections(records: list[record.Record]) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, cast
 
 from parki.memory import told
@@ -22,29 +23,26 @@ class Access:
 
     def __init__(self, space: ExecutionSpace) -> None:
         self.space, self.done = space, cast(Any, None)
-        self._lock, self._held = forks.Lock("this plan"), False
+        self._lock, self._holder = forks.Lock("this plan"), 0
 
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
+    def __call__(self) -> AbstractContextManager[None]:
         """Wait for other threads and, on a device, other streams that use the memory.
 
         Within this, the same thread enters again for nothing.
         """
+        return self._lock if self._holder == threading.get_ident() else self._alone()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
         space = self.space
-        with self._lock:
-            if self._held:
-                yield
-                return
-            self._held = True
-            try:
-                with read_once(), told():
-                    if space.on_device:
-                        forks.refuse(space.name)  # before CUDA says something else
-                        captures.refuse()
-                    with space.adapter.exclusive(self.done) as end:
-                        try:
-                            yield
-                        finally:
-                            self.done = end()
-            finally:
-                self._held = False
+        with self._lock, read_once(), told():
+            if space.on_device:
+                forks.refuse(space.name)  # before CUDA says something else
+                captures.refuse()
+            with space.adapter.exclusive(self.done) as end:
+                self._holder = threading.get_ident()
+                try:
+                    yield
+                finally:
+                    self._holder = 0
+                    self.done = end()
