@@ -44,8 +44,7 @@ FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
 # multiples of `COMPILED_DEGREES`. `parki.ewald.choice.parameters.select` chose them for tolerances
 # from 0.3 to the smallest, 1 to 1 000 000 points, 0 to 3 periodic axes, cubes, long and flat boxes,
 # and tight clusters. Derivatives of double layers and dipoles below 3e-9 need degrees 32 to 48, and
-# are left out because they would be a fifth of all kernels; screened charges below that need 36 to
-# 40. One kappa has the kernels of all.
+# are left out because they would be a fifth of all kernels. One kappa has the kernels of all.
 IMAGES = "multipoles(order=1)"  # of forces near a wall, with all results at once
 DEGREES = {
     FLOAT64: {
@@ -56,7 +55,7 @@ DEGREES = {
         "stokes_comb": (28, 28),
         "stokes_rotlet": (28, 32),
         "stokes_dipole": (28, 28),
-        "yukawa(kappa=2.0)": (32, 36),
+        "yukawa(kappa=2.0)": (28, 28),
         IMAGES: (28, 32),
     },
     FLOAT32: {
@@ -67,7 +66,7 @@ DEGREES = {
         "stokes_comb": (20, 24),
         "stokes_rotlet": (20, 20),
         "stokes_dipole": (20, 24),
-        "yukawa(kappa=2.0)": (28, 32),
+        "yukawa(kappa=2.0)": (16, 20),
         IMAGES: (20, 24),
     },
 }

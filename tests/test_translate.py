@@ -62,6 +62,23 @@ def test_functions_of_the_library(tmp_path, real):
     assert np.allclose(y, expected, rtol=8 * np.finfo(x.dtype).eps, atol=0)
 
 
+@precisions
+def test_the_exponential(tmp_path, real):
+    """It is to the last bit or two at all sizes, about zero below normal numbers, and keeps NaN."""
+    text = "@pk.workunit\ndef f(i: int, x: pk.View1D[REAL], y: pk.View1D[REAL]):\n"
+    kernel = small_kernel(tmp_path, text + "    y[i] = pk.exp(x[i])", REAL=real)
+    dtype = np.dtype(DTYPES[real])
+    low, high = (-700, 700) if dtype.itemsize == 8 else (-86, 87)
+    rng = np.random.default_rng(1)
+    x = np.concatenate([rng.uniform(low, high, 5000), rng.uniform(-1, 1, 5000)]).astype(dtype)
+    x[:3] = -np.inf, -1e30, np.nan
+    y = np.empty_like(x)
+    kernel(x.size, x=x, y=y)
+    assert (y[:2] <= 2 * np.finfo(dtype).tiny).all() and np.isnan(y[2])
+    exact = np.exp(x[3:].astype(np.longdouble))
+    assert np.abs(y[3:] / exact - 1).max() <= 1.5 * np.finfo(dtype).eps
+
+
 def test_float_stays_float(tmp_path, rng):
     """A float32 kernel computes in float32: its result is that of NumPy to the last bit."""
     text = """

@@ -38,8 +38,51 @@ inline double floor(double x) { return __builtin_floor(x); }
 inline float floor(float x) { return __builtin_floorf(x); }
 inline double fabs(double x) { return __builtin_fabs(x); }
 inline float fabs(float x) { return __builtin_fabsf(x); }
-inline double exp(double x) { return __builtin_exp(x); }
-inline float exp(float x) { return __builtin_expf(x); }
+// exp(x) = 2^n exp(f), |f| < log(2) / 2. In the sum of a number and 3 2^51 the last bits are n. The
+// library's is a call for each number, which leaves loops without vectors. Smaller results than a
+// normal number become about the least of these.
+inline double exp(double x) {
+  x = x < -708.0 ? -708.0 : x;
+  x = x > 709.0 ? 709.0 : x;
+  union { double real; unsigned long long bits; } power;
+  power.real = x * 0x1.71547652b82fep0 + 0x1.8p52;
+  const double n = power.real - 0x1.8p52;
+  const double f = (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
+  double e = 1.0 / 6227020800;  // Taylor's series is complete to double precision.
+  e = e * f + 1.0 / 479001600;
+  e = e * f + 1.0 / 39916800;
+  e = e * f + 1.0 / 3628800;
+  e = e * f + 1.0 / 362880;
+  e = e * f + 1.0 / 40320;
+  e = e * f + 1.0 / 5040;
+  e = e * f + 1.0 / 720;
+  e = e * f + 1.0 / 120;
+  e = e * f + 1.0 / 24;
+  e = e * f + 1.0 / 6;
+  e = e * f + 0.5;
+  e = e * f + 1.0;
+  e = e * f + 1.0;
+  power.bits = (power.bits + 1023) << 52;
+  return e * power.real;
+}
+inline float exp(float x) {
+  x = x < -87.0f ? -87.0f : x;
+  x = x > 88.0f ? 88.0f : x;
+  union { float real; unsigned int bits; } power;
+  power.real = x * 0x1.715476p0f + 0x1.8p23f;
+  const float n = power.real - 0x1.8p23f;
+  const float f = (x - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
+  float e = 1.0f / 5040;
+  e = e * f + 1.0f / 720;
+  e = e * f + 1.0f / 120;
+  e = e * f + 1.0f / 24;
+  e = e * f + 1.0f / 6;
+  e = e * f + 0.5f;
+  e = e * f + 1.0f;
+  e = e * f + 1.0f;
+  power.bits = (power.bits + 127) << 23;
+  return e * power.real;
+}
 inline double erf(double x) { return __builtin_erf(x); }
 inline float erf(float x) { return __builtin_erff(x); }
 inline double erfc(double x) { return __builtin_erfc(x); }

@@ -60,8 +60,6 @@ class Problem:
         Most pairs within the cut-off for which sums keep lists; 0 for sums made once.
     systems : int
         Number of systems, each with as many targets and sources.
-    roundoff : float
-        Unit of roundoff of the arithmetic.
     """
 
     kernel: str
@@ -80,7 +78,6 @@ class Problem:
     cutoff: float | None = None
     kept: float = 0.0
     systems: int = 1
-    roundoff: float = 2.0**-52
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
@@ -141,7 +138,7 @@ class Problem:
         return (
             *(self.kernel, self.want, self.split, self.lattice, self.tolerance),
             *(self.targets, self.sources, self.p2p, self.p2g, self.g2p),
-            *(tuple(self.windows), self.cutoff, self.kept, self.systems, self.roundoff),
+            *(tuple(self.windows), self.cutoff, self.kept, self.systems),
             self.density.self_pairs,
             *(
                 tuple((v, tuple(s)) for v, s in m.seconds.items()),
@@ -307,7 +304,6 @@ class Problem:
             unit = max(self.bound(found, cutoff), found.peak / math.sqrt(self.sources))
             delta = min(max(math.sqrt(POLYNOMIAL) * self.tolerance / unit, least), most)
             degree = max(degree, split.polynomial_degree(term, cutoff, delta))
-            degree = split.steady_degree(term, cutoff, degree, delta / self.roundoff)
         return degree
 
 

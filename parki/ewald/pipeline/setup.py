@@ -236,7 +236,6 @@ def choose(
         cutoff,
         kept,
         systems,
-        float(np.finfo(task.dtype).eps),
     )
     if cutoff is not None:
         name = "cell_size" if options.cutoff is None else "cutoff"

@@ -146,19 +146,6 @@ class Split(Protocol):
         found: Tables = self.series(rc)
         return type(found)(*(horner_order(c[: degree + 1], degree) for c in found))
 
-    def steady_degree(self, term: str, rc: float, degree: int, most: float) -> int:
-        """Return the least degree, from one on, whose powers round a pair by little.
-
-        Parameters
-        ----------
-        term, rc
-            As for `polynomial_degree`.
-        degree : int
-        most : float
-            Most units of roundoff that the pair kernel may be off by.
-        """
-        return degree
-
     def tables(self, rc: float, degree: int) -> Any:
         """Return the polynomials that pairs take: see `parki.ewald.split.means`."""
         return self.radial_polynomials(rc, degree)

@@ -9,8 +9,8 @@ mollifier ends. With ``h(r) / r`` the near field, ``2 L = (exp(-kappa r) - h) / 
 
 which determines it by its value at the cut-off. See "Screened charges" of docs/theory.md.
 
-The pair function takes ``1/r - V`` with ``V = (1 - exp(-kappa r)) / r + 2 L``, and no exponential.
-V is smooth in r, not in r^2.
+L is smooth in r^2. The pair function takes the exponential: strong screening leaves so
+little of 1/r that a polynomial in place of it would round by far more.
 """
 
 from __future__ import annotations
@@ -23,15 +23,13 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import erfc, erfcx, gammainc
+from scipy.special import erfc, erfcx
 
 from parki.errors import ParkiValueError
 from parki.ewald.split.hasimoto import (
     Factor,
     Hasimoto,
     Split,
-    chebyshev_series,
-    horner_order,
     solve_radial,
 )
 from parki.ewald.split.quadrature import gauss
@@ -39,11 +37,8 @@ from parki.ewald.sums import term_of
 from parki.ewald.sums.pairs import ScreenedPolynomials
 
 Array = NDArray[np.float64]
-# kappa times the largest cut-off: exp(-45) is below rounding, and V needs long series.
+# kappa times the largest cut-off: exp(-45) is below rounding.
 REACH = 45.0
-# Sum of the coefficients of powers over the units of roundoff by which they round over the ball: 48
-# to 90, measured at kappa r_c of 18 to 45 and all degrees.
-CANCELLED = 40.0
 _GONE = 1e-16  # below this amplitude there is no far field
 # Least kappa over the box, so that the mode k = 0, 4 pi / kappa^2, is finite in float32; and the
 # largest one, by which charges feel each other only where rounding makes them one.
@@ -156,38 +151,22 @@ class Screened(Split):
         """Return h and h' of a split that ends."""
         rc = float(self.split.rc)  # type: ignore[attr-defined]
         t = np.minimum(r / rc, 1.0)
-        series = self.series(rc)
-        value, rise = (chebyshev.chebval(2 * t - 1, f) for f in (series.V, series.D))
-        inside = r < rc
-        h = np.where(inside, 1 - t * value, 0.0)
-        return h, np.where(inside, -(value + t * rise), 0.0) / rc
+        mean, slope, number = self.series(rc)
+        mean, slope = (2 * chebyshev.chebval(2 * t**2 - 1, f) for f in (mean, slope))
+        z, inside = float(number[0]), r < rc
+        fallen = np.exp(-z * t)
+        h = np.where(inside, fallen - t * mean, 0.0)
+        return h, np.where(inside, t**2 * slope - mean - z * fallen, 0.0) / rc
 
     def series(self, rc: float) -> ScreenedPolynomials:
-        """Return Chebyshev series of the near field in ``2 r/rc - 1``."""
+        """Return Chebyshev series of the smooth part in ``2 (r/rc)^2 - 1``."""
         scaled: Any = self.scaled(1 / rc)
         return _series(scaled)
 
-    def steady_degree(self, term: str, rc: float, degree: int, most: float) -> int:
-        """Return the least degree, from one on, whose powers of s cancel little.
-
-        By strong screening the polynomial is nearly 1/r, and what is left of both is far less. Cut
-        short, a series has large coefficients of powers: the whole series has the fewest of them.
-        """
-        values, slopes, _ = self.series(rc)
-        series = values if term_of(term).power == 1 else slopes
-
-        def size(degree: int) -> float:
-            return float(np.abs(horner_order(series[: degree + 1], degree)).sum())
-
-        enough = max(CANCELLED * most, 2 * size(series.size - 1))
-        while degree < series.size - 1 and size(degree) > enough:
-            degree += 1
-        return degree
-
     def losses(self, rc: float, term: str) -> Array:
         """Return bounds of the errors of cutting the series at each degree, shape (n,)."""
-        values, slopes, _ = self.series(rc)
-        kept = np.abs(values if term_of(term).power == 1 else slopes)
+        mean, slope, _ = self.series(rc)
+        kept = 2 * np.abs(mean if term_of(term).power == 1 else slope)
         return np.append(np.cumsum(kept[:0:-1])[::-1], 0.0)
 
 
@@ -240,13 +219,10 @@ def _series(split: Screened) -> ScreenedPolynomials:
     at_one[0] = (math.exp(-z) - beyond) / 2
     mean = np.linalg.solve(np.eye(count) - z**2 * integral, at_one + integral @ source)
     slope = -inner @ (source + z**2 * mean)
-    # In r, with what the exponential adds.
-    t = (1 + np.cos(np.pi / (2 * count) * (2 * np.arange(count) + 1))) / 2
-    itself = float(chebyshev.chebval(-1.0, mean))
-    even, slope = (chebyshev.chebval(2 * t**2 - 1, f) for f in (mean, slope))
-    value = 2 * even - np.expm1(-z * t) / t
-    rise = -2 * t * slope - gammainc(2, z * t) / t**2
-    series = [chebyshev_series(f) for f in (value, rise)]
-    longest = max(f.size for f in series)
-    values, slopes = (np.append(f, np.zeros(longest - f.size)) for f in series)
-    return ScreenedPolynomials(values, slopes, np.array([-2 * itself, z]))
+    return ScreenedPolynomials(_whole(mean), _whole(slope), np.array([z]))
+
+
+def _whole(series: Array) -> Array:
+    """Return a series with zeros for its last coefficients, if they are of rounding alone."""
+    size = np.abs(series)
+    return np.where(np.cumsum(size[::-1])[::-1] > 1.5e-16 * size.sum(), series, 0.0)

@@ -50,16 +50,15 @@ class BalancedPolynomials(NamedTuple):
 
 
 class ScreenedPolynomials(NamedTuple):
-    """Near kernels of screened charges in ``s = 2 r/rc - 1``, made dimensionless with rc.
+    """Smooth parts of screened charges in ``s = 2 (r/rc)^2 - 1``, made dimensionless with rc.
 
-    With the near field ``h(r) / r``, h(0) = 1, they are ``V = rc (1 - h) / r``, its derivative
-    ``D = rc V'``, and ``C = kappa rc - V(0) + kappa rc s``, of whose coefficients
-    the first is what a coinciding pair keeps. See `parki.ewald.split.screened`.
+    With the near field ``exp(-kappa r) / r - 2 L`` they are ``rc L``, ``X = -rc^3 L' / r``, and the
+    constant ``K = kappa rc``. See `parki.ewald.split.screened`.
     """
 
-    V: Array
-    D: Array
-    C: Array
+    L: Array
+    X: Array
+    K: Array
 
 
 class LiftedPolynomials(NamedTuple):

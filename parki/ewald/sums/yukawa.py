@@ -17,10 +17,10 @@ from parki.interchange import number
 
 _PAIR = PairFunction(
     "yukawa",
-    (1, 14),
-    values="VC",
-    derivatives="DC",
-    with_values="V",
+    (1, 28),
+    values="LK",
+    derivatives="XK",
+    with_values="L",
     polynomials=ScreenedPolynomials,
 )
 
