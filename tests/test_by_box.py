@@ -11,6 +11,8 @@ import parki
 from parki.ewald.far import strain
 from parki.ewald.far.strain import SYMBOLS, Waves
 from parki.ewald.sums import SUMS
+from parki.ewald.sums.composite import Addend, Composite
+from parki.ewald.sums.maps import velocity
 from parki.reference import direct_sum
 
 pytestmark = pytest.mark.usefixtures("few_degrees")
@@ -172,7 +174,7 @@ def test_pairs_left_out(kernel, periodic, leans, image, space, to_space, to_host
     ("kernel", "how", "what"),
     [
         ("laplace", {"systems": [0, 4, 9]}, "systems"),
-        ("stokes_sl", {"periodicity": 2, "wall": "no-slip"}, "a composite of sums"),
+        ("stokes_dipole", {"periodicity": 2, "wall": "no-slip"}, "takes grad_u of laplace_dipole"),
     ],
 )
 def test_refused(kernel, how, what, rng):
@@ -183,6 +185,65 @@ def test_refused(kernel, how, what, rng):
     how = {"periodicity": 3, "box": [1, 1, 1], "values": values, "wrt": ("box",), **how}
     with pytest.raises(parki.ParkiValueError, match=f"which parki does not have for .*{what}"):
         parki.vjp(kernel, points, points, dens, **how)
+
+
+def _weighed(dens, at):
+    return at["points"][0] * dens
+
+
+def _lifted(found, at):
+    return at["points"][1] * found["u"]
+
+
+def _halved(points, at):
+    return points / 2
+
+
+VARIED = Composite(
+    "varied",
+    (3,),
+    (3,),
+    (
+        Addend("stokes_sl", ("u",), velocity),
+        Addend("stokes_sl", ("u",), _lifted, density=_weighed, sources=_halved),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "periodicity", "how"),
+    [
+        (VARIED, 3, {}),
+        (VARIED, (False, True, True), {}),
+        ("stokes_sl", 2, {"wall": "no-slip"}),
+        ("stokes_sl", 1, {"wall": "no-slip"}),
+    ],
+    ids=["composite", "two axes", "wall", "wall and one axis"],
+)
+def test_composites(kernel, periodicity, how, rng):
+    """Maps take the points, which stay where they are. Two densities add up."""
+    trg, src = rng.random((2, 3, 12))
+    dens, values = rng.standard_normal((2, 2, 3, 12))
+    change, step = rng.standard_normal(3), 1e-4
+    flags = [True, True, True] if periodicity == 3 else periodicity
+    periodic = flags if isinstance(flags, (tuple, list)) else [n < periodicity for n in range(3)]
+
+    def work(tolerance, moved):
+        box = np.array([1.0, 1.1, 1.2]) + moved * np.where(periodic, change, 0)
+        return {"periodicity": periodicity, "box": box, "tolerance": tolerance, **how}
+
+    def direct(moved):
+        return (parki.Plan(kernel, trg, src, **work(1e-12, moved))(dens) * values).sum()
+
+    expected = (direct(step) - direct(-step)) / (2 * step)
+    found = parki.vjp(
+        kernel, trg, src, dens, values=values, wrt=("box", "trg", "lattice"), **work(1e-9, 0)
+    )
+    size = np.linalg.norm(found["box"])
+    assert found["box"] @ change == pytest.approx(expected, abs=1e-6 * size)
+    np.testing.assert_array_equal(found["lattice"].diagonal(), found["box"])
+    alone = parki.vjp(kernel, trg, src, dens, values=values, wrt=("trg",), **work(1e-9, 0))
+    np.testing.assert_allclose(found["trg"], alone["trg"], rtol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::parki.ImageWarning")

@@ -12,6 +12,7 @@ from composites import (
     COMB,
     FORCES,
     HARMONIC,
+    LIFTED,
     MIDDLE,
     NORMS,
     SLIP,
@@ -134,6 +135,48 @@ def test_a_stress_is_a_composite():
 
 
 # --- what plans do --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("composite", [SLIP, LIFTED], ids=lambda each: each.name)
+def test_gradients(composite):
+    """Of maps of velocities, too, which may take the targets; one result by itself and several."""
+    dens, step = density(composite), 1e-4
+    plan = parki.Plan(composite, TRG, SRC, None, options(), want=("u", "grad_u"))
+    flow, gradient = plan(dens)
+    usual = make(composite)(dens)
+    np.testing.assert_allclose(flow, usual, rtol=0, atol=1e-4 * abs(usual).max())
+    alone = parki.Plan(composite, TRG, SRC, None, options(), want="grad_u")
+    np.testing.assert_allclose(alone(dens), gradient, rtol=0, atol=1e-4 * abs(gradient).max())
+    fine = replace(options(), tolerance=1e-10)
+    for axis, move in enumerate(step * np.eye(3)):
+        ends = [
+            parki.Plan(composite, TRG + sign * move[:, None], SRC, None, fine)(dens)
+            for sign in (1, -1)
+        ]
+        change = (ends[0] - ends[1]) / (2 * step)
+        assert rms(gradient[:, axis] - change) <= 1e-4 * rms(change)
+    for name, check in zip(plan.want, plan.check(dens), strict=True):
+        assert check.error <= check.promise, name
+    values = np.random.default_rng(2).standard_normal(gradient.shape)
+    back = alone.adjoint(values)
+    assert (values * alone(dens)).sum() == pytest.approx((back * dens).sum(), rel=1e-3)
+
+
+def test_results_of_sums_alone():
+    """Pressures and stresses are those of addends whose results are velocities."""
+    dens = density(COMB)
+    want = ("stress", "p", "grad_u")
+    made = parki.Plan(COMB, TRG, SRC, NORMS, options(), want=want)
+    found = dict(zip(want, made(dens), strict=True))
+    layers = [("stokes_sl", dens[:3], None), ("stokes_dl", dens[3:], NORMS)]
+    for name, values in found.items():
+        parts = [parki.Plan(k, TRG, SRC, n, options(), want=name)(f) for k, f, n in layers]
+        assert rms(values - sum(parts)) <= 1e-4 * rms(values), name
+    for composite, name in ((LIFTED, "p"), (HARMONIC, "grad_u"), (STRESS, "stress")):
+        with pytest.raises(
+            parki.ParkiValueError, match=f"want has '{name}', but {composite.name} "
+        ):
+            parki.Plan(composite, TRG, SRC, None, options(), want=name)
 
 
 @pytest.mark.parametrize("composite", [SLIP, COMB, HARMONIC, STRESS], ids=lambda each: each.name)

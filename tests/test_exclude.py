@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
@@ -140,11 +141,38 @@ def test_composites(rng):
     plan.update_points(trg, src, exclude=labels)
     assert rms(plan(dens) - expected["u"]) <= 1e-6 * rms(expected["u"])
     assert plan.check(dens, 4).error <= plan.promise(dens)
-    with pytest.raises(ParkiValueError, match="has images of sources, as near a wall"):
-        parki.Plan(SLIP, trg, src, options=options, exclude=labels)
-    walled = parki.EwaldOptions(2, [1, 1, 1], wall="no-slip")
-    with pytest.raises(ParkiValueError, match="has images of sources, as near a wall"):
-        parki.stokes_sl(trg, src, dens, walled, exclude=labels)
+    moved = replace(SLIP, addends=SLIP.addends[1:])
+    with pytest.raises(ParkiValueError, match="moves all sources, and pairs are left out of"):
+        parki.Plan(moved, trg, src, options=options, exclude=labels)
+
+
+@pytest.mark.parametrize("moved", ["wall", "composite"])
+def test_images_stay(moved, rng):
+    """Of sources that a wall or a composite moves; also in derivatives, and in many systems."""
+    trg, src, dens, _, labels = inside("stokes_sl", rng)
+    v, systems = rng.standard_normal(trg.shape), ([0, 7, trg.shape[1]], [0, 15, src.shape[1]])
+    kernel, options = SLIP, (free := parki.EwaldOptions(2, [1, 1.2, None], 1e-6))
+    if moved == "wall":
+        kernel, options = "stokes_sl", replace(free, wall="no-slip")
+
+    def pairs(kernel, options, systems=None):
+        """Return what is lacking."""
+        given = kernel, trg, src, dens, options
+        wrt = {"values": v, "wrt": ("dens", "src", "trg"), "systems": systems}
+        all_, rest = (parki.vjp(*given, **wrt, exclude=each) for each in (None, labels))
+        plans = [
+            parki.Plan(kernel, trg, src, options=options, systems=systems, exclude=each)
+            for each in (None, labels)
+        ]
+        all_["u"], rest["u"] = (plan(dens) for plan in plans)
+        all_["back"], rest["back"] = (plan.adjoint(v) for plan in plans)
+        return {name: all_[name] - rest[name] for name in all_}
+
+    for each in (None, systems):
+        expected = pairs("stokes_sl", free, each)
+        for name, values in pairs(kernel, options, each).items():
+            assert rms(values - expected[name]) <= 1e-12 * rms(expected[name]), name
+    assert rms(expected["back"] - expected["dens"]) <= 1e-12 * rms(expected["dens"])
 
 
 def test_images_that_are_equally_near(rng):

@@ -571,7 +571,7 @@ def test_other_sums_are_refused(kernel):
     kind = SUMS[kernel]
     dens = np.ones(kind.density_shape(40))
     given = TRG, SRC, SRC if kind.normals else None, options()
-    words = "near a wall parki sums stokes_sl, stokes_dipole and stokes_dl, with one of want='u'"
+    words = "near a wall parki sums stokes_sl, stokes_dipole and stokes_dl, with want='u'"
     with pytest.raises(parki.ParkiValueError, match=words):
         parki.Plan(kernel, *given)
     with pytest.raises(parki.ParkiValueError, match=words):
@@ -579,14 +579,9 @@ def test_other_sums_are_refused(kernel):
 
 
 def test_other_results_and_arguments_are_refused():
-    words = "near a wall parki sums stokes_sl, stokes_dipole and stokes_dl, with one of want='u'"
-    for want in (("u", "p"), ("u",), "grad_tensor"):
-        with pytest.raises(parki.ParkiValueError, match=words):
+    for want in ("grad_tensor", ("u", "u"), ()):
+        with pytest.raises(parki.ParkiValueError, match=r"want (has|is)"):
             parki.stokes_sl(TRG, SRC, FORCES, options(), want=want)
-    with pytest.raises(
-        parki.ParkiValueError, match="systems was given, but stokes_sl near a wall moves sources"
-    ):
-        make(systems=([0, 30], [0, 40]))
     with pytest.raises(parki.ParkiValueError, match="which free slip with want='u' does not have"):
         parki.Plan(SLIP, TRG, SRC, options())
     with pytest.raises(parki.ParkiValueError, match="which free slip with want='u' does not have"):

@@ -333,11 +333,18 @@ class AnyPlan(Uncopied, Generic[Wanted]):
     def _swapped(self, kernel: str, want: str) -> Any:
         """Return the plan from the targets to the sources, where these are now."""
         plan, version = self._back
-        given = self._placement.given
+        given, boxes = self._placement.given, self._placement.boxes
+        swapped = given.systems and given.systems.swapped()
+        how = {
+            "systems": swapped and (swapped.targets, swapped.sources),
+            "exclude": given.exclude and given.exclude.swapped(swapped),
+        }
+        how = {name: each for name, each in how.items() if each is not None}
         if plan is None or plan.options != self.options:
-            plan = self._again(kernel, given.src, given.trg, None, self.options, want=want)
+            more = how if boxes is None else {"boxes": boxes, **how}
+            plan = self._again(kernel, given.src, given.trg, None, self.options, want=want, **more)
         elif version is not self._placement.version:
-            plan.update_points(given.src, given.trg)
+            plan.update_points(given.src, given.trg, **how)
         self._back = plan, self._placement.version
         return plan
 
@@ -572,8 +579,8 @@ class Plan(AnyPlan[Wanted]):
         the same label, one image is left out, as if it were not there. It is the nearest one, or
         one of two that are equally near; ``exclude_image="given"`` takes the positions as they are
         given. A negative number is no label. One array serves targets and sources. A label takes a
-        time that grows with the product of its targets and sources. Not for sums of blobs or
-        spheres, near a wall, or over ranks.
+        time that grows with the product of its targets and sources. Images stay: those that a wall
+        mirrors, and what else a composite moves. Not for sums of blobs or spheres, or over ranks.
 
     Attributes
     ----------

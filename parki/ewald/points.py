@@ -426,6 +426,18 @@ def as_rows(
 
 def check_want(kernel: str, want: Any, tensors: bool = False) -> tuple[str, ...]:
     """Return the wanted results as a tuple of `RESULTS`; refuse what the kernel does not have."""
+    names = check_names(want, (*RESULTS, TENSOR) if tensors else RESULTS)
+    for name in names:
+        for part in stress.parts([name]):
+            if part not in SUMS[kernel].terms:
+                raise ParkiValueError(
+                    f"want has {name!r}, but {kernel} has no {PARTS[part]}; leave it out"
+                )
+    return names
+
+
+def check_names(want: Any, known: tuple[str, ...] = RESULTS) -> tuple[str, ...]:
+    """Return the wanted results as a tuple of names; refuse what is not ``known``."""
     names = (want,) if isinstance(want, str) else want
     if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
         raise ParkiTypeError(
@@ -434,16 +446,10 @@ def check_want(kernel: str, want: Any, tensors: bool = False) -> tuple[str, ...]
     if not names:
         raise ParkiValueError(f"want is empty; expected one or more of {', '.join(RESULTS)}")
     for place, name in enumerate(names):
-        if name not in RESULTS and not (tensors and name == TENSOR):
+        if name not in known:
             raise ParkiValueError(f"want has {name!r}; expected names among {', '.join(RESULTS)}")
         if name in names[:place]:
             raise ParkiValueError(f"want has {name!r} twice; name each result once")
-    for name in names:
-        for part in stress.parts([name]):
-            if part not in SUMS[kernel].terms:
-                raise ParkiValueError(
-                    f"want has {name!r}, but {kernel} has no {PARTS[part]}; leave it out"
-                )
     return tuple(names)
 
 

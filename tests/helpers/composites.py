@@ -62,6 +62,15 @@ SLIP = Composite(
         Addend("stokes_sl", ("u",), velocity, density=mirrored, sources=images),
     ),
 )
+LIFTED = Composite(
+    "lifted",
+    (3,),
+    (3,),
+    (
+        Addend("stokes_sl", ("u",), velocity),
+        Addend("stokes_sl", ("u",), lambda found, at: at["points"][1] * found["u"][::-1], mirrored),
+    ),
+)
 COMB = Composite(
     "comb",
     (6,),

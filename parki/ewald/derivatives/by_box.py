@@ -27,7 +27,7 @@ from parki.ewald.pipeline.placed_sum import PlacedSum
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.pipeline.stages import Stages
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.record import Sum
+from parki.ewald.sums.composite import Composite
 from parki.ewald.task import Request, Task
 from parki.interchange import to_host
 
@@ -36,13 +36,15 @@ Array = NDArray[np.float64]
 NAMES = ("box", "lattice")
 
 
-def check_box(name: str, kind: Sum | None, systems: Any) -> None:
+def check_box(composite: Composite, systems: Any) -> None:
     """Refuse derivatives by the box that parki does not have."""
     what = "systems" if systems is not None else ""
-    if kind is None:
-        what = f"{name}, a composite of sums"
-    elif kind.symbol.structure not in SYMBOLS or kind.curvature:
-        what = name
+    for each in composite.addends:
+        kind = SUMS[each.kernel]
+        if kind.symbol.structure not in SYMBOLS or kind.curvature:
+            what = each.kernel
+        elif each.want != ("u",):
+            what = f"{composite.name}, which takes {', '.join(each.want)} of {each.kernel}"
     if what:
         raise ParkiValueError(
             f"a derivative by the box was asked for, which parki does not have for {what}; take "

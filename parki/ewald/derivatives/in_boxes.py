@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from parki.ewald.derivatives.mapped_sum import arguments_of, labels_of
 from parki.ewald.geometry.boxes import Columns, Group, check_systems_of_boxes, grouped
-from parki.ewald.geometry.labels import Labels, check_labels
+from parki.ewald.geometry.labels import Labels, check_labels, warn_of_long
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import (
-    check_arguments,
     check_density,
     like_points,
     marks_of,
     result_shape,
+    take_arguments,
 )
 from parki.ewald.sums import SUMS
+from parki.ewald.sums.composite import Composite
 from parki.interchange import as_given, names_of
 from parki.runtime import ExecutionSpace
 
@@ -35,7 +37,8 @@ class InBoxes(NamedTuple):
     Each box is looked at by the sum of its group.
     """
 
-    kernel: str
+    kernel: str | Composite
+    composite: Composite | None
     space: ExecutionSpace
     trg: Any
     src: Any
@@ -47,7 +50,8 @@ class InBoxes(NamedTuple):
     @classmethod
     def checked(
         cls,
-        kernel: str,
+        kernel: Any,
+        composite: Composite | None,
         points: tuple[Any, Any, Any],
         options: EwaldOptions,
         boxes: tuple[Any, ...],
@@ -55,6 +59,8 @@ class InBoxes(NamedTuple):
         exclude: Any,
     ) -> InBoxes:
         """Return the systems; refuse impossible arguments.
+
+        ``composite`` is what sums ``kernel``, if it is one.
 
         Raises
         ------
@@ -66,21 +72,37 @@ class InBoxes(NamedTuple):
             precision=options.precision,
             execution_space=options.execution_space,
         )
-        taken = check_arguments(kernel, *points, free)
-        arrays, kind = taken.arrays, SUMS[taken.kernel]
+        if composite is None:
+            taken = take_arguments(kernel, *points, free)
+        else:
+            taken = arguments_of(composite, composite is kernel, *points, free)
+        arrays = taken.checked().arrays
         if isinstance(systems, Systems):
             systems = systems.targets, systems.sources
         found = check_systems(systems, arrays, taken.space, options)
         found = check_systems_of_boxes(found, len(boxes))
-        if isinstance(exclude, Labels):
-            exclude = exclude.targets, exclude.sources
-        of_points = kind.name, kind.pair.of_points
-        labels = check_labels(exclude, *of_points, arrays, free, found)
-        similar = all(options.periodic) and arrays["src"].dtype == np.float64
-        similar = similar and SUMS.in_unit(kind.name, 2.0) == kind.name
         norms = arrays.get("norms", marks_of(arrays))
         points = arrays["trg"], arrays["src"], norms
-        return cls(kind.name, taken.space, *points, found, labels, grouped(options, boxes, similar))
+        if composite is None:
+            kernel, own = taken.kernel, SUMS[taken.kernel].pair.of_points
+            labels = check_labels(exclude, kernel, own, arrays, free, found)
+            similar = all(options.periodic) and arrays["src"].dtype == np.float64
+            similar = similar and SUMS.in_unit(kernel, 2.0) == kernel
+        else:  # whose maps may have lengths
+            labels, similar = labels_of(composite, exclude, arrays, free, found), False
+        of = taken.space, *points, found, labels, grouped(options, boxes, similar)
+        made = cls(kernel, composite, *of)
+        if labels and labels is not exclude:
+            made.warn_of_long(labels)
+        return made
+
+    def warn_of_long(self, labels: Labels) -> None:
+        """Warn where the points of a label are on more than half of a period of their box."""
+        for group in self.groups:
+            columns = self.columns(group)
+            trg, src, _ = columns.points(self.trg, self.src, None)
+            _, own = group.marked(columns, self.systems, labels)
+            warn_of_long(cast(Labels, own), {"trg": trg, "src": src}, group.options)
 
     def columns(self, group: Group) -> Columns:
         """Return the columns of a group's points."""
@@ -92,7 +114,7 @@ class InBoxes(NamedTuple):
         v, dens = self._input("values", values, "u"), self._density(dens)
         found: dict[str, Any] = {}
         for columns, given, how in self._each(dens):
-            own = columns.results(columns.take("u", v), power_of(self.kernel, "u"))
+            own = columns.results(columns.take("u", v), self._power)
             for name, part in vjp(*given, values=own, wrt=wrt, **how).items():
                 self._scatter(columns, name, columns.scaled(name, part), found)
         return {name: as_given(array, values) for name, array in found.items()}
@@ -105,7 +127,7 @@ class InBoxes(NamedTuple):
         for columns, given, how in self._each(self._density(dens)):
             own = {n: columns.scaled(n, columns.take(n, a)) for n, a in moves.items()}
             part = jvp(*given, tangents=own, **how)
-            self._scatter(columns, "u", columns.results(part, power_of(self.kernel, "u")), found)
+            self._scatter(columns, "u", columns.results(part, self._power), found)
         return as_given(found["u"], next(iter(tangents.values())))
 
     def _each(self, dens: Any) -> Iterator[tuple[Columns, tuple[Any, ...], dict[str, Any]]]:
@@ -114,11 +136,14 @@ class InBoxes(NamedTuple):
             columns = self.columns(group)
             trg, src, norms = columns.points(self.trg, self.src, self.norms)
             own = None if dens is None else columns.take("dens", dens)
-            how = {
-                "systems": group.offsets(self.systems),
-                "exclude": self.labels and self.labels.of_columns(columns),
-            }
+            systems, labels = group.marked(columns, self.systems, self.labels)
+            how = {"systems": (systems.targets, systems.sources), "exclude": labels}
             yield columns, (self.kernel, trg, src, own, norms, group.options), how
+
+    @property
+    def _power(self) -> int:
+        """The power of sizes by which results fall; composites have no sizes."""
+        return 0 if self.composite else power_of(cast(str, self.kernel), "u")
 
     def _count(self, name: str) -> int:
         return int((self.trg if name in ("trg", "u") else self.src).shape[1])
@@ -129,8 +154,12 @@ class InBoxes(NamedTuple):
     def _input(self, label: str, given: Any, name: str) -> Any:
         """Return an array of the shape of an input or of the result, or refuse it."""
         values = like_points(label, given, self.space, self.src.dtype)
-        count, kind = self._count(name), SUMS[self.kernel]
-        shape = {"u": result_shape(self.kernel, "u", count), "dens": kind.density_shape(count)}
+        count, composite, kernel = self._count(name), self.composite, cast(str, self.kernel)
+        if composite:
+            shape = {"u": (*composite.result, count), "dens": (*composite.density, count)}
+        else:
+            own = SUMS[kernel].density_shape(count)
+            shape = {"u": result_shape(kernel, "u", count), "dens": own}
         several, of = name in shape, "targets" if name in ("trg", "u") else "sources"
         check_density(label, values, shape.get(name, (3, count)), several=several, of=of)
         return values

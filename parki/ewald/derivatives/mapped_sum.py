@@ -15,16 +15,41 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parki.errors import ParkiValueError
+from parki.ewald.derivatives.by_box import by_lattice
 from parki.ewald.derivatives.one_sum import OneSum
 from parki.ewald.geometry.labels import Labels, check_labels
-from parki.ewald.geometry.systems import Systems, check_systems
+from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import EwaldOptions
-from parki.ewald.points import Arguments, check_want, result_rows
+from parki.ewald.points import (
+    Arguments,
+    check_density,
+    check_want,
+    like_points,
+    result_rows,
+    take_arguments,
+)
 from parki.ewald.sums import SUMS, sum_of
-from parki.ewald.sums.composite import Addend, Composite, Shared
-from parki.ewald.sums.maps import Arrays, Map, check_made, mapped, slopes, velocity, weights
+from parki.ewald.sums.composite import Addend, Composite, Shared, ordered, unordered
+from parki.ewald.sums.maps import Arrays, Map, check_made, slopes, velocity, weights
 
 NAMES = {"src": "points", "norms": "norms"}  # of inputs in what maps find
+
+
+def arguments_of(
+    composite: Composite, maps: bool, trg: Any, src: Any, norms: Any, options: EwaldOptions
+) -> Arguments:
+    """Return the arguments of all sums of a composite: see `take_arguments`.
+
+    ``maps`` says whether its maps may take normals that none of its sums has.
+    """
+    kernels = [each.kernel for each in composite.addends]
+    first = next((name for name in kernels if SUMS[name].normals), kernels[0])
+    alone = maps and not SUMS[first].normals
+    given = take_arguments(first, trg, src, None if alone else norms, options)
+    if norms is not None and alone:
+        like = like_points("norms", norms, given.space, given.arrays["src"].dtype)
+        given.arrays["norms"] = check_density("norms", like, given.arrays["src"].shape)
+    return given
 
 
 def labels_of(
@@ -35,21 +60,13 @@ def labels_of(
     systems: Systems | None = None,
 ) -> Labels | None:
     """Return the labels that were given for a composite: see `check_labels`."""
-    points = all(SUMS[each.kernel].pair.of_points for each in composite.addends)
-    of = composite.name, points, arrays, options, systems
-    return check_labels(exclude, *of, moves=composite.moves)
-
-
-def systems_of(
-    composite: Composite, systems: Any, given: Arguments, options: EwaldOptions
-) -> Systems | None:
-    """Return the systems that were given for a composite: see `check_systems`."""
-    if systems is not None and composite.moves:
+    if exclude is not None and not composite.labelled:
         raise ParkiValueError(
-            f"systems was given, but {composite.name} moves sources, and is summed for one system "
-            "at a time; call vjp or jvp for each system"
+            f"exclude was given, but {composite.name} moves all sources, and pairs are left out of "
+            "sums of sources where they are; leave exclude out"
         )
-    return check_systems(systems, given.arrays, given.space, options)
+    points = all(SUMS[kernel].pair.of_points for kernel in composite.labelled)
+    return check_labels(exclude, composite.name, points, arrays, options, systems)
 
 
 def check_maps(composite: Composite, trg: Any, at: Arrays) -> None:
@@ -154,11 +171,11 @@ class MappedSum(NamedTuple):
         systems: Systems | None = None,
     ) -> MappedSum:
         """Return the sum at what its maps make of the sources."""
-        first, kind = shared.addends[0], SUMS[shared.kernel]
-        norms = mapped(first.normals, at["norms"], at) if kind.normals else None
+        kind = SUMS[shared.kernel]
+        systems, labels, order = shared.arranged(systems, labels)
+        at = at | order
+        src, norms = shared.points(at, kind.normals)
         norms = norms if kind.pair.marks is None else at["norms"]
-        src = mapped(first.sources, at["points"], at)
-        labels = labels and labels.repeated(src.shape[1])
         return cls(shared, OneSum(kind, options, trg, src, norms, labels, systems), at)
 
     def _densities(self, dens: Any) -> Any:
@@ -194,7 +211,8 @@ class MappedSum(NamedTuple):
     def pulled(self, v: Any, dens: Any, wrt: Iterable[str], rows: int) -> dict[str, list[Any]]:
         """Return parts (k, rows, N) of the derivatives, for values (k, rows, Nt).
 
-        k is 1 unless ``wrt`` is ("dens",). ``rows`` are the density's of the composite.
+        k is 1 unless ``wrt`` is ("dens",). ``rows`` are the density's of the composite. "lattice",
+        along with "trg" and "src", is the derivative by lattice vectors, (3, 3).
         """
 
         def more(each: Addend) -> Addend:
@@ -205,19 +223,35 @@ class MappedSum(NamedTuple):
 
         targets, sources = v.shape[-1], self.at["points"].shape[1]
         sizes = {name: result_rows(self.shared.kernel, name) for name in self.shared.want}
-        values = self.shared.values(v, {"points": self.sum.trg}, sizes)
+        values = self.shared.values({"u": v}, {"points": self.sum.trg}, sizes)
         links = [] if dens is None else self._links(dens, wrt)
         own = None if dens is None else self._densities(dens[None])[0]
         direct = [name for name in ("dens", "trg") if name in wrt]
-        asked = dict.fromkeys([*direct, *(link.of for link in links)])
-        parts = self.sum.pulled(values, own, asked, tuple(map(more, self._varied)))
+        alone = ["src"] if "lattice" in wrt else []  # whether it changes with the sources or not
+        asked = dict.fromkeys([*direct, *alone, *(link.of for link in links)])
+        varied = self._varied
+        parts = self.sum.pulled(values, own, asked, tuple(map(more, varied)))
         found = {name: parts[name] for name in direct}
+        if alone:
+            moves = {"trg": parts["trg"][len(varied) :], "src": parts["src"]}
+            found["lattice"] = [self._by_lattice(values["u"], own, moves)]
         found |= {name: [] for name in NAMES}
         if "dens" in found:
             found["dens"] = [self.shared.pulled(part, self.at, rows) for part in parts["dens"]]
         for link in links:
-            found[link.by] += [link.pull(part, sources) for part in parts[link.of]]
+            own = [unordered(part, self.at) for part in parts[link.of]]
+            found[link.by] += [link.pull(part, sources) for part in own]
         return found
+
+    def _by_lattice(self, values: Any, dens: Any, moves: dict[str, list[Any]]) -> Any:
+        """Return the derivative by lattice vectors, for parts of those by the sum's own points."""
+        of = self.sum
+        slopes = [
+            (points, reduce(add, moves[name])[0])
+            for name, points in (("trg", of.trg), ("src", of.src))
+        ]
+        given = of.kind.name, of.trg, of.src, of.norms, of.options
+        return by_lattice(given, dens[None], values, slopes, of.labels)
 
     def pushed(self, dens: Any, moves: Mapping[str, Any]) -> list[Any]:
         """Return parts of the change (k, rows, Nt), for changes of inputs; "dens" has k of them."""
@@ -227,7 +261,7 @@ class MappedSum(NamedTuple):
             inner["dens"] = self._densities(moves["dens"]).copy()  # it may be the given array
         for n, each in enumerate(dens):
             for link in self._links(each, moves):
-                change = link.push(moves[link.by])
+                change = ordered(link.push(moves[link.by]), self.at)
                 if link.of == "dens":
                     inner.setdefault("dens", np.zeros_like(densities))[n] += change
                 elif not n:  # it is the same for all densities

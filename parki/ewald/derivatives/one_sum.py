@@ -123,8 +123,8 @@ class OneSum(NamedTuple):
         rows: dict[Addend, Any] = {}
         ends = (self.trg, self.src)[:: -1 if back else 1]
         own = back.kernel if back else self.kind.name
-        labels = self.labels.swapped() if back and self.labels else self.labels
         systems = self.systems and self.systems.swapped() if back else self.systems
+        labels = self.labels.swapped(systems) if back and self.labels else self.labels
         more: dict[str, Any] = {"transposed_pair": pair, "exclude": labels}
         how: dict[str, Any] = {}
         if systems is not None:

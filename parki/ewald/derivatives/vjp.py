@@ -16,21 +16,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.derivatives.by_box import NAMES, by_lattice, check_box
+from parki.ewald.derivatives.by_box import NAMES, check_box
 from parki.ewald.derivatives.in_boxes import InBoxes
-from parki.ewald.derivatives.mapped_sum import MappedSum, check_maps, labels_of, systems_of
+from parki.ewald.derivatives.mapped_sum import MappedSum, arguments_of, check_maps, labels_of
 from parki.ewald.geometry.labels import Labels
-from parki.ewald.geometry.systems import Systems, first_box, rows_of_boxes
+from parki.ewald.geometry.systems import Systems, check_systems, first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import (
-    check_arguments,
     check_density,
     like_points,
     marks_of,
     result_shape,
     take_options,
 )
-from parki.ewald.sums import SUMS, sum_of
+from parki.ewald.sums import sum_of
 from parki.ewald.sums.composite import Addend, Composite, Shared, joined, together
 from parki.ewald.sums.maps import velocity
 from parki.ewald.sums.walls import near_wall
@@ -110,7 +109,7 @@ def vjp(
         asked.check_as_many("values", v)
     count, v, asked = len(v), _some(v), asked._replace(dens=_some(asked.dens))
     by_box = {*wrt} & {*NAMES}
-    inputs = {*wrt} - by_box | ({"trg", "src"} if by_box else set())
+    inputs = {*wrt} - by_box | ({"trg", "src", "lattice"} if by_box else set())
     if {*wrt} == {"dens"}:
         parts = [asked.pulled(v, None, inputs)]
     else:
@@ -119,7 +118,7 @@ def vjp(
     found: dict[str, Any] = {n: sum(part[n] for part in parts) for n in inputs if n != "dens"}
     shapes = dict(asked.shapes)
     if by_box:
-        found |= asked.by_box(v, found, by_box)
+        found |= asked.by_box(found["lattice"])
     if "dens" in wrt:
         every = [part["dens"] for part in parts]
         found["dens"] = asked.space.array_module.concatenate(every)[:count]
@@ -188,15 +187,12 @@ def jvp(
 def _in_boxes(
     given: tuple[Any, ...], exclude: Any, systems: Any, boxes: Any
 ) -> tuple[InBoxes, Any]:
-    """Return systems in boxes of their own, and the density; refuse composites."""
+    """Return systems in boxes of their own, and the density."""
     kernel, trg, src, dens, norms, options = given
-    if isinstance(kernel, Composite) or options.walled:
-        raise ParkiValueError(
-            "boxes was given, but derivatives of composites, as near a wall, are of systems in "
-            "one box; call vjp or jvp for each box"
-        )
-    of = kernel, (trg, src, norms), options, rows_of_boxes(boxes), systems, exclude
-    return InBoxes.checked(*of), dens
+    composite = near_wall(kernel, options.wall) if options.walled else None
+    composite = kernel if isinstance(kernel, Composite) else composite
+    of = (trg, src, norms), options, rows_of_boxes(boxes), systems, exclude
+    return InBoxes.checked(kernel, composite, *of), dens
 
 
 class _Asked(NamedTuple):
@@ -236,14 +232,9 @@ class _Asked(NamedTuple):
         names_of(label, names, meaning, mapping=label == "tangents")
         if options.walled:
             composite = near_wall(kernel, options.wall, by=names)
-        kernels = [each.kernel for each in composite.addends]
-        first = next((name for name in kernels if SUMS[name].normals), kernels[0])
-        own = SUMS[first].normals or composite is not kernel
-        given = check_arguments(first, trg, src, norms if own else None, options)
+        of = composite, composite is kernel, trg, src, norms, options
+        given = arguments_of(*of).checked()
         arrays = given.arrays
-        if norms is not None and not own:  # that maps alone take
-            like = like_points("norms", norms, given.space, arrays["src"].dtype)
-            arrays["norms"] = check_density("norms", like, arrays["src"].shape)
         inputs: tuple[str, ...] = INPUTS if "norms" in arrays else INPUTS[:3]
         if label == "wrt":
             inputs += NAMES
@@ -252,13 +243,11 @@ class _Asked(NamedTuple):
         found = cls(composite, given.options.of_sums().of_derivatives(), given.space, *points)
         if composite is kernel:
             check_maps(composite, points[0], {"points": points[1], "norms": points[2]})
-        own_systems = systems_of(composite, systems, given, options)
+        own_systems = check_systems(systems, arrays, given.space, options)
         labels = labels_of(composite, exclude, arrays, options, own_systems)
         found = found._replace(labels=labels, systems=own_systems)
         if {*names} & {*NAMES}:
-            alone = composite is not kernel and not options.walled
-            kind = SUMS[first] if alone else None
-            check_box(composite.name, kind, systems)
+            check_box(composite, systems)
         if dens is None and {*names} == {"dens"}:
             return found
         values = found.like("dens", dens, "dens")
@@ -310,14 +299,11 @@ class _Asked(NamedTuple):
         none = np.zeros_like(self.src, shape=(1, 3, self.src.shape[1]))
         return {name: reduce(add, rows) if rows else none for name, rows in parts.items()}
 
-    def by_box(self, v: Any, slopes: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-        """Return the derivatives by the box, by name, for derivatives by points (1, 3, N)."""
-        given = self.composite.name, self.trg, self.src, self.norms, self.options
-        moves = [(self.trg, slopes["trg"][0]), (self.src, slopes["src"][0])]
-        lattice = by_lattice(given, self.dens, v, moves, self.labels)
+    def by_box(self, lattice: Any) -> dict[str, Any]:
+        """Return the derivatives by the box, by name, for those by lattice vectors (3, 3)."""
         own = lattice if self.options.cell is not None else lattice.diagonal()
         found = {"box": own, "lattice": lattice}
-        return {name: self.space.array_module.asarray(found[name]) for name in names}
+        return {name: self.space.array_module.asarray(each) for name, each in found.items()}
 
     def pushed(self, dens: Any, moves: dict[str, Any]) -> Any:
         """Return the change (k, rows, Nt) for changes of inputs, of which "dens" has k."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
+from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import EwaldOptions
 
@@ -102,13 +102,16 @@ class Group(NamedTuple):
         scales = [xp.asarray(np.repeat(self.sizes, count)) for count in counts]
         return Columns(found[0], found[1], (scales[0], scales[found[0] is not found[1]]))
 
-    def offsets(self, systems: Systems) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where the points of each system begin among these columns."""
-        of_targets, of_sources = (
-            np.concatenate([[0], np.cumsum(np.diff(each)[self.numbers])])
+    def marked(
+        self, columns: Columns, systems: Systems, labels: Labels | None
+    ) -> tuple[Systems, Labels | None]:
+        """Return the systems and labels of these columns."""
+        to, of = (
+            np.concatenate([[0], np.cumsum(np.diff(each)[self.numbers])]).astype(np.int32)
             for each in (systems.targets, systems.sources)
         )
-        return of_targets, of_sources
+        own = Systems(to, of, systems.space, systems.executor)
+        return own, labels and labels.of_columns(columns, own)
 
 
 def grouped(options: EwaldOptions, boxes: tuple[Any, ...], similar: bool) -> list[Group]:

@@ -50,7 +50,7 @@ class Labels:
     def __init__(
         self, targets: Numbers, sources: Numbers, systems: Systems | None = None, side: int = 1
     ) -> None:
-        self.targets, self.sources, self.side = targets, sources, side
+        self.targets, self.sources, self.systems, self.side = targets, sources, systems, side
         both: list[Any] = [targets, sources]
         if systems is not None:
             known = np.unique(np.concatenate(both))  # whose places are no large numbers
@@ -105,15 +105,26 @@ class Labels:
         """Return the labels of the transposed sum, with its systems."""
         return Labels(self.sources, self.targets, systems, -self.side)
 
-    def repeated(self, count: int) -> Labels:
-        """Return labels for ``count`` sources, the same ones one or more times."""
-        times = count // max(1, self.sources.size)
-        return self if times == 1 else Labels(self.targets, np.tile(self.sources, times))
+    def among(self, systems: Systems | None) -> Labels:
+        """Return the labels of the same points in other systems."""
+        if systems == self.systems:
+            return self
+        return Labels(self.targets, self.sources, systems, self.side)
 
-    def of_columns(self, columns: Any) -> tuple[Numbers, Numbers]:
-        """Return the labels of targets and sources in `Columns`, as they were given."""
-        of_targets, of_sources = (to_host(columns.place(name)) for name in ("trg", "src"))
-        return self.targets[of_targets], self.sources[of_sources]
+    def beside(self, own: tuple[bool, ...], systems: Systems | None, order: Any) -> Labels | None:
+        """Return the labels of copies of all sources, in an order; only their ``own`` have any."""
+        if own == (True,) or not any(own):
+            return self if any(own) else None
+        none = np.full_like(self.sources, -1)
+        sources = np.concatenate([self.sources if each else none for each in own])
+        return Labels(
+            self.targets, sources if order is None else sources[order], systems, self.side
+        )
+
+    def of_columns(self, columns: Any, systems: Systems | None) -> Labels:
+        """Return the labels of targets and sources in `Columns`, with their systems."""
+        to, of = (to_host(columns.place(name)) for name in ("trg", "src"))
+        return Labels(self.targets[to], self.sources[of], systems, self.side)
 
 
 def check_labels(
@@ -123,7 +134,6 @@ def check_labels(
     arrays: dict[str, Any],
     options: EwaldOptions,
     systems: Systems | None = None,
-    moves: bool = False,
 ) -> Labels | None:
     """Return the labels that were given; refuse impossible ones.
 
@@ -139,25 +149,23 @@ def check_labels(
     options : EwaldOptions
         Options, whose variants must know of labels.
     systems : Systems, optional
-    moves : bool
-        Whether the sum is a composite that moves sources.
+        Of these points, also where labels were made for others.
 
     Raises
     ------
     ParkiTypeError, ParkiValueError
     """
-    if exclude is None or isinstance(exclude, Labels):
-        return exclude
+    counts = tuple(arrays[name].shape[1] for name in ("trg", "src"))
+    if isinstance(exclude, Labels):
+        if counts == (exclude.targets.size, exclude.sources.size):
+            return exclude.among(systems)
+        exclude = exclude.targets, exclude.sources
+    if exclude is None:
+        return None
     if not of_points:
         raise ParkiValueError(
             f"exclude was given, but {kernel} sums blobs or spheres; their pairs are finite, so "
             "sum all, and subtract the pairs to leave out yourself (parki.near_pairs lists them)"
-        )
-    if moves:
-        raise ParkiValueError(
-            f"exclude was given, but {kernel} has images of sources, as near a wall, and nothing "
-            "says whether they are left out too; sum all, and subtract the pairs to leave out "
-            "yourself"
         )
     method = options.p2p_method
     if method not in KNOWING["p2p_method"]:
@@ -167,7 +175,6 @@ def check_labels(
         )
     both = exclude if isinstance(exclude, tuple) and len(exclude) == 2 else (exclude, exclude)
     found = []
-    counts = (arrays[name].shape[1] for name in ("trg", "src"))
     for name, given, count in zip(("targets", "sources"), both, counts, strict=True):
         try:
             labels = np.asarray(to_host(as_array("exclude", given)))
@@ -192,13 +199,14 @@ def check_labels(
             f"exclude has {made.count} labels, of which single precision tells {MOST} apart; pass "
             "float64 arrays"
         )
-    if options.exclude_image is None:
-        _warn_of_long(made, arrays, options)
+    warn_of_long(made, arrays, options)
     return made
 
 
-def _warn_of_long(labels: Labels, arrays: dict[str, Any], options: EwaldOptions) -> None:
-    """Warn where the points of a label are on more than half of a period."""
+def warn_of_long(labels: Labels, arrays: dict[str, Any], options: EwaldOptions) -> None:
+    """Warn where the points of a label are on more than half of a period, if no image is chosen."""
+    if options.exclude_image is not None:
+        return
     members = [np.flatnonzero(each >= 0) for each in labels.numbers]
     number = np.concatenate([each[m] for each, m in zip(labels.numbers, members, strict=True)])
     order = np.argsort(number, kind="stable")

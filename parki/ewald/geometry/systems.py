@@ -46,6 +46,7 @@ class Systems:
         constant = space.adapter.constant
         self._offsets = constant(sources, np.int32)
         self._of_targets = constant(np.repeat(np.arange(self.count), np.diff(targets)), np.int32)
+        self._beside: dict[int, tuple[Systems, Offsets, Any]] = {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Systems) and all(
@@ -58,6 +59,18 @@ class Systems:
     def swapped(self) -> Systems:
         """Return the systems of the transposed sum."""
         return Systems(self.sources, self.targets, self.space, self.executor)
+
+    def beside(self, copies: int) -> tuple[Systems, Offsets, Any]:
+        """Return the systems of copies of all sources, and the order that they need.
+
+        The order puts the copies of a system together; it is on the host, and in the space.
+        """
+        if copies not in self._beside:
+            owner = np.tile(np.repeat(np.arange(self.count), np.diff(self.sources)), copies)
+            order = np.argsort(owner, kind="stable").astype(np.int32)
+            made = Systems(self.targets, copies * self.sources, self.space, self.executor)
+            self._beside[copies] = made, order, self.space.array_module.asarray(order)
+        return self._beside[copies]
 
     def sums(self, rows: Any) -> Any:
         """Return the sum of each row over the sources of each system, shape (rows, S)."""

@@ -353,11 +353,7 @@ class PlacedSum:
             raise ParkiValueError(
                 "exclude was given, but the plan was made without; make a new plan with exclude"
             )
-        counts = tuple(given.arrays[name].shape[1] for name in ("trg", "src"))
-        if exclude is None:
-            if same and counts == (old.targets.size, old.sources.size):
-                return old
-            exclude = old.targets, old.sources
+        exclude = old if exclude is None else exclude
         new = check_labels(exclude, task.kernel, True, given.arrays, task.options, systems)
         return old if new == old and same else new
 

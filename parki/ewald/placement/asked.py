@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
+from parki.ewald.derivatives.mapped_sum import arguments_of, check_maps
 from parki.ewald.options import EwaldOptions
-from parki.ewald.points import Arguments, check_density, check_want, like_points, result_shape
-from parki.ewald.points import take_arguments as take
-from parki.ewald.sums import SUMS, sum_of
+from parki.ewald.points import Arguments, check_names, check_want, result_shape, take_arguments
+from parki.ewald.sums import sum_of
 from parki.ewald.sums.composite import Composite
-from parki.ewald.sums.maps import Map
+from parki.ewald.sums.maps import Arrays, Map
+from parki.ewald.sums.results import of_result
 from parki.ewald.sums.walls import near_wall
 
 
@@ -26,7 +29,9 @@ class Asked(NamedTuple):
     results : dict
         Shape of each result for one target.
     composite : Composite or None
-        None if it is the one sum of this name.
+        Of all results; None if it is the one sum of this name.
+    parts : tuple of Composite
+        Of each result.
     """
 
     kernel: Any
@@ -34,6 +39,7 @@ class Asked(NamedTuple):
     density: tuple[int, ...]
     results: dict[str, tuple[int, ...]]
     composite: Composite | None = None
+    parts: tuple[Composite, ...] = ()
 
     @classmethod
     def of(cls, kernel: Any, want: Any, options: EwaldOptions) -> Asked:
@@ -44,10 +50,12 @@ class Asked(NamedTuple):
         ParkiValueError, ParkiTypeError
         """
         if options.walled or isinstance(kernel, Composite):
-            composite: Composite = kernel
-            if options.walled:
-                composite = near_wall(kernel, options.wall, want, up=options.axes.index(2))
-            return cls(kernel, want, composite.density, {want: composite.result}, composite)
+            names, up = check_names(want), options.axes.index(2)
+            own = partial(near_wall, kernel, options.wall, up=up) if options.walled else None
+            parts = tuple(own(n) if own else of_result(kernel, n) for n in names)
+            shapes = {name: each.result for name, each in zip(names, parts, strict=True)}
+            want = want if isinstance(want, str) else names
+            return cls(kernel, want, parts[0].density, shapes, _of_all(names, parts), parts)
         kind = sum_of(kernel)
         names = check_want(kind.name, want)
         shapes = {name: result_shape(kind.name, name, 1)[:-1] for name in names}
@@ -72,13 +80,24 @@ class Asked(NamedTuple):
         ParkiValueError, ParkiTypeError
         """
         if self.composite is None:
-            return take(self.kernel, trg, src, norms, options)
-        kernels = [each.kernel for each in self.composite.addends]
-        first = next((name for name in kernels if SUMS[name].normals), kernels[0])
-        own = SUMS[first].normals or self.composite is not self.kernel
-        given = take(first, trg, src, norms if own else None, options)
-        if norms is not None and not own:  # that maps alone take
-            like = like_points("norms", norms, given.space, given.arrays["src"].dtype)
-            shape = given.arrays["src"].shape
-            given.arrays["norms"] = check_density("norms", like, shape)
-        return given
+            return take_arguments(self.kernel, trg, src, norms, options)
+        own = isinstance(self.kernel, Composite)
+        return arguments_of(self.composite, own, trg, src, norms, options)
+
+    def check_maps(self, trg: Any, at: Arrays) -> None:
+        """Refuse maps of a user's composite that make impossible values: see `check_maps`."""
+        for part in self.parts if isinstance(self.kernel, Composite) else ():
+            check_maps(part, trg, at)
+
+
+def _of_all(names: tuple[str, ...], parts: tuple[Composite, ...]) -> Composite:
+    """Return the composite of several results, whose addends say which one they are of."""
+    first = parts[0]
+    if names == ("u",):
+        return first
+    each = zip(names, parts, strict=True)
+    addends = tuple(replace(one, of=name) for name, part in each for one in part.addends)
+    scales = tuple(dict.fromkeys(scale for part in parts for scale in part.scales))
+    name = ", ".join(part.name for part in parts)
+    back = first.transposed if len(parts) == 1 else None
+    return replace(first, name=name, addends=addends, scales=scales, transposed=back)

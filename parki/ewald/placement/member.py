@@ -19,7 +19,7 @@ from parki.ewald.points import result_rows
 from parki.ewald.promise import promise
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.composite import Shared, by_density
-from parki.ewald.sums.maps import Arrays, factors, mapped, weights
+from parki.ewald.sums.maps import Arrays, factors, weights
 from parki.ewald.task import Task
 
 
@@ -31,7 +31,7 @@ class Places(NamedTuple):
     columns : Columns
     trg : array, shape (3, N)
     at : dict
-        "points" and "norms" of the sources, or None, which maps take.
+        "points" and "norms" of the sources, or None, which maps take; and the "order" of the sum's.
     """
 
     columns: Columns
@@ -96,12 +96,7 @@ class Member:
         _, trg, at = places
         if self.shared is None:
             return trg, at["points"], at["norms"]
-        first, norms = self.shared.addends[0], at["norms"]
-        if not SUMS[self.kernel].normals or norms is None:
-            norms = None
-        else:
-            norms = mapped(first.normals, norms, at)
-        return trg, mapped(first.sources, at["points"], at), norms
+        return trg, *self.shared.points(at, SUMS[self.kernel].normals)
 
     def densities(self, values: Any, at: Arrays | None = None) -> Any:
         """Return the densities (k, rows, N) of the sum, for densities of the plan.
@@ -128,10 +123,9 @@ class Member:
                     rows, power_of(self.kernel, name)
                 )
             return
-        ((_, total),) = totals.items()
         rows = self.shared.rows(by_density(self.shared.want, found), {"points": trg})
-        for each in rows.values():
-            total[..., columns.place("trg")] += each
+        for addend, each in rows.items():
+            totals[addend.of][..., columns.place("trg")] += each
 
     # ------------------------------------------------------------------ transposed
     def transposed(self, values: dict[str, Any], rows: int) -> Any:
@@ -143,8 +137,7 @@ class Member:
             }
             return self._transposed(own)
         _, trg, at = cast(Places, self.places)
-        (given,) = own.values()
-        back = self._transposed(self.shared.values(given, {"points": trg}, self._sizes))
+        back = self._transposed(self.shared.values(own, {"points": trg}, self._sizes))
         return self.shared.pulled(back, at, rows)
 
     def _transposed(self, values: dict[str, Any]) -> Any:
@@ -185,4 +178,4 @@ class Member:
                 sizes = {name: self._sizes[name] for name in addend.want}
                 for name, factor in factors(weights(addend.results, sizes, at)).items():
                     own_bounds = bounds[name][n * many : (n + 1) * many]
-                    yield "", pipeline.largest(factor) * own_bounds
+                    yield addend.of, pipeline.largest(factor) * own_bounds

@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives.in_boxes import InBoxes
-from parki.ewald.derivatives.mapped_sum import check_maps
-from parki.ewald.geometry.boxes import WHOLE, Group
-from parki.ewald.geometry.labels import Labels, check_labels
+from parki.ewald.derivatives.mapped_sum import labels_of
+from parki.ewald.geometry.boxes import WHOLE, Columns, Group
+from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.options import LARGEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.access import Access
@@ -26,7 +26,6 @@ from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.placement.asked import Asked
 from parki.ewald.placement.member import Member, Places
 from parki.ewald.points import check_density, check_points, marks_of
-from parki.ewald.sums import SUMS
 from parki.ewald.sums.composite import joined, together
 from parki.ewald.task import Request
 
@@ -127,7 +126,7 @@ class Placement:
             members = self._of(asked, given)
             for member in members:
                 with self.together("Plan"):
-                    self._prepare(member, members[0], asked, given)
+                    self._prepare(member, members, asked, given)
             with members[0].sum.access():
                 for member in members:
                     with self.together("place"):
@@ -150,18 +149,10 @@ class Placement:
             arrays = own.arrays
             norms = arrays.get("norms", marks_of(arrays))
             given = Given(arrays["trg"], arrays["src"], norms, own.systems, own.labels, options)
-        if composite is None:
-            if self.boxes is None:
-                return given
-            how = self.boxes, given.systems, given.exclude
-            found = InBoxes.checked(asked.kernel, given[:3], options, *how)
-            self._groups = self._groups or found.groups
-            return Given(*found[2:7], options)
         if self.boxes is not None:
-            raise ParkiValueError(
-                f"boxes was given, but {composite.name} is a composite of sums, whose systems "
-                "have one box; make a plan for each box"
-            )
+            return self._in_boxes(asked, given)
+        if composite is None:
+            return given
         taken = asked.taken(*given[:3], options)
         arrays, space = taken.arrays, taken.space
         # Maps take them at each call, whatever has become of the arrays by then.
@@ -173,25 +164,28 @@ class Placement:
         norms = arrays.get("norms")
         if norms is not None:
             norms = check_density("norms", norms, src.shape).copy()
-        if not options.walled:  # whose maps are parki's own
-            check_maps(composite, trg, {"points": src, "norms": norms})
-        if given.systems is not None and composite.moves:
-            raise ParkiValueError(
-                f"systems was given, but {composite.name} moves sources, and is summed for one "
-                "system at a time; make a plan for each system"
-            )
-        offsets, exclude = given.systems, given.exclude
+        asked.check_maps(trg, {"points": src, "norms": norms})
+        offsets = given.systems
         if isinstance(offsets, Systems):  # of the points before
             offsets = offsets.targets, offsets.sources
         systems = check_systems(offsets, arrays, space, options)
-        if isinstance(exclude, Labels):
-            sizes = exclude.targets.size, exclude.sources.size
-            if sizes != (trg.shape[1], src.shape[1]):
-                exclude = exclude.targets, exclude.sources
-        points = all(SUMS[each.kernel].pair.of_points for each in composite.addends)
-        of = asked.name, points, arrays, options, systems
-        labels = check_labels(exclude, *of, moves=composite.moves)
+        if systems == self.given.systems:  # whose order of sources a device may have recorded
+            systems = self.given.systems
+        labels = labels_of(composite, given.exclude, arrays, options, systems)
         return Given(trg, src, norms, systems, labels, options)
+
+    def _in_boxes(self, asked: Asked, given: Given) -> Given:
+        """Return the points of systems in boxes; one sum of a group looks where they are."""
+        how = given[:3], given.options, cast(Any, self.boxes), given.systems, given.exclude
+        of = InBoxes.checked(asked.kernel, asked.composite, *how)
+        self._groups = self._groups or of.groups
+        for group in self._groups if asked.composite else ():  # of which maps look nowhere
+            trg, src, _ = of.columns(group).points(of.trg, of.src, None)
+            check_points("trg", trg, group.options)
+            check_points("src", src, group.options)
+        if asked.composite:
+            asked.check_maps(of.trg, {"points": of.src, "norms": of.norms})
+        return Given(of.trg, of.src, of.norms, of.systems, of.labels, given.options)
 
     def _of(self, asked: Asked, given: Given) -> list[Member]:
         """Return the members for what is asked, without points."""
@@ -207,16 +201,21 @@ class Placement:
                 found += [Member(one.kernel, one.want, own, one, group) for one in shared]
         return found
 
-    def _prepare(self, member: Member, first: Member, asked: Asked, given: Given) -> None:
+    def _prepare(self, member: Member, members: list[Member], asked: Asked, given: Given) -> None:
         """Check the arguments of a member's sum."""
+        first = self._first(member, members)
         for name, size, power in asked.composite.scales if asked.composite else ():
             if name == member.kernel:
                 member.scale = size, power
         member.options = self._widened(member, first, member.options)
         member.places = self._places(member, given)
-        access = self.access if self.members or member is not first else None
+        access = self.access if self.members or member is not members[0] else None
         member.sum = self._sum(member, member.places, given, access)
         self.access = member.sum.access
+
+    def _first(self, member: Member, members: list[Member]) -> Member:
+        """Return the first member of the same boxes."""
+        return next(each for each in members if each.group is member.group)
 
     def _widened(self, member: Member, first: Member, options: EwaldOptions) -> EwaldOptions:
         """Return a member's options, with the tolerance that the scale of its results allows."""
@@ -246,7 +245,10 @@ class Placement:
         elif member.shared is not None and member.shared.columns is not None:
             columns = member.shared.columns
         trg, src, norms = columns.points(*given[:3])
-        return Places(columns, trg, {"points": src, "norms": norms})
+        at = {"points": src, "norms": norms}
+        if member.shared is not None:
+            at |= member.shared.arranged(self._marked(member, columns, given)[0], None)[2]
+        return Places(columns, trg, at)
 
     def _arguments(
         self, member: Member, places: Places | None, given: Given, anew: bool
@@ -260,15 +262,21 @@ class Placement:
             if isinstance(systems, Systems):  # of the first sum
                 systems = systems.targets, systems.sources
             return (*given[:3], systems, exclude)
-        trg, src, norms = member.points(places)
-        systems, labels = given.systems, given.exclude
-        if member.group is not None:
-            of = labels and labels.of_columns(places.columns)
-            return trg, src, norms, member.group.offsets(systems), of
-        if not anew:
-            return trg, src, norms, None, None
-        offsets = systems and (systems.targets, systems.sources)
-        return trg, src, norms, offsets, labels and labels.repeated(src.shape[1])
+        points = member.points(places)
+        if member.group is None and not anew:
+            return *points, None, None
+        systems, labels = self._marked(member, places.columns, given)
+        if member.shared is not None:
+            systems, labels, _ = member.shared.arranged(systems, labels)
+        return *points, systems and (systems.targets, systems.sources), labels
+
+    def _marked(
+        self, member: Member, columns: Columns, given: Given
+    ) -> tuple[Systems | None, Labels | None]:
+        """Return the systems and the labels of a member's columns."""
+        if member.group is None:
+            return given.systems, given.exclude
+        return member.group.marked(columns, given.systems, given.exclude)
 
     # ------------------------------------------------------------------ other points
     def update(
@@ -319,7 +327,7 @@ class Placement:
     ) -> None:
         """Give a member's sum other points; or make another one, if its tolerance changes."""
         options = member.task.options
-        wider = self._widened(member, self.members[0], options).tolerance
+        wider = self._widened(member, self._first(member, self.members), options).tolerance
         if wider != options.tolerance:
             member.options = replace(
                 options if box is None else options.deformed(box), tolerance=wider

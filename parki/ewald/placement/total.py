@@ -119,17 +119,19 @@ class Total:
 
         def work(arrays: dict[str, Any]) -> None:
             results: list[Any] = [None] * len(members)
-            at = {"points": arrays["points"], "norms": arrays.get("norms")}
-            places = Places(WHOLE, arrays["trg"], at)
+            own = {"points": arrays["points"], "norms": arrays.get("norms")}
+            places = [
+                Places(WHOLE, arrays["trg"], {**cast(Places, m.places).at, **own}) for m in members
+            ]
 
             def run(first: int = 0) -> None:  # members are branches, of one and the rest
                 rest = partial(run, first + 1) if first + 1 < len(members) else None
                 with self.space.adapter.beside(rest):
-                    dens = members[first].densities(arrays["dens"], at)
+                    dens = members[first].densities(arrays["dens"], places[first].at)
                     results[first] = members[first].sum.summed(dens, None, unwatched)
 
             run()
-            self._add(results, {name: arrays[name] for name in totals}, [places] * len(members))
+            self._add(results, {name: arrays[name] for name in totals}, places)
 
         inputs = {"dens": values, "trg": given.trg, "points": given.src}
         inputs |= {} if given.norms is None else {"norms": given.norms}
@@ -172,7 +174,7 @@ class Total:
         totals = {name: np.zeros(shape) for name in self.asked.results}
         for member in self.members if len(values) else ():
             for name, bound in member.bounds(values):
-                total = totals[name or self.asked.want]
+                total = totals[name]
                 total[:, member.numbers] += np.reshape(bound, (len(values), -1))
         found = [total if systems else total[:, 0] for total in totals.values()]
         if several:

@@ -47,6 +47,8 @@ class Addend:
         ``tensors(at)``: the targets as tensor targets, (10, N).
     columns : Columns or None
         Which targets and sources it takes; None for all.
+    of : str
+        The result of the composite that it is a part of.
     """
 
     kernel: str
@@ -57,6 +59,7 @@ class Addend:
     normals: Map | None = None
     tensors: Callable[[Arrays], Any] | None = None
     columns: Any = None
+    of: str = "u"
 
     def rows(self, found: Arrays, at: Arrays) -> Any:
         """Return the rows that results make; and a near field by itself, if there is one."""
@@ -94,9 +97,9 @@ class Composite:
     walled: bool = False
 
     @property
-    def moves(self) -> bool:
-        """Whether it moves sources, as images near a wall."""
-        return any(each.sources is not None for each in self.addends)
+    def labelled(self) -> tuple[str, ...]:
+        """The sums of sources where they are: pairs of equal labels are left out of these."""
+        return tuple(each.kernel for each in self.addends if each.sources is None)
 
 
 def joined(addends: Iterable[Addend]) -> list[Addend]:
@@ -108,7 +111,7 @@ def joined(addends: Iterable[Addend]) -> list[Addend]:
 
     found: dict[Any, list[Addend]] = {}
     for each in addends:
-        key = each.kernel, each.want, each.results, each.columns
+        key = each.kernel, each.want, each.results, each.columns, each.of
         found.setdefault(key, []).append(each)
     return [
         same[0] if len(same) == 1 else replace(same[0], **beside(same)) for same in found.values()
@@ -139,17 +142,50 @@ class Shared(NamedTuple):
         """The targets and sources that it takes; None for all."""
         return self.lists[0][0].columns
 
+    def arranged(self, systems: Any, labels: Any) -> tuple[Any, Any, Arrays]:
+        """Return the systems and the labels of the sum, and the order of its sources, if any.
+
+        Sources that maps move are images, which have no labels. Images in the same sum as their
+        sources come after them; an order puts sources and images of a system together.
+
+        Parameters
+        ----------
+        systems : Systems or None
+        labels : Labels or None
+
+        Returns
+        -------
+        systems, labels, dict
+            The order by the name "order", to be added to what its maps find.
+        """
+        own = self.addends[0].sources
+        maps = own.maps if isinstance(own, Beside) else (own,)
+        order, at = None, {}
+        if systems is not None and len(maps) > 1:
+            systems, order, at["order"] = systems.beside(len(maps))
+        copies = tuple(each is None for each in maps)
+        return systems, labels and labels.beside(copies, systems, order), at
+
+    def points(self, at: Arrays, normals: bool) -> tuple[Any, Any]:
+        """Return the sources of the sum, and their normals, if it takes ``normals``."""
+        first, norms = self.addends[0], at["norms"]
+        norms = mapped(first.normals, norms, at) if normals and norms is not None else None
+        return ordered(mapped(first.sources, at["points"], at), at), ordered(norms, at)
+
     def densities(self, dens: Any, at: Arrays) -> Any:
         """Return the densities (k lists, rows, N) of the sum, for k of the composite."""
-        return _stacked([mapped(own[0].density, each, at) for own in self.lists for each in dens])
+        made = _stacked([mapped(own[0].density, each, at) for own in self.lists for each in dens])
+        return ordered(made, at)
 
-    def values(self, rows: Any, at: Arrays, sizes: dict[str, int]) -> Arrays:
-        """Return values (k lists, rows, N) by result, from values (k, rows, N) of a composite."""
-        many, total = len(rows), len(rows) * len(self.lists)
-        shapes = {name: (total, size, rows.shape[-1]) for name, size in sizes.items()}
-        found = {name: np.zeros_like(rows, shape=shape) for name, shape in shapes.items()}
+    def values(self, given: Arrays, at: Arrays, sizes: dict[str, int]) -> Arrays:
+        """Return values (k lists, rows, N) by result, from a composite's, (k, rows, N)."""
+        first = next(iter(given.values()))
+        many, total = len(first), len(first) * len(self.lists)
+        shapes = {name: (total, size, first.shape[-1]) for name, size in sizes.items()}
+        found = {name: np.zeros_like(first, shape=shape) for name, shape in shapes.items()}
         for n, own in enumerate(self.lists):
             for each in own:
+                rows = given[each.of]
                 parts = {"u": rows}
                 if each.results is not velocity:
                     matrix = weights(each.results, {name: sizes[name] for name in each.want}, at)
@@ -160,6 +196,7 @@ class Shared(NamedTuple):
 
     def pulled(self, back: Any, at: Arrays, rows: int) -> Any:
         """Return densities (k, rows, N) of a composite, from what the transposed sum makes."""
+        back = unordered(back, at)
         each = zip(self.lists, np.split(back, len(self.lists)), strict=True)
         return reduce(add, [pulled(own[0].density, values, at, rows) for own, values in each])
 
@@ -172,6 +209,20 @@ class Shared(NamedTuple):
             for own, place in zip(self.lists, places, strict=True)
             for each in own
         }
+
+
+def ordered(values: Any, at: Arrays) -> Any:
+    """Return values at sources in the order of their systems, if there is one."""
+    return values if values is None or "order" not in at else values[..., at["order"]]
+
+
+def unordered(values: Any, at: Arrays) -> Any:
+    """Return values at sources as `ordered` took them."""
+    if "order" not in at:
+        return values
+    found = np.empty_like(values)
+    found[..., at["order"]] = values
+    return found
 
 
 def _stacked(arrays: list[Any]) -> Any:

@@ -33,6 +33,7 @@ from parki.ewald.sums.adjoint import gradient, half_curl
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import Arrays, Curved, Map, mapped, velocity
 from parki.ewald.sums.names import named
+from parki.ewald.sums.results import LONG, OWN
 from parki.ewald.sums.stress import stress
 
 
@@ -61,10 +62,6 @@ def _flow(found: Arrays, at: Arrays) -> Any:
     rows = at["points"][2] * found["grad_u"]
     rows[2] -= found["u"][0]
     return rows
-
-
-def _pressure(found: Arrays, at: Arrays) -> Any:
-    return found["p"]
 
 
 def _pressure_of_flow(found: Arrays, at: Arrays) -> Any:
@@ -99,12 +96,11 @@ class _Want(NamedTuple):
 
 _BOTH = ("u", "grad_u")
 _WANTED = {
-    "u": _Want(("u",), velocity, (3,), "multipoles", _BOTH, _flow),
-    "p": _Want(("p",), _pressure, (), "multipoles", _BOTH[1:], _pressure_of_flow),
-    "grad_u": _Want(("grad_u",), gradient, (3, 3), "multipole_flow", _BOTH, _slopes_of_flow),
-    "stress": _Want(("p", "grad_u"), stress, (3, 3), "multipole_flow", _BOTH, _stress_of_flow),
+    "u": _Want(*OWN["u"], (3,), "multipoles", _BOTH, _flow),
+    "p": _Want(*OWN["p"], (), "multipoles", _BOTH[1:], _pressure_of_flow),
+    "grad_u": _Want(*OWN["grad_u"], (3, 3), "multipole_flow", _BOTH, _slopes_of_flow),
+    "stress": _Want(*OWN["stress"], (3, 3), "multipole_flow", _BOTH, _stress_of_flow),
 }
-_LONG = {"u": "", "p": "pressure of ", "grad_u": "gradient of ", "stress": "stress of "}
 
 
 class _Images(NamedTuple):
@@ -156,7 +152,7 @@ def _composite(
     density: tuple[int, ...] = (3,),
     **others: Any,
 ) -> Composite:
-    name, shape = f"{_LONG[want]}{kernel} near a wall", _WANTED[want].shape
+    name, shape = f"{LONG[want]}{kernel} near a wall", _WANTED[want].shape
     return Composite(name, density, shape, tuple(addends), walled=True, **others)
 
 
@@ -438,7 +434,7 @@ def near_wall(
         name = kernel.name if isinstance(kernel, Composite) else kernel
         raise ParkiValueError(
             f"wall is {wall!r}, which {name} with want={want!r} does not have; near a wall "
-            "parki sums stokes_sl, stokes_dipole and stokes_dl, with one of want='u', 'p', "
+            "parki sums stokes_sl, stokes_dipole and stokes_dl, with want='u', 'p', "
             "'grad_u' and 'stress'"
         )
     if kernel == "stokes_sl" and {*by} - {"dens"}:

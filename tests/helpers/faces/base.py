@@ -142,7 +142,20 @@ class Face:
     # ------------------------------------------------------------------ what is done
     def make(self, given: Given) -> Any:
         """Return what sums."""
-        return parki.Plan(given.kernel, *given.points, given.options, **given.more)
+        return self.plan(given, **given.more)
+
+    def plan(self, given: Given, **more: Any) -> Any:
+        """Return a plan of the sum, and of the results, of this face."""
+        how = {"want": self.want(given), **more}
+        return parki.Plan(self.kernel(given), *given.points, given.options, **how)
+
+    def kernel(self, given: Given) -> Any:
+        """Return what is summed."""
+        return given.kernel
+
+    def want(self, given: Given) -> Any:
+        """Return which results are wanted."""
+        return "u"
 
     def apply(self, made: Any, dens: Any, **how: Any) -> Any:
         """Return the sum of a density."""
