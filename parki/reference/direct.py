@@ -252,7 +252,7 @@ def _checked_geometry(
                 f"wall is {options.wall!r}, which direct_sum does not have; give box and "
                 "periodicity for sums without a wall"
             )
-        double = kernel in ("stokes_dl", "stokes_comb")
+        double = KERNELS[kernel].layered
         if double and getattr(options, "dl_mean", "zero") == "flux":
             raise ValueError(
                 "dl_mean is 'flux', but direct_sum has the mean of zero; add "
@@ -345,24 +345,24 @@ def _checked(
                 "most; take another unit"
             )
     count = sources.shape[1]
-    density = _numbers("dens", dens)
-    if KERNELS[kernel].rows == 1 and density.ndim == 1:
+    density, kind = _numbers("dens", dens), KERNELS[kernel]
+    if kind.rows == 1 and density.ndim == 1:
         density = density[None, :]
-    if kernel == "stokes_dipole":
+    if kind.rows == 9:
         if density.shape != (3, 3, count):
             raise ValueError(f"dens has shape {density.shape}, expected (3, 3, {count})")
         density = density.reshape(9, count)
-    density = _matrix("dens", density, KERNELS[kernel].rows, count)
+    density = _matrix("dens", density, kind.rows, count)
     clouds = Clouds(targets, sources, _sides(box, targets, sources))
-    if kernel in ("laplace", "laplace_dipole", "stokes_sl", "stokes_rotlet", "yukawa"):
+    if not kind.dipoles:
         return clouds, Moments(density, None)
-    if kernel == "stokes_dipole":
+    if not kind.layered:
         return clouds, Moments(None, density)
     if norms is None:
         raise ValueError(f"{kernel} needs norms, an array of shape (3, {count})")
     strength = density[-3:, None] * _matrix("norms", norms, 3, count)
     dipoles = -(strength + strength.swapaxes(0, 1)).reshape(9, count)
-    return clouds, Moments(density[:3] if kernel == "stokes_comb" else None, dipoles)
+    return clouds, Moments(density[: kind.single] if kind.single else None, dipoles)
 
 
 def _sides(box: list[float | None], targets: Array, sources: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import j0, j1, jv, k0, k1
 
 from parki.reference import screened
-from parki.reference.split import KERNELS, Array, Complex, Moments, ReferenceSplit
+from parki.reference.split import Array, Complex, Moments, ReferenceSplit
 
 _DOUBLES = 4_000_000  # largest temporary
 
@@ -149,12 +149,12 @@ def _modes(split: ReferenceSplit, n: int, moments: Complex) -> Complex:
     lengths = split.period(0) * split.period(1) * split.period(2)
     gauss = np.exp(-damping) / (lengths * split.points.part)
     rows: dict[str, list[Complex]] = {}
-    if split.kernel in ("laplace", "yukawa"):
+    if split.sum.rule == "charge":
         rows["u"] = [half * gauss * moments[0]]
-    elif split.kernel == "laplace_dipole":
+    elif split.sum.rule == "dipole":
         along = k[0] * moments[0] + k[1] * moments[1] + k[2] * moments[2]
         rows["u"] = [-1j * half * gauss * along]
-    elif split.kernel == "stokes_rotlet":
+    elif split.sum.rule == "rotlet":
         curl = [k[i - 2] * moments[i - 1] - k[i - 1] * moments[i - 2] for i in range(3)]
         rows["u"] = [1j * half * gauss * component for component in curl]
         rows["p"] = [np.zeros_like(curl[0])]
@@ -183,14 +183,14 @@ def _stokes(
     """
     size = moments.shape[1:]
     flow = np.zeros((3, *size), dtype=np.complex128)
-    if split.kernel in ("stokes_sl", "stokes_comb"):
+    if split.sum.single:
         flow += moments[:3]
     sources = np.zeros(size, dtype=np.complex128)
-    if split.kernel != "stokes_sl":
+    if split.sum.dipoles:
         dipoles = moments[-9:].reshape(3, 3, *size)
         for i, j in itertools.product(range(3), range(3)):
             flow[i] -= 1j * k[j] * dipoles[i, j]
-        if split.layered:
+        if split.sum.layered:
             sources -= 0.5 * np.einsum("jjbc->bc", dipoles)
     along = k[0] * flow[0] + k[1] * flow[1] + k[2] * flow[2]
     pressure = -1j * harmonic * along
@@ -282,8 +282,8 @@ def _constant(split: ReferenceSplit, moments: Moments) -> Array:
     It undoes the constant of cutting off at R, or is the neutralising background (3-periodic,
     Laplace). Rotlets, dipoles, pressures and gradients need no constant.
     """
-    if moments.f is None or split.kernel in ("stokes_rotlet", "laplace_dipole"):
-        return np.zeros(KERNELS[split.kernel].components)
+    if moments.f is None or split.sum.rule in ("rotlet", "dipole"):
+        return np.zeros(split.sum.components)
     total = moments.f.sum(axis=1)
     box, periodicity = split.points.box, split.periodicity
     total = total / split.points.part
@@ -292,7 +292,7 @@ def _constant(split: ReferenceSplit, moments: Moments) -> Array:
             return np.zeros(1)
         p = screened.constant(3 - periodicity, split.kappa, split.truncation_radius(), split.xi)
         return np.asarray(p / np.prod(box[:periodicity]) * total)
-    if split.kernel == "laplace":
+    if split.sum.rule == "charge":
         if periodicity == 3:
             return np.asarray(-np.pi / split.xi**2 / np.prod(box) * total)
         if periodicity == 2:

@@ -11,7 +11,6 @@ from scipy.special import erfc
 from parki.reference import screened
 from parki.reference.blobs import ReferenceBlob
 from parki.reference.split import (
-    KERNELS,
     SOURCES,
     TARGETS,
     Array,
@@ -119,16 +118,15 @@ def _pair_values(
     coincide: float,
 ) -> Array:
     """Near kernel times density, shape (rows of all fields, pairs)."""
-    depth = KERNELS[split.kernel].depth + ("grad_u" in split.fields)
+    depth = split.sum.depth + ("grad_u" in split.fields)
     phi, g = _radial(r2, split.xi, coincide, depth)
     if split.kappa:
         phi = screened.radial(r2, split.xi, split.kappa, coincide, depth)
     if split.blob is not None:
         close = np.flatnonzero(r2 < split.blob.radius**2)
         _put_blob(split.blob, split.xi, r2[close], close, phi, g)
-    layers = {"laplace": _laplace, "laplace_dipole": _charges, "stokes_rotlet": _rotlet}
-    layers["yukawa"] = _laplace
-    layer = layers.get(split.kernel, _single_layer)
+    layers = {"charge": _laplace, "dipole": _charges, "rotlet": _rotlet, "flow": _single_layer}
+    layer = layers[split.sum.rule]
     values = np.zeros((split.all_rows, r2.size))
     start = 0
     for field in split.fields:
@@ -137,7 +135,9 @@ def _pair_values(
         if moments.f is not None:
             part += layer(field, moments.f.take(source, axis=1), r, phi, g)
         if moments.dipoles is not None:
-            part += _dipole(field, moments.dipoles.take(source, axis=1), r, phi, g, split.layered)
+            part += _dipole(
+                field, moments.dipoles.take(source, axis=1), r, phi, g, split.sum.layered
+            )
     return values
 
 

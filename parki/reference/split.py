@@ -24,26 +24,42 @@ FIELDS = ("u", "p", "grad_u")  # in the order of a result's rows
 
 
 class SumCounts(NamedTuple):
-    """Counts that depend on the kernel."""
+    """What depends on the kernel: counts, and the rule of its flow."""
 
     rows: int  # rows of the density
     moments: int  # rows of the summed moments: charges, f or t; D; f and D
     components: int  # components of u
     depth: int  # number of radial functions b'/r, (b'/r)'/r, ... in the near part of u and p
+    rule: str  # "charge", "dipole" of a potential, "flow" of forces and tensors, or "rotlet"
+
+    @property
+    def dipoles(self) -> bool:
+        """Whether there are moments D (3, 3), after others or alone."""
+        return self.moments >= 9
+
+    @property
+    def single(self) -> int:
+        """The rows of the density that are moments by themselves: charges, f or t."""
+        return self.moments % 9
+
+    @property
+    def layered(self) -> bool:
+        """Whether there is a double layer: dipoles of normals, which have sources of -tr D / 2."""
+        return self.dipoles and self.rows != 9
 
 
 KERNELS = {
-    "laplace": SumCounts(1, 1, 1, 1),
-    "laplace_dipole": SumCounts(3, 3, 1, 2),
-    "stokes_sl": SumCounts(3, 3, 3, 2),
-    "stokes_dl": SumCounts(3, 9, 3, 3),
-    "stokes_comb": SumCounts(6, 12, 3, 3),
-    "stokes_rotlet": SumCounts(3, 3, 3, 2),
-    "stokes_dipole": SumCounts(9, 9, 3, 3),
-    "yukawa": SumCounts(1, 1, 1, 1),
+    "laplace": SumCounts(1, 1, 1, 1, "charge"),
+    "laplace_dipole": SumCounts(3, 3, 1, 2, "dipole"),
+    "stokes_sl": SumCounts(3, 3, 3, 2, "flow"),
+    "stokes_dl": SumCounts(3, 9, 3, 3, "flow"),
+    "stokes_comb": SumCounts(6, 12, 3, 3, "flow"),
+    "stokes_rotlet": SumCounts(3, 3, 3, 2, "rotlet"),
+    "stokes_dipole": SumCounts(9, 9, 3, 3, "flow"),
+    "yukawa": SumCounts(1, 1, 1, 1, "charge"),
 }
 
-WITH_BLOBS = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
+WITH_BLOBS = tuple(name for name, each in KERNELS.items() if each.rule == "flow")
 
 
 @dataclass(frozen=True)
@@ -119,15 +135,15 @@ class ReferenceSplit:
     kappa: float = 0.0
     blob: ReferenceBlob | None = None
 
+    @property
+    def sum(self) -> SumCounts:
+        """What is known of the kernel."""
+        return KERNELS[self.kernel]
+
     def rows(self, field: str) -> int:
         """Return the number of rows of a field: its components, or their derivatives."""
-        components = KERNELS[self.kernel].components
+        components = self.sum.components
         return {"u": components, "p": 1, "grad_u": 3 * components}[field]
-
-    @property
-    def layered(self) -> bool:
-        """Whether there is a double layer: dipoles with sources of -tr D / 2, see `_dipole`."""
-        return self.kernel in ("stokes_dl", "stokes_comb")
 
     @property
     def all_rows(self) -> int:
