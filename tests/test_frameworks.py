@@ -1,0 +1,313 @@
+"""What `parki.torch` and `parki.jax` have in common: values, derivatives, plans, and refusals.
+
+tests/test_torch.py and tests/test_jax.py have what one of them alone has, and the faces of
+tests/laws the laws of all sums.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from adapters import frameworks
+from contract import call_of
+from few import FEW, USUAL
+from frameworks import BOX, PERIODICITIES, RADII, TEN, inputs, suspension
+
+import parki
+from parki.ewald.sums import SUMS
+
+TOLERANCE = 1e-6
+
+
+@pytest.fixture(params=frameworks())
+def fr(request):
+    """A framework on a device, whose own arrays are made there, too."""
+    kind, device = request.param
+    made = kind(device)
+    with contextlib.ExitStack() as stack:
+        if made.name == "jax":
+            stack.enter_context(made.own.enable_x64(True))
+            stack.enter_context(made.own.default_device(made.device))
+        yield made
+
+
+def near(fr, found, expected, error=1e-7):
+    """Compare, relative to the largest value."""
+    found, expected = fr.host(found), fr.host(expected)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=error * abs(expected).max())
+
+
+# --- sums -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", FEW)
+def test_the_values_are_those_of_parki(fr, kernel):
+    given, options = fr.arrays(kernel, "f4"), parki.EwaldOptions(1, BOX, 1e-4)
+    expected = call_of(parki, kernel)(*given.values(), options)
+    found = fr.function(kernel, options)(given)
+    assert fr.host(found).dtype == np.float32 and fr.on_device(found)
+    np.testing.assert_allclose(fr.host(found), fr.host(expected), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("periodicity", PERIODICITIES)
+@pytest.mark.parametrize("kernel", FEW)
+def test_derivatives(fr, kernel, periodicity):
+    """In forward and in reverse mode."""
+    tolerance = TOLERANCE * (fr.step_of_yukawa if kernel.startswith("yukawa") else 1)
+    options = parki.EwaldOptions(periodicity, BOX, tolerance)
+    given, call = fr.arrays(kernel, spaced=True), fr.function(kernel, options)
+    fr.check(lambda *each: call(dict(zip(given, each, strict=True))), given.values())
+
+
+@pytest.mark.parametrize("kernel", FEW)
+def test_targets_that_are_sources(fr, kernel):
+    """Within compiled functions of JAX; those of PyTorch have tests of their own."""
+    call = fr.function(kernel, parki.EwaldOptions(3, BOX, TOLERANCE))
+    given = fr.arrays(kernel, same=True, spaced=True)
+    call = fr.compiled(call) if fr.name == "jax" else call
+    fr.check(lambda *each: call(dict(zip(given, each, strict=True))), given.values())
+
+
+@pytest.mark.parametrize("kernel", FEW)
+def test_second_derivatives_by_densities(fr, kernel):
+    given = fr.arrays(kernel)
+    call = fr.function(kernel, parki.EwaldOptions(3, BOX, TOLERANCE))
+    fr.check(lambda dens: call({**given, "dens": dens}) ** 2, [given["dens"]], order=2)
+
+
+# --- transformations ------------------------------------------------------------------------------
+
+NAMES = ("trg", "src", "dens", "norms", "plan")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_vmap(fr, name):
+    given, calls = fr.functions()
+    call, value = calls[name], given[name]
+    many = fr.stack([value, 0.9 * value, 0 * value + 0.4])
+    expected = fr.stack([call(one) for one in many])
+    near(fr, fr.vmap(call)(many), expected)
+    last = fr.vmap(call, -1)(fr.array(np.moveaxis(fr.host(many), 0, -1)))
+    near(fr, fr.array(np.moveaxis(fr.host(last), -1, 0)), expected)
+    others = fr.stack([many, fr.stack([*many][::-1])])
+    near(fr, fr.vmap(fr.vmap(call))(others), fr.stack([expected, fr.stack([*expected][::-1])]))
+    slope = fr.grad(lambda one: (call(one) ** 2).sum())
+    near(fr, fr.vmap(slope)(many), fr.stack([slope(one) for one in many]))
+    near(fr, fr.compiled(fr.vmap(call))(many), expected)
+
+
+def test_two_inputs_are_mapped_at_once(fr):
+    given = fr.arrays("stokes_comb")
+    call = fr.function("stokes_comb", parki.EwaldOptions(2, BOX, 1e-6))
+    turned = fr.array(fr.host(given["trg"])[:, ::-1].copy())
+    moved = fr.stack([given["trg"], turned])
+    dens = fr.stack([given["dens"], 2 * given["dens"]])
+    slope = fr.grad(lambda trg, d: call({**given, "trg": trg, "dens": d}).sum())
+    pull = fr.host(fr.vmap(slope)(moved, dens))
+    np.testing.assert_allclose(pull[1], 2 * pull[0][:, ::-1], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_jacobians(fr, name):
+    """Of both modes, whose sums differ within the tolerance."""
+    given, calls = fr.functions()
+    near(fr, fr.jacrev(calls[name])(given[name]), fr.jacfwd(calls[name])(given[name]), 1e-2)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hessians(fr, name):
+    """Those by densities are there, and others are refused by name."""
+    given, calls = fr.functions()
+    loss = lambda one: (calls[name](one) ** 2).sum()  # noqa: E731
+    by_hand = lambda one: fr.grad(loss)(one).sum()  # noqa: E731
+    if name not in ("dens", "plan"):
+        for attempt in (fr.hessian(loss), fr.jacrev(fr.jacrev(loss)), fr.grad(by_hand)):
+            with pytest.raises(parki.ParkiTypeError, match=f"a second derivative by .*{name}"):
+                attempt(given[name])
+        return
+    matrix = fr.jacrev(calls[name])(given[name])
+    columns = fr.host(matrix).reshape(-1, given["dens"].shape[-1] * 3)
+    for found in (fr.hessian(loss), fr.jacrev(fr.jacrev(loss)), fr.jacfwd(fr.jacfwd(loss))):
+        both = fr.host(found(given[name])).reshape(columns.shape[1], -1)
+        largest = abs(both).max()
+        np.testing.assert_allclose(both, 2 * columns.T @ columns, atol=1e-9 * largest)
+
+
+def test_mixed_second_derivatives_are_refused(fr):
+    given = fr.arrays("stokes_dl")
+    call = fr.function("stokes_dl", parki.EwaldOptions(3, BOX, 1e-4))
+    loss = lambda trg, dens: (call({**given, "trg": trg, "dens": dens}) ** 2).sum()  # noqa: E731
+    by_trg = lambda dens: fr.grad(loss)(given["trg"], dens).sum()  # noqa: E731
+    with pytest.raises(parki.ParkiTypeError, match=r"by .*dens was .* by trg.* densities alone"):
+        fr.grad(by_trg)(given["dens"])
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.each
+@pytest.mark.parametrize(
+    ("kernel", "want"),
+    [
+        pytest.param(name, want, marks=() if name in USUAL else pytest.mark.slow)
+        for name in SUMS
+        for want in ("u", "grad_u")
+        if want in SUMS[name].adjoints
+    ],
+)
+def test_a_plan(fr, kernel, want):
+    given, tolerance = fr.arrays(kernel), 1e-3
+    if (kernel, want) == ("stokes_rotlet", "grad_u"):
+        tolerance = 1e-6
+    points = [each for name, each in given.items() if name != "dens"]
+    plan = parki.Plan(kernel, *points, options=parki.EwaldOptions(2, BOX, tolerance), want=want)
+    call = lambda dens: fr.module.apply(plan, dens)  # noqa: E731
+    fr.check(call, [given["dens"]], order=2)
+    near(fr, call(given["dens"]), plan(given["dens"]), 1e-12)
+
+
+@pytest.mark.parametrize("boxes", [False, True])
+def test_a_plan_of_other_points(fr, boxes):
+    given = fr.arrays("stokes_sl")
+    points, dens = (given["src"], given["src"]), given["dens"]
+    of = {"systems": [0, 2, 5], "boxes": [[3 * edge for edge in BOX], [4, 4, 4]]} if boxes else {}
+    options = parki.EwaldOptions(3, BOX, 1e-3)
+    plan = parki.Plan("stokes_sl", *points, options, **of)
+    call = lambda dens: fr.module.apply(plan, dens)  # noqa: E731
+    fr.check(call, [dens])
+    found, back = fr.vjp(call, dens)
+    plan.update_points(*points)
+    with pytest.raises(parki.ParkiValueError, match="the plan was given other points since"):
+        back(found)
+    with pytest.raises(parki.ParkiValueError, match=r"dens has shape \(3, 4\); expected \(3, 5\)"):
+        call(given["trg"])
+    many = parki.Plan("stokes_sl", *points, options, want=("u", "p"))
+    with pytest.raises(parki.ParkiValueError, match=r"apply needs a plan with one result"):
+        fr.module.apply(many, dens)
+
+
+def test_many_systems(fr):
+    """In boxes of their own: as one call for each system, with derivatives in both modes."""
+    each, sizes = [inputs("stokes_dl", spaced=True, seed=seed) for seed in range(2)], (1, 3)
+    for size, given in zip(sizes, each, strict=True):
+        given |= {n: size * given[n] for n in ("trg", "src")}
+    whole = {n: fr.array(np.concatenate([g[n] for g in each], axis=-1)) for n in each[0]}
+    boxes = [[size * edge for edge in BOX] for size in sizes]
+    trg, src = ([0, n, 2 * n] for n in (each[0][name].shape[1] for name in ("trg", "src")))
+    how = {"options": parki.EwaldOptions(3, BOX, TOLERANCE), "systems": (trg, src), "boxes": boxes}
+    call = lambda *given: fr.module.stokes_dl(*given, **how)  # noqa: E731
+    fr.check(call, whole.values())
+    found, slopes = fr.vjp(call, *whole.values())
+    weights = np.linspace(-1, 1, 24).reshape(3, 8)
+    slopes, alone = slopes(fr.array(weights)), []
+    for n, (given, box) in enumerate(zip(each, boxes, strict=True)):
+        one = lambda *g, box=box: fr.module.stokes_dl(*g, parki.EwaldOptions(3, box, TOLERANCE))  # noqa: E731
+        value, back = fr.vjp(one, *(fr.array(a) for a in given.values()))
+        part = np.ascontiguousarray(weights[:, 4 * n : 4 * n + 4])
+        alone.append([value, *back(fr.array(part))])
+    for ours, *theirs in zip([found, *slopes], *alone, strict=True):
+        expected = np.concatenate([fr.host(one) for one in theirs], axis=-1)
+        np.testing.assert_allclose(fr.host(ours), expected, rtol=1e-4, atol=1e-4)
+    near(fr, fr.compiled(call)(*whole.values()), found, 1e-12)
+
+
+# --- spheres --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("radii", "periodicity"),
+    [(RADII, 0), *(pytest.param(of, 3, marks=pytest.mark.slow) for of in (0.1, RADII))],
+)
+def test_spheres(fr, radii, periodicity):
+    """Velocities are those of `parki.Spheres`, and differentiable in both modes."""
+    given = [fr.array(each) for each in suspension()]
+    options = parki.EwaldOptions(periodicity, BOX, TOLERANCE)
+    call = lambda x, f, t: fr.module.sphere_velocities(x, radii, f, t, options, viscosity=0.1)  # noqa: E731
+    spheres = parki.Spheres(given[0], radii, options, viscosity=0.1)
+    for found, expected in zip(call(*given), spheres.velocities(*given[1:]), strict=True):
+        # On a device a plan, which keeps lists of pairs, has other parameters than a sum made once.
+        near(fr, found, expected, 1e-6)
+    fr.check(call, given)
+
+
+def test_spheres_of_many_forces(fr):
+    """With ten radii, without torques; options as keywords, mapped, and in compiled functions."""
+    points, *forces = (fr.array(each) for each in suspension(10, 0.2))
+    options, radii = {"periodicity": 3, "box": BOX, "tolerance": 1e-4}, TEN.tolist()
+    call = lambda x, f: fr.module.sphere_velocities(x, radii, f, **options)  # noqa: E731
+    many, spheres = fr.stack(forces), parki.Spheres(points, TEN, **options)
+    near(fr, call(points, many), spheres.velocities(many), 1e-4)
+    near(fr, fr.vmap(lambda f: call(points, f))(many), call(points, many), 1e-9)
+    slope = fr.grad(lambda x: (call(x, forces[0]) ** 2).sum())
+    near(fr, fr.compiled(slope)(points), slope(points), 1e-7)
+    weights = 2 * call(points, forces[0])
+    expected = spheres.vjp(forces[0], values=weights, wrt=("points",))["points"]
+    near(fr, slope(points), expected, 1e-4)
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+def test_spheres_that_are_refused(fr):
+    points, forces, torques = (fr.array(each) for each in suspension())
+    options, call = parki.EwaldOptions(0, BOX, 1e-3), fr.module.sphere_velocities
+    two = lambda array: fr.stack([array, array])  # noqa: E731
+    with pytest.raises(parki.ParkiTypeError, match="forces and torques are None"):
+        call(points, 0.1, None, options)
+    for words, given in (
+        (r"points has shape \(2, 3, 5\); expected \(3, N", (two(points), 0.1, two(forces))),
+        (r"forces has shape \(3, 4\); expected", (points, RADII, forces[:, :4])),
+        ("forces and torques have the shapes", (points, RADII, forces, two(torques))),
+    ):
+        with pytest.raises(parki.ParkiValueError, match=words):
+            call(*given, options=options)
+    with pytest.raises(parki.ParkiValueError, match="viscosity is 0"):
+        call(points, RADII, forces, options, viscosity=0)
+    of_radii = fr.grad(lambda radii: call(points, radii, forces, options).sum())
+    with pytest.raises(parki.ParkiTypeError, match=fr.constant):
+        of_radii(fr.array(np.full(5, 0.1)))
+
+
+def test_arguments(fr):
+    given = fr.arrays("stokes_sl")
+    points, dens = given["src"], given["dens"]
+    options, (sl, dl) = parki.EwaldOptions(3, BOX, 1e-2), (fr.module.stokes_sl, fr.module.stokes_dl)
+    near(fr, sl(points, points, dens, None, options), sl(points, points, dens, options), 1e-15)
+    for words, call in (
+        ("options is a NoneType; expected EwaldOptions", lambda: sl(points, points, dens)),
+        (
+            "norms was given, but stokes_sl has no",
+            lambda: sl(points, points, dens, points, options),
+        ),
+        ("norms is missing; stokes_dl needs", lambda: dl(points, points, dens, options)),
+        (r"plan is a int; expected parki\.Plan", lambda: fr.module.apply(3, dens)),
+    ):
+        with pytest.raises(parki.ParkiTypeError, match=words):
+            call()
+
+
+def test_parki_itself_names_the_module(fr):
+    given = fr.arrays("stokes_sl")
+    others = given["trg"], given["src"]
+    plain = fr.grad(lambda dens: parki.stokes_sl(*others, dens, periodicity=3, box=BOX).sum())
+    with pytest.raises(parki.ParkiTypeError, match=fr.no_values):
+        plain(given["dens"])
+
+
+def test_every_sum_is_there(fr):
+    assert {name for name in SUMS if "(" not in name} <= {*fr.module.__all__}
+
+
+def test_parki_imports_neither():
+    program = (
+        "import sys, importlib; import parki; assert not {'torch', 'jax'} & set(sys.modules);"
+        "importlib.import_module(f'parki.{sys.argv[1]}'); assert sys.argv[2] not in sys.modules"
+    )
+    for one, other in (("torch", "jax"), ("jax", "torch")):
+        pytest.importorskip(one)
+        subprocess.run([sys.executable, "-c", program, one, other], check=True)
