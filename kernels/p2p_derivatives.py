@@ -17,7 +17,7 @@ from kernels.blocks.stage import begin_walk, fill_stage, meet
 from kernels.blocks.tile import begin_tile
 from kernels.blocks.vector import take_target, take_vector
 from kernels.blocks.walk import begin_own, clip, meet_copy, shift
-from kernels.pairs.layers import differentiate
+from kernels.pairs.yukawa import differentiate
 
 REAL = pk.double
 CHARGES = 6  # rows of a density

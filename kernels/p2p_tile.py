@@ -20,7 +20,7 @@ import pykokkos as pk
 from kernels.blocks.radial import take_radial
 from kernels.blocks.vector import take_vector
 from kernels.blocks.walk import begin_copies, bound, meet_copy
-from kernels.pairs.layers import interact
+from kernels.pairs.yukawa import interact
 
 REAL = pk.double
 CHARGES = 6  # rows of a density

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from parki.errors import KernelError
+from parki.ewald.sums import SUMS
+from parki.ewald.sums.written import text_of
 from parki.runtime.blocks import expand
 from parki.runtime.linter import lint
 from parki.runtime.specialise import kernel_directory, specialise
@@ -205,10 +207,17 @@ FILES = [
     if path.parent.name not in ("blocks", *CHOICES)
     for folder, files in CHOICES.items()
     for file in (files if f"kernels.{folder}." in path.read_text(encoding="utf-8") else [""])
-    # Pairs whose derivatives the kernel of "u" sums have none of their own.
-    if folder != "pairs"
-    or "differentiate" not in path.read_text(encoding="utf-8")
-    or "def differentiate" in (kernel_directory() / f"pairs/{file}.py").read_text(encoding="utf-8")
+]
+# Pair functions that are written for a sum, too.
+WRITTEN = {
+    each.name: text_of(each.symbol, each.sources) for each in SUMS.examples() if not each.pair.file
+}
+FILES += [
+    (path, "pairs", name)
+    for path, folder, file in FILES
+    if folder == "pairs" and file == CHOICES["pairs"][0]
+    for name, text in WRITTEN.items()
+    if "def differentiate" in text or "differentiate" not in path.read_text(encoding="utf-8")
 ]
 
 
@@ -217,7 +226,8 @@ FILES = [
 )
 def test_kernels_are_in_the_dialect(path, folder, file):
     """With each file that they may import."""
-    tree, chosen = ast.parse(path.read_text(encoding="utf-8")), {folder: file} if file else {}
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    chosen = {folder: WRITTEN.get(file, file)} if file else {}
     lint(expand(tree, path, kernel_directory(), chosen), path)
 
 

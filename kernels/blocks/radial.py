@@ -124,30 +124,26 @@ def distance(value):
 
 
 def first_function():
-    """Take the first radial function to a, or P by EVALUATOR 1 and 2."""
+    """Take the first radial function to a."""
     begin_blob()
-    if EVALUATOR == 0:
-        variable(rr)
-        polynomial(a, p0)
+    variable(rr)
+    polynomial(a, p0)
+
+
+def evaluate():
+    """By EVALUATOR 1 and 2 take P to mean and Q to psi."""
     if EVALUATOR == 1:
-        a: REAL = 0.5 * y * pk.erf(xi_rc * rr * y)
+        mean: REAL = 0.5 * y * pk.erf(xi_rc * rr * y)
         if rr <= coincident:
-            a = peak
+            mean = peak
     if EVALUATOR == 2:
-        a: REAL = p0[0]
+        mean: REAL = p0[0]
         divisor: REAL = p1[0]
         for power in range(DEGREE):
-            a = a * rr + p0[power + 1]
+            mean = mean * rr + p0[power + 1]
             divisor = divisor * rr + p1[power + 1]
-        a = a / divisor
-
-
-def more_functions():
-    """By EVALUATOR 1 and 2 take Q to psi, X to b and S to a."""
-    if EVALUATOR > 0:
-        psi: REAL = peak * pk.exp(0.0 - decay * rr)
-        b: REAL = (a - psi) * y * y
-        a = a + psi
+        mean = mean / divisor
+    psi: REAL = peak * pk.exp(0.0 - decay * rr)
 
 
 def direction():

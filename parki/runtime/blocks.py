@@ -1,10 +1,10 @@
 """Blocks: statements common to several kernels, inserted wherever they are called.
 
-A kernel file says ``from kernels.pairs.layers import interact`` and calls it as a statement. The
+A kernel file says ``from kernels.pairs.yukawa import interact`` and calls it as a statement. The
 call is replaced by the function's body, with arguments for parameters; all other names refer to the
 caller's variables. Blocks may call blocks of their own file and its imports. Constants at the top
-of their file join the kernel's. A constant may choose another file of the same folder. Later steps,
-upstream PyKokkos included, read plain files.
+of their file join the kernel's. A constant may choose another file of the same folder, or be the
+text of one. Later steps, upstream PyKokkos included, read plain files.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def expand(
     folder : Path
         That of parki's kernels, in which ``kernels.blocks`` is looked up.
     chosen : mapping of str to str, optional
-        Files of the folders that it names, in place of those imported: ``{"pairs": "laplace"}``.
+        Files of the folders that it names, in place of those imported: ``{"pairs": "spheres"}``; or
+        their texts.
     """
     files = _Files(folder)
     blocks = files.imported(tree, path, chosen or {})
@@ -85,10 +86,12 @@ class _Files:
             where = f"{path.name}:{node.lineno}"
             inner, _, name = str(node.module).removeprefix(PACKAGE).rpartition(".")
             left.pop(inner, None)
-            file = self.folder / inner.replace(".", "/") / f"{chosen.get(inner, name)}.py"
-            if not inner or not file.is_file():
+            own = chosen.get(inner, name)
+            text = own if "\n" in own else None
+            file = self.folder / inner.replace(".", "/") / f"{inner if text else own}.py"
+            if not inner or not (text or file.is_file()):
                 raise KernelError(f"{where}: there is no file {PACKAGE}{inner or '*'}.{file.stem}")
-            there = self.blocks[file] if file in self.blocks else self.open(file)
+            there = self.blocks[file] if file in self.blocks else self.open(file, text)
             for alias in node.names:
                 if alias.name not in there:
                     raise KernelError(f"{where}: {file.name} has no {alias.name}")
@@ -98,9 +101,9 @@ class _Files:
             raise KernelError(f"{what}; expected a finite number")
         return blocks
 
-    def open(self, file: Path) -> dict[str, _Shared]:
+    def open(self, file: Path, text: str | None = None) -> dict[str, _Shared]:
         """Return a file's blocks, its own and those it imports; take its constants."""
-        whole = parsed(file, file.read_text(encoding="utf-8"))
+        whole = parsed(file, text or file.read_text(encoding="utf-8"))
         blocks = self.blocks[file] = {}
         blocks |= self.imported(whole, file, {})
         blocks |= {n.name: _Shared(n, blocks) for n in whole.body if isinstance(n, ast.FunctionDef)}

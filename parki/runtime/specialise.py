@@ -178,7 +178,8 @@ def specialise(file: str | Path, workunit: str, constants: Mapping[str, Constant
     constants : mapping
         Values for the file's module constants; ``REAL`` is ``"double"`` or ``"float"``. Constants
         not given keep the file's default; those that are expressions of others follow them. A
-        constant named like a folder of blocks, as ``PAIRS="laplace"``, chooses its file.
+        constant named like a folder of blocks, as ``PAIRS="spheres"``, chooses its file, or is the
+        text of one.
 
     Raises
     ------

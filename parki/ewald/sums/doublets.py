@@ -17,10 +17,11 @@ import numpy as np
 from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
 from parki.ewald.sums.names import Family
-from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
+from parki.ewald.sums.pairs import RadialPolynomials
 from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Sum, Term
 from parki.ewald.sums.sources import DIPOLE
 from parki.ewald.sums.spheres import ROTATION_GRADIENT, sphere_turns
+from parki.ewald.sums.written import pair_of
 
 
 def squares(r2: Array, p: RadialPolynomials) -> tuple[Array, Array]:
@@ -50,10 +51,12 @@ VELOCITY_GRADIENT = Term(
     derived=True,
 )
 # Torques on points turn other points as doublets do.
+_TURNS = sphere_turns(0.0, 0.0)
 DOUBLET = replace(
-    sphere_turns(0.0, 0.0),
+    _TURNS,
     name="doublet",
     symbol=symbols.CURL_OF_CURL,
+    pair=pair_of(symbols.CURL_OF_CURL, _TURNS.sources, (2, 60)),
     adjoints={
         "u": of_itself("doublet"),
         "grad_u": Adjoint("doublet_dipole", ("u",), velocity),
@@ -62,7 +65,7 @@ DOUBLET = replace(
 DOUBLET_DIPOLE = Sum(
     "doublet_dipole",
     symbols.CURL_OF_CURL,
-    PairFunction("doublet_dipole", (2, 55), values="YW", derivatives="YWV", power=4),
+    pair_of(symbols.CURL_OF_CURL, (DIPOLE,), (2, 55)),
     (DIPOLE._replace(decay=4),),
     gauge=None,
     terms={"u": (VELOCITY,), "grad_u": (VELOCITY_GRADIENT,)},

@@ -8,10 +8,10 @@ from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
 from parki.ewald.sums.gauges import OF_CHARGES
 from parki.ewald.sums.names import always
-from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
 from parki.ewald.sums.sources import CHARGE
 from parki.ewald.sums.words import Words
+from parki.ewald.sums.written import pair_of
 
 POTENTIAL = Term(
     "laplace",
@@ -31,7 +31,7 @@ GRADIENT_TERM = Term(
 LAPLACE = Sum(
     "laplace",
     symbols.POTENTIAL,
-    PairFunction("laplace", (1, 12), values="L", derivatives="X", with_values="L", slopes="LX"),
+    pair_of(symbols.POTENTIAL, (CHARGE,), (1, 12)),
     (CHARGE,),
     OF_CHARGES,
     terms={"u": (POTENTIAL,), "grad_u": (GRADIENT_TERM,)},

@@ -10,10 +10,10 @@ import math
 from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, gradient
 from parki.ewald.sums.names import always
-from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
 from parki.ewald.sums.sources import CHARGE_DIPOLE
 from parki.ewald.sums.words import Words
+from parki.ewald.sums.written import pair_of
 
 _PI = math.pi
 POTENTIAL = Term(
@@ -34,7 +34,7 @@ GRADIENT_TERM = Term(
 LAPLACE_DIPOLE = Sum(
     "laplace_dipole",
     symbols.POTENTIAL,
-    PairFunction("laplace_dipole", (1, 19), values="X", derivatives="XR", power=2, slopes="XR"),
+    pair_of(symbols.POTENTIAL, (CHARGE_DIPOLE,), (1, 19)),
     (CHARGE_DIPOLE,),
     gauge=None,
     terms={"u": (POTENTIAL,), "grad_u": (GRADIENT_TERM,)},

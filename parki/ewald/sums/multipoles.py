@@ -20,9 +20,10 @@ from parki.ewald.sums.doublets import squares
 from parki.ewald.sums.gauges import OF_IMAGES
 from parki.ewald.sums.maps import Arrays
 from parki.ewald.sums.names import Family, named
-from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
+from parki.ewald.sums.pairs import RadialPolynomials
 from parki.ewald.sums.record import CURVATURE, GRADIENT, PLAIN, Array, Far, Sum, Term, WindowWeights
 from parki.ewald.sums.sources import CHARGE, CHARGE_DIPOLE, QUADRUPOLE
+from parki.ewald.sums.written import pair_of
 
 Size = Callable[[Array, RadialPolynomials], Array]
 
@@ -72,11 +73,12 @@ _FLOWS = (
     _flow("dipole", GRADIENT, 3, _TWO, lambda r2, p: 3 * _gradient(r2, p)),
     _flow("quadrupole", CURVATURE, 4, _gradient, lambda r2, p: 4 * squares(r2, p)[0] / 9, 1.3),
 )
+_SOURCES = CHARGE, CHARGE_DIPOLE, QUADRUPOLE
 QUADRUPOLES = Sum(
     "multipoles(order=2)",
     symbols.POTENTIAL,
-    PairFunction("multipoles", (4, 90), values="LXR", derivatives="", slopes="LXYW"),
-    (CHARGE, CHARGE_DIPOLE, QUADRUPOLE),
+    pair_of(symbols.POTENTIAL, _SOURCES, (4, 90), staged=False),
+    _SOURCES,
     OF_IMAGES,
     terms={
         "u": (laplace.POTENTIAL, laplace_dipole.POTENTIAL, POTENTIAL),
@@ -94,10 +96,8 @@ _BOTH = ("u", "grad_u")
 DIPOLES = replace(
     QUADRUPOLES,
     name="multipoles(order=1)",
-    pair=QUADRUPOLES.pair._replace(
-        operations=(3, 40), values="LX", slopes="LXR", constants=(("QUADRUPOLES", False),)
-    ),
-    sources=QUADRUPOLES.sources[:2],
+    pair=pair_of(symbols.POTENTIAL, _SOURCES[:2], (3, 40), staged=False),
+    sources=_SOURCES[:2],
     terms={name: terms[:2] for name, terms in QUADRUPOLES.terms.items()},
     adjoints={
         "u": Adjoint("multipoles(order=0)", _BOTH, _both),
@@ -115,13 +115,11 @@ def multipoles(order: int) -> Sum:
 def multipole_flow(order: int) -> Sum:
     """Return the sum of their flow."""
     own = multipoles(order)
-    constants = (("QUADRUPOLES", order == 2),)
-    pair = PairFunction("multipole_flow", (3, 70), "XYW"[: order + 1], "XYWV"[: order + 2], power=2)
     return replace(
         own,
         name=named("multipole_flow", order=order),
         symbol=symbols.SLOPE,
-        pair=pair._replace(constants=constants),
+        pair=pair_of(symbols.SLOPE, own.sources, (3, 70)),
         sources=tuple(each._replace(decay=each.decay + 1) for each in own.sources),
         gauge=None,
         terms={name: tuple(t[n] for t in _FLOWS[: order + 1]) for n, name in enumerate(_BOTH)},
@@ -131,12 +129,12 @@ def multipole_flow(order: int) -> Sum:
 
 def multipole_rise(up: int) -> Sum:
     """Return the sum of the slope of their flow along an axis, in the solver's order."""
-    own = multipole_flow(2)
+    own, symbol = multipole_flow(2), symbols.SLOPE._replace(structure="rise", up=up)
     return replace(
         own,
         name=named("multipole_rise", up=up),
-        symbol=symbols.SLOPE._replace(structure="rise", up=up),
-        pair=PairFunction("multipole_rise", (4, 110), "XYWV", "", 3, constants=(("UP", up),)),
+        symbol=symbol,
+        pair=pair_of(symbol, own.sources, (4, 110)),
         sources=tuple(each._replace(decay=each.decay + 1) for each in own.sources),
         terms={"u": tuple(terms[2] for terms in _FLOWS)},
     )

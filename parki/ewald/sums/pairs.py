@@ -108,7 +108,7 @@ class PairFunction(NamedTuple):
     Attributes
     ----------
     file : str
-        Of ``kernels/pairs``.
+        Of ``kernels/pairs``; "" if symbol and sources say it all: see `parki.ewald.sums.written`.
     operations : tuple of two int
         Polynomials that a pair evaluates, and its other operations.
     values, derivatives : str

@@ -20,6 +20,7 @@ from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
 from parki.ewald.sums.slopes import Composites
 from parki.ewald.sums.sources import Source
 from parki.ewald.sums.symbols import Symbol
+from parki.ewald.sums.written import text_of
 from parki.runtime.forks import cached_property
 
 Array = NDArray[np.float64]
@@ -241,7 +242,8 @@ class Sum:
 
     def p2p(self, transposed: bool = False, slopes: bool = False) -> dict[str, Any]:
         """Return the constants of P2P's kernels that depend on the sum."""
-        found = {"PAIRS": self.pair.file, "NORMALS": self.normals, "TABLES": len(self.pair.values)}
+        file = self.pair.file or text_of(self.symbol, self.sources)
+        found = {"PAIRS": file, "NORMALS": self.normals, "TABLES": len(self.pair.values)}
         blob = self.pair.blob
         found |= {"BLOB": blob is not None, "ALGEBRAIC": blob is not None and blob.algebraic}
         found |= {"MARKS": self.pair.marks is not None, **dict(self.pair.constants)}

@@ -11,17 +11,17 @@ from parki.ewald.sums.adjoint import (
 )
 from parki.ewald.sums.gauges import OF_FORCES
 from parki.ewald.sums.names import always
-from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.record import Sum
 from parki.ewald.sums.slopes import NORMALS, of_both, of_layers
 from parki.ewald.sums.sources import FORCE, LAYER
 from parki.ewald.sums.words import MEAN_PRESSURE, Words
+from parki.ewald.sums.written import pair_of
 
 _WANT = ("u", "p", "grad_u")
 STOKES_COMB = Sum(
     "stokes_comb",
     symbols.FLOW_OF_LAYERS,
-    PairFunction("layers", (3, 50), values="SXR", derivatives="XRW", with_values="S"),
+    pair_of(symbols.FLOW_OF_LAYERS, (FORCE, LAYER), (3, 50)),
     (FORCE, LAYER),
     OF_FORCES,
     terms={name: stokes_sl.TERMS[name] + stokes_dl.TERMS[name] for name in stokes_sl.TERMS},

@@ -11,11 +11,12 @@ from parki.ewald.sums import stokes_sl, symbols
 from parki.ewald.sums.adjoint import Adjoint, gradient
 from parki.ewald.sums.composite import Addend
 from parki.ewald.sums.names import always
-from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
+from parki.ewald.sums.pairs import RadialPolynomials
 from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Sum, Term
 from parki.ewald.sums.slopes import dipole_tensors, of_tensors
 from parki.ewald.sums.sources import DIPOLE
 from parki.ewald.sums.words import Words
+from parki.ewald.sums.written import pair_of
 
 _PI = math.pi
 
@@ -64,7 +65,7 @@ PRESSURE = Term(
 STOKES_DIPOLE = Sum(
     "stokes_dipole",
     symbols.FLOW,
-    PairFunction("dipole", (2, 55), values="XR", derivatives="XRW", power=2),
+    pair_of(symbols.FLOW, (DIPOLE,), (2, 55)),
     (DIPOLE,),
     gauge=None,
     terms={"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)},

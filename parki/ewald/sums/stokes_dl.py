@@ -7,11 +7,12 @@ import math
 from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, mean_of_dipoles, mean_of_forces, traction
 from parki.ewald.sums.names import always
-from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
+from parki.ewald.sums.pairs import RadialPolynomials
 from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Sum, Term, WindowWeights
 from parki.ewald.sums.slopes import NORMALS, of_layers, of_tensors
 from parki.ewald.sums.sources import LAYER
 from parki.ewald.sums.words import Words
+from parki.ewald.sums.written import pair_of
 
 _PI = math.pi
 # Sources are spread with the window's gradient, in four grid components.
@@ -67,7 +68,7 @@ TERMS = {"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)}
 STOKES_DL = Sum(
     "stokes_dl",
     symbols.FLOW_OF_LAYERS,
-    PairFunction("layers", (3, 40), values="SXR", derivatives="XRW"),
+    pair_of(symbols.FLOW_OF_LAYERS, (LAYER,), (3, 40)),
     (LAYER,),
     gauge=None,
     terms=TERMS,

@@ -7,10 +7,10 @@ import math
 from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, half_curl, of_itself
 from parki.ewald.sums.names import always
-from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
 from parki.ewald.sums.sources import TORQUE
 from parki.ewald.sums.words import Words
+from parki.ewald.sums.written import pair_of
 
 _PI = math.pi
 VELOCITY = Term(
@@ -31,7 +31,7 @@ VELOCITY_GRADIENT = Term(
 STOKES_ROTLET = Sum(
     "stokes_rotlet",
     symbols.CURL,
-    PairFunction("rotlet", (1, 25), values="X", derivatives="XR", power=2),
+    pair_of(symbols.CURL, (TORQUE,), (1, 25)),
     (TORQUE,),
     gauge=None,
     terms={"u": (VELOCITY,), "p": (), "grad_u": (VELOCITY_GRADIENT,)},

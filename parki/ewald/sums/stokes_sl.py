@@ -8,10 +8,11 @@ from parki.ewald.sums import stokes_dl, symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
 from parki.ewald.sums.gauges import OF_FORCES
 from parki.ewald.sums.names import always
-from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
+from parki.ewald.sums.pairs import RadialPolynomials
 from parki.ewald.sums.record import CURVATURE, GRADIENT, PLAIN, Array, Far, Sum, Term
 from parki.ewald.sums.sources import FORCE
 from parki.ewald.sums.words import MEAN_PRESSURE, Words
+from parki.ewald.sums.written import pair_of
 
 _PI = math.pi
 
@@ -64,7 +65,7 @@ TERMS = {"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)}
 STOKES_SL = Sum(
     "stokes_sl",
     symbols.FLOW,
-    PairFunction("layers", (2, 25), "SX", derivatives="XR", tensors="XRW", with_values="S"),
+    pair_of(symbols.FLOW, (FORCE,), (2, 25)),
     (FORCE,),
     OF_FORCES,
     terms={**TERMS, "grad_tensor": (TENSOR_GRADIENT,)},

@@ -1,0 +1,227 @@
+"""Sums as differential operators on a radial function: what follows from a symbol and its sources.
+
+Fields are derivatives of one function psi. With b_0 = b and b_{n+1} = b_n' / r, derivatives along
+vectors a_1 ... a_m are a sum over all ways to pair 2 j of them:
+
+    (a_1.grad) ... (a_m.grad) b = sum b_{m-j} prod (a_p.a_q) prod (a_s.r)
+
+A symbol of order 1 has psi = b, where b is 1 / r without its smooth part, and one of order 2 has
+psi' / r = -b: -r without its smooth part. So all sums take the same functions, of which
+`parki.ewald.sums.pairs` has the tables:
+
+    b_n = s_n / r^(2 n + 1) - 2 (-1)^n T_n,   s_n = 1, -1, 3, -15, 105 ...
+    T_0 = L, T_1 = X, T_2 = Y,   S = 2 L - r^2 X
+    r^2 T_{n+1} = (2 n + 1) T_n - (-1)^n Q_n,   Q_1 = R, Q_2 = W, Q_3 = V
+
+Vectors have names. "v" is the direction in which the result is taken, "w" one along which it is
+differentiated once more, and "e" from source to target. Tensors D are products a b of two vectors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from parki.ewald.sums.sources import Source
+from parki.ewald.sums.symbols import Symbol
+
+Dots = tuple[tuple[str, ...], ...]
+Place = tuple[int, int]  # n and m of b_n r^m
+Expanded = dict[Dots, dict[Place, float]]
+FUNCTIONS, SLOPES = "LXY", "-RWV"  # the tables T_n and Q_n, by n
+
+
+class Product(NamedTuple):
+    """A coefficient, vectors to differentiate along, products of vectors, and Laplacians."""
+
+    coefficient: float
+    along: tuple[str, ...]
+    dots: Dots = ()
+    laplacians: int = 0
+
+    def with_along(self, *more: str, laplacians: int = 0, factor: float = 1.0) -> Product:
+        """Return a derivative of it."""
+        along, laplacians = self.along + more, self.laplacians + laplacians
+        return Product(factor * self.coefficient, along, self.dots, laplacians)
+
+
+Operator = list[Product]
+
+
+def dot(*names: str) -> tuple[str, ...]:
+    """Return the name of a product of vectors."""
+    return tuple(sorted(names))
+
+
+def moments(source: Source, name: str, into: str = "") -> Operator:
+    """Return what a source spreads, which derivatives of psi follow.
+
+    That is a number, or the product of a vector with ``into``; "" stands for the gradient.
+    """
+
+    def along(coefficient: float, vector: str, *others: str) -> Product:
+        if into:
+            return Product(coefficient, others, (dot(into, vector),))
+        return Product(coefficient, (vector, *others))
+
+    if source.normal:
+        return [along(1.0, name, "n"), along(1.0, "n", name)]
+    if source.curvature:
+        return [Product(1.0, ("a", "b"))]
+    if source.rows == 9:
+        return [along(-1.0, "a", "b")]
+    if source.gradient:
+        return [Product(-1.0, (name,))]
+    if source.rows == 1:
+        return [Product(1.0, (), ((name,),))]
+    return [along(1.0, name)]
+
+
+def flow(symbol: Symbol, source: Source, name: str, v: str = "v") -> Operator:
+    """Return the operator on psi that makes the velocity or potential of a source."""
+    spread = moments(source, name)
+    if symbol.structure == "scalar":
+        return spread
+    if symbol.structure == "curl":
+        return [Product(-1.0, ("c",))]  # c is v x t
+    found = [each.with_along(v) for each in spread]
+    if symbol.structure != "flow":  # a slope, or one of it along an axis
+        return [each.with_along("up") for each in found] if symbol.structure == "rise" else found
+    found += [each.with_along(laplacians=1, factor=-1.0) for each in moments(source, name, into=v)]
+    if source.normal:
+        found.append(Product(-1.0, (v,), (dot(name, "n"),), 1))
+    return found
+
+
+def pressure(symbol: Symbol, source: Source, name: str) -> Operator:
+    """Return the operator on psi that makes the pressure, if there is one."""
+    if symbol.structure != "flow" or symbol.order != 2:
+        return []
+    return [each.with_along(laplacians=1) for each in moments(source, name)]
+
+
+def names_of(sources: Iterable[Source]) -> list[str]:
+    """Return a name for each source."""
+    found = []
+    for source in sources:
+        if source.rows == 9:
+            found.append("ab")
+        elif source.rows == 1:
+            found.append("charge")
+        else:
+            found.append("q" if source.normal else "t" if source.axial else "f")
+    return found
+
+
+def pairings(items: tuple[str, ...]) -> Iterator[tuple[Dots, tuple[str, ...]]]:
+    """Yield pairs and what is left over, for all ways to pair some of the items."""
+    if not items:
+        yield (), ()
+        return
+    first, rest = items[0], items[1:]
+    for pairs, singles in pairings(rest):
+        yield pairs, (first, *singles)
+    for place, other in enumerate(rest):
+        for pairs, singles in pairings(rest[:place] + rest[place + 1 :]):
+            yield (dot(first, other), *pairs), singles
+
+
+def expand(operator: Operator, order: int) -> Expanded:
+    """Return the products of an operator on psi, each with its coefficients of b_n r^m."""
+    found: dict[Dots, dict[Place, float]] = defaultdict(lambda: defaultdict(float))
+    for coefficient, along, dots, laplacians in operator:
+        for pairs, singles in pairings(along):
+            key = contracted((*dots, *pairs, *(dot(each, "e") for each in singles)))
+            radial = {(len(pairs) + len(singles), 0): coefficient}
+            for _ in range(laplacians):  # (lap b)_n = (3 + 2 n) b_{n+1} + r^2 b_{n+2}
+                more: dict[Place, float] = defaultdict(float)
+                for (n, squares), x in radial.items():
+                    more[n + 1, squares] += (3 + 2 * n) * x
+                    more[n + 2, squares + 1] += x
+                radial = more
+            for (n, squares), x in radial.items():
+                found[key][n + 1 - order, len(singles) + 2 * squares] += (3 - 2 * order) * x
+    kept = {key: {p: x for p, x in radial.items() if x} for key, radial in found.items()}
+    return {key: radial for key, radial in kept.items() if radial}
+
+
+def contracted(dots: Dots) -> Dots:
+    """Return products in one order, with those of a tensor a b and of c = v x t as one.
+
+    A tensor's are ("ab", x, y), or ("ab",) for its trace; (v x t).e is v.(t x e), and the product
+    with another vector w is ("cross", "v", "w").
+    """
+    left = list(dots)
+    for a, b in (("a", "b"), ("A", "B")):
+        mine = [each for each in left if a in each or b in each]
+        if mine:
+            left = [each for each in left if each not in mine]
+            left.append((a + b,) if len(mine) == 1 else (a + b, *_partners(mine, (a, b))))
+    for each in [each for each in left if "c" in each]:
+        left.remove(each)
+        other = each[0] if each[1] == "c" else each[1]
+        left.append(dot("txe", "v") if other == "e" else ("cross", "v", other))
+    return tuple(sorted(left))
+
+
+def _partners(mine: list[tuple[str, ...]], names: tuple[str, str]) -> list[str]:
+    """Return what the vectors of these names are multiplied by."""
+    pairs = {name: next(each for each in mine if name in each) for name in names}
+    return [each[0] if each[1] == name else each[1] for name, each in pairs.items()]
+
+
+def singular(n: int) -> int:
+    """Return s_n."""
+    return math.prod(1 - 2 * each for each in range(1, n + 1))
+
+
+def tables_of(places: Iterable[Place], given: str = "") -> str:
+    """Return the names of the tables that functions b_n r^m take, if possible of those given."""
+    found: dict[str, None] = {}
+
+    def need(n: int, m: int) -> None:
+        own = FUNCTIONS[n : n + 1]
+        if m < 2 or n == 1 or (own and own in given):
+            found[own] = None
+        elif not own or own not in found:
+            need(n - 1, m - 2)
+            found[SLOPES[n - 1]] = None
+
+    for n, m in sorted(places, key=lambda each: (each[1] > 1, each)):
+        need(n, m)
+    return "".join(found)
+
+
+@lru_cache(maxsize=1024)
+def smooth(n: int, m: int, tables: str) -> dict[tuple[str, int], float]:
+    """Return T_n r^m as coefficients of tables times powers of r."""
+    own = FUNCTIONS[n : n + 1]
+    if own and own in tables:
+        return {(own, m): 1.0}
+    if n == 0:
+        return {("S", m): 0.5, ("X", m + 2): 0.5}
+    found = {key: (2 * n - 1) * x for key, x in smooth(n - 1, m - 2, tables).items()}
+    key = SLOPES[n - 1], m - 2
+    found[key] = found.get(key, 0.0) + (-1) ** n
+    return found
+
+
+def radial(places: dict[Place, float], tables: str) -> dict[tuple[str, int], float]:
+    """Return functions as coefficients of tables times powers of r, and of powers of "y" = 1 / r.
+
+    What cancels is left out, so that nothing loses digits.
+    """
+    found: dict[tuple[str, int], float] = defaultdict(float)
+    for (n, m), x in places.items():
+        found["y", 2 * n + 1 - m] += singular(n) * x
+        for key, each in smooth(n, m, tables).items():
+            found[key] -= 2 * (-1) ** n * x * each
+    return {key: x for key, x in found.items() if x}
+
+
+def together(expanded: Iterable[Expanded]) -> set[Place]:
+    """Return the functions of several operators."""
+    return {place for each in expanded for radial in each.values() for place in radial}
