@@ -57,7 +57,7 @@ def dot(*names: str) -> tuple[str, ...]:
 
 
 def moments(source: Source, name: str, into: str = "") -> Operator:
-    """Return what a source spreads, which derivatives of psi follow.
+    """Return the numbers or vectors that a source spreads, with derivatives of psi.
 
     That is a number, or the product of a vector with ``into``; "" stands for the gradient.
     """
@@ -149,7 +149,7 @@ def expand(operator: Operator, order: int) -> Expanded:
 
 
 def contracted(dots: Dots) -> Dots:
-    """Return products in one order, with those of a tensor a b and of c = v x t as one.
+    """Return products in one order. Tensors and c = v x t have one product each.
 
     A tensor's are ("ab", x, y), or ("ab",) for its trace; (v x t).e is v.(t x e), and the product
     with another vector w is ("cross", "v", "w").
@@ -168,7 +168,7 @@ def contracted(dots: Dots) -> Dots:
 
 
 def _partners(mine: list[tuple[str, ...]], names: tuple[str, str]) -> list[str]:
-    """Return what the vectors of these names are multiplied by."""
+    """Return the partners of these vectors."""
     pairs = {name: next(each for each in mine if name in each) for name in names}
     return [each[0] if each[1] == name else each[1] for name, each in pairs.items()]
 

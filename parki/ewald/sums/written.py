@@ -68,7 +68,7 @@ class Fields(NamedTuple):
 
 @lru_cache(maxsize=64)
 def fields_of(symbol: Symbol, sources: tuple[Source, ...]) -> Fields:
-    """Return what sources make of all results."""
+    """Return the fields of all sources."""
     parts = [*zip(names_of(sources), sources, strict=True)]
 
     def each(make: Callable[[Source, str], Operator]) -> dict[str, Expanded]:
@@ -427,7 +427,7 @@ class _Code:
         return self.of(vectors_of([dots])).declare(name, total(pairs))
 
     def component(self, vector: Any, axis: int) -> str:
-        """Return a component of a vector, or of a tensor times one."""
+        """Return a component of a vector, or of a tensor times a vector."""
         if vector == "txe":
             j, k = (axis + 1) % 3, (axis + 2) % 3
             text = f"t{j} * e{k} - t{k} * e{j}"
@@ -444,11 +444,11 @@ class _Code:
         return self.of([tensor, other]).declare(name, total(terms))
 
     def factor(self, sharing: Sharing) -> str:
-        """Return what multiplies a vector."""
+        """Return the factor of a vector."""
         return total(self.terms(sharing))
 
     def terms(self, sharing: Sharing) -> list[tuple[float, list[str]]]:
-        """Return the same as terms."""
+        """Return the terms of a factor."""
         terms: list[tuple[float, list[str]]] = []
         for name, scalars in sharing.items():
             products = [(x, self.product(dots)) for dots, x in scalars.items()]
@@ -562,7 +562,7 @@ class _Code:
         return found
 
     def _side(self, side: dict[str, tuple[float, Any]]) -> list[list[Any]]:
-        """Return the terms of each component of a vector beside e."""
+        """Return the terms of each component of a vector next to e."""
         found: list[list[tuple[float, list[str]]]] = [[] for _ in AXES]
         for k, (scale, terms) in side.items():
             for axis in AXES:
@@ -615,7 +615,7 @@ def vectors_of(dots: Iterable[tuple[str, ...]]) -> list[str]:
 
 
 def grouped(sharing: Sharing, formal: str) -> Vector:
-    """Return what a formal vector is multiplied by."""
+    """Return the vectors that multiply a formal vector."""
     found: Vector = defaultdict(lambda: defaultdict(dict))
     for name, scalars in sharing.items():
         for dots, x in scalars.items():
@@ -639,7 +639,7 @@ def paired(sharing: Sharing, formal: str) -> Vector:
 
 
 def _place(dots: Dots, v: str, w: str) -> tuple[tuple[Any, ...], list[tuple[str, ...]]]:
-    """Return which matrix, and of which products."""
+    """Return a matrix, and the products that make it."""
     if (v + w,) in dots:  # the trace of a tensor
         return ("delta",), [(v + w,)]
     for each in dots:
@@ -662,7 +662,7 @@ def _partner(mine: tuple[str, ...], formal: str) -> Any:
 
 
 def _beside(key: tuple[Any, ...], place: int) -> bool:
-    """Return whether a matrix is a vector, in this place, beside e."""
+    """Return whether a matrix is a vector, in this place, next to e."""
     return bool(key[0] == "dyad" and key[place] != "e" and key[3 - place] == "e")
 
 
