@@ -204,7 +204,7 @@ class _Text:
             inner.write("take_vector(v0, v1, v2, density, row + CHARGES * d, at)")
             for name, first in zip(self.names, self.rows, strict=True):
                 rows = [f"u[OUTPUTS * d{_plus(first + i)}]" for i in range(9)]
-                own = _turned(code.shared({name: fields[0][name]}, named))
+                own = _opposite(code.shared({name: fields[0][name]}, named))
                 if name == "ab":
                     inner.add_matrix(paired(own, "ab"), rows)
                 else:
@@ -278,7 +278,7 @@ class _Text:
         return [head, words, *_deeper(code.lines)]
 
 
-def _turned(sharing: Sharing) -> Sharing:
+def _opposite(sharing: Sharing) -> Sharing:
     """Return products in which e and the normals, which are given so, point the other way."""
     return {
         name: {
@@ -512,7 +512,7 @@ class _Code:
             level_name = self.coefficient("level", level)
         others: dict[str, list[Any]] = defaultdict(list)
         for key, sharing in parts.items():
-            if key[0] in ("tensor", "turned", "cross") or (key[0] == "dyad" and "e" not in key):
+            if key[0] in ("tensor", "swapped", "cross") or (key[0] == "dyad" and "e" not in key):
                 others[self.factor(sharing)].append(key)
         named = {self._short(f"m{n}", text): keys for n, (text, keys) in enumerate(others.items())}
         for row, (i, j) in zip(rows, itertools.product(AXES, AXES), strict=True):
@@ -535,7 +535,7 @@ class _Code:
         """Return an entry of a matrix without a factor."""
         if key[0] == "cross":
             return [] if i == j else [(1.0 if (j - i) % 3 == 2 else -1.0, [f"t{3 - i - j}"])]
-        if key[0] in ("tensor", "turned"):
+        if key[0] in ("tensor", "swapped"):
             return [(1.0, [f"d{i}{j}" if key[0] == "tensor" else f"d{j}{i}"])]
         return [(1.0, [self.component(key[1], i), self.component(key[2], j)])]
 
@@ -649,7 +649,7 @@ def _place(dots: Dots, v: str, w: str) -> tuple[tuple[Any, ...], list[tuple[str,
             if each[0] == "cross":
                 return ("cross",), [each]
             if len(each) == 3:
-                return ("tensor" if each[1] == v else "turned",), [each]
+                return ("tensor" if each[1] == v else "swapped",), [each]
             return ("delta",), [each]
     both = [next(each for each in dots if name in each) for name in (v, w)]
     return ("dyad", *(_partner(each, name) for each, name in zip(both, (v, w), strict=True))), both
@@ -668,7 +668,7 @@ def _beside(key: tuple[Any, ...], place: int) -> bool:
 
 def _mirrored(key: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the matrix with rows for columns."""
-    names = {"tensor": "turned", "turned": "tensor", "cross": ""}
+    names = {"tensor": "swapped", "swapped": "tensor", "cross": ""}
     return names.get(key[0], key[0]), *key[:0:-1]
 
 
