@@ -58,7 +58,7 @@ DerivedBy = Literal[InputName, "box", "lattice"]
 SpaceName = Literal["OpenMP", "Serial", "Cuda", "HIP", "CPU", "Threads", "GPU"]
 # Values of options.
 Densities = Literal["random", "any"]
-Precision = Literal["double", "mixed"]
+Precision = Literal["full", "mixed"]
 Split = Literal["auto", "prolate", "hasimoto"]
 Radial = Literal["polynomial", "erfc", "rational"]
 Mean = Literal["zero", "flux"]
@@ -101,17 +101,10 @@ class OptionKeywords(TypedDict, total=False):
     tolerance: float
     densities: Densities
     precision: Precision
-    cell_size: float | None
     execution_space: SpaceName | ExecutionSpace | None
     cutoff: float | None
-    window_points: int | None
-    split: Split
-    radial: Radial
     dl_mean: Mean | None
     exclude_image: ExcludeImage | None
     wall: Wall | None
-    p2p_method: P2PMethod
-    p2g_method: P2GMethod
-    g2p_method: G2PMethod
     deterministic: bool
-    executor: Executor | None
+    expert: Any  # `parki.Expert`, which imports this module

@@ -82,7 +82,12 @@ def measure(case: tuple[Any, ...], args: argparse.Namespace, seed: int) -> list[
     want = tuple(name for name in want if SUMS[kernel].terms.get(name))
     mean = {"dl_mean": "zero"} if layers else {}
     options = parki.EwaldOptions(
-        periodicity, edges, tolerance, split=split, execution_space=args.space, **mean
+        periodicity,
+        edges,
+        tolerance,
+        expert=parki.Expert(split=split),
+        execution_space=args.space,
+        **mean,
     )
     array = parki.utils.get_array_module(args.space).asarray
     given = [None if x is None else array(x) for x in (trg, src, norms)]

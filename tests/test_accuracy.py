@@ -11,6 +11,7 @@ import itertools
 import os
 from typing import Any
 
+import flat
 import numpy as np
 import pytest
 from contract import (
@@ -107,7 +108,7 @@ THIN = (
 def test_double_layers_in_flat_boxes(box, tolerance, settings):
     """The window was judged for a grid as fine as few targets choose: 40 of them."""
     edges = np.array(box, dtype=float)[:, None]
-    options = parki.EwaldOptions(1, box, tolerance, execution_space=SPACE, **settings)
+    options = flat.options(1, box, tolerance, execution_space=SPACE, **settings)
     array = parki.utils.get_array_module(SPACE).asarray
     for seed in range(40, 43):
         rng = np.random.default_rng(seed)
@@ -141,7 +142,7 @@ def test_thin_periods(kernel, periodicity, box, tolerance, split):
     edges = np.array(box, dtype=float)[:, None]
     src, trg = rng.random((3, 300)) * edges, rng.random((3, 60)) * edges
     dens = rng.standard_normal(300 if kernel == "laplace" else (3, 300))
-    options = parki.EwaldOptions(periodicity, box, tolerance, split=split)
+    options = flat.options(periodicity, box, tolerance, split=split)
     plan = parki.Plan(kernel, trg, src, None, options)
     # The direct sum takes minutes here; another cut-off has other errors.
     setup = plan.pipeline.setup

@@ -22,7 +22,7 @@ from started import MISSING
 
 import parki
 from parki.ewald.api import calls
-from parki.ewald.options import CHOICES
+from parki.ewald.options import CHOICES, expert
 from parki.ewald.pipeline import placed_sum
 from parki.ewald.sums import SUMS, kernel, laplace
 from parki.ewald.sums.names import Family, named
@@ -143,7 +143,7 @@ def test_refusals(name, screened):
         ("screened", {"kappa": -1.0}, r"^kappa is -1.0; expected a positive number$"),
         ("screened", {"kappa": 1.0, "epsilon": 1}, "^screened takes kappa, blob; it has no 'eps"),
         ("laplace", {"kappa": 2.0}, "^laplace takes no parameters; it has no 'kappa'$"),
-        ("blobs", {"tol": 1e-3}, r"^unknown option 'tol'; .*executor; .* take .*\bkappa\b"),
+        ("blobs", {"tol": 1e-3}, r"^unknown option 'tol'; .*expert; .* take .*\bkappa\b"),
     ):
         with pytest.raises(parki.ParkiError, match=message):
             found[call](points, points, charges, OPTIONS, **given)
@@ -151,7 +151,11 @@ def test_refusals(name, screened):
     for error, given, message in (
         (parki.ParkiTypeError, {"options": OPTIONS, "box": [1, 1, 1], "tolerance": 1e-2}, both),
         (parki.ParkiTypeError, {"norms": OPTIONS, "box": [1, 1, 1], "tolerance": 1e-2}, both),
-        (parki.ParkiTypeError, {"options": OPTIONS, "tol": 1}, "^unknown option 'tol'; EwaldOpt"),
+        (
+            parki.ParkiTypeError,
+            {"options": OPTIONS, "tol": 1},
+            "^unknown option 'tol'; did you mean tolerance",
+        ),
         (parki.ParkiTypeError, {}, r"or its fields as keywords of the call$"),
         (parki.ParkiValueError, {"tolerance": 1e-2}, r"^box is missing, but periodicity is 3"),
     ):
@@ -331,14 +335,17 @@ def test_plans_of_ranks():
 def test_types_name_what_there_is():
     """`parki.typing` repeats names, for type checkers that do not run anything."""
     options = typing.get_type_hints(parki.EwaldOptions)
-    assert {n: t for n, t in options.items() if n != "_"} == typing.get_type_hints(OptionKeywords)
+    names = {n: t for n, t in options.items() if n != "_"} | {"expert": typing.Any}
+    assert names == typing.get_type_hints(OptionKeywords)
     assert list(typing.get_type_hints(OptionKeywords)) == [f.name for f in fields(OPTIONS)]
-    for name, choices in CHOICES.items():
-        found = [typing.get_args(a) or (a,) for a in typing.get_args(options[name])]
+    inner = typing.get_type_hints(parki.Expert)
+    for name, choices in {**CHOICES, **expert.CHOICES}.items():
+        types, of = (inner, parki.Expert()) if name in inner else (options, OPTIONS)
+        found = [typing.get_args(a) or (a,) for a in typing.get_args(types[name])]
         names = {n for args in found for n in args} - {type(None)}
         assert names == set(choices), name
         with pytest.raises(parki.ParkiValueError, match=f"{name} is 'fast'; expected one of "):
-            replace(OPTIONS, **{name: "fast"})
+            replace(of, **{name: "fast"})
     assert typing.get_args(KernelName) == tuple(name for name in SUMS if "(" not in name)
     assert typing.get_args(ResultName) == parki.ewald.points.RESULTS
     for space in typing.get_args(SpaceName):

@@ -109,8 +109,7 @@ def test_rounds_that_are_predicted_are_those_that_run(periodicity, monkeypatch):
         [0.6, 1.0, 0.8],
         1e-6,
         cutoff=0.09,
-        window_points=11,
-        p2g_method="owner",
+        expert=parki.Expert(window_points=11, p2g_method="owner"),
         execution_space="CPU",
     )
     for threads in (1, 2, 3):

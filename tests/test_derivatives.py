@@ -227,11 +227,14 @@ def test_variants_of_the_literature():
     """They have no derivatives: the usual ones take their place."""
     given = inputs("stokes_sl")
     options = parki.EwaldOptions(
-        3, BOX, 1e-4, p2p_method="gm1d", p2g_method="grid", split="hasimoto", radial="erfc"
+        3,
+        BOX,
+        1e-4,
+        expert=parki.Expert(p2p_method="gm1d", p2g_method="grid", split="hasimoto", radial="erfc"),
     )
     values = np.ones((3, 4))
     found = parki.vjp(*given_to("stokes_sl", given, options), values=values, wrt=("src",))
-    usual = parki.EwaldOptions(3, BOX, 1e-4, split="hasimoto")
+    usual = parki.EwaldOptions(3, BOX, 1e-4, expert=parki.Expert(split="hasimoto"))
     expected = parki.vjp(*given_to("stokes_sl", given, usual), values=values, wrt=("src",))
     np.testing.assert_allclose(found["src"], expected["src"], atol=1e-3)
 

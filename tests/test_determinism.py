@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
+import flat
 import numpy as np
 import pytest
 from contract import call_of
@@ -38,7 +39,7 @@ def results(space, kernel, periodicity, dtype, deterministic, n=2000, **options)
     dens = xp.asarray(dens)
     norms = [xp.asarray(rng.standard_normal((3, n)).astype(dtype))]
     norms = norms if kernel in ("stokes_dl", "stokes_comb") else []
-    chosen = EwaldOptions(
+    chosen = flat.options(
         periodicity,
         [1, 1, 2 if periodicity < 3 else 1],
         1e-4,
@@ -100,8 +101,8 @@ def test_no_usual_variant_adds_in_any_order(file):
 def test_atomics_are_refused(method):
     message = f"deterministic is True, but p2g_method is '{method}', which adds to the grid by ato"
     with pytest.raises(parki.ParkiValueError, match=re.escape(message)):
-        EwaldOptions(box=[1, 1, 1], deterministic=True, p2g_method=method)
-    EwaldOptions(box=[1, 1, 1], deterministic=False, p2g_method=method)
+        flat.options(box=[1, 1, 1], deterministic=True, p2g_method=method)
+    flat.options(box=[1, 1, 1], deterministic=False, p2g_method=method)
 
 
 @pytest.mark.parametrize("method", ["auto", "owner", "tile", "grid"])
@@ -133,7 +134,7 @@ def test_threads_change_no_digit_of_spreading(kernel, periodicity, monkeypatch):
     rows = {"stokes_comb": 6, "stokes_sl": 3, "laplace": 1}[kernel]
     dens, norms = rng.standard_normal((rows, 300)), rng.standard_normal((3, 300))
     how = {"cutoff": 0.3, "window_points": 10, "p2g_method": "owner", "execution_space": "CPU"}
-    options = parki.EwaldOptions(periodicity, [1, 1, 1], 1e-4, deterministic=True, **how)
+    options = flat.options(periodicity, [1, 1, 1], 1e-4, deterministic=True, **how)
     grids, shares = [], []
     monkeypatch.setattr(sizes, "WINDOWS_LEAST", 0)  # wake threads for few points, too
     for threads in (1, 2, 5):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
+import flat
 import numpy as np
 import pytest
 
@@ -93,11 +95,23 @@ def refused(error, message, kernel="stokes_sl", **changes):
         (TYPE, "tolerance is True; expected the bound of the error", {"tolerance": True}),
         (TYPE, "cutoff is '0.1'; expected the cut-off", {"cutoff": "0.1"}),
         (VALUE, "expected a positive number: the cut-off", {"cutoff": 10**400}),
-        (TYPE, "cell_size is '9'; expected the mean number", {"cell_size": "9"}),
-        (VALUE, "cell_size is 0; expected a positive number: the mean", {"cell_size": 0}),
-        (TYPE, "cell_size is [1]; expected the mean number of sources", {"cell_size": [1]}),
+        (TYPE, "sources_per_cell is '9'; expected the mean number", {"sources_per_cell": "9"}),
+        (
+            VALUE,
+            "sources_per_cell is 0; expected a positive",
+            {"sources_per_cell": 0},
+        ),
+        (
+            TYPE,
+            "sources_per_cell is [1]; expected the mean number of sources",
+            {"sources_per_cell": [1]},
+        ),
         (VALUE, "cutoff is -1; expected a positive number: the cut-off", {"cutoff": -1}),
-        (VALUE, "cell_size and cutoff both set the cut-off", {"cutoff": 0.1, "cell_size": 9}),
+        (
+            VALUE,
+            "sources_per_cell and cutoff both",
+            {"cutoff": 0.1, "sources_per_cell": 9},
+        ),
         (VALUE, "window_points is 1; expected a whole number from 2 to 18", {"window_points": 1}),
         (VALUE, "window_points is 20; expected a whole", {"window_points": 20}),
         (VALUE, "window_points is '8'; expected a whole", {"window_points": "8"}),
@@ -119,18 +133,63 @@ def refused(error, message, kernel="stokes_sl", **changes):
 )
 def test_options(no_work, error, message, options):
     with pytest.raises(error, match=re.escape(message)):
-        EwaldOptions(**({"box": [1, 1, 1]} | options))
+        flat.options(**({"box": [1, 1, 1]} | options))
 
 
-def test_unknown_options():
-    """Python itself refuses them here, and parki where they are keywords of a call."""
-    with pytest.raises(TypeError, match="unexpected keyword argument 'tol'"):
-        EwaldOptions(box=[1, 1, 1], tol=1e-6)
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("tol", "unknown option 'tol'; did you mean tolerance? EwaldOptions takes periodicity, "),
+        ("pbc", "did you mean periodicity?"),
+        ("normals", "did you mean norms?"),
+        ("Tolerence", "did you mean tolerance?"),
+        ("targets", "did you mean trg?"),
+        ("mu", "unknown option 'mu'; sums leave it out: divide velocities by 8 pi times"),
+        ("viscosity", "sums leave it out: divide velocities by 8 pi times the viscosity; Ewald"),
+        ("dtype", "sums take the dtype of the arrays; EwaldOptions takes"),
+        ("screening", "did you mean kappa?"),
+        ("qwerty", "unknown option 'qwerty'; EwaldOptions takes"),
+    ],
+)
+def test_unknown_options(no_work, given, message):
+    points, keywords = numbers(3, N), {"periodicity": 3, "box": [1, 1, 1], given: 1}
+    for take in (
+        lambda: EwaldOptions(**keywords),
+        lambda: Plan("stokes_sl", points, points, **keywords),
+        lambda: parki.stokes_sl(points, points, points, **keywords),
+    ):
+        with pytest.raises(TYPE, match=re.escape(message)):
+            take()
+
+
+def test_words_of_spheres(no_work):
+    for given, message in (("mu", "mean viscosity?"), ("radius", "mean radii?")):
+        with pytest.raises(TYPE, match=re.escape(message)):
+            parki.Spheres(numbers(3, N), 0.01, periodicity=3, box=[1, 1, 1], **{given: 1})
+
+
+def test_earlier_names_of_options():
+    """They work, and warn with the new words."""
+    expert = parki.Expert(sources_per_cell=20.0, split="hasimoto")
+    new = EwaldOptions(3, [1, 1, 1], expert=expert)
+    message = r"write expert=parki.Expert\(sources_per_cell=20, split='hasimoto'\)"
+    with pytest.warns(parki.ParkiDeprecationWarning, match=message) as told:
+        assert EwaldOptions(3, [1, 1, 1], cell_size=20, split="hasimoto") == new
+    assert told[0].filename == __file__
+    with pytest.warns(parki.ParkiDeprecationWarning, match="write options.expert.sources_per_cell"):
+        assert new.cell_size == 20
+    with pytest.warns(parki.ParkiDeprecationWarning, match='write precision="full"'):
+        assert EwaldOptions(3, [1, 1, 1], precision="double") == EwaldOptions(3, [1, 1, 1])
+    with pytest.warns(parki.ParkiDeprecationWarning, match="expert=parki.Expert"):
+        changed = dataclasses.replace(new, window_points=8)
+    assert changed.expert == dataclasses.replace(expert, window_points=8)
+    with pytest.raises(AttributeError, match="no attribute 'cell_sizes'"):
+        _ = new.cell_sizes
 
 
 def test_methods_as_the_literature_spells_them():
-    options = EwaldOptions(3, [1, 1, 1], p2p_method="GM-1D", p2g_method="HYBRID", g2p_method="Base")
-    chosen = (options.p2p_method, options.p2g_method, options.g2p_method)
+    expert = parki.Expert(p2p_method="GM-1D", p2g_method="HYBRID", g2p_method="Base")
+    chosen = (expert.p2p_method, expert.p2g_method, expert.g2p_method)
     assert chosen == ("gm1d", "hybrid", "base")
 
 

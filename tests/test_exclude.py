@@ -189,7 +189,7 @@ def test_images_that_are_equally_near(rng):
         assert (plan.adjoint(values) * dens).sum() == pytest.approx(product, rel=1e-9)
 
 
-@pytest.mark.parametrize("precision", ["double", "mixed"])
+@pytest.mark.parametrize("precision", ["full", "mixed"])
 def test_images_as_given(precision, space, to_space, to_host, rng):
     """A body that is longer than the box: its own part is the sum without images."""
     src, trg, dens = 0.5 + 1.7 * (rng.random((3, 3, 30)) - 0.5)
@@ -197,7 +197,7 @@ def test_images_as_given(precision, space, to_space, to_host, rng):
     # Another image is CLOSE, and stays.
     src[:, 0], trg[:, 0] = [1.2, 0.5, 0.5], [0.2 + CLOSE, 0.5, 0.5]
     given = [to_space(each) for each in (trg, src)]
-    tolerance, digits = (1e-7, 1e-8) if precision == "double" else (1e-4, 1e-6)
+    tolerance, digits = (1e-7, 1e-8) if precision == "full" else (1e-4, 1e-6)
     dens = to_space(dens)
     own = parki.stokes_sl(*given, dens, periodicity=0, box=[None] * 3, tolerance=1e-9)
     for periodicity, box in ((1, [1.0, None, None]), (3, BOX)):
@@ -234,7 +234,7 @@ def test_lists_of_pairs(space, to_space, to_host, rng):
     """A device keeps lists; the tile variant and the kernel of derivatives are like its own."""
     points, forces = (to_space(rng.random((3, 1500))) for _ in range(2))
     labels, found = rng.integers(0, 150, 1500), []
-    for more in ({}, {"p2p_method": "tile"}):
+    for more in ({}, {"expert": parki.Expert(p2p_method="tile")}):
         how = {"periodicity": 3, "box": [1, 1, 1], "tolerance": 1e-5, **more}
         for want in ("u", ("u", "grad_u")):
             plan = parki.Plan("stokes_sl", points, points, want=want, exclude=labels, **how)
@@ -285,7 +285,13 @@ OPTIONS = parki.EwaldOptions(3, [1, 1, 1])
         ("stokes_sl", [True] * 5, {}, ParkiTypeError, "expected whole numbers"),
         ("stokes_sl", [0] * 4, {}, ParkiValueError, "has 4 labels of targets; expected one"),
         ("stokes_sl(epsilon=0.1)", [0] * 5, {}, ParkiValueError, "sums blobs or spheres"),
-        ("stokes_sl", [0] * 5, {"p2p_method": "sm1d"}, ParkiValueError, "cannot leave out"),
+        (
+            "stokes_sl",
+            [0] * 5,
+            {"expert": parki.Expert(p2p_method="sm1d")},
+            ParkiValueError,
+            "cannot leave out",
+        ),
     ],
 )
 def test_refused(kernel, exclude, more, error, message):

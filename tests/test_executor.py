@@ -182,8 +182,7 @@ def solve(kernel, method="tile", periodicity=3, want=("u",), window=6, **more):
         [1] * periodicity + [None] * (3 - periodicity),
         1e-2,
         cutoff=0.41,  # for which all variants get the same grid
-        window_points=window,
-        p2g_method=method,
+        expert=parki.Expert(window_points=window, p2g_method=method),
         **more,
     )
     norms = norms if kernel in ("stokes_comb", "stokes_dl") else None
@@ -204,16 +203,16 @@ def test_near_field_of_devices(kernel, team, want, monkeypatch):
     asked = {"want": want, "window": 6 + 2 * (len(want) > 1)}
     expected = solve(kernel, **asked)
     monkeypatch.setenv("PARKI_EMULATED_TEAM", team)
-    assert close(solve(kernel, p2p_method="tile", **asked), expected)
+    assert close(solve(kernel, expert=parki.Expert(p2p_method="tile"), **asked), expected)
 
 
 # The options that have a kernel file's barriers met, where the default ones do not.
 BY_OPTION = {
     "p2p_derivatives": {"want": ("u", "grad_u"), "window": 8},
-    "p2p_tile": {"p2p_method": "tile"},
-    "literature/p2p_cells": {"p2p_method": "sm2d"},
+    "p2p_tile": {"expert": parki.Expert(p2p_method="tile")},
+    "literature/p2p_cells": {"expert": parki.Expert(p2p_method="sm2d")},
     "literature/p2g_paper": {"method": "hybrid"},
-    "g2p_tile": {"g2p_method": "tile"},
+    "g2p_tile": {"expert": parki.Expert(g2p_method="tile")},
 }
 
 
@@ -358,7 +357,9 @@ def test_close_pair_across_the_border(method, dtype, axis, side):
     trg[axis], src[axis, 0] = (near, far) if side else (far, near)
     src[:, 2] = 0.75
     dens = np.array([1, -0.5, -0.5], dtype=dtype)
-    options = parki.EwaldOptions(3, [1, 1, 1], 1e-4, cutoff=0.4, p2p_method=method)
+    options = parki.EwaldOptions(
+        3, [1, 1, 1], 1e-4, cutoff=0.4, expert=parki.Expert(p2p_method=method)
+    )
     pot = parki.laplace(trg, src, dens, options)
     distance = float(near) + ulps * eps / 2
     # The rest of the sum is of order one; what is lost beside 1 is eps / 2.

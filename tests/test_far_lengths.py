@@ -23,8 +23,8 @@ CUBE = {"box": [1, 1, 1], "tolerance": 1e-4}
         {"cutoff": 3e9},
         {"cutoff": 1e-10},
         {"cutoff": 1e300},
-        {"cell_size": 1e40},
-        {"cell_size": 1e-300},
+        {"expert": parki.Expert(sources_per_cell=1e40)},
+        {"expert": parki.Expert(sources_per_cell=1e-300)},
     ],
 )
 def test_cutoffs_that_cannot_be(periodicity, given):

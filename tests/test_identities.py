@@ -89,7 +89,16 @@ def test_neither_cutoff_nor_split_matters(kernel, periodicity):
     want = fields_of(kernel)
     results = []
     for split, cutoff in (("prolate", 0.9), ("prolate", 1.3), ("hasimoto", 0.9)):
-        plan = make(kernel, trg, src, norms, periodicity, want=want, split=split, cutoff=cutoff)
+        plan = make(
+            kernel,
+            trg,
+            src,
+            norms,
+            periodicity,
+            want=want,
+            expert=parki.Expert(split=split),
+            cutoff=cutoff,
+        )
         results.append(dict(zip(want, plan(dens), strict=True)))
     for field, bound in zip(want, plan.promise(dens), strict=True):
         values = [result[field] for result in results]
@@ -438,7 +447,7 @@ def test_cubic_lattice_seen_from_a_point_of_it(split, side, place):
     x = np.full((3, 1), place * side)
     box = 3 * [side]
     charge, force = np.ones(1), np.array([[0.6], [0.0], [-0.8]])
-    options = {"split": split, "tolerance": 1e-12, "cutoff": None}
+    options = {"expert": parki.Expert(split=split), "tolerance": 1e-12, "cutoff": None}
     phi = make("laplace", x, x, None, 3, box, **options)(charge)
     bound = CRYSTAL * 1e-12 / side
     assert abs(phi[0] - known) <= bound

@@ -251,7 +251,13 @@ def test_arrays_that_say_more_or_less_are_refused(change, message):
     "options",
     [
         OPTIONS,
-        parki.EwaldOptions(1, [2, None, 0.5], 1e-7, cell_size=100, execution_space="cpu"),
+        parki.EwaldOptions(
+            1,
+            [2, None, 0.5],
+            1e-7,
+            expert=parki.Expert(sources_per_cell=100),
+            execution_space="cpu",
+        ),
         parki.EwaldOptions(0, None, 1e-3, execution_space=parki.ExecutionSpace("Serial")),
     ],
     ids=["default", "some", "space"],
@@ -506,7 +512,9 @@ def test_another_device_is_refused():
 
 
 def test_options_as_a_table():
-    text = parki.EwaldOptions(1, [2, None, 0.5], 1e-7, split="hasimoto")._repr_html_()
+    text = parki.EwaldOptions(
+        1, [2, None, 0.5], 1e-7, expert=parki.Expert(split="hasimoto")
+    )._repr_html_()
     for part in ("EwaldOptions", "periodicity", "2 x free x 0.5", "1e-07", "split", "hasimoto"):
         assert part in text
     assert "p2p_method" not in text  # as usual, so not told

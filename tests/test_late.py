@@ -60,7 +60,7 @@ def error(plan, dens, points):
 @pytest.mark.parametrize(
     ("periodicity", "box"), [(0, BOX), ((False, True, True), BOX), (2, LEANING), (3, TILTED)]
 )
-@pytest.mark.parametrize(("dtype", "precision"), [("f8", "mixed"), ("f4", "double")])
+@pytest.mark.parametrize(("dtype", "precision"), [("f8", "mixed"), ("f4", "full")])
 def test_points_follow(xp, sizes, periodicity, box, dtype, precision):
     """With as many points each time, and with others, for which there is slack."""
     options = parki.EwaldOptions(periodicity, box, 1e-3, precision=precision)
@@ -76,7 +76,7 @@ def test_points_follow(xp, sizes, periodicity, box, dtype, precision):
 
 
 @pytest.mark.parametrize(("periodicity", "turn"), [(2, np.eye(3)), (3, np.eye(3)), (3, TURN)])
-@pytest.mark.parametrize(("dtype", "precision"), [("f8", "double"), ("f8", "mixed")])
+@pytest.mark.parametrize(("dtype", "precision"), [("f8", "full"), ("f8", "mixed")])
 def test_boxes_that_deform(xp, periodicity, turn, dtype, precision):
     """One graph places the points in every box; impossible points bring the old box back, too."""
     leans, tilts = (0.1, 0.0)[: 2 * (periodicity == 3)], np.linspace(-0.5, 0.5, 8)

@@ -252,14 +252,14 @@ def test_what_it_proposes_has_the_windows_of_the_plan(
     monkeypatch.setattr(memory, "select", watched)
     free_bytes(0.0)
     with pytest.raises(parki.ParkiMemoryError):
-        plan(2000, dtype=dtype, window_points=asked)
+        plan(2000, dtype=dtype, expert=parki.Expert(window_points=asked))
     assert set(seen) == {tuple(windows)}
 
 
 def test_float32_is_proposed_for_windows_that_it_holds(free_bytes):
-    free_bytes(0.6 * plan(60_000, window_points=13).memory.peak)
+    free_bytes(0.6 * plan(60_000, expert=parki.Expert(window_points=13)).memory.peak)
     with pytest.raises(parki.ParkiMemoryError) as info:
-        plan(60_000, window_points=13)
+        plan(60_000, expert=parki.Expert(window_points=13))
     assert "float32" not in str(info.value)
 
 
@@ -285,7 +285,9 @@ def test_indices_of_a_device():
     chosen = select(problem)
     use = memory.Use(Device(), np.dtype("f4"), True, False, False)
     large = replace(chosen, steps=np.full(3, 1 / 1300))
-    with pytest.raises(parki.ParkiValueError, match=r"raise the cut-off \(cutoff, cell_size\)"):
+    with pytest.raises(
+        parki.ParkiValueError, match=r"raise the cut-off \(cutoff, or sources_per_cell"
+    ):
         memory._check_values(problem, large, use)
     memory._check_values(problem, chosen, use)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+import flat
 import numpy as np
 import pytest
 from problems import Window
@@ -137,7 +138,7 @@ def test_spreading_conserves_the_density():
 def test_variants_without_dipoles(kernel):
     points = np.zeros((3, 1))
     for method in SPREADS[2:]:
-        options = EwaldOptions(3, [1, 1, 1], p2g_method=method)
+        options = flat.options(3, [1, 1, 1], p2g_method=method)
         with pytest.raises(ParkiValueError, match=f"p2g_method is '{method}', which .*dipole"):
             parki.Plan(kernel, points, points, options)
 
@@ -400,7 +401,7 @@ def test_scratch_memory_is_what_the_kernels_take(bytes_, monkeypatch):
 def small_sum(**options) -> tuple[np.ndarray, parki.Plan]:
     rng = np.random.default_rng(9)
     src = rng.random((3, 200))
-    given = EwaldOptions(3, [1, 1, 1], 1e-2, cutoff=0.4, window_points=6, **options)
+    given = flat.options(3, [1, 1, 1], 1e-2, cutoff=0.4, window_points=6, **options)
     plan = parki.Plan("stokes_sl", src, src, given)
     return plan(rng.standard_normal((3, 200))), plan
 

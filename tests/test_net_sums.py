@@ -65,7 +65,11 @@ def test_one_sign(kernel, split, tolerance, want):
     if kernel == "stokes_dl":
         norms = np.tile([[0.6], [0.0], [0.8]], 2000)
     options = parki.EwaldOptions(
-        3, CUBE, tolerance, split=split, dl_mean="zero" if norms is not None else None
+        3,
+        CUBE,
+        tolerance,
+        expert=parki.Expert(split=split),
+        dl_mean="zero" if norms is not None else None,
     )
     plan = parki.Plan(kernel, targets, points, norms, options, want=want)
     exact = direct_sum(kernel, targets, points, dens, norms, box=CUBE, periodicity=3, want=want)

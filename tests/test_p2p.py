@@ -59,7 +59,9 @@ def test_close_pairs_in_single_precision(kernel, periodicity, place, space):
     for method, want in itertools.product(METHODS, (("u",), fields)):
         if method not in ("auto", "tile") and want != ("u",):
             continue
-        options = parki.EwaldOptions(periodicity, given, 1e-3, p2p_method=method)
+        options = parki.EwaldOptions(
+            periodicity, given, 1e-3, expert=parki.Expert(p2p_method=method)
+        )
         plan = parki.Plan(kernel, *on_space[:3], options, want=want)
         if expected is None:
             exact = [a if a is None else a.astype("f8") for a in (trg, src, dens, norms)]
@@ -120,7 +122,7 @@ def test_close_pairs_in_long_boxes(kernel, case, method):
     dens = np.ones(1) if kernel == "laplace" else np.ones((3, 1))
     # The literature's variants have no derivatives.
     want = ("u", "grad_u") if method in ("tile", "staged") else ("u",)
-    options = parki.EwaldOptions(periodicity, given, 1e-4, p2p_method=method)
+    options = parki.EwaldOptions(periodicity, given, 1e-4, expert=parki.Expert(p2p_method=method))
     got = parki.Plan(kernel, trg, src, options=options, want=want)(dens)
     box = [length or 1e9 for length in given]
     expected = direct_sum(kernel, trg, src, dens, box=box, periodicity=periodicity, want=want)
@@ -141,7 +143,7 @@ def test_sources_moved_by_a_period_coincide(periodicity, method):
     dens = rng.standard_normal((3, N))
     turns = rng.integers(-2, 3, (3, N)) * (np.arange(3) < periodicity)[:, None]
     trg = src + turns * box[:, None]
-    options = parki.EwaldOptions(periodicity, box, 1e-9, p2p_method=method)
+    options = parki.EwaldOptions(periodicity, box, 1e-9, expert=parki.Expert(p2p_method=method))
     unmoved = direct_sum("stokes_sl", src, src, dens, box=box, periodicity=periodicity)
     expected = direct_sum("stokes_sl", trg, src, dens, box=box, periodicity=periodicity)
     assert rms(expected - unmoved) < 1e-12 * rms(unmoved)

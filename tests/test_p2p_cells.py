@@ -164,7 +164,9 @@ def test_option(method, rng):
             "stokes_sl",
             src,
             src,
-            parki.EwaldOptions(3, [1, 1, 1], 1e-3, cutoff=0.4, p2p_method=name),
+            parki.EwaldOptions(
+                3, [1, 1, 1], 1e-3, cutoff=0.4, expert=parki.Expert(p2p_method=name)
+            ),
         )
         for name in ("tile", method)
     ]
@@ -176,7 +178,7 @@ def test_option(method, rng):
 # ---------------------------------------------------------------------- refusals
 @pytest.mark.parametrize("want", ["p", ("u", "grad_u")])
 def test_only_for_the_velocity(want, rng):
-    options = parki.EwaldOptions(3, [1, 1, 1], p2p_method="sm1d")
+    options = parki.EwaldOptions(3, [1, 1, 1], expert=parki.Expert(p2p_method="sm1d"))
     points = rng.random((3, 5))
     with pytest.raises(ParkiValueError, match="p2p_method is 'sm1d', which computes 'u' alone"):
         parki.Plan("stokes_sl", points, points, options, want=want)
@@ -210,7 +212,7 @@ def test_empty_parts(p2p, p2g, g2p, want, team, monkeypatch):
     """Which devices have at the end of their lists: they change nothing."""
     rng = np.random.default_rng(7)
     points, dens = rng.random((3, 300)), rng.standard_normal((3, 300))
-    methods = {"p2p_method": p2p, "p2g_method": p2g, "g2p_method": g2p}
+    methods = {"expert": parki.Expert(p2p_method=p2p, p2g_method=p2g, g2p_method=g2p)}
     options = EwaldOptions(1, [1, 1, 1], 1e-4, **methods)
     expected = parki.Plan("stokes_sl", points, points, options, want=want)(dens)
     monkeypatch.setenv("PARKI_EMULATED_TEAM", team)

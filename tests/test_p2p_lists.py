@@ -35,7 +35,7 @@ def plan_of(kernel, points, norms, space="CPU", trg=None, **more):
     options = parki.EwaldOptions(
         box=[1, 1, 1],
         tolerance=1e-4,
-        p2p_method="tile",
+        expert=parki.Expert(p2p_method="tile"),
         execution_space=space,
         **{"periodicity": 3, **more},
     )

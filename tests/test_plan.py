@@ -9,6 +9,7 @@ import tracemalloc
 import warnings
 from types import SimpleNamespace
 
+import flat
 import numpy as np
 import pytest
 from contract import (
@@ -39,7 +40,7 @@ N, TOLERANCE = 200, 1e-5
 
 
 def plan_of(kernel, c, periodicity=1, box=BOX, tolerance=TOLERANCE, trg=None, **more):
-    options = parki.EwaldOptions(periodicity=periodicity, box=box, tolerance=tolerance, **more)
+    options = flat.options(periodicity=periodicity, box=box, tolerance=tolerance, **more)
     target = c.trg if trg is None else trg
     return parki.Plan(kernel, target, c.src, c.arguments(kernel)[1], options)
 
@@ -292,7 +293,7 @@ def test_no_targets(kernel, shape):
 
 @pytest.mark.parametrize(
     "choice",
-    [{"cutoff": 0.2}, {"cutoff": 0.5}, {"cell_size": 5}, {"cell_size": 60}]
+    [{"cutoff": 0.2}, {"cutoff": 0.5}, {"sources_per_cell": 5}, {"sources_per_cell": 60}]
     + [{"window_points": p} for p in (8, 10, 12)],
     ids=str,
 )
@@ -306,8 +307,8 @@ def test_overrides(choice, periodicity):
     length = np.prod(BOX) ** (1 / 3)
     if "cutoff" in choice:
         assert plan.parameters.cutoff * length == pytest.approx(choice["cutoff"])
-    if "cell_size" in choice:
-        assert plan.parameters.cutoff**3 * N == pytest.approx(choice["cell_size"])
+    if "sources_per_cell" in choice:
+        assert plan.parameters.cutoff**3 * N == pytest.approx(choice["sources_per_cell"])
     if "window_points" in choice:
         assert plan.parameters.points == choice["window_points"]
 
@@ -352,7 +353,8 @@ def test_timed_and_describe(kernel):
 
 
 @pytest.mark.parametrize(
-    "asked", [{}, {"cutoff": 0.31, "window_points": 9}, {"cell_size": 11.0}, {"window_points": 6}]
+    "asked",
+    [{}, {"cutoff": 0.31, "window_points": 9}, {"sources_per_cell": 11.0}, {"window_points": 6}],
 )
 @pytest.mark.parametrize(("split", "other"), [("auto", "hasimoto"), ("hasimoto", "prolate")])
 def test_the_other_split_is_compared_with_all_else_as_asked(asked, split, other):
@@ -369,7 +371,7 @@ def test_the_other_split_is_compared_with_all_else_as_asked(asked, split, other)
 def test_a_split_that_a_plan_could_not_take_is_not_compared():
     c = cloud("same", N, BOX)
     given = (c.trg, c.src, c.arguments("stokes_dl")[1])
-    options = parki.EwaldOptions(3, BOX, 1e-10, split="hasimoto")
+    options = flat.options(3, BOX, 1e-10, split="hasimoto")
     plan = parki.Plan("stokes_dl", *given, options, want="grad_u")  # prolate reaches 3e-9
     assert "instead" not in plan.describe()
     plan = plan_of("laplace", c, split="hasimoto", radial="rational")

@@ -36,8 +36,12 @@ def test_modes_of_the_grid(kernel, p2g, monkeypatch):
     """In double precision the grid has the same modes, to the window's accuracy."""
     box = (1.0, 1.0, 8.0)
     c = cloud("same", 300, box)
-    plan, dens = plan_of(kernel, c, box, "f4", p2g_method=p2g, window_points=12, cutoff=0.6)
-    exact, same = plan_of(kernel, c, box, "f8", p2g_method=p2g, window_points=12, cutoff=0.6)
+    plan, dens = plan_of(
+        kernel, c, box, "f4", expert=parki.Expert(p2g_method=p2g, window_points=12), cutoff=0.6
+    )
+    exact, same = plan_of(
+        kernel, c, box, "f8", expert=parki.Expert(p2g_method=p2g, window_points=12), cutoff=0.6
+    )
     assert (
         exact.pipeline.stages.plane is None and exact.setup.mesh.padding == plan.setup.mesh.padding
     )

@@ -94,9 +94,16 @@ VARIANTS += [("p2g_method", "tile"), ("g2p_method", "base"), ("g2p_method", "til
 @pytest.mark.parametrize(("stage", "method"), VARIANTS)
 def test_variants(stage, method):
     points, radii, forces, _ = suspension()
-    how = {"periodicity": 3, "box": BOX, "tolerance": 1e-4, "cutoff": 0.5, "window_points": 8}
+    how = {
+        "periodicity": 3,
+        "box": BOX,
+        "tolerance": 1e-4,
+        "cutoff": 0.5,
+    }
     usual, other = (
-        parki.Spheres(points, radii, **how, **asked).velocities(forces)
+        parki.Spheres(
+            points, radii, **how, expert=parki.Expert(window_points=8, **asked)
+        ).velocities(forces)
         for asked in ({}, {stage: method})
     )
     np.testing.assert_allclose(other, usual, rtol=1e-11, atol=1e-11 * abs(usual).max())
@@ -148,7 +155,10 @@ def test_gradient_is_that_of_pairs_of_radii(periodicity, want, method):
     """The slopes of the velocity of each sphere, if it alone moved, by sums of two radii."""
     points, radii, forces, _ = suspension()
     options = parki.EwaldOptions(periodicity=periodicity, box=BOX, tolerance=1e-8)
-    name, asked = parki.kernel("polydisperse_sl", largest=0.12), replace(options, p2p_method=method)
+    name, asked = (
+        parki.kernel("polydisperse_sl", largest=0.12),
+        replace(options, expert=parki.Expert(p2p_method=method)),
+    )
     own = name, points, points, radii, asked
     found = sum_once(own, forces, want)
     gradient = found if want == "grad_u" else found[1]
@@ -309,9 +319,9 @@ def test_refusals():
     with pytest.raises(parki.ParkiValueError, match=r"cutoff is 0\.098, but the spheres of"):
         parki.Spheres(points, radii, **how, cutoff=0.1005)
     with pytest.raises(parki.ParkiValueError, match="p2g_method is 'grid', which does not spread"):
-        parki.Spheres(points, radii, **how, p2g_method="grid")
+        parki.Spheres(points, radii, **how, expert=parki.Expert(p2g_method="grid"))
     with pytest.raises(parki.ParkiValueError, match="radial is 'erfc', but polydisperse_sl"):
-        parki.Spheres(points, radii, **how, split="hasimoto", radial="erfc")
+        parki.Spheres(points, radii, **how, expert=parki.Expert(split="hasimoto", radial="erfc"))
     name = parki.kernel("polydisperse_sl", largest=0.1)
     with pytest.raises(parki.ParkiValueError, match="takes the radius of each point"):
         parki.Plan(name, points, points, **how)

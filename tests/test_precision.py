@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import flat
 import numpy as np
 import pytest
 from few import FEW
@@ -134,7 +135,7 @@ def assert_faces_cost_nothing(kernel, box, periodicity, to_space, rng, want, **s
     if SUMS[kernel].normals:
         norms = to_space(rng.standard_normal((3, N)))
     dens = to_space(density(kernel, rng))
-    options = EwaldOptions(periodicity, box, 1e-4, precision="mixed", **settings)
+    options = flat.options(periodicity, box, 1e-4, precision="mixed", **settings)
     plan = parki.Plan(kernel, points, points, norms, options, want=want)
     options = EwaldOptions(periodicity, box, 1e-9)
     exact = parki.Plan(kernel, points, points, norms, options, want=want)
@@ -187,7 +188,7 @@ def test_derivatives_across_faces(kernel, space, to_space, rng):
             values=values,
             wrt=wrt,
         )
-        for tolerance, precision in ((1e-4, "mixed"), (1e-9, "double"))
+        for tolerance, precision in ((1e-4, "mixed"), (1e-9, "full"))
     )
     for name in wrt:
         assert rms(found[name] - exact[name]) <= 2 * ROUNDING * rms(exact[name]), name
@@ -216,10 +217,10 @@ def test_what_is_refused(rng):
     points, dens = rng.random((3, 100)), rng.standard_normal((3, 100))
 
     def total(points, dens, tolerance=1e-4, **settings):
-        options = EwaldOptions(3, [1, 1, 1], tolerance, precision="mixed", **settings)
+        options = flat.options(3, [1, 1, 1], tolerance, precision="mixed", **settings)
         return parki.stokes_sl(points, points, dens, options)
 
-    with pytest.raises(ParkiValueError, match="precision is 'half'; expected one of double, mixed"):
+    with pytest.raises(ParkiValueError, match="precision is 'half'; expected one of full, mixed"):
         EwaldOptions(3, [1, 1, 1], precision="half")
     with pytest.raises(ParkiValueError, match="mixed precision holds 1e-06 at best; leave"):
         total(points, dens, 1e-7)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
+import flat
 import numpy as np
 import pytest
 from contract import BOXES, cloud, error_over_promise, promise, rms, rounding
@@ -24,9 +25,7 @@ N = 150
 
 
 def plan_of(kernel, c, radial, periodicity=3, tolerance=1e-8, box=BOX, **more):
-    options = parki.EwaldOptions(
-        periodicity, box, tolerance, split="hasimoto", radial=radial, **more
-    )
+    options = flat.options(periodicity, box, tolerance, split="hasimoto", radial=radial, **more)
     return parki.Plan(kernel, c.trg, c.src, c.arguments(kernel)[1], options)
 
 
@@ -173,8 +172,8 @@ def test_describe():
 @pytest.mark.parametrize("radial", OTHERS)
 def test_refusals(radial):
     with pytest.raises(ParkiValueError, match=rf"radial is '{radial}'.*pass split='hasimoto'"):
-        parki.EwaldOptions(3, [1, 1, 1], radial=radial, split="prolate")
-    c, options = cloud("same", N, BOX), parki.EwaldOptions(3, BOX, split="hasimoto", radial=radial)
+        flat.options(3, [1, 1, 1], radial=radial, split="prolate")
+    c, options = cloud("same", N, BOX), flat.options(3, BOX, split="hasimoto", radial=radial)
     for want in ("p", ("u", "grad_u")):
         with pytest.raises(
             ParkiValueError, match=f"radial is '{radial}', which computes 'u' alone"

@@ -184,7 +184,7 @@ def test_blobs_of_cortez_that_are_too_large():
     measured = given.plan(3, 1e-3).check(given.dens)
     assert measured.error <= 2 * measured.promise  # of few targets
     with pytest.raises(ParkiValueError, match="blob='cortez' needs the prolate split, but"):
-        given.plan(3, 1e-4, split="hasimoto")
+        given.plan(3, 1e-4, expert=parki.Expert(split="hasimoto"))
     with pytest.raises(ValueError, match="'cortez', which direct_sum has in free space alone"):
         given.direct(3)
     np.testing.assert_allclose(1.128 * RADIUS["gaussian"], RADIUS["cortez"], rtol=1e-3)
@@ -322,7 +322,9 @@ def test_other_precisions(dtype, space):
 def test_variants(variant):
     """All variants of P2P have blobs, at one of which several densities are summed at once."""
     given = Given(name_of("stokes_comb", 0.1), n=150)
-    usual, other = (given.plan(3, 1e-4, **how) for how in ({}, {"p2p_method": variant}))
+    usual, other = (
+        given.plan(3, 1e-4, **how) for how in ({}, {"expert": parki.Expert(p2p_method=variant)})
+    )
     np.testing.assert_allclose(other(given.dens), usual(given.dens), atol=1e-9)
     both = np.stack([given.dens, 2 * given.dens[::-1]])
     np.testing.assert_allclose(other(both)[0], usual(given.dens), atol=1e-9)
@@ -381,7 +383,7 @@ def test_impossible_options():
     given = Given(name_of("stokes_sl", 0.1))
     words = r"radial is 'erfc', but stokes_sl\(epsilon=0\.1\) has polynomials alone"
     with pytest.raises(ParkiValueError, match=words):
-        given.plan(3, 1e-4, radial="erfc", split="hasimoto")
+        given.plan(3, 1e-4, expert=parki.Expert(radial="erfc", split="hasimoto"))
     with pytest.raises(ParkiValueError, match=r"cutoff is 0\.2, but the blobs of"):
         given.plan(3, 1e-4, cutoff=0.2)
     given.check(given.plan(3, 1e-4, ("u",), cutoff=0.5))

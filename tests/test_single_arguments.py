@@ -139,7 +139,7 @@ def test_methods_of_other_spellings_in_tilted_boxes():
     box = parki.lattice(1, 1, 1, 0.4)
     for method in ("gm1d", "GM-1D", "sm-2d"):
         with pytest.raises(ParkiValueError, match="takes boxes along the axes"):
-            parki.EwaldOptions(3, box, p2p_method=method)
+            parki.EwaldOptions(3, box, expert=parki.Expert(p2p_method=method))
 
 
 @pytest.mark.parametrize("edge", [3e39, 1e70])

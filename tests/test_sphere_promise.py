@@ -112,7 +112,7 @@ def ratios(case: Case) -> list[float]:
             periodicity=case.periodicity,
             box=box,
             tolerance=tolerance,
-            split=case.split,
+            expert=parki.Expert(split=case.split),
             **options,
         )
         found = spheres.velocities(acts, turns if case.turning else None)

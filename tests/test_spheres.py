@@ -502,7 +502,7 @@ def test_gradients_keep_their_promises():
         plan = parki.Plan(kernel, targets, points, options, want=("u", "grad_u"))
         found, alone = plan(torques), parki.Plan(kernel, targets, points, options, want="grad_u")
         assert rms((alone(torques) - found[1]).reshape(9, COUNT)) <= 2 * alone.promise(torques)
-        finer = parki.EwaldOptions(3, BOX, 1e-8, split="hasimoto")
+        finer = parki.EwaldOptions(3, BOX, 1e-8, expert=parki.Expert(split="hasimoto"))
         exact = parki.Plan(kernel, targets, points, finer, want=("u", "grad_u"))(torques)
         promises = plan.promise(torques)
         assert rms(found[0] - exact[0]) <= promises[0]
@@ -538,7 +538,13 @@ def test_refused_derivatives():
 def test_radial_functions_are_polynomials(radial):
     points, *_ = suspension()
     with pytest.raises(parki.ParkiValueError, match=f"radial is '{radial}', but sphere_sl"):
-        parki.Spheres(points, 0.05, periodicity=3, box=BOX, split="hasimoto", radial=radial)
+        parki.Spheres(
+            points,
+            0.05,
+            periodicity=3,
+            box=BOX,
+            expert=parki.Expert(split="hasimoto", radial=radial),
+        )
 
 
 class Series:

@@ -195,7 +195,12 @@ def test_impossible_offsets(systems, error, message, rng):
 
 
 @pytest.mark.parametrize(
-    "method", [{"p2p_method": "gm1d"}, {"p2g_method": "hybrid"}, {"g2p_method": "target"}]
+    "method",
+    [
+        {"expert": parki.Expert(p2p_method="gm1d")},
+        {"expert": parki.Expert(p2g_method="hybrid")},
+        {"expert": parki.Expert(g2p_method="target")},
+    ],
 )
 def test_variants_of_one_system(method, rng):
     points = rng.random((3, 100))

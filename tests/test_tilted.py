@@ -69,7 +69,8 @@ def test_half_a_period(periodicity, method, kernels):
         given = [*box[:2], None] if periodicity == 2 else box
         how = {"periodicity": periodicity, "want": want, "dl_mean": "zero"}
         methods = dict.fromkeys(("p2p_method", "p2g_method", "g2p_method"), method)
-        plan = parki.Plan(kernel, trg, src, norms, box=given, tolerance=1e-6, **how, **methods)
+        asked = {**how, "box": given, "tolerance": 1e-6, "expert": parki.Expert(**methods)}
+        plan = parki.Plan(kernel, trg, src, norms, **asked)
         src, twice, norms = doubled(src, dens, norms, box[axis])
         exact = parki.Plan(kernel, trg, src, norms, box=whole, tolerance=1e-9, **how)(twice)
         for name, found, right, bound in zip(
@@ -116,7 +117,7 @@ def test_mixed_precision_on_devices():
     twice, both, _ = doubled(src, dens, None, box[1])
     exact = parki.stokes_sl(trg, twice, both, periodicity=3, box=whole, tolerance=1e-10)
     how = {"periodicity": 3, "box": box, "tolerance": 1e-5, "precision": "mixed"}
-    plan = parki.Plan("stokes_sl", trg, src, p2p_method="tile", **how)
+    plan = parki.Plan("stokes_sl", trg, src, expert=parki.Expert(p2p_method="tile"), **how)
     assert rms(plan(dens) - exact) < plan.promise(dens) + 1e-6 * rms(exact)
 
 
@@ -290,7 +291,10 @@ def test_spheres_in_boxes_that_deform():
         ({"box": parki.lattice(1, 1, 0, 0.5)}, "not all 0"),
         ({"box": np.ones((3, 3))}, "left-handed or nearly in a plane"),
         ({"box": parki.lattice(1, 1e-5, 1, 0.5)}, "the distances of its faces differ"),
-        ({"box": parki.lattice(1, 1, 1, 0.5), "p2p_method": "gm1d"}, "takes boxes along the axes"),
+        (
+            {"box": parki.lattice(1, 1, 1, 0.5), "expert": parki.Expert(p2p_method="gm1d")},
+            "takes boxes along the axes",
+        ),
     ],
 )
 def test_refused(options, message):

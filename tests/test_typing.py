@@ -27,7 +27,7 @@ parki.Plan("stokes_ls", x, x, box=[1, 1, 1])  # arg-type
 parki.stokes_sl(x, x, x, box=[1, 1, 1], want="velocity")  # call-overload
 parki.stokes_sl(x, x, x, box=[1, 1, 1], tol=1e-6)  # call-overload
 parki.Plan("stokes_sl", x, x, box=[1, 1, 1], tolerance="1e-6")  # arg-type
-parki.EwaldOptions(3, [1, 1, 1], split="ewald")  # arg-type
+parki.Expert(split="ewald")  # arg-type
 parki.EwaldOptions(3, [1, 1, 1], eps=1e-6)  # call-arg
 parki.stokes_sl(x, x, x, box=[1, 1, 1])[0].velocity()  # none: NumPy says Any of an element
 parki.stokes_sl(x, x, x, box=[1, 1, 1], want=("u", "p")).shape  # attr-defined

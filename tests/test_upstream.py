@@ -309,7 +309,7 @@ def test_without_pykokkos(forgotten, by):
         forgotten.setenv("PARKI_EXECUTOR", "pykokkos")
     executor = "pykokkos" if by == "option" else None
     points = np.full((3, 4), 0.5)
-    options = parki.EwaldOptions(3, [1, 1, 1], 1e-3, executor=executor)
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-3, expert=parki.Expert(executor=executor))
     with pytest.raises(MissingPackageError, match=r"github.com/kokkos/pykokkos.*'embedded'"):
         parki.Plan("stokes_sl", points, points, options)
 

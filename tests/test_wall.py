@@ -390,7 +390,7 @@ def test_double_layers():
 def test_dipoles_of_doublets(split):
     """A part of sums near a wall: third and fourth derivatives of 1 / r."""
     dens = RNG.standard_normal((3, 3, 40))
-    sums = {"box": BOX, "periodicity": 0, "split": split, "tolerance": 1e-7}
+    sums = {"box": BOX, "periodicity": 0, "expert": parki.Expert(split=split), "tolerance": 1e-7}
     plan = parki.Plan("doublet_dipole", HIGH, LOW, want=("u", "grad_u"), **sums)
     r = HIGH[:, :, None] - LOW[:, None]
 
@@ -421,7 +421,12 @@ def test_multipoles(order, unit, method):
     q, d, tensors = np.split(dens, [1, 4])
     tensors = tensors.reshape(3, 3, 40)
     box = [unit * edge for edge in BOX]
-    sums = {"box": box, "periodicity": 0, "tolerance": 1e-7, "p2g_method": method}
+    sums = {
+        "box": box,
+        "periodicity": 0,
+        "tolerance": 1e-7,
+        "expert": parki.Expert(p2g_method=method),
+    }
     trg, src, scale = unit * HIGH, unit * LOW, unit ** np.repeat([0.0, 1, 2], [1, 3, 9])
 
     tensors, d = unit**2 * tensors, unit * d

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+import flat
 import numpy as np
 import pytest
 from contract import call_of, rms
@@ -45,7 +46,7 @@ def everything(kernel):
 
 def make(kernel, periodicity=3, trg=TRG, src=SRC, dtype="f8", want=None, tolerance=1e-11, **more):
     norms = normals(kernel)
-    options = EwaldOptions(periodicity=periodicity, box=BOX, tolerance=tolerance, **more)
+    options = flat.options(periodicity=periodicity, box=BOX, tolerance=tolerance, **more)
     want = everything(kernel) if want is None else want
     arrays = [None if a is None else a.astype(dtype) for a in (trg, src, norms)]
     return Plan(kernel, *arrays, options, want=want)
@@ -156,7 +157,7 @@ ROUGH = {"tolerance": 1e-2, "cutoff": 6.0, "window_points": 8}
 def test_any_selection_in_any_order(kernel):
     """One after the other, and together: the same within twice the promise; by calls, too."""
     dens, norms = density(kernel), [] if normals(kernel) is None else [normals(kernel)]
-    options = EwaldOptions(periodicity=3, box=BOX, **ROUGH)
+    options = flat.options(periodicity=3, box=BOX, **ROUGH)
     together = make(kernel, **ROUGH)
     whole = dict(zip(together.want, together(dens), strict=True))
     allowed = dict(zip(together.want, together.promise(dens), strict=True))

@@ -243,7 +243,7 @@ def test_the_promise(periodicity, kappa, tolerance, split, neutral):
     trg, src, charges = cloud(200)
     if neutral:
         charges[100:] = -charges[:100]
-    options = EwaldOptions(periodicity, BOX, tolerance, split=split)
+    options = EwaldOptions(periodicity, BOX, tolerance, expert=parki.Expert(split=split))
     plan = parki.Plan(name(kappa), trg, src, None, options, want=("u", "grad_u"))
     given = {"box": BOX, "periodicity": periodicity, "want": ("u", "grad_u")}
     exact = direct_sum(name(kappa), trg, src, charges, **given)
@@ -255,7 +255,7 @@ def test_the_promise(periodicity, kappa, tolerance, split, neutral):
 @pytest.mark.each
 @pytest.mark.parametrize("want", ["u", "grad_u"])
 @pytest.mark.parametrize("kappa", [2.0, 100.0, 2000.0])
-@pytest.mark.parametrize("precision", ["double", "mixed"])
+@pytest.mark.parametrize("precision", ["full", "mixed"])
 def test_single_precision(precision, kappa, want):
     """In mixed precision, or of arrays in single precision."""
     given = [each.astype("f4") for each in cloud(200)]
@@ -328,7 +328,7 @@ def test_coarse_grids(periodicity, split):
     box = (4.0, 1.0, 1.0)
     trg, src, charges = cloud(300, box)
     for kappa, tolerance in ((4.0, 0.05), (6.0, 1e-2), (25.0, 1e-4)):
-        options = EwaldOptions(periodicity, box, tolerance, split=split)
+        options = EwaldOptions(periodicity, box, tolerance, expert=parki.Expert(split=split))
         plan = parki.Plan(name(kappa), trg, src, None, options)
         exact = direct_sum(name(kappa), trg, src, charges, box=box, periodicity=periodicity)
         assert root(plan(charges) - exact) <= plan.promise(charges)
@@ -362,7 +362,7 @@ def test_screening_that_nobody_feels():
 @pytest.mark.parametrize("radial", ["erfc", "rational"])
 def test_no_other_evaluators(radial):
     trg, src, _ = cloud()
-    options = EwaldOptions(3, BOX, split="hasimoto", radial=radial)
+    options = EwaldOptions(3, BOX, expert=parki.Expert(split="hasimoto", radial=radial))
     with pytest.raises(ParkiValueError, match="polynomials alone"):
         parki.Plan(name(2.0), trg, src, None, options)
 
@@ -379,7 +379,7 @@ SHAPES["tilted"] = parki.lattice(1.0, 1.0, 1.0, xy=0.4)
 
 
 @pytest.mark.parametrize("split", ["auto", "hasimoto"])
-@pytest.mark.parametrize("precision", ["double", "mixed"])
+@pytest.mark.parametrize("precision", ["full", "mixed"])
 @pytest.mark.parametrize(
     ("shape", "periodicity"), [("cube", 0), ("flat", 2), ("long", 1), ("tilted", 3)]
 )
@@ -393,7 +393,9 @@ def test_strong_screening_in_single_precision(kappa, shape, periodicity, precisi
     exact = direct_sum(
         name(kappa), points, points, charges, box=box, periodicity=periodicity, want=want
     )
-    options = EwaldOptions(periodicity, box, 1e-6, precision=precision, split=split)
+    options = EwaldOptions(
+        periodicity, box, 1e-6, precision=precision, expert=parki.Expert(split=split)
+    )
     dtype = "f8" if precision == "mixed" else "f4"
     points, charges = points.astype(dtype), charges.astype(dtype)
     plan = parki.Plan(name(kappa), points, points, None, options, want=want)

@@ -81,7 +81,7 @@ class Slab(Pipeline):
         options = task.options
         if task.mixed:
             raise ParkiValueError(
-                "precision is 'mixed', which works for parki.Plan alone; leave it to 'double', or "
+                "precision is 'mixed', which works for parki.Plan alone; leave it to 'full', or "
                 "pass float32 arrays"
             )
         asked = {

@@ -1,6 +1,7 @@
 """Ewald sums.
 
-options, points    what the user chooses and gives, checked once
+options            what the user chooses: for all, and for who studies the method
+points             what the user chooses and gives, checked once
 task               what is asked of a plan, its points and the solver's box
 geometry           the order of the axes, the extent of the box, images of points, systems
 sums               a record for each kernel
@@ -24,10 +25,14 @@ from parki.ewald.api import *  # noqa: F403
 from parki.ewald.derivatives.vjp import jvp as jvp
 from parki.ewald.derivatives.vjp import vjp as vjp
 from parki.ewald.options import EwaldOptions as EwaldOptions
+from parki.ewald.options.expert import Expert as Expert
 from parki.ewald.pipeline.plan_cache import clear_cache as clear_cache
 from parki.ewald.plan import Plan as Plan
 from parki.ewald.sums import kernel as kernel
 
 if not TYPE_CHECKING:  # type checkers have the calls from `calls.pyi`, and the new names alone
-    __all__ = ["EwaldOptions", "Plan", "clear_cache", "jvp", "kernel", "vjp", *api.__all__]
+    __all__ = [
+        *("EwaldOptions", "Expert", "Plan", "clear_cache", "jvp", "kernel", "vjp"),
+        *api.__all__,
+    ]
     __getattr__ = old_names(__name__, "0.3", {"forget": "clear_cache"})

@@ -18,8 +18,10 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
+from parki.ewald.options.expert import Expert
 from parki.ewald.pipeline.placed_sum import PlacedSum
 from parki.ewald.task import Points, Task
+from parki.typing import Split
 
 FINER = 100  # how many times more accurate the other sum is
 SEED = 0
@@ -188,15 +190,16 @@ def _count(targets: Any) -> int:
 def _more_accurate(task: Task, points: Points) -> EwaldOptions:
     """Return options for a more accurate sum of the same points, with other parameters."""
     given, blob = task.options, task.sum.pair.blob
+    # Such blobs have that one alone.
+    split: Split = "prolate" if blob and blob.algebraic else "hasimoto"
     return type(given)(
         given.periodicity,
         given.box,
         max(points.tolerance / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)]),
         execution_space=task.space,
-        split="prolate" if blob and blob.algebraic else "hasimoto",  # the one that such blobs have
         dl_mean=given.dl_mean or "zero",
         exclude_image=given.exclude_image,
-        executor=given.executor,
+        expert=Expert(split=split, executor=given.expert.executor),
     )
 
 

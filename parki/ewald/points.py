@@ -6,8 +6,8 @@ No module after this one checks a user's array again.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from parki.arrays import real_name, rounded
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
+from parki.ewald.options.keywords import refuse_unknown
 from parki.ewald.sums import SUMS, stress, sum_of
 from parki.interchange import as_array, to_host
 from parki.meaning import varied
@@ -158,11 +159,13 @@ def take_options(
     keywords: OptionKeywords,
     make: Callable[..., Any] = EwaldOptions,
     box: Any = None,
+    also: Sequence[str] = (),
 ) -> tuple[Any, Any]:
     """Return the normals and the options of a call, by the one rule of all calls.
 
     Options are an `EwaldOptions`, last or in the place of normals, or keywords, of which ``make``
-    makes them; never both. Keywords need no box if ``box`` is given.
+    makes them; never both. Keywords need no box if ``box`` is given. Of labels that the call takes,
+    ``exclude_image`` may stand beside an `EwaldOptions`. ``also`` are words that the call takes.
 
     Raises
     ------
@@ -187,13 +190,10 @@ def take_options(
                 f"{name} is for sums, as are parki.Plan, the calls of parki, parki.torch and "
                 "parki.jax, parki.vjp and parki.jvp; elsewhere take one system after the other"
             )
-        if name not in OPTIONS:
-            others = ", ".join(SUMS.parameters)
-            others = others and f"; parki.kernel and the calls of sums take {others}"
-            raise ParkiTypeError(
-                f"unknown option {name!r}; EwaldOptions takes {', '.join(OPTIONS)}{others}"
-            )
+    refuse_unknown(keywords, OPTIONS, also)
     if options is not None:
+        if keywords.keys() == {"exclude_image"}:
+            return norms, replace(check_options(options), **keywords)
         raise ParkiTypeError(
             f"options was given, and {', '.join(keywords)} as well; give all options as keywords, "
             "or change some by dataclasses.replace(options, ...)"
@@ -388,7 +388,7 @@ def _check_single(name: str, ends: NDArray[np.float64]) -> None:
     if largest and not 1 / MOST_SINGLE <= largest <= MOST_SINGLE:
         raise ParkiValueError(
             f"{name} has values of up to {largest:g}; precision='mixed' takes {1 / MOST_SINGLE:g} "
-            f"to {MOST_SINGLE:g}: use another unit, or precision='double'"
+            f"to {MOST_SINGLE:g}: use another unit, or precision='full'"
         )
 
 

@@ -106,7 +106,7 @@ class Task:
     @property
     def executor(self) -> str | None:
         """The executor of the kernels."""
-        return self.options.executor
+        return self.options.expert.executor
 
     @property
     def xp(self) -> Any:

@@ -99,7 +99,7 @@ class Spheres:
         **keywords: Unpack[OptionKeywords],
     ) -> None:
         with self._together("Spheres"):
-            _, given = take_options(None, options, keywords)
+            _, given = take_options(None, options, keywords, also=("radii", "viscosity"))
             array = as_points("points", points)
             self._shape, self._back = tuple(array.shape), library_of(points)
             self._begin(array, given)
@@ -657,8 +657,9 @@ class Spheres:
                     "time, such as forces[0]"
                 )
         tolerance = max(self._options.tolerance / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)])
+        expert = replace(self._options.expert, split="hasimoto")
         finer = replace(
-            self._options, tolerance=tolerance, precision="double", split="hasimoto", cutoff=None
+            self._options, tolerance=tolerance, precision="full", cutoff=None, expert=expert
         )
         other = self._again(self._points.astype(np.float64), finer)
         exact = other.velocities(given.astype(np.float64))

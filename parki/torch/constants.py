@@ -10,7 +10,7 @@ values it cannot watch, are refused; without ``fullgraph`` it then leaves the ca
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from parki.errors import ParkiTypeError
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.geometry.systems import first_box as of_the_first
 from parki.ewald.options import EwaldOptions
+from parki.ewald.options.expert import Expert
 from parki.ewald.points import OPTIONS
 from parki.ewald.sums import kernel
 from parki.meaning import Varied, varied
@@ -30,6 +31,8 @@ from parki.torch.sums import How
 
 if TYPE_CHECKING:
     from parki.typing import OptionKeywords, Unpack
+
+EXPERT = tuple(field.name for field in fields(Expert))
 
 
 def constant(name: str, value: Any) -> Any:
@@ -47,6 +50,8 @@ def constant(name: str, value: Any) -> Any:
         return value
     if isinstance(value, ExecutionSpace):
         return value.name
+    if isinstance(value, Expert):
+        return [constant(field, getattr(value, field)) for field in EXPERT]
     if isinstance(value, (list, tuple)) and not isinstance(value, Varied):
         found = [constant(name, each) for each in value]
         return found if isinstance(value, list) else tuple(found)
@@ -76,7 +81,7 @@ def _once(function: Any) -> Any:
 @_once
 def text_of(**keywords: Unpack[OptionKeywords]) -> str:
     """Return options that are given as keywords as a string for operators."""
-    return _text(EwaldOptions(**keywords))
+    return _text(_made(keywords))
 
 
 def text(options: EwaldOptions) -> str:
@@ -115,7 +120,15 @@ def read(text: str) -> How:
     """Return the options of a string, and the systems and boxes in it, if there are any."""
     values = json.loads(text)
     systems, boxes = (values.pop(name, None) for name in Batch._fields)
-    return EwaldOptions(**values), Batch.of(systems and tuple(systems), boxes)
+    return _made(values), Batch.of(systems and tuple(systems), boxes)
+
+
+def _made(values: Any) -> EwaldOptions:
+    """Return options of keywords, whose expert may be a list."""
+    expert = values.get("expert")
+    if isinstance(expert, list):
+        values = {**values, "expert": Expert(**dict(zip(EXPERT, expert, strict=True)))}
+    return EwaldOptions(**values)
 
 
 def _text(options: EwaldOptions) -> str:
@@ -127,6 +140,7 @@ def _text(options: EwaldOptions) -> str:
 @lru_cache(maxsize=256)
 def _written(options: EwaldOptions) -> str:
     values = {name: getattr(options, name) for name in OPTIONS}
+    values["expert"] = [getattr(options.expert, name) for name in EXPERT]
     return json.dumps(
         {n: v.name if isinstance(v, ExecutionSpace) else v for n, v in values.items()}
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from parki import Expert
 from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.near.p2p import P2P
 from parki.ewald.near.pair import Pair
@@ -69,7 +70,7 @@ class Near:
         self.run, self.n, self.kernel, self.cell_size = run, n, kernel, cell_size
         self.points, dens, self.norms = run.cloud(kernel, n, dtype)
         self.dens = dens.reshape(-1, n)
-        options = run.options(PERIODICITY, TOLERANCE, cell_size=cell_size)
+        options = run.options(PERIODICITY, TOLERANCE, expert=Expert(sources_per_cell=cell_size))
         # A plan with a density is for one sum, and keeps no lists of pairs, like all variants here.
         plan, _ = plan_and_sum((kernel, self.points, self.points, self.norms, options), dens)
         chosen = plan.parameters

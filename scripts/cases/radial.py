@@ -95,11 +95,12 @@ def measure(run: Run) -> dict[str, Any]:
 def times(run: Run, kernel: str, n: int, tolerance: float) -> list[dict[str, Any]]:
     """Return the measurements of every evaluator."""
     src, dens, norms = run.cloud(kernel, n)
-    more: Any = {"split": "hasimoto", "p2p_method": "tile" if run.device else "staged"}
-    plans = {
-        name: parki.Plan(kernel, src, src, norms, run.options(3, tolerance, radial=name, **more))
-        for name in EVALUATORS
-    }
+    plans = {}
+    for name in EVALUATORS:
+        p2p: Any = "tile" if run.device else "staged"
+        expert = parki.Expert(split="hasimoto", radial=name, p2p_method=p2p)
+        options = run.options(3, tolerance, expert=expert)
+        plans[name] = parki.Plan(kernel, src, src, norms, options)
     seconds, results = dict.fromkeys(EVALUATORS, math.inf), {}
     for _ in range(5):
         for name, plan in plans.items():

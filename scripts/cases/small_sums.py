@@ -16,6 +16,7 @@ import numpy as np
 from benchmarks.run import Run
 
 import parki
+from parki import Expert
 from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS
 from parki.ewald.near.sizes import P2P_METHODS
 from parki.ewald.sums import SUMS
@@ -41,14 +42,15 @@ def cases(brief: bool) -> Iterator[Case]:
             if not brief:
                 yield kernel, periodicity, dtypes[1], {}, ("u",)
     for kernel, periodicity, dtype in (("stokes_comb", 3, "f8"), ("laplace", 1, "f4")):
-        variants: list[dict[str, str]] = [{"p2p_method": m} for m in P2P_METHODS[1:]]
-        variants += [{"p2g_method": m} for m in P2G_METHODS[1:]]
-        for options in variants:
-            yield kernel, periodicity, dtype, options, ("u",)
+        variants = [Expert(p2p_method=m) for m in P2P_METHODS[1:]]
+        variants += [Expert(p2g_method=m) for m in P2G_METHODS[1:]]
+        for expert in variants:
+            yield kernel, periodicity, dtype, {"expert": expert}, ("u",)
         for method in G2P_METHODS[1:]:
-            yield kernel, periodicity, dtype, {"g2p_method": method}, ("u", "grad_u")
+            options = {"expert": Expert(g2p_method=method)}
+            yield kernel, periodicity, dtype, options, ("u", "grad_u")
     for radial in ("erfc", "rational"):
-        yield "stokes_comb", 2, "f8", {"split": "hasimoto", "radial": radial}, ("u",)
+        yield "stokes_comb", 2, "f8", {"expert": Expert(split="hasimoto", radial=radial)}, ("u",)
     yield "stokes_dl", 3, "f8", {"dl_mean": "flux"}, ALL
     yield "stokes_comb", 1, "f8", {"precision": "mixed"}, ALL
 

@@ -34,7 +34,9 @@ def measure(run: Run) -> dict[str, Any]:
             plans[split] = parki.Plan("stokes_comb", points, points, norms, options)
             plans[split](dens)
 
-        options = {s: run.options(periodicity, tolerance, split=s) for s in SPLITS}
+        options = {
+            s: run.options(periodicity, tolerance, expert=parki.Expert(split=s)) for s in SPLITS
+        }
         calls = {s: partial(shoot, s, given) for s, given in options.items()}
         shots = run.medians(calls, 3, by=run.clock)
         applied = run.medians({s: partial(plans[s], dens) for s in SPLITS}, 3, by=run.clock)

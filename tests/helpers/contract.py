@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+import flat
 import numpy as np
 import pytest
 
@@ -457,7 +458,7 @@ class Case(NamedTuple):
             trg,
             src,
             normals,
-            parki.EwaldOptions(**(settings | options)),
+            flat.options(**(settings | options)),
             want=self.want,
         )
         return plan, array(dens)

@@ -9,6 +9,7 @@ import ast
 from pathlib import Path
 from typing import NamedTuple
 
+import flat
 import numpy as np
 import pytest
 
@@ -86,7 +87,7 @@ def make_sum(kernel, periodicity, dtype, executor, want="u", box=BOX, more=None,
     norms = rng.standard_normal((3, POINTS)).astype(dtype)
     values = rng.standard_normal(SUMS[kernel].density_shape(POINTS)).astype(dtype)
     chosen = {"tolerance": 1e-2, "cutoff": 0.35, "window_points": 8, "p2g_method": "auto"}
-    chosen = parki.EwaldOptions(periodicity, box, executor=executor, **chosen | options)
+    chosen = flat.options(periodicity, box, executor=executor, **chosen | options)
     given = trg, src, norms if SUMS[kernel].normals else None, chosen
     plan = parki.Plan(kernel, *given, want=want, **more or {})
     if plan.pipeline.lists is not None:  # the second sum keeps them, and the third uses them
@@ -100,7 +101,7 @@ def make_derivatives(dtype: type) -> None:
     rng = np.random.default_rng(1)
     points, norms = (0.9 * rng.random((3, POINTS)).astype(dtype) for _ in range(2))
     dens, values = (rng.standard_normal((n, POINTS)).astype(dtype) for n in (6, 3))
-    options = parki.EwaldOptions(1, BOX, 1e-2, executor="embedded")
+    options = flat.options(1, BOX, 1e-2, executor="embedded")
     given = "stokes_comb", points, points, dens, norms, options
     parki.vjp(*given, values=values, wrt=("src",))
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from parki import Expert
+
 ODD = (
     *(None, True, False, np.True_, 0, -1, 1, 2, 7, 3.5, -0.0, 5e-324, 1e-300, 1e-30, 1e-9),
     *(1e9, 1e30, 1e300, math.inf, -math.inf, math.nan, 10**400, -(10**400), 1j, np.float32(0.5)),
@@ -48,21 +50,22 @@ CHANGES: dict[str, Change] = {
 }
 OTHERS: dict[str, tuple[Any, ...]] = {
     "densities": ("random", "any"),
-    "precision": ("double", "mixed"),
-    "cell_size": (5.0, 50, 1e-3, 1e6),
+    "precision": ("full", "mixed"),
     "execution_space": ("CPU", "Serial"),
     "cutoff": (0.2, 0.4, 3.0, 1e-3),
-    "window_points": (4, 8),
-    "split": ("hasimoto", "prolate"),
-    "radial": ("erfc",),
     "dl_mean": ("zero", "flux"),
     "exclude_image": ("nearest", "given"),
     "wall": ("no-slip",),
-    "p2p_method": ("tile", "GM-1D"),
-    "p2g_method": ("tile", "base"),
-    "g2p_method": ("target", "tile"),
     "deterministic": (True, False),
-    "executor": ("embedded",),
+    "expert": (
+        *(Expert(sources_per_cell=count) for count in (5.0, 50, 1e-3, 1e6)),
+        *(Expert(window_points=points) for points in (4, 8)),
+        Expert(split="prolate"),
+        Expert(split="hasimoto", p2p_method="GM-1D"),
+        Expert(split="hasimoto", radial="erfc"),
+        Expert(p2p_method="tile", p2g_method="tile", g2p_method="tile"),
+        Expert(p2g_method="base", g2p_method="target", executor="embedded"),
+    ),
 }
 
 

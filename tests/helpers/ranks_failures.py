@@ -198,7 +198,7 @@ def tiles(comm: Any) -> None:
 
     near_tile, p2p.near_tile, setups.near_tile = p2p.near_tile, watched, watched
     c = cloud("partly", 900, (1.0, 1.0, 1.0), "f8")
-    options = parki.EwaldOptions(3, (1.0, 1.0, 1.0), 1e-2, p2p_method="tile")
+    options = parki.EwaldOptions(3, (1.0, 1.0, 1.0), 1e-2, expert=parki.Expert(p2p_method="tile"))
     for given in range(comm.size):  # the rank that has all points
         seen.append([])
         trg, src = (p if comm.rank == given else p[:, :0] for p in (c.trg, c.src))

@@ -14,7 +14,7 @@ def check(face, given, dtype, precision):
 
 @law("precisions")
 def test_single(face, kernel, periodicity):
-    check(face, face.given(kernel, periodicity, tolerance=1e-3), "f4", "double")
+    check(face, face.given(kernel, periodicity, tolerance=1e-3), "f4", "full")
 
 
 @law("mixed")

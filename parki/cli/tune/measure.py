@@ -30,6 +30,7 @@ from parki.ewald.choice.grids import POINTS
 from parki.ewald.choice.parameters import Parameters
 from parki.ewald.far.lengths import Tables
 from parki.ewald.far.sizes import owner_tiles
+from parki.ewald.options.expert import Expert
 from parki.ewald.sums import SUMS
 from parki.runtime import ExecutionSpace, cache
 from parki.typing import AnyKernel
@@ -179,10 +180,16 @@ def check_timed(task: TimedPlan, space: ExecutionSpace) -> None:
 
 
 def _options(task: TimedPlan, space: ExecutionSpace) -> EwaldOptions:
-    names = ("periodicity", "tolerance", "cutoff", "cell_size", "window_points")
-    given: dict[str, Any] = {name: getattr(task, name) for name in names}
-    given |= {f"{stage}_method": getattr(task, stage) for stage in METHODS}
-    return EwaldOptions(box=[1, 1, 1], execution_space=space, **given)
+    given: dict[str, Any] = {f"{stage}_method": getattr(task, stage) for stage in METHODS}
+    expert = Expert(sources_per_cell=task.cell_size, window_points=task.window_points, **given)
+    return EwaldOptions(
+        task.periodicity,
+        [1, 1, 1],
+        task.tolerance,
+        execution_space=space,
+        cutoff=task.cutoff,
+        expert=expert,
+    )
 
 
 def compile_ahead(todo: Sequence[TimedPlan], space: ExecutionSpace, number: int) -> None:

@@ -329,8 +329,8 @@ def _check_values(problem: Problem, chosen: Parameters, use: Use) -> None:
     if use.space.on_device and values > MOST_VALUES:
         raise ParkiValueError(
             f"the grid has {values} values with its padding along x; transforms on a device take "
-            f"{MOST_VALUES}; raise the cut-off (cutoff, cell_size), or share the points out over "
-            "ranks"
+            f"{MOST_VALUES}; raise the cut-off (cutoff, or sources_per_cell of Expert), "
+            "or share the points out over ranks"
         )
 
 

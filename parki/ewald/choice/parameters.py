@@ -170,7 +170,7 @@ def check_cutoff(problem: Problem, name: str, given: float, length: float) -> No
     Parameters
     ----------
     problem : Problem
-    name : {"cutoff", "cell_size"}
+    name : {"cutoff", "sources_per_cell"}
     given : float
         The option that sets it, as it was given.
     length : float
@@ -229,7 +229,7 @@ def _why(problem: Problem, chosen: float) -> str:
     """Say that no grid reaches the tolerance, and what to do."""
     tolerance, most = problem.tolerance, problem.windows[-1]
     if problem.cutoff is None and len(problem.windows) > 1:
-        single = ", or points in float64 and precision='double'" if most < POINTS[-1] else ""
+        single = ", or points in float64 and precision='full'" if most < POINTS[-1] else ""
         return (
             f"no grid reaches tolerance {tolerance:g} for these points in a box of such edges, by "
             f"windows of up to {most} points; give a larger tolerance{single}"

@@ -167,7 +167,7 @@ def check_labels(
             f"exclude was given, but {kernel} sums blobs or spheres; their pairs are finite, so "
             "sum all, and subtract the pairs to leave out yourself (parki.near_pairs lists them)"
         )
-    method = options.p2p_method
+    method = options.expert.p2p_method
     if method not in KNOWING["p2p_method"]:
         raise ParkiValueError(
             f"p2p_method is {method!r}, which cannot leave out pairs; with exclude leave it to "

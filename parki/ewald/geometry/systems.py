@@ -110,9 +110,9 @@ def check_systems(
     if systems is None:
         return None
     for name, known in KNOWING.items():
-        if getattr(options, name) not in known:
+        if (method := getattr(options.expert, name)) not in known:
             raise ParkiValueError(
-                f"{name} is {getattr(options, name)!r}, which sums one system at a time; with "
+                f"{name} is {method!r}, which sums one system at a time; with "
                 f"systems leave it to 'auto', or choose one of {', '.join(known)}"
             )
     found = []
@@ -130,7 +130,7 @@ def check_systems(
             f"systems has {found[0].size - 1} systems of targets, but {found[1].size - 1} of "
             "sources; give each system both, of which there may be none"
         )
-    return Systems(found[0], found[1], space, options.executor)
+    return Systems(found[0], found[1], space, options.expert.executor)
 
 
 def _pair(systems: Any) -> list[NDArray[Any]]:

@@ -89,7 +89,7 @@ class Pair(NamedTuple):
         if largest > most:
             raise ParkiValueError(
                 f"epsilon is {blob.epsilon:g}, so small in this box that inverse powers of it "
-                f"exceed {np.dtype(task.dtype)}; take float64 and precision='double', a larger "
+                f"exceed {np.dtype(task.dtype)}; take float64 and precision='full', a larger "
                 "epsilon, or points (epsilon=0)"
             )
 

@@ -117,8 +117,8 @@ class PlacedSum:
                 )
             self.dtype = np.dtype(arrays["src"].dtype)
             names = check_want(kernel, want, request.tensors is not None)
-            check_wanted(options.p2p_method, options.radial, kernel, names)
-            check_spreading(options.p2g_method, kernel, options.cell is not None)
+            check_wanted(options.expert.p2p_method, options.expert.radial, kernel, names)
+            check_spreading(options.expert.p2g_method, kernel, options.cell is not None)
             self.want = want if isinstance(want, str) else names
             of, normals = request.transposed_pair or ("", None)
             self._marks = marks_of(arrays)

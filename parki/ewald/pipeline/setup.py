@@ -80,7 +80,7 @@ class Setup:
         lattice, cutoff = frame.lattice, chosen.cutoff * scale
         steps = chosen.steps[lattice.places(problem.lattice)] * scale
         split = chosen.split.scaled(scale)
-        if task.options.radial != "polynomial":
+        if task.options.expert.radial != "polynomial":
             split = split.endless  # whose formulas the literature evaluates
         kind = SUMS[SUMS.in_unit(task.pair.name, frame.unit)]
         window = (chosen.points, cutoff, split.band, problem.tolerance, problem.machine.lengths)
@@ -91,7 +91,9 @@ class Setup:
             chosen.near * scale,
             radial.tables(cutoff, chosen.degree),
             chosen.p2p,
-            choose_evaluator(task.options.radial, task.pair.name, split, cutoff, chosen.degree),
+            choose_evaluator(
+                task.options.expert.radial, task.pair.name, split, cutoff, chosen.degree
+            ),
             chosen.read,
             core,
             tuple(length / cutoff for length in kind.pair.lengths),
@@ -200,6 +202,7 @@ def choose(
         Whether the plan is made for a single density: then no lists of pairs are kept.
     """
     options, (targets, sources, systems) = task.options, points.counts
+    expert = options.expert
     kept = 0.0
     if not once and not options.deterministic:
         kept = most_pairs(task.space, systems * targets, ranks)
@@ -207,9 +210,9 @@ def choose(
     cutoff = None
     if options.cutoff is not None:
         cutoff = options.cutoff / frame.length
-    elif options.cell_size is not None:
-        cutoff = (options.cell_size / sources) ** (1 / 3)
-    asked = (options.p2p_method, options.p2g_method, options.g2p_method)
+    elif expert.sources_per_cell is not None:
+        cutoff = (expert.sources_per_cell / sources) ** (1 / 3)
+    asked = (expert.p2p_method, expert.p2g_method, expert.g2p_method)
     p2p, p2g, g2p = (
         usual if method == "auto" else method
         for method, usual in zip(asked, best.usual, strict=True)
@@ -222,7 +225,7 @@ def choose(
     problem = Problem(
         kernel,
         want,
-        choose_split(options.split, kernel, want, points.tolerance),
+        choose_split(expert.split, kernel, want, points.tolerance),
         lattice,
         points.tolerance,
         density,
@@ -238,8 +241,9 @@ def choose(
         systems,
     )
     if cutoff is not None:
-        name = "cell_size" if options.cutoff is None else "cutoff"
-        check_cutoff(problem, name, getattr(options, name), frame.length)
+        name: str = "sources_per_cell" if options.cutoff is None else "cutoff"
+        given = options.cutoff or expert.sources_per_cell or 0.0
+        check_cutoff(problem, name, given, frame.length)
     chosen = select(problem)
     if points.systems:
         return problem, chosen

@@ -236,7 +236,7 @@ class Face:
         ratios = [0.0]
         for to, own in self.each(given):
             one, other = found[..., to], exact[..., to]
-            single = one if own.options.precision == "double" else one.astype("f4")
+            single = one if own.options.precision == "full" else one.astype("f4")
             # The promise is a mean square, about which the errors at few targets scatter.
             bound = self.bound(own) * (SCATTER if one.shape[-1] < 20 else 1)
             # What is rounded of mixed and single precision is the density, too.

@@ -96,7 +96,7 @@ class Wall(Face):
         """Return a finer sum of one part, of other parameters, in the unit 1."""
         unit, n = given.unit, given.example
         name, dens = n.in_unit(1 / unit, given.dens)
-        options = {"tolerance": 1e-3 * TOLERANCE, "cutoff": 0.5, "precision": "double"}
+        options = {"tolerance": 1e-3 * TOLERANCE, "cutoff": 0.5, "precision": "full"}
         box = (np.array(given.options.box) / unit).tolist()
         own = given._replace(kernel=name, trg=given.trg / unit, src=given.src / unit, dens=dens)
         return self.apply(self.plan(own.by(box=box, **options)), own.dens)
@@ -208,7 +208,7 @@ class Results(Face):
         rows, ratios = self.rows(given.kernel), []
         for (_, own), bound in zip(rows, self.bounds(given), strict=True):
             one, other = found[own], exact[own]
-            single = one if given.options.precision == "double" else one.astype("f4")
+            single = one if given.options.precision == "full" else one.astype("f4")
             allowed = bound + rounding(single, other)
             # Pressures and gradients are differences of velocities at least.
             own_size = rounding(single, exact[rows[0][1]]) / min(given.options.box)

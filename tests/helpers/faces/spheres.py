@@ -127,7 +127,7 @@ class WallSpheres(Spheres):
         return np.where(numbers % 3, 0.05, 0.07)
 
     def exact(self, given: Given) -> Array:
-        how = {"tolerance": 1e-3 * TOLERANCE, "cutoff": 0.5 * given.unit, "precision": "double"}
+        how = {"tolerance": 1e-3 * TOLERANCE, "cutoff": 0.5 * given.unit, "precision": "full"}
         finer = given.by(**how)
         return self.apply(self.make(finer), given.dens)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS, UNORDERED
 from parki.ewald.geometry.lattice import (
     Cell,
     Moving,
@@ -20,29 +19,21 @@ from parki.ewald.geometry.lattice import (
     straight,
     whole_of,
 )
-from parki.ewald.near.radial import EVALUATORS
-from parki.ewald.near.sizes import CELL_METHODS, P2P_METHODS
-from parki.ewald.split.prolate import SPLITS
+from parki.ewald.options.expert import USUAL, Expert, check_expert, require_one_of, set_positive
+from parki.ewald.options.keywords import of_expert, understanding
 from parki.html import table
-from parki.interchange import as_number, number
+from parki.interchange import as_number
 from parki.meaning import Varied, refuse_variable, values_of, varied
 from parki.runtime import ExecutionSpace, space_name
 from parki.runtime.forks import cached_property
-from parki.settings import EXECUTORS
 from parki.typing import (
     Box,
     Densities,
     ExcludeImage,
-    Executor,
-    G2PMethod,
     Mean,
-    P2GMethod,
-    P2PMethod,
     Periodicity,
     Precision,
-    Radial,
     SpaceName,
-    Split,
     Wall,
 )
 
@@ -52,15 +43,10 @@ SMALLEST_TOLERANCE = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-6}
 LARGEST_TOLERANCE = 0.5
 CHOICES = {
     "densities": ("random", "any"),
-    "precision": ("double", "mixed"),
-    "split": ("auto", *SPLITS),
-    "radial": EVALUATORS,
+    "precision": ("full", "mixed"),
     "dl_mean": ("zero", "flux"),
     "exclude_image": ("nearest", "given"),
     "wall": ("no-slip",),
-    "p2p_method": P2P_METHODS,
-    "p2g_method": P2G_METHODS,
-    "g2p_method": G2P_METHODS,
 }
 MOST_SLENDER = 1e4  # ratio of the longest to the shortest edge
 # Targets and sources up to which applications are recorded. More keep a device busy while the host
@@ -96,29 +82,16 @@ class EwaldOptions:
         For "any", parameters are chosen by a tolerance smaller by the square root of the number of
         sources times a source's components: 1 (Laplace), 3, or 9 (double layers). "random" suits
         smooth densities too, except on lattices. See ``docs/accuracy.md``.
-    precision : {"double", "mixed"}
-        Precision of the arithmetic for float64 arrays. "mixed" takes exact differences of
-        positions, and computes the rest in single precision: rounding is that of float32 arrays,
-        and the promise holds otherwise. For tolerances from 1e-6 on. Much faster where a GPU has
-        little double precision. See ``docs/accuracy.md``.
-    cell_size : float, optional
-        Mean number of sources in a cube of edge r_c: sets the cut-off r_c of the near field.
-        Default: the predicted optimum.
+    precision : {"full", "mixed"}
+        Precision of the arithmetic: "full" is that of the arrays. "mixed", for float64 arrays,
+        takes exact differences of positions, and computes the rest in single precision: rounding
+        is that of float32 arrays, and the promise holds otherwise. For tolerances from 1e-6 on.
+        Much faster where a GPU has little double precision. See ``docs/accuracy.md``.
     execution_space : str or ExecutionSpace, optional
         OpenMP, Serial, Cuda or HIP (any case; also CPU, Threads, GPU). Default: where the
         arrays are.
     cutoff : float, optional
-        Cut-off r_c itself, in the unit of ``box``; excludes ``cell_size``.
-    window_points : int, optional
-        Grid points P under the window along each axis, 2 to 18. Default: chosen.
-    split : {"auto", "prolate", "hasimoto"}
-        How near and far field are divided. The prolate split needs 2 to 4 times fewer grid points;
-        Hasimoto's is the literature's. Default: prolate, except for pressures and gradients
-        of double layers below 3e-9, which rounding keeps the prolate split from.
-    radial : {"polynomial", "erfc", "rational"}
-        How the near field's radial functions are evaluated: by polynomials, by the library's erf
-        and exp, or by a rational function and exp. The latter two are the literature's, to compare
-        with: for Hasimoto's split, and the velocity or potential alone.
+        Cut-off r_c of the near field, in the unit of ``box``. Default: the predicted optimum.
     dl_mean : {"zero", "flux"}, optional
         Mean of the double layer's velocity in a triply periodic box: zero over the box, or such
         that closed bodies have no net flux through its faces: ``8 pi / V sum (q.n) (y - x)`` more.
@@ -135,25 +108,13 @@ class EwaldOptions:
         above it, up to the length of the box. For `stokes_sl`, `stokes_dipole` and `stokes_dl`, and
         for `parki.Spheres`. Its promise is larger than that of ``tolerance``, by the heights of the
         points: see ``docs/gauges.md``.
-    p2p_method : {"auto", "tile", "staged", "gm1d", "gm2d", "sm1d", "sm2d"}
-        Variant of the near field: parki's for GPUs (tile) and for CPUs (staged), or one of the
-        literature's four, to compare with, which compute the velocity or potential alone. Default:
-        by the execution space. The literature's spellings are taken, too: "GM-1D", "HYBRID".
-    p2g_method : {"auto", "owner", "tile", "base", "source", "grid", "hybrid"}
-        Variant of the spreading: each thread owns tiles of the grid (CPUs), or a column of it,
-        whose values are in registers (GPUs); or one of the literature's four, to compare with.
-        Default: by the execution space.
-    g2p_method : {"auto", "target", "base", "tile"}
-        Variant of the gathering: targets sorted by grid tiles, in the order given, or sorted and
-        with the grid's values around each tile in scratch memory. Default: tile on devices.
     deterministic : bool
         The same result every time, bit for bit, for the same points in the same order: devices
         share crowded places among fewer teams, and parameters are chosen by built-in numbers,
         whatever `parki tune` measured and however many threads there are. See
         ``docs/accuracy.md``.
-    executor : {"embedded", "pykokkos"}, optional
-        Who runs the kernels: parki's own compiler, or upstream PyKokkos where it is installed.
-        Default: the environment variable PARKI_EXECUTOR, else embedded.
+    expert : Expert
+        What only who studies the method chooses: see `parki.Expert`.
 
     Raises
     ------
@@ -167,59 +128,35 @@ class EwaldOptions:
     tolerance: float = 1e-6
     _: KW_ONLY
     densities: Densities = "random"
-    precision: Precision = "double"
-    cell_size: float | None = None
+    precision: Precision = "full"
     execution_space: SpaceName | ExecutionSpace | None = None
     cutoff: float | None = None
-    window_points: int | None = None
-    split: Split = "auto"
-    radial: Radial = "polynomial"
     dl_mean: Mean | None = None
     exclude_image: ExcludeImage | None = None
     wall: Wall | None = None
-    p2p_method: P2PMethod = "auto"
-    p2g_method: P2GMethod = "auto"
-    g2p_method: G2PMethod = "auto"
     deterministic: bool = False
-    executor: Executor | None = None
+    expert: Expert = USUAL
 
     def __post_init__(self) -> None:
         """Check and normalise every field."""
         object.__setattr__(self, "periodicity", _periodicity(self.periodicity))
         object.__setattr__(self, "box", self._checked_box())
-        self._positive("tolerance", "the bound of the error, such as 1e-6")
+        set_positive(self, "tolerance", "the bound of the error, such as 1e-6")
         if self.tolerance > LARGEST_TOLERANCE:
             raise ParkiValueError(
                 f"tolerance is {self.tolerance:g}; expected at most {LARGEST_TOLERANCE:g}"
             )
-        for name, meaning in (
-            ("cell_size", "the mean number of sources in a cube of edge r_c"),
-            ("cutoff", "the cut-off of the near field in the unit of box"),
-        ):
-            if getattr(self, name) is not None:
-                self._positive(name, meaning)
-        if self.cell_size is not None and self.cutoff is not None:
-            raise ParkiValueError("cell_size and cutoff both set the cut-off; give one of them")
-        points = self.window_points
-        if points is not None:
-            whole = isinstance(points, (int, np.integer))
-            if not whole or points not in range(2, 19):
-                raise ParkiValueError(
-                    f"window_points is {points!r}; expected a whole number from 2 to 18"
-                )
-            object.__setattr__(self, "window_points", int(points))
+        if self.cutoff is not None:
+            set_positive(self, "cutoff", "the cut-off of the near field in the unit of box")
         for name, choices in CHOICES.items():
-            if name.endswith("_method") and isinstance(given := getattr(self, name), str):
-                object.__setattr__(self, name, given.lower().replace("-", ""))  # "GM-1D"
             if name not in ("dl_mean", "exclude_image", "wall") or getattr(self, name) is not None:
-                self._one_of(name, choices)
+                require_one_of(self, name, choices)
+        if not isinstance(self.deterministic, (bool, np.bool_)):
+            raise ParkiTypeError(f"deterministic is {self.deterministic!r}; expected True or False")
+        check_expert(self.expert)
+        self.expert.check(self.cutoff, self.precision == "mixed", bool(self.deterministic))
         if self.cell is not None:
             self._check_tilted()
-        if self.radial != "polynomial" and self.split != "hasimoto":
-            raise ParkiValueError(
-                f"radial is {self.radial!r}, which evaluates Hasimoto's split, but split is "
-                f"{self.split!r}; pass split='hasimoto', or leave radial to 'polynomial'"
-            )
         if self.dl_mean == "flux" and not all(self.periodic):
             raise ParkiValueError(
                 f"dl_mean is 'flux', but periodicity is {self.periodicity}; only sums over three "
@@ -230,23 +167,14 @@ class EwaldOptions:
                 f"wall is {self.wall!r}, but periodicity is {self.periodicity}; a wall is normal "
                 "to the last axis, which must be free: choose periodicity 0, 1 or 2"
             )
-        if self.precision == "mixed" and self.p2p_method in CELL_METHODS:
-            raise ParkiValueError(
-                f"precision is 'mixed', but p2p_method is {self.p2p_method!r}, which takes "
-                "positions as they are; leave p2p_method to 'auto', or precision to 'double'"
-            )
-        if not isinstance(self.deterministic, (bool, np.bool_)):
-            raise ParkiTypeError(f"deterministic is {self.deterministic!r}; expected True or False")
-        if self.deterministic and self.p2g_method in UNORDERED:
-            raise ParkiValueError(
-                f"deterministic is True, but p2g_method is {self.p2g_method!r}, which adds to the "
-                "grid by atomics, in any order; choose 'owner', 'tile' or 'grid', or leave it to "
-                "'auto'"
-            )
-        if self.executor is not None:
-            self._one_of("executor", EXECUTORS)
         if self.execution_space is not None:
             space_name(self.execution_space)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return what `expert` has, by the name that it had before version 0.3."""
+            return of_expert(self, name)
 
     def _repr_html_(self) -> str:
         """Return box, periodicity, tolerance and all that differs from the defaults as a table."""
@@ -359,11 +287,7 @@ class EwaldOptions:
                 f"box is {self.box!r}; its edges and the distances of its faces differ by more "
                 f"than a factor of {MOST_SLENDER:g}"
             )
-        if self.p2p_method in CELL_METHODS:
-            raise ParkiValueError(
-                f"p2p_method is {self.p2p_method!r}, which takes boxes along the axes; leave "
-                "p2p_method to 'auto', or give lengths in box"
-            )
+        self.expert.check_tilted()
 
     def _checked_box(self) -> tuple[Any, ...]:
         """Return the box as numbers, with the tensor that requires a gradient, if it is one."""
@@ -412,20 +336,6 @@ class EwaldOptions:
             check_length(max(given))
         return tuple(lengths)
 
-    def _one_of(self, name: str, choices: tuple[str, ...]) -> None:
-        value = getattr(self, name)
-        # With an array, `in` would compare each value.
-        if not isinstance(value, str) or value not in choices:
-            raise ParkiValueError(f"{name} is {value!r}; expected one of {', '.join(choices)}")
-
-    def _positive(self, name: str, meaning: str) -> None:
-        value = getattr(self, name)
-        refuse_variable(name, value)
-        found = number(name, value, meaning)
-        if not (math.isfinite(found) and found > 0):
-            raise ParkiValueError(f"{name} is {value!r}; expected a positive number: {meaning}")
-        object.__setattr__(self, name, found)
-
     @property
     def walled(self) -> bool:
         """Whether sums are composites, of sources and of their images behind a wall."""
@@ -460,34 +370,32 @@ class EwaldOptions:
         if self.precision == "mixed" and dtype == np.float32:
             raise ParkiValueError(
                 "precision is 'mixed', but the arrays have dtype float32, whose sums are in single "
-                "precision anyway; leave precision to 'double', or pass float64 arrays"
+                "precision anyway; leave precision to 'full', or pass float64 arrays"
             )
         real = self.arithmetic(dtype)
         smallest, holder = SMALLEST_TOLERANCE[real], str(real)
         remedy = "pass float64 arrays, or " if dtype == np.float32 else ""
         if real != dtype:
-            holder, remedy = "mixed precision", "leave precision to 'double', or "
+            holder, remedy = "mixed precision", "leave precision to 'full', or "
         if self.tolerance < smallest:
             raise ParkiValueError(
                 f"tolerance is {self.tolerance:g}, but {holder} holds {smallest:g} "
                 f"at best; {remedy}raise the tolerance"
             )
         most = MOST_POINTS[real]
-        if self.window_points is not None and self.window_points > most:
+        if self.expert.window_points is not None and self.expert.window_points > most:
             raise ParkiValueError(
-                f"window_points is {self.window_points}; {holder} holds at most {most}: "
+                f"window_points is {self.expert.window_points}; {holder} holds at most {most}: "
                 "wider windows amplify rounding"
             )
 
     def of_derivatives(self) -> EwaldOptions:
         """Return the options of derivatives.
 
-        Variants of the literature have none; and whoever is to be warned of the mean is by the sum.
+        The sum itself has warned about `dl_mean`.
         """
         mean = self.dl_mean or "zero"
-        return replace(
-            self, radial="polynomial", p2p_method="auto", p2g_method="auto", dl_mean=mean
-        )
+        return replace(self, expert=self.expert.of_derivatives(), dl_mean=mean)
 
     def arithmetic(self, dtype: Any) -> np.dtype[Any]:
         """Return the dtype of the arithmetic for arrays of ``dtype``."""
@@ -528,9 +436,12 @@ class EwaldOptions:
 
     def windows(self, dtype: Any) -> tuple[int, ...]:
         """Return the window points to choose from: those asked for, or all that dtype holds."""
-        if self.window_points is not None:
-            return (self.window_points,)
+        if self.expert.window_points is not None:
+            return (self.expert.window_points,)
         return tuple(range(2, MOST_POINTS[np.dtype(dtype)] + 1))
+
+
+EwaldOptions.__init__ = understanding(EwaldOptions.__init__)  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True)
