@@ -164,8 +164,8 @@ def take_options(
     """Return the normals and the options of a call, by the one rule of all calls.
 
     Options are an `EwaldOptions`, last or in the place of normals, or keywords, of which ``make``
-    makes them; never both. Keywords need no box if ``box`` is given. Of labels that the call takes,
-    ``exclude_image`` may stand beside an `EwaldOptions`. ``also`` are words that the call takes.
+    makes them; never both. Keywords need no box if ``box`` is given. ``exclude_image``
+    may come with an `EwaldOptions`. ``also`` are words that the call takes.
 
     Raises
     ------

@@ -173,7 +173,7 @@ class EwaldOptions:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Return what `expert` has, by the name that it had before version 0.3."""
+            """Return a field of `expert` by its name before version 0.3."""
             return of_expert(self, name)
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""Keywords as they come: those of earlier versions, those that people guess, and unknown ones."""
+"""Keywords of options: those of earlier versions, those that people guess, and unknown ones."""
 
 from __future__ import annotations
 
