@@ -1,4 +1,4 @@
-"""Keywords of options: those of earlier versions, those that people guess, and unknown ones."""
+"""Keywords of options: earlier ones, guessed ones, and unknown ones."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _deprecated(old: str, new: str) -> None:
 
 
 def of_expert(options: Any, name: str) -> Any:
-    """Return what the `Expert` of options has by an earlier name, with a warning."""
+    """Return a field of `expert` by its earlier name, with a warning."""
     if name not in OLD:
         raise AttributeError(f"{type(options).__name__!r} object has no attribute {name!r}")
     _deprecated(name, f"options.expert.{OLD[name]}")
