@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 import parki
+from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS
+from parki.reference import direct_sum
 
 LENGTHS = np.array([1.0, 0.9, 1.1])
 KERNELS = "laplace", "yukawa(kappa=2.0)", "stokes_sl(epsilon=0.1)", "stokes_comb", "stokes_dipole"
@@ -119,6 +121,30 @@ def test_mixed_precision_on_devices():
     how = {"periodicity": 3, "box": box, "tolerance": 1e-5, "precision": "mixed"}
     plan = parki.Plan("stokes_sl", trg, src, expert=parki.Expert(p2p_method="tile"), **how)
     assert rms(plan(dens) - exact) < plan.promise(dens) + 1e-6 * rms(exact)
+
+
+CLUSTERED = {
+    "leaning": parki.lattice(1, 1.1, 0.9, 0.45, -0.3, 0.4),
+    "leaning by periods": parki.lattice(1, 1, 1, 5.3, 2.2, -3.1),
+    "turned": np.array([[0, 0.7, 0.7], [0.7, 0, 0.7], [0.7, 0.7, 0]]),
+    "flat": parki.lattice(1, 1, 0.1, 0.4, 0.03, 0.02),
+    "long": parki.lattice(6, 1, 1, 0.4, -2.1, 0.3),
+}
+
+
+@pytest.mark.parametrize("size", [1e-2, 1e-3, 1e-4])
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_sl", "stokes_dl"])
+@pytest.mark.parametrize("name", CLUSTERED)
+def test_clusters_in_single_precision(name, kernel, size):
+    """Positions were turned and wrapped in single precision, which lost up to 1e-2 of the flow."""
+    rng, box, kind = np.random.default_rng(1), CLUSTERED[name], SUMS[kernel]
+    points = (box.T @ rng.random((3, 1)) + size * rng.random((3, 40))).astype("f4")
+    dens = rng.standard_normal(kind.density_shape(40)).astype("f4")
+    norms = rng.standard_normal((3, 40)).astype("f4") if kind.normals else None
+    exact = direct_sum(kernel, points, points, dens, norms, box=box, periodicity=3)
+    found = parki.Plan(kernel, points, points, norms, EwaldOptions(3, box, 1e-4))(dens)
+    assert found.dtype == np.float32
+    assert rms(found - exact) < 2e-6 * rms(exact)
 
 
 def test_whole_periods_change_nothing():

@@ -95,6 +95,14 @@ class Task:
         return self.options.precision == "mixed"
 
     @property
+    def finer(self) -> bool:
+        """Whether positions are float64 while most of the arithmetic is float32.
+
+        In mixed precision, and in tilted boxes: turning and wrapping would round single ones.
+        """
+        return self.mixed or (self.tilted and self.dtype == np.float32)
+
+    @property
     def tilted(self) -> bool:
         """Whether the box has lattice vectors, not lengths."""
         return self.options.cell is not None
@@ -205,7 +213,7 @@ class Points:
 
     def ordered(self, order: Order) -> Points:
         """Return the points with their axes in another order."""
-        if order.kept:
+        if not order.changes:
             return self
         x, old = order.axes, self.survey
         survey = old._replace(extents=old.extents[:, x], of_sources=old.of_sources[:, x])

@@ -62,7 +62,7 @@ TILTED = {
 }
 SMALL, LARGE = 300, 10_000
 # Units of roundoff of the longest edge by which wrapping rounds positions in tilted boxes, which
-# may be turned. Mixed precision keeps what is rounded.
+# may be turned. Single and mixed precision keep what is rounded.
 POSITIONS = 2
 # Targets of large clouds that are compared with the direct sum.
 SAMPLED = 60
@@ -487,7 +487,7 @@ class Case(NamedTuple):
             # Pressures and gradients are differences of velocities at least.
             size = sizes[field] + (sizes["u"] / min(edges_of(self.box)) if field != "u" else 0)
             rounded = _rounding(self.dtype, size)
-            if self.box in TILTED and self.dtype != "mixed":
+            if self.box in TILTED and self.dtype == "f8":
                 unit = float(np.finfo(self.dtype).eps) * max(edges_of(self.box))
                 rounded += POSITIONS * unit * _slopes(self._key)[field]
             outcomes.append(Outcome(field, error, bound, rounded, flow))

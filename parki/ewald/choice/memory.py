@@ -97,6 +97,8 @@ class Use:
         Rows of results that are not summed, as of a stress that is wanted with the gradient.
     mixed : bool
         Whether arrays are float64 and ``dtype`` is the dtype of the arithmetic alone.
+    finer : bool
+        Whether positions are float64, and ``dtype`` is float32.
     ordered : bool
         Whether the user's arrays are copied, as their axes have another order in the solver.
     labels : tuple of 2 ints or None
@@ -110,6 +112,7 @@ class Use:
     once: bool
     more: int = 0
     mixed: bool = False
+    finer: bool = False
     ordered: bool = False
     labels: tuple[int, int] | None = None
 
@@ -236,7 +239,7 @@ def points_bytes(
     on_device = use.space.on_device
     # A sorted list has points, order and cell of each, and two numbers for each cell.
     each = 3 * item + 8
-    split = 9 * item if use.mixed else 0  # positions in double, and what single lacks of them
+    split = 9 * item if use.finer else 0  # positions in double, and what single lacks of them
     lists = 1 if use.same else 2
     launch = choose_launch(chosen.p2p, use.space)
     shape = cells_of(problem.lattice.edges, chosen.near, sources, launch, use.space, systems)
@@ -263,12 +266,12 @@ def points_bytes(
     if use.labels is not None:
         # Points with a row of labels, and the labels; points by labels, and the densities.
         near += (4 * item + 4) * (sources + targets)
-        own = 3 * item * (1 + use.mixed) + 4
+        own = 3 * item * (1 + use.finer) + 4
         rows = 3 * kind.normals + kind.rows
         near += (own + 8) * use.labels[0] + (own + rows * item) * use.labels[1]
     held = 3 * item * both + normals
     if use.flux:  # points as given, in double precision if that is mixed; and the moments
-        far += held * (2 if use.mixed else 1) + 32 * sources
+        far += held * (2 if use.finer else 1) + 32 * sources
     return held, near, far
 
 

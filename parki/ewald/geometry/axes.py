@@ -23,6 +23,8 @@ class Order:
         The caller's axis for each axis of the other order.
     rotation : ndarray, shape (3, 3), optional
         Turns vectors in the other order.
+    finer : bool
+        Whether arrays of points become float64.
 
     Attributes
     ----------
@@ -32,10 +34,15 @@ class Order:
         Whether it mirrors the box, as an exchange of two axes does. A turn in a circle does not.
     """
 
-    def __init__(self, axes: Iterable[int], rotation: Any = None) -> None:
-        self.axes, self.rotation = [*axes], rotation
+    def __init__(self, axes: Iterable[int], rotation: Any = None, finer: bool = False) -> None:
+        self.axes, self.rotation, self.finer = [*axes], rotation, finer
         self.kept = self.axes == [0, 1, 2] and rotation is None
         self.mirrors = self.axes not in ([0, 1, 2], [1, 2, 0], [2, 0, 1])
+
+    @property
+    def changes(self) -> bool:
+        """Whether points in the order are others than the caller's."""
+        return self.finer or not self.kept
 
     @property
     def inverse(self) -> Order:
@@ -44,10 +51,13 @@ class Order:
 
     def arrays(self, arrays: dict[str, Any]) -> dict[str, Any]:
         """Return arrays (rows, N) in the other order; one array for both clouds stays one."""
-        if self.kept:
+        if not self.changes:
             return arrays
         same = arrays["trg"] is arrays["src"]
-        found = {n: self.rows(each) for n, each in arrays.items() if not (same and n == "src")}
+        found = {n: each for n, each in arrays.items() if not (same and n == "src")}
+        if self.finer:
+            found = {n: each.astype(np.float64, copy=False) for n, each in found.items()}
+        found = {n: self.rows(each) for n, each in found.items()}
         return {name: found["trg" if same and name == "src" else name] for name in arrays}
 
     def rows(self, values: Any) -> Any:

@@ -208,7 +208,7 @@ class P2P:
             names = task.sum.derivative_tables(task.want, together(task, pair))
             self.own["derivatives"] = self.of_derivatives(kernel, pair.rows(names), tensors)
         # In tilted boxes first parts are whole numbers of this, so that their sums are exact.
-        digit = 2.0 ** (math.frexp(longest)[1] - 20) if task.tilted and task.mixed else 0.0
+        digit = 2.0 ** (math.frexp(longest)[1] - 20) if task.tilted and task.finer else 0.0
         src_high, src_low = parts(self.sources.points, self.dtype, digit)
         trg_high, trg_low = src_high, src_low
         if targets is not self.sources:

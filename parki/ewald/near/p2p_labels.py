@@ -170,7 +170,7 @@ def label_kernel(task: Task, pair: Pair, many: int = 1, strain: bool = False) ->
         REAL=real_name(task.dtype),
         DEGREE=pair.degree,
         PERIODIC=task.periodicity,
-        LOW=task.mixed,
+        LOW=task.finer,
         GIVEN=task.options.exclude_image == "given",
         **({"TILTED": True} if task.tilted else {}),
         **({"STRAIN": True} if strain else {}),

@@ -116,7 +116,7 @@ def slopes(task: Task) -> bool:
 
 def own_constants(task: Task) -> dict[str, Any]:
     """Return the constants that few tasks have, so that the others' kernels stay the same."""
-    flags = {"LOW": task.mixed, "TILTED": task.tilted, "LABELS": task.labelled}
+    flags = {"LOW": task.finer, "TILTED": task.tilted, "LABELS": task.labelled}
     return {name: True for name, own in flags.items() if own}
 
 

@@ -74,17 +74,24 @@ class Mending:
     ----------
     space, options
     arrays : dict of arrays
-        As those to come, in dtype.
+        As those to come.
+    given : dtype
+        Of the user's points, whose roundings count.
     misfits : array, shape (1,)
         Where they are counted.
     """
 
     def __init__(
-        self, space: ExecutionSpace, options: EwaldOptions, arrays: dict[str, Any], misfits: Any
+        self,
+        space: ExecutionSpace,
+        options: EwaldOptions,
+        arrays: dict[str, Any],
+        given: Any,
+        misfits: Any,
     ) -> None:
         self._launches = []
         dtype, constant = arrays["trg"].dtype, space.adapter.constant
-        of_points = limits_of(options, options.cell and options.cell.rotation, dtype)
+        of_points = limits_of(options, options.cell and options.cell.rotation, given)
         most = MOST_SINGLE if options.precision == "mixed" else float(np.finfo(dtype).max)
         of_normals = np.eye(3), np.array([[-most] * 3, [most] * 3]), np.zeros(3)
         kernel = load("extremes", "mend_misfits", space, executor="embedded", REAL=real_name(dtype))
@@ -92,8 +99,8 @@ class Mending:
         for name in arrays.keys() & {"trg", "src", "norms"}:
             matrix, ends, inside = of_normals if name == "norms" else of_points
             numbers = {"edgewise": matrix, "lowest": ends[0], "highest": ends[1], "inside": inside}
-            given = {label: constant(each, dtype) for label, each in numbers.items()}
-            self._launches.append((name, partial(kernel, misfits=misfits, **given)))
+            own = {label: constant(each, dtype) for label, each in numbers.items()}
+            self._launches.append((name, partial(kernel, misfits=misfits, **own)))
 
     def __call__(self, arrays: dict[str, Any]) -> None:
         """Replace values of arrays by name."""

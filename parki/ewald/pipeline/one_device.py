@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
+import numpy as np
+
 from parki.ewald.choice.clustering import pair_density
 from parki.ewald.choice.memory import Memory, check_memory, is_free
 from parki.ewald.geometry.lattice import Lattice
@@ -205,7 +207,8 @@ class OneDevice(Pipeline):
             new.placed_by = PlacedBy.AGAIN
         if repeats and self.placed_by in (PlacedBy.AGAIN, PlacedBy.GRAPH) and not problem:
             misfits = new.crowding.begin(task.space).numbers[3:]
-            mend = Mending(task.space, task.options, arrays, misfits)
+            users = np.dtype(np.float64) if task.mixed else task.dtype
+            mend = Mending(task.space, task.options, arrays, users, misfits)
 
             def place(given: dict[str, Any]) -> None:
                 mend(given)

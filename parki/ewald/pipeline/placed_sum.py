@@ -22,7 +22,6 @@ from parki.ewald.geometry.labels import Labels, check_labels
 from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.near.p2p_cells import check_wanted
-from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline import plan_cache
 from parki.ewald.pipeline.access import Access
 from parki.ewald.pipeline.one_device import OneDevice
@@ -127,7 +126,7 @@ class PlacedSum:
             labels = check_labels(request.exclude, kernel, points, arrays, options, found)
             how = names, of, labels is not None
             self.task = Task(kernel, space, options.arithmetic(self.dtype), options, *how)
-            self.order = _order(options)
+            self.order = _order(self.task)
             self.access = access or Access(space)
             shape, tensors = arrays["trg"].shape, request.tensors
             if tensors is not None:
@@ -230,7 +229,7 @@ class PlacedSum:
                     )
                 task = replace(task, options=task.options.deformed(box))
             norms = self._marks if norms is None else norms  # marks serve the next points, too
-            order = self.order if box is None else _order(task.options)
+            order = self.order if box is None else _order(task)
             taken = take_arguments(task.kernel, trg, src, norms, task.options, task.space)
             if taken.arrays["src"].dtype != self.dtype:
                 raise ParkiTypeError(
@@ -278,7 +277,7 @@ class PlacedSum:
         if not self.pipeline.follow(task, self._lattice(task), self._named(order, taken)):
             return False
         self.before = _State(self.task, self.order)
-        if order.rotation is not None:  # the pipeline's copies are turned, and so rounded
+        if order.rotation is not None or order.finer:  # the pipeline's copies are others
             taken = taken.owned()
         self.late = taken
         return True
@@ -327,7 +326,7 @@ class PlacedSum:
 
     def _as_placed(self, taken: Arguments) -> Arguments:
         """Return arguments with the points that are placed, whatever became of their arrays."""
-        if self.order.rotation is not None:
+        if self.order.rotation is not None or self.order.finer:
             return taken.checked()
         arrays = self.pipeline.copies(taken.arrays)
         return taken._replace(arrays=self.order.inverse.arrays(arrays)).checked()
@@ -437,8 +436,9 @@ class PlacedSum:
         return check_density(name, values, shape, of="targets", **how)
 
 
-def _order(options: EwaldOptions) -> Order:
-    return Order(options.axes, options.cell and options.cell.rotation)
+def _order(task: Task) -> Order:
+    options = task.options
+    return Order(options.axes, options.cell and options.cell.rotation, task.finer)
 
 
 def place_and_sum(

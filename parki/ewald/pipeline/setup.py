@@ -264,7 +264,9 @@ def use(task: Task, points: Points, once: bool) -> Use:
     more = 9 * ({"grad_u", "stress"} <= set(task.names))
     same, ordered = points.survey.same, task.options.axes != (0, 1, 2)
     labels = points.labels.sizes if points.labels else None
-    return Use(task.space, task.dtype, same, task.flux, once, more, task.mixed, ordered, labels)
+    return Use(
+        task.space, task.dtype, same, task.flux, once, more, task.mixed, task.finer, ordered, labels
+    )
 
 
 def _mesh(
