@@ -34,7 +34,7 @@ Expanded = dict[Dots, dict[Place, float]]
 FUNCTIONS, SLOPES = "LXY", "-RWV"  # the tables T_n and Q_n, by n
 
 
-class Product(NamedTuple):
+class Differential(NamedTuple):
     """A coefficient, vectors to differentiate along, products of vectors, and Laplacians."""
 
     coefficient: float
@@ -42,13 +42,13 @@ class Product(NamedTuple):
     dots: Dots = ()
     laplacians: int = 0
 
-    def with_along(self, *more: str, laplacians: int = 0, factor: float = 1.0) -> Product:
+    def with_along(self, *more: str, laplacians: int = 0, factor: float = 1.0) -> Differential:
         """Return a derivative of it."""
         along, laplacians = self.along + more, self.laplacians + laplacians
-        return Product(factor * self.coefficient, along, self.dots, laplacians)
+        return Differential(factor * self.coefficient, along, self.dots, laplacians)
 
 
-Operator = list[Product]
+Differentials = list[Differential]
 
 
 def dot(*names: str) -> tuple[str, ...]:
@@ -56,47 +56,47 @@ def dot(*names: str) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def moments(source: Source, name: str, into: str = "") -> Operator:
+def moments(source: Source, name: str, into: str = "") -> Differentials:
     """Return the numbers or vectors that a source spreads, with derivatives of psi.
 
     That is a number, or the product of a vector with ``into``; "" stands for the gradient.
     """
 
-    def along(coefficient: float, vector: str, *others: str) -> Product:
+    def along(coefficient: float, vector: str, *others: str) -> Differential:
         if into:
-            return Product(coefficient, others, (dot(into, vector),))
-        return Product(coefficient, (vector, *others))
+            return Differential(coefficient, others, (dot(into, vector),))
+        return Differential(coefficient, (vector, *others))
 
     if source.normal:
         return [along(1.0, name, "n"), along(1.0, "n", name)]
     if source.curvature:
-        return [Product(1.0, ("a", "b"))]
+        return [Differential(1.0, ("a", "b"))]
     if source.rows == 9:
         return [along(-1.0, "a", "b")]
     if source.gradient:
-        return [Product(-1.0, (name,))]
+        return [Differential(-1.0, (name,))]
     if source.rows == 1:
-        return [Product(1.0, (), ((name,),))]
+        return [Differential(1.0, (), ((name,),))]
     return [along(1.0, name)]
 
 
-def flow(symbol: Symbol, source: Source, name: str, v: str = "v") -> Operator:
+def flow(symbol: Symbol, source: Source, name: str, v: str = "v") -> Differentials:
     """Return the operator on psi that makes the velocity or potential of a source."""
     spread = moments(source, name)
     if symbol.structure == "scalar":
         return spread
     if symbol.structure == "curl":
-        return [Product(-1.0, ("c",))]  # c is v x t
+        return [Differential(-1.0, ("c",))]  # c is v x t
     found = [each.with_along(v) for each in spread]
     if symbol.structure != "flow":  # a slope, or one of it along an axis
         return [each.with_along("up") for each in found] if symbol.structure == "rise" else found
     found += [each.with_along(laplacians=1, factor=-1.0) for each in moments(source, name, into=v)]
     if source.normal:
-        found.append(Product(-1.0, (v,), (dot(name, "n"),), 1))
+        found.append(Differential(-1.0, (v,), (dot(name, "n"),), 1))
     return found
 
 
-def pressure(symbol: Symbol, source: Source, name: str) -> Operator:
+def pressure(symbol: Symbol, source: Source, name: str) -> Differentials:
     """Return the operator on psi that makes the pressure, if there is one."""
     if symbol.structure != "flow" or symbol.order != 2:
         return []
@@ -129,7 +129,7 @@ def pairings(items: tuple[str, ...]) -> Iterator[tuple[Dots, tuple[str, ...]]]:
             yield (dot(first, other), *pairs), singles
 
 
-def expand(operator: Operator, order: int) -> Expanded:
+def expand(operator: Differentials, order: int) -> Expanded:
     """Return the products of an operator on psi, each with its coefficients of b_n r^m."""
     found: dict[Dots, dict[Place, float]] = defaultdict(lambda: defaultdict(float))
     for coefficient, along, dots, laplacians in operator:

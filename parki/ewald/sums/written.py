@@ -14,11 +14,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from parki.ewald.sums.operators import (
+    Differential,
+    Differentials,
     Dots,
     Expanded,
-    Operator,
     Place,
-    Product,
     expand,
     flow,
     names_of,
@@ -43,7 +43,7 @@ from kernels.blocks.vector import take_tensor, take_vector
 '''
 
 
-class Tables(NamedTuple):
+class PairTables(NamedTuple):
     """Names of the tables that a pair function takes: see `PairFunction`."""
 
     values: str
@@ -53,7 +53,7 @@ class Tables(NamedTuple):
     with_values: str
 
 
-class Fields(NamedTuple):
+class Expansions(NamedTuple):
     """Operators, expanded, by the names of the parts of a density.
 
     They make u, p, the derivatives of u along w, and the derivatives along w of what a target reads
@@ -67,16 +67,16 @@ class Fields(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def fields_of(symbol: Symbol, sources: tuple[Source, ...]) -> Fields:
+def fields_of(symbol: Symbol, sources: tuple[Source, ...]) -> Expansions:
     """Return the fields of all sources."""
     parts = [*zip(names_of(sources), sources, strict=True)]
 
-    def each(make: Callable[[Source, str], Operator]) -> dict[str, Expanded]:
+    def each(make: Callable[[Source, str], Differentials]) -> dict[str, Expanded]:
         return {name: expand(make(source, name), symbol.order) for name, source in parts}
 
-    def reading(source: Source, name: str) -> Operator:
+    def reading(source: Source, name: str) -> Differentials:
         pushed = [
-            Product(p.coefficient, (*p.along, "w"), (*p.dots, ("strength",)), p.laplacians)
+            Differential(p.coefficient, (*p.along, "w"), (*p.dots, ("strength",)), p.laplacians)
             for p in pressure(symbol, source, name)
         ]
         return [p.with_along("B", "w") for p in flow(symbol, source, name, v="A")] + pushed
@@ -84,7 +84,7 @@ def fields_of(symbol: Symbol, sources: tuple[Source, ...]) -> Fields:
     forces = (
         symbol.structure == "flow" and symbol.order == 2 and not any(s.gradient for s in sources)
     )
-    return Fields(
+    return Expansions(
         each(lambda source, name: flow(symbol, source, name)),
         each(lambda source, name: pressure(symbol, source, name)),
         each(lambda source, name: [p.with_along("w") for p in flow(symbol, source, name)])
@@ -95,7 +95,7 @@ def fields_of(symbol: Symbol, sources: tuple[Source, ...]) -> Fields:
 
 
 @lru_cache(maxsize=64)
-def tables(symbol: Symbol, sources: tuple[Source, ...]) -> Tables:
+def tables(symbol: Symbol, sources: tuple[Source, ...]) -> PairTables:
     """Return the names of tables of a pair function."""
     u, p, slopes, readings = (together(each.values()) for each in fields_of(symbol, sources))
     derivatives = tables_of(p | slopes)
@@ -105,7 +105,7 @@ def tables(symbol: Symbol, sources: tuple[Source, ...]) -> Tables:
     tensors = tables_of(p | slopes | readings) if readings else ""
     own = tables_of(u | slopes) if symbol.results == 1 else ""
     more = "".join(each for each in values if derivatives and each not in derivatives)
-    return Tables(values, derivatives, own, tensors, more)
+    return PairTables(values, derivatives, own, tensors, more)
 
 
 def pair_of(
