@@ -208,11 +208,13 @@ def test_tiles_that_are_compiled_are_launched(size):
         assert len(tiles) >= 2 and all(tile == tiles[0] for tile in tiles), seen
 
 
-@pytest.mark.parametrize(
-    "how", [pytest.param(h, marks=parallel) for h in ("raise", "kill", "refuse", "exit")]
-)
-def test_no_rank_waits_for_one_that_is_gone(how):
-    ran = mpirun(3, "ending", how, seconds=SECONDS)
+@pytest.mark.parametrize("space", [pytest.param(s, marks=m) for s, m in SPACES.items()])
+@pytest.mark.parametrize("how", ["raise", "kill", "refuse", "exit"])
+def test_no_rank_waits_for_one_that_is_gone(how, space):
+    """Also where a device's ranks exchange by NCCL; once its kernels are compiled."""
+    if space != "CPU":
+        told(3, "ending", "none", space, seconds=LIMIT[space])
+    ran = mpirun(3, "ending", how, space, seconds=SECONDS)
     assert ran.returncode != 0
     if how == "kill":
         assert "kill" in (ran.stdout + ran.stderr).lower()  # says the launcher

@@ -236,12 +236,12 @@ def threads(comm: Any) -> None:
         tell(comm, case, seen=sorted({*seen}), calls=len(seen))
 
 
-def ending(comm: Any, how: str) -> None:
+def ending(comm: Any, how: str, space: str = "CPU") -> None:
     """End one rank while the others are inside of a sum; if ``how`` is "none", end well.
 
     If it is "early", one rank ends well before the others, which sum without it.
     """
-    points = np.random.default_rng(comm.rank).random((3, 50))
+    points = Memory(space, comm).send(np.random.default_rng(comm.rank).random((3, 50)))
     plan = ewald.Plan("stokes_sl", points, points, parki.EwaldOptions(3, (1, 1, 1), 1e-3))
     part = comm.Split(comm.rank == comm.size - 1)
     if comm.rank == comm.size - 1:

@@ -143,10 +143,9 @@ class DeviceTransforms:
         self, grid: tuple[int, int, int], length: int, periodic: bool, sets: int = 1
     ) -> None:
         import cupy
-        import cupyx.scipy.fft
         from cupy.cuda import cufft
 
-        self.cuda, self.cufft, self.fft = cupy.cuda, cufft, cupyx.scipy.fft
+        self.cuda, self.cufft, self.array = cupy.cuda, cufft, cupy.ndarray
         self.grid, self.length, self.periodic, self.sets = grid, length, periodic, sets
         self.plans: dict[Any, Any] = {}
         self.work: Any = None  # the largest work area
@@ -154,55 +153,87 @@ class DeviceTransforms:
 
     def real(self, values: Any, hat: Any) -> None:
         """Transform real components (components, x, sets y, z and spill) into ``hat``."""
-        if self._at_once(values):
-            self._run(self._real_plan(values, 0, True), values, hat, True)
+        if self.periodic and self.sets > 1:  # no library has a single plan for this
+            self.across(values[..., : self.grid[2]], hat)
+            for modes in hat:
+                self.along(modes, True)
             return
-        for each, modes in zip(values, hat, strict=True):
+        for part in self._parts(values):
+            each, modes = values[part], hat[part]
+            if self.periodic:
+                self._run(self._grids_plan(each, True), each, modes, True)
+                continue
             padded = self._padded(each)
             if padded is not each:
-                padded[: self.grid[0]] = each
-                padded[self.grid[0] :] = 0
-            self._real(padded, modes, True)
+                padded[:, : self.grid[0]] = each
+                padded[:, self.grid[0] :] = 0
+            self._lines(padded, modes, True)
 
     def real_inverse(self, hat: Any, values: Any) -> None:
         """Transform ``hat`` (destroyed) into real components."""
-        if self._at_once(values):
-            self._run(self._real_plan(values, 0, False), values, hat, False)
+        if self.periodic and self.sets > 1:
+            for modes in hat:
+                self.along(modes, False)
+            self.across_inverse(hat, values[..., : self.grid[2]])
             return
-        for each, modes in zip(values, hat, strict=True):
+        for part in self._parts(values):
+            each, modes = values[part], hat[part]
+            if self.periodic:
+                self._run(self._grids_plan(each, False), each, modes, False)
+                continue
             padded = self._padded(each)
-            self._real(padded, modes, False)
+            self._lines(padded, modes, False)
             if padded is not each:
-                each[...] = padded[: self.grid[0]]
+                each[...] = padded[:, : self.grid[0]]
 
-    def _at_once(self, values: Any) -> bool:
-        """Return whether one transform takes all components."""
-        return self.periodic and self.sets == 1 and bool(values[0].size <= AT_ONCE)
+    def _parts(self, values: Any) -> list[slice]:
+        """Return which components are transformed at once: all, if they are small, or each."""
+        if self.periodic and values[0].size <= AT_ONCE:
+            return [slice(None)]
+        return [slice(i, i + 1) for i in range(len(values))]
 
     def across(self, values: Any, hat: Any) -> None:
         """Transform real planes (components, planes, sets y, z) along y and z into ``hat``."""
         for each, modes in zip(self._apart(values), self._apart(hat), strict=True):
-            modes[...] = self.fft.rfftn(each, axes=(1, 2))
+            given = each if _aligned(each) else each.copy()
+            self._run(self._planes_plan(given, True), given, modes, True)
 
     def across_inverse(self, hat: Any, values: Any) -> None:
-        """Transform ``hat`` into real planes."""
+        """Transform ``hat`` (destroyed) into real planes."""
         for each, modes in zip(self._apart(values), self._apart(hat), strict=True):
-            each[...] = self.fft.irfftn(modes, axes=(1, 2), s=self.grid[1:], norm="forward")
+            found = each if _aligned(each) else each.copy()
+            self._run(self._planes_plan(found, False), found, modes, False)
+            if found is not each:
+                each[...] = found
 
     def _apart(self, planes: Any) -> Any:
         """Return planes in which each set has planes of its own."""
         return planes.reshape(len(planes), -1, self.grid[1], planes.shape[-1])
 
     def along(self, modes: Any, forward: bool) -> None:
-        """Transform complex modes (x, ..., z) along x in place."""
-        x, *others = modes.shape
-        lines = math.prod(others)
-        self._complex(modes, (x,), (lines, 1), lines, forward)
+        """Transform complex modes (x, ..., z) along x in place.
+
+        Lengths for which cuFFT takes several passes over memory are transposed for one pass.
+        """
+        x, lines = len(modes), modes.size // len(modes)
+        direction = self.cufft.CUFFT_FORWARD if forward else self.cufft.CUFFT_INVERSE
+        plan, area = self._complex_plan(modes, (x,), (lines, 1), lines)
+        if area is not None and area.mem.size >= modes.nbytes:
+            whole, more = self._complex_plan(modes, (x,), (1, x), lines)
+            if more is None:
+                rows = modes.reshape(x, lines)
+                turned = self.array((lines, x), modes.dtype, area)
+                turned[...] = rows.T
+                whole.fft(turned, turned, direction)
+                rows[...] = turned.T
+                return
+        plan.fft(modes, modes, direction)
 
     def planes(self, padded: Any, forward: bool = True) -> None:
         """Transform (components, modes, y, z) along y and z in place."""
         components, modes, y, z = padded.shape
-        self._complex(padded, (y, z), (1, y * z), components * modes, forward)
+        plan, _ = self._complex_plan(padded, (y, z), (1, y * z), components * modes)
+        plan.fft(padded, padded, self.cufft.CUFFT_FORWARD if forward else self.cufft.CUFFT_INVERSE)
 
     def planes_inverse(self, padded: Any) -> None:
         """Transform back along y and z in place."""
@@ -212,31 +243,23 @@ class DeviceTransforms:
         """Return ``values``, or the buffer to use in its place where x is padded."""
         if self.length == self.grid[0]:
             return values
-        shape = (self.length, *values.shape[1:])
+        shape = (1, self.length, *values.shape[2:])
         if self.buffer is None or self.buffer.shape != shape:
             import cupy
 
             self.buffer = cupy.empty(shape, dtype=values.dtype)
         return self.buffer
 
-    def _real(self, values: Any, modes: Any, forward: bool) -> None:
-        """Transform a component's real values into modes, or back, which destroys the modes."""
-        rows = values.shape[1]
-        if self.periodic and self.sets > 1:
-            # No library has a single plan for this.
-            if not forward:
-                self.along(modes, forward)
-            self._run(self._real_plan(values, rows, forward), values, modes, forward)
-            if forward:
-                self.along(modes, forward)
-            return
-        if not self.periodic and values.nbytes > LINES:
+    def _lines(self, values: Any, modes: Any, forward: bool) -> None:
+        """Transform a component's lines along x into modes, or back, which destroys the modes."""
+        rows = values.shape[2]
+        if values.nbytes > LINES:
             # An even number: cuFFT needs real values to begin where a complex one could.
             rows = max(2, LINES * rows // values.nbytes // 2 * 2)
-        for first in range(0, values.shape[1], rows):
+        for first in range(0, values.shape[2], rows):
             part = slice(first, first + rows)
-            plan = self._real_plan(values, values[:, part].shape[1], forward)
-            self._run(plan, values[:, part], modes[:, part], forward)
+            plan = self._lines_plan(values, values[:, :, part].shape[2], forward)
+            self._run(plan, values[:, :, part], modes[:, :, part], forward)
 
     def _run(self, plan: Any, values: Any, modes: Any, forward: bool) -> None:
         if forward:
@@ -244,54 +267,77 @@ class DeviceTransforms:
         else:
             plan.fft(modes, values, self.cufft.CUFFT_INVERSE)
 
-    def _real_plan(self, values: Any, rows: int, forward: bool) -> Any:
-        key = (values.shape, rows, values.dtype, forward)
+    def _grids_plan(self, values: Any, forward: bool) -> Any:
+        """Return the plan of whole grids (components, x, y, z and spill)."""
+        y, z = self.grid[1:]
+        sizes = [(self.length, y, values.shape[-1]), (self.length, y, z // 2 + 1)]
+        layouts = [(size, 1, math.prod(size)) for size in sizes]
+        return self._real_plan(values, (self.length, y, z), layouts, len(values), forward)
+
+    def _lines_plan(self, values: Any, rows: int, forward: bool) -> Any:
+        """Return the plan of ``rows`` rows of lines along x, which start next to each other."""
+        x, lines = self.length, math.prod(values.shape[2:])
+        layouts = [((x,), lines, 1), ((x // 2 + 1,), lines, 1)]
+        return self._real_plan(values, (x,), layouts, rows * values.shape[-1], forward)
+
+    def _planes_plan(self, values: Any, forward: bool) -> Any:
+        """Return the plan of planes (planes, y, z), each of which has spill along z."""
+        y, z = self.grid[1:]
+        plane, stored = (step // values.itemsize for step in values.strides[:2])
+        half = z // 2 + 1
+        layouts = [((plane // stored, stored), 1, plane), ((y, half), 1, y * half)]
+        return self._real_plan(values, (y, z), layouts, len(values), forward)
+
+    def _real_plan(
+        self, values: Any, shape: tuple[int, ...], layouts: list[Any], batch: int, forward: bool
+    ) -> Any:
+        """Return a plan from the layout of real values to that of modes, or back."""
+        key = (values.dtype, shape, *layouts, batch, forward)
         if key not in self.plans:
-            x, (y, z) = self.length, self.grid[1:]
-            components, stored = math.prod(values.shape[:-3]), values.shape[-1]
             double = values.dtype == np.float64
-            shape: tuple[int, ...]
-            layouts: list[tuple[tuple[int, ...], int, int]]
-            if self.periodic:
-                shape, batch = (
-                    ((x, y, z), components) if self.sets == 1 else ((y, z), x * self.sets)
-                )
-                sizes = [(*shape[:-1], stored), (*shape[:-1], z // 2 + 1)]
-                layouts = [(size, 1, math.prod(size)) for size in sizes]
-            else:
-                # Along x only, neighbouring transforms start at neighbouring elements.
-                shape, batch, lines = (x,), rows * stored, values.shape[1] * stored
-                layouts = [((x,), lines, 1), ((x // 2 + 1,), lines, 1)]
             names = ("CUFFT_D2Z", "CUFFT_Z2D") if double else ("CUFFT_R2C", "CUFFT_C2R")
             kind = getattr(self.cufft, names[0 if forward else 1])
             (a, b) = layouts if forward else layouts[::-1]
-            self.plans[key] = self._plan(shape, *a, *b, kind, batch, "C", 2, shape[-1])
+            self.plans[key], _ = self._plan(shape, *a, *b, kind, batch, "C", 2, shape[-1])
         return self.plans[key]
 
-    def _complex(
-        self, values: Any, shape: tuple[int, ...], steps: tuple[int, int], batch: int, forward: bool
-    ) -> None:
-        """Transform in place; ``steps`` are between elements, and between transforms."""
-        key = (values.shape, shape, values.dtype)
+    def _complex_plan(
+        self, values: Any, shape: tuple[int, ...], steps: tuple[int, int], batch: int
+    ) -> tuple[Any, Any]:
+        """Return a plan in place, and its work area or None.
+
+        ``steps`` are between elements, and between transforms.
+        """
+        key = (values.dtype, shape, steps, batch)
         if key not in self.plans:
             double = values.dtype == np.complex128
             kind = self.cufft.CUFFT_Z2Z if double else self.cufft.CUFFT_C2C
             layout, last = (shape, *steps), len(shape) - 1
-            self.plans[key] = self._plan(shape, *layout, *layout, kind, batch, "C", last, shape[-1])
-        direction = self.cufft.CUFFT_FORWARD if forward else self.cufft.CUFFT_INVERSE
-        self.plans[key].fft(values, values, direction)
+            self.plans[key] = self._plan(
+                *(shape, *layout, *layout, kind, batch), "C", last, shape[-1]
+            )
+        found: tuple[Any, Any] = self.plans[key]
+        return found
 
-    def _plan(self, *arguments: Any) -> Any:
-        """Return a plan of cuFFT that uses the shared work area."""
-        allocate = self.cuda.get_allocator()
+    def _plan(self, *arguments: Any) -> tuple[Any, Any]:
+        """Return a plan of cuFFT, and the shared work area if it needs one, else None."""
+        allocate, taken = self.cuda.get_allocator(), list[Any]()
 
         def area(size: int) -> Any:
+            if not size:
+                return allocate(0)
             if self.work is None or self.work.mem.size < size:
                 self.work = allocate(size)
+            taken.append(self.work)
             return self.work
 
         with self.cuda.using_allocator(area):
-            return self.cufft.PlanNd(*arguments)
+            return self.cufft.PlanNd(*arguments), taken[-1] if taken else None
+
+
+def _aligned(values: Any) -> bool:
+    """Return whether real values begin where a complex one could, as cuFFT needs it."""
+    return bool(values.data.ptr % (2 * values.itemsize) == 0)
 
 
 def transforms_of(space: ExecutionSpace) -> type[HostTransforms] | type[DeviceTransforms]:
