@@ -167,10 +167,16 @@ def sections(records: list[record.Record]) -> str:
                 place = RANKS.index(ranks)
                 columns.append((f"{ranks}, paper", {row: ms[place] for row, ms in PAPER.items()}))
             grid = " x ".join(map(str, results["parameters"]["grid"]))
+            moved = sum(results["home"]["sent"].values()) / weak.LINK
             sent = ", ".join(f"{k} {v / 1e6:.3g}" for k, v in results["home"]["sent"].items() if v)
             notes.append(
                 f"{ranks} by {results['transport']}: grid {grid}, P = {results['parameters']['P']}"
                 + (f"; MB sent by a rank in one application (home): {sent}" if sent else "")
+                + (
+                    f"; at {weak.LINK / 1e9:.0f} GB/s they take {1e3 * moved:.1f} ms"
+                    if sent
+                    else ""
+                )
             )
         text += "| | " + " | ".join(head for head, _ in columns) + " |\n"
         text += "| --- |" + " --- |" * len(columns) + "\n"
@@ -203,8 +209,9 @@ def draw(records: list[record.Record], file: Path) -> None:
     width = 0.8 / len(ranks)
     colours = (pictures.MILD, pictures.PARKI, pictures.PAPER, pictures.DARK)
     for place, (n, colour) in enumerate(zip(ranks, colours, strict=False)):
-        heights = [times.get(n, 0.0) for times in tasks.values()]
-        at = np.arange(len(tasks)) + (place - (len(ranks) - 1) / 2) * width
+        here = [task for task, times in enumerate(tasks.values()) if n in times]
+        heights = [times[n] for times in tasks.values() if n in times]
+        at = np.array(here) + (place - (len(ranks) - 1) / 2) * width
         label = f"{n} rank{'s' if n > 1 else ''}"
         axis.bar_label(axis.bar(at, heights, width, color=colour, label=label), fmt="%.0f")
     axis.set_xticks(np.arange(len(tasks)), list(tasks))

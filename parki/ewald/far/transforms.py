@@ -222,10 +222,10 @@ class DeviceTransforms:
             whole, more = self._complex_plan(modes, (x,), (1, x), lines)
             if more is None:
                 rows = modes.reshape(x, lines)
-                turned = self.array((lines, x), modes.dtype, area)
-                turned[...] = rows.T
-                whole.fft(turned, turned, direction)
-                rows[...] = turned.T
+                transposed = self.array((lines, x), modes.dtype, area)
+                transposed[...] = rows.T
+                whole.fft(transposed, transposed, direction)
+                rows[...] = transposed.T
                 return
         plan.fft(modes, modes, direction)
 
