@@ -291,7 +291,7 @@ class DeviceTransforms:
     def _real_plan(
         self, values: Any, shape: tuple[int, ...], layouts: list[Any], batch: int, forward: bool
     ) -> Any:
-        """Return a plan from the layout of real values to that of modes, or back."""
+        """Return a plan between the layouts of real values and of modes."""
         key = (values.dtype, shape, *layouts, batch, forward)
         if key not in self.plans:
             double = values.dtype == np.float64
