@@ -13,7 +13,7 @@ import numpy as np
 from mpi4py import MPI
 
 import parki
-from parki.distributed import ewald
+from parki import distributed
 
 
 def main(count: int = 20_000, path: str = "velocities.npz") -> np.ndarray:
@@ -33,7 +33,7 @@ def main(count: int = 20_000, path: str = "velocities.npz") -> np.ndarray:
 
     options = parki.EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-6)
     say(f"{comm.size} ranks with {count} particles each: planning")
-    plan = ewald.Plan("stokes_sl", points, points, options, comm=comm)
+    plan = distributed.Plan("stokes_sl", points, points, options, comm=comm)
     say(plan.describe())
     say("summing")
     velocity, seconds = plan.timed(force)

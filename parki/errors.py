@@ -76,7 +76,9 @@ def warn(message: str, kind: type[ParkiWarning] = ParkiWarning) -> None:
     warnings.warn(message, kind, stacklevel=level)
 
 
-def old_names(module: str, until: str, renamed: dict[str, str]) -> Callable[[str], Any]:
+def old_names(
+    module: str, until: str, renamed: dict[str, str], home: str = ""
+) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a module whose names have changed: old ones work, and warn.
 
     Parameters
@@ -86,14 +88,16 @@ def old_names(module: str, until: str, renamed: dict[str, str]) -> Callable[[str
         The version of parki without the old names.
     renamed : dict of str to str
         New names by the old ones.
+    home : str
+        Where the new names are. Default: in the module itself.
     """
 
     def find(name: str) -> Any:
         if name not in renamed:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        new = f"{module}.{renamed[name]}"
+        new = f"{home or module}.{renamed[name]}"
         message = f"{module}.{name} is deprecated, and not in version {until}; write {new}"
         warn(message, ParkiDeprecationWarning)
-        return getattr(sys.modules[module], renamed[name])
+        return getattr(sys.modules[home or module], renamed[name])
 
     return find

@@ -30,7 +30,7 @@ from parki.ewald.sums.words import REGULARISED
 from parki.typing import KernelName, OptionKeywords, ResultName, SpaceName
 
 ROOT = Path(parki.__file__).parent
-MODULES = ["parki.ewald.api", "parki.distributed.ewald", "parki.torch", "parki.jax"]
+MODULES = ["parki.ewald.api", "parki.distributed.api", "parki.torch", "parki.jax"]
 FACES = ["parki", "parki.ewald", *MODULES]
 KEYWORDS = {"periodicity": 2, "box": [1, 1, 1], "tolerance": 1e-2, "densities": "any"}
 OPTIONS = parki.EwaldOptions(**KEYWORDS)
@@ -40,7 +40,7 @@ CHARGES = np.random.default_rng(1).standard_normal(20)
 
 def face(name):
     """Return a module with calls; skip where its library is not installed."""
-    if name == "parki.distributed.ewald" and MISSING:
+    if name == "parki.distributed.api" and MISSING:
         pytest.skip(MISSING)
     for library in ("torch", "jax"):
         if name == f"parki.{library}":
@@ -258,7 +258,7 @@ def listed(module):
     return f"```{{eval-rst}}\n.. currentmodule:: {module}\n\n{lines}\n```"
 
 
-@pytest.mark.parametrize("part", ["sums", "calls of parki", "calls of parki.distributed.ewald"])
+@pytest.mark.parametrize("part", ["sums", "calls of parki", "calls of parki.distributed"])
 def test_the_page_of_the_api_has_every_sum(part):
     text = (ROOT.parent / "docs/api.md").read_text(encoding="utf-8")
     name, _, module = part.partition(" of ")
@@ -326,10 +326,10 @@ def test_plans_and_derivatives():
 
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_plans_of_ranks():
-    plan = parki.distributed.ewald.Plan("laplace", POINTS, POINTS, **KEYWORDS)
+    plan = parki.distributed.Plan("laplace", POINTS, POINTS, **KEYWORDS)
     assert plan.options == OPTIONS
     with pytest.raises(parki.ParkiValueError, match="precision is 'mixed', which works for parki"):
-        parki.distributed.ewald.Plan("laplace", POINTS, POINTS, **KEYWORDS, precision="mixed")
+        parki.distributed.Plan("laplace", POINTS, POINTS, **KEYWORDS, precision="mixed")
 
 
 def test_types_name_what_there_is():

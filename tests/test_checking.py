@@ -140,6 +140,6 @@ def test_what_cannot_be_checked_is_refused(rng):
 def test_many_ranks_are_refused(rng):
     points, dens = rng.random((3, 50)), rng.random((3, 50))
     options = parki.EwaldOptions(3, [1, 1, 1], 1e-4)
-    plan = parki.distributed.ewald.Plan("stokes_sl", points, points, options)
+    plan = parki.distributed.Plan("stokes_sl", points, points, options)
     with pytest.raises(parki.ParkiTypeError, match=r"check works for parki\.Plan alone"):
         plan.check(dens)

@@ -22,7 +22,6 @@ import ranks
 from started import MISSING, NO_GPU, mpirun, parallel
 
 import parki
-from parki.distributed import ewald
 from parki.distributed import plan as distributed
 from parki.distributed.far import SlabFar
 from parki.distributed.slabs import Slabs, divide, longest_first, near_work
@@ -478,5 +477,5 @@ def test_calls():
         if kind.normals:
             given.insert(3, norms)
         expected = getattr(parki, name)(*given, **family.example)
-        found = getattr(ewald, name)(*given, **family.example)
+        found = getattr(parki.distributed, name)(*given, **family.example)
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9, err_msg=name)

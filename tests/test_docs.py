@@ -172,7 +172,7 @@ def test_every_page_and_name_is_there(site):
     places = Page((site / "api.html").read_text(encoding="utf-8")).places
     modules = {"distributed", "ewald", "mesh", "reference", "typing", "utils"}
     assert {f"parki.{name}" for name in parki.__all__ if name not in modules} <= places
-    calls = {f"parki.distributed.ewald.{name}" for name in parki.distributed.ewald.__all__}
+    calls = {f"parki.distributed.{name}" for name in parki.distributed.__all__}
     assert calls <= places
     assert {"parki.Plan.__call__", "parki.reference.direct_sum"} <= places
 

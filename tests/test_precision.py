@@ -243,10 +243,10 @@ def test_ranks_refuse_it_wherever_options_stand():
     points, dens = np.random.default_rng(0).random((2, 3, 5))
     mixed = EwaldOptions(3, [1, 1, 1], 1e-4, precision="mixed")
     for call in (
-        lambda: parki.distributed.ewald.Plan("stokes_sl", points, points, mixed),
-        lambda: parki.distributed.ewald.Plan("stokes_sl", points, points, None, mixed),
-        lambda: parki.distributed.ewald.stokes_sl(points, points, dens, mixed),
-        lambda: parki.distributed.ewald.stokes_sl(points, points, dens, None, mixed),
+        lambda: parki.distributed.Plan("stokes_sl", points, points, mixed),
+        lambda: parki.distributed.Plan("stokes_sl", points, points, None, mixed),
+        lambda: parki.distributed.stokes_sl(points, points, dens, mixed),
+        lambda: parki.distributed.stokes_sl(points, points, dens, None, mixed),
     ):
         with pytest.raises(ParkiValueError, match=r"'mixed', which works for parki\.Plan alone"):
             call()

@@ -37,7 +37,7 @@ array: Array = "text"  # assignment
 """
 
 
-MODULES = ("parki", "parki.ewald", "parki.distributed.ewald", "parki.torch", "parki.jax")
+MODULES = ("parki", "parki.ewald", "parki.distributed", "parki.torch", "parki.jax")
 
 
 def star(module: str) -> list[str]:

@@ -54,6 +54,15 @@ def test_an_old_name_works_and_says_the_new_one(module):
     assert {(w.filename, w.lineno) for w in heard} == {("their_script.py", 1)}
 
 
+def test_calls_of_ranks_by_their_earlier_names():
+    said = r"distributed\.ewald\.stokes_sl is deprecated, .*; write parki\.distributed\.stokes_sl$"
+    with pytest.warns(parki.ParkiDeprecationWarning, match=said) as heard:
+        assert parki.distributed.ewald.stokes_sl is parki.distributed.stokes_sl
+    assert heard[0].filename == __file__
+    with pytest.raises(AttributeError, match="has no attribute 'stokes'"):
+        print(parki.distributed.ewald.stokes)
+
+
 def test_other_names_are_refused():
     with pytest.raises(AttributeError, match="module 'parki' has no attribute 'forgets'"):
         print(parki.forgets)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from typing_extensions import assert_type
 
 import parki
-from parki.distributed import ewald
+from parki import distributed
 from parki.typing import KernelName, ResultName
 
 Numbers = NDArray[np.float64]
@@ -34,8 +34,8 @@ assert_type(parki.stokes_dl(points, points, forces, norms=forces, options=option
 
 def over_ranks(comm: Any) -> tuple[Numbers, ...]:
     """Take a communicator, as ranks do."""
-    assert_type(ewald.stokes_sl(points, points, forces, options, comm=comm), Numbers)
-    return ewald.stokes_sl(points, points, forces, options, comm=comm, want=("u", "p"))
+    assert_type(distributed.stokes_sl(points, points, forces, options, comm=comm), Numbers)
+    return distributed.stokes_sl(points, points, forces, options, comm=comm, want=("u", "p"))
 
 
 # A plan knows what it returns.

@@ -1,6 +1,6 @@
 """Sums over many ranks: slabs of the box, one for each rank of an MPI communicator.
 
-ewald        the public calls: the sums and `Plan` of `parki.ewald`, with a communicator
+api          the public calls: the sums and `Plan` of `parki.ewald`, with a communicator
 spheres      `parki.Spheres`, with a communicator
 team         the ranks, and their agreement, first of all on failure
 transport    moves arrays between ranks                      (device)
@@ -15,8 +15,14 @@ swap         from slabs of one axis to slabs of another
 plan         joins these with the stages of `parki.ewald`, which are independent of ranks
 """
 
-from parki.distributed import ewald
-from parki.distributed.device import use_local_gpu
-from parki.distributed.spheres import Spheres
+from typing import TYPE_CHECKING
 
-__all__ = ["Spheres", "ewald", "use_local_gpu"]
+from parki.distributed import api
+from parki.distributed import ewald as ewald  # where the calls were before version 0.3
+from parki.distributed.api import *  # noqa: F403
+from parki.distributed.device import use_local_gpu as use_local_gpu
+from parki.distributed.plan import Plan as Plan
+from parki.distributed.spheres import Spheres as Spheres
+
+if not TYPE_CHECKING:  # type checkers have the calls from `calls.pyi`
+    __all__ = ["Spheres", "use_local_gpu", *api.__all__]

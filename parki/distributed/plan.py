@@ -46,10 +46,10 @@ class Plan(AnyPlan[Wanted]):
     Examples
     --------
     >>> import numpy as np, parki
-    >>> from parki.distributed import ewald
+    >>> from parki import distributed
     >>> points = np.random.default_rng(0).random((3, 1000))  # of this rank
     >>> options = parki.EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-6)
-    >>> plan = ewald.Plan("stokes_sl", points, points, options)
+    >>> plan = distributed.Plan("stokes_sl", points, points, options)
     >>> plan(np.ones((3, 1000))).shape
     (3, 1000)
     """

@@ -25,7 +25,7 @@ class Spheres(spheres.Spheres):
     points, radii, options, viscosity, **keywords
         As there.
     comm : mpi4py.MPI.Comm, optional
-        As for `parki.distributed.ewald.Plan`.
+        As for `parki.distributed.Plan`.
     """
 
     _splits = False  # noise on a grid in slabs is not there

@@ -32,7 +32,6 @@ from ranks_failures import ending, failures, needed, threads, tiles
 from ranks_shared import Memory
 
 import parki
-from parki.distributed import ewald
 from parki.distributed import slab as distributed
 from parki.ewald.choice.clustering import SAMPLE
 from parki.ewald.pipeline import setup as setups
@@ -167,7 +166,7 @@ def run(case: Case, comm: Any, memory: Memory) -> dict[str, Any] | None:
     trg = src if same else memory.send(c.trg[:, here])
     given = None if norms is None else memory.send(norms[:, mine])
     own = memory.send(dens[..., mine])
-    plan = ewald.Plan(case.kernel, trg, src, given, options, comm=comm, want=case.want)
+    plan = parki.distributed.Plan(case.kernel, trg, src, given, options, comm=comm, want=case.want)
     plan(memory.xp.ones_like(own))  # leaves nothing behind
     results = tuple(memory.fetch(part) for part in plan(own))
     promise = plan.promise(own)
@@ -335,7 +334,7 @@ def moves(comm: Any, space: str, part: str) -> None:
                 None if norms is None else memory.send(norms[:, here[1]]),
             )
             if plan is None:
-                plan = ewald.Plan(walk.kernel, *arrays, options, comm=comm)
+                plan = parki.distributed.Plan(walk.kernel, *arrays, options, comm=comm)
             else:
                 before = plan.transport.sent["points"]
                 plan.update_points(*arrays)

@@ -10,7 +10,7 @@ from composites import BOX, COMB, HARMONIC, NORMS, SLIP, SRC, TOLERANCE, TRG
 from ranks_shared import Memory, attempt, tell
 
 import parki
-from parki.distributed import ewald
+from parki import distributed
 
 # --- composites -----------------------------------------------------------------------------------
 
@@ -26,7 +26,7 @@ def composed(comm: Any, space: str = "CPU") -> None:
         values = np.random.default_rng(9).standard_normal(TRG.shape)
         alone = parki.Plan(composite, TRG, SRC, norms, options)
         arrays = TRG[:, here], SRC[:, mine], None if norms is None else norms[:, mine]
-        plan = ewald.Plan(composite, *map(memory.send, arrays), options, comm=comm)
+        plan = distributed.Plan(composite, *map(memory.send, arrays), options, comm=comm)
         apart = [
             memory.apart(plan(memory.send(dens[..., mine])), alone(dens)[..., here]),
             memory.apart(
@@ -40,7 +40,7 @@ def composed(comm: Any, space: str = "CPU") -> None:
         attempt(comm, "density", lambda plan=plan, wrong=wrong: plan(wrong))
         bad = memory.send(SRC[: 2 if comm.rank == comm.size - 1 else 3, mine])
         given = composite, memory.send(TRG[:, here]), bad, memory.send(arrays[2]), options
-        attempt(comm, "points", lambda given=given: ewald.Plan(*given, comm=comm))
+        attempt(comm, "points", lambda given=given: distributed.Plan(*given, comm=comm))
         tell(comm, composite.name, apart=apart)
 
 
@@ -150,6 +150,6 @@ def wall(comm: Any, space: str = "CPU") -> None:
     points = memory.send(np.random.default_rng(comm.rank).random((3, 10)))
     options = parki.EwaldOptions(2, (1, 1, 1), 1e-3, wall="no-slip")
     bad = memory.send(np.full((3, 1), -1.0 if last else 1.0))
-    attempt(comm, "below", lambda: ewald.Plan("stokes_sl", bad, points, options, comm=comm))
+    attempt(comm, "below", lambda: distributed.Plan("stokes_sl", bad, points, options, comm=comm))
     own = replace(options, wall="no-slip" if last else None)
-    attempt(comm, "one rank", lambda: ewald.Plan("stokes_sl", points, points, own, comm=comm))
+    attempt(comm, "one rank", lambda: distributed.Plan("stokes_sl", points, points, own, comm=comm))

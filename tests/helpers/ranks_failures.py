@@ -17,7 +17,7 @@ from contract import cloud
 from ranks_shared import Memory, attempt, tell
 
 import parki
-from parki.distributed import ewald
+from parki import distributed
 from parki.distributed import memory as slab_memory
 from parki.distributed.near import SlabP2P
 from parki.ewald.near import p2p
@@ -36,7 +36,7 @@ def failures(comm: Any, space: str = "CPU") -> None:
     bad = points.copy()
     if last:
         bad[1, 7] = np.nan
-    plan = ewald.Plan("stokes_sl", points, points, options, comm=comm)
+    plan = distributed.Plan("stokes_sl", points, points, options, comm=comm)
     # The last rank works on these while the others wait for it.
     inner = (
         ("spreading", plan.pipeline.far, "spread"),
@@ -64,7 +64,7 @@ def failures(comm: Any, space: str = "CPU") -> None:
 
     attempt(comm, "compiling", compiling)
     attempt(comm, "good", good)
-    attempt(comm, "points", lambda: ewald.stokes_sl(bad, bad, dens, options, comm=comm))
+    attempt(comm, "points", lambda: distributed.stokes_sl(bad, bad, dens, options, comm=comm))
     attempt(comm, "good", good)
     attempt(comm, "density", lambda: plan(dens[:, 1:] if last else dens))
     attempt(comm, "promise", lambda: plan.promise(dens[:, 1:] if last else dens))
@@ -98,29 +98,31 @@ def failures(comm: Any, space: str = "CPU") -> None:
     attempt(comm, "good", lambda: compare(plan(dens)))
     attempt(comm, "migration", lambda: plan.migrate(points, dens[:, 1:] if last else dens))
     # Ranks whose calls differ, each way before anything is exchanged that does not fit.
-    other = ewald.Plan("stokes_sl", points, points, options, comm=comm)
+    other = distributed.Plan("stokes_sl", points, points, options, comm=comm)
     attempt(comm, "owners", lambda: plan.owners(bad))
     attempt(comm, "arrays", lambda: plan.migrate(points, *[dens] * (1 + last)))
     attempt(comm, "rows", lambda: plan.migrate(points, dens[: 3 - last]))
     attempt(comm, "calls", lambda: plan.promise(dens) if last else plan(dens))
     attempt(comm, "plans", lambda: (other if last else plan)(dens))
     given = "stokes_sl", points, points, options
-    attempt(comm, "made", lambda: ewald.Plan(*given, comm=comm) if last else plan(dens))
+    attempt(comm, "made", lambda: distributed.Plan(*given, comm=comm) if last else plan(dens))
     attempt(comm, "good", lambda: compare(plan(dens)))
     other = parki.EwaldOptions(3, (1, 1, 1), 1e-4) if last else options
-    attempt(comm, "options", lambda: ewald.Plan("stokes_sl", points, points, other, comm=comm))
+    attempt(
+        comm, "options", lambda: distributed.Plan("stokes_sl", points, points, other, comm=comm)
+    )
     free_memory, compiled = slab_memory.free_memory, Setup.kernels
     slab_memory.free_memory = lambda space: 1e4 if last else 1e12
     Setup.kernels = broken  # is not come to
-    attempt(comm, "memory", lambda: ewald.stokes_sl(points, points, dens, options, comm=comm))
+    attempt(comm, "memory", lambda: distributed.stokes_sl(points, points, dens, options, comm=comm))
     slab_memory.free_memory, Setup.kernels = free_memory, compiled
     attempt(comm, "good", good)
     none = memory.xp.empty((3, 0))
     for box in ((1, 1, 1), (1, None, None)):
         alike = parki.EwaldOptions(1, box, 1e-3)
-        empty = ewald.stokes_sl(points, none, none, alike, comm=comm)
+        empty = distributed.stokes_sl(points, none, none, alike, comm=comm)
         assert empty.shape == points.shape and not empty.any()
-        walk = ewald.Plan("stokes_sl", points, points, alike, comm=comm)
+        walk = distributed.Plan("stokes_sl", points, points, alike, comm=comm)
         expected = walk(dens)
         attempt(comm, "good", lambda walk=walk: walk.update_points(points, none))
         assert not walk(none).any()
@@ -134,7 +136,7 @@ def failures(comm: Any, space: str = "CPU") -> None:
     many = memory.send(many)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        ewald.Plan("stokes_sl", many, many, parki.EwaldOptions(0, None, 1e-6), comm=comm)
+        distributed.Plan("stokes_sl", many, many, parki.EwaldOptions(0, None, 1e-6), comm=comm)
     lines = [w.filename for w in heard if issubclass(w.category, parki.ParkiWarning)]
     assert lines == ([] if comm.rank or memory.xp is not np else [__file__])
     # So it does of images of points that different ranks have, and of their sum of q.n.
@@ -144,17 +146,17 @@ def failures(comm: Any, space: str = "CPU") -> None:
     flux = parki.EwaldOptions(3, (1, 1, 1), 1e-4, dl_mean="flux")
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        ewald.Plan("stokes_sl", near, far, parki.EwaldOptions(3, (1, 1, 1), 1e-4), comm=comm)
-        ewald.Plan("stokes_dl", some, some + last, some, flux, comm=comm)(some)
+        distributed.Plan("stokes_sl", near, far, parki.EwaldOptions(3, (1, 1, 1), 1e-4), comm=comm)
+        distributed.Plan("stokes_dl", some, some + last, some, flux, comm=comm)(some)
     lines = [w.filename for w in heard if w.category is parki.ImageWarning]
     assert lines == ([] if comm.rank else [__file__] * 2)
     # Parts of the ranks sum on their own, a different number of times.
     part = comm.Split(comm.rank % 2)
     expected = parki.stokes_sl(points, points, dens, options)
     for _ in range(1 + comm.rank % 2):
-        alone = ewald.stokes_sl(points, points, dens, options, comm=part)
+        alone = distributed.stokes_sl(points, points, dens, options, comm=part)
     own = comm.Split(comm.rank)
-    found = ewald.stokes_sl(points, points, dens, options, comm=own)
+    found = distributed.stokes_sl(points, points, dens, options, comm=own)
     assert np.abs(found - expected).max() < 1e-12 * np.abs(expected).max()
     assert memory.xp.isfinite(alone).all()
     attempt(comm, "good", good)
@@ -179,7 +181,7 @@ def needed(comm: Any, periodicity: str) -> None:
             if periodicity == "3":
                 name = parki.kernel("polydisperse_sl", largest=0.01)
                 given = name, points, points, 0.01 * points[0], options
-            plan = ewald.Plan(*given, comm=comm)
+            plan = distributed.Plan(*given, comm=comm)
             plan(points)
         return plan.memory.peak / watch.growth
 
@@ -202,7 +204,7 @@ def tiles(comm: Any) -> None:
     for given in range(comm.size):  # the rank that has all points
         seen.append([])
         trg, src = (p if comm.rank == given else p[:, :0] for p in (c.trg, c.src))
-        ewald.Plan("laplace", trg, src, options, comm=comm)
+        distributed.Plan("laplace", trg, src, options, comm=comm)
     tell(comm, "tiles", seen=seen)
 
 
@@ -212,7 +214,9 @@ def threads(comm: Any) -> None:
     options = parki.EwaldOptions(3, (1, 1, 1), 1e-3)
     dens = points, -2 * points
     for case, comms in (("one", (comm, comm)), ("own", (comm.Dup(), comm.Dup()))):
-        plans = [ewald.Plan("stokes_sl", points, points, options, comm=each) for each in comms]
+        plans = [
+            distributed.Plan("stokes_sl", points, points, options, comm=each) for each in comms
+        ]
         expected = [plan(each) for plan, each in zip(plans, dens, strict=True)]
         seen: list[str] = []
 
@@ -242,7 +246,7 @@ def ending(comm: Any, how: str, space: str = "CPU") -> None:
     If it is "early", one rank ends well before the others, which sum without it.
     """
     points = Memory(space, comm).send(np.random.default_rng(comm.rank).random((3, 50)))
-    plan = ewald.Plan("stokes_sl", points, points, parki.EwaldOptions(3, (1, 1, 1), 1e-3))
+    plan = distributed.Plan("stokes_sl", points, points, parki.EwaldOptions(3, (1, 1, 1), 1e-3))
     part = comm.Split(comm.rank == comm.size - 1)
     if comm.rank == comm.size - 1:
         if how == "raise":
@@ -253,7 +257,7 @@ def ending(comm: Any, how: str, space: str = "CPU") -> None:
             sys.exit(3)
     if how == "early":
         if part.size > 1:
-            ewald.stokes_sl(points, points, points, plan.options, comm=part)
+            distributed.stokes_sl(points, points, points, plan.options, comm=part)
         return
     if how == "refuse" and comm.rank == comm.size - 1:
         points = points[:, 1:]

@@ -35,9 +35,9 @@ class Dealt(NamedTuple):
 
 
 class Ranks(Face):
-    """`parki.distributed.ewald.Plan`."""
+    """`parki.distributed.Plan`."""
 
-    name, words = "ranks", "`parki.distributed.ewald`"
+    name, words = "ranks", "`parki.distributed`"
     lacks, fails = LACKS, {}
 
     @property
@@ -72,9 +72,9 @@ class Ranks(Face):
 
     def made(self, own: Given) -> Any:
         """Return what sums over ranks."""
-        from parki.distributed import ewald
+        from parki import distributed
 
-        return ewald.Plan(own.kernel, *own.points, own.options, comm=self.comm)
+        return distributed.Plan(own.kernel, *own.points, own.options, comm=self.comm)
 
     def apply(self, made: Dealt, dens: Any) -> Any:
         return self.whole(super().apply(made.made, dens[..., made.of]), made.to)
@@ -101,27 +101,27 @@ class Ranks(Face):
 class RanksAxes(Ranks, Axes):
     """Whose slabs turn, or exchange, once more."""
 
-    name, words = "axes over ranks", "`parki.distributed.ewald` with any axes"
+    name, words = "axes over ranks", "`parki.distributed` with any axes"
 
 
 class RanksResults(Ranks, Results):
     """All that a sum has."""
 
-    name, words = "results over ranks", "several results of `parki.distributed.ewald`"
+    name, words = "results over ranks", "several results of `parki.distributed`"
     periodicities = (0, 2)
     lacks = Results.lacks | LACKS
 
     def made(self, own: Given) -> Any:
-        from parki.distributed import ewald
+        from parki import distributed
 
         want = own.example.fields
-        return ewald.Plan(own.kernel, *own.points, own.options, comm=self.comm, want=want)
+        return distributed.Plan(own.kernel, *own.points, own.options, comm=self.comm, want=want)
 
 
 class RanksWall(Ranks, Wall):
     """Near a wall."""
 
-    name, words = "wall over ranks", "`parki.distributed.ewald` near a wall"
+    name, words = "wall over ranks", "`parki.distributed` near a wall"
     lacks = Wall.lacks | LACKS
 
 
