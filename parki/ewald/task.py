@@ -54,17 +54,17 @@ class Task:
     transposed_pair: str = ""
     labelled: bool = False
 
-    @property
+    @cached_property
     def sum(self) -> Sum:
         """The record of the kernel."""
         return SUMS[self.kernel]
 
-    @property
+    @cached_property
     def pair(self) -> Sum:
         """The record of the kernel of the near field."""
         return SUMS[self.transposed_pair or self.kernel]
 
-    @property
+    @cached_property
     def chosen_by(self) -> tuple[str, tuple[str, ...]]:
         """The kernel, and its wanted results, for which parameters are chosen."""
         return (self.transposed_pair, ("u",)) if self.transposed_pair else (self.kernel, self.want)
@@ -74,7 +74,7 @@ class Task:
         """The results to compute: parts of the wanted ones that are not zero everywhere."""
         return tuple(name for name in stress.parts(self.names) if self.sum.terms[name])
 
-    @property
+    @cached_property
     def periodicity(self) -> int:
         """The number of periodic axes, which come first in the solver."""
         return sum(self.options.periodic)

@@ -162,7 +162,7 @@ class Kernel:
                 values += (address, *value.shape)
         except KeyError as error:
             raise ParkiValueError(f"{self.workunit.name}: missing argument {error}") from None
-        launch = self.build()
+        launch = self._launch or self.build()
         if self._upstream or self.space.on_device:
             launch(values, count)
         elif failure := launch(self._pack(*values), count, threads):

@@ -194,17 +194,17 @@ class Sum:
         """Rows of a density in the near field, where marks follow it."""
         return self.rows + (self.pair.marks is not None)
 
-    @property
+    @cached_property
     def normals(self) -> bool:
         """Whether sources have normals."""
         return any(source.normal for source in self.sources)
 
-    @property
+    @cached_property
     def gradient(self) -> bool:
         """Whether sources are spread with the window's gradient."""
         return any(source.gradient for source in self.sources)
 
-    @property
+    @cached_property
     def curvature(self) -> bool:
         """Whether sources are spread with the window's second derivatives."""
         return any(source.curvature for source in self.sources)

@@ -43,12 +43,12 @@ class ExecutionSpace:
         """Whether arrays of this space live in device memory (CuPy) rather than on the host."""
         return self.adapter is cupy
 
-    @property
+    @cached_property
     def adapter(self) -> ModuleType:
         """The space's module for arrays, streams, events, memory and libraries."""
         return _ADAPTERS[self.name]
 
-    @property
+    @cached_property
     def array_module(self) -> ModuleType:
         """The array module of this space: numpy or cupy."""
         module: ModuleType = self.adapter.array_module()
