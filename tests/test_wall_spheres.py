@@ -10,6 +10,7 @@ from contract import rms
 from scipy.linalg import sqrtm
 
 import parki
+from parki.ewald.sums import kernel
 from parki.suspensions import wall
 
 BOX = (1.2, 1.0, 0.8)
@@ -73,6 +74,33 @@ def test_different_radii(periodicity):
         exact = parki.stokes_sl(x, y + others, force * acting, given, want=name)
         exact = exact / (scale * np.pi)
         assert np.abs(found - exact).max() <= 1e-5 * np.abs(exact).max(), name
+
+
+def test_many_radii():
+    """All differ: each pair is what a sum of its two radii has, and there are three sums."""
+    rng, count, given = np.random.default_rng(4), 12, options(2, 1e-6)
+    radii = 0.01 + 0.005 * np.arange(count)
+    points = rng.random((3, count)) * [[1], [1], [0.6]] + [[0], [0], [0.1]]
+    forces = rng.standard_normal((3, count))
+    spheres = parki.Spheres(points, radii, given)
+    found = spheres.velocities(forces)
+    assert len(spheres._plan("velocity", "force").members) == 3
+    for n in (0, count - 1):
+        exact = np.zeros(3)
+        for m in range(count):
+            pair = kernel("sphere_sl", radius=radii[n], source_radius=radii[m])
+            plan = parki.Plan(pair, points[:, [n]], points[:, [m]], given)
+            exact += plan(forces[:, [m]])[:, 0]
+        assert np.abs(found[:, n] - spheres.factor * exact).max() <= 1e-6 * np.abs(found).max()
+    assert spheres.check(forces).error <= spheres.promise(forces)
+    moved = points + 0.01 * rng.random((3, count))
+    spheres.update_points(moved)
+    new = parki.Spheres(moved, radii, given)
+    np.testing.assert_allclose(spheres.velocities(forces), new.velocities(forces), atol=1e-5)
+    plan, values = spheres._plan("velocity", "force"), rng.standard_normal((3, count))
+    there, back = (values * plan(forces)).sum(), (plan.adjoint(values) * forces).sum()
+    assert there == pytest.approx(back, abs=1e-4 * np.linalg.norm(values) * np.linalg.norm(forces))
+    assert plan.check(forces, 4).error <= plan.promise(forces)
 
 
 @pytest.mark.parametrize("periodicity", [0, 2])

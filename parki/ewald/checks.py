@@ -20,6 +20,7 @@ from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.options.expert import Expert
 from parki.ewald.pipeline.placed_sum import PlacedSum
+from parki.ewald.points import marks_of
 from parki.ewald.task import Points, Task
 from parki.typing import Split
 
@@ -155,13 +156,15 @@ class Sample:
             offsets = np.searchsorted(places, systems.targets), systems.sources
             systems = Systems(offsets[0], offsets[1], task.space, task.executor)
         labels, norms = points.labels, arrays.get("norms")
+        if marks := marks_of(arrays):
+            norms = marks[0][task.xp.asarray(places)], marks[1]
         options = _more_accurate(task, points)
         self.tolerance = min(self.tolerance, options.tolerance)
         given = (
             task.kernel,
             arrays["trg"][:, task.xp.asarray(places)].astype(np.float64),
             arrays["src"].astype(np.float64),
-            None if norms is None else norms.astype(np.float64),
+            norms if norms is None or marks else norms.astype(np.float64),
             options,
         )
         labels = labels and Labels(labels.targets[places], labels.sources, systems, labels.side)

@@ -133,7 +133,11 @@ class AnyPlan(Uncopied, Generic[Wanted]):
             version, points = self._points
             if version is not self._placement.version:
                 arrays = {"trg": given.trg, "src": given.src}
-                arrays |= {} if given.norms is None else {"norms": given.norms}
+                if isinstance(given.norms, tuple):
+                    names = "trg_marks", "src_marks"
+                    arrays |= {n: a[None] for n, a in zip(names, given.norms, strict=True)}
+                elif given.norms is not None:
+                    arrays["norms"] = given.norms
                 points = replace(own, arrays=arrays, systems=given.systems, labels=given.exclude)
                 self._points = self._placement.version, points
             return cast(Points, points)
@@ -342,7 +346,9 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         how = {name: each for name, each in how.items() if each is not None}
         if plan is None or plan.options != self.options:
             more = how if boxes is None else {"boxes": boxes, **how}
-            plan = self._again(kernel, given.src, given.trg, None, self.options, want=want, **more)
+            marks = given.norms[::-1] if isinstance(given.norms, tuple) else None
+            of = kernel, given.src, given.trg, marks, self.options
+            plan = self._again(*of, want=want, **more)
         elif version is not self._placement.version:
             plan.update_points(given.src, given.trg, **how)
         self._back = plan, self._placement.version

@@ -232,16 +232,12 @@ class Spheres:
         """Return the plan of what moves by what acts."""
         key = moves, acts
         if key not in self._plans:
-            sizes, walled = self._sizes, self._options.walled
-            kernel: Any = sizes.kernels[key]
-            if walled and sizes.marks is not None:
-                kernel = wall.of_radii(sizes, *key, self._options)
+            kernel = self._sizes.kernels[key]
             if self._plans:
                 self._plans[key] = self._first.beside(kernel)
             else:
                 points, options = self._start
-                marks = None if walled else sizes.marks
-                self._plans[key] = self._make(kernel, points, points, marks, options)
+                self._plans[key] = self._make(kernel, points, points, self._sizes.marks, options)
                 self._start = None
         return self._plans[key]
 
@@ -432,14 +428,13 @@ class Spheres:
         # Torques make no pressure, and their sums have no stress.
         of = {"stress": "grad_u", "p": "u"} if acts == "torque" else {}
         asked = tuple(dict.fromkeys(of.get(name, name) for name in names))
-        if self._options.walled:
-            sums = wall.flow(self, acts, points, values, asked)
-        else:
-            marks = self._sizes.marks
-            if marks is not None:
-                marks = np.zeros(as_points("points", points).shape[-1]), marks
-            given = self._sizes.flow(acts), points, self._points, marks, self._options
-            sums = self._sum(given, values, asked)
+        if self._options.walled and acts == "torque":
+            raise wall.lacking("flow by torques")
+        marks = self._sizes.marks
+        if marks is not None:
+            marks = np.zeros(as_points("points", points).shape[-1]), marks
+        given = self._sizes.flow(acts), points, self._points, marks, self._options
+        sums = self._sum(given, values, asked)
         flow = dict(zip(asked, sums, strict=True))
         for each in names:
             value = flow[of.get(each, each)]

@@ -8,20 +8,12 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiValueError
-from parki.ewald.geometry.boxes import Columns
-from parki.ewald.options import EwaldOptions
-from parki.ewald.sums import kernel
-from parki.ewald.sums.composite import Addend, Composite
-from parki.ewald.sums.walls import near_wall
 from parki.interchange import to_host
 from parki.suspensions.derivatives import MOVES
 from parki.suspensions.noise import White
-from parki.suspensions.radii import KINDS, Radii
 
 # Distance of the two places between which the mobility is compared, in smallest radii.
 STEP = 0.01
-# Different radii, where each pair of radii is a sum of its own.
-MOST_RADII = 8
 
 
 def check_heights(points: Any, radii: Any) -> None:
@@ -42,50 +34,6 @@ def lacking(what: str) -> ParkiValueError:
         f"spheres near a wall have no {what}; parki has velocities and turns there, their "
         "derivatives by forces and torques, and the flow of the fluid by forces"
     )
-
-
-def groups(sizes: Radii) -> list[tuple[float, Any]]:
-    """Return each radius with the spheres that have it, of which there may be none."""
-    different = np.unique(sizes.every)
-    if different.size > MOST_RADII:
-        raise ParkiValueError(
-            f"radii has {different.size} different lengths; expected at most {MOST_RADII} near a "
-            "wall: round them to a few sizes"
-        )
-    if different.size < 2:
-        return [(sizes.largest, slice(None))]
-    return [(float(radius), np.flatnonzero(sizes.each == radius)) for radius in different]
-
-
-def of_radii(sizes: Radii, moves: str, acts: str, options: EwaldOptions) -> Composite:
-    """Return the sum of spheres of several radii: a sum for each pair of these."""
-    family, names, *_ = KINDS[moves, acts]
-    up, found = options.axes.index(2), list[Addend]()
-    scales: tuple[tuple[str, float, int], ...] = ()
-    for own, at in groups(sizes):
-        for other, by in groups(sizes):
-            pair = kernel(family, **dict(zip(names, (own, other), strict=True)))
-            of = near_wall(pair, options.wall, up=up)
-            columns = Columns(at, by)
-            found += [replace(each, columns=columns) for each in of.addends]
-            scales += of.scales
-    name = f"{family} of {len(groups(sizes))} radii near a wall"
-    return Composite(name, (3,), (3,), tuple(found), scales, walled=True)
-
-
-def flow(spheres: Any, acts: str, points: Any, forces: Any, asked: tuple[str, ...]) -> list[Any]:
-    """Return results of the flow elsewhere, each a sum of its own for each radius."""
-    if acts != "force":
-        raise lacking("flow by torques")
-    options, found = spheres.options, []
-    for want in asked:
-        given = [
-            ((kernel("sphere_sl", radius=0.0, source_radius=a), points, spheres._points[:, at]), at)
-            for a, at in groups(spheres._sizes)
-        ]
-        sums = [spheres._sum((*a, None, options), forces[..., at], want) for a, at in given]
-        found.append(sum(sums))
-    return found
 
 
 def divergence(spheres: Any, white: White, moves: tuple[str, ...] = MOVES[:1]) -> list[Any]:

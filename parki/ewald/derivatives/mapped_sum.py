@@ -44,7 +44,7 @@ def arguments_of(
     """
     kernels = [each.kernel for each in composite.addends]
     first = next((name for name in kernels if SUMS[name].normals), kernels[0])
-    alone = maps and not SUMS[first].normals
+    alone = maps and not SUMS[first].normals and SUMS[first].pair.marks is None
     given = take_arguments(first, trg, src, None if alone else norms, options)
     if norms is not None and alone:
         like = like_points("norms", norms, given.space, given.arrays["src"].dtype)
@@ -174,8 +174,7 @@ class MappedSum(NamedTuple):
         kind = SUMS[shared.kernel]
         systems, labels, order = shared.arranged(systems, labels)
         at = at | order
-        src, norms = shared.points(at, kind.normals)
-        norms = norms if kind.pair.marks is None else at["norms"]
+        src, norms = shared.points(at, kind)
         return cls(shared, OneSum(kind, options, trg, src, norms, labels, systems), at)
 
     def _densities(self, dens: Any) -> Any:

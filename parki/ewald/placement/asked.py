@@ -86,7 +86,8 @@ class Asked(NamedTuple):
 
     def check_maps(self, trg: Any, at: Arrays) -> None:
         """Refuse maps of a user's composite that make impossible values: see `check_maps`."""
-        for part in self.parts if isinstance(self.kernel, Composite) else ():
+        own = isinstance(self.kernel, Composite) and not self.kernel.walled
+        for part in self.parts if own else ():
             check_maps(part, trg, at)
 
 

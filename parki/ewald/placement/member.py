@@ -29,14 +29,16 @@ class Places(NamedTuple):
     Attributes
     ----------
     columns : Columns
-    trg : array, shape (3, N)
     at : dict
-        "points" and "norms" of the sources, or None, which maps take; and the "order" of the sum's.
+        "points" and "norms" of the sources, or None, which maps take; "marks", if they have any;
+        and the "order" of the sum's sources.
+    of_targets : dict
+        What maps of results take: "points" of the targets, and their "marks".
     """
 
     columns: Columns
-    trg: Any
     at: Arrays
+    of_targets: Arrays
 
 
 @dataclass(eq=False)
@@ -93,10 +95,10 @@ class Member:
     # ------------------------------------------------------------------ maps
     def points(self, places: Places) -> tuple[Any, Any, Any]:
         """Return targets, sources and normals of the sum."""
-        _, trg, at = places
+        trg, at = places.of_targets["points"], places.at
         if self.shared is None:
             return trg, at["points"], at["norms"]
-        return trg, *self.shared.points(at, SUMS[self.kernel].normals)
+        return trg, *self.shared.points(at, SUMS[self.kernel])
 
     def densities(self, values: Any, at: Arrays | None = None) -> Any:
         """Return the densities (k, rows, N) of the sum, for densities of the plan.
@@ -114,7 +116,7 @@ class Member:
 
     def add_results(self, found: Any, totals: dict[str, Any], places: Places) -> None:
         """Add what the sum has found at places to the results (k, rows, N) of the plan."""
-        columns, trg, _ = places
+        columns = places.columns
         found = (found,) if isinstance(self.want, str) and not isinstance(found, tuple) else found
         if self.shared is None:
             for (name, total), array in zip(totals.items(), found, strict=True):
@@ -123,7 +125,7 @@ class Member:
                     rows, power_of(self.kernel, name)
                 )
             return
-        rows = self.shared.rows(by_density(self.shared.want, found), {"points": trg})
+        rows = self.shared.rows(by_density(self.shared.want, found), places.of_targets)
         for addend, each in rows.items():
             totals[addend.of][..., columns.place("trg")] += each
 
@@ -136,9 +138,9 @@ class Member:
                 n: self.columns.results(each, power_of(self.kernel, n)) for n, each in own.items()
             }
             return self._transposed(own)
-        _, trg, at = cast(Places, self.places)
-        back = self._transposed(self.shared.values(own, {"points": trg}, self._sizes))
-        return self.shared.pulled(back, at, rows)
+        places = cast(Places, self.places)
+        back = self._transposed(self.shared.values(own, places.of_targets, self._sizes))
+        return self.shared.pulled(back, places.at, rows)
 
     def _transposed(self, values: dict[str, Any]) -> Any:
         """Return the transpose (k, rows, sources) of values (k, rows, targets), by result."""
@@ -172,7 +174,7 @@ class Member:
                 (n, bound / scale ** power_of(self.kernel, n)) for n, bound in bounds.items()
             )
             return
-        at, many = {"points": cast(Places, self.places).trg}, len(values)
+        at, many = cast(Places, self.places).of_targets, len(values)
         for n, own in enumerate(self.shared.lists):
             for addend in own:
                 sizes = {name: self._sizes[name] for name in addend.want}

@@ -161,8 +161,8 @@ class Placement:
         check_points("trg", trg, options)
         if src is not trg:
             check_points("src", src, options)
-        norms = arrays.get("norms")
-        if norms is not None:
+        norms = arrays.get("norms", marks_of(arrays))
+        if "norms" in arrays:
             norms = check_density("norms", norms, src.shape).copy()
         asked.check_maps(trg, {"points": src, "norms": norms})
         offsets = given.systems
@@ -242,13 +242,14 @@ class Placement:
         columns = WHOLE
         if member.group is not None:
             columns = member.group.columns(given.systems, given.systems.space.array_module)
-        elif member.shared is not None and member.shared.columns is not None:
-            columns = member.shared.columns
         trg, src, norms = columns.points(*given[:3])
         at = {"points": src, "norms": norms}
         if member.shared is not None:
             at |= member.shared.arranged(self._marked(member, columns, given)[0], None)[2]
-        return Places(columns, trg, at)
+        of_targets = {"points": trg}
+        if isinstance(norms, tuple):
+            of_targets["marks"], at["marks"] = norms
+        return Places(columns, at, of_targets)
 
     def _arguments(
         self, member: Member, places: Places | None, given: Given, anew: bool
@@ -352,6 +353,8 @@ class Placement:
         """Return points with the systems and labels of those before, where they have none."""
         old = self.given
         systems, labels = given.systems, given.exclude
+        if given.norms is None and isinstance(old.norms, tuple):  # marks serve the next points, too
+            given = given._replace(norms=old.norms)
         if systems is None:
             systems = old.systems
         elif old.systems is None:

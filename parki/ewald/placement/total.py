@@ -119,9 +119,10 @@ class Total:
 
         def work(arrays: dict[str, Any]) -> None:
             results: list[Any] = [None] * len(members)
-            own = {"points": arrays["points"], "norms": arrays.get("norms")}
+            own: Any = {name: arrays[name] for name in ("points", "norms") if name in arrays}
             places = [
-                Places(WHOLE, arrays["trg"], {**cast(Places, m.places).at, **own}) for m in members
+                Places(WHOLE, {**at, **own}, {**of_targets, "points": arrays["trg"]})
+                for _, at, of_targets in (cast(Places, member.places) for member in members)
             ]
 
             def run(first: int = 0) -> None:  # members are branches, of one and the rest
@@ -134,7 +135,8 @@ class Total:
             self._add(results, {name: arrays[name] for name in totals}, places)
 
         inputs = {"dens": values, "trg": given.trg, "points": given.src}
-        inputs |= {} if given.norms is None else {"norms": given.norms}
+        if given.norms is not None and not isinstance(given.norms, tuple):  # marks stay
+            inputs["norms"] = given.norms
         before, graph = self._graphs.get(many, (None, None))
         if before != graphs or not graph.takes({**inputs, **totals}):
             graph = Replay(self.space, work, {**inputs, **totals})
@@ -195,13 +197,14 @@ class Total:
                 continue
             places = member.places
             if places is None:
-                places = Places(WHOLE, member.sum.given.arrays["trg"], {})
+                places = Places(WHOLE, {}, {"points": member.sum.given.arrays["trg"]})
             dens = member.shaped(member.densities(values[None]))
             given, places_of, how = sample.given(member.sum, own)
             placed = place_and_sum(OneDevice(), given, dens.astype(np.float64), member.want, **how)
             results = placed[1] if isinstance(placed[1], tuple) else (placed[1],)
             found = tuple(each[..., places_of] for each in results)
-            trg = places.trg[:, own].astype(np.float64)
             columns = member.columns.among(own, at)
-            member.add_results(found, totals, places._replace(columns=columns, trg=trg))
+            of_targets = {n: a[..., own].astype(np.float64) for n, a in places.of_targets.items()}
+            places = places._replace(columns=columns, of_targets=of_targets)
+            member.add_results(found, totals, places)
         return {name: total[0] for name, total in totals.items()}

@@ -45,8 +45,6 @@ class Addend:
         their normals. None takes them as they are.
     tensors : callable or None
         ``tensors(at)``: the targets as tensor targets, (10, N).
-    columns : Columns or None
-        Which targets and sources it takes; None for all.
     of : str
         The result of the composite that it is a part of.
     """
@@ -58,7 +56,6 @@ class Addend:
     sources: Map | None = None
     normals: Map | None = None
     tensors: Callable[[Arrays], Any] | None = None
-    columns: Any = None
     of: str = "u"
 
     def rows(self, found: Arrays, at: Arrays) -> Any:
@@ -111,7 +108,7 @@ def joined(addends: Iterable[Addend]) -> list[Addend]:
 
     found: dict[Any, list[Addend]] = {}
     for each in addends:
-        key = each.kernel, each.want, each.results, each.columns, each.of
+        key = each.kernel, each.want, each.results, each.of
         found.setdefault(key, []).append(each)
     return [
         same[0] if len(same) == 1 else replace(same[0], **beside(same)) for same in found.values()
@@ -138,9 +135,10 @@ class Shared(NamedTuple):
         return wanted(self.addends)
 
     @property
-    def columns(self) -> Any:
-        """The targets and sources that it takes; None for all."""
-        return self.lists[0][0].columns
+    def _maps(self) -> tuple[Map | None, ...]:
+        """The map of each copy of the sources."""
+        own = self.addends[0].sources
+        return own.maps if isinstance(own, Beside) else (own,)
 
     def arranged(self, systems: Any, labels: Any) -> tuple[Any, Any, Arrays]:
         """Return the systems and the labels of the sum, and the order of its sources, if any.
@@ -158,19 +156,20 @@ class Shared(NamedTuple):
         systems, labels, dict
             The order by the name "order", to be added to what its maps find.
         """
-        own = self.addends[0].sources
-        maps = own.maps if isinstance(own, Beside) else (own,)
-        order, at = None, {}
+        maps, order, at = self._maps, None, {}
         if systems is not None and len(maps) > 1:
             systems, order, at["order"] = systems.beside(len(maps))
         copies = tuple(each is None for each in maps)
         return systems, labels and labels.beside(copies, systems, order), at
 
-    def points(self, at: Arrays, normals: bool) -> tuple[Any, Any]:
-        """Return the sources of the sum, and their normals, if it takes ``normals``."""
+    def points(self, at: Arrays, kind: Any) -> tuple[Any, Any]:
+        """Return the sources of the sum with this record, and their normals or marks, if any."""
         first, norms = self.addends[0], at["norms"]
-        norms = mapped(first.normals, norms, at) if normals and norms is not None else None
-        return ordered(mapped(first.sources, at["points"], at), at), ordered(norms, at)
+        src = ordered(mapped(first.sources, at["points"], at), at)
+        if kind.pair.marks is not None:  # of targets and sources
+            return src, (norms[0], ordered(np.tile(norms[1], len(self._maps)), at))
+        norms = mapped(first.normals, norms, at) if kind.normals and norms is not None else None
+        return src, ordered(norms, at)
 
     def densities(self, dens: Any, at: Arrays) -> Any:
         """Return the densities (k lists, rows, N) of the sum, for k of the composite."""
@@ -239,7 +238,7 @@ def together(addends: Iterable[Addend], own: str = "") -> list[Shared]:
     """Return sums with their addends. The sum of the composite is ``own``."""
     sums: dict[Any, dict[Any, list[Addend]]] = {}
     for each in addends:
-        key = each.kernel or own, each.sources, each.normals, each.columns
+        key = each.kernel or own, each.sources, each.normals
         sums.setdefault(key, {}).setdefault(each.density, []).append(each)
     return [Shared(kernel, [*each.values()]) for (kernel, *_), each in sums.items()]
 

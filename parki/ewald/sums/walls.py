@@ -317,9 +317,7 @@ def _of_spheres(
     of dipoles of phi's charges, of quadrupoles and of octupoles.
     """
     share, c = radius**2 / 3, 2 * source_radius**2 / 3
-
-    def quadrupoles(dens: Any, at: Arrays) -> Any:
-        return _across(c * mirrored(dens, at))
+    quadrupoles = partial(_of_radius, source_radius)
 
     def raised(dens: Any, at: Arrays) -> Any:
         rows = np.zeros_like(dens)
@@ -335,9 +333,6 @@ def _of_spheres(
     def of_level(found: Arrays, at: Arrays) -> Any:
         return _quadrupole_flow(found, at) - share * found["grad_u"][2::3]
 
-    def rising(found: Arrays, at: Arrays) -> Any:
-        return share * found["u"]
-
     of = _FORCES._replace(quadrupoles=quadrupoles if c else None)
     if want != "u":
         return _near(kernel, want, of)
@@ -349,12 +344,47 @@ def _of_spheres(
             more += [Addend("laplace_dipole", ("grad_u",), gradient, raised, mirrored)]
             more += [Addend("doublet_dipole", ("u",), _potential_flow, lifted, mirrored)]
         return _near(kernel, want, _FORCES, more)
-    if share:
-        rows = of._replace(quadrupoles=quadrupoles).rows
-        more.append(Addend(named("multipole_rise", up=up), ("u",), rising, rows, mirrored))
     swapped = named("sphere_sl", radius=source_radius, source_radius=radius)
+    more = [_rise(radius, quadrupoles, up)] if share else []
     scales = tuple((each.kernel, share**0.5, 2) for each in more)
     return _near(kernel, want, of, more, scales=scales, transposed=(swapped, "u", velocity))
+
+
+def _of_radius(radius: float | None, dens: Any, at: Arrays) -> Any:
+    """Return phi's quadrupoles of forces on spheres; without a radius, of marks."""
+    squares = at["marks"] ** 2 if radius is None else radius**2
+    return _across(2 / 3 * squares * mirrored(dens, at))
+
+
+def _rising(radius: float | None, found: Arrays, at: Arrays) -> Any:
+    """Return the velocity that spheres gain over points; without a radius, by marks."""
+    return (at["marks"] ** 2 if radius is None else radius**2) / 3 * found["u"]
+
+
+def _rise(radius: float | None, quadrupoles: Map, up: int) -> Addend:
+    rows = _FORCES._replace(quadrupoles=quadrupoles).rows
+    name = named("multipole_rise", up=up)
+    return Addend(name, ("u",), partial(_rising, radius), rows, mirrored)
+
+
+def _of_marks(kernel: str, up: int) -> Wanted:
+    """Return results of spheres of any radii, which are marks of their points."""
+    kind = SUMS[kernel]
+    targets, sources = kind.symbol.laplacians
+    if kind.symbol.order != 2:  # turns
+        forces, torques = (
+            partial(_turns_of_forces, kernel, None),
+            partial(_turns_of_torques, kernel),
+        )
+        return {"u": forces if sources else torques}
+    quadrupoles = partial(_of_radius, None)
+    of, known = _FORCES._replace(quadrupoles=quadrupoles), ("u",) if targets else tuple(_WANTED)
+    more = [_rise(None, quadrupoles, up)] if targets else []
+    scales = tuple((each.kernel, kind.pair.largest / 3**0.5, 2) for each in more)
+    how: dict[str, Any] = {"scales": scales}
+    if targets:  # the mobility, which is symmetric
+        how["transposed"] = kernel, "u", velocity
+    return {want: partial(_near, kernel, want, of, more, **how) for want in known}
 
 
 def _across_normal(times: float, name: str, found: Arrays, at: Arrays) -> Any:
@@ -381,11 +411,8 @@ def _turns(kernel: str, addends: list[Addend], times: float, of: _Images) -> Com
     return _composite(kernel, "u", addends)
 
 
-def _turns_of_forces(kernel: str, source_radius: float) -> Composite:
-    def quadrupoles(dens: Any, at: Arrays) -> Any:
-        return _across(2 * source_radius**2 / 3 * mirrored(dens, at))
-
-    of = _FORCES._replace(quadrupoles=quadrupoles)
+def _turns_of_forces(kernel: str, source_radius: float | None) -> Composite:
+    of = _FORCES._replace(quadrupoles=partial(_of_radius, source_radius))
     return _turns(kernel, of.addends(kernel, "u"), 1.0, of)
 
 
@@ -422,7 +449,9 @@ def near_wall(
     known: Wanted = {}
     if isinstance(kernel, str):
         known, shells = _KERNELS.get(kernel, {}), SUMS[kernel].symbol.shells
-        if shells and shells[1].turns:
+        if SUMS[kernel].pair.marks is not None:
+            known = _of_marks(kernel, up)
+        elif shells and shells[1].turns:
             known = {"u": partial(_turns_of_torques, kernel)}
         elif shells and shells[0].turns:
             known = {"u": partial(_turns_of_forces, kernel, shells[1].radius)}
