@@ -51,6 +51,7 @@ class OneDevice(Pipeline):
         self.applications = Applications(problem)
         self.crowding = Crowding()
         self._slack: Slack | None = None  # where the number of points has changed
+        self._box: Lattice | None = None  # the present one, where points have followed
 
     def empty(self) -> OneDevice:
         """Return a pipeline without points."""
@@ -97,6 +98,7 @@ class OneDevice(Pipeline):
         if not graph.takes(arrays) or setup is None or not setup.shares(before):
             return False
         self._move(setup)
+        self._box = lattice
         copies = self._before[1]
         self._before = before, copies
         for name, array in graph.arrays.items():
@@ -117,6 +119,7 @@ class OneDevice(Pipeline):
         """Place the points again that were there before the last ones, in their box."""
         setup, arrays = self._before
         self._move(cast(Setup, setup))
+        self._box = None
         cast(Replay, self.graph)(arrays, {})
 
     def _move(self, setup: Setup) -> None:
@@ -239,8 +242,8 @@ class OneDevice(Pipeline):
     def _within(self, task: Task, lattice: Lattice) -> Setup | None:
         """Return the set-up for a box; None if its grid is no longer one for that."""
         setup = self.setup
-        if setup is None:
-            return None
+        if setup is None or lattice is self._box:
+            return setup
         frame, old = Frame.of(task, lattice, setup.frame), setup.frame
         if (frame.lattice, frame.unit) == (old.lattice, old.unit):
             return setup

@@ -52,6 +52,7 @@ class _State(NamedTuple):
 
     task: Task
     order: Order
+    lattice: Lattice
     given: Points | None = None
     points: Points | None = None
 
@@ -75,6 +76,8 @@ class PlacedSum:
     ----------
     order : Order
         From the user's axes to the pipeline's, of which the periodic ones come first.
+    lattice : Lattice
+        The present box, for which no device is waited for.
     pipeline : Pipeline
         With the points placed last; `late` says whether the host has looked at these.
     late : Arguments or None
@@ -135,6 +138,7 @@ class PlacedSum:
                 arrays["norms"] = self._of_targets("transposed_pair[1]", normals, shape)
             self._given = self._points_of(self.task, checked, found, labels)
             self._points = self._given.ordered(self.order)
+            self.lattice = self._given.lattice
 
     def place(self, once: bool = False) -> None:
         """Place the points; ``once`` says that one density to sum follows at once.
@@ -158,15 +162,6 @@ class PlacedSum:
     def _own(self, given: Arguments) -> Arguments:
         """Return arguments whose arrays nobody changes later on."""
         return given if self._owned else given.owned()
-
-    @property
-    def lattice(self) -> Lattice:
-        """The present box, for which no device is waited for."""
-        return self._lattice(self.task)
-
-    def _lattice(self, task: Task) -> Lattice:
-        """Return the box of a task, which keeps the edges that were the extent of points."""
-        return resolve(task.options, np.empty((0, 3)), self._given.lattice)
 
     @property
     def given(self) -> Points:
@@ -221,13 +216,15 @@ class PlacedSum:
         """
         trg, src, norms, systems, exclude = given
         with self.pipeline.together("update_points"):
-            task = self.task
+            task, lattice = self.task, self.lattice
             if box is not None:
                 if not self.pipeline.alone:
                     raise ParkiValueError(
                         "box was given, but plans over ranks keep their box; make a new plan"
                     )
                 task = replace(task, options=task.options.deformed(box))
+                # It keeps the edges that were the extent of points.
+                lattice = resolve(task.options, np.empty((0, 3)), lattice)
             norms = self._marks if norms is None else norms  # marks serve the next points, too
             order = self.order if box is None else _order(task)
             taken = take_arguments(task.kernel, trg, src, norms, task.options, task.space)
@@ -237,16 +234,20 @@ class PlacedSum:
                     f"{self.dtype}; convert the points, or make a new plan"
                 )
             anew = systems is not None or exclude is not None
-            if anew or not self._follow(task, order, taken):
+            if anew or not self._follow(task, order, lattice, taken):
                 given = self._own(taken.checked())
                 found = self._systems_of(given, systems)
                 own = self._points_of(task, given, found, self._labels_of(given, exclude, found))
                 points = own.ordered(order)
-                before = _State(self.task, self.order, *(self.given, self.points) if keep else ())
+                before = self._state(*(self.given, self.points) if keep else ())
                 self.pipeline = self._placed(task, points)
                 self._given, self._points, self._seen = own, points, None
-                self.before = before
-            self.task, self.order = task, order
+                self.before, lattice = before, own.lattice
+            self.task, self.order, self.lattice = task, order, lattice
+
+    def _state(self, *points: Points) -> _State:
+        """Return what an update replaces."""
+        return _State(self.task, self.order, self.lattice, *points)
 
     def restore(self) -> None:
         """Place the points again that were there before the last update."""
@@ -257,9 +258,9 @@ class PlacedSum:
         elif before.given is not None and before.points is not None:
             self.pipeline = self._placed(before.task, before.points)
             self._given, self._points, self._seen = before.given, before.points, None
-        self.task, self.order = before.task, before.order
+        self.task, self.order, self.lattice = before[:3]
 
-    def _follow(self, task: Task, order: Order, taken: Arguments) -> bool:
+    def _follow(self, task: Task, order: Order, lattice: Lattice, taken: Arguments) -> bool:
         """Let a device place points before the host has looked at them, if it can.
 
         Not where it depends on the points what else is done: where they set the box, or a warning
@@ -274,9 +275,9 @@ class PlacedSum:
             counts = self.counts
             if counts != (taken.arrays["trg"].shape[1], taken.arrays["src"].shape[1]):
                 return False
-        if not self.pipeline.follow(task, self._lattice(task), self._named(order, taken)):
+        if not self.pipeline.follow(task, lattice, self._named(order, taken)):
             return False
-        self.before = _State(self.task, self.order)
+        self.before = self._state()
         if order.rotation is not None or order.finer:  # the pipeline's copies are others
             taken = taken.owned()
         self.late = taken
