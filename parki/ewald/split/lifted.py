@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from parki.ewald.split.hasimoto import Factor, Hasimoto, Split, series_losses
+from parki.ewald.split.means import flow
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.shells import OfPoints
 from parki.ewald.split.tails import MOST, Tail
@@ -108,6 +109,17 @@ class Lifted(OfPoints):
         return LiftedPolynomials(
             one.S, two.S, three.S, one.X, two.X, three.X, one.R, two.R, three.R
         )
+
+    def tables(self, rc: float, degree: int) -> LiftedPolynomials:
+        """Return the polynomials that pairs take, with exact integrals of the flow of forces."""
+        found: LiftedPolynomials = self.radial_polynomials(rc, degree)
+        if self.order != 2:
+            return found
+        s, t, u = (
+            flow(table, slope, whole)
+            for table, slope, whole in zip(found[:3], found[3:6], (2 / 3, -4 / 3, 0.0), strict=True)
+        )
+        return found._replace(S=s, T=t, U=u)
 
     def losses(self, rc: float, term: str) -> Array:
         """Return bounds of the errors of cutting the series at each degree, shape (n,)."""

@@ -16,7 +16,8 @@ each kernel, the integrals over the ball are right if
     int (5 R + t^2 W) t^2 dt = -1                 fourth derivatives of b
     int (3 W + t^2 V) t^2 dt = 0                  fourth derivatives of potentials
 
-for t from 0 to 1. Kernels of an odd number of derivatives have no mean.
+for t from 0 to 1. Kernels of an odd number of derivatives have no mean. Shells of radii a and b
+have 2/9 (a^2 + b^2) less than 2/3; the Laplacian of the flow has -4/3, the next Laplacian 0.
 """
 
 from __future__ import annotations
@@ -62,6 +63,14 @@ def balanced(tables: RadialPolynomials, spread: float) -> BalancedPolynomials:
         V=plus(tables.V, -5 * (3 * (second @ w) + more_w + fourth @ v)),
         Y=plus(tables.Y, 5 * (3 * (second @ p) - fourth @ y - 1 / 2)),
     )
+
+
+def flow(s: Array, x: Array, whole: float) -> Array:
+    """Return S with the constant by which its integral with X, as above, is ``whole``."""
+    nodes, weights = gauss(_NODES)
+    square = ((nodes + 1) / 2) ** 2
+    own, other = (np.polyval(table, 2 * square - 1) for table in (s, x))
+    return plus(s, 3 / 2 * (whole - weights @ (square * own + square**2 * other / 3)))
 
 
 def plus(table: Array, constant: Any) -> Array:

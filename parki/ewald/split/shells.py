@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from parki.ewald.split.hasimoto import Factor, Split, horner_order
+from parki.ewald.split.means import flow
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.tails import MOST, Tail
 from parki.ewald.split.waves import GONE, ball, of_waves, sampled, waves
@@ -137,6 +138,14 @@ class Shells(OfPoints):
     def series(self, rc: float) -> RadialPolynomials:
         """Return Chebyshev series of the radial functions."""
         return _radial(self.scaled(1 / rc))
+
+    def tables(self, rc: float, degree: int) -> RadialPolynomials:
+        """Return the polynomials that pairs take, with an exact integral of the flow of forces."""
+        found: RadialPolynomials = self.radial_polynomials(rc, degree)
+        if self.order != 2 or any(shell.turns for shell in self.shells):
+            return found
+        less = 2 / 9 * sum((shell.radius / rc) ** 2 for shell in self.shells)
+        return found._replace(S=flow(found.S, found.X, 2 / 3 - less))
 
     @property
     def positive(self) -> bool:
