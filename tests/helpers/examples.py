@@ -20,6 +20,7 @@ from parki.ewald.sums.multipoles import multipole_flow
 from parki.ewald.sums.names import Family, always
 from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.sources import CHARGE, Source
+from parki.interchange import to_host
 from parki.reference import direct_sum
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -152,11 +153,11 @@ class Example:
     ) -> float:
         """Return the bound of the rms error of a field, before rounding."""
         length, bound = float(np.prod(box)) ** (1 / 3), 0.0
-        rows = np.asarray(dens, dtype=float).reshape(self.kind.rows, -1)
+        rows = np.asarray(to_host(dens), dtype=float).reshape(self.kind.rows, -1)
         for source, own in self.kind.parts(rows):
             square = (own**2).sum(axis=0)
             if source.normal:
-                square = square * (np.asarray(norms, dtype=float) ** 2).sum(axis=0)
+                square = square * (np.asarray(to_host(norms), dtype=float) ** 2).sum(axis=0)
             bound += float(np.sqrt(square.sum())) / length**source.decay
         parts = STRESS if field == "stress" else 1
         return tolerance * bound * parts / (1 if field == "u" else length)
