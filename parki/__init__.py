@@ -1,6 +1,7 @@
 """parki: fast periodic Stokes and Laplace sums of millions of points by spectral Ewald sums.
 
 velocity = parki.stokes_sl(trg, src, dens, periodicity=1, box=[1, 1, 1], tolerance=1e-6)
+
 """
 
 from importlib import metadata as _metadata
@@ -38,4 +39,14 @@ if not TYPE_CHECKING:  # type checkers have the calls from `calls.pyi`, and the 
         *errors.__all__,
         *ewald.__all__,
     ]
+    _shown = [*ewald.api.__all__, "Plan", "vjp", "jvp", "kernel", "EwaldOptions", "Expert"]
+    _shown += ["Spheres", "near_pairs", "CellList", "lattice"]
+    for _name in _shown:  # `help(parki)` begins with them
+        _about = (globals()[_name].__doc__ or "").partition("\n")[0]
+        __doc__ = f"{__doc__}    {_name:16}{_about}\n"
+
+    def __dir__() -> list[str]:
+        """Return the names that users have."""
+        return sorted([*__all__, "__version__"])
+
     __getattr__ = errors.old_names(__name__, "0.3", {"forget": "clear_cache"})

@@ -38,6 +38,7 @@ __all__ = [
     "OptionKeywords",
     "ResultName",
     "SpaceName",
+    "SumKeywords",
     "Wanted",
 ]
 
@@ -108,3 +109,11 @@ class OptionKeywords(TypedDict, total=False):
     wall: Wall | None
     deterministic: bool
     expert: Any  # `parki.Expert`, which imports this module
+
+
+class SumKeywords(OptionKeywords, total=False):
+    """These, and the parameters of sums, which `parki.Plan` takes as the calls do."""
+
+    kappa: float
+    epsilon: float
+    blob: str

@@ -11,6 +11,7 @@ import doctest
 import importlib
 import inspect
 import pickle
+import pydoc
 import re
 import typing
 from dataclasses import fields, replace
@@ -27,7 +28,7 @@ from parki.ewald.pipeline import placed_sum
 from parki.ewald.sums import SUMS, kernel, laplace
 from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.words import REGULARISED
-from parki.typing import KernelName, OptionKeywords, ResultName, SpaceName
+from parki.typing import KernelName, OptionKeywords, ResultName, SpaceName, SumKeywords
 
 ROOT = Path(parki.__file__).parent
 MODULES = ["parki.ewald.api", "parki.distributed.api", "parki.torch", "parki.jax"]
@@ -164,7 +165,7 @@ def test_refusals(name, screened):
     with pytest.raises(TypeError, match=r"laplace\(\) missing 2 required positional arguments"):
         found["laplace"](points)
     with pytest.raises(parki.ParkiTypeError, match=r"'kappa'; EwaldOptions takes .* parki\.kernel"):
-        parki.Plan("laplace", POINTS, POINTS, kappa=2.0, **KEYWORDS)
+        parki.EwaldOptions(kappa=2.0, **KEYWORDS)
     assert {*screened} <= {"screened"}  # the name without its parameter, which is refused
 
 
@@ -269,6 +270,26 @@ def test_the_page_of_the_api_has_every_sum(part):
     assert found and found[1] == expected, f"put this into the page:\n{expected}"
 
 
+def test_plans_take_parameters():
+    plan = parki.Plan("yukawa", POINTS, POINTS, OPTIONS, kappa=2.0)
+    assert plan.kernel == parki.kernel("yukawa", kappa=2.0)
+    with pytest.raises(parki.ParkiTypeError, match="laplace takes no parameters; it has no 'kap"):
+        parki.Plan("laplace", POINTS, POINTS, OPTIONS, kappa=2.0)
+
+
+def test_what_users_are_shown():
+    """Names, help and completion have what users call, and nothing else."""
+    assert dir(parki) == sorted([*parki.__all__, "__version__"])
+    fields_of = [field.name for field in fields(parki.EwaldOptions)]
+    assert [n for n in dir(parki.EwaldOptions) if n[0] != "_"] == sorted(fields_of)
+    assert [n for n in dir(OPTIONS) if n[0] != "_"] == sorted(fields_of)
+    text = pydoc.plain(pydoc.render_doc(parki.EwaldOptions))
+    assert "images_below" not in text and "exclude_image" in text
+    shown = parki.__doc__.partition("\n\n")[2]
+    for name in (*SUMS.listed, "Plan", "Spheres", "vjp"):
+        assert re.search(rf"^    {name} +[A-Z].*\.$", shown, re.M), name
+
+
 def test_parameters_are_no_options():
     taken = {field.name for field in fields(parki.EwaldOptions)} | {"want", "comm", "systems"}
     assert not taken & {*SUMS.parameters}
@@ -281,7 +302,9 @@ def test_type_checkers_have_every_call():
     assert declared == [*SUMS.listed]
     keywords = next(each for each in body if getattr(each, "name", "") == "_Keywords")
     names = {each.target.id for each in keywords.body if isinstance(each, ast.AnnAssign)}
-    assert names == {"comm", "exclude", "systems", "boxes", *SUMS.parameters}
+    assert names == {"comm", "exclude", "systems", "boxes"}
+    more = typing.get_type_hints(SumKeywords).keys() - typing.get_type_hints(OptionKeywords).keys()
+    assert more == {*SUMS.parameters}
     assert not names & typing.get_type_hints(OptionKeywords).keys()
 
 

@@ -18,8 +18,9 @@ from parki.ewald.placement.asked import Asked
 from parki.ewald.placement.placement import Given, Placement
 from parki.ewald.plan import AnyPlan
 from parki.ewald.points import check_points, check_space, take_options
+from parki.ewald.sums import with_parameters
 from parki.interchange import as_array, as_given
-from parki.typing import AnyKernel, Array, ArrayT, OptionKeywords, Unpack, Wanted
+from parki.typing import AnyKernel, Array, ArrayT, SumKeywords, Unpack, Wanted
 
 
 class Plan(AnyPlan[Wanted]):
@@ -64,11 +65,12 @@ class Plan(AnyPlan[Wanted]):
         *,
         comm: Any = None,
         want: Wanted = "u",  # type: ignore[assignment]
-        **keywords: Unpack[OptionKeywords],
+        **keywords: Unpack[SumKeywords],
     ) -> None:
         self.team = Team(comm)
         with self.team.together("options"):  # that that one rank refuses are refused on all
-            norms, options = take_options(norms, options, keywords)
+            kernel, others = with_parameters(kernel, keywords)
+            norms, options = take_options(norms, options, others)
             asked = Asked.of(kernel, want, options)
         given = Given(trg, src, norms, None, None, options)
         super().__init__(Placement(partial(Slab, self.team), given), asked)

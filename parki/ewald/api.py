@@ -14,7 +14,7 @@ from parki.ewald.geometry.systems import first_box
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import summed
 from parki.ewald.points import result_shape, take_options
-from parki.ewald.sums import SUMS, kernel
+from parki.ewald.sums import SUMS, kernel, with_parameters
 from parki.ewald.sums.names import Family
 from parki.typing import Array, OptionKeywords, ResultName, Unpack
 
@@ -34,7 +34,6 @@ def calls(
     braces. ``array`` is what the module calls an array, ``random`` an expression for one of a given
     shape, and ``named`` is `parki.kernel` as the module calls it.
     """
-    parameters = SUMS.parameters
     _, *common = inspect.signature(total).parameters.values()
 
     def make(name: str, family: Family) -> Any:
@@ -44,9 +43,7 @@ def calls(
         def call(
             trg: Any, src: Any, dens: Any, norms: Any = None, options: Any = None, **others: Any
         ) -> Any:
-            kernel = name
-            if others and (given := {n: others.pop(n) for n in parameters if n in others}):
-                kernel = named(name, **given)
+            kernel, others = with_parameters(name, others, named)
             return total(kernel, trg, src, dens, norms, options, **others)
 
         # What `inspect` and Sphinx show: what the call takes, and where that is written.

@@ -8,16 +8,13 @@ from typing import Any, Protocol, overload
 from typing_extensions import Unpack
 
 from parki.ewald.options import EwaldOptions
-from parki.typing import Array, ArrayT, OptionKeywords, ResultName
+from parki.typing import Array, ArrayT, ResultName, SumKeywords
 
-class _Keywords(OptionKeywords, total=False):
+class _Keywords(SumKeywords, total=False):
     comm: Any
     exclude: Any
     systems: Any
     boxes: Any
-    kappa: float
-    epsilon: float
-    blob: str
 
 class _Call(Protocol):
     __name__: str

@@ -40,6 +40,7 @@ from parki.ewald.points import (
     marks_of,
     take_options,
 )
+from parki.ewald.sums import with_parameters
 from parki.ewald.sums.composite import by_density
 from parki.ewald.task import Points, Task
 from parki.html import table
@@ -52,8 +53,8 @@ from parki.typing import (
     Box,
     DerivedBy,
     InputName,
-    OptionKeywords,
     ResultName,
+    SumKeywords,
     Unpack,
     Wanted,
 )
@@ -637,10 +638,11 @@ class Plan(AnyPlan[Wanted]):
         systems: Any = None,
         boxes: Any = None,
         exclude: Any = None,
-        **keywords: Unpack[OptionKeywords],
+        **keywords: Unpack[SumKeywords],
     ) -> None:
+        kernel, others = with_parameters(kernel, keywords)
         rows = None if boxes is None else rows_of_boxes(boxes)
-        norms, options = take_options(norms, options, keywords, box=first_box(boxes))
+        norms, options = take_options(norms, options, others, box=first_box(boxes))
         if rows is not None:
             options = replace(options, box=rows[0])
         given = Given(trg, src, norms, systems, exclude, options)

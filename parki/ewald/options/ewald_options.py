@@ -56,8 +56,16 @@ MOST_RECORDED = 2**20
 MOST_POINTS = {np.dtype(np.float64): 18, np.dtype(np.float32): 12}
 
 
+class Shown(type):
+    """Lists what users have, which are the fields, and not what sums ask of options."""
+
+    def __dir__(cls) -> list[str]:
+        """Return the names that `help` and completion show."""
+        return ["__doc__", "__init__", *(field.name for field in fields(cls))]  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
-class EwaldOptions:
+class EwaldOptions(metaclass=Shown):
     """Options of an Ewald sum.
 
     Parameters
@@ -175,6 +183,10 @@ class EwaldOptions:
         def __getattr__(self, name: str) -> Any:
             """Return a field of `expert` by its name before version 0.3."""
             return of_expert(self, name)
+
+    def __dir__(self) -> list[str]:
+        """Return the names that completion shows."""
+        return dir(type(self))
 
     def _repr_html_(self) -> str:
         """Return box, periodicity, tolerance and all that differs from the defaults as a table."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from parki.errors import ParkiValueError
@@ -100,6 +101,16 @@ def kernel(name: str, /, **parameters: Any) -> KernelWithParameters:
         If there is no such sum, or a parameter is missing, unknown or impossible.
     """
     return KernelWithParameters(SUMS.make(name, **parameters).name)
+
+
+def with_parameters(
+    name: Any, keywords: Mapping[str, Any], make: Callable[..., Any] = kernel
+) -> tuple[Any, Any]:
+    """Return the kernel of a sum's name and its parameters among keywords; and the others."""
+    given = {n: keywords[n] for n in SUMS.parameters if n in keywords}
+    if not given:
+        return name, keywords
+    return make(name, **given), {n: v for n, v in keywords.items() if n not in given}
 
 
 def sum_of(kernel: Any) -> Sum:
