@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contract import call_of
 
 import parki
 from parki import EwaldOptions, ParkiTypeError, ParkiValueError
@@ -48,36 +47,6 @@ def test_groups_that_share_plans(kernel, periodicity, dtype, expected, rng):
         found, operator = plan(dens[0]), plan.as_linear_operator()
         near = {"rtol": 0, "atol": 1e-12 * abs(found).max()}
         np.testing.assert_allclose(operator @ dens[0].ravel(), found.ravel(), **near)
-
-
-@pytest.mark.parametrize(
-    "kernel", ["stokes_sl", pytest.param("stokes_comb", marks=pytest.mark.slow)]
-)
-def test_derivatives(kernel, space, to_space, rng):
-    """In both modes, which are each other's transposes, and as of one system in its box."""
-    points, norms, (dens, _) = made(kernel, rng, to_space)
-    how = {"periodicity": 3, "tolerance": 1e-6}
-    plan = parki.Plan(kernel, points, points, norms, systems=OFFSETS, boxes=BOXES, **how)
-    inputs = {"trg": points, "src": points, "dens": dens}
-    inputs |= {} if norms is None else {"norms": norms}
-    values = to_space(rng.standard_normal((3, N)))
-    moves = {name: to_space(rng.standard_normal(array.shape)) for name, array in inputs.items()}
-    found, pushed = plan.vjp(dens, values, (*inputs,)), plan.jvp(dens, moves)
-    given = kernel, points, points, dens, norms
-    how |= {"systems": OFFSETS, "boxes": BOXES}
-    same = parki.vjp(*given, values=values, wrt=(*inputs,), **how)
-    assert all(float(abs(same[name] - each).max()) == 0 for name, each in found.items())
-    assert float(abs(parki.jvp(*given, tangents=moves, **how) - pushed).max()) == 0
-    assert float(abs(call_of(parki, kernel)(*given[1:], **how) - plan(dens)).max()) == 0
-    pulled = sum(float((found[name] * move).sum()) for name, move in moves.items())
-    assert float((values * pushed).sum()) == pytest.approx(pulled, rel=1e-4)
-    own, box = np.s_[..., 130:170], BOXES[3]
-    trg, src, of = (inputs[name][own].copy() for name in ("trg", "src", "dens"))
-    n = None if norms is None else norms[own].copy()
-    how = {"periodicity": 3, "tolerance": 1e-6, "box": box}
-    alone = parki.vjp(kernel, trg, src, of, n, values=values[own].copy(), wrt=(*inputs,), **how)
-    for name, expected in alone.items():
-        assert rms(found[name][own] - expected) < 1e-4 * rms(expected), name
 
 
 @pytest.mark.parametrize(

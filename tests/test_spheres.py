@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from frameworks import difference
 from helpers.sphere_reference import mobility
 
 import parki
@@ -430,40 +429,6 @@ def spaced(radii, periodicity):
     given = {"points": points, "forces": forces, "torques": torques}
     changes = np.random.default_rng(7).standard_normal((3, 3, COUNT))
     return spheres, given, dict(zip(given, changes, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("radii", "periodicity"),
-    [
-        *(("one", 1), ("two", 0), ("any", 3), ("tracers", 0)),
-        pytest.param("one", 2, marks=pytest.mark.slow),
-    ],
-)
-def test_derivatives(radii, periodicity):
-    """By differences of the reference, in reverse and in forward mode."""
-    spheres, given, changes = spaced(RADII[radii], periodicity)
-    all_radii = np.broadcast_to(RADII[radii], COUNT).astype(float)
-    values, turns = np.random.default_rng(8).standard_normal((2, 3, COUNT))
-
-    def exact(at):
-        arrays = at["points"], all_radii, at["forces"], at["torques"]
-        return np.array(mobility(*arrays, BOX, periodicity)) / (8 * np.pi)
-
-    acts = given["forces"], given["torques"]
-    found = spheres.vjp(*acts, values=values, turns=turns, wrt=tuple(given))
-    by_points = {"points": changes["points"]}
-    by_acts = {name: changes[name] for name in ("forces", "torques")}
-    for moves, slope in (
-        (by_points, difference(exact, given, by_points, 1e-4)),
-        (by_acts, exact({**given, **by_acts})),  # which is linear
-    ):
-        size = np.linalg.norm(slope)
-        pulled = sum((found[name] * change).sum() for name, change in moves.items())
-        expected = (slope * [values, turns]).sum()
-        assert abs(pulled - expected) <= 1e-7 * size * np.linalg.norm([values, turns]), moves
-        assert np.linalg.norm(spheres.jvp(*acts, tangents=moves) - slope) <= 1e-7 * size, moves
-    both = [spheres.jvp(*acts, tangents=moves) for moves in (by_points, by_acts, changes)]
-    np.testing.assert_allclose(both[2], np.add(both[0], both[1]), atol=1e-9 * np.max(both[2]))
 
 
 def test_derivatives_of_velocities_alone():

@@ -81,37 +81,6 @@ def test_half_a_period(periodicity, method, kernels):
             assert rms(found - right) < bound, (kernel, name)
 
 
-@pytest.mark.parametrize(
-    ("periodicity", "kernels"),
-    [
-        (3, ("laplace", "stokes_comb")),
-        pytest.param(3, ("stokes_dipole", *KERNELS[1:3], *OTHERS), marks=pytest.mark.slow),
-        pytest.param(2, (*KERNELS, *OTHERS), marks=pytest.mark.slow),
-    ],
-)
-def test_derivatives_in_half_a_period(periodicity, kernels):
-    """In both modes."""
-    box, whole = half_tilt(1)
-    for kernel in kernels:
-        trg, src, dens, norms = cloud(box, kernel)
-        values = np.random.default_rng(1).standard_normal(
-            (3, TARGETS) if SUMS[kernel].results == 3 else TARGETS
-        )
-        how = {"periodicity": periodicity, "tolerance": 1e-8, "dl_mean": "zero"}
-        back = {"values": values, "wrt": ("trg", "src", "dens") + ("norms",) * (norms is not None)}
-        moves = {"trg": np.cos(trg), "src": np.sin(src)}
-        found = parki.vjp(kernel, trg, src, dens, norms, box=box, **back, **how)
-        found["u"] = parki.jvp(kernel, trg, src, dens, norms, box=box, tangents=moves, **how)
-        src, dens, norms = doubled(src, dens, norms, box[1])
-        moves["src"] = np.hstack([moves["src"]] * 2)
-        exact = parki.vjp(kernel, trg, src, dens, norms, box=whole, **back, **how)
-        exact["u"] = parki.jvp(kernel, trg, src, dens, norms, box=whole, tangents=moves, **how)
-        for name, right in exact.items():
-            if name not in ("trg", "u"):  # the two copies are one source
-                right = right[..., :SOURCES] + right[..., SOURCES:]
-            assert abs(found[name] - right).max() < 1e-6 * abs(right).max(), (kernel, name)
-
-
 def test_mixed_precision_on_devices():
     """Rounding is that of boxes along the axes: a few units of the rms."""
     box, whole = half_tilt(1)

@@ -67,7 +67,7 @@ class Torch(Framework):
         import torch
 
         self.own, self.device, self.module = torch, device, importlib.import_module("parki.torch")
-        self.grad, self.vjp = torch.func.grad, torch.func.vjp
+        self.grad, self.vjp, self.jvp = torch.func.grad, torch.func.vjp, torch.func.jvp
         self.jacrev, self.jacfwd, self.hessian = (
             getattr(torch.func, name) for name in ("jacrev", "jacfwd", "hessian")
         )
@@ -129,7 +129,7 @@ class Jax(Framework):
         kind = {"cpu": "cpu", "cuda": "gpu"}[device]
         self.own, self.device = jax, jax.devices(kind)[0]
         self.module = importlib.import_module("parki.jax")
-        self.grad, self.vjp, self.compiled = jax.grad, jax.vjp, jax.jit
+        self.grad, self.vjp, self.jvp, self.compiled = jax.grad, jax.vjp, jax.jvp, jax.jit
         self.jacrev, self.jacfwd, self.hessian = jax.jacrev, jax.jacfwd, jax.hessian
         self.stack = jax.numpy.stack
 

@@ -12,6 +12,9 @@ EVERY = (Face(), *plans.FACES, *spheres.FACES, *others.EVERY, *ranks.FACES)
 # What users call that which a law is about.
 COLUMNS = {
     "adjoint": "transpose",
+    "derivatives": "derivatives",
+    "check": "error measured",
+    "operator": "operator",
     "mixed": "mixed precision",
     "moves": "other points",
     "counts": "more or fewer",
@@ -28,6 +31,9 @@ HEAD = """\
 | column | meaning |
 | --- | --- |
 | transpose | `adjoint` or `vjp` |
+| derivatives | `vjp` and `jvp`, by points, densities and normals |
+| error measured | `check` |
+| operator | `as_linear_operator`, for solvers of SciPy |
 | other points | `update_points`: more or fewer, or in another box |
 | several at once | densities along a first axis |
 | `out=` | an array for the result |

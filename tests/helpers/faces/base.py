@@ -84,6 +84,7 @@ class Face:
     lacks: Mapping[str, str] = {}
     fails: Mapping[str, str] = {}
     takes: tuple[str, ...] = ()
+    differences = 1e-6  # how far derivatives are from differences of exact results, relatively
     transposed = 1e-12  # the error of the transpose, over the sizes of both sides
 
     def __repr__(self) -> str:
@@ -164,6 +165,32 @@ class Face:
     def adjoint(self, made: Any, values: Any) -> Any:
         """Return the transposed sum."""
         return made.adjoint(values)
+
+    def inputs(self, given: Given) -> dict[str, Array]:
+        """Return the arrays by which there are derivatives."""
+        norms = {} if given.norms is None else {"norms": given.norms}
+        return {"trg": given.trg, "src": given.src, "dens": given.dens, **norms}
+
+    def changed(self, given: Given, moves: Mapping[str, Array]) -> Given:
+        """Return inputs that have moved."""
+        return given._replace(**{name: a + moves[name] for name, a in self.inputs(given).items()})
+
+    def pull(self, made: Any, given: Given, values: Array) -> dict[str, Array]:
+        """Return the derivatives of ``(values * results).sum()`` by the inputs."""
+        return dict(made.vjp(given.dens, values, tuple(self.inputs(given))))
+
+    def push(self, made: Any, given: Given, moves: Mapping[str, Array]) -> Array:
+        """Return the change of the results as inputs move."""
+        return np.asarray(made.jvp(given.dens, dict(moves)))
+
+    def checks(self, made: Any, given: Given) -> Any:
+        """Return the measured errors, of each result if there are several."""
+        found = made.check(given.dens, 10**6)
+        return found if isinstance(found, tuple) else (found,)
+
+    def operator(self, made: Any) -> Any:
+        """Return the sum as a linear operator of SciPy."""
+        return made.as_linear_operator()
 
     def move(self, made: Any, given: Given, box: bool = False) -> Any:
         """Give other points to what was made, perhaps in their box, and return it."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+from collections.abc import Mapping
 from typing import Any
 
+import adapters
 import mesh_reference
 import numpy as np
 
@@ -51,6 +53,30 @@ class Torch(Call):
         self.called(module, made, trg, src, norms, dens).backward(self.tensor(values))
         return dens.grad.numpy()
 
+    def pull(self, made: Given, given: Given, values: Array) -> dict[str, Array]:
+        own = self.adapter()
+        call, arrays = self.function(own, given)
+        found = own.vjp(call, *arrays)[1](own.array(values))
+        return {n: own.host(a) for n, a in zip(self.inputs(given), found, strict=True)}
+
+    def push(self, made: Given, given: Given, moves: Mapping[str, Array]) -> Array:
+        own = self.adapter()
+        call, arrays = self.function(own, given)
+        changes = tuple(own.array(moves[name]) for name in self.inputs(given))
+        return own.host(own.jvp(call, arrays, changes)[1])
+
+    def adapter(self) -> Any:
+        """Return the framework, as tests of both call it."""
+        return adapters.Torch("cpu")
+
+    def function(self, own: Any, given: Given) -> tuple[Any, tuple[Any, ...]]:
+        """Return the sum as a function of its inputs, and these."""
+
+        def call(trg: Any, src: Any, dens: Any, norms: Any = None) -> Any:
+            return self.called(own.module, given, trg, src, norms, dens)
+
+        return call, tuple(own.array(a) for a in self.inputs(given).values())
+
 
 class Jax(Torch):
     """parki.jax: arrays of JAX, the transpose by its reverse mode."""
@@ -78,6 +104,17 @@ class Jax(Torch):
             _, back = jax.vjp(call, jax.numpy.asarray(made.dens))
             return np.asarray(back(jax.numpy.asarray(values))[0])
 
+    def adapter(self) -> Any:
+        return adapters.Jax("cpu")
+
+    def pull(self, made: Given, given: Given, values: Array) -> dict[str, Array]:
+        with self.adapter().own.enable_x64(True):
+            return super().pull(made, given, values)
+
+    def push(self, made: Given, given: Given, moves: Mapping[str, Array]) -> Array:
+        with self.adapter().own.enable_x64(True):
+            return super().push(made, given, moves)
+
 
 class LibMobility(Spheres):
     """libMobility's calls, of positions by rows."""
@@ -88,6 +125,9 @@ class LibMobility(Spheres):
         "mixed": "libMobility has no such option",
         "adjoint": "libMobility has no such call; the mobility is symmetric",
         "several": "libMobility takes one set of forces",
+        "derivatives": "`parki.Spheres` has derivatives",
+        "check": "`parki.Spheres` measures its error",
+        "operator": "`parki.Spheres` is a linear operator",
         "box": "`setParameters` takes another box",
         "rollback": "after positions that are refused there are none",
         "late": "after positions that are refused there are none",
@@ -137,6 +177,9 @@ class Mesh(Face):
         "several": "`components=` has several values of each point",
         "units": "a grid is in units of its spacing",
         "memory": "a grid takes what its values take",
+        "derivatives": "a grid has the transpose alone",
+        "check": "sums on a grid are exact up to rounding",
+        "operator": "a plan of a grid and its transpose are two",
     }
 
     def given(self, kernel: str, periodicity: int, seed: int = 0, **how: Any) -> Given:

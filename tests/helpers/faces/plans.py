@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -29,6 +29,8 @@ class Call(Face):
         "late": "each call takes its points",
         "out": "a call returns a new array; a plan takes `out=`",
         "memory": "a plan tells what it needs",
+        "check": "a plan measures its error",
+        "operator": "a plan is a linear operator",
     }
 
     def make(self, given: Given) -> Any:
@@ -43,6 +45,18 @@ class Call(Face):
     def adjoint(self, made: Given, values: Any) -> Any:
         given = made.kernel, made.trg, made.src, None, made.norms, made.options
         return parki.vjp(*given, values=values, **made.more)["dens"]
+
+    def pull(self, made: Given, given: Given, values: Array) -> dict[str, Array]:
+        how = {"values": values, "wrt": tuple(self.inputs(given)), **given.more}
+        return dict(parki.vjp(*self.arguments(given), **how))
+
+    def push(self, made: Given, given: Given, moves: Mapping[str, Array]) -> Array:
+        how = {"tangents": dict(moves), **given.more}
+        return np.asarray(parki.jvp(*self.arguments(given), **how))
+
+    def arguments(self, given: Given) -> tuple[Any, ...]:
+        """Return the arguments of `parki.vjp`."""
+        return given.kernel, given.trg, given.src, given.dens, given.norms, given.options
 
     def promise(self, made: Given, dens: Any) -> Any:
         return 0.0
@@ -85,12 +99,18 @@ class Wall(Face):
     sums = ("stokes_sl", "stokes_dipole", "stokes_dl")
     periodicities = (0, 1, 2)
     transposed = TOLERANCE  # by sums of their own
+    differences = 1e-4  # of sums that have errors
 
     def settings(self) -> dict[str, Any]:
         return {"wall": "no-slip"}
 
     def place(self, rng: np.random.Generator, box: Array, count: int) -> Array:
         return 0.05 + 0.9 * super().place(rng, box, count)
+
+    def inputs(self, given: Given) -> dict[str, Array]:
+        """Return the arrays by which there are derivatives: of dipoles, densities alone."""
+        found = super().inputs(given)
+        return found if given.kernel == self.sums[0] else {"dens": found["dens"]}
 
     def reference(self, given: Given) -> Array:
         """Return a finer sum of one part, of other parameters, in the unit 1."""
@@ -169,7 +189,11 @@ class Results(Face):
     """All that a sum has, one below the other."""
 
     name, words = "results", "several results, `want=`"
-    lacks = {"adjoint": "not every result has a transpose"}
+    lacks = {
+        "adjoint": "not every result has a transpose",
+        "operator": "a linear operator has one result",
+        "derivatives": "derivatives are those of `u`",
+    }
 
     def want(self, given: Given) -> Any:
         return given.example.fields

@@ -22,6 +22,9 @@ LACKS = {
     "late": "over ranks the host looks at points at once",
     "spaces": "all ranks have one space",
     "mixed": "mixed precision is for one rank",
+    "derivatives": "derivatives are of plans of one rank",
+    "check": "errors are measured by plans of one rank",
+    "operator": "`adjoint` and calls of all ranks make one",
     "memory": "needs of ranks have tests of their own",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,30 @@ class Spheres(Face):
         found = made.vjp(None, **weights, wrt=names)
         return np.concatenate([found[name] for name in names], axis=-2)
 
+    def inputs(self, given: Given) -> dict[str, Array]:
+        acts = zip(("forces", "torques"), self.halves(given.dens), strict=False)
+        return {"points": given.src, **dict(acts)}
+
+    def changed(self, given: Given, moves: Mapping[str, Array]) -> Given:
+        both = {name: a + moves[name] for name, a in self.inputs(given).items()}
+        src = both.pop("points", given.src)
+        return given._replace(trg=src, src=src, dens=np.concatenate([*both.values()]))
+
+    def pull(self, made: Any, given: Given, values: Array) -> dict[str, Array]:
+        weights = dict(zip(("values", "turns"), self.halves(values), strict=False))
+        acts = self.halves(given.dens)
+        return dict(made.vjp(*acts, **weights, wrt=tuple(self.inputs(given))))
+
+    def push(self, made: Any, given: Given, moves: Mapping[str, Array]) -> Array:
+        found = made.jvp(*self.halves(given.dens), tangents=dict(moves))
+        return np.concatenate(found, axis=-2) if self.torques else found
+
+    def checks(self, made: Any, given: Given) -> Any:
+        return (made.check(given.dens),)
+
+    def operator(self, made: Any) -> Any:
+        return made.as_linear_operator(torques=self.torques)
+
     def move(self, made: Any, given: Given, box: bool = False) -> Any:
         made.update_points(given.src, **self.boxed(given, box))
         return made
@@ -111,6 +136,13 @@ class Torques(Spheres):
 
     name, words = "torques", "`parki.Spheres` with torques"
     torques = True
+    lacks = Spheres.lacks | {"check": "the error of velocities by forces is measured"}
+
+
+class RadiiTorques(Torques, Radii):
+    """Of many radii, with torques."""
+
+    name, words = "radii with torques", "`parki.Spheres` of many radii with torques"
 
 
 class WallSpheres(Spheres):
@@ -119,6 +151,11 @@ class WallSpheres(Spheres):
     name, words = "wall spheres", "`parki.Spheres` near a wall"
     periodicities = (2,)
     transposed = TOLERANCE
+    differences = 1e-4  # of sums that have errors
+
+    def inputs(self, given: Given) -> dict[str, Array]:
+        """Return the arrays by which there are derivatives: not by points."""
+        return {"forces": given.dens}
 
     def settings(self) -> dict[str, Any]:
         return {"wall": "no-slip"}
@@ -145,6 +182,9 @@ class Noise(Spheres):
         "linear": "noise does not depend on forces",
         "adjoint": "noise does not depend on forces",
         "promise": "noise has an accuracy of its own",
+        "derivatives": "noise does not depend on forces",
+        "check": "noise has an accuracy of its own",
+        "operator": "noise does not depend on forces",
         "several": "a step takes one set of forces",
         "precisions": "noise has an accuracy of its own",
         "mixed": "noise has an accuracy of its own",
@@ -160,4 +200,4 @@ class Noise(Spheres):
         return float(abs(found - exact).max() / abs(exact).max() / 1e-4)
 
 
-FACES = (Spheres(), Radii(), Torques(), WallSpheres(), Noise())
+FACES = (Spheres(), Radii(), Torques(), RadiiTorques(), WallSpheres(), Noise())

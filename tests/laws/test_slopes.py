@@ -1,0 +1,29 @@
+"""Derivatives are those of the exact results, in both modes: by points, densities and normals."""
+
+from __future__ import annotations
+
+import numpy as np
+from faces import law
+from frameworks import difference
+
+STEP = 2e-4
+
+
+@law("derivatives")
+def test_derivatives(face, kernel, periodicity):
+    given = face.given(kernel, periodicity, tolerance=1e-8)
+    made, rng = face.make(given), np.random.default_rng(1)
+    inputs = face.inputs(given)
+    moves = {name: rng.standard_normal(array.shape) for name, array in inputs.items()}
+    if "trg" in moves:  # points that coincide stay together: such pairs are left out
+        moves["trg"][:, :4] = moves["src"][:, :4]
+    none = {name: 0 * move for name, move in moves.items()}
+    slope = difference(lambda at: face.exact(face.changed(given, at)), none, moves, STEP)
+    values, size = rng.standard_normal(slope.shape), np.linalg.norm(slope)
+    pushed, pulled = face.push(made, given, moves), face.pull(made, given, values)
+    assert np.linalg.norm(pushed - slope) <= face.differences * size
+    assert {name: array.shape for name, array in pulled.items()} == {
+        name: array.shape for name, array in inputs.items()
+    }
+    product = sum((pulled[name] * move).sum() for name, move in moves.items())
+    assert abs(product - (values * slope).sum()) <= face.differences * size * np.linalg.norm(values)
