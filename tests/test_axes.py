@@ -172,29 +172,6 @@ def test_the_reference_turns_with_the_axes(kernel, periodic):
         np.testing.assert_array_equal(axis(one, TURNED[periodic]), two, err_msg=name)
 
 
-@pytest.mark.each
-@turned
-@pytest.mark.parametrize("kernel", FEW)
-def test_derivatives_turn_with_the_axes(kernel, periodic, rng):
-    arrays = given(kernel)
-    trg, src, dens, *norms = arrays
-    options = parki.EwaldOptions(periodic, BOX, TOLERANCE)
-    hand = options_by_hand(options)
-    values = rng.standard_normal(parki.Plan(kernel, trg, src, *norms, options)(dens).shape)
-    wrt = ("dens", "trg", "src") + ("norms",) * len(norms)
-    ours = parki.vjp(kernel, *arrays, options=options, values=values, wrt=wrt)
-    turned_arrays = by_hand(periodic, *arrays, values)
-    *turned_arrays, turned_values = turned_arrays
-    theirs = parki.vjp(kernel, *turned_arrays, options=hand, values=turned_values, wrt=wrt)
-    names = ("trg", "src", "dens", "norms")
-    moves = {n: rng.standard_normal(a.shape) for n, a in zip(names, arrays, strict=False)}
-    change = parki.jvp(kernel, *arrays, options=options, tangents=moves)
-    moves = dict(zip(moves, by_hand(periodic, *moves.values()), strict=True))
-    exact = parki.jvp(kernel, *turned_arrays, options=hand, tangents=moves)
-    for one, two in [*((ours[name], theirs[name]) for name in wrt), (change, exact)]:
-        np.testing.assert_allclose(axis(one, TURNED[periodic]), two, rtol=0, atol=1e-13 * rms(two))
-
-
 # ---------------------------------------------------------------------- what is made of sums
 
 

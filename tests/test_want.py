@@ -97,23 +97,6 @@ def test_split_of_hasimoto(kernel):
         assert size(value - ref) <= 2e-9 * size(ref), name
 
 
-@pytest.mark.chosen_degrees
-@pytest.mark.each
-@pytest.mark.parametrize(
-    "tolerance", [1e-6, *(pytest.param(t, marks=pytest.mark.slow) for t in (1e-3, 1e-9))]
-)
-@pytest.mark.parametrize("periodicity", PERIODICITIES)
-@pytest.mark.parametrize("kernel", FEW)
-def test_promise(kernel, periodicity, tolerance):
-    want = everything(kernel)
-    dens = density(kernel)
-    plan = make(kernel, periodicity, tolerance=tolerance)
-    refs = exact(kernel, periodicity, want)
-    for name, value, ref, bound in zip(want, plan(dens), refs, plan.promise(dens), strict=True):
-        rounding = 32 * np.finfo(value.dtype).eps * size(ref)
-        assert size(value - ref) <= bound + rounding, name
-
-
 @pytest.mark.parametrize("kernel", FEW)
 def test_what_is_promised(kernel):
     length = VOLUME ** (1 / 3)
