@@ -24,6 +24,8 @@ from parki.runtime import get_execution_space as get_execution_space
 from parki.solving import NearPairs as NearPairs
 from parki.solving import Progress as Progress
 from parki.solving import near_pairs as near_pairs
+from parki.surfaces import LayerPlan as LayerPlan
+from parki.surfaces import Surface as Surface
 from parki.suspensions import Spheres as Spheres
 
 try:
@@ -33,7 +35,8 @@ except _metadata.PackageNotFoundError:  # a checkout that is not installed
 
 if not TYPE_CHECKING:  # type checkers have the calls from `calls.pyi`, and the new names alone
     __all__ = [
-        *("CellList", "ExecutionSpace", "NearPairs", "Progress", "Spheres"),
+        *("CellList", "ExecutionSpace", "LayerPlan", "NearPairs", "Progress", "Spheres"),
+        "Surface",
         *("available_spaces", "get_execution_space", "lattice", "near_pairs"),
         *("distributed", "ewald", "mesh", "reference", "typing", "utils"),
         *errors.__all__,

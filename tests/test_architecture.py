@@ -49,7 +49,8 @@ DOORS = {
     "libmobility": (),
     "mesh": ("__init__",),
     "reference": ("__init__", "cli"),
-    "solving": ("__init__",),
+    "solving": ("__init__", "surfaces"),
+    "surfaces": ("__init__",),
     "torch": (),
 }
 LAUNCHERS = ("load", "Kernel", "prepare")

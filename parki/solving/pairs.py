@@ -95,17 +95,20 @@ class NearPairs:
                 f"columns, {self.indices.size}), for the {self.indices.size} pairs"
             )
         blocks = given.reshape(1, 1, -1) if given.ndim == 1 else given
-        rows, columns = (
-            (xp.arange(count)[:, None] * points + index[None, :])
-            for count, points, index in zip(
-                blocks.shape[:2], self.shape, (self.targets, self.indices), strict=True
-            )
-        )
-        places = [
-            xp.broadcast_to(each, blocks.shape).ravel() for each in (rows[:, None], columns[None])
-        ]
-        shape = tuple(np.multiply(blocks.shape[:2], self.shape).tolist())
-        return _sparse(xp).coo_matrix((blocks.ravel(), tuple(places)), shape=shape).tocsr()
+        return block_matrix(xp, blocks, self.targets, self.indices, self.shape)
+
+
+def block_matrix(xp: Any, blocks: Any, targets: Any, sources: Any, counts: tuple[int, int]) -> Any:
+    """Return the CSR matrix of blocks (rows, columns, n) at pairs: see `NearPairs.matrix`."""
+    rows, columns = (
+        (xp.arange(count)[:, None] * points + index[None, :])
+        for count, points, index in zip(blocks.shape[:2], counts, (targets, sources), strict=True)
+    )
+    places = [
+        xp.broadcast_to(each, blocks.shape).ravel() for each in (rows[:, None], columns[None])
+    ]
+    shape = tuple(np.multiply(blocks.shape[:2], counts).tolist())
+    return sparse(xp).coo_matrix((blocks.ravel(), tuple(places)), shape=shape).tocsr()
 
 
 @telling
@@ -314,5 +317,6 @@ def _module(array: Any) -> Any:
     return np if isinstance(array, np.ndarray) else get_execution_space(None, array).array_module
 
 
-def _sparse(xp: Any) -> Any:
+def sparse(xp: Any) -> Any:
+    """Return the sparse matrices of NumPy's or CuPy's arrays."""
     return importlib.import_module("scipy.sparse" if xp is np else "cupyx.scipy.sparse")

@@ -1,0 +1,17 @@
+"""Layer potentials on closed surfaces, near them and far away, in periodic boxes.
+
+functions    what takes the place of 1/r^k near a surface, of any order
+kernels      each layer and result as blocks of pairs
+fits         node distances and nearest points, of nodes and normals alone
+shapes       shapes in their own frames: ellipsoids, tori, nodes of the user
+near         corrections of pairs as blocks, exact for constants
+corrections  a body's own matrix, and near pairs of targets with other bodies and images
+bodies       `Bodies`: shapes at their places
+layer        `LayerPlan`: the sum of a plan, and its corrections
+surface      `Surface`: bodies by nodes or ready made, and their layers
+"""
+
+from parki.surfaces.layer import LayerPlan
+from parki.surfaces.surface import Surface
+
+__all__ = ["LayerPlan", "Surface"]

@@ -1,0 +1,212 @@
+"""Kernels of layers near a surface, as blocks of pairs: one formula for each layer and result.
+
+Each takes functions in place of 1/r^k. With r = d + b n0, where n0 is the normal at the nearest
+point and b the signed distance, b^2 becomes r^2 - |xi|^2 (`across`) before 1/r^k is replaced, so
+that every power of 1/r^k meets only moments that vanish. What is left with one factor b has the
+jump. With 1/r^k itself, and without jumps, each is the kernel of the sum of the same name; with a
+zero n0 all have the numerators of that kernel.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parki.surfaces.functions import Functions, Smooth
+
+
+@dataclass(frozen=True)
+class SurfacePairs:
+    """Pairs of a target and a node.
+
+    Attributes
+    ----------
+    r : array, shape (3, n)
+        Target minus node.
+    n0 : array, shape (3, n)
+        Normal at the point of the surface that is nearest to the target.
+    b : array, shape (n,)
+        Signed distance of the target.
+    n : array, shape (3, n)
+        Normal at the node.
+    e : array, shape (3, n)
+        Direction of tractions at the target.
+    f : Functions or Smooth
+        What is in place of 1/r^k: ``f[k]`` and ``f.jump(k)``.
+    """
+
+    xp: Any
+    r: Any
+    n0: Any
+    b: Any
+    n: Any
+    e: Any
+    f: Functions | Smooth
+
+    @property
+    def d(self) -> Any:
+        """The nearest point minus the node."""
+        return self.r - self.b * self.n0
+
+    @property
+    def lin(self) -> Any:
+        """What is in place of b / r^5."""
+        return self.b * self.f[5] + self.f.jump(5)
+
+    @property
+    def mid(self) -> Any:
+        """What is in place of b^2 / r^5."""
+        return self.f[3] - self.f.across * self.f[5]
+
+
+def _dot(a: Any, b: Any) -> Any:
+    return (a * b).sum(axis=0)
+
+
+def _eye(p: SurfacePairs) -> Any:
+    return p.xp.eye(3)[:, :, None]
+
+
+def _vector(p: SurfacePairs) -> Any:
+    """Return r / r^3, shape (3, n)."""
+    return p.r * p.f[3] + p.n0 * p.f.jump(3)
+
+
+def _tensor(p: SurfacePairs, n: Any) -> Any:
+    """Return r r (r.n) / r^5, shape (3, 3, n)."""
+    d, n0, lin, mid = p.d, p.n0, p.lin, p.mid
+    nu, eta = _dot(n0, n), _dot(d, n)
+    cube = p.b * p.f[3] + p.f.jump(3) - p.f.across * lin  # in place of b^3 / r^5
+    dd = eta * p.f[5] + nu * lin
+    dn = eta * lin + nu * mid
+    nn = eta * mid + nu * cube
+    mixed = d[:, None] * n0[None]
+    return (
+        d[:, None] * d[None] * dd
+        + (mixed + mixed.transpose(1, 0, 2)) * dn
+        + n0[:, None] * n0[None] * nn
+    )
+
+
+def single_velocity(p: SurfacePairs) -> Any:
+    """Return 1/r + r r/r^3."""
+    one, three = p.f[1], p.f[3]
+    normal = p.n0[:, None] * p.n0[None] * (one - _dot(p.r, p.r) * three)
+    return one * _eye(p) + three * p.r[:, None] * p.r[None] + normal
+
+
+def single_pressure(p: SurfacePairs) -> Any:
+    """Return 2 r/r^3."""
+    return 2 * _vector(p)[None]
+
+
+def single_traction(p: SurfacePairs) -> Any:
+    """Return -6 r r (r.e)/r^5."""
+    return -6 * _tensor(p, p.e)
+
+
+def double_velocity(p: SurfacePairs) -> Any:
+    """Return -6 r r (r.n)/r^5."""
+    return -6 * _tensor(p, p.n)
+
+
+def double_pressure(p: SurfacePairs) -> Any:
+    """Return 4 (n/r^3 - 3 r (r.n)/r^5)."""
+    d, n0, three, five, lin = p.d, p.n0, p.f[3], p.f[5], p.lin
+    nu, eta = _dot(n0, p.n), _dot(d, p.n)
+    along = (p.n - nu * n0) * three - 3 * d * eta * five - 3 * (n0 * eta + d * nu) * lin
+    return 4 * (along + n0 * nu * (3 * p.f.across * five - 2 * three))[None]
+
+
+def double_traction(p: SurfacePairs) -> Any:
+    """Return the traction of a double layer along e, which needs constants made exact.
+
+    -4 e n/r^3 - 6 (r (r.n) e + (r.e)(r.n) + (n.e) r r + n (r.e) r)/r^5 + 60 r r (r.e)(r.n)/r^7
+    """
+    d, n0, across, f = p.d, p.n0, p.f.across, p.f
+    first = p.b * f[7] + f.jump(7)  # in place of b / r^7
+    five = f[5], p.lin, p.mid  # in place of b^j / r^5, and then / r^7
+    square = 2 * across * f[5] - across**2 * f[7]
+    seven = f[7], first, f[5] - across * f[7], p.lin - across * first, f[3] - square
+    n, e = (_dot(d, p.n), _dot(n0, p.n)), (_dot(d, p.e), _dot(n0, p.e))
+    rows = list(zip(d, n0, strict=True))
+    twice, facing = _product(e, n), _dot(p.n, p.e)
+    out = p.xp.empty((3, 3, p.b.size))
+    for i, j in itertools.product(range(3), repeat=2):
+        both = _product(rows[i], rows[j])
+        value = facing * _with(both, five) + p.e[j] * _with(_product(rows[i], n), five)
+        value = value + p.n[i] * _with(_product(e, rows[j]), five)
+        if i == j:
+            value = value + _with(twice, five)
+        out[i, j] = (
+            -4 * p.e[i] * p.n[j] * f[3] - 6 * value + 60 * _with(_product(both, twice), seven)
+        )
+    return out
+
+
+def _product(a: Any, b: Any) -> list[Any]:
+    """Return the product of two polynomials of b, by their coefficients."""
+    found: list[Any] = [0.0] * (len(a) + len(b) - 1)
+    for (i, one), (j, other) in itertools.product(enumerate(a), enumerate(b)):
+        found[i + j] = found[i + j] + one * other
+    return found
+
+
+def _with(polynomial: Any, powers: Any) -> Any:
+    return sum(each * power for each, power in zip(polynomial, powers, strict=True))
+
+
+def charge_potential(p: SurfacePairs) -> Any:
+    """Return 1/r."""
+    return p.f[1][None, None]
+
+
+def dipole_potential(p: SurfacePairs) -> Any:
+    """Return r.n/r^3."""
+    return _dot(_vector(p), p.n)[None, None]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer and one of its results.
+
+    Attributes
+    ----------
+    block : callable
+        The kernel of `SurfacePairs`, shape (rows, columns, n).
+    rows, columns : int
+        Numbers of components of a result and of a density.
+    want : str
+        What the sum has to give: tractions are made of stresses.
+    exact : float, optional
+        Inside of a closed surface, what the layer of 1 is; None for single layers. The layers of
+        constants are made exact.
+    """
+
+    block: Callable[[SurfacePairs], Any]
+    rows: int
+    columns: int
+    want: str
+    exact: float | None = None
+
+    def constants(self, inside: Any) -> Any:
+        """Return layers of constants, (rows, columns, n), where the solid angle is ``inside``."""
+        eye = np.eye(self.rows, self.columns)[:, :, None]
+        return (self.exact or 0.0) * eye * inside
+
+
+LAYERS = {
+    ("stokes_sl", "u"): Layer(single_velocity, 3, 3, "u"),
+    ("stokes_sl", "p"): Layer(single_pressure, 1, 3, "p"),
+    ("stokes_sl", "traction"): Layer(single_traction, 3, 3, "stress"),
+    ("stokes_dl", "u"): Layer(double_velocity, 3, 3, "u", 8 * math.pi),
+    ("stokes_dl", "p"): Layer(double_pressure, 1, 3, "p", 0.0),
+    ("stokes_dl", "traction"): Layer(double_traction, 3, 3, "stress", 0.0),
+    ("laplace", "u"): Layer(charge_potential, 1, 1, "u"),
+    ("laplace_dipole", "u"): Layer(dipole_potential, 1, 1, "u", -4 * math.pi),
+}

@@ -1,0 +1,193 @@
+"""Corrections of pairs near a surface, as blocks and sparse matrices.
+
+An *event* is a target close to one copy of one body: it has the normal at the nearest point, the
+signed distance and the node distance there. Without finer nodes, all pairs of an
+event within reach change from the singular kernel to the regularised one. With finer nodes, pairs
+change to a smooth kernel instead, and the rest of the regularised one is a sum over finer nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from parki.solving.pairs import block_matrix
+from parki.surfaces.functions import Functions, Smooth, coefficients
+from parki.surfaces.kernels import Layer, SurfacePairs
+
+FARTHEST = 3.5  # node distances from the surface where sums over nodes are good enough
+SPLIT, SPLIT_REACH = (
+    1.5,
+    4.2,
+)  # width of the smooth kernel in node distances, and its reach in widths
+BEHIND = 3.5  # widths within which nodes that face away are of another part of a thin body
+ON_SURFACE = 1e-9  # node distances within which it is on the surface
+AT_ONCE = {False: 1 << 14, True: 1 << 21}  # pairs, by whether they are on a device
+
+
+@dataclass(frozen=True)
+class Regularisation:
+    """How layers are corrected: the order M, the width in node distances, and the side."""
+
+    order: int = 6
+    width: float = 1.8
+    side: int = 0
+    constants: bool = True
+
+    @property
+    def reach(self) -> float:
+        """Widths beyond which corrections are below 1e-6."""
+        return 4.75 + self.order / 8
+
+    def radius(self, finer: bool) -> float:
+        """Node distances beyond which no pair is corrected."""
+        return SPLIT * SPLIT_REACH if finer else self.reach * self.width
+
+
+@dataclass(frozen=True)
+class Events:
+    """Targets near copies of bodies.
+
+    Attributes
+    ----------
+    target : array, shape (n,)
+    node : array, shape (n,)
+        The node that the target is at, or -1.
+    n0, e : array, shape (3, n)
+        Normals at the nearest points, and the directions of tractions.
+    b, h : array, shape (n,)
+        Signed distances and node distances.
+    times : array, shape (n,)
+        How many times finer the nodes are that kernels are regularised on.
+    thin : array, shape (n,), bool
+    """
+
+    target: Any
+    node: Any
+    n0: Any
+    e: Any
+    b: Any
+    h: Any
+    times: Any
+    thin: Any
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Nodes and their pairs with events: r has the displacements of the sums, or zeros."""
+
+    normals: Any
+    areas: Any
+    event: Any
+    index: Any
+    r: Any
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks (rows, columns, n) of pairs of events and nodes, areas included, and their bumps."""
+
+    event: Any
+    index: Any
+    values: Any
+    bump: Any
+
+    def matrix(self, xp: Any, events: Events, counts: tuple[int, int]) -> Any:
+        """Return the sparse matrix from densities at the nodes to results at the targets."""
+        return block_matrix(xp, self.values, events.target[self.event], self.index, counts)
+
+
+def blocks(
+    xp: Any,
+    layer: Layer,
+    events: Events,
+    nodes: Nodes,
+    finer: Nodes | None,
+    setting: Regularisation,
+) -> list[Blocks]:
+    """Return the corrections of pairs with the nodes, and with the finer nodes where there are any.
+
+    ``nodes`` and ``finer`` may have pairs beyond reach, which are left out.
+    """
+    if finer is None:
+        return [_level(xp, layer, events, nodes, setting, (True, False))]
+    both = zip((nodes, finer), ((False, True), (True, True)), strict=True)
+    return [_level(xp, layer, events, each, setting, what) for each, what in both]
+
+
+def _level(
+    xp: Any,
+    layer: Layer,
+    events: Events,
+    nodes: Nodes,
+    setting: Regularisation,
+    what: tuple[bool, bool],
+) -> Blocks:
+    """Return blocks of one set of nodes: of the regularised kernel, the smooth one, or of both."""
+    regular, smooth = what
+    width = setting.width * events.h / events.times
+    squared = (nodes.r**2).sum(axis=0)
+    reach = SPLIT_REACH * SPLIT * events.h if smooth else setting.reach * width
+    near = xp.flatnonzero(squared < reach[nodes.event] ** 2)
+    p = coefficients(xp, abs(events.b) / width, setting.order)
+    found: list[tuple[Any, Any]] = []
+    for first in range(0, near.size, AT_ONCE[xp is not np]):
+        some = near[first : first + AT_ONCE[xp is not np]]
+        event, n = nodes.event[some], nodes.normals[:, nodes.index[some]]
+        r, e = nodes.r[:, some], events.e[:, event]
+        value, bump = xp.zeros((layer.rows, layer.columns, some.size)), xp.zeros(some.size)
+        if smooth:
+            f: Any = Smooth(xp, squared[some], SPLIT * events.h[event])
+            plain = layer.block(SurfacePairs(xp, r, 0 * n, 0 * squared[some], n, e, f))
+            value += -plain if regular else plain
+        if regular:
+            n0 = events.n0[:, event]
+            rho = xp.sqrt(squared[some]) / width[event]
+            behind = events.thin[event] & ((n * n0).sum(axis=0) <= 0) & (rho < BEHIND)
+            k = xp.flatnonzero((rho < setting.reach) & ~behind)
+            at, b = event[k], events.b[event[k]]
+            f = Functions(xp, squared[some[k]], b, width[at], setting.side, p[:, at])
+            value[..., k] += layer.block(
+                SurfacePairs(xp, r[:, k], n0[:, k], b, n[:, k], e[:, k], f)
+            )
+            bump[k] = f.bump()
+        areas = nodes.areas[nodes.index[some]]
+        found.append((value * areas, bump * areas))
+    nothing = xp.zeros((layer.rows, layer.columns, 0)), xp.zeros(0)
+    values, bumps = (xp.concatenate(each, axis=-1) for each in zip(nothing, *found, strict=True))
+    return Blocks(nodes.event[near], nodes.index[near], values, bumps)
+
+
+def with_constants(
+    xp: Any, layer: Layer, events: Events, levels: list[Blocks], plain: Any, side: int
+) -> list[Blocks]:
+    """Return blocks that make the layer exact for constant densities on the body of each event.
+
+    ``plain`` (rows, columns, n) are the sums over the body's nodes for constants. What is missing
+    acts on the density at the nearest point: a node's, or the mean that the smooth delta function
+    takes of the nodes around.
+    """
+    count = events.b.size
+    whole = plain.copy()
+    for each in levels:
+        for row in range(layer.rows):
+            for column in range(layer.columns):
+                weights = each.values[row, column]
+                whole[row, column] += xp.bincount(each.event, weights, count)
+    inside = xp.where(events.b == 0, 0.5 * (1 - side), 1.0 * (events.b < 0))
+    missing = xp.asarray(layer.constants(1.0)) * inside - whole
+    at = xp.flatnonzero(events.node >= 0)
+    *first, last = levels
+    total = xp.bincount(last.event, last.bump, count)
+    total = xp.where((events.node < 0) & (total > 0), total, xp.inf)
+    share = last.bump / total[last.event]
+    levels = [*first, replace(last, values=last.values + missing[..., last.event] * share)]
+    own = Blocks(at, events.node[at], missing[..., at], xp.zeros(at.size))
+    return [_joined(xp, levels[0], own), *levels[1:]]
+
+
+def _joined(xp: Any, *several: Blocks) -> Blocks:
+    names = ("event", "index", "values", "bump")
+    return Blocks(*(xp.concatenate([getattr(b, name) for b in several], axis=-1) for name in names))

@@ -1,0 +1,228 @@
+"""Shapes of bodies in their own frames: nodes, local node distances and nearest points.
+
+A shape knows the point of its surface that is nearest to a given one: exactly, by a function of the
+user's, or by `fits`. With `Finer` nodes and a matrix, densities have values there, too. Shapes are
+NumPy's. They do not know where bodies are, nor what is summed over them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.polynomial.legendre import leggauss, legval
+
+from parki.surfaces import fits
+
+Project = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+TOUCHING = 1e-6  # node distances within which a point is at a node
+CLOSE = 9  # nodes by which curvature is estimated, with the one itself
+FLAT = 2.5  # ratio of half axes from which an ellipsoid has another side near its nodes
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """Nodes of a closed surface, and what layers near it need.
+
+    Attributes
+    ----------
+    nodes, normals : ndarray, shape (3, n)
+    areas, spacing : ndarray, shape (n,)
+        The largest distance of neighbouring nodes, in any direction, is the spacing.
+    project : callable
+        ``project(points)`` returns the normals at the nearest points of the surface, shape (3, m),
+        and the signed distances, shape (m,).
+    finer : Finer, optional
+    thin : bool
+        Whether another part of the surface may be behind the nodes, closer than the corrections
+        reach.
+    kept : dict
+        Own matrices of layers, which all bodies of the shape have in common.
+    """
+
+    nodes: np.ndarray
+    normals: np.ndarray
+    areas: np.ndarray
+    spacing: np.ndarray
+    project: Project
+    finer: Finer | None = None
+    thin: bool = False
+    kept: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def near(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return normals at nearest points, signed distances and spacings, of points near it."""
+        normals, distances = self.project(points)
+        nearest = fits.tree(self.nodes.T).query((points - distances * normals).T)[1]
+        return normals, distances, self.spacing[nearest]
+
+    @functools.cached_property
+    def turns(self) -> float:
+        """The largest angle by which the surface turns within its spacing of a node, in radians."""
+        near = fits.tree(self.nodes.T).query(self.nodes.T, min(CLOSE, self.areas.size))[1][:, 1:]
+        apart, rotated = (each.T[near] - each.T[:, None] for each in (self.nodes, self.normals))
+        bends = np.linalg.norm(rotated, axis=2) / np.linalg.norm(apart, axis=2)
+        same = np.einsum("ia,ija->ij", self.normals.T, self.normals.T[near]) > fits.FACING
+        times = 1.0 if self.finer is None else self.finer.times
+        return float((np.where(same, bends, 0).max(axis=1) * self.spacing).max() / times)
+
+    def at(self, points: np.ndarray, spacing: np.ndarray) -> np.ndarray:
+        """Return the node, and the finer node, that each point is at, or -1, shape (2, m)."""
+        finer = np.full(spacing.shape, -1)
+        if self.finer is not None:
+            finer = _touching(self.finer.nodes, points, spacing)
+        return np.stack([_touching(self.nodes, points, spacing), finer])
+
+    def with_finer(self, finer: Finer) -> Shape:
+        """Return the shape with finer nodes."""
+        return replace(self, finer=finer, kept={})
+
+
+@dataclass(frozen=True)
+class Finer:
+    """Finer nodes of a shape, and the values there of densities at its nodes.
+
+    Attributes
+    ----------
+    nodes, normals : ndarray, shape (3, m)
+    areas : ndarray, shape (m,)
+    matrix : ndarray, shape (m, n)
+    times : float
+        The ratio of the spacings.
+    """
+
+    nodes: np.ndarray
+    normals: np.ndarray
+    areas: np.ndarray
+    matrix: np.ndarray
+    times: float
+
+
+def _touching(nodes: np.ndarray, points: np.ndarray, spacing: np.ndarray) -> np.ndarray:
+    distance, node = fits.tree(nodes.T).query(points.T)
+    return np.where(distance < TOUCHING * spacing, node, -1)
+
+
+def of_nodes(nodes: Any, normals: Any, areas: Any, spacing: Any, project: Any) -> Shape:
+    """Return the shape of nodes alone, with local fits for what is not given."""
+    spacing = fits.spacings(nodes, normals) if spacing is None else spacing
+    project = project or fits.Fit(nodes, normals, spacing)
+    return Shape(nodes, normals, areas, spacing, project, thin=True)
+
+
+def directions(order: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes (3, n) and weights of the unit sphere, n = 2 (order + 1)^2.
+
+    They integrate spherical harmonics of degrees up to 2 order + 1.
+    """
+    height, weight = leggauss(order + 1)
+    around = 2 * order + 2
+    angle, ring = 2 * np.pi * np.arange(around) / around, np.sqrt(1 - height**2)
+    columns = np.outer(ring, np.cos(angle)), np.outer(ring, np.sin(angle))
+    nodes = np.stack([*columns, np.repeat(height[:, None], around, axis=1)])
+    return nodes.reshape(3, -1), np.repeat(weight, around) * 2 * np.pi / around
+
+
+def harmonics(order: int, at: np.ndarray) -> Any:
+    """Return values at directions of densities at `directions` (order), by spherical harmonics.
+
+    Their products summed over each degree are Legendre polynomials: no harmonic is computed.
+    """
+    nodes, weights = directions(order)
+    series = (2 * np.arange(order + 1) + 1) / (4 * np.pi)
+    return legval(at.T @ nodes, series) * weights
+
+
+def ellipsoid(axes: Any, order: int, times: int) -> Shape:
+    """Return an ellipsoid with 2 (order + 1)^2 nodes."""
+    half = np.asarray(axes, float)[:, None]
+    unit, weights = directions(order)
+    nodes, normals, areas = _stretched(half, unit, weights)
+    spacing = np.pi / (order + 1) * _stretch(half, unit)
+    finer = None
+    if times > 1:
+        many = times * (order + 1) - 1
+        at, weights = directions(many)
+        finer = Finer(*_stretched(half, at, weights), harmonics(order, at), times)
+    thin = bool(half.max() > FLAT * half.min())
+    return Shape(nodes, normals, areas, spacing, Ellipsoid(half), finer, thin)
+
+
+def _stretched(half: np.ndarray, unit: np.ndarray, weights: np.ndarray) -> tuple[Any, Any, Any]:
+    """Return points, normals and areas of an ellipsoid by points of the unit sphere."""
+    normals = unit / half
+    length = np.linalg.norm(normals, axis=0)
+    return half * unit, normals / length, weights * length * half.prod()
+
+
+def _stretch(half: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """Return how much tangents of the unit sphere become longer, at most."""
+    plane = np.eye(3) - unit.T[:, :, None] * unit.T[:, None]
+    return np.asarray(np.sqrt(np.linalg.eigvalsh(plane * half[:, 0] ** 2 @ plane)[:, -1]))
+
+
+@dataclass(frozen=True)
+class Ellipsoid:
+    """Nearest points of an ellipsoid with half axes of shape (3, 1)."""
+
+    half: np.ndarray
+
+    def __call__(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Solve sum (a x / (a^2 + s))^2 = 1 for s: bisection, and Newton's steps."""
+        squares = self.half**2
+        low = np.full(points.shape[1], (1e-9 - 1) * squares.min())
+        high = np.linalg.norm(points, axis=0) * self.half.max() + squares.max()
+
+        def excess(s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            terms = squares * points**2 / (squares + s) ** 2
+            return terms.sum(axis=0) - 1, 2 * (terms / (squares + s)).sum(axis=0)
+
+        for _ in range(60):
+            s = 0.5 * (low + high)
+            outside = excess(s)[0] > 0
+            low, high = np.where(outside, s, low), np.where(outside, high, s)
+        for _ in range(3):
+            value, slope = excess(s)
+            s = s + value / np.where(slope > 0, slope, np.inf)
+        normals = points / (squares + s)
+        length = np.linalg.norm(normals, axis=0)
+        length[length == 0] = np.inf
+        return normals / length, s * length
+
+
+def torus(ring: float, tube: float, steps: tuple[int, int], times: int) -> Shape:
+    """Return a torus around z with steps around its axis and around its tube."""
+    nodes, normals, areas = _torus(ring, tube, steps)
+    around = np.hypot(nodes[0], nodes[1]) * 2 * np.pi / steps[0]
+    spacing = np.maximum(around, tube * 2 * np.pi / steps[1])
+    finer = None
+    if times > 1:
+        matrix = np.kron(*(_fourier(count, times) for count in steps))
+        many = times * steps[0], times * steps[1]
+        finer = Finer(*_torus(ring, tube, many), matrix, times)
+
+    def project(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        distance = np.hypot(points[0], points[1])
+        out = np.stack([*(points[:2] * (1 - ring / distance)), points[2]])
+        length = np.linalg.norm(out, axis=0)
+        return out / length, length - tube
+
+    return Shape(nodes, normals, areas, spacing, project, finer)
+
+
+def _torus(ring: float, tube: float, steps: tuple[int, int]) -> tuple[Any, Any, Any]:
+    u, v = (2 * np.pi * np.arange(count) / count for count in steps)
+    u, v = np.repeat(u, v.size), np.tile(v, u.size)
+    distance = ring + tube * np.cos(v)
+    nodes = np.stack([distance * np.cos(u), distance * np.sin(u), tube * np.sin(v)])
+    normals = np.stack([np.cos(v) * np.cos(u), np.cos(v) * np.sin(u), np.sin(v)])
+    return nodes, normals, tube * distance * 4 * np.pi**2 / (steps[0] * steps[1])
+
+
+def _fourier(count: int, times: int) -> np.ndarray:
+    """Return values of a periodic function at ``times`` more steps, from an even count of them."""
+    x = 2 * np.pi * (np.arange(times * count)[:, None] / times - np.arange(count)) / count
+    waves = np.cos(x[..., None] * np.arange(1, count // 2)).sum(axis=-1)
+    return np.asarray((1 + 2 * waves + np.cos(count // 2 * x)) / count)

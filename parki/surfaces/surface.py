@@ -1,0 +1,285 @@
+"""`Surface`: closed surfaces of bodies, by nodes or ready made."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.points import as_points
+from parki.interchange import as_array, positive, to_host, whole
+from parki.surfaces import fits, shapes
+from parki.surfaces.bodies import Bodies, matrices, numbers
+from parki.surfaces.layer import LayerPlan
+from parki.surfaces.shapes import Finer, Shape
+from parki.typing import Array
+
+AREA_OFF = 0.2  # relative error of the normals' flux through a closed surface
+
+
+class Surface(Bodies):
+    """Closed surfaces of bodies, for layer potentials on them, near them and far away.
+
+    A body is a shape at a centre, with a rotation. All bodies of a shape share the corrections at
+    their own nodes. `spheres`, `ellipsoids` and `tori` make ready ones, whose densities are
+    interpolated to finer nodes near a target. Bodies in a periodic box may cross its faces; their
+    nodes stay together.
+
+    Parameters
+    ----------
+    nodes, normals : array, shape (3, N), float32 or float64
+        Of smooth closed surfaces, normals outward and of length 1.
+    areas : array, shape (N,)
+        Weights of a quadrature rule for smooth functions on the surface.
+    systems : sequence of int, optional
+        First node of each body, and the number of nodes at the end: ``[0, 500, 1000]`` for two
+        bodies. Default: one body.
+    spacing : array, shape (N,), optional
+        Local distance of neighbouring nodes in the widest direction. Default: from the nodes.
+    project : callable, optional
+        ``project(points)`` returns the normals at the points of the body that are nearest, shape
+        (3, m), and signed distances, positive outside, shape (m,); for one body only. Default:
+        local fits of the nodes.
+    finer : tuple of 4 arrays, optional
+        Nodes (3, m), normals (3, m) and areas (m,) of a finer rule for one body, and the matrix
+        (m, N) from a density at the nodes to one at the finer nodes.
+
+    Attributes
+    ----------
+    nodes, normals : array, shape (3, N)
+    areas, spacing : array, shape (N,)
+    systems : ndarray, shape (B + 1,)
+    centres : ndarray, shape (3, B)
+        Of bodies given by nodes, the middles of their surfaces.
+    frames : ndarray, shape (B, 3, 3)
+        Rotations from the bodies' frames.
+
+    Raises
+    ------
+    ParkiValueError, ParkiTypeError
+
+    Examples
+    --------
+    >>> import numpy as np, parki
+    >>> sphere = parki.Surface.spheres(np.zeros((3, 1)), 1.0)
+    >>> u = sphere.double_layer(np.ones_like(sphere.nodes), periodicity=0, tolerance=1e-6)
+    >>> bool(abs(u / (8 * np.pi) - 0.5).max() < 1e-5)
+    True
+    """
+
+    def __init__(
+        self,
+        nodes: Array,
+        normals: Array,
+        areas: Array,
+        *,
+        systems: Any = None,
+        spacing: Any = None,
+        project: Any = None,
+        finer: Any = None,
+    ) -> None:
+        points = as_points("nodes", nodes)
+        count = points.shape[1]
+        given = [to_host(points), *(_host(*each, count) for each in (("normals", normals, 3),))]
+        given.append(_host("areas", areas, 1, count))
+        given.append(None if spacing is None else _host("spacing", spacing, 1, count))
+        starts = np.array([0, count] if systems is None else systems)
+        if starts[0] != 0 or starts[-1] != count or (np.diff(starts) <= 0).any():
+            raise ParkiValueError(
+                f"systems is {systems}; expected the first node of each body, from 0, and {count}"
+            )
+        if starts.size > 2 and not (project is None and finer is None):
+            raise ParkiValueError(
+                "project and finer are of one body, but systems has several; make a surface of "
+                "each body, and join them by parki.Surface.join"
+            )
+        found, centres = [], []
+        for first, last in itertools.pairwise(starts.tolist()):
+            own: Any = [None if each is None else numbers(each[..., first:last]) for each in given]
+            middle = _check_closed(*own[:3])
+            own[0] = own[0] - middle
+            at = None if project is None else _Moved(project, middle)
+            shape = shapes.of_nodes(own[0], own[1], own[2], own[3], at)
+            found.append(shape if finer is None else _with_finer(shape, finer, middle))
+            centres.append(middle[:, 0])
+        kinds, frames = np.arange(len(found)), np.tile(np.eye(3), (len(found), 1, 1))
+        self.begin(found, kinds, np.stack(centres, axis=1), frames, nodes)
+
+    # ------------------------------------------------------------------ ready made
+    @classmethod
+    def spheres(cls, centres: Array, radii: Any, *, order: int = 12, finer: int = 3) -> Surface:
+        """Return spheres at centres (3, B), with 2 (order + 1)^2 nodes each.
+
+        Parameters
+        ----------
+        centres : array, shape (3, B)
+            Its library and memory are those of the surface.
+        radii : float, or array of shape (B,)
+        order : int
+            Degree up to which densities are resolved.
+        finer : int
+            How many times finer the nodes near a target are; 1 for the nodes alone.
+        """
+        count = as_points("centres", centres).shape[1]
+        each = np.zeros(count) + numbers(as_array("radii", radii))
+        return cls.ellipsoids(centres, np.tile(each, (3, 1)), order=order, finer=finer)
+
+    @classmethod
+    def ellipsoids(
+        cls,
+        centres: Array,
+        axes: Any,
+        rotations: Any = None,
+        *,
+        order: int = 12,
+        finer: int = 3,
+    ) -> Surface:
+        """Return ellipsoids with half axes of shape (3,) or (3, B): see `spheres`.
+
+        ``rotations`` are quaternions (4, B) with the scalar last, or a ``Rotation`` of SciPy.
+        """
+        order = whole("order", order, "a whole number from 1 on")
+        finer = whole("finer", finer, "a whole number from 1 on")
+        count = as_points("centres", centres).shape[1]
+        half = numbers(as_array("axes", axes))
+        half = np.broadcast_to(half.reshape(3, -1), (3, count))
+        if not (np.isfinite(half) & (half > 0)).all():
+            raise ParkiValueError("half axes and radii must be positive and finite")
+        different, kinds = np.unique(half, axis=1, return_inverse=True)
+        found = [shapes.ellipsoid(each, order, finer) for each in different.T]
+        return cls._of(found, kinds.ravel(), centres, rotations)
+
+    @classmethod
+    def tori(
+        cls,
+        centres: Array,
+        ring: float,
+        tube: float,
+        rotations: Any = None,
+        *,
+        steps: tuple[int, int] = (36, 12),
+        finer: int = 3,
+    ) -> Surface:
+        """Return tori around their z axes, with radii of ring and tube: see `ellipsoids`.
+
+        ``steps`` are even numbers of nodes around the axis and around the tube.
+        """
+        ring, tube = positive("ring", ring), positive("tube", tube)
+        if tube >= ring:
+            raise ParkiValueError(f"tube is {tube:g}; expected less than ring, which is {ring:g}")
+        finer = whole("finer", finer, "a whole number from 1 on")
+        around, across = (whole("steps", each, "two even numbers", 4) for each in steps)
+        if around % 2 or across % 2:
+            raise ParkiValueError(f"steps is {steps}; expected two even numbers")
+        shape = shapes.torus(ring, tube, (around, across), finer)
+        count = as_points("centres", centres).shape[1]
+        return cls._of([shape], np.zeros(count, int), centres, rotations)
+
+    @classmethod
+    def _of(cls, found: list[Shape], kinds: Any, centres: Array, rotations: Any) -> Surface:
+        surface = object.__new__(cls)
+        places = numbers(as_points("centres", centres))
+        surface.begin(found, kinds, places, matrices(rotations, kinds.size), centres)
+        return surface
+
+    @classmethod
+    def join(cls, *surfaces: Surface) -> Surface:
+        """Return all bodies of some surfaces as one surface, whose arrays are like the first's."""
+        firsts = np.cumsum([0, *(len(each.shapes) for each in surfaces)])
+        kinds = [each.kinds + first for each, first in zip(surfaces, firsts, strict=False)]
+        joined = object.__new__(cls)
+        joined.begin(
+            [shape for each in surfaces for shape in each.shapes],
+            np.concatenate(kinds),
+            np.concatenate([each.centres for each in surfaces], axis=1),
+            np.concatenate([each.frames for each in surfaces]),
+            surfaces[0].nodes,
+        )
+        return joined
+
+    # ------------------------------------------------------------------ layers
+    def single_layer(
+        self, density: Array, targets: Any = None, options: Any = None, **more: Any
+    ) -> Any:
+        """Return the single layer of forces per area, `stokes_sl`: see `LayerPlan`."""
+        return LayerPlan("stokes_sl", self, targets, options, **more)(density)
+
+    def double_layer(
+        self, density: Array, targets: Any = None, options: Any = None, **more: Any
+    ) -> Any:
+        """Return the double layer, `stokes_dl` with the surface's normals: see `LayerPlan`."""
+        return LayerPlan("stokes_dl", self, targets, options, **more)(density)
+
+    def charge_layer(
+        self, density: Array, targets: Any = None, options: Any = None, **more: Any
+    ) -> Any:
+        """Return the potential of charges per area, `laplace`: see `LayerPlan`."""
+        return LayerPlan("laplace", self, targets, options, **more)(density)
+
+    def dipole_layer(
+        self, density: Array, targets: Any = None, options: Any = None, **more: Any
+    ) -> Any:
+        """Return the potential of normal dipoles, `laplace_dipole`: see `LayerPlan`."""
+        return LayerPlan("laplace_dipole", self, targets, options, **more)(density)
+
+    def __repr__(self) -> str:
+        bodies, nodes = self.kinds.size, self.areas.size
+        return f"<parki.Surface: {bodies} bodies of {len(self.shapes)} shapes, {nodes} nodes>"
+
+
+class _Moved:
+    """A user's ``project`` in a frame whose origin is elsewhere."""
+
+    def __init__(self, project: Any, origin: np.ndarray) -> None:
+        self._project, self._origin = project, origin
+
+    def __call__(self, points: np.ndarray) -> Any:
+        return self._project(points + self._origin)
+
+
+def _host(name: str, value: Any, rows: int, count: int) -> Any:
+    """Return rows of numbers for all nodes, on the host."""
+    found = to_host(as_array(name, value))
+    expected = (rows, count) if rows > 1 else (count,)
+    if found.shape != expected:
+        raise ParkiValueError(f"{name} has shape {found.shape}; expected {expected}, as nodes has")
+    if found.dtype.kind != "f" or not np.isfinite(found).all():
+        raise ParkiTypeError(f"{name} has dtype {found.dtype}, or NaN; expected finite floats")
+    return found
+
+
+def _check_closed(nodes: np.ndarray, normals: np.ndarray, areas: np.ndarray) -> Any:
+    """Refuse what is no closed surface with outward normals; return its middle, shape (3, 1)."""
+    if not (areas > 0).all() or abs((normals**2).sum(axis=0) - 1).max() > 1e-3:
+        raise ParkiValueError("expected positive areas, and normals of length 1")
+    middle = (nodes * areas).sum(axis=1, keepdims=True) / areas.sum()
+    arms = nodes - middle
+    # The integral of x_i n_j is the volume for i = j, and zero otherwise.
+    flux = (arms * areas) @ normals.T
+    volume = np.trace(flux) / 3
+    if volume <= 0:
+        raise ParkiValueError(
+            "normals point inwards: the flux of x through the surface is negative; pass -normals"
+        )
+    if abs(flux - volume * np.eye(3)).max() > AREA_OFF * volume:
+        off = abs(flux - volume * np.eye(3)).max() / volume
+        raise ParkiValueError(
+            "nodes, normals and areas are of no closed surface: the integral of x n differs from "
+            f"the volume by {off:.0%}; give all nodes of each body, and systems for several bodies"
+        )
+    return middle
+
+
+def _with_finer(shape: Shape, finer: Any, middle: np.ndarray) -> Shape:
+    """Return a shape with finer nodes as the user gives them."""
+    if not isinstance(finer, (tuple, list)) or len(finer) != 4:
+        raise ParkiTypeError("finer is not (nodes, normals, areas, matrix)")
+    nodes, normals, areas, matrix = (numbers(as_array("finer", each)) for each in finer)
+    count = areas.size
+    expected = [(3, count), (3, count), (count,), (count, shape.areas.size)]
+    if [nodes.shape, normals.shape, areas.shape, matrix.shape] != expected:
+        raise ParkiValueError(f"finer has other shapes than {expected}")
+    times = np.median(shape.spacing) / np.median(fits.spacings(nodes, normals))
+    return shape.with_finer(Finer(nodes - middle, normals, areas, matrix, float(times)))

@@ -1,0 +1,419 @@
+"""Layers on and near surfaces, against exact flows, identities and the singular kernels."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.spatial.transform import Rotation
+
+import parki
+from parki.surfaces import corrections, fits, shapes
+from parki.surfaces.functions import Functions, coefficients, laguerre
+from parki.surfaces.kernels import LAYERS, SurfacePairs
+
+FREE = {"periodicity": 0, "tolerance": 1e-9}
+BOX = {"periodicity": 3, "box": [1, 1, 1], "tolerance": 1e-8}
+AXES = (1.0, 0.7, 0.5)
+ORIGIN = np.zeros((3, 1))
+SIGNS = {"outside": 0.0, "mean": 0.5, "inside": 1.0}
+
+
+# ---------------------------------------------------------------- exact flows
+def spread(count):
+    k = np.arange(count) + 0.5
+    z, angle = 1 - 2 * k / count, np.pi * (1 + 5**0.5) * k
+    ring = np.sqrt(1 - z**2)
+    return np.stack([ring * np.cos(angle), ring * np.sin(angle), z])
+
+
+class PointForces:
+    """The flow of point forces, which is regular away from them."""
+
+    def __init__(self, places):
+        self.places = places
+        self.forces = np.random.default_rng(3).normal(size=(3, places.shape[1]))
+
+    def _arms(self, x):
+        r = x[:, :, None] - self.places[:, None]
+        return r, np.linalg.norm(r, axis=0), np.einsum("aij,aj->ij", r, self.forces)
+
+    def u(self, x, _=None):
+        r, d, rf = self._arms(x)
+        return (self.forces[:, None] / d + r * rf / d**3).sum(-1) / (8 * np.pi)
+
+    def p(self, x, _=None):
+        _, d, rf = self._arms(x)
+        return (2 * rf / d**3).sum(-1) / (8 * np.pi)
+
+    def traction(self, x, n):
+        r, d, rf = self._arms(x)
+        rn = np.einsum("aij,ai->ij", r, n)
+        return (-6 * r * rf * rn / d**5).sum(-1) / (8 * np.pi)
+
+
+class Charges:
+    def __init__(self, places):
+        self.places, self.charges = places, np.linspace(-1, 2, places.shape[1])
+
+    def u(self, x):
+        return (self.charges / np.linalg.norm(x[:, :, None] - self.places[:, None], axis=0)).sum(-1)
+
+    def slope(self, x, n):
+        r = x[:, :, None] - self.places[:, None]
+        d = np.linalg.norm(r, axis=0)
+        return (-self.charges * np.einsum("aij,ai->ij", r, n) / d**3).sum(-1)
+
+
+FAR = PointForces(3 * spread(6))
+
+
+def torus_sources():
+    angle = np.arange(6) * np.pi / 3
+    return PointForces(np.stack([np.cos(angle), np.sin(angle), 0 * angle]))
+
+
+@functools.cache
+def ellipsoid(order, finer, axes=AXES):
+    return parki.Surface.ellipsoids(ORIGIN, axes, order=order, finer=finer)
+
+
+def surface_points(surface, place, count=20):
+    """Points at distances of ``place`` spacings from the surface, between its nodes; normals."""
+    shape = surface.shapes[0]
+    nodes = np.random.default_rng(7).choice(shape.areas.size, count, replace=False)
+    tilt = np.random.default_rng(8).normal(size=(3, count)) * 0.4 * shape.spacing[nodes]
+    n, b, h = shape.near(shape.nodes[:, nodes] + tilt)
+    on = shape.nodes[:, nodes] + tilt - b * n
+    return on + place * h * n, n
+
+
+def green(surface, flow, want, targets=None, normals=None, inside=1.0, **more):
+    """Return the largest error of Green's identity, relative to the flow on the surface.
+
+    ``inside`` is the part of the flow that comes out. Where the flow has its sources inside, the
+    identity has the other sign, and the flow comes out outside.
+    """
+    nodes = surface.nodes
+    v, t = flow.u(nodes), flow.traction(nodes, surface.normals)
+    e = {"directions": normals} if want == "traction" and targets is not None else {}
+    more = {**FREE, "want": want, **e, **more}
+    found = surface.single_layer(t, targets, **more) + surface.double_layer(v, targets, **more)
+    at, n = (nodes, surface.normals) if targets is None else (targets, normals)
+    exact = getattr(flow, want)(at, n)
+    scale = np.abs(v if want == "u" else t).max()
+    return np.abs(found / (8 * np.pi) - inside * exact).max() / scale
+
+
+def at_distance(surface, flow, place, **more):
+    """Return the error of velocities at a distance from the surface, or on it for 0."""
+    if place == 0:
+        return green(surface, flow, "u", inside=0.5, **more)
+    x, n = surface_points(surface, place)
+    return green(surface, flow, "u", x, n, inside=float(place < 0), **more)
+
+
+# ---------------------------------------------------------------- functions and kernels
+@pytest.mark.parametrize("distance", [0.0, 0.02, 0.9, 1.1, 3.0, 5.8])
+def test_coefficients(distance):
+    def integrand(w, n):
+        return np.exp(-(distance**2) * (1 / w**2 - 1)) * (1 - w**2) ** n if w else 0.0
+
+    found = coefficients(np, np.array([distance]), 7)[:, 0]
+    exact = [2 / np.sqrt(np.pi) * quad(integrand, 0, 1, (n,), epsabs=1e-14)[0] for n in range(7)]
+    assert np.allclose(found, exact, rtol=1e-11, atol=1e-14)
+
+
+@pytest.mark.parametrize("order", [2, 4, 6])
+@pytest.mark.parametrize("k", [1, 3, 5, 7])
+def test_moments_vanish(order, k):
+    b, first = np.full(400, 0.7), (k - 1) // 2
+    t, weights = np.polynomial.legendre.leggauss(b.size)
+    t, weights = 50 * (t + 1), 50 * weights
+    p = coefficients(np, b, order)
+    change = Functions(np, t + b**2, b, np.ones_like(b), 0, p)[k]
+
+    def moment(m):
+        return (change * t**m) @ weights
+
+    moments = [moment(m) for m in range(first, first + order)]
+    # The next moment is that of a term, and does not vanish.
+    next_moment = moment(first + order)
+    assert np.abs(moments).max() < 1e-9 * abs(next_moment)
+
+
+def test_smooth_delta_function():
+    t = np.linspace(0, 60, 200001)
+    for order in (2, 6):
+        *_, last = laguerre(1, order, t)
+        moments = [np.trapezoid(np.exp(-t) * last * t**m, t) for m in range(order + 1)]
+        assert np.allclose(moments, [1, *[0] * order], atol=1e-5)
+
+
+class Singular:
+    """1/r^k itself, without a jump."""
+
+    def __init__(self, r, b):
+        self.squared = (r**2).sum(axis=0)
+        self.across = self.squared - b**2
+
+    def __getitem__(self, k):
+        return self.squared ** (-k / 2)
+
+    def jump(self, k):
+        return 0.0
+
+
+@pytest.mark.parametrize("key", LAYERS)
+def test_kernels_are_those_of_sums(key):
+    rng = np.random.default_rng(0)
+    r, n0, n, e = rng.normal(size=(4, 3, 5))
+    n0, n, e = (v / np.linalg.norm(v, axis=0) for v in (n0, n, e))
+    b = rng.normal(size=5)
+    layer = LAYERS[key]
+    found = layer.block(SurfacePairs(np, r, n0, b, n, e, Singular(r, b)))
+    for pair in range(5):
+        here = [array[:, pair : pair + 1] for array in (r, 0 * r, n, e)]
+        one = np.ones(1)
+        whole = corrections.constants(np, key, (here[0], here[1], here[2], one), here[3], None)
+        assert np.allclose(found[..., pair], whole[..., 0], rtol=1e-7, atol=1e-8)
+
+
+# ---------------------------------------------------------------- layers in free space
+@pytest.mark.parametrize("side", SIGNS)
+@pytest.mark.parametrize(("want", "bound"), [("u", 1e-3), ("p", 3e-3), ("traction", 3e-2)])
+def test_limits_on_an_ellipsoid(want, bound, side):
+    error = green(ellipsoid(8, 3), FAR, want, side=side, inside=SIGNS[side])
+    assert error < bound
+
+
+@pytest.mark.parametrize("place", [0.02, 0.5, 2.0, -0.02, -0.5, -1.5, 4.5])
+@pytest.mark.parametrize(("want", "bound"), [("u", 4e-4), ("p", 3e-3), ("traction", 2e-2)])
+def test_near_an_ellipsoid(want, bound, place):
+    surface = ellipsoid(8, 3)
+    x, n = surface_points(surface, place)
+    assert green(surface, FAR, want, x, n, inside=float(place < 0)) < bound
+
+
+ORDERS = [(2, 1.45, 4.0, 1e-2), (4, 1.6, 8.0, 8e-4), (6, 1.8, 25.0, 3e-4)]
+
+
+@pytest.mark.parametrize("place", [0.0, 0.3, -0.3])
+@pytest.mark.parametrize(("order", "width", "ratio", "bound"), ORDERS)
+def test_convergence_of_nodes_alone(order, width, ratio, bound, place):
+    """On a sphere with 1.5 times smaller h: by h^3, h^5 and h^8 at least."""
+    errors = []
+    for degree in (9, 14):
+        surface = ellipsoid(degree, 1, axes=(1.0, 1.0, 1.0))
+        errors.append(at_distance(surface, FAR, place, order=order, width=width))
+    assert errors[0] > ratio * errors[1]
+    assert errors[1] < bound
+
+
+@pytest.mark.parametrize("place", [0.0, 0.3, -0.3])
+def test_convergence_on_finer_nodes(place):
+    """What is left is the error of the density's series, which falls exponentially."""
+    errors = [at_distance(ellipsoid(degree, 3), FAR, place) for degree in (5, 8)]
+    assert errors[0] > 8 * errors[1]
+
+
+@pytest.mark.parametrize("place", [0.0, 0.3, -0.3])
+def test_torus(place):
+    errors = []
+    for steps in ((18, 6), (24, 8)):
+        surface = parki.Surface.tori(ORIGIN, 1.0, 0.5, steps=steps, finer=3)
+        errors.append(at_distance(surface, FAR, place))
+    assert errors[0] > 4 * errors[1]
+    assert errors[1] < 5e-3
+
+
+def test_sources_inside():
+    """The identity has the other sign outside of a torus with sources in its tube."""
+    flow = torus_sources()
+    surface = parki.Surface.tori(ORIGIN, 1.0, 0.5, steps=(36, 12), finer=2)
+    for place in (0.3, -0.3):
+        x, n = surface_points(surface, place)
+        assert green(surface, flow, "u", x, n, inside=-float(place > 0)) < 3e-2
+
+
+@pytest.mark.parametrize("finer", [1, 2])
+def test_laplace(finer):
+    surface = ellipsoid(14, finer, axes=(1.0, 0.9, 0.8))
+    flow = Charges(3 * spread(6))
+    value, slope = flow.u(surface.nodes), flow.slope(surface.nodes, surface.normals)
+    for place in (0.0, 0.3, -0.3):
+        x = None if place == 0 else surface_points(surface, place)[0]
+        found = surface.charge_layer(slope, x, **FREE) - surface.dipole_layer(value, x, **FREE)
+        exact = flow.u(surface.nodes if x is None else x)
+        inside = 0.5 if place == 0 else float(place < 0)
+        bound = {1: 2e-3, 2: 3e-5}[finer]
+        assert np.abs(found / (4 * np.pi) - inside * exact).max() < bound * np.abs(value).max()
+
+
+def test_nodes_alone_find_the_surface():
+    """Local fits in place of the exact shape change little."""
+    exact = ellipsoid(14, 1, axes=(1.0, 0.9, 0.8))
+    given = parki.Surface(exact.nodes, exact.normals, exact.areas)
+    ratio = given.spacing / exact.spacing
+    assert ratio.min() > 0.6 and ratio.max() < 1.5
+    x, n = surface_points(exact, 0.4)
+    normals, b, *_ = given.nearest(x, np.zeros(20, int))
+    assert np.abs(b / exact.nearest(x, np.zeros(20, int))[1] - 1).max() < 2e-2
+    assert np.abs(normals - n).max() < 2e-2
+    assert green(given, FAR, "u", x, n, inside=0.0) < 5e-3
+    assert green(given, FAR, "u", inside=0.5) < 2e-2
+
+
+def test_nodes_of_the_user_with_a_finer_rule():
+    ready = ellipsoid(8, 3)
+    finer = ready.shapes[0].finer
+    project = ready.shapes[0].project
+    more = {"finer": (finer.nodes, finer.normals, finer.areas, finer.matrix), "project": project}
+    given = parki.Surface(ready.nodes, ready.normals, ready.areas, spacing=ready.spacing, **more)
+    assert abs(given.shapes[0].finer.times - 3) < 0.3
+    x, n = surface_points(ready, 0.3)
+    assert green(given, FAR, "u", x, n, inside=0.0) < 3e-4
+
+
+def test_constants_are_exact():
+    surface = ellipsoid(8, 1)
+    ones = np.ones_like(surface.nodes)
+    for side, inside in SIGNS.items():
+        found = surface.double_layer(ones, side=side, **FREE) / (8 * np.pi)
+        assert np.abs(found - inside).max() < 1e-8
+    rough = surface.double_layer(ones, constants=False, **FREE) / (8 * np.pi)
+    assert np.abs(rough - 0.5).max() > 1e-3
+    for place in (0.3, -0.3):
+        x, n = surface_points(surface, place)
+        found = surface.double_layer(ones, x, want="traction", directions=n, **FREE)
+        assert np.abs(found).max() < 1e-6
+
+
+# ---------------------------------------------------------------- boxes and moving bodies
+@pytest.mark.parametrize("tilted", [False, True])
+def test_images_are_near_pairs(tilted):
+    """A body that crosses the faces of its box, and its close images: exact for constants."""
+    box = [[1, 0, 0], [0.3, 1, 0], [0, 0.1, 1]] if tilted else [1, 1, 1]
+    options = {"periodicity": 3, "box": box, "tolerance": 1e-8}
+    surface = parki.Surface.spheres(np.array([[0.05], [0.5], [0.95]]), 0.45, order=10, finer=2)
+    n = surface.normals[:, ::17]
+    ones, volume = np.ones_like(surface.nodes), 4 / 3 * np.pi * 0.45**3
+    h = np.pi / 11 * 0.45
+    for place in (0.1, -0.1):
+        x = np.array([[0.05], [0.5], [0.95]]) + (0.45 + place * h) * n
+        found = surface.double_layer(ones, x, **options) / (8 * np.pi)
+        assert np.abs(found - float(place < 0)).max() < 3e-5
+        plain = parki.stokes_dl(
+            x, surface.nodes, ones * surface.areas, surface.normals, dl_mean="flux", **options
+        )
+        assert np.abs(plain / (8 * np.pi) - float(place < 0)).max() > 0.1
+        flow = surface.single_layer(surface.normals, x, want=("p"), **options) / (8 * np.pi)
+        cell = abs(np.linalg.det(np.array(box))) if tilted else 1.0
+        assert np.abs(flow - (volume / cell - (place < 0))).max() < 1e-4
+
+
+def test_bodies_turn_and_move():
+    first, second = (Rotation.random(2, random_state=seed) for seed in (1, 2))
+    centres = np.array([[0.3, 0.75], [0.5, 0.45], [0.45, 0.55]])
+    axes = np.array([[0.27, 0.2], [0.2, 0.2], [0.2, 0.15]])
+    surface = parki.Surface.ellipsoids(centres, axes, first, order=5, finer=3)
+    density = np.random.default_rng(0).normal(size=surface.nodes.shape)
+    plan = parki.LayerPlan("stokes_sl", surface, **BOX)
+    moved = centres + 0.02
+    plan.update_positions(moved, second.as_quat().T)
+    anew = parki.Surface.ellipsoids(moved, axes, second, order=5, finer=3)
+    assert np.allclose(plan(density), parki.LayerPlan("stokes_sl", anew, **BOX)(density))
+    # All turned together is the same flow, turned.
+    free = parki.LayerPlan("stokes_sl", surface, **FREE)
+    turn = Rotation.random(random_state=5)
+    value = free(density)
+    free.update_positions(turn.apply(centres.T).T, turn * first)
+    assert np.abs(turn.apply(value.T).T - free(turn.apply(density.T).T)).max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    "key", [("stokes_sl", "u"), ("stokes_dl", "u"), ("stokes_sl", "p"), ("laplace_dipole", "u")]
+)
+def test_transpose_and_operator(key):
+    centres = np.array([[0.3, 0.75], [0.5, 0.45], [0.45, 0.55]])
+    surface = parki.Surface.spheres(centres, [0.25, 0.2], order=5, finer=3)
+    plan = parki.LayerPlan(key[0], surface, want=key[1], **BOX)
+    operator = plan.as_linear_operator()
+    rng = np.random.default_rng(0)
+    q, v = (rng.normal(size=operator.shape[axis]) for axis in (1, 0))
+    forward, back = v @ (operator @ q), q @ (operator.rmatvec(v))
+    assert abs(forward - back) < 1e-9 * np.linalg.norm(v) * np.linalg.norm(operator @ q)
+    two = operator.matmat(np.stack([q, 2 * q], axis=1))
+    assert np.allclose(two[:, 1], 2 * (operator @ q))
+
+
+def test_estimate():
+    """The estimate is an upper one, and not far away."""
+    surface = ellipsoid(12, 1)
+    v = FAR.u(surface.nodes)
+    plan = parki.LayerPlan("stokes_dl", surface, **FREE)
+    error = green(surface, FAR, "u", inside=0.5)
+    assert error / 3 < plan.check(v) < 40 * error
+
+
+def test_single_precision():
+    surface = parki.Surface.spheres(np.zeros((3, 1), np.float32), 1.0, order=6, finer=2)
+    ones = np.ones_like(surface.nodes)
+    found = surface.double_layer(ones, periodicity=0, tolerance=1e-5)
+    assert found.dtype == np.float32
+    assert np.abs(found / (8 * np.pi) - 0.5).max() < 1e-4
+
+
+def test_a_warning_of_curvature():
+    with pytest.warns(parki.ParkiWarning, match="the surface turns by"):
+        error = green(ellipsoid(14, 1), FAR, "u", inside=0.5)
+    assert error > 1e-2
+
+
+# ---------------------------------------------------------------- refusals
+def test_refusals():
+    sphere = parki.Surface.spheres(ORIGIN, 1.0, order=4, finer=3)
+    given = sphere.nodes, sphere.normals, sphere.areas
+    with pytest.raises(parki.ParkiValueError, match="normals point inwards"):
+        parki.Surface(given[0], -given[1], given[2])
+    with pytest.raises(parki.ParkiValueError, match="no closed surface"):
+        parki.Surface(*(each[..., :30] for each in given))
+    with pytest.raises(parki.ParkiValueError, match="areas has shape"):
+        parki.Surface(given[0], given[1], given[2][:-1])
+    with pytest.raises(parki.ParkiValueError, match="systems is"):
+        parki.Surface(*given, systems=[0, 30])
+    with pytest.raises(parki.ParkiValueError, match="join"):
+        parki.Surface(*given, systems=[0, 25, 50], project=lambda x: x)
+    with pytest.raises(parki.ParkiValueError, match="quaternion"):
+        parki.Surface.ellipsoids(ORIGIN, AXES, np.eye(3))
+    with pytest.raises(parki.ParkiValueError, match="less than ring"):
+        parki.Surface.tori(ORIGIN, 0.5, 1.0)
+    with pytest.raises(parki.ParkiValueError, match="density has shape"):
+        sphere.single_layer(np.ones((3, 3)), **FREE)
+    with pytest.raises(parki.ParkiValueError, match="expected one of outside"):
+        sphere.single_layer(given[0], side="above", **FREE)
+    with pytest.raises(parki.ParkiValueError, match="directions is missing"):
+        sphere.single_layer(given[0], given[0] + 1, want="traction", **FREE)
+    with pytest.raises(parki.ParkiValueError, match="images in a wall"):
+        sphere.single_layer(
+            given[0], periodicity=2, box=[9, 9, None], wall="no-slip", tolerance=1e-4
+        )
+
+
+def test_no_targets_and_far_targets():
+    sphere = parki.Surface.spheres(ORIGIN, 1.0, order=4)
+    assert sphere.double_layer(sphere.nodes, np.empty((3, 0)), **FREE).shape == (3, 0)
+    far = np.full((3, 2), 10.0)
+    plain = parki.stokes_sl(far, sphere.nodes, sphere.nodes * sphere.areas, **FREE)
+    assert np.allclose(sphere.single_layer(sphere.nodes, far, **FREE), plain)
+
+
+def test_nearest_points_of_shapes():
+    for shape in (shapes.ellipsoid(AXES, 8, 1), shapes.torus(1.0, 0.4, (24, 8), 1)):
+        b = 0.2 * shape.spacing
+        normals, distances = shape.project(shape.nodes + b * shape.normals)
+        assert np.allclose(distances, b) and np.allclose(normals, shape.normals)
+        fit = fits.Fit(shape.nodes, shape.normals, shape.spacing)
+        assert np.abs(fit(shape.nodes + b * shape.normals)[1] - b).max() < 1e-9
