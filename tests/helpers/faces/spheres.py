@@ -194,7 +194,7 @@ class Noise(Spheres):
     }
 
     def apply(self, made: Any, dens: Any) -> Any:
-        return made.displacements(1.0, 0.1, np.random.default_rng(7), dens, accuracy=1e-6)
+        return made.displacements(1.0, 0.1, 7, dens, accuracy=1e-6)
 
     def off(self, given: Given, found: Any, exact: Any) -> float:
         return float(abs(found - exact).max() / abs(exact).max() / 1e-4)
