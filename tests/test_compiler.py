@@ -31,7 +31,8 @@ SOLVE = """
     rng = np.random.default_rng(0)
     points, dens = rng.random((3, 60)), rng.standard_normal(60)
     # Given, as what is chosen depends on the threads.
-    options = parki.EwaldOptions(3, [1, 1, 1], 1e-2, cutoff=0.4, expert=parki.Expert(window_points=7))
+    expert = parki.Expert(window_points=7)
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-2, cutoff=0.4, expert=expert)
     print(repr(float(np.abs(parki.laplace(points, points, dens, options)).sum())))
     print(repr(float(np.abs(parki.laplace(points, points, dens, options)).sum())))
     """
