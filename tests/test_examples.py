@@ -340,6 +340,15 @@ def test_inverse_problem(picture):
     assert found.misfit == pytest.approx(1, abs=0.05)
 
 
+@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="PyTorch is not installed")
+def test_force_matching():
+    example = load("force_matching")
+    found = example.main(["--frames", "2", "--atoms", "16"])
+    assert found.before > 0.1
+    assert found.after < 1e-4
+    np.testing.assert_allclose(abs(found.found), np.abs(example.TRUE), atol=1e-3)
+
+
 def test_figure10():
     pot = load("figure10").main(2000, "CPU")
     assert pot.shape == (3, 2000)

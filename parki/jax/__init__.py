@@ -71,11 +71,12 @@ def _sum(
     Returns
     -------
     jax.Array, shape {shape}
-        With derivatives in forward and in reverse mode, by densities of any order, otherwise once.
+        With derivatives in forward and in reverse mode: by densities of any order, by points twice
+        for `laplace` and `stokes_sl`, otherwise once.
         Where the argument ``box`` is an array of JAX, it has derivatives in reverse mode; it may
         be given with ``options``, too, whose box it replaces.
 
-    {raises}, and where second derivatives by points or normals are asked for.
+    {raises}, and where second derivatives are asked for that parki does not have.
         Within ``jit``, values that are impossible raise an error of JAX, with the same words.
 
     Examples
@@ -158,7 +159,7 @@ def sphere_velocities(
     Raises
     ------
     ParkiValueError, ParkiTypeError
-        If an argument is impossible, and where second derivatives by positions are asked for.
+        If an argument is impossible, and where second derivatives are asked for that parki lacks.
     """
     torques, options, box = _taken(torques, options, keywords)
     centres = _array("points", points)

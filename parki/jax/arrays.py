@@ -11,8 +11,12 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import jax
+import numpy as np
+
 from parki.errors import ParkiTypeError
 from parki.ewald.derivatives.linear_map import LinearMap
+from parki.ewald.derivatives.second import bent
 from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
@@ -32,6 +36,12 @@ def stacked(kernel: str, name: str, array: Any) -> tuple[Any, tuple[int, ...]]:
     own = SUMS[kernel].density_shape(0) if name == "dens" else result_shape(kernel, "u", 0)
     many = array.shape[: array.ndim - len(own)]
     return array.reshape(*[math.prod(many)][: len(many)], *array.shape[len(many) :]), many
+
+
+def density_shape(kernel: str, given: dict[str, Any], values: Any) -> tuple[int, ...]:
+    """Return the shape of a density that is not given, by the axes of values."""
+    many = values.shape[: values.ndim - len(result_shape(kernel, "u", 0))]
+    return (*many, *SUMS[kernel].density_shape(points_of(given)[1].shape[1]))
 
 
 def options_of(options: EwaldOptions, given: dict[str, Any]) -> EwaldOptions:
@@ -101,6 +111,55 @@ def run_pull(
     if "dens" in wrt:
         found["dens"] = found["dens"].reshape(*many, *found["dens"].shape[1 if many else 0 :])
     return [found[name] for name in wrt]
+
+
+def run_bend(
+    *arrays: Any,
+    kernel: str,
+    options: Any,
+    batch: Batch,
+    names: tuple[str, ...],
+    moves: tuple[str, ...],
+    needs: tuple[str, ...],
+) -> list[Any]:
+    """Return second derivatives by ``needs``; changes of ``moves`` and values follow the inputs."""
+    given = dict(zip(names, arrays, strict=False))
+    own = options_of(options, given)
+    if "dens" not in given:  # on which derivatives by densities do not depend
+        trg, shape = given["trg"], density_shape(kernel, given, arrays[-1])
+        if isinstance(trg, jax.Array):
+            given["dens"] = jax.numpy.zeros(shape, trg.dtype, device=trg.device)
+        else:
+            given["dens"] = np.zeros_like(trg, shape=shape)
+    changes = dict(zip(moves, arrays[len(names) : -1], strict=True))
+    values, dens = stacked(kernel, "u", arrays[-1])[0], stacked(kernel, "dens", given["dens"])[0]
+    if "dens" in changes:
+        changes["dens"], _ = stacked(kernel, "dens", changes["dens"])
+
+    def how(swapped: bool) -> dict[str, Any]:
+        pair = batch.systems
+        return batch._replace(systems=pair[::-1] if pair and swapped else pair)._asdict()
+
+    def pull(of: Any, swapped: bool, wanted: Any, inputs: Any, weights: Any) -> Any:
+        trg, src, d, norms = inputs
+        both = src is None and "trg" in wanted
+        ends = trg, trg if src is None else src
+        wrt = (*wanted, "src") if both else wanted
+        found = vjp(of, *ends, d, norms, own, values=weights, wrt=wrt, **how(swapped))
+        if both:
+            found["trg"] = found["trg"] + found["src"]
+        return found
+
+    def total(of: Any, swapped: bool, inputs: Any) -> Any:
+        trg, src, d, norms = inputs
+        return summed((of, trg, trg if src is None else src, norms, own), d, **how(swapped))
+
+    inputs = given["trg"], given.get("src"), dens, given.get("norms")
+    parts = bent(kernel, inputs, changes, values, needs, pull, total)
+    return [
+        parts[name].reshape(given[name].shape) if name in parts else 0 * given[name]
+        for name in needs
+    ]
 
 
 def run_linear(values: Any, *, plan: LinearMap, transposed: bool) -> Any:

@@ -22,7 +22,15 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
-from parki.jax.arrays import points_of, run_linear, run_pull, run_push, run_sum
+from parki.jax.arrays import (
+    density_shape,
+    points_of,
+    run_bend,
+    run_linear,
+    run_pull,
+    run_push,
+    run_sum,
+)
 from parki.runtime import get_execution_space
 
 Shape = tuple[int, ...]
@@ -137,12 +145,16 @@ def _pull_shapes(
     *arrays: Any, kernel: str, names: tuple[str, ...], wrt: tuple[str, ...], **how: Any
 ) -> list[Shape]:
     given = {name: each.shape for name, each in zip(names, arrays, strict=False)}
-    if "dens" not in given:
-        own = len(result_shape(kernel, "u", 0))
-        sources = given.get("src", given["trg"])[1]
-        many = arrays[-1].shape[: arrays[-1].ndim - own]
-        given["dens"] = (*many, *SUMS[kernel].density_shape(sources))
+    given.setdefault(
+        "dens", density_shape(kernel, dict(zip(names, arrays, strict=False)), arrays[-1])
+    )
     return [given[name] for name in wrt]
+
+
+def _bend_shapes(
+    *arrays: Any, kernel: str, names: tuple[str, ...], needs: tuple[str, ...], **how: Any
+) -> list[Shape]:
+    return _pull_shapes(*arrays, kernel=kernel, names=names, wrt=needs)
 
 
 def _linear_shapes(values: Any, plan: LinearMap, transposed: bool) -> list[Shape]:
@@ -152,4 +164,5 @@ def _linear_shapes(values: Any, plan: LinearMap, transposed: bool) -> list[Shape
 SUM = _primitive("parki_sum", run_sum, _sum_shapes)
 PUSH = _primitive("parki_push", run_push, _push_shapes)
 PULL = _primitive("parki_pull", run_pull, _pull_shapes, many=True)
+BEND = _primitive("parki_bend", run_bend, _bend_shapes, many=True)
 LINEAR = _primitive("parki_linear", run_linear, _linear_shapes)

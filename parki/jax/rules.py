@@ -9,9 +9,11 @@ import jax
 from jax import numpy as jnp
 from jax.interpreters import ad, batching
 
+from parki.errors import ParkiTypeError
 from parki.ewald.derivatives.linear_map import LinearMap
-from parki.ewald.derivatives.vjp import refuse_second
-from parki.jax.primitives import LINEAR, PULL, PUSH, SUM
+from parki.ewald.derivatives.second import refuse_second
+from parki.ewald.sums import SUMS
+from parki.jax.primitives import BEND, LINEAR, PULL, PUSH, SUM
 
 
 def _there(tangent: Any) -> bool:
@@ -42,7 +44,8 @@ def _sum_transpose(cotangent: Any, *given: Any, names: tuple[str, ...], **params
 def _push_jvp(primals: Any, tangents: Any, *, names: tuple[str, ...], **params: Any) -> Any:
     out = PUSH.bind(*primals, names=names, **params)
     inner = zip(names, tangents[: len(names)], strict=True)
-    refuse_second([name for name, tangent in inner if _there(tangent)], params["moves"])
+    moved = [name for name, tangent in inner if _there(tangent)]
+    refuse_second(moved, params["moves"], params["kernel"], twice=True)
     changes = [ad.instantiate_zeros(t) for t in tangents[len(names) :]]
     return out, PUSH.bind(*primals[: len(names)], *changes, names=names, **params)
 
@@ -61,14 +64,65 @@ def _push_transpose(
 def _pull_jvp(primals: Any, tangents: Any, *, names: tuple[str, ...], **params: Any) -> Any:
     out = PULL.bind(*primals, names=names, **params)
     inner = zip(names, tangents[:-1], strict=True)
+    wrt = params.pop("wrt")
     # Derivatives by densities do not depend on the densities.
-    by_densities = params["wrt"] == ("dens",)
-    moved = [name for name, tangent in inner if _there(tangent)]
-    moved = [name for name in moved if not (by_densities and name == "dens")]
-    refuse_second(moved, params["wrt"])
-    if not _there(tangents[-1]):
-        return out, [jnp.zeros_like(each) for each in out]
-    return out, PULL.bind(*primals[:-1], tangents[-1], names=names, **params)
+    moved = {n: t for n, t in inner if _there(t) and not (wrt == ("dens",) and n == "dens")}
+    change = [jnp.zeros_like(each) for each in out]
+    if _there(tangents[-1]):
+        change = PULL.bind(*primals[:-1], tangents[-1], names=names, wrt=wrt, **params)
+    if moved:
+        bent = _bent(primals[:-1], moved, primals[-1], names=names, needs=wrt, **params)
+        change = [own + more for own, more in zip(change, bent, strict=True)]
+    return out, change
+
+
+def _bent(
+    given: Any, moves: dict[str, Any], values: Any, *, needs: tuple[str, ...], **params: Any
+) -> Any:
+    """Return second derivatives, or refuse them."""
+    if "box" in {*moves, *needs} or (not SUMS[params["kernel"]].dipoles and {*moves} != {"dens"}):
+        refuse_second(needs, moves, params["kernel"])
+    names = tuple(moves)
+    return BEND.bind(*given, *moves.values(), values, moves=names, needs=needs, **params)
+
+
+def _bend_jvp(
+    primals: Any, tangents: Any, *, names: tuple[str, ...], moves: tuple[str, ...], **params: Any
+) -> Any:
+    first = len(names)
+    out = BEND.bind(*primals, names=names, moves=moves, **params)
+    if any(map(_there, tangents[:first])):
+        raise ParkiTypeError(
+            "a third derivative was asked for, of a second one by points; parki has none"
+        )
+    change = [jnp.zeros_like(each) for each in out]
+    changes = [ad.instantiate_zeros(each) for each in tangents[first:]]
+    for given in (
+        (*primals[:first], *changes[:-1], primals[-1]),
+        (*primals[:-1], changes[-1]),
+    ):
+        more = BEND.bind(*given, names=names, moves=moves, **params)
+        change = [own + each for own, each in zip(change, more, strict=True)]
+    return out, change
+
+
+def _bend_transpose(
+    cotangents: Any,
+    *given: Any,
+    names: tuple[str, ...],
+    moves: tuple[str, ...],
+    needs: tuple[str, ...],
+    **params: Any,
+) -> Any:
+    """Transpose second derivatives, whose matrix is symmetric."""
+    inputs, values = given[: len(names)], given[-1]
+    if ad.is_undefined_primal(values):
+        refuse_second(needs, moves, params["kernel"], twice=True)
+    back = {name: c for name, c in zip(needs, cotangents, strict=True) if _there(c)}
+    parts = _bent(inputs, back, values, names=names, needs=moves, **params)
+    unknown = [ad.is_undefined_primal(each) for each in given[len(names) : -1]]
+    found = [part if wanted else None for part, wanted in zip(parts, unknown, strict=True)]
+    return [*[None] * len(names), *found, None]
 
 
 def _pull_transpose(
@@ -126,6 +180,7 @@ def register() -> None:
         SUM: (_sum_jvp, _sum_transpose),
         PUSH: (_push_jvp, _push_transpose),
         PULL: (_pull_jvp, _pull_transpose),
+        BEND: (_bend_jvp, _bend_transpose),
         LINEAR: (_linear_jvp, _linear_transpose),
     }
     for primitive, (jvp, transpose) in rules.items():

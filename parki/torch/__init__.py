@@ -69,11 +69,11 @@ def _sum(
     Returns
     -------
     Tensor, shape {shape}
-        With derivatives by all tensors that require them: reverse mode, once, and forward mode.
-        Those by densities can be taken again, if points and normals do not require any. Those by
+        With derivatives by all tensors that require them, in reverse and in forward mode. Those by
+        densities can be taken again; those of `laplace` and `stokes_sl` by points, too. Those by
         ``box`` exist in reverse mode.
 
-    {raises}, and where second derivatives by points or normals are asked for.
+    {raises}, and where second derivatives are asked for that parki does not have.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def sphere_velocities(
     Raises
     ------
     ParkiValueError, ParkiTypeError
-        If an argument is impossible, and where second derivatives by positions are asked for.
+        If an argument is impossible, and where second derivatives are asked for that parki lacks.
     """
     torques, text, box = _taken(torques, options, keywords)
     named = {"points": points, "forces": forces, "torques": torques}

@@ -100,6 +100,14 @@ def with_systems(text: str, systems: Any, boxes: Any) -> str:
     return json.dumps(json.loads(text) | Batch.of(systems, boxes)._asdict())
 
 
+def swapped(text: str) -> str:
+    """Return such a string for sums from the targets to the sources."""
+    values = json.loads(text)
+    if not values.get("systems"):
+        return text
+    return json.dumps(values | {"systems": values["systems"][::-1]})
+
+
 def first_box(boxes: Any) -> Any:
     """Return the box of the first system, or None without boxes."""
     if torch.compiler.is_compiling():

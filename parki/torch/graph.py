@@ -13,8 +13,8 @@ import torch
 
 from parki.errors import ParkiTypeError
 from parki.ewald.derivatives.linear_map import LinearMap
-from parki.ewald.derivatives.vjp import refuse_second
-from parki.torch import operators
+from parki.ewald.derivatives.second import bent, refuse_second
+from parki.torch import constants, operators
 from parki.torch.maps import map_apply, map_pull, map_push, map_sum
 from parki.torch.sums import INPUTS
 
@@ -42,9 +42,33 @@ def _pulled(ctx: Any, needs: tuple[bool, ...], values: Any) -> tuple[Any, ...]:
     found: dict[str, Any] = {}
     wrt = [name for name, need in zip(INPUTS, needs, strict=True) if need]
     if values is not None and wrt:
-        parts = Pull.apply(ctx.kernel, ctx.options, " ".join(wrt), *ctx.saved_tensors, values)
+        given = ctx.saved_tensors[:4]
+        parts = Pull.apply(ctx.kernel, ctx.options, " ".join(wrt), *given, values)
         found = dict(zip(wrt, parts, strict=True))
     return tuple(map(found.get, INPUTS))
+
+
+def _bent(
+    kernel: str,
+    options: str,
+    given: tuple[Any, ...],
+    moves: dict[str, Any],
+    values: Any,
+    needs: tuple[str, ...],
+) -> dict[str, Any]:
+    """Return second derivatives, in the graph: see `bent`."""
+
+    def how(swapped: bool) -> str:
+        return constants.swapped(options) if swapped else options
+
+    def pull(of: str, swapped: bool, names: tuple[str, ...], inputs: Any, weights: Any) -> Any:
+        parts = Pull.apply(of, how(swapped), " ".join(names), *inputs, weights)
+        return dict(zip(names, parts, strict=True))
+
+    def total(of: str, swapped: bool, inputs: Any) -> Any:
+        return SumFunction.apply(of, how(swapped), *inputs)
+
+    return bent(kernel, given, moves, values, needs, pull, total)
 
 
 class _Mapped(torch.autograd.Function):
@@ -114,33 +138,43 @@ class Pull(_Mapped):
     @staticmethod
     def backward(ctx: Any, *parts: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
-        *needs, values = ctx.needs_input_grad[3:]
-        _refuse_inner(ctx.wrt, needs)
+        *needs, by_values = ctx.needs_input_grad[3:]
+        *given, values = ctx.saved_tensors
         named = zip(ctx.wrt.split(), parts, strict=True)
         moves = {name: part for name, part in named if part is not None}
-        found = None
-        if values and moves:
-            found = changed(ctx.kernel, ctx.options, ctx.saved_tensors[:4], moves)
-        return (*(None for _ in ctx.needs_input_grad[:-1]), found)
+        how, inner, found = (ctx.kernel, ctx.options, tuple(given)), _by(needs, ctx.wrt), None
+        others = _bent(*how, moves, values, inner) if moves else {}
+        if by_values and moves:
+            found = changed(*how, moves)
+        return None, None, None, *map(others.get, INPUTS), found
 
     @staticmethod
     @torch.compiler.disable
     def jvp(ctx: Any, *tangents: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the change of the derivatives."""
         *inner, values = tangents[3:]
-        _refuse_inner(ctx.wrt, [each is not None for each in inner])
-        given, found = ctx.saved_tensors[:4], ctx.saved_tensors[5:]
-        if values is None:
-            return tuple(map(torch.zeros_like, found))
-        return tuple(Pull.apply(ctx.kernel, ctx.options, ctx.wrt, *given, values))
+        *given, own = ctx.saved_tensors[:5]
+        found, names = ctx.saved_tensors[5:], tuple(ctx.wrt.split())
+        moves = {name: each for name, each in _named(inner).items() if name in _by(inner, ctx.wrt)}
+        parts = dict(zip(names, map(torch.zeros_like, found), strict=True))
+        how = ctx.kernel, ctx.options
+        if values is not None:
+            parts = dict(zip(names, Pull.apply(*how, ctx.wrt, *given, values), strict=True))
+        if moves:
+            for name, each in _bent(*how, tuple(given), moves, own, names).items():
+                parts[name] = parts[name] + each
+        return tuple(parts.values())
 
 
-def _refuse_inner(wrt: str, moved: list[bool]) -> None:
-    """Refuse second derivatives by inputs on which the first derivatives depend."""
-    names = {name for name, moves in zip(INPUTS, moved, strict=True) if moves}
-    if wrt == "dens":  # derivatives by densities do not depend on them
-        names -= {"dens"}
-    refuse_second([name for name in INPUTS if name in names], wrt.split())
+def _by(inner: Any, wrt: str) -> tuple[str, ...]:
+    """Return the inputs that change, of those on which the derivatives by ``wrt`` depend."""
+    names = [
+        name
+        for name, each in zip(INPUTS, inner, strict=True)
+        if each is not None and each is not False
+    ]
+    # Derivatives by densities do not depend on them.
+    return tuple(name for name in names if name != "dens" or wrt != "dens")
 
 
 class Push(_Mapped):
@@ -156,21 +190,27 @@ class Push(_Mapped):
         """Keep what derivatives need."""
         ctx.kernel, ctx.options, *given = inputs
         ctx.moves = " ".join(_named(given[4:]))
-        ctx.save_for_backward(*given[:4])
+        ctx.save_for_backward(*given)
         ctx.save_for_forward(*given[:4])
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
-        _refuse_inner(ctx.moves, ctx.needs_input_grad[2:6])
-        return (*(None for _ in range(6)), *_pulled(ctx, ctx.needs_input_grad[6:], values))
+        given, moves = ctx.saved_tensors[:4], _named(ctx.saved_tensors[4:])
+        parts: dict[str, Any] = {}
+        if values is not None:
+            inner = _by(ctx.needs_input_grad[2:6], ctx.moves)
+            parts = _bent(ctx.kernel, ctx.options, given, moves, values, inner)
+        linear = _pulled(ctx, ctx.needs_input_grad[6:], values)
+        return None, None, *map(parts.get, INPUTS), *linear
 
     @staticmethod
     @torch.compiler.disable
     def jvp(ctx: Any, _kernel: Any, _options: Any, *tangents: Any) -> Any:  # type: ignore[override]
         """Return the change of the change."""
-        _refuse_inner(ctx.moves, [each is not None for each in tangents[:4]])
+        if inner := _by(tangents[:4], ctx.moves):
+            refuse_second(inner, ctx.moves.split(), ctx.kernel, twice=True)
         return changed(ctx.kernel, ctx.options, ctx.saved_tensors, _named(tangents[4:]))
 
 

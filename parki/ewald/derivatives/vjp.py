@@ -7,7 +7,7 @@ composite. See ``docs/derivatives.md``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import reduce
 from itertools import chain
 from operator import add
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parki.errors import ParkiTypeError, ParkiValueError
+from parki.errors import ParkiValueError
 from parki.ewald.derivatives.by_box import NAMES, check_box
 from parki.ewald.derivatives.in_boxes import InBoxes
 from parki.ewald.derivatives.mapped_sum import MappedSum, arguments_of, check_maps, labels_of
@@ -308,22 +308,6 @@ class _Asked(NamedTuple):
     def pushed(self, dens: Any, moves: dict[str, Any]) -> Any:
         """Return the change (k, rows, Nt) for changes of inputs, of which "dens" has k."""
         return reduce(add, [rows for each in self.sums for rows in each.pushed(dens, moves)])
-
-
-def refuse_second(by: Sequence[str], of: Iterable[str]) -> None:
-    """Refuse derivatives by inputs, if there are any, of derivatives by inputs.
-
-    Raises
-    ------
-    ParkiTypeError
-    """
-    if by:
-        raise ParkiTypeError(
-            f"a second derivative by {', '.join(by)} was asked for, of a derivative by "
-            f"{', '.join(of)}; parki has those by densities of derivatives by densities alone. A "
-            "plan with want='grad_u' has the gradient as values, which apply differentiates by "
-            "densities; where first derivatives alone are meant, do not differentiate them again"
-        )
 
 
 def _of_one(kernel: Any) -> Composite:
