@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.spatial.transform import Rotation
+from started import NO_GPU
 
 import parki
+from parki.interchange import to_host
 from parki.surfaces import corrections, fits, shapes
 from parki.surfaces.functions import Functions, coefficients, laguerre
 from parki.surfaces.kernels import LAYERS, SurfacePairs
@@ -417,3 +419,35 @@ def test_nearest_points_of_shapes():
         assert np.allclose(distances, b) and np.allclose(normals, shape.normals)
         fit = fits.Fit(shape.nodes, shape.normals, shape.spacing)
         assert np.abs(fit(shape.nodes + b * shape.normals)[1] - b).max() < 1e-9
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
+@pytest.mark.parametrize("finer", [1, 3])
+@pytest.mark.parametrize("key", LAYERS)
+def test_gpu(key, finer):
+    """The same values and transposes as on the CPU, at the nodes, near them and after a move."""
+    import cupy
+
+    for host, device in zip(
+        of_two_bodies(key, finer, np), of_two_bodies(key, finer, cupy), strict=True
+    ):
+        assert np.abs(host - to_host(device)).max() < 1e-6 * np.abs(host).max()
+
+
+def of_two_bodies(key, finer, xp):
+    """Return layers of two bodies, by arrays of ``xp``."""
+    centres = np.array([[0.3, 0.75], [0.5, 0.45], [0.45, 0.55]])
+    axes = np.array([[0.27, 0.2], [0.2, 0.2], [0.22, 0.18]])
+    kernel, want = key
+    x = xp.asarray(np.random.default_rng(1).random((3, 40)))
+    density = np.random.default_rng(0).normal(size=(LAYERS[key].columns, 2 * 2 * 9**2))
+    q = xp.asarray(density if len(density) == 3 else density[0])
+    surface = parki.Surface.ellipsoids(xp.asarray(centres), axes, order=8, finer=finer)
+    nodes = parki.LayerPlan(kernel, surface, want=want, **BOX)
+    e = {"directions": x} if want == "traction" else {}
+    values = [nodes(q), parki.LayerPlan(kernel, surface, x, want=want, **e, **BOX)(q)]
+    if want == "u":
+        values.append(nodes.adjoint(values[0]))
+    nodes.update_positions(xp.asarray(centres + 0.03))
+    return [*values, nodes(q)]
