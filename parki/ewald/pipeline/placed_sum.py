@@ -246,7 +246,7 @@ class PlacedSum:
             self.task, self.order, self.lattice = task, order, lattice
 
     def _state(self, *points: Points) -> _State:
-        """Return what an update replaces."""
+        """Return the state that an update replaces."""
         return _State(self.task, self.order, self.lattice, *points)
 
     def restore(self) -> None:

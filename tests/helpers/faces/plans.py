@@ -192,7 +192,7 @@ class Results(Face):
     lacks = {
         "adjoint": "not every result has a transpose",
         "operator": "a linear operator has one result",
-        "derivatives": "derivatives are those of `u`",
+        "derivatives": "derivatives are of `u` alone",
     }
 
     def want(self, given: Given) -> Any:
