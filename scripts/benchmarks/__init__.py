@@ -32,6 +32,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "papers": ("guo", "ljungkvist", "rossinelli", "finufft", "fmm3d", "dmk", "spheres"),
     "cases": (
         *("floor", "radial", "splits", "clouds", "published", "first_sums", "several", "tilted"),
-        *("derivatives", "launches", "calls", "fading", "trace", "small_sums", "small_steps"),
+        *("pair_functions", "derivatives", "launches", "calls", "fading", "trace"),
+        *("small_sums", "small_steps"),
     ),
 }
