@@ -212,7 +212,8 @@ def names_of(
     ParkiTypeError, ParkiValueError
     """
     kind = Mapping if mapping else Collection
-    if not isinstance(given, kind) or not all(isinstance(each, str) for each in given):
+    whole = isinstance(given, kind) and getattr(given, "ndim", 1) > 0  # an array may be one number
+    if not whole or not all(isinstance(each, str) for each in given):
         raise ParkiTypeError(f"{name} is {shown(given)}; expected {meaning}")
     if isinstance(given, str) or not {*given} or (choices and not {*given} <= {*choices}):
         raise ParkiValueError(f"{name} is {shown(given)}; expected {meaning}")

@@ -2,6 +2,7 @@
 
     python scripts/net_sums.py --seconds 300                    # on this machine's CPU
     python scripts/net_sums.py --space Cuda --seconds 600 --points 3000
+    python scripts/net_sums.py --costs h200.json                # parameters that a GPU would get
 
 Errors are compared with `parki.reference.direct_sum`, and with the promise plus what rounding may
 add. The script prints the worst case of each density, all cases above 1, and exits with 1 if an
@@ -21,9 +22,11 @@ from typing import Any
 import numpy as np
 
 import parki
+from parki.ewald.choice import machines
 from parki.ewald.sums import SUMS
 from parki.interchange import to_host
 from parki.reference import direct_sum
+from parki.runtime import get_execution_space
 
 KERNELS = (
     *("laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet", "stokes_dipole"),
@@ -37,6 +40,8 @@ BOXES: dict[str, Any] = {
     "long": (4.0, 1.0, 1.0),
     "tilted": parki.lattice(1.0, 1.0, 1.0, xy=0.4),
 }
+# Points anywhere in the box; or around its corner, beyond all faces of periodic axes.
+CLOUDS = ("uniform", "faces")
 SIGNS = ("one", "random", "neutral", "half", "wave")
 TOLERANCES = {"f8": (1e-2, 1e-4, 1e-6, 1e-9, 1e-11), "f4": (1e-2, 1e-4)}
 ROUNDING = {"f8": 128 * 2.3e-16, "f4": 64 * 1.2e-7}
@@ -57,6 +62,14 @@ def density(sign: str, rows: int, points: Any, edge: float, rng: np.random.Gener
     return np.linspace(1.0, 0.5, rows)[:, None] * signs
 
 
+def cloud(name: str, count: int, periodicity: int, rng: np.random.Generator) -> Any:
+    """Return fractional coordinates (3, N) of a cloud in `CLOUDS`."""
+    found = rng.random((3, count))
+    if name == "faces":
+        found[:periodicity] = 0.1 * rng.standard_normal((periodicity, count))
+    return found
+
+
 def root(values: Any) -> float:
     """Return the rms over targets of the norm over components."""
     return float(np.sqrt((np.reshape(values, (-1, values.shape[-1])) ** 2).sum(axis=0).mean()))
@@ -64,11 +77,13 @@ def root(values: Any) -> float:
 
 def measure(case: tuple[Any, ...], args: argparse.Namespace, seed: int) -> list[Any]:
     """Return the ratios of each result: to promise and rounding, and to what any density keeps."""
-    kernel, periodicity, box, sign, split, dtype, tolerance = case
+    kernel, periodicity, box, name, sign, split, dtype, tolerance = case
     edges, rng = BOXES[box], np.random.default_rng(seed)
     vectors = np.diag(edges) if box != "tilted" else np.array(edges)
-    src = (vectors.T @ rng.random((3, args.points))).astype(dtype)
-    trg = (vectors.T @ rng.random((3, args.targets))).astype(dtype)
+    src, trg = (
+        (vectors.T @ cloud(name, count, periodicity, rng)).astype(dtype)
+        for count in (args.points, args.targets)
+    )
     rows = SUMS[kernel].rows
     dens = density(sign, rows, src, float(vectors[0, 0]), rng).astype(dtype)
     if rows == 9:
@@ -115,17 +130,22 @@ def main() -> int:
     )
     parser.add_argument("--space", default="CPU", help="CPU, Cuda, ...")
     parser.add_argument("--seconds", type=float, default=300, help="stop after this time")
+    parser.add_argument("--costs", default="", help="file of the numbers of another machine")
     parser.add_argument("--points", type=int, default=1000, help="sources")
     parser.add_argument("--targets", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0, help="another order, and other points")
     args = parser.parse_args()
     warnings.simplefilter("ignore", parki.ParkiWarning)
+    if args.costs:
+        machines.use(get_execution_space(args.space), machines.shipped(args.costs))
     splits = ("auto", "hasimoto")
     cases = [
         (*case, tolerance)
-        for case in itertools.product(KERNELS, (0, 1, 2, 3), BOXES, SIGNS, splits, TOLERANCES)
+        for case in itertools.product(
+            KERNELS, (0, 1, 2, 3), BOXES, CLOUDS, SIGNS, splits, TOLERANCES
+        )
         for tolerance in TOLERANCES[case[-1]]
-        if not (case[2] == "tilted" and case[1] < 2)
+        if not (case[2] == "tilted" and case[1] < 2) and not (case[3] == "faces" and case[1] == 0)
     ]
     np.random.default_rng(args.seed).shuffle(cases)
     start, count, refused, failed = time.perf_counter(), 0, 0, 0
@@ -142,7 +162,7 @@ def main() -> int:
             print(f"   refused  {case}: {str(error)[:90]}", flush=True)
             continue
         count += 1
-        sign = case[3]
+        sign = case[4]
         for name, promised, any_density in rates:
             worst[sign] = max(worst.get(sign, (0.0, "")), (promised, f"{name} of {case}"))
             if promised > 1 or any_density > 1:

@@ -51,6 +51,7 @@ ODD = [
     (lambda: parki.lattice(1, 1, 1, [0.5]), TYPE, "xy is .0.5.; expected a finite length"),
     (lambda: parki.lattice(10**400, 1, 1), VALUE, r"lx is 1000.*\.\.\.; expected a finite"),
     (lambda: vjp(wrt=None), TYPE, "wrt is None; expected names of inputs of stokes_sl"),
+    (lambda: vjp(wrt=np.array(np.nan)), TYPE, "wrt is .*; expected names of inputs of stokes_sl"),
     (lambda: vjp(wrt=([],)), TYPE, "wrt is .*; expected names of inputs of stokes_sl"),
     (lambda: jvp(None), TYPE, "tangents is None; expected names of inputs of stokes_sl"),
     (lambda: jvp(["dens"]), TYPE, "tangents is .'dens'.; expected names of inputs"),

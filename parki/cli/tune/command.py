@@ -81,7 +81,9 @@ def show(space: ExecutionSpace, task: tune.TimedPlan | None) -> None:
                 ahead.result()
             names = track(samples, "measuring transforms", console=console, transient=True)
             lengths = {name: measure(space, name) for name in names}
-        machines.use(space, lengths)  # from here on with these lengths, and without an earlier file
+        machines.use(
+            space, {**machines.built_in(space), "lengths": lengths}
+        )  # from here on with these lengths, and without an earlier file
         rounds, timings = tune.ROUNDS[space.on_device] * todo, []
         for each in track(rounds, "measuring", console=console, transient=True):
             timings.append(tune.run(each, space, repeated=False))

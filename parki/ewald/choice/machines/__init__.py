@@ -84,9 +84,9 @@ def read(space: ExecutionSpace) -> dict[str, Any] | None:
     return _USED.get(space.name) or _tuned(str(path(space)))
 
 
-def use(space: ExecutionSpace, lengths: dict[str, Tables]) -> None:
-    """Let plans use these lengths and the built-in numbers until `clear`, to measure others."""
-    _USED[space.name] = {**built_in(space), "lengths": lengths}
+def use(space: ExecutionSpace, content: dict[str, Any]) -> None:
+    """Let plans of a space use these numbers, which may be of any machine, until `clear`."""
+    _USED[space.name] = content
 
 
 def clear() -> None:
