@@ -17,6 +17,7 @@ from parki import utils as utils
 from parki.cell_list import CellList as CellList
 from parki.errors import *  # noqa: F403
 from parki.ewald import *  # noqa: F403
+from parki.ewald.derivatives.energies import energy as energy
 from parki.ewald.geometry.lattice import lattice as lattice
 from parki.runtime import ExecutionSpace as ExecutionSpace
 from parki.runtime import available_spaces as available_spaces
@@ -37,7 +38,7 @@ if not TYPE_CHECKING:  # type checkers have the calls from `calls.pyi`, and the 
     __all__ = [
         *("CellList", "ExecutionSpace", "LayerPlan", "NearPairs", "Progress", "Spheres"),
         "Surface",
-        *("available_spaces", "get_execution_space", "lattice", "near_pairs"),
+        *("available_spaces", "energy", "get_execution_space", "lattice", "near_pairs"),
         *("distributed", "ewald", "mesh", "reference", "typing", "utils"),
         *errors.__all__,
         *ewald.__all__,

@@ -47,6 +47,13 @@ def test_first_sum():
     assert error < 1e-6 * (np.linalg.norm(dens[:3]) + np.sqrt(double))
 
 
+def test_ase_calculator():
+    pytest.importorskip("ase")
+    madelung, forces, stress, *turned = load("ase_calculator").main()
+    assert abs(madelung - 1.7475646) < 1e-7
+    assert forces < 1e-5 and stress < 1e-6 and max(turned) < 1e-7
+
+
 def test_gmres():
     assert load("gmres").main(500) < 1e-7
 
