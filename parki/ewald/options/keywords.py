@@ -99,10 +99,10 @@ def refuse_unknown(
     ------
     ParkiTypeError
     """
-    parameters = SUMS.parameters
     for name in keywords:
         if name in options or name in OLD:
             continue
+        parameters = SUMS.parameters
         known, word = [*options, *also, *parameters, *_ARGUMENTS], name.lower()
         meant = _GUESSED.get(word, word)
         near = [meant] if meant in known else get_close_matches(word, known, 1)

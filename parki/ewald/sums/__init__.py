@@ -107,6 +107,8 @@ def with_parameters(
     name: Any, keywords: Mapping[str, Any], make: Callable[..., Any] = kernel
 ) -> tuple[Any, Any]:
     """Return the kernel of a sum's name and its parameters among keywords; and the others."""
+    if not keywords:  # as of most calls: the list of parameters takes longer than the rest
+        return name, keywords
     given = {n: keywords[n] for n in SUMS.parameters if n in keywords}
     if not given:
         return name, keywords
