@@ -127,6 +127,9 @@ class RanksWall(Ranks, Wall):
     name, words = "wall over ranks", "`parki.distributed` near a wall"
     lacks = Wall.lacks | LACKS
 
+    def reference(self, given: Given) -> Any:
+        return Wall().reference(given)  # a plan of one rank
+
 
 class RanksSpheres(Ranks, Radii):
     """Spheres of many radii."""
