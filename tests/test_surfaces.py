@@ -335,6 +335,33 @@ def test_bodies_turn_and_move():
     assert np.abs(turn.apply(value.T).T - free(turn.apply(density.T).T)).max() < 1e-6
 
 
+def test_a_refused_move_leaves_all_as_it_was(monkeypatch):
+    """Also where it fails late; and arrays that the caller changes are nobody else's."""
+    centres = np.array([[0.3, 0.75], [0.5, 0.45], [0.45, 0.55]])
+    surface = parki.Surface.spheres(centres, [0.25, 0.2], order=5, finer=3)
+    targets = np.random.default_rng(1).random((3, 20))
+    plan = parki.LayerPlan("stokes_sl", surface, targets, **BOX)
+    density = np.random.default_rng(0).normal(size=surface.nodes.shape)
+    before = plan(density)
+    targets[:] = np.nan
+    with pytest.raises(parki.ParkiValueError, match="NaN"):
+        plan.update_positions(centres * np.nan)
+    assert np.array_equal(plan(density), before)
+
+    def fails(*_):
+        raise MemoryError("late")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(corrections, "near_matrices", fails)
+        with pytest.raises(MemoryError):
+            plan.update_positions(centres + 0.02)
+        with pytest.raises(MemoryError):
+            plan.check(density)
+    assert np.array_equal(plan(density), before)
+    plan.update_positions(centres + 0.02)
+    assert np.isfinite(plan(density)).all() and not np.allclose(plan(density), before)
+
+
 @pytest.mark.parametrize(
     "key", [("stokes_sl", "u"), ("stokes_dl", "u"), ("stokes_sl", "p"), ("laplace_dipole", "u")]
 )

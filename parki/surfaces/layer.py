@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -22,6 +22,16 @@ from parki.typing import Array, OptionKeywords, Unpack
 SIDES = {"outside": 1, "mean": 0, "inside": -1}
 WIDER = 1.15  # what `check` compares with
 MOST_BEND = 0.9  # width over radius of curvature, where errors are a hundredth
+
+
+class _Placed(NamedTuple):
+    """What follows from places of bodies. Another one replaces it whole, or not at all."""
+
+    surface: Bodies
+    plan: Any  # the sum over nodes
+    e: Any  # directions of tractions
+    own: list[tuple[Any, Any, Any]]  # nodes, frames and matrix of each shape's bodies
+    near: corrections.Near
 
 
 class LayerPlan:
@@ -96,13 +106,23 @@ class LayerPlan:
         self._setting = Regularisation(
             order, positive("width", width), side_, flag("constants", constants)
         )
-        self._targets = None if targets is None else as_points("targets", targets)
+        # Copies: they are taken again where bodies move.
+        self._targets = None if targets is None else as_points("targets", targets).copy()
         self._directions = None
         if want == "traction":
             self._directions = self._check_directions(directions)
         elif directions is not None:
             raise ParkiValueError(f"directions are for want='traction', but want is {want!r}")
-        self._place(surface)
+        self._placed = self._place(surface)
+
+    @property
+    def surface(self) -> Bodies:
+        """The surface, where its bodies are."""
+        return self._placed.surface
+
+    @property
+    def _plan(self) -> Any:
+        return self._placed.plan
 
     def _check_directions(self, directions: Any) -> Any:
         if directions is None:
@@ -119,10 +139,10 @@ class LayerPlan:
             raise ParkiValueError(
                 f"directions has shape {found.shape}; expected {self._targets.shape}, as targets"
             )
-        return found
+        return found.copy()
 
-    def _place(self, surface: Bodies) -> None:
-        """Set up the sum and the near pairs for a surface."""
+    def _place(self, surface: Bodies) -> _Placed:
+        """Return the sum and the near pairs for a surface."""
         xp, kernel = surface.xp, self._key[0]
         norms = surface.normals if kernel == "stokes_dl" else None
         own = self._targets is None
@@ -134,16 +154,15 @@ class LayerPlan:
             )
         e = surface.normals if own or self._directions is None else self._directions
         e = e if e.shape == targets.shape else xp.zeros(targets.shape)
-        self._plan: Any = Plan(
+        plan: Any = Plan(
             cast(Any, kernel), targets, surface.nodes, norms, self.options, want=self._layer.want
         )
-        self._e, self.surface = e, surface
-        self._check_curvature()
-        self._correct()
+        self._check_curvature(surface)
+        return _Placed(surface, plan, e, *self._corrections(surface, e, self._setting))
 
-    def _check_curvature(self) -> None:
+    def _check_curvature(self, surface: Bodies) -> None:
         """Warn of widths that are too long for the surface's curvature."""
-        most = self._setting.width * max(shape.turns for shape in self.surface.shapes)
+        most = self._setting.width * max(shape.turns for shape in surface.shapes)
         if most > MOST_BEND:
             warn(
                 f"the surface turns by {most:.2g} radians within the width of the corrections, "
@@ -152,20 +171,17 @@ class LayerPlan:
                 "the error"
             )
 
-    def _correct(self) -> None:
-        surface, home = self.surface, None
-        targets = self._targets
-        self._own: list[tuple[Any, Any, Any]] = []
+    def _corrections(self, surface: Bodies, e: Any, setting: Regularisation) -> tuple[Any, Any]:
+        """Return the bodies' own matrices, and those of near pairs."""
+        targets, home, own = self._targets, None, []
         if targets is None:
             targets, home = surface.nodes, surface.body
             for shape, index, bodies in surface.groups():
-                matrix = corrections.own_matrix(self._key, shape, self._setting)
+                matrix = corrections.own_matrix(self._key, shape, setting)
                 frames = surface.xp.asarray(surface.frames[bodies])
-                self._own.append((index, frames, corrections.moved_to(surface.xp, matrix)))
-        given = targets, home, self._e
-        self._near = corrections.near_matrices(
-            self._key, surface, given, self.options, self._setting
-        )
+                own.append((index, frames, corrections.moved_to(surface.xp, matrix)))
+        given = targets, home, e
+        return own, corrections.near_matrices(self._key, surface, given, self.options, setting)
 
     # ------------------------------------------------------------------ apply
     @property
@@ -184,12 +200,12 @@ class LayerPlan:
         array, shape (3, Nt), or (Nt,) of pressures and potentials
         """
         q = self._checked("density", density, self._shapes[1], self._layer.columns)
-        surface = self.surface
+        placed = self._placed
+        surface = placed.surface
         acting = corrections.strengths(self._key[0], q, surface.normals, surface.areas)
-        found = corrections.rows_of(
-            self._key[1], self._plan(surface.xp.ascontiguousarray(acting)), self._e
-        )
-        found = (found + self._corrected(q)).astype(q.dtype)
+        summed = placed.plan(surface.xp.ascontiguousarray(acting))
+        found = corrections.rows_of(self._key[1], summed, placed.e)
+        found = (found + self._corrected(placed, q)).astype(q.dtype)
         many = as_array("density", density).ndim > len(self._shapes[1])
         shape = self._shapes[0]
         return as_given(found.reshape(*(found.shape[:1] if many else ()), *shape), density)
@@ -209,35 +225,36 @@ class LayerPlan:
             Also if parki has no sum for the transpose, as for pressures of double layers.
         """
         v = self._checked("values", values, self._shapes[0], self._layer.rows)
-        surface, xp = self.surface, self.surface.xp
-        given = v[:, :, None] * self._e if self._key[1] == "traction" else v
+        placed = self._placed
+        surface, xp = placed.surface, placed.surface.xp
+        given = v[:, :, None] * placed.e if self._key[1] == "traction" else v
         given = given if self._layer.rows > 1 else v[:, 0]
-        back = self._plan.adjoint(xp.ascontiguousarray(given)).reshape(
+        back = placed.plan.adjoint(xp.ascontiguousarray(given)).reshape(
             len(v), -1, surface.areas.size
         )
         if self._key[0] == "laplace_dipole":
             back = (back * surface.normals).sum(axis=1, keepdims=True)
-        found = (back * surface.areas + self._corrected(v, True)).astype(v.dtype)
+        found = (back * surface.areas + self._corrected(placed, v, True)).astype(v.dtype)
         many = as_array("values", values).ndim > len(self._shapes[0])
         return as_given(found.reshape(*(found.shape[:1] if many else ()), *self._shapes[1]), values)
 
-    def _corrected(self, q: Any, transposed: bool = False) -> Any:
+    def _corrected(self, placed: _Placed, q: Any, transposed: bool = False) -> Any:
         """Return the corrections (k, rows, Nt) of densities (k, columns, N).
 
         Transposed, densities of values at the targets.
         """
-        near, layer, flat = self._near, self._layer, q.reshape(len(q), -1)
+        near, layer, flat = placed.near, self._layer, q.reshape(len(q), -1)
         rows = layer.columns if transposed else layer.rows
         found = _product(near.coarse, flat, transposed).reshape(len(q), rows, -1)
         if near.fine is not None and near.events.b.size:
             if transposed:
                 found = found + self._finer(
-                    _product(near.fine, flat, True).reshape(len(q), rows, -1), True
+                    placed.surface, _product(near.fine, flat, True).reshape(len(q), rows, -1), True
                 )
             else:
-                fine = self._finer(q).reshape(len(q), -1)
+                fine = self._finer(placed.surface, q).reshape(len(q), -1)
                 found = found + _product(near.fine, fine, False).reshape(found.shape)
-        for index, frames, matrix in self._own:
+        for index, frames, matrix in placed.own:
             local = _rotated(frames.transpose(0, 2, 1), q[:, :, index])  # (k, columns, B, n)
             order = local.transpose(0, 2, 1, 3)
             result = _product(matrix, order.reshape(-1, matrix.shape[transposed ^ 1]), transposed)
@@ -245,9 +262,10 @@ class LayerPlan:
             found[:, :, index] += _rotated(frames, result)
         return found
 
-    def _finer(self, q: Any, transposed: bool = False) -> Any:
+    @staticmethod
+    def _finer(surface: Bodies, q: Any, transposed: bool = False) -> Any:
         """Return densities (k, columns, N) at the finer nodes of all bodies; or transposed."""
-        xp, surface = self.surface.xp, self.surface
+        xp = surface.xp
         found: list[Any] = [None] * surface.kinds.size
         starts = surface.finer_starts if transposed else surface.systems
         for shape, _, bodies in surface.groups():
@@ -270,30 +288,29 @@ class LayerPlan:
         to 6.7 times the error. It does not see the error of sums, which the tolerance bounds.
         """
         q = self._checked("density", density, self._shapes[1], self._layer.columns)
-        setting, kept = self._setting, (self._own, self._near)
-        found, size = self._corrected(q), abs(self(density)).max()
-        try:
-            self._setting = replace(setting, width=WIDER * setting.width)
-            self._correct()
-            other = self._corrected(q)
-        finally:
-            self._setting, (self._own, self._near) = setting, kept
+        placed, wider = self._placed, replace(self._setting, width=WIDER * self._setting.width)
+        found, size = self._corrected(placed, q), abs(self(density)).max()
+        own, near = self._corrections(placed.surface, placed.e, wider)
+        other = self._corrected(placed._replace(own=own, near=near), q)
         return float(abs(found - other).max() / size) if found.size else 0.0
 
     def update_positions(self, centres: Array, rotations: Any = None) -> None:
         """Move the bodies: their own corrections turn with them, near pairs are found anew.
+
+        On an error they stay where they were.
 
         Parameters
         ----------
         centres : array, shape (3, B)
         rotations : see `Surface.moved`
         """
-        self._place(self.surface.moved(centres, rotations))
+        self._placed = self._place(self.surface.moved(centres, rotations))
 
     def describe(self) -> str:
         """Return numbers of pairs, and the smallest distance of a target from another body."""
-        events, surface = self._near.events, self.surface
-        pairs = sum(each.nnz for each in (self._near.coarse, self._near.fine) if each is not None)
+        near, surface = self._placed.near, self.surface
+        events = near.events
+        pairs = sum(each.nnz for each in (near.coarse, near.fine) if each is not None)
         counts = f"{surface.areas.size} nodes, {self._plan.n_targets} targets"
         lines = [f"{self._key[0]}, {self._key[1]}: {counts}"]
         if events.b.size:
