@@ -14,6 +14,7 @@ import numpy as np
 
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
+from parki.ewald.sums import SUMS
 from parki.interchange import to_host
 from parki.solving.pairs import near_pairs, sparse
 from parki.surfaces.bodies import Bodies
@@ -35,10 +36,10 @@ FREE = EwaldOptions(periodicity=0, tolerance=1e-10)  # of the sums of constants 
 # -------------------------------------------------------------------- the sums
 def strengths(kernel: str, density: Any, normals: Any, areas: Any) -> Any:
     """Return densities (k, columns, N) as the sums take them, areas included."""
-    if kernel == "laplace_dipole":
-        return density * areas * normals
-    weighted = density * areas
-    return weighted[:, 0] if kernel == "laplace" else weighted
+    weighted, rows = density * areas, SUMS[kernel].rows
+    if rows == 1:
+        return weighted[:, 0]
+    return weighted if weighted.shape[1] == rows else weighted * normals
 
 
 def rows_of(want: str, values: Any, e: Any) -> Any:
@@ -56,7 +57,7 @@ def constants(xp: Any, key: tuple[str, str], points: tuple[Any, ...], e: Any, sy
     (kernel, want), (targets, nodes, normals, areas) = key, points
     layer = LAYERS[key]
     density = xp.eye(layer.columns, dtype=nodes.dtype)[:, :, None] + 0 * areas
-    norms = normals if kernel == "stokes_dl" else None
+    norms = normals if SUMS[kernel].normals else None
     plan: Any = Plan(
         cast(Any, kernel), targets, nodes, norms, FREE, want=layer.want, systems=systems
     )

@@ -12,6 +12,7 @@ from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.points import as_points, like_points, take_options
+from parki.ewald.sums import SUMS
 from parki.interchange import as_array, as_given, flag, one_of, positive, to_host, whole
 from parki.surfaces import corrections
 from parki.surfaces.bodies import Bodies
@@ -96,7 +97,7 @@ class LayerPlan:
                 "wall is 'no-slip', but near pairs of images in a wall are not corrected; sum by "
                 "parki.Plan, and keep bodies three node distances away from the wall"
             )
-        if kernel == "stokes_dl" and given.dl_mean is None and all(given.periodic):
+        if SUMS[kernel].normals and given.dl_mean is None and all(given.periodic):
             given = replace(given, dl_mean="flux")
         self.options, self._key, self._layer = given, (kernel, want), LAYERS[kernel, want]
         order = whole("order", order, "a whole number from 1 to 12")
@@ -144,7 +145,7 @@ class LayerPlan:
     def _place(self, surface: Bodies) -> _Placed:
         """Return the sum and the near pairs for a surface."""
         xp, kernel = surface.xp, self._key[0]
-        norms = surface.normals if kernel == "stokes_dl" else None
+        norms = surface.normals if SUMS[kernel].normals else None
         own = self._targets is None
         targets: Any = surface.nodes if own else self._targets
         if type(targets) is not type(surface.nodes) or targets.dtype != surface.nodes.dtype:
@@ -172,7 +173,7 @@ class LayerPlan:
             )
 
     def _corrections(self, surface: Bodies, e: Any, setting: Regularisation) -> tuple[Any, Any]:
-        """Return the bodies' own matrices, and those of near pairs."""
+        """Return the bodies' own matrices, and the matrices of near pairs."""
         targets, home, own = self._targets, None, []
         if targets is None:
             targets, home = surface.nodes, surface.body
@@ -232,7 +233,7 @@ class LayerPlan:
         back = placed.plan.adjoint(xp.ascontiguousarray(given)).reshape(
             len(v), -1, surface.areas.size
         )
-        if self._key[0] == "laplace_dipole":
+        if SUMS[self._key[0]].rows > self._layer.columns:  # dipoles along the normals
             back = (back * surface.normals).sum(axis=1, keepdims=True)
         found = (back * surface.areas + self._corrected(placed, v, True)).astype(v.dtype)
         many = as_array("values", values).ndim > len(self._shapes[0])
