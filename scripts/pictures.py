@@ -5,8 +5,9 @@
     python scripts/pictures.py --folder /tmp      # elsewhere, and no table
 
 In `gauges`, a picture for each number of periodic axes, lines are the formulas of docs/gauges.md
-and dots means of parki's sums. `distance` has the errors of plain sums near a sphere, `fading` how
-a kernel fades along a free axis, `surface` and `near-and-far` the words of the manual.
+and dots means of parki's sums. `distance` has the errors of plain sums near a sphere, `corrected`
+how near pairs mend them, `fading` how a kernel fades along a free axis, and `surface` and
+`near-and-far` the words of the manual.
 """
 
 from __future__ import annotations
@@ -342,6 +343,38 @@ def write_table() -> None:
     PAGE.write_text(MARK.sub(lambda found: found[1] + table + found[2], text), encoding="utf-8")
 
 
+def corrected(panels: Any) -> None:
+    """Draw errors of the flow of a sphere that moves, by the sum alone and with near pairs."""
+    ball = parki.Surface.spheres(np.zeros((3, 1)), 1.0, order=8)
+    force = np.array([[0.0], [0.0], [1.0]]) * np.ones((1, ball.areas.size))
+    alone: dict[str, Any] = {"periodicity": 0, "tolerance": 1e-9}
+    size = 151
+    x, z = np.meshgrid(np.linspace(-0.2, 1.8, size), np.linspace(-1, 1, size))
+    at = np.stack([x.ravel(), np.zeros(x.size), z.ravel()])
+    r = np.maximum(np.linalg.norm(at, axis=0), 1e-12)
+    outside = np.array([[0.0], [0.0], [1.0]]) * (3 / r + 1 / r**3) + 3 * at * at[2] * (
+        1 / r**3 - 1 / r**5
+    )
+    exact = 8 * np.pi / 3 * np.where(r > 1, outside / 2, [[0.0], [0.0], [2.0]])
+    plain = parki.stokes_sl(at, ball.nodes, force * ball.areas, **alone)
+    rows = np.split(at, size, axis=1)  # near the surface all nodes are near pairs
+    near = [ball.single_layer(force, some, **alone) for some in rows]
+    both = plain, np.concatenate(near, axis=1)
+    titles = "sum over 162 nodes", "with near pairs corrected"
+    scale = 16 * np.pi / 3  # on the sphere
+    for panel, found, title in zip(panels, both, titles, strict=True):
+        off = np.linalg.norm(found - exact, axis=0).reshape(x.shape) / scale
+        drawn = panel.pcolormesh(
+            x, z, np.log10(off + 1e-16), vmin=-8, vmax=0, cmap="viridis", rasterized=True
+        )
+        turn = np.linspace(-np.pi, np.pi, 400)
+        panel.plot(np.cos(turn), np.sin(turn), color="white", lw=0.8)
+        panel.set(title=title, aspect="equal", xticks=[], yticks=[])
+        panel.set(xlim=(x.min(), x.max()), ylim=(z.min(), z.max()))
+    bar = panels[0].figure.colorbar(drawn, ax=panels, label="error of the velocity / velocity")
+    bar.set_ticks([-8, -6, -4, -2, 0], labels=["1e-8", "1e-6", "1e-4", "1e-2", "1"])
+
+
 # --- how a kernel fades along a free axis ---------------------------------------------------------
 
 EDGE, CUTOFF, WIDTH, STEEPNESS = 1.0, 0.25, 0.6, 2.5
@@ -389,6 +422,7 @@ PICTURES: dict[str, tuple[Any, dict[str, Any], int]] = {
     "fading": (fading, {"figsize": (8, 3)}, 150),
     **{f"gauges-{n}": (partial(gauge, n), THREE, 120) for n in range(4)},
     "distance": (distance, {"ncols": 3, "figsize": (10, 3.4), "sharey": True}, 130),
+    "corrected": (corrected, {"ncols": 2, "figsize": (8, 3.8)}, 110),
 }
 GAUGES = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9}
 

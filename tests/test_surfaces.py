@@ -11,6 +11,7 @@ from scipy.spatial.transform import Rotation
 from started import NO_GPU
 
 import parki
+from parki import memory
 from parki.interchange import to_host
 from parki.surfaces import corrections, fits, shapes
 from parki.surfaces.functions import Functions, coefficients, laguerre
@@ -333,6 +334,33 @@ def test_bodies_turn_and_move():
     value = free(density)
     free.update_positions(turn.apply(centres.T).T, turn * first)
     assert np.abs(turn.apply(value.T).T - free(turn.apply(density.T).T)).max() < 1e-6
+
+
+@pytest.mark.parametrize("half", [(1, 1, 1), (1, 0.7, 0.5), (2, 2, 1), (1, 2, 2)])
+def test_points_with_several_nearest_points(half):
+    """One of them is taken, and is a nearest one."""
+    a = np.array(half, float)[:, None]
+    points = np.array([[0, 0, 0], [0.05, 0, 0], [0, 0.05, 0], [0, 0, 0.05], [0.1, 0.1, 0]]).T
+    normals, distances = shapes.Ellipsoid(a)(points.astype(float))
+    on = points - distances * normals
+    assert np.abs(((on / a) ** 2).sum(axis=0) - 1).max() < 1e-6
+    dense = a * shapes.directions(60)[0]
+    least = np.linalg.norm(points[:, :, None] - dense[:, None], axis=0).min(axis=1)
+    assert (-distances < least + 1e-6).all() and (-distances > 0).all()
+    ring = shapes.torus(1.0, 0.3, (24, 12), 1)
+    there = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.4], [1.0, 0.0, 0.0], [0.0, -1.0, 0.0]]).T
+    normals, distances = ring.project(there)
+    assert np.allclose(distances, [0.7, np.hypot(1, 0.4) - 0.3, -0.3, -0.3], atol=1e-6)
+    assert np.allclose(np.linalg.norm(normals, axis=0), 1)
+
+
+def test_more_pairs_than_memory_holds(monkeypatch):
+    monkeypatch.setattr(memory, "free_memory", lambda space: 1e8)
+    ball = parki.Surface.spheres(np.zeros((3, 1)), 1.0, order=8)
+    targets = np.random.default_rng(0).normal(size=(3, 1000))
+    targets /= np.linalg.norm(targets, axis=0)
+    with pytest.raises(parki.ParkiMemoryError, match="fewer targets at a time"):
+        ball.single_layer(np.ones_like(ball.nodes), 1.01 * targets, **FREE)
 
 
 def test_a_refused_move_leaves_all_as_it_was(monkeypatch):

@@ -7,6 +7,7 @@ are no nodes, are found anew for other places.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -16,6 +17,8 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.sums import SUMS
 from parki.interchange import to_host
+from parki.memory import require
+from parki.runtime import ExecutionSpace
 from parki.solving.pairs import near_pairs, sparse
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.kernels import LAYERS
@@ -30,6 +33,8 @@ from parki.surfaces.near import (
 )
 from parki.surfaces.shapes import TOUCHING, Shape
 
+# Bytes of a pair of a target and a node, and of each number in its block, as found.
+PAIR, NUMBER = 160.0, 45.0
 FREE = EwaldOptions(periodicity=0, tolerance=1e-10)  # of the sums of constants over one body
 
 
@@ -126,7 +131,13 @@ def _own_pairs(
 
 # -------------------------------------------------------------------- targets near other bodies
 def others(
-    surface: Bodies, targets: Any, home: Any, e: Any, options: EwaldOptions, setting: Regularisation
+    surface: Bodies,
+    targets: Any,
+    home: Any,
+    e: Any,
+    options: EwaldOptions,
+    setting: Regularisation,
+    check: Callable[[int], None],
 ) -> tuple[Events, Nodes, Nodes | None, tuple[Any, Any]]:
     """Return events of targets with copies of bodies, and the pairs of nodes and of finer nodes.
 
@@ -137,6 +148,8 @@ def others(
         Bodies whose nodes the targets are: their own copies are left out.
     e : array, shape (3, Nt)
         Directions of tractions.
+    check : callable
+        Refuses a number of pairs.
 
     Returns
     -------
@@ -152,6 +165,7 @@ def others(
     def pairs(nodes: Any, body: Any) -> tuple[Any, ...]:
         """Return target, body and image of pairs as rows (5, n), and nodes and displacements."""
         found = near_pairs(targets, nodes, setting.radius(fine) * h_most, options)
+        check(found.indices.size)
         i, j, r = found.targets, found.indices, found.displacements.astype(np.float64)
         image = inverse @ (xp.take(targets, i, axis=1) - xp.take(nodes, j, axis=1) - r)
         rows = xp.concatenate([xp.stack([i, body[j]]), xp.rint(image)]).astype(np.int64)
@@ -239,10 +253,23 @@ def near_matrices(
     given: tuple[Any, Any, Any],
     options: EwaldOptions,
     setting: Regularisation,
+    space: ExecutionSpace,
 ) -> Near:
-    """Return the corrections of targets near bodies; ``given`` are targets, their homes and e."""
+    """Return the corrections of targets near bodies; ``given`` are targets, their homes and e.
+
+    Raises
+    ------
+    ParkiMemoryError
+        If there is no room for their matrices.
+    """
     layer, xp = LAYERS[key], surface.xp
-    events, nodes, finer, (points, body) = others(surface, *given, options, setting)
+
+    def check(pairs: int) -> None:
+        needed = pairs * (PAIR + NUMBER * layer.rows * layer.columns)
+        remedy = "give fewer targets at a time, or a smaller order and width"
+        require(space, needed, f"corrections of {pairs:.3g} pairs near the surface", remedy)
+
+    events, nodes, finer, (points, body) = others(surface, *given, options, setting, check)
     levels = blocks(xp, layer, events, nodes, finer, setting)
     if layer.exact is not None and setting.constants and events.b.size:
         order = np.argsort(body, kind="stable")

@@ -14,6 +14,7 @@ from parki.ewald.plan import Plan
 from parki.ewald.points import as_points, like_points, take_options
 from parki.ewald.sums import SUMS
 from parki.interchange import as_array, as_given, flag, one_of, positive, to_host, whole
+from parki.runtime import ExecutionSpace
 from parki.surfaces import corrections
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.kernels import LAYERS
@@ -71,6 +72,8 @@ class LayerPlan:
     Raises
     ------
     ParkiValueError, ParkiTypeError
+    ParkiMemoryError
+        If targets near the surface have more pairs than memory holds.
     """
 
     def __init__(
@@ -159,7 +162,8 @@ class LayerPlan:
             cast(Any, kernel), targets, surface.nodes, norms, self.options, want=self._layer.want
         )
         self._check_curvature(surface)
-        return _Placed(surface, plan, e, *self._corrections(surface, e, self._setting))
+        own, near = self._corrections(surface, e, self._setting, plan.space)
+        return _Placed(surface, plan, e, own, near)
 
     def _check_curvature(self, surface: Bodies) -> None:
         """Warn of widths that are too long for the surface's curvature."""
@@ -172,7 +176,9 @@ class LayerPlan:
                 "the error"
             )
 
-    def _corrections(self, surface: Bodies, e: Any, setting: Regularisation) -> tuple[Any, Any]:
+    def _corrections(
+        self, surface: Bodies, e: Any, setting: Regularisation, space: ExecutionSpace
+    ) -> tuple[Any, Any]:
         """Return the bodies' own matrices, and the matrices of near pairs."""
         targets, home, own = self._targets, None, []
         if targets is None:
@@ -182,7 +188,8 @@ class LayerPlan:
                 frames = surface.xp.asarray(surface.frames[bodies])
                 own.append((index, frames, corrections.moved_to(surface.xp, matrix)))
         given = targets, home, e
-        return own, corrections.near_matrices(self._key, surface, given, self.options, setting)
+        how = self.options, setting, space
+        return own, corrections.near_matrices(self._key, surface, given, *how)
 
     # ------------------------------------------------------------------ apply
     @property
@@ -291,7 +298,7 @@ class LayerPlan:
         q = self._checked("density", density, self._shapes[1], self._layer.columns)
         placed, wider = self._placed, replace(self._setting, width=WIDER * self._setting.width)
         found, size = self._corrected(placed, q), abs(self(density)).max()
-        own, near = self._corrections(placed.surface, placed.e, wider)
+        own, near = self._corrections(placed.surface, placed.e, wider, placed.plan.space)
         other = self._corrected(placed._replace(own=own, near=near), q)
         return float(abs(found - other).max() / size) if found.size else 0.0
 

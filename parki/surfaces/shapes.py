@@ -22,6 +22,8 @@ TOUCHING = 1e-6  # node distances within which a point is at a node
 CLOSE = 9  # nodes by which curvature is estimated, with the one itself
 FLAT = 2.5  # ratio of half axes from which an ellipsoid has another side near its nodes
 
+NEARLY = 1e-8  # of an edge, where several points of a surface are nearest
+
 
 @dataclass(frozen=True, eq=False)
 class Shape:
@@ -171,14 +173,17 @@ class Ellipsoid:
 
     def __call__(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Solve sum (a x / (a^2 + s))^2 = 1 for s: bisection, and Newton's steps."""
-        squares = self.half**2
-        low = np.full(points.shape[1], (1e-9 - 1) * squares.min())
+        squares, shortest = self.half**2, int(self.half.argmin())
+        low = np.full(points.shape[1], (NEARLY**1.25 - 1) * squares.min())
         high = np.linalg.norm(points, axis=0) * self.half.max() + squares.max()
 
         def excess(s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             terms = squares * points**2 / (squares + s) ** 2
             return terms.sum(axis=0) - 1, 2 * (terms / (squares + s)).sum(axis=0)
 
+        # Deep inside of it, on both sides of the shortest axis, two points are nearest: take one.
+        points = points.copy()
+        points[shortest, excess(low)[0] < 0] = NEARLY * self.half.min()
         for _ in range(60):
             s = 0.5 * (low + high)
             outside = excess(s)[0] > 0
@@ -188,7 +193,6 @@ class Ellipsoid:
             s = s + value / np.where(slope > 0, slope, np.inf)
         normals = points / (squares + s)
         length = np.linalg.norm(normals, axis=0)
-        length[length == 0] = np.inf
         return normals / length, s * length
 
 
@@ -204,8 +208,11 @@ def torus(ring: float, tube: float, steps: tuple[int, int], times: int) -> Shape
         finer = Finer(*_torus(ring, tube, many), matrix, times)
 
     def project(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        distance = np.hypot(points[0], points[1])
-        out = np.stack([*(points[:2] * (1 - ring / distance)), points[2]])
+        x, y, z = points  # on the axis and on the ring many points are nearest: take one
+        x = np.where(np.hypot(x, y) < NEARLY * tube, NEARLY * tube, x)
+        inwards = 1 - ring / np.hypot(x, y)
+        z = np.where(np.hypot(inwards * np.hypot(x, y), z) < NEARLY * tube, NEARLY * tube, z)
+        out = np.stack([inwards * x, inwards * y, z])
         length = np.linalg.norm(out, axis=0)
         return out / length, length - tube
 
