@@ -9,21 +9,25 @@ from faces.base import Face
 
 PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
 EVERY = (Face(), *plans.FACES, *spheres.FACES, *others.EVERY, *ranks.FACES)
-# What users call that which a law is about.
-COLUMNS = {
-    "adjoint": "transpose",
-    "derivatives": "derivatives",
-    "check": "error measured",
-    "operator": "operator",
-    "mixed": "mixed precision",
-    "moves": "other points",
-    "counts": "more or fewer",
-    "box": "another box",
-    "several": "several at once",
-    "out": "`out=`",
-    "foreign": "any arrays",
-    "memory": "memory told",
-    "threads": "threads",
+# What users call that which a law is about, in two tables.
+TABLES = {
+    "What is computed": {
+        "adjoint": "transpose",
+        "derivatives": "derivatives",
+        "check": "error measured",
+        "operator": "operator",
+        "several": "several at once",
+        "mixed": "mixed precision",
+    },
+    "Updates, arrays, threads": {
+        "moves": "other points",
+        "counts": "more or fewer",
+        "box": "another box",
+        "out": "`out=`",
+        "foreign": "any arrays",
+        "memory": "memory told",
+        "threads": "threads",
+    },
 }
 HEAD = """\
 # What works
@@ -41,23 +45,25 @@ HEAD = """\
 | memory told | `plan.memory` |
 | threads | several threads call one plan |
 | no (number) | a reason below; the tests make this page from what they check |
-
 """
 
 
 def page() -> str:
     """Return the text of the page."""
     reasons: dict[str, int] = {}
-    rows = []
-    for face in EVERY:
-        cells = [face.words]
-        for law in COLUMNS:
-            why = face.lacks.get(law) or face.fails.get(law)
-            cells.append(f"no ({reasons.setdefault(why, len(reasons) + 1)})" if why else "yes")
-        rows.append(f"| {' | '.join(cells)} |")
-    names = ["way to sum", *COLUMNS.values()]
-    lines = [HEAD, f"| {' | '.join(names)} |", f"| {' | '.join(['---'] * len(names))} |", *rows]
-    lines += ["", "| number | reason |", "| --- | --- |"]
+    lines = [HEAD]
+    for title, columns in TABLES.items():
+        names = ["way to sum", *columns.values()]
+        lines += [f"## {title}", "", f"| {' | '.join(names)} |"]
+        lines += [f"| {' | '.join(['---'] * len(names))} |"]
+        for face in EVERY:
+            cells = [face.words]
+            for law in columns:
+                why = face.lacks.get(law) or face.fails.get(law)
+                cells.append(f"no ({reasons.setdefault(why, len(reasons) + 1)})" if why else "yes")
+            lines.append(f"| {' | '.join(cells)} |")
+        lines.append("")
+    lines += ["## Reasons", "", "| number | reason |", "| --- | --- |"]
     lines += [f"| {number} | {why} |" for why, number in reasons.items()]
     return "\n".join(lines) + "\n"
 

@@ -191,13 +191,12 @@ class EwaldOptions(metaclass=Shown):
     def _repr_html_(self) -> str:
         """Return box, periodicity, tolerance and all that differs from the defaults as a table."""
         usual = type(self)(self.periodicity, self.box, self.tolerance)
-        rows = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name in ("periodicity", "box", "tolerance") or value != getattr(
-                usual, field.name
-            ):
-                rows[field.name] = str(value)
+        shown, rows = ("periodicity", "box", "tolerance"), {}
+        for given, default in ((self, usual), (self.expert, usual.expert)):
+            for field in fields(given):
+                name, value = field.name, getattr(given, field.name)
+                if name in shown or (name != "expert" and value != getattr(default, name)):
+                    rows[name] = str(value)
         rows["box"] = str(self.box)
         if self.cell is None:
             rows["box"] = " x ".join("free" if b is None else f"{b:g}" for b in self.box)
