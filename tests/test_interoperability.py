@@ -511,6 +511,15 @@ def test_another_device_is_refused():
 # --- notebooks ------------------------------------------------------------------------------------
 
 
+def test_options_are_pickled_and_copied_after_a_sum():
+    """Ranks send them, and processes; a space remembers its modules."""
+    options = parki.EwaldOptions(3, [1, 1, 1], execution_space=parki.get_execution_space("CPU"))
+    trg, src, dens, _ = numbers()
+    parki.stokes_sl(trg, src, dens[:3].copy(), options)
+    for other in (pickle.loads(pickle.dumps(options)), copy.deepcopy(options)):
+        assert other == options and other.execution_space.array_module is np
+
+
 def test_options_as_a_table():
     text = parki.EwaldOptions(
         1, [2, None, 0.5], 1e-7, expert=parki.Expert(split="hasimoto")

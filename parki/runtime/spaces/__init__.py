@@ -54,6 +54,9 @@ class ExecutionSpace:
         module: ModuleType = self.adapter.array_module()
         return module
 
+    def __reduce__(self) -> Any:
+        return type(self), (self.name,)  # without the modules, which cannot be pickled
+
     def __str__(self) -> str:
         return self.name
 
