@@ -6,9 +6,11 @@ Wording follows one pattern: what was given, what was expected, and what to chan
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,17 @@ def warn(message: str, kind: type[ParkiWarning] = ParkiWarning) -> None:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, kind, stacklevel=level)
+
+
+@contextmanager
+def by_words(words: dict[str, str]) -> Iterator[None]:
+    """Say errors of parki by the caller's words for what a sum calls otherwise."""
+    try:
+        yield
+    except ParkiError as error:
+        pattern = rf"\b({'|'.join(words)})\b"
+        error.args = tuple(re.sub(pattern, lambda m: words[m[1]], str(each)) for each in error.args)
+        raise
 
 
 def old_names(

@@ -45,6 +45,24 @@ RADII = {
 }
 
 
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda s, x: parki.Spheres(x * np.nan, 0.05, s.options), "^points contains NaN"),
+        (lambda s, x: s.update_points(x * np.nan), "^points contains NaN"),
+        (lambda s, x: s.update_points(x.astype("f4")), "^points has dtype float32"),
+        (lambda s, x: s.flow(x, x * np.nan), "^points contains NaN"),
+        (lambda s, x: s.flow(x, x.astype("f4")), "^centres has dtype float64, but points"),
+        (lambda s, x: s.velocities(x * np.inf), "^forces or torques contains NaN"),
+    ],
+)
+def test_errors_speak_of_points_and_forces(call, words):
+    points = np.random.default_rng(0).random((3, 20))
+    spheres = parki.Spheres(points, 0.05, periodicity=3, box=[1, 1, 1], tolerance=1e-3)
+    with pytest.raises(parki.ParkiError, match=words):
+        call(spheres, points)
+
+
 def test_mobility():
     """With one periodic axis; tests/laws have the others, and test_polydisperse.py many radii."""
     spheres, points, forces, torques = given(0.07, 1)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from parki.errors import ParkiTypeError, ParkiValueError
+from parki.errors import ParkiTypeError, ParkiValueError, by_words
 from parki.ewald.checks import FINER, Check
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
@@ -28,6 +28,9 @@ from parki.typing import Array, Box, OptionKeywords, Unpack
 MOST_BOXES = 1e8  # radii over the longest edge of the box
 
 
+# What sums call them.
+WORDS = {"trg": "points", "src": "centres", "dens": "forces or torques"}
+
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -36,7 +39,7 @@ def alone(method: Method) -> Method:
 
     @functools.wraps(method)
     def call(self: Any, *given: Any, **keywords: Any) -> Any:
-        with self._first.alone():
+        with by_words(WORDS), self._first.alone():
             return method(self, *given, **keywords)
 
     return cast(Method, call)
@@ -108,7 +111,8 @@ class Spheres:
         self._products = noise.FIRST  # which the last noise took
         with self._together("radii"):
             self._check_radii()
-        self._plan("velocity", "force")  # refuses impossible points
+        with by_words(WORDS):
+            self._plan("velocity", "force")  # refuses impossible points
         with self._together("heights"):
             self._check_heights(self._points)
 
