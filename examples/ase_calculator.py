@@ -10,6 +10,7 @@ orientations. Install ASE by ``pip install ase``.
 
 from __future__ import annotations
 
+import argparse
 from typing import Any
 
 import numpy as np
@@ -96,4 +97,7 @@ def main() -> tuple[float, ...]:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     main()

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from few import FEW
+from flat import options
 from small_kernels import SQUARE, run_python, small_kernel, start_python
 
 import parki
@@ -177,16 +178,17 @@ def solve(kernel, method="tile", periodicity=3, want=("u",), window=6, **more):
     dens, norms = rng.standard_normal((6, 500)), rng.standard_normal((3, 500))
     rows = {"stokes_comb": dens, "stokes_dl": dens[3:], "laplace": dens[0]}
     rows["stokes_dipole"] = dens[:3, None] * norms
-    options = parki.EwaldOptions(
+    given = options(
         periodicity,
         [1] * periodicity + [None] * (3 - periodicity),
         1e-2,
         cutoff=0.41,  # for which all variants get the same grid
-        expert=parki.Expert(window_points=window, p2g_method=method),
+        window_points=window,
+        p2g_method=method,
         **more,
     )
     norms = norms if kernel in ("stokes_comb", "stokes_dl") else None
-    plan = parki.Plan(kernel, src[:, :120].copy(), src, norms, options, want=want)
+    plan = parki.Plan(kernel, src[:, :120].copy(), src, norms, given, want=want)
     return np.concatenate([each.reshape(-1, 120) for each in plan(rows.get(kernel, dens[:3]))])
 
 
@@ -203,16 +205,16 @@ def test_near_field_of_devices(kernel, team, want, monkeypatch):
     asked = {"want": want, "window": 6 + 2 * (len(want) > 1)}
     expected = solve(kernel, **asked)
     monkeypatch.setenv("PARKI_EMULATED_TEAM", team)
-    assert close(solve(kernel, expert=parki.Expert(p2p_method="tile"), **asked), expected)
+    assert close(solve(kernel, p2p_method="tile", **asked), expected)
 
 
 # The options that have a kernel file's barriers met, where the default ones do not.
 BY_OPTION = {
     "p2p_derivatives": {"want": ("u", "grad_u"), "window": 8},
-    "p2p_tile": {"expert": parki.Expert(p2p_method="tile")},
-    "literature/p2p_cells": {"expert": parki.Expert(p2p_method="sm2d")},
+    "p2p_tile": {"p2p_method": "tile"},
+    "literature/p2p_cells": {"p2p_method": "sm2d"},
     "literature/p2g_paper": {"method": "hybrid"},
-    "g2p_tile": {"expert": parki.Expert(g2p_method="tile")},
+    "g2p_tile": {"g2p_method": "tile"},
 }
 
 

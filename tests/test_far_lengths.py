@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from flat import options
 
 import parki
 from parki.ewald.sums import SUMS
@@ -23,15 +24,15 @@ CUBE = {"box": [1, 1, 1], "tolerance": 1e-4}
         {"cutoff": 3e9},
         {"cutoff": 1e-10},
         {"cutoff": 1e300},
-        {"expert": parki.Expert(sources_per_cell=1e40)},
-        {"expert": parki.Expert(sources_per_cell=1e-300)},
+        {"sources_per_cell": 1e40},
+        {"sources_per_cell": 1e-300},
     ],
 )
 def test_cutoffs_that_cannot_be(periodicity, given):
     """Cells were counted beyond 32 bits, and left sources out; small ones took all memory."""
     start = time.perf_counter()
     with pytest.raises(parki.ParkiValueError, match=next(iter(given))) as caught:
-        parki.stokes_sl(POINTS, POINTS, FORCES, periodicity=periodicity, **CUBE, **given)
+        parki.stokes_sl(POINTS, POINTS, FORCES, options(periodicity, **CUBE, **given))
     assert "expected a cut-off from" in str(caught.value)
     assert time.perf_counter() - start < 5
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from flat import options
 
 import parki
 from parki.interchange import as_array
@@ -131,7 +132,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-@pytest.mark.parametrize("name", ["box", "tolerance", "cutoff", "cell_size"])
+@pytest.mark.parametrize("name", ["box", "tolerance", "cutoff", "sources_per_cell"])
 def test_options_are_constants(name, kind):
     """A gradient by the box was lost without a word."""
     change, message = CHANGES[kind]
@@ -139,7 +140,7 @@ def test_options_are_constants(name, kind):
     given = {"periodicity": 3, "box": [1, 1, 1], name: value}
     if (name, kind) != ("box", "gradient"):  # which parki.torch takes
         with pytest.raises(parki.ParkiTypeError, match=f"{name} {message}"):
-            parki.EwaldOptions(**given)
+            options(**given)
     if name == "box":
         with pytest.raises(parki.ParkiTypeError, match=f"{name} {message}"):
             parki.EwaldOptions(3, [value[0], 1, 1])

@@ -7,7 +7,6 @@ NumPy's. They do not know where bodies are, nor what is summed over them.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.polynomial.legendre import leggauss, legval
 
+from parki.runtime.forks import cached_property
 from parki.surfaces import fits
 
 Project = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -60,7 +60,7 @@ class Shape:
         nearest = fits.tree(self.nodes.T).query((points - distances * normals).T)[1]
         return normals, distances, self.spacing[nearest]
 
-    @functools.cached_property
+    @cached_property
     def turns(self) -> float:
         """The largest angle by which the surface turns within its spacing of a node, in radians."""
         near = fits.tree(self.nodes.T).query(self.nodes.T, min(CLOSE, self.areas.size))[1][:, 1:]

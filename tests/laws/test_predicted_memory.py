@@ -6,11 +6,14 @@ import tracemalloc
 
 from faces import law
 
+import parki
+
 
 @law("memory")
 def test_memory(face, kernel, periodicity, monkeypatch):
     monkeypatch.setattr(type(face), "counts", ((8000, 8000),))
     given = face.given(kernel, periodicity, cutoff=None, tolerance=1e-3)
+    parki.clear_cache()  # of tables that another test has left
     tracemalloc.start()
     try:
         made = face.make(given)
