@@ -26,6 +26,7 @@ from parki.distributed import plan as distributed
 from parki.distributed.far import SlabFar
 from parki.distributed.slabs import Slabs, divide, longest_first, near_work
 from parki.distributed.team import Team
+from parki.ewald.far.transforms import transforms_of
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.sums import SUMS
 from parki.memory import in_words
@@ -77,6 +78,24 @@ def told(size: int, *what: str, seconds: float = SECONDS) -> list[dict[str, Any]
     ran = mpirun(size, *what, seconds=seconds)
     assert ran.returncode == 0, ran.stderr[-3000:]
     return lines_of(ran)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
+@pytest.mark.parametrize("length", [96, 147, 378, 1470, 1500])
+def test_lines_of_a_slab_on_a_device(length):
+    """For some lengths the transform takes several passes over memory, and is transposed."""
+    import cupy
+
+    real, imaginary = cupy.random.random((2, length, 7, 12))
+    modes = real + 1j * imaginary
+    transforms = transforms_of(parki.get_execution_space("GPU"))((length, 7, 22), length, True)
+    found = modes.copy()
+    transforms.along(found, forward=True)
+    exact = cupy.fft.fft(modes, axis=0)
+    assert float(abs(found - exact).max()) < 1e-13 * float(abs(exact).max())
+    transforms.along(found, forward=False)
+    assert float(abs(found / length - modes).max()) < 1e-13
 
 
 @pytest.mark.parametrize(("size", "space", "part", "case"), on_ranks(ranks.cases()))

@@ -30,7 +30,7 @@ class Surface(Bodies):
     Parameters
     ----------
     nodes, normals : array, shape (3, N), float32 or float64
-        Of smooth closed surfaces, normals outward and of length 1.
+        They are those of smooth closed surfaces, with outward normals of length 1.
     areas : array, shape (N,)
         Weights of a quadrature rule for smooth functions on the surface.
     systems : sequence of int, optional
@@ -52,7 +52,7 @@ class Surface(Bodies):
     areas, spacing : array, shape (N,)
     systems : ndarray, shape (B + 1,)
     centres : ndarray, shape (3, B)
-        Of bodies given by nodes, the middles of their surfaces.
+        The middle of its surface, if a body is given by nodes.
     frames : ndarray, shape (B, 3, 3)
         Rotations from the bodies' frames.
 

@@ -40,7 +40,7 @@ def bent(
     moves : mapping
         Changes by the names of inputs.
     values : array
-        Of the shape of the sum.
+        In the shape of the sum.
     needs : tuple of str
     pull, total : callable
         Derivatives of a sum, by name, and a sum.

@@ -29,9 +29,9 @@ class Asked(NamedTuple):
     results : dict
         Shape of each result for one target.
     composite : Composite or None
-        Of all results; None if it is the one sum of this name.
+        The composite that has all results; None if it is the one sum of this name.
     parts : tuple of Composite
-        Of each result.
+        For each result.
     """
 
     kernel: Any

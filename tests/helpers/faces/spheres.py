@@ -123,7 +123,7 @@ class Spheres(Face):
 
 
 class Radii(Spheres):
-    """Of many radii, one of which is a tracer's."""
+    """Spheres of many radii, one of which is a tracer's."""
 
     name, words = "radii", "`parki.Spheres` of many radii"
 
@@ -140,7 +140,7 @@ class Torques(Spheres):
 
 
 class RadiiTorques(Torques, Radii):
-    """Of many radii, with torques."""
+    """Spheres of many radii, with torques."""
 
     name, words = "radii with torques", "`parki.Spheres` of many radii with torques"
 
