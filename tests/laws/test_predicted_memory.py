@@ -21,6 +21,10 @@ def test_memory(face, kernel, periodicity, monkeypatch):
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert 0 < made.memory.held <= made.memory.peak
+    memory = made.memory
+    assert 0 < memory.held <= memory.peak
     # Of few points, objects of Python take as much; tests/test_memory.py has many.
-    assert 0.4 <= made.memory.peak / peak <= 2.5
+    assert 0.4 * peak <= memory.peak
+    # Whether threads hold the results of their transforms at the same time is a matter of chance.
+    by_chance = sum(held for part, held in memory.parts.items() if part.endswith("transforms"))
+    assert memory.peak - by_chance <= 2.5 * peak
