@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 import numpy as np
@@ -40,6 +41,22 @@ def test_cutoffs_that_cannot_be(periodicity, given):
 def test_images_that_cannot_be():
     with pytest.raises(parki.ParkiValueError, match=r"cutoff is 300, beyond all use in a box"):
         parki.stokes_sl(POINTS, POINTS, FORCES, periodicity=3, **CUBE, cutoff=300)
+
+
+@pytest.mark.parametrize("given", [{"sources_per_cell": 1e-3}, {"cutoff": 0.03}])
+@pytest.mark.parametrize("precision", ["float32", "mixed"])
+def test_short_cutoffs_in_single_precision(precision, given):
+    """Gradients of rotlets were wrong by 11 promises: the far field of a source rounds them."""
+    points, forces = POINTS, FORCES
+    if precision == "float32":
+        points, forces = points.astype(np.float32), forces.astype(np.float32)
+    asked = options(1, **CUBE, **given)
+    if precision == "mixed":
+        asked = dataclasses.replace(asked, precision="mixed")
+    flow = parki.stokes_rotlet(points, points, forces, asked)
+    assert np.isfinite(flow).all()
+    with pytest.raises(parki.ParkiValueError, match=r"single precision would lose .* gradients"):
+        parki.stokes_rotlet(points, points, forces, asked, want="grad_u")
 
 
 def test_large_cutoffs_are_right():

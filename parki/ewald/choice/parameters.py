@@ -41,6 +41,10 @@ LARGE = 0.7
 # most this many images of a source, or as many as parki's own may. Smaller ones have a grid that no
 # memory holds. By larger ones near and far field cancel in many digits, and pairs are for nothing.
 SHORTEST, LONGEST, MOST_IMAGES = 1e-8, 1e3, 1000.0
+# Single precision needs this many sources of a target within such a cut-off, if derivatives are
+# asked for: with fewer, the far field of a source at its own place, which falls as the cut-off to
+# the power of the derivative, is so much larger than the sum that its rounding is, too.
+NEIGHBOURS_OF_SINGLE = 0.2
 # Sums of more than UNEVEN seconds also try cut-offs near the choice, whose grids have other lengths
 # of transforms: NEARBY are the factors, of which the most promising NEIGHBOURS are searched.
 UNEVEN, NEARBY, NEIGHBOURS = 0.03, (0.9, 0.95, 1.05, 1.1), 2
@@ -164,7 +168,7 @@ def _select(problem: Problem) -> Parameters:
     return best
 
 
-def check_cutoff(problem: Problem, name: str, given: float, length: float) -> None:
+def check_cutoff(problem: Problem, name: str, given: float, length: float, single: bool) -> None:
     """Refuse a cut-off of the user's that no sum can take.
 
     Parameters
@@ -175,6 +179,8 @@ def check_cutoff(problem: Problem, name: str, given: float, length: float) -> No
         The option that sets it, as it was given.
     length : float
         Cube root of the box's volume, in the user's unit.
+    single : bool
+        Whether the arithmetic is in single precision.
 
     Raises
     ------
@@ -191,6 +197,14 @@ def check_cutoff(problem: Problem, name: str, given: float, length: float) -> No
             f"{name} is {given:g}{means}, beyond all use in a box of edges of up to "
             f"{longest * length:.3g}; expected a cut-off from {least * length:.3g} to "
             f"{most * length:.3g}; leave it to parki, which takes the fastest one"
+        )
+    neighbours = problem.pairs(cutoff) / (problem.systems * problem.targets)
+    if single and problem.want != ("u",) and neighbours < NEIGHBOURS_OF_SINGLE:
+        raise ParkiValueError(
+            f"{name} is {given:g}, so that {neighbours:.2g} sources are about within the cut-off "
+            f"of a target, and single precision would lose pressures and gradients to rounding; "
+            f"expected {NEIGHBOURS_OF_SINGLE:g} at least; leave it to parki, which takes the "
+            "fastest one, or pass float64 arrays and precision='full'"
         )
 
 

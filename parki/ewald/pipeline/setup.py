@@ -243,7 +243,7 @@ def choose(
     if cutoff is not None:
         name: str = "sources_per_cell" if options.cutoff is None else "cutoff"
         given = options.cutoff or expert.sources_per_cell or 0.0
-        check_cutoff(problem, name, given, frame.length)
+        check_cutoff(problem, name, given, frame.length, task.dtype == np.float32)
     chosen = select(problem)
     if points.systems:
         return problem, chosen
