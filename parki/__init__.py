@@ -18,6 +18,7 @@ from parki.cell_list import CellList as CellList
 from parki.errors import *  # noqa: F403
 from parki.ewald import *  # noqa: F403
 from parki.ewald.derivatives.energies import energy as energy
+from parki.ewald.estimate import estimate as estimate
 from parki.ewald.geometry.lattice import lattice as lattice
 from parki.runtime import ExecutionSpace as ExecutionSpace
 from parki.runtime import available_spaces as available_spaces
@@ -38,13 +39,13 @@ if not TYPE_CHECKING:  # type checkers have the calls from `calls.pyi`, and the 
     __all__ = [
         *("CellList", "ExecutionSpace", "LayerPlan", "NearPairs", "Progress", "Spheres"),
         "Surface",
-        *("available_spaces", "energy", "get_execution_space", "lattice", "near_pairs"),
+        *("available_spaces", "energy", "estimate", "get_execution_space", "lattice", "near_pairs"),
         *("distributed", "ewald", "mesh", "reference", "typing", "utils"),
         *errors.__all__,
         *ewald.__all__,
     ]
     _shown = [*ewald.api.__all__, "Plan", "vjp", "jvp", "kernel", "EwaldOptions", "Expert"]
-    _shown += ["Spheres", "near_pairs", "CellList", "lattice"]
+    _shown += ["Spheres", "near_pairs", "CellList", "lattice", "energy", "estimate"]
     for _name in _shown:  # `help(parki)` begins with them
         _about = (globals()[_name].__doc__ or "").partition("\n")[0]
         __doc__ = f"{__doc__}    {_name:16}{_about}\n"

@@ -113,7 +113,7 @@ def declare(commands: Any) -> None:
     add("--check", action="store_true", help=measured)
 
 
-def _vectors(given: Any) -> Any:
+def vectors(given: Any) -> Any:
     """Return the lattice vectors of three edges and three tilts; others unchanged."""
     if given is None or len(given) != 6:
         return given
@@ -136,7 +136,7 @@ def run(arguments: argparse.Namespace) -> int:
     space = get_execution_space(arguments.space)
     options = EwaldOptions(
         periodicity=arguments.periodicity,
-        box=_vectors(arguments.box),
+        box=vectors(arguments.box),
         tolerance=arguments.tolerance,
         execution_space=space,
     )

@@ -1,4 +1,4 @@
-"""The command line: ``parki info``, ``check``, ``demo``, ``eval``, ``bench``, ``tune``, ``cache``.
+"""The command line: ``parki info``, ``check``, ``demo``, ``eval``, ``estimate`` and others.
 
 Each command has a module, which declares its arguments and runs it.
 
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from parki import __version__
-from parki.cli import bench, cache, check, demo, eval, info, terminal
+from parki.cli import bench, cache, check, demo, estimate, eval, info, terminal
 from parki.cli.tune import command as tune
 from parki.errors import ParkiError, ParkiValueError
 
@@ -105,6 +105,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="parki", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
     parser.add_argument("--version", action="version", version=f"parki {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="command", title="commands")
-    for module in (info, check, demo, eval, bench, tune, cache):
+    for module in (info, check, demo, eval, estimate, bench, tune, cache):
         module.declare(commands)
     return parser

@@ -159,7 +159,7 @@ class Slab(Pipeline):
             targets, sources = (int(count[first:last].sum()) for count in counts)
             near = int(counts[1][slabs.near(self.team.rank, reach)].sum())
             numbers = (points.targets, points.sources), (targets, sources), near
-            needs = (setup.problem, setup.parameters, use(task, points, False))
+            needs = (setup.problem, setup.parameters, use(task, points.survey.same, None, False))
             place = Place(mesh, slabs, self.team.rank, reach, new.order.axes, *numbers)
             new.memory = memory.predict(*needs, place)
             memory.check_memory(self.team, *needs, frame.length, new.memory)

@@ -199,7 +199,9 @@ class OneDevice(Pipeline):
         memory, kernels = self.memory, list[Kernel]()
         if old is None or memory is None:
             asked = replace(setup.problem, targets=targets, sources=sources, systems=many)
-            needs = asked, setup.parameters, use(task, points, once)
+            labels = points.labels.sizes if points.labels else None
+            needed = use(task, points.survey.same, labels, once)
+            needs = asked, setup.parameters, needed
             memory = check_memory(*needs, frame.length, plan_cache.clear_cache)
             kernels = setup.kernels(points.targets)
         new = OneDevice(setup, memory, problem)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from parki.arrays import real_name
 from parki.cell_list import CellList, parts_kernels
 from parki.ewald.choice.clustering import PairDensity, sample
+from parki.ewald.choice.cost import Machine
 from parki.ewald.choice.far_points import warn_of_far_points
 from parki.ewald.choice.machines import machine
 from parki.ewald.choice.memory import Use
@@ -26,6 +27,7 @@ from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import Padding, pad
 from parki.ewald.far.sizes import LITERATURE
+from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.geometry.lattice_numbers import LatticeNumbers
 from parki.ewald.near.p2p import near_kernels
 from parki.ewald.near.p2p_labels import label_kernel
@@ -201,49 +203,14 @@ def choose(
     once : bool
         Whether the plan is made for a single density: then no lists of pairs are kept.
     """
-    options, (targets, sources, systems) = task.options, points.counts
-    expert = options.expert
+    options, counts = task.options, points.counts
     kept = 0.0
     if not once and not options.deterministic:
-        kept = most_pairs(task.space, systems * targets, ranks)
+        kept = most_pairs(task.space, counts[2] * counts[0], ranks)
     best = machine(task.space, task.dtype, fixed=options.deterministic)
-    cutoff = None
-    if options.cutoff is not None:
-        cutoff = options.cutoff / frame.length
-    elif expert.sources_per_cell is not None:
-        cutoff = (expert.sources_per_cell / sources) ** (1 / 3)
-    asked = (expert.p2p_method, expert.p2g_method, expert.g2p_method)
-    p2p, p2g, g2p = (
-        usual if method == "auto" else method
-        for method, usual in zip(asked, best.usual, strict=True)
-    )
-    if systems > 1 and g2p == "target":
-        g2p = "tile"  # which knows of systems
-    kernel, want = task.chosen_by
-    kernel = SUMS.in_unit(kernel, frame.length)
-    lattice = replace(points.lattice.over(frame.length), deforms=frame.lattice.deforms).widest
-    problem = Problem(
-        kernel,
-        want,
-        choose_split(expert.split, kernel, want, points.tolerance),
-        lattice,
-        points.tolerance,
-        density,
-        targets,
-        sources,
-        best,
-        p2p,
-        p2g,
-        g2p,
-        options.windows(task.dtype),
-        cutoff,
-        kept,
-        systems,
-    )
-    if cutoff is not None:
-        name: str = "sources_per_cell" if options.cutoff is None else "cutoff"
-        given = options.cutoff or expert.sources_per_cell or 0.0
-        check_cutoff(problem, name, given, frame.length, task.dtype == np.float32)
+    box = replace(points.lattice, deforms=frame.lattice.deforms)
+    problem = pose(task, box, frame.length, counts, points.tolerance, density, best, kept)
+    lattice = problem.lattice
     chosen = select(problem)
     if points.systems:
         return problem, chosen
@@ -259,14 +226,78 @@ def choose(
     return problem, chosen
 
 
-def use(task: Task, points: Points, once: bool) -> Use:
-    """Return the numbers on which memory depends, apart from problem and parameters."""
-    more = 9 * ({"grad_u", "stress"} <= set(task.names))
-    same, ordered = points.survey.same, task.options.axes != (0, 1, 2)
-    labels = points.labels.sizes if points.labels else None
-    return Use(
-        task.space, task.dtype, same, task.flux, once, more, task.mixed, task.finer, ordered, labels
+def pose(
+    task: Task,
+    box: Lattice,
+    length: float,
+    counts: tuple[int, int, int],
+    tolerance: float,
+    density: PairDensity,
+    best: Machine,
+    kept: float,
+) -> Problem:
+    """Return the problem for which parameters are chosen.
+
+    Parameters
+    ----------
+    box : Lattice
+        In the user's unit, as the next.
+    length : float
+        Cube root of the box's volume.
+    counts : tuple of 3 ints
+        Targets and sources of a system, and the number of systems.
+    tolerance : float
+        Of random densities.
+    best : Machine
+    kept : float
+        Most pairs for which lists are kept.
+    """
+    options, (targets, sources, systems) = task.options, counts
+    expert = options.expert
+    cutoff = None
+    if options.cutoff is not None:
+        cutoff = options.cutoff / length
+    elif expert.sources_per_cell is not None:
+        cutoff = (expert.sources_per_cell / sources) ** (1 / 3)
+    asked = (expert.p2p_method, expert.p2g_method, expert.g2p_method)
+    p2p, p2g, g2p = (
+        usual if method == "auto" else method
+        for method, usual in zip(asked, best.usual, strict=True)
     )
+    if systems > 1 and g2p == "target":
+        g2p = "tile"  # which knows of systems
+    kernel, want = task.chosen_by
+    kernel = SUMS.in_unit(kernel, length)
+    problem = Problem(
+        kernel,
+        want,
+        choose_split(expert.split, kernel, want, tolerance),
+        box.over(length).widest,
+        tolerance,
+        density,
+        targets,
+        sources,
+        best,
+        p2p,
+        p2g,
+        g2p,
+        options.windows(task.dtype),
+        cutoff,
+        kept,
+        systems,
+    )
+    if cutoff is not None:
+        name: str = "sources_per_cell" if options.cutoff is None else "cutoff"
+        given = options.cutoff or expert.sources_per_cell or 0.0
+        check_cutoff(problem, name, given, length, task.dtype == np.float32)
+    return problem
+
+
+def use(task: Task, same: bool, labels: tuple[int, int] | None, once: bool) -> Use:
+    """Return the numbers on which memory depends, apart from problem and parameters."""
+    more, ordered = 9 * ({"grad_u", "stress"} <= set(task.names)), task.options.axes != (0, 1, 2)
+    how = task.flux, once, more, task.mixed, task.finer, ordered, labels
+    return Use(task.space, task.dtype, same, *how)
 
 
 def _mesh(

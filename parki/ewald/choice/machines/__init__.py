@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from parki.arrays import USUAL, vector_row
+from parki.errors import ParkiValueError
 from parki.ewald.choice.cost import COUNTS, Machine
 from parki.ewald.far.lengths import Lengths, Tables
 from parki.runtime import ExecutionSpace, host, private
@@ -77,6 +78,23 @@ def built_in(space: ExecutionSpace) -> dict[str, Any]:
 def shipped(file: str) -> dict[str, Any]:
     """Return the content of a file that ships with parki."""
     return _content((Path(__file__).parent / file).read_text(encoding="utf-8"))
+
+
+def of_path(path: Path) -> dict[str, Any]:
+    """Return the content of a file that ``parki tune`` wrote, perhaps on another machine.
+
+    Raises
+    ------
+    ParkiValueError
+        If it is no such file, or of another version.
+    """
+    try:
+        return _content(path.read_text(encoding="utf-8"))
+    except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ParkiValueError(
+            f"{path} has no measurements of 'parki tune' that this version reads ({error}); run it "
+            "again on that machine"
+        ) from error
 
 
 def read(space: ExecutionSpace) -> dict[str, Any] | None:

@@ -1,0 +1,386 @@
+"""`estimate`: memory and time of a sum of uniform points, by stage, without running it.
+
+It asks the choice of parameters and the prediction of memory what they would say of a plan. Close
+pairs are counted in a sample of random points, as a plan counts them among its own.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from parki.arrays import vector_row
+from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.choice import machines
+from parki.ewald.choice.clustering import SAMPLE, pair_density
+from parki.ewald.choice.cost import Machine
+from parki.ewald.choice.memory import Memory, fitting, predict
+from parki.ewald.choice.parameters import select
+from parki.ewald.geometry.extent import resolve
+from parki.ewald.geometry.lattice import Lattice
+from parki.ewald.near.p2p_lists import PAIRS, most_pairs
+from parki.ewald.options import LARGEST_TOLERANCE, EwaldOptions
+from parki.ewald.pipeline.setup import pose, use
+from parki.ewald.placement.asked import Asked
+from parki.ewald.points import take_options
+from parki.ewald.sums import SUMS, with_parameters
+from parki.ewald.sums.composite import Shared, joined, together
+from parki.ewald.task import Frame, Task
+from parki.interchange import finite, flag, one_of, shown, whole
+from parki.memory import in_words
+from parki.runtime import ExecutionSpace, get_execution_space
+from parki.runtime.kernel import LARGEST
+from parki.runtime.spaces import free_memory
+from parki.settings import thread_count
+from parki.suspensions.radii import KINDS, Radii
+from parki.typing import AnyKernel, SumKeywords, Unpack
+
+NAMED = {"h200": "h200.json", "avx512": "avx512.json"}  # machines whose numbers come with parki
+# Near fields that noise of spheres takes at its default accuracy: 6 to 9 were counted, for 1 000
+# to 10 000 spheres that fill 0.1 to 0.4 of the box. Its far field spreads nothing.
+PRODUCTS = 8
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What `estimate` returns; text of it has all on a few lines.
+
+    Attributes
+    ----------
+    seconds : dict
+        Of an application of a plan, by stage: "P2P", "P2G", "FGC", "G2P".
+    noise : float or None
+        Seconds of the Brownian noise of one step, of spheres alone.
+    memory : Memory
+        Bytes by part, and the most at a time, as ``plan.memory``.
+    free : float or None
+        Bytes that are free here; None for a named machine.
+    chosen : tuple of str
+        Each sum with its cut-off and grid.
+    rests_on : str
+        Where the numbers come from.
+    fitting : tuple of str
+        What would fit, where memory is short.
+    """
+
+    task: str
+    seconds: dict[str, float]
+    noise: float | None
+    memory: Memory
+    free: float | None
+    chosen: tuple[str, ...]
+    rests_on: str
+    fitting: tuple[str, ...] = field(default=())
+
+    @property
+    def total(self) -> float:
+        """Seconds of all stages."""
+        return sum(self.seconds.values())
+
+    def __str__(self) -> str:
+        stages = ", ".join(f"{name} {value:.2g}" for name, value in self.seconds.items())
+        lines = [self.task, f"  one application: {self.total:.2g} s ({stages})"]
+        if self.noise is not None:
+            lines.append(f"  noise of one step: {self.noise:.2g} s, by {PRODUCTS} near fields")
+        here = "" if self.free is None else f"; {in_words(self.free)} are free here"
+        lines.append(f"  memory: {self.memory}{here}")
+        lines += [f"  would fit: {words}" for words in self.fitting]
+        lines += [f"  chosen: {words}" for words in self.chosen]
+        return "\n".join([*lines, f"  rests on: {self.rests_on}"])
+
+
+class _OneSum(NamedTuple):
+    """One sum: its name, results, options, copies of the sources, and densities at once."""
+
+    kernel: str
+    want: Any
+    options: EwaldOptions
+    shared: Shared | None = None
+    scale: tuple[float, int] | None = None
+
+
+class _Machine(NamedTuple):
+    """Where it would run: the numbers of a machine by precision, and the most pairs of lists."""
+
+    space: ExecutionSpace
+    content: dict[str, Any] | None = None
+
+    def machine(self, task: Task) -> Machine:
+        """Return the numbers by which a plan would choose there."""
+        fixed = task.options.deterministic
+        if self.content is None:
+            return machines.machine(self.space, task.dtype, fixed=fixed)
+        precision, device = np.dtype(task.dtype).name, self.space.on_device
+        measured = re.search(r"(\d+) threads", self.content["machine"])
+        threads = 1 if device else int(measured[1]) if measured else thread_count()
+        lanes = 1 if device else vector_row(1, task.dtype)
+        found = machines.of_file(self.content, precision, lanes, threads)
+        return found if device or measured else replace(found, workers=threads)
+
+    def kept(self, targets: int) -> float:
+        """Return the most pairs of lists that are kept."""
+        if self.content is None or not self.space.on_device:
+            return most_pairs(self.space, targets)
+        return float(PAIRS * targets)
+
+    @property
+    def free(self) -> float:
+        """Free bytes, where that is known."""
+        return math.inf if self.content else free_memory(self.space)
+
+
+def estimate(
+    kernel: AnyKernel | Literal["spheres"],
+    points: float,
+    options: EwaldOptions | None = None,
+    *,
+    targets: float | None = None,
+    want: Any = "u",
+    dtype: Any = "float64",
+    systems: int = 1,
+    radii: Any = None,
+    torques: bool = False,
+    machine: str | Path | None = None,
+    **keywords: Unpack[SumKeywords],
+) -> Prediction:
+    """Return the memory and the time of a sum of uniform random points, without running it.
+
+    Parameters
+    ----------
+    kernel : str
+        As for `Plan`; or "spheres", for the velocities of `Spheres`.
+    points : int, or a float such as 1e6
+        Sources.
+    options : EwaldOptions
+        The box needs a length along each axis. ``execution_space`` says where, if not on the CPU.
+    targets : int, optional
+        Default: the sources are the targets.
+    want : str or tuple of str
+        As for `Plan`.
+    dtype : {"float64", "float32"}
+    systems : int
+        How many systems the points are of, each of as many.
+    radii : float or sequence of float
+        Of spheres alone: their radius, or the smallest and the largest one.
+    torques : bool
+        Whether there are torques on spheres, too.
+    machine : str or path, optional
+        "h200" or "avx512", whose numbers come with parki, or a file that ``parki tune`` wrote
+        elsewhere. Default: this machine, by its measurements if it has any.
+    **keywords
+        The fields of `EwaldOptions`, instead of ``options``, and parameters of sums.
+
+    Returns
+    -------
+    Prediction
+        With ``seconds`` by stage, ``total``, ``memory``, ``noise`` and ``rests_on``. `print` shows
+        all. Plans and updates of points are not in the seconds: on a CPU a plan takes about as long
+        as an application, and an update a third of one or less.
+
+    Raises
+    ------
+    ParkiValueError, ParkiTypeError
+
+    Examples
+    --------
+    >>> import parki
+    >>> found = parki.estimate("stokes_comb", 1e6, periodicity=3, box=[1, 1, 1], tolerance=1e-6)
+    >>> sorted(found.seconds)
+    ['FGC', 'G2P', 'P2G', 'P2P']
+    """
+    sources = _count("points", points)
+    count = sources if targets is None else _count("targets", targets)
+    systems = whole("systems", systems, "how many systems there are")
+    np_dtype = np.dtype(one_of("dtype", str(np.dtype(dtype)), ("float64", "float32")))
+    spheres = kernel == "spheres"
+    name: Any = kernel
+    others: Any = keywords
+    if not spheres:
+        name, others = with_parameters(kernel, others)
+    _, options = take_options(None, options, others, also=("radii", "torques", "targets"))
+    options.check_dtype(np_dtype)
+    if None in options.edges:
+        raise ParkiValueError(
+            f"box is {list(options.box)}, but an estimate has no points whose extent a None could "
+            "take; give the length that they will span"
+        )
+    if spheres != (radii is not None):
+        raise ParkiTypeError(
+            'radii is missing; parki.estimate("spheres", ...) needs the radius of the spheres'
+            if spheres
+            else 'radii is for parki.estimate("spheres", ...) alone'
+        )
+    place = _where(machine, options)
+    names = [(name, want)]
+    if spheres:
+        sizes = Radii.of(np.resize(radii, 2), 2).kernels
+        moved = KINDS if flag("torques", torques) else [("velocity", "force")]
+        names = [(sizes[key], "u") for key in moved]
+    sums = [each for name, results in names for each in _sums(name, results, options)]
+    seconds = dict.fromkeys(("P2P", "P2G", "FGC", "G2P"), 0.0)
+    chosen, fits, parts = list[str](), tuple[str, ...](), dict[str, float]()
+    held = peak = 0.0
+    first, noise = math.nan, None
+    for each in sums:
+        problem, parameters, needs, length = _chosen(
+            each, (count, sources, systems), np_dtype, place, first, targets is None
+        )
+        first = first if first == first else length
+        memory = predict(problem, parameters, needs)
+        many = len(each.shared.lists) if each.shared else 1
+        for stage, value in parameters.seconds.items():
+            seconds[stage] += many * value
+        peak = max(peak, sum(parts.values()) + memory.peak)
+        for part, size in memory.parts.items():
+            parts[part] = parts.get(part, 0.0) + size
+        held += memory.held
+        if peak > place.free:
+            fits = tuple(fitting(problem, parameters, needs, place.free, length))
+        grid = problem.pad(
+            parameters.steps, parameters.points, parameters.cutoff, parameters.split
+        ).grid
+        chosen.append(
+            f"{each.kernel}: r_c = {parameters.cutoff * length:.4g}, grid "
+            f"{' x '.join(map(str, grid))}, window of {parameters.points} points"
+        )
+    if spheres and options.periodicity == 3:
+        noise = PRODUCTS * seconds["P2P"] + seconds["FGC"] / 2 + seconds["G2P"]
+    best = problem.machine.name.removeprefix("those ")
+    return Prediction(
+        _headline(name, want, options, (count, sources, systems), f"{np_dtype}", place.space),
+        seconds,
+        noise,
+        Memory(parts, held, peak),
+        None if machine else place.free,
+        tuple(dict.fromkeys(chosen)),
+        f"uniform random points, and costs {best}{_hint(best, place)}",
+        fits,
+    )
+
+
+def _count(name: str, given: Any) -> int:
+    """Return a number of points, which may be written as 1e6."""
+    value = finite(name, given, "a number of points")
+    if not 1 <= value <= LARGEST or value != round(value):
+        raise ParkiValueError(f"{name} is {shown(given)}; expected a whole number, 1 to {LARGEST}")
+    return round(value)
+
+
+def _where(machine: Any, options: EwaldOptions) -> _Machine:
+    """Return where it would run."""
+    if machine is None:
+        return _Machine(get_execution_space(options.execution_space))
+    if str(machine) in NAMED:
+        content = machines.shipped(NAMED[str(machine)])
+    elif Path(machine).is_file():
+        content = machines.of_path(Path(machine))
+    else:
+        raise ParkiValueError(
+            f"machine is {shown(machine)}; expected {' or '.join(NAMED)}, or a file that "
+            "'parki tune' wrote: 'parki cache list' shows where"
+        )
+    device = content["usual"]["float64"]["p2p"] == "tile"
+    return _Machine(ExecutionSpace("Cuda" if device else "OpenMP"), content)
+
+
+def _hint(best: str, place: _Machine) -> str:
+    """Return the advice by which the numbers become better, if there is any."""
+    if best.startswith("measured") or place.content is not None:
+        return ""
+    return "; this machine was not measured, and may take several times as long: run 'parki tune'"
+
+
+def _sums(kernel: Any, want: Any, options: EwaldOptions) -> Iterator[_OneSum]:
+    """Yield the sums that a plan would have as members."""
+    asked = Asked.of(kernel, want, options)
+    if asked.composite is None:
+        yield _OneSum(asked.kernel, asked.want, options)
+        return
+    scales = {name: (size, power) for name, size, power in asked.composite.scales}
+    for one in together(joined(asked.composite.addends)):
+        yield _OneSum(one.kernel, one.want, options.of_sums(), one, scales.get(one.kernel))
+
+
+def _chosen(
+    each: _OneSum,
+    counts: tuple[int, int, int],
+    dtype: Any,
+    place: _Machine,
+    first: float,
+    same: bool,
+) -> tuple[Any, Any, Any, float]:
+    """Return the problem of a sum, its parameters, what memory depends on, and the box's length.
+
+    ``first`` is the length of the box of the first sum, NaN of that itself.
+    """
+    total, given, systems = counts
+    options, own = each.options, -(-given // systems)
+    lattice = resolve(options, np.empty((0, 3)))
+    sampled = min(-(-total // systems), SAMPLE), min(own, SAMPLE)
+    trg, src = _sample(each, lattice, *sampled, same)
+    sources, same = round(own * src.shape[1] / sampled[1]), same and src is trg
+    ends = np.array([src.min(axis=1), src.max(axis=1)])
+    if each.scale is not None and first == first:  # as `Placement` does
+        size, power = each.scale
+        larger = min(options.tolerance * (first / size) ** power, LARGEST_TOLERANCE)
+        options = replace(options, tolerance=max(options.tolerance, larger))
+    want = (each.want,) if isinstance(each.want, str) else tuple(each.want)
+    task = Task(each.kernel, place.space, options.arithmetic(dtype), options, want)
+    frame = Frame.of(task, lattice)
+    edges = frame.lattice.edges
+    trg, src = (_wrapped(cloud, lattice) * edges[:, None] for cloud in (trg, src))
+    density = pair_density(
+        *((src, src) if same else (trg, src)),
+        edges,
+        apart=options.images_below(ends),
+    )
+    if same:
+        density = replace(density, self_pairs=1 / sources)
+    tolerance = options.random_tolerance(sources, task.sum.source_components, task.dtype)
+    totals = -(-total // systems), sources, systems
+    kept = 0.0 if options.deterministic else place.kept(systems * totals[0])
+    how = frame.length, totals, tolerance, density, place.machine(task), kept
+    problem = pose(task, replace(lattice, deforms=frame.lattice.deforms), *how)
+    return problem, select(problem), use(task, same, None, False), frame.length
+
+
+def _sample(
+    each: _OneSum, lattice: Lattice, targets: int, sources: int, same: bool
+) -> tuple[Any, Any]:
+    """Return random points of a sum, where maps put them, as if the box were along the axes."""
+    rng = np.random.default_rng(0)
+    edges = lattice.by_user(lattice.sides + lattice.origin)[:, None]
+    trg = edges * rng.random((3, targets))
+    src = trg if same else edges * rng.random((3, sources))
+    if each.shared is None:
+        return trg, src
+    kind = SUMS[each.kernel]
+    norms: Any = (np.ones(targets), np.ones(sources)) if kind.pair.marks is not None else src
+    src, _ = each.shared.points({"points": src, "norms": norms}, kind)
+    return trg, src
+
+
+def _wrapped(points: Any, lattice: Lattice) -> Any:
+    """Return points in parts of the box's sides, along the solver's axes."""
+    order = [*lattice.axes]
+    parts = (points[order] - lattice.origin[:, None]) / lattice.sides[:, None]
+    return np.clip(parts, 0.0, np.nextafter(1.0, 0.0))
+
+
+def _headline(
+    kernel: Any, want: Any, options: EwaldOptions, counts: Any, dtype: str, space: Any
+) -> str:
+    """Return the sum and its points in one line."""
+    targets, sources, systems = counts
+    of = f" of {systems} systems" if systems > 1 else ""
+    what = "" if want == "u" else f", want {want}"
+    return (
+        f"{kernel}, {options.periods}, tolerance {options.tolerance:g}, {sources} sources, "
+        f"{targets} targets{of}, {dtype}, {space}{what}"
+    )

@@ -1,0 +1,114 @@
+"""`parki.estimate` says beforehand what a plan says of itself."""
+
+import json
+
+import numpy as np
+import pytest
+
+import parki
+from parki.cli import main as cli
+from parki.ewald.choice import machines
+from parki.runtime import get_execution_space
+
+COUNT = 5000
+CUBE = {"periodicity": 3, "box": [1, 1, 1], "tolerance": 1e-4}
+WALL = {"periodicity": 2, "box": [1, 1, 1], "tolerance": 1e-4, "wall": "no-slip"}
+SUMS = [("laplace", CUBE, 1), ("laplace", CUBE, 10), ("stokes_sl", WALL, 1)]
+
+
+@pytest.mark.parametrize(("kernel", "options", "systems"), SUMS)
+def test_plans_of_uniform_points_say_the_same(rng, kernel, options, systems):
+    points, how = rng.random((3, COUNT)), {}
+    if systems > 1:
+        how["systems"] = range(0, COUNT + 1, COUNT // systems)
+    plan = parki.Plan(kernel, points, points, **options, **how)
+    found = parki.estimate(kernel, COUNT, **options, systems=systems)
+    for stage, seconds in found.seconds.items():
+        own = [
+            member.sum.pipeline.setup.parameters.seconds[stage]
+            * (len(member.shared.lists) if member.shared else 1)
+            for member in plan.members
+        ]
+        assert seconds == pytest.approx(sum(own), rel=0.1)
+    assert found.memory.peak == pytest.approx(plan.memory.peak, rel=0.1)
+    assert found.total == pytest.approx(sum(found.seconds.values()))
+
+
+def test_spheres_say_the_same(rng):
+    points = rng.random((3, COUNT))
+    spheres = parki.Spheres(points, 0.01, **CUBE)
+    own = spheres._plan("velocity", "force").parameters.seconds
+    found = parki.estimate("spheres", COUNT, radii=0.01, **CUBE)
+    assert found.seconds == pytest.approx(own, rel=0.1)
+    assert found.noise > found.total
+    more = parki.estimate("spheres", COUNT, radii=0.01, torques=True, **CUBE)
+    assert more.total > 3 * found.total
+    assert parki.estimate("spheres", COUNT, radii=[0.01, 0.02], **CUBE).seconds != found.seconds
+    assert parki.estimate("spheres", COUNT, radii=0.01, **WALL).noise is None
+
+
+def test_named_machines(tmp_path):
+    slow = parki.estimate("stokes_comb", 4e6, **CUBE, machine="avx512")
+    fast = parki.estimate("stokes_comb", 4e6, **CUBE, machine="h200")
+    assert fast.total < slow.total / 10
+    assert fast.free is None and "H200" in str(fast) and "free here" not in str(fast)
+    content = dict(machines.built_in(get_execution_space("CPU")))
+    lengths = {name: {} for name in content["lengths"]}
+    content |= {"machine": "a violin 1 threads", "lengths": lengths}
+    content["seconds"] = {
+        precision: {v: [2 * s for s in numbers] for v, numbers in of_variant.items()}
+        for precision, of_variant in content["seconds"].items()
+    }
+    path = tmp_path / "tuned-violin.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    found = parki.estimate("laplace", 1e5, **CUBE, machine=path)
+    assert "violin" in found.rests_on
+    path.write_text("{}", encoding="utf-8")
+    with pytest.raises(parki.ParkiValueError, match="no measurements of 'parki tune'"):
+        parki.estimate("laplace", 1e5, **CUBE, machine=path)
+
+
+def test_what_would_fit_is_said(monkeypatch):
+    monkeypatch.setattr("parki.ewald.estimate.free_memory", lambda _: 1e8)
+    found = parki.estimate("stokes_comb", 1e6, **CUBE)
+    assert found.fitting and "would fit: " in str(found)
+
+
+def test_better_numbers_are_asked_for(monkeypatch, tmp_path):
+    monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path))
+    machines.clear()
+    found = parki.estimate("laplace", 1000, **CUBE)
+    assert found.rests_on.endswith("run 'parki tune'")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"points": 1.5}, "points is 1.5; expected a whole number"),
+        ({"points": "many"}, "points is 'many'; expected a number of points"),
+        ({"machine": "cray"}, "machine is 'cray'; expected h200 or avx512"),
+        ({"radii": 0.1}, "radii is for parki.estimate"),
+        ({"kernel": "spheres"}, "radii is missing"),
+        ({"box": [1, 1, None], "periodicity": 2}, "an estimate has no points"),
+        ({"tolerance": 1e-9, "dtype": "float32"}, "float32 holds"),
+        ({"tol": 1e-9}, "did you mean tolerance"),
+    ],
+)
+def test_impossible_estimates_are_refused(given, message):
+    given = {"kernel": "laplace", "points": 1000, **CUBE, **given}
+    with pytest.raises(parki.ParkiError, match=message):
+        parki.estimate(given.pop("kernel"), given.pop("points"), **given)
+
+
+def test_command(capsys):
+    words = "estimate --points 1e5 --tolerance 1e-4 --machine h200".split()
+    assert cli.main([*words, "--kernel", "stokes_comb", "--periodicity", "1", "--want", "u,p"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("stokes_comb, 1-periodic, tolerance 0.0001, 100000 sources")
+    assert "want ('u', 'p')" in text and "costs of an H200" in text
+    assert cli.main([*words, "--kernel", "spheres", "--radii", "0.01", "0.02", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["free"] is None and np.isfinite(found["noise"])
+    tilted = ["--kernel", "laplace", "--box", *"1 1 1 0.2 0 0".split(), "--systems", "4"]
+    assert cli.main([*words, *tilted]) == 0
+    assert "of 4 systems" in capsys.readouterr().out
