@@ -43,7 +43,7 @@ LARGE = 0.7
 SHORTEST, LONGEST, MOST_IMAGES = 1e-8, 1e3, 1000.0
 # Single precision needs this many sources of a target within such a cut-off, if derivatives are
 # asked for: with fewer, the far field of a source at its own place, which falls as the cut-off to
-# the power of the derivative, is so much larger than the sum that its rounding is, too.
+# the power of the derivative, is larger than the sum by such a factor that its rounding is, too.
 NEIGHBOURS_OF_SINGLE = 0.2
 # Sums of more than UNEVEN seconds also try cut-offs near the choice, whose grids have other lengths
 # of transforms: NEARBY are the factors, of which the most promising NEIGHBOURS are searched.
