@@ -175,7 +175,7 @@ def test_spheres_and_walls(size):
     """As one rank has them, to rounding; what one rank refuses is refused on all."""
     found = told(size, "spheres+wall", seconds=240)
     apart = {each["case"]: each["apart"] for each in found if "apart" in each}
-    assert set(apart) == {"0P", "2P", "3P", "one radius, 3P", "wall, 2P"}
+    assert set(apart) == {"0P", "2P", "3P", "tilted, 3P", "tilted wall, 2P", "wall, 2P"}
     for case, each in apart.items():
         # Slabs exchange axes, so that spheres near a wall leave other modes out.
         assert np.max(each) <= (1e-7 if "wall" in case else 1e-11), case

@@ -71,7 +71,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
 
     sides = problem.lattice.sides[place.axes]
     stretch = slabs.stretch(rank, reach + 1)
-    if stretch is not None:
+    if stretch is not None and not problem.lattice.tilted:  # whose cells are the whole box's
         sides[0] *= (stretch[1] - stretch[0]) / slabs.cells[-1]
     slab = replace(mesh.padding, cells=(cells, *mesh.padding.cells[1:]))
 

@@ -21,6 +21,8 @@ class SlabP2P:
 
     Parameters
     ----------
+    reach : int
+        Grid cells along the first axis within which a target has its sources.
     trg, src : array, shape (3, N)
         Points of the slab in the user's unit, as given.
     norms : array, shape (3, N), or None
@@ -36,6 +38,7 @@ class SlabP2P:
         transport: Transport,
         slabs: Slabs,
         setup: Setup,
+        reach: int,
         trg: Any,
         src: Any,
         norms: Any,
@@ -44,8 +47,7 @@ class SlabP2P:
     ) -> None:
         task, frame, step = setup.task, setup.frame, float(setup.mesh.steps[0])
         xp = self.xp = transport.xp
-        rank, reach = transport.team.rank, int(setup.pair.cutoff / step) + 1
-        ghosts = []
+        rank, ghosts = transport.team.rank, []
         for other in range(transport.team.size):
             needed = xp.asarray(slabs.near(other, reach) & (other != rank))
             ghosts.append(xp.flatnonzero(needed[cells]))
@@ -58,10 +60,10 @@ class SlabP2P:
         self.p2p: P2P | None = None
         if not (trg.shape[1] and src.shape[1]):
             return
-        # One cell more, because ends of the stretch are rounded.
-        stretch = slabs.stretch(rank, reach + 1)
-        ends = None
-        if stretch is not None:
+        # One cell more, because ends of the stretch are rounded. A slab of a tilted box leans, so
+        # it takes the cells of the whole box.
+        ends, stretch = None, slabs.stretch(rank, reach + 1)
+        if stretch is not None and not task.tilted:
             corner = float(frame.lattice.origin[0]) if not frame.lattice.periodicity else 0.0
             first, last, start = (corner + n * step for n in stretch)
             ends = (first, last)

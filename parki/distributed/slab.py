@@ -139,8 +139,9 @@ class Slab(Pipeline):
             frame, new.transport = self.setup.frame, self.transport
         else:
             frame = Frame.of(task, points.lattice)
-            axes = longest_first(points.lattice.sides, task.periodicity)
-            frame = replace(frame, lattice=frame.lattice.ordered(axes))
+            if not task.tilted:  # whose vectors stay in their order
+                axes = longest_first(points.lattice.sides, task.periodicity)
+                frame = replace(frame, lattice=frame.lattice.ordered(axes))
             new.transport = choose_transport(self.team, task.space)
         new.order = Order(frame.lattice.places(points.lattice))
         same, arrays = points.survey.same, new.order.arrays(points.arrays)
@@ -151,7 +152,9 @@ class Slab(Pipeline):
         old = self if setup is self.setup else None
         cells = [_cells(setup, cloud) for cloud in (trg, src)]
         counts = self._per_cell(setup, cells)
-        reach = int(setup.pair.cutoff / mesh.steps[0]) + 1
+        # In a tilted box planes of the grid are closer together than steps along the first vector.
+        lean = float(frame.lattice.edges[0] / frame.lattice.widths[0])
+        reach = int(lean * setup.pair.cutoff / mesh.steps[0]) + 1
         slabs = new.slabs = self._balance(points, setup, counts, reach)
         new.memory = self.memory
         if old is None:
@@ -171,13 +174,14 @@ class Slab(Pipeline):
         ]
         new._to_targets, new._from_sources = routes[0], routes[-1]
         own = {"src": new._from_sources.forward("points", arrays["src"])}
-        own["trg"], norms, marks = own["src"], None, None
+        own["trg"], exact, norms, marks = own["src"], None, None, None
         if not same:
             own["trg"] = new._to_targets.forward("points", arrays["trg"])
         if "norms" in arrays:
-            norms = arrays["norms"] * task.dtype.type(frame.factor)
+            exact = arrays["norms"] * task.dtype.type(frame.factor)
             route = new._to_targets if task.transposed_pair else new._from_sources
-            norms = route.forward("points", norms)
+            exact = route.forward("points", exact)
+            norms = exact.astype(task.dtype, copy=False)
         if "src_marks" in arrays:
             of_targets = new._to_targets.forward("points", arrays["trg_marks"])
             marks = of_targets[0], new._from_sources.forward("points", arrays["src_marks"])[0]
@@ -186,10 +190,10 @@ class Slab(Pipeline):
         trg = src if same else frame.wrap(task, own["trg"])
         far = old.far if old and slabs == old.slabs else SlabFar(new.transport, slabs, setup)
         new.far = far.placed(trg, src, None if task.transposed_pair else norms, own_marks)
-        new.gauge = setup.gauge(own["trg"], own["src"], norms, together=self.team.sum)
+        new.gauge = setup.gauge(own["trg"], own["src"], exact, together=self.team.sum)
         at = _cells(setup, src)
         ends = own["trg"], own["src"]
-        new.near = SlabP2P(new.transport, slabs, setup, *ends, norms, own_marks.each, at)
+        new.near = SlabP2P(new.transport, slabs, setup, reach, *ends, norms, own_marks.each, at)
         return new
 
     def _choose(
@@ -255,7 +259,8 @@ class Slab(Pipeline):
         """Return the rank on whose slab each point is; shape (N,) for points (3, N)."""
         setup = self.far.setup
         task, frame = setup.task, setup.frame
-        wrapped = frame.wrap(task, points[self.order.axes].astype(task.dtype))
+        dtype = np.dtype(np.float64) if task.finer else task.dtype
+        wrapped = frame.wrap(task, points[self.order.axes].astype(dtype))
         return _owners(setup, self.slabs, _cells(setup, wrapped))
 
     # ------------------------------------------------------------------ apply

@@ -53,6 +53,7 @@ class Case(NamedTuple):
     deal: str = "random"
     want: tuple[str, ...] = ("u",)
     box: tuple[float, ...] = BOXES[0]
+    tilts: tuple[float, ...] = ()
     n: int = N
     tolerance: float = 1e-4
     more: tuple[tuple[str, Any], ...] = ()
@@ -63,6 +64,7 @@ class Case(NamedTuple):
         words = [self.kernel, f"{self.periodicity}P", self.dtype, self.cloud, self.deal]
         words += ["+".join(self.want), "x".join(map(str, self.box))]
         words += [f"{self.n} points"] if self.n > N else []
+        words += ["tilted by " + ", ".join(map(str, self.tilts))] if self.tilts else []
         return ", ".join([*words, *(f"{name}={value}" for name, value in self.more)])
 
 
@@ -121,6 +123,12 @@ def cases() -> list[Case]:
         Case("stokes_sl(epsilon=0.03, blob='prolate')", 1, "f4", cloud="same"),
         Case("stokes_dipole(epsilon=0.4)", 2),  # which the grid alone has
         Case("stokes_sl", 1, n=5000, more=tiles, ranks=2),
+        # Slabs lean: along the first vector planes are closer together than its steps.
+        Case("stokes_comb", 3, want=("u", "p", "grad_u"), tilts=(0.3, -0.2, 0.1), ranks=2),
+        Case("stokes_dl", 3, "f4", cloud="outside", more=flux, tilts=(0.6, 0.4, 0.4)),
+        Case("stokes_sl", 3, "f4", "same", want=("grad_u",), tilts=(0.0, 0.7, 0.4), back=True),
+        Case("stokes_rotlet", 2, deal="uneven", box=last, tilts=(0.2,), ranks=4),
+        Case("laplace_dipole", 2, deal="apart", tilts=(0.7,), back=True),
     ]
     methods = (
         ("gm1d", "source", "target"),
@@ -157,8 +165,10 @@ def run(case: Case, comm: Any, memory: Memory) -> dict[str, Any] | None:
     owners = deal(case.deal, case.n, comm.size, True)
     places = owners if same else deal(case.deal, case.n, comm.size, False)
     mine, here = owners == comm.rank, places == comm.rank
-    box: list[float | None] = list(case.box)
-    if case.cloud == "outside":
+    box: Any = list(case.box)
+    if case.tilts:
+        box = parki.lattice(*case.box, *case.tilts)
+    elif case.cloud == "outside":
         periodic = parki.EwaldOptions(case.periodicity, box).periodic
         box = [edge if each else None for edge, each in zip(box, periodic, strict=True)]
     options = parki.EwaldOptions(case.periodicity, box, case.tolerance, **dict(case.more))

@@ -79,7 +79,8 @@ def spheres(comm: Any, space: str = "CPU") -> None:
 
     wrt = ("forces", "torques", "points")
     cases = (
-        ("one radius, 3P", 0.07),
+        ("tilted, 3P", 0.07),
+        ("tilted wall, 2P", 0.05),
         ("wall, 2P", 0.05),
         ("2P", radii),
         ("0P", radii),
@@ -87,7 +88,10 @@ def spheres(comm: Any, space: str = "CPU") -> None:
     )
     for case, of in cases:
         periodicity, near = int(case[-2]), "no-slip" if "wall" in case else None
-        options = parki.EwaldOptions(periodicity, (1, 1, 1), 1e-6 if near else 1e-4, wall=near)
+        box: Any = (1, 1, 1)
+        if "tilted" in case:
+            box = parki.lattice(1, 1, 1, 0.4, *(() if near else (-0.3, 0.2)))
+        options = parki.EwaldOptions(periodicity, box, 1e-6 if near else 1e-4, wall=near)
         alone = parki.Spheres(points, of, options, viscosity=0.5)
         of = of if of is not radii else radii[mine]
         found = parki.distributed.Spheres(own(points), of, options, viscosity=0.5, comm=comm)

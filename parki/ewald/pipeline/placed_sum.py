@@ -112,11 +112,6 @@ class PlacedSum:
                     "parki.Plan, parki.stokes_sl, parki.vjp or parki.jvp, or parki.distributed, "
                     "parki.torch or parki.jax"
                 )
-            if options.cell is not None and not pipeline.alone:
-                raise ParkiValueError(
-                    "box has lattice vectors that are not along the axes, which plans over ranks "
-                    "do not take; make a parki.Plan on one device, or give lengths in box"
-                )
             self.dtype = np.dtype(arrays["src"].dtype)
             names = check_want(kernel, want, request.tensors is not None)
             check_wanted(options.expert.p2p_method, options.expert.radial, kernel, names)

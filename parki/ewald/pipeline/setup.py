@@ -149,7 +149,7 @@ class Setup:
             cells=(n, *mesh.padding.cells[1:]),
             grid=(n + self.parameters.points - 1, *mesh.padding.grid[1:]),
         )
-        sides = np.array([n * mesh.steps[0], *mesh.box[1:]])
+        sides = np.array([n * mesh.steps[0], *self.frame.lattice.sides[1:]])
         frame = replace(self.frame, lattice=replace(self.frame.lattice, sides=sides))
         return _mesh(self.task, self.parameters, frame, mesh.steps, padding)
 
