@@ -15,6 +15,7 @@ from parki import reference as reference
 from parki import typing as typing
 from parki import utils as utils
 from parki.cell_list import CellList as CellList
+from parki.dynamics import RigidSpheres as RigidSpheres
 from parki.errors import *  # noqa: F403
 from parki.ewald import *  # noqa: F403
 from parki.ewald.derivatives.energies import energy as energy
@@ -37,15 +38,16 @@ except _metadata.PackageNotFoundError:  # a checkout that is not installed
 
 if not TYPE_CHECKING:  # type checkers have the calls from `calls.pyi`, and the new names alone
     __all__ = [
-        *("CellList", "ExecutionSpace", "LayerPlan", "NearPairs", "Progress", "Spheres"),
-        "Surface",
+        *("CellList", "ExecutionSpace", "LayerPlan", "NearPairs", "Progress", "RigidSpheres"),
+        *("Spheres", "Surface"),
         *("available_spaces", "energy", "estimate", "get_execution_space", "lattice", "near_pairs"),
         *("distributed", "ewald", "mesh", "reference", "typing", "utils"),
         *errors.__all__,
         *ewald.__all__,
     ]
     _shown = [*ewald.api.__all__, "Plan", "vjp", "jvp", "kernel", "EwaldOptions", "Expert"]
-    _shown += ["Spheres", "near_pairs", "CellList", "lattice", "energy", "estimate"]
+    _shown += ["Spheres", "RigidSpheres", "near_pairs", "CellList", "lattice"]
+    _shown += ["energy", "estimate"]
     for _name in _shown:  # `help(parki)` begins with them
         _about = (globals()[_name].__doc__ or "").partition("\n")[0]
         __doc__ = f"{__doc__}    {_name:16}{_about}\n"

@@ -45,11 +45,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 DOORS = {
     "cli": ("__main__",),
     "distributed": ("__init__",),
+    "dynamics": ("__init__",),
     "jax": (),
     "libmobility": (),
     "mesh": ("__init__",),
     "reference": ("__init__", "cli"),
-    "solving": ("__init__", "surfaces"),
+    "solving": ("__init__", "dynamics", "surfaces"),
     "surfaces": ("__init__",),
     "torch": (),
 }

@@ -1,0 +1,411 @@
+"""`RigidSpheres`: spheres that do not strain, with their stresslets, in physical units."""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from parki.dynamics import moments, solver
+from parki.dynamics.mobility import MomentMobility
+from parki.errors import ParkiTypeError, ParkiValueError, by_words
+from parki.ewald.derivatives.linear_operator import linear_operator
+from parki.ewald.options import EwaldOptions
+from parki.ewald.points import as_points, like_points, take_options
+from parki.interchange import as_array, as_given, finite, flag, library_of, positive, to_host
+from parki.suspensions.radii import Radii
+from parki.typing import Array, Box, OptionKeywords, Unpack
+
+# What sums call them.
+WORDS = {"trg": "points", "src": "centres", "dens": "forces or torques"}
+TRACE = 1e-9  # of a gradient, over its largest entry
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def alone(method: Method) -> Method:
+    """Let one thread after the other do what takes several sums, at the same points."""
+
+    @functools.wraps(method)
+    def call(self: Any, *given: Any, **keywords: Any) -> Any:
+        with by_words(WORDS), self._lock:
+            return method(self, *given, **keywords)
+
+    return cast(Method, call)
+
+
+@dataclass(frozen=True)
+class Motion:
+    """How rigid spheres move, relative to the flow far away: see `RigidSpheres.solve`.
+
+    Attributes
+    ----------
+    velocities, turns : array, shape (3, N)
+        Velocities and angular velocities.
+    stresslets : array, shape (3, 3, N)
+        On the fluid: symmetric first moments of the forces, without a trace.
+    products : int
+        Products with the mobility that it took.
+    error : float
+        The estimated error: the root of the dissipation by what is left, over the whole one.
+    """
+
+    velocities: Any
+    turns: Any
+    stresslets: Any
+    products: int
+    error: float
+
+
+class RigidSpheres:
+    """Rigid spheres in a viscous fluid: they do not strain, and resist the strain of others.
+
+    `parki.Spheres` has forces and torques alone. Here each sphere has a stresslet as well, such
+    that it keeps its shape in the flow of the others and in a flow far away (Durlofsky, Brady and
+    Bossis, 1987). So there are the viscosity of a suspension, and diffusion at short times that
+    falls with the volume fraction. Each motion is a solve by conjugate gradients.
+
+    Parameters
+    ----------
+    points : array, shape (3, N), float32 or float64
+        Centres, in the unit of ``options.box``.
+    radii : float, or array of shape (N,)
+        One radius, or one for each sphere; positive.
+    options : EwaldOptions
+    viscosity : float
+        Viscosity of the fluid.
+    accuracy : float
+        Relative error of motions and stresslets at which solves stop: see `Motion.error`.
+    **keywords
+        The fields of `EwaldOptions`, instead of ``options``.
+
+    Attributes
+    ----------
+    points : array, shape (3, N)
+        The centres; a copy.
+    radii : ndarray, shape (N,), float64
+    options : EwaldOptions
+        With the present box.
+    viscosity, accuracy : float
+
+    Raises
+    ------
+    ParkiValueError, ParkiTypeError
+        If an argument is impossible, or spheres overlap.
+
+    Examples
+    --------
+    >>> import numpy as np, parki
+    >>> points = (np.mgrid[:4, :4, :4].reshape(3, -1) + 0.5) / 4
+    >>> rigid = parki.RigidSpheres(points, 0.08, periodicity=3, box=[1, 1, 1], tolerance=1e-4)
+    >>> shear = np.zeros((3, 3))
+    >>> shear[0, 1] = 1.0
+    >>> motion = rigid.solve(gradient=shear)
+    >>> bool(1.3 < 1 + rigid.stress(motion)[0, 1] < 1.4)  # relative viscosity
+    True
+    """
+
+    def __init__(
+        self,
+        points: Array,
+        radii: Any,
+        options: EwaldOptions | None = None,
+        *,
+        viscosity: float = 1.0,
+        accuracy: float = 1e-3,
+        **keywords: Unpack[OptionKeywords],
+    ) -> None:
+        _, given = take_options(None, options, keywords, also=("radii", "viscosity", "accuracy"))
+        array = as_points("points", points)
+        self._sizes, self._lock = Radii.of(radii, array.shape[1]), threading.RLock()
+        if array.shape[1] and not self._sizes.smallest:
+            raise ParkiValueError(
+                "radii has 0; expected rigid spheres of positive radii: parki.Spheres has tracers"
+            )
+        if given.walled:
+            raise ParkiValueError(
+                'wall is "no-slip", but rigid spheres have no stresslets near a wall; take '
+                "parki.Spheres"
+            )
+        self.viscosity = positive("viscosity", viscosity)
+        least = float(np.finfo(array.dtype).eps)
+        if not least <= finite("accuracy", accuracy, "a number below 1") < 1:
+            raise ParkiValueError(
+                f"accuracy is {accuracy!r}; expected the relative error of solves, at least "
+                f"{least:.1g} for {array.dtype}, and below 1"
+            )
+        self.accuracy = float(accuracy)
+        with by_words(WORDS):
+            self._mobility = MomentMobility(array, self._sizes.each, given)
+        self._xp = self._mobility.space.array_module
+        self._own = moments.self_mobility(self._xp, self._sizes.each)
+        self._back = library_of(points)
+
+    def __reduce__(self) -> Any:
+        raise ParkiTypeError(
+            "RigidSpheres cannot be pickled or copied: their plans hold memory and compiled "
+            "kernels of this process; pass on points, radii, options and viscosity"
+        )
+
+    # ------------------------------------------------------------------ attributes
+    @property
+    def points(self) -> Any:
+        """The centres, shape (3, N)."""
+        return self._back(self._mobility.points.copy())
+
+    @property
+    def radii(self) -> Any:
+        """The radius of each sphere, shape (N,)."""
+        return self._sizes.each
+
+    @property
+    def options(self) -> EwaldOptions:
+        """The options, with the present box."""
+        return self._mobility.options
+
+    @property
+    def factor(self) -> float:
+        """The unit of the mobility: ``1 / (8 pi viscosity)``."""
+        return 1 / (8 * math.pi * self.viscosity)
+
+    @alone
+    def update_points(self, points: Array, *, box: Box | None = None) -> None:
+        """Move the spheres, each of which keeps its radius.
+
+        Parameters
+        ----------
+        points : array, shape (3, N)
+        box : array, shape (3, 3), or 3 lengths
+            The present box, such as ``parki.lattice(l, l, l, xy=rate * time * l)`` of simple
+            shear. Default: as before.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            If there are more or fewer points, or they are impossible, or spheres overlap.
+        """
+        given: Any = as_points("points", points)
+        if given.shape != (3, self.radii.size):
+            raise ParkiValueError(
+                f"points has shape {given.shape}; expected (3, {self.radii.size}), a centre for "
+                "each of the spheres; make new RigidSpheres for another number"
+            )
+        self._mobility.update_points(given, box)
+        self._back = library_of(points)
+
+    # ------------------------------------------------------------------ motion
+    @alone
+    def velocities(self, forces: Array | None, torques: Array | None = None) -> Any:
+        """Return the velocities of the spheres; with torques, their angular velocities as well.
+
+        Parameters
+        ----------
+        forces : array, shape (3, N), or None
+            Force on each sphere. None stands for no forces.
+        torques : array, shape (3, N), optional
+
+        Returns
+        -------
+        array, or tuple of 2 arrays
+            In the library of the forces.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            As of `solve`.
+        """
+        if forces is None and torques is None:
+            raise ParkiTypeError("forces and torques are None; give one of them, or both")
+        found = self.solve(forces, torques)
+        return found.velocities if torques is None else (found.velocities, found.turns)
+
+    @alone
+    def solve(
+        self,
+        forces: Array | None = None,
+        torques: Array | None = None,
+        *,
+        gradient: Any = None,
+        start: Motion | None = None,
+        callback: Callable[[float], Any] | None = None,
+    ) -> Motion:
+        """Return the motion and the stresslets of spheres under forces, torques and a flow.
+
+        Parameters
+        ----------
+        forces, torques : array, shape (3, N), optional
+        gradient : array, shape (3, 3), optional
+            ``[i, j] = d u_i / d x_j`` of the flow far away, without a trace. Results are relative
+            to that flow, and periodic: add ``gradient @ points`` to the velocities, and half its
+            curl to the turns. With three periodic axes it is the mean over fluid and spheres.
+        start : Motion, optional
+            Of the time step before: if forces and flow are about the same, the solve is shorter.
+        callback : callable, optional
+            Called with the estimated error in each iteration, such as a `parki.Progress`.
+
+        Returns
+        -------
+        Motion
+            In the library of the forces, or of the points.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            If an argument is impossible, or the gradient moves a periodic vector out of the box's
+            periodic axes.
+        ParkiError
+            If the solve does not converge.
+        """
+        given = self._taken(forces=forces, torques=torques)
+        flow = self._flow(gradient)
+        k, f = self._zeros(11), self._zeros(6)
+        for rows, each in zip((slice(3), slice(3, 6)), given, strict=True):
+            if each is not None:
+                f[rows] = each
+        k[6:] = -moments.five(self._xp, self._xp.asarray(flow))[:, None] / self.factor
+        found = solver.solve(
+            self._product, None, self._own, k, f, self.accuracy, self._begun(start), callback
+        )
+        like = next((each for each in (forces, torques) if each is not None), None)
+        return self._motion(found, like)
+
+    def _motion(self, found: solver.Solution, like: Any) -> Motion:
+        """Return a solution in physical units, in the library of an array."""
+        moves = self.factor * found.moves
+        stresslets = moments.symmetric(self._xp, found.acts[6:])
+        arrays = [each.astype(self._mobility.dtype) for each in (moves[:3], moves[3:], stresslets)]
+        back = self._back if like is None else functools.partial(as_given, like=like)
+        velocities, turns, tensors = map(back, arrays)
+        return Motion(velocities, turns, tensors, found.products, found.error)
+
+    def _begun(self, start: Motion | None) -> solver.Start | None:
+        if start is None:
+            return None
+        if not isinstance(start, Motion):
+            raise ParkiTypeError(f"start is a {type(start).__name__}; expected what solve returns")
+        names = "velocities", "turns", "stresslets"
+        arrays = [self._like(f"start.{name}", getattr(start, name)) for name in names]
+        for name, each in zip(names, arrays, strict=True):
+            if each.shape[-1] != self.radii.size:
+                raise ParkiValueError(
+                    f"start.{name} has shape {each.shape}, of other spheres; expected the "
+                    f"{self.radii.size} ones of now"
+                )
+        moves = self._xp.concatenate(arrays[:2]) / self.factor
+        return solver.Start(moments.five(self._xp, arrays[2]), moves)
+
+    def _product(self, acts: Any) -> Any:
+        """Return the product of the mobility with eleven numbers for each sphere, (11, N)."""
+        xp, dtype = self._xp, self._mobility.dtype
+        forces = acts[:3].astype(dtype) if acts[:3].any() else None
+        couplets = moments.couplets(xp, acts[3:]).astype(dtype)
+        u, gradients = self._mobility(forces, couplets)
+        return xp.concatenate([u, moments.turning(xp, gradients)]).astype(np.float64)
+
+    def _zeros(self, rows: int) -> Any:
+        return self._xp.zeros((rows, self.radii.size))
+
+    def _like(self, name: str, values: Any) -> Any:
+        found = like_points(name, values, self._mobility.space, self._mobility.dtype)
+        return found.astype(np.float64)
+
+    def _taken(self, **given: Any) -> list[Any]:
+        """Return arrays (3, N) in double precision, or None; refuse impossible ones."""
+        found = list[Any]()
+        for name, each in given.items():
+            if each is None:
+                found.append(None)
+                continue
+            values = self._like(name, each)
+            if values.shape != (3, self.radii.size):
+                raise ParkiValueError(
+                    f"{name} has shape {tuple(values.shape)}; expected (3, {self.radii.size}) for "
+                    f"the {self.radii.size} spheres given"
+                )
+            if not bool(self._xp.isfinite(values).all()):
+                raise ParkiValueError(f"{name} contains NaN or infinite values")
+            found.append(values)
+        return found
+
+    def _flow(self, gradient: Any) -> Any:
+        """Return a gradient as NumPy's array, or refuse it."""
+        if gradient is None:
+            return np.zeros((3, 3))
+        found = to_host(as_array("gradient", gradient)).astype(np.float64)
+        if found.shape != (3, 3) or not np.isfinite(found).all():
+            raise ParkiValueError(
+                f"gradient has shape {found.shape}; expected (3, 3), finite: [i, j] = d u_i / d x_j"
+            )
+        trace, size = float(np.trace(found)), float(abs(found).max())
+        if abs(trace) > TRACE * size:
+            raise ParkiValueError(
+                f"gradient has a trace of {trace:g}; expected the gradient of an incompressible "
+                "flow, whose trace is zero"
+            )
+        periodic = np.array(self.options.periodic)
+        for axis in np.flatnonzero(periodic):
+            moved = found @ self.options.vectors[axis]
+            if (abs(moved[~periodic]) > TRACE * size * abs(self.options.vectors[axis]).max()).any():
+                raise ParkiValueError(
+                    f"gradient moves the periodic vector {axis} by {moved.tolist()}, along a "
+                    "free axis, which a box cannot follow; take a flow along the periodic axes, or "
+                    "three periodic axes"
+                )
+        return found
+
+    # ------------------------------------------------------------------ views
+    def stress(self, motion: Motion) -> Any:
+        """Return the mean stress of the spheres, ``-sum S / V``, shape (3, 3).
+
+        The stress of the suspension is this plus ``viscosity (L + L^T)`` and a pressure, with the
+        gradient L of the flow. Forces between spheres add ``-sum r F / V``.
+
+        Parameters
+        ----------
+        motion : Motion
+
+        Returns
+        -------
+        ndarray, shape (3, 3)
+            Symmetric, without a trace.
+
+        Raises
+        ------
+        ParkiValueError
+            If an axis is free.
+        """
+        if self.options.periodicity != 3:
+            raise ParkiValueError(
+                f"stress with periodicity={self.options.periodicity} is not defined; expected "
+                "three periodic axes, whose box has a volume"
+            )
+        stresslets = to_host(as_array("motion.stresslets", motion.stresslets))
+        return -stresslets.sum(axis=-1, dtype=np.float64) / abs(np.linalg.det(self.options.vectors))
+
+    def as_linear_operator(self, *, torques: bool = False) -> Any:
+        """Return the mobility as an operator of SciPy, on a device of CuPy; a product is a solve.
+
+        Parameters
+        ----------
+        torques : bool
+            Whether it takes forces and torques to velocities and angular velocities: of shape
+            (2, 3, N), flattened. Otherwise it takes forces (3, N), flattened.
+        """
+        torques, xp = flag("torques", torques), self._xp
+        shape = ((2,) if torques else ()) + (3, self.radii.size)
+
+        def product(values: Any) -> Any:
+            if values.ndim > len(shape):
+                return xp.stack([product(each) for each in values])
+            return xp.stack(self.velocities(*values)) if torques else self.velocities(values)
+
+        sizes = self._mobility
+        return linear_operator(product, product, (shape, shape), sizes.dtype, sizes.space)
+
+    def __repr__(self) -> str:
+        return f"<parki.RigidSpheres: {self.radii.size}, {self.options.periods}>"
