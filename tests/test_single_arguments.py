@@ -42,7 +42,14 @@ def over(items):
     return list(parki.Progress("steps").over(items))
 
 
+def with_options(**options):
+    return parki.EwaldOptions(3, [1, 1, 1], **options)
+
+
 ODD = [
+    (lambda: with_options(precision=np.ones(3)), VALUE, "precision is array.*; expected one of"),
+    (lambda: with_options(precision=np.array([])), VALUE, "precision is array.*; expected one of"),
+    (lambda: with_options(expert=3.5, split="auto"), TYPE, "expert is a float; expected parki.E"),
     (lambda: parki.lattice(1, 1, 1, ""), TYPE, "xy is ''; expected a finite length"),
     (lambda: parki.lattice(1j, 1, 1), TYPE, "lx is 1j; expected a finite length"),
     (lambda: parki.lattice(1, True, 1), TYPE, "ly is True; expected a finite length"),

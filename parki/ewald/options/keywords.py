@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any
 
 from parki.errors import ParkiDeprecationWarning, ParkiTypeError, warn
-from parki.ewald.options.expert import USUAL, Expert
+from parki.ewald.options.expert import USUAL, Expert, check_expert
 from parki.ewald.sums import SUMS
 
 # Fields of `Expert` by their names as fields of `EwaldOptions`, before version 0.3.
@@ -47,14 +47,16 @@ def present(keywords: Mapping[str, Any]) -> dict[str, Any]:
     """Return keywords of `EwaldOptions` by their present names, with a warning for earlier ones."""
     keywords = dict(keywords)
     old = {name: keywords.pop(name) for name in OLD if name in keywords}
-    if keywords.get("precision") == "double":
+    if isinstance(precision := keywords.get("precision"), str) and precision == "double":
         _deprecated('precision="double"', 'precision="full"')
         keywords["precision"] = "full"
     if old:
         new = {OLD[name]: value for name, value in old.items()}
         written = ", ".join(f"{name}={value!r}" for name, value in new.items())
         _deprecated(", ".join(old), f"expert=parki.Expert({written})")
-        keywords["expert"] = replace(keywords.get("expert", USUAL), **new)
+        expert = keywords.get("expert", USUAL)
+        check_expert(expert)
+        keywords["expert"] = replace(expert, **new)
     return keywords
 
 
