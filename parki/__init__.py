@@ -27,7 +27,10 @@ from parki.runtime import get_execution_space as get_execution_space
 from parki.solving import NearPairs as NearPairs
 from parki.solving import Progress as Progress
 from parki.solving import near_pairs as near_pairs
+from parki.surfaces import Drops as Drops
+from parki.surfaces import FirstKind as FirstKind
 from parki.surfaces import LayerPlan as LayerPlan
+from parki.surfaces import RigidBodies as RigidBodies
 from parki.surfaces import Surface as Surface
 from parki.suspensions import Spheres as Spheres
 
@@ -38,8 +41,8 @@ except _metadata.PackageNotFoundError:  # a checkout that is not installed
 
 if not TYPE_CHECKING:  # type checkers have the calls from `calls.pyi`, and the new names alone
     __all__ = [
-        *("CellList", "ExecutionSpace", "LayerPlan", "NearPairs", "Progress", "RigidSpheres"),
-        *("Spheres", "Surface"),
+        *("CellList", "ExecutionSpace", "NearPairs", "Progress", "RigidSpheres", "Spheres"),
+        *("Drops", "FirstKind", "LayerPlan", "RigidBodies", "Surface"),
         *("available_spaces", "energy", "estimate", "get_execution_space", "lattice", "near_pairs"),
         *("distributed", "ewald", "mesh", "reference", "typing", "utils"),
         *errors.__all__,

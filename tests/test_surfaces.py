@@ -200,6 +200,21 @@ def test_near_an_ellipsoid(want, bound, place):
     assert green(surface, FAR, want, x, n, inside=float(place < 0)) < bound
 
 
+@pytest.mark.parametrize("place", [None, 0.3, -0.3])
+@pytest.mark.parametrize("want", ["u", "p", "traction"])
+def test_both_layers_at_once(want, place):
+    """Their constants are exact for the double layer alone."""
+    surface = ellipsoid(5, 3)
+    x, n = (None, None) if place is None else surface_points(surface, place)
+    f, q = np.random.default_rng(0).normal(size=(2, 3, surface.areas.size))
+    more = {**FREE, "want": want}
+    more |= {"directions": n} if want == "traction" and x is not None else {}
+    one = surface.single_layer(f, x, **more)
+    other = surface.double_layer(q, x, **more)
+    both = surface.combined(np.concatenate([f, q]), x, **more)
+    assert np.abs(both - one - other).max() < 1e-6 * np.abs(both).max()
+
+
 ORDERS = [(2, 1.45, 4.0, 1e-2), (4, 1.6, 8.0, 8e-4), (6, 1.8, 25.0, 3e-4)]
 
 
@@ -390,9 +405,10 @@ def test_a_refused_move_leaves_all_as_it_was(monkeypatch):
     assert np.isfinite(plan(density)).all() and not np.allclose(plan(density), before)
 
 
-@pytest.mark.parametrize(
-    "key", [("stokes_sl", "u"), ("stokes_dl", "u"), ("stokes_sl", "p"), ("laplace_dipole", "u")]
-)
+OF_BOTH = [("stokes_sl", "u"), ("stokes_dl", "u"), ("stokes_comb", "u"), ("stokes_sl", "p")]
+
+
+@pytest.mark.parametrize("key", [*OF_BOTH, ("laplace_dipole", "u")])
 def test_transpose_and_operator(key):
     centres = np.array([[0.3, 0.75], [0.5, 0.45], [0.45, 0.55]])
     surface = parki.Surface.spheres(centres, [0.25, 0.2], order=5, finer=3)
@@ -497,7 +513,7 @@ def of_two_bodies(key, finer, xp):
     kernel, want = key
     x = xp.asarray(np.random.default_rng(1).random((3, 40)))
     density = np.random.default_rng(0).normal(size=(LAYERS[key].columns, 2 * 2 * 9**2))
-    q = xp.asarray(density if len(density) == 3 else density[0])
+    q = xp.asarray(density if len(density) > 1 else density[0])
     surface = parki.Surface.ellipsoids(xp.asarray(centres), axes, order=8, finer=finer)
     nodes = parki.LayerPlan(kernel, surface, want=want, **BOX)
     e = {"directions": x} if want == "traction" else {}

@@ -9,9 +9,12 @@ corrections  a body's own matrix, and near pairs of targets with other bodies an
 bodies       `Bodies`: shapes at their places
 layer        `LayerPlan`: the sum of a plan, and its corrections
 surface      `Surface`: bodies by nodes or ready made, and their layers
+rigid        forces, torques and rigid motions of bodies
+equations    `RigidBodies`, `FirstKind` and `Drops`: operators, and preconditioners by bodies
 """
 
+from parki.surfaces.equations import Drops, FirstKind, RigidBodies
 from parki.surfaces.layer import LayerPlan
 from parki.surfaces.surface import Surface
 
-__all__ = ["LayerPlan", "Surface"]
+__all__ = ["Drops", "FirstKind", "LayerPlan", "RigidBodies", "Surface"]

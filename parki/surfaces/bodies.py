@@ -47,6 +47,22 @@ class Bodies:
         other.begin(list(self.shapes), self.kinds, places, frames, self.nodes)
         return other
 
+    def alone(self, shape: Shape) -> Any:
+        """Return one body of a shape, in its own frame, in double precision on the host."""
+        other = object.__new__(type(self))
+        places = np.zeros(1, int), np.zeros((3, 1)), np.eye(3)[None]
+        other.begin([shape], *places, np.empty((3, 0)))
+        return other
+
+    def smooth(self, density: Any) -> Any:
+        """Return the parts (..., N) of densities that finer nodes resolve: see `Shape.smooth`."""
+        found = density
+        for shape, index, _ in self.groups():
+            if shape.smooth is not None:
+                found = found.copy() if found is density else found
+                found[..., index] = density[..., index] @ self.xp.asarray(shape.smooth.T)
+        return found
+
     @property
     def body(self) -> Any:
         """The body of each node, shape (N,)."""

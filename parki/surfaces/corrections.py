@@ -21,7 +21,8 @@ from parki.memory import require
 from parki.runtime import ExecutionSpace
 from parki.solving.pairs import near_pairs, sparse
 from parki.surfaces.bodies import Bodies
-from parki.surfaces.kernels import LAYERS
+from parki.surfaces.functions import Singular
+from parki.surfaces.kernels import LAYERS, SurfacePairs
 from parki.surfaces.near import (
     FARTHEST,
     ON_SURFACE,
@@ -112,6 +113,21 @@ def _own_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> 
             np.add.at(dense, (level.event, level.index), level.values[row, column])
         matrix[row, :, column] = near + far @ finer.matrix
     return matrix.reshape(layer.rows * count, -1)
+
+
+def whole_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> np.ndarray:
+    """Return a body's layer at its own nodes, in its frame, sum and correction, as one matrix."""
+    layer, count = LAYERS[key], shape.areas.size
+    corrected = own_matrix(key, shape, setting)
+    dense = corrected if isinstance(corrected, np.ndarray) else corrected.toarray()
+    found = dense.reshape(layer.rows, count, layer.columns, count).copy()
+    for node in range(count):
+        r = shape.nodes[:, node, None] - shape.nodes
+        e = np.tile(shape.normals[:, node, None], count)
+        functions: Any = Singular(np, (r**2).sum(axis=0))
+        pairs = SurfacePairs(np, r, 0 * r, 0 * r[0], shape.normals, e, functions)
+        found[:, node] += layer.block(pairs) * shape.areas
+    return found.reshape(dense.shape)
 
 
 def _own_pairs(
@@ -289,6 +305,31 @@ def near_matrices(
         for each, count in zip(levels, counts, strict=True)
     ]
     return Near(both[0], both[1] if finer is not None else None, events)
+
+
+def own_products(own: Any, q: Any, rows: int, transposed: bool = False) -> Any:
+    """Yield the nodes of each shape's bodies, and the products with the bodies' own matrices.
+
+    ``own`` has nodes (B, n), frames (B, 3, 3) and the matrix of each shape; q is (k, columns, N).
+    """
+    for index, frames, matrix in own:
+        local = _rotated(frames.transpose(0, 2, 1), q[:, :, index]).transpose(0, 2, 1, 3)
+        flat = product(matrix, local.reshape(-1, matrix.shape[transposed ^ 1]), transposed)
+        found = flat.reshape(len(q), -1, rows, index.shape[1]).transpose(0, 2, 1, 3)
+        yield index, _rotated(frames, found)
+
+
+def product(matrix: Any, vectors: Any, transposed: bool) -> Any:
+    """Return products with rows (k, n) of vectors: sparse matrices stand left of them."""
+    return ((matrix.T if transposed else matrix) @ vectors.T).T
+
+
+def _rotated(frames: Any, values: Any) -> Any:
+    """Return vectors (k, 3 m, B, n) in other frames (B, 3, 3); numbers (k, 1, B, n) unchanged."""
+    if values.shape[1] == 1:
+        return values
+    vectors = values.reshape(-1, 3, *values.shape[2:]).transpose(0, 2, 1, 3)
+    return (frames @ vectors).transpose(0, 2, 1, 3).reshape(values.shape)
 
 
 def moved_to(xp: Any, matrix: Any) -> Any:

@@ -176,3 +176,18 @@ class Smooth:
     def jump(self, k: int) -> Any:
         """Nothing: smooth kernels have no jump."""
         return 0.0
+
+
+class Singular:
+    """The functions 1/r^k of the sums themselves, which leave out a pair at r = 0."""
+
+    def __init__(self, xp: Any, squared: Any) -> None:
+        self.across = squared
+        self._inverse = 1 / xp.sqrt(xp.where(squared > 0, squared, xp.inf))
+
+    def __getitem__(self, k: int) -> Any:
+        return self._inverse**k
+
+    def jump(self, k: int) -> Any:
+        """Nothing: the sums have no jump."""
+        return 0.0

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -186,6 +186,8 @@ class Layer:
     exact : float, optional
         Inside of a closed surface, what the layer of 1 is; None for single layers. The layers of
         constants are made exact.
+    first : int
+        First component of a density with this exact value: those before it are of a single layer.
     """
 
     block: Callable[[SurfacePairs], Any]
@@ -193,11 +195,24 @@ class Layer:
     columns: int
     want: str
     exact: float | None = None
+    first: int = 0
 
-    def constants(self, inside: Any) -> Any:
-        """Return layers of constants, (rows, columns, n), where the solid angle is ``inside``."""
-        eye = np.eye(self.rows, self.columns)[:, :, None]
-        return (self.exact or 0.0) * eye * inside
+    def missing(self, xp: Any, inside: Any, sums: Any) -> Any:
+        """Return errors of sums of constants (rows, columns, n), with ``inside`` of 1 inside."""
+        eye = xp.asarray(np.eye(self.rows, self.columns, self.first))[:, :, None]
+        found = (self.exact or 0.0) * eye * inside - sums
+        found[:, : self.first] = 0.0
+        return found
+
+
+def _both(single: Layer, double: Layer) -> Layer:
+    """Return the sum of both layers, with one density above the other."""
+
+    def block(p: SurfacePairs) -> Any:
+        return p.xp.concatenate([single.block(p), double.block(p)], axis=1)
+
+    columns = single.columns + double.columns
+    return replace(double, block=block, columns=columns, first=single.columns)
 
 
 LAYERS = {
@@ -210,3 +225,5 @@ LAYERS = {
     ("laplace", "u"): Layer(charge_potential, 1, 1, "u"),
     ("laplace_dipole", "u"): Layer(dipole_potential, 1, 1, "u", -4 * math.pi),
 }
+for _want in ("u", "p", "traction"):
+    LAYERS["stokes_comb", _want] = _both(LAYERS["stokes_sl", _want], LAYERS["stokes_dl", _want])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -14,11 +16,12 @@ from parki.ewald.plan import Plan
 from parki.ewald.points import as_points, like_points, take_options
 from parki.ewald.sums import SUMS
 from parki.interchange import as_array, as_given, flag, one_of, positive, to_host, whole
-from parki.runtime import ExecutionSpace
+from parki.runtime import ExecutionSpace, get_execution_space
 from parki.surfaces import corrections
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.kernels import LAYERS
 from parki.surfaces.near import Regularisation
+from parki.surfaces.shapes import Shape
 from parki.typing import Array, OptionKeywords, Unpack
 
 SIDES = {"outside": 1, "mean": 0, "inside": -1}
@@ -46,8 +49,9 @@ class LayerPlan:
 
     Parameters
     ----------
-    kernel : {"stokes_sl", "stokes_dl", "laplace", "laplace_dipole"}
-        The last is of dipoles along the normals.
+    kernel : {"stokes_sl", "stokes_dl", "stokes_comb", "laplace", "laplace_dipole"}
+        The third is both layers of Stokes, with densities (6, N): forces above velocities. The
+        last is of dipoles along the normals.
     surface : Surface
     targets : array, shape (3, Nt), optional
         Default: the nodes. On the surface, values are those of ``side``.
@@ -117,16 +121,41 @@ class LayerPlan:
             self._directions = self._check_directions(directions)
         elif directions is not None:
             raise ParkiValueError(f"directions are for want='traction', but want is {want!r}")
+        self._placed: Any = None
         self._placed = self._place(surface)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[_Placed]:
+        """Let no other thread move the bodies, and return where they are."""
+        while True:
+            plan = self._placed.plan
+            with plan.alone():
+                if self._placed.plan is plan:
+                    yield self._placed
+                    return
 
     @property
     def surface(self) -> Bodies:
         """The surface, where its bodies are."""
-        return self._placed.surface
+        return cast(Bodies, self._placed.surface)
 
     @property
     def _plan(self) -> Any:
         return self._placed.plan
+
+    @property
+    def space(self) -> ExecutionSpace:
+        """Where it computes."""
+        return cast(ExecutionSpace, self._plan.space)
+
+    @property
+    def dtype(self) -> Any:
+        """The type of densities and results."""
+        return self._plan.dtype
+
+    def whole_matrix(self, shape: Shape) -> np.ndarray:
+        """Return the layer of a body alone at its own nodes, in its frame, as a matrix."""
+        return corrections.whole_matrix(self._key, shape, self._setting)
 
     def _check_directions(self, directions: Any) -> Any:
         if directions is None:
@@ -147,9 +176,7 @@ class LayerPlan:
 
     def _place(self, surface: Bodies) -> _Placed:
         """Return the sum and the near pairs for a surface."""
-        xp, kernel = surface.xp, self._key[0]
-        norms = surface.normals if SUMS[kernel].normals else None
-        own = self._targets is None
+        xp, own = surface.xp, self._targets is None
         targets: Any = surface.nodes if own else self._targets
         if type(targets) is not type(surface.nodes) or targets.dtype != surface.nodes.dtype:
             raise ParkiTypeError(
@@ -158,12 +185,21 @@ class LayerPlan:
             )
         e = surface.normals if own or self._directions is None else self._directions
         e = e if e.shape == targets.shape else xp.zeros(targets.shape)
-        plan: Any = Plan(
-            cast(Any, kernel), targets, surface.nodes, norms, self.options, want=self._layer.want
-        )
         self._check_curvature(surface)
-        own, near = self._corrections(surface, e, self._setting, plan.space)
-        return _Placed(surface, plan, e, own, near)
+        space = get_execution_space(None, surface.nodes)
+        own_parts, near = self._corrections(surface, e, self._setting, space)
+        return _Placed(surface, self._summing(surface, targets), e, own_parts, near)
+
+    def _summing(self, surface: Bodies, targets: Any) -> Any:
+        """Return the plan of the sum at other places: the one so far, where they are in its box."""
+        kernel = self._key[0]
+        normals = surface.normals if SUMS[kernel].normals else None
+        points = targets, surface.nodes, normals
+        plan = self._placed.plan if self._placed is not None else None
+        if plan is not None and _within(plan, self.options, points[:2]):
+            plan.update_points(*points)
+            return plan
+        return Plan(cast(Any, kernel), *points, self.options, want=self._layer.want)
 
     def _check_curvature(self, surface: Bodies) -> None:
         """Warn of widths that are too long for the surface's curvature."""
@@ -197,21 +233,25 @@ class LayerPlan:
         """Shapes of a result and of a density."""
         layer, count = self._layer, self._plan.n_targets
         rows = (count,) if layer.rows == 1 else (layer.rows, count)
-        columns = (self.surface.areas.size,) if layer.columns == 1 else (3, self.surface.areas.size)
-        return rows, columns
+        nodes = self.surface.areas.size
+        return rows, (nodes,) if layer.columns == 1 else (layer.columns, nodes)
 
     def __call__(self, density: Array) -> Any:
-        """Return the layer of a density, of shape (3, N), for Laplace (N,); or of k at once.
+        """Return the layer of a density, or of k at once.
+
+        Parameters
+        ----------
+        density : array, shape (3, N), of both layers (6, N), for Laplace (N,); or k of them
 
         Returns
         -------
         array, shape (3, Nt), or (Nt,) of pressures and potentials
         """
         q = self._checked("density", density, self._shapes[1], self._layer.columns)
-        placed = self._placed
-        surface = placed.surface
-        acting = corrections.strengths(self._key[0], q, surface.normals, surface.areas)
-        summed = placed.plan(surface.xp.ascontiguousarray(acting))
+        with self._alone() as placed:
+            surface = placed.surface
+            acting = corrections.strengths(self._key[0], q, surface.normals, surface.areas)
+            summed = placed.plan(surface.xp.ascontiguousarray(acting))
         found = corrections.rows_of(self._key[1], summed, placed.e)
         found = (found + self._corrected(placed, q)).astype(q.dtype)
         many = as_array("density", density).ndim > len(self._shapes[1])
@@ -233,13 +273,12 @@ class LayerPlan:
             Also if parki has no sum for the transpose, as for pressures of double layers.
         """
         v = self._checked("values", values, self._shapes[0], self._layer.rows)
-        placed = self._placed
-        surface, xp = placed.surface, placed.surface.xp
-        given = v[:, :, None] * placed.e if self._key[1] == "traction" else v
-        given = given if self._layer.rows > 1 else v[:, 0]
-        back = placed.plan.adjoint(xp.ascontiguousarray(given)).reshape(
-            len(v), -1, surface.areas.size
-        )
+        with self._alone() as placed:
+            surface, xp = placed.surface, placed.surface.xp
+            given = v[:, :, None] * placed.e if self._key[1] == "traction" else v
+            given = given if self._layer.rows > 1 else v[:, 0]
+            back = placed.plan.adjoint(xp.ascontiguousarray(given))
+        back = back.reshape(len(v), -1, surface.areas.size)
         if SUMS[self._key[0]].rows > self._layer.columns:  # dipoles along the normals
             back = (back * surface.normals).sum(axis=1, keepdims=True)
         found = (back * surface.areas + self._corrected(placed, v, True)).astype(v.dtype)
@@ -253,21 +292,16 @@ class LayerPlan:
         """
         near, layer, flat = placed.near, self._layer, q.reshape(len(q), -1)
         rows = layer.columns if transposed else layer.rows
-        found = _product(near.coarse, flat, transposed).reshape(len(q), rows, -1)
+        found = corrections.product(near.coarse, flat, transposed).reshape(len(q), rows, -1)
         if near.fine is not None and near.events.b.size:
             if transposed:
-                found = found + self._finer(
-                    placed.surface, _product(near.fine, flat, True).reshape(len(q), rows, -1), True
-                )
+                fine = corrections.product(near.fine, flat, True).reshape(len(q), rows, -1)
+                found = found + self._finer(placed.surface, fine, True)
             else:
                 fine = self._finer(placed.surface, q).reshape(len(q), -1)
-                found = found + _product(near.fine, fine, False).reshape(found.shape)
-        for index, frames, matrix in placed.own:
-            local = _rotated(frames.transpose(0, 2, 1), q[:, :, index])  # (k, columns, B, n)
-            order = local.transpose(0, 2, 1, 3)
-            result = _product(matrix, order.reshape(-1, matrix.shape[transposed ^ 1]), transposed)
-            result = result.reshape(len(q), -1, rows, index.shape[1]).transpose(0, 2, 1, 3)
-            found[:, :, index] += _rotated(frames, result)
+                found = found + corrections.product(near.fine, fine, False).reshape(found.shape)
+        for index, values in corrections.own_products(placed.own, q, rows, transposed):
+            found[:, :, index] += values
         return found
 
     @staticmethod
@@ -312,7 +346,16 @@ class LayerPlan:
         centres : array, shape (3, B)
         rotations : see `Surface.moved`
         """
-        self._placed = self._place(self.surface.moved(centres, rotations))
+        with self._alone() as placed:
+            self._placed = self._place(placed.surface.moved(centres, rotations))
+
+    def update(self, surface: Bodies) -> None:
+        """Give the plan another surface, such as the same bodies after they have deformed.
+
+        On an error it keeps the one it has.
+        """
+        with self._alone():
+            self._placed = self._place(surface)
 
     def describe(self) -> str:
         """Return numbers of pairs, and the smallest distance of a target from another body."""
@@ -330,13 +373,12 @@ class LayerPlan:
         return "\n".join(lines)
 
 
-def _product(matrix: Any, vectors: Any, transposed: bool) -> Any:
-    """Return products with rows (k, n) of vectors: sparse matrices stand left of them."""
-    return ((matrix.T if transposed else matrix) @ vectors.T).T
-
-
-def _rotated(frames: Any, values: Any) -> Any:
-    """Return vectors (k, 3, B, n) in other frames (B, 3, 3); numbers (k, 1, B, n) unchanged."""
-    if values.shape[1] == 1:
-        return values
-    return (frames @ values.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)
+def _within(plan: Any, options: EwaldOptions, points: Any) -> bool:
+    """Return whether a plan made of other points has room for these along its free axes."""
+    for axis in np.flatnonzero(~np.array(options.periodic)):
+        low = float(plan.origin[axis])
+        high = low + float(np.asarray(plan.box).reshape(3, -1)[axis].max())
+        for each in points:
+            if each.size and not low <= float(each[axis].min()) <= float(each[axis].max()) <= high:
+                return False
+    return True

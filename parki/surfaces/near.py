@@ -177,7 +177,7 @@ def with_constants(
                 weights = each.values[row, column]
                 whole[row, column] += xp.bincount(each.event, weights, count)
     inside = xp.where(events.b == 0, 0.5 * (1 - side), 1.0 * (events.b < 0))
-    missing = xp.asarray(layer.constants(1.0)) * inside - whole
+    missing = layer.missing(xp, inside, whole)
     at = xp.flatnonzero(events.node >= 0)
     *first, last = levels
     total = xp.bincount(last.event, last.bump, count)

@@ -70,6 +70,19 @@ class Shape:
         times = 1.0 if self.finer is None else self.finer.times
         return float((np.where(same, bends, 0).max(axis=1) * self.spacing).max() / times)
 
+    @cached_property
+    def smooth(self) -> np.ndarray | None:
+        """The projection (n, n) to densities that finer nodes resolve; None if these are all.
+
+        It is symmetric in the integral over the surface.
+        """
+        if self.finer is None or self.finer.resolved is None:
+            return None
+        root = np.sqrt(self.areas)
+        basis, sizes, _ = np.linalg.svd(root[:, None] * self.finer.resolved, full_matrices=False)
+        basis = basis[:, sizes > NEARLY * sizes[0]]
+        return np.asarray((basis / root[:, None]) @ (basis * root[:, None]).T)
+
     def at(self, points: np.ndarray, spacing: np.ndarray) -> np.ndarray:
         """Return the node, and the finer node, that each point is at, or -1, shape (2, m)."""
         finer = np.full(spacing.shape, -1)
@@ -93,6 +106,8 @@ class Finer:
     matrix : ndarray, shape (m, n)
     times : float
         The ratio of the spacings.
+    resolved : ndarray, shape (n, k), optional
+        Columns that span the densities that have a series; None if all at the nodes have one.
     """
 
     nodes: np.ndarray
@@ -100,6 +115,7 @@ class Finer:
     areas: np.ndarray
     matrix: np.ndarray
     times: float
+    resolved: np.ndarray | None = None
 
 
 def _touching(nodes: np.ndarray, points: np.ndarray, spacing: np.ndarray) -> np.ndarray:
@@ -147,7 +163,8 @@ def ellipsoid(axes: Any, order: int, times: int) -> Shape:
     if times > 1:
         many = times * (order + 1) - 1
         at, weights = directions(many)
-        finer = Finer(*_stretched(half, at, weights), harmonics(order, at), times)
+        matrix, resolved = harmonics(order, at), harmonics(order, unit)
+        finer = Finer(*_stretched(half, at, weights), matrix, times, resolved)
     thin = bool(half.max() > FLAT * half.min())
     return Shape(nodes, normals, areas, spacing, Ellipsoid(half), finer, thin)
 

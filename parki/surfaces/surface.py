@@ -212,6 +212,12 @@ class Surface(Bodies):
         """Return the double layer, `stokes_dl` with the surface's normals: see `LayerPlan`."""
         return LayerPlan("stokes_dl", self, targets, options, **more)(density)
 
+    def combined(
+        self, density: Array, targets: Any = None, options: Any = None, **more: Any
+    ) -> Any:
+        """Return the sum of both layers, `stokes_comb`, of densities (6, N): see `LayerPlan`."""
+        return LayerPlan("stokes_comb", self, targets, options, **more)(density)
+
     def charge_layer(
         self, density: Array, targets: Any = None, options: Any = None, **more: Any
     ) -> Any:

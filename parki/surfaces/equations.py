@@ -1,0 +1,297 @@
+"""Equations on surfaces: of the first kind, of rigid bodies that forces move, and of drops.
+
+Each has the operator A = C + W L V / (8 pi) for the densities at the nodes. L is a layer, and C, W
+and V act on each body alone, as projections that are symmetric in the integral over its surface. So
+the transpose of such a projection X is q -> areas X(q / areas). The operator of a body alone is a
+matrix in its frame, whose inverse is the preconditioner.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from parki.errors import ParkiValueError
+from parki.ewald.derivatives.linear_operator import linear_operator
+from parki.ewald.options import EwaldOptions
+from parki.ewald.points import like_points
+from parki.interchange import as_given, finite
+from parki.memory import require
+from parki.surfaces import corrections, rigid
+from parki.surfaces.bodies import Bodies
+from parki.surfaces.layer import LayerPlan
+from parki.surfaces.shapes import Shape
+from parki.typing import Array, OptionKeywords, Unpack
+
+MATRICES = 4  # of a body's size, which an inverse takes at a time
+
+
+class Equation:
+    """An integral equation on the surfaces of bodies: its operator, and a preconditioner.
+
+    Densities are arrays (3, N) at the nodes, and vectors have a component after the other. Results
+    have the factors of the formula: the viscosity is 1, and nothing is left to scale.
+
+    Parameters
+    ----------
+    surface : Surface
+    options : EwaldOptions, optional
+        Or its fields as keywords, next to ``order``, ``width`` and ``constants`` of `LayerPlan`.
+
+    Raises
+    ------
+    ParkiValueError, ParkiTypeError, ParkiMemoryError
+    """
+
+    kernel = "stokes_dl"
+
+    def __init__(
+        self,
+        surface: Bodies,
+        options: EwaldOptions | None = None,
+        *,
+        order: int = 6,
+        width: float = 1.8,
+        constants: bool = True,
+        **keywords: Unpack[OptionKeywords],
+    ) -> None:
+        self._how: Any = {"order": order, "width": width, "constants": constants}
+        self.layer = LayerPlan(self.kernel, surface, None, options, **self._how, **keywords)
+        self._other: LayerPlan | None = None
+        self._inverses: dict[Shape, np.ndarray] = {}
+
+    @property
+    def surface(self) -> Bodies:
+        """The surface, where its bodies are."""
+        return self.layer.surface
+
+    def update_positions(self, centres: Array, rotations: Any = None) -> None:
+        """Move the bodies, which keep their own parts: see `LayerPlan.update_positions`."""
+        self.layer.update_positions(centres, rotations)
+
+    def update(self, surface: Bodies) -> None:
+        """Give the equation another surface, such as the same drops after they have deformed."""
+        self.layer.update(surface)
+
+    # ------------------------------------------------------------------ what equations are made of
+    def _before(self, surface: Bodies, q: Any) -> Any:
+        """Return V q, the density of the layer."""
+        return q - rigid.normal_part(surface, q)
+
+    def _after(self, surface: Bodies, values: Any) -> Any:
+        """Return W applied to values of the layer."""
+        return values
+
+    def _beside(self, surface: Bodies, q: Any) -> Any:
+        """Return C q."""
+        raise NotImplementedError
+
+    def _applied(self, surface: Bodies, q: Any, layer: Any, transposed: bool = False) -> Any:
+        """Return A q, or its transpose applied to q, where ``layer`` is L or its transpose."""
+        first, last = self._before, self._after
+        if not transposed:
+            return self._beside(surface, q) + last(surface, layer(first(surface, q))) / (8 * np.pi)
+        areas = surface.areas
+        inner = layer(areas * last(surface, q / areas)) / areas / (8 * np.pi)
+        return areas * (self._beside(surface, q / areas) + first(surface, inner))
+
+    # ------------------------------------------------------------------ operators
+    def __call__(self, density: Array) -> Any:
+        """Return A q of a density, shape (3, N) or (k, 3, N)."""
+        q = self._checked("density", density)
+        return as_given(self._applied(self.surface, q, self.layer), density)
+
+    def adjoint(self, values: Array) -> Any:
+        """Return the transpose of A applied to values, shape (3, N) or (k, 3, N)."""
+        v = self._checked("values", values)
+        return as_given(self._applied(self.surface, v, self.layer.adjoint, True), values)
+
+    def as_linear_operator(self) -> Any:
+        """Return A as an operator on flattened densities, for GMRES."""
+        return self._operator(self, self.adjoint)
+
+    def preconditioner(self) -> Any:
+        """Return the inverse of A for each body alone, as an operator: the M of GMRES.
+
+        The inverse of a shape is computed once, and turns with its bodies.
+        """
+        surface, xp = self.surface, self.surface.xp
+        own = []
+        for shape, index, bodies in surface.groups():
+            inverse = xp.asarray(self._inverse(shape).astype(surface.nodes.dtype))
+            own.append((index, xp.asarray(surface.frames[bodies], surface.nodes.dtype), inverse))
+
+        def apply(density: Any, transposed: bool = False) -> Any:
+            q = self._checked("density", density)
+            found = xp.empty_like(q)
+            several = q.reshape(-1, 3, q.shape[-1])
+            for index, values in corrections.own_products(own, several, 3, transposed):
+                found.reshape(several.shape)[:, :, index] = values
+            return as_given(found, density)
+
+        return self._operator(apply, lambda values: apply(values, True))
+
+    def _inverse(self, shape: Shape) -> np.ndarray:
+        if shape not in self._inverses:
+            size, layer = 3 * shape.areas.size, self.layer
+            remedy = "solve without a preconditioner, or with fewer nodes for each body"
+            require(
+                layer.space, MATRICES * 8.0 * size**2, "the matrix of a body's own part", remedy
+            )
+            body, own = self.surface.alone(shape), layer.whole_matrix(shape)
+            columns = self._applied(
+                body,
+                np.eye(size).reshape(size, 3, -1),
+                lambda q: (q.reshape(size, -1) @ own.T).reshape(size, 3, -1),
+            )
+            self._inverses[shape] = np.linalg.inv(columns.reshape(size, -1).T)
+        return self._inverses[shape]
+
+    def _operator(self, apply: Any, adjoint: Any) -> Any:
+        shape = self.surface.nodes.shape
+        return linear_operator(apply, adjoint, (shape, shape), self.layer.dtype, self.layer.space)
+
+    def _checked(self, name: str, values: Any, shape: tuple[int, ...] | None = None) -> Any:
+        found = like_points(name, values, self.layer.space, self.layer.dtype)
+        shape = shape or self.surface.nodes.shape
+        if found.shape[-2:] != shape or found.ndim > 3:
+            raise ParkiValueError(f"{name} has shape {found.shape}; expected {shape}")
+        return found
+
+    def _single(self, density: Any) -> Any:
+        """Return the single layer of a density over 8 pi, by a plan that follows the bodies."""
+        surface = self.surface
+        if self._other is None:
+            given = "stokes_sl", surface, None, self.layer.options
+            self._other = LayerPlan(*given, **self._how)
+        elif self._other.surface is not surface:
+            self._other.update(surface)
+        return self._other(density) / (8 * np.pi)
+
+
+class RigidBodies(Equation):
+    """Rigid bodies that forces and torques move: the completed double layer.
+
+    The flow u = D q + S f has a double layer q and the single layer f, which is the forces spread
+    over the surfaces. On a surface it is U + w x r, where -U and -w are the rigid motion that is
+    nearest to q:
+
+        -q/2 + D q + S f = U + w x r.
+
+    The equation is of the second kind and has one solution. H. Power and G. Miranda (SIAM Journal
+    on Applied Mathematics 47, 689-698, 1987) have forces at the centre in place of the single
+    layer, with which bodies may be long, or rings. See `Equation` for parameters.
+
+    Examples
+    --------
+    >>> import numpy as np, parki
+    >>> from scipy.sparse.linalg import gmres
+    >>> ball = parki.Surface.spheres(np.zeros((3, 1)), 1.0, order=5)
+    >>> equation = parki.RigidBodies(ball, periodicity=0, tolerance=1e-6)
+    >>> b = equation.right_side([[0.0], [0.0], [6 * np.pi]])
+    >>> q, status = gmres(equation.as_linear_operator(), b.ravel(), rtol=1e-6)
+    >>> velocity, spin = equation.motion(q.reshape(3, -1))
+    >>> bool(abs(velocity[2, 0] - 1) < 1e-3)
+    True
+    """
+
+    def _beside(self, surface: Bodies, q: Any) -> Any:
+        return rigid.rigid_part(surface, q) - q / 2
+
+    def spread(self, forces: Array, torques: Any = None) -> Any:
+        """Return forces per area (3, N) with these resultants (3, B): a rigid motion's values."""
+        shape = (3, self.surface.kinds.size)
+        given = [
+            self._checked(name, np.zeros(shape) if each is None else each, shape)
+            for name, each in (("forces", forces), ("torques", torques))
+        ]
+        return rigid.with_resultants(self.surface, *given)
+
+    def right_side(self, forces: Array, torques: Any = None) -> Any:
+        """Return minus the flow of forces and torques (3, B) at the nodes, shape (3, N)."""
+        return -self._single(self.spread(forces, torques))
+
+    def motion(self, density: Array) -> tuple[Any, Any]:
+        """Return velocities and angular velocities (3, B) of a solution."""
+        velocity, spin = rigid.motion(self.surface, self._checked("density", density))
+        return -velocity, -spin
+
+    def layers(self, density: Array, forces: Array, torques: Any = None) -> Any:
+        """Return the densities (6, N) of the flow, for `Surface.combined`, over 8 pi."""
+        q = self._checked("density", density)
+        pair = [self.spread(forces, torques), self._before(self.surface, q)]
+        return as_given(self.surface.xp.concatenate(pair), density)
+
+
+class FirstKind(Equation):
+    """Velocities that are given on surfaces: S f / (8 pi) = u, with forces f per area.
+
+    The mean flux of u through a body is left out, and f is what it is up to a multiple of the
+    normals, which makes no flow: the solution has none. Densities of ready-made bodies are kept in
+    the harmonics that finer nodes resolve. See `Equation` for parameters.
+    """
+
+    kernel = "stokes_sl"
+
+    def _before(self, surface: Bodies, q: Any) -> Any:
+        return surface.smooth(q)
+
+    def _after(self, surface: Bodies, values: Any) -> Any:
+        return surface.smooth(values)
+
+    def _beside(self, surface: Bodies, q: Any) -> Any:
+        # What the layer lacks, of about its size: the radius of a sphere with as much area.
+        whole = rigid.integrals(surface, surface.xp.ones_like(surface.areas))
+        size = (whole / (16 * np.pi)) ** 0.5
+        rest = q - surface.smooth(q) + rigid.normal_part(surface, q)
+        return size[surface.body] * rest
+
+    def right_side(self, velocities: Array) -> Any:
+        """Return the right side for velocities (3, N) at the nodes."""
+        u = self._checked("velocities", velocities)
+        u = u - rigid.normal_part(self.surface, u)
+        return as_given(self.surface.smooth(u), velocities)
+
+    def resultants(self, density: Array) -> tuple[Any, Any]:
+        """Return the forces and torques (3, B) of the bodies on the fluid."""
+        return rigid.resultants(self.surface, self._checked("density", density))
+
+
+class Drops(Equation):
+    """Drops in a flow, whose surfaces pull at the fluid: velocities u of the surfaces.
+
+        (1 + ratio)/2 u - (ratio - 1) D u = S f + flow,
+
+    for forces f per area, such as surface tension, and a flow without the drops. The viscosity of
+    the fluid around is 1. D acts on velocities without their mean flux, which is zero, so that
+    bubbles (0) and stiff drops have no special case. See `Equation` for other parameters.
+
+    Parameters
+    ----------
+    ratio : float
+        Viscosity of the drops over the fluid's, from 0 on.
+    """
+
+    def __init__(
+        self,
+        surface: Bodies,
+        ratio: float,
+        options: EwaldOptions | None = None,
+        **keywords: Any,
+    ) -> None:
+        self.ratio = finite("ratio", ratio, "a ratio of viscosities, from 0 on")
+        if self.ratio < 0:
+            raise ParkiValueError(f"ratio is {ratio}; expected a ratio of viscosities, from 0 on")
+        super().__init__(surface, options, **keywords)
+
+    def _after(self, surface: Bodies, values: Any) -> Any:
+        return (1 - self.ratio) * values
+
+    def _beside(self, surface: Bodies, q: Any) -> Any:
+        return (1 + self.ratio) / 2 * q
+
+    def right_side(self, forces: Array, flow: Any = None) -> Any:
+        """Return S f + flow for forces per area and a flow at the nodes, shape (3, N) each."""
+        found = self._single(self._checked("forces", forces))
+        return found if flow is None else found + self._checked("flow", flow)

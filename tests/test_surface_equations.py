@@ -1,0 +1,194 @@
+"""Equations on surfaces: exact drags and speeds, preconditioners, transposes, and moves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.sparse.linalg import gmres
+from scipy.spatial.transform import Rotation
+
+import parki
+
+FREE = {"periodicity": 0, "tolerance": 1e-9}
+BOX = {"periodicity": 3, "box": [1, 1, 1], "tolerance": 1e-7}
+AXES = np.array([1.0, 0.7, 0.5])
+ORIGIN = np.zeros((3, 1))
+UP = np.array([[0.0], [0.0], [1.0]])
+
+
+def solved(equation, right_side, preconditioned=True, rtol=1e-9):
+    """Return a density and the steps of GMRES."""
+    steps = []
+    more = {"M": equation.preconditioner()} if preconditioned else {}
+    more |= {"callback": steps.append, "callback_type": "pr_norm"}
+    q, status = gmres(equation.as_linear_operator(), right_side.ravel(), rtol=rtol, **more)
+    assert status == 0
+    return q.reshape(3, -1), len(steps)
+
+
+def oberbeck(axis):
+    """Return the drag of an ellipsoid along an axis, for viscosity 1."""
+    square = AXES**2
+    root = lambda s: np.sqrt(np.prod(square + s))  # noqa: E731
+    chi = quad(lambda s: 1 / root(s), 0, np.inf)[0]
+    alpha = square[axis] * quad(lambda s: 1 / (square[axis] + s) / root(s), 0, np.inf)[0]
+    return 16 * np.pi / (chi + alpha)
+
+
+def array_of(kind, fraction, order):
+    """Return K of a simple cubic array of spheres, and the steps of GMRES."""
+    a = (3 * fraction / (4 * np.pi)) ** (1 / 3)
+    surface = parki.Surface.spheres(np.full((3, 1), 0.5), a, order=order)
+    equation = kind(surface, **BOX)
+    if kind is parki.RigidBodies:
+        q, steps = solved(equation, equation.right_side(UP), rtol=1e-7)
+        return 1 / (6 * np.pi * a * equation.motion(q)[0][2, 0]), steps
+    q, steps = solved(equation, equation.right_side(UP + 0 * surface.nodes), rtol=1e-7)
+    return equation.resultants(q)[0][2, 0] / (6 * np.pi * a), steps
+
+
+def two_bodies(**more):
+    centres = np.array([[0.3, 0.75], [0.5, 0.45], [0.45, 0.55]])
+    axes = np.array([[0.2, 0.25], [0.2, 0.2], [0.2, 0.15]])
+    return parki.Surface.ellipsoids(
+        centres, axes, Rotation.random(2, random_state=1), order=5, **more
+    )
+
+
+@pytest.mark.parametrize("kind", [parki.RigidBodies, parki.FirstKind])
+@pytest.mark.parametrize(
+    ("fraction", "known", "order", "near"), [(0.125, 4.291589, 5, 2e-4), (0.343, 15.3996, 8, 1e-4)]
+)
+def test_cubic_arrays(kind, fraction, known, order, near):
+    """Sangani and Acrivos, and the value of both equations on finer nodes."""
+    K, steps = array_of(kind, fraction, order)
+    assert abs(K / known - 1) < near
+    assert steps < 16
+
+
+@pytest.mark.parametrize("axis", [0, 2])
+def test_drag_of_an_ellipsoid(axis):
+    """By both equations; and the flow near it, which is U on it, and its force far away."""
+    surface = parki.Surface.ellipsoids(ORIGIN, AXES, order=8)
+    equation = parki.RigidBodies(surface, **FREE)
+    force = np.eye(3)[:, axis : axis + 1]
+    q, steps = solved(equation, equation.right_side(force))
+    velocity, spin = equation.motion(q)
+    assert np.abs(velocity * oberbeck(axis) - force).max() < 2e-5 and np.abs(spin).max() < 1e-9
+    assert steps < 8
+    x = 1.01 * surface.nodes[:, ::5]
+    u = surface.combined(equation.layers(q, force), x, **FREE) / (8 * np.pi)
+    assert np.abs(u / np.abs(velocity).max() - force).max() < 4e-2
+    first = parki.FirstKind(surface, **FREE)
+    f, _ = solved(first, first.right_side(force + 0 * surface.nodes))
+    assert np.abs(first.resultants(f)[0] / oberbeck(axis) - force).max() < 2e-5
+
+
+def test_torques():
+    """A sphere turns as T / (8 pi a^3), whether it is solved by U or by F."""
+    surface = parki.Surface.spheres(np.array([[0.3], [0.2], [0.1]]), 0.5, order=5)
+    torque = np.array([[1.0], [-2.0], [0.5]])
+    equation = parki.RigidBodies(surface, **FREE)
+    q, _ = solved(equation, equation.right_side(0 * torque, torque))
+    velocity, spin = equation.motion(q)
+    assert np.allclose(spin, torque / np.pi, rtol=1e-5) and np.abs(velocity).max() < 1e-7
+    first = parki.FirstKind(surface, **FREE)
+    turning = np.cross(torque.T / np.pi, (surface.nodes - [[0.3], [0.2], [0.1]]).T).T
+    f, _ = solved(first, first.right_side(turning))
+    assert np.allclose(first.resultants(f)[1], torque, rtol=1e-5)
+
+
+def test_a_ring():
+    """A thin torus: its centre is in the fluid. Both equations have the same drag."""
+    surface = parki.Surface.tori(ORIGIN, 1.0, 0.4, steps=(24, 10), finer=3)
+    equation = parki.RigidBodies(surface, **FREE)
+    q, _ = solved(equation, equation.right_side(UP), rtol=1e-6)
+    drag = 1 / equation.motion(q)[0][2, 0]
+    first = parki.FirstKind(surface, **FREE)
+    f, _ = solved(first, first.right_side(UP + 0 * surface.nodes), rtol=1e-6)
+    assert abs(first.resultants(f)[0][2, 0] / drag - 1) < 1e-3
+
+
+@pytest.mark.parametrize("ratio", [0.0, 1.0, 5.0, 1e4])
+def test_drops(ratio):
+    """Hadamard and Rybczynski: a drop that differs in weight, from a bubble to a stiff one."""
+    surface = parki.Surface.spheres(ORIGIN, 1.0, order=6)
+    equation = parki.Drops(surface, ratio, **FREE)
+    pull = surface.nodes[2] * surface.normals / (4 / 3 * np.pi)
+    u, steps = solved(equation, equation.right_side(pull))
+    volume, n = 4 / 3 * np.pi, surface.normals
+    speed = (surface.nodes[2] * (u * n).sum(axis=0)) @ surface.areas / volume
+    assert abs(speed * 2 * np.pi * (2 + 3 * ratio) / (1 + ratio) - 1) < 2e-5
+    assert steps < 4  # alone, the preconditioner is the inverse
+
+
+KINDS = [(parki.RigidBodies, {}), (parki.FirstKind, {}), (parki.Drops, {"ratio": 4.0})]
+
+
+@pytest.mark.parametrize(("kind", "more"), KINDS)
+def test_transposes(kind, more):
+    equation = kind(two_bodies(), **more, **BOX)
+    rng = np.random.default_rng(0)
+    for operator in (equation.as_linear_operator(), equation.preconditioner()):
+        q, v = rng.normal(size=(2, operator.shape[0]))
+        forward, back = v @ (operator @ q), q @ operator.rmatvec(v)
+        assert abs(forward - back) < 1e-9 * np.linalg.norm(v) * np.linalg.norm(operator @ q)
+        several = operator.matmat(np.stack([q, 2 * q], axis=1))
+        assert np.allclose(several[:, 1], 2 * (operator @ q))
+
+
+@pytest.mark.parametrize(("kind", "more"), KINDS)
+@pytest.mark.parametrize("finer", [1, 3])
+def test_preconditioners_are_inverses_of_bodies(kind, more, finer):
+    """Alone in free space, also where it is turned; and after moves, which keep own parts."""
+    turn = Rotation.random(2, random_state=3)
+    axes = np.array([0.25, 0.2, 0.15])
+    body = parki.Surface.ellipsoids(ORIGIN, axes, turn[0], order=5, finer=finer)
+    equation = kind(body, **more, **FREE)
+    q = np.random.default_rng(0).normal(size=body.nodes.size)
+    for _ in range(2):
+        operator, inverse = equation.as_linear_operator(), equation.preconditioner()
+        near = 1e-5 if finer > 1 else 1e-3  # few nodes alone make a matrix that is less regular
+        assert np.abs(inverse @ (operator @ q) - q).max() < near * np.abs(q).max()
+        equation.update_positions(ORIGIN + 0.5, turn[1])
+
+
+def test_bodies_keep_their_plan_and_own_parts():
+    surface = two_bodies()
+    equation = parki.RigidBodies(surface, **BOX)
+    force = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, -1.0]])
+    solved(equation, equation.right_side(force), rtol=1e-5)
+    plan, kept = equation.layer._plan, [id(each) for each in surface.shapes[0].kept.values()]
+    turn = Rotation.random(2, random_state=5)
+    moved = surface.centres + 0.02
+    equation.update_positions(moved, turn.as_quat().T)
+    assert equation.layer._plan is plan
+    assert [id(each) for each in surface.shapes[0].kept.values()] == kept
+    anew = parki.RigidBodies(surface.moved(moved, turn), **BOX)
+    values = [each(each.right_side(force)) for each in (equation, anew)]
+    assert np.allclose(*values)
+    q, _ = solved(equation, equation.right_side(force), rtol=1e-6)
+    assert np.abs(equation.motion(q)[0]).max() > 0
+
+
+def test_a_plan_follows_bodies_out_of_its_box():
+    """In free space the extent of the first points ends nowhere for bodies that leave it."""
+    surface = parki.Surface.spheres(ORIGIN, 1.0, order=4)
+    plan = parki.LayerPlan("stokes_sl", surface, **FREE)
+    before = plan(surface.nodes)
+    plan.update_positions(ORIGIN + 50.0)
+    assert np.allclose(plan(surface.nodes), before)
+
+
+def test_refusals():
+    surface = parki.Surface.spheres(ORIGIN, 1.0, order=3)
+    with pytest.raises(parki.ParkiValueError, match="ratio is -1"):
+        parki.Drops(surface, -1.0, **FREE)
+    equation = parki.RigidBodies(surface, **FREE)
+    with pytest.raises(parki.ParkiValueError, match=r"forces has shape \(3, 2\)"):
+        equation.right_side(np.zeros((3, 2)))
+    with pytest.raises(parki.ParkiValueError, match="density has shape"):
+        equation(np.zeros((3, 2)))
+    with pytest.raises(parki.ParkiValueError, match="images in a wall"):
+        parki.RigidBodies(surface, periodicity=2, box=[9, 9, None], wall="no-slip", tolerance=1e-4)
