@@ -12,7 +12,7 @@ def main() -> int:
             raise
         print(
             "parki: the command line needs rich, which is not installed; run "
-            "'pip install parki[cli]' (sums in Python do not need it)",
+            "'pip install rich' (sums in Python do not need it)",
             file=sys.stderr,
         )
         return 2

@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +21,8 @@ from parki.runtime.spaces import cupy as cupy_space
 def test_info(capsys):
     assert cli.main(["info"]) == 0
     text = capsys.readouterr().out
-    for word in (parki.__version__, np.__version__, "compiler", "threads", "PARKI_CACHE_DIR"):
+    words = "compiler", "threads", "PARKI_CACHE_DIR", "processor", "are free", "measured"
+    for word in (parki.__version__, np.__version__, *words):
         assert word in text
     for space in SPACES:
         line = next(line for line in text.splitlines() if line.startswith(f"  {space} "))
@@ -46,11 +49,11 @@ def test_amd_is_not_advised_to_install_cuda(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     cupy_space.array_module.cache_clear()
     try:
-        assert "pip install parki[cuda12]" in why_unavailable("Cuda")
+        assert "cupy-cuda12x" in why_unavailable("Cuda")
         for said in (why_unavailable("HIP"), refusal("HIP")):
             assert said.startswith("CuPy is not installed, so there is no GPU space; an AMD GPU")
             assert "cuda" not in said
-        assert "pip install parki[cuda12]" in refusal("GPU")
+        assert "cupy-cuda12x" in refusal("GPU")
     finally:
         cupy_space.array_module.cache_clear()
 
@@ -91,7 +94,7 @@ def test_demo_without_matplotlib(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo.importlib.util, "find_spec", lambda _: None)
     picture = tmp_path / "flow.png"
     assert cli.main(["demo", "--points", "1000", "--output", str(picture)]) == 0
-    assert "pip install parki[plot]" in capsys.readouterr().out
+    assert "pip install matplotlib" in capsys.readouterr().out
     assert not picture.exists()
 
 
@@ -103,6 +106,7 @@ def test_module_runs():
 def test_rich_is_needed_by_the_command_line_alone():
     program = """
 import sys
+from pathlib import Path
 sys.modules["rich"] = None  # as where it is not installed
 import numpy as np
 import parki
@@ -116,7 +120,7 @@ sys.exit(main())
     assert run.returncode == 2
     assert run.stdout == "(2,)\n"  # which a plain install has to give
     assert run.stderr.splitlines()[-1].startswith("parki: the command line needs rich")
-    assert "pip install parki[cli]" in run.stderr and "Traceback" not in run.stderr
+    assert "pip install rich" in run.stderr and "Traceback" not in run.stderr
 
 
 # --- streams ----------------------------------------------------------------------------------
@@ -248,3 +252,18 @@ def test_suspension():
     assert np.allclose(drops.density[:3].sum(axis=1), 0, atol=1e-9)
     # Half of the drops sink, half rise.
     assert drops.heavy.sum() == drops.radii.size // 2
+
+
+# --- what messages advise -----------------------------------------------------------------------
+
+
+def test_what_messages_advise_to_install_can_be_installed():
+    """By names of packages: no package index need have parki, and a checkout need not be here."""
+    root = Path(parki.__file__).parents[1]
+    extras = (root / "pyproject.toml").read_text(encoding="utf-8")
+    found = set()
+    for path in root.glob("parki/**/*.py"):
+        for words in re.findall(r"'pip install ([^']+)'", path.read_text(encoding="utf-8")):
+            found |= {word.strip('\\"') for word in words.split()}
+    assert {"rich", "h5py", "matplotlib", "mpich"} <= found
+    assert not {name for name in found if f'"{name}>=' not in extras}

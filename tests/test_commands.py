@@ -16,6 +16,8 @@ from parki.cli import bench, check, info
 from parki.cli import cache as cache_command
 from parki.cli import main as cli
 from parki.cli.tune import command as tune_report
+from parki.ewald.choice import machines
+from parki.ewald.far.lengths import Lengths, Tables
 from parki.ewald.sums import SUMS
 from parki.runtime import cache, host
 
@@ -71,6 +73,19 @@ def test_info_as_json(capsys):
     assert here == parki.available_spaces()
     assert all(bool(s["reason"]) != s["available"] for s in found["spaces"].values())
     assert "PARKI_CACHE_DIR" in found["settings"]
+
+
+def test_info_says_when_the_machine_was_measured(tmp_path, monkeypatch):
+    monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path))
+    machines.clear()
+    assert "OpenMP never, by costs of an AVX-512 server" in info.facts()["measured"]
+    space = parki.ExecutionSpace("OpenMP")
+    tables = {name: Tables(*(Lengths(()),) * 3) for name in ("float64", "float32")}
+    usual = dict(zip(tune_report.tune.METHODS, machines.machine(space, "f8").usual, strict=True))
+    path = tune_report.tune.save(space, {name: [] for name in tables}, tables, usual)
+    os.utime(path, (1e9, 1e9))
+    assert "OpenMP on 2001-09-0" in info.facts()["measured"]
+    machines.clear()
 
 
 def test_info_runs_no_program_but_the_compiler_and_python():
@@ -333,7 +348,7 @@ def test_eval_of_files_that_are_none(tmp_path, monkeypatch, capsys):
         given.write_bytes(content)
         refused(["eval", str(given), *words], capsys)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    assert "pip install parki[hdf5]" in refused(["eval", "in.h5", *words], capsys)
+    assert "pip install h5py" in refused(["eval", "in.h5", *words], capsys)
 
 
 # --- cache ------------------------------------------------------------------------------------

@@ -480,7 +480,7 @@ def test_communicators_are_checked(comm):
 
 def test_mpi4py_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "mpi4py", None)
-    with pytest.raises(parki.MissingPackageError, match=r"pip install parki\[mpi\]"):
+    with pytest.raises(parki.MissingPackageError, match=r"pip install mpi4py mpich"):
         Team()
 
 

@@ -241,7 +241,7 @@ def _draw(
 ) -> None:
     """Compute the flow in the plane through the pipe's axis; draw it if matplotlib is installed."""
     if importlib.util.find_spec("matplotlib") is None:
-        print("No picture: matplotlib is not installed; 'pip install parki[plot]' brings it.")
+        print("No picture: matplotlib is not installed; 'pip install matplotlib' brings it.")
         return
     points, normals, density = arrays
     module = get_execution_space(options.execution_space).array_module

@@ -160,7 +160,7 @@ def _kind(name: str, path: Path) -> str:
     kind = ENDINGS[path.suffix.lower()]
     if kind == "hdf5" and importlib.util.find_spec("h5py") is None:
         raise MissingPackageError(
-            f"{name} is {path}, but h5py is not installed; 'pip install parki[hdf5]' brings it, "
+            f"{name} is {path}, but h5py is not installed; 'pip install h5py' brings it, "
             "or use .npz"
         )
     return kind

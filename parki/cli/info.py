@@ -1,4 +1,4 @@
-"""`parki info`: the versions, execution spaces, compiler, cache and settings found on this machine.
+"""`parki info`: the versions, execution spaces, processor, memory and settings of this machine.
 
 It prints the facts that a bug report needs, as text or as JSON.
 """
@@ -11,6 +11,7 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from importlib import metadata
 from typing import Any
@@ -18,8 +19,10 @@ from typing import Any
 from parki import __version__
 from parki.cli.arguments import add_json, command
 from parki.errors import ParkiValueError, UnavailableError
-from parki.runtime import cache, host, shipped
-from parki.runtime.spaces import SPACES, why_unavailable
+from parki.ewald.choice import machines
+from parki.memory import in_words
+from parki.runtime import ExecutionSpace, cache, host, shipped
+from parki.runtime.spaces import SPACES, free_memory, why_unavailable
 from parki.settings import SETTINGS, cache_directory, table, thread_count
 
 NONE = "none: "  # precedes the reason
@@ -28,7 +31,8 @@ NAMES = {"python": "Python", "numpy": "NumPy", "scipy": "SciPy", "cupy": "CuPy"}
 
 DESCRIPTION = """\
 Print the versions of parki and of what it builds on, the execution spaces of this machine
-(for a missing one, the reason and the remedy), compiler, threads, cache and settings.
+(for a missing one, the reason and the remedy), compiler, processor, memory, cache and settings,
+and when 'parki tune' has measured it.
 Paste it into bug reports.
 """
 
@@ -60,7 +64,10 @@ def facts() -> dict[str, Any]:
         "h5py": _version("h5py"),
         "compiler": _answer(_compiler),
         "kernels": _answer(_kernels),
+        "processor": machines.processor(),
         "threads": _answer(thread_count),
+        "memory": _memory(),
+        "measured": _measured(),
         "cache": _cache(),
         "spaces": {
             space: {"available": not reason, "reason": reason} for space, reason in reasons.items()
@@ -153,6 +160,34 @@ def _cupy() -> str | None:
     )
 
 
+def _memory() -> str:
+    """Return the memory of the CPU, and how much of it is free."""
+    import psutil
+
+    free = free_memory(ExecutionSpace("Serial"))
+    return f"{in_words(psutil.virtual_memory().total)}, of which {in_words(free)} are free"
+
+
+def _measured() -> str:
+    """Return since when plans choose by measurements of `parki tune`, for each space."""
+    rows = []
+    for name in SPACES:
+        if why_unavailable(name):
+            continue
+        space = ExecutionSpace(name)
+        try:
+            path = machines.path(space)
+        except ParkiValueError:  # the folder's name is impossible, which the cache's line says
+            continue
+        if machines.read(space) is None:
+            own = machines.built_in(space)["machine"]
+            rows.append(f"{name} never, by costs of {own}: 'parki tune --space {name}'")
+        else:
+            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(path.stat().st_mtime))
+            rows.append(f"{name} on {when}")
+    return "; ".join(rows) or "nothing"
+
+
 def _ranks() -> str | None:
     """Return the libraries that move arrays between ranks: MPI, and NCCL for arrays on GPUs."""
     if _version("mpi4py") is None:
@@ -167,7 +202,7 @@ def _ranks() -> str | None:
             [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True
         )
     except (subprocess.SubprocessError, OSError):
-        return "none: mpi4py finds no MPI library that works; pip install 'parki[mpi]' brings one"
+        return "none: mpi4py finds no MPI library that works; 'pip install mpich' brings one"
     library = " ".join(ran.stdout.partition("\n")[0].replace("\0", "").split())
     return library + _device_ranks()
 

@@ -213,7 +213,7 @@ def _mpi() -> Any:
     except (ImportError, RuntimeError) as error:  # RuntimeError: no MPI library
         raise MissingPackageError(
             f"parki.distributed needs mpi4py and an MPI library ({error}); install them with "
-            "'pip install parki[mpi]', or mpi4py alone where the machine has MPI"
+            "'pip install mpi4py mpich', or mpi4py alone where the machine has MPI"
         ) from error
     return MPI
 

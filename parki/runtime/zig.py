@@ -1,4 +1,4 @@
-"""The compiler of ``pip install 'parki[compiler]'``: ziglang, which is Clang with its own headers.
+"""The compiler of the extra `compiler`: ziglang, which is Clang with its own headers.
 
 It is taken where there is no other compiler, on every system that has wheels of it. The library of
 C++ is left out, because kernels do without it, and ziglang would compile it first, for minutes.

@@ -1,1 +1,1 @@
-"""`parki tune`: ``measure`` times stages and ``lengths`` transforms; ``command`` shows both."""
+"""`parki tune`: ``measure`` times stages, ``rounds`` until times agree, ``lengths`` transforms."""

@@ -14,6 +14,7 @@ from rich.table import Table
 from parki.cli.arguments import add_common, command
 from parki.cli.terminal import Console
 from parki.cli.tune import measure as tune
+from parki.cli.tune import rounds
 from parki.cli.tune.lengths import load, measure
 from parki.errors import UnavailableError
 from parki.ewald.choice import machines
@@ -25,7 +26,8 @@ ASKED = ("kernel", "periodicity", "tolerance", "points", "dtype")  # arguments t
 
 DESCRIPTION = """\
 Measure the cost of each stage of a sum on this machine, and find the fastest variants. This takes
-less than a minute (more if kernels have to be compiled). Plans made afterwards choose the cut-off,
+less than a minute (more if kernels have to be compiled, or while others use the machine; if they
+keep it busy, nothing is written). Plans made afterwards choose the cut-off,
 grid, window and variants by these measurements, in place of the built-in ones of another machine.
 The result is one file in the cache directory; delete it to go back.
 """
@@ -84,12 +86,18 @@ def show(space: ExecutionSpace, task: tune.TimedPlan | None) -> None:
         machines.use(
             space, {**machines.built_in(space), "lengths": lengths}
         )  # from here on with these lengths, and without an earlier file
-        rounds, timings = tune.ROUNDS[space.on_device] * todo, []
-        for each in track(rounds, "measuring", console=console, transient=True):
-            timings.append(tune.run(each, space, repeated=False))
-            samples[each.dtype] += timings[-1].samples
+        timings = rounds.timings(
+            todo,
+            space,
+            lambda each: tune.run(each, space, repeated=False),
+            lambda tasks: track([*tasks], "measuring", console=console, transient=True),
+            console.print,
+        )
+        for timing in timings:
+            samples[timing.task.dtype] += timing.samples
         usual = tune.usual_of(space, timings)
     if task is not None:
+        rounds.require_free(space, console.print)
         timings = list(
             track(tune.refine(task, space), "timing", total=None, console=console, transient=True)
         )

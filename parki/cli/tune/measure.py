@@ -41,9 +41,6 @@ DEVICE_POINTS, CORE_POINTS = 2_000_000, 20_000
 RUNS, MOST_RUNS, SHORT = 3, 25, 0.05
 # Seconds after which one run is enough (a device, whose times scatter less, needs fewer).
 LONG = {False: 0.4, True: 0.1}
-# Rounds over all tasks. One slow moment of a shared CPU would make a stage look expensive; devices
-# have no such moments.
-ROUNDS = {False: 2, True: 1}
 # Cut-offs relative to the predicted best one.
 FACTORS = (0.7, 0.84, 1.19, 1.41)
 # Weight of a variant's built-in ratios in the fit. At 1, a number of twice its built-in value costs

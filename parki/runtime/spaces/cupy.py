@@ -28,8 +28,8 @@ def array_module() -> ModuleType:
         import cupy
     except ImportError as error:
         raise MissingPackageError(
-            f"{NOT_INSTALLED}; install it with 'pip install parki[cuda12]' or 'parki[cuda13]', to "
-            "match your driver, or pass NumPy arrays to run on the CPU"
+            f"{NOT_INSTALLED}; to match your driver run 'pip install \"cupy-cuda12x[ctk]\"' or "
+            "'pip install \"cupy-cuda13x[ctk]\"', or pass NumPy arrays to run on the CPU"
         ) from error
     try:
         count = cupy.cuda.runtime.getDeviceCount()
