@@ -44,7 +44,7 @@ CHANGES: dict[str, Change] = {
     "swapped bytes": lambda a: a.astype(a.dtype.newbyteorder()),
     "memory": lambda a: memoryview(np.ascontiguousarray(a)),
     "equal": lambda a: 0 * a + a.reshape(-1)[:1].sum(),
-    **{f"as {t}": lambda a, t=t: a.astype(t) for t in DTYPES},
+    **{f"as {t}": lambda a, t=t: (a if t[0] == "c" else a.real).astype(t) for t in DTYPES},
     **{f"times {s:g}": lambda a, s=s: a * a.dtype.type(s) for s in FACTORS},
     **{f"one {x}": lambda a, x=x: _with(a, x) for x in (math.nan, math.inf, 1e30, -1.0)},
 }
