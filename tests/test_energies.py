@@ -66,12 +66,75 @@ def test_systems_have_the_energies_of_each():
         points, charges, periodicity=3, systems=offsets, boxes=boxes, tolerance=1e-9
     )
     assert found.virial is None
+    strained = parki.energy(
+        points, charges, periodicity=3, systems=offsets, boxes=boxes, tolerance=1e-9, virial=True
+    )
+    np.testing.assert_allclose(strained.energy, found.energy, rtol=1e-7)
+    np.testing.assert_allclose(strained.forces, found.forces, atol=1e-6)
     for system, (a, b) in enumerate([(0, 6), (6, 15)]):
         alone = parki.energy(
             points[a:b], charges[a:b], periodicity=3, box=boxes[system], tolerance=1e-9
         )
         assert found.energy[system] == pytest.approx(alone.energy, rel=1e-7)
         np.testing.assert_allclose(found.forces[a:b], alone.forces, atol=1e-6)
+        np.testing.assert_allclose(strained.virial[system], alone.virial, atol=1e-6)
+
+
+@pytest.mark.parametrize(("periodicity", "box"), BOXES)
+def test_dipoles_are_charges_that_are_apart(periodicity, box):
+    """Charges of either sign, and what they feel; the energy within a dipole is that of two."""
+    points, charges = cloud()
+    dipoles = np.random.default_rng(2).standard_normal(points.shape)
+    options = parki.EwaldOptions(periodicity, box, 1e-11)
+    found = parki.energy(points, charges, options, dipoles=dipoles)
+    half = 1e-4 * dipoles / np.linalg.norm(dipoles, axis=1)[:, None]
+    size = np.linalg.norm(dipoles, axis=1) / 2e-4
+    labels = np.tile(np.arange(len(points)), 3)  # a dipole's own charges form no pairs
+    apart = parki.energy(
+        np.concatenate([points, points + half, points - half]),
+        np.concatenate([charges, size, -size]),
+        options,
+        exclude=labels,
+    )
+    forces = apart.forces.reshape(3, -1, 3).sum(axis=0)
+    assert found.energy == pytest.approx(apart.energy, abs=1e-4)
+    np.testing.assert_allclose(found.forces, forces, atol=2e-4 * abs(forces).max())
+    np.testing.assert_allclose(found.potentials, apart.potentials[: len(points)], atol=2e-4)
+    assert found.virial is None and found.fields.shape == points.shape
+
+
+def test_torques_and_forces_are_derivatives():
+    points, charges = cloud()
+    rng = np.random.default_rng(3)
+    dipoles, turn, step = rng.standard_normal((3, 15, 3))
+
+    def energy(a, b):
+        moved = points + 1e-4 * a * step, charges, parki.EwaldOptions(3, SHEARED, 1e-11)
+        return parki.energy(*moved, dipoles=dipoles + 1e-4 * b * turn)
+
+    found = energy(0, 0)
+    for move, force, change in (((1, 0), found.forces, step), ((0, 1), found.fields, turn)):
+        back = tuple(-each for each in move)
+        slope = (energy(*move).energy - energy(*back).energy) / 2e-4
+        assert slope == pytest.approx(-(force * change).sum(), rel=1e-5)
+
+
+def test_dipoles_of_systems_and_what_is_refused():
+    points, charges = cloud()
+    dipoles, offsets = points - 0.5, [0, 6, 6, 15]
+    given = {"periodicity": 3, "tolerance": 1e-9, "dipoles": dipoles, "systems": offsets}
+    at_once = parki.energy(points, charges, box=[1, 1, 1], **given)
+    each = parki.energy(points, charges, boxes=[[1, 1, 1]] * 3, **given)
+    np.testing.assert_allclose(each.energy, at_once.energy, atol=1e-6)
+    np.testing.assert_allclose(each.fields, at_once.fields, atol=1e-5)
+    assert each.energy[1] == 0
+    columns = parki.energy(
+        points.T.copy(), charges, box=[1, 1, 1], **{**given, "dipoles": dipoles.T.copy()}
+    )
+    np.testing.assert_allclose(columns.forces.T, at_once.forces, atol=1e-9)
+    for wrong in ({"kappa": 1.0}, {"virial": True}, {"dipoles": dipoles[1:]}):
+        with pytest.raises(parki.ParkiValueError, match="dipoles"):
+            parki.energy(points, charges, box=[1, 1, 1], **{**given, **wrong})
 
 
 def test_walls_are_refused():

@@ -1,7 +1,12 @@
-"""`energy`: the energy of charges, with forces, virial and potentials, from one derivative."""
+"""`energy`: the energy of charges and dipoles, with forces, virial, potentials and fields.
+
+Forces of charges, and the virial, are one derivative. Dipoles take one sum more, of multipoles: the
+field along an axis is the potential of what sources become that move along it.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -9,13 +14,18 @@ import numpy as np
 
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives.vjp import vjp
-from parki.ewald.geometry.systems import first_box
+from parki.ewald.geometry.boxes import check_systems_of_boxes
+from parki.ewald.geometry.systems import check_systems, first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.points import take_options
-from parki.ewald.sums import kernel
-from parki.interchange import as_array, as_given, to_host
+from parki.ewald.sums import SUMS, kernel
+from parki.interchange import as_array, as_given, flag, to_host
 from parki.memory import telling
+from parki.runtime import get_execution_space
 from parki.typing import Array, OptionKeywords, Unpack
+
+MULTIPOLES = "multipoles(order=2)"
 
 
 class Energy(NamedTuple):
@@ -27,17 +37,21 @@ class Energy(NamedTuple):
         ``1/2 sum q phi``, and of each system if there are several.
     forces : array, in the shape of the points
         Minus the derivative by the points.
-    virial : ndarray, shape (3, 3), or None
+    virial : ndarray, shape (3, 3) or (S, 3, 3), or None
         Minus the derivative by a strain e of points and box together, dx = e x. The stress is
-        ``-virial`` over the volume. None for several systems.
+        ``-virial`` over the volume. None where it was not asked for, and with dipoles.
     potentials : array, shape (N,)
         ``phi``, the derivative of the energy by the charges.
+    fields : array, in the shape of the points, or None
+        ``-grad phi``, minus the derivative by the dipoles, on which torques ``d x field`` act.
+        None without dipoles.
     """
 
     energy: Any
     forces: Any
     virial: Any
     potentials: Any
+    fields: Any = None
 
 
 @telling
@@ -46,27 +60,35 @@ def energy(
     charges: Array,
     options: EwaldOptions | None = None,
     *,
+    dipoles: Array | None = None,
     kappa: float | None = None,
+    virial: bool | None = None,
     exclude: Any = None,
     systems: Any = None,
     boxes: Any = None,
     **keywords: Unpack[OptionKeywords],
 ) -> Energy:
-    """Return the energy of charges, their forces, the virial, and the potentials.
+    """Return the energy of charges and dipoles, their forces, the virial, and the potentials.
 
     The energy is half the sum of ``q_i q_j / r_ij`` over all pairs of a charge and another one or
-    an image, in the gauge of `laplace`: with three periodic axes a uniform background neutralises
-    a net charge. With ``kappa`` pairs have ``exp(-kappa r) / r``, and no background. Multiply all
-    by 1 / (4 pi eps_0) in your units, such as 14.399645 eV angstrom for elementary charges.
+    an image, and of the same of charges with dipoles. The gauge is the one of `laplace`: with three
+    periodic axes a uniform background neutralises a net charge. With ``kappa`` pairs have
+    ``exp(-kappa r) / r``, and no background. Multiply all by 1 / (4 pi eps_0) in your units, such
+    as 14.399645 eV angstrom for elementary charges.
 
     Parameters
     ----------
     points : array, shape (N, 3) or (3, N)
         Positions. Three points have to be (3, N).
     charges : array, shape (N,)
+        Zeros for dipoles alone.
     options : EwaldOptions, optional
+    dipoles : array, in the shape of the points, optional
     kappa : float, optional
-        Inverse of the screening length, in the unit of the box.
+        Inverse of the screening length, in the unit of the box; of charges alone.
+    virial : bool, optional
+        Whether the virial is wanted, which several systems take one after the other. Default: of
+        one system without dipoles.
     exclude, systems, boxes
         As for `laplace`.
     **keywords
@@ -96,34 +118,132 @@ def energy(
     _, options = take_options(None, options, keywords, box=first_box(boxes))
     if options.walled:
         raise ParkiValueError(f"wall is {options.wall!r}, but energies are those of boxes without")
-    given, q = as_array("points", points), as_array("charges", charges)
+    given, q, d = as_array("points", points), as_array("charges", charges), None
     rows = given.ndim == 2 and given.shape[1] == 3 and given.shape[0] != 3
     x = given.T.copy() if rows else given
+    if dipoles is not None:
+        d = as_array("dipoles", dipoles)
+        _check_dipoles(d.shape, given.shape, kappa, virial)
+        d = d.T.copy() if rows else d
+    strained = d is None and (systems is None if virial is None else flag("virial", virial))
+    how: dict[str, Any] = {"exclude": exclude, "systems": systems, "boxes": boxes}
+    total: Any
+    if systems is None:
+        found = _of_one(x, q, d, options, kappa, strained, how)
+        total = float(found.each.sum())
+    else:
+        found = _of_several(x, q, d, options, kappa, strained, how)
+        total = np.array([found.each[a:b].sum() for a, b in pairwise(found.ends)])
+
+    def like(values: Any) -> Any:
+        return as_given(values.T if rows else values, points)
+
+    fields = None if found.field is None else like(found.field)
+    potentials = as_given(found.potentials, points)
+    return Energy(total, like(found.forces), found.virial, potentials, fields)
+
+
+class _Parts(NamedTuple):
+    """Energies of points, and what `Energy` has, with columns."""
+
+    each: Any
+    forces: Any
+    virial: Any
+    potentials: Any
+    field: Any
+    ends: tuple[int, ...] = ()  # where systems begin, and the last one ends
+
+
+def _check_dipoles(shape: Any, points: Any, kappa: Any, virial: Any) -> None:
+    """Refuse dipoles of another shape, and what parki does not have of dipoles."""
+    if shape != points:
+        raise ParkiValueError(
+            f"dipoles has shape {shape}; expected a row or a column for each point, {points}"
+        )
+    if kappa is not None or virial:
+        name = "virial" if kappa is None else "kappa"
+        raise ParkiValueError(
+            f"{name} is for charges, but dipoles were given; leave out one of the two"
+        )
+
+
+def _of_one(
+    x: Any, q: Any, d: Any, options: EwaldOptions, kappa: Any, strained: bool, how: dict[str, Any]
+) -> _Parts:
+    """Return the energies of points (3, N), of one system or of several that are summed at once."""
     name: Any = "laplace" if kappa is None else kernel("yukawa", kappa=kappa)
-    by_box = systems is None and any(options.periodic)
+    by_box = strained and any(options.periodic)
     # With charges as weights, the derivative by the density is the potential. The derivatives by
     # the points as targets and as sources are equal, and half of each is the energy's.
-    found: Any = vjp(
-        name,
-        *(x, x, q),
-        options=options,
-        values=q,
-        wrt=("dens", "src", "lattice") if by_box else ("dens", "src"),
-        exclude=exclude,
-        systems=systems,
-        boxes=boxes,
+    wrt: Any = ("dens", *["src"] * (d is None), *["lattice"] * by_box)
+    found: Any = vjp(name, x, x, q, options=options, values=q, wrt=wrt, **how)
+    potentials, virial = found["dens"], None
+    if d is not None:
+        own, field, forces = _multipoles(x, q, d, options, how)
+        each = q * (potentials + own) - (d * field).sum(axis=0)
+        return _Parts(_half(each), forces, None, potentials + own, field)
+    if strained:
+        virial = to_host(-(found["src"] @ x.T))
+    if by_box:
+        virial = virial - 0.5 * to_host(found["lattice"]).T @ _lattice(options)
+    return _Parts(_half(q * potentials), -found["src"], virial, potentials, None)
+
+
+def _half(each: Any) -> Any:
+    return 0.5 * to_host(each).astype(np.float64)
+
+
+def _of_several(
+    x: Any, q: Any, d: Any, options: EwaldOptions, kappa: Any, strained: bool, how: dict[str, Any]
+) -> _Parts:
+    """Return the energies of several systems: at once, or one after the other where it must be."""
+    if x.ndim != 2:
+        return _of_one(x, q, d, options, kappa, strained, how)  # which says what is wrong
+    space = get_execution_space(options.execution_space, x)
+    arrays, boxes = {"trg": x, "src": x}, how["boxes"]
+    systems: Any = check_systems(how["systems"], arrays, space, options)
+    ends, cells = tuple(systems.targets.tolist()), [options.box] * systems.count
+    if boxes is not None:
+        cells = [*rows_of_boxes(boxes)]
+        check_systems_of_boxes(systems, len(cells))
+    if not strained and (d is None or boxes is None):
+        found = _of_one(x, q, d, options, kappa, False, how)
+        return found._replace(ends=ends)
+    parts, labels = [], how["exclude"]
+    for (a, b), box in zip(pairwise(ends), cells, strict=True):
+        own = labels
+        if labels is not None:
+            both = labels if isinstance(labels, tuple) else (labels, labels)
+            own = tuple(each[a:b] for each in both)
+        single: dict[str, Any] = {"exclude": own, "systems": None, "boxes": None}
+        here = replace(options, box=box)
+        given = x[:, a:b].copy(), q[a:b].copy(), None if d is None else d[:, a:b].copy()
+        parts.append(_of_one(*given, here, kappa, strained, single))
+    forces, potentials, field = (
+        None if each[0] is None else space.array_module.concatenate(each, axis=-1)
+        for each in zip(*((p.forces, p.potentials, p.field) for p in parts), strict=True)
     )
-    potentials, slopes = found["dens"], found["src"]
-    total: Any
-    each, virial = to_host(0.5 * q * potentials).astype(np.float64), None
-    if systems is None:
-        total, virial = float(each.sum()), to_host(-(slopes @ x.T))
-        if by_box:
-            virial = virial - 0.5 * to_host(found["lattice"]).T @ _lattice(options)
-    else:
-        total = np.array([each[a:b].sum() for a, b in pairwise(map(int, systems))])
-    forces = -slopes.T if rows else -slopes
-    return Energy(total, as_given(forces, points), virial, as_given(potentials, points))
+    virial = np.stack([part.virial for part in parts]) if strained else None
+    energies = np.concatenate([part.each for part in parts])
+    return _Parts(energies, forces, virial, potentials, field, ends)
+
+
+def _multipoles(
+    x: Any, q: Any, d: Any, options: EwaldOptions, how: dict[str, Any]
+) -> tuple[Any, Any, Any]:
+    """Return the potential of dipoles d, the field of them and of charges q, and the forces.
+
+    A charge that moves along an axis adds a dipole, and a dipole a quadrupole. These have minus the
+    slope of the potential as their own, which is the field.
+    """
+    dens = np.zeros_like(q, shape=(4, SUMS[MULTIPOLES].rows, q.size))
+    dens[0, 1:4] = d
+    for axis in range(3):
+        dens[1 + axis, 1 + axis] = q
+        dens[1 + axis, 4:].reshape(3, 3, -1)[:, axis] = d
+    given = MULTIPOLES, x, x, None, options.of_derivatives()
+    u, slopes = sum_once(given, dens, ("u", "grad_u"), how["systems"], exclude=how["exclude"])
+    return u[0], u[1:], q * u[1:] + (d * slopes[1:]).sum(axis=1)
 
 
 def _lattice(options: EwaldOptions) -> Any:
