@@ -114,6 +114,6 @@ class OptionKeywords(TypedDict, total=False):
 class SumKeywords(OptionKeywords, total=False):
     """These, and the parameters of sums, which `parki.Plan` takes as the calls do."""
 
-    kappa: float
     epsilon: float
     blob: str
+    kappa: float

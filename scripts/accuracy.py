@@ -4,6 +4,7 @@
     python scripts/accuracy.py --space Cuda --seconds 600 --output cuda.json
     python scripts/accuracy.py --part 2/4 --cases 8000 --output part2.json   # one of four jobs
     python scripts/accuracy.py --boxes flat --costs device     # other boxes, by a GPU's costs
+    python scripts/accuracy.py --densities one_sign smooth --kernels laplace "yukawa(kappa=30.0)"
     python scripts/accuracy.py --draw results.json cuda.json           # docs/images/accuracy.png
 
 The cases come from ``tests/helpers/contract.py``. Their order is such that the first ones already
@@ -33,6 +34,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests/helpers")]
 from contract import (  # noqa: E402
     BOXES,
     COHERENT,
+    DENSITIES,
     FLAT,
     KERNELS,
     LARGE,
@@ -87,7 +89,8 @@ def run(args: argparse.Namespace) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     start, shown = time.perf_counter(), 0.0
     boxes = {"usual": BOXES, "flat": FLAT, "tilted": TILTED}[args.boxes]
-    last = itertools.islice(sweep(SIZES[args.size], args.seed, boxes), args.cases)
+    which = {"kernels": args.kernels, "densities": args.densities}
+    last = itertools.islice(sweep(SIZES[args.size], args.seed, boxes, **which), args.cases)
     tty = sys.stderr.isatty()
     try:
         for case in itertools.islice(last, part - 1, None, parts):
@@ -120,7 +123,7 @@ def report(rows: list[dict[str, Any]]) -> int:
     print("Largest error over promise and rounding")
     columns = list(itertools.product(PERIODICITIES, TOLERANCES))
     print(f"{'':14s}" + "".join(f"{p}P {dtype}".rjust(9) for p, dtype in columns))
-    for kernel in KERNELS:
+    for kernel in dict.fromkeys(row["case"]["kernel"] for row in summed):
         cells = []
         for periodicity, dtype in columns:
             here = [
@@ -241,6 +244,8 @@ def main() -> int:
         default="own",
         help="cost constants that choose parameters",
     )
+    parser.add_argument("--kernels", nargs="+", default=KERNELS, help="sums, also with parameters")
+    parser.add_argument("--densities", nargs="+", default=(), choices=tuple(DENSITIES))
     parser.add_argument("--output", type=Path, help="write the results, as JSON")
     parser.add_argument("--draw", type=Path, nargs="+", help="draw results; measure nothing")
     args = parser.parse_args()

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from contract import rms
-from few import FEW
 
 import parki
 from parki.ewald.derivatives.transpose import Transpose
 from parki.ewald.sums import SUMS
-from parki.reference import direct_sum
 
 KERNELS = tuple(SUMS)
 PERIODICITIES = (0, 1, 2, 3)
@@ -69,15 +66,6 @@ def mismatch(plan, dens):
     there, size = together(values, found)
     back, _ = together(plan.adjoint(values), dens)
     return abs(there - back) / size
-
-
-def exact(kernel, periodicity, values):
-    """Return the transpose by direct sums from the targets to the sources."""
-    record = SUMS[kernel].adjoints["u"]
-    given = {"box": BOX, "periodicity": periodicity, "want": record.want}
-    found = direct_sum(record.kernel, SRC, TRG, values, **given)
-    rows = {n: a.reshape(-1, NS) for n, a in zip(record.want, found, strict=True)}
-    return record.results(rows, {"norms": normals(kernel)})
 
 
 # --- the same matrix ------------------------------------------------------------------------------
@@ -174,26 +162,6 @@ def test_free_axes_without_a_length():
 # --- its error ------------------------------------------------------------------------------------
 
 
-@pytest.mark.chosen_degrees
-@pytest.mark.each
-@pytest.mark.parametrize("periodicity", PERIODICITIES)
-@pytest.mark.parametrize("kernel", FEW)
-def test_the_promise(kernel, periodicity):
-    kind, tolerance = SUMS[kernel], 1e-4
-    plan = make(kernel, periodicity, tolerance=tolerance)
-    values = values_like(plan(DENS[kernel]))
-    error = plan.adjoint(values).reshape(-1, NS) - exact(kernel, periodicity, values)
-    length = math.prod(BOX) ** (1 / 3)
-    of_normals = math.sqrt((NORMS**2).sum() / NS)
-    bound = tolerance * np.linalg.norm(values) * math.sqrt(3 if kernel == "stokes_dipole" else 1)
-    first = sum(source.rows for source in kind.sources if not source.normal)
-    single, double = error[:first], error[first:]
-    if len(single):
-        assert rms(single) <= bound / length ** kind.sources[0].decay
-    if len(double):
-        assert rms(double) <= bound * of_normals / length**2
-
-
 # --- plans ----------------------------------------------------------------------------------------
 
 
@@ -227,22 +195,6 @@ def test_points_that_move():
     assert mismatch(plan, DENS[kernel]) <= ROUNDING
 
 
-def test_no_points():
-    plan = make("stokes_dl")
-    plan.update_points(TRG[:, :0], SRC, NORMS)
-    assert not plan.adjoint(np.zeros((3, 0))).any()
-    plan.update_points(TRG, SRC[:, :0], NORMS[:, :0])
-    assert plan.adjoint(np.ones((3, NT))).shape == (3, 0)
-
-
-def test_linear_operator():
-    plan, dens = make("stokes_comb", 1), DENS["stokes_comb"].reshape(-1)
-    operator = plan.as_linear_operator()
-    values = np.random.default_rng(0).standard_normal(operator.shape[0])
-    assert values @ (operator @ dens) == pytest.approx((operator.H @ values) @ dens, rel=1e-12)
-    assert (operator.T @ np.ones(len(values), int)).dtype == np.float64
-
-
 def test_least_squares():
     """LSMR finds forces from velocities at more targets than there are sources."""
     from scipy.sparse.linalg import lsmr
@@ -255,31 +207,6 @@ def test_least_squares():
     found, *_ = lsmr(plan.as_linear_operator(), plan(forces).reshape(-1), **how)
     # To far more digits than the tolerance, as both products have one matrix.
     assert rms(found.reshape(3, -1) - forces) <= 1e-9 * rms(forces)
-
-
-def test_several_at_once():
-    plan, dens = make("stokes_comb", 1, ("u", "grad_u")), DENS["stokes_comb"]
-    values = values_like(plan(np.stack([dens, dens])))
-    back = plan.adjoint(values)
-    assert back.shape == (2, *dens.shape)
-    for place in (0, 1):
-        one = plan.adjoint(tuple(v[place] for v in values))
-        assert rms(one - back[place]) <= 1e-12 * rms(one)
-
-
-def test_many_systems():
-    """Each has a mean of its own."""
-    options = parki.EwaldOptions(3, BOX, 1e-4, dl_mean="flux")
-    targets, sources = [0, 20, 30, NT], [0, 40, 50, NS]
-    plan = parki.Plan("stokes_comb", TRG, SRC, NORMS, options, systems=(targets, sources))
-    dens = DENS["stokes_comb"]
-    found = plan(dens)
-    values = values_like(found)
-    back = plan.adjoint(values)
-    for of_targets, of_sources in zip(pairwise(targets), pairwise(sources), strict=True):
-        t, s = slice(*of_targets), slice(*of_sources)
-        there, size = together(values[..., t], found[..., t])
-        assert abs(there - together(back[..., s], dens[..., s])[0]) <= ROUNDING * size
 
 
 def test_any_densities():

@@ -38,15 +38,11 @@ def rms(values):
     ],
 )
 def test_groups_that_share_plans(kernel, periodicity, dtype, expected, rng):
-    points, norms, dens = made(kernel, rng, np.asarray, dtype)
+    points, norms, _ = made(kernel, rng, np.asarray, dtype)
     options = EwaldOptions(periodicity, [9, 9, 9], 1e-3)  # whose box is not taken
     plan = parki.Plan(kernel, points, points, norms, options, systems=OFFSETS, boxes=BOXES.tolist())
     assert len(plan.members) == expected
     assert f"5 systems in boxes of their own, {expected} plans" in plan.describe()
-    if kernel == "stokes_comb":
-        found, operator = plan(dens[0]), plan.as_linear_operator()
-        near = {"rtol": 0, "atol": 1e-12 * abs(found).max()}
-        np.testing.assert_allclose(operator @ dens[0].ravel(), found.ravel(), **near)
 
 
 @pytest.mark.parametrize(

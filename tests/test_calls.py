@@ -17,6 +17,7 @@ import typing
 from dataclasses import fields, replace
 from pathlib import Path
 
+import lists
 import numpy as np
 import pytest
 from started import MISSING
@@ -28,7 +29,7 @@ from parki.ewald.pipeline import placed_sum
 from parki.ewald.sums import SUMS, kernel, laplace
 from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.words import REGULARISED
-from parki.typing import KernelName, OptionKeywords, ResultName, SpaceName, SumKeywords
+from parki.typing import OptionKeywords, ResultName, SpaceName
 
 ROOT = Path(parki.__file__).parent
 MODULES = ["parki.ewald.api", "parki.distributed.api", "parki.torch", "parki.jax"]
@@ -240,36 +241,6 @@ def test_examples_run(name, family):
     assert ran.attempted > 4 and not ran.failed
 
 
-def table():
-    """Return the table of sums as the page of the API shows it."""
-    rows = [
-        "| call | velocity or potential | pressure | physical value |",
-        "| --- | --- | --- | --- |",
-    ]
-    for name, family in SUMS.listed.items():
-        words = family.words
-        pressure = f"`{words.pressure}`" if words.pressure else "none"
-        rows.append(f"| `{name}` | `{words.formula}` | {pressure} | {words.physical} |")
-    return "\n".join(rows)
-
-
-def listed(module):
-    """Return the part of the page of the API with the docstrings of a module's calls."""
-    lines = "\n".join(f".. autofunction:: {name}" for name in SUMS.listed)
-    return f"```{{eval-rst}}\n.. currentmodule:: {module}\n\n{lines}\n```"
-
-
-@pytest.mark.parametrize("part", ["sums", "calls of parki", "calls of parki.distributed"])
-def test_the_page_of_the_api_has_every_sum(part):
-    text = (ROOT.parent / "docs/api.md").read_text(encoding="utf-8")
-    name, _, module = part.partition(" of ")
-    found = re.search(
-        rf"^<!-- {part}: [^>]*-->\n\n(.*?)\n\n<!-- end of {name} -->$", text, re.S | re.M
-    )
-    expected = listed(module) if module else table()
-    assert found and found[1] == expected, f"put this into the page:\n{expected}"
-
-
 def test_plans_take_parameters():
     plan = parki.Plan("yukawa", POINTS, POINTS, OPTIONS, kappa=2.0)
     assert plan.kernel == parki.kernel("yukawa", kappa=2.0)
@@ -295,16 +266,17 @@ def test_parameters_are_no_options():
     assert not taken & {*SUMS.parameters}
 
 
-def test_type_checkers_have_every_call():
-    """They read names and keywords in `calls.pyi`, which nobody runs."""
-    body = ast.parse((ROOT / "ewald" / "calls.pyi").read_text(encoding="utf-8")).body
-    declared = [each.target.id for each in body if isinstance(each, ast.AnnAssign)]
-    assert declared == [*SUMS.listed]
+@pytest.mark.parametrize("path", lists.texts(), ids=lambda path: path.name)
+def test_lists_are_those_of_the_records(path):
+    assert path.read_text(encoding="utf-8") == lists.texts()[path], "python tests/helpers/lists.py"
+
+
+def test_type_checkers_have_every_keyword():
+    """They read them in `calls.pyi`, which nobody runs."""
+    body = ast.parse(lists.CALLS.read_text(encoding="utf-8")).body
     keywords = next(each for each in body if getattr(each, "name", "") == "_Keywords")
     names = {each.target.id for each in keywords.body if isinstance(each, ast.AnnAssign)}
     assert names == {"comm", "exclude", "systems", "boxes"}
-    more = typing.get_type_hints(SumKeywords).keys() - typing.get_type_hints(OptionKeywords).keys()
-    assert more == {*SUMS.parameters}
     assert not names & typing.get_type_hints(OptionKeywords).keys()
 
 
@@ -369,7 +341,6 @@ def test_types_name_what_there_is():
         assert names == set(choices), name
         with pytest.raises(parki.ParkiValueError, match=f"{name} is 'fast'; expected one of "):
             replace(of, **{name: "fast"})
-    assert typing.get_args(KernelName) == tuple(name for name in SUMS if "(" not in name)
     assert typing.get_args(ResultName) == parki.ewald.points.RESULTS
     for space in typing.get_args(SpaceName):
         replace(OPTIONS, execution_space=space)

@@ -179,70 +179,6 @@ def test_results_of_sums_alone():
             parki.Plan(composite, TRG, SRC, None, options(), want=name)
 
 
-@pytest.mark.parametrize("composite", [SLIP, COMB, HARMONIC, STRESS], ids=lambda each: each.name)
-def test_several_densities(composite):
-    plan, dens = make(composite, 0), density(composite, 2)
-    found, bounds = plan(dens), plan.promise(dens)
-    back = plan.adjoint(found)
-    for n in (0, 1):
-        assert np.allclose(found[n], plan(dens[n]), rtol=1e-12, atol=1e-12)
-        assert bounds[n] == pytest.approx(plan.promise(dens[n]))
-        assert np.allclose(back[n], plan.adjoint(found[n]), rtol=1e-11, atol=1e-10)
-
-
-def test_single_precision():
-    plan, dens = make(COMB, dtype="f4", tolerance=1e-3), density(COMB).astype("f4")
-    found = plan(dens)
-    assert found.dtype == plan.adjoint(found).dtype == np.float32
-    assert rms(found - make(COMB)(dens.astype("f8"))) <= plan.promise(dens)
-    assert mismatch(plan, dens) <= 1e-5
-
-
-@pytest.mark.parametrize("composite", [SLIP, COMB, HARMONIC, STRESS], ids=lambda each: each.name)
-def test_spaces(composite, space, to_space, to_host):
-    """Maps are written with functions of NumPy, and take arrays of a device as well."""
-    usual, dens = make(composite, 0), density(composite)
-    norms = to_space(NORMS) if composite is COMB else None
-    arrays = to_space(TRG), to_space(SRC), norms
-    plan = parki.Plan(composite, *arrays, replace(options(0), execution_space=space))
-    found, given = plan(to_space(dens)), to_space(dens)
-    assert type(found) is type(given)
-    back, values = plan.adjoint(found), usual(dens)
-    # Each space has parameters of its own.
-    assert rms(to_host(found) - values) <= 2 * usual.promise(dens)
-    there, here = (to_host(found) ** 2).sum(), (to_host(back) * dens).sum()
-    assert here == pytest.approx(there, rel=1e-8)
-    assert plan.promise(given) == pytest.approx(usual.promise(dens))
-
-
-@pytest.mark.parametrize("composite", [SLIP, COMB, HARMONIC], ids=lambda each: each.name)
-def test_the_measured_error(composite):
-    plan, dens = make(composite, 0), density(composite)
-    check = plan.check(dens, 10)
-    assert 0 < check.error <= check.promise == plan.promise(dens)
-    assert check.flow == pytest.approx(rms(plan(dens)), rel=1)
-    with pytest.raises(parki.ParkiValueError, match="one density at a time"):
-        plan.check(density(composite, 2))
-
-
-def test_other_points():
-    plan, norms = make(COMB), 2 * NORMS
-    plan.update_points(SRC, SRC, norms)
-    dens, new = density(COMB), parki.Plan(COMB, SRC, SRC, norms, options())
-    assert all(each.sum.given.survey.same for each in plan.members)
-    assert np.allclose(plan(dens), new(dens), rtol=1e-12, atol=1e-12)
-
-
-def test_points_that_one_sum_refuses():
-    """The other sums have the points of before then."""
-    plan, dens = make(COMB), density(COMB)
-    before = plan(dens)
-    with pytest.raises(parki.ParkiTypeError, match="norms is missing"):
-        plan.update_points(SRC, SRC, None)
-    assert np.array_equal(plan(dens), before)
-    assert np.array_equal(plan.adjoint(before), make(COMB).adjoint(before))
-
-
 def test_views():
     plan, one = make(COMB), parki.Plan("stokes_sl", TRG, SRC, options())
     text = plan.describe()
@@ -254,14 +190,6 @@ def test_views():
     before = sum(own[0].parts.values())
     assert memory.peak == pytest.approx(max(own[0].peak, before + own[1].peak))
     assert sum(memory.parts.values()) == pytest.approx(before + sum(own[1].parts.values()))
-
-
-def test_a_solver_takes_it():
-    plan, dens = make(SLIP), density(SLIP)
-    operator = plan.as_linear_operator()
-    assert np.array_equal(operator.matvec(dens.ravel()), plan(dens).ravel())
-    values = plan(dens)
-    assert np.array_equal(operator.rmatvec(values.ravel()), plan.adjoint(values).ravel())
 
 
 def test_wrong_maps_and_arguments():
@@ -392,39 +320,6 @@ def test_derivatives_share_sums(kernel, calls, monkeypatch):
 
 def inputs_of(inputs):
     return {"norms": None} | inputs
-
-
-@pytest.mark.parametrize(("targets", "sources"), [(0, 4), (4, 0), (0, 0)])
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_derivatives_without_points(kernel, targets, sources):
-    """Have the shapes of what there is."""
-    kind = SUMS[kernel]
-    dens = np.ones(kind.density_shape(sources))
-    given = {"trg": TRG[:, :targets], "src": SRC[:, :sources], "dens": dens}
-    given |= {"norms": NORMS[:, :sources]} if kind.normals else {}
-    values = np.ones((3, targets)[kind.results == 1 :])
-    found = parki.vjp(
-        kernel, options=options(), values=values, wrt=tuple(given), **inputs_of(given)
-    )
-    assert {name: array.shape for name, array in found.items()} == {
-        name: array.shape for name, array in given.items()
-    }
-    assert not any(array.any() for array in found.values())
-    change = parki.jvp(kernel, options=options(), tangents=given, **inputs_of(given))
-    assert change.shape == values.shape and not change.any()
-
-
-@pytest.mark.parametrize(("targets", "sources"), [(0, 4), (4, 0)])
-@pytest.mark.parametrize("composite", [SLIP, COMB, HARMONIC, STRESS], ids=lambda each: each.name)
-def test_composites_without_points(composite, targets, sources):
-    norms = NORMS[:, :sources] if composite is COMB else None
-    plan = parki.Plan(composite, TRG[:, :targets], SRC[:, :sources], norms, options())
-    dens = np.ones((*composite.density, sources))
-    found = plan(dens)
-    assert found.shape == (*composite.result, targets) and not found.any()
-    back = plan.adjoint(np.ones(found.shape))
-    assert back.shape == dens.shape and not back.any()
-    assert plan.promise(dens) >= 0 and plan.describe()
 
 
 # --- maps -----------------------------------------------------------------------------------------

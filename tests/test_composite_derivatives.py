@@ -169,20 +169,6 @@ def test_sums_are_shared(monkeypatch):
         kernels.clear()
 
 
-@pytest.mark.each
-@pytest.mark.parametrize(("targets", "sources"), [(0, 4), (4, 0), (0, 0)])
-@pytest.mark.parametrize("composite", [SLIP, HARMONIC, WALL, OFF], ids=lambda each: each.name)
-def test_without_points(composite, targets, sources):
-    given = inputs(composite)
-    given = {n: a[..., : targets if n == "trg" else sources] for n, a in given.items()}
-    values = np.ones((*composite.result, targets))
-    found = parki.vjp(*arguments(composite, given), values=values, wrt=tuple(given))
-    assert {n: a.shape for n, a in found.items()} == {n: a.shape for n, a in given.items()}
-    assert not any(array.any() for array in found.values())
-    change = parki.jvp(*arguments(composite, given), tangents=given)
-    assert change.shape == values.shape and not change.any()
-
-
 # --- maps -----------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ import pytest
 from adapters import frameworks
 from contract import call_of
 from few import FEW, USUAL
-from frameworks import BOX, PERIODICITIES, RADII, TEN, inputs, suspension
+from frameworks import BOX, RADII, TEN, inputs, suspension
 
 import parki
 from parki.ewald.sums import SUMS
@@ -51,17 +51,6 @@ def test_the_values_are_those_of_parki(fr, kernel):
     found = fr.function(kernel, options)(given)
     assert fr.host(found).dtype == np.float32 and fr.on_device(found)
     np.testing.assert_allclose(fr.host(found), fr.host(expected), rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.each
-@pytest.mark.parametrize("periodicity", PERIODICITIES)
-@pytest.mark.parametrize("kernel", FEW)
-def test_derivatives(fr, kernel, periodicity):
-    """In forward and in reverse mode."""
-    tolerance = TOLERANCE * (fr.step_of_yukawa if kernel.startswith("yukawa") else 1)
-    options = parki.EwaldOptions(periodicity, BOX, tolerance)
-    given, call = fr.arrays(kernel, spaced=True), fr.function(kernel, options)
-    fr.check(lambda *each: call(dict(zip(given, each, strict=True))), given.values())
 
 
 @pytest.mark.parametrize("kernel", FEW)

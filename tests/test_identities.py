@@ -24,7 +24,6 @@ N = 60
 # What rounding may add, over the rms of a result.
 ROUNDED = ROUNDING["f8"] * np.finfo(float).eps
 IDENTITY = np.eye(3)
-VECTORS = [name for name, each in EXAMPLES.items() if not each.scalar]
 # Levi-Civita: (a x b)_i = CROSS[i, j, k] a_j b_k.
 CROSS = np.array(
     [[[(i - j) * (j - k) * (k - i) / 2 for k in range(3)] for j in range(3)] for i in range(3)]
@@ -79,48 +78,6 @@ def agree(plans, dens, *results, factor=1.0, share=1.0):
 # --- the method's own freedom ---------------------------------------------------------------------
 
 
-@pytest.mark.each
-@few_kernels
-@every_periodicity
-def test_neither_cutoff_nor_split_matters(kernel, periodicity):
-    trg, src = points(1), points(2)
-    trg[:, :5] = src[:, :5]
-    dens, norms = density(kernel)
-    want = fields_of(kernel)
-    results = []
-    for split, cutoff in (("prolate", 0.9), ("prolate", 1.3), ("hasimoto", 0.9)):
-        plan = make(
-            kernel,
-            trg,
-            src,
-            norms,
-            periodicity,
-            want=want,
-            expert=parki.Expert(split=split),
-            cutoff=cutoff,
-        )
-        results.append(dict(zip(want, plan(dens), strict=True)))
-    for field, bound in zip(want, plan.promise(dens), strict=True):
-        values = [result[field] for result in results]
-        rounding = 2 * ROUNDED * rms(values[0])
-        assert rms(values[1] - values[0]) <= 2 * bound + rounding, field
-        assert rms(values[2] - values[0]) <= 2 * bound + rounding, field
-
-
-@every_periodicity
-def test_both_layers_are_the_sum_of_each(periodicity):
-    trg, src = points(1), points(2)
-    dens, norms = density("stokes_comb")
-    parts = [
-        make("stokes_sl", trg, src, None, periodicity),
-        make("stokes_dl", trg, src, norms, periodicity),
-    ]
-    both = make("stokes_comb", trg, src, norms, periodicity)
-    pieces = [dens[:3].copy(), dens[3:].copy()]
-    added = sum(part(piece) for part, piece in zip(parts, pieces, strict=True))
-    assert agree([both, *parts], [dens, *pieces], both(dens), added)
-
-
 # --- symmetries of space --------------------------------------------------------------------------
 
 
@@ -139,26 +96,6 @@ def test_translation(kernel, periodicity):
     there = make(kernel, trg + shift, src + shift, norms, periodicity, box)
     # The potential of free charges has no constant, and no logarithm of the unit, to shift it.
     assert agree([here, there], [dens, dens], here(dens), there(dens))
-
-
-@pytest.mark.each
-@few_kernels
-@pytest.mark.parametrize("periodicity", [1, 2, 3])
-def test_periods(kernel, periodicity):
-    """Points moved by whole periods are the same points, those that coincide included."""
-    trg, src = points(1), points(2)
-    trg[:, :5] = src[:, :5]
-    dens, norms = density(kernel)
-    rng = np.random.default_rng(3)
-    moved = []
-    for cloud in (trg, src):
-        turns = rng.integers(-2, 3, cloud.shape) * (np.arange(3) < periodicity)[:, None]
-        moved.append(cloud + turns * BOX[:, None])
-    want = fields_of(kernel)
-    expected = make(kernel, trg, src, norms, periodicity, want=want)(dens)
-    got = make(kernel, *moved, norms, periodicity, want=want)(dens)
-    for field, one, two in zip(want, expected, got, strict=True):
-        assert rms(one - two) <= 2 * ROUNDED * rms(one), field
 
 
 # Which axes have the same rights, by periodicity.
@@ -201,39 +138,6 @@ def test_axes_have_equal_rights(kernel, periodicity):
 
 
 # --- reciprocity ----------------------------------------------------------------------------------
-
-
-# What moments m (and normals n) feel of a field f of charges or forces.
-READS = {
-    "laplace": ("u", lambda m, n, f: (m * f).sum()),
-    "laplace_dipole": ("grad_u", lambda m, n, f: (m * f).sum()),
-    "stokes_sl": ("u", lambda m, n, f: (m * f).sum()),
-    "stokes_dl": ("stress", lambda m, n, f: -np.einsum("ix,ijx,jx", m, f, n)),
-    "stokes_rotlet": ("grad_u", lambda m, n, f: np.einsum("ix,ikj,jkx", m, CROSS, f) / 2),
-    "stokes_dipole": ("grad_u", lambda m, n, f: (m * f).sum()),
-}
-
-
-@pytest.mark.each
-@every_periodicity
-@pytest.mark.parametrize("kernel", READS)
-def test_reciprocity(kernel, periodicity):
-    """Forces g at a work in the flow of moments at b, as these do in the field of g.
-
-    Stresslets work on its stress, torques turn, and dipoles feel its gradient.
-    """
-    a, b = points(1), points(2, 40)
-    other = "laplace" if example(kernel).scalar else "stokes_sl"
-    g, _ = density(other)
-    moment, norms = density(kernel, 40, seed=8)
-    field, read = READS[kernel]
-    at_a = make(kernel, a, b, norms, periodicity)
-    at_b = make(other, b, a, None, periodicity, want=field)
-    # |sum g.e| <= |g| |e|, and |e| is the root of the number of points times the rms.
-    bound = np.linalg.norm(g) * np.sqrt(N) * at_a.promise(moment)
-    size = np.linalg.norm(moment * (1 if norms is None else np.linalg.norm(norms, axis=0)))
-    bound += size * np.sqrt(40) * at_b.promise(g) * (2 + np.sqrt(3) if field == "stress" else 1)
-    assert abs((g * at_a(moment)).sum() - read(moment, norms, at_b(g))) <= bound
 
 
 # Gradients of the potential at a site of a cubic lattice of unit dipoles along x, y and z, times
@@ -325,58 +229,6 @@ def test_fluxes_through_a_closed_surface(kernel, periodicity):
     assert np.linalg.norm(moment - torque) <= radius * bound
 
 
-@pytest.mark.each
-@every_periodicity
-@pytest.mark.parametrize("kernel", VECTORS)
-def test_incompressible(kernel, periodicity):
-    """Triply periodic, the box takes up evenly what double layers and masses emit."""
-    dens, norms = density(kernel)
-    plan = make(kernel, points(1), points(2), norms, periodicity, want="grad_u")
-    gradient, kind = plan(dens), example(kernel).kind
-    u, _ = of_sum(kind, dens, norms)
-    taken = -np.sum(emitted(divergence(u), kind.symbol)) / VOLUME * (periodicity == 3)
-    # The trace is at most sqrt(3) times the Frobenius norm.
-    bound = np.sqrt(3) * (plan.promise(dens) + ROUNDED * rms(gradient))
-    assert rms(np.einsum("iix->x", gradient) - taken) <= bound
-
-
-# Second differences of eighth order.
-STEP = 0.04
-SECOND = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560])
-FIRST = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
-
-
-@pytest.mark.each
-@every_periodicity
-@pytest.mark.parametrize("kernel", VECTORS)
-def test_stokes_equation(kernel, periodicity):
-    """Lap u = grad p, or in a triply periodic box what balances the forces, by differences of u."""
-    src = points(2, 20)
-    trg = points(5, 2000, margin=0.1)
-    apart = trg[:, :, None] - src[:, None]
-    apart -= np.rint(apart / BOX[:, None, None]) * BOX[:, None, None]
-    trg = trg[:, np.linalg.norm(apart, axis=0).min(axis=1) > 0.6][:, :8]
-    count = trg.shape[1]
-    assert count == 8
-    moves = STEP * np.arange(-4, 5)[:, None, None] * IDENTITY  # step, axis, component
-    stencil = (trg[:, :, None, None] + moves.transpose(2, 0, 1)[:, None]).reshape(3, -1)
-    dens, norms = density(kernel, 20)
-    plan = make(kernel, stencil, src, norms, periodicity, want=("u", "p"), tolerance=1e-11)
-    u, p = (v.reshape(*v.shape[:-1], count, 9, 3) for v in plan(dens))
-    second = np.einsum("ixsa,s->axi", u, SECOND) / STEP**2
-    laplacian = second.sum(axis=0).T
-    push = np.einsum("xsa,s->ax", p, FIRST) / STEP
-    if periodicity == 3:  # forces are balanced all over the box
-        kind = example(kernel).kind
-        flow, pressure = of_sum(kind, dens, norms)
-        forces = [emitted(flow[i].laplacian - pressure.d(i), kind.symbol) for i in range(3)]
-        push -= np.array([[np.sum(force)] for force in forces]) / VOLUME
-    # Sums of the stencils' weights times the promises, and the error of the differences themselves.
-    bound_u, bound_p = plan.promise(dens)
-    bound = 3 * np.abs(SECOND).sum() / STEP**2 * bound_u + np.abs(FIRST).sum() / STEP * bound_p
-    assert rms(laplacian - push) <= np.sqrt(9 * count) * bound + 1e-6 * rms(second.T)
-
-
 # --- one periodic direction less ------------------------------------------------------------------
 
 
@@ -434,45 +286,6 @@ def test_from_one_period_more_to_one_less(kernel, more, rate):
 
 # --- known values ---------------------------------------------------------------------------------
 
-# All pairs are a few vectors of a lattice, so that errors do not average out: 4.5 was met.
-CRYSTAL = 6.0
-
-
-@pytest.mark.parametrize("split", ["prolate", "hasimoto"])
-@pytest.mark.parametrize("side", [1.0, 2.5])
-@pytest.mark.parametrize("place", [0.0, 0.3])
-def test_cubic_lattice_seen_from_a_point_of_it(split, side, place):
-    """Hasimoto (1959): a lattice of unit charges, or of forces, without the point itself."""
-    known = -2.8372974794806 / side
-    x = np.full((3, 1), place * side)
-    box = 3 * [side]
-    charge, force = np.ones(1), np.array([[0.6], [0.0], [-0.8]])
-    options = {"expert": parki.Expert(split=split), "tolerance": 1e-12, "cutoff": None}
-    phi = make("laplace", x, x, None, 3, box, **options)(charge)
-    bound = CRYSTAL * 1e-12 / side
-    assert abs(phi[0] - known) <= bound
-    u = make("stokes_sl", x, x, None, 3, box, **options)(force)
-    assert rms(0.75 * u - known * force) <= bound
-
-
-@pytest.mark.parametrize(
-    ("charges", "known"),
-    [
-        pytest.param(lambda i: (-1.0) ** i.sum(axis=0), -1.747564594633182, id="NaCl"),
-        pytest.param(None, -1.7626747730709884, id="CsCl"),
-    ],
-)
-def test_madelung_constants(charges, known):
-    """Crystals: the energy of an ion, in units of the distance of its next neighbours."""
-    if charges is None:
-        x = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]) / np.sqrt(3)
-        q, side = np.array([1.0, -1.0]), 2 / np.sqrt(3)
-    else:
-        x = np.array(np.unravel_index(np.arange(8), (2, 2, 2)), dtype=float)
-        q, side = charges(x), 2.0
-    plan = make("laplace", x, x, None, 3, 3 * [side], tolerance=1e-12, cutoff=None)
-    assert rms(q * plan(q) - known) <= CRYSTAL * plan.promise(q)
-
 
 # --- closed surfaces ------------------------------------------------------------------------------
 
@@ -505,33 +318,3 @@ def test_constant_double_layer_on_a_sphere(periodicity, mean):
     expected = 8 * np.pi * q * share
     bound = plan.promise(dens) + TOLERANCE * rms(expected)
     assert rms(u - expected) <= bound
-
-
-def test_constant_densities_on_a_free_sphere():
-    """Newton, Stokes, Kirchhoff: inside, a constant potential, velocity and rotation."""
-    radius = 0.7
-    src, normals, weights = ball((0, 0, 0), radius, 24)
-    directions = ball((0, 0, 0), 1.0, 3)[1]
-    radii = np.array([0.05, 0.2, 0.35, 1.2, 2.0, 5.0])
-    trg = np.concatenate([r * directions for r in radii], axis=1)
-    r = np.repeat(radii, directions.shape[1])
-    inside = r < radius
-    box = [None, None, None]
-    sums = {}
-    force, spin = np.array([[0.3], [-1.0], [0.5]]), np.array([[0.7], [0.2], [-0.4]])
-    rotation = np.cross(spin, trg, axis=0)
-    # Outside: a point charge, a Stokeslet with its source dipole, and a rotlet.
-    along = trg * (trg * force).sum(axis=0)
-    area = 4 * np.pi * radius**2
-    drag = area * (force / r + along / r**3 + radius**2 / 3 * (force / r**3 - 3 * along / r**5))
-    sums["laplace"] = (weights, np.where(inside, area / radius, area / r))
-    sums["stokes_sl"] = (weights * force, np.where(inside, 4 / 3 * area / radius * force, drag))
-    for kernel, (dens, expected) in sums.items():
-        plan = make(kernel, trg, src, None, 0, box)
-        error = rms(plan(dens) - expected)
-        assert error <= plan.promise(dens) + TOLERANCE * rms(expected), kernel
-    dens = weights * np.cross(spin, radius * normals, axis=0)
-    plan = make("stokes_sl", trg, src, None, 0, box)
-    factor = 8 / 3 * np.pi * radius * np.where(inside, 1, radius**3 / np.maximum(r, radius) ** 3)
-    error = rms(plan(dens) - factor * rotation)
-    assert error <= plan.promise(dens) + TOLERANCE * rms(factor * rotation)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import threading
 import tracemalloc
@@ -18,9 +17,6 @@ from contract import (
     call_of,
     cloud,
     error_over_promise,
-    promise,
-    rms,
-    rounding,
 )
 from few import FEW
 
@@ -113,77 +109,6 @@ def test_no_sources_give_zeros(kernel, periodicity, box):
             assert not parki.Plan(kernel, far.astype("f4"), nobody, *norms, options)(dens).any()
 
 
-@pytest.mark.each
-@pytest.mark.parametrize("kernel", FEW)
-@pytest.mark.parametrize("dtype", ["f8", "f4"])
-def test_linear_in_the_density(kernel, dtype):
-    c = cloud("same", N, BOX, dtype)
-    plan, dens = plan_of(kernel, c), c.arguments(kernel)[0]
-    other = np.random.default_rng(1).standard_normal(dens.shape).astype(dtype)
-    together = plan(2 * dens - other)
-    apart = 2 * plan(dens) - plan(other)
-    assert rms(together - apart) <= 200 * np.finfo(dtype).eps * rms(plan(dens))
-    np.testing.assert_array_equal(plan(np.zeros_like(dens)), np.zeros_like(together))
-    np.testing.assert_array_equal(plan(-dens), -plan(dens))
-    np.testing.assert_array_equal(plan(8 * dens), 8 * plan(dens))
-
-
-@pytest.mark.parametrize("kernel", FEW)
-def test_out(kernel):
-    c = cloud("same", N, BOX)
-    plan, dens = plan_of(kernel, c), c.arguments(kernel)[0]
-    expected = plan(dens)
-    out = np.full_like(expected, np.nan)  # whatever it holds is overwritten
-    assert plan(dens, out=out) is out
-    np.testing.assert_array_equal(out, expected)
-
-
-LAYOUTS = {
-    "strided": lambda a: np.repeat(a, 3, axis=-1)[..., ::3],
-    "fortran": np.asfortranarray,
-    "reversed": lambda a: np.ascontiguousarray(a[..., ::-1])[..., ::-1],
-    "broadcast view": lambda a: np.broadcast_to(a, (2, *a.shape))[1],
-    "list": lambda a: a.tolist(),
-    "DLPack": lambda a: Exported(a.copy()),
-    "subclass": lambda a: a.view(type("Mine", (np.ndarray,), {})),
-}
-
-
-class Exported:
-    """An array of another library, as DLPack shows it."""
-
-    def __init__(self, array):
-        self.array = array
-        self.__dlpack__, self.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
-
-    def __dlpack_device__(self):
-        return self.array.__dlpack_device__()
-
-    def __dlpack__(self, **options):
-        return self.array.__dlpack__(**options)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("kernel", ["laplace", "stokes_comb"])
-def test_layouts(layout, kernel):
-    """Accepted in any layout, read-only too, and never modified."""
-    c = cloud("partly", N, BOX)
-    dens, norms = c.arguments(kernel)
-    arrays = [c.trg, c.src, dens, *([] if norms is None else [norms])]
-    before = [hashlib.sha256(a.tobytes()).digest() for a in arrays]
-    for array in arrays:
-        array.flags.writeable = layout in ("DLPack", "subclass")
-    expected = call_of(parki, kernel)(*arrays, plan_of(kernel, c).options)
-    given = [LAYOUTS[layout](a) for a in arrays]
-    pot = call_of(parki, kernel)(*given, plan_of(kernel, c).options)
-    np.testing.assert_array_equal(pot, expected)
-    assert type(pot) is np.ndarray
-    assert before == [hashlib.sha256(a.tobytes()).digest() for a in arrays]
-    if layout not in ("list", "DLPack"):
-        for array, kept in zip(given, before, strict=True):
-            assert hashlib.sha256(np.asarray(array).tobytes()).digest() == kept
-
-
 def test_points_may_change_after_the_plan():
     c = cloud("same", N, BOX)
     expected = plan_of("stokes_dl", c)(c.dens[:3])
@@ -191,42 +116,6 @@ def test_points_may_change_after_the_plan():
     plan = parki.Plan("stokes_dl", points, points, norms, plan_of("stokes_dl", c).options)
     points[:], norms[:] = 0.25, 0
     np.testing.assert_array_equal(plan(c.dens[:3]), expected)
-
-
-@pytest.mark.pairwise
-@pytest.mark.parametrize("unit", [1e-6, 1e6, 1e-15, 1e12])
-@pytest.mark.parametrize("dtype", ["f8", "f4"])
-@pytest.mark.parametrize("kernel", FEW)
-@pytest.mark.parametrize("periodicity", [1, 3])
-def test_boxes_far_from_unit_scale(unit, dtype, kernel, periodicity):
-    """The potential scales with the unit, but for the logarithm of the 1-periodic gauge."""
-    c = cloud("same", N, BOX, dtype)
-    dens = c.arguments(kernel)[0]
-    # Normals and densities keep their size: all but charges and forces scale by 1 / unit^2.
-    near = plan_of(kernel, c, periodicity, tolerance=1e-4)(dens).astype("f8")
-    src = (c.src.astype("f8") * unit).astype(dtype)
-    far = c._replace(trg=src, src=src)
-    box = tuple(edge * unit for edge in BOX)
-    if kernel == "stokes_comb":  # both layers at the same size
-        far = far._replace(norms=(far.norms * unit).astype(dtype))
-    same = SUMS.in_unit(kernel, 1 / unit)
-    pot = plan_of(same, far, periodicity, box, tolerance=1e-4)(dens).astype("f8")
-    assert np.isfinite(pot).all()
-    quadratic = kernel == "stokes_dl" or kernel.endswith(("rotlet", "dipole"))
-    pot *= unit ** (2 if quadratic else 1)
-    if periodicity == 1 and not quadratic and same == kernel:
-        summed = dens[: 1 if kernel == "laplace" else 3].astype("f8")
-        if kernel == "laplace":
-            pot += 2 * np.log(unit) / BOX[0] * dens.astype("f8").sum()
-        else:
-            gauge = np.array([[4.0], [2.0], [2.0]])
-            pot += gauge * np.log(unit) / BOX[0] * summed.sum(axis=1, keepdims=True)
-    norms = c.arguments(kernel)[1]
-    bound = promise(kernel, dens, norms, BOX, 1e-4)
-    eps = float(np.finfo(dtype).eps)
-    # Rounding the scaled positions to the dtype moves points by eps of the box.
-    moved = 1e3 * eps * rms(near) if dtype == "f4" else 1e-12 * rms(near)
-    assert rms(pot - near) <= 2 * bound + moved + 32 * eps * abs(np.log(unit)) * rms(near)
 
 
 @pytest.mark.each
@@ -254,38 +143,6 @@ def test_one_point_at_a_loose_tolerance():
     plan = parki.Plan("laplace", point, point, parki.EwaldOptions(3, [1, 1, 1], 0.1))
     ref = direct_sum("laplace", point, point, dens, box=[1, 1, 1], periodicity=3)
     assert abs(plan(dens) - ref) <= plan.promise(dens)
-
-
-@pytest.mark.each
-@pytest.mark.parametrize("kernel", FEW)
-@pytest.mark.parametrize("periodicity", [1, 3])
-@pytest.mark.parametrize("place", [0.0, 0.3])
-def test_all_points_coincide(kernel, periodicity, place):
-    c = cloud("same", N, BOX)
-    src = np.full((3, N), place)
-    c = c._replace(trg=src, src=src)
-    dens, norms = c.arguments(kernel)
-    ref = direct_sum(kernel, src[:, :1], src, dens, norms, box=BOX, periodicity=periodicity)
-    pot = plan_of(kernel, c, periodicity)(dens)
-    assert np.isfinite(pot).all()
-    # All errors are in phase here: sqrt(N) times the promise.
-    allowed = np.sqrt(N) * (promise(kernel, dens, norms, BOX, TOLERANCE) + rounding(pot, ref))
-    assert rms(pot - ref) <= allowed
-
-
-@pytest.mark.parametrize(("kernel", "shape"), [("laplace", (0,)), ("stokes_comb", (3, 0))])
-def test_no_targets(kernel, shape):
-    c = cloud("same", 7, BOX)
-    c = c._replace(trg=np.empty((3, 0)))
-    plan, dens = plan_of(kernel, c), c.arguments(kernel)[0]
-    pot = plan(dens)
-    assert pot.shape == shape and pot.dtype == np.float64
-    assert plan.timed(dens)[0].shape == shape
-    assert "0 targets" in plan.describe()
-    with pytest.raises(parki.ParkiValueError, match="expected"):
-        plan(dens[..., :3])
-    empty = c._replace(src=np.empty((3, 0)), dens=c.dens[:, :0], norms=c.norms[:, :0])
-    assert plan_of(kernel, empty)(empty.arguments(kernel)[0]).shape == shape
 
 
 # --- choices and views ----------------------------------------------------------------------------
@@ -421,24 +278,6 @@ def test_linear_operator_takes_what_a_matrix_takes(kernel, own):
         parki.ParkiTypeError, match="dens has dtype complex128, but the points have"
     ):
         operator @ (1j * whole)
-
-
-def test_linear_operator_and_gmres():
-    from scipy.sparse.linalg import LinearOperator, gmres
-
-    c = cloud("sphere_same", N, BOX)
-    plan = plan_of("stokes_dl", c)
-    operator = plan.as_linear_operator()
-    assert operator.shape == (3 * N, 3 * N) and operator.dtype == np.float64
-    dens = c.dens[:3]
-    np.testing.assert_array_equal(operator @ dens.reshape(-1), plan(dens).reshape(-1))
-    # A second-kind equation, whose operator is small beside the identity.
-    small = 0.1 * rms(dens) / rms(plan(dens))
-    equation = LinearOperator(operator.shape, lambda x: x + small * (operator @ x), dtype="f8")
-    right = np.random.default_rng(5).standard_normal(3 * N)
-    solution, failed = gmres(equation, right, rtol=1e-8, restart=100, maxiter=3)
-    assert failed == 0
-    assert np.linalg.norm(equation @ solution - right) <= 1e-7 * np.linalg.norm(right)
 
 
 # --- memory and threads ---------------------------------------------------------------------------

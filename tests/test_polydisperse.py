@@ -176,20 +176,6 @@ def test_gradient_is_that_of_pairs_of_radii(periodicity, want, method):
         np.testing.assert_allclose(found[0], plan(forces), atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["sl", "curl", "turn", "turns"])
-def test_adjoints_take_the_radii_along(kind):
-    """The transpose of a sum, where spheres turn that moved; before and after a move."""
-    points, radii, forces, values = suspension()
-    options = parki.EwaldOptions(periodicity=3, box=BOX, tolerance=1e-3)
-    name = parki.kernel(f"polydisperse_{kind}", largest=0.12)
-    plan = parki.Plan(name, points, points, radii, options)
-    for moved in (points, suspension(seed=1)[0]):
-        plan.update_points(moved, moved)
-        found, back = plan(forces), plan.adjoint(values)
-        scale = np.linalg.norm(found) * np.linalg.norm(values)
-        assert abs((values * found).sum() - (back * forces).sum()) < 1e-12 * scale
-
-
 @pytest.mark.each
 @pytest.mark.chosen_degrees
 @pytest.mark.parametrize("spread", [0.05, 0.8])

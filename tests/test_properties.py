@@ -313,28 +313,6 @@ def check_periods(case, seed):
         np.testing.assert_array_equal(values, b[name], err_msg=name)
 
 
-def check_order(case, seed):
-    """Points in another order give the same result, but for rounding."""
-    rng = np.random.default_rng(seed)
-    sources = rng.permutation(case.src.shape[1])
-    targets = sources if case.trg is case.src else rng.permutation(case.trg.shape[1])
-    src = np.ascontiguousarray(case.src[:, sources])
-    trg = src if case.trg is case.src else np.ascontiguousarray(case.trg[:, targets])
-    norms = None if case.norms is None else case.norms[:, sources]
-    plan, other = case.plan(), case.plan(trg=trg, src=src, norms=norms)
-    a, b = case.values(plan), case.values(other, case.dens[..., sources])
-    # That a copy of the sources is one is no longer seen: parameters may be others.
-    chosen = [p and (p.cutoff, p.split, p.points) for p in (plan.parameters, other.parameters)]
-    alike = chosen[0] == chosen[1]
-    for name, values in a.items():
-        change = rms(values[..., targets] - b[name])
-        bound = case.slack(plan, name, values)
-        if not alike:
-            tolerance = case.options.tolerance
-            bound += 2 * SCATTER * case.promise(plan, tolerance, name)
-        assert change <= bound, name
-
-
 def check_units(case, power):
     """Lengths in another unit, a power of two, give the same digits."""
     power = power if case.src.dtype == np.float64 else power // 12
@@ -384,12 +362,6 @@ def test_other_units(case, power):
     check_units(case, power)
 
 
-@examples(30)
-@given(sums(boxes=LONG), SEEDS)
-def test_other_order(case, seed):
-    check_order(case, seed)
-
-
 @pytest.mark.slow
 @examples(0, slow=True)
 @given(sums(slow=True, boxes=LONG, least=0), SEEDS)
@@ -409,13 +381,6 @@ def test_direct_sum_at_length(case):
 @given(sums(slow=True, boxes=LONG, clouds=EXACT), SEEDS)
 def test_other_periods_at_length(case, seed):
     check_periods(case, seed)
-
-
-@pytest.mark.slow
-@examples(0, slow=True)
-@given(sums(slow=True, boxes=LONG), SEEDS)
-def test_other_order_at_length(case, seed):
-    check_order(case, seed)
 
 
 @pytest.mark.slow

@@ -330,21 +330,6 @@ def test_variants(variant):
     np.testing.assert_allclose(other(both)[0], usual(given.dens), atol=1e-9)
 
 
-def test_points_that_move():
-    """A plan keeps its core, and chooses again as a plain one does; its transpose is exact."""
-    given = Given(name_of("stokes_comb", 0.1))
-    plan = given.plan(1, 1e-4, ("u", "grad_u"))
-    given.src, given.trg = given.src[:, ::-1] * 0.9, given.trg * 0.9
-    plan.update_points(given.trg, given.src, given.norms)
-    given.check(plan)
-    plan = given.plan(1, 1e-4, "grad_u")
-    found = plan(given.dens)
-    values = np.random.default_rng(2).standard_normal(found.shape)
-    size = np.linalg.norm(values) * np.linalg.norm(found)
-    back = (plan.adjoint(values) * given.dens).sum()
-    assert abs((values * found).sum() - back) <= 1e-13 * size
-
-
 def test_names():
     """A sum with parameters is a value: equal, hashed, pickled and read back by its name."""
     blob = kernel("stokes_sl", epsilon=np.float64(0.05))

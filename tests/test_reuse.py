@@ -14,10 +14,6 @@ from few import FEW
 
 import parki
 from parki.ewald.choice.reuse import suit
-from parki.ewald.far.g2p import G2P
-from parki.ewald.far.gauge import Constants
-from parki.ewald.far.p2g import P2G
-from parki.ewald.near.p2p import P2P
 from parki.ewald.pipeline import setup as setups
 from parki.reference import direct_sum
 
@@ -175,17 +171,6 @@ def test_when_parameters_suit():
     assert not suits(self_pairs=1.3 * old.self_pairs)
 
 
-def test_numbers_may_change_to_none_and_back():
-    c = cloud("partly", N, BOX)
-    dens = c.arguments("stokes_sl")[0]
-    plan = plan_of("stokes_sl", c, options_of())
-    expected = plan(dens)
-    plan.update_points(np.empty((3, 0)), c.src)
-    assert plan(dens).shape == (3, 0) and "0 targets" in plan.describe()
-    plan.update_points(c.trg, c.src)
-    np.testing.assert_array_equal(plan(dens), expected)
-
-
 @pytest.mark.parametrize("box", [BOX, (BOX[0], None, None)])
 def test_sources_may_vanish_and_come_back(box):
     """Also where the box is the extent of the points: none is left of them, or targets alone."""
@@ -203,56 +188,6 @@ def test_sources_may_vanish_and_come_back(box):
     assert fresh(nobody).shape == (3, 0)
     fresh.update_points(c.trg, c.src)
     np.testing.assert_array_equal(fresh(dens), expected)
-
-
-def bad_points(c):
-    low = c.src.copy()
-    low[2, 5] = -0.1
-    nan = c.src.copy()
-    nan[0, 3] = np.nan
-    return {
-        "trg contains NaN": (nan, nan, c.norms),
-        "outside, but the box there is|which is free, but the box": (low, low, c.norms),
-        r"trg has shape \(2, 300\)": (c.src[:2], c.src[:2], c.norms),
-        r"norms has shape \(3, 299\)": (c.src, c.src, c.norms[:, 1:]),
-        "norms is missing": (c.src, c.src, None),
-        "has dtype float32, but the plan was made for float64": (
-            c.src.astype("f4"),
-            c.src.astype("f4"),
-            c.norms.astype("f4"),
-        ),
-    }
-
-
-@pytest.mark.parametrize("message", bad_points(cloud("same", N, BOX)))
-def test_errors_leave_the_plan_as_it_was(message):
-    c = cloud("same", N, BOX)
-    plan = plan_of("stokes_comb", c, options_of(1))
-    expected = plan(c.dens)
-    before = dict(plan.members[0].sum.__dict__)
-    with pytest.raises(parki.ParkiError, match=message):
-        plan.update_points(*bad_points(c)[message])
-    assert plan.members[0].sum.__dict__ == before
-    np.testing.assert_array_equal(plan(c.dens), expected)
-
-
-@pytest.mark.parametrize("stage", [P2P, P2G, G2P, Constants])
-def test_failures_half_way_leave_the_plan_as_it_was(stage, monkeypatch):
-    c = cloud("same", N, BOX)
-    plan = plan_of("stokes_comb", c, options_of())
-    expected = plan(c.dens)
-
-    def fails(*_, **__):
-        raise MemoryError("no room")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(stage, "__init__", fails)
-        for now in (moved(c), moved(c)._replace(trg=0.1 * c.src)):
-            with pytest.raises(MemoryError):
-                move(plan, "stokes_comb", now)
-    np.testing.assert_array_equal(plan(c.dens), expected)
-    move(plan, "stokes_comb", c)
-    np.testing.assert_array_equal(plan(c.dens), expected)
 
 
 def test_the_extent_of_the_first_points_is_kept(same_parameters):

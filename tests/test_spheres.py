@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from helpers.sphere_reference import mobility
 
 import parki
 from parki.ewald.split.hasimoto import Hasimoto, radial_functions
@@ -61,17 +60,6 @@ def test_errors_speak_of_points_and_forces(call, words):
     spheres = parki.Spheres(points, 0.05, periodicity=3, box=[1, 1, 1], tolerance=1e-3)
     with pytest.raises(parki.ParkiError, match=words):
         call(spheres, points)
-
-
-def test_mobility():
-    """With one periodic axis; tests/laws have the others, and test_polydisperse.py many radii."""
-    spheres, points, forces, torques = given(0.07, 1)
-    exact = mobility(points, np.full(COUNT, 0.07), forces, torques, BOX, 1)
-    length, size = np.prod(BOX) ** (1 / 3), [np.linalg.norm(each) for each in (forces, torques)]
-    promise = 1e-6 * (size[0] / length + size[1] / length**2)
-    found = spheres.velocities(forces, torques)
-    for ours, theirs, most in zip(found, exact, (promise, promise / length), strict=True):
-        assert rms(8 * np.pi * ours - theirs) <= most
 
 
 @pytest.mark.parametrize("radius", [0.05, 0.2, 0.45])
@@ -419,16 +407,6 @@ def test_every_space(space, to_space, to_host):
         found.append([*spheres.velocities(*acts), *slopes.values(), *changes, flow])
     for here, exact in zip(*found, strict=True):
         assert rms(to_host(here) - exact) <= 1e-5 * rms(exact)
-
-
-@pytest.mark.parametrize("dtype", ["f8", "f4"])
-def test_the_measured_error(dtype):
-    points, forces, _ = suspension(60)
-    radii = np.where(np.arange(60) % 2, 0.05, 0.03)
-    spheres = parki.Spheres(points.astype(dtype), radii, periodicity=3, box=BOX, tolerance=1e-3)
-    check = spheres.check(forces.astype(dtype))
-    assert 0 < check.error <= check.promise
-    assert check.flow == pytest.approx(rms(spheres.velocities(forces.astype(dtype))), rel=1e-2)
 
 
 # --- derivatives ----------------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -71,21 +69,13 @@ def test_flux(space, to_space, rng):
                 assert rms(ours[..., to] - theirs) <= 2 * bound[system] + 1e-12
 
 
-@pytest.mark.parametrize(
-    ("kernel", "periodicity", "more"),
-    [
-        ("stokes_dl", 3, {"dl_mean": "flux"}),
-        pytest.param("stokes_comb", 1, {}, marks=pytest.mark.slow),
-        pytest.param("laplace", 3, {}, marks=pytest.mark.slow),
-    ],
-)
-def test_derivatives(kernel, periodicity, more, space, to_space, rng):
+def test_derivatives_of_flux(space, to_space, rng):
     """In reverse and in forward mode, as of each system alone."""
+    kernel = "stokes_dl"
     trg, src, norms, dens = made(kernel, rng, to_space)
-    options = EwaldOptions(periodicity, [1, 1, 1], 1e-7, **more)
-    shape = (3, TARGETS_IN_ALL)[len(SUMS[kernel].density_shape(1)) == 1 :]
-    values = to_space(rng.standard_normal(shape))
-    inputs = {"trg": trg, "src": src, "dens": dens} | ({} if norms is None else {"norms": norms})
+    options = EwaldOptions(3, [1, 1, 1], 1e-7, dl_mean="flux")
+    values = to_space(rng.standard_normal((3, TARGETS_IN_ALL)))
+    inputs = {"trg": trg, "src": src, "dens": dens, "norms": norms}
     moves = {name: to_space(rng.standard_normal(a.shape)) for name, a in inputs.items()}
     given = {"options": options, "systems": (TARGETS, SOURCES)}
     found = parki.vjp(kernel, trg, src, dens, norms, values=values, wrt=(*inputs,), **given)
@@ -93,35 +83,13 @@ def test_derivatives(kernel, periodicity, more, space, to_space, rng):
     for to, of in [(slice(0, 50), slice(0, 100)), (slice(80, 200), slice(250, 400))]:
         part = {n: np.s_[..., to if n == "trg" else of] for n in inputs}
         points = [inputs[n][part[n]].copy() for n in ("trg", "src", "dens")]
-        normals = None if norms is None else norms[part["norms"]].copy()
-        one = parki.vjp(
-            kernel, *points, normals, options, values=values[..., to].copy(), wrt=(*inputs,)
-        )
+        points.append(norms[part["norms"]].copy())
+        one = parki.vjp(kernel, *points, options, values=values[..., to].copy(), wrt=(*inputs,))
         for name, expected in one.items():
             assert rms(found[name][part[name]] - expected) < 1e-5 * rms(expected), name
         own = {n: move[part[n]].copy() for n, move in moves.items()}
-        expected = parki.jvp(kernel, *points, normals, options, tangents=own)
+        expected = parki.jvp(kernel, *points, options, tangents=own)
         assert rms(pushed[..., to] - expected) < 1e-5 * rms(expected)
-
-
-@pytest.mark.parametrize("boxes", [None, [[1, 1, 1.5], [1.2, 1, 1.5]]])
-def test_derivatives_near_a_wall(boxes, rng):
-    points, dens, values = rng.random((3, 3, 20))
-    options = EwaldOptions(2, [1, 1, 1.5], 1e-6, wall="no-slip")
-    wrt = {"wrt": ("dens", "src", "trg")}
-    given = "stokes_sl", points, points, dens, options
-    found = parki.vjp(*given, values=values, **wrt, systems=[0, 5, 20], boxes=boxes)
-    moves = {name: rng.standard_normal((3, 20)) for name in wrt["wrt"]}
-    change = parki.jvp(*given, tangents=moves, systems=[0, 5, 20], boxes=boxes)
-    for n, own in enumerate((slice(5), slice(5, 20))):
-        box = options if boxes is None else replace(options, box=boxes[n])
-        x, f, v = (each[:, own].copy() for each in (points, dens, values))
-        expected = parki.vjp("stokes_sl", x, x, f, box, values=v, **wrt)
-        for name, array in expected.items():
-            assert rms(found[name][:, own] - array) <= 1e-5 * rms(array), name
-        moved = {name: each[:, own].copy() for name, each in moves.items()}
-        alone = parki.jvp("stokes_sl", x, x, f, box, tangents=moved)
-        assert rms(change[:, own] - alone) <= 1e-5 * rms(alone)
 
 
 def test_more_or_fewer_systems(space, to_space, rng):
@@ -172,8 +140,6 @@ def test_words(rng):
     options = EwaldOptions(3, [1, 1, 1], 1e-4)
     plan = parki.Plan("laplace", points, points, options, systems=[0, 50, 100])
     assert "2 systems" in plan.describe()
-    check = plan.check(rng.standard_normal(100))
-    assert 0 < check.error <= check.promise
 
 
 @pytest.mark.parametrize(

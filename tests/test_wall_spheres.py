@@ -92,15 +92,6 @@ def test_many_radii():
             plan = parki.Plan(pair, points[:, [n]], points[:, [m]], given)
             exact += plan(forces[:, [m]])[:, 0]
         assert np.abs(found[:, n] - spheres.factor * exact).max() <= 1e-6 * np.abs(found).max()
-    assert spheres.check(forces).error <= spheres.promise(forces)
-    moved = points + 0.01 * rng.random((3, count))
-    spheres.update_points(moved)
-    new = parki.Spheres(moved, radii, given)
-    np.testing.assert_allclose(spheres.velocities(forces), new.velocities(forces), atol=1e-5)
-    plan, values = spheres._plan("velocity", "force"), rng.standard_normal((3, count))
-    there, back = (values * plan(forces)).sum(), (plan.adjoint(values) * forces).sum()
-    assert there == pytest.approx(back, abs=1e-4 * np.linalg.norm(values) * np.linalg.norm(forces))
-    assert plan.check(forces, 4).error <= plan.promise(forces)
 
 
 @pytest.mark.parametrize("periodicity", [0, 2])
@@ -160,8 +151,6 @@ def test_a_sheet_of_spheres():
 
 def test_the_mobility_and_its_noise():
     spheres = parki.Spheres(POINTS, RADII, options())
-    check = spheres.check(FORCES)
-    assert 0 < check.error <= check.promise == spheres.promise(FORCES) < 1e-5 * rms(FORCES)
     mobility = spheres.as_linear_operator() @ np.eye(36)
     assert abs(mobility - mobility.T).max() <= 1e-6 * abs(mobility).max()
     white = np.random.default_rng(5).standard_normal((3, 12))
@@ -186,8 +175,6 @@ def test_the_mobility_and_its_noise():
     assert (back * FORCES).sum() == pytest.approx(
         (parki.Plan(*given[:3], given[4])(FORCES) * VALUES).sum(), rel=1e-5
     )
-    back = spheres.vjp(FORCES, values=VALUES, wrt=("forces",))["forces"]
-    assert (back * FORCES).sum() == pytest.approx(VALUES.ravel() @ mobility @ FORCES.ravel())
 
 
 def test_what_spheres_lack():

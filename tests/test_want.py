@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 import flat
@@ -16,11 +15,8 @@ from parki import EwaldOptions, ParkiTypeError, ParkiValueError, Plan
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
-KERNELS = tuple(SUMS)
-PERIODICITIES = (0, 1, 2, 3)
 # Neither a cube nor of unit size, so that no power of the length unit goes unnoticed.
 BOX = (30.0, 20.0, 10.0)
-VOLUME = math.prod(BOX)
 N = 80
 RNG = np.random.default_rng(7)
 SRC = (np.array(BOX)[:, None] * RNG.random((3, N))).astype("f4").astype("f8")
@@ -73,21 +69,6 @@ def exact(kernel, periodicity, want, trg=TRG):
 # --- values -----------------------------------------------------------------------------------
 
 
-@pytest.mark.each
-@pytest.mark.parametrize("periodicity", PERIODICITIES)
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_direct_sum(kernel, periodicity):
-    """Far and near field, coinciding points and units; test_reference has what fields must obey."""
-    want = everything(kernel)
-    got = make(kernel, periodicity)(density(kernel))
-    for name, value, ref in zip(want, got, exact(kernel, periodicity, want), strict=True):
-        assert value.shape == ref.shape
-        if name == "p" and kernel == "stokes_rotlet":
-            assert not value.any() and not ref.any()
-        else:
-            assert size(value - ref) <= 2e-9 * size(ref), name
-
-
 @pytest.mark.parametrize("kernel", ["laplace_dipole", "stokes_comb"])
 def test_split_of_hasimoto(kernel):
     """Its polynomials are others."""
@@ -95,24 +76,6 @@ def test_split_of_hasimoto(kernel):
     got = make(kernel, 2, split="hasimoto")(density(kernel))
     for name, value, ref in zip(want, got, exact(kernel, 2, want), strict=True):
         assert size(value - ref) <= 2e-9 * size(ref), name
-
-
-@pytest.mark.parametrize("kernel", FEW)
-def test_what_is_promised(kernel):
-    length = VOLUME ** (1 / 3)
-    dens = density(kernel)
-    power = 1 if kernel in ("laplace", "yukawa(kappa=2.0)", "stokes_sl", "stokes_comb") else 2
-    rows = np.atleast_2d(dens)
-    bound = np.linalg.norm(rows[:3] * (np.linalg.norm(NORMS, axis=0) if "dl" in kernel else 1))
-    bound /= length**power
-    if kernel == "stokes_comb":
-        bound += np.linalg.norm(rows[3:] * np.linalg.norm(NORMS, axis=0)) / length**2
-    bound *= 1e-3
-    promised = make(kernel, tolerance=1e-3)
-    parts = {"u": length, "stress": 2 + math.sqrt(3)}
-    expected = [bound / length * parts.get(name, 1) for name in everything(kernel)]
-    np.testing.assert_allclose(promised.promise(dens), expected)
-    assert make(kernel, tolerance=1e-3, want="u").promise(dens) == pytest.approx(bound)
 
 
 @pytest.mark.each
@@ -165,14 +128,6 @@ def test_teams(kernel, monkeypatch):
     together = make(kernel, p2g_method="tile", **ROUGH)(dens)
     for one, four in zip(alone, together, strict=True):
         np.testing.assert_allclose(four, one, rtol=0, atol=1e-12 * np.abs(one).max())
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_no_targets(kernel):
-    plan = make(kernel, trg=np.empty((3, 0)), **ROUGH)
-    shapes = [value.shape for value in plan(density(kernel))]
-    others = [(3, 0), (0,), (3, 3, 0), (3, 3, 0)]
-    assert shapes == (others if "p" in everything(kernel) else [(0,), (3, 0)])
 
 
 def test_rotlets_have_no_pressure():

@@ -252,50 +252,6 @@ def test_the_promise(periodicity, kappa, tolerance, split, neutral):
         assert root(found - right) <= promise + 128 * np.finfo(float).eps * root(right)
 
 
-@pytest.mark.each
-@pytest.mark.parametrize("want", ["u", "grad_u"])
-@pytest.mark.parametrize("kappa", [2.0, 100.0, 2000.0])
-@pytest.mark.parametrize("precision", ["full", "mixed"])
-def test_single_precision(precision, kappa, want):
-    """In mixed precision, or of arrays in single precision."""
-    given = [each.astype("f4") for each in cloud(200)]
-    how = {"box": BOX, "periodicity": 3, "want": want}
-    exact = direct_sum(name(kappa), *(each.astype("f8") for each in given), **how)
-    trg, src, charges = (each.astype("f8" if precision == "mixed" else "f4") for each in given)
-    options = EwaldOptions(3, BOX, 1e-5, precision=precision)
-    plan = parki.Plan(name(kappa), trg, src, None, options, want=want)
-    rounding = 64 * np.finfo("f4").eps * root(exact)
-    assert root(plan(charges) - exact) <= plan.promise(charges) + rounding
-
-
-def test_the_mean_of_three_periodic_axes():
-    """The mean over the box is 4 pi / (kappa^2 V) times the sum of charges."""
-    kappa, n = 3.0, 24
-    sides = [(np.arange(n) + 0.37) / n * edge for edge in BOX]
-    trg = np.array(np.meshgrid(*sides)).reshape(3, -1)
-    src, charges = np.array([[0.2], [0.3], [0.4]]), np.ones(1)
-    near = direct_sum(name(kappa), trg, src, charges, box=BOX, periodicity=3)
-    plan = parki.Plan(name(kappa), trg, src, None, EwaldOptions(3, BOX, 1e-9))
-    found = plan(charges)
-    assert root(found - near) < 1e-8
-    # Coarse sums over the grid do not resolve the charge: the difference from Laplace's, of mean 0.
-    flat = direct_sum("laplace", trg, src, charges, box=BOX, periodicity=3)
-    mean = 4 * np.pi / (kappa**2 * np.prod(BOX))
-    assert (found - flat).mean() == pytest.approx(mean, rel=2e-3)
-
-
-@pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
-def test_the_limit_of_no_screening(periodicity):
-    trg, src, charges = cloud(100)
-    charges[50:] = -charges[:50]
-    options = EwaldOptions(periodicity, BOX, 1e-6)
-    given = trg, src, None, options
-    little, plain = (parki.Plan(k, *given)(charges) for k in (name(1e-4), "laplace"))
-    assert root(little - plain) < (3e-6 + 3e-4) * np.linalg.norm(charges)
-    off = little - direct_sum(name(1e-4), trg, src, charges, box=BOX, periodicity=periodicity)
-    assert root(off) < 2e-6 * np.linalg.norm(charges)
-
-
 def test_another_kappa_compiles_nothing():
     """It is in the tables alone."""
     trg, src, _ = cloud(100)

@@ -196,6 +196,8 @@ def root(
         numbers = np.hstack([numbers, np.transpose(more)])
         if not changes:
             size *= last[0]
+            if not last[0]:  # of no spheres
+                return np.zeros_like(white), 1
         for count in range(len(changes) + 1, numbers.shape[1] + 1):
             diagonal, beside = numbers[:, :count]
             weights = _weights(diagonal, beside)

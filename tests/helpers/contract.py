@@ -548,7 +548,11 @@ CANDIDATES = 24
 
 
 def sweep(
-    sizes: tuple[int, ...] = (SMALL, LARGE), seed: int = 0, boxes: Iterable[str] = BOXES
+    sizes: tuple[int, ...] = (SMALL, LARGE),
+    seed: int = 0,
+    boxes: Iterable[str] = BOXES,
+    kernels: Iterable[str] = KERNELS,
+    densities: Iterable[str] = (),
 ) -> Iterator[Case]:
     """Yield cases without end, none twice.
 
@@ -560,11 +564,12 @@ def sweep(
         Numbers of points to use.
     seed : int
         Another order.
-    boxes : iterable of str
-        Names of boxes.
+    boxes, kernels, densities : iterable of str
+        Names; sums may have parameters.
     """
     rng = np.random.default_rng(seed)
-    others = {(SMALL, LARGE): sizes, tuple(BOXES): tuple(boxes)}
+    others = {(SMALL, LARGE): sizes, tuple(BOXES): tuple(boxes), KERNELS: tuple(kernels)}
+    others |= {tuple(DENSITIES): tuple(densities) or tuple(DENSITIES)}
     factors = [others.get(values, values) for values in FACTORS]
     counts = np.array([len(values) for values in factors])
     pairs = list(itertools.combinations(range(len(factors)), 2))

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import matrix
 import pytest
+from faces import cases
+from faces.base import BLOBS
 
 LAWS = {
     name
@@ -20,6 +22,13 @@ def test_what_is_lacking_is_a_law(face):
     assert {*face.lacks, *(name.split()[0] for name in face.fails)} <= LAWS
     assert not {*face.lacks} & {*face.fails}
     assert len({each.name for each in matrix.EVERY}) == len(matrix.EVERY)
+
+
+@pytest.mark.parametrize("law", sorted(LAWS - {"counts"}))
+def test_a_sum_of_the_tests_alone_meets_every_law(law):
+    """In the default run, by its record, pair function and reference; and sums with parameters."""
+    met = {each.values[1] for each in cases(law) if not each.marks}
+    assert {"gravity", *BLOBS} <= met
 
 
 def test_the_manual_has_the_table():

@@ -49,7 +49,20 @@ def read_only(array):
     return found
 
 
-LAYOUTS = {"columns": np.asfortranarray, "strided": strided, "read-only": read_only}
+def backwards(array):
+    """Return an array whose last axis runs through memory from its end."""
+    return np.ascontiguousarray(array[..., ::-1])[..., ::-1]
+
+
+LAYOUTS = {
+    "columns": np.asfortranarray,
+    "strided": strided,
+    "backwards": backwards,
+    "broadcast": lambda array: np.broadcast_to(array, (2, *array.shape))[1],
+    "subclass": lambda array: array.view(type("Mine", (np.ndarray,), {})),
+    "list": lambda array: array.tolist(),
+    "read-only": read_only,
+}
 
 
 @law("foreign")
@@ -58,6 +71,10 @@ def test_arrays(face, kernel, periodicity, layout):
     given = face.given(kernel, periodicity)
     expected = face.apply(face.make(given), given.dens)
     own = given.on(LAYOUTS.get(layout, Exchanged))
+    before = [np.array(each) for each in (*own.points, own.dens) if isinstance(each, np.ndarray)]
     found = face.apply(face.make(own), own.dens)
     found = found if isinstance(found, np.ndarray) else np.from_dlpack(found)
+    assert type(found) is np.ndarray
     np.testing.assert_array_equal(found, expected)
+    after = [each for each in (*own.points, own.dens) if isinstance(each, np.ndarray)]
+    assert all(map(np.array_equal, before, after))  # nothing was written there

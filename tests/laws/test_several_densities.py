@@ -1,4 +1,4 @@
-"""Several densities at once are each summed as alone, also into given arrays."""
+"""Several densities at once are each summed as alone, and transposed; also into given arrays."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ def test_several(face, kernel, periodicity):
     given = [face.given(kernel, periodicity, seed) for seed in range(3)]
     made, several = face.make(given[0]), np.stack([each.dens for each in given])
     found, told = face.apply(made, several), face.promise(made, several)
+    back = None if "adjoint" in face.lacks else face.adjoint(made, found)
     for n, dens in enumerate(several):
         one = face.apply(made, dens)
         np.testing.assert_allclose(found[n], one, rtol=0, atol=1e-12 * abs(one).max())
         if np.ndim(told):
             assert told[n] == pytest.approx(face.promise(made, dens), rel=1e-12)
+        if back is not None:
+            one = face.adjoint(made, found[n])
+            np.testing.assert_allclose(back[n], one, rtol=0, atol=1e-12 * abs(one).max())
 
 
 @law("out")

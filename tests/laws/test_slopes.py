@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from faces import law
 from frameworks import difference
 
@@ -10,13 +11,15 @@ STEP = 2e-4
 
 
 @law("derivatives")
-def test_derivatives(face, kernel, periodicity):
-    given = face.given(kernel, periodicity, tolerance=1e-8)
+@pytest.mark.parametrize("same", [False, True], ids=["apart", "same"])
+def test_derivatives(face, kernel, periodicity, same):
+    given = face.given(kernel, periodicity, tolerance=1e-8, same=same)
     made, rng = face.make(given), np.random.default_rng(1)
     inputs = face.inputs(given)
     moves = {name: rng.standard_normal(array.shape) for name, array in inputs.items()}
     if "trg" in moves:  # points that coincide stay together: such pairs are left out
-        moves["trg"][:, :4] = moves["src"][:, :4]
+        together = slice(None if same else 4)
+        moves["trg"][:, together] = moves["src"][:, together]
     none = {name: 0 * move for name, move in moves.items()}
     slope = difference(lambda at: face.exact(face.changed(given, at)), none, moves, STEP)
     values, size = rng.standard_normal(slope.shape), np.linalg.norm(slope)

@@ -7,7 +7,7 @@ from faces import law
 
 
 @law("units")
-@pytest.mark.parametrize("unit", [1e-3, 30.0, 1e6])
+@pytest.mark.parametrize("unit", [1e-12, 1e-3, 30.0, 1e6])
 def test_units(face, kernel, periodicity, unit):
     given = face.given(kernel, periodicity, unit=unit)
     made = face.make(given)

@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 
 from faces import others, plans, ranks, spheres
-from faces.base import Face
+from faces.base import BLOBS, Face
 
-# The sums of the default run: one with each kind of source, and the one of the tests alone.
-USUAL = ("laplace", "stokes_comb", "stokes_dipole", "gravity")
+# The sums of the default run: one with each kind of source, blobs, and the one of tests alone.
+USUAL = ("laplace", "stokes_comb", "stokes_dipole", "gravity", *BLOBS)
 ALONE = (Face(), *plans.FACES, *spheres.FACES, *others.FACES)
 # On ranks that were started for it, laws meet the faces that these have.
 ON_RANKS = bool(os.environ.get("PARKI_LAWS_ON_RANKS"))
@@ -36,6 +36,17 @@ def law(name: str) -> Callable[[Any], Any]:
     The default run meets each face, each of the usual sums and each number of periodic axes; the
     long run meets all combinations.
     """
+    found = cases(name)
+    names = ("face", "kernel", "periodicity")
+
+    def mark(test: Any) -> Any:
+        return pytest.mark.each(pytest.mark.parametrize(names, found)(test))
+
+    return mark
+
+
+def cases(name: str) -> list[Any]:
+    """Return the parameters of a law."""
     found = []
     for face in FACES.values():
         if name in face.lacks:
@@ -48,9 +59,4 @@ def law(name: str) -> Callable[[Any], Any]:
                     marks.append(pytest.mark.xfail(reason=why, strict=True))
                 words = f"{face.name}-{kernel}-{periodicity}P"
                 found.append(pytest.param(face, kernel, periodicity, marks=marks, id=words))
-    names = ("face", "kernel", "periodicity")
-
-    def mark(test: Any) -> Any:
-        return pytest.mark.each(pytest.mark.parametrize(names, found)(test))
-
-    return mark
+    return found

@@ -100,12 +100,17 @@ class Face:
         unit: float = 1.0,
         counts: int = 0,
         tilt: float = 0.0,
+        same: bool = False,
         **options: Any,
     ) -> Given:
-        """Return random arguments; ``tilt`` is another box, and the others are options."""
+        """Return random arguments; ``tilt`` is another box, and the others are options.
+
+        Some targets are at the places of sources; all are the same array if ``same``.
+        """
         rng, kind = np.random.default_rng([seed, periodicity]), example(kernel)
         box = self.box(periodicity, tilt)
         targets, sources = self.counts[counts]
+        targets = sources if same else targets
         trg, src = self.place(rng, box, targets), self.place(rng, box, sources)
         trg[:, :4] = src[:, :4]
         dens, norms = kind.density(rng, sources), kind.normals(rng, sources)
@@ -114,7 +119,9 @@ class Face:
         name, dens = kind.in_unit(unit, dens)
         settings = {"tolerance": TOLERANCE, "cutoff": 0.4 * unit} | self.settings() | options
         own = parki.EwaldOptions(self.axes(kernel, periodicity), (unit * box).tolist(), **settings)
-        found = Given(name, unit * others[0], unit * src, dens, norms, own, unit)
+        src = unit * src
+        trg = src if same else unit * others[0]
+        found = Given(name, trg, src, dens, norms, own, unit)
         return found._replace(more=self.more(found, rng))
 
     def settings(self) -> dict[str, Any]:

@@ -49,9 +49,14 @@ class Torch(Call):
         import parki.torch as module
 
         trg, src, norms = (None if a is None else self.tensor(a) for a in made.points)
-        dens = self.tensor(made.dens).requires_grad_()
+        dens = self.tensor(self.zeros(made, values)).requires_grad_()
         self.called(module, made, trg, src, norms, dens).backward(self.tensor(values))
         return dens.grad.numpy()
+
+    def zeros(self, made: Given, values: Any) -> Array:
+        """Return a density, or as many as there are sets of values."""
+        sets = values.ndim - (1 if made.example.scalar else 2)
+        return np.zeros((*values.shape[:sets], *made.dens.shape))
 
     def pull(self, made: Given, given: Given, values: Array) -> dict[str, Array]:
         own = self.adapter()
@@ -101,7 +106,7 @@ class Jax(Torch):
         with jax.enable_x64(True):
             trg, src, norms = (None if a is None else jax.numpy.asarray(a) for a in made.points)
             call = functools.partial(self.called, module, made, trg, src, norms)
-            _, back = jax.vjp(call, jax.numpy.asarray(made.dens))
+            _, back = jax.vjp(call, jax.numpy.asarray(self.zeros(made, values)))
             return np.asarray(back(jax.numpy.asarray(values))[0])
 
     def adapter(self) -> Any:
@@ -128,6 +133,7 @@ class LibMobility(Spheres):
         "derivatives": "`parki.Spheres` has derivatives",
         "check": "`parki.Spheres` measures its error",
         "operator": "`parki.Spheres` is a linear operator",
+        "empty": "a solver has positions",
         "box": "`setParameters` takes another box",
         "rollback": "after positions that are refused there are none",
         "late": "after positions that are refused there are none",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -214,8 +215,11 @@ class Results(Face):
             rows = self.rows(made.task.kernel)
             made(dens, out=tuple(out[own].reshape(*shapes[n], out.shape[1]) for n, own in rows))
             return out
-        sets = dens.shape[: len(dens.shape) - len(made.task.sum.density_shape(1))]
-        return np.concatenate([a.reshape(*sets, -1, a.shape[-1]) for a in made(dens)], axis=-2)
+        shape = np.shape(dens) if isinstance(dens, list) else dens.shape
+        sets = shape[: len(shape) - len(made.task.sum.density_shape(1))]
+        found, first = made(dens), len(sets)
+        rows = [a.reshape(*sets, math.prod(a.shape[first:-1]), a.shape[-1]) for a in found]
+        return np.concatenate(rows, axis=-2)
 
     def promise(self, made: Any, dens: Any) -> Any:
         return np.stack(made.promise(dens), axis=-1)
@@ -287,6 +291,13 @@ class Systems(Face):
 
     def more(self, given: Given, rng: np.random.Generator) -> dict[str, Any]:
         return {"systems": self.offsets(given)}
+
+    def reordered(self, value: Any, to: Array, of: Array) -> Any:
+        """Return boxes as they are, and offsets of all points or of none."""
+        if not isinstance(value, tuple):
+            return value
+        ends = zip(value, (to, of), strict=True)
+        return tuple([min(each, len(own)) for each in offsets] for offsets, own in ends)
 
     def parts(self, given: Given) -> list[tuple[Any, Any, Array]]:
         box = np.array(given.options.box)

@@ -21,7 +21,7 @@ class Spheres(Face):
 
     name, words = "spheres", "`parki.Spheres` of one radius"
     sums = ("stokes_sl",)  # whose densities are forces
-    periodicities = (0, 2, 3)
+    periodicities = (0, 1, 2, 3)
     counts = ((24, 24), (30, 30))
     torques = False
     lacks = {
@@ -65,7 +65,8 @@ class Spheres(Face):
         """Return forces, and torques where there are any; or what these move."""
         if not self.torques or rows is None:
             return [rows] * (1 + self.torques)
-        rows = rows if hasattr(rows, "ndim") else np.from_dlpack(rows)
+        if not hasattr(rows, "ndim"):
+            rows = np.array(rows) if isinstance(rows, list) else np.from_dlpack(rows)
         return [rows[..., :3, :], rows[..., 3:, :]]
 
     def adjoint(self, made: Any, values: Any) -> Any:
