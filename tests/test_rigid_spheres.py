@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 import parki
-from parki.dynamics import moments
+from parki.dynamics import contact, moments, tables
+from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.mobility import MomentMobility
-from parki.reference.rigid_spheres import COUPLETS, moment_mobility
+from parki.dynamics.pair_matrix import PairMatrix
+from parki.reference import two_spheres
+from parki.reference.rigid_spheres import COUPLETS, in_basis, moment_mobility, resistance
 
 # Five spheres apart in a unit cube, two of which are across a face from each other.
 POINTS = np.array(
@@ -14,6 +17,7 @@ POINTS = np.array(
 )
 RADII = np.array([0.1, 0.15, 0.2, 0.1, 0.12])
 CUBE = {"periodicity": 3, "box": [1, 1, 1]}
+OPEN = {"periodicity": 0, "box": [1, 1, 1], "tolerance": 1e-8}
 SHEAR = np.array([[0, 1.0, 0], [0, 0, 0], [0, 0, 0]])
 # Of a lattice with one sphere in each cell: a and b of Zuzovsky, Adler and Brenner (1983).
 LATTICES = {
@@ -48,8 +52,8 @@ def dense():
 
 @pytest.fixture(scope="module")
 def free():
-    options = {"periodicity": 0, "box": [1, 1, 1], "tolerance": 1e-8}
-    return parki.RigidSpheres(POINTS, RADII, viscosity=0.7, accuracy=1e-9, **options)
+    how = {"viscosity": 0.7, "accuracy": 1e-9, "lubrication": False}
+    return parki.RigidSpheres(POINTS, RADII, **how, **OPEN)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +64,7 @@ def cubic():
 # --- the mobility ---------------------------------------------------------------------------------
 def test_mobility_is_that_of_forces_torques_and_stresslets(dense):
     assert off(moments.BASIS, COUPLETS) == 0
-    options = parki.EwaldOptions(periodicity=0, box=[1, 1, 1], tolerance=1e-8)
+    options = parki.EwaldOptions(**OPEN)
     numbers = vectors(rows=11) * ([[1.0]] * 3 + [[0.1]] * 8)
     found = product(MomentMobility(POINTS, RADII, options), numbers)
     assert off(found, np.einsum("injm,jm->in", dense, numbers)) < 1e-9
@@ -76,6 +80,160 @@ def test_mobility_is_symmetric(periodicity):
     # Stresslets alone are damped, whatever the gauge.
     one[:6] = 0
     assert (one * product(mobility, one)).sum() > 0.4 * (one**2 / RADII**3).sum()
+
+
+# --- lubrication ----------------------------------------------------------------------------------
+def test_exact_pairs_have_published_values():
+    """Of Jeffrey and Onishi (1984), for a gap of a tenth of the radius."""
+    found = two_spheres(1.0, 1.0, 2.1)
+    for name, one, two in (
+        ("XA", 4.0321, -3.3812),
+        ("YA", 1.3930, -0.6599),
+        ("XM", 2.5728, 1.7138),
+    ):
+        assert np.allclose(found[name], (one, two), atol=1e-4)
+    apart = two_spheres(1.0, 0.5, 100.0)
+    for name in ("XA", "YA", "XC", "YC", "XM", "YM", "ZM"):
+        assert abs(apart[name][0] - 1) < 1e-3
+        assert abs(apart[name][1]) < 0.03
+    with pytest.raises(ValueError, match="expected a gap"):
+        two_spheres(1.0, 1.0, 1.9)
+    with pytest.raises(ValueError, match="terms of series"):
+        two_spheres(1.0, 1.0, 2 + 1e-7)
+
+
+def exact_scalars(gap, ratio):
+    """The numbers of the tables, of an exact pair."""
+    r = (1 + ratio) * (1 + gap / 2)
+    own = np.linalg.inv(moment_mobility(np.array([[0, 0], [0, 0], [0, r]]), [1.0, ratio]))
+    found = {
+        m: exact - in_basis(m).T @ own @ in_basis(m)
+        for m, exact in resistance(1.0, ratio, r).items()
+    }
+    return np.array([found[m][i, j] for m, i, j in contact.SCALARS])
+
+
+@pytest.mark.parametrize(
+    ("ratio", "gap"),
+    [(1.0, 0.004), (1.0, 0.07), (1.0, 0.09), (0.63, 0.5), (0.37, 0.03), (0.2, 1.9)],
+)
+def test_tables_are_those_of_exact_pairs(ratio, gap):
+    exact = exact_scalars(gap, ratio)
+    assert off(tables.scalars(np.array([gap]), np.array([ratio]))[:, 0], exact) < 1e-7
+
+
+def test_pairs_resist_every_motion():
+    """At all gaps and ratios, in each m."""
+    rng = np.random.default_rng(0)
+    gap, ratio = 2 * 10 ** rng.uniform(-6, 0, 500), rng.uniform(0.2, 1, 500)
+    found = tables.scalars(gap, ratio)
+    for m, size in enumerate(contact.SIZES):
+        matrices = np.zeros((500, size, size))
+        for (own, i, j), place in contact.PLACES.items():
+            if own == m:
+                matrices[:, i, j] = matrices[:, j, i] = found[place]
+        values = np.linalg.eigvalsh(matrices)
+        assert (values[:, 0] > -1e-6 * values[:, -1]).all()
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return Lubrication(POINTS, RADII, parki.EwaldOptions(**CUBE), 0.0)
+
+
+def test_products_matrix_and_roots_are_of_one_matrix(pairs):
+    own = 1 + np.arange(30.0).reshape(6, 5)
+    matrix = PairMatrix(np, pairs.matrix(), pairs.first, pairs.second, own)
+    moves = vectors(rows=6)
+    exact = pairs.acting(moves)[0]
+    assert off(matrix(moves), exact) < 1e-13
+    dense = np.array([matrix(each.reshape(6, 5)).ravel() for each in np.eye(30)])
+    roots = [pairs.shaken(each.reshape(4, 3, -1)).ravel() for each in np.eye(12 * pairs.first.size)]
+    assert off(np.transpose(roots) @ roots, dense) < 1e-13
+    assert off(matrix.solve(exact + own * moves), moves) < 0.1
+    # Strain and motion meet in a symmetric matrix, too.
+    strain = vectors(3, 3)
+    strain += strain.T - 2 / 3 * np.trace(strain) * np.eye(3)
+    one = (pairs.acting(strain=strain)[0] * moves).sum()
+    assert one == pytest.approx((pairs.acting(moves)[1].sum(axis=-1) * strain).sum())
+    two = pairs.acting(strain=strain)[1]
+    assert (two.sum(axis=-1) * strain).sum() > 0
+    assert abs(np.trace(two)).max() < 1e-13 * abs(two).max()
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "gap"), [(0.15, 0.15, 0.003), (0.2, 0.1, 0.05), (0.1, 0.2, 0.4)]
+)
+def test_two_spheres_move_as_exactly_as_tables(a, b, gap):
+    """Under forces and torques along and across their line, and in strain along it."""
+    r, how = (a + b) * (1 + gap / 2), {"accuracy": 1e-9, "viscosity": 1 / (8 * np.pi)}
+    points = np.array([[0.3, 0.3], [0.4, 0.4], [0.3, 0.3 + r]])
+    two = parki.RigidSpheres(points, [a, b], **how, **OPEN)
+    axial, across, _ = resistance(a, b, r).values()
+    forces = np.array([[0, 0], [0, 0], [1.0, -0.5]])
+    found = two.velocities(forces)[2]
+    exact = np.linalg.solve(axial[np.ix_([0, 3], [0, 3])], forces[2])
+    assert off(found, exact) < 1e-5
+    forces, torques = (
+        np.array([[1.0, 0.3], [0, 0], [0, 0]]),
+        np.array([[0, 0], [0.1, -0.2], [0, 0]]),
+    )
+    found, turns = two.velocities(forces, torques)
+    motions = [0, 1, 3, 4]
+    acts = [forces[0, 0], torques[1, 0], forces[0, 1], torques[1, 1]]
+    exact = np.linalg.solve(across[np.ix_(motions, motions)], acts)
+    assert off(np.ravel([found[0], turns[1]], "F"), exact) < 1e-5
+    stretch = np.diag([-0.5, -0.5, 1.0])
+    motion = two.solve(gradient=stretch)
+    unit = np.sqrt(1.5)  # of the strain of m = 0
+    own = axial[np.ix_([0, 3], [2, 5])].sum(axis=1) * unit
+    exact = np.linalg.solve(axial[np.ix_([0, 3], [0, 3])], own)
+    assert off(motion.velocities[2], exact) < 1e-5
+
+
+def test_a_random_suspension_is_that_of_dense_matrices():
+    """Mean mobilities over those of spheres alone, and viscosity: numbers of another program."""
+    rng = np.random.default_rng(5)
+    radius = (0.2 * 3 / (4 * np.pi * 8)) ** (1 / 3)  # volume fraction 0.2
+    points = (np.mgrid[:2, :2, :2].reshape(3, -1) + 0.5) / 2 + rng.uniform(-0.07, 0.07, (3, 8))
+    for lubrication, *exact in (
+        (False, 0.48297618, 0.91514997, 1.49199016),
+        (True, 0.44673895, 0.86869273, 1.51984084),
+    ):
+        how = {"lubrication": lubrication, "accuracy": 1e-3, "tolerance": 1e-6}
+        rigid = parki.RigidSpheres(points, radius, **how, **CUBE)
+        operator = rigid.as_linear_operator(torques=True)
+        diagonal = np.diag(operator @ np.eye(48)).reshape(2, -1).mean(axis=1)
+        sizes = 6 * np.pi * radius, 8 * np.pi * radius**3
+        eta = 1 + rigid.stress(rigid.solve(gradient=SHEAR[:, [0, 2, 1]]))[0, 2]
+        assert np.allclose([*(diagonal * sizes), eta], exact, rtol=1e-5)
+
+
+def test_roughness_lets_spheres_come_together(cubic):
+    points = np.array([[0.3, 0.3], [0.4, 0.4], [0.3, 0.5 + 1e-5]])
+    forces = np.array([[0, 0], [0, 0], [1.0, -1.0]])
+    smooth, rough = (
+        parki.RigidSpheres(points, 0.1, roughness=each, **OPEN).velocities(forces)
+        for each in (0.0, 0.01)
+    )
+    assert 0 < smooth[2, 0] < 0.02 * rough[2, 0]
+
+
+@pytest.mark.parametrize("periodicity", [1, 2])
+def test_gauges_shift_all_spheres_alone(periodicity):
+    """A net force moves all spheres by a gauge as well, against which pairs must not resist."""
+    options = {"periodicity": periodicity, "box": [1, 1, 1], "tolerance": 1e-6, "accuracy": 1e-6}
+    rigid = parki.RigidSpheres(POINTS, RADII, **options)
+    found, product = rigid.velocities(vectors()), rigid._product
+
+    def shifted(acts):
+        moves = product(acts)
+        moves[:3] += 5 * acts[:3].sum(axis=1, keepdims=True)
+        return moves
+
+    rigid._product = shifted
+    again = rigid.velocities(vectors())
+    assert off(again, found + rigid.factor * 5 * vectors().sum(axis=1, keepdims=True)) < 1e-5
 
 
 # --- rigid spheres --------------------------------------------------------------------------------
@@ -97,8 +255,7 @@ def test_solve_is_that_of_the_dense_matrix(free, dense):
 
 
 def test_one_sphere_alone():
-    options = {"periodicity": 0, "box": [1, 1, 1], "tolerance": 1e-8}
-    one = parki.RigidSpheres(np.zeros((3, 1)), 0.5, viscosity=2.0, accuracy=1e-9, **options)
+    one = parki.RigidSpheres(np.zeros((3, 1)), 0.5, viscosity=2.0, accuracy=1e-9, **OPEN)
     force, torque = np.array([[1.0], [2.0], [3.0]]), np.array([[0.3], [0.2], [0.1]])
     motion = one.solve(force, torque, gradient=SHEAR)
     assert off(motion.velocities, force / (6 * np.pi * 2.0 * 0.5)) < 1e-8
@@ -116,7 +273,8 @@ def test_viscosity_of_cubic_arrays(lattice):
         edge = (4 * np.pi / 3 / (phi * abs(np.linalg.det(cell)))) ** (1 / 3)
         box = parki.lattice(edge, edge, edge) if lattice == "simple cubic" else edge * cell
         options = {"periodicity": 3, "box": box, "tolerance": 1e-6}
-        array = parki.RigidSpheres(np.zeros((3, 1)), 1.0, viscosity=3.0, accuracy=1e-9, **options)
+        how = {"viscosity": 3.0, "accuracy": 1e-9, "lubrication": False}
+        array = parki.RigidSpheres(np.zeros((3, 1)), 1.0, **how, **options)
         stretch, shear = (
             array.stress(array.solve(gradient=flow))[place] / 3.0
             for flow, place in ((np.diag([0.5, -0.5, 0]), (0, 0)), (SHEAR, (0, 1)))
@@ -214,6 +372,8 @@ def test_refusals(cubic, call, words):
         (0.0, CUBE, "radii has 0.*parki.Spheres"),
         (0.5, CUBE, "overlap by"),
         (RADII, CUBE | {"accuracy": 0.0}, "accuracy is 0.0"),
+        (RADII, CUBE | {"roughness": -0.1}, "roughness is -0.1"),
+        ([0.1, 0.1, 0.1, 0.1, 0.01], CUBE, "radii 0.01 and 0.1 differ by more than 5"),
         (RADII, CUBE | {"viscosity": -1.0}, "viscosity is -1.0"),
         (RADII, {"periodicity": 2, "box": [1, 1, 1], "wall": "no-slip"}, "wall is .no-slip"),
     ],

@@ -12,7 +12,10 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from parki.dynamics import moments, solver
+from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.mobility import MomentMobility
+from parki.dynamics.pair_matrix import PairMatrix
+from parki.dynamics.tables import SMALLEST_RATIO
 from parki.errors import ParkiTypeError, ParkiValueError, by_words
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import EwaldOptions
@@ -23,6 +26,8 @@ from parki.typing import Array, Box, OptionKeywords, Unpack
 
 # What sums call them.
 WORDS = {"trg": "points", "src": "centres", "dens": "forces or torques"}
+WORDS_OF_OWN = "radii", "viscosity", "lubrication", "roughness", "accuracy"
+ROUGH = "a gap over the mean radius, 0 or more and below 1"
 TRACE = 1e-9  # of a gradient, over its largest entry
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -68,7 +73,8 @@ class RigidSpheres:
     `parki.Spheres` has forces and torques alone. Here each sphere has a stresslet as well, such
     that it keeps its shape in the flow of the others and in a flow far away (Durlofsky, Brady and
     Bossis, 1987). So there are the viscosity of a suspension, and diffusion at short times that
-    falls with the volume fraction. Each motion is a solve by conjugate gradients.
+    falls with the volume fraction. Close pairs have the lubrication of two spheres alone (Brady,
+    Phillips, Lester and Bossis, 1988). Each motion is a solve by conjugate gradients.
 
     Parameters
     ----------
@@ -79,6 +85,11 @@ class RigidSpheres:
     options : EwaldOptions
     viscosity : float
         Viscosity of the fluid.
+    lubrication : bool
+        Whether pairs of spheres, up to a gap of their mean diameter, resist their motion as exactly
+        as two rigid spheres do. For radii that differ by a factor of five at most.
+    roughness : float
+        Gap, over the mean radius, below which pairs resist no more than there.
     accuracy : float
         Relative error of motions and stresslets at which solves stop: see `Motion.error`.
     **keywords
@@ -117,10 +128,12 @@ class RigidSpheres:
         options: EwaldOptions | None = None,
         *,
         viscosity: float = 1.0,
+        lubrication: bool = True,
+        roughness: float = 0.0,
         accuracy: float = 1e-3,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
-        _, given = take_options(None, options, keywords, also=("radii", "viscosity", "accuracy"))
+        _, given = take_options(None, options, keywords, also=WORDS_OF_OWN)
         array = as_points("points", points)
         self._sizes, self._lock = Radii.of(radii, array.shape[1]), threading.RLock()
         if array.shape[1] and not self._sizes.smallest:
@@ -133,6 +146,16 @@ class RigidSpheres:
                 "parki.Spheres"
             )
         self.viscosity = positive("viscosity", viscosity)
+        self._lubricated = flag("lubrication", lubrication)
+        self._roughness = finite("roughness", roughness, ROUGH)
+        if not 0 <= self._roughness < 1:
+            raise ParkiValueError(f"roughness is {roughness!r}; expected {ROUGH}")
+        if self._lubricated and self._sizes.smallest < SMALLEST_RATIO * self._sizes.largest:
+            raise ParkiValueError(
+                f"radii {self._sizes.smallest:g} and {self._sizes.largest:g} differ by more than "
+                f"{1 / SMALLEST_RATIO:g}, up to which lubrication has tables; give "
+                "lubrication=False, or other radii"
+            )
         least = float(np.finfo(array.dtype).eps)
         if not least <= finite("accuracy", accuracy, "a number below 1") < 1:
             raise ParkiValueError(
@@ -145,6 +168,19 @@ class RigidSpheres:
         self._xp = self._mobility.space.array_module
         self._own = moments.self_mobility(self._xp, self._sizes.each)
         self._back = library_of(points)
+        self._pair_up()
+
+    def _pair_up(self) -> None:
+        """Find the pairs that resist each other."""
+        self._pairs: Lubrication | None = None
+        self._matrix: PairMatrix | None = None
+        if self._lubricated:
+            xp, points = self._xp, self._mobility.points.astype(np.float64)
+            radii = xp.asarray(self.radii)
+            pairs = self._pairs = Lubrication(points, radii, self.options, self._roughness)
+            if pairs.first.size:
+                blocks, own = pairs.matrix(), 1 / solver.diagonal(self._own)[:6]
+                self._matrix = PairMatrix(xp, blocks, pairs.first, pairs.second, own)
 
     def __reduce__(self) -> Any:
         raise ParkiTypeError(
@@ -197,6 +233,7 @@ class RigidSpheres:
             )
         self._mobility.update_points(given, box)
         self._back = library_of(points)
+        self._pair_up()
 
     # ------------------------------------------------------------------ motion
     @alone
@@ -267,23 +304,30 @@ class RigidSpheres:
         for rows, each in zip((slice(3), slice(3, 6)), given, strict=True):
             if each is not None:
                 f[rows] = each
-        k[6:] = -moments.five(self._xp, self._xp.asarray(flow))[:, None] / self.factor
+        strain = (flow + flow.T) / (2 * self.factor)
+        k[6:] = -moments.five(self._xp, self._xp.asarray(strain))[:, None]
+        if self._pairs is not None:
+            f += self._pairs.acting(strain=strain)[0]
+        begun = self._begun(start, strain)
         found = solver.solve(
-            self._product, None, self._own, k, f, self.accuracy, self._begun(start), callback
+            self._product, self._matrix, self._own, k, f, self.accuracy, begun, callback
         )
         like = next((each for each in (forces, torques) if each is not None), None)
-        return self._motion(found, like)
+        return self._motion(found, strain, like)
 
-    def _motion(self, found: solver.Solution, like: Any) -> Motion:
+    def _motion(self, found: solver.Solution, strain: Any, like: Any) -> Motion:
         """Return a solution in physical units, in the library of an array."""
         moves = self.factor * found.moves
         stresslets = moments.symmetric(self._xp, found.acts[6:])
+        if self._pairs is not None:
+            stresslets += self._pairs.acting(found.moves, -strain)[1]
         arrays = [each.astype(self._mobility.dtype) for each in (moves[:3], moves[3:], stresslets)]
         back = self._back if like is None else functools.partial(as_given, like=like)
         velocities, turns, tensors = map(back, arrays)
         return Motion(velocities, turns, tensors, found.products, found.error)
 
-    def _begun(self, start: Motion | None) -> solver.Start | None:
+    def _begun(self, start: Motion | None, strain: Any) -> solver.Start | None:
+        """Return the stresslets without those of pairs, and the motion, of an earlier solve."""
         if start is None:
             return None
         if not isinstance(start, Motion):
@@ -297,6 +341,8 @@ class RigidSpheres:
                     f"{self.radii.size} ones of now"
                 )
         moves = self._xp.concatenate(arrays[:2]) / self.factor
+        if self._pairs is not None:
+            arrays[2] = arrays[2] - self._pairs.acting(moves, -strain)[1]
         return solver.Start(moments.five(self._xp, arrays[2]), moves)
 
     def _product(self, acts: Any) -> Any:

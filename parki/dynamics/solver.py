@@ -43,6 +43,14 @@ class Start(NamedTuple):
     moves: Any
 
 
+def diagonal(own: Any) -> Any:
+    """Return the diagonal matrix D (11, N) in the place of M, of the mobility of spheres alone."""
+    found = own.copy()
+    found[:6] *= OF_FORCES
+    found[6:] *= OF_STRESSLETS
+    return found
+
+
 def solve(
     mobility: Callable[[Any], Any],
     resistance: Any,
@@ -60,8 +68,7 @@ def solve(
     mobility : callable
         The product with M of an array (11, N).
     resistance : Resistance or None
-        R: ``resistance(v)`` is its product with (6, N), ``resistance.solve(d, f)`` about
-        ``(d + R)^-1 f`` for a diagonal d (6, N).
+        R: ``resistance(v)`` is its product with (6, N), ``resistance.solve(f)`` about A^-1 f.
     own : array, shape (11, N)
         The mobility of each sphere alone.
     k, f : array, shape (11, N) and (6, N)
@@ -76,14 +83,12 @@ def solve(
     ParkiError
         If it does not converge.
     """
-    d = own.copy()
-    d[:6] *= OF_FORCES
-    d[6:] *= OF_STRESSLETS
+    d = diagonal(own)
 
     def balanced(r: Any, s: Any) -> tuple[Any, Any]:
         """Precondition residuals of kinematics and balance: what acts, and what moves."""
         wanted = s - r[:6] / d[:6]
-        y = d[:6] * wanted if resistance is None else resistance.solve(1 / d[:6], wanted)
+        y = d[:6] * wanted if resistance is None else resistance.solve(wanted)
         z = r / d
         z[:6] = s if resistance is None else s - resistance(y)
         return z, y

@@ -1,0 +1,197 @@
+"""`Lubrication`: how pairs of spheres close to each other resist, by the tables of exact pairs.
+
+A pair resists its motion and strain by a matrix that is positive, whatever the radii and the gap.
+It fades out towards the gap `FAR`. A unit vector e from sphere 1 to sphere 2 and `SCALARS` make it:
+motion along e and about it, motion across e, and strain in the plane across e.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from parki.dynamics.contact import PLACES, SIZES, SQRT2, SQRT6
+from parki.dynamics.tables import FAR, LENGTHS, scalars
+from parki.ewald.options import EwaldOptions
+from parki.solving.pairs import near_pairs
+
+SMALLEST_GAP = 1e-6  # over the mean radius; closer pairs resist as much as these
+FADED = 0.25  # the part of the gaps in which it fades out
+
+
+class Lubrication:
+    """The resistance of all pairs in reach, in units of 8 pi viscosity = 1.
+
+    Parameters
+    ----------
+    points : array, shape (3, N), float64
+    radii : array, shape (N,), float64
+    options : EwaldOptions
+    roughness : float
+        Gap, over the mean radius, below which pairs resist no more than there.
+    """
+
+    def __init__(self, points: Any, radii: Any, options: EwaldOptions, roughness: float) -> None:
+        self.count, self.radii = points.shape[1], radii
+        self.least = max(roughness, SMALLEST_GAP)
+        # Without a net force on the fluid the gauge of free axes adds a velocity to all spheres,
+        # which must not count: pairs resist nothing there that moves both spheres in the same way.
+        self.relative = options.periodicity in (1, 2)
+        reach = (2 + FAR) * float(radii.max()) if self.count else 1.0
+        pairs = near_pairs(points, points, reach, options)
+        i, j, d = pairs.targets, pairs.indices, pairs.displacements
+        x, y, z = d
+        ahead = (x > 0) | (x == 0) & ((y > 0) | (y == 0) & (z > 0))
+        near = pairs.distances < (1 + FAR / 2) * (radii[i] + radii[j])
+        once = np.flatnonzero(near & ((i < j) | (i == j) & ahead))
+        i, j, d = i[once], j[once], d[:, once]
+        larger = radii[i] >= radii[j]
+        self.first, self.second = np.where(larger, i, j), np.where(larger, j, i)
+        self._place(np.where(larger, -d, d))
+
+    def _place(self, vectors: Any) -> None:
+        """Take the vectors from first to second spheres, (3, n)."""
+        a, b = self.radii[self.first], self.radii[self.second]
+        r = np.sqrt((vectors**2).sum(axis=0))
+        gap = np.clip(2 * r / (a + b) - 2, self.least, FAR)
+        t = np.clip((FAR - gap) / (FADED * FAR), 0, 1)
+        numbers = scalars(gap, b / a) * a ** np.asarray(LENGTHS, like=a)[:, None]
+        numbers *= t * t * (3 - 2 * t)
+        self.vectors, self.axes = vectors, vectors / r
+        self.blocks = [self._block(numbers, m) for m in range(3)]
+
+    def _block(self, numbers: Any, m: int) -> Any:
+        """Return the symmetric matrices (k, k, n) of one m."""
+        size = SIZES[m]
+        found = np.zeros_like(numbers, shape=(size, size, numbers.shape[1]))
+        for (own, i, j), place in PLACES.items():
+            if own == m:
+                found[i, j] = found[j, i] = numbers[place]
+        if self.relative and m < 2:
+            mean = np.eye(6)
+            mean[np.ix_([0, 3], [0, 3])] -= 0.5
+            mean = np.asarray(mean, like=numbers)
+            found = np.einsum("ab,bcn,cd->adn", mean, found, mean)
+        return found
+
+    def shifted(self, shift: Any) -> Lubrication:
+        """Return the same pairs of spheres that have moved by (3, N)."""
+        other = object.__new__(Lubrication)
+        other.__dict__ |= self.__dict__
+        other._place(self.vectors + shift[:, self.second] - shift[:, self.first])
+        return other
+
+    # ------------------------------------------------------------------ products
+    def acting(self, moves: Any = None, strain: Any = None) -> tuple[Any, Any]:
+        """Return what acts on the fluid, by motions (6, N) and by a strain (3, 3) of all spheres.
+
+        These are forces and torques (6, N), and stresslets (3, 3, N). Either argument may be None.
+        """
+        e, n = self.axes, self.first.size
+        along = np.zeros_like(e, shape=(6, n))
+        across = np.zeros_like(e, shape=(6, 3, n))
+        plane = np.zeros_like(e, shape=(3, 3, n))
+        if strain is not None:
+            strain = np.asarray(strain, like=e)
+            stretched = strain @ e
+            size = _dot(e, stretched)
+            aside = stretched - size * e
+            along[2::3], across[2::3] = 3 * size / SQRT6, SQRT2 * aside
+            plane = strain[..., None] - size / 2 * _deviator(e) - _twice(aside, e)
+        if moves is not None:
+            for place, spheres in ((0, self.first), (3, self.second)):
+                u, w = moves[:3, spheres], moves[3:, spheres]
+                along[place], along[place + 1] = _dot(e, u), _dot(e, w)
+                across[place], across[place + 1] = u - e * along[place], _cross(w, e)
+        along = np.einsum("abn,bn->an", self.blocks[0], along)
+        across = np.einsum("abn,bin->ain", self.blocks[1], across)
+        acts, stresslets = (
+            np.zeros_like(e, shape=(6, self.count)),
+            np.zeros_like(e, shape=(9, self.count)),
+        )
+        for k, spheres in enumerate((self.first, self.second)):
+            (f, t, s), (force, torque, shear) = (x[3 * k : 3 * k + 3] for x in (along, across))
+            tensors = s / SQRT6 * _deviator(e) + _twice(shear, e) / SQRT2
+            tensors += self.blocks[2][k].sum(axis=0) * plane
+            both = np.concatenate([f * e + force, t * e + _cross(e, torque)])
+            self._add(acts, spheres, both)
+            self._add(stresslets, spheres, tensors.reshape(9, n))
+        return acts, stresslets.reshape(3, 3, -1)
+
+    def shaken(self, numbers: Any) -> Any:
+        """Return forces and torques (6, N) whose covariance is the matrix of motions.
+
+        Parameters
+        ----------
+        numbers : array, shape (4, 3, n)
+            Independent normal numbers, twelve for each pair.
+        """
+        e = self.axes
+        along = np.einsum("in,kin->kn", e, numbers)
+        across = numbers - along[:, None] * e
+        found = np.zeros_like(e, shape=(6, self.count))
+        moves = np.array([0, 1, 3, 4])  # no strains
+        rows = [
+            np.einsum("abn,bn->an", _root(self.blocks[0][np.ix_(two, two)]), along[2 * place :][:2])
+            for place, two in enumerate(([0, 3], [1, 4]))
+        ]
+        sides = np.einsum("abn,bin->ain", _root(self.blocks[1][np.ix_(moves, moves)]), across)
+        for k, spheres in enumerate((self.first, self.second)):
+            force, torque = sides[2 * k : 2 * k + 2]
+            f, t = rows[0][k], rows[1][k]
+            self._add(found, spheres, np.concatenate([f * e + force, t * e + _cross(e, torque)]))
+        return found
+
+    def _add(self, found: Any, spheres: Any, values: Any) -> None:
+        """Add values (rows, n) of pairs to those of spheres (rows, N)."""
+        for row, each in zip(found, values, strict=True):
+            row += np.bincount(spheres, weights=each, minlength=self.count)
+
+    def matrix(self) -> Any:
+        """Return the blocks (2, 2, 6, 6, n) of forces and torques by motions, of both spheres."""
+        e, n = self.axes, self.first.size
+        line = e[:, None] * e
+        plane = np.asarray(np.eye(3), like=e)[..., None] - line
+        found, zero = np.zeros_like(e, shape=(2, 2, 6, 6, n)), np.zeros_like(e[0])
+        x, y, z = e
+        crossed = np.stack([zero, -z, y, z, zero, -x, -y, x, zero]).reshape(3, 3, n)  # e x
+        axial, other = self.blocks[:2]
+        for k in range(2):
+            for j in range(2):
+                a, b = 3 * k, 3 * j
+                block = found[k, j]
+                block[:3, :3] = axial[a, b] * line + other[a, b] * plane
+                block[3:, 3:] = axial[a + 1, b + 1] * line + other[a + 1, b + 1] * plane
+                block[:3, 3:] = -other[a, b + 1] * crossed
+                block[3:, :3] = other[a + 1, b] * crossed
+        return found
+
+
+def _dot(a: Any, b: Any) -> Any:
+    return (a * b).sum(axis=0)
+
+
+def _cross(a: Any, b: Any) -> Any:
+    return np.stack([a[i - 2] * b[i - 1] - a[i - 1] * b[i - 2] for i in range(3)])
+
+
+def _twice(a: Any, b: Any) -> Any:
+    """Return a b + b a of vectors (3, n), as tensors (3, 3, n)."""
+    both = a[:, None] * b
+    return both + both.swapaxes(0, 1)
+
+
+def _deviator(e: Any) -> Any:
+    """Return 3 e e - 1 of unit vectors (3, n)."""
+    return 3 * e[:, None] * e - np.asarray(np.eye(3), like=e)[..., None]
+
+
+def _root(matrices: Any) -> Any:
+    """Return L (k, k, n) with L L^T the matrices, which rounding may leave not quite positive."""
+    left, found = matrices.copy(), np.zeros_like(matrices)
+    for k in range(len(left)):
+        size = np.sqrt(np.maximum(left[k, k], 0))
+        found[:, k] = np.where(size > 0, left[:, k] / np.where(size > 0, size, 1), 0)
+        left -= found[:, k, None] * found[None, :, k]
+    return found
