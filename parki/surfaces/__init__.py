@@ -7,6 +7,7 @@ shapes       shapes in their own frames: ellipsoids, tori, nodes of the user
 near         corrections of pairs as blocks, exact for constants
 corrections  a body's own matrix, and near pairs of targets with other bodies and images
 bodies       `Bodies`: shapes at their places
+gaps         what accuracy to expect where bodies are close
 layer        `LayerPlan`: the sum of a plan, and its corrections
 surface      `Surface`: bodies by nodes or ready made, and their layers
 rigid        forces, torques and rigid motions of bodies

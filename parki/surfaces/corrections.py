@@ -88,7 +88,7 @@ def _own_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> 
     times = np.full(count, 1.0 if finer is None else finer.times)
     thin = np.full(count, shape.thin)
     normals = shape.normals
-    events = Events(every, every, normals, normals, np.zeros(count), h, times, thin)
+    events = Events(every, every, normals, normals, np.zeros(count), h, times, thin, 0 * every)
     radius = setting.radius(finer is not None) * h.max()
     node, fine = shape.at(shape.nodes, h)
     nodes = _own_pairs(shape.nodes, shape.nodes, node, radius, h)
@@ -213,9 +213,8 @@ def others(
     thin = np.array([s.thin for s in surface.shapes])[kinds]
     host = target, node[0], n0, b, h, times, thin
     target, at, n0, b, h, times, thin = (xp.asarray(each) for each in host)
-    events = Events(
-        target, at, n0, xp.take(e, target, axis=1).astype(np.float64), b, h, times, thin
-    )
+    directions = xp.take(e, target, axis=1).astype(np.float64)
+    events = Events(target, at, n0, directions, b, h, times, thin, xp.asarray(body))
     unique = unique[xp.asarray(kept)]
 
     def chosen(found: tuple[Any, ...], there: Any, *arrays: Any) -> Nodes:

@@ -56,8 +56,8 @@ class Equation:
         constants: bool = True,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
-        self._how: Any = {"order": order, "width": width, "constants": constants}
-        self.layer = LayerPlan(self.kernel, surface, None, options, **self._how, **keywords)
+        how: Any = {"order": order, "width": width, "constants": constants, **keywords}
+        self.layer = LayerPlan(self.kernel, surface, None, options, **how)
         self._other: LayerPlan | None = None
         self._inverses: dict[Shape, np.ndarray] = {}
 
@@ -163,8 +163,7 @@ class Equation:
         """Return the single layer of a density over 8 pi, by a plan that follows the bodies."""
         surface = self.surface
         if self._other is None:
-            given = "stokes_sl", surface, None, self.layer.options
-            self._other = LayerPlan(*given, **self._how)
+            self._other = self.layer.beside("stokes_sl")
         elif self._other.surface is not surface:
             self._other.update(surface)
         return self._other(density) / (8 * np.pi)

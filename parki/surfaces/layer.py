@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import math
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
@@ -15,12 +18,12 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.points import as_points, like_points, take_options
 from parki.ewald.sums import SUMS
-from parki.interchange import as_array, as_given, flag, one_of, positive, to_host, whole
+from parki.interchange import as_array, as_given, flag, one_of, positive, whole
 from parki.runtime import ExecutionSpace, get_execution_space
-from parki.surfaces import corrections
+from parki.surfaces import corrections, gaps
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.kernels import LAYERS
-from parki.surfaces.near import Regularisation
+from parki.surfaces.near import Events, Regularisation
 from parki.surfaces.shapes import Shape
 from parki.typing import Array, OptionKeywords, Unpack
 
@@ -121,8 +124,17 @@ class LayerPlan:
             self._directions = self._check_directions(directions)
         elif directions is not None:
             raise ParkiValueError(f"directions are for want='traction', but want is {want!r}")
+        self._told = False  # of a gap
         self._placed: Any = None
         self._placed = self._place(surface)
+
+    def beside(self, kernel: str) -> LayerPlan:
+        """Return a plan of another layer of the surface, at the same targets; it moves alone."""
+        other = copy.copy(self)
+        other._key = one_of("kernel", kernel, [name for name, want in LAYERS if want == "u"]), "u"
+        other._layer, other._directions, other._placed = LAYERS[other._key], None, None
+        other._placed = other._place(self.surface)
+        return other
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[_Placed]:
@@ -188,7 +200,26 @@ class LayerPlan:
         self._check_curvature(surface)
         space = get_execution_space(None, surface.nodes)
         own_parts, near = self._corrections(surface, e, self._setting, space)
+        if own:
+            self._check_gaps(surface, near.events)
         return _Placed(surface, self._summing(surface, targets), e, own_parts, near)
+
+    def _check_gaps(self, surface: Bodies, events: Events) -> None:
+        """Warn once of bodies that are too close to each other for their nodes."""
+        gap, at = smallest_gap(events)
+        expected = gaps.expected(gap, surface.has_finer)
+        if expected < gaps.WORTH or self._told:
+            return
+        self._told = True
+        pair = int(surface.body[int(events.target[at])]), int(events.body[at])
+        both = f"bodies {min(pair)} and {max(pair)}"
+        both = both if pair[0] != pair[1] else f"body {pair[0]} and its image"
+        warn(
+            f"{both} are {gap:.2g} node distances apart, and nodes do not resolve densities in the "
+            f"gap: expect errors of "
+            f"{expected:.1g} in velocities of bodies that are pushed together, and far smaller "
+            "ones where they move together; take more nodes, or keep bodies apart"
+        )
 
     def _summing(self, surface: Bodies, targets: Any) -> Any:
         """Return the plan of the sum at other places: the one so far, where they are in its box."""
@@ -263,6 +294,21 @@ class LayerPlan:
         if found.shape[-len(shape) :] != shape or found.ndim > len(shape) + 1:
             raise ParkiValueError(f"{name} has shape {found.shape}; expected {shape}, or k of them")
         return found.reshape(-1, rows, shape[-1])
+
+    def timed(self, density: Array) -> tuple[Any, dict[str, float]]:
+        """Return the layer of a density, and the seconds of the sum's stages and of corrections."""
+        q = self._checked("density", density, self._shapes[1], self._layer.columns)
+        with self._alone() as placed:
+            surface = placed.surface
+            acting = corrections.strengths(self._key[0], q, surface.normals, surface.areas)
+            seconds = placed.plan.timed(surface.xp.ascontiguousarray(acting))[1]
+            for _ in range(2):  # once more, after the memory is there
+                self.space.adapter.synchronize()
+                start = time.perf_counter()
+                self._corrected(placed, q)
+                self.space.adapter.synchronize()
+                seconds["corrections"] = time.perf_counter() - start
+        return self(density), seconds
 
     def adjoint(self, values: Array) -> Any:
         """Return the transposed layer: of values at the targets, what they make at the nodes.
@@ -357,6 +403,14 @@ class LayerPlan:
         with self._alone():
             self._placed = self._place(surface)
 
+    @property
+    def gap(self) -> float:
+        """The smallest distance of a target from a body that it is no node of, over h there.
+
+        Infinite, if no target is close to another body.
+        """
+        return smallest_gap(self._placed.near.events)[0]
+
     def describe(self) -> str:
         """Return numbers of pairs, and the smallest distance of a target from another body."""
         near, surface = self._placed.near, self.surface
@@ -365,12 +419,20 @@ class LayerPlan:
         counts = f"{surface.areas.size} nodes, {self._plan.n_targets} targets"
         lines = [f"{self._key[0]}, {self._key[1]}: {counts}"]
         if events.b.size:
-            gap = float(to_host(abs(events.b) / events.h).min())
             lines.append(
-                f"{events.b.size} targets near bodies, at {gap:.2g} node distances or more"
+                f"{events.b.size} targets near bodies, at {self.gap:.2g} node distances or more"
             )
         lines.append(f"{pairs} numbers in matrices of near pairs")
         return "\n".join(lines)
+
+
+def smallest_gap(events: Events) -> tuple[float, int]:
+    """Return the smallest distance over h, and the event that has it."""
+    if not events.b.size:
+        return math.inf, -1
+    apart = abs(events.b) / events.h
+    at = int(apart.argmin())
+    return float(apart[at]), at
 
 
 def _within(plan: Any, options: EwaldOptions, points: Any) -> bool:

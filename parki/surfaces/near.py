@@ -62,6 +62,8 @@ class Events:
     times : array, shape (n,)
         How many times finer the nodes are that kernels are regularised on.
     thin : array, shape (n,), bool
+    body : array, shape (n,)
+        Numbers of the bodies.
     """
 
     target: Any
@@ -72,6 +74,7 @@ class Events:
     h: Any
     times: Any
     thin: Any
+    body: Any
 
 
 @dataclass(frozen=True)

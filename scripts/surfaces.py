@@ -1,0 +1,292 @@
+"""Measure layers and equations on surfaces against exact flows, and print what was found.
+
+    python scripts/surfaces.py                       # layers, arrays, ellipsoid and gaps
+    python scripts/surfaces.py suspension --bodies 216 --order 6
+
+`gaps` measures the table of `parki/surfaces/gaps.py`, and `suspension` the time that corrections
+take. What the others find is tested with fewer nodes in `tests/test_surface_rows.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import gmres
+from scipy.spatial.transform import Rotation
+from scipy.special import elliprd, elliprf
+
+import parki
+
+AXES = np.array([[1.0], [0.7], [0.5]])
+FORCE = np.array([[1.0], [-0.6], [0.8]])
+ORIGIN = np.zeros((3, 1))
+FREE: dict[str, Any] = {"periodicity": 0, "tolerance": 1e-9}
+PLACES = (0, 0.02, 0.3, 1, 2, 5)  # distances from a surface, in node distances
+ORDERS = ((2, 1.45), (4, 1.6), (6, 1.8), (8, 2.0))
+ARRAYS = {0.125: "4.29159", 0.343: "15.4", 0.45: "28.1"}
+AXIS = np.array([[0.48], [0.6], [0.64]])  # not along the poles of the nodes
+
+
+# ------------------------------------------------------------------ exact flows
+def confocal(x: Any) -> Any:
+    """Return the largest root s of sum x^2 / (a^2 + s) = 1, or 0 inside the ellipsoid."""
+    low, high = np.zeros(x.shape[1]), (x**2).sum(axis=0) + 1
+    inside = (x**2 / AXES**2).sum(axis=0) <= 1
+    for _ in range(100):
+        s = (low + high) / 2
+        outside = (x**2 / (AXES**2 + s)).sum(axis=0) > 1
+        low, high = np.where(outside, s, low), np.where(outside, high, s)
+    return np.where(inside, 0.0, s)
+
+
+def translating(x: Any) -> tuple[Any, Any]:
+    """Return velocity and pressure of the ellipsoid that `FORCE` moves, 8 pi times as large.
+
+    A. Oberbeck, Journal fuer die reine und angewandte Mathematik 81, 62-80 (1876).
+    """
+    s = AXES**2 + confocal(x)
+    inside = (x**2 / AXES**2).sum(axis=0) <= 1
+    size = np.where(inside, np.inf, (x**2 / s**2).sum(axis=0))
+    slope = 2 * x / s / size  # of the root
+    root = np.sqrt(s.prod(axis=0))
+    alpha = 2 / 3 * np.stack([elliprd(*np.delete(s, k, 0), s[k]) for k in range(3)])
+    along, weighted = (FORCE * x).sum(axis=0), (FORCE * AXES**2 * x / s).sum(axis=0)
+    u = FORCE * (elliprf(*s) + AXES**2 * alpha / 2) + (along - weighted) * slope / (2 * root)
+    return u, (FORCE * slope).sum(axis=0) / root
+
+
+def traction(x: Any, n: Any, step: float = 1e-4) -> Any:
+    """Return the traction along n of the same flow, by differences."""
+    g = []
+    for shift in step * np.eye(3)[:, :, None]:
+        far, near = ([translating(x + k * shift)[0] for k in (d, -d)] for d in (2, 1))
+        g.append((8 * (near[0] - near[1]) - far[0] + far[1]) / (12 * step))
+    both = np.stack(g, axis=1) + np.stack(g, axis=0)
+    return np.einsum("ijx,jx->ix", both, n) - translating(x)[1] * n
+
+
+def density(x: Any) -> Any:
+    """Return the force per area on this ellipsoid's surface."""
+    return FORCE / np.sqrt((x**2 / AXES**4).sum(axis=0)) / (4 * np.pi * AXES.prod())
+
+
+def between_nodes(surface: Any, count: int = 40) -> tuple[Any, Any, Any]:
+    """Return points on a surface, normals and node distances there."""
+    shape, rng = surface.shapes[0], np.random.default_rng(7)
+    nodes = rng.choice(shape.areas.size, count, replace=False)
+    x = shape.nodes[:, nodes] + 0.4 * shape.spacing[nodes] * rng.normal(size=(3, count))
+    n, b, h = shape.near(x)
+    return x - b * n, n, h
+
+
+def two_spheres(gap: float, same: bool) -> float:
+    """Return F / (6 pi a U) of two spheres along their centres, pushed the same way or together.
+
+    M. Stimson, G. B. Jeffery, Proceedings of the Royal Society A 111, 110-116 (1926). A. D. Maude,
+    British Journal of Applied Physics 12, 293-295 (1961).
+    """
+    alpha, n = np.arccosh(1 + gap / 2), np.arange(1, 20000)
+    n = n[(2 * n + 1) * alpha < 600]
+    factor = 4 / 3 * np.sinh(alpha) * n * (n + 1) / ((2 * n - 1) * (2 * n + 3))
+    once, twice = (n + 0.5) * alpha, (2 * n + 1) * np.sinh(2 * alpha)
+    square = (2 * n + 1) ** 2 * np.sinh(alpha) ** 2
+    if same:
+        part = 1 - (4 * np.sinh(once) ** 2 - square) / (2 * np.sinh(2 * once) + twice)
+    else:
+        part = (4 * np.cosh(once) ** 2 + square) / (2 * np.sinh(2 * once) - twice) - 1
+    return float((factor * part).sum())
+
+
+# ------------------------------------------------------------------ what is measured
+def layers(nodes_order: int = 34, orders: Any = ORDERS, places: Any = PLACES) -> dict[Any, float]:
+    """Return errors of the ellipsoid's single layer and of a rotation's double layer."""
+    surface = parki.Surface.ellipsoids(ORIGIN, AXES, order=nodes_order, finer=1)
+    on, n, h = between_nodes(surface)
+    f, found = density(surface.nodes), {}
+    size = 8 * np.pi * np.abs(f).max()
+    for order, width in orders:
+        more = {"order": order, "width": width, **FREE}
+        for place in places:
+            x = on + place * h * n
+            u, p = translating(x)
+            side = {} if place else {"side": "outside"}
+            p, t = p, traction(x, n) if place else None
+            if not place:
+                p = 8 * np.pi * (density(x) * n).sum(axis=0)
+                t = -8 * np.pi * density(x)
+            for want, exact, scale in (("u", u, np.abs(u).max()), ("p", p, size)):
+                value = surface.single_layer(f, x, want=want, **side, **more)
+                found[order, place, want] = np.abs(value - exact).max() / scale
+            value = surface.single_layer(f, x, want="traction", directions=n, **side, **more)
+            found[order, place, "traction"] = np.abs(value - t).max() / size
+        turning = np.cross([0.3, 1.0, -0.5], surface.nodes.T).T
+        some = slice(0, None, max(1, surface.areas.size // 60))
+        for name, constants in (("double", True), ("without constants", False)):
+            value = surface.double_layer(
+                turning, surface.nodes[:, some], constants=constants, **more
+            )
+            off = np.abs(value / (8 * np.pi) - turning[:, some] / 2).max()
+            found[order, 0, name] = off / np.abs(turning).max()
+    return found
+
+
+def solved(equation: Any, right_side: Any, rtol: float = 1e-8) -> tuple[Any, int]:
+    """Return a density and the steps of GMRES."""
+    steps: list[float] = []
+    q, status = gmres(
+        equation.as_linear_operator(),
+        right_side.ravel(),
+        M=equation.preconditioner(),
+        rtol=rtol,
+        restart=60,
+        callback=steps.append,
+        callback_type="pr_norm",
+    )
+    if status:
+        raise SystemExit("GMRES did not converge")
+    return q.reshape(3, -1), len(steps)
+
+
+def array(
+    kind: Any, fraction: float, degree: int, finer: int = 3, **more: Any
+) -> tuple[float, int]:
+    """Return K of a simple cubic array, and the steps of GMRES."""
+    a = (3 * fraction / (4 * np.pi)) ** (1 / 3)
+    surface = parki.Surface.spheres(np.full((3, 1), 0.5), a, order=degree, finer=finer)
+    equation = kind(surface, periodicity=3, box=[1, 1, 1], tolerance=1e-8, **more)
+    up = np.array([[0.0], [0.0], [1.0]])
+    if kind is parki.RigidBodies:
+        q, steps = solved(equation, equation.right_side(up))
+        return float(1 / (6 * np.pi * a * equation.motion(q)[0][2, 0])), steps
+    f, steps = solved(equation, equation.right_side(up + 0 * surface.nodes))
+    return float(equation.resultants(f)[0][2, 0] / (6 * np.pi * a)), steps
+
+
+def ellipsoid(order: int, places: Any = PLACES, finer: int = 3) -> tuple[float, list[float], int]:
+    """Return errors of a moved ellipsoid's velocity, and of the flow near it, and the steps."""
+    surface = parki.Surface.ellipsoids(ORIGIN, AXES, order=order, finer=finer)
+    equation = parki.RigidBodies(surface, **FREE)
+    q, steps = solved(equation, equation.right_side(FORCE))
+    exact = translating(ORIGIN)[0] / (8 * np.pi)
+    on, n, h = between_nodes(surface)
+    both, errors = equation.layers(q, FORCE), []
+    for place in places:
+        x = on + place * h * n
+        u = surface.combined(both, x, **({} if place else {"side": "outside"}), **FREE)
+        errors.append(np.abs(u - translating(x)[0]).max() / np.abs(8 * np.pi * exact).max())
+    off = np.abs(equation.motion(q)[0] - exact).max() / np.abs(exact).max()
+    return float(off), errors, steps
+
+
+def gap(order: int, distance: float, finer: int = 3, turned: int = 0) -> tuple[float, float, float]:
+    """Return the gap that a plan tells, and errors of spheres that move together, or apart.
+
+    Errors are relative to the velocity of one sphere alone. The distance is in node distances.
+    """
+    width = distance * np.pi / (order + 1)
+    axis = AXIS if not turned else Rotation.random(random_state=turned).apply(AXIS.T).T
+    surface = parki.Surface.spheres(
+        np.array([0.0, 2 + width]) * axis, 1.0, order=order, finer=finer
+    )
+    equation, errors = parki.RigidBodies(surface, **{**FREE, "tolerance": 1e-7}), []
+    for same in (True, False):
+        forces = axis * np.array([1.0, 1.0 if same else -1.0])
+        q, _ = solved(equation, equation.right_side(forces), 1e-6)
+        velocity = float((axis * equation.motion(q)[0][:, :1]).sum())
+        errors.append(abs(6 * np.pi * velocity - 1 / two_spheres(width, same)))
+    return equation.layer.gap, errors[0], errors[1]
+
+
+def suspension(bodies: int, order: int, tolerance: float, rtol: float, axes: Any) -> None:
+    """Print the times of sums, of near fields and of corrections for ellipsoids in a box."""
+    edge = int(np.ceil(bodies ** (1 / 3)))
+    rng = np.random.default_rng(0)
+    sites = np.indices((edge,) * 3).reshape(3, -1)[:, :bodies]
+    centres = sites + rng.uniform(-0.06, 0.06, (3, bodies))
+    turn = Rotation.random(bodies, random_state=0)
+    start = time.perf_counter()
+    surface = parki.Surface.ellipsoids(centres, np.array(axes), turn, order=order)
+    box = {"periodicity": 3, "box": [edge] * 3, "tolerance": tolerance}
+    equation = parki.RigidBodies(surface, **box)
+    made = time.perf_counter()
+    b = equation.right_side(np.tile([[0.0], [0.0], [-6 * np.pi]], bodies))
+    equation.preconditioner()
+    ready = time.perf_counter()
+    q, steps = solved(equation, b, rtol)
+    end = time.perf_counter()
+    velocity = equation.motion(q)[0]
+    print(f"{bodies} ellipsoids, {surface.areas.size} nodes; {equation.layer.describe()}")
+    print(f"plan {made - start:.1f} s, right side and own parts {ready - made:.1f} s")
+    print(f"GMRES {end - ready:.1f} s in {steps} steps, mean speed {-velocity[2].mean():.4f}")
+    several = [equation.layer.timed(q)[1] for _ in range(5)]
+    for name in several[0]:
+        print(f"  {name:12} {min(each[name] for each in several) * 1e3:8.1f} ms")
+    before = time.perf_counter()
+    equation.update_positions(centres + 0.01, turn)
+    print(f"a move takes {time.perf_counter() - before:.1f} s")
+
+
+def report(what: list[str]) -> None:
+    """Print the measures with these names."""
+    if "layers" in what:
+        found = layers()
+        print("layers of an ellipsoid, 2450 nodes, on them alone: distances in node distances")
+        for order, _ in ORDERS:
+            for want in ("u", "p", "traction"):
+                row = " ".join(f"{found[order, place, want]:.0e}" for place in PLACES)
+                print(f"  M = {order}, {want:8} {row}")
+            both = [found[order, 0, name] for name in ("double", "without constants")]
+            print(f"  M = {order}, double layer {both[0]:.0e}, without constants {both[1]:.0e}")
+    if "arrays" in what:
+        print("K of simple cubic arrays")
+        for fraction, known in ARRAYS.items():
+            for order in (8, 12, 16):
+                values = [array(kind, fraction, order) for kind in KINDS]
+                row = "; ".join(f"{K:.6f} in {steps} steps" for K, steps in values)
+                print(
+                    f"  c = {fraction} ({known}), {2 * (order + 1) ** 2} nodes: {row}", flush=True
+                )
+            row = ", ".join(
+                f"{array(parki.RigidBodies, fraction, 16, 1, order=m, width=w)[0]:.5f}"
+                for m, w in ORDERS[1:3]
+            )
+            print(f"  c = {fraction}, 578 nodes alone, M = 4 and 6: {row}", flush=True)
+    if "ellipsoid" in what:
+        print("a moved ellipsoid: error of U, and of the flow at", *PLACES, "node distances")
+        for order in (8, 12, 16):
+            off, errors, steps = ellipsoid(order)
+            row = " ".join(f"{each:.0e}" for each in errors)
+            print(f"  {2 * (order + 1) ** 2} nodes: {off:.0e}; {row}; {steps} steps", flush=True)
+    if "gaps" in what:
+        print("two spheres: gap over h, as a plan tells it; errors of U together and apart")
+        for finer in (3, 1):
+            for distance in (2.0, 1.0, 0.5, 0.25, 0.1, 0.05):
+                for order in (6, 9, 13):
+                    told, together, apart = gap(order, distance, finer)
+                    print(f"  finer {finer}, order {order}, {distance}: ", end="")
+                    print(f"{told:.3f}; {together:.0e}, {apart:.0e}", flush=True)
+
+
+KINDS = parki.RigidBodies, parki.FirstKind
+WHAT = ("layers", "arrays", "ellipsoid", "gaps", "suspension")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("what", nargs="*", choices=[*WHAT, []], default=list(WHAT[:4]))
+    parser.add_argument("--bodies", type=int, default=216)
+    parser.add_argument("--order", type=int, default=6)
+    parser.add_argument("--tolerance", type=float, default=1e-5)
+    parser.add_argument("--rtol", type=float, default=1e-5)
+    parser.add_argument("--axes", type=float, nargs=3, default=(0.35, 0.22, 0.2))
+    given = parser.parse_args()
+    report(given.what)
+    if "suspension" in given.what:
+        suspension(given.bodies, given.order, given.tolerance, given.rtol, given.axes)
+
+
+if __name__ == "__main__":
+    main()

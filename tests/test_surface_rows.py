@@ -1,0 +1,81 @@
+"""Rows that `scripts/surfaces.py` prints, with fewer nodes where they say the same."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import parki
+from parki.surfaces import gaps
+
+SCRIPT = Path(__file__).parents[1] / "scripts" / "surfaces.py"
+SPEC = importlib.util.spec_from_file_location("surfaces_script", SCRIPT)
+script = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(script)
+
+ROWS = [
+    (2, 1.45, {"u": 2e-3, "p": 3e-3, "traction": 4e-2}),
+    (4, 1.6, {"u": 3e-4, "p": 4e-4, "traction": 1e-2}),
+    (6, 1.8, {"u": 8e-5, "p": 2e-4, "traction": 4e-3}),
+]
+
+
+@pytest.mark.parametrize(("order", "width", "bounds"), ROWS)
+def test_layers_of_a_moved_ellipsoid(order, width, bounds):
+    """Up to five node distances away, on 1250 nodes alone, by the exact density."""
+    found = script.layers(24, [(order, width)], (0, 0.02, 0.3, 2, 5))
+    for place in (0, 0.02, 0.3, 2, 5):
+        for want, bound in bounds.items():
+            far = {2: 3e-3, 5: 1e-6}.get(place, 1.0)
+            assert found[order, place, want] < bound * far, (place, want)
+    assert found[order, 0, "double"] < {2: 2e-2, 4: 4e-3, 6: 2e-3}[order]
+    assert found[order, 0, "double"] < 0.5 * found[order, 0, "without constants"]
+
+
+@pytest.mark.parametrize(("order", "U", "near"), [(8, 2e-5, 3e-2), (12, 2e-7, 4e-3)])
+def test_a_moved_ellipsoid(order, U, near):
+    off, errors, steps = script.ellipsoid(order, (0, 0.02, 0.3, 2))
+    assert off < U and steps < 8
+    assert max(errors) < near and errors[-1] < 0.1 * near
+
+
+@pytest.mark.parametrize(
+    ("fraction", "known", "alone"), [(0.125, 4.291589, 2e-3), (0.343, 15.3996, 3e-3)]
+)
+def test_arrays_of_nodes_alone(fraction, known, alone):
+    """With 338 nodes; `test_surface_equations.py` has finer ones."""
+    K, steps = script.array(parki.RigidBodies, fraction, 12, 1, order=4, width=1.6)
+    assert abs(K / known - 1) < alone and steps < 25
+
+
+@pytest.mark.parametrize("distance", [1.0, 0.25])
+def test_gaps(distance):
+    """The table holds, and says what the largest error was."""
+    with pytest.warns(parki.ParkiWarning, match="resolve densities") if distance < 0.5 else quiet():
+        told, together, apart = script.gap(6, distance)
+    expected = gaps.expected(told, True)
+    assert distance < told < 1.2 * distance
+    assert 0.3 * expected < apart < 1.2 * expected
+    assert together < 0.01 * apart + 1e-6
+
+
+def quiet():
+    return warnings.catch_warnings(action="error")
+
+
+def test_a_warning_of_images():
+    """Once for each plan, with the bodies and the gap."""
+    surface = parki.Surface.spheres(np.full((3, 1), 0.5), 0.49, order=5)
+    box = {"periodicity": 3, "box": [1, 1, 1], "tolerance": 1e-5}
+    with pytest.warns(parki.ParkiWarning, match=r"body 0 and its image are 0\.\d+ node distances"):
+        plan = parki.LayerPlan("stokes_dl", surface, **box)
+    assert 0.1 < plan.gap < 0.2
+    with quiet():
+        plan.update_positions(np.full((3, 1), 0.6))
+    assert gaps.expected(3.0, True) == 0.0 and gaps.expected(0.01, True) < 0.07
+    middle = gaps.expected(0.7, True)
+    assert gaps.FINER[1] < middle < gaps.FINER[2]
