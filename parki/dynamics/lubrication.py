@@ -144,7 +144,7 @@ class Lubrication:
         return found
 
     def _add(self, found: Any, spheres: Any, values: Any) -> None:
-        """Add values (rows, n) of pairs to those of spheres (rows, N)."""
+        """Add values (rows, n) of pairs, each to its sphere's in (rows, N)."""
         for row, each in zip(found, values, strict=True):
             row += np.bincount(spheres, weights=each, minlength=self.count)
 

@@ -327,7 +327,7 @@ class RigidSpheres:
         return Motion(velocities, turns, tensors, found.products, found.error)
 
     def _begun(self, start: Motion | None, strain: Any) -> solver.Start | None:
-        """Return the stresslets without those of pairs, and the motion, of an earlier solve."""
+        """Return the motion of an earlier solve, and its stresslets without the parts of pairs."""
         if start is None:
             return None
         if not isinstance(start, Motion):
