@@ -84,7 +84,7 @@ class Lubrication:
 
     # ------------------------------------------------------------------ products
     def acting(self, moves: Any = None, strain: Any = None) -> tuple[Any, Any]:
-        """Return what acts on the fluid, by motions (6, N) and by a strain (3, 3) of all spheres.
+        """Return how pairs act on the fluid, by motions (6, N) and a strain (3, 3) of all spheres.
 
         These are forces and torques (6, N), and stresslets (3, 3, N). Either argument may be None.
         """
