@@ -7,6 +7,7 @@ import builtins
 import doctest
 import importlib
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -519,3 +520,29 @@ def places(page: Path) -> set[str]:
 
 def test_picture_is_small():
     assert (ROOT / "docs/images/demo.png").stat().st_size < 300_000
+
+
+def rows_of(page: Path, heading: str) -> list[list[str]]:
+    """Return the cells of the first table after a heading, without its head."""
+    text = page.read_text(encoding="utf-8").partition(f"## {heading}\n")[2]
+    lines = re.search(r"(?:^\|.*\|\n)+", text, re.M)[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_times_of_the_readme_are_those_of_performance():
+    """One number for one thing: the same sum has the same time on both pages, and in the record."""
+    page, readme = ROOT / "docs/performance.md", rows_of(ROOT / "README.md", "Performance")
+    (_, *gpu), (_, *mixed), (_, *cpu) = ([cell.rpartition(" ") for cell in row] for row in readme)
+    text = page.read_text(encoding="utf-8")
+    first = next(r for r in rows_of(page, "One GPU") if r[:3] == ["1", "1e-4", "double"])
+    published = re.search(r"published code takes (\d+) ms for the first row", text)[1]
+    assert [c[0] for c in gpu[1:]] == [first[3], first[5], published]
+    own = next(r for r in rows_of(page, "Mixed precision") if r[:2] == ["4,000,000", "1"])
+    assert [c[0] for c in mixed[1:3]] == [own[5], own[3]]
+    found = next(r for r in rows_of(page, "Two CPU cores") if r[:3] == ["1", "100,000", "1e-4"])
+    assert [c[0] for c in cpu[1:]] == [found[4], found[5], found[3]]
+    records = json.loads((ROOT / "docs/results/benchmarks-cpu.json").read_text(encoding="utf-8"))
+    figure = next(each for each in records if each["kind"] == "figure9")["results"]["rows"]
+    record = next(row for row in figure if row["points"] == 100_000)
+    assert float(found[4]) == pytest.approx(record["one_shot"], rel=0.1)
+    assert float(found[5]) == pytest.approx(record["apply"], rel=0.1)

@@ -148,6 +148,8 @@ def test_options(no_work, error, message, options):
         ("viscosity", "sums leave it out: divide velocities by 8 pi times the viscosity; Ewald"),
         ("dtype", "sums take the dtype of the arrays; EwaldOptions takes"),
         ("screening", "did you mean kappa?"),
+        ("seed", "sums draw no random numbers"),
+        ("rng", "sums draw no random numbers"),
         ("qwerty", "unknown option 'qwerty'; EwaldOptions takes"),
     ],
 )

@@ -225,8 +225,7 @@ def run(arguments: argparse.Namespace) -> int:
         bound = f"{tolerance:.3g}" if tolerance > 0.001 else f"{tolerance:.0e}".replace("e-0", "e-")
         title = (
             f"Stokes flow around {drops.radii.size} drops in a periodic pipe",
-            f"{count} points, tolerance {bound}, all velocities in {total:.2g} s "
-            f"({where}, {dtype})",
+            f"{count} points, tolerance {bound}",
         )
         _draw(drops, (pts, norms, dens), options, picture, title)
     return 0 if found.kept else 1

@@ -42,9 +42,9 @@ from parki.suspensions.radii import KINDS, Radii
 from parki.typing import AnyKernel, SumKeywords, Unpack
 
 NAMED = {"h200": "h200.json", "avx512": "avx512.json"}  # machines whose numbers come with parki
-# Near fields that noise of spheres takes at its default accuracy: 6 to 9 were counted, for 1 000
-# to 10 000 spheres that fill 0.1 to 0.4 of the box. Its far field spreads nothing.
-PRODUCTS = 8
+# Near fields that noise of spheres takes at its default accuracy: three where they fill a tenth of
+# the box, five to eight where they fill 0.4, more in overlaps. Its far field spreads nothing.
+PRODUCTS = 5
 
 
 @dataclass(frozen=True)

@@ -33,11 +33,13 @@ MEANT = {
     "viscosity": "mu eta",
     "kappa": "screening",
     "epsilon": "regularisation regularization delta",
+    "rng": "seed random_state generator",
 }
 _GUESSED = {guess: name for name, guesses in MEANT.items() for guess in guesses.split()}
 _ARGUMENTS = ("trg", "src", "dens", "norms", "want", "systems", "boxes", "exclude")
 _WITHOUT = {
     "viscosity": "sums leave it out: divide velocities by 8 pi times the viscosity",
+    "rng": "sums draw no random numbers: displacements and noise of parki.Spheres take an rng",
     "dtype": "sums take the dtype of the arrays",
     "threads": "PARKI_NUM_THREADS, of the environment, is the number of threads",
 }
