@@ -157,12 +157,12 @@ def p2g_owner(
                         xy: REAL = -dens[PLAIN + 1][j]
                         xz: REAL = -dens[PLAIN + 2][j]
                     if TENSORS > 1:
-                        yx: REAL = -dens[3][j]
-                        yy: REAL = -dens[4][j]
-                        yz: REAL = -dens[5][j]
-                        zx: REAL = -dens[6][j]
-                        zy: REAL = -dens[7][j]
-                        zz: REAL = -dens[8][j]
+                        yx: REAL = -dens[PLAIN + 3][j]
+                        yy: REAL = -dens[PLAIN + 4][j]
+                        yz: REAL = -dens[PLAIN + 5][j]
+                        zx: REAL = -dens[PLAIN + 6][j]
+                        zy: REAL = -dens[PLAIN + 7][j]
+                        zz: REAL = -dens[PLAIN + 8][j]
                     if TILTED:
                         xx = basis[0][0] * xx + basis[0][1] * xy + basis[0][2] * xz
                         xy = basis[1][1] * xy + basis[1][2] * xz

@@ -40,8 +40,9 @@ OWN = 1  # columns of a thread
 # Windows along x, y, z, and their slopes; and behind these their curvatures.
 WEIGHTS = 3 * P + 3 * P * GRADIENT + 3 * P * QUADRUPOLES
 # Where ``strength`` has S_10, S_21, S_02: of S = S^T, those across.
-LOWER = (6 + 4 * TILTED) * LAYERS
-STRENGTHS = 10 + 3 * TILTED * LAYERS
+BOTH = (PLAIN > 0) * (TENSORS > 1) * (1 - LAYERS)  # whether there are vectors and tensors
+LOWER = (6 + 4 * TILTED) * LAYERS + 9 * BOTH
+STRENGTHS = 10 + 3 * TILTED * LAYERS + 2 * BOTH
 NOWHERE = 1000000  # a place out of every source's reach
 SEVERAL = False  # whether there are grids side by side: a register that few can spare
 # An entry of a list: a source, and its cell, as (x SPAN + y) SPAN + z with y and z counted from
@@ -219,7 +220,7 @@ def p2g_tile(
             if c < 0:
                 c = c + cells[d]
             x: REAL = 2.0 * (src[d][j] * inverse_step[d] - REAL(c)) - 1.0
-            if PLAIN > 0 and TENSORS == 0:
+            if PLAIN > 0 and TENSORS != 1:
                 if d < PLAIN:
                     strength[m][d] = dens[d][j]
             if QUADRUPOLES:
@@ -258,7 +259,7 @@ def p2g_tile(
                         along[0] -= basis[d][k] * dens[PLAIN + k][j]
                     if TENSORS > 1:
                         for row in range(3):
-                            along[row] -= basis[d][k] * dens[3 * row + k][j]
+                            along[row] -= basis[d][k] * dens[PLAIN + 3 * row + k][j]
                 if VECTORS:
                     before: int = (d + 2) % 3
                     strength[m][3 + d] = along[d]
@@ -272,9 +273,9 @@ def p2g_tile(
                 e: int = d + 1
                 if e == 3:
                     e = 0
-                strength[m][3 + d] = -dens[4 * d][j]
-                strength[m][6 + d] = -dens[3 * d + e][j]
-                strength[m][LOWER + d] = -dens[3 * e + d][j]
+                strength[m][3 + d] = -dens[PLAIN + 4 * d][j]
+                strength[m][6 + d] = -dens[PLAIN + 3 * d + e][j]
+                strength[m][LOWER + d] = -dens[PLAIN + 3 * e + d][j]
             xx: REAL = x * x
             if GRADIENT:
                 rate: REAL = inverse_step[d]

@@ -10,7 +10,7 @@ import pytest
 
 from parki.errors import KernelError
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.written import text_of
+from parki.ewald.sums.texts import text_of
 from parki.runtime.blocks import expand
 from parki.runtime.linter import lint
 from parki.runtime.specialise import kernel_directory, specialise
@@ -210,7 +210,9 @@ FILES = [
 ]
 # Pair functions that are written for a sum, too.
 WRITTEN = {
-    each.name: text_of(each.symbol, each.sources) for each in SUMS.examples() if not each.pair.file
+    each.name: text_of(each.symbol, each.sources, each.pair.contacts)
+    for each in SUMS.examples()
+    if not each.pair.file
 }
 FILES += [
     (path, "pairs", name)

@@ -34,7 +34,7 @@ def take_row(table, radial, row):
 
 
 def take_rows(radial):
-    """Take the first rows of ``radial`` to p0, p1, p2, and with more TABLES up to p5."""
+    """Take the first rows of ``radial`` to p0, p1, p2, and with more TABLES up to p5 or p9."""
     begin_parts()
     p0: List[REAL] = [0.0] * COLUMNS
     p1: List[REAL] = [0.0] * COLUMNS
@@ -51,6 +51,12 @@ def take_rows(radial):
         if TABLES > 4:
             take_row(p4, radial, 4)
             take_row(p5, radial, 5)
+        if TABLES > 6:
+            take_row(p6, radial, 6)
+            take_row(p7, radial, 7)
+            take_row(p8, radial, 8)
+        if TABLES > 9:
+            take_row(p9, radial, 9)
 
 
 def take_radial(radial, xi_rc):
@@ -64,17 +70,21 @@ def take_radial(radial, xi_rc):
 def take_polynomials(radial):
     """Take the rows of ``radial``, and to p3 the one that values take WITH_VALUES.
 
-    With four TABLES or more these are p6 and p7, or p8 as well.
+    With four TABLES or more these are p6 and p7, or p8 as well; with ten they are p10 to p12.
     """
     take_rows(radial)
     if VALUES and WITH_VALUES:
-        if TABLES > 3:
+        if TABLES > 6:
+            take_row(p10, radial, TABLES)
+            take_row(p11, radial, TABLES + 1)
+            take_row(p12, radial, TABLES + 2)
+        elif TABLES > 3:
             take_row(p6, radial, TABLES)
             take_row(p7, radial, TABLES + 1)
+            if TABLES > 4:
+                take_row(p8, radial, TABLES + 2)
         else:
             take_row(p3, radial, TABLES)
-        if TABLES > 4:
-            take_row(p8, radial, TABLES + 2)
 
 
 def variable(place):

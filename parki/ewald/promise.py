@@ -21,7 +21,7 @@ def promise(task: Task, points: Points, pipeline: Pipeline, dens: Any) -> tuple[
     bounds = [_bound(task, points, pipeline, each) for each in (rows if several else rows[None])]
     of_each = (points.systems.count,) if points.systems else ()
     bound: Any = np.array(bounds).reshape(-1, *of_each) if several else bounds[0]
-    of_derivatives = bound / points.lattice.length
+    of_derivatives = bound / (task.sum.unit or points.lattice.length)
     made = {name: sum(factors(each).values()) * of_derivatives for name, each in WEIGHTS.items()}
     return tuple(({"u": bound} | made).get(name, of_derivatives) for name in task.names)
 
@@ -41,7 +41,9 @@ def _bound(task: Task, points: Points, pipeline: Pipeline, density: Any) -> Any:
         if source.normal:
             of_normals, size = _squares(points.arrays["norms"].astype(np.float64), pipeline)
             square, scale = square * of_normals, scale * size
-        bound = bound + root(square) / length**source.decay * scale
+        power = source.decay - task.sum.pair.power if task.sum.unit else 0
+        unit = length ** (source.decay - power) * task.sum.unit**power
+        bound = bound + root(square) / unit * scale
     return task.options.tolerance * bound
 
 

@@ -70,6 +70,11 @@ class Task:
         return (self.transposed_pair, ("u",)) if self.transposed_pair else (self.kernel, self.want)
 
     @cached_property
+    def of_contacts(self) -> Task:
+        """The task of `Sum.contacts`."""
+        return replace(self, kernel=self.sum.contacts)
+
+    @cached_property
     def want(self) -> tuple[str, ...]:
         """The results to compute: parts of the wanted ones that are not zero everywhere."""
         return tuple(name for name in stress.parts(self.names) if self.sum.terms[name])

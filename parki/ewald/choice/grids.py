@@ -187,7 +187,7 @@ class Windows:
                     error *= CREST
                 if term_of(term).differentiates_window:
                     error *= problem.obliqueness**2
-                worst = np.maximum(worst, error)
+                worst = np.maximum(worst, problem.weight(term) * error)
             best = int(worst.argmin())
             error = float(worst[best]) / problem.tolerance
             self.known[points] = error, float(SHAPES[best]) * points

@@ -22,12 +22,14 @@ from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.split import estimates
 from parki.ewald.split.core import Algebraic, AnyCore, Core, core_of
 from parki.ewald.split.cortez import CortezSplit
+from parki.ewald.split.couplets import LiftedCouplets
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.lifted import Lifted
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.screened import REACH, screened
 from parki.ewald.split.shells import Shells
 from parki.ewald.sums import SUMS, term_of
+from parki.ewald.sums.pairs import CoupletPolynomials
 from parki.runtime.forks import cached_property
 
 # Shares of the squared tolerance: near field, near polynomials, far field; and what is left out
@@ -88,7 +90,7 @@ class Problem:
     @cached_property
     def differentiating_terms(self) -> tuple[str, ...]:
         """Terms of largest window error: at each mode the error of a gradient is the largest."""
-        if not {"grad_u", "grad_tensor"} & {*self.want}:
+        if not {"grad_u", "grad_tensor"} & {*self.want} or SUMS[self.kernel].unit:
             return self.terms
         return tuple(t for t in self.terms if term_of(t).differentiates_window)
 
@@ -236,13 +238,20 @@ class Problem:
         if symbol.shells:
             return Shells(split.endless, symbol.shells, symbol.order)
         if any(symbol.laplacians):
-            largest = SUMS[self.kernel].pair.largest
-            return Lifted(split.endless, largest, sum(symbol.laplacians), symbol.order)
+            pair = SUMS[self.kernel].pair
+            couplets = pair.polynomials is CoupletPolynomials
+            kind = LiftedCouplets if couplets else Lifted
+            return kind(split.endless, pair.largest, sum(symbol.laplacians), symbol.order)
         if symbol.screening:
             return screened(split, symbol.screening)
         if isinstance(self.core, Algebraic) and isinstance(split, Prolate):
             return CortezSplit(split.c, split.rc, self.core.epsilon)
         return split
+
+    def weight(self, term: str) -> float:
+        """Return the weight of a term's error, where derivatives have a unit of their own."""
+        kind = SUMS[self.kernel]
+        return kind.unit ** (term_of(term).power - kind.pair.power) if kind.unit else 1.0
 
     def bound(self, estimate: estimates.Estimate, scale: float) -> float:
         """Return the error (per sqrt(Q)) for this cloud."""
@@ -268,10 +277,12 @@ class Problem:
         If all points may be ``close``, each target has a source just beyond the cut-off, whatever
         the cloud. The error there is half of the largest one in the mean.
         """
-        found = [estimates.near(term, split, cutoff, 1.0, self.periods) for term in self.terms]
-        worst = max(self.bound(estimate, cutoff) for estimate in found)
+        found = {t: estimates.near(t, split, cutoff, 1.0, self.periods) for t in self.terms}
+        worst = max(self.weight(t) * self.bound(each, cutoff) for t, each in found.items())
         if close:
-            worst = max(worst, *(each.peak / 2 / math.sqrt(self.sources) for each in found))
+            worst = max(
+                worst, *(each.peak / 2 / math.sqrt(self.sources) for each in found.values())
+            )
         return worst / self.tolerance
 
     def truncation(self, split: Split, steps: NDArray[np.float64]) -> float:
@@ -282,6 +293,7 @@ class Problem:
         worst = max(
             self.bound(estimates.truncation(term, split, list(steps), 1.0, self.periods), scale)
             * term_of(term).aligned_factor
+            * self.weight(term)
             for term in self.terms
         )
         return worst / self.tolerance
@@ -302,6 +314,7 @@ class Problem:
             found = estimates.polynomial(term, cutoff, 1.0, 1.0, images)
             # Whatever the cloud, each target may have a source in reach.
             unit = max(self.bound(found, cutoff), found.peak / math.sqrt(self.sources))
+            unit *= self.weight(term)
             delta = min(max(math.sqrt(POLYNOMIAL) * self.tolerance / unit, least), most)
             degree = max(degree, split.polynomial_degree(term, cutoff, delta))
         return degree

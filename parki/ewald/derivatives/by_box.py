@@ -150,10 +150,11 @@ class _Fields(NamedTuple):
     def strained(self, dens: Any, weights: Any) -> Array:
         """Return the derivative by strains for a density and values, in the pipeline's axes."""
         setup, stages = self.setup, self.stages
-        task, real, lifts = setup.task, setup.task.dtype, stages.marks.lifts
+        task, real, (of_targets, of_sources) = setup.task, setup.task.dtype, stages.marks.lifts
         near = near_strain(stages.p2p, task, setup.pair, setup.frame.unit, dens, weights)
-        parts = parts_of(task.sum, dens.astype(real, copy=False), self.norms, lifts[1])
-        far = self.far(self.trg, weights.astype(real, copy=False), self.src, parts, lifts[0])
+        parts = parts_of(task.sum, dens.astype(real, copy=False), self.norms, of_sources)
+        own = of_targets and of_targets["u"]
+        far = self.far(self.trg, weights.astype(real, copy=False), self.src, parts, own)
         constant = {"u": np.zeros_like(weights)}
         stages.gauge.add(dens, constant)
         total = float((weights * constant["u"]).sum(dtype=np.float64))

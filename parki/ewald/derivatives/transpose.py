@@ -15,6 +15,7 @@ from parki.ewald.pipeline.protocol import Pipeline, unwatched
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points import result_rows
 from parki.ewald.sums.adjoint import Adjoint
+from parki.ewald.sums.maps import mapped
 from parki.ewald.sums.stress import seeds
 from parki.ewald.task import Points, Task
 
@@ -91,7 +92,10 @@ class TransposedSum:
             rows["transposed_pair"] = self.own.sum.rows
         many, count = len(values), transposed.targets
         results = {n: task.xp.empty((many, r, count), values.dtype) for n, r in rows.items()}
-        other.apply(task.xp.ascontiguousarray(values), results, unwatched)
+        given = task.xp.ascontiguousarray(values)
+        if record.density is not None:
+            given = task.xp.stack([mapped(record.density, v, points.arrays) for v in values])
+        other.apply(given, results, unwatched)
 
         def total(parts: Any) -> Any:
             if systems := transposed.systems:

@@ -33,6 +33,7 @@ from parki.ewald.near.sizes import (
     sizes_of,
     staged_at_once,
 )
+from parki.ewald.sums import SUMS
 from parki.ewald.task import Frame, Task
 from parki.runtime import ExecutionSpace, Kernel, load
 
@@ -79,6 +80,9 @@ class P2P:
     ----------
     cut : callable
         Returns tiles, given the most targets of a tile.
+    contacts : P2P or None
+        What is added for pairs that may overlap: see `Sum.contacts`. ``close`` are its task and
+        pair.
     labelled : LabelledPairs or None
         What is added for pairs of equal labels, which the other kernels skip.
     lists : PairLists or None
@@ -243,6 +247,12 @@ class P2P:
             # Squares of shorter distances underflow.
             "coincident": max((coincident / cutoff) ** 2, float(np.finfo(self.dtype).tiny)),
         }
+        self.contacts: P2P | None = None  # adds pairs that may overlap
+        if task.sum.contacts and not task.transposed_pair:
+            rest = SUMS[SUMS.in_unit(task.sum.contacts, frame.unit)].pair
+            self.close = task.of_contacts, pair._replace(cutoff=rest.least)
+            more: dict[str, Any] = {"marks": marks, "stretch": stretch, "systems": systems}
+            self.contacts = P2P(self.close[0], frame, self.close[1], trg, src, norms, **more)
         self.labelled = None
         if labels is not None:
             _, numbers = labels.placed(space)
@@ -345,8 +355,19 @@ class P2P:
                         **self.arguments,
                     )
             done = part.stop
+        if self.contacts is not None:
+            self.contacts.add(dens, results)
         if self.labelled is not None:
             self.labelled.add(dens, results)
+
+    def add(self, dens: Any, results: dict[str, Any]) -> None:
+        """Add the near field of densities to ``results``, as `apply` makes it."""
+        buffer, xp = self.buffer(self.rows), self.sources.xp
+        for place, each in enumerate(dens):
+            more = {name: xp.empty_like(array[:1]) for name, array in results.items()}
+            self.apply(each[None], buffer, more, lists=False)
+            for name, array in more.items():
+                results[name][place] += array[0]
 
 
 def stages(task: Task, pair: Pair) -> bool:

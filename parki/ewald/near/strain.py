@@ -37,4 +37,7 @@ def near_strain(p2p: P2P, task: Task, pair: Pair, unit: float, dens: Any, weight
     if p2p.labelled is not None:
         p2p.labelled.strained(dens, found, **own)
     sums = to_host(xp.stack([row.sum(dtype=np.float64) for row in found]))
-    return pair.cutoff * unit * sums.reshape(3, 3)
+    total = pair.cutoff * unit * sums.reshape(3, 3)
+    if p2p.contacts is not None:
+        total = total + near_strain(p2p.contacts, *p2p.close, unit, dens, weights)
+    return total

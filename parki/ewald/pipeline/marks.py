@@ -1,8 +1,8 @@
 """`Marks`: numbers of points, such as radii, in solver units; and the second grid of their squares.
 
-Spheres of radius a, which differ, multiply a mode k by ``1 - (k a)^2 / 6``. Their densities are
-spread onto the grid, and times a^2 / 6 onto a second one, for the Laplacian of their field. Targets
-gather both.
+Spheres of radius a, which differ, multiply a mode k by ``1 - (k a)^2 / 6``, or 1/10 for 1/6 where
+they carry couplets, or gradients are averaged over them. Their densities are spread onto the grid,
+and times a^2 / 6 onto a second one, for the Laplacian of their field. Targets gather both.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ class Marks(NamedTuple):
     ----------
     each : tuple of 2 arrays, shapes (Nt,) and (Ns,), or None
         The marks of targets and sources.
-    lifts : tuple of 2 arrays or None
-        What multiplies the Laplacians that targets take, and of the fields that sources make.
+    lifts : tuple of 2
+        What multiplies the Laplacians that targets take, arrays by result, and of the fields that
+        sources make, an array; None where there are none.
     """
 
     each: tuple[Any, Any] | None = None
-    lifts: tuple[Any, Any] = (None, None)
+    lifts: tuple[dict[str, Any] | None, Any] = (None, None)
 
     @classmethod
     def of(cls, task: Task, frame: Frame, given: tuple[Any, Any] | None) -> Marks:
@@ -38,8 +39,11 @@ class Marks(NamedTuple):
         unit = task.dtype.type(frame.factor ** (task.sum.pair.marks or 0))
         trg, src = (unit * marks.astype(task.dtype) for marks in given)
         of_targets, of_sources = task.sum.symbol.laplacians
+        made = {r: trg**2 * task.dtype.type(task.sum.lift(r)) for r in task.want}
+        own: Any = np.asarray(task.sum.lifts, dtype=task.dtype)
         return cls(
-            (trg, src), (trg**2 / 6 if of_targets else None, src**2 / 6 if of_sources else None)
+            (trg, src),
+            (made if of_targets else None, src**2 * task.xp.asarray(own) if of_sources else None),
         )
 
     def spread(self, p2g: P2G, dens: Any, buffer: Any, grid: Any, first: int, second: int) -> Any:
@@ -58,4 +62,4 @@ class Marks(NamedTuple):
             more = {name: np.zeros_like(rows) for name, rows in results.items()}
             g2p.apply(field, more, second)
             for name, rows in more.items():
-                results[name] += self.lifts[0] * rows
+                results[name] += self.lifts[0][name] * rows

@@ -98,7 +98,7 @@ class Setup:
             ),
             chosen.read,
             core,
-            tuple(length / cutoff for length in kind.pair.lengths),
+            kind.pair.numbers(cutoff),
         )
         pair.check_held(task)
         mesh = _mesh(task, chosen, frame, steps, padding)
@@ -162,6 +162,8 @@ class Setup:
         kernels += [*parts_kernels(space, executor), CellList.pairs_kernel(space, executor)]
         tile = near_tile(space, chosen.p2p, targets, chosen.read, dtype)
         kernels += near_kernels(task, self.pair, tile).values()
+        if task.sum.contacts:
+            kernels += near_kernels(task.of_contacts, self.pair, tile).values()
         if task.labelled:
             kernels.append(label_kernel(task, self.pair)[0])
         kernels += P2G.kernels(mesh)

@@ -24,6 +24,7 @@ Gradients and pressures follow from ``L' = -R X``, ``X' = -(R' + 3 X)/R``, ``S' 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -419,18 +420,23 @@ def series_losses(series: RadialPolynomials, term: str) -> Array:
     The size of an error is as in `parki.ewald.sums.Term` and the error estimates; the largest one
     over r/rc in (0, 1] counts.
     """
-    square = term_of(term).square
-    s, basis = _sample_basis(len(series.S))
+    s, lost = tails(series)
+    found = term_of(term).square((1 + s) / 2, RadialPolynomials(*lost))
+    return np.asarray(np.sqrt(found.max(axis=1)))
 
-    def tails(c: Array) -> Array:
+
+def tails(series: Sequence[Array]) -> tuple[Array, list[Array]]:
+    """Return places s, and what cutting each series leaves out there: by row, of each degree."""
+    s, basis = _sample_basis(len(series[0]))
+
+    def tail(c: Array) -> Array:
         """Row n: the error of keeping the coefficients 0..n."""
         sums = np.cumsum((c[:, None] * basis)[::-1], axis=0)[::-1]
         sums[:-1] = sums[1:]
         sums[-1] = 0.0
         return sums
 
-    lost = square((1 + s) / 2, RadialPolynomials(*map(tails, series)))
-    return np.asarray(np.sqrt(lost.max(axis=1)))
+    return s, [tail(c) for c in series]
 
 
 @lru_cache(maxsize=64)

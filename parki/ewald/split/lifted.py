@@ -102,15 +102,15 @@ class Lifted(OfPoints):
             base, square = Hasimoto(math.sqrt(MOST)), square * (base.xi**2 / MOST) ** 2
         return _ratios(base, self.order, term, square, self.sides)
 
-    def series(self, rc: float) -> LiftedPolynomials:
+    def series(self, rc: float) -> Any:
         """Return Chebyshev series of the radial functions."""
         base: Any = self.base.scaled(1 / rc)
-        one, two, three = _levels(base, self.order)
+        one, two, three = levels(base, self.order)
         return LiftedPolynomials(
             one.S, two.S, three.S, one.X, two.X, three.X, one.R, two.R, three.R
         )
 
-    def tables(self, rc: float, degree: int) -> LiftedPolynomials:
+    def tables(self, rc: float, degree: int) -> Any:
         """Return the polynomials that pairs take, with exact integrals of the flow of forces."""
         found: LiftedPolynomials = self.radial_polynomials(rc, degree)
         if self.order != 2:
@@ -124,21 +124,21 @@ class Lifted(OfPoints):
     def losses(self, rc: float, term: str) -> Array:
         """Return bounds of the errors of cutting the series at each degree, shape (n,)."""
         base: Any = self.base.scaled(1 / rc)
-        levels, square = _levels(base, self.order), (self.largest / rc) ** 2 / 6
-        total = np.zeros(max(each.S.size for each in levels))
-        for weight, each in zip(_weights(square, self.sides), levels, strict=False):
+        each_level, square = levels(base, self.order), (self.largest / rc) ** 2 / 6
+        total = np.zeros(max(each.S.size for each in each_level))
+        for weight, each in zip(weights(square, self.sides), each_level, strict=False):
             lost = series_losses(each, term)
             total[: lost.size] += weight * lost
         return total
 
 
-def _weights(square: float, sides: int) -> tuple[float, ...]:
+def weights(square: float, sides: int) -> tuple[float, ...]:
     """Return the factors of the levels, for ``square`` a^2 / 6 of equal spheres on all sides."""
     return (1.0, square) if sides == 1 else (1.0, 2 * square, square**2)
 
 
 @lru_cache(maxsize=256)
-def _levels(base: Any, order: int) -> tuple[RadialPolynomials, ...]:
+def levels(base: Any, order: int) -> tuple[RadialPolynomials, ...]:
     """Radial functions of points and of their Laplacians, for a cut-off of 1."""
     k, gamma = waves(base, order, 1.0)
     return tuple(of_waves(order, k, gamma * (-(k**2)) ** n) for n in range(3))
@@ -148,7 +148,7 @@ def _levels(base: Any, order: int) -> tuple[RadialPolynomials, ...]:
 def _ratios(base: Any, order: int, term: str, square: float, sides: int) -> tuple[float, float]:
     """Errors of spheres, of a squared radius, over errors of points, beyond a cut-off of 1."""
     tail = _tail(base, order)
-    points, spheres = tail.size(term), tail.size(term, _weights(square / 6, sides))
+    points, spheres = tail.size(term), tail.size(term, weights(square / 6, sides))
     rms, peak = (math.sqrt(max(1.0, b / a)) for a, b in zip(points, spheres, strict=True))
     return rms, peak
 

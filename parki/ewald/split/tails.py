@@ -60,17 +60,21 @@ class Tail:
         j0, cosine = np.sin(z) / z, np.cos(z)
         g1 = (j0 - cosine) / z**2  # j1(z) / z
         g2 = (3 * g1 - j0) / z**2  # j2(z) / z^2
+        g3 = (5 * g2 - g1) / z**2  # j3(z) / z^3
         if order == 1:
             mean, psi, slope = j0 / 2, cosine / 2, -(k**2) * j0 / 2
+            second = k**4 * g1 / 2
         else:
             mean, psi, slope = g1, j0 - 2 * g1, k**2 * (2 * g2 - g1)
+            second = k**4 * (g2 - 2 * g3)
         levels = []
         for shape, point, laplacian in shapes:
             own = 2 / np.pi * gamma * shape(k)
             lap = laplacian * (order == 2)  # a harmonic field has none
             m = mean @ own - (0.5 * point / r - lap / r**3)
             q = psi @ own - 2 * lap / r**3
-            levels.append((m + q, (m - q) / r**2, slope @ own + 6 * lap / r**5, m, 0 * r, 0 * r))
+            s, w = slope @ own + 6 * lap / r**5, second @ own - 30 * lap / r**7
+            levels.append((m + q, (m - q) / r**2, s, m, w, 0 * r))
         self.r, self.levels = r, np.array(levels)
 
     def size(self, term: str, weights: Sequence[float] = (1.0,)) -> tuple[float, float]:

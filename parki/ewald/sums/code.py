@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from parki.ewald.sums.operators import Dots, Expanded, Place, radial
+
+Functions = Callable[[dict[Place, float], str], dict[tuple[str, int], float]]
 
 Scalars = dict[Dots, float]  # products of vectors, with coefficients
 Sharing = dict[str, Scalars]  # the same for each function of the distance, by its name
@@ -30,12 +32,21 @@ class Code:
     """Lines of a function, and the local variables that they declare.
 
     ``outer`` has the lines before these, where the vectors are that it ``knows``. Names of local
-    variables of these lines begin with ``prefix``.
+    variables of these lines begin with ``prefix``. ``functions`` makes b_n r^m of tables, or of
+    local variables, whose names have more letters: see `operators.radial`.
     """
 
-    def __init__(self, knows: str, prefix: str = "", outer: Code | None = None, up: int = 0):
+    def __init__(
+        self,
+        knows: str,
+        prefix: str = "",
+        outer: Code | None = None,
+        up: int = 0,
+        functions: Functions = radial,
+    ):
         self.knows, self.prefix, self.outer = knows.split(), prefix, outer
         self.up: int = outer.up if outer else up
+        self.functions: Functions = outer.functions if outer else functions
         self.lines: list[str] = []
         self.tables: set[str] = set()  # in all lines after these
         self.declared: dict[str, str] = {}  # expressions, by name
@@ -96,7 +107,8 @@ class Code:
 
     def radial(self, places: Mapping[Place, float], named: str, cut: bool) -> tuple[str, float]:
         """Return a function of the distance: the name of one, and a factor."""
-        atoms = sorted(radial(dict(places), named).items(), key=lambda each: each[0][0] != "y")
+        made = self.functions(dict(places), named)
+        atoms = sorted(made.items(), key=lambda each: each[0][0] != "y")
         scale = atoms[0][1]
         key = tuple((atom, x / scale) for atom, x in atoms)
         if self.outer and {table for (table, _), _ in atoms} <= {*self.outer.tables, "y"}:
@@ -111,7 +123,7 @@ class Code:
             if table == "y":
                 terms.append((x, self.power("y", power)))
             else:
-                by_power[power][f"t{table.lower()}"] = x
+                by_power[power][table if table[1:] else f"t{table.lower()}"] = x
         for power, each in sorted(by_power.items()):
             if not power:
                 terms += [(x, table) for table, x in each.items()]
@@ -126,12 +138,18 @@ class Code:
         self.radials[key] = name, scale
         return name, 1.0
 
-    def shared(self, expanded: Mapping[str, Expanded], named: str, cut: bool = False) -> Sharing:
-        """Return the products of vectors that each function of the distance multiplies."""
+    def shared(
+        self, expanded: Mapping[str, Expanded], named: str | Mapping[str, str], cut: bool = False
+    ) -> Sharing:
+        """Return the products of vectors that each function of the distance multiplies.
+
+        ``named`` are the tables of these functions, or the tables by part of a density.
+        """
         found: Sharing = defaultdict(dict)
-        for of in expanded.values():
+        for part, of in expanded.items():
+            own = named if isinstance(named, str) else named[part]
             for dots, places in of.items():
-                name, factor = self.radial(places, named, cut)
+                name, factor = self.radial(places, own, cut)
                 found[name][dots] = factor
         return found
 

@@ -79,7 +79,35 @@ class LiftedPolynomials(NamedTuple):
     V: Array
 
 
-Tables = RadialPolynomials | BalancedPolynomials | ScreenedPolynomials | LiftedPolynomials
+class CoupletPolynomials(NamedTuple):
+    """Smooth parts T_0 to T_3 of b_0 to b_3, of points, and of the Laplacian once and twice.
+
+    A to D are T_0 to T_3 of points (`parki.ewald.sums.operators`), E to H of the Laplacian of
+    their field, and I to M of its Laplacian. T_n is dimensionless with rc to the power 2 n + 1, and
+    each Laplacian adds a factor rc^2. `parki.ewald.split.couplets` makes them.
+    """
+
+    A: Array
+    B: Array
+    C: Array
+    D: Array
+    E: Array
+    F: Array
+    G: Array
+    H: Array
+    I: Array  # noqa: E741 (as the others)
+    J: Array
+    K: Array
+    M: Array
+
+
+Tables = (
+    RadialPolynomials
+    | BalancedPolynomials
+    | ScreenedPolynomials
+    | LiftedPolynomials
+    | CoupletPolynomials
+)
 
 
 class Blob(NamedTuple):
@@ -113,7 +141,7 @@ class PairFunction(NamedTuple):
         Polynomials that a pair evaluates, and its other operations.
     values, derivatives : str
         Tables of the velocity or potential, and of pressure and gradient; "-" is the row of
-        ``lengths`` over the cut-off.
+        `numbers`.
     power : int
         Power of the inverse cut-off in front, apart from that of normals.
     tensors : str
@@ -137,6 +165,9 @@ class PairFunction(NamedTuple):
         sum both, and all spaces where there are no ``derivatives``.
     constants : tuple of (str, int)
         More constants of the file.
+    contacts : {"", "apart", "rest"}
+        Whether pairs closer than ``least`` are taken as at that distance, or are the rest, which
+        another sum adds: see `Sum.contacts`.
     """
 
     file: str
@@ -154,6 +185,13 @@ class PairFunction(NamedTuple):
     least: float = 0.0
     slopes: str = ""
     constants: tuple[tuple[str, int], ...] = ()
+    contacts: str = ""
+
+    def numbers(self, cutoff: float) -> tuple[float, ...]:
+        """Return the numbers of the table "-", lengths over the cut-off."""
+        if self.contacts == "apart":
+            return (self.least / cutoff, cutoff / self.least) if self.least else (0.0, 0.0)
+        return tuple(length / cutoff for length in self.lengths)
 
     @property
     def polynomials_alone(self) -> bool:

@@ -7,6 +7,13 @@ The radii are marks of the points, and none is larger than ``largest``. What mov
 ``polydisperse_curl``  velocities of torques
 ``polydisperse_turn``  turns of forces
 ``polydisperse_turns`` twice the turns of torques
+``polydisperse_couplets``  velocities, and gradients of velocity, of forces and couplets
+``couplets_in_contact``  the part of its near field that pairs of spheres in contact add
+
+A couplet D is the first moment ``D_jk = int f_j r_k`` of the force on a sphere: the antisymmetric
+part is half of its torque, and the symmetric traceless part its stresslet. The gradient is averaged
+over the sphere: the antisymmetric part is its turn, and the symmetric one its strain. So forces,
+torques and stresslets share one sum, whose matrix is symmetric and positive.
 
 `parki.ewald.sums.spheres` has the same sums of two radii. There shells multiply the far field. Here
 ``1 - (k a)^2 / 6`` does, for each sphere that moves, or that a force acts on. Both make the same
@@ -19,9 +26,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from parki.ewald.sums import stokes_rotlet, stokes_sl, symbols
+import numpy as np
+
+from parki.ewald.sums import couplets, stokes_dipole, stokes_rotlet, stokes_sl, symbols
 from parki.ewald.sums.adjoint import Adjoint, velocity
 from parki.ewald.sums.gauges import OF_FORCES
+from parki.ewald.sums.maps import Arrays
 from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.pairs import LiftedPolynomials, PairFunction
 from parki.ewald.sums.record import Sum, Term
@@ -36,12 +46,29 @@ class Kind(NamedTuple):
     symbol: Symbol
     laplacians: tuple[bool, bool]
     pair: PairFunction
-    source: Source
+    sources: tuple[Source, ...]
     terms: Mapping[str, tuple[Term, ...]]
     transposed: str = ""
+    back: Mapping[str, Mapping[str, Any]] = {"u": {"want": ("u",), "results": velocity}}
+
+
+def velocity_and_gradient(found: Arrays, at: Arrays) -> Any:
+    """Return both, for the rows of forces and of couplets."""
+    return np.concatenate([found["u"], found["grad_u"]])
+
+
+def forces_alone(values: Any, at: Arrays) -> Any:
+    """Return the density of forces without couplets."""
+    return np.concatenate([values, np.zeros_like(values, shape=(9, values.shape[1]))])
+
+
+def couplets_alone(values: Any, at: Arrays) -> Any:
+    """Return the density of couplets without forces."""
+    return np.concatenate([np.zeros_like(values, shape=(3, values.shape[1])), values])
 
 
 _lifted = partial(PairFunction, polynomials=LiftedPolynomials)
+_BOTH = "u", "grad_u"
 _TURNS = TORQUE._replace(decay=3)
 _FLOW = {name: stokes_sl.TERMS[name] for name in ("u", "p", "grad_u")}
 _CURL = {"u": (stokes_rotlet.VELOCITY,), "grad_u": (stokes_rotlet.VELOCITY_GRADIENT,)}
@@ -51,7 +78,7 @@ KINDS = {
         symbols.FLOW,
         (True, True),
         _lifted("spheres", (6, 60), "SXTYUZ", "XRYQZV", with_values="STU"),
-        FORCE,
+        (FORCE,),
         {name: _FLOW[name] for name in ("u", "grad_u")},
         "polydisperse_sl",
     ),
@@ -59,14 +86,14 @@ KINDS = {
         symbols.FLOW,
         (False, True),
         _lifted("spheres", (4, 60), "SXTY", "XRYQ", with_values="ST"),
-        FORCE,
+        (FORCE,),
         _FLOW,
     ),
     "polydisperse_curl": Kind(
         symbols.CURL,
         (True, False),
         _lifted("sphere_curl", (2, 45), "XY", "XRYQ", power=2),
-        TORQUE,
+        (TORQUE,),
         _CURL,
         "polydisperse_turn",
     ),
@@ -76,7 +103,7 @@ KINDS = {
         _lifted(
             "sphere_curl", (2, 45), "XY", "XRYQ", power=2, constants=(("TURNING_TARGETS", True),)
         ),
-        TORQUE,
+        (TORQUE,),
         _CURL,
         "polydisperse_curl",
     ),
@@ -84,11 +111,26 @@ KINDS = {
         symbols.CURL_OF_CURL,
         (False, False),
         PairFunction("sphere_turns", (2, 60), "XR", "WY", power=3, with_values="X"),
-        _TURNS,
+        (_TURNS,),
         _ROTATION,
         "polydisperse_turns",
     ),
+    "polydisperse_couplets": Kind(
+        symbols.FLOW,
+        (True, True),
+        couplets.PAIR,
+        couplets.SOURCES,
+        {name: (stokes_sl.TERMS[name][0], stokes_dipole.TERMS[name][0]) for name in _BOTH},
+        "polydisperse_couplets",
+        {
+            "u": {"want": _BOTH, "results": velocity_and_gradient, "density": forces_alone},
+            "grad_u": {"want": _BOTH, "results": velocity_and_gradient, "density": couplets_alone},
+        },
+    ),
 }
+KINDS["couplets_in_contact"] = KINDS["polydisperse_couplets"]._replace(
+    pair=couplets.REST, transposed=""
+)
 
 
 def polydisperse(name: str, largest: Any) -> Sum:
@@ -97,15 +139,23 @@ def polydisperse(name: str, largest: Any) -> Sum:
     kind, largest = KINDS[name], float(largest)
     own = named(name, largest=largest)
     back = kind.transposed and named(kind.transposed, largest=largest)
+    whole = kind.pair.contacts != "apart" or not largest
     return Sum(
         own,
         kind.symbol._replace(laplacians=kind.laplacians),
         # Beyond the cut-off spheres do not overlap, for any rounding of it.
         kind.pair._replace(marks=1, least=2 * largest * (1 + 1e-9), largest=largest),
-        (kind.source,),
+        kind.sources,
         OF_FORCES if kind.symbol.order == 2 else None,
         terms=kind.terms,
-        adjoints={"u": Adjoint(back, ("u",), velocity, symmetric=back == own)} if back else {},
+        adjoints={
+            result: Adjoint(back, **how, symmetric=back == own)
+            for result, how in kind.back.items()
+            if back
+        },
+        # Errors of the velocities of surfaces count, which gradients make over a radius.
+        unit=largest if any(source.ball for source in kind.sources) else 0.0,
+        contacts="" if whole else named("couplets_in_contact", largest=largest),
     )
 
 

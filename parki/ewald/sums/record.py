@@ -20,11 +20,12 @@ from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
 from parki.ewald.sums.slopes import Composites
 from parki.ewald.sums.sources import Source
 from parki.ewald.sums.symbols import Symbol
-from parki.ewald.sums.written import text_of
+from parki.ewald.sums.texts import text_of
 from parki.runtime.forks import cached_property
 
 Array = NDArray[np.float64]
 TERMS_OF = ("u", "p", "grad_u", "grad_tensor")
+SHELL, BALL = 1 / 6, 1 / 10  # factors 1 - x (k a)^2 of spheres
 
 
 class WindowWeights(NamedTuple):
@@ -119,6 +120,13 @@ class Sum:
     dipoles : str
         The sum of the dipoles of its sources: they are what sources are that move, so that it has
         the derivatives of all results by points. "" if there is none.
+    unit : float
+        A length, by which the tolerance measures derivatives of a density and of results: errors
+        of gradients times it count as errors of velocities do, and dipoles over it as forces. 0
+        for the box.
+    contacts : str
+        The sum that adds what this one leaves out of pairs closer than ``pair.least``, if any; its
+        near field alone.
     pulled, pushed : mapping of str to tuple of Addend
         The derivatives by "src" and "norms" that do not follow from the values above, or take
         less time, as composites: of ``v.u``, of values v from the targets to the sources, where
@@ -134,6 +142,8 @@ class Sum:
     terms: Mapping[str, tuple[Term, ...]] = field(hash=False)
     adjoints: Mapping[str, Adjoint] = field(default_factory=dict, hash=False)
     dipoles: str = ""
+    unit: float = 0.0
+    contacts: str = ""
     pulled: Composites = field(default_factory=dict, hash=False)
     pushed: Composites = field(default_factory=dict, hash=False)
 
@@ -223,6 +233,17 @@ class Sum:
         """Components of the largest part of a source: a vector, or the product of two."""
         return self.results * (9 if self.curvature else 3 if self.gradient else 1)
 
+    @property
+    def lifts(self) -> Array | float:
+        """What squared radii are multiplied by, for each row of a density: see `Source.ball`."""
+        each = [(SHELL, BALL)[s.ball] for s in self.sources for _ in range(s.rows)]
+        return each[0] if len({*each}) == 1 else np.array(each)[:, None]
+
+    def lift(self, result: str) -> float:
+        """Return the factor of squared radii of targets, for a result."""
+        of_balls = result != "u" and any(source.ball for source in self.sources)
+        return BALL if of_balls else SHELL
+
     def density_shape(self, sources: int) -> tuple[int, ...]:
         """Return the shape of a density."""
         own = self.sources[0].shape if len(self.sources) == 1 else (self.rows,)
@@ -242,7 +263,7 @@ class Sum:
 
     def p2p(self, transposed: bool = False, slopes: bool = False) -> dict[str, Any]:
         """Return the constants of P2P's kernels that depend on the sum."""
-        file = self.pair.file or text_of(self.symbol, self.sources)
+        file = self.pair.file or text_of(self.symbol, self.sources, self.pair.contacts)
         found = {"PAIRS": file, "NORMALS": self.normals, "TABLES": len(self.pair.values)}
         blob = self.pair.blob
         found |= {"BLOB": blob is not None, "ALGEBRAIC": blob is not None and blob.algebraic}

@@ -23,6 +23,9 @@ class Source(NamedTuple):
         Whether it comes with a normal.
     axial : bool
         Whether it changes its sign where coordinates are mirrored.
+    ball : bool
+        Whether a sphere that carries it has the factor of a ball in k, ``1 - (k a)^2 / 10``, and
+        not of a shell, ``1 - (k a)^2 / 6``.
     """
 
     shape: tuple[int, ...]
@@ -31,6 +34,7 @@ class Source(NamedTuple):
     normal: bool = False
     axial: bool = False
     curvature: bool = False
+    ball: bool = False
 
     @property
     def rows(self) -> int:
@@ -44,4 +48,5 @@ TORQUE = Source((3,), decay=2, axial=True)
 LAYER = Source((3,), decay=2, gradient=True, normal=True)
 CHARGE_DIPOLE = Source((3,), decay=2, gradient=True)
 DIPOLE = Source((3, 3), decay=2, gradient=True)
+COUPLET = DIPOLE._replace(ball=True)
 QUADRUPOLE = Source((3, 3), decay=3, gradient=True, curvature=True)

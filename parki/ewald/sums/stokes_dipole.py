@@ -62,13 +62,14 @@ PRESSURE = Term(
     aligned_factor=1.8,
     derived=True,
 )
+TERMS = {"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)}
 STOKES_DIPOLE = Sum(
     "stokes_dipole",
     symbols.FLOW,
     pair_of(symbols.FLOW, (DIPOLE,), (2, 55)),
     (DIPOLE,),
     gauge=None,
-    terms={"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)},
+    terms=TERMS,
     adjoints={
         "u": Adjoint("stokes_sl", ("grad_u",), gradient, transposed_pair=True),
         "grad_u": Adjoint("stokes_dipole", ("grad_u",), gradient),

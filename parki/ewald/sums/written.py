@@ -124,14 +124,10 @@ def pair_of(
     return PairFunction("", operations, power=powers.pop() - normal, **named)
 
 
-@lru_cache(maxsize=64)
-def text_of(symbol: Symbol, sources: tuple[Source, ...]) -> str:
-    """Return the text of a pair function."""
-    return _Text(symbol, sources).text()
-
-
-class _Text:
+class Text:
     """A pair function that is being written."""
+
+    head = HEAD
 
     def __init__(self, symbol: Symbol, sources: tuple[Source, ...]) -> None:
         self.symbol, self.sources = symbol, sources
@@ -144,7 +140,7 @@ class _Text:
     def text(self) -> str:
         """Return the whole text."""
         derivatives = self.differentiate() if self.fields.slopes else []
-        head = HEAD.format(formula=self.formula())
+        head = self.head.format(formula=self.formula())
         return "\n".join([head, "", *self.interact(), "", "", *derivatives, ""])
 
     def formula(self) -> str:
@@ -202,7 +198,7 @@ class _Text:
                 else:
                     inner.add_vector(grouped(own, name), rows[:3])
         else:
-            self._sources(inner, "row + CHARGES * d")
+            self.take_sources(inner, "row + CHARGES * d")
             rows = [f"u[OUTPUTS * d{plus(i)}]" for i in range(4)]
             if self.scalar:
                 inner.add(rows.pop(0), inner.terms(shared[0]))
@@ -211,7 +207,7 @@ class _Text:
         code.within("for d in range(MANY):", inner)
         return code
 
-    def _sources(self, code: Code, row: str) -> None:
+    def take_sources(self, code: Code, row: str) -> None:
         """Write what takes the density of a source."""
         for name, first in zip(self.names, self.rows, strict=True):
             place = f"{row}{plus(first)}"
@@ -229,7 +225,7 @@ class _Text:
         code.write("begin_blob()")
         code.take(named.derivatives)
         code.begin(together(each for of in fields for each in of.values()))
-        self._sources(code, "row")
+        self.take_sources(code, "row")
         if self.normals:
             code.write("take_vector(n0, n1, n2, normal, first_normal, at)")
         most = named.derivatives + named.with_values

@@ -1,0 +1,134 @@
+"""The text of the pair function of spheres of any radii that carry forces and couplets.
+
+It is written as `parki.ewald.sums.written` does for the same symbol and sources, with functions of
+the distance for each kind of pair: forces and velocities are of shells, couplets and gradients of
+balls. The block ``kernels/blocks/couplets.py`` has what overlaps, and `CoupletPolynomials` the
+smooth parts, as tables: of points, of the Laplacian of their field, and of its Laplacian.
+"""
+
+from __future__ import annotations
+
+from parki.ewald.sums.code import AXES, Code, deeper, grouped, paired, plus, total
+from parki.ewald.sums.operators import Place, singular
+from parki.ewald.sums.pairs import CoupletPolynomials, PairFunction
+from parki.ewald.sums.sources import COUPLET, FORCE
+from parki.ewald.sums.symbols import FLOW
+from parki.ewald.sums.written import Text
+
+# Kinds of what a part of a density makes: in u, and in its derivatives.
+VALUES, SLOPES = {"f": "ss", "ab": "sb"}, {"f": "bs", "ab": "bb"}
+# The functions b_n r^m of each kind, as m by n.
+FUNCTIONS = {
+    "ss": {0: 0, 1: 2},
+    "sb": {1: 1, 2: 3},
+    "bs": {1: 1, 2: 3},
+    "bb": {1: 0, 2: 2, 3: 4},
+}
+LEVELS = "ABCD", "EFGH", "IJKM"  # of tables, by n
+SOURCES = FORCE, COUPLET
+PAIR = PairFunction(
+    "",
+    (9, 160),
+    "ABCEFGIJK-",
+    "BCDFGHJKM-",
+    with_values="AEI",
+    polynomials=CoupletPolynomials,
+    contacts="apart",
+)
+REST = PAIR._replace(values="-", derivatives="-", with_values="", contacts="rest")
+HEAD = '''"""{formula}"""
+
+from kernels.blocks.couplets import overlap, stay_apart, weigh_laplacians
+from kernels.blocks.cut import cut
+from kernels.blocks.radial import begin_blob, direction, distance, polynomial, variable
+from kernels.blocks.radii import take_radii
+from kernels.blocks.vector import take_tensor, take_vector
+'''
+
+
+def near_functions(places: dict[Place, float], kind: str) -> dict[tuple[str, int], float]:
+    """Return b_n r^m as coefficients of the local variables of `CoupletText`."""
+    return {(f"near_{kind}{n}", 0): x for (n, _), x in places.items()}
+
+
+class CoupletText(Text):
+    """A pair function of couplets that is being written; or the ``rest`` of pairs in contact."""
+
+    head = HEAD
+
+    def __init__(self, rest: bool = False) -> None:
+        super().__init__(FLOW, SOURCES)
+        self.pair = REST if rest else PAIR
+
+    def interact(self) -> list[str]:
+        """Return the lines of `interact`."""
+        code = self._begin("e", self.pair.values)
+        self._take_functions(code, VALUES, cut=True)
+        shared = code.shared(self.fields.u, VALUES)
+        inner = Code("", outer=code)
+        self.take_sources(inner, "row + CHARGES * d")
+        inner.add_vector(grouped(shared, "v"), [f"u[OUTPUTS * d{plus(i)}]" for i in AXES])
+        code.within("for d in range(MANY):", inner)
+        words = '    """Add to u what one source does."""'
+        head = "def interact(density, row, normal, first_normal, at):"
+        return [head, words, *deeper(code.lines)]
+
+    def differentiate(self) -> list[str]:
+        """Return the lines of `differentiate`."""
+        code = self._begin("e f ab", self.pair.derivatives)
+        self.take_sources(code, "row")
+        inner = Code("", "v", code)
+        for place, table in enumerate(self.pair.with_values):
+            inner.write(f"polynomial(t{table.lower()}, p{len(self.pair.derivatives) + place})")
+        self._take_functions(inner, VALUES)
+        shared = inner.shared(self.fields.u, VALUES)
+        inner.add_vector(grouped(shared, "v"), [f"u{i}" for i in AXES])
+        code.within("if VALUES:", inner)
+        inner = Code("", "g", code)
+        self._take_functions(inner, SLOPES)
+        shared = inner.shared(self.fields.slopes, SLOPES)
+        inner.add_matrix(paired(shared, "vw"), [f"g{i}{j}" for i in AXES for j in AXES])
+        code.within("if GRADIENT:", inner)
+        words = '    """Add to the sums of derivatives what one source does."""'
+        head = "def differentiate(density, row, normal, first_normal, at):"
+        return [head, words, *deeper(code.lines)]
+
+    def _begin(self, knows: str, tables: str) -> Code:
+        """Return lines that take direction, distance, radii, tables, and functions of points."""
+        code = Code(knows, functions=near_functions)
+        for line in ("begin_blob()", "variable(rr)", "direction()", "distance(r)"):
+            code.write(line)
+        code.write("take_radii(one, other, p0, density, row, at)")
+        code.write("weigh_laplacians()")
+        if self.pair is PAIR:
+            code.write(f"stay_apart(p{tables.index('-')})")
+        for kind, functions in FUNCTIONS.items():
+            for n, m in functions.items():
+                own, more = (code.power("y", 2 * n + 1 - m + k) for k in (0, 2))
+                terms = [(singular(n), [own]), (2 * singular(n + 1), [f"{kind}_once", more])]
+                code.declare(f"{kind}{n}", total(terms))
+        if self.pair is REST:
+            code.write("overlap()")
+        for row, table in enumerate(tables):
+            if table != "-":
+                code.write(f"polynomial(t{table.lower()}, p{row})")
+        return code
+
+    def _take_functions(self, code: Code, kinds: dict[str, str], cut: bool = False) -> None:
+        """Take the functions of kinds of pairs: b_n less the smooth part 2 (-1)^n T_n.
+
+        The rest is what there is more than of points at the distance 1.
+        """
+        for kind in kinds.values():
+            twice = "sb" if kind == "bs" else kind
+            for n, m in FUNCTIONS[kind].items():
+                first, second, third = (f"t{level[n].lower()}" for level in LEVELS)
+                smooth = f"({first} + {kind}_once * {second} + {twice}_twice * {third})"
+                power = [code.power("r", m)] if m else []
+                terms = [(1.0, [f"{kind}{n}"]), (-2.0 * (-1) ** n, [*power, smooth])]
+                if self.pair is REST:
+                    terms = [(1.0, [f"{kind}{n}"]), (-2.0 * singular(n + 1), [f"{kind}_once"])]
+                    terms.append((-float(singular(n)), ["1.0"]))
+                name = code.declare(f"near_{kind}{n}", total(terms))
+                if cut:
+                    code.write(f"cut({name})")

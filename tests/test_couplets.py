@@ -1,0 +1,195 @@
+"""Spheres of any radii with forces and couplets in one sum: torques and stresslets."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from helpers.contract import costs_of_a_device
+from helpers.couplet_reference import mobility
+
+import parki
+from parki.ewald.split.couplets import LiftedCouplets
+from parki.ewald.split.prolate import Prolate
+
+BOX = np.array([1.2, 1.0, 0.9])
+TILTED = np.array([[1.1, 0.0, 0.0], [0.3, 1.0, 0.0], [-0.1, 0.2, 0.9]])
+RADII = 0.12, 0.05, 0.08, 0.08, 0.12
+COUNT = 10
+WANT = ("u", "grad_u")
+
+
+def suspension(basis, seed=0):
+    """Return centres, radii, forces and couplets: all ways in which two spheres meet."""
+    rng = np.random.default_rng(seed)
+    points = basis.T @ rng.random((3, COUNT))
+    radii = np.array(RADII * 2)
+    points[:, 1] = points[:, 0] + [0.1, 0.05, -0.04]  # overlap
+    points[:, 6] = points[:, 5] + [0.02, 0.0, 0.01]  # one within the other
+    points[:, 3] = points[:, 2] + [0.0, 0.16, 0.0]  # touch, up to rounding
+    points[:, 8] = points[:, 7]  # one in the place of another
+    forces, couplets = rng.standard_normal((3, COUNT)), rng.standard_normal((3, 3, COUNT))
+    return points, radii, forces, 0.05 * couplets
+
+
+def density(forces, couplets):
+    return np.concatenate([forces, couplets.reshape(9, -1)])
+
+
+def plan_of(points, radii, want=WANT, **options):
+    name = parki.kernel("polydisperse_couplets", largest=float(radii.max()))
+    return parki.Plan(name, points, points, radii, parki.EwaldOptions(**options), want=want)
+
+
+def errors(found, exact):
+    """Return the rms errors, of velocities and of gradients."""
+    return [np.sqrt(((a - b) ** 2).sum() / a.shape[-1]) for a, b in zip(found, exact, strict=True)]
+
+
+@pytest.fixture(scope="module", params=["brick", "tilted", "free"])
+def case(request):
+    """Return the points and densities, the options of a box, and the exact sums there."""
+    basis = TILTED if request.param == "tilted" else np.diag(BOX)
+    given = suspension(basis)
+    free = request.param == "free"
+    box = basis if request.param == "tilted" else BOX
+    options = {"periodicity": 0 if free else 3, "box": [None] * 3 if free else box}
+    return given, options, mobility(*given, None if free else basis)
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "dtype"), [(1e-3, "f8"), (1e-9, "f8"), (1e-3, "f4")], ids=str
+)
+def test_mobility(case, tolerance, dtype):
+    """Apart, touching, overlapping, nested and in one place; within the promise, and not by far."""
+    (points, radii, forces, couplets), options, exact = case
+    plan = plan_of(points.astype(dtype), radii, tolerance=tolerance, **options)
+    dens = density(forces, couplets).astype(dtype)
+    for error, promise in zip(errors(plan(dens), exact), plan.promise(dens), strict=True):
+        assert 1e-3 * promise < error <= promise
+
+
+def test_each_result_alone(case):
+    (points, radii, *given), options, _ = case
+    both = plan_of(points, radii, tolerance=1e-7, **options)(density(*given))
+    for name, other in zip(WANT, both, strict=True):
+        found = plan_of(points, radii, name, tolerance=1e-7, **options)(density(*given))
+        np.testing.assert_allclose(found, other, atol=1e-6 * abs(other).max())
+
+
+def test_it_is_symmetric(case):
+    """The adjoint is the same sum, for one result or both, before and after a move."""
+    (points, radii, *given), options, _ = case
+    dens = density(*given)
+    values = suspension(np.diag(BOX), seed=3)[2:]
+    for want in (WANT, "u", "grad_u"):
+        plan = plan_of(points, radii, want, tolerance=1e-3, **options)
+        for moved in (points, 0.9 * points[:, ::-1]):
+            plan.update_points(moved, moved)
+            found = plan(dens) if want == WANT else (plan(dens),)
+            own = values if want == WANT else (values[WANT.index(want)],)
+            back = plan.adjoint(own if want == WANT else own[0])
+            ours = sum((a * b).sum() for a, b in zip(found, own, strict=True))
+            scale = np.linalg.norm(back) * np.linalg.norm(dens)
+            assert abs(ours - (back * dens).sum()) < 1e-11 * scale
+
+
+@pytest.mark.parametrize(("periodicity", "box"), [(1, BOX), (2, TILTED)])
+def test_free_axes(periodicity, box):
+    """Spheres apart are points with Laplacians, which four other sums make."""
+    rng = np.random.default_rng(2)
+    points = (np.mgrid[:2, :2, :2].reshape(3, -1) + 0.6 + 0.2 * rng.random((3, 8))) * 0.4
+    radii = rng.choice([0.03, 0.09], 8)
+    if periodicity == 2:
+        box = np.array([TILTED[0], TILTED[1], [0.0, 0.0, 1.0]])
+    forces, couplets = rng.standard_normal((3, 8)), 0.05 * rng.standard_normal((3, 3, 8))
+    how = {"periodicity": periodicity, "box": box}
+    u = 4 / (3 * radii) * forces
+    g = 0.4 / radii**3 * (4 * couplets - couplets.swapaxes(0, 1))
+    g -= 0.4 / radii**3 * np.einsum("jjn->n", couplets) * np.eye(3)[..., None]
+
+    def add(kernel, dens, weights=None):
+        sums = parki.Plan(kernel, points, points, tolerance=1e-9, want=WANT, **how)
+        v, h = sums(dens)
+        if weights is None:
+            return v, h
+        w, k = sums(weights * dens)
+        return -(radii**2 / 3 * v + w), -(radii**2 / 5 * h + k)
+
+    for each in (
+        add("stokes_sl", forces),
+        add("stokes_dipole", couplets),
+        add("doublet", forces, radii**2 / 3),
+        add("doublet_dipole", couplets, radii**2 / 5),
+    ):
+        u, g = u + each[0], g + each[1]
+    plan = plan_of(points, radii, tolerance=1e-6, **how)
+    dens = density(forces, couplets)
+    for error, promise in zip(errors(plan(dens), (u, g)), plan.promise(dens), strict=True):
+        assert error <= promise
+
+
+def test_variants_of_a_device(case):
+    (points, radii, *given), options, exact = case
+    with costs_of_a_device():
+        plan = plan_of(points, radii, tolerance=1e-4, **options)
+        assert plan.pipeline.setup.pair.method == "tile"
+        found = plan(np.stack([density(*given)] * 2))
+        alone = plan_of(points, radii, "u", tolerance=1e-4, **options)(density(*given))
+    promises = plan.promise(density(*given))
+    for each in ([of[0] for of in found], [of[1] for of in found]):
+        for error, promise in zip(errors(each, exact), promises, strict=True):
+            assert error <= promise
+    assert errors([alone], exact[:1])[0] <= promises[0]
+
+
+@pytest.mark.chosen_degrees
+@pytest.mark.parametrize("same", [False, True], ids=["random", "the same"])
+def test_measured_error(same):
+    """In a suspension, of random densities, and of the same stresslet on all spheres."""
+    rng = np.random.default_rng(5)
+    points, radii = rng.random((3, 400)), rng.lognormal(0, 0.3, 400)
+    radii *= (0.6 / (4 * np.pi * (radii**3).sum())) ** (1 / 3)
+    forces, couplets = rng.standard_normal((3, 400)), 0.05 * rng.standard_normal((3, 3, 400))
+    if same:
+        forces[:], couplets[:] = 0.0, couplets[..., :1]
+    plan = plan_of(points, radii, periodicity=3, box=[1, 1, 1], tolerance=1e-4)
+    fine = plan_of(points, radii, periodicity=3, box=[1, 1, 1], tolerance=1e-8)
+    dens = density(forces, couplets)
+    for error, promise in zip(errors(plan(dens), fine(dens)), plan.promise(dens), strict=True):
+        assert 0 < error <= promise
+
+
+def test_the_near_field_is_positive_of_small_spheres():
+    """As its largest spheres are against the shortest waves of the grid."""
+    for c, rc, largest, expected in ((12.0, 0.3, 0.08, True), (12.0, 0.3, 0.2, False)):
+        assert LiftedCouplets(Prolate(c, rc), largest, 2, 2).positive is expected
+
+
+def test_tables_have_exact_integrals():
+    """Without constants, the same stresslet of all spheres would add up errors."""
+    split = LiftedCouplets(Prolate(9.0, 1.0), 0.2, 2, 2)
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    t = (nodes + 1) / 2
+    found = split.tables(1.0, 14)
+    for level, (flow, slope) in enumerate(((2 / 3, 1.0), (-4 / 3, 0.0), (0.0, 0.0))):
+        t0, t1, t2, t3 = (np.polyval(f, 2 * t**2 - 1) for f in found[4 * level : 4 * level + 4])
+        own = weights / 2 * t**2
+        assert own @ (4 * t0 - 4 / 3 * t**2 * t1) == pytest.approx(flow, abs=1e-9)
+        assert own @ (15 * t1 - 10 * t**2 * t2 + t**4 * t3) == pytest.approx(slope, abs=1e-9)
+
+
+def test_points_alone():
+    """Radii of 0: the sums of points, without a sphere's own part."""
+    points, radii, forces, couplets = suspension(np.diag(BOX))
+    points = np.delete(points, 8, axis=1)
+    forces, couplets, radii = forces[:, 1:], couplets[..., 1:], 0 * radii[1:]
+    options = parki.EwaldOptions(periodicity=3, box=BOX, tolerance=1e-6)
+    found = plan_of(
+        points, radii, **{n: getattr(options, n) for n in ("periodicity", "box", "tolerance")}
+    )(density(forces, couplets))
+    for name, ours in zip(WANT, found, strict=True):
+        theirs = sum(
+            parki.Plan(kernel, points, points, replace(options, tolerance=1e-8), want=name)(dens)
+            for kernel, dens in (("stokes_sl", forces), ("stokes_dipole", couplets))
+        )
+        np.testing.assert_allclose(ours, theirs, atol=1e-5 * abs(theirs).max())
