@@ -15,6 +15,9 @@ from parki import reference as reference
 from parki import typing as typing
 from parki import utils as utils
 from parki.cell_list import CellList as CellList
+from parki.dynamics import BodyMotion as BodyMotion
+from parki.dynamics import BodyShape as BodyShape
+from parki.dynamics import RigidBodies as RigidBodies
 from parki.dynamics import RigidSpheres as RigidSpheres
 from parki.errors import *  # noqa: F403
 from parki.ewald import *  # noqa: F403
@@ -30,7 +33,7 @@ from parki.solving import near_pairs as near_pairs
 from parki.surfaces import Drops as Drops
 from parki.surfaces import FirstKind as FirstKind
 from parki.surfaces import LayerPlan as LayerPlan
-from parki.surfaces import RigidBodies as RigidBodies
+from parki.surfaces import RigidSurfaces as RigidSurfaces
 from parki.surfaces import Surface as Surface
 from parki.suspensions import Spheres as Spheres
 
@@ -41,15 +44,16 @@ except _metadata.PackageNotFoundError:  # a checkout that is not installed
 
 if not TYPE_CHECKING:  # type checkers have the calls from `calls.pyi`, and the new names alone
     __all__ = [
-        *("CellList", "ExecutionSpace", "NearPairs", "Progress", "RigidSpheres", "Spheres"),
-        *("Drops", "FirstKind", "LayerPlan", "RigidBodies", "Surface"),
+        *("BodyMotion", "BodyShape", "CellList", "ExecutionSpace", "NearPairs", "Progress"),
+        *("RigidBodies", "RigidSpheres", "Spheres"),
+        *("Drops", "FirstKind", "LayerPlan", "RigidSurfaces", "Surface"),
         *("available_spaces", "energy", "estimate", "get_execution_space", "lattice", "near_pairs"),
         *("distributed", "ewald", "mesh", "reference", "typing", "utils"),
         *errors.__all__,
         *ewald.__all__,
     ]
     _shown = [*ewald.api.__all__, "Plan", "vjp", "jvp", "kernel", "EwaldOptions", "Expert"]
-    _shown += ["Spheres", "RigidSpheres", "near_pairs", "CellList", "lattice"]
+    _shown += ["Spheres", "RigidSpheres", "RigidBodies", "near_pairs", "CellList", "lattice"]
     _shown += ["energy", "estimate"]
     for _name in _shown:  # `help(parki)` begins with them
         _about = (globals()[_name].__doc__ or "").partition("\n")[0]

@@ -1,5 +1,7 @@
 """Rigid particles: constraints that are solved around sums of plans.
 
+Spheres that do not strain:
+
 moments     eleven numbers of each sphere, and their tensors
 mobility    `MomentMobility`: how forces and couplets move spheres
 contact     the singular resistance of two spheres close to contact
@@ -8,8 +10,17 @@ lubrication `Lubrication`: pairs of spheres in reach, and how they resist
 pair_matrix `PairMatrix`: the same as a sparse matrix, and solves with it
 solver      conjugate gradients for forces, stresslets and motion
 rigid       `RigidSpheres`, in physical units
+
+Bodies of blobs, which are spheres that a body holds:
+
+shapes      `BodyShape`: the blobs of a body, and its own matrices
+conjugate   conjugate gradients for forces on blobs and motions of bodies
+placed      bodies at their places, and what each does alone
+bodies      `RigidBodies`, in physical units
 """
 
+from parki.dynamics.bodies import BodyMotion, RigidBodies
 from parki.dynamics.rigid import Motion, RigidSpheres
+from parki.dynamics.shapes import BodyShape
 
-__all__ = ["Motion", "RigidSpheres"]
+__all__ = ["BodyMotion", "BodyShape", "Motion", "RigidBodies", "RigidSpheres"]

@@ -1,7 +1,8 @@
-"""What programs that solve integral equations need around a plan.
+"""What programs that solve for surfaces and bodies need around a plan.
 
 pairs      `near_pairs`: sources near targets, for local corrections as sparse matrices
 display    `Progress`: iterations, residual and time left on a terminal
+rotations  quaternions of bodies
 """
 
 from parki.solving.display import Progress

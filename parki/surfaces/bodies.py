@@ -10,6 +10,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.points import as_points
 from parki.interchange import as_array, to_host
 from parki.runtime import get_execution_space
+from parki.solving.rotations import frames, quaternions
 from parki.surfaces.shapes import Shape
 from parki.typing import Array
 
@@ -164,20 +165,4 @@ def numbers(values: Any) -> Any:
 
 def matrices(rotations: Any, count: int) -> Any:
     """Return rotations as matrices (B, 3, 3)."""
-    if rotations is None:
-        return np.tile(np.eye(3), (count, 1, 1))
-    if hasattr(rotations, "as_quat"):
-        rotations = np.atleast_2d(rotations.as_quat()).T
-    given = numbers(as_array("rotations", rotations))
-    if given.shape != (4, count):
-        raise ParkiValueError(
-            f"rotations has shape {given.shape}; expected (4, {count}), for each body a quaternion "
-            "with the scalar last"
-        )
-    x, y, z, w = given / np.linalg.norm(given, axis=0)
-    rows = (
-        (1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)),
-        (2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)),
-        (2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)),
-    )
-    return np.array(rows).transpose(2, 0, 1)
+    return frames(np, to_host(quaternions("rotations", rotations, count)))

@@ -54,12 +54,12 @@ def generator(name: str, given: Any, xp: Any) -> Any:
         ) from None
 
 
-def check_accuracy(accuracy: Any, dtype: Any) -> None:
+def check_accuracy(accuracy: Any, dtype: Any, of: str = "the noise") -> None:
     """Refuse an error at which iterations cannot stop, or stop too early."""
     least = float(np.finfo(dtype).eps)
     if not least <= finite("accuracy", accuracy, "a number below 1") < 1:
         raise ParkiValueError(
-            f"accuracy is {accuracy!r}; expected the relative error of the noise, at least "
+            f"accuracy is {accuracy!r}; expected the relative error of {of}, at least "
             f"{least:.1g} for {dtype}, and below 1"
         )
 

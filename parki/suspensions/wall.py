@@ -1,4 +1,7 @@
-"""Spheres near a wall: which ones may be there, what they lack, and the drift of their steps."""
+"""Spheres near a wall: which ones may be there, what they lack, and the drift of their steps.
+
+The drift compares mobilities at shifted places, as bodies of spheres do without a wall, too.
+"""
 
 from __future__ import annotations
 
@@ -43,9 +46,16 @@ def divergence(spheres: Any, white: White, moves: tuple[str, ...] = MOVES[:1]) -
     """
     step = STEP * spheres._sizes.smallest
     w = white(spheres._shape)
+    return [each / step for each in difference(spheres, step * w, w, moves)]
+
+
+def difference(
+    spheres: Any, shift: Any, forces: Any, moves: tuple[str, ...] = MOVES[:1]
+) -> list[Any]:
+    """Return ``(M(x + shift / 2) - M(x - shift / 2)) forces``, (3, N) for each move."""
     with spheres._shifting:  # of which there is one at a time
-        ahead, back = (_moved(spheres, side * step * w, w, moves) for side in (0.5, -0.5))
-    return [(after - before) / step for after, before in zip(ahead, back, strict=True)]
+        ahead, back = (_moved(spheres, side * shift, forces, moves) for side in (0.5, -0.5))
+    return [after - before for after, before in zip(ahead, back, strict=True)]
 
 
 def _moved(spheres: Any, shift: Any, forces: Any, moves: tuple[str, ...]) -> list[Any]:

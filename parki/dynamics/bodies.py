@@ -1,0 +1,639 @@
+"""`RigidBodies`: the motion of rigid bodies that are made of blobs, which are spheres."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parki.dynamics.conjugate import Show, Solved, conjugate, dot
+from parki.dynamics.placed import Kind, Placed
+from parki.dynamics.shapes import BodyShape
+from parki.errors import ParkiTypeError, ParkiValueError, by_words
+from parki.ewald.derivatives.linear_operator import linear_operator
+from parki.ewald.options import EwaldOptions
+from parki.ewald.points import as_points, like_points, take_options
+from parki.interchange import as_array, library_of, number, positive, shown, to_host
+from parki.runtime import get_execution_space
+from parki.solving import rotations
+from parki.suspensions import noise, wall
+from parki.suspensions.spheres import Spheres, alone
+from parki.typing import Array, Box, OptionKeywords, Unpack
+
+MOST_PRODUCTS = 300
+LOOSEST = 1e-3  # error of velocities, where the tolerance is larger
+LOOSER = 10.0  # times that, of the solve that only the drift takes
+# What spheres are called here.
+WORDS = {"points": "blobs", "sphere": "blob", "Spheres": "RigidBodies"}
+
+
+@dataclass(frozen=True, eq=False)
+class BodyMotion:
+    """How bodies move, and the forces on their blobs: see `RigidBodies.solve`.
+
+    Attributes
+    ----------
+    velocities, turns : array, shape (3, B)
+        Velocities of the bodies' positions, and angular velocities.
+    blob_forces : array, shape (3, N)
+        Forces of the blobs on the fluid, one body after the other.
+    stresslets : array, shape (3, 3, B)
+        Symmetric and traceless parts of the sums of r F^T over the blobs of each body, with r from
+        its position: the stresslets on the fluid far away.
+    products : int
+        Products with the mobility of the blobs.
+    error : float
+        Relative error of the velocities, as the last residual suggests it.
+    """
+
+    velocities: Any
+    turns: Any
+    blob_forces: Any
+    stresslets: Any
+    products: int
+    error: float
+    _guess: Any  # forces, motions and places, at a viscosity of 1
+
+
+class RigidBodies:
+    """Rigid bodies of blobs in a viscous fluid, with forces, slip, shear and Brownian motion.
+
+    The blobs of a body are spheres that keep their places in it. Forces between them make all
+    blobs move with the body. The mobility of the blobs is that of `parki.Spheres`, with its boxes,
+    walls and tolerance; so bodies have the hydrodynamics that their blobs resolve, and no
+    lubrication beyond it. The method is Balboa Usabiaga et al. (2016), by conjugate gradients.
+
+    Parameters
+    ----------
+    shapes : BodyShape, or list of BodyShape
+    positions : array, shape (3, B), float32 or float64
+        Where the origins of the bodies' frames are, in the unit of ``options.box``.
+    quaternions : array, shape (4, B), or ``scipy.spatial.transform.Rotation``, optional
+        Rotations from the bodies' own frames, with the scalar last. Default: none.
+    options : EwaldOptions
+    which : array of int, shape (B,), optional
+        The shape of each body, if there are several.
+    viscosity : float
+        Viscosity of the fluid.
+    accuracy : float, optional
+        Relative error of velocities at which solves stop, and that of noise. Default: the
+        tolerance, and 1e-3 at most.
+    **keywords
+        The fields of `EwaldOptions`, instead of ``options``.
+
+    Attributes
+    ----------
+    positions, quaternions : array, shape (3, B) and (4, B)
+        Copies.
+    blobs : array, shape (3, N)
+        Centres of all blobs, one body after the other. A copy.
+    shapes : tuple of BodyShape
+    which : ndarray, shape (B,)
+    options : EwaldOptions
+        With the present box.
+    viscosity, accuracy : float
+        Others may be assigned.
+
+    Raises
+    ------
+    ParkiValueError, ParkiTypeError
+        If an argument is impossible.
+
+    Examples
+    --------
+    >>> import numpy as np, parki
+    >>> ball = parki.BodyShape.sphere(0.1, 12)
+    >>> places = np.random.default_rng(0).random((3, 5))
+    >>> bodies = parki.RigidBodies(ball, places, periodicity=3, box=[1, 1, 1], tolerance=1e-3)
+    >>> velocities, turns = bodies.velocities(np.ones((3, 5)))
+    >>> velocities.shape, turns.shape
+    ((3, 5), (3, 5))
+    """
+
+    def __init__(
+        self,
+        shapes: BodyShape | Sequence[BodyShape],
+        positions: Array,
+        quaternions: Any = None,
+        options: EwaldOptions | None = None,
+        *,
+        which: Any = None,
+        viscosity: float = 1.0,
+        accuracy: float | None = None,
+        **keywords: Unpack[OptionKeywords],
+    ) -> None:
+        also = ("which", "viscosity", "accuracy")
+        quaternions, options = take_options(quaternions, options, keywords, also=also)
+        array = as_points("positions", positions)
+        self.shapes, self.which = _kinds(shapes, which, array.shape[1])
+        xp, dtype = get_execution_space(None, array).array_module, np.dtype(array.dtype)
+        self.viscosity = viscosity
+        usual = min(options.tolerance, LOOSEST)
+        self._check_accuracy(usual if accuracy is None else accuracy, dtype)
+        counts = np.array([shape.n for shape in self.shapes])[self.which]
+        starts, radii = np.cumsum(counts) - counts, np.empty(counts.sum())
+        self._kinds = list[Kind]()
+        for number_of, shape in enumerate(self.shapes):
+            kind = Kind(xp, dtype, shape, np.flatnonzero(self.which == number_of), starts)
+            radii[to_host(kind.blobs)] = shape.radii
+            self._kinds.append(kind)
+        self._placed = self._place(xp, array, quaternions, dtype)
+        self._back = library_of(positions)
+        self._extent = max(shape.extent for shape in self.shapes)
+        with by_words(WORDS):
+            self._spheres = Spheres(self._placed.blobs, radii, options)
+
+    def _place(self, xp: Any, positions: Any, quaternions: Any, dtype: Any) -> Placed:
+        unit = rotations.quaternions("quaternions", quaternions, positions.shape[1])
+        return Placed(xp, self._kinds, positions.astype(np.float64), xp.asarray(unit), dtype)
+
+    @property
+    def _first(self) -> Any:
+        """The plan of the blobs, by whose lock one thread after the other calls."""
+        return self._spheres._first
+
+    # ------------------------------------------------------------------ attributes
+    @property
+    def positions(self) -> Any:
+        """Where the bodies are, shape (3, B)."""
+        return self._back(self._placed.positions.astype(self._placed.dtype))
+
+    @property
+    def quaternions(self) -> Any:
+        """Rotations from the bodies' frames, shape (4, B), of length 1, float64."""
+        return self._back(self._placed.quaternions.copy())
+
+    @property
+    def blobs(self) -> Any:
+        """Centres of all blobs, shape (3, N)."""
+        return self._back(self._placed.blobs.copy())
+
+    @property
+    def options(self) -> EwaldOptions:
+        """The options, with the present box."""
+        return self._spheres.options
+
+    @property
+    def viscosity(self) -> float:
+        """Viscosity of the fluid."""
+        return self._viscosity
+
+    @viscosity.setter
+    def viscosity(self, viscosity: float) -> None:
+        self._viscosity = positive("viscosity", viscosity)
+
+    @property
+    def accuracy(self) -> float:
+        """Relative error of velocities at which solves stop."""
+        return self._accuracy
+
+    @accuracy.setter
+    def accuracy(self, accuracy: float) -> None:
+        self._check_accuracy(accuracy, self._placed.dtype)
+
+    def _check_accuracy(self, accuracy: float, dtype: Any) -> None:
+        noise.check_accuracy(accuracy, dtype, "velocities")
+        self._accuracy = float(accuracy)
+
+    def in_lab(self, vectors: Any) -> Any:
+        """Return vectors at the blobs of each shape in its frame as vectors in the lab's frame.
+
+        Parameters
+        ----------
+        vectors : array, shape (3, n), or list of one for each shape
+            Such as the slip of a swimmer.
+
+        Returns
+        -------
+        array, shape (3, N)
+            At the blobs, one body after the other.
+        """
+        several = vectors if isinstance(vectors, (list, tuple)) and len(self.shapes) > 1 else None
+        found = [vectors] if several is None else list(several)
+        if len(found) != len(self.shapes):
+            raise ParkiValueError(f"vectors has {len(found)} arrays; expected {len(self.shapes)}")
+        xp, dtype = self._placed.xp, self._placed.dtype
+        own = [xp.asarray(as_array("vectors", each)).astype(dtype) for each in found]
+        for each, shape in zip(own, self.shapes, strict=True):
+            if each.shape != (3, shape.n):
+                raise ParkiValueError(
+                    f"vectors has shape {each.shape}; expected {(3, shape.n)}, for the blobs of a "
+                    "shape"
+                )
+        return self._back(self._placed.in_lab(own))
+
+    # ------------------------------------------------------------------ places
+    @alone
+    def update_positions(
+        self, positions: Array, quaternions: Any = None, *, box: Box | None = None
+    ) -> None:
+        """Move the bodies, each of which keeps its shape.
+
+        Parameters
+        ----------
+        positions : array, shape (3, B)
+        quaternions : array, shape (4, B), or ``scipy.spatial.transform.Rotation``, optional
+            Default: as before.
+        box : array, shape (3, 3), or 3 lengths
+            The present box: see `parki.Plan.update_points`. Default: as before.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            If there are more or fewer bodies, or they are impossible. Then nothing moves.
+        """
+        old = self._placed
+        given = like_points("positions", positions, self._first.space, old.dtype)
+        if given.shape != old.positions.shape:
+            raise ParkiValueError(
+                f"positions has shape {given.shape}; expected {tuple(old.positions.shape)}, one "
+                "for each of the bodies; make new RigidBodies for another number"
+            )
+        quaternions = old.quaternions if quaternions is None else quaternions
+        self._moved(self._place(old.xp, given, quaternions, old.dtype), box)
+        self._back = library_of(positions)
+
+    @alone
+    def move(self, moves: Array, turns: Array | None = None, *, box: Box | None = None) -> None:
+        """Move bodies by displacements, and turn them by rotation vectors: a step of time.
+
+        Parameters
+        ----------
+        moves, turns : array, shape (3, B)
+            As `displacements` returns them, or velocities times a time. The length of a rotation
+            vector is the angle, of any size: bodies turn exactly.
+        box
+            As for `update_positions`.
+        """
+        old = self._placed
+        moves, turns = (self._of_bodies(*each) for each in (("moves", moves), ("turns", turns)))
+        quaternions = rotations.turned(old.xp, old.quaternions, turns.astype(np.float64))
+        placed = Placed(old.xp, self._kinds, old.positions + moves, quaternions, old.dtype)
+        self._moved(placed, box)
+
+    def _moved(self, placed: Placed, box: Any) -> None:
+        with by_words(WORDS):
+            self._spheres.update_points(placed.blobs, box=box)
+        self._placed = placed
+
+    # ------------------------------------------------------------------ motions
+    def velocities(self, forces: Array | None = None, torques: Array | None = None) -> Any:
+        """Return the velocities and the angular velocities of the bodies, shape (3, B) each.
+
+        Parameters
+        ----------
+        forces, torques : array, shape (3, B), optional
+            Torques are about the positions of the bodies. None stands for none.
+        """
+        found = self.solve(forces, torques)
+        return found.velocities, found.turns
+
+    @alone
+    def solve(
+        self,
+        forces: Array | None = None,
+        torques: Array | None = None,
+        *,
+        slip: Array | None = None,
+        gradient: Any = None,
+        guess: BodyMotion | None = None,
+        progress: Show | None = None,
+    ) -> BodyMotion:
+        """Return how bodies move that are driven, swim, or are in a flow.
+
+        Parameters
+        ----------
+        forces, torques : array, shape (3, B), optional
+        slip : array, shape (3, N), optional
+            Velocity of the fluid at each blob, relative to its body, in the lab's frame: bodies
+            swim. See `in_lab`.
+        gradient : array, shape (3, 3), optional
+            ``[i, j] = d u_i / d x_j`` of a flow without bodies, which is zero at the origin.
+            Results are then relative to it: add ``gradient @ positions`` to the velocities, and
+            half of the curl to the turns. A periodic box must deform with the flow.
+        guess : BodyMotion, optional
+            The motion at a step before, which saves products if it is similar.
+        progress : callable, optional
+            Called with the relative error in each iteration, such as a `parki.Progress`.
+
+        Returns
+        -------
+        BodyMotion
+
+        Raises
+        ------
+        ParkiError
+            If it does not converge.
+        ParkiValueError, ParkiTypeError
+            If an argument is impossible, or none of the first four is given.
+        """
+        if forces is torques is slip is gradient is None:
+            raise ParkiTypeError("give forces, torques, slip or a gradient: nothing moves bodies")
+        flow = self._flow(slip, gradient)
+        return self._motion(self._solved(self._loads(forces, torques), flow, guess, progress))
+
+    @alone
+    def forces(
+        self,
+        velocities: Array | None = None,
+        turns: Array | None = None,
+        *,
+        slip: Array | None = None,
+        gradient: Any = None,
+        progress: Show | None = None,
+    ) -> Any:
+        """Return the forces and torques (3, B) that make bodies move with given velocities.
+
+        This is the resistance, the inverse of `velocities`. It takes more products the more bodies
+        there are. Parameters are as for `solve`.
+        """
+        placed = self._placed
+        motions = placed.xp.stack(
+            [self._of_bodies("velocities", velocities), self._of_bodies("turns", turns)]
+        )
+        flow = placed.carried(motions)
+        own = self._flow(slip, gradient)
+        if own is not None:
+            flow = flow + own
+        start = placed.freed(flow)
+        scale = float(dot(flow, start[0]))
+        found = self._conjugate(placed.freed, start, flow, scale, self.accuracy, progress)
+        loads = placed.carried_back(found.forces) + placed.resisted(motions)
+        loads *= placed.dtype.type(self.viscosity)
+        return self._back(loads[0]), self._back(loads[1])
+
+    def as_linear_operator(self) -> Any:
+        """Return the mobility as an operator of SciPy, on a device of CuPy.
+
+        It takes forces and torques to velocities and turns, of shape (2, 3, B), flattened. Each
+        product is a solve.
+        """
+        placed = self._placed
+        shape = (2, *placed.positions.shape)
+
+        def product(values: Any) -> Any:
+            if values.ndim > 3:
+                return placed.xp.stack([product(each) for each in values])
+            return self.solve(*values)._guess[1]
+
+        return linear_operator(product, product, (shape, shape), placed.dtype, self._first.space)
+
+    # ------------------------------------------------------------------ Brownian motion
+    @alone
+    def displacements(
+        self,
+        kT: float,
+        dt: float,
+        rng: Any,
+        forces: Array | None = None,
+        torques: Array | None = None,
+        *,
+        slip: Array | None = None,
+        gradient: Any = None,
+    ) -> Any:
+        """Return a Brownian step: displacements and rotation vectors, for `move`.
+
+        With the mobility N of bodies it is ``N F dt``, noise of covariance ``2 kT dt N``, and the
+        drift ``kT dt div N``, by a random finite difference. Sprinkle, Balboa Usabiaga, Patankar
+        and Donev (2017). It takes two solves and two more products.
+
+        Parameters
+        ----------
+        kT, dt : float
+            Thermal energy, and duration of the step.
+        rng
+            As for `parki.Spheres.displacements`.
+        forces, torques, slip, gradient
+            As for `solve`.
+
+        Returns
+        -------
+        tuple of 2 arrays, shape (3, B)
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            As of `parki.Spheres.noise`.
+        """
+        for name, value in (("kT", kT), ("dt", dt)):
+            if not 0 <= number(name, value, "a number, 0 or more") < math.inf:
+                raise ParkiValueError(f"{name} is {value!r}; expected a number, 0 or more")
+        placed = self._placed
+        rng = noise.generator("rng", rng, placed.xp)
+        loads, flow = self._loads(forces, torques), self._flow(slip, gradient)
+        if kT * dt:
+            shaken, turned = self._shaken(rng, math.sqrt(2 * kT / (self.viscosity * dt)))
+            drift, pulled = self._drift(noise.white(rng, placed.dtype), kT / self.viscosity)
+            flow = shaken + drift if flow is None else flow + shaken + drift
+            loads = loads + turned + pulled
+        found = self._solved(loads, flow)
+        moved = placed.dtype.type(dt) * found.motions
+        return self._back(moved[0]), self._back(moved[1])
+
+    @alone
+    def noise(self, rng: Any) -> Any:
+        """Return normal numbers whose covariance is the mobility of bodies: for other integrators.
+
+        Returns
+        -------
+        tuple of 2 arrays, shape (3, B)
+            Of velocities and of turns, without drift.
+        """
+        rng = noise.generator("rng", rng, self._placed.xp)
+        flow, loads = self._shaken(rng, 1 / math.sqrt(self.viscosity))
+        found = self._solved(loads, flow).motions
+        return self._back(found[0]), self._back(found[1])
+
+    def _shaken(self, rng: Any, size: float) -> tuple[Any, Any]:
+        """Return noise of the blobs' mobility, and of what resists turns that move no blob."""
+        with by_words(WORDS):
+            flow = self._spheres.noise(rng, accuracy=self.accuracy)
+        placed = self._placed
+        flow *= placed.dtype.type(size)
+        white = noise.white(rng, placed.dtype)((2, *placed.positions.shape))
+        return flow, placed.dtype.type(size) * placed.resisted(white, 0.5)
+
+    def _drift(self, white: noise.White, size: float) -> tuple[Any, Any]:
+        """Return ``size`` times velocities and loads whose solution has the mean div N.
+
+        With normal numbers w it is the mean of the change of N w along w. What changes are M, K
+        and R: M by a difference, the others by formulas.
+        """
+        placed = self._placed
+        real = placed.dtype.type
+        length, blob = real(self._extent), self._spheres._sizes.smallest
+        w = white((2, *placed.positions.shape))
+        loads = w.copy()
+        loads[0] /= length
+        accuracy = min(LOOSER * self.accuracy, 0.5)
+        found = self._solved(loads, None, accuracy=accuracy)
+        turned = placed.turning(w[1])  # of the arms
+        moved = w.copy()
+        moved[0] *= length
+        step = real(wall.STEP * blob / self._extent)
+        [change] = wall.difference(self._spheres, step * placed.carried(moved), found.forces)
+        flow = placed.turning(found.motions[1], turned) - change / step
+        pull = -placed.resisted_by(w[1], found.motions)
+        pull[1] -= placed.torques(found.forces, turned)
+        return real(size) * flow, real(size) * pull
+
+    # ------------------------------------------------------------------ the solve
+    def _solved(
+        self,
+        loads: Any,
+        flow: Any,
+        guess: BodyMotion | None = None,
+        progress: Show | None = None,
+        accuracy: float | None = None,
+    ) -> Solved:
+        """Return forces and motions by loads and velocities of the blobs, at a viscosity of 1."""
+        placed = self._placed
+        forces, motions = placed.driven(loads)
+        energy = dot(loads, motions)
+        if flow is not None:
+            more, also = placed.alone(flow)
+            energy = energy + dot(flow, more) + placed.energy(also)
+            forces, motions = forces + more, motions + also
+        if guess is not None:
+            forces, motions = self._guessed(guess)
+            missing = loads - placed.carried_back(forces) - placed.resisted(motions)
+            more, also = placed.driven(missing)
+            forces, motions = forces + more, motions + also
+        if flow is None:
+            flow = placed.xp.zeros_like(placed.arms)
+        accuracy = self.accuracy if accuracy is None else accuracy
+        start = forces, motions
+        return self._conjugate(placed.alone, start, flow, float(energy), accuracy, progress)
+
+    def _conjugate(self, alone: Any, start: Any, *given: Any) -> Solved:
+        if given[-1] is not None and not callable(given[-1]):
+            raise ParkiTypeError(
+                f"progress is {shown(given[-1])}; expected a function of the residual, such as a "
+                "parki.Progress"
+            )
+        flow, scale, accuracy, show = given
+
+        def mobility(forces: Any) -> Any:
+            return self._spheres._moved("velocity", {"force": forces})
+
+        return conjugate(
+            mobility, alone, self._placed.carried, start, flow, scale, accuracy, MOST_PRODUCTS, show
+        )
+
+    def _guessed(self, guess: Any) -> tuple[Any, Any]:
+        """Return forces and motions of another step, turned with the bodies since then."""
+        if not isinstance(guess, BodyMotion):
+            raise ParkiTypeError(f"guess is {shown(guess)}; expected what solve has returned")
+        forces, motions, then = guess._guess
+        placed = self._placed
+        if then.kinds is not placed.kinds:
+            raise ParkiValueError("guess is of other bodies; expected one that these returned")
+        if then is not placed:
+            forces, motions = placed.turned_since(then, forces, motions)
+        return forces, motions
+
+    def _motion(self, found: Solved) -> BodyMotion:
+        placed = self._placed
+        moments = placed.moments(found.forces)
+        moments = (moments + moments.transpose(1, 0, 2)) / 2
+        third = (moments[0, 0] + moments[1, 1] + moments[2, 2]) / 3
+        for axis in range(3):
+            moments[axis, axis] -= third
+        scale = placed.dtype.type(self.viscosity)
+        arrays = (*found.motions, scale * found.forces, scale * moments)
+        guess = found.forces, found.motions, placed
+        return BodyMotion(*map(self._back, arrays), found.products, found.error, guess)
+
+    # ------------------------------------------------------------------ arguments
+    def _of_bodies(self, name: str, given: Any) -> Any:
+        """Return an array (3, B) that was given, or zeros."""
+        placed = self._placed
+        shape = tuple(placed.positions.shape)
+        if given is None:
+            return placed.xp.zeros(shape, placed.dtype)
+        return self._like(name, given, shape, "one for each of the bodies")
+
+    def _like(self, name: str, given: Any, shape: tuple[int, ...], meaning: str) -> Any:
+        found = like_points(name, given, self._first.space, self._placed.dtype)
+        if tuple(found.shape) != shape:
+            raise ParkiValueError(
+                f"{name} has shape {tuple(found.shape)}; expected {shape}, {meaning}"
+            )
+        return found
+
+    def _loads(self, forces: Any, torques: Any) -> Any:
+        """Return forces and torques at a viscosity of 1."""
+        given = [self._of_bodies(*each) for each in (("forces", forces), ("torques", torques))]
+        return self._placed.xp.stack(given) / self._placed.dtype.type(self.viscosity)
+
+    def _flow(self, slip: Any, gradient: Any) -> Any:
+        """Return velocities of the fluid at the blobs, relative to rigid ones; None if not any."""
+        placed, flow = self._placed, None
+        if slip is not None:
+            shape = tuple(placed.arms.shape)
+            flow = self._like("slip", slip, shape, "one for each of the blobs")
+        if gradient is not None:
+            strain = placed.xp.asarray(_strain(gradient, self.options), placed.dtype)
+            flow = -strain @ placed.arms if flow is None else flow - strain @ placed.arms
+        return flow
+
+    # ------------------------------------------------------------------ views
+    def describe(self) -> str:
+        """Return the bodies, and the parameters that were chosen for their blobs, as text."""
+        several = ", ".join(f"{kind.count} of {kind.shape.n} blobs" for kind in self._kinds)
+        head = f"bodies: {several}; viscosity {self.viscosity:g}; accuracy {self.accuracy:g}"
+        return f"{head}\n{self._spheres.describe()}"
+
+    def __repr__(self) -> str:
+        return f"<parki.RigidBodies: {self.which.size}, {self.options.periods}>"
+
+
+def _kinds(shapes: Any, which: Any, count: int) -> tuple[tuple[BodyShape, ...], Any]:
+    """Return shapes, and the number of each body's shape."""
+    found = tuple(shapes) if isinstance(shapes, (list, tuple)) else (shapes,)
+    for each in found or (None,):
+        if not isinstance(each, BodyShape):
+            raise ParkiTypeError(
+                f"shapes is {shown(shapes)}; expected a parki.BodyShape, or a list of them"
+            )
+    if which is None:
+        if len(found) > 1:
+            raise ParkiTypeError(
+                f"there are {len(found)} shapes, and which is missing; give the number of each "
+                "body's shape, such as which=[0, 0, 1]"
+            )
+        return found, np.zeros(count, int)
+    numbers = to_host(as_array("which", which))
+    if numbers.dtype.kind not in "iu" or numbers.shape != (count,):
+        raise ParkiValueError(
+            f"which has shape {numbers.shape} and dtype {numbers.dtype}; expected {count} whole "
+            "numbers, the shape of each body"
+        )
+    if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(found):
+        raise ParkiValueError(
+            f"which has numbers from {numbers.min()} to {numbers.max()}; expected 0 to "
+            f"{len(found) - 1}, for {len(found)} shapes"
+        )
+    return found, numbers.astype(int)
+
+
+def _strain(gradient: Any, options: EwaldOptions) -> Any:
+    """Return the symmetric part of the gradient of a flow, or refuse it."""
+    given = np.asarray(to_host(as_array("gradient", gradient)), np.float64)
+    if given.shape != (3, 3) or not np.isfinite(given).all():
+        raise ParkiValueError(
+            f"gradient is {shown(gradient)}; expected 3 rows of 3 numbers, d u_i / d x_j"
+        )
+    if abs(given.trace()) > 1e-6 * abs(given).max():
+        raise ParkiValueError(
+            f"gradient has a trace of {given.trace():g}; expected 0, as of incompressible flow"
+        )
+    if options.walled and (given[:, :2].any() or given[2].any()):
+        raise ParkiValueError(
+            "gradient is of a flow that moves the wall; expected one along the wall that depends "
+            "on the height alone: numbers at [0, 2] and [1, 2]"
+        )
+    return (given + given.T) / 2

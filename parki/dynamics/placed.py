@@ -1,0 +1,209 @@
+"""`Placed`: bodies of some shapes at their places, and what each of them does alone.
+
+Arrays of blobs have the shape (3, N), one body after the other, and motions or loads of bodies
+(2, 3, B): velocities and turns, or forces and torques. Everything is at a viscosity of 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from parki.dynamics.conjugate import dot
+from parki.dynamics.shapes import BodyShape
+from parki.solving import rotations
+
+
+class Kind:
+    """The bodies of one shape: which ones, their blobs among all, and matrices in an array type."""
+
+    def __init__(self, xp: Any, dtype: Any, shape: BodyShape, bodies: Any, starts: Any) -> None:
+        index = starts[bodies][:, None] + np.arange(shape.n)
+        self.shape, self.count = shape, len(bodies)
+        self.bodies, self.blobs = xp.asarray(bodies), xp.asarray(index)
+        self.axes = xp.asarray(shape.spin_axes.astype(dtype))
+        own = shape.own
+        answer = np.concatenate([own.held, -own.driven.T])
+        self.answer, self.driven, self.motion, self.inverse, self.drag = (
+            xp.asarray(np.ascontiguousarray(each.T).astype(dtype))
+            for each in (answer, own.driven, own.motion, own.inverse, own.drag)
+        )
+
+
+class Placed:
+    """Bodies at their places.
+
+    Parameters
+    ----------
+    xp : module
+        NumPy or CuPy.
+    kinds : list of Kind
+    positions, quaternions : array, shapes (3, B) and (4, B), float64
+        Quaternions of length 1.
+    dtype : dtype
+    """
+
+    def __init__(
+        self, xp: Any, kinds: list[Kind], positions: Any, quaternions: Any, dtype: Any
+    ) -> None:
+        self.xp, self.kinds, self.dtype = xp, kinds, dtype
+        self.positions, self.quaternions = positions, quaternions
+        exact = rotations.frames(xp, quaternions)
+        self.frames = exact.astype(dtype)
+        size = sum(kind.blobs.size for kind in kinds)
+        self.arms = xp.empty((3, size), dtype)  # from the origins of bodies to their blobs
+        self.blobs = xp.empty((3, size), dtype)
+        for kind in kinds:
+            arms = xp.matmul(exact[kind.bodies], xp.asarray(kind.shape.blobs))  # (B, 3, n)
+            self.arms[:, kind.blobs] = arms.transpose(1, 0, 2)
+            arms += positions.T[kind.bodies][:, :, None]
+            self.blobs[:, kind.blobs] = arms.transpose(1, 0, 2)
+
+    # ------------------------------------------------------------------ to and from bodies
+    def turning(self, turns: Any, arms: Any = None) -> Any:
+        """Return the velocities (3, N) of blobs whose bodies turn about their origins.
+
+        ``arms`` (3, N), from the origins to the blobs, may be others than at present.
+        """
+        found = self.xp.empty_like(self.arms)
+        arms = self.arms if arms is None else arms
+        for kind in self.kinds:
+            own, arm = turns[:, kind.bodies, None], arms[:, kind.blobs]
+            found[:, kind.blobs] = cross(self.xp, own, arm)
+        return found
+
+    def carried(self, motions: Any) -> Any:
+        """Return K u: the velocities of blobs that motions carry."""
+        found = self.turning(motions[1])
+        for kind in self.kinds:
+            found[:, kind.blobs] += motions[0][:, kind.bodies, None]
+        return found
+
+    def torques(self, forces: Any, arms: Any = None) -> Any:
+        """Return the torques (3, B) of forces on blobs, about the origins of bodies."""
+        found = self._loads()[1]
+        each = cross(self.xp, self.arms if arms is None else arms, forces)
+        for kind in self.kinds:
+            found[:, kind.bodies] = each[:, kind.blobs].sum(axis=2)
+        return found
+
+    def carried_back(self, forces: Any) -> Any:
+        """Return K^T x: forces and torques on bodies by forces on blobs."""
+        found = self._loads()
+        for kind in self.kinds:
+            found[0][:, kind.bodies] = forces[:, kind.blobs].sum(axis=2)
+        found[1] = self.torques(forces)
+        return found
+
+    def moments(self, forces: Any) -> Any:
+        """Return sums of r F^T over the blobs of each body, shape (3, 3, B)."""
+        found = self.xp.empty((3, 3, self._count), self.dtype)
+        for kind in self.kinds:
+            arm, force = self.arms[:, kind.blobs], forces[:, kind.blobs]
+            found[:, :, kind.bodies] = self.xp.einsum("ibn,jbn->ijb", arm, force)
+        return found
+
+    def turned_since(self, then: Placed, forces: Any, motions: Any) -> tuple[Any, Any]:
+        """Return forces on blobs and motions turned with bodies that were elsewhere then."""
+        turn = self.xp.matmul(self.frames, then.frames.transpose(0, 2, 1))
+        found = self.xp.empty_like(forces)
+        for kind in self.kinds:
+            own = forces[:, kind.blobs].transpose(1, 0, 2)
+            found[:, kind.blobs] = self.xp.matmul(turn[kind.bodies], own).transpose(1, 0, 2)
+        return found, self.xp.einsum("bij,tjb->tib", turn, motions)
+
+    def in_lab(self, vectors: list[Any]) -> Any:
+        """Return vectors (3, n) in the frames of each shape as vectors (3, N) in the lab's."""
+        found = self.xp.empty_like(self.arms)
+        for kind, own in zip(self.kinds, vectors, strict=True):
+            found[:, kind.blobs] = self.xp.matmul(self.frames[kind.bodies], own).transpose(1, 0, 2)
+        return found
+
+    # ------------------------------------------------------------------ each body alone
+    def alone(self, residual: Any) -> tuple[Any, Any]:
+        """Return forces and motions of bodies alone whose blobs have velocities, without loads."""
+        forces, motions = self.xp.empty_like(self.arms), self._loads()
+        for kind in self.kinds:
+            found = self._local(kind, residual) @ kind.answer
+            self._back(kind, found, forces, motions)
+        return forces, motions
+
+    def driven(self, loads: Any) -> tuple[Any, Any]:
+        """Return forces and motions of bodies alone by loads."""
+        forces, motions = self.xp.empty_like(self.arms), self._loads()
+        for kind in self.kinds:
+            own = self._local_loads(kind, loads)
+            found = self.xp.concatenate([own @ kind.driven, own @ kind.motion], axis=1)
+            self._back(kind, found, forces, motions)
+        return forces, motions
+
+    def energy(self, motions: Any) -> Any:
+        """Return the power of motions (2, 3, B) against the drag of bodies alone."""
+        found: Any = 0.0
+        for kind in self.kinds:
+            own = self._local_loads(kind, motions)
+            found = found + dot(own @ kind.drag, own)
+        return found
+
+    def freed(self, residual: Any) -> tuple[Any, Any]:
+        """Return forces on blobs of bodies alone by velocities, and no motions."""
+        forces = self.xp.empty_like(self.arms)
+        for kind in self.kinds:
+            found = self._local(kind, residual) @ kind.inverse
+            self._back(kind, found, forces, None)
+        return forces, 0 * self._loads()
+
+    def resisted(self, motions: Any, power: float = 1.0) -> Any:
+        """Return R u, torques by turns that move no blob; or a power of R times u."""
+        found = 0 * self._loads()
+        for kind in self.kinds:
+            if not kind.axes.shape[1]:
+                continue
+            axes = self.xp.matmul(self.frames[kind.bodies], kind.axes)  # (B, 3, 1 or 3)
+            along = self.xp.einsum("bim,ib->bm", axes, motions[1][:, kind.bodies])
+            strength = self.dtype.type(kind.shape.spin_drag**power)
+            found[1][:, kind.bodies] = strength * self.xp.einsum("bim,bm->ib", axes, along)
+        return found
+
+    def resisted_by(self, turns: Any, motions: Any) -> Any:
+        """Return the change of R u where bodies turn by small rotation vectors (3, B)."""
+        turned = self.xp.zeros_like(motions)
+        turned[1] = cross(self.xp, turns, motions[1])
+        found = -self.resisted(turned)
+        found[1] += cross(self.xp, turns, self.resisted(motions)[1])
+        return found
+
+    # ------------------------------------------------------------------ within
+    @property
+    def _count(self) -> int:
+        return int(self.positions.shape[1])
+
+    def _loads(self) -> Any:
+        return self.xp.empty((2, 3, self._count), self.dtype)
+
+    def _local(self, kind: Kind, values: Any) -> Any:
+        """Return values at blobs in the bodies' frames, shape (B, 3 n)."""
+        own = values[:, kind.blobs].transpose(1, 0, 2)
+        frames = self.frames[kind.bodies].transpose(0, 2, 1)
+        return self.xp.matmul(frames, own).reshape(kind.count, 3 * kind.shape.n)
+
+    def _local_loads(self, kind: Kind, loads: Any) -> Any:
+        """Return loads in the bodies' frames, shape (B, 6)."""
+        own = loads[:, :, kind.bodies].transpose(2, 1, 0)
+        frames = self.frames[kind.bodies].transpose(0, 2, 1)
+        return self.xp.matmul(frames, own).transpose(0, 2, 1).reshape(kind.count, 6)
+
+    def _back(self, kind: Kind, found: Any, forces: Any, motions: Any) -> None:
+        """Write (B, 3 n + 6) of the bodies' frames into forces and motions of the lab's."""
+        size = 3 * kind.shape.n
+        frames, own = self.frames[kind.bodies], found[:, :size].reshape(kind.count, 3, kind.shape.n)
+        forces[:, kind.blobs] = self.xp.matmul(frames, own).transpose(1, 0, 2)
+        if motions is not None:
+            both = found[:, size:].reshape(kind.count, 2, 3).transpose(0, 2, 1)
+            motions[:, :, kind.bodies] = self.xp.matmul(frames, both).transpose(2, 1, 0)
+
+
+def cross(xp: Any, a: Any, b: Any) -> Any:
+    """Return the cross product of columns."""
+    return xp.stack([a[i - 2] * b[i - 1] - a[i - 1] * b[i - 2] for i in range(3)])
