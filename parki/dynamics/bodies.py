@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from parki.dynamics import bodies_brownian as brownian
+from parki.dynamics import bodies_given, bodies_motion
+from parki.dynamics.bodies_motion import BodyMotion
 from parki.dynamics.conjugate import Show, Solved, conjugate, dot
-from parki.dynamics.placed import Kind, Placed
+from parki.dynamics.placed import Placed, SameShape
 from parki.dynamics.shapes import BodyShape
 from parki.errors import ParkiTypeError, ParkiValueError, by_words
 from parki.ewald.derivatives.linear_operator import linear_operator
@@ -19,50 +21,19 @@ from parki.ewald.points import as_points, like_points, take_options
 from parki.interchange import as_array, library_of, number, positive, shown, to_host
 from parki.runtime import get_execution_space
 from parki.solving import rotations
-from parki.suspensions import noise, wall
+from parki.suspensions import noise
 from parki.suspensions.spheres import Spheres, alone
 from parki.typing import Array, Box, OptionKeywords, Unpack
 
 MOST_PRODUCTS = 300
 LOOSEST = 1e-3  # error of velocities, where the tolerance is larger
-LOOSER = 10.0  # times that, of the solve that only the drift takes
-# What spheres are called here.
-WORDS = {"points": "blobs", "sphere": "blob", "Spheres": "RigidBodies"}
-
-
-@dataclass(frozen=True, eq=False)
-class BodyMotion:
-    """How bodies move, and the forces on their blobs: see `RigidBodies.solve`.
-
-    Attributes
-    ----------
-    velocities, turns : array, shape (3, B)
-        Velocities of the bodies' positions, and angular velocities.
-    blob_forces : array, shape (3, N)
-        Forces of the blobs on the fluid, one body after the other.
-    stresslets : array, shape (3, 3, B)
-        Symmetric and traceless parts of the sums of r F^T over the blobs of each body, with r from
-        its position: the stresslets on the fluid far away.
-    products : int
-        Products with the mobility of the blobs.
-    error : float
-        Relative error of the velocities, as the last residual suggests it.
-    """
-
-    velocities: Any
-    turns: Any
-    blob_forces: Any
-    stresslets: Any
-    products: int
-    error: float
-    _guess: Any  # forces, motions and places, at a viscosity of 1
 
 
 class RigidBodies:
     """Rigid bodies of blobs in a viscous fluid, with forces, slip, shear and Brownian motion.
 
     The blobs of a body are spheres that keep their places in it. Forces between them make all
-    blobs move with the body. The mobility of the blobs is that of `parki.Spheres`, with its boxes,
+    blobs move with the body. Blobs move as `parki.Spheres`, with the same boxes,
     walls and tolerance; so bodies have the hydrodynamics that their blobs resolve, and no
     lubrication beyond it. The method is Balboa Usabiaga et al. (2016), by conjugate gradients.
 
@@ -113,6 +84,9 @@ class RigidBodies:
     ((3, 5), (3, 5))
     """
 
+    # What spheres are called here.
+    words: ClassVar = {"points": "blobs", "sphere": "blob", "Spheres": "RigidBodies"}
+
     def __init__(
         self,
         shapes: BodyShape | Sequence[BodyShape],
@@ -128,27 +102,27 @@ class RigidBodies:
         also = ("which", "viscosity", "accuracy")
         quaternions, options = take_options(quaternions, options, keywords, also=also)
         array = as_points("positions", positions)
-        self.shapes, self.which = _kinds(shapes, which, array.shape[1])
+        self.shapes, self.which = bodies_given.kinds(shapes, which, array.shape[1])
         xp, dtype = get_execution_space(None, array).array_module, np.dtype(array.dtype)
         self.viscosity = viscosity
         usual = min(options.tolerance, LOOSEST)
         self._check_accuracy(usual if accuracy is None else accuracy, dtype)
         counts = np.array([shape.n for shape in self.shapes])[self.which]
         starts, radii = np.cumsum(counts) - counts, np.empty(counts.sum())
-        self._kinds = list[Kind]()
+        self._kinds = list[SameShape]()
         for number_of, shape in enumerate(self.shapes):
-            kind = Kind(xp, dtype, shape, np.flatnonzero(self.which == number_of), starts)
+            kind = SameShape(xp, dtype, shape, np.flatnonzero(self.which == number_of), starts)
             radii[to_host(kind.blobs)] = shape.radii
             self._kinds.append(kind)
         self._placed = self._place(xp, array, quaternions, dtype)
         self._back = library_of(positions)
-        self._extent = max(shape.extent for shape in self.shapes)
-        with by_words(WORDS):
+        with by_words(self.words):
             self._spheres = Spheres(self._placed.blobs, radii, options)
 
     def _place(self, xp: Any, positions: Any, quaternions: Any, dtype: Any) -> Placed:
         unit = rotations.quaternions("quaternions", quaternions, positions.shape[1])
-        return Placed(xp, self._kinds, positions.astype(np.float64), xp.asarray(unit), dtype)
+        unit = xp.asarray(to_host(unit) if xp is np else unit)
+        return Placed(xp, self._kinds, positions.astype(np.float64), unit, dtype)
 
     @property
     def _first(self) -> Any:
@@ -197,6 +171,11 @@ class RigidBodies:
     def _check_accuracy(self, accuracy: float, dtype: Any) -> None:
         noise.check_accuracy(accuracy, dtype, "velocities")
         self._accuracy = float(accuracy)
+
+    @property
+    def extent(self) -> float:
+        """The largest distance of a blob's surface from the position of its body."""
+        return max(shape.extent for shape in self.shapes)
 
     def in_lab(self, vectors: Any) -> Any:
         """Return vectors at the blobs of each shape in its frame as vectors in the lab's frame.
@@ -269,13 +248,14 @@ class RigidBodies:
             As for `update_positions`.
         """
         old = self._placed
-        moves, turns = (self._of_bodies(*each) for each in (("moves", moves), ("turns", turns)))
-        quaternions = rotations.turned(old.xp, old.quaternions, turns.astype(np.float64))
-        placed = Placed(old.xp, self._kinds, old.positions + moves, quaternions, old.dtype)
+        angles = self._of_bodies("turns", turns).astype(np.float64)
+        quaternions = rotations.rotated(old.xp, old.quaternions, angles)
+        positions = old.positions + self._of_bodies("moves", moves)
+        placed = Placed(old.xp, self._kinds, positions, quaternions, old.dtype)
         self._moved(placed, box)
 
     def _moved(self, placed: Placed, box: Any) -> None:
-        with by_words(WORDS):
+        with by_words(self.words):
             self._spheres.update_points(placed.blobs, box=box)
         self._placed = placed
 
@@ -299,8 +279,8 @@ class RigidBodies:
         *,
         slip: Array | None = None,
         gradient: Any = None,
-        guess: BodyMotion | None = None,
-        progress: Show | None = None,
+        start: BodyMotion | None = None,
+        callback: Show | None = None,
     ) -> BodyMotion:
         """Return how bodies move that are driven, swim, or are in a flow.
 
@@ -314,10 +294,10 @@ class RigidBodies:
             ``[i, j] = d u_i / d x_j`` of a flow without bodies, which is zero at the origin.
             Results are then relative to it: add ``gradient @ positions`` to the velocities, and
             half of the curl to the turns. A periodic box must deform with the flow.
-        guess : BodyMotion, optional
-            The motion at a step before, which saves products if it is similar.
-        progress : callable, optional
-            Called with the relative error in each iteration, such as a `parki.Progress`.
+        start : BodyMotion, optional
+            Of the time step before: if forces and flow are about the same, the solve is shorter.
+        callback : callable, optional
+            Called with the estimated error in each iteration, such as a `parki.Progress`.
 
         Returns
         -------
@@ -333,7 +313,8 @@ class RigidBodies:
         if forces is torques is slip is gradient is None:
             raise ParkiTypeError("give forces, torques, slip or a gradient: nothing moves bodies")
         flow = self._flow(slip, gradient)
-        return self._motion(self._solved(self._loads(forces, torques), flow, guess, progress))
+        found = self._solved(self._loads(forces, torques), flow, start, callback)
+        return bodies_motion.motion(self._placed, found, self.viscosity, self._back)
 
     @alone
     def forces(
@@ -343,7 +324,7 @@ class RigidBodies:
         *,
         slip: Array | None = None,
         gradient: Any = None,
-        progress: Show | None = None,
+        callback: Show | None = None,
     ) -> Any:
         """Return the forces and torques (3, B) that make bodies move with given velocities.
 
@@ -358,9 +339,9 @@ class RigidBodies:
         own = self._flow(slip, gradient)
         if own is not None:
             flow = flow + own
-        start = placed.freed(flow)
-        scale = float(dot(flow, start[0]))
-        found = self._conjugate(placed.freed, start, flow, scale, self.accuracy, progress)
+        first = placed.freed(flow)
+        scale = float(dot(flow, first[0]))
+        found = self._conjugate(placed.freed, first, flow, scale, self.accuracy, callback)
         loads = placed.carried_back(found.forces) + placed.resisted(motions)
         loads *= placed.dtype.type(self.viscosity)
         return self._back(loads[0]), self._back(loads[1])
@@ -377,7 +358,7 @@ class RigidBodies:
         def product(values: Any) -> Any:
             if values.ndim > 3:
                 return placed.xp.stack([product(each) for each in values])
-            return self.solve(*values)._guess[1]
+            return self.solve(*values)._begin[1]
 
         return linear_operator(product, product, (shape, shape), placed.dtype, self._first.space)
 
@@ -425,10 +406,12 @@ class RigidBodies:
         rng = noise.generator("rng", rng, placed.xp)
         loads, flow = self._loads(forces, torques), self._flow(slip, gradient)
         if kT * dt:
-            shaken, turned = self._shaken(rng, math.sqrt(2 * kT / (self.viscosity * dt)))
-            drift, pulled = self._drift(noise.white(rng, placed.dtype), kT / self.viscosity)
+            shaken, spun = brownian.shaken(self, rng, math.sqrt(2 * kT / (self.viscosity * dt)))
+            drift, pulled = brownian.drift(
+                self, noise.white(rng, placed.dtype), kT / self.viscosity
+            )
             flow = shaken + drift if flow is None else flow + shaken + drift
-            loads = loads + turned + pulled
+            loads = loads + spun + pulled
         found = self._solved(loads, flow)
         moved = placed.dtype.type(dt) * found.motions
         return self._back(moved[0]), self._back(moved[1])
@@ -443,50 +426,17 @@ class RigidBodies:
             Of velocities and of turns, without drift.
         """
         rng = noise.generator("rng", rng, self._placed.xp)
-        flow, loads = self._shaken(rng, 1 / math.sqrt(self.viscosity))
+        flow, loads = brownian.shaken(self, rng, 1 / math.sqrt(self.viscosity))
         found = self._solved(loads, flow).motions
         return self._back(found[0]), self._back(found[1])
-
-    def _shaken(self, rng: Any, size: float) -> tuple[Any, Any]:
-        """Return noise of the blobs' mobility, and of what resists turns that move no blob."""
-        with by_words(WORDS):
-            flow = self._spheres.noise(rng, accuracy=self.accuracy)
-        placed = self._placed
-        flow *= placed.dtype.type(size)
-        white = noise.white(rng, placed.dtype)((2, *placed.positions.shape))
-        return flow, placed.dtype.type(size) * placed.resisted(white, 0.5)
-
-    def _drift(self, white: noise.White, size: float) -> tuple[Any, Any]:
-        """Return ``size`` times velocities and loads whose solution has the mean div N.
-
-        With normal numbers w it is the mean of the change of N w along w. What changes are M, K
-        and R: M by a difference, the others by formulas.
-        """
-        placed = self._placed
-        real = placed.dtype.type
-        length, blob = real(self._extent), self._spheres._sizes.smallest
-        w = white((2, *placed.positions.shape))
-        loads = w.copy()
-        loads[0] /= length
-        accuracy = min(LOOSER * self.accuracy, 0.5)
-        found = self._solved(loads, None, accuracy=accuracy)
-        turned = placed.turning(w[1])  # of the arms
-        moved = w.copy()
-        moved[0] *= length
-        step = real(wall.STEP * blob / self._extent)
-        [change] = wall.difference(self._spheres, step * placed.carried(moved), found.forces)
-        flow = placed.turning(found.motions[1], turned) - change / step
-        pull = -placed.resisted_by(w[1], found.motions)
-        pull[1] -= placed.torques(found.forces, turned)
-        return real(size) * flow, real(size) * pull
 
     # ------------------------------------------------------------------ the solve
     def _solved(
         self,
         loads: Any,
         flow: Any,
-        guess: BodyMotion | None = None,
-        progress: Show | None = None,
+        start: BodyMotion | None = None,
+        callback: Show | None = None,
         accuracy: float | None = None,
     ) -> Solved:
         """Return forces and motions by loads and velocities of the blobs, at a viscosity of 1."""
@@ -497,21 +447,20 @@ class RigidBodies:
             more, also = placed.alone(flow)
             energy = energy + dot(flow, more) + placed.energy(also)
             forces, motions = forces + more, motions + also
-        if guess is not None:
-            forces, motions = self._guessed(guess)
+        if start is not None:
+            forces, motions = bodies_motion.begun(placed, start)
             missing = loads - placed.carried_back(forces) - placed.resisted(motions)
             more, also = placed.driven(missing)
             forces, motions = forces + more, motions + also
         if flow is None:
             flow = placed.xp.zeros_like(placed.arms)
-        accuracy = self.accuracy if accuracy is None else accuracy
-        start = forces, motions
-        return self._conjugate(placed.alone, start, flow, float(energy), accuracy, progress)
+        accuracy, first = self.accuracy if accuracy is None else accuracy, (forces, motions)
+        return self._conjugate(placed.alone, first, flow, float(energy), accuracy, callback)
 
-    def _conjugate(self, alone: Any, start: Any, *given: Any) -> Solved:
+    def _conjugate(self, alone: Any, first: Any, *given: Any) -> Solved:
         if given[-1] is not None and not callable(given[-1]):
             raise ParkiTypeError(
-                f"progress is {shown(given[-1])}; expected a function of the residual, such as a "
+                f"callback is {shown(given[-1])}; expected a function of the residual, such as a "
                 "parki.Progress"
             )
         flow, scale, accuracy, show = given
@@ -520,32 +469,8 @@ class RigidBodies:
             return self._spheres._moved("velocity", {"force": forces})
 
         return conjugate(
-            mobility, alone, self._placed.carried, start, flow, scale, accuracy, MOST_PRODUCTS, show
+            mobility, alone, self._placed.carried, first, flow, scale, accuracy, MOST_PRODUCTS, show
         )
-
-    def _guessed(self, guess: Any) -> tuple[Any, Any]:
-        """Return forces and motions of another step, turned with the bodies since then."""
-        if not isinstance(guess, BodyMotion):
-            raise ParkiTypeError(f"guess is {shown(guess)}; expected what solve has returned")
-        forces, motions, then = guess._guess
-        placed = self._placed
-        if then.kinds is not placed.kinds:
-            raise ParkiValueError("guess is of other bodies; expected one that these returned")
-        if then is not placed:
-            forces, motions = placed.turned_since(then, forces, motions)
-        return forces, motions
-
-    def _motion(self, found: Solved) -> BodyMotion:
-        placed = self._placed
-        moments = placed.moments(found.forces)
-        moments = (moments + moments.transpose(1, 0, 2)) / 2
-        third = (moments[0, 0] + moments[1, 1] + moments[2, 2]) / 3
-        for axis in range(3):
-            moments[axis, axis] -= third
-        scale = placed.dtype.type(self.viscosity)
-        arrays = (*found.motions, scale * found.forces, scale * moments)
-        guess = found.forces, found.motions, placed
-        return BodyMotion(*map(self._back, arrays), found.products, found.error, guess)
 
     # ------------------------------------------------------------------ arguments
     def _of_bodies(self, name: str, given: Any) -> Any:
@@ -576,7 +501,7 @@ class RigidBodies:
             shape = tuple(placed.arms.shape)
             flow = self._like("slip", slip, shape, "one for each of the blobs")
         if gradient is not None:
-            strain = placed.xp.asarray(_strain(gradient, self.options), placed.dtype)
+            strain = placed.xp.asarray(bodies_given.strain(gradient, self.options), placed.dtype)
             flow = -strain @ placed.arms if flow is None else flow - strain @ placed.arms
         return flow
 
@@ -589,51 +514,3 @@ class RigidBodies:
 
     def __repr__(self) -> str:
         return f"<parki.RigidBodies: {self.which.size}, {self.options.periods}>"
-
-
-def _kinds(shapes: Any, which: Any, count: int) -> tuple[tuple[BodyShape, ...], Any]:
-    """Return shapes, and the number of each body's shape."""
-    found = tuple(shapes) if isinstance(shapes, (list, tuple)) else (shapes,)
-    for each in found or (None,):
-        if not isinstance(each, BodyShape):
-            raise ParkiTypeError(
-                f"shapes is {shown(shapes)}; expected a parki.BodyShape, or a list of them"
-            )
-    if which is None:
-        if len(found) > 1:
-            raise ParkiTypeError(
-                f"there are {len(found)} shapes, and which is missing; give the number of each "
-                "body's shape, such as which=[0, 0, 1]"
-            )
-        return found, np.zeros(count, int)
-    numbers = to_host(as_array("which", which))
-    if numbers.dtype.kind not in "iu" or numbers.shape != (count,):
-        raise ParkiValueError(
-            f"which has shape {numbers.shape} and dtype {numbers.dtype}; expected {count} whole "
-            "numbers, the shape of each body"
-        )
-    if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(found):
-        raise ParkiValueError(
-            f"which has numbers from {numbers.min()} to {numbers.max()}; expected 0 to "
-            f"{len(found) - 1}, for {len(found)} shapes"
-        )
-    return found, numbers.astype(int)
-
-
-def _strain(gradient: Any, options: EwaldOptions) -> Any:
-    """Return the symmetric part of the gradient of a flow, or refuse it."""
-    given = np.asarray(to_host(as_array("gradient", gradient)), np.float64)
-    if given.shape != (3, 3) or not np.isfinite(given).all():
-        raise ParkiValueError(
-            f"gradient is {shown(gradient)}; expected 3 rows of 3 numbers, d u_i / d x_j"
-        )
-    if abs(given.trace()) > 1e-6 * abs(given).max():
-        raise ParkiValueError(
-            f"gradient has a trace of {given.trace():g}; expected 0, as of incompressible flow"
-        )
-    if options.walled and (given[:, :2].any() or given[2].any()):
-        raise ParkiValueError(
-            "gradient is of a flow that moves the wall; expected one along the wall that depends "
-            "on the height alone: numbers at [0, 2] and [1, 2]"
-        )
-    return (given + given.T) / 2

@@ -15,7 +15,7 @@ from parki.dynamics.shapes import BodyShape
 from parki.solving import rotations
 
 
-class Kind:
+class SameShape:
     """The bodies of one shape: which ones, their blobs among all, and matrices in an array type."""
 
     def __init__(self, xp: Any, dtype: Any, shape: BodyShape, bodies: Any, starts: Any) -> None:
@@ -38,14 +38,14 @@ class Placed:
     ----------
     xp : module
         NumPy or CuPy.
-    kinds : list of Kind
+    kinds : list of SameShape
     positions, quaternions : array, shapes (3, B) and (4, B), float64
         Quaternions of length 1.
     dtype : dtype
     """
 
     def __init__(
-        self, xp: Any, kinds: list[Kind], positions: Any, quaternions: Any, dtype: Any
+        self, xp: Any, kinds: list[SameShape], positions: Any, quaternions: Any, dtype: Any
     ) -> None:
         self.xp, self.kinds, self.dtype = xp, kinds, dtype
         self.positions, self.quaternions = positions, quaternions
@@ -104,14 +104,14 @@ class Placed:
             found[:, :, kind.bodies] = self.xp.einsum("ibn,jbn->ijb", arm, force)
         return found
 
-    def turned_since(self, then: Placed, forces: Any, motions: Any) -> tuple[Any, Any]:
+    def rotated_since(self, then: Placed, forces: Any, motions: Any) -> tuple[Any, Any]:
         """Return forces on blobs and motions turned with bodies that were elsewhere then."""
-        turn = self.xp.matmul(self.frames, then.frames.transpose(0, 2, 1))
+        rotation = self.xp.matmul(self.frames, then.frames.transpose(0, 2, 1))
         found = self.xp.empty_like(forces)
         for kind in self.kinds:
             own = forces[:, kind.blobs].transpose(1, 0, 2)
-            found[:, kind.blobs] = self.xp.matmul(turn[kind.bodies], own).transpose(1, 0, 2)
-        return found, self.xp.einsum("bij,tjb->tib", turn, motions)
+            found[:, kind.blobs] = self.xp.matmul(rotation[kind.bodies], own).transpose(1, 0, 2)
+        return found, self.xp.einsum("bij,tjb->tib", rotation, motions)
 
     def in_lab(self, vectors: list[Any]) -> Any:
         """Return vectors (3, n) in the frames of each shape as vectors (3, N) in the lab's."""
@@ -168,9 +168,9 @@ class Placed:
 
     def resisted_by(self, turns: Any, motions: Any) -> Any:
         """Return the change of R u where bodies turn by small rotation vectors (3, B)."""
-        turned = self.xp.zeros_like(motions)
-        turned[1] = cross(self.xp, turns, motions[1])
-        found = -self.resisted(turned)
+        crossed = self.xp.zeros_like(motions)
+        crossed[1] = cross(self.xp, turns, motions[1])
+        found = -self.resisted(crossed)
         found[1] += cross(self.xp, turns, self.resisted(motions)[1])
         return found
 
@@ -182,19 +182,19 @@ class Placed:
     def _loads(self) -> Any:
         return self.xp.empty((2, 3, self._count), self.dtype)
 
-    def _local(self, kind: Kind, values: Any) -> Any:
+    def _local(self, kind: SameShape, values: Any) -> Any:
         """Return values at blobs in the bodies' frames, shape (B, 3 n)."""
         own = values[:, kind.blobs].transpose(1, 0, 2)
         frames = self.frames[kind.bodies].transpose(0, 2, 1)
         return self.xp.matmul(frames, own).reshape(kind.count, 3 * kind.shape.n)
 
-    def _local_loads(self, kind: Kind, loads: Any) -> Any:
+    def _local_loads(self, kind: SameShape, loads: Any) -> Any:
         """Return loads in the bodies' frames, shape (B, 6)."""
         own = loads[:, :, kind.bodies].transpose(2, 1, 0)
         frames = self.frames[kind.bodies].transpose(0, 2, 1)
         return self.xp.matmul(frames, own).transpose(0, 2, 1).reshape(kind.count, 6)
 
-    def _back(self, kind: Kind, found: Any, forces: Any, motions: Any) -> None:
+    def _back(self, kind: SameShape, found: Any, forces: Any, motions: Any) -> None:
         """Write (B, 3 n + 6) of the bodies' frames into forces and motions of the lab's."""
         size = 3 * kind.shape.n
         frames, own = self.frames[kind.bodies], found[:, :size].reshape(kind.count, 3, kind.shape.n)

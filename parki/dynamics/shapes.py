@@ -21,13 +21,14 @@ from parki.runtime import get_execution_space
 from parki.runtime.forks import cached_property
 from parki.suspensions.radii import lengths
 
-# For spheres of so many blobs, the radius of blobs and the distance of their centres from the
-# middle, over the hydrodynamic radius: a force and a torque see the same radius there.
+# For spheres of this many blobs, the radius of blobs and the distance of their centres from the
+# middle, over the hydrodynamic radius: a force and a torque see the same radius there. The last
+# number is the speed of a squirmer with its slip at the blobs, over the exact one.
 SPHERES = {
-    12: (0.28618799, 0.93638293),
-    42: (0.16278516, 0.95925906),
-    162: (0.09259603, 0.97396579),
-    642: (0.05272368, 0.98408034),
+    12: (0.28618799, 0.93638293, 1.2625354),
+    42: (0.16278516, 0.95925906, 1.2297688),
+    162: (0.09259603, 0.97396579, 1.1517161),
+    642: (0.05272368, 0.98408034, 1.0887282),
 }
 # The radius of a long line of blobs that overlap by half, over that of the blobs: 0.883 for
 # forces along the line, and 0.866 for forces across it.
@@ -68,6 +69,9 @@ class BodyShape:
         Centres of the blobs. The origin of the frame is the point that positions of bodies mean:
         forces act there, and bodies turn about it.
     radii : float, or array of shape (n,)
+    slip : float
+        By how much a slip that blobs are given acts as a larger one on the surface of the body,
+        which they lie within: divide slips by it.
 
     Raises
     ------
@@ -91,6 +95,7 @@ class BodyShape:
 
     blobs: Any
     radii: Any
+    slip: float = 1.0
 
     def __post_init__(self) -> None:
         points = to_host(as_points("blobs", self.blobs)).astype(np.float64)
@@ -184,15 +189,17 @@ class BodyShape:
         """
         if blobs not in SPHERES:
             raise ParkiValueError(f"blobs is {blobs!r}; expected 12, 42, 162 or 642 for a sphere")
-        size, within = np.array(SPHERES[blobs]) * _length("radius", radius)
-        return cls(within * icosphere(list(SPHERES).index(blobs)), size)
+        size, within, slip = SPHERES[blobs]
+        corners = icosphere(list(SPHERES).index(blobs))
+        radius = _length("radius", radius)
+        return cls(radius * within * corners, radius * size, slip)
 
     @classmethod
     def rod(cls, length: float, radius: float, blobs: int | None = None) -> BodyShape:
         """Return a rod along the last axis of its frame: one line of blobs that overlap by half.
 
         ``length`` and ``radius`` are a cylinder's, whose ends are flat. A rod alone moves and turns
-        as this cylinder within 3 per cent, if it is at least 5 times as long as it is wide. It
+        as this cylinder within 3 per cent, if its length is at least 5 times its width. It
         turns freely about itself: see `BodyShape`.
         """
         ends, size = _line(length, radius)
@@ -213,9 +220,10 @@ class BodyShape:
 
     @classmethod
     def plate(cls, length: float, width: float, blobs: int = 36) -> BodyShape:
-        """Return a flat plate across the last axis: rows of about so many blobs, which touch.
+        """Return a flat plate across the last axis: rows of blobs, which touch.
 
-        It is as thick as a blob. The blobs at its edges lie within it.
+        ``blobs`` is their number, about. The plate is as thick as a blob. The blobs at its edges
+        lie within it.
         """
         sides = _length("length", length), _length("width", width)
         many = _count(blobs, 36, 3)
@@ -279,7 +287,7 @@ def icosphere(level: int) -> Any:
     """Return the corners (3, n) on the unit sphere of an icosahedron whose edges are halved."""
     golden = (1 + math.sqrt(5)) / 2
     corners = np.array([(s, t * golden, 0.0) for s in (1, -1) for t in (1, -1)])
-    corners = np.concatenate([np.roll(corners, turn, axis=1) for turn in range(3)])
+    corners = np.concatenate([np.roll(corners, shift, axis=1) for shift in range(3)])
     corners /= math.hypot(1, golden)
     apart = np.linalg.norm(corners[:, None] - corners, axis=2)
     near = apart < 1.2  # an edge is 1.05 long, and the next distance 1.7

@@ -51,7 +51,7 @@ def frames(xp: Any, unit: Any) -> Any:
     return xp.stack([xp.stack(row) for row in rows]).transpose(2, 0, 1)
 
 
-def turned(xp: Any, unit: Any, turns: Any) -> Any:
+def rotated(xp: Any, unit: Any, turns: Any) -> Any:
     """Return unit quaternions (4, B) after rotation vectors (3, B), exact for angles of any size.
 
     The vectors are in the lab's frame: the angle is their length.

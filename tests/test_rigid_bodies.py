@@ -1,0 +1,474 @@
+"""Rigid bodies of blobs, against dense solutions with the blobs' mobility, and known drags."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from contract import rms
+from scipy.spatial.transform import Rotation
+
+import parki
+from parki.dynamics import bodies_brownian, shapes
+
+BOX = [1.2, 1.0, 0.8]
+BALL = parki.BodyShape.sphere(0.12, 12)
+ROD = parki.BodyShape.rod(0.3, 0.03, 6)
+CORNER = parki.BodyShape.boomerang(0.2, 0.04, blobs=4)
+MIXED = {"shapes": [BALL, ROD, CORNER], "which": [0, 1, 2, 1]}
+PLACES = np.array([[0.2, 0.7, 0.3, 0.9], [0.2, 0.5, 0.7, 0.8], [0.3, 0.25, 0.5, 0.45]])
+TURNS = Rotation.random(4, random_state=1)
+RNG = np.random.default_rng(0)
+FORCES, TORQUES, VELOCITIES, SPINS = RNG.standard_normal((4, 3, 4))
+TORQUES *= 0.1
+
+
+def bodies(periodicity=3, tolerance=1e-7, turns=TURNS, **more):
+    free = {"wall": "no-slip"} if periodicity == "wall" else {}
+    periodicity = 2 if free else periodicity
+    given = {"periodicity": periodicity, "box": BOX, "tolerance": tolerance, **free, **more}
+    return parki.RigidBodies(**MIXED, positions=PLACES, quaternions=turns, **given)
+
+
+def dense(of):
+    """Return M, K and R of bodies as matrices, by the blobs' spheres and by cross products.
+
+    Rows of K are a component after the other, its columns as of the linear operator.
+    """
+    radii = np.concatenate([of.shapes[k].radii for k in of.which])
+    if not any(of.options.periodic) and not of.options.walled:
+        mobility = shapes.free_space(of.blobs, radii) / of.viscosity  # which has its own test
+    else:
+        spheres = parki.Spheres(of.blobs, radii, of.options, viscosity=of.viscosity)
+        mobility = spheres.as_linear_operator() @ np.eye(3 * radii.size)
+    count, body = (
+        of.which.size,
+        np.repeat(np.arange(of.which.size), [of.shapes[k].n for k in of.which]),
+    )
+    carried = np.zeros((3, radii.size, 2, 3, count))
+    resisted = np.zeros((2, 3, count, 2, 3, count))
+    arms = of.blobs - of.positions[:, body]
+    for blob, b in enumerate(body):
+        carried[:, blob, 0, :, b] = np.eye(3)
+        carried[:, blob, 1, :, b] = np.cross(np.eye(3), arms[:, blob]).T
+    for b, k in enumerate(of.which):
+        if not of.shapes[k].blobs[:2].any():  # a rod
+            axis = Rotation.from_quat(of.quaternions[:, b]).apply([0, 0, 1])
+            drag = 8 * np.pi * of.viscosity * np.sum(of.shapes[k].radii ** 3)
+            resisted[1, :, b, 1, :, b] = drag * np.outer(axis, axis)
+    size = 6 * count
+    return mobility, carried.reshape(-1, size), resisted.reshape(size, size)
+
+
+def mobility_of_bodies(of):
+    mobility, carried, resisted = dense(of)
+    return np.linalg.inv(carried.T @ np.linalg.solve(mobility, carried) + resisted)
+
+
+def flat(*arrays):
+    return np.stack(arrays).ravel()
+
+
+# ---------------------------------------------------------------------- shapes
+@pytest.mark.parametrize("blobs", [12, 42, 162])
+def test_sphere_alone(blobs):
+    """Force and torque meet its radius; strain nearly does."""
+    ball = parki.BodyShape.sphere(2.0, blobs)
+    drag = np.repeat([6 * np.pi * 2.0, 8 * np.pi * 2.0**3], 3)
+    assert np.allclose(ball.mobility(3.0) * 3.0 * drag, np.eye(6), atol=1e-6)
+    assert ball.extent < 1.25 * 2.0
+    strain = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]]) / 2
+    forces = ball.own.held @ -(strain @ ball.blobs).ravel()
+    stresslet = forces.reshape(3, -1) @ ball.blobs.T / (-20 / 3 * np.pi * 2.0**3)
+    assert np.allclose(stresslet, strain, atol=0.5 * {12: 0.08, 42: 0.012, 162: 0.0005}[blobs])
+
+
+def test_blobs_of_any_radii_in_free_space():
+    """Apart, overlapping and nested."""
+    points = np.array([[0, 0.3, 0.5, 0.52, 1.4], [0, 0.1, 0, 0.02, 0], [0, 0, 0.2, 0.2, 0]])
+    radii = np.array([0.1, 0.15, 0.3, 0.1, 0.2])
+    spheres = parki.Spheres(points, radii, periodicity=0, tolerance=1e-10)
+    exact = spheres.as_linear_operator() @ np.eye(15)
+    assert np.allclose(shapes.free_space(points, radii), exact, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("slenderness", [5, 10, 20])
+def test_rod_alone(slenderness):
+    """Tirado, Martinez and Garcia de la Torre (1984), of cylinders that are 2 long."""
+    p, length = slenderness, 2.0
+    found = parki.BodyShape.rod(length, length / (2 * p)).mobility()
+    log = np.log(p)
+    along = (log - 0.207 + 0.980 / p - 0.133 / p**2) / (2 * np.pi * length)
+    across = (log + 0.839 + 0.185 / p + 0.233 / p**2) / (4 * np.pi * length)
+    turn = 3 * (log - 0.662 + 0.917 / p - 0.05 / p**2) / (np.pi * length**3)
+    assert np.allclose(np.diag(found)[:5], [across, across, along, turn, turn], rtol=0.035)
+    assert np.allclose(found, np.diag(np.diag(found)), atol=1e-12)
+
+
+def test_other_shapes():
+    """A ring, a plate and a boomerang have the symmetries of their mobility."""
+    ring = parki.BodyShape.ring(1.0, 0.1)
+    assert 6 < 2 * np.pi / np.linalg.norm(ring.blobs[:, 1] - ring.blobs[:, 0]) * ring.radii[0] < 7
+    plate, bent = parki.BodyShape.plate(2.0, 1.0, 50), parki.BodyShape.boomerang(1.0, 0.1, 1.0)
+    assert plate.n == 50 and np.allclose(abs(plate.blobs[0]).max() + plate.radii[0], 1)
+    for shape in (ring, plate, bent):
+        found = shape.mobility()
+        assert np.allclose(found, found.T, atol=1e-12) and np.linalg.eigvalsh(found)[0] > 0
+    assert np.allclose(ring.mobility()[0, 0], ring.mobility()[1, 1])
+    assert np.allclose(plate.mobility(), np.diag(np.diag(plate.mobility())), atol=1e-12)
+    # A mirror in its plane, and one that changes its arms, leave few entries.
+    kept = np.argwhere(abs(np.triu(bent.mobility(), 1)) > 1e-12)
+    assert kept.tolist() == [[1, 5], [2, 4]]
+
+
+# ---------------------------------------------------------------------- against dense solutions
+@pytest.mark.parametrize("periodicity", [0, 1, 3, "wall"])
+def test_dense_solution(periodicity):
+    """Velocities, slip, resistance: bodies of three shapes, one of which turns freely."""
+    of = bodies(periodicity, viscosity=2.0)
+    mobility, carried, resisted = dense(of)
+    exact = np.linalg.inv(carried.T @ np.linalg.solve(mobility, carried) + resisted)
+    found = flat(*of.velocities(FORCES, TORQUES))
+    expected = exact @ flat(FORCES, TORQUES)
+    assert rms(found - expected) <= 2e-6 * rms(expected)
+    slip = np.random.default_rng(1).standard_normal(of.blobs.shape)
+    motion = of.solve(FORCES, slip=slip)
+    pulled = flat(FORCES, 0 * FORCES) - carried.T @ np.linalg.solve(mobility, slip.ravel())
+    expected = exact @ pulled
+    assert rms(flat(motion.velocities, motion.turns) - expected) <= 2e-6 * rms(expected)
+    held = np.linalg.solve(mobility, carried @ expected + slip.ravel())
+    assert rms(motion.blob_forces.ravel() - held) <= 1e-5 * rms(held)
+    loads = flat(*of.forces(VELOCITIES, SPINS))
+    expected = np.linalg.solve(exact, flat(VELOCITIES, SPINS))
+    assert rms(loads - expected) <= 2e-6 * rms(expected)
+
+
+def test_linear_operator_is_symmetric_and_positive():
+    of = bodies(tolerance=1e-6)
+    matrix = of.as_linear_operator() @ np.eye(24)
+    assert rms(matrix - matrix.T) <= 1e-5 * rms(matrix)
+    assert np.linalg.eigvalsh(matrix)[0] > 0
+    assert np.array_equal(matrix[:, 3], flat(*of.velocities(np.eye(12)[3].reshape(3, 4))))
+
+
+def test_bodies_turn_with_everything():
+    """In free space, bodies, forces and motions may turn together."""
+    turn = Rotation.from_rotvec([0.3, -1.2, 0.7])
+    one = bodies(0, box=None).velocities(FORCES, TORQUES)
+    of = parki.RigidBodies(
+        **MIXED,
+        positions=turn.apply(PLACES.T).T,
+        quaternions=(turn * TURNS).as_quat().T,
+        periodicity=0,
+        tolerance=1e-7,
+    )
+    other = of.velocities(turn.apply(FORCES.T).T, turn.apply(TORQUES.T).T)
+    for before, after in zip(one, other, strict=True):
+        assert rms(turn.apply(before.T).T - after) <= 1e-6 * rms(after)
+
+
+def test_flow_of_strain_and_vorticity():
+    """Relative to the flow, a sphere rests, with its stresslet; a rod turns as Jeffery says."""
+    gradient = np.zeros((3, 3))
+    gradient[0, 2] = 1.0
+    ball = parki.BodyShape.sphere(1.0, 42)
+    one = parki.RigidBodies(ball, np.zeros((3, 1)), periodicity=0, tolerance=1e-7, viscosity=2.0)
+    motion = one.solve(gradient=gradient)
+    assert rms(motion.velocities) < 1e-9 and rms(motion.turns) < 1e-9
+    strain = (gradient + gradient.T) / 2
+    exact = -20 / 3 * np.pi * 2.0 * strain
+    assert rms(motion.stresslets[:, :, 0] - exact) < 0.012 * rms(exact)
+    # A long rod along the flow hardly turns: relative to half the vorticity, it turns back.
+    rod = parki.BodyShape.rod(4.0, 0.1)
+    alone = parki.RigidBodies(
+        rod, np.zeros((3, 1)), Rotation.from_rotvec([[0, np.pi / 2, 0]]), periodicity=0
+    )
+    assert alone.solve(gradient=gradient).turns[1, 0] == pytest.approx(-0.5, abs=0.01)
+
+
+@pytest.mark.parametrize(("blobs", "stirred"), [(12, 0.04), (42, 0.08), (162, 0.08)])
+def test_squirmer(blobs, stirred):
+    """It swims at two thirds of its first mode, along its axis, and its second mode stirs only."""
+    ball, turn = parki.BodyShape.sphere(0.5, blobs), Rotation.from_rotvec([[0.4, 1.0, -0.3]])
+    up = ball.blobs / np.linalg.norm(ball.blobs, axis=0)
+    around = (up * up[2] - np.array([[0.0], [0.0], [1.0]])) / ball.slip  # sin(theta) e_theta
+    one = parki.RigidBodies(ball, np.zeros((3, 1)), turn, periodicity=0, tolerance=1e-8)
+    motion = one.solve(slip=one.in_lab(3.0 * around + 2.0 * around * up[2]))
+    assert np.allclose(motion.velocities[:, 0], turn.apply([0, 0, 2.0]), atol=1e-6)
+    assert np.allclose(motion.turns, 0, atol=1e-7)
+    # A stresslet of -4 pi mu a^2 B2 on the fluid, B2 = 2 (Ishikawa, Simmonds and Pedley, 2006).
+    axis = turn.apply([[0, 0, 1]])[0]
+    exact = -4 * np.pi * 0.5**2 * 2.0 * (np.outer(axis, axis) - np.eye(3) / 3)
+    assert rms(motion.stresslets[:, :, 0] - exact) < stirred * rms(exact)
+
+
+# ---------------------------------------------------------------------- iterations
+def test_iterations_do_not_grow():
+    """8 and 64 bodies near sites of a lattice, to 1e-6."""
+    products = []
+    for edge in (2, 4):
+        rng = np.random.default_rng(1)
+        sites = np.indices((edge, edge, edge)).reshape(3, -1) + rng.uniform(-0.1, 0.1, (3, edge**3))
+        of = parki.RigidBodies(
+            parki.BodyShape.sphere(0.36, 12),
+            sites,
+            Rotation.random(edge**3, random_state=2),
+            periodicity=3,
+            box=[edge] * 3,
+            tolerance=1e-4,
+            accuracy=1e-6,
+        )
+        products.append(of.solve(rng.standard_normal(sites.shape)).products)
+    assert max(products) <= 20 and abs(products[0] - products[1]) <= 3
+
+
+def test_the_step_before_saves_products():
+    of = bodies(accuracy=1e-6)
+    show = parki.Progress("bodies")
+    first = of.solve(FORCES, TORQUES, callback=show)
+    assert show.count == first.products and show.residuals[-1] == first.error <= 1e-6
+    assert of.solve(FORCES, TORQUES, start=first).products <= 2
+    of.move(0.003 * first.velocities, 0.003 * first.turns)
+    fresh, warm = of.solve(FORCES, TORQUES), of.solve(FORCES, TORQUES, start=first)
+    assert warm.products < fresh.products
+    assert rms(warm.velocities - fresh.velocities) <= 5e-6 * rms(fresh.velocities)
+
+
+def test_errors_are_told(monkeypatch):
+    of = bodies(accuracy=1e-6)
+    monkeypatch.setattr("parki.dynamics.bodies.MOST_PRODUCTS", 3)
+    with pytest.raises(parki.ParkiError, match=r"error of \S+ after 3 products .* expected 1e-06"):
+        of.velocities(FORCES)
+    monkeypatch.undo()
+    wrong = SimpleNamespace(_moved=lambda _, given: -given["force"])
+    real, of._spheres._moved = of._spheres._moved, wrong._moved
+    with pytest.raises(parki.ParkiError, match="not positive"):
+        of.velocities(FORCES)
+    of._spheres._moved = real
+    assert of.solve(FORCES).error <= 1e-6
+
+
+def test_errors_are_near_the_accuracy():
+    of = bodies(tolerance=1e-6, accuracy=1e-9)
+    exact = flat(*of.velocities(FORCES, TORQUES))
+    for accuracy in (1e-2, 1e-4, 1e-6):
+        of.accuracy = accuracy
+        found = flat(*of.velocities(FORCES, TORQUES))
+        assert rms(found - exact) <= 2 * accuracy * rms(exact)
+
+
+# ---------------------------------------------------------------------- Brownian motion
+@pytest.mark.parametrize("periodicity", [0, "wall"])
+def test_noise(periodicity):
+    """It is N K^T M^-1 times noise of the blobs, and noise of turns that move no blob."""
+    of = bodies(periodicity, tolerance=1e-6, viscosity=3.0)
+    mobility, carried, resisted = dense(of)
+    exact = np.linalg.inv(carried.T @ np.linalg.solve(mobility, carried) + resisted)
+    rng, again = (np.random.default_rng(5) for _ in range(2))
+    found = flat(*of.noise(rng))
+    radii = np.concatenate([of.shapes[k].radii for k in of.which])
+    spheres = parki.Spheres(of.blobs, radii, of.options, viscosity=3.0)
+    shaken = spheres.noise(again, accuracy=1e-6).ravel()
+    white = again.standard_normal((2, 3, 4)).ravel()
+    values, vectors = np.linalg.eigh(resisted)
+    root = vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T
+    expected = exact @ (root @ white - carried.T @ np.linalg.solve(mobility, shaken))
+    assert rms(found - expected) <= 1e-4 * rms(expected)
+    # So the covariance is N, as noise of the blobs has M.
+    covariance = exact @ (resisted + carried.T @ np.linalg.solve(mobility, carried)) @ exact
+    assert np.allclose(covariance, exact)
+
+
+def test_covariance_of_noise():
+    """Two bodies that turn freely or not, in 400 samples."""
+    of = parki.RigidBodies(
+        [parki.BodyShape.rod(0.3, 0.05, 3), parki.BodyShape.ring(0.1, 0.05, 3)],
+        [[0, 0.3], [0, 0.1], [0, 0.0]],
+        TURNS[:2],
+        periodicity=0,
+        tolerance=1e-2,
+        which=[0, 1],
+    )
+    exact, rng = of.as_linear_operator() @ np.eye(12), np.random.default_rng(3)
+    drawn = np.stack([flat(*of.noise(rng)) for _ in range(400)])
+    found, sizes = drawn.T @ drawn / 400, np.sqrt(np.diag(exact))
+    off = (found - exact) / (sizes[:, None] * sizes) * 20
+    assert abs(off).max() < 5 and 0.7 < np.std(off) < 1.4
+
+
+@pytest.mark.parametrize("periodicity", [0, "wall"])
+def test_drift(periodicity):
+    """The mean over w of a step's drift is kT times the divergence of N, turns included."""
+    shape = parki.BodyShape.boomerang(0.2, 0.04, blobs=3)
+    rod = parki.BodyShape.rod(0.2, 0.03, 4)
+    places = np.array([[0.4, 0.6], [0.5, 0.6], [0.3, 0.28]])
+    how = {"periodicity": 2, "wall": "no-slip"} if periodicity == "wall" else {"periodicity": 0}
+    of = parki.RigidBodies(
+        [shape, rod], places, TURNS[:2], which=[0, 1], box=BOX, tolerance=1e-8, **how
+    )
+    found = 0.0
+    for unit in np.eye(12):
+        flow, loads = bodies_brownian.drift(
+            of, lambda _, unit=unit: unit.reshape(2, 3, 2).copy(), 0.7
+        )
+        found = found + of._solved(loads, flow).motions
+    exact, step = np.zeros(12), 1e-4
+    for unit in np.eye(12):
+        sides = []
+        for side in (1, -1):
+            of.update_positions(places, TURNS[:2])
+            of.move(*(side * step * unit).reshape(2, 3, 2))
+            sides.append(mobility_of_bodies(of) @ unit)
+        exact += 0.7 * (sides[0] - sides[1]) / (2 * step)
+    assert rms(np.ravel(found) - exact) <= 1e-3 * rms(exact)
+
+
+def test_displacements():
+    """Drift is of the order of kT, noise of its root, and the deterministic part of neither."""
+    of = bodies(tolerance=1e-6)
+    steps = [flat(*of.displacements(kT, 0.01, 7, FORCES, TORQUES)) for kT in (0, 1e-8, 4e-8)]
+    assert np.allclose(steps[0], 0.01 * flat(*of.velocities(FORCES, TORQUES)))
+    once, twice = (step - steps[0] for step in steps[1:])
+    assert rms(twice - 2 * once) <= 1e-3 * rms(once)
+    expected = np.sqrt(2 * 1e-8 * 0.01) * flat(*of.noise(7))
+    assert rms(once - expected) <= 1e-3 * rms(expected)
+    with pytest.raises(parki.ParkiValueError, match="kT is -1"):
+        of.displacements(-1, 1, 0)
+    with pytest.raises(parki.ParkiValueError, match="periodicity=1 is not defined"):
+        bodies(1).displacements(1, 1, 0)
+
+
+# ---------------------------------------------------------------------- places
+def test_moves_are_exact():
+    """A turn of any angle, about any axis, whatever the step."""
+    of = bodies(0, box=[9, 9, 9])
+    turn = Rotation.from_rotvec([[0, 0, np.pi], [3.0, 0, 0], [0, 0, 0], [0.1, -4.0, 2.0]])
+    moves = PLACES + 1.0
+    of.move(moves, turn.as_rotvec().T * 1.0)
+    quaternions = (turn * TURNS).as_quat().T
+    signs = np.sign((quaternions * of.quaternions).sum(axis=0))
+    assert np.allclose(signs * of.quaternions, quaternions, atol=1e-14)
+    assert np.allclose(of.positions, PLACES + moves)
+    again = parki.RigidBodies(
+        **MIXED, positions=PLACES + moves, quaternions=quaternions, periodicity=0
+    )
+    assert np.allclose(of.blobs, again.blobs, atol=1e-14)
+    before = of.blobs
+    of.update_positions(PLACES + moves)
+    assert np.allclose(of.blobs, before, rtol=0, atol=1e-14)
+    of.move(0 * FORCES)
+    assert np.allclose(of.blobs, before)
+
+
+def test_boxes_change():
+    """With the box, as for spheres."""
+    of, box = bodies(), parki.lattice(*BOX, xy=0.3)
+    of.update_positions(PLACES, TURNS, box=box)
+    assert of.options.cell is not None
+    exact = parki.RigidBodies(
+        **MIXED, positions=PLACES, quaternions=TURNS, periodicity=3, box=box, tolerance=1e-7
+    )
+    found, expected = of.velocities(FORCES)[0], exact.velocities(FORCES)[0]
+    assert rms(found - expected) <= 1e-6 * rms(expected)
+
+
+def test_bodies_across_faces():
+    """Moved across a face, bodies have the same velocities."""
+    one, two = bodies(), bodies()
+    two.move(np.array([[0.6], [-0.5], [0.4]]) * np.ones(4))
+    for found, exact in zip(two.velocities(FORCES), one.velocities(FORCES), strict=True):
+        assert rms(found - exact) <= 1e-5 * rms(exact)
+
+
+def test_single_precision():
+    of = parki.RigidBodies(
+        **MIXED,
+        positions=PLACES.astype("f4"),
+        quaternions=TURNS,
+        periodicity=3,
+        box=BOX,
+        tolerance=1e-4,
+    )
+    found = of.solve(FORCES.astype("f4"), TORQUES.astype("f4"))
+    exact = bodies().solve(FORCES, TORQUES)
+    assert found.velocities.dtype == found.turns.dtype == found.blob_forces.dtype == np.float32
+    assert rms(found.velocities - exact.velocities) <= 4e-4 * rms(exact.velocities)
+    step = of.displacements(1e-3, 1e-2, 0, FORCES.astype("f4"))
+    assert step[0].dtype == np.float32 and np.isfinite(step[1]).all()
+
+
+def test_every_space(space, to_space, to_host):
+    """Motions, a step, and moves."""
+    found = []
+    for there, of in ((to_space, {"execution_space": space}), (np.asarray, {})):
+        these = parki.RigidBodies(
+            **MIXED,
+            positions=there(PLACES),
+            quaternions=there(TURNS.as_quat().T),
+            options=parki.EwaldOptions(3, BOX, 1e-6, **of),
+        )
+        motion = these.solve(there(FORCES), there(TORQUES))
+        these.move(motion.velocities * 1e-3, motion.turns * 1e-3)
+        again = these.solve(there(FORCES), start=motion, gradient=np.eye(3)[[2, 0, 1]])
+        forces = these.forces(motion.velocities)
+        found.append([motion.velocities, motion.turns, again.velocities, again.stresslets, *forces])
+    for here, exact in zip(*found, strict=True):
+        assert rms(to_host(here) - exact) <= 1e-5 * rms(exact)
+
+
+def test_nothing_and_rigid_slips():
+    of = bodies(tolerance=1e-3)
+    assert not np.any(of.velocities(0 * FORCES)[0])
+    motion = of.solve(slip=np.ones(of.blobs.shape))  # of rigid bodies that move
+    assert np.allclose(motion.velocities, -1, atol=1e-9) and np.allclose(motion.turns, 0, atol=1e-9)
+
+
+# ---------------------------------------------------------------------- arguments
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: parki.BodyShape.sphere(1.0, 50), "blobs is 50; expected 12, 42"),
+        (lambda: parki.BodyShape.sphere(-1.0), "radius is -1.0; expected a positive"),
+        (lambda: parki.BodyShape.rod(1.0, 1.0), "longer than it is wide"),
+        (lambda: parki.BodyShape.rod(1.0, 0.1, 1), "blobs is 1; expected a number of blobs"),
+        (lambda: parki.BodyShape.boomerang(1.0, 0.1, 4.0), "angle is 4.0; expected one between"),
+        (lambda: parki.BodyShape(np.ones((3, 1)), 1.0), "outside of it; move the blobs"),
+        (lambda: parki.BodyShape([[0, 0], [1, 1.0], [0, 1]], 1.0), "misses the origin"),
+        (lambda: parki.BodyShape(np.eye(3), [1.0, 0, 1]), "radii has zeros"),
+        (lambda: parki.BodyShape(np.zeros((3, 0)), 1.0), "blobs has no column"),
+        (lambda: parki.RigidBodies("ball", PLACES, periodicity=0), "shapes is 'ball'; expected a"),
+        (lambda: parki.RigidBodies([], PLACES, periodicity=0), "expected a parki.BodyShape"),
+        (lambda: parki.RigidBodies([BALL, ROD], PLACES, periodicity=0), "which is missing"),
+        (
+            lambda: parki.RigidBodies(BALL, PLACES, which=[0, 1, 0, 0], periodicity=0),
+            "for 1 shapes",
+        ),
+        (lambda: parki.RigidBodies(BALL, PLACES, which=[0.0], periodicity=0), "4 whole numbers"),
+        (lambda: parki.RigidBodies(BALL, PLACES, np.eye(4)[:, :3], periodicity=0), r"\(4, 4\)"),
+        (lambda: parki.RigidBodies(BALL, PLACES, np.zeros((4, 4)), periodicity=0), "has zeros"),
+        (lambda: parki.RigidBodies(BALL, PLACES, accuracy=2, periodicity=0), "error of velocities"),
+        (lambda: parki.RigidBodies(BALL, PLACES, mu=2, periodicity=0), "mean viscosity"),
+        (lambda: bodies("wall", turns=None).move(-PLACES), "blob 12 .* the wall, which cuts it"),
+        (lambda: bodies().update_positions(PLACES[:, :2]), "one for each of the bodies"),
+        (lambda: bodies().velocities(FORCES[:, :2]), r"forces has shape \(3, 2\); expected"),
+        (lambda: bodies().solve(), "nothing moves bodies"),
+        (lambda: bodies().solve(slip=FORCES), "one for each of the blobs"),
+        (lambda: bodies().solve(gradient=np.eye(3)), "trace of 3; expected 0"),
+        (lambda: bodies().solve(gradient=[1, 2]), "3 rows of 3 numbers"),
+        (lambda: bodies("wall").solve(gradient=np.diag([1, -1, 0])), "moves the wall"),
+        (lambda: bodies().solve(FORCES, start=1), "start is 1; expected what solve"),
+        (lambda: bodies().solve(FORCES, start=bodies().solve(FORCES)), "start is of other bodies"),
+        (lambda: bodies().solve(FORCES, callback=1), "callback is 1; expected a function"),
+        (lambda: bodies().in_lab([FORCES]), "vectors has 1 arrays; expected 3"),
+    ],
+)
+def test_impossible_arguments(make, words):
+    with pytest.raises(parki.ParkiError, match=words):
+        make()
+
+
+def test_help():
+    of = bodies()
+    assert "1 of 12 blobs, 2 of 6 blobs, 1 of 7 blobs" in of.describe()
+    assert repr(of) == "<parki.RigidBodies: 4, 3-periodic>"
