@@ -15,7 +15,6 @@ from parki import reference as reference
 from parki import typing as typing
 from parki import utils as utils
 from parki.cell_list import CellList as CellList
-from parki.dynamics import BodyMotion as BodyMotion
 from parki.dynamics import BodyShape as BodyShape
 from parki.dynamics import RigidBodies as RigidBodies
 from parki.dynamics import RigidSpheres as RigidSpheres
@@ -44,8 +43,8 @@ except _metadata.PackageNotFoundError:  # a checkout that is not installed
 
 if not TYPE_CHECKING:  # type checkers have the calls from `calls.pyi`, and the new names alone
     __all__ = [
-        *("BodyMotion", "BodyShape", "CellList", "ExecutionSpace", "NearPairs", "Progress"),
-        *("RigidBodies", "RigidSpheres", "Spheres"),
+        *("BodyShape", "CellList", "ExecutionSpace", "NearPairs", "Progress", "RigidBodies"),
+        *("RigidSpheres", "Spheres"),
         *("Drops", "FirstKind", "LayerPlan", "RigidSurfaces", "Surface"),
         *("available_spaces", "energy", "estimate", "get_execution_space", "lattice", "near_pairs"),
         *("distributed", "ewald", "mesh", "reference", "typing", "utils"),

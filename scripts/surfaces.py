@@ -158,7 +158,7 @@ def array(
     surface = parki.Surface.spheres(np.full((3, 1), 0.5), a, order=degree, finer=finer)
     equation = kind(surface, periodicity=3, box=[1, 1, 1], tolerance=1e-8, **more)
     up = np.array([[0.0], [0.0], [1.0]])
-    if kind is parki.RigidBodies:
+    if kind is parki.RigidSurfaces:
         q, steps = solved(equation, equation.right_side(up))
         return float(1 / (6 * np.pi * a * equation.motion(q)[0][2, 0])), steps
     f, steps = solved(equation, equation.right_side(up + 0 * surface.nodes))
@@ -168,7 +168,7 @@ def array(
 def ellipsoid(order: int, places: Any = PLACES, finer: int = 3) -> tuple[float, list[float], int]:
     """Return errors of a moved ellipsoid's velocity, and of the flow near it, and the steps."""
     surface = parki.Surface.ellipsoids(ORIGIN, AXES, order=order, finer=finer)
-    equation = parki.RigidBodies(surface, **FREE)
+    equation = parki.RigidSurfaces(surface, **FREE)
     q, steps = solved(equation, equation.right_side(FORCE))
     exact = translating(ORIGIN)[0] / (8 * np.pi)
     on, n, h = between_nodes(surface)
@@ -191,7 +191,7 @@ def gap(order: int, distance: float, finer: int = 3, turned: int = 0) -> tuple[f
     surface = parki.Surface.spheres(
         np.array([0.0, 2 + width]) * axis, 1.0, order=order, finer=finer
     )
-    equation, errors = parki.RigidBodies(surface, **{**FREE, "tolerance": 1e-7}), []
+    equation, errors = parki.RigidSurfaces(surface, **{**FREE, "tolerance": 1e-7}), []
     for same in (True, False):
         forces = axis * np.array([1.0, 1.0 if same else -1.0])
         q, _ = solved(equation, equation.right_side(forces), 1e-6)
@@ -210,7 +210,7 @@ def suspension(bodies: int, order: int, tolerance: float, rtol: float, axes: Any
     start = time.perf_counter()
     surface = parki.Surface.ellipsoids(centres, np.array(axes), turn, order=order)
     box = {"periodicity": 3, "box": [edge] * 3, "tolerance": tolerance}
-    equation = parki.RigidBodies(surface, **box)
+    equation = parki.RigidSurfaces(surface, **box)
     made = time.perf_counter()
     b = equation.right_side(np.tile([[0.0], [0.0], [-6 * np.pi]], bodies))
     equation.preconditioner()
@@ -250,7 +250,7 @@ def report(what: list[str]) -> None:
                     f"  c = {fraction} ({known}), {2 * (order + 1) ** 2} nodes: {row}", flush=True
                 )
             row = ", ".join(
-                f"{array(parki.RigidBodies, fraction, 16, 1, order=m, width=w)[0]:.5f}"
+                f"{array(parki.RigidSurfaces, fraction, 16, 1, order=m, width=w)[0]:.5f}"
                 for m, w in ORDERS[1:3]
             )
             print(f"  c = {fraction}, 578 nodes alone, M = 4 and 6: {row}", flush=True)
@@ -270,7 +270,7 @@ def report(what: list[str]) -> None:
                     print(f"{told:.3f}; {together:.0e}, {apart:.0e}", flush=True)
 
 
-KINDS = parki.RigidBodies, parki.FirstKind
+KINDS = parki.RigidSurfaces, parki.FirstKind
 WHAT = ("layers", "arrays", "ellipsoid", "gaps", "suspension")
 
 

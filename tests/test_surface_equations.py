@@ -41,7 +41,7 @@ def array_of(kind, fraction, order):
     a = (3 * fraction / (4 * np.pi)) ** (1 / 3)
     surface = parki.Surface.spheres(np.full((3, 1), 0.5), a, order=order)
     equation = kind(surface, **BOX)
-    if kind is parki.RigidBodies:
+    if kind is parki.RigidSurfaces:
         q, steps = solved(equation, equation.right_side(UP), rtol=1e-7)
         return 1 / (6 * np.pi * a * equation.motion(q)[0][2, 0]), steps
     q, steps = solved(equation, equation.right_side(UP + 0 * surface.nodes), rtol=1e-7)
@@ -56,7 +56,7 @@ def two_bodies(**more):
     )
 
 
-@pytest.mark.parametrize("kind", [parki.RigidBodies, parki.FirstKind])
+@pytest.mark.parametrize("kind", [parki.RigidSurfaces, parki.FirstKind])
 @pytest.mark.parametrize(
     ("fraction", "known", "order", "near"), [(0.125, 4.291589, 5, 2e-4), (0.343, 15.3996, 8, 1e-4)]
 )
@@ -71,7 +71,7 @@ def test_cubic_arrays(kind, fraction, known, order, near):
 def test_drag_of_an_ellipsoid(axis):
     """By both equations; and the flow near it, which is U on it, and its force far away."""
     surface = parki.Surface.ellipsoids(ORIGIN, AXES, order=8)
-    equation = parki.RigidBodies(surface, **FREE)
+    equation = parki.RigidSurfaces(surface, **FREE)
     force = np.eye(3)[:, axis : axis + 1]
     q, steps = solved(equation, equation.right_side(force))
     velocity, spin = equation.motion(q)
@@ -89,7 +89,7 @@ def test_torques():
     """A sphere turns as T / (8 pi a^3), whether it is solved by U or by F."""
     surface = parki.Surface.spheres(np.array([[0.3], [0.2], [0.1]]), 0.5, order=5)
     torque = np.array([[1.0], [-2.0], [0.5]])
-    equation = parki.RigidBodies(surface, **FREE)
+    equation = parki.RigidSurfaces(surface, **FREE)
     q, _ = solved(equation, equation.right_side(0 * torque, torque))
     velocity, spin = equation.motion(q)
     assert np.allclose(spin, torque / np.pi, rtol=1e-5) and np.abs(velocity).max() < 1e-7
@@ -102,7 +102,7 @@ def test_torques():
 def test_a_ring():
     """A thin torus: its centre is in the fluid. Both equations have the same drag."""
     surface = parki.Surface.tori(ORIGIN, 1.0, 0.4, steps=(24, 10), finer=3)
-    equation = parki.RigidBodies(surface, **FREE)
+    equation = parki.RigidSurfaces(surface, **FREE)
     q, _ = solved(equation, equation.right_side(UP), rtol=1e-6)
     drag = 1 / equation.motion(q)[0][2, 0]
     first = parki.FirstKind(surface, **FREE)
@@ -123,7 +123,7 @@ def test_drops(ratio):
     assert steps < 4  # alone, the preconditioner is the inverse
 
 
-KINDS = [(parki.RigidBodies, {}), (parki.FirstKind, {}), (parki.Drops, {"ratio": 4.0})]
+KINDS = [(parki.RigidSurfaces, {}), (parki.FirstKind, {}), (parki.Drops, {"ratio": 4.0})]
 
 
 @pytest.mark.parametrize(("kind", "more"), KINDS)
@@ -156,7 +156,7 @@ def test_preconditioners_are_inverses_of_bodies(kind, more, finer):
 
 def test_bodies_keep_their_plan_and_own_parts():
     surface = two_bodies()
-    equation = parki.RigidBodies(surface, **BOX)
+    equation = parki.RigidSurfaces(surface, **BOX)
     force = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, -1.0]])
     solved(equation, equation.right_side(force), rtol=1e-5)
     plan, kept = equation.layer._plan, [id(each) for each in surface.shapes[0].kept.values()]
@@ -165,7 +165,7 @@ def test_bodies_keep_their_plan_and_own_parts():
     equation.update_positions(moved, turn.as_quat().T)
     assert equation.layer._plan is plan
     assert [id(each) for each in surface.shapes[0].kept.values()] == kept
-    anew = parki.RigidBodies(surface.moved(moved, turn), **BOX)
+    anew = parki.RigidSurfaces(surface.moved(moved, turn), **BOX)
     values = [each(each.right_side(force)) for each in (equation, anew)]
     assert np.allclose(*values)
     q, _ = solved(equation, equation.right_side(force), rtol=1e-6)
@@ -185,10 +185,12 @@ def test_refusals():
     surface = parki.Surface.spheres(ORIGIN, 1.0, order=3)
     with pytest.raises(parki.ParkiValueError, match="ratio is -1"):
         parki.Drops(surface, -1.0, **FREE)
-    equation = parki.RigidBodies(surface, **FREE)
+    equation = parki.RigidSurfaces(surface, **FREE)
     with pytest.raises(parki.ParkiValueError, match=r"forces has shape \(3, 2\)"):
         equation.right_side(np.zeros((3, 2)))
     with pytest.raises(parki.ParkiValueError, match="density has shape"):
         equation(np.zeros((3, 2)))
     with pytest.raises(parki.ParkiValueError, match="images in a wall"):
-        parki.RigidBodies(surface, periodicity=2, box=[9, 9, None], wall="no-slip", tolerance=1e-4)
+        parki.RigidSurfaces(
+            surface, periodicity=2, box=[9, 9, None], wall="no-slip", tolerance=1e-4
+        )

@@ -48,7 +48,7 @@ def test_a_moved_ellipsoid(order, U, near):
 )
 def test_arrays_of_nodes_alone(fraction, known, alone):
     """With 338 nodes; `test_surface_equations.py` has finer ones."""
-    K, steps = script.array(parki.RigidBodies, fraction, 12, 1, order=4, width=1.6)
+    K, steps = script.array(parki.RigidSurfaces, fraction, 12, 1, order=4, width=1.6)
     assert abs(K / known - 1) < alone and steps < 25
 
 

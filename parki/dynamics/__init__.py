@@ -10,6 +10,7 @@ lubrication `Lubrication`: pairs of spheres in reach, and how they resist
 pair_matrix `PairMatrix`: the same as a sparse matrix, and solves with it
 solver      conjugate gradients for forces, stresslets and motion
 rigid       `RigidSpheres`, in physical units
+flows       flows around them, and around bodies
 
 Bodies of blobs, which are spheres that a body holds:
 
@@ -19,7 +20,8 @@ placed      bodies at their places, and what each does alone
 bodies      `RigidBodies`, in physical units
 """
 
-from parki.dynamics.bodies import BodyMotion, RigidBodies
+from parki.dynamics.bodies import RigidBodies
+from parki.dynamics.bodies_motion import BodyMotion
 from parki.dynamics.rigid import Motion, RigidSpheres
 from parki.dynamics.shapes import BodyShape
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from parki.dynamics import bodies_brownian as brownian
-from parki.dynamics import bodies_given, bodies_motion
+from parki.dynamics import bodies_given, bodies_motion, flows
 from parki.dynamics.bodies_motion import BodyMotion
 from parki.dynamics.conjugate import Show, Solved, conjugate, dot
 from parki.dynamics.placed import Placed, SameShape
@@ -501,7 +501,8 @@ class RigidBodies:
             shape = tuple(placed.arms.shape)
             flow = self._like("slip", slip, shape, "one for each of the blobs")
         if gradient is not None:
-            strain = placed.xp.asarray(bodies_given.strain(gradient, self.options), placed.dtype)
+            found = flows.gradient(gradient, self.options)
+            strain = placed.xp.asarray((found + found.T) / 2, placed.dtype)
             flow = -strain @ placed.arms if flow is None else flow - strain @ placed.arms
         return flow
 

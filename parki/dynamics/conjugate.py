@@ -4,7 +4,7 @@
 
 M is the mobility of all spheres, K has their velocities by the bodies' motions u, and R resists
 motions that move no sphere. The preconditioner solves the same equations with each body alone in
-place of M, exactly. So all residuals leave the second equation as it is, where M is positive:
+place of M, exactly. So the second equation holds in every step, and M is positive on what is left:
 plain conjugate gradients, of one product with M in each step.
 """
 
@@ -121,7 +121,7 @@ def _ratio(left: Any, scale: float) -> float:
 
 
 def _why(ratio: float, accuracy: float, products: int, positive: float) -> str:
-    """Return what is said of a solve that did not end."""
+    """Return the message of a solve that did not end."""
     if positive <= 0 or not math.isfinite(ratio):
         return (
             "the mobility of the blobs is not positive, by its error: give a smaller tolerance "

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from parki.dynamics import moments, solver
+from parki.dynamics import flows, moments, solver
 from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.mobility import MomentMobility
 from parki.dynamics.pair_matrix import PairMatrix
@@ -28,7 +28,6 @@ from parki.typing import Array, Box, OptionKeywords, Unpack
 WORDS = {"trg": "points", "src": "centres", "dens": "forces or torques"}
 WORDS_OF_OWN = "radii", "viscosity", "lubrication", "roughness", "accuracy"
 ROUGH = "a gap over the mean radius, 0 or more and below 1"
-TRACE = 1e-9  # of a gradient, over its largest entry
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -299,7 +298,7 @@ class RigidSpheres:
             If the solve does not converge.
         """
         given = self._taken(forces=forces, torques=torques)
-        flow = self._flow(gradient)
+        flow = flows.gradient(gradient, self.options)
         k, f = self._zeros(11), self._zeros(6)
         for rows, each in zip((slice(3), slice(3, 6)), given, strict=True):
             if each is not None:
@@ -376,32 +375,6 @@ class RigidSpheres:
             if not bool(self._xp.isfinite(values).all()):
                 raise ParkiValueError(f"{name} contains NaN or infinite values")
             found.append(values)
-        return found
-
-    def _flow(self, gradient: Any) -> Any:
-        """Return a gradient as NumPy's array, or refuse it."""
-        if gradient is None:
-            return np.zeros((3, 3))
-        found = to_host(as_array("gradient", gradient)).astype(np.float64)
-        if found.shape != (3, 3) or not np.isfinite(found).all():
-            raise ParkiValueError(
-                f"gradient has shape {found.shape}; expected (3, 3), finite: [i, j] = d u_i / d x_j"
-            )
-        trace, size = float(np.trace(found)), float(abs(found).max())
-        if abs(trace) > TRACE * size:
-            raise ParkiValueError(
-                f"gradient has a trace of {trace:g}; expected the gradient of an incompressible "
-                "flow, whose trace is zero"
-            )
-        periodic = np.array(self.options.periodic)
-        for axis in np.flatnonzero(periodic):
-            moved = found @ self.options.vectors[axis]
-            if (abs(moved[~periodic]) > TRACE * size * abs(self.options.vectors[axis]).max()).any():
-                raise ParkiValueError(
-                    f"gradient moves the periodic vector {axis} by {moved.tolist()}, along a "
-                    "free axis, which a box cannot follow; take a flow along the periodic axes, or "
-                    "three periodic axes"
-                )
         return found
 
     # ------------------------------------------------------------------ views

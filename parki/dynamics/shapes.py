@@ -30,7 +30,7 @@ SPHERES = {
     162: (0.09259603, 0.97396579, 1.1517161),
     642: (0.05272368, 0.98408034, 1.0887282),
 }
-# The radius of a long line of blobs that overlap by half, over that of the blobs: 0.883 for
+# The radius of a long line of blobs that overlap by half, over the radius of a blob: 0.883 for
 # forces along the line, and 0.866 for forces across it.
 SLENDER = 0.875
 # By which the blobs at the ends lie within a rod, in their radii: rods turn as cylinders then.
@@ -244,8 +244,8 @@ class BodyShape:
         """Return two rods that meet at the ends, in the plane of the first two axes.
 
         Each has the length ``arm`` along its middle line, and half of the ``angle`` is between it
-        and the first axis. The origin is the mean of the blobs; ``blobs`` are those of one arm,
-        with the corner.
+        and the first axis. The origin is the mean of the blobs. ``blobs`` is the number
+        of one arm, with the corner.
         """
         if not 0 < finite("angle", angle, "an angle between 0 and pi") < math.pi:
             raise ParkiValueError(f"angle is {angle!r}; expected one between 0 and pi, in radians")

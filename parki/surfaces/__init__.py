@@ -11,11 +11,11 @@ gaps         what accuracy to expect where bodies are close
 layer        `LayerPlan`: the sum of a plan, and its corrections
 surface      `Surface`: bodies by nodes or ready made, and their layers
 rigid        forces, torques and rigid motions of bodies
-equations    `RigidBodies`, `FirstKind` and `Drops`: operators, and preconditioners by bodies
+equations    `RigidSurfaces`, `FirstKind` and `Drops`: operators, and preconditioners by bodies
 """
 
-from parki.surfaces.equations import Drops, FirstKind, RigidBodies
+from parki.surfaces.equations import Drops, FirstKind, RigidSurfaces
 from parki.surfaces.layer import LayerPlan
 from parki.surfaces.surface import Surface
 
-__all__ = ["Drops", "FirstKind", "LayerPlan", "RigidBodies", "Surface"]
+__all__ = ["Drops", "FirstKind", "LayerPlan", "RigidSurfaces", "Surface"]

@@ -169,7 +169,7 @@ class Equation:
         return self._other(density) / (8 * np.pi)
 
 
-class RigidBodies(Equation):
+class RigidSurfaces(Equation):
     """Rigid bodies that forces and torques move: the completed double layer.
 
     The flow u = D q + S f has a double layer q and the single layer f, which is the forces spread
@@ -187,7 +187,7 @@ class RigidBodies(Equation):
     >>> import numpy as np, parki
     >>> from scipy.sparse.linalg import gmres
     >>> ball = parki.Surface.spheres(np.zeros((3, 1)), 1.0, order=5)
-    >>> equation = parki.RigidBodies(ball, periodicity=0, tolerance=1e-6)
+    >>> equation = parki.RigidSurfaces(ball, periodicity=0, tolerance=1e-6)
     >>> b = equation.right_side([[0.0], [0.0], [6 * np.pi]])
     >>> q, status = gmres(equation.as_linear_operator(), b.ravel(), rtol=1e-6)
     >>> velocity, spin = equation.motion(q.reshape(3, -1))
