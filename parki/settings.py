@@ -135,6 +135,13 @@ SETTINGS = {
             "active or passive",
         ),
         Setting(
+            "PARKI_FFT",
+            "",
+            "library of the CPU's transforms: ducc0 or scipy; default ducc0 where it is installed",
+            lambda text: text in ("ducc0", "scipy"),
+            "ducc0 or scipy",
+        ),
+        Setting(
             "PARKI_EMULATED_TEAM",
             "1",
             "team size emulated on the CPU, thread after thread between barriers; for tests",

@@ -58,6 +58,7 @@ def facts() -> dict[str, Any]:
         "platform": _platform(),
         "numpy": _version("numpy"),
         "scipy": _version("scipy"),
+        "ducc0": _version("ducc0"),
         "cupy": _cupy(),
         "mpi4py": _version("mpi4py"),
         "ranks": _ranks(),

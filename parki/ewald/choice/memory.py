@@ -167,7 +167,8 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     else:
         before = scratch_before(components, 2 * numbers, x * y * z, item)
         modes = item * before
-        # Results of SciPy's real transforms of each thread's part: planes, or rows of lines.
+        # Real transforms of each thread's part, planes or rows of lines: what SciPy returns, or
+        # DUCC's padded values.
         made = component * (components if before >= 2 * numbers * components else 1)
         threads = workers(made / (2 * item), thread_count())
         transforms = 2 * min(made, threads * max(PART, made / (y if free else x)))

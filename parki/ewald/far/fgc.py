@@ -3,7 +3,7 @@
 The first direction is transformed first (padded if it is free), on a grid without padding in the
 other directions. Its modes are then taken in blocks: each is padded in the free directions,
 transformed, multiplied, transformed back and cropped. So the padded grid never exists as a whole.
-FFTs are SciPy's on the host and CuPy's on a device.
+FFTs are DUCC's or SciPy's on the host and CuPy's on a device.
 """
 
 from __future__ import annotations

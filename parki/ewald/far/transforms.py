@@ -1,9 +1,9 @@
-"""The FFTs of FGC: SciPy's on the host, cuFFT (hipFFT) through CuPy's plans on a device.
+"""The FFTs of FGC: by a library of the host, or cuFFT (hipFFT) through CuPy's plans on a device.
 
 No transform scales: the multiplier carries the factor. Results go into given memory, so that
 repeated sums allocate nothing on a device. On the host a transform is divided into parts. One
-thread takes a part through all steps while a cache holds it. SciPy's real transforms allocate
-their result, in new pages if it is large; the memory of small parts is reused.
+thread takes a part through all steps while a cache holds it. What a library allocates for a part is
+small, so that its memory is reused.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from parki.ewald.far.host_ffts import library
 from parki.ewald.far.sizes import AT_ONCE, LINES, PART, workers
 from parki.runtime import ExecutionSpace
 from parki.runtime.pool import cuts, run_in_threads
@@ -21,7 +22,7 @@ from parki.settings import thread_count
 
 
 class HostTransforms:
-    """Transforms of one far field by SciPy, divided among threads part by part.
+    """Transforms of one far field by `library`, divided among threads part by part.
 
     Parameters
     ----------
@@ -38,9 +39,7 @@ class HostTransforms:
     def __init__(
         self, grid: tuple[int, int, int], length: int, periodic: bool, sets: int = 1
     ) -> None:
-        import scipy.fft
-
-        self.fft, self.threads = scipy.fft, thread_count()
+        self.fft, self.threads = library(), thread_count()
         self.grid, self.length, self.periodic, self.sets = grid, length, periodic, sets
 
     def real(self, values: Any, hat: Any) -> None:
@@ -48,7 +47,7 @@ class HostTransforms:
         inner = values[..., : self.grid[2]]
 
         def lines(part: slice) -> None:
-            hat[:, :, part] = self.fft.rfft(inner[:, :, part], n=self.length, axis=1)
+            self.fft.real(inner[:, :, part], self.length, 1, hat[:, :, part])
 
         if self.periodic:
             self.across(values, hat)
@@ -61,8 +60,7 @@ class HostTransforms:
         inner = values[..., : self.grid[2]]
 
         def lines(part: slice) -> None:
-            real = self.fft.irfft(hat[:, :, part], n=self.length, axis=1, norm="forward")
-            inner[:, :, part] = real[:, : self.grid[0]]
+            self.fft.real_inverse(hat[:, :, part], self.length, 1, inner[:, :, part])
 
         if self.periodic:
             self._lines(hat, forward=False)
@@ -76,8 +74,8 @@ class HostTransforms:
         inner = values[..., : self.grid[2]]
 
         def planes(part: slice) -> None:
-            modes = self.fft.rfft(inner[:, part], axis=3)
-            hat[:, part] = self.fft.fft(modes, axis=2, overwrite_x=True)
+            self.fft.real(inner[:, part], self.grid[2], 3, hat[:, part])
+            self.fft.complex(hat[:, part], 2, forward=True)
 
         self._in_threads(planes, hat, 1)
 
@@ -87,8 +85,8 @@ class HostTransforms:
         inner = values[..., : self.grid[2]]
 
         def planes(part: slice) -> None:
-            modes = self.fft.ifft(hat[:, part], axis=2, norm="forward", overwrite_x=True)
-            inner[:, part] = self.fft.irfft(modes, n=self.grid[2], axis=3, norm="forward")
+            self.fft.complex(hat[:, part], 2, forward=False)
+            self.fft.real_inverse(hat[:, part], self.grid[2], 3, inner[:, part])
 
         self._in_threads(planes, hat, 1)
 
@@ -106,24 +104,17 @@ class HostTransforms:
         This runs in one thread, as does `planes_inverse`: other threads may have other modes.
         """
         # The rows of zeros need no transform along z.
-        self._complex(padded[:, :, : self.grid[1]], 3, forward=True)
-        self._complex(padded, 2, forward=True)
+        self.fft.complex(padded[:, :, : self.grid[1]], 3, forward=True)
+        self.fft.complex(padded, 2, forward=True)
 
     def planes_inverse(self, padded: Any) -> None:
         """Transform back along y and z in place; rows y past the grid are left half done."""
-        self._complex(padded, 2, forward=False)
-        self._complex(padded[:, :, : self.grid[1]], 3, forward=False)
+        self.fft.complex(padded, 2, forward=False)
+        self.fft.complex(padded[:, :, : self.grid[1]], 3, forward=False)
 
     def _lines(self, modes: Any, forward: bool) -> None:
         """Transform complex modes (components, x, y, z) along x in place."""
-        self._in_threads(lambda part: self._complex(modes[:, :, part], 1, forward), modes, 2)
-
-    def _complex(self, values: Any, axis: int, forward: bool) -> None:
-        transform = self.fft.fft if forward else self.fft.ifft
-        norm = "backward" if forward else "forward"  # neither scales
-        result = transform(values, axis=axis, norm=norm, overwrite_x=True)
-        if not np.may_share_memory(result, values):
-            values[...] = result
+        self._in_threads(lambda part: self.fft.complex(modes[:, :, part], 1, forward), modes, 2)
 
     def _in_threads(self, work: Callable[[slice], None], modes: Any, axis: int) -> None:
         """Do ``work`` for parts of the modes' rows along an axis; a thread takes one at a time."""
@@ -341,5 +332,5 @@ def _aligned(values: Any) -> bool:
 
 
 def transforms_of(space: ExecutionSpace) -> type[HostTransforms] | type[DeviceTransforms]:
-    """Return the transforms of a space: SciPy's on the host, CuPy's on a device."""
+    """Return the transforms of a space: by CuPy on a device, by `library` on the host."""
     return DeviceTransforms if space.on_device else HostTransforms
