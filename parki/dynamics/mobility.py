@@ -3,8 +3,8 @@
 Forces are spread over the surfaces of spheres, and couplets over their volumes; velocities and
 gradients are means in the same way (Durlofsky, Brady and Bossis, 1987). With a sphere's radius a,
 outside of it, that is ``1 + a^2 lap / 6`` for forces and velocities and ``1 + a^2 lap / 10`` for
-couplets and gradients. The Laplacian of the single layer is minus twice the flow of doublets, so
-that four sums of points make this mobility, for any radii and all boxes.
+couplets and gradients. It is one sum, for any radii and all boxes: see
+`parki.ewald.sums.polydisperse`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from parki.errors import ParkiValueError
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
+from parki.ewald.sums import kernel
 from parki.interchange import to_host
 from parki.solving.pairs import near_pairs
 
@@ -42,33 +43,30 @@ class MomentMobility:
     def __init__(self, points: Any, radii: Any, options: EwaldOptions) -> None:
         self.radii = radii
         self._check(points, options)
-        first: Any = Plan("stokes_sl", points, points, options, want=WANT)
-        self._of_forces, self._of_couplets = first, first.beside("stokes_dipole", WANT)
-        self._of_doublets = first.beside("doublet", WANT)
-        self._of_doublet_dipoles = first.beside("doublet_dipole", WANT)
-        self.dtype, self.space = first.dtype, first.space
-        self.squares = self.space.array_module.asarray(radii**2, dtype=self.dtype)
+        name = kernel("polydisperse_couplets", largest=float(radii.max(initial=0.0)))
+        self._sum: Any = Plan(name, points, points, radii, options, want=WANT)
+        self.dtype, self.space = self._sum.dtype, self._sum.space
 
     @property
     def points(self) -> Any:
         """The centres, which nobody else changes."""
-        return self._of_forces.points.arrays["trg"]
+        return self._sum.points.arrays["trg"]
 
     @property
     def options(self) -> EwaldOptions:
         """The options, with the present box."""
-        found: EwaldOptions = self._of_forces.options
+        found: EwaldOptions = self._sum.options
         return found
 
     def update_points(self, points: Any, box: Any = None) -> None:
         """Move the spheres; on any error all stays as it was."""
         how = {} if box is None else {"box": box}
-        before = self._of_forces.points.arrays["trg"], self.options
-        self._of_forces.update_points(points, points, **how)
+        before = self._sum.points.arrays["trg"], self.options
+        self._sum.update_points(points, points, **how)
         try:
             self._check(points, self.options)
         except ParkiValueError:
-            self._of_forces.update_points(before[0], before[0], box=before[1].box)
+            self._sum.update_points(before[0], before[0], box=before[1].box)
             raise
 
     def __call__(self, forces: Any, couplets: Any) -> tuple[Any, Any]:
@@ -79,29 +77,12 @@ class MomentMobility:
         forces : array, shape (3, N), or None
             On the fluid. None stands for no forces.
         couplets : array, shape (3, 3, N)
-            First moments of the forces on the fluid, without a trace.
+            First moments of the forces on the fluid.
         """
-        squares, radii = self.squares, self.squares**0.5
-        u, g = self._of_couplets(couplets)
-        found = self._smoothed(self._of_doublet_dipoles, couplets, squares / 5)
-        u, g = u + found[0], g + found[1]
-        transposed = couplets.swapaxes(0, 1)
-        # A sphere's own stresslet strains it, and its torque turns it: 6 / 5 and 1 times them.
-        g += (1.6 * couplets - 0.4 * transposed) / radii**3
-        if forces is not None:
-            for more in (
-                self._of_forces(forces),
-                self._smoothed(self._of_doublets, forces, squares / 3),
-            ):
-                u, g = u + more[0], g + more[1]
-            u += 4 / (3 * radii) * forces
-        return u, g
-
-    def _smoothed(self, plan: Any, values: Any, weights: Any) -> tuple[Any, Any]:
-        """Return the change by the sizes of spheres: weights are a^2 / 3 of forces, or a^2 / 5."""
         xp = self.space.array_module
-        (u, v), (g, h) = plan(xp.stack([values, weights * values]))
-        return -(self.squares / 3 * u + v), -(self.squares / 5 * g + h)
+        given = xp.zeros_like(couplets[0]) if forces is None else forces
+        u, gradients = self._sum(xp.concatenate([given, couplets.reshape(9, -1)]))
+        return u, gradients
 
     def _check(self, points: Any, options: EwaldOptions) -> None:
         """Refuse spheres that overlap."""

@@ -88,13 +88,15 @@ class Order:
     def places(self, rows: int) -> list[int]:
         """Return the caller's row for each row in the other order.
 
-        The rows are a number, one vector or two, a tensor, a tensor and a number, or a number and a
-        vector, perhaps with a tensor.
+        The rows are a number, one vector or two, a tensor, a vector and a tensor, a tensor and a
+        number, or a number and a vector, perhaps with a tensor.
         """
         vector = [3 * each + axis for each in range(rows // 3) for axis in self.axes]
         tensor = [3 * row + column for row in self.axes for column in self.axes]
         if rows in (4, 13):  # a number and a vector, perhaps with a tensor
             return [0, *(1 + axis for axis in self.axes), *(4 + place for place in tensor)][:rows]
+        if rows == 12:
+            return [*self.axes, *(3 + place for place in tensor)]
         return {1: [0], 9: tensor, 10: [*tensor, 9]}.get(rows, vector)
 
 
@@ -107,7 +109,7 @@ def _rotated(values: Any, rotation: Any) -> Any:
     first = rows in (4, 13)  # a number comes before the rest
     groups = [[first + 3 * each + axis for axis in range(3)] for each in range(rows // 3)]
     if rows > 6:  # both indices of a tensor, one after the other
-        start = 4 * first
+        start = {13: 4, 12: 3}.get(rows, 0)
         groups += [[start + axis + 3 * each for each in range(3)] for axis in range(3)]
     for group in groups:
         given = [found[..., row, :].copy() for row in group]
