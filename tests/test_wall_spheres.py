@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,12 +13,14 @@ from scipy.linalg import sqrtm
 
 import parki
 from parki.ewald.sums import kernel
+from parki.reference import drag_towards_wall
 from parki.suspensions import wall
 
 BOX = (1.2, 1.0, 0.8)
 RNG = np.random.default_rng(3)
 POINTS = RNG.random((3, 12)) * [[1.2], [1.0], [0.6]] + [[0], [0], [0.1]]
 RADII = np.where(np.arange(12) % 3, 0.05, 0.1)
+AXES = (2, np.eye(3)[2]), (0, np.eye(3)[0])
 FORCES, VALUES = RNG.standard_normal((2, 3, 12))
 
 
@@ -191,3 +195,45 @@ def test_what_spheres_lack():
     with pytest.raises(parki.ParkiValueError, match="over the wall, which cuts it"):
         spheres.update_points(lower)
     assert np.array_equal(spheres.velocities(FORCES), before)
+
+
+# Goldman, Cox and Brenner (Chemical Engineering Science 22, 637-651, 1967): drags along the wall of
+# spheres that do not turn, at heights cosh(alpha).
+GOLDMAN = {0.1: 3.7863, 0.3: 2.6475, 0.5: 2.1514, 1.0: 1.5675, 1.5: 1.3079, 2.0: 1.1738}
+
+
+def test_drag_towards_a_wall():
+    """Close to it by Cox and Brenner (1967), far away by Lorentz; between by Brenner (1961)."""
+    for gap in (1e-4, 1e-3):
+        close = 1 / gap - np.log(gap) / 5 + 0.97128
+        assert drag_towards_wall(1 + gap) == pytest.approx(close, abs=2 * gap * abs(np.log(gap)))
+    assert drag_towards_wall(50.0) == pytest.approx(1 / (1 - 9 / 8 / 50 + 0.5 / 50**3), rel=1e-7)
+    assert drag_towards_wall(np.cosh(1.0)) == pytest.approx(3.0361, abs=2e-4)
+    with pytest.raises(parki.ParkiValueError, match="height is 1; expected a number above 1"):
+        drag_towards_wall(1)
+
+
+def test_table_of_what_the_wall_lacks():
+    """The manual's table, in which rigid spheres are others' and the blobs' bodies nearly so."""
+    text = (Path(__file__).parents[1] / "docs/suspensions.md").read_text(encoding="utf-8")
+    rows = (
+        text.partition("<!-- wall:")[2].partition("\n\n")[2].partition("\n\n")[0].splitlines()[2:]
+    )
+    ball, found = parki.BodyShape.sphere(1.0, 162), []
+    for alpha, drag in GOLDMAN.items():
+        height = np.cosh(alpha)
+        place = np.array([[2.0], [2.0], [height]])
+        free: dict[str, Any] = {"periodicity": 0, "box": [4, 4, 5], "wall": "no-slip"}
+        sphere = parki.Spheres(place, 1.0, **free, tolerance=1e-6)
+        across, along = (6 * np.pi * sphere.velocities(unit[:, None])[i, 0] for i, unit in AXES)
+        blobs: list[Any] = [None, None]
+        if height > ball.extent:
+            body = parki.RigidBodies(ball, place, **free, tolerance=1e-4)
+            blobs = [6 * np.pi * body.velocities(unit[:, None])[0][i, 0] for i, unit in AXES]
+            assert blobs[0] == pytest.approx(1 / drag_towards_wall(height), abs=0.03)
+            assert blobs[1] == pytest.approx(1 / drag, abs=0.01)
+        rigid = 1 / drag_towards_wall(height), 1 / drag
+        values = [height, across, blobs[0], rigid[0], along, blobs[1], rigid[1]]
+        found.append(["" if each is None else f"{each:.3f}" for each in values])
+    assert [[cell.strip() for cell in row.strip("|").split("|")] for row in rows] == found
+    assert "near the wall: no lubrication" in sphere.describe()

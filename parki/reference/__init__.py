@@ -30,10 +30,12 @@ Double layers are summed as dipoles, D = -q n^T - n q^T, plus sources of strengt
 Both parts are cut off at exp(-6.3^2) = 6e-18, so every field is accurate to about 1e-14 of its
 rms. `split` has their common parts, and `direct` checks the arguments and adds them.
 
-`rigid_spheres` has two rigid spheres by series, and many of them by forces, torques and stresslets.
+`rigid_spheres` has two rigid spheres by series, and many of them by forces, torques and stresslets;
+`walls` has one that moves towards a wall.
 """
 
 from parki.reference.direct import direct_sum
 from parki.reference.rigid_spheres import two_spheres
+from parki.reference.walls import drag_towards_wall
 
-__all__ = ["direct_sum", "two_spheres"]
+__all__ = ["direct_sum", "drag_towards_wall", "two_spheres"]

@@ -694,7 +694,8 @@ class Spheres:
     def describe(self) -> str:
         """Return the chosen parameters, as text."""
         head = f"spheres: {self._sizes}; viscosity {self.viscosity:g}"
-        return "\n".join([head, *(plan.describe() for plan in self._plans.values())])
+        lacks = [wall.LACKS] if self._options.walled else []
+        return "\n".join([head, *lacks, *(plan.describe() for plan in self._plans.values())])
 
     def __repr__(self) -> str:
         return f"<parki.Spheres: {self._shape[1]}, {self._options.periods}>"

@@ -17,6 +17,10 @@ from parki.suspensions.noise import White
 
 # Distance of the two places between which the mobility is compared, in smallest radii.
 STEP = 0.01
+LACKS = (
+    "near the wall: no lubrication; a force moves a sphere that touches it at 0.25 (across) and "
+    "0.50 (along) of its speed alone, a rigid one not at all"
+)
 
 
 def check_heights(points: Any, radii: Any) -> None:
