@@ -407,6 +407,21 @@ def test_sedimenting_spheres(picture, tmp_path):
     np.testing.assert_array_equal(later["first"], found["first"])
 
 
+def test_falling_bodies(picture):
+    example = load("falling_bodies")
+    run = example.main(9, 3, str(picture))
+    assert all(each.size == 3 for each in map(run.of, example.SHAPES))
+    assert len(run.speeds) == 3 and 0.2 < np.mean(run.speeds) / example.LENGTH < 1.5
+    assert max(run.products) < 12
+    # Springs between bodies have no sum, and none within a body.
+    forces, torques = example.pushes(run.bodies)
+    assert not np.any(forces) and not np.any(torques)
+    run.bodies.update_positions(0.05 * run.bodies.positions + 4)
+    forces, _ = example.pushes(run.bodies)
+    assert np.abs(forces).max() > 1
+    np.testing.assert_allclose(forces.sum(axis=1), 0, atol=1e-9 * np.abs(forces).max())
+
+
 def test_sheared_suspension(picture):
     example = load("sheared_suspension")
     (found,) = example.main(60, 4, str(picture), fractions=(0.05,)).values()

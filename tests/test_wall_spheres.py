@@ -209,7 +209,7 @@ def test_drag_towards_a_wall():
         assert drag_towards_wall(1 + gap) == pytest.approx(close, abs=2 * gap * abs(np.log(gap)))
     assert drag_towards_wall(50.0) == pytest.approx(1 / (1 - 9 / 8 / 50 + 0.5 / 50**3), rel=1e-7)
     assert drag_towards_wall(np.cosh(1.0)) == pytest.approx(3.0361, abs=2e-4)
-    with pytest.raises(parki.ParkiValueError, match="height is 1; expected a number above 1"):
+    with pytest.raises(ValueError, match="height is 1; expected a number above 1"):
         drag_towards_wall(1)
 
 

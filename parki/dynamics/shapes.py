@@ -104,9 +104,8 @@ class BodyShape:
             raise ParkiValueError("blobs has no column, NaN or infinite numbers; expected centres")
         if not sizes.all():
             raise ParkiValueError("radii has zeros; expected a radius for each blob of a body")
-        for name, array in (("blobs", points), ("radii", sizes)):
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
+        object.__setattr__(self, "blobs", points)
+        object.__setattr__(self, "radii", sizes)
         if np.abs(self._still[:3]).max(initial=0.0) > FLAT:
             raise ParkiValueError(
                 "the blobs lie on a line that misses the origin of their frame, or one lies alone "

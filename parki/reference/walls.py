@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from parki.errors import ParkiValueError
-
 
 def drag_towards_wall(height: float) -> float:
-    """Return the drag on a rigid sphere that moves towards or from a wall, over that of one alone.
+    """Return the drag on a rigid sphere that moves towards or from a wall, over its drag alone.
 
     Parameters
     ----------
@@ -22,11 +20,11 @@ def drag_towards_wall(height: float) -> float:
 
     Raises
     ------
-    ParkiValueError
+    ValueError
         If the sphere touches the wall.
     """
     if not 1 < height < np.inf:
-        raise ParkiValueError(f"height is {height!r}; expected a number above 1, in radii")
+        raise ValueError(f"height is {height!r}; expected a number above 1, in radii")
     alpha = np.arccosh(height)
     # Terms fall as exp(-(2 n + 1) alpha): both of the fraction are scaled by that.
     n = np.arange(1, 20 + 20 / min(alpha, 1.0))
