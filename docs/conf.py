@@ -42,7 +42,7 @@ autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True}
 
 html_theme = "furo"
-html_title = f"parki {release}"
+html_title = f"parki {release.partition('+')[0]}"  # without the commit
 html_static_path = ["_static"]
 html_css_files = ["parki.css"]
 html_copy_source = False

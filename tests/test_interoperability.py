@@ -569,3 +569,22 @@ def test_notebook():
     assert "<table" in shown["text/html"]
     assert shown["text/plain"].startswith("<parki.Plan: laplace")
     assert np.isfinite(float(value["text/plain"]))
+
+
+def test_sums_of_fmm3d_have_these_factors():
+    """As docs/peers.md says."""
+    library = pytest.importorskip("fmm3dpy")
+    rng = np.random.default_rng(0)
+    src, dens, norms, trg = (rng.standard_normal((3, n)) for n in (40, 40, 40, 5))
+    free, given = {"periodicity": 0, "tolerance": 1e-9}, {"eps": 1e-9, "sources": src}
+    known = library.lfmm3d(**given, dipvec=dens, targets=trg, pgt=1).pottarg
+    ours = parki.laplace_dipole(trg, src, dens, **free)
+    np.testing.assert_allclose(ours, 4 * np.pi * known, rtol=1e-6)
+    given |= {"targets": trg, "ifppregtarg": 1}
+    known = library.stfmm3d(**given, stoklet=dens).pottarg[0]
+    np.testing.assert_allclose(
+        parki.stokes_sl(trg, src, dens, **free), 8 * np.pi * known, rtol=1e-6
+    )
+    known = library.stfmm3d(**given, strslet=dens, strsvec=norms).pottarg[0]
+    ours = parki.stokes_dl(trg, src, dens, norms, **free)
+    np.testing.assert_allclose(ours, -8 * np.pi * known, rtol=1e-6)
