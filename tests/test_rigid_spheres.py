@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import parki
-from parki.dynamics import contact, moments, tables
+from parki.dynamics import brownian, contact, moments, tables
 from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.mobility import MomentMobility
 from parki.dynamics.pair_matrix import PairMatrix
@@ -356,7 +356,7 @@ def test_nothing_moves_without_forces(cubic):
         (lambda r: r.update_points(POINTS[:, :4]), r"points has shape \(3, 4\)"),
         (
             lambda r: r.update_points(0.2 * POINTS),
-            "spheres . and . overlap by 0.*take a smaller step",
+            "spheres . and . overlap by 0.*smaller step",
         ),
     ],
 )
@@ -389,3 +389,100 @@ def test_flows_that_a_box_cannot_follow_are_refused():
         film.solve(gradient=SHEAR[[2, 1, 0]])
     with pytest.raises(parki.ParkiValueError, match="three periodic axes"):
         film.stress(film.solve(gradient=SHEAR[:, [0, 2, 1]]))
+
+
+# --- Brownian motion ------------------------------------------------------------------------------
+PAIR = np.array([[0.3, 0.32], [0.4, 0.42], [0.3, 0.51]])
+
+
+@pytest.fixture
+def by_matrices(monkeypatch):
+    """Mobilities by dense matrices, and two spheres with them."""
+    sizes = np.array([2.0] * 3 + [1.0] * 5)[:, None]  # of couplets in their basis
+
+    def product(self, forces, couplets):
+        count = couplets.shape[-1]
+        matrix = moment_mobility(self.points, self.radii).reshape(count, 11, count, 11)
+        numbers = sizes * np.einsum("mjk,jkn->mn", COUPLETS, couplets)
+        force = np.zeros((3, count)) if forces is None else forces
+        found = np.einsum("injm,mj->ni", matrix, np.concatenate([force, numbers]))
+        return found[:3], np.einsum("mjk,mn->jkn", COUPLETS, sizes * found[3:])
+
+    monkeypatch.setattr(MomentMobility, "__call__", product)
+    monkeypatch.setattr(brownian, "ROUGHLY", 1e-9)
+
+    def make(lubrication):
+        how = {"lubrication": lubrication, "accuracy": 1e-9, "viscosity": 1 / (8 * np.pi)}
+        return parki.RigidSpheres(PAIR, [0.1, 0.11], **how, **OPEN)
+
+    return make
+
+
+@pytest.mark.parametrize("lubrication", [False, True])
+def test_covariance_of_noise_is_the_mobility(by_matrices, lubrication):
+    """As an identity of matrices: all unit vectors in the place of normal numbers."""
+    two = by_matrices(lubrication)
+    sides = [(-brownian.slip(two, e.reshape(11, 2)), np.zeros((6, 2))) for e in np.eye(22)]
+    if lubrication:
+        shaken = [two._pairs.shaken(e.reshape(4, 3, 1)) for e in np.eye(12)]
+        sides += [(np.zeros((11, 2)), f) for f in shaken]
+    roots = np.array([two._solved(*each).moves.ravel() for each in sides])
+    mobility = two.as_linear_operator(torques=True) @ np.eye(12)
+    assert off(roots.T @ roots, mobility) < 1e-7
+
+
+@pytest.mark.parametrize("lubrication", [False, True])
+def test_drift_is_the_divergence_of_the_mobility(by_matrices, lubrication):
+    two, units = by_matrices(lubrication), np.eye(6).reshape(6, 3, 2)
+    drift = -sum(two._solved(*brownian.drift(two, w)).moves for w in units)
+    exact, step = np.zeros((6, 2)), 1e-5
+    for w in units:
+        for side in (1, -1):
+            two.update_points(PAIR + side * step * w)
+            exact += side * np.concatenate(two.velocities(w, 0 * w)) / (2 * step)
+    assert off(drift, exact) < 1e-4
+
+
+def test_steps_have_the_size_of_diffusion():
+    rng = np.random.default_rng(0)
+    points = (np.mgrid[:5, :5, :5].reshape(3, -1) + 0.5) / 5
+    rigid = parki.RigidSpheres(points, 0.01, viscosity=2.0, tolerance=1e-6, **CUBE)
+    step, turns = rigid.displacements(0.3, 0.1, rng, torques=np.zeros_like(points))
+    for found, mobility in ((step, 6 * np.pi * 0.01), (turns, 8 * np.pi * 0.01**3)):
+        assert abs((found**2).mean() * 2.0 * mobility / (2 * 0.3 * 0.1) - 1) < 0.25
+    drawn = rigid.noise(rng)
+    assert abs((drawn**2).mean() * 2.0 * 6 * np.pi * 0.01 - 1) < 0.25
+
+
+def test_steps_without_noise_are_motion(cubic):
+    forces, torques = vectors(1), vectors(2)
+    found = cubic.displacements(0, 0.5, None, forces, torques, gradient=SHEAR)
+    exact = cubic.solve(forces, torques, gradient=SHEAR)
+    assert off(found[0], 0.5 * exact.velocities) < 1e-12
+    assert off(found[1], 0.5 * exact.turns) < 1e-12
+    again = [cubic.displacements(1.0, 0.1, 7, forces) for _ in range(2)]
+    assert (again[0] == again[1]).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda r: r.displacements(-1, 0.1, 0), "kT is -1; expected a number, 0 or more"),
+        (lambda r: r.displacements(1, 0.1, "seed"), "rng is 'seed'"),
+        (lambda r: r.noise(0), "noise with periodicity=2 is not defined"),
+    ],
+)
+def test_steps_that_are_refused(call, words):
+    film = parki.RigidSpheres(POINTS, RADII, periodicity=2, box=[1, 1, 1], tolerance=1e-6)
+    with pytest.raises(parki.ParkiError, match=words):
+        call(film)
+
+
+def test_smooth_spheres_may_not_overlap_and_rough_ones_may():
+    points = np.array([[0.3, 0.3], [0.4, 0.4], [0.3, 0.47]])
+    with pytest.raises(parki.ParkiValueError, match="spheres 0 and 1 overlap by 0.15"):
+        parki.RigidSpheres(points, 0.1, **OPEN)
+    forces = np.array([[0, 0], [0, 0], [1.0, -1.0]])
+    for how in ({"roughness": 1e-3}, {"lubrication": False}):
+        apart = parki.RigidSpheres(points, 0.1, **how, **OPEN).velocities(forces)
+        assert apart[2, 0] > 0 > apart[2, 1]

@@ -9,6 +9,7 @@ tables      the rest of it, by a file that `scripts/lubrication.py` makes
 lubrication `Lubrication`: pairs of spheres in reach, and how they resist
 pair_matrix `PairMatrix`: the same as a sparse matrix, and solves with it
 solver      conjugate gradients for forces, stresslets and motion
+brownian    noise and drift of Brownian steps
 rigid       `RigidSpheres`, in physical units
 flows       flows around them, and around bodies
 

@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from parki.dynamics.contact import PLACES, SIZES, SQRT2, SQRT6
+from parki.errors import ParkiValueError
 from parki.dynamics.tables import FAR, LENGTHS, scalars
 from parki.ewald.options import EwaldOptions
 from parki.solving.pairs import near_pairs
 
 SMALLEST_GAP = 1e-6  # over the mean radius; closer pairs resist as much as these
+ROUNDING = 1e-6  # by which spheres that touch may overlap
 FADED = 0.25  # the part of the gaps in which it fades out
 
 
@@ -48,7 +50,20 @@ class Lubrication:
         i, j, d = i[once], j[once], d[:, once]
         larger = radii[i] >= radii[j]
         self.first, self.second = np.where(larger, i, j), np.where(larger, j, i)
+        if not roughness and once.size:
+            self._check(1 - pairs.distances[once] / (radii[i] + radii[j]))
         self._place(np.where(larger, -d, d))
+
+    def _check(self, over: Any) -> None:
+        """Refuse smooth spheres that overlap."""
+        worst = int(over.argmax())
+        if over[worst] > ROUNDING:
+            one, two = sorted((int(self.first[worst]), int(self.second[worst])))
+            what = f"spheres {one} and {two}" if one != two else f"sphere {one} and its own image"
+            raise ParkiValueError(
+                f"{what} overlap by {float(over[worst]):.2g} of the sum of their radii; give a "
+                "roughness, a smaller step, forces that keep them apart, or lubrication=False"
+            )
 
     def _place(self, vectors: Any) -> None:
         """Take the vectors from first to second spheres, (3, n)."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from parki.dynamics import flows, moments, solver
+from parki.dynamics import brownian, flows, moments, solver
 from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.mobility import MomentMobility
 from parki.dynamics.pair_matrix import PairMatrix
@@ -20,7 +20,18 @@ from parki.errors import ParkiTypeError, ParkiValueError, by_words
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import as_points, like_points, take_options
-from parki.interchange import as_array, as_given, finite, flag, library_of, positive, to_host
+from parki.interchange import (
+    as_array,
+    as_given,
+    finite,
+    flag,
+    library_of,
+    number,
+    positive,
+    to_host,
+)
+from parki.suspensions.noise import generator
+from parki.suspensions.noise import white as white_numbers
 from parki.suspensions.radii import Radii
 from parki.typing import Array, Box, OptionKeywords, Unpack
 
@@ -167,19 +178,22 @@ class RigidSpheres:
         self._xp = self._mobility.space.array_module
         self._own = moments.self_mobility(self._xp, self._sizes.each)
         self._back = library_of(points)
-        self._pair_up()
+        self._shifted: MomentMobility | None = None  # for the drift: see `brownian`
+        self._pairs, self._matrix = self._paired(self._mobility.points, self.options)
 
-    def _pair_up(self) -> None:
-        """Find the pairs that resist each other."""
-        self._pairs: Lubrication | None = None
-        self._matrix: PairMatrix | None = None
-        if self._lubricated:
-            xp, points = self._xp, self._mobility.points.astype(np.float64)
-            radii = xp.asarray(self.radii)
-            pairs = self._pairs = Lubrication(points, radii, self.options, self._roughness)
-            if pairs.first.size:
-                blocks, own = pairs.matrix(), 1 / solver.diagonal(self._own)[:6]
-                self._matrix = PairMatrix(xp, blocks, pairs.first, pairs.second, own)
+    def _paired(
+        self, points: Any, options: EwaldOptions
+    ) -> tuple[Lubrication | None, PairMatrix | None]:
+        """Return the pairs that resist each other, and the same as a matrix."""
+        if not self._lubricated:
+            return None, None
+        xp = self._xp
+        radii, points = xp.asarray(self.radii), points.astype(np.float64)
+        pairs = Lubrication(points, radii, options, self._roughness)
+        if not pairs.first.size:
+            return pairs, None
+        own = 1 / solver.diagonal(self._own)[:6]
+        return pairs, PairMatrix(xp, pairs.matrix(), pairs.first, pairs.second, own)
 
     def __reduce__(self) -> Any:
         raise ParkiTypeError(
@@ -230,9 +244,14 @@ class RigidSpheres:
                 f"points has shape {given.shape}; expected (3, {self.radii.size}), a centre for "
                 "each of the spheres; make new RigidSpheres for another number"
             )
+        before = self._mobility.points, self.options.box
         self._mobility.update_points(given, box)
-        self._back = library_of(points)
-        self._pair_up()
+        try:
+            paired = self._paired(self._mobility.points, self.options)
+        except ParkiValueError:
+            self._mobility.update_points(*before)
+            raise
+        (self._pairs, self._matrix), self._back = paired, library_of(points)
 
     # ------------------------------------------------------------------ motion
     @alone
@@ -297,22 +316,17 @@ class RigidSpheres:
         ParkiError
             If the solve does not converge.
         """
-        given = self._taken(forces=forces, torques=torques)
-        flow = flows.gradient(gradient, self.options)
-        k, f = self._zeros(11), self._zeros(6)
-        for rows, each in zip((slice(3), slice(3, 6)), given, strict=True):
-            if each is not None:
-                f[rows] = each
-        strain = (flow + flow.T) / (2 * self.factor)
-        k[6:] = -moments.five(self._xp, self._xp.asarray(strain))[:, None]
-        if self._pairs is not None:
-            f += self._pairs.acting(strain=strain)[0]
-        begun = self._begun(start, strain)
-        found = solver.solve(
-            self._product, self._matrix, self._own, k, f, self.accuracy, begun, callback
-        )
+        k, f, strain = self._sides(forces, torques, gradient)
+        found = self._solved(k, f, self._begun(start, strain), callback)
         like = next((each for each in (forces, torques) if each is not None), None)
         return self._motion(found, strain, like)
+
+    def _solved(
+        self, k: Any, f: Any, start: Any = None, watch: Any = None, accuracy: float | None = None
+    ) -> solver.Solution:
+        """Return the solution for slip k (11, N) and forces f (6, N)."""
+        accuracy = self.accuracy if accuracy is None else accuracy
+        return solver.solve(self._product, self._matrix, self._own, k, f, accuracy, start, watch)
 
     def _motion(self, found: solver.Solution, strain: Any, like: Any) -> Motion:
         """Return a solution in physical units, in the library of an array."""
@@ -324,6 +338,20 @@ class RigidSpheres:
         back = self._back if like is None else functools.partial(as_given, like=like)
         velocities, turns, tensors = map(back, arrays)
         return Motion(velocities, turns, tensors, found.products, found.error)
+
+    def _sides(self, forces: Any, torques: Any, gradient: Any) -> tuple[Any, Any, Any]:
+        """Return slip (11, N), forces and torques (6, N), and the strain of the flow far away."""
+        given = self._taken(forces=forces, torques=torques)
+        flow = flows.gradient(gradient, self.options)
+        k, f = self._zeros(11), self._zeros(6)
+        for rows, each in zip((slice(3), slice(3, 6)), given, strict=True):
+            if each is not None:
+                f[rows] = each
+        strain = (flow + flow.T) / (2 * self.factor)
+        k[6:] = -moments.five(self._xp, self._xp.asarray(strain))[:, None]
+        if self._pairs is not None:
+            f += self._pairs.acting(strain=strain)[0]
+        return k, f, strain
 
     def _begun(self, start: Motion | None, strain: Any) -> solver.Start | None:
         """Return the motion of an earlier solve, and its stresslets without the parts of pairs."""
@@ -344,12 +372,13 @@ class RigidSpheres:
             arrays[2] = arrays[2] - self._pairs.acting(moves, -strain)[1]
         return solver.Start(moments.five(self._xp, arrays[2]), moves)
 
-    def _product(self, acts: Any) -> Any:
+    def _product(self, acts: Any, mobility: MomentMobility | None = None) -> Any:
         """Return the product of the mobility with eleven numbers for each sphere, (11, N)."""
+        mobility = mobility or self._mobility
         xp, dtype = self._xp, self._mobility.dtype
         forces = acts[:3].astype(dtype) if acts[:3].any() else None
         couplets = moments.couplets(xp, acts[3:]).astype(dtype)
-        u, gradients = self._mobility(forces, couplets)
+        u, gradients = mobility(forces, couplets)
         return xp.concatenate([u, moments.turning(xp, gradients)]).astype(np.float64)
 
     def _zeros(self, rows: int) -> Any:
@@ -376,6 +405,97 @@ class RigidSpheres:
                 raise ParkiValueError(f"{name} contains NaN or infinite values")
             found.append(values)
         return found
+
+    # ------------------------------------------------------------------ noise
+    @alone
+    def displacements(
+        self,
+        kT: float,
+        dt: float,
+        rng: Any,
+        forces: Array | None = None,
+        torques: Array | None = None,
+        *,
+        gradient: Any = None,
+    ) -> Any:
+        """Return a Brownian step: motion times dt, noise of covariance ``2 kT dt G``, and drift.
+
+        G is the mobility of rigid spheres, which `velocities` applies. The drift is ``kT dt div G``
+        in the mean of many steps.
+
+        Parameters
+        ----------
+        kT, dt : float
+            Thermal energy, and duration of the step.
+        rng : numpy.random.Generator or cupy.random.Generator
+            From the library of the points, or what its ``default_rng`` makes one of.
+        forces, torques : array, shape (3, N), optional
+        gradient : array, shape (3, 3), optional
+            Of a flow far away: see `solve`. The step is relative to that flow.
+
+        Returns
+        -------
+        array, shape (3, N), or tuple of 2 arrays
+            Displacements; with torques, displacements and rotation vectors.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            As of `noise` and `solve`.
+        """
+        for name, value in (("kT", kT), ("dt", dt)):
+            if not 0 <= number(name, value, "a number, 0 or more") < math.inf:
+                raise ParkiValueError(f"{name} is {value!r}; expected a number, 0 or more")
+        white = self._white(rng, drawn=bool(kT * dt))
+        k, f, _ = self._sides(forces, torques, gradient)
+        if kT * dt:
+            size = math.sqrt(2 * kT / dt / self.factor)
+            parts = zip(
+                brownian.shaken(self, white), brownian.drift(self, white(f[:3].shape)), strict=True
+            )
+            for side, (noise, drift) in zip((k, f), parts, strict=True):
+                side += size * noise - kT * drift
+        return self._step(self._solved(k, f), dt * self.factor, torques is not None)
+
+    @alone
+    def noise(self, rng: Any, *, torques: bool = False) -> Any:
+        """Return normal numbers whose covariance is the mobility: for other integrators.
+
+        Parameters
+        ----------
+        rng
+            As for `displacements`.
+        torques : bool
+            Whether rotations are wanted as well.
+
+        Returns
+        -------
+        array, shape (3, N), or tuple of 2 arrays
+            In the library of the points.
+
+        Raises
+        ------
+        ParkiTypeError
+            If ``rng`` is no generator, and nothing of which one is made.
+        ParkiValueError
+            With one or two periodic axes, where the mobility is not positive.
+        """
+        torques = flag("torques", torques)
+        found = self._solved(*brownian.shaken(self, self._white(rng)))
+        return self._step(found, math.sqrt(self.factor), torques)
+
+    def _white(self, rng: Any, drawn: bool = True) -> Any:
+        """Return a function that makes arrays of normal numbers; refuse noise that is not there."""
+        rng = generator("rng", rng, self._xp)
+        if drawn:
+            brownian.check(self)
+        return white_numbers(rng, np.dtype(np.float64))
+
+    def _step(self, found: solver.Solution, size: float, turns: bool) -> Any:
+        """Return motion times a size, in the library and dtype of the points."""
+        moves = (size * found.moves).astype(self._mobility.dtype)
+        step = tuple(self._back(each) for each in (moves[:3], moves[3:]))
+        return step if turns else step[0]
 
     # ------------------------------------------------------------------ views
     def stress(self, motion: Motion) -> Any:

@@ -1,0 +1,84 @@
+"""Brownian motion of rigid spheres: noise of the mobility and of pairs, and the drift.
+
+The fluid shakes spheres by slip velocities of covariance M, and pairs by forces of covariance R:
+each pair has its own root. Solved together, their motion has the covariance of the mobility of
+rigid spheres G (Fiore and Swan, 2018, without R). G varies in space, so that a step has the drift
+kT div G as well. That is minus the motion by a slip and by forces on the fluid,
+
+    M(r + d w / 2) x - M(r - d w / 2) x    and    R(r + d w / 2) v - R(r - d w / 2) v    over d,
+
+in the mean over normal numbers w, where x acts and v moves under forces w. So a step takes two
+solves, and no difference of solutions. The distances d differ: M varies over radii, R over gaps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from parki.dynamics.mobility import MomentMobility
+from parki.errors import ParkiValueError
+from parki.suspensions import noise
+
+STEPS = {"float64": 1e-3, "float32": 1e-2}  # distances for M, in smallest radii, by dtype
+STEP_OF_PAIRS = 1e-6
+# Accuracy of the solve under forces w: the drift has an error of a few times that.
+ROUGHLY = 3e-3
+
+
+def check(rigid: Any) -> None:
+    """Refuse noise of a mobility that is not positive."""
+    periodicity = rigid.options.periodicity
+    if periodicity in (1, 2):
+        raise ParkiValueError(
+            f"noise with periodicity={periodicity} is not defined: the mean velocity of a cell "
+            "depends on the gauge there, and the mobility is not positive; take periodicity 0 or 3"
+        )
+
+
+def slip(rigid: Any, start: Any) -> Any:
+    """Return slip velocities (11, N) of covariance M, of independent normal numbers (11, N)."""
+    scales = rigid._own**-0.5
+    found, _ = noise.root(rigid._product, start, rigid.accuracy, scales=scales)
+    return found
+
+
+def shaken(rigid: Any, white: Any) -> tuple[Any, Any]:
+    """Return slip (11, N) and forces of pairs (6, N) of the covariances M and R."""
+    k, f = -slip(rigid, white((11, rigid.radii.size))), rigid._zeros(6)
+    if rigid._pairs is not None:
+        f = rigid._pairs.shaken(white((4, 3, rigid._pairs.first.size)))
+    return k, f
+
+
+def drift(rigid: Any, w: Any) -> tuple[Any, Any]:
+    """Return slip (11, N) and forces (6, N) whose mean over normal numbers w (3, N) drifts."""
+    f = rigid._zeros(6)
+    f[:3] = w
+    under = rigid._solved(rigid._zeros(11), f, accuracy=max(ROUGHLY, rigid.accuracy))
+    distance = STEPS[rigid._mobility.dtype.name] * rigid._sizes.smallest
+    ahead, back = (
+        rigid._product(under.acts, _there(rigid, side * distance * w)) for side in (0.5, -0.5)
+    )
+    slips, forces = (ahead - back) / distance, rigid._zeros(6)
+    if rigid._pairs is not None:
+        distance = STEP_OF_PAIRS * rigid._sizes.smallest
+        ahead, back = (
+            rigid._pairs.shifted(side * distance * w).acting(under.moves)[0] for side in (0.5, -0.5)
+        )
+        forces = (ahead - back) / distance
+    return slips, forces
+
+
+def _there(rigid: Any, shift: Any) -> MomentMobility:
+    """Return the mobility of spheres that are shifted, by plans of their own."""
+    points, options = rigid._mobility.points, rigid.options
+    other: MomentMobility | None = rigid._shifted
+    points = points + shift.astype(points.dtype)
+    if options.periodicity == 0:  # where spheres may leave the box of now
+        return MomentMobility(points, rigid.radii, replace(options, box=(None,) * 3))
+    if other is None:
+        rigid._shifted = other = MomentMobility(points, rigid.radii, options)
+    else:
+        other.update_points(points, None if other.options == options else options.box)
+    return other
