@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from parki.dynamics.contact import PLACES, SIZES, SQRT2, SQRT6
-from parki.errors import ParkiValueError
 from parki.dynamics.tables import FAR, LENGTHS, scalars
+from parki.errors import ParkiValueError
 from parki.ewald.options import EwaldOptions
 from parki.solving.pairs import near_pairs
 

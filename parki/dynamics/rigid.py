@@ -117,7 +117,7 @@ class RigidSpheres:
     Raises
     ------
     ParkiValueError, ParkiTypeError
-        If an argument is impossible, or spheres overlap.
+        If an argument is impossible, or smooth spheres overlap.
 
     Examples
     --------
@@ -236,7 +236,7 @@ class RigidSpheres:
         Raises
         ------
         ParkiValueError, ParkiTypeError
-            If there are more or fewer points, or they are impossible, or spheres overlap.
+            If there are more or fewer points, or they are impossible, or smooth spheres overlap.
         """
         given: Any = as_points("points", points)
         if given.shape != (3, self.radii.size):
