@@ -111,8 +111,8 @@ def draw(runs: dict[float, dict], path: str) -> None:
     axes.set(
         xlabel="time, a² / D₀",
         ylabel="mean square displacement / 6 D₀ t",
-        title="Brownian spheres at three volume fractions",
     )
+    axes.set_title("Brownian spheres at three volume fractions", loc="left", fontweight="bold")
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150, bbox_inches="tight")
     plt.close(figure)

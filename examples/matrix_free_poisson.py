@@ -252,7 +252,7 @@ def draw(found: dict[tuple[int, int], list[dict[str, Any]]], file: str, machine:
             line = [(row["dofs"], row["rates"][method]) for row in rows if method in row["rates"]]
             if line:
                 panel.loglog(*zip(*line, strict=True), "o-", color=COLOURS[method], label=method)
-        panel.set_title(f"{dimensions}-D, p = {degree}", loc="left", fontsize=10)
+        panel.set_title(f"{dimensions}-D, p = {degree}", loc="left", fontweight="bold")
         panel.grid(color="#e6e6e6")
         panel.spines[["top", "right"]].set_visible(False)
     panels[-1][0].set_xlabel("degrees of freedom")

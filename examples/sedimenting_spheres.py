@@ -147,7 +147,7 @@ def draw(runs: dict[float, dict], count: int, path: str) -> None:
         colour = scale.to_rgba(rise[one] - rise.mean())
         left.add_patch(plt.Circle(points[[0, 2], one], 1, color=colour, ec=INK, lw=0.4))
     left.set(xlim=(0, edge), ylim=(0, edge), aspect="equal", xlabel="x / a", ylabel="z / a")
-    left.set_title("a slice at volume fraction 0.1", loc="left", color=INK)
+    left.set_title("A slice at volume fraction 0.1", loc="left", fontweight="bold")
     figure.colorbar(scale, ax=left, label="velocity upwards less the mean, over U₀")
     phi = np.linspace(1e-6, 0.45, 300)
     right.plot(phi, random_array(phi), color=RANDOM)
@@ -167,7 +167,7 @@ def draw(runs: dict[float, dict], count: int, path: str) -> None:
         textcoords="offset points",
     )
     right.set(xlabel="volume fraction", ylim=(0, 1), xlim=(0, None))
-    right.set_title("mean velocity over that of a sphere alone", loc="left", color=INK)
+    right.set_title("Mean velocity, over a single sphere's", loc="left", fontweight="bold")
     right.legend(frameon=False)
     for axes in (left, right):
         axes.set_facecolor(PAPER)

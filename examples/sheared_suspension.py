@@ -152,7 +152,7 @@ def draw(runs: dict[float, Run], path: str) -> None:
             radius = (1 - (z - 1) ** 2) ** 0.5
             left.add_patch(plt.Circle((x, y), radius, facecolor=colour, edgecolor=INK))
     left.set(aspect="equal", xlabel="x / a", ylabel="y / a")
-    left.set_title(f"a cut at volume fraction {list(runs)[-1]:g}", loc="left", color=INK)
+    left.set_title(f"A cut at volume fraction {list(runs)[-1]:g}", loc="left", fontweight="bold")
     phi = np.linspace(0, 1.1 * max(runs), 200)
     right.plot(phi, saito(phi), color=BLUE, label="dipoles at random (Saito)")
     right.plot(phi, batchelor(phi), color=INK, linestyle=":", label="to second order (Batchelor)")
@@ -160,7 +160,7 @@ def draw(runs: dict[float, Run], path: str) -> None:
     right.plot(list(runs), flow, "o", color=BLUE, label="stresslets")
     right.plot(list(runs), both, "s", color=ORANGE, label="stresslets and springs")
     right.set(xlabel="volume fraction", xlim=(0, None))
-    right.set_title("viscosity over the fluid's", loc="left", color=INK)
+    right.set_title("Viscosity over the fluid's", loc="left", fontweight="bold")
     right.legend(frameon=False)
     for axes in (left, right):
         axes.set_facecolor(PAPER)

@@ -546,3 +546,15 @@ def test_times_of_the_readme_are_those_of_performance():
     record = next(row for row in figure if row["points"] == 100_000)
     assert float(found[4]) == pytest.approx(record["one_shot"], rel=0.1)
     assert float(found[5]) == pytest.approx(record["apply"], rel=0.1)
+
+
+def test_gallery_has_small_pictures():
+    """They are parts of the pictures of the manual, which `scripts/thumbnails.py` cuts out."""
+    shown = re.findall(r"images/small/(\w+)\.png", (ROOT / "docs/index.md").read_text("utf-8"))
+    made = re.findall(
+        r'^    "(\w+)": \(', (ROOT / "scripts/thumbnails.py").read_text("utf-8"), re.M
+    )
+    assert len(shown) > 10 and sorted(shown) == sorted(made)
+    for name in shown:
+        assert (ROOT / f"docs/images/small/{name}.png").stat().st_size < 100_000
+        assert (ROOT / f"docs/images/{name}.png").exists()
