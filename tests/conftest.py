@@ -51,6 +51,17 @@ LONGEST = (
 )
 
 
+# Numbers of periodic axes with which the default run prefers to meet a sum, so that tests share
+# kernels: the near field has some for each sum and each number.
+USUAL_AXES = {
+    "laplace": (0, 3),
+    "stokes_comb": (1, 3),
+    "stokes_comb(epsilon=0.1, blob='prolate')": (1,),
+    "stokes_dipole": (2,),
+    "gravity": (3,),
+}
+
+
 # Kernels that this process and its workers took and compiled, by their names in the cache.
 TAKEN: set[str] = set()
 COMPILED: set[str] = set()
@@ -129,7 +140,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for group in functions.values():
         for marker, size in (("pairwise", 2), ("each", 1)):
             if group[0].get_closest_marker(marker):
-                kept = covering([values_of(item) for item in group], size)
+                kept = covering([values_of(item) for item in group], size, is_usual)
                 for place in set(range(len(group))) - kept:
                     group[place].add_marker(pytest.mark.slow)
     if hasattr(config, "workerinput"):  # one of several processes
@@ -156,20 +167,29 @@ def values_of(item: pytest.Item) -> list[tuple[str, Any]]:
     return [(name, known(params[name])) for name in sorted(params)]
 
 
-def covering(cases: Sequence[Sequence[Any]], size: int) -> set[int]:
+def is_usual(case: Sequence[tuple[str, Any]]) -> bool:
+    """Whether a case has a sum with a usual number of periodic axes, if it has both."""
+    named = dict(case)
+    kernel, axes = named.get("kernel"), named.get("periodicity")
+    return kernel is None or axes is None or axes in USUAL_AXES.get(kernel, (axes,))
+
+
+def covering(
+    cases: Sequence[Sequence[Any]], size: int, preferred: Callable[[Any], bool] = bool
+) -> set[int]:
     """Return the places of some cases that meet all that the cases meet of any ``size`` values.
 
-    Each next one is one of those that meet most of what was not met before: the first of those
-    whose values were met least.
+    Each next one is one of those that meet most of what was not met before: of these a preferred
+    one, and the first of those whose values were met least.
     """
     met = [set(itertools.combinations(case, min(size, len(case)))) for case in cases]
     missing = set().union(*met)
     times: Counter[Any] = Counter()
-    kept = set()
+    kept, likely = set(), [preferred(case) for case in cases]
 
-    def rank(place: int) -> tuple[int, int, int]:
+    def rank(place: int) -> tuple[int, bool, int, int]:
         often = sum(times[value] for value in cases[place])
-        return len(met[place] & missing), -often, -place
+        return len(met[place] & missing), likely[place], -often, -place
 
     while missing:
         best = max(range(len(cases)), key=rank)

@@ -31,7 +31,7 @@ from parki.runtime import get_execution_space
 SPREADS = P2G_METHODS[1:]
 GATHERS = G2P_METHODS[1:]
 KERNELS = tuple(SUMS)
-WINDOWS = (2, 5, 8, 13)
+WINDOWS = (2, 5, 8, 12)
 # Numbers of periodic axes, with precisions; single precision has no wide windows.
 CASES = (*((n, np.float64) for n in range(4)), (3, np.float32))
 WANTS = (("u", "grad_u"), ("u",), ("p",), ("u", "p"), ("grad_u",), ("u", "p", "grad_u"))
