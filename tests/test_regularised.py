@@ -281,27 +281,22 @@ def test_the_promise_by_costs_of_a_device(case):
         check(case)
 
 
-@pytest.mark.parametrize("framework", ["torch", "jax"])
-def test_frameworks(framework):
+def test_compiled_functions():
     """The name of a sum goes through compilers as a plain one does."""
-    pytest.importorskip(framework)
-    face = FACES[framework]
-    given = face.given(name_of("stokes_sl", 0.1), 3, cutoff=None)
-    assert face.off(given, face.apply(given, given.dens), face.exact(given)) <= 1
-    if framework == "jax":
-        import jax
+    jax = pytest.importorskip("jax")
+    import parki.jax
 
-        import parki.jax
+    given = FACES["jax"].given(name_of("stokes_sl", 0.1), 3, cutoff=None)
 
-        def energy(src, dens):
-            return parki.jax._sum(given.kernel, given.trg, src, dens, None, given.options).sum()
+    def energy(src, dens):
+        return parki.jax._sum(given.kernel, given.trg, src, dens, None, given.options).sum()
 
-        with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
-            slopes = jax.jit(jax.grad(energy, (0, 1)))(given.src, given.dens)
-        arrays, values = (given.kernel, given.trg, given.src, given.dens), np.ones_like(given.trg)
-        how = {"options": given.options, "values": values, "wrt": ("src", "dens")}
-        for slope, expected in zip(slopes, parki.vjp(*arrays, **how).values(), strict=True):
-            np.testing.assert_allclose(slope, expected, atol=1e-12 * abs(expected).max())
+    with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
+        slopes = jax.jit(jax.grad(energy, (0, 1)))(given.src, given.dens)
+    arrays, values = (given.kernel, given.trg, given.src, given.dens), np.ones_like(given.trg)
+    how = {"options": given.options, "values": values, "wrt": ("src", "dens")}
+    for slope, expected in zip(slopes, parki.vjp(*arrays, **how).values(), strict=True):
+        np.testing.assert_allclose(slope, expected, atol=1e-12 * abs(expected).max())
 
 
 def test_the_transposed_pressure_is_refused():

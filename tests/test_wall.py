@@ -184,14 +184,9 @@ def test_the_pressure_is_that_of_the_flow(periodicity):
     assert rms(far[None]) <= 0.01 * abs(p[0])
 
 
-def test_the_pressure_keeps_its_promise():
-    plan = make(want="p")
-    found, check = plan(FORCES), plan.check(FORCES)
-    finer = make(given=options(tolerance=1e-10), want="p")(FORCES)
-    assert found.shape == (30,)
-    assert 0 < rms((found - finer)[None]) <= plan.promise(FORCES) == check.promise
-    assert 0 < check.error <= check.promise
-    values = VALUES[0]
+def test_the_transposed_pressure():
+    plan, values = make(want="p"), VALUES[0]
+    found = plan(FORCES)
     there, back = np.vdot(values, found), np.vdot(plan.adjoint(values), FORCES)
     assert abs(there - back) <= 1e-5 * np.linalg.norm(values) * np.linalg.norm(found)
 

@@ -13,7 +13,6 @@ import parki
 from faces.base import TOLERANCE, Array, Face, Given
 
 VISCOSITY = 0.7
-LATE = "after points that a device refused, its plans have different ones"
 
 
 class Spheres(Face):
