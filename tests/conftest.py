@@ -33,22 +33,11 @@ SPACES = [
 # The files of more than twenty seconds of processor time, the longest first, so that those that
 # pytest-xdist hands out last are short.
 LONGEST = (
-    *(
-        "accuracy",
-        "distributed",
-        "frameworks",
-        "wall",
-        "regularised",
-        "torch",
-        "spheres",
-        "exclude",
-        "executor",
-    ),
-    *("polydisperse", "examples", "wall_spheres", "compiler", "cache", "by_box", "p2p_lists"),
-    *("derivatives", "cli", "want", "shipped", "composite_derivatives", "jax", "tilted"),
-    *("precision", "mesh_variants", "yukawa", "docs"),
-    *("ranks", "refused_updates", "concurrent", "moves"),  # laws
-)
+    "torch examples concurrent frameworks compiler accuracy cli shipped cache moves spheres "
+    "distributed composite_derivatives wall_spheres refused_updates regularised in_precisions "
+    "derivatives polydisperse by_box ranks p2p_lists yukawa tilted executor operators slopes docs "
+    "jax mesh_variants want precision wall exclude"
+).split()
 
 
 # Numbers of periodic axes with which the default run prefers to meet a sum, so that tests share

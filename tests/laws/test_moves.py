@@ -9,12 +9,13 @@ from faces import law
 def follows(face, made, now, box=False):
     """Move, and compare with what is made anew, and its transpose; return what has moved."""
     made = face.move(made, now, box=box)
-    new = face.apply(face.make(now), now.dens)
+    fresh = face.make(now)
+    new = face.apply(fresh, now.dens)
     assert face.off(now, face.apply(made, now.dens), new) <= 2
     if "adjoint" not in face.lacks:
-        one, two = (face.adjoint(each, new) for each in (made, face.make(now)))
+        one, two = (face.adjoint(each, new) for each in (made, fresh))
         assert abs(one - two).max() <= 1e-4 * abs(two).max()
-    told, expected = face.promise(made, now.dens), face.promise(face.make(now), now.dens)
+    told, expected = face.promise(made, now.dens), face.promise(fresh, now.dens)
     assert told == pytest.approx(expected, rel=1e-9)
     return made
 
