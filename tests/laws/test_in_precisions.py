@@ -6,7 +6,7 @@ from faces import law
 
 
 def few(face, kernel, periodicity):
-    """Return arguments with a cut-off that single precision takes, of systems of few points, too."""
+    """Return arguments with cut-offs that single precision takes, also of few points."""
     return face.given(kernel, periodicity, tolerance=1e-3, cutoff=None)
 
 
