@@ -47,6 +47,16 @@ def test_spheres_say_the_same(rng):
     assert parki.estimate("spheres", COUNT, radii=0.01, **WALL).noise is None
 
 
+def test_rigid_spheres_say_the_same(rng):
+    points = (np.mgrid[:9, :9, :9].reshape(3, -1) + rng.uniform(0.4, 0.6, (3, 729))) / 9
+    rigid = parki.RigidSpheres(points, 0.03, **CUBE)
+    own = rigid._mobility._sum.parameters.seconds
+    found = parki.estimate("rigid_spheres", 729, radii=0.03, **CUBE)
+    assert found.seconds == pytest.approx(own, rel=0.15)
+    assert found.solve == pytest.approx(6 * found.total)
+    assert "a motion, solved" in str(found)
+
+
 def test_named_machines(tmp_path):
     slow = parki.estimate("stokes_comb", 4e6, **CUBE, machine="avx512")
     fast = parki.estimate("stokes_comb", 4e6, **CUBE, machine="h200")

@@ -9,7 +9,7 @@ from typing import Any
 
 from parki.cli.arguments import COMMON, add_common, add_json, command, kernel_name, number, whole
 from parki.cli.eval import length, periodicity, vectors
-from parki.ewald.estimate import NAMED, estimate
+from parki.ewald.estimate import NAMED, SPHERES, estimate
 from parki.runtime.spaces import space_name
 
 DESCRIPTION = """\
@@ -31,7 +31,7 @@ def declare(commands: Any) -> None:
     summary = "memory and time of a sum, without running it"
     parser = command(commands, "estimate", run, summary, DESCRIPTION, EPILOG)
     add = parser.add_argument
-    kernel = f"{COMMON['kernel']['help']}; or spheres"
+    kernel = f"{COMMON['kernel']['help']}; or {', '.join(SPHERES)}"
     add("--kernel", required=True, type=_kernel, metavar="KERNEL", help=kernel)
     add("--points", required=True, type=number, metavar="N", help="sources, such as 1e6")
     add("--targets", type=number, metavar="N", help="targets (the sources)")
@@ -50,7 +50,7 @@ def declare(commands: Any) -> None:
 
 
 def _kernel(text: str) -> str:
-    return text if text == "spheres" else kernel_name(text)
+    return text if text in SPHERES else kernel_name(text)
 
 
 def run(arguments: argparse.Namespace) -> int:

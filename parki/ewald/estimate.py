@@ -30,6 +30,7 @@ from parki.ewald.pipeline.setup import pose, use
 from parki.ewald.placement.asked import Asked
 from parki.ewald.points import take_options
 from parki.ewald.sums import SUMS, with_parameters
+from parki.ewald.sums import kernel as kernel_named
 from parki.ewald.sums.composite import Shared, joined, together
 from parki.ewald.task import Frame, Task
 from parki.interchange import finite, flag, one_of, shown, whole
@@ -45,6 +46,9 @@ NAMED = {"h200": "h200.json", "avx512": "avx512.json"}  # machines whose numbers
 # Near fields that noise of spheres takes at its default accuracy: three where they fill a tenth of
 # the box, five to eight where they fill 0.4, more in overlaps. Its far field spreads nothing.
 PRODUCTS = 5
+# Volume fractions, and products in a solve of rigid spheres there: see docs/dynamics.md.
+SOLVES = (0.1, 0.3, 0.5), (6, 9, 13)
+SPHERES = "spheres", "rigid_spheres"
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,9 @@ class Prediction:
     seconds : dict
         Of an application of a plan, by stage: "P2P", "P2G", "FGC", "G2P".
     noise : float or None
-        Seconds of the Brownian noise of one step, of spheres alone.
+        Seconds of the Brownian noise of one step, of "spheres".
+    solve : float or None
+        Seconds of one motion, of "rigid_spheres".
     memory : Memory
         Bytes by part, and the most at a time, as ``plan.memory``.
     free : float or None
@@ -72,6 +78,7 @@ class Prediction:
     task: str
     seconds: dict[str, float]
     noise: float | None
+    solve: float | None
     memory: Memory
     free: float | None
     chosen: tuple[str, ...]
@@ -88,6 +95,8 @@ class Prediction:
         lines = [self.task, f"  one application: {self.total:.2g} s ({stages})"]
         if self.noise is not None:
             lines.append(f"  noise of one step: {self.noise:.2g} s, by {PRODUCTS} near fields")
+        if self.solve is not None:
+            lines.append(f"  a motion, solved: {self.solve:.2g} s")
         here = "" if self.free is None else f"; {in_words(self.free)} are free here"
         lines.append(f"  memory: {self.memory}{here}")
         lines += [f"  would fit: {words}" for words in self.fitting]
@@ -136,7 +145,7 @@ class _Machine(NamedTuple):
 
 
 def estimate(
-    kernel: AnyKernel | Literal["spheres"],
+    kernel: AnyKernel | Literal["spheres", "rigid_spheres"],
     points: float,
     options: EwaldOptions | None = None,
     *,
@@ -154,7 +163,8 @@ def estimate(
     Parameters
     ----------
     kernel : str
-        As for `Plan`; or "spheres", for the velocities of `Spheres`.
+        As for `Plan`; "spheres", for the velocities of `Spheres`; or "rigid_spheres", for a product
+        and for the motion of `RigidSpheres`.
     points : int, or a float such as 1e6
         Sources.
     options : EwaldOptions
@@ -198,7 +208,7 @@ def estimate(
     count = sources if targets is None else _count("targets", targets)
     systems = whole("systems", systems, "how many systems there are")
     np_dtype = np.dtype(one_of("dtype", str(np.dtype(dtype)), ("float64", "float32")))
-    spheres = kernel == "spheres"
+    spheres = kernel in SPHERES
     name: Any = kernel
     others: Any = keywords
     if not spheres:
@@ -210,23 +220,17 @@ def estimate(
             f"box is {list(options.box)}, but an estimate has no points whose extent a None could "
             "take; give the length that they will span"
         )
-    if spheres != (radii is not None):
+    if radii is not None and not spheres:
         raise ParkiTypeError(
-            'radii is missing; parki.estimate("spheres", ...) needs the radius of the spheres'
-            if spheres
-            else 'radii is for parki.estimate("spheres", ...) alone'
+            'radii is for parki.estimate("spheres", ...) and "rigid_spheres" alone'
         )
     place = _where(machine, options)
-    names = [(name, want)]
-    if spheres:
-        sizes = Radii.of(np.resize(radii, 2), 2).kernels
-        moved = KINDS if flag("torques", torques) else [("velocity", "force")]
-        names = [(sizes[key], "u") for key in moved]
+    names = _moved(kernel, radii, flag("torques", torques)) if spheres else [(name, want)]
     sums = [each for name, results in names for each in _sums(name, results, options)]
     seconds = dict.fromkeys(("P2P", "P2G", "FGC", "G2P"), 0.0)
     chosen, fits, parts = list[str](), tuple[str, ...](), dict[str, float]()
     held = peak = 0.0
-    first, noise = math.nan, None
+    first, noise, solve = math.nan, None, None
     for each in sums:
         problem, parameters, needs, length = _chosen(
             each, (count, sources, systems), np_dtype, place, first, targets is None
@@ -249,19 +253,36 @@ def estimate(
             f"{each.kernel}: r_c = {parameters.cutoff * length:.4g}, grid "
             f"{' x '.join(map(str, grid))}, window of {parameters.points} points"
         )
-    if spheres and options.periodicity == 3:
+    if kernel == "spheres" and options.periodicity == 3:
         noise = PRODUCTS * seconds["P2P"] + seconds["FGC"] / 2 + seconds["G2P"]
+    elif kernel == "rigid_spheres":
+        filled = 4 / 3 * math.pi * np.mean(np.power(radii, 3.0)) * sources / length**3
+        solve = float(np.interp(filled, *SOLVES)) * sum(seconds.values())
     best = problem.machine.name.removeprefix("those ")
     return Prediction(
         _headline(name, want, options, (count, sources, systems), f"{np_dtype}", place.space),
         seconds,
         noise,
+        solve,
         Memory(parts, held, peak),
         None if machine else place.free,
         tuple(dict.fromkeys(chosen)),
         f"uniform random points, and costs {best}{_hint(best, place)}",
         fits,
     )
+
+
+def _moved(kernel: str, radii: Any, torques: bool) -> list[tuple[Any, Any]]:
+    """Return the sums that move spheres, with their results."""
+    if radii is None:
+        raise ParkiTypeError(
+            f"radii is missing; parki.estimate({kernel!r}, ...) needs the radius of the spheres"
+        )
+    sizes = Radii.of(np.resize(radii, 2), 2)
+    if kernel == "rigid_spheres":
+        return [(kernel_named("polydisperse_couplets", largest=sizes.largest), ("u", "grad_u"))]
+    moved = KINDS if torques else [("velocity", "force")]
+    return [(sizes.kernels[key], "u") for key in moved]
 
 
 def _count(name: str, given: Any) -> int:
