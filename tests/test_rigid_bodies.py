@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -223,6 +225,19 @@ def test_iterations_do_not_grow():
     assert max(products) <= 20 and abs(products[0] - products[1]) <= 3
 
 
+def test_products_in_the_manual():
+    """Rows of the page by its script, where another processor may take one product more."""
+    root = Path(__file__).parents[1]
+    script = runpy.run_path(str(root / "scripts/bodies.py"))
+    page = script["MARK"].search((root / "docs/bodies.md").read_text(encoding="utf-8"))[0]
+    rows = [row.strip("| ").split(" | ") for row in page.splitlines() if row[:4] == "| 20"]
+    assert [(int(row[0]), float(row[1])) for row in rows] == script["ROWS"]
+    for row in rows:
+        if row[0] == "20":
+            found = script["products"](20, float(row[1]))
+            assert np.abs(np.subtract(found, np.array(row[2:], int))).max() <= 1
+
+
 def test_the_step_before_saves_products():
     of = bodies(accuracy=1e-6)
     show = parki.Progress("bodies")
@@ -255,7 +270,7 @@ def test_errors_are_near_the_accuracy():
     for accuracy in (1e-2, 1e-4, 1e-6):
         of.accuracy = accuracy
         found = flat(*of.velocities(FORCES, TORQUES))
-        assert rms(found - exact) <= 2 * accuracy * rms(exact)
+        assert rms(found - exact) <= 1.5 * accuracy * rms(exact)
 
 
 # ---------------------------------------------------------------------- Brownian motion

@@ -28,7 +28,7 @@ class BodyMotion:
     products : int
         Products with the mobility of the blobs.
     error : float
-        Relative error of the velocities, as the last residual suggests it.
+        Relative error of the velocities, estimated.
     """
 
     velocities: Any
