@@ -422,6 +422,20 @@ def test_falling_bodies(picture):
     np.testing.assert_allclose(forces.sum(axis=1), 0, atol=1e-9 * np.abs(forces).max())
 
 
+def test_squirmers(picture):
+    example = load("squirmers")
+    found = example.main(42, str(picture))
+    for name, second in example.KINDS.items():
+        speed, stresslet, _ = found[name]
+        assert speed == pytest.approx(2 / 3, rel=1e-4)
+        assert stresslet == pytest.approx(1.07 * (second != 0), abs=0.01)
+    assert found["pusher"][2] < 0.2
+    # The exact flow on the surface is slip and swimming.
+    at = np.array([[0.6], [0.0], [0.8]])
+    flow = example.exact(at, 3.0) - [[0.0], [0.0], [2 / 3]]
+    np.testing.assert_allclose(flow[:, 0], (0.6 + 3 * 0.6 * 0.8) * np.array([0.8, 0, -0.6]))
+
+
 def test_sheared_suspension(picture):
     example = load("sheared_suspension")
     (found,) = example.main(60, 4, str(picture), fractions=(0.05,)).values()

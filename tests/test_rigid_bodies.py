@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
@@ -203,6 +204,25 @@ def test_squirmer(blobs, stirred):
     axis = turn.apply([[0, 0, 1]])[0]
     exact = -4 * np.pi * 0.5**2 * 2.0 * (np.outer(axis, axis) - np.eye(3) / 3)
     assert rms(motion.stresslets[:, :, 0] - exact) < stirred * rms(exact)
+
+
+def test_flow():
+    """At its own blobs, which average it, it is nearly what they move with; it has the pressure."""
+    of = bodies(viscosity=2.0)
+    motion, points = of.solve(FORCES, TORQUES), np.random.default_rng(2).random((3, 20))
+    radii = np.concatenate([of.shapes[k].radii for k in of.which])
+    spheres = parki.Spheres(of.blobs, radii, of.options, viscosity=2.0)
+    exact = spheres.flow(motion.blob_forces, points, want=("u", "p", "stress"))
+    for found, expected in zip(
+        of.flow(motion, points, want=("u", "p", "stress")), exact, strict=True
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
+    np.testing.assert_allclose(of.flow(motion, points), exact[0], atol=1e-9)
+    of.move(0 * FORCES)
+    with pytest.raises(
+        parki.ParkiValueError, match="motion is of other bodies, or of these before"
+    ):
+        of.flow(motion, points)
 
 
 # ---------------------------------------------------------------------- iterations
@@ -467,7 +487,9 @@ def test_nothing_and_rigid_slips():
         (lambda: bodies("wall", turns=None).move(-PLACES), "blob 12 .* the wall, which cuts it"),
         (lambda: bodies().update_positions(PLACES[:, :2]), "one for each of the bodies"),
         (lambda: bodies().velocities(FORCES[:, :2]), r"forces has shape \(3, 2\); expected"),
+        (lambda: bodies().velocities(np.nan * FORCES), "forces has NaN or infinite numbers"),
         (lambda: bodies().solve(), "nothing moves bodies"),
+        (lambda: copy.deepcopy(bodies()), "RigidBodies cannot be pickled or copied"),
         (lambda: bodies().solve(slip=FORCES), "one for each of the blobs"),
         (lambda: bodies().solve(gradient=np.eye(3)), "trace of 3; expected the"),
         (lambda: bodies().solve(gradient=[1, 2]), "gradient has shape"),

@@ -122,6 +122,12 @@ class RigidBodies:
         with by_words(self.words):
             self._spheres = Spheres(self._placed.blobs, radii, options)
 
+    def __reduce__(self) -> Any:
+        raise ParkiTypeError(
+            "RigidBodies cannot be pickled or copied: their plans hold memory and compiled kernels "
+            "of this process; pass on shapes, positions, quaternions, options and viscosity"
+        )
+
     def _place(self, xp: Any, positions: Any, quaternions: Any, dtype: Any) -> Placed:
         unit = rotations.quaternions("quaternions", quaternions, positions.shape[1])
         unit = xp.asarray(to_host(unit) if xp is np else unit)
@@ -349,6 +355,34 @@ class RigidBodies:
         loads *= placed.dtype.type(self.viscosity)
         return self._back(loads[0]), self._back(loads[1])
 
+    @alone
+    def flow(self, motion: BodyMotion, points: Array, *, want: Any = "u") -> Any:
+        """Return the fluid's velocity elsewhere, and what else is wanted, of a motion.
+
+        Parameters
+        ----------
+        motion : BodyMotion
+            Of the bodies where they are now.
+        points : array, shape (3, M)
+        want : {"u", "p", "grad_u", "stress"}, or a tuple of these
+            As for `parki.Spheres.flow`. With a gradient, all are relative to its flow.
+
+        Returns
+        -------
+        array, or tuple of arrays
+        """
+        if motion._begin[2] is not self._placed:
+            raise ParkiValueError(
+                "motion is of other bodies, or of these before they moved; call solve again"
+            )
+        found = self._spheres.flow(motion._begin[0], points, want=want)
+        one, scale = isinstance(want, str), self._placed.dtype.type(self.viscosity)
+        results = tuple(
+            self._back(each * scale if name in ("p", "stress") else each)
+            for name, each in ([(want, found)] if one else zip(want, found, strict=True))
+        )
+        return results[0] if one else results
+
     def as_linear_operator(self) -> Any:
         """Return the mobility as an operator of SciPy, on a device of CuPy.
 
@@ -490,6 +524,8 @@ class RigidBodies:
             raise ParkiValueError(
                 f"{name} has shape {tuple(found.shape)}; expected {shape}, {meaning}"
             )
+        if not bool(self._placed.xp.isfinite(found).all()):
+            raise ParkiValueError(f"{name} has NaN or infinite numbers")
         return found
 
     def _loads(self, forces: Any, torques: Any) -> Any:
