@@ -97,7 +97,7 @@ def test_better_numbers_are_asked_for(monkeypatch, tmp_path):
         ({"points": 1.5}, "points is 1.5; expected a whole number"),
         ({"points": "many"}, "points is 'many'; expected a number of points"),
         ({"machine": "cray"}, "machine is 'cray'; expected h200 or avx512"),
-        ({"radii": 0.1}, "radii is for parki.estimate"),
+        ({"radii": 0.1}, "radii is for parki.estimate of spheres and rigid_spheres alone"),
         ({"kernel": "spheres"}, "radii is missing"),
         ({"box": [1, 1, None], "periodicity": 2}, "an estimate has no points"),
         ({"tolerance": 1e-9, "dtype": "float32"}, "float32 holds"),

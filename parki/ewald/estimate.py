@@ -221,9 +221,7 @@ def estimate(
             "take; give the length that they will span"
         )
     if radii is not None and not spheres:
-        raise ParkiTypeError(
-            'radii is for parki.estimate("spheres", ...) and "rigid_spheres" alone'
-        )
+        raise ParkiTypeError(f"radii is for parki.estimate of {' and '.join(SPHERES)} alone")
     place = _where(machine, options)
     names = _moved(kernel, radii, flag("torques", torques)) if spheres else [(name, want)]
     sums = [each for name, results in names for each in _sums(name, results, options)]
