@@ -200,7 +200,9 @@ def gap(order: int, distance: float, finer: int = 3, turned: int = 0) -> tuple[f
     return equation.layer.gap, errors[0], errors[1]
 
 
-def suspension(bodies: int, order: int, tolerance: float, rtol: float, axes: Any) -> None:
+def suspension(
+    bodies: int, order: int, tolerance: float, accuracy: float, rtol: float, axes: Any
+) -> None:
     """Print the times of sums, of near fields and of corrections for ellipsoids in a box."""
     edge = int(np.ceil(bodies ** (1 / 3)))
     rng = np.random.default_rng(0)
@@ -209,7 +211,7 @@ def suspension(bodies: int, order: int, tolerance: float, rtol: float, axes: Any
     turn = Rotation.random(bodies, random_state=0)
     start = time.perf_counter()
     surface = parki.Surface.ellipsoids(centres, np.array(axes), turn, order=order)
-    box = {"periodicity": 3, "box": [edge] * 3, "tolerance": tolerance}
+    box = {"periodicity": 3, "box": [edge] * 3, "tolerance": tolerance, "accuracy": accuracy}
     equation = parki.RigidSurfaces(surface, **box)
     made = time.perf_counter()
     b = equation.right_side(np.tile([[0.0], [0.0], [-6 * np.pi]], bodies))
@@ -279,13 +281,15 @@ def main() -> None:
     parser.add_argument("what", nargs="*", choices=[*WHAT, []], default=list(WHAT[:4]))
     parser.add_argument("--bodies", type=int, default=216)
     parser.add_argument("--order", type=int, default=6)
-    parser.add_argument("--tolerance", type=float, default=1e-5)
-    parser.add_argument("--rtol", type=float, default=1e-5)
-    parser.add_argument("--axes", type=float, nargs=3, default=(0.35, 0.22, 0.2))
+    parser.add_argument("--tolerance", type=float, default=1e-4)
+    parser.add_argument("--accuracy", type=float, default=1e-4)
+    parser.add_argument("--rtol", type=float, default=1e-4)
+    parser.add_argument("--axes", type=float, nargs=3, default=(0.42, 0.33, 0.28))
     given = parser.parse_args()
     report(given.what)
     if "suspension" in given.what:
-        suspension(given.bodies, given.order, given.tolerance, given.rtol, given.axes)
+        sizes = given.bodies, given.order, given.tolerance, given.accuracy, given.rtol
+        suspension(*sizes, given.axes)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from started import NO_GPU
 import parki
 from parki import memory
 from parki.interchange import to_host
-from parki.surfaces import corrections, fits, shapes
+from parki.surfaces import corrections, fits, plain, shapes
 from parki.surfaces.functions import Functions, coefficients, laguerre
 from parki.surfaces.kernels import LAYERS, SurfacePairs
 
@@ -180,7 +180,7 @@ def test_kernels_are_those_of_sums(key):
     for pair in range(5):
         here = [array[:, pair : pair + 1] for array in (r, 0 * r, n, e)]
         one = np.ones(1)
-        whole = corrections.constants(np, key, (here[0], here[1], here[2], one), here[3], None)
+        whole = plain.constants(np, key, (here[0], here[1], here[2], one), here[3], None)
         assert np.allclose(found[..., pair], whole[..., 0], rtol=1e-7, atol=1e-8)
 
 
@@ -268,6 +268,41 @@ def test_laplace(finer):
         inside = 0.5 if place == 0 else float(place < 0)
         bound = {1: 2e-3, 2: 3e-5}[finer]
         assert np.abs(found / (4 * np.pi) - inside * exact).max() < bound * np.abs(value).max()
+
+
+@pytest.mark.parametrize("accuracy", [1e-3, 1e-5])
+def test_a_wanted_accuracy(accuracy):
+    """Less of it takes fewer targets and pairs, and keeps what it says."""
+    surface = ellipsoid(12, 3, (1.0, 1.0, 1.0))
+    v = FAR.u(surface.nodes)
+    for place in (0.02, 0.7, 1.6, 2.6, -0.3):
+        x, _ = surface_points(surface, place)
+        found = surface.double_layer(v, x, accuracy=accuracy, **FREE)
+        other = surface.double_layer(v, x, accuracy=1e-7, **FREE)
+        assert np.abs(found - other).max() < accuracy * np.abs(8 * np.pi * v).max()
+    x, _ = surface_points(surface, 2.3)
+    coarse, fine = (
+        parki.LayerPlan("stokes_dl", surface, x, accuracy=each, **FREE).describe()
+        for each in (1e-3, 1e-7)
+    )
+    assert "20 targets near bodies" in fine and "targets near" not in coarse
+    with pytest.raises(parki.ParkiValueError, match="accuracy is"):
+        parki.LayerPlan("stokes_dl", surface, accuracy=0.5, **FREE)
+
+
+def test_matrices_of_events_are_the_same_by_both_ways(monkeypatch):
+    """Dense for small bodies, and sparse ones of pairs for large ones."""
+    surface = ellipsoid(8, 3)
+    x, _ = surface_points(surface, 0.3)
+    q = FAR.u(surface.nodes)
+    plans = [parki.LayerPlan("stokes_dl", surface, x, **FREE)]
+    monkeypatch.setattr(corrections, "MOST_DENSE", 0)
+    plans.append(parki.LayerPlan("stokes_dl", surface, x, **FREE))
+    assert bool(plans[0]._placed.near.dense) and not plans[1]._placed.near.dense
+    one, other = (plan(q) for plan in plans)
+    assert np.abs(one - other).max() < 2e-4 * np.abs(one).max()
+    back, same = (plan.adjoint(one) for plan in plans)
+    assert np.abs(back - same).max() < 1e-3 * np.abs(back).max()
 
 
 def test_nodes_alone_find_the_surface():
@@ -370,9 +405,9 @@ def test_points_with_several_nearest_points(half):
 
 
 def test_more_pairs_than_memory_holds(monkeypatch):
-    monkeypatch.setattr(memory, "free_memory", lambda space: 1e8)
+    monkeypatch.setattr(memory, "free_memory", lambda space: 1e6)
     ball = parki.Surface.spheres(np.zeros((3, 1)), 1.0, order=8)
-    targets = np.random.default_rng(0).normal(size=(3, 1000))
+    targets = np.random.default_rng(0).normal(size=(3, 20000))
     targets /= np.linalg.norm(targets, axis=0)
     with pytest.raises(parki.ParkiMemoryError, match="fewer targets at a time"):
         ball.single_layer(np.ones_like(ball.nodes), 1.01 * targets, **FREE)
@@ -522,3 +557,45 @@ def of_two_bodies(key, finer, xp):
         values.append(nodes.adjoint(values[0]))
     nodes.update_positions(xp.asarray(centres + 0.03))
     return [*values, nodes(q)]
+
+
+# ---------------------------------------------------------------- shapes by harmonics
+def test_harmonics_have_the_geometry_of_shapes():
+    """An ellipsoid is a series of degree one; and nodes alone have curvatures by fits."""
+    given = np.array(AXES)[:, None] * parki.Surface.directions(8)
+    exact = ellipsoid(8, 3)
+    several = np.stack([given + 1.0, 2 * given], axis=1)
+    found = parki.Surface.harmonics(several)
+    for name, power in (("normals", 0), ("areas", 2), ("spacing", 1), ("curvature", -1)):
+        value = getattr(exact, name)
+        both = np.concatenate([value, 2.0**power * value], axis=-1)
+        assert np.allclose(getattr(found, name), both, atol=1e-9), name
+    assert np.allclose(found.nodes, several.reshape(3, -1))
+    alone = ellipsoid(14, 1, (1.0, 0.9, 0.8))
+    bent = fits.Fit(alone.nodes, alone.normals, alone.spacing).curvatures()
+    assert np.abs(bent / alone.curvature - 1).max() < 2e-2
+    ring = parki.Surface.tori(ORIGIN, 1.0, 0.4, steps=(90, 36), finer=1)
+    bent = fits.Fit(ring.nodes, ring.normals, ring.spacing).curvatures()
+    assert np.abs(bent - ring.curvature).max() < 4e-2 * ring.curvature.max()
+    with pytest.raises(parki.ParkiValueError, match=r"expected \(3, n\)"):
+        parki.Surface.harmonics(given[:, :-1])
+    with pytest.raises(parki.ParkiValueError, match="inside out"):
+        parki.Surface.harmonics(given * [[1.0], [1.0], [-1.0]])
+
+
+@pytest.mark.parametrize("place", [0.0, 0.3, -0.3])
+@pytest.mark.parametrize("shape", ["star", "rod"])
+def test_stars_and_rods(shape, place):
+    errors = []
+    for order in (7, 11):
+        y = parki.Surface.directions(order)
+        if shape == "star":
+            surface = parki.Surface.harmonics((1 + 0.2 * y[0] ** 3 - 0.1 * y[1] * y[2]) * y)
+        else:
+            surface = parki.Surface.rods(ORIGIN, 2.0, 0.5, order=order)
+            assert abs(np.abs(surface.nodes[2]).max() / surface.nodes[2].max() - 1) < 1e-9
+        errors.append(at_distance(surface, FAR, place))
+    assert errors[0] > 5 * errors[1]
+    assert errors[1] < 5e-3
+    with pytest.raises(parki.ParkiValueError, match="at least the diameter"):
+        parki.Surface.rods(ORIGIN, 1.0, 0.6)

@@ -60,7 +60,7 @@ class NearPairs:
     @property
     def targets(self) -> Any:
         """Target of each pair, shape (nnz,), int32."""
-        xp = _module(self.indptr)
+        xp = module_of(self.indptr)
         places = xp.arange(self.indices.size, dtype=np.int32)
         return (xp.searchsorted(self.indptr, places, side="right") - 1).astype(np.int32)
 
@@ -83,10 +83,10 @@ class NearPairs:
         ------
         ParkiTypeError, ParkiValueError
         """
-        given, xp = as_array("values", values), _module(self.indices)
-        if _module(given) is not xp:
+        given, xp = as_array("values", values), module_of(self.indices)
+        if module_of(given) is not xp:
             raise ParkiTypeError(
-                f"values is an array of {_module(given).__name__}, but the pairs are of "
+                f"values is an array of {module_of(given).__name__}, but the pairs are of "
                 f"{xp.__name__}; move one of them"
             )
         if given.shape[-1:] != self.indices.shape or given.ndim not in (1, 3):
@@ -313,7 +313,8 @@ def _candidates(xp: Any, begins: Any, ends: Any) -> tuple[Any, Any]:
     return xp.cumsum(run), xp.cumsum(place)
 
 
-def _module(array: Any) -> Any:
+def module_of(array: Any) -> Any:
+    """Return NumPy or CuPy, whichever the array is of."""
     return np if isinstance(array, np.ndarray) else get_execution_space(None, array).array_module
 
 

@@ -4,8 +4,12 @@ functions    what takes the place of 1/r^k near a surface, of any order
 kernels      each layer and result as blocks of pairs
 fits         node distances and nearest points, of nodes and normals alone
 shapes       shapes in their own frames: ellipsoids, tori, nodes of the user
+spherical    shapes that are maps of the unit sphere, and their curvatures
 near         corrections of pairs as blocks, exact for constants
-corrections  a body's own matrix, and near pairs of targets with other bodies and images
+plain        the sums over nodes that corrections are added to
+dense        corrections of small bodies by all of their finer nodes
+own          a body's own matrix
+corrections  near pairs of targets with other bodies and images
 bodies       `Bodies`: shapes at their places
 gaps         what accuracy to expect where bodies are close
 layer        `LayerPlan`: the sum of a plan, and its corrections

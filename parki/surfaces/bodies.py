@@ -69,6 +69,11 @@ class Bodies:
         """The body of each node, shape (N,)."""
         return self.xp.asarray(np.repeat(np.arange(self.kinds.size), np.diff(self.systems)))
 
+    @property
+    def curvature(self) -> Any:
+        """The sum of both curvatures at each node, shape (N,): 2/a on a sphere of radius a."""
+        return self._joined("curvature")
+
     def groups(self) -> list[tuple[Shape, Any, np.ndarray]]:
         """Return each shape, the nodes of its bodies (B, n), and the numbers of these bodies."""
         found = []

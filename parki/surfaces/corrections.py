@@ -1,30 +1,27 @@
-"""What is added to the sum over nodes: each body's own matrix, and near pairs of bodies.
+"""Targets near surfaces: other bodies, images of their own one, and targets that are no nodes.
 
-A body's own part is a matrix in its frame, which all bodies of a shape have in common. It stays as
-bodies move. Events of targets with other bodies, with images of their own one, and of targets that
-are no nodes, are found anew for other places.
+An event is a target and one copy of a body. All nodes of that body within reach are its pairs. On
+finer nodes, pairs act on interpolated densities. For small bodies the interpolation is multiplied
+into the matrix, which then has fewer numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import Plan
-from parki.ewald.sums import SUMS
 from parki.interchange import to_host
 from parki.memory import require
 from parki.runtime import ExecutionSpace
-from parki.solving.pairs import near_pairs, sparse
+from parki.solving.pairs import module_of, near_pairs, sparse
 from parki.surfaces.bodies import Bodies
-from parki.surfaces.functions import Singular
-from parki.surfaces.kernels import LAYERS, SurfacePairs
+from parki.surfaces.dense import by_bodies
+from parki.surfaces.kernels import LAYERS
 from parki.surfaces.near import (
-    FARTHEST,
     ON_SURFACE,
     Events,
     Nodes,
@@ -32,130 +29,25 @@ from parki.surfaces.near import (
     blocks,
     with_constants,
 )
-from parki.surfaces.shapes import TOUCHING, Shape
+from parki.surfaces.plain import constants
+from parki.surfaces.shapes import TOUCHING
 
 # Bytes of a pair of a target and a node, and of each number in its block, as found.
 PAIR, NUMBER = 160.0, 45.0
-FREE = EwaldOptions(periodicity=0, tolerance=1e-10)  # of the sums of constants over one body
+MOST_DENSE = 1300  # nodes of a body whose events have a dense matrix
+AROUND = 0.75  # node distances from a point of the surface to the nearest node, at most
+AT_ONCE = {False: 1 << 20, True: 1 << 24}  # candidates, by whether they are on a device
 
 
-# -------------------------------------------------------------------- the sums
-def strengths(kernel: str, density: Any, normals: Any, areas: Any) -> Any:
-    """Return densities (k, columns, N) as the sums take them, areas included."""
-    weighted, rows = density * areas, SUMS[kernel].rows
-    if rows == 1:
-        return weighted[:, 0]
-    return weighted if weighted.shape[1] == rows else weighted * normals
-
-
-def rows_of(want: str, values: Any, e: Any) -> Any:
-    """Return results (k, rows, Nt) of the sums' results; tractions are along e."""
-    if want == "traction":
-        return (values * e).sum(axis=2)
-    return values if values.ndim == 3 else values[:, None]
-
-
-def constants(xp: Any, key: tuple[str, str], points: tuple[Any, ...], e: Any, systems: Any) -> Any:
-    """Return sums of constants in free space, (rows, columns, targets), for each system alone.
-
-    ``points`` are targets, nodes, normals and areas.
-    """
-    (kernel, want), (targets, nodes, normals, areas) = key, points
-    layer = LAYERS[key]
-    density = xp.eye(layer.columns, dtype=nodes.dtype)[:, :, None] + 0 * areas
-    norms = normals if SUMS[kernel].normals else None
-    plan: Any = Plan(
-        cast(Any, kernel), targets, nodes, norms, FREE, want=layer.want, systems=systems
-    )
-    values = plan(xp.ascontiguousarray(strengths(kernel, density, normals, areas)))
-    return rows_of(want, values, e).transpose(1, 0, 2).astype(np.float64)
-
-
-# -------------------------------------------------------------------- a body's own part
-def own_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> Any:
-    """Return the correction of a body's sum at its own nodes, in its frame, (rows n, columns n).
-
-    A sparse matrix, or with finer nodes a dense one.
-    """
-    if (key, setting) not in shape.kept:
-        shape.kept[key, setting] = _own_matrix(key, shape, setting)
-    return shape.kept[key, setting]
-
-
-def _own_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> Any:
-    layer, count, finer = LAYERS[key], shape.areas.size, shape.finer
-    every, h = np.arange(count), shape.spacing
-    times = np.full(count, 1.0 if finer is None else finer.times)
-    thin = np.full(count, shape.thin)
-    normals = shape.normals
-    events = Events(every, every, normals, normals, np.zeros(count), h, times, thin, 0 * every)
-    radius = setting.radius(finer is not None) * h.max()
-    node, fine = shape.at(shape.nodes, h)
-    nodes = _own_pairs(shape.nodes, shape.nodes, node, radius, h)
-    of_finer = None
-    if finer is not None:
-        pairs = _own_pairs(shape.nodes, finer.nodes, fine, radius, h)
-        of_finer = Nodes(finer.normals, finer.areas, *pairs)
-    coarse = Nodes(normals, shape.areas, *nodes)
-    levels = blocks(np, layer, events, coarse, of_finer, setting)
-    if layer.exact is not None and setting.constants:
-        given = shape.nodes, shape.nodes, normals, shape.areas
-        plain = constants(np, key, given, normals, None)
-        levels = with_constants(np, layer, events, levels, plain, setting.side)
-    if finer is None:
-        return levels[0].matrix(np, events, (count, count))
-    # Most finer nodes of a small body are in reach: products of dense matrices are faster.
-    matrix = np.zeros((layer.rows, count, layer.columns, count))
-    places = ((row, column) for row in range(layer.rows) for column in range(layer.columns))
-    for row, column in places:
-        near, far = (np.zeros((count, size)) for size in (count, finer.areas.size))
-        for dense, level in zip((near, far), levels, strict=True):
-            np.add.at(dense, (level.event, level.index), level.values[row, column])
-        matrix[row, :, column] = near + far @ finer.matrix
-    return matrix.reshape(layer.rows * count, -1)
-
-
-def whole_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> np.ndarray:
-    """Return a body's layer at its own nodes, in its frame, sum and correction, as one matrix."""
-    layer, count = LAYERS[key], shape.areas.size
-    corrected = own_matrix(key, shape, setting)
-    dense = corrected if isinstance(corrected, np.ndarray) else corrected.toarray()
-    found = dense.reshape(layer.rows, count, layer.columns, count).copy()
-    for node in range(count):
-        r = shape.nodes[:, node, None] - shape.nodes
-        e = np.tile(shape.normals[:, node, None], count)
-        functions: Any = Singular(np, (r**2).sum(axis=0))
-        pairs = SurfacePairs(np, r, 0 * r, 0 * r[0], shape.normals, e, functions)
-        found[:, node] += layer.block(pairs) * shape.areas
-    return found.reshape(dense.shape)
-
-
-def _own_pairs(
-    targets: np.ndarray, nodes: np.ndarray, at: np.ndarray, radius: float, h: np.ndarray
-) -> tuple[Any, Any, Any]:
-    """Return target, node and displacement of pairs of one body, those at r = 0 included."""
-    pairs = near_pairs(targets, nodes, radius, FREE)
-    i, j, r = pairs.targets, pairs.indices, pairs.displacements
-    apart = np.flatnonzero(pairs.distances >= TOUCHING * h[i])
-    there = np.flatnonzero(at >= 0)
-    return (
-        np.concatenate([i[apart], there]),
-        np.concatenate([j[apart], at[there]]),
-        np.concatenate([r[:, apart], np.zeros((3, there.size))], axis=1),
-    )
-
-
-# -------------------------------------------------------------------- targets near other bodies
-def others(
+def events_near(
     surface: Bodies,
     targets: Any,
     home: Any,
     e: Any,
     options: EwaldOptions,
     setting: Regularisation,
-    check: Callable[[int], None],
-) -> tuple[Events, Nodes, Nodes | None, tuple[Any, Any]]:
-    """Return events of targets with copies of bodies, and the pairs of nodes and of finer nodes.
+) -> tuple[Events, Any]:
+    """Return the events of targets with copies of bodies, and their places next to the bodies.
 
     Parameters
     ----------
@@ -164,85 +56,35 @@ def others(
         Bodies whose nodes the targets are: their own copies are left out.
     e : array, shape (3, Nt)
         Directions of tractions.
-    check : callable
-        Refuses a number of pairs.
-
-    Returns
-    -------
-    tuple of 4
-        The last are the events' points, next to their bodies, and these bodies.
     """
     xp = surface.xp
     periodic = np.array(options.periodic)
     vectors = options.vectors * periodic[:, None]
     inverse = xp.asarray(np.linalg.inv(options.vectors).T * periodic[:, None])
-    fine, h_most = surface.has_finer, float(surface.spacing.max())
-
-    def pairs(nodes: Any, body: Any) -> tuple[Any, ...]:
-        """Return target, body and image of pairs as rows (5, n), and nodes and displacements."""
-        found = near_pairs(targets, nodes, setting.radius(fine) * h_most, options)
-        check(found.indices.size)
-        i, j, r = found.targets, found.indices, found.displacements.astype(np.float64)
-        image = inverse @ (xp.take(targets, i, axis=1) - xp.take(nodes, j, axis=1) - r)
-        rows = xp.concatenate([xp.stack([i, body[j]]), xp.rint(image)]).astype(np.int64)
-        if home is not None:
-            away = xp.flatnonzero((rows[1] != home[i]) | (rows[2:] != 0).any(axis=0))
-            rows, j, r = rows[:, away], j[away], r[:, away]
-        return rows, j, r
-
-    rows, j, r = pairs(surface.nodes, surface.body)
-    low = rows.min(axis=1) if j.size else xp.zeros(5, np.int64)
-    sizes = (rows.max(axis=1) - low + 1).tolist() if j.size else [1] * 5
-    keys = _numbered(rows - low[:, None], sizes)
-    unique, first = xp.unique(keys, return_index=True)
+    radius = (setting.farthest + AROUND) * float(surface.spacing.max())
+    found = near_pairs(targets, surface.nodes, radius, options)
+    i, j, r = found.targets, found.indices, found.displacements.astype(np.float64)
+    image = inverse @ (xp.take(targets, i, axis=1) - xp.take(surface.nodes, j, axis=1) - r)
+    rows = xp.concatenate([xp.stack([i, surface.body[j]]), xp.rint(image)]).astype(np.int64)
+    if home is not None:
+        rows = rows[:, xp.flatnonzero((rows[1] != home[i]) | (rows[2:] != 0).any(axis=0))]
+    low = rows.min(axis=1) if rows.size else xp.zeros(5, np.int64)
+    sizes = (rows.max(axis=1) - low + 1).tolist() if rows.size else [1] * 5
+    _, first = xp.unique(_numbered(rows - low[:, None], sizes), return_index=True)
     target, body, *image = to_host(rows[:, first])
-    points = to_host(targets)[:, target] - vectors.T @ np.array(image)
-    n0, b, h, node = surface.nearest(points.astype(np.float64), body)
+    points = to_host(targets)[:, target].astype(np.float64) - vectors.T @ np.array(image)
+    n0, b, h, node = surface.nearest(points, body)
     b[np.abs(b) < ON_SURFACE * h] = 0.0
-    kept = np.flatnonzero(np.abs(b) <= FARTHEST * h)
-    target, body, n0, b, h, node = (
-        target[kept],
-        body[kept],
-        n0[:, kept],
-        b[kept],
-        h[kept],
-        node[:, kept],
-    )
-    kinds = surface.kinds[body]
+    fine, kinds = surface.has_finer, surface.kinds[body]
     times = np.array([s.finer.times if fine and s.finer else 1.0 for s in surface.shapes])[kinds]
     thin = np.array([s.thin for s in surface.shapes])[kinds]
-    host = target, node[0], n0, b, h, times, thin
-    target, at, n0, b, h, times, thin = (xp.asarray(each) for each in host)
+    kept = np.flatnonzero(np.abs(b) <= setting.farthest * h)
+    host = target, *node, n0, b, h, times, thin, body, points
+    target, at, finer, n0, b, h, times, thin, body, points = (
+        xp.asarray(each[..., kept]) for each in host
+    )
     directions = xp.take(e, target, axis=1).astype(np.float64)
-    events = Events(target, at, n0, directions, b, h, times, thin, xp.asarray(body))
-    unique = unique[xp.asarray(kept)]
-
-    def chosen(found: tuple[Any, ...], there: Any, *arrays: Any) -> Nodes:
-        """Return the pairs of events, with those at r = 0."""
-        rows, j, r = found
-        rows = rows - low[:, None]
-        inside = ((rows >= 0) & (rows < xp.asarray(sizes)[:, None])).all(axis=0)
-        key = xp.where(inside, _numbered(rows, sizes), -1)
-        if not unique.size:
-            key, j, r = key[:0], j[:0], r[:, :0]
-        event = xp.minimum(xp.searchsorted(unique, key), max(unique.size - 1, 0))
-        apart = (r**2).sum(axis=0) >= (TOUCHING * h[event]) ** 2
-        k, zero = xp.flatnonzero((unique[event] == key) & apart), xp.flatnonzero(there >= 0)
-        wide = [each.astype(np.float64) for each in arrays]
-        return Nodes(
-            wide[0],
-            wide[1],
-            xp.concatenate([event[k], zero]),
-            xp.concatenate([j[k], there[zero]]),
-            xp.concatenate([r[:, k], xp.zeros((3, zero.size))], axis=1),
-        )
-
-    nodes = chosen((rows, j, r), at, surface.normals, surface.areas)
-    finer = None
-    if fine:
-        places, normals, areas, owner = surface.finer()
-        finer = chosen(pairs(places, owner), xp.asarray(node[1]), normals, areas)
-    return events, nodes, finer, (points[:, kept], body)
+    return Events(target, at, n0, directions, b, h, times, thin, body, finer), points
 
 
 def _numbered(rows: Any, sizes: list[int]) -> Any:
@@ -253,13 +95,89 @@ def _numbered(rows: Any, sizes: list[int]) -> Any:
     return number
 
 
+def pairs_of(
+    surface: Bodies,
+    events: Events,
+    points: Any,
+    nodes: tuple[Any, ...],
+    starts: Any,
+    setting: Regularisation,
+    check: Callable[[int], None],
+) -> Nodes:
+    """Return the pairs of events and nodes of their bodies: nodes, normals and areas are given.
+
+    ``starts`` are the first nodes of bodies, and one more; ``check`` refuses a number of pairs.
+    """
+    xp, (places, normals, areas) = surface.xp, (each.astype(np.float64) for each in nodes)
+    fine = starts is not surface.systems
+    there = events.finer if fine else events.node
+    zero = xp.flatnonzero(there >= 0)
+    found = [(zero, there[zero], xp.zeros((3, zero.size)))]
+    begins, sizes = xp.asarray(starts), np.diff(starts)
+    radius, least = setting.radius(surface.has_finer) * events.h, TOUCHING * events.h
+    count, body = 0, to_host(events.body)
+    for size in np.unique(sizes):
+        mine = np.flatnonzero(sizes[body] == size)
+        step = max(1, AT_ONCE[xp is not np] // int(size))
+        for first in range(0, mine.size, step):
+            some = xp.asarray(mine[first : first + step])
+            index = begins[events.body[some]][:, None] + xp.arange(int(size))
+            r = points[:, some, None] - places[:, index]
+            squared = (r**2).sum(axis=0)
+            near = (squared < radius[some, None] ** 2) & (squared >= least[some, None] ** 2)
+            event, node = xp.nonzero(near)
+            count += event.size
+            check(count)
+            found.append((some[event], index[event, node], r[:, event, node]))
+    event, index, r = (xp.concatenate(each, axis=-1) for each in zip(*found, strict=True))
+    return Nodes(normals, areas, event, index, r)
+
+
 @dataclass(frozen=True)
 class Near:
-    """Sparse matrices of events: of densities at the nodes, and at the finer ones."""
+    """Matrices of events: sparse ones of densities at the nodes and at finer ones, or dense ones.
 
-    coarse: Any
-    fine: Any
+    Attributes
+    ----------
+    events : Events
+    sparse : list of sparse matrices
+        From densities at the nodes, and at the finer ones.
+    dense : list of tuple
+        For each body the numbers of its events, its nodes, and the matrix (rows E, columns n).
+    scatter : sparse matrix, shape (Nt, number of events)
+    """
+
     events: Events
+    sparse: list[Any]
+    dense: list[tuple[Any, Any, Any]]
+    scatter: Any
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers the matrices have."""
+        return sum(int(each.nnz) for each in self.sparse) + sum(
+            int(each[2].size) for each in self.dense
+        )
+
+    def added(self, found: Any, q: Any) -> Any:
+        """Return results (k, rows, Nt) with the dense products of q (k, columns, N)."""
+        if not self.dense:
+            return found
+        xp, rows = module_of(q), found.shape[1]
+        values = xp.empty((len(q), rows, self.events.b.size), found.dtype)
+        for event, nodes, matrix in self.dense:
+            product = q[:, :, nodes].reshape(len(q), -1) @ matrix.T
+            values[:, :, event] = product.reshape(len(q), rows, -1)
+        flat = values.reshape(len(q) * rows, -1)
+        return found + (self.scatter @ flat.T).T.reshape(found.shape)
+
+    def returned(self, found: Any, v: Any) -> Any:
+        """Return densities (k, columns, N) with the transposed products of v (k, rows, Nt)."""
+        at = v[:, :, self.events.target]
+        for event, nodes, matrix in self.dense:
+            product = at[:, :, event].reshape(len(v), -1) @ matrix
+            found[:, :, nodes] += product.reshape(len(v), found.shape[1], -1)
+        return found
 
 
 def near_matrices(
@@ -278,61 +196,49 @@ def near_matrices(
         If there is no room for their matrices.
     """
     layer, xp = LAYERS[key], surface.xp
+    events, points = events_near(surface, *given, options, setting)
+    numbers, what = layer.rows * layer.columns, "near the surface"
+    remedy = "give fewer targets at a time, or ask for less accuracy"
+    count, total = events.b.size, given[0].shape[1]
+    places = events.target, xp.arange(count)
+    ones = xp.ones(count, surface.nodes.dtype)
+    scatter = sparse(xp).coo_matrix((ones, places), shape=(total, count)).tocsr()
+    sizes = np.diff(surface.systems)
+    if surface.has_finer and sizes.max() <= MOST_DENSE:
+        needed = 8.0 * numbers * float(sizes[to_host(events.body)].sum())
+        require(space, needed, f"corrections of {count:.3g} targets {what}", remedy)
+        return Near(events, [], list(by_bodies(surface, layer, events, points, setting)), scatter)
 
     def check(pairs: int) -> None:
-        needed = pairs * (PAIR + NUMBER * layer.rows * layer.columns)
-        remedy = "give fewer targets at a time, or a smaller order and width"
-        require(space, needed, f"corrections of {pairs:.3g} pairs near the surface", remedy)
+        needed = pairs * (PAIR + NUMBER * numbers)
+        require(space, needed, f"corrections of {pairs:.3g} pairs {what}", remedy)
 
-    events, nodes, finer, (points, body) = others(surface, *given, options, setting, check)
-    levels = blocks(xp, layer, events, nodes, finer, setting)
-    if layer.exact is not None and setting.constants and events.b.size:
-        order = np.argsort(body, kind="stable")
-        bodies, starts = np.unique(body[order], return_index=True)
-        sizes = np.diff(surface.systems)[bodies]
-        index = np.concatenate([np.arange(*surface.systems[k : k + 2]) for k in bodies])
-        at, back = xp.asarray(index), xp.asarray(np.argsort(order))
-        systems = [*starts.tolist(), order.size], np.concatenate([[0], np.cumsum(sizes)]).tolist()
-        arrays = surface.nodes[:, at], surface.normals[:, at], surface.areas[at]
-        places = xp.asarray(points[:, order], dtype=np.float64)
-        whole = (places, *(xp.ascontiguousarray(a.astype(np.float64)) for a in arrays))
-        sums = constants(xp, key, whole, events.e[:, xp.asarray(order)], systems)[..., back]
+    arrays, fine = (surface.nodes, surface.normals, surface.areas), None
+    nodes = pairs_of(surface, events, points, arrays, surface.systems, setting, check)
+    counts = [surface.areas.size]
+    if surface.has_finer:
+        finer = surface.finer()
+        counts.append(finer[2].size)
+        starts = np.append(surface.finer_starts, counts[1])
+        fine = pairs_of(surface, events, points, finer[:3], starts, setting, check)
+    levels = blocks(xp, layer, events, nodes, fine, setting)
+    if layer.exact is not None and setting.constants and count:
+        sums = _constants(key, surface, events, points)
         levels = with_constants(xp, layer, events, levels, sums, setting.side)
-    counts = [surface.areas.size] + ([finer.areas.size] if finer is not None else [])
-    both = [
-        each.matrix(xp, events, (given[0].shape[1], count))
-        for each, count in zip(levels, counts, strict=True)
-    ]
-    return Near(both[0], both[1] if finer is not None else None, events)
+    both = zip(levels, counts, strict=True)
+    return Near(events, [each.matrix(xp, events, (total, n)) for each, n in both], [], scatter)
 
 
-def own_products(own: Any, q: Any, rows: int, transposed: bool = False) -> Any:
-    """Yield the nodes of each shape's bodies, and the products with the bodies' own matrices.
-
-    ``own`` has nodes (B, n), frames (B, 3, 3) and the matrix of each shape; q is (k, columns, N).
-    """
-    for index, frames, matrix in own:
-        local = _rotated(frames.transpose(0, 2, 1), q[:, :, index]).transpose(0, 2, 1, 3)
-        flat = product(matrix, local.reshape(-1, matrix.shape[transposed ^ 1]), transposed)
-        found = flat.reshape(len(q), -1, rows, index.shape[1]).transpose(0, 2, 1, 3)
-        yield index, _rotated(frames, found)
-
-
-def product(matrix: Any, vectors: Any, transposed: bool) -> Any:
-    """Return products with rows (k, n) of vectors: sparse matrices stand left of them."""
-    return ((matrix.T if transposed else matrix) @ vectors.T).T
-
-
-def _rotated(frames: Any, values: Any) -> Any:
-    """Return vectors (k, 3 m, B, n) in other frames (B, 3, 3); numbers (k, 1, B, n) unchanged."""
-    if values.shape[1] == 1:
-        return values
-    vectors = values.reshape(-1, 3, *values.shape[2:]).transpose(0, 2, 1, 3)
-    return (frames @ vectors).transpose(0, 2, 1, 3).reshape(values.shape)
-
-
-def moved_to(xp: Any, matrix: Any) -> Any:
-    """Return a matrix of NumPy or SciPy in the memory of ``xp``."""
-    if xp is np or isinstance(matrix, np.ndarray):
-        return xp.asarray(matrix) if isinstance(matrix, np.ndarray) else matrix
-    return sparse(xp).csr_matrix(matrix)
+def _constants(key: tuple[str, str], surface: Bodies, events: Events, points: Any) -> Any:
+    """Return the sums of constants over the body of each event, (rows, columns, n)."""
+    xp, body = surface.xp, to_host(events.body)
+    order = np.argsort(body, kind="stable")
+    bodies, starts = np.unique(body[order], return_index=True)
+    sizes = np.diff(surface.systems)[bodies]
+    at = xp.asarray(np.concatenate([np.arange(*surface.systems[k : k + 2]) for k in bodies]))
+    systems = [*starts.tolist(), order.size], np.concatenate([[0], np.cumsum(sizes)]).tolist()
+    arrays = surface.nodes[:, at], surface.normals[:, at], surface.areas[at]
+    there, back = xp.asarray(order), xp.asarray(np.argsort(order))
+    places = xp.ascontiguousarray(points[:, there])
+    whole = (places, *(xp.ascontiguousarray(a.astype(np.float64)) for a in arrays))
+    return constants(xp, key, whole, events.e[:, there], systems)[..., back]

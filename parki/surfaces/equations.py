@@ -18,9 +18,10 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.points import like_points
 from parki.interchange import as_given, finite
 from parki.memory import require
-from parki.surfaces import corrections, rigid
+from parki.surfaces import rigid
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.layer import LayerPlan
+from parki.surfaces.own import own_products
 from parki.surfaces.shapes import Shape
 from parki.typing import Array, OptionKeywords, Unpack
 
@@ -37,7 +38,8 @@ class Equation:
     ----------
     surface : Surface
     options : EwaldOptions, optional
-        Or its fields as keywords, next to ``order``, ``width`` and ``constants`` of `LayerPlan`.
+        Or its fields as keywords, next to ``accuracy``, ``order``, ``width`` and
+        ``constants`` of `LayerPlan`.
 
     Raises
     ------
@@ -51,13 +53,14 @@ class Equation:
         surface: Bodies,
         options: EwaldOptions | None = None,
         *,
-        order: int = 6,
-        width: float = 1.8,
+        accuracy: float = 1e-6,
+        order: int | None = None,
+        width: float | None = None,
         constants: bool = True,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
-        how: Any = {"order": order, "width": width, "constants": constants, **keywords}
-        self.layer = LayerPlan(self.kernel, surface, None, options, **how)
+        how: Any = {"accuracy": accuracy, "order": order, "width": width, **keywords}
+        self.layer = LayerPlan(self.kernel, surface, None, options, constants=constants, **how)
         self._other: LayerPlan | None = None
         self._inverses: dict[Shape, np.ndarray] = {}
 
@@ -126,7 +129,7 @@ class Equation:
             q = self._checked("density", density)
             found = xp.empty_like(q)
             several = q.reshape(-1, 3, q.shape[-1])
-            for index, values in corrections.own_products(own, several, 3, transposed):
+            for index, values in own_products(own, several, 3, transposed):
                 found.reshape(several.shape)[:, :, index] = values
             return as_given(found, density)
 

@@ -66,6 +66,15 @@ class Fit:
         normals, distances = zip(*found, strict=True)
         return np.concatenate(normals, axis=1), np.concatenate(distances)
 
+    def curvatures(self) -> np.ndarray:
+        """Return the sums of both curvatures at the nodes, shape (n,)."""
+        places = np.arange(self.spacing.size)
+        found = [
+            self._coefficients(places[k : k + AT_ONCE]) for k in range(0, len(places), AT_ONCE)
+        ]
+        squares = (POWERS.sum(axis=0) == 2) & (POWERS.max(axis=0) == 2)  # of u^2 and of v^2
+        return np.asarray(-2 * np.concatenate(found)[:, squares].sum(axis=1) / self.spacing)
+
     def _some(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         centres, place = np.unique(self._tree.query(points.T)[1], return_inverse=True)
         c = self._coefficients(centres)[place]

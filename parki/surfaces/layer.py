@@ -20,7 +20,7 @@ from parki.ewald.points import as_points, like_points, take_options
 from parki.ewald.sums import SUMS
 from parki.interchange import as_array, as_given, flag, one_of, positive, whole
 from parki.runtime import ExecutionSpace, get_execution_space
-from parki.surfaces import corrections, gaps
+from parki.surfaces import corrections, gaps, own, plain
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.kernels import LAYERS
 from parki.surfaces.near import Events, Regularisation
@@ -67,12 +67,16 @@ class LayerPlan:
         The limit at the surface; the mean of both is the principal value.
     directions : array, shape (3, Nt), optional
         For tractions at targets. Default: the normals of the nodes.
-    order : int
+    accuracy : float
+        Error of corrections to aim at, relative to the density, for densities that the nodes
+        resolve well. It chooses ``order`` and ``width``, and which pairs are corrected.
+    order : int, optional
         M: corrections are regularised with an error of the width to the power 2 M + 1 (pressures
-        and tractions of double layers: 2 M - 1).
-    width : float
-        Width of the regularisation in node distances. A smaller one needs smoother densities, a
-        larger one a less curved surface: it should be below half of the least radius of curvature.
+        and tractions of double layers: 2 M - 1). 6 for an accuracy of 1e-6.
+    width : float, optional
+        Width of the regularisation in node distances, 1.8 for 1e-6. A smaller one needs smoother
+        densities, a larger one a less curved surface: it should be below half of the least radius
+        of curvature.
     constants : bool
         Make double layers exact for constant densities, which takes most of their error away.
 
@@ -93,8 +97,9 @@ class LayerPlan:
         want: str = "u",
         side: str = "mean",
         directions: Any = None,
-        order: int = 6,
-        width: float = 1.8,
+        accuracy: float = 1e-6,
+        order: int | None = None,
+        width: float | None = None,
         constants: bool = True,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
@@ -110,12 +115,16 @@ class LayerPlan:
         if SUMS[kernel].normals and given.dl_mean is None and all(given.periodic):
             given = replace(given, dl_mean="flux")
         self.options, self._key, self._layer = given, (kernel, want), LAYERS[kernel, want]
-        order = whole("order", order, "a whole number from 1 to 12")
-        if order > 12:
+        if not 1e-9 <= positive("accuracy", accuracy) <= 1e-2:
+            raise ParkiValueError(f"accuracy is {accuracy:g}; expected 1e-9 to 1e-2")
+        if order is not None and whole("order", order, "a whole number from 1 to 12") > 12:
             raise ParkiValueError(f"order is {order}; expected a whole number from 1 to 12")
-        side_ = SIDES[one_of("side", side, list(SIDES))]
-        self._setting = Regularisation(
-            order, positive("width", width), side_, flag("constants", constants)
+        self._setting = Regularisation.of(
+            accuracy,
+            order,
+            None if width is None else positive("width", width),
+            SIDES[one_of("side", side, list(SIDES))],
+            flag("constants", constants),
         )
         # Copies: they are taken again where bodies move.
         self._targets = None if targets is None else as_points("targets", targets).copy()
@@ -167,7 +176,7 @@ class LayerPlan:
 
     def whole_matrix(self, shape: Shape) -> np.ndarray:
         """Return the layer of a body alone at its own nodes, in its frame, as a matrix."""
-        return corrections.whole_matrix(self._key, shape, self._setting)
+        return own.whole_matrix(self._key, shape, self._setting)
 
     def _check_directions(self, directions: Any) -> Any:
         if directions is None:
@@ -247,16 +256,16 @@ class LayerPlan:
         self, surface: Bodies, e: Any, setting: Regularisation, space: ExecutionSpace
     ) -> tuple[Any, Any]:
         """Return the bodies' own matrices, and the matrices of near pairs."""
-        targets, home, own = self._targets, None, []
+        targets, home, parts = self._targets, None, []
         if targets is None:
             targets, home = surface.nodes, surface.body
             for shape, index, bodies in surface.groups():
-                matrix = corrections.own_matrix(self._key, shape, setting)
+                matrix = own.own_matrix(self._key, shape, setting)
                 frames = surface.xp.asarray(surface.frames[bodies])
-                own.append((index, frames, corrections.moved_to(surface.xp, matrix)))
+                parts.append((index, frames, own.moved_to(surface.xp, matrix)))
         given = targets, home, e
         how = self.options, setting, space
-        return own, corrections.near_matrices(self._key, surface, given, *how)
+        return parts, corrections.near_matrices(self._key, surface, given, *how)
 
     # ------------------------------------------------------------------ apply
     @property
@@ -281,9 +290,9 @@ class LayerPlan:
         q = self._checked("density", density, self._shapes[1], self._layer.columns)
         with self._alone() as placed:
             surface = placed.surface
-            acting = corrections.strengths(self._key[0], q, surface.normals, surface.areas)
+            acting = plain.strengths(self._key[0], q, surface.normals, surface.areas)
             summed = placed.plan(surface.xp.ascontiguousarray(acting))
-        found = corrections.rows_of(self._key[1], summed, placed.e)
+        found = plain.rows_of(self._key[1], summed, placed.e)
         found = (found + self._corrected(placed, q)).astype(q.dtype)
         many = as_array("density", density).ndim > len(self._shapes[1])
         shape = self._shapes[0]
@@ -300,7 +309,7 @@ class LayerPlan:
         q = self._checked("density", density, self._shapes[1], self._layer.columns)
         with self._alone() as placed:
             surface = placed.surface
-            acting = corrections.strengths(self._key[0], q, surface.normals, surface.areas)
+            acting = plain.strengths(self._key[0], q, surface.normals, surface.areas)
             seconds = placed.plan.timed(surface.xp.ascontiguousarray(acting))[1]
             for _ in range(2):  # once more, after the memory is there
                 self.space.adapter.synchronize()
@@ -336,17 +345,16 @@ class LayerPlan:
 
         Transposed, densities of values at the targets.
         """
-        near, layer, flat = placed.near, self._layer, q.reshape(len(q), -1)
-        rows = layer.columns if transposed else layer.rows
-        found = corrections.product(near.coarse, flat, transposed).reshape(len(q), rows, -1)
-        if near.fine is not None and near.events.b.size:
-            if transposed:
-                fine = corrections.product(near.fine, flat, True).reshape(len(q), rows, -1)
-                found = found + self._finer(placed.surface, fine, True)
-            else:
-                fine = self._finer(placed.surface, q).reshape(len(q), -1)
-                found = found + corrections.product(near.fine, fine, False).reshape(found.shape)
-        for index, values in corrections.own_products(placed.own, q, rows, transposed):
+        near, surface, flat = placed.near, placed.surface, q.reshape(len(q), -1)
+        rows = self._layer.columns if transposed else self._layer.rows
+        count = surface.areas.size if transposed else self._plan.n_targets
+        found = surface.xp.zeros((len(q), rows, count), q.dtype)
+        for k, matrix in enumerate(near.sparse):
+            given = self._finer(surface, q).reshape(len(q), -1) if k and not transposed else flat
+            part = own.product(matrix, given, transposed).reshape(len(q), rows, -1)
+            found += self._finer(surface, part, True) if k and transposed else part
+        found = near.returned(found, q) if transposed else near.added(found, q)
+        for index, values in own.own_products(placed.own, q, rows, transposed):
             found[:, :, index] += values
         return found
 
@@ -415,14 +423,13 @@ class LayerPlan:
         """Return numbers of pairs, and the smallest distance of a target from another body."""
         near, surface = self._placed.near, self.surface
         events = near.events
-        pairs = sum(each.nnz for each in (near.coarse, near.fine) if each is not None)
         counts = f"{surface.areas.size} nodes, {self._plan.n_targets} targets"
         lines = [f"{self._key[0]}, {self._key[1]}: {counts}"]
         if events.b.size:
             lines.append(
                 f"{events.b.size} targets near bodies, at {self.gap:.2g} node distances or more"
             )
-        lines.append(f"{pairs} numbers in matrices of near pairs")
+        lines.append(f"{near.numbers} numbers in matrices of near pairs")
         return "\n".join(lines)
 
 

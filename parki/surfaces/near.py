@@ -8,7 +8,8 @@ change to a smooth kernel instead, and the rest of the regularised one is a sum 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,7 @@ from parki.solving.pairs import block_matrix
 from parki.surfaces.functions import Functions, Smooth, coefficients
 from parki.surfaces.kernels import Layer, SurfacePairs
 
-FARTHEST = 3.5  # node distances from the surface where sums over nodes are good enough
-SPLIT, SPLIT_REACH = (
-    1.5,
-    4.2,
-)  # width of the smooth kernel in node distances, and its reach in widths
+SPLIT = 1.5  # width of the smooth kernel in node distances
 BEHIND = 3.5  # widths within which nodes that face away are of another part of a thin body
 ON_SURFACE = 1e-9  # node distances within which it is on the surface
 AT_ONCE = {False: 1 << 14, True: 1 << 21}  # pairs, by whether they are on a device
@@ -35,15 +32,42 @@ class Regularisation:
     width: float = 1.8
     side: int = 0
     constants: bool = True
+    digits: float = 6.0
+
+    @classmethod
+    def of(
+        cls, accuracy: float, order: int | None, width: float | None, side: int, constants: bool
+    ) -> Regularisation:
+        """Return the one for a wanted accuracy of smooth densities, on nodes alone.
+
+        Quadratures of sheets on square lattices have the accuracy by this width, and plain sums by
+        these distances; higher orders have it with fewer nodes in a wavelength.
+        """
+        digits = round(-math.log10(accuracy), 6)
+        if order is None:
+            order = 2 * math.ceil(min(max(digits, 2.0), 8.0) / 2)
+        if width is None:
+            width = 0.825 + order / 16 + digits / 10
+        return cls(order, width, side, constants, digits)
 
     @property
     def reach(self) -> float:
-        """Widths beyond which corrections are below 1e-6."""
-        return 4.75 + self.order / 8
+        """Widths beyond which corrections are small enough."""
+        return 4.75 + self.order / 8 - 0.45 * (6 - self.digits)
+
+    @property
+    def farthest(self) -> float:
+        """Node distances from the surface where sums over nodes are good enough."""
+        return 0.5 + 0.5 * self.digits
+
+    @property
+    def split_reach(self) -> float:
+        """Node distances beyond which the smooth kernel is the sum's."""
+        return SPLIT * math.sqrt(2.3 * self.digits + 3.8)
 
     def radius(self, finer: bool) -> float:
         """Node distances beyond which no pair is corrected."""
-        return SPLIT * SPLIT_REACH if finer else self.reach * self.width
+        return self.split_reach if finer else self.reach * self.width
 
 
 @dataclass(frozen=True)
@@ -64,6 +88,8 @@ class Events:
     thin : array, shape (n,), bool
     body : array, shape (n,)
         Numbers of the bodies.
+    finer : array, shape (n,)
+        The finer node that the target is at, or -1.
     """
 
     target: Any
@@ -75,6 +101,11 @@ class Events:
     times: Any
     thin: Any
     body: Any
+    finer: Any
+
+    def some(self, index: Any) -> Events:
+        """Return some of the events."""
+        return Events(*(getattr(self, each.name)[..., index] for each in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -132,7 +163,7 @@ def _level(
     regular, smooth = what
     width = setting.width * events.h / events.times
     squared = (nodes.r**2).sum(axis=0)
-    reach = SPLIT_REACH * SPLIT * events.h if smooth else setting.reach * width
+    reach = setting.split_reach * events.h if smooth else setting.reach * width
     near = xp.flatnonzero(squared < reach[nodes.event] ** 2)
     p = coefficients(xp, abs(events.b) / width, setting.order)
     found: list[tuple[Any, Any]] = []

@@ -41,6 +41,8 @@ class Shape:
     thin : bool
         Whether another part of the surface may be behind the nodes, closer than the corrections
         reach.
+    bend : ndarray, shape (n,), optional
+        Sums of both curvatures, positive where the surface is convex. Default: by local fits.
     kept : dict
         Own matrices of layers, which all bodies of the shape have in common.
     """
@@ -52,6 +54,7 @@ class Shape:
     project: Project
     finer: Finer | None = None
     thin: bool = False
+    bend: np.ndarray | None = None
     kept: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def near(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -69,6 +72,13 @@ class Shape:
         same = np.einsum("ia,ija->ij", self.normals.T, self.normals.T[near]) > fits.FACING
         times = 1.0 if self.finer is None else self.finer.times
         return float((np.where(same, bends, 0).max(axis=1) * self.spacing).max() / times)
+
+    @cached_property
+    def curvature(self) -> np.ndarray:
+        """Sums of both curvatures at the nodes, shape (n,)."""
+        if self.bend is not None:
+            return self.bend
+        return fits.Fit(self.nodes, self.normals, self.spacing).curvatures()
 
     @cached_property
     def smooth(self) -> np.ndarray | None:
@@ -166,7 +176,12 @@ def ellipsoid(axes: Any, order: int, times: int) -> Shape:
         matrix, resolved = harmonics(order, at), harmonics(order, unit)
         finer = Finer(*_stretched(half, at, weights), matrix, times, resolved)
     thin = bool(half.max() > FLAT * half.min())
-    return Shape(nodes, normals, areas, spacing, Ellipsoid(half), finer, thin)
+    slope = (
+        nodes / half**2
+    )  # of sum (x/a)^2 / 2, whose unit vectors have the curvature's divergence
+    size = np.linalg.norm(slope, axis=0)
+    bend = (half**-2).sum() / size - (slope**2 / half**2).sum(axis=0) / size**3
+    return Shape(nodes, normals, areas, spacing, Ellipsoid(half), finer, thin, bend)
 
 
 def _stretched(half: np.ndarray, unit: np.ndarray, weights: np.ndarray) -> tuple[Any, Any, Any]:
@@ -233,7 +248,9 @@ def torus(ring: float, tube: float, steps: tuple[int, int], times: int) -> Shape
         length = np.linalg.norm(out, axis=0)
         return out / length, length - tube
 
-    return Shape(nodes, normals, areas, spacing, project, finer)
+    distance = np.hypot(nodes[0], nodes[1])
+    bend = 1 / tube + (distance - ring) / (tube * distance)
+    return Shape(nodes, normals, areas, spacing, project, finer, False, bend)
 
 
 def _torus(ring: float, tube: float, steps: tuple[int, int]) -> tuple[Any, Any, Any]:

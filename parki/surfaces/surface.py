@@ -10,7 +10,7 @@ import numpy as np
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.points import as_points
 from parki.interchange import as_array, positive, to_host, whole
-from parki.surfaces import fits, shapes
+from parki.surfaces import fits, shapes, spherical
 from parki.surfaces.bodies import Bodies, matrices, numbers
 from parki.surfaces.layer import LayerPlan
 from parki.surfaces.shapes import Finer, Shape
@@ -49,7 +49,8 @@ class Surface(Bodies):
     Attributes
     ----------
     nodes, normals : array, shape (3, N)
-    areas, spacing : array, shape (N,)
+    areas, spacing, curvature : array, shape (N,)
+        Curvatures are sums of both principal ones: 2/a on a sphere of radius a.
     systems : ndarray, shape (B + 1,)
     centres : ndarray, shape (3, B)
         The middle of its surface, if a body is given by nodes.
@@ -176,6 +177,73 @@ class Surface(Bodies):
         shape = shapes.torus(ring, tube, (around, across), finer)
         count = as_points("centres", centres).shape[1]
         return cls._of([shape], np.zeros(count, int), centres, rotations)
+
+    @classmethod
+    def rods(
+        cls,
+        centres: Array,
+        length: float,
+        radius: float,
+        rotations: Any = None,
+        *,
+        order: int = 14,
+        finer: int = 3,
+    ) -> Surface:
+        """Return rods around their z axes with round caps: see `ellipsoids`.
+
+        They are (z/l)^(2 p) + (d/radius)^2 = 1 at the distance d from the axis, with 2 l the length
+        and p = l/radius, rounded, which is smooth. Their curvature is largest at the caps' rims.
+        """
+        length, radius = positive("length", length), positive("radius", radius)
+        if length < 2 * radius:
+            raise ParkiValueError(
+                f"length is {length:g}; expected at least the diameter, {2 * radius:g}"
+            )
+        order = whole("order", order, "a whole number from 1 on")
+        times = whole("finer", finer, "a whole number from 2 on", 2)
+        shape = spherical.rod(length, radius, order, times)
+        count = as_points("centres", centres).shape[1]
+        return cls._of([shape], np.zeros(count, int), centres, rotations)
+
+    @classmethod
+    def harmonics(cls, points: Array, *, finer: int = 3) -> Surface:
+        """Return bodies that are maps of the unit sphere, such as drops, or stars r(y) y.
+
+        Their curvatures come from the series. Nodes are the points, up to what the series lacks.
+
+        Parameters
+        ----------
+        points : array, shape (3, B, n), or (3, n) for one body
+            Places of the directions y = `directions` (order), for series of degrees up to
+            ``order``, with n = 2 (order + 1)^2.
+        finer : int
+            How many times finer the nodes near a target are, from 2 on.
+        """
+        given = numbers(as_array("points", points))
+        each = given[:, None] if given.ndim == 2 else given
+        order = round((each.shape[-1] / 2) ** 0.5) - 1 if each.ndim == 3 else 0
+        if each.ndim != 3 or len(each) != 3 or order < 1 or 2 * (order + 1) ** 2 != each.shape[2]:
+            raise ParkiValueError(
+                f"points has shape {given.shape}; expected (3, n) or (3, B, n), with "
+                "n = 2 (order + 1)^2 places of parki.Surface.directions(order)"
+            )
+        times = whole("finer", finer, "a whole number from 2 on", 2)
+        middles = each.mean(axis=2)
+        found = [
+            spherical.mapped(body - middle[:, None], order, times)
+            for body, middle in zip(each.transpose(1, 0, 2), middles.T, strict=True)
+        ]
+        if any((shape.nodes * shape.normals * shape.areas).sum() <= 0 for shape in found):
+            raise ParkiValueError("points turn the sphere inside out; mirror them")
+        surface = object.__new__(cls)
+        frames = matrices(None, len(found))
+        surface.begin(found, np.arange(len(found)), middles, frames, points)
+        return surface
+
+    @staticmethod
+    def directions(order: int) -> np.ndarray:
+        """Return nodes of the unit sphere, (3, n) with n = 2 (order + 1)^2: see `harmonics`."""
+        return shapes.directions(whole("order", order, "a whole number from 1 on"))[0]
 
     @classmethod
     def _of(cls, found: list[Shape], kinds: Any, centres: Array, rotations: Any) -> Surface:

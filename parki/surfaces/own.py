@@ -1,0 +1,96 @@
+"""A body's own part: what is added to the sum at its own nodes, a matrix in the body's frame.
+
+All bodies of a shape have it in common, and it stays as they move.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from parki.solving.pairs import near_pairs, sparse
+from parki.surfaces.dense import dense_matrix, plain_matrix
+from parki.surfaces.kernels import LAYERS
+from parki.surfaces.near import Events, Nodes, Regularisation, blocks, with_constants
+from parki.surfaces.plain import FREE, constants
+from parki.surfaces.shapes import TOUCHING, Shape
+
+
+def own_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> Any:
+    """Return the correction of a body's sum at its own nodes, in its frame, (rows n, columns n).
+
+    A sparse matrix, or with finer nodes a dense one.
+    """
+    if (key, setting) not in shape.kept:
+        shape.kept[key, setting] = _own_matrix(key, shape, setting)
+    return shape.kept[key, setting]
+
+
+def _own_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> Any:
+    layer, count, finer = LAYERS[key], shape.areas.size, shape.finer
+    every, h, zeros = np.arange(count), shape.spacing, np.zeros(count)
+    times = np.full(count, 1.0 if finer is None else finer.times)
+    thin = np.full(count, shape.thin)
+    normals = shape.normals
+    node, fine = shape.at(shape.nodes, h)
+    events = Events(every, node, normals, normals, zeros, h, times, thin, 0 * every, fine)
+    if finer is not None:
+        nodes = shape.nodes, normals, shape.areas
+        more = finer.nodes, finer.normals, finer.areas, finer.matrix
+        matrix = dense_matrix(np, layer, events, shape.nodes, nodes, more, setting)
+        return matrix.transpose(0, 2, 1, 3).reshape(layer.rows * count, -1)
+    pairs = near_pairs(shape.nodes, shape.nodes, setting.radius(False) * h.max(), FREE)
+    i, j, r = pairs.targets, pairs.indices, pairs.displacements
+    apart = np.flatnonzero(pairs.distances >= TOUCHING * h[i])
+    event, index = (np.concatenate([each[apart], every]) for each in (i, j))
+    r = np.concatenate([r[:, apart], np.zeros((3, count))], axis=1)
+    levels = blocks(np, layer, events, Nodes(normals, shape.areas, event, index, r), None, setting)
+    if layer.exact is not None and setting.constants:
+        given = shape.nodes, shape.nodes, normals, shape.areas
+        plain = constants(np, key, given, normals, None)
+        levels = with_constants(np, layer, events, levels, plain, setting.side)
+    return levels[0].matrix(np, events, (count, count))
+
+
+def whole_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> np.ndarray:
+    """Return a body's layer at its own nodes, in its frame, sum and correction, as one matrix."""
+    layer, count = LAYERS[key], shape.areas.size
+    corrected = own_matrix(key, shape, setting)
+    dense = corrected if isinstance(corrected, np.ndarray) else corrected.toarray()
+    found: np.ndarray = dense.reshape(layer.rows, count, layer.columns, count).copy()
+    nodes = shape.nodes, shape.normals, shape.areas
+    found += plain_matrix(np, layer, shape.nodes, shape.normals, nodes).transpose(0, 2, 1, 3)
+    return found.reshape(dense.shape)
+
+
+def own_products(own: Any, q: Any, rows: int, transposed: bool = False) -> Any:
+    """Yield the nodes of each shape's bodies, and the products with the bodies' own matrices.
+
+    ``own`` has nodes (B, n), frames (B, 3, 3) and the matrix of each shape; q is (k, columns, N).
+    """
+    for index, frames, matrix in own:
+        local = _rotated(frames.transpose(0, 2, 1), q[:, :, index]).transpose(0, 2, 1, 3)
+        flat = product(matrix, local.reshape(-1, matrix.shape[transposed ^ 1]), transposed)
+        found = flat.reshape(len(q), -1, rows, index.shape[1]).transpose(0, 2, 1, 3)
+        yield index, _rotated(frames, found)
+
+
+def product(matrix: Any, vectors: Any, transposed: bool) -> Any:
+    """Return products with rows (k, n) of vectors: sparse matrices stand left of them."""
+    return ((matrix.T if transposed else matrix) @ vectors.T).T
+
+
+def _rotated(frames: Any, values: Any) -> Any:
+    """Return vectors (k, 3 m, B, n) in other frames (B, 3, 3); numbers (k, 1, B, n) unchanged."""
+    if values.shape[1] == 1:
+        return values
+    vectors = values.reshape(-1, 3, *values.shape[2:]).transpose(0, 2, 1, 3)
+    return (frames @ vectors).transpose(0, 2, 1, 3).reshape(values.shape)
+
+
+def moved_to(xp: Any, matrix: Any) -> Any:
+    """Return a matrix of NumPy or SciPy in the memory of ``xp``."""
+    if xp is np or isinstance(matrix, np.ndarray):
+        return xp.asarray(matrix) if isinstance(matrix, np.ndarray) else matrix
+    return sparse(xp).csr_matrix(matrix)

@@ -1,0 +1,90 @@
+"""Shapes that are maps of the unit sphere, by spherical harmonics: drops, stars, rods.
+
+The sums of products of harmonics over each degree are Legendre polynomials of y.z, so that values
+and derivatives at directions y follow from those at nodes z without computing any harmonic.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from numpy.polynomial.legendre import legder, legval
+
+from parki.surfaces import fits
+from parki.surfaces.shapes import FLAT, Finer, Shape, directions, harmonics
+
+
+def tangents(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return two unit tangents of the sphere at directions (3, n); their product is y."""
+    axes = np.eye(3)[np.abs(y).argmin(axis=0)].T
+    first = np.cross(axes, y, axis=0)
+    first /= np.linalg.norm(first, axis=0)
+    return first, np.cross(y, first, axis=0)
+
+
+@functools.lru_cache(maxsize=16)
+def derivatives(order: int, at: int) -> tuple[np.ndarray, ...]:
+    """Return matrices from values at nodes of one order to derivatives at nodes of another one.
+
+    They are along both `tangents`, and along great circles for the second ones: aa, ab and bb.
+    """
+    (nodes, weights), (y, _) = directions(order), directions(at)
+    series = (2 * np.arange(order + 1) + 1) / (4 * np.pi)
+    height = y.T @ nodes
+    first, second = (legval(height, legder(series, k)) * weights for k in (1, 2))
+    a, b = (each.T @ nodes for each in tangents(y))
+    bent = first * height
+    return first * a, first * b, second * a**2 - bent, second * a * b, second * b**2 - bent
+
+
+def mapped(x: np.ndarray, order: int, times: int, densities: int | None = None) -> Shape:
+    """Return the shape of points (3, n) at `directions` (order), with its curvatures.
+
+    Parameters
+    ----------
+    times : int
+        How many times finer the finer nodes are; at least 2.
+    densities : int, optional
+        The order of nodes and densities, if the shape has a higher one.
+    """
+    given, order = order, order if densities is None else densities
+    many = times * (order + 1) - 1
+    nodes, normals, areas, spacing, bend = _geometry(x, given, order)
+    points, facing, patches, apart, _ = _geometry(x, given, many)
+    matrix, resolved = (harmonics(order, directions(each)[0]) for each in (many, order))
+    finer = Finer(points, facing, patches, matrix, times, resolved)
+    sizes = np.linalg.eigvalsh((nodes * areas) @ nodes.T)
+    project = fits.Fit(points, facing, apart)
+    thin = bool(sizes[-1] > FLAT**2 * sizes[0])
+    return Shape(nodes, normals, areas, spacing, project, finer, thin, bend)
+
+
+def _geometry(x: np.ndarray, order: int, at: int) -> tuple[Any, ...]:
+    """Return nodes of an order, normals, areas, spacings and curvatures."""
+    unit, weights = directions(at)
+    nodes = x @ harmonics(order, unit).T
+    a, b, aa, ab, bb = (x @ matrix.T for matrix in derivatives(order, at))
+    normal = np.cross(a, b, axis=0)
+    size = np.linalg.norm(normal, axis=0)
+    normal /= size
+    e, f, g = ((u * v).sum(axis=0) for u, v in ((a, a), (a, b), (b, b)))
+    bends = ((each * normal).sum(axis=0) for each in (aa, ab, bb))
+    first, mixed, second = bends
+    bend = -(first * g - 2 * mixed * f + second * e) / size**2
+    widest = np.sqrt((e + g) / 2 + np.sqrt(((e - g) / 2) ** 2 + f**2))
+    return nodes, normal, weights * size, np.pi / (at + 1) * widest, bend
+
+
+def rod(length: float, radius: float, order: int, times: int) -> Shape:
+    """Return a rod around z with round caps: (z/l)^(2 p) + (d/radius)^2 = 1, 2 l its length.
+
+    p is l/radius, rounded, so that the caps have about the radius of the rod.
+    """
+    half, fine = length / 2, 2 * order
+    unit, _ = directions(fine)
+    power = max(1, round(half / radius))
+    series = sum(unit[2] ** (2 * k) for k in range(power))  # (1 - z^(2 p)) / (1 - z^2)
+    across = radius * np.sqrt(series)
+    return mapped(np.stack([across, across, half + 0 * across]) * unit, fine, times, order)
