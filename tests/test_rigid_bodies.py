@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import runpy
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -368,6 +369,16 @@ def test_displacements():
     assert rms(twice - 2 * once) <= 1e-3 * rms(once)
     expected = np.sqrt(2 * 1e-8 * 0.01) * flat(*of.noise(7))
     assert rms(once - expected) <= 1e-3 * rms(expected)
+    # What is left of a step is the drift, whose numbers come after those of the noise.
+    rng, kT = np.random.default_rng(7), 1e-3
+    noise = flat(*of.noise(rng))
+    of.accuracy /= 10  # whose first solve is looser
+    flow, loads = bodies_brownian.drift(of, lambda shape: rng.standard_normal(shape), kT)
+    drift = np.ravel(of._solved(loads, flow).motions)
+    of.accuracy *= 10
+    left = flat(*of.displacements(kT, 0.01, 7, FORCES, TORQUES)) - steps[0]
+    left -= np.sqrt(2 * kT * 0.01) * noise
+    assert rms(left - 0.01 * drift) <= 0.02 * rms(0.01 * drift)
     with pytest.raises(parki.ParkiValueError, match="kT is -1"):
         of.displacements(-1, 1, 0)
     with pytest.raises(parki.ParkiValueError, match="periodicity=1 is not defined"):
@@ -394,6 +405,38 @@ def test_moves_are_exact():
     assert np.allclose(of.blobs, before, rtol=0, atol=1e-14)
     of.move(0 * FORCES)
     assert np.allclose(of.blobs, before)
+
+
+def test_refused_moves_change_nothing():
+    of = bodies("wall", tolerance=1e-4)
+    before = of.velocities(FORCES), of.positions, of.quaternions, of.blobs
+    for refused in (
+        lambda: of.move(np.array([[0.0], [0.0], [-0.3]]) * np.ones(4), SPINS),
+        lambda: of.update_positions(PLACES, np.zeros((4, 4))),
+        lambda: of.update_positions(PLACES + np.nan),
+        lambda: of.update_positions(PLACES, box=[1, 1]),
+    ):
+        with pytest.raises(parki.ParkiError):
+            refused()
+    after = of.velocities(FORCES), of.positions, of.quaternions, of.blobs
+    for old, new in zip(before, after, strict=True):
+        assert np.array_equal(old, new)
+
+
+def test_threads():
+    """Each gets its own motion while others move the bodies there and back."""
+    of = bodies(tolerance=1e-3)
+    places = [PLACES, PLACES + 0.05]
+    exact = []
+    for each in places:
+        of.update_positions(each)
+        exact.append(of.velocities(FORCES)[0])
+    with ThreadPoolExecutor(3) as pool:
+        moves = pool.map(lambda k: of.update_positions(places[k % 2]), range(10))
+        found = pool.map(lambda _: of.velocities(FORCES)[0], range(10))
+        list(moves)
+        for each in found:
+            assert min(rms(each - known) for known in exact) <= 1e-9 * rms(each)
 
 
 def test_boxes_change():
