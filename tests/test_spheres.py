@@ -7,7 +7,7 @@ import parki
 from parki.ewald.split.hasimoto import Hasimoto, radial_functions
 from parki.ewald.sums import term_of
 from parki.reference import direct_sum
-from parki.suspensions import noise
+from parki.suspensions import couplets, noise
 from parki.suspensions.radii import lengths
 
 BOX = np.array([1.2, 1.0, 0.9])
@@ -150,6 +150,36 @@ def test_noise_of_torques_takes_one_factor(box):
     spheres.update_points(others)
     drawn = [each.noise(np.random.default_rng(1), torques=True) for each in (spheres, new)]
     np.testing.assert_allclose(*drawn, atol=1e-5 * abs(drawn[0][1]).max())
+
+
+@pytest.mark.parametrize("box", [BOX, TILTED], ids=["straight", "tilted"])
+def test_noise_of_torques_on_any_radii(box):
+    """Forces and torques are one density: its far field is a square, its near field positive."""
+    spheres, _, *acts = given(RADII["any"], 3, 1e-4, box=box)
+    turning, shape = spheres._turning(), (2, 3, COUNT)
+    assert turning.plan.setup.split.positive
+    stages, far = turning.pipeline.stages, np.zeros((12, COUNT))
+    dens = couplets.density(*acts)
+    grid = stages.marks.spread(stages.p2g, dens, stages.sorted, None, 0, 1)
+    once = stages.fgc.shaken(grid).copy()
+    once[:, :, stages.setup.mesh.stored[1] :] = 0  # Laplacians, which noise does not take
+    field, own = stages.fgc.shaken(once), {"u": far[:3], "grad_u": far[3:]}
+    stages.marks.gather(stages.g2p, field, own, 0, 1)
+    stages.p2g.clean = False
+    near = turning.near(np.array(acts))
+    for moved, one, other in zip(
+        spheres.velocities(*acts), near, (far[:3], couplets.turns(far[3:])), strict=True
+    ):
+        exact = moved / spheres.factor
+        np.testing.assert_allclose(one + other, exact, atol=1e-6 * abs(exact).max())
+    matrix = np.array([turning.near(e.reshape(shape)).ravel() for e in np.eye(6 * COUNT)])
+    np.testing.assert_allclose(matrix, matrix.T, atol=1e-10 * matrix.max())
+    assert np.linalg.eigvalsh(matrix)[0] > 0
+    others = suspension(seed=1)[0]
+    new = parki.Spheres(others, RADII["any"], periodicity=3, box=box, tolerance=1e-4)
+    spheres.update_points(others)
+    drawn = [each.noise(np.random.default_rng(1), torques=True) for each in (spheres, new)]
+    np.testing.assert_allclose(*drawn, atol=1e-4 * abs(drawn[0][1]).max())
 
 
 def test_noise_in_a_box_that_is_turned():

@@ -33,9 +33,9 @@ def vjp(spheres: Any, given: Pair, weights: Pair, wrt: tuple[str, ...]) -> dict[
         with spheres._together("vjp"):
             check_alike(("forces", "values"), *f.values(), *v.values())
         found["points"] = _by_points(spheres, f, v)
-    for name, moves in zip(NAMES, MOVES, strict=False):
-        if name in wrt:
-            found[name] = spheres._moved(moves, v)
+    names = [name for name in NAMES[:2] if name in wrt]
+    moves = [MOVES[NAMES.index(name)] for name in names]
+    found |= dict(zip(names, spheres._motions(v, moves) if moves else (), strict=True))
     like = weights[1] if weights[0] is None else weights[0]
     return {name: as_given(found[name], like) for name in wrt}
 
@@ -57,9 +57,10 @@ def jvp(spheres: Any, given: Pair, tangents: dict[str, Any]) -> Any:
         with spheres._together("jvp"):
             check_alike(("forces", "their tangents"), *f.values(), *df.values())
             check_alike(("points", "their tangents"), spheres._points, move)
-    found = []
-    for moves in MOVES[: 1 + turns]:
-        parts = [spheres._moved(moves, df)] if df else []
+    found, moved = [], MOVES[: 1 + turns]
+    changed = spheres._motions(df, moved) if df else ()
+    for place, moves in enumerate(moved):
+        parts = [changed[place]] if df else []
         if by_position:
             parts.append(_by_moves(spheres, moves, f, move))
         found.append(as_given(sum(parts[1:], parts[0]), next(iter(tangents.values()))))

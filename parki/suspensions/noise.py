@@ -8,9 +8,9 @@ The far one takes white noise on the grid, multiplies it by the root of the mult
 it as a plan does. Its covariance is the far matrix itself, with all errors of the window. The near
 one takes Lanczos' iteration, of few products with the near matrix.
 
-Torques and turns of spheres of one radius are drawn in the same way, by `Turning`. Without periodic
-axes the far field's kernel fades out, and is not positive there. Nor is the near field of torques
-on spheres of several radii. `root` iterates the whole matrix then.
+Torques and turns are drawn in the same way: of spheres of one radius by `Turning`, and of several
+radii by `Couplets`, whose near field is positive up to about the same radius. Without periodic axes
+the far field's kernel fades out, and is not positive there. `root` iterates the whole matrix then.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from parki.errors import ParkiError, ParkiTypeError, ParkiValueError
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.plan import Plan
 from parki.interchange import finite, shown, to_host
+from parki.suspensions.couplets import Couplets
 from parki.suspensions.derivatives import ACTS, MOVES
 from parki.suspensions.turning import Turning
 
@@ -98,14 +99,15 @@ def drawn(spheres: Any, white: White, torques: bool, accuracy: float, size: floa
         if not torques:
             return spheres._moved("velocity", {"force": values})
         given = dict(zip(ACTS, values, strict=True))
-        return plan.task.xp.stack([spheres._moved(moves, given) for moves in MOVES])
+        return plan.task.xp.stack(spheres._motions(given, MOVES))
 
     how: dict[str, Any] = {"scales": scales, "size": size}
     how["first"] = spheres._products if plan.space.on_device else 1
-    if _apart(spheres) and plan.setup.split.positive and (alike or not torques):
-        turning = spheres._turning() if torques else None
+    turning = spheres._turning() if torques and _apart(spheres) else None
+    own = turning.plan if turning else plan
+    if _apart(spheres) and own.setup.split.positive:
         how["size"] *= math.sqrt(spheres.factor)
-        found, spheres._products = split(plan, turning, white, accuracy, **how)
+        found, spheres._products = split(own, turning, white, accuracy, **how)
     else:
         start = white((2, *shape) if torques else shape)
         found, spheres._products = root(product, start, accuracy, total=spheres._total, **how)
@@ -113,16 +115,21 @@ def drawn(spheres: Any, white: White, torques: bool, accuracy: float, size: floa
 
 
 def split(
-    plan: Plan, turning: Turning | None, white: White, accuracy: float, size: float, **how: Any
+    plan: Plan,
+    turning: Turning | Couplets | None,
+    white: White,
+    accuracy: float,
+    size: float,
+    **how: Any,
 ) -> tuple[Any, int]:
     """Return ``size`` times what `root` does, of a triply periodic plan from sources to themselves.
 
-    With `Turning` it is noise of velocities and turns.
+    With `Turning` or `Couplets` it is noise of velocities and turns.
     """
     placed, count = plan.members[0].sum, plan.n_targets
     with plan.exclusive():
         pipeline, order = cast(OneDevice, placed.pipeline), placed.order
-        fields: OneDevice | Turning = turning or pipeline
+        fields: OneDevice | Turning | Couplets = turning or pipeline
         if turning is not None:
             turning.place()
         start = white((3, count) if turning is None else (2, 3, count))

@@ -63,6 +63,11 @@ class Radii(NamedTuple):
             return {key: kernel(KINDS[key][0], **radii) for key, radii in each.items()}
         return {key: kernel(name, largest=self.largest) for key, (*_, name) in KINDS.items()}
 
+    @property
+    def couplets(self) -> str:
+        """The name of the sum of forces and torques together."""
+        return kernel("polydisperse_couplets", largest=self.largest)
+
     def flow(self, acts: str) -> str:
         """Return the name of the sum of the fluid's velocity by what acts."""
         family, (own, other), _, any_radii = KINDS["velocity", acts]

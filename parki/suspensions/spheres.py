@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar, cast
@@ -19,7 +19,8 @@ from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.plan import Plan, summed
 from parki.ewald.points import as_points, check_want, like_points, take_options
 from parki.interchange import as_given, flag, library_of, number, positive, unchanged
-from parki.suspensions import derivatives, noise, wall
+from parki.suspensions import couplets, derivatives, noise, wall
+from parki.suspensions.couplets import Couplets
 from parki.suspensions.derivatives import ACTS, MOVES
 from parki.suspensions.radii import KINDS, Radii
 from parki.suspensions.turning import Turning
@@ -27,6 +28,7 @@ from parki.typing import Array, Box, OptionKeywords, Unpack
 
 MOST_BOXES = 1e8  # radii over the longest edge of the box
 
+ALL = "all", "all"  # what moves by what, in the sum of forces and couplets
 
 # What sums call them.
 WORDS = {"trg": "points", "src": "centres", "dens": "forces or torques"}
@@ -120,7 +122,7 @@ class Spheres:
         """Begin with points by options, without plans."""
         self._start: Any = points, options  # until there is a plan, which has them then
         self._plans: dict[tuple[str, str], Any] = {}
-        self._turns: Turning | None = None  # for noise of torques
+        self._turns: Turning | Couplets | None = None  # for noise of torques
         self._shifted: Spheres | None = None  # for the drift near a wall: see `wall.divergence`
         self._shifting = threading.RLock()
 
@@ -256,8 +258,16 @@ class Spheres:
         sizes, points = self._sizes, self._points
         return sizes.kernels[moves, acts], points, points, sizes.marks, self._options
 
-    def _turning(self) -> Turning:
+    def _of_couplets(self) -> Any:
+        """Return the plan of velocities and mean gradients by forces and couplets."""
+        if ALL not in self._plans:
+            self._plans[ALL] = self._first.beside(self._sizes.couplets, couplets.WANT)
+        return self._plans[ALL]
+
+    def _turning(self) -> Turning | Couplets:
         """Return the near fields and grids of noise with torques."""
+        if self._turns is None and self._one_sum:
+            self._turns = Couplets(self._of_couplets())
         if self._turns is None:
             kernels, plan = self._sizes.kernels, self._plan("velocity", "force")
             self._turns = Turning(plan, (kernels["turn", "force"], kernels["turn", "torque"]))
@@ -354,7 +364,7 @@ class Spheres:
     def _velocities(self, forces: Array | None, torques: Array | None) -> tuple[Any, ...]:
         """Return velocities and, with torques, turns as arrays of NumPy or CuPy."""
         given = self._taken(forces=forces, torques=torques)
-        return tuple(self._moved(moves, given) for moves in MOVES[: 1 + (torques is not None)])
+        return self._motions(given, MOVES[: 1 + (torques is not None)])
 
     def _taken(self, **given: Any) -> dict[str, Any]:
         """Return the arrays that are not None, by what acts: first "force", then "torque".
@@ -371,6 +381,24 @@ class Spheres:
                     derivatives.check_shape(name, found[acts], self._shape)
             derivatives.check_alike(given, *found.values())
         return found
+
+    @property
+    def _one_sum(self) -> bool:
+        """Whether forces and torques together are one sum, which takes less time than four."""
+        return self._sizes.marks is not None and not self._options.walled
+
+    def _motions(self, given: dict[str, Any], moves: Iterable[str]) -> tuple[Any, ...]:
+        """Return velocities, or turns, or both, by what acts, by name."""
+        if len(given) < 2 or not self._one_sum:
+            return tuple(self._moved(each, given) for each in moves)
+        if ALL not in self._plans:
+            with self._together("forces and torques"):
+                for values in given.values():
+                    self._first._density(values)  # refuses impossible ones
+        u, gradients = self._of_couplets()(couplets.density(given["force"], given["torque"]))
+        gradients = gradients.reshape(*gradients.shape[:-3], 9, gradients.shape[-1])
+        found = dict(zip(MOVES, (u, couplets.turns(gradients)), strict=True))
+        return tuple(u.dtype.type(self.factor) * found[each] for each in moves)
 
     def _moved(self, moves: str, given: dict[str, Any]) -> Any:
         """Return velocities or turns by what acts, by name."""

@@ -341,7 +341,7 @@ class OneDevice(Pipeline):
         stages, slack = cast(Stages, self.stages), self._slack
         xp, dtype = stages.p2p.sources.xp, stages.p2p.dtype
         given = {"white": white(stages.white).astype(dtype, copy=False)}
-        found = xp.empty((3, slack.targets if slack else count), dtype=dtype)
+        found = xp.empty((stages.rows, slack.targets if slack else count), dtype=dtype)
         self.repeated("noise", stages.shaken, given, {"found": found})
         return found[:, :count]
 

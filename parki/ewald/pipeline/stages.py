@@ -15,7 +15,7 @@ from parki.ewald.near.p2p import P2P
 from parki.ewald.pipeline.marks import Marks
 from parki.ewald.pipeline.protocol import Watch, unwatched
 from parki.ewald.pipeline.setup import Setup
-from parki.ewald.points import marks_of
+from parki.ewald.points import marks_of, result_rows
 from parki.ewald.task import Points
 from parki.runtime.spaces import free_memory
 
@@ -145,14 +145,29 @@ class Stages:
             to_place()
 
     def near(self, dens: Any, lists: bool = True) -> Any:
-        """Return the near field alone of a density (rows, sources).
+        """Return the near field alone of a density (rows, sources): the rows of all results.
 
         ``lists`` says whether P2P may keep and take lists of pairs.
         """
         real = self.p2p.dtype
-        found = self.p2p.sources.xp.empty_like(dens, dtype=real)
+        found = self.p2p.sources.xp.empty((self.rows, self.sizes["trg"][1]), dtype=real)
         dens = dens.astype(real, copy=False)[None]
-        self.p2p.apply(dens, self._buffer(1), {"u": found[None]}, lists)
+        own = {name: rows[None] for name, rows in self._by_name(found).items()}
+        self.p2p.apply(dens, self._buffer(1), own, lists)
+        return found
+
+    @property
+    def rows(self) -> int:
+        """Rows of all results."""
+        task = self.setup.task
+        return sum(result_rows(task.kernel, name) for name in task.want)
+
+    def _by_name(self, rows: Any) -> dict[str, Any]:
+        """Return the rows of each result, which follow each other."""
+        task, found, start = self.setup.task, dict[str, Any](), 0
+        for name in task.want:
+            end = start + result_rows(task.kernel, name)
+            found[name], start = rows[start:end], end
         return found
 
     @property
@@ -161,7 +176,7 @@ class Stages:
         return (self.fgc.inputs, *self.setup.mesh.stored)
 
     def shaken(self, arrays: dict[str, Any]) -> None:
-        """Overwrite "found" (3, targets) with noise whose covariance is the far field's matrix.
+        """Overwrite "found" (rows, targets) with noise whose covariance is the far field's matrix.
 
         "white" has normal numbers on the grid.
         """
@@ -170,7 +185,8 @@ class Stages:
         if self.grids > 1:  # the second grid takes the Laplacian of the first one
             white = xp.concatenate([white, xp.zeros_like(white)], axis=2)
         arrays["found"].fill(0)
-        self.marks.gather(self.g2p, self.fgc.shaken(white), {"u": arrays["found"]}, 0, 1)
+        field, own = self.fgc.shaken(white), self._by_name(arrays["found"])
+        self.marks.gather(self.g2p, field, own, 0, 1)
 
     def _apart(self, sources: int) -> bool:
         """Return whether near and far field are recorded, as branches of a graph.
