@@ -53,7 +53,7 @@ if not TYPE_CHECKING:  # type checkers have the calls from `calls.pyi`, and the 
     ]
     _shown = [*ewald.api.__all__, "Plan", "vjp", "jvp", "kernel", "EwaldOptions", "Expert"]
     _shown += ["Spheres", "RigidSpheres", "RigidBodies", "near_pairs", "CellList", "lattice"]
-    _shown += ["energy", "estimate"]
+    _shown += ["Surface", "RigidSurfaces", "Drops", "energy", "estimate"]
     for _name in _shown:  # `help(parki)` begins with them
         _about = (globals()[_name].__doc__ or "").partition("\n")[0]
         __doc__ = f"{__doc__}    {_name:16}{_about}\n"
