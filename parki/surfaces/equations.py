@@ -201,25 +201,32 @@ class RigidSurfaces(Equation):
     def _beside(self, surface: Bodies, q: Any) -> Any:
         return rigid.rigid_part(surface, q) - q / 2
 
-    def spread(self, forces: Array, torques: Any = None) -> Any:
+    def spread(self, forces: Any = None, torques: Any = None) -> Any:
         """Return forces per area (3, N) with these resultants (3, B): a rigid motion's values."""
         shape = (3, self.surface.kinds.size)
+        nothing = self.surface.xp.zeros(shape, self.layer.dtype)
         given = [
-            self._checked(name, np.zeros(shape) if each is None else each, shape)
+            nothing if each is None else self._checked(name, each, shape)
             for name, each in (("forces", forces), ("torques", torques))
         ]
         return rigid.with_resultants(self.surface, *given)
 
-    def right_side(self, forces: Array, torques: Any = None) -> Any:
-        """Return minus the flow of forces and torques (3, B) at the nodes, shape (3, N)."""
-        return -self._single(self.spread(forces, torques))
+    def right_side(self, forces: Any = None, torques: Any = None, flow: Any = None) -> Any:
+        """Return minus the flow of forces and torques (3, B) at the nodes, shape (3, N).
+
+        ``flow`` (3, N) are the velocities at the nodes of a flow without the bodies.
+        """
+        found = self.surface.xp.zeros(self.surface.nodes.shape, self.layer.dtype)
+        if forces is not None or torques is not None:
+            found = found - self._single(self.spread(forces, torques))
+        return found if flow is None else found - self._checked("flow", flow)
 
     def motion(self, density: Array) -> tuple[Any, Any]:
         """Return velocities and angular velocities (3, B) of a solution."""
         velocity, spin = rigid.motion(self.surface, self._checked("density", density))
         return -velocity, -spin
 
-    def layers(self, density: Array, forces: Array, torques: Any = None) -> Any:
+    def layers(self, density: Array, forces: Any = None, torques: Any = None) -> Any:
         """Return the densities (6, N) of the flow, for `Surface.combined`, over 8 pi."""
         q = self._checked("density", density)
         pair = [self.spread(forces, torques), self._before(self.surface, q)]
