@@ -10,15 +10,15 @@ source touches, from floor(x/h) on: the shift by half a window is the same in G2
 
 `p2g_owner` (CPUs): sources are sorted by tiles. A tile's sources reach at most halfway into the
 second next tile, so that tiles of one colour never touch the same grid point. Each work item owns
-its tile, or every n-th plane of it where tiles are few, and writes without atomics. A batch of
-sources is spread plane by plane.
+its tile, or every n-th plane of it where tiles are few, and writes without atomics. Several
+components are spread by ``p2g_block.py``.
 """
 
 from typing import List
 
 import pykokkos as pk
 
-from kernels.blocks.spread import stresslet
+from kernels.blocks.spread import gradients
 from kernels.blocks.window import evaluate, place
 
 REAL = pk.double
@@ -33,8 +33,6 @@ P = 8
 PX = P  # points of the window along x: 1 where the grid has two dimensions, y and z
 ROW = 8  # P, rounded up with zero columns so that rows fill vector registers
 TERMS = 7  # polynomial terms of the window
-BATCH = 1  # sources that are spread together
-VALUES = BATCH * ROW
 
 
 @pk.workunit
@@ -68,184 +66,109 @@ def p2g_owner(
     tile1: int = colour[1] + 2 * (item % colour[3])
     column: int = ((system * tiles[0] + tile0) * tiles[1] + tile1) * tiles[2]
     above: int = (first + system) * shape[1]
-    end: int = starts[column + tiles[2]]
-    wx: List[REAL] = [0.0] * VALUES
-    wy: List[REAL] = [0.0] * VALUES
-    wz: List[REAL] = [0.0] * VALUES
-    dx: List[REAL] = [0.0] * VALUES
-    dy: List[REAL] = [0.0] * VALUES
-    dz: List[REAL] = [0.0] * VALUES
-    bx: List[REAL] = [0.0] * VALUES
-    by: List[REAL] = [0.0] * VALUES
-    bz: List[REAL] = [0.0] * VALUES
-    cx: List[int] = [0] * BATCH
-    cy: List[int] = [0] * BATCH
-    cz: List[int] = [0] * BATCH
-    batch: int = starts[column]
-    while batch < end:
-        count: int = end - batch
-        if count > BATCH:
-            count = BATCH
-        low: int = cells[0]
-        high: int = 0
-        for k in range(count):
-            place(src, batch + k)
-            cx[k] = c0
-            cy[k] = c1
-            cz[k] = c2
-            if c0 < low:
-                low = c0
-            if c0 > high:
-                high = c0
-            v0: List[REAL] = [0.0] * ROW
-            v1: List[REAL] = [0.0] * ROW
-            v2: List[REAL] = [0.0] * ROW
-            evaluate(window, v0, v1, v2)
+    for j in range(starts[column], starts[column + tiles[2]]):
+        place(src, j)
+        wx: List[REAL] = [0.0] * ROW
+        wy: List[REAL] = [0.0] * ROW
+        wz: List[REAL] = [0.0] * ROW
+        evaluate(window, wx, wy, wz)
+        if GRADIENT:
+            dx: List[REAL] = [0.0] * ROW
+            dy: List[REAL] = [0.0] * ROW
+            dz: List[REAL] = [0.0] * ROW
+            evaluate(slope, dx, dy, dz)
             for p in range(ROW):
-                wx[k * ROW + p] = v0[p]
-                wy[k * ROW + p] = v1[p]
-                wz[k * ROW + p] = v2[p]
-            if GRADIENT:
-                evaluate(slope, v0, v1, v2)
-                for p in range(ROW):
-                    dx[k * ROW + p] = v0[p] * inverse_step[0]
-                    dy[k * ROW + p] = v1[p] * inverse_step[1]
-                    dz[k * ROW + p] = v2[p] * inverse_step[2]
-            if QUADRUPOLES:
-                evaluate(curvature, v0, v1, v2)
-                for p in range(ROW):
-                    bx[k * ROW + p] = v0[p] * inverse_step[0] * inverse_step[0]
-                    by[k * ROW + p] = v1[p] * inverse_step[1] * inverse_step[1]
-                    bz[k * ROW + p] = v2[p] * inverse_step[2] * inverse_step[2]
-        for plane in range(low, high + PX):
-            g0: int = plane
+                dx[p] = dx[p] * inverse_step[0]
+                dy[p] = dy[p] * inverse_step[1]
+                dz[p] = dz[p] * inverse_step[2]
+            gradients(j)
+        if QUADRUPOLES:
+            bx: List[REAL] = [0.0] * ROW
+            by: List[REAL] = [0.0] * ROW
+            bz: List[REAL] = [0.0] * ROW
+            evaluate(curvature, bx, by, bz)
+            for p in range(ROW):
+                bx[p] = bx[p] * inverse_step[0] * inverse_step[0]
+                by[p] = by[p] * inverse_step[1] * inverse_step[1]
+                bz[p] = bz[p] * inverse_step[2] * inverse_step[2]
+        for a in range(PX):
+            g0: int = c0 + a
             if g0 >= shape[0]:
                 g0 = g0 - shape[0]
-            mine: int = count
-            if g0 % colour[4] != own:
-                mine = 0
-            for k in range(mine):
-                a: int = plane - cx[k]
-                if a >= 0 and a < PX:
-                    j: int = batch + k
-                    at: int = k * ROW
-                    c1: int = cy[k]
-                    c2: int = cz[k]
-                    x: REAL = 1.0
-                    if PX > 1:
-                        x = wx[at + a]
-                    f0: REAL = 0.0
-                    f1: REAL = 0.0
-                    f2: REAL = 0.0
-                    if PLAIN > 0:
-                        f0 = dens[0][j] * x
-                    if PLAIN > 1:
-                        f1 = dens[1][j] * x
-                    if PLAIN > 2:
-                        f2 = dens[2][j] * x
-                    v2: List[REAL] = [0.0] * ROW
-                    for z in range(ROW):
-                        v2[z] = wz[at + z]
-                    if LAYERS:
-                        stresslet(j)
-                        trace = trace * x
-                        yx: REAL = xy
-                        zy: REAL = yz
-                        xz: REAL = zx
-                    if TENSORS > 0:
-                        xx: REAL = -dens[PLAIN + 0][j]
-                        xy: REAL = -dens[PLAIN + 1][j]
-                        xz: REAL = -dens[PLAIN + 2][j]
-                    if TENSORS > 1:
-                        yx: REAL = -dens[PLAIN + 3][j]
-                        yy: REAL = -dens[PLAIN + 4][j]
-                        yz: REAL = -dens[PLAIN + 5][j]
-                        zx: REAL = -dens[PLAIN + 6][j]
-                        zy: REAL = -dens[PLAIN + 7][j]
-                        zz: REAL = -dens[PLAIN + 8][j]
-                    if TILTED:
-                        xx = basis[0][0] * xx + basis[0][1] * xy + basis[0][2] * xz
-                        xy = basis[1][1] * xy + basis[1][2] * xz
-                        xz = basis[2][2] * xz
-                        if VECTORS:
-                            yx = basis[0][0] * yx + basis[0][1] * yy + basis[0][2] * yz
-                            yy = basis[1][1] * yy + basis[1][2] * yz
-                            yz = basis[2][2] * yz
-                            zx = basis[0][0] * zx + basis[0][1] * zy + basis[0][2] * zz
-                            zy = basis[1][1] * zy + basis[1][2] * zz
-                            zz = basis[2][2] * zz
+            if g0 % colour[4] == own:
+                x: REAL = 1.0
+                if PX > 1:
+                    x = wx[a]
+                f0: REAL = 0.0
+                f1: REAL = 0.0
+                f2: REAL = 0.0
+                if PLAIN > 0:
+                    f0 = dens[0][j] * x
+                if PLAIN > 1:
+                    f1 = dens[1][j] * x
+                if PLAIN > 2:
+                    f2 = dens[2][j] * x
+                if GRADIENT:
+                    # What slopes along x multiply, then the others.
+                    s: REAL = dx[a]
+                    f0 += xx * s
+                    h0: REAL = xy * x
+                    l0: REAL = xz * x
+                    if VECTORS:
+                        f1 += yx * s
+                        f2 += zx * s
+                        h1: REAL = yy * x
+                        h2: REAL = zy * x
+                        l1: REAL = yz * x
+                        l2: REAL = zz * x
+                    if QUADRUPOLES:
+                        # What the slopes along two axes multiply, or the curvature along one.
+                        f0 += dens[4][j] * bx[a]
+                        h0 += (dens[5][j] + dens[7][j]) * s
+                        l0 += (dens[6][j] + dens[10][j]) * s
+                        q11: REAL = dens[8][j] * x
+                        q12: REAL = (dens[9][j] + dens[11][j]) * x
+                        q22: REAL = dens[12][j] * x
+                for b in range(P):
+                    g1: int = c1 + b
+                    if g1 >= shape[1]:
+                        g1 = g1 - shape[1]
+                    g1 = g1 + above
+                    y: REAL = wy[b]
                     if GRADIENT:
-                        # What slopes along x multiply, then the others.
-                        s2: List[REAL] = [0.0] * ROW
-                        for z in range(ROW):
-                            s2[z] = dz[at + z]
-                        s: REAL = dx[at + a]
-                        f0 += xx * s
-                        if VECTORS:
-                            f1 += yx * s
-                            f2 += zx * s
-                        xy = xy * x
-                        if VECTORS:
-                            yy = yy * x
-                            zy = zy * x
-                        xz = xz * x
-                        if VECTORS:
-                            yz = yz * x
-                            zz = zz * x
+                        d: REAL = dy[b]
+                        a0: REAL = f0 * y + h0 * d
+                        b0: REAL = l0 * y
                         if QUADRUPOLES:
-                            # What the slopes along two axes multiply, or the curvature along one.
-                            b2: List[REAL] = [0.0] * ROW
+                            a0 += q11 * by[b]
+                            b0 += q12 * d
+                            e0: REAL = q22 * y
                             for z in range(ROW):
-                                b2[z] = bz[at + z]
-                            f0 += dens[4][j] * bx[at + a]
-                            xy += (dens[5][j] + dens[7][j]) * s
-                            xz += (dens[6][j] + dens[10][j]) * s
-                            yy: REAL = dens[8][j] * x
-                            yz: REAL = (dens[9][j] + dens[11][j]) * x
-                            zz: REAL = dens[12][j] * x
-                    for b in range(P):
-                        g1: int = c1 + b
-                        if g1 >= shape[1]:
-                            g1 = g1 - shape[1]
-                        g1 = g1 + above
-                        y: REAL = wy[at + b]
-                        if GRADIENT:
-                            d: REAL = dy[at + b]
-                            a0: REAL = f0 * y + xy * d
-                            if VECTORS:
-                                a1: REAL = f1 * y + yy * d
-                                a2: REAL = f2 * y + zy * d
-                            b0: REAL = xz * y
-                            if VECTORS:
-                                b1: REAL = yz * y
-                                b2: REAL = zz * y
-                            if QUADRUPOLES:
-                                a0 += yy * by[at + b]
-                                b0 += yz * d
-                                c0: REAL = zz * y
-                                for z in range(ROW):
-                                    grid[0][g0][g1][c2 + z] += c0 * b2[z]
+                                grid[0][g0][g1][c2 + z] += e0 * bz[z]
+                        for z in range(ROW):
+                            grid[0][g0][g1][c2 + z] += a0 * wz[z] + b0 * dz[z]
+                        if VECTORS:
+                            a1: REAL = f1 * y + h1 * d
+                            a2: REAL = f2 * y + h2 * d
+                            b1: REAL = l1 * y
+                            b2: REAL = l2 * y
                             for z in range(ROW):
-                                grid[0][g0][g1][c2 + z] += a0 * v2[z] + b0 * s2[z]
-                            if VECTORS:
-                                for z in range(ROW):
-                                    grid[1][g0][g1][c2 + z] += a1 * v2[z] + b1 * s2[z]
-                                for z in range(ROW):
-                                    grid[2][g0][g1][c2 + z] += a2 * v2[z] + b2 * s2[z]
-                            if LAYERS:
-                                a3: REAL = trace * y
-                                for z in range(ROW):
-                                    grid[3][g0][g1][c2 + z] += a3 * v2[z]
-                        else:
-                            a0: REAL = f0 * y
+                                grid[1][g0][g1][c2 + z] += a1 * wz[z] + b1 * dz[z]
                             for z in range(ROW):
-                                grid[0][g0][g1][c2 + z] += a0 * v2[z]
-                            if PLAIN > 1:
-                                a1: REAL = f1 * y
-                                for z in range(ROW):
-                                    grid[1][g0][g1][c2 + z] += a1 * v2[z]
-                            if PLAIN > 2:
-                                a2: REAL = f2 * y
-                                for z in range(ROW):
-                                    grid[2][g0][g1][c2 + z] += a2 * v2[z]
-        batch += count
+                                grid[2][g0][g1][c2 + z] += a2 * wz[z] + b2 * dz[z]
+                        if LAYERS:
+                            a3: REAL = trace * x * y
+                            for z in range(ROW):
+                                grid[3][g0][g1][c2 + z] += a3 * wz[z]
+                    else:
+                        a0: REAL = f0 * y
+                        for z in range(ROW):
+                            grid[0][g0][g1][c2 + z] += a0 * wz[z]
+                        if PLAIN > 1:
+                            a1: REAL = f1 * y
+                            for z in range(ROW):
+                                grid[1][g0][g1][c2 + z] += a1 * wz[z]
+                        if PLAIN > 2:
+                            a2: REAL = f2 * y
+                            for z in range(ROW):
+                                grid[2][g0][g1][c2 + z] += a2 * wz[z]

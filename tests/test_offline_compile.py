@@ -161,6 +161,10 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         shapes = [{"P": p, "ROW": row, "TERMS": terms} for p, row, terms in sizes]
         alone = {"P": 6, "ROW": 6, "PX": 1, "PLAIN": 2, "LAYERS": False}
         return [*each_sum(SPREAD, shapes, "p2g"), alone]
+    if file == "p2g_block":  # CPUs have more scratch memory
+        shapes = [{"P": 8, "BATCH": 16}, {"P": 5, "TERMS": 6, "BATCH": 8, "LANES": 16}]
+        sums = ("stokes_comb", "stokes_dipole", "stokes_dl", "stokes_sl")
+        return each_sum(sums, shapes, "p2g")
     if file == "p2g_tile":
         shapes = [
             {"P": 14, "TERMS": 13, "BATCH": 30},

@@ -16,6 +16,37 @@ def stresslet(at):
     zx: REAL = q0 * n2 + q2 * n0
 
 
+def gradients(at):
+    """Take the factors of the window's slopes to xx, xy and so on: a row for each component."""
+    if LAYERS:
+        stresslet(at)
+        yx: REAL = xy
+        zy: REAL = yz
+        xz: REAL = zx
+    if TENSORS > 0:
+        xx: REAL = -dens[PLAIN + 0][at]
+        xy: REAL = -dens[PLAIN + 1][at]
+        xz: REAL = -dens[PLAIN + 2][at]
+    if TENSORS > 1:
+        yx: REAL = -dens[PLAIN + 3][at]
+        yy: REAL = -dens[PLAIN + 4][at]
+        yz: REAL = -dens[PLAIN + 5][at]
+        zx: REAL = -dens[PLAIN + 6][at]
+        zy: REAL = -dens[PLAIN + 7][at]
+        zz: REAL = -dens[PLAIN + 8][at]
+    if TILTED:
+        xx = basis[0][0] * xx + basis[0][1] * xy + basis[0][2] * xz
+        xy = basis[1][1] * xy + basis[1][2] * xz
+        xz = basis[2][2] * xz
+        if VECTORS:
+            yx = basis[0][0] * yx + basis[0][1] * yy + basis[0][2] * yz
+            yy = basis[1][1] * yy + basis[1][2] * yz
+            yz = basis[2][2] * yz
+            zx = basis[0][0] * zx + basis[0][1] * zy + basis[0][2] * zz
+            zy = basis[1][1] * zy + basis[1][2] * zz
+            zz = basis[2][2] * zz
+
+
 def add_source(density, normal, first_normal, at):
     """Add to s0 to s3 what a source of window values wx, wy, wz and slopes dx, dy, dz spreads.
 

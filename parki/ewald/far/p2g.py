@@ -1,7 +1,8 @@
 """P2G on the host side: sorts the sources by grid tiles, and launches a variant.
 
 It takes points in solver units and the window's tables. parki's own variants are here: `p2g_owner`
-for CPUs and `p2g_tile` for devices. The variants of the literature are in `p2g_paper`.
+and `p2g_block` for CPUs, and `p2g_tile` for devices. The variants of the literature are in
+`p2g_paper`.
 """
 
 from __future__ import annotations
@@ -34,9 +35,7 @@ from parki.settings import thread_count
 
 # Sources staged at a time, by three threads each, and teams on a multiprocessor.
 BATCH, TEAMS = 42, 6
-# Sources that a CPU spreads plane by plane. The window of one, with four components, exceeds a
-# core's nearest cache; the part of a plane that a tile's sources touch fits. Fewer components fit.
-PLANEWISE = 64
+LINE = 64  # bytes of a CPU's cache line
 # A tile is crowded if its number of sources is this many times a thread's part of its colour's.
 CROWDED = 1.5
 MOST_PLANES = 2**19 - 1  # an entry holds the number of a plane up to this
@@ -120,7 +119,9 @@ class P2G:
 
 
 class Owner(Variant):
-    """`p2g_owner`: work items own tiles, colour by colour; spreads into the spill.
+    """`p2g_owner` and `p2g_block`: work items own tiles, colour by colour.
+
+    They spread into the spill.
 
     Where a colour has few tiles for the threads, work items own every n-th plane of a tile. For any
     n, a value of the grid sums the same sources in the same order.
@@ -133,8 +134,12 @@ class Owner(Variant):
         counts = owner_tiles(cells, points, mesh.wraps)
         super().__init__(mesh, mesh.divided(*counts, max(1, cells[2] // 8)))
         self.shape = mesh.stored
-        planewise = mesh.fields.gradient and not mesh.space.on_device
-        self.load("p2g", "p2g_owner", BATCH=PLANEWISE if planewise else 1)
+        lanes = LINE // mesh.item
+        if _in_blocks(mesh, lanes):
+            group = 2 if mesh.fields.components == 2 else 4
+            self.load("p2g_block", "p2g_block", LANES=lanes, GROUP=group)
+        else:
+            self.load("p2g", "p2g_owner")
         self.threads = thread_count() if mesh.space.name == "OpenMP" else 1
         self.launch: Callable[..., None] = self.launches[0]
 
@@ -253,6 +258,16 @@ class TileVariant(Variant):
             size, pieces = max(1, total), max(1, pieces)
         how: dict[str, Any] = {"length": planes, "executor": self.mesh.executor}
         return runs(self.mesh.space, begins, size, total, pieces=pieces, **how)
+
+
+def _in_blocks(mesh: Mesh, lanes: int) -> bool:
+    """Return whether a CPU spreads by `p2g_block`, with ``lanes`` numbers to a cache line.
+
+    Windows alone whose rows are no longer than a line took as long without, or less.
+    """
+    fields = mesh.fields
+    long = fields.gradient or mesh.window.points > lanes
+    return not mesh.space.on_device and fields.components > 1 and long
 
 
 @cache
