@@ -8,7 +8,7 @@ contact     the singular resistance of two spheres close to contact
 tables      the rest of it, by a file that `scripts/lubrication.py` makes
 lubrication `Lubrication`: pairs of spheres in reach, and how they resist
 pair_matrix `PairMatrix`: the same as a sparse matrix, and solves with it
-solver      conjugate gradients for forces, stresslets and motion
+solver      the equations of rigid spheres, and their preconditioner
 brownian    noise and drift of Brownian steps
 rigid       `RigidSpheres`, in physical units
 flows       flows around them, and around bodies
@@ -16,7 +16,7 @@ flows       flows around them, and around bodies
 Bodies of blobs, which are spheres that a body holds:
 
 shapes      `BodyShape`: the blobs of a body, and its own matrices
-conjugate   conjugate gradients for forces on blobs and motions of bodies
+conjugate   conjugate gradients for what acts on the fluid and what moves
 placed      bodies at their places, and what each does alone
 bodies      `RigidBodies`, in physical units
 """

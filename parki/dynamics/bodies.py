@@ -351,7 +351,7 @@ class RigidBodies:
         first = placed.freed(flow)
         scale = float(dot(flow, first[0]))
         found = self._conjugate(placed.freed, first, flow, scale, self.accuracy, callback)
-        loads = placed.carried_back(found.forces) + placed.resisted(motions)
+        loads = placed.carried_back(found.acts) + placed.resisted(motions)
         loads *= placed.dtype.type(self.viscosity)
         return self._back(loads[0]), self._back(loads[1])
 
@@ -450,7 +450,7 @@ class RigidBodies:
             flow = shaken + drift if flow is None else flow + shaken + drift
             loads = loads + spun + pulled
         found = self._solved(loads, flow)
-        moved = placed.dtype.type(dt) * found.motions
+        moved = placed.dtype.type(dt) * found.moves
         return self._back(moved[0]), self._back(moved[1])
 
     @alone
@@ -464,7 +464,7 @@ class RigidBodies:
         """
         rng = noise.generator("rng", rng, self._placed.xp)
         flow, loads = brownian.shaken(self, rng, 1 / math.sqrt(self.viscosity))
-        found = self._solved(loads, flow).motions
+        found = self._solved(loads, flow).moves
         return self._back(found[0]), self._back(found[1])
 
     # ------------------------------------------------------------------ the solve
@@ -505,8 +505,9 @@ class RigidBodies:
         def mobility(forces: Any) -> Any:
             return self._spheres._moved("velocity", {"force": forces})
 
+        carried, most, of = self._placed.carried, MOST_PRODUCTS, "the mobility of the blobs"
         return conjugate(
-            mobility, alone, self._placed.carried, first, flow, scale, accuracy, MOST_PRODUCTS, show
+            mobility, alone, carried, first, flow, lambda *_: scale, accuracy, most, show, of
         )
 
     # ------------------------------------------------------------------ arguments

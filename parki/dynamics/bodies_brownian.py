@@ -42,9 +42,9 @@ def drift(bodies: Any, white: noise.White, size: float) -> tuple[Any, Any]:
     moves[0] *= real(extent)
     found = bodies._solved(loads, None, accuracy=min(LOOSER * bodies.accuracy, 0.5))
     step = real(wall.STEP * blob / extent)
-    [change] = wall.difference(bodies._spheres, step * placed.carried(moves), found.forces)
+    [change] = wall.difference(bodies._spheres, step * placed.carried(moves), found.acts)
     arms = placed.turning(w[1])  # by which these change
-    flow = placed.turning(found.motions[1], arms) - change / step
-    pull = -placed.resisted_by(w[1], found.motions)
-    pull[1] -= placed.torques(found.forces, arms)
+    flow = placed.turning(found.moves[1], arms) - change / step
+    pull = -placed.resisted_by(w[1], found.moves)
+    pull[1] -= placed.torques(found.acts, arms)
     return real(size) * flow, real(size) * pull

@@ -44,16 +44,16 @@ def motion(
     placed: Placed, found: Solved, viscosity: float, back: Callable[[Any], Any]
 ) -> BodyMotion:
     """Return a solution in physical units, in arrays of another library."""
-    moments = placed.moments(found.forces)
+    moments = placed.moments(found.acts)
     moments = (moments + moments.transpose(1, 0, 2)) / 2
     third = (moments[0, 0] + moments[1, 1] + moments[2, 2]) / 3
     for axis in range(3):
         moments[axis, axis] -= third
     scale = placed.dtype.type(viscosity)
     velocities, turns, forces, moments = map(
-        back, (*found.motions, scale * found.forces, scale * moments)
+        back, (*found.moves, scale * found.acts, scale * moments)
     )
-    begin = found.forces, found.motions, placed
+    begin = found.acts, found.moves, placed
     return BodyMotion(velocities, turns, forces, moments, found.products, found.error, begin)
 
 

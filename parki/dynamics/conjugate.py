@@ -1,11 +1,13 @@
-"""Conjugate gradients for spheres that bodies hold: forces on the spheres, motions of the bodies.
+"""Conjugate gradients for what particles do to the fluid, x, and how they move, u.
 
-    M x - K u = k,    K^T x + R u = f
+    M x - K u = k      kinematics: a slip, or minus a flow far away
+    K^T x + R u = f    balance: what resists motions, and what drives them
 
-M is the mobility of all spheres, K has their velocities by the bodies' motions u, and R resists
-motions that move no sphere. The preconditioner solves the same equations with each body alone in
-place of M, exactly. So the second equation holds in every step, and M is positive on what is left:
-plain conjugate gradients, of one product with M in each step.
+M is the mobility of spheres, K has their velocities by the motions u, and R is a resistance that
+leaves M out. The preconditioner solves these equations with a simpler matrix in place of M. So the
+balance holds in every step. On changes p, v that leave it the form ``p.(M p - K v)`` is
+``p.M p + v.R v``, which is positive: plain conjugate gradients apply, with one product with M in
+each step.
 """
 
 from __future__ import annotations
@@ -23,10 +25,10 @@ Show = Callable[[float], Any]
 
 
 class Solved(NamedTuple):
-    """Forces and motions, products with M that they took, and their relative error, estimated."""
+    """What acts on the fluid, what moves, products with M, and the relative error, estimated."""
 
-    forces: Any
-    motions: Any
+    acts: Any
+    moves: Any
     products: int
     error: float
 
@@ -38,38 +40,40 @@ def dot(a: Any, b: Any) -> Any:
 
 def conjugate(
     mobility: Callable[[Any], Any],
-    alone: Callable[[Any], tuple[Any, Any]],
+    precondition: Callable[[Any], tuple[Any, Any]],
     carried: Callable[[Any], Any],
     start: tuple[Any, Any],
-    velocities: Any,
-    scale: float,
+    k: Any,
+    scale: Callable[[Any, Any], Any],
     accuracy: float,
     most: int,
     show: Show | None = None,
+    of: str = "the mobility",
 ) -> Solved:
-    """Return the solution, from a start that satisfies the second equation.
+    """Return the solution, from a start that satisfies the balance.
 
     Parameters
     ----------
     mobility : callable
-        M, on forces (3, N).
-    alone : callable
-        The preconditioner: forces (3, N) and motions of a residual (3, N).
+        M, on what acts.
+    precondition : callable
+        What acts and what moves by a residual of the kinematics, where the balance has none.
     carried : callable
-        K, on motions.
+        K, on what moves.
     start : tuple of 2 arrays
-        Forces and motions.
-    velocities : array, shape (3, N)
-        k.
-    scale : float
-        What the energy of an error is compared with: the energy of the solution, about.
+        What acts and what moves.
+    k : array
+        Of the shape of what acts.
+    scale : callable
+        The energy of a solution, about, by what acts and what moves: the error's is over it.
     accuracy : float
-        Relative error of the motions, as the square root of that ratio suggests it, at which it
-        stops.
+        Relative error, the root of that ratio, at which it stops.
     most : int
         Products with M at most.
     show : callable, optional
         Called with that error in each step.
+    of : str
+        What M is, in errors.
 
     Raises
     ------
@@ -77,57 +81,57 @@ def conjugate(
         If the error stays larger, or M is not positive.
     """
     x, u = start
-    residual = velocities - mobility(x) + carried(u)
-    z, w = alone(residual)
+    residual = k - mobility(x) + carried(u)
+    z, w = precondition(residual)
     p, v, products = z, w, 1
-    left = dot(residual, z)
-    ratio, positive = _ratio(left, scale), 1.0
+    left, energy = dot(residual, z), 1.0
     while True:
+        # A device is waited for once in each step.
+        error, positive = _error(*to_host(_together(left, scale(x, u), energy)).tolist())
         if show is not None:
-            show(ratio)
-        if ratio <= accuracy:
+            show(error)
+        if error <= accuracy:
             # What the preconditioner says last costs no product.
-            return Solved(x + z, u + w, products, ratio)
-        if products >= most or not (math.isfinite(ratio) and positive > 0):
-            raise ParkiError(_why(ratio, accuracy, products, positive))
+            return Solved(x + z, u + w, products, error)
+        if products >= most or not positive:
+            raise ParkiError(_why(error, accuracy, products, positive, of))
         h = mobility(p) - carried(v)
         energy = dot(p, h)
         step = (left / energy).astype(x.dtype)
         x = x + step * p
         u = u + step * v
-        residual -= step * h
-        z, w = alone(residual)
-        before, left = left, dot(residual, z)
-        again = (left / before).astype(x.dtype)
+        residual = residual - step * h
+        z, w = precondition(residual)
+        left = dot(residual, z)
+        # As the residual has become orthogonal to p, also where the preconditioner is inexact.
+        again = (-dot(z, h) / energy).astype(x.dtype)
         p, v, products = z + again * p, w + again * v, products + 1
-        # A device is waited for once in each step.
-        left_now, positive = to_host(_pair(left, energy))
-        ratio = _ratio(left_now, scale)
 
 
-def _pair(first: Any, second: Any) -> Any:
-    """Return two numbers as one array of their library."""
-    both = np.empty_like(first, shape=(2,))
-    both[0], both[1] = first, second
-    return both
+def _together(first: Any, *others: Any) -> Any:
+    """Return numbers as one array of the library of the first."""
+    found = np.empty_like(first, shape=(1 + len(others),))
+    for place, each in enumerate((first, *others)):
+        found[place] = each
+    return found
 
 
-def _ratio(left: Any, scale: float) -> float:
-    energy = float(left)
-    if energy <= 0 or scale <= 0:  # zero, or rounding of it
-        return 0.0 if energy <= 0 else math.inf
-    return math.sqrt(energy / scale)
+def _error(left: float, scale: float, energy: float) -> tuple[float, bool]:
+    """Return the relative error, and whether the last step met a positive matrix."""
+    if left <= 0:  # zero, or rounding of it
+        return 0.0, energy > 0
+    return math.sqrt(left / scale) if scale > 0 else math.inf, energy > 0 and not math.isnan(left)
 
 
-def _why(ratio: float, accuracy: float, products: int, positive: float) -> str:
+def _why(error: float, accuracy: float, products: int, positive: bool, of: str) -> str:
     """Return the message of a solve that did not end."""
-    if positive <= 0 or not math.isfinite(ratio):
+    if not positive:
         return (
-            "the mobility of the blobs is not positive, by its error: give a smaller tolerance "
+            f"{of} is not positive, by its error: give a smaller tolerance "
             f"(the velocities were to have an error of {accuracy:g})"
         )
     return (
-        f"the velocities have an error of {ratio:.2g} after {products} products with the mobility "
-        f"of the blobs; expected {accuracy:g}: give a larger accuracy or a smaller tolerance, or "
-        "keep bodies apart"
+        f"the velocities have an error of {error:.2g} after {products} products with {of}; "
+        f"expected {accuracy:g}: give a larger accuracy or a smaller tolerance, or keep particles "
+        "apart"
     )

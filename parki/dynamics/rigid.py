@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from parki.dynamics import brownian, flows, moments, solver
+from parki.dynamics.conjugate import Solved
 from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.mobility import MomentMobility
 from parki.dynamics.pair_matrix import PairMatrix
@@ -323,12 +324,12 @@ class RigidSpheres:
 
     def _solved(
         self, k: Any, f: Any, start: Any = None, watch: Any = None, accuracy: float | None = None
-    ) -> solver.Solution:
+    ) -> Solved:
         """Return the solution for slip k (11, N) and forces f (6, N)."""
         accuracy = self.accuracy if accuracy is None else accuracy
         return solver.solve(self._product, self._matrix, self._own, k, f, accuracy, start, watch)
 
-    def _motion(self, found: solver.Solution, strain: Any, like: Any) -> Motion:
+    def _motion(self, found: Solved, strain: Any, like: Any) -> Motion:
         """Return a solution in physical units, in the library of an array."""
         moves = self.factor * found.moves
         stresslets = moments.symmetric(self._xp, found.acts[6:])
@@ -491,7 +492,7 @@ class RigidSpheres:
             brownian.check(self)
         return white_numbers(rng, np.dtype(np.float64))
 
-    def _step(self, found: solver.Solution, size: float, turns: bool) -> Any:
+    def _step(self, found: Solved, size: float, turns: bool) -> Any:
         """Return motion times a size, in the library and dtype of the points."""
         moves = (size * found.moves).astype(self._mobility.dtype)
         step = tuple(self._back(each) for each in (moves[:3], moves[3:]))

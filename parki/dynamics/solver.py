@@ -1,6 +1,6 @@
-r"""Forces and stresslets of rigid spheres by conjugate gradients, with a constraint preconditioner.
+r"""The equations of rigid spheres, and their preconditioner, for `parki.dynamics.conjugate`.
 
-What acts on the fluid, x of eleven numbers for each sphere, and what moves, v of six, are to obey
+What acts on the fluid, x of eleven numbers for each sphere, and what moves, v of six, obey
 
     M x - B v = k      kinematics: slip, and minus the strain of the flow far away
     B^T x + R v = f    balance: R is the lubrication of pairs
@@ -8,32 +8,21 @@ What acts on the fluid, x of eleven numbers for each sphere, and what moves, v o
 B^T takes forces and torques out of x. The preconditioner has a diagonal matrix D in the place of M,
 a part of the mobility of a sphere alone: ``A v = f - B^T D^-1 k`` with ``A = B^T D^-1 B + R``,
 which is sparse and positive. Forces and torques then follow from the balance, so that it holds
-exactly in each iterate, even if A is not solved exactly. On changes p, w of balance zero the form
-``p.(M p - B w)`` is ``p.M p + w.R w``, which is positive: plain conjugate gradients apply, with one
-product with M in each iteration. Without R these are conjugate gradients for the stresslets alone.
+exactly in each iterate, even if A is not solved exactly. Without R the iterations are for the
+stresslets alone.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from parki.errors import ParkiError, ParkiValueError
+from parki.dynamics.conjugate import Show, Solved, conjugate, dot
 
 # Parts of the mobility of a sphere alone, of forces and torques and of stresslets: they take the
 # fewest iterations at volume fractions of 0.1 to 0.5.
 OF_FORCES, OF_STRESSLETS = 0.4, 0.7
 MOST_PRODUCTS = 200
-
-
-class Solution(NamedTuple):
-    """What acts (11, N), what moves (6, N), products with M, and the relative error."""
-
-    acts: Any
-    moves: Any
-    products: int
-    error: float
 
 
 class Start(NamedTuple):
@@ -59,8 +48,8 @@ def solve(
     f: Any,
     accuracy: float,
     start: Start | None = None,
-    watch: Callable[[float], Any] | None = None,
-) -> Solution:
+    watch: Show | None = None,
+) -> Solved:
     """Solve for what acts on the fluid and what moves: see the module.
 
     Parameters
@@ -93,40 +82,28 @@ def solve(
         z[:6] = s if resistance is None else s - resistance(y)
         return z, y
 
+    def carried(v: Any) -> Any:
+        found = 0 * k
+        found[:6] = v
+        return found
+
     if start is None:
-        x, v = balanced(k, f)
+        first = balanced(k, f)
     else:
         x, v = 0 * k, start.moves
         x[6:] = start.stresslets
         x[:6] = f if resistance is None else f - resistance(v)
+        first = x, v
     if not float(abs(k).max(initial=0)) and not float(abs(f).max(initial=0)):
-        return Solution(0 * k, 0 * f, 0, 0.0)
-    r = k - mobility(x)
-    r[:6] += v
-    z, y = balanced(r, 0 * f)
-    p, w, products = z, y, 1
-    while True:
-        energy, left = float((x * k).sum() + (v * f).sum()), float((r * z).sum())
-        error = math.sqrt(max(left, 0.0) / energy) if energy > 0 else math.inf
-        if watch is not None:
-            watch(error)
-        if error <= accuracy:
-            # The preconditioner's last word costs no product, and halves the error at least.
-            return Solution(x + z, v + y, products, error)
-        if products >= MOST_PRODUCTS:
-            raise ParkiError(
-                f"the error is still {error:.2g} after {products} products with the mobility; "
-                f"expected {accuracy:g}: give a smaller tolerance, or a larger accuracy"
-            )
-        h = mobility(p)
-        h[:6] -= w
-        curved = float((p * h).sum())
-        if not curved > 0:
-            raise ParkiValueError(
-                "the mobility is not positive by its error; give a smaller tolerance"
-            )
-        step = left / curved
-        x, v, r = x + step * p, v + step * w, r - step * h
-        z, y = balanced(r, 0 * f)
-        mixed = -float((z * h).sum()) / curved
-        p, w, products = z + mixed * p, y + mixed * w, products + 1
+        return Solved(0 * k, 0 * f, 0, 0.0)
+    return conjugate(
+        mobility,
+        lambda r: balanced(r, 0 * f),
+        carried,
+        first,
+        k,
+        lambda x, v: dot(x, k) + dot(v, f),
+        accuracy,
+        MOST_PRODUCTS,
+        watch,
+    )
