@@ -150,7 +150,9 @@ def test_products_matrix_and_roots_are_of_one_matrix(pairs):
     dense = np.array([matrix(each.reshape(6, 5)).ravel() for each in np.eye(30)])
     roots = [pairs.shaken(each.reshape(4, 3, -1)).ravel() for each in np.eye(12 * pairs.first.size)]
     assert off(np.transpose(roots) @ roots, dense) < 1e-13
-    assert off(matrix.solve(exact + own * moves), moves) < 0.1
+    found, product = matrix.solve(exact + own * moves)
+    assert off(found, moves) < 0.1
+    assert off(product, matrix(found)) < 1e-12
     # Strain and motion meet in a symmetric matrix, too.
     strain = vectors(3, 3)
     strain += strain.T - 2 / 3 * np.trace(strain) * np.eye(3)

@@ -58,8 +58,8 @@ class PairMatrix:
             return (self.matrix @ moves.T.ravel()).reshape(-1, 6).T
         return (self.matrix @ moves.ravel()).reshape(6, -1)
 
-    def solve(self, acts: Any) -> Any:
-        """Return motions by forces and torques (6, N), of R and the diagonal matrix, about.
+    def solve(self, acts: Any) -> tuple[Any, Any]:
+        """Return motions v, about, by forces and torques (6, N) of R and the diagonal matrix; R v.
 
         By conjugate gradients, whose preconditioner is the matrix of each sphere by itself.
         """
@@ -68,7 +68,7 @@ class PairMatrix:
         first = size = float((left * z).sum())
         for _ in range(MOST_STEPS):
             if size <= ERROR**2 * first:
-                return found
+                return found, acts - left - self.diagonal * found
             product = self.diagonal * towards + self(towards)
             step = size / float((towards * product).sum())
             found = found + step * towards

@@ -350,7 +350,7 @@ class RigidSpheres:
                 f[rows] = each
         strain = (flow + flow.T) / (2 * self.factor)
         k[6:] = -moments.five(self._xp, self._xp.asarray(strain))[:, None]
-        if self._pairs is not None:
+        if self._pairs is not None and strain.any():
             f += self._pairs.acting(strain=strain)[0]
         return k, f, strain
 

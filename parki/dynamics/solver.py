@@ -57,7 +57,8 @@ def solve(
     mobility : callable
         The product with M of an array (11, N).
     resistance : Resistance or None
-        R: ``resistance(v)`` is its product with (6, N), ``resistance.solve(f)`` about A^-1 f.
+        R: ``resistance(v)`` is its product with (6, N), ``resistance.solve(f)`` is about A^-1 f,
+        and the product with that.
     own : array, shape (11, N)
         The mobility of each sphere alone.
     k, f : array, shape (11, N) and (6, N)
@@ -77,9 +78,9 @@ def solve(
     def balanced(r: Any, s: Any) -> tuple[Any, Any]:
         """Precondition residuals of kinematics and balance: what acts, and what moves."""
         wanted = s - r[:6] / d[:6]
-        y = d[:6] * wanted if resistance is None else resistance.solve(wanted)
+        y, resists = (d[:6] * wanted, 0.0) if resistance is None else resistance.solve(wanted)
         z = r / d
-        z[:6] = s if resistance is None else s - resistance(y)
+        z[:6] = s - resists
         return z, y
 
     def carried(v: Any) -> Any:
