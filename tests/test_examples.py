@@ -436,6 +436,14 @@ def test_squirmers(picture):
     np.testing.assert_allclose(flow[:, 0], (0.6 + 3 * 0.6 * 0.8) * np.array([0.8, 0, -0.6]))
 
 
+def test_rigid_spheres(picture, monkeypatch):
+    example = load("rigid_spheres")
+    monkeypatch.setattr(example, "FRACTIONS", (0.2,))
+    plain, lubricated = example.main(32, 1, str(picture), ())[:, 0]
+    assert abs(lubricated / [example.viscosity(0.2), example.diffusion(0.2)] - 1).max() < 0.1
+    assert plain[0] < lubricated[0] and plain[1] > lubricated[1]
+
+
 def test_sheared_suspension(picture):
     example = load("sheared_suspension")
     (found,) = example.main(60, 4, str(picture), fractions=(0.05,)).values()

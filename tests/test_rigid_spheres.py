@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import parki
 from parki.dynamics import brownian, contact, moments, tables
@@ -391,6 +392,27 @@ def test_flows_that_a_box_cannot_follow_are_refused():
         film.solve(gradient=SHEAR[[2, 1, 0]])
     with pytest.raises(parki.ParkiValueError, match="three periodic axes"):
         film.stress(film.solve(gradient=SHEAR[:, [0, 2, 1]]))
+
+
+def test_pairs_in_shear_part_at_the_height_at_which_they_met(by_matrices):
+    """The flow is reversible, however close they come."""
+    two = by_matrices(True)
+    middle = np.full(3, 0.5)
+
+    def slope(_, apart):
+        pair = np.stack([middle - apart / 2, middle + apart / 2], axis=1)
+        two.update_points(pair)
+        moves = two.solve(gradient=SHEAR).velocities + SHEAR @ pair
+        return moves[:, 1] - moves[:, 0]
+
+    def past(_, apart):
+        return apart[0] - 0.4
+
+    past.terminal = True
+    start, how = np.array([-0.4, 0.12, 0.0]), {"rtol": 1e-5, "atol": 1e-7, "max_step": 1.0}
+    path = solve_ivp(slope, (0, 50), start, method="LSODA", events=past, **how).y
+    assert 0 < np.sqrt((path**2).sum(axis=0)).min() / 0.21 - 1 < 0.02
+    assert np.allclose(path[1:, -1], start[1:], atol=1e-3)
 
 
 # --- Brownian motion ------------------------------------------------------------------------------
