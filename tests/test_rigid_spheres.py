@@ -7,7 +7,7 @@ from scipy.integrate import solve_ivp
 import parki
 from parki.dynamics import brownian, contact, moments, tables
 from parki.dynamics.lubrication import Lubrication
-from parki.dynamics.mobility import MomentMobility
+from parki.dynamics.mobility import MomentFields, MomentMobility
 from parki.dynamics.pair_matrix import PairMatrix
 from parki.reference import two_spheres
 from parki.reference.rigid_spheres import COUPLETS, in_basis, moment_mobility, resistance
@@ -446,7 +446,7 @@ def by_matrices(monkeypatch):
 def test_covariance_of_noise_is_the_mobility(by_matrices, lubrication):
     """As an identity of matrices: all unit vectors in the place of normal numbers."""
     two = by_matrices(lubrication)
-    sides = [(-brownian.slip(two, e.reshape(11, 2)), np.zeros((6, 2))) for e in np.eye(22)]
+    sides = [(-brownian.slip(two, e.reshape), np.zeros((6, 2))) for e in np.eye(22)]
     if lubrication:
         shaken = [two._pairs.shaken(e.reshape(4, 3, 1)) for e in np.eye(12)]
         sides += [(np.zeros((11, 2)), f) for f in shaken]
@@ -476,6 +476,23 @@ def test_steps_have_the_size_of_diffusion():
         assert abs((found**2).mean() * 2.0 * mobility / (2 * 0.3 * 0.1) - 1) < 0.25
     drawn = rigid.noise(rng)
     assert abs((drawn**2).mean() * 2.0 * 6 * np.pi * 0.01 - 1) < 0.25
+
+
+def test_noise_of_far_and_near_field_is_that_of_the_mobility(cubic):
+    """Each part by itself is positive; covariances of samples scatter as they must."""
+    plan, units = cubic._mobility.sum, np.eye(55).reshape(55, 11, 5)
+    assert plan.setup.split.positive
+    near = np.array([MomentFields(plan).near(e).ravel() for e in units])
+    whole = np.array([cubic._product(e).ravel() for e in units])
+    scale = np.sqrt(np.outer(np.diag(whole), np.diag(whole)))
+    np.testing.assert_allclose(near / scale, near.T / scale, atol=1e-5)
+    for part in (near, whole - near):
+        assert np.linalg.eigvalsh((part + part.T) / scale)[0] > -1e-4
+    rng, count = np.random.default_rng(3), 400
+    drawn = np.array([brownian.slip(cubic, rng.standard_normal).ravel() for _ in range(count)])
+    scores = (drawn.T @ drawn / count - whole) / np.sqrt((scale**2 + whole**2) / count)
+    assert abs(np.sqrt((scores**2).mean()) - 1) < 0.1
+    assert abs(scores).max() < 5
 
 
 def test_steps_without_noise_are_motion(cubic):

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from parki.dynamics.mobility import MomentMobility
+from parki.dynamics.mobility import MomentFields, MomentMobility
 from parki.errors import ParkiValueError
 from parki.suspensions import noise
 
@@ -36,16 +36,22 @@ def check(rigid: Any) -> None:
         )
 
 
-def slip(rigid: Any, start: Any) -> Any:
-    """Return slip velocities (11, N) of covariance M, of independent normal numbers (11, N)."""
-    scales = rigid._own**-0.5
-    found, _ = noise.root(rigid._product, start, rigid.accuracy, scales=scales)
-    return found
+def slip(rigid: Any, white: noise.White) -> Any:
+    """Return slip velocities (11, N) of covariance M, of what makes normal numbers of a shape.
+
+    With three periodic axes far and near field have noises of their own: see `noise.split`.
+    """
+    scales, plan = rigid._own**-0.5, rigid._mobility.sum
+    placed = plan.members[0].sum
+    if rigid.options.periodicity == 3 and placed.order.kept and plan.setup.split.positive:
+        fields = MomentFields(plan)
+        return noise.split(plan, fields, white, rigid.accuracy, size=1.0, scales=scales)[0]
+    return noise.root(rigid._product, white(scales.shape), rigid.accuracy, scales=scales)[0]
 
 
 def shaken(rigid: Any, white: Any) -> tuple[Any, Any]:
     """Return slip (11, N) and forces of pairs (6, N) of the covariances M and R."""
-    k, f = -slip(rigid, white((11, rigid.radii.size))), rigid._zeros(6)
+    k, f = -slip(rigid, white), rigid._zeros(6)
     if rigid._pairs is not None:
         f = rigid._pairs.shaken(white((4, 3, rigid._pairs.first.size)))
     return k, f

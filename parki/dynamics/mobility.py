@@ -11,9 +11,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from parki.dynamics import moments
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.sums import kernel
+from parki.suspensions.couplets import Couplets
 
 WANT = ("u", "grad_u")
 
@@ -37,23 +41,23 @@ class MomentMobility:
     def __init__(self, points: Any, radii: Any, options: EwaldOptions) -> None:
         self.radii = radii
         name = kernel("polydisperse_couplets", largest=float(radii.max(initial=0.0)))
-        self._sum: Any = Plan(name, points, points, radii, options, want=WANT)
-        self.dtype, self.space = self._sum.dtype, self._sum.space
+        self.sum: Any = Plan(name, points, points, radii, options, want=WANT)
+        self.dtype, self.space = self.sum.dtype, self.sum.space
 
     @property
     def points(self) -> Any:
         """The centres, which nobody else changes."""
-        return self._sum.points.arrays["trg"]
+        return self.sum.points.arrays["trg"]
 
     @property
     def options(self) -> EwaldOptions:
         """The options, with the present box."""
-        found: EwaldOptions = self._sum.options
+        found: EwaldOptions = self.sum.options
         return found
 
     def update_points(self, points: Any, box: Any = None) -> None:
         """Move the spheres; on any error all stays as it was."""
-        self._sum.update_points(points, points, **({} if box is None else {"box": box}))
+        self.sum.update_points(points, points, **({} if box is None else {"box": box}))
 
     def __call__(self, forces: Any, couplets: Any) -> tuple[Any, Any]:
         """Return velocities (3, N) and gradients (3, 3, N) of the fluid, ``d u_i / d x_j``.
@@ -67,5 +71,26 @@ class MomentMobility:
         """
         xp = self.space.array_module
         given = xp.zeros_like(couplets[0]) if forces is None else forces
-        u, gradients = self._sum(xp.concatenate([given, couplets.reshape(9, -1)]))
+        u, gradients = self.sum(xp.concatenate([given, couplets.reshape(9, -1)]))
         return u, gradients
+
+
+class MomentFields(Couplets):
+    """Near field and grid of the eleven numbers of each sphere, as noise takes them."""
+
+    rows = (11,)
+
+    def near(self, values: Any) -> Any:
+        """Return the near field of eleven numbers for each sphere, (11, N)."""
+        xp = self.plan.space.array_module
+        couplets = moments.couplets(xp, values[3:]).reshape(9, -1)
+        return self._moved(self.pipeline.near(np.concatenate([values[:3], couplets])))
+
+    def repeated(self, name: str, work: Any, given: Any, found: Any) -> None:
+        """Do the work: it is not recorded."""
+        work(given | found)
+
+    def _moved(self, rows: Any) -> Any:
+        xp = self.plan.space.array_module
+        turning = moments.turning(xp, rows[3:].reshape(3, 3, -1))
+        return np.concatenate([rows[:3].astype(np.float64), turning])

@@ -41,6 +41,8 @@ def turns(gradients: Any) -> Any:
 class Couplets:
     """Near field and grid of forces and torques, as noise takes them, by the plan of their sum."""
 
+    rows: tuple[int, ...] = (2, 3)  # of noise
+
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
 
@@ -64,8 +66,7 @@ class Couplets:
         """Do what `OneDevice.repeated` does."""
         self.pipeline.repeated(name, work, given, found)
 
-    @staticmethod
-    def _moved(rows: Any) -> Any:
+    def _moved(self, rows: Any) -> Any:
         found = np.zeros_like(rows, shape=(2, 3, rows.shape[-1]))
         found[0], found[1] = rows[:3], turns(rows[3:])
         return found

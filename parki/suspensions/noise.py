@@ -132,7 +132,7 @@ def split(
         fields: OneDevice | Turning | Couplets = turning or pipeline
         if turning is not None:
             turning.place()
-        start = white((3, count) if turning is None else (2, 3, count))
+        start = white((*((3,) if turning is None else turning.rows), count))
         far = fields.shaken(white, count)
         far *= far.dtype.type(size)
         repeated = fields.repeated if pipeline.short else None

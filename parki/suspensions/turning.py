@@ -38,6 +38,8 @@ class Turning:
         The sums of turns by forces, and of twice the turns by torques.
     """
 
+    rows = 2, 3  # of noise
+
     def __init__(self, plan: Plan, kernels: tuple[str, str]) -> None:
         self.plan, self.kernels = plan, kernels
         self._given: Any = (None, None)  # points and set-up of now
