@@ -43,6 +43,9 @@ def test_spheres_say_the_same(rng):
     assert found.noise > found.total
     more = parki.estimate("spheres", COUNT, radii=0.01, torques=True, **CUBE)
     assert more.total > 3 * found.total
+    several = parki.estimate("spheres", COUNT, radii=[0.01, 0.02], torques=True, **CUBE)
+    assert parki.estimate("spheres", COUNT, radii=[0.01, 0.02], torques=True, **WALL).total > 0
+    assert len(several.chosen) == 1 and "couplets" in several.chosen[0]
     assert parki.estimate("spheres", COUNT, radii=[0.01, 0.02], **CUBE).seconds != found.seconds
     assert parki.estimate("spheres", COUNT, radii=0.01, **WALL).noise is None
 
@@ -50,7 +53,7 @@ def test_spheres_say_the_same(rng):
 def test_rigid_spheres_say_the_same(rng):
     points = (np.mgrid[:9, :9, :9].reshape(3, -1) + rng.uniform(0.4, 0.6, (3, 729))) / 9
     rigid = parki.RigidSpheres(points, 0.03, **CUBE)
-    own = rigid._mobility._sum.parameters.seconds
+    own = rigid._mobility.sum.parameters.seconds
     found = parki.estimate("rigid_spheres", 729, radii=0.03, **CUBE)
     assert found.seconds == pytest.approx(own, rel=0.15)
     assert found.solve == pytest.approx(6 * found.total)
@@ -99,6 +102,7 @@ def test_better_numbers_are_asked_for(monkeypatch, tmp_path):
         ({"machine": "cray"}, "machine is 'cray'; expected h200 or avx512"),
         ({"radii": 0.1}, "radii is for parki.estimate of spheres and rigid_spheres alone"),
         ({"kernel": "spheres"}, "radii is missing"),
+        ({"kernel": "rigid_spheres", "radii": 0.01, **WALL}, "no stresslets near a wall"),
         ({"box": [1, 1, None], "periodicity": 2}, "an estimate has no points"),
         ({"tolerance": 1e-9, "dtype": "float32"}, "float32 holds"),
         ({"tol": 1e-9}, "did you mean tolerance"),

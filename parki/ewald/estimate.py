@@ -30,7 +30,6 @@ from parki.ewald.pipeline.setup import pose, use
 from parki.ewald.placement.asked import Asked
 from parki.ewald.points import take_options
 from parki.ewald.sums import SUMS, with_parameters
-from parki.ewald.sums import kernel as kernel_named
 from parki.ewald.sums.composite import Shared, joined, together
 from parki.ewald.task import Frame, Task
 from parki.interchange import finite, flag, one_of, shown, whole
@@ -223,7 +222,7 @@ def estimate(
     if radii is not None and not spheres:
         raise ParkiTypeError(f"radii is for parki.estimate of {' and '.join(SPHERES)} alone")
     place = _where(machine, options)
-    names = _moved(kernel, radii, flag("torques", torques)) if spheres else [(name, want)]
+    names = _moved(kernel, radii, flag("torques", torques), options) if spheres else [(name, want)]
     sums = [each for name, results in names for each in _sums(name, results, options)]
     seconds = dict.fromkeys(("P2P", "P2G", "FGC", "G2P"), 0.0)
     chosen, fits, parts = list[str](), tuple[str, ...](), dict[str, float]()
@@ -270,15 +269,20 @@ def estimate(
     )
 
 
-def _moved(kernel: str, radii: Any, torques: bool) -> list[tuple[Any, Any]]:
+def _moved(kernel: str, radii: Any, torques: bool, options: EwaldOptions) -> list[tuple[Any, Any]]:
     """Return the sums that move spheres, with their results."""
     if radii is None:
         raise ParkiTypeError(
             f"radii is missing; parki.estimate({kernel!r}, ...) needs the radius of the spheres"
         )
-    sizes = Radii.of(np.resize(radii, 2), 2)
-    if kernel == "rigid_spheres":
-        return [(kernel_named("polydisperse_couplets", largest=sizes.largest), ("u", "grad_u"))]
+    sizes, rigid = Radii.of(np.resize(radii, 2), 2), kernel == "rigid_spheres"
+    if rigid and options.walled:
+        raise ParkiValueError(
+            f"wall is {options.wall!r}, but rigid spheres have no stresslets near a wall; take "
+            "'spheres'"
+        )
+    if rigid or (torques and sizes.marks is not None and not options.walled):
+        return [(sizes.couplets, ("u", "grad_u"))]  # forces and torques are one sum
     moved = KINDS if torques else [("velocity", "force")]
     return [(sizes.kernels[key], "u") for key in moved]
 
