@@ -7,8 +7,10 @@ import pytest
 from scipy.integrate import quad
 from scipy.sparse.linalg import gmres
 from scipy.spatial.transform import Rotation
+from started import NO_GPU
 
 import parki
+from parki.interchange import to_host
 
 FREE = {"periodicity": 0, "tolerance": 1e-9}
 BOX = {"periodicity": 3, "box": [1, 1, 1], "tolerance": 1e-7}
@@ -194,3 +196,90 @@ def test_refusals():
         parki.RigidSurfaces(
             surface, periodicity=2, box=[9, 9, None], wall="no-slip", tolerance=1e-4
         )
+
+
+def velocities(surface, forces, rtol=1e-7, **options):
+    """Return velocities and angular velocities of bodies."""
+    equation = parki.RigidSurfaces(surface, **options)
+    q, _ = solved(equation, equation.right_side(forces), rtol=rtol)
+    return np.concatenate(equation.motion(q))
+
+
+def test_bodies_cross_the_faces_of_tilted_boxes():
+    """Moved by as much, and in another basis of the same lattice, they have the same velocities."""
+    cell = np.array([[1.0, 0, 0], [0.3, 1.0, 0], [0, 0.1, 1.0]])
+    surface = two_bodies()
+    forces = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, -1.0]])
+    expected = velocities(surface, forces, box=cell, periodicity=3, tolerance=1e-7)
+    elsewhere = surface.moved(surface.centres + np.array([[0.4], [0.55], [0.3]]))
+    moved = velocities(elsewhere, forces, box=cell, periodicity=3, tolerance=1e-7)
+    assert np.abs(moved - expected).max() < 1e-5 * np.abs(expected).max()
+    straight = velocities(surface, forces, box=[1, 1, 1], periodicity=3, tolerance=1e-7)
+    assert np.abs(straight - expected).max() > 1e-2 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("periodicity", [1, 2])
+def test_long_boxes_are_free_space(periodicity):
+    """The velocity of a sphere in few periods, far from its images, nears that alone."""
+    surface = parki.Surface.spheres(np.full((3, 1), 0.5), 0.1, order=4)
+    slow = []
+    for length in (8.0, 16.0):
+        box = [length if axis < periodicity else None for axis in range(3)]
+        moved = velocities(surface, UP, periodicity=periodicity, box=box, tolerance=1e-7)
+        slow.append(abs(moved[2, 0] * 6 * np.pi * 0.1 - 1))
+    assert slow[1] < 0.6 * slow[0] < 0.1
+
+
+def test_the_gauge_of_double_layers():
+    """Rigid bodies and fluid together have no mean velocity by "flux", the default; K says so."""
+    surface = parki.Surface.spheres(np.full((3, 1), 0.5), 0.31, order=5)
+    by_default = velocities(surface, UP, **BOX)
+    assert np.array_equal(by_default, velocities(surface, UP, dl_mean="flux", **BOX))
+    other = velocities(surface, UP, dl_mean="zero", **BOX)
+    assert abs(other[2, 0] / by_default[2, 0] - 1) > 1e-2
+
+
+def test_single_precision():
+    """Centres of float32 make all of it float32; drags keep five digits."""
+    centres = np.full((3, 1), 0.5, np.float32)
+    surface = parki.Surface.ellipsoids(centres, [0.3, 0.2, 0.2], order=6)
+    double = parki.Surface.ellipsoids(centres.astype(float), [0.3, 0.2, 0.2], order=6)
+    options = {"periodicity": 3, "box": [1, 1, 1], "tolerance": 1e-5}
+    found = velocities(surface, UP.astype(np.float32), rtol=1e-5, **options)
+    assert found.dtype == np.float32
+    assert np.abs(found - velocities(double, UP, **options)).max() < 3e-5 * np.abs(found).max()
+
+
+def test_a_flow_without_the_bodies():
+    """A sphere goes with a uniform flow, and turns with half of the vorticity in a shear."""
+    surface = parki.Surface.spheres(ORIGIN, 1.0, order=5)
+    equation = parki.RigidSurfaces(surface, **FREE)
+    flow = np.stack([2.0 + surface.nodes[1], 0 * surface.areas, 0 * surface.areas])
+    q, _ = solved(equation, equation.right_side(flow=flow))
+    velocity, spin = equation.motion(q)
+    assert np.allclose(velocity[:, 0], [2, 0, 0], atol=1e-5)
+    assert np.allclose(spin[:, 0], [0, 0, -0.5], atol=1e-4)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
+@pytest.mark.parametrize(("kind", "more"), KINDS)
+def test_gpu(kind, more):
+    """Operators, right sides and preconditioners as on the CPU, also after a move."""
+    import cupy
+
+    def values(xp):
+        surface = two_bodies()
+        turn = Rotation.from_matrix(surface.frames)
+        axes = np.array([[0.2, 0.25], [0.2, 0.2], [0.2, 0.15]])
+        given = xp.asarray(surface.centres), axes, turn
+        equation = kind(parki.Surface.ellipsoids(*given, order=5), **more, **BOX)
+        equation.update_positions(xp.asarray(surface.centres + 0.03), turn)
+        q = xp.asarray(np.random.default_rng(0).normal(size=surface.nodes.shape))
+        bodies = kind is parki.RigidSurfaces
+        side = equation.right_side(xp.asarray(surface.centres) if bodies else q)
+        inverse = equation.preconditioner() @ q.ravel()
+        return [to_host(each) for each in (equation(q), equation.adjoint(q), side, inverse)]
+
+    for host, device in zip(values(np), values(cupy), strict=True):
+        assert np.abs(host - device).max() < 1e-6 * np.abs(host).max()

@@ -231,6 +231,21 @@ def test_convergence_of_nodes_alone(order, width, ratio, bound, place):
 
 
 @pytest.mark.parametrize("place", [0.0, 0.3, -0.3])
+@pytest.mark.parametrize("shape", ["ellipsoid", "torus"])
+def test_convergence_of_other_shapes(shape, place):
+    """On nodes alone with 1.5 times smaller h, by h^4 at least; the order is 9."""
+    errors = []
+    for k in (2, 3):
+        if shape == "torus":
+            surface = parki.Surface.tori(ORIGIN, 1.0, 0.5, steps=(24 * k, 8 * k), finer=1)
+        else:
+            surface = ellipsoid(6 * k + 1, 1, (1.0, 0.8, 0.7))
+        errors.append(at_distance(surface, FAR, place, order=4, width=1.6))
+    assert errors[0] > 1.5**4 * errors[1]
+    assert errors[1] < 5e-3
+
+
+@pytest.mark.parametrize("place", [0.0, 0.3, -0.3])
 def test_convergence_on_finer_nodes(place):
     """What is left is the error of the density's series, which falls exponentially."""
     errors = [at_distance(ellipsoid(degree, 3), FAR, place) for degree in (5, 8)]
