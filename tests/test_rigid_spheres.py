@@ -341,6 +341,14 @@ def test_float32():
     )
 
 
+def test_no_spheres():
+    none = np.zeros((3, 0))
+    rigid = parki.RigidSpheres(none, 0.1, tolerance=1e-6, **CUBE)
+    found = rigid.velocities(none), rigid.noise(0), rigid.displacements(1.0, 0.1, 0, none)
+    assert all(each.shape == (3, 0) for each in found)
+    assert not rigid.stress(rigid.solve(gradient=SHEAR)).any()
+
+
 def test_nothing_moves_without_forces(cubic):
     motion = cubic.solve()
     assert motion.products == 0

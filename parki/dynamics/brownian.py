@@ -42,8 +42,8 @@ def slip(rigid: Any, white: noise.White) -> Any:
     With three periodic axes far and near field have noises of their own: see `noise.split`.
     """
     scales, plan = rigid._own**-0.5, rigid._mobility.sum
-    placed = plan.members[0].sum
-    if rigid.options.periodicity == 3 and placed.order.kept and plan.setup.split.positive:
+    apart = rigid.options.periodicity == 3 and rigid.radii.size > 0
+    if apart and plan.members[0].sum.order.kept and plan.setup.split.positive:
         fields = MomentFields(plan)
         return noise.split(plan, fields, white, rigid.accuracy, size=1.0, scales=scales)[0]
     return noise.root(rigid._product, white(scales.shape), rigid.accuracy, scales=scales)[0]
