@@ -36,8 +36,12 @@ def density(forces, couplets):
 
 
 def plan_of(points, radii, want=WANT, **options):
-    name = parki.kernel("polydisperse_couplets", largest=float(radii.max()))
-    return parki.Plan(name, points, points, radii, parki.EwaldOptions(**options), want=want)
+    """Return the plan of spheres of any radii, or of one radius if they have the same."""
+    options, largest, marks = parki.EwaldOptions(**options), float(radii.max()), radii
+    name = parki.kernel("polydisperse_couplets", largest=largest)
+    if largest and (radii == largest).all():
+        name, marks = parki.kernel("sphere_couplets", radius=largest), None
+    return parki.Plan(name, points, points, marks, options, want=want)
 
 
 def errors(found, exact):
@@ -45,11 +49,13 @@ def errors(found, exact):
     return [np.sqrt(((a - b) ** 2).sum() / a.shape[-1]) for a, b in zip(found, exact, strict=True)]
 
 
-@pytest.fixture(scope="module", params=["brick", "tilted", "free"])
+@pytest.fixture(scope="module", params=["brick", "tilted", "free", "one radius"])
 def case(request):
     """Return the points and densities, the options of a box, and the exact sums there."""
     basis = TILTED if request.param == "tilted" else np.diag(BOX)
     given = suspension(basis)
+    if request.param == "one radius":
+        given = given[0], np.full(COUNT, 0.1), *given[2:]
     free = request.param == "free"
     box = basis if request.param == "tilted" else BOX
     options = {"periodicity": 0 if free else 3, "box": [None] * 3 if free else box}
@@ -121,12 +127,13 @@ def test_exchanged_axes():
         assert abs(ours - theirs).max() < 1e-6 * abs(theirs).max()
 
 
+@pytest.mark.parametrize("of", ["one radius", "two radii"])
 @pytest.mark.parametrize(("periodicity", "box"), [(1, BOX), (2, TILTED)])
-def test_free_axes(periodicity, box):
+def test_free_axes(periodicity, box, of):
     """Spheres apart are points with Laplacians, which four other sums make."""
     rng = np.random.default_rng(2)
     points = (np.mgrid[:2, :2, :2].reshape(3, -1) + 0.6 + 0.2 * rng.random((3, 8))) * 0.4
-    radii = rng.choice([0.03, 0.09], 8)
+    radii = rng.choice([0.03, 0.09], 8) if of == "two radii" else np.full(8, 0.07)
     if periodicity == 2:
         box = np.array([TILTED[0], TILTED[1], [0.0, 0.0, 1.0]])
     forces, couplets = rng.standard_normal((3, 8)), 0.05 * rng.standard_normal((3, 3, 8))

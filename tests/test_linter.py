@@ -210,7 +210,7 @@ FILES = [
 ]
 # Pair functions that are written for a sum, too.
 WRITTEN = {
-    each.name: text_of(each.symbol, each.sources, each.pair.contacts)
+    each.name: text_of(each.symbol, each.sources, each.pair.contacts, each.pair.marks is not None)
     for each in SUMS.examples()
     if not each.pair.file
 }

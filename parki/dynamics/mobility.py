@@ -16,8 +16,8 @@ import numpy as np
 from parki.dynamics import moments
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
-from parki.ewald.sums import kernel
 from parki.suspensions.couplets import Couplets
+from parki.suspensions.radii import Radii
 
 WANT = ("u", "grad_u")
 
@@ -39,9 +39,9 @@ class MomentMobility:
     """
 
     def __init__(self, points: Any, radii: Any, options: EwaldOptions) -> None:
-        self.radii = radii
-        name = kernel("polydisperse_couplets", largest=float(radii.max(initial=0.0)))
-        self.sum: Any = Plan(name, points, points, radii, options, want=WANT)
+        self.radii, sizes = radii, Radii.of(radii, points.shape[1])
+        name: Any = sizes.couplets
+        self.sum: Any = Plan(name, points, points, sizes.marks, options, want=WANT)
         self.dtype, self.space = self.sum.dtype, self.sum.space
 
     @property

@@ -66,6 +66,8 @@ class Radii(NamedTuple):
     @property
     def couplets(self) -> str:
         """The name of the sum of forces and torques together."""
+        if self.marks is None:
+            return kernel("sphere_couplets", radius=self.largest)
         return kernel("polydisperse_couplets", largest=self.largest)
 
     def flow(self, acts: str) -> str:

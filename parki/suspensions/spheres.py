@@ -266,7 +266,7 @@ class Spheres:
 
     def _turning(self) -> Turning | Couplets:
         """Return the near fields and grids of noise with torques."""
-        if self._turns is None and self._one_sum:
+        if self._turns is None and self._sizes.marks is not None:
             self._turns = Couplets(self._of_couplets())
         if self._turns is None:
             kernels, plan = self._sizes.kernels, self._plan("velocity", "force")
@@ -385,7 +385,7 @@ class Spheres:
     @property
     def _one_sum(self) -> bool:
         """Whether forces and torques together are one sum, which takes less time than four."""
-        return self._sizes.marks is not None and not self._options.walled
+        return self._sizes.largest > 0 and not self._options.walled
 
     def _motions(self, given: dict[str, Any], moves: Iterable[str]) -> tuple[Any, ...]:
         """Return velocities, or turns, or both, by what acts, by name."""

@@ -260,7 +260,7 @@ def points_bytes(
     if not on_device and targets >= IN_ORDER:  # as G2P then gathers in order
         rows = sum(result_rows(problem.kernel, name) for name in problem.want)
         far += (8 + rows * item) * targets
-    if kind.pair.marks is not None:
+    if any(kind.symbol.laplacians):
         # As given, and what the Laplacians are multiplied by; targets with their marks, sorted; a
         # second gathering.
         far += item * (3 * sources + (7 + kind.gathered) * targets)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +23,21 @@ from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.split import estimates
 from parki.ewald.split.core import Algebraic, AnyCore, Core, core_of
 from parki.ewald.split.cortez import CortezSplit
-from parki.ewald.split.couplets import LiftedCouplets
+from parki.ewald.split.couplets import AlikeCouplets, LiftedCouplets
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.lifted import Lifted
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.screened import REACH, screened
 from parki.ewald.split.shells import Shells
 from parki.ewald.sums import SUMS, term_of
-from parki.ewald.sums.pairs import CoupletPolynomials
+from parki.ewald.sums.pairs import AlikePolynomials, CoupletPolynomials
 from parki.runtime.forks import cached_property
 
+# Splits of spheres by the tables that pairs take.
+LIFTED: dict[Any, type[Lifted]] = {
+    CoupletPolynomials: LiftedCouplets,
+    AlikePolynomials: AlikeCouplets,
+}
 # Shares of the squared tolerance: near field, near polynomials, far field; and what is left out
 # beyond the core of blobs. The rest is kept for clouds of few points, whose error scatters because
 # it depends on single pairs.
@@ -239,8 +245,7 @@ class Problem:
             return Shells(split.endless, symbol.shells, symbol.order)
         if any(symbol.laplacians):
             pair = SUMS[self.kernel].pair
-            couplets = pair.polynomials is CoupletPolynomials
-            kind = LiftedCouplets if couplets else Lifted
+            kind = LIFTED.get(pair.polynomials, Lifted)
             return kind(split.endless, pair.largest, sum(symbol.laplacians), symbol.order)
         if symbol.screening:
             return screened(split, symbol.screening)

@@ -250,7 +250,8 @@ class P2P:
         self.contacts: P2P | None = None  # adds pairs that may overlap
         if task.sum.contacts and not task.transposed_pair:
             rest = SUMS[SUMS.in_unit(task.sum.contacts, frame.unit)].pair
-            self.close = task.of_contacts, pair._replace(cutoff=rest.least)
+            close = pair._replace(cutoff=rest.least, lengths=rest.numbers(rest.least))
+            self.close = task.of_contacts, close
             more: dict[str, Any] = {"marks": marks, "stretch": stretch, "systems": systems}
             self.contacts = P2P(self.close[0], frame, self.close[1], trg, src, norms, **more)
         self.labelled = None

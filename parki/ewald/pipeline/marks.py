@@ -13,6 +13,7 @@ import numpy as np
 
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.p2g import P2G
+from parki.ewald.sums import SUMS
 from parki.ewald.task import Frame, Task
 
 
@@ -34,15 +35,19 @@ class Marks(NamedTuple):
     @classmethod
     def of(cls, task: Task, frame: Frame, given: tuple[Any, Any] | None) -> Marks:
         """Return marks in the user's unit, if there are any, in the solver's."""
-        if given is None:
-            return cls()
-        unit = task.dtype.type(frame.factor ** (task.sum.pair.marks or 0))
-        trg, src = (unit * marks.astype(task.dtype) for marks in given)
         of_targets, of_sources = task.sum.symbol.laplacians
+        if given is not None:
+            unit = task.dtype.type(frame.factor ** (task.sum.pair.marks or 0))
+            trg, src = (unit * marks.astype(task.dtype) for marks in given)
+        elif of_targets or of_sources:  # all of one radius
+            one = SUMS[SUMS.in_unit(task.kernel, frame.unit)].pair.largest
+            trg = src = task.dtype.type(one)
+        else:
+            return cls()
         made = {r: trg**2 * task.dtype.type(task.sum.lift(r)) for r in task.want}
         own: Any = np.asarray(task.sum.lifts, dtype=task.dtype)
         return cls(
-            (trg, src),
+            None if given is None else (trg, src),
             (made if of_targets else None, src**2 * task.xp.asarray(own) if of_sources else None),
         )
 

@@ -21,7 +21,7 @@ from parki.ewald.split.means import plus
 from parki.ewald.split.quadrature import gauss
 from parki.ewald.split.waves import GONE, ball
 from parki.ewald.sums import term_of
-from parki.ewald.sums.pairs import CoupletPolynomials, RadialPolynomials
+from parki.ewald.sums.pairs import AlikePolynomials, CoupletPolynomials, RadialPolynomials
 
 Array = NDArray[np.float64]
 # Integrals over all space of the flow of forces, and of the gradient of the flow of couplets, as
@@ -50,7 +50,7 @@ class LiftedCouplets(Lifted):
         base: Any = self.base.scaled(1 / rc)
         return CoupletPolynomials(*(t for each in levels(base, self.order) for t in _smooth(each)))
 
-    def tables(self, rc: float, degree: int) -> CoupletPolynomials:
+    def tables(self, rc: float, degree: int) -> Any:
         """Return the polynomials that pairs take, with exact integrals."""
         found: CoupletPolynomials = self.radial_polynomials(rc, degree)
         balanced = (_balanced(found[4 * n : 4 * n + 4], *whole) for n, whole in enumerate(WHOLE))
@@ -67,6 +67,26 @@ class LiftedCouplets(Lifted):
             error = np.sqrt(term_of(term).square(r2, _functions(r2, *lost)).max(axis=1))
             total[: error.size] += weight * error
         return total
+
+
+@dataclass(frozen=True)
+class AlikeCouplets(LiftedCouplets):
+    """The same split for spheres of one radius, the largest."""
+
+    def tables(self, rc: float, degree: int) -> Any:
+        """Return the polynomials that pairs take, with the Laplacians of both spheres."""
+        found, square = super().tables(rc, degree), (self.largest / rc) ** 2
+        shell, own_ball = square / 6, square / 10
+
+        def both(n: int, one: float, other: float) -> Array:
+            points, once, twice = found[n], found[4 + n], found[8 + n]
+            return np.asarray(points + (one + other) * once + one * other * twice)
+
+        return AlikePolynomials(
+            *(both(n, shell, shell) for n in (0, 1)),
+            *(both(n, shell, own_ball) for n in (1, 2)),
+            *(both(n, own_ball, own_ball) for n in (1, 2, 3)),
+        )
 
 
 def _smooth(found: RadialPolynomials) -> tuple[Array, Array, Array, Array]:

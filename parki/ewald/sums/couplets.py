@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from parki.ewald.sums.code import AXES, Code, deeper, grouped, paired, plus, total
 from parki.ewald.sums.operators import Place, singular
-from parki.ewald.sums.pairs import CoupletPolynomials, PairFunction
+from parki.ewald.sums.pairs import AlikePolynomials, CoupletPolynomials, PairFunction
 from parki.ewald.sums.sources import COUPLET, FORCE
 from parki.ewald.sums.symbols import FLOW
 from parki.ewald.sums.written import Text
@@ -35,6 +35,15 @@ PAIR = PairFunction(
     polynomials=CoupletPolynomials,
     contacts="apart",
 )
+# Spheres of one radius combine the tables. Values take three more, as `take_polynomials` does.
+ALIKE = PAIR._replace(
+    operations=(7, 120),
+    values="PQRS-",
+    derivatives="RSTUV-",
+    with_values="PQR",
+    polynomials=AlikePolynomials,
+)
+OF_ALIKE = dict(zip(("ss0", "ss1", "sb1", "sb2", "bb1", "bb2", "bb3"), "PQRSTUV", strict=True))
 REST = PAIR._replace(values="-", derivatives="-", with_values="", contacts="rest")
 HEAD = '''"""{formula}"""
 
@@ -52,13 +61,20 @@ def near_functions(places: dict[Place, float], kind: str) -> dict[tuple[str, int
 
 
 class CoupletText(Text):
-    """A pair function of couplets that is being written; or the ``rest`` of pairs in contact."""
+    """A pair function of couplets that is being written; or the ``rest`` of pairs in contact.
+
+    ``marked`` says whether each sphere has a radius.
+    """
 
     head = HEAD
 
-    def __init__(self, rest: bool = False) -> None:
+    def __init__(self, rest: bool = False, marked: bool = True) -> None:
         super().__init__(FLOW, SOURCES)
-        self.pair = REST if rest else PAIR
+        self.pair, self.rest, self.marked = (
+            REST if rest else PAIR if marked else ALIKE,
+            rest,
+            marked,
+        )
 
     def interact(self) -> list[str]:
         """Return the lines of `interact`."""
@@ -79,7 +95,8 @@ class CoupletText(Text):
         self.take_sources(code, "row")
         inner = Code("", "v", code)
         for place, table in enumerate(self.pair.with_values):
-            inner.write(f"polynomial(t{table.lower()}, p{len(self.pair.derivatives) + place})")
+            if table not in self.pair.derivatives:
+                inner.write(f"polynomial(t{table.lower()}, p{len(self.pair.derivatives) + place})")
         self._take_functions(inner, VALUES)
         shared = inner.shared(self.fields.u, VALUES)
         inner.add_vector(grouped(shared, "v"), [f"u{i}" for i in AXES])
@@ -98,16 +115,21 @@ class CoupletText(Text):
         code = Code(knows, functions=near_functions)
         for line in ("begin_blob()", "variable(rr)", "direction()", "distance(r)"):
             code.write(line)
-        code.write("take_radii(one, other, p0, density, row, at)")
+        numbers = f"p{tables.index('-')}"
+        if self.marked:
+            code.write(f"take_radii(one, other, {numbers}, density, row, at)")
+        else:
+            code.declare("one", f"{numbers}[2]")
+            code.declare("other", "one")
         code.write("weigh_laplacians()")
-        if self.pair is PAIR:
-            code.write(f"stay_apart(p{tables.index('-')})")
+        if not self.rest:
+            code.write(f"stay_apart({numbers})")
         for kind, functions in FUNCTIONS.items():
             for n, m in functions.items():
                 own, more = (code.power("y", 2 * n + 1 - m + k) for k in (0, 2))
                 terms = [(singular(n), [own]), (2 * singular(n + 1), [f"{kind}_once", more])]
                 code.declare(f"{kind}{n}", total(terms))
-        if self.pair is REST:
+        if self.rest:
             code.write("overlap()")
         for row, table in enumerate(tables):
             if table != "-":
@@ -124,9 +146,11 @@ class CoupletText(Text):
             for n, m in FUNCTIONS[kind].items():
                 first, second, third = (f"t{level[n].lower()}" for level in LEVELS)
                 smooth = f"({first} + {kind}_once * {second} + {twice}_twice * {third})"
+                if not self.marked:
+                    smooth = f"t{OF_ALIKE[('sb' if kind == 'bs' else kind) + str(n)].lower()}"
                 power = [code.power("r", m)] if m else []
                 terms = [(1.0, [f"{kind}{n}"]), (-2.0 * (-1) ** n, [*power, smooth])]
-                if self.pair is REST:
+                if self.rest:
                     terms = [(1.0, [f"{kind}{n}"]), (-2.0 * singular(n + 1), [f"{kind}_once"])]
                     terms.append((-float(singular(n)), ["1.0"]))
                 name = code.declare(f"near_{kind}{n}", total(terms))

@@ -101,12 +101,29 @@ class CoupletPolynomials(NamedTuple):
     M: Array
 
 
+class AlikePolynomials(NamedTuple):
+    """The same functions of spheres of one radius, with all Laplacians.
+
+    P and Q are T_0 and T_1 of two shells, R and S are T_1 and T_2 of a shell and a ball, and T to V
+    are T_1 to T_3 of two balls.
+    """
+
+    P: Array
+    Q: Array
+    R: Array
+    S: Array
+    T: Array
+    U: Array
+    V: Array
+
+
 Tables = (
     RadialPolynomials
     | BalancedPolynomials
     | ScreenedPolynomials
     | LiftedPolynomials
     | CoupletPolynomials
+    | AlikePolynomials
 )
 
 
@@ -189,8 +206,9 @@ class PairFunction(NamedTuple):
 
     def numbers(self, cutoff: float) -> tuple[float, ...]:
         """Return the numbers of the table "-", lengths over the cut-off."""
-        if self.contacts == "apart":
-            return (self.least / cutoff, cutoff / self.least) if self.least else (0.0, 0.0)
+        if self.contacts:
+            inverse = cutoff / self.least if self.least else 0.0
+            return self.least / cutoff, inverse, self.largest / cutoff
         return tuple(length / cutoff for length in self.lengths)
 
     @property

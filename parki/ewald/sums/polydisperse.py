@@ -9,6 +9,7 @@ The radii are marks of the points, and none is larger than ``largest``. What mov
 ``polydisperse_turns`` twice the turns of torques
 ``polydisperse_couplets``  velocities, and gradients of velocity, of forces and couplets
 ``couplets_in_contact``  the part of its near field that pairs of spheres in contact add
+``sphere_couplets``, ``spheres_in_contact``  the same of spheres of one radius
 
 A couplet D is the first moment ``D_jk = int f_j r_k`` of the force on a sphere: the antisymmetric
 part is half of its torque, and the symmetric traceless part its stresslet. The gradient is averaged
@@ -23,6 +24,7 @@ field outside of spheres.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -159,7 +161,33 @@ def polydisperse(name: str, largest: Any) -> Sum:
     )
 
 
+def sphere_couplets(radius: Any) -> Sum:
+    """Return the sum of forces and couplets on spheres of one radius, without marks."""
+    check_radius("radius", radius)
+    found, own = polydisperse("polydisperse_couplets", radius), {"radius": float(radius)}
+    pair = couplets.ALIKE._replace(least=found.pair.least, largest=found.pair.largest)
+    back = {
+        name: replace(e, kernel=named("sphere_couplets", **own))
+        for name, e in found.adjoints.items()
+    }
+    rest = named("spheres_in_contact", **own) if found.contacts else ""
+    return replace(
+        found, name=named("sphere_couplets", **own), pair=pair, adjoints=back, contacts=rest
+    )
+
+
+def spheres_in_contact(radius: Any) -> Sum:
+    """Return the part of its near field that pairs in contact add."""
+    found = polydisperse("couplets_in_contact", radius)
+    name = named("spheres_in_contact", radius=float(radius))
+    return replace(found, name=name, pair=found.pair._replace(marks=None))
+
+
 # Parts of `parki.Spheres`, without words.
 FAMILIES = {
     name: Family(partial(polydisperse, name), {"largest": 1}, {"largest": 0.02}) for name in KINDS
+}
+FAMILIES |= {
+    make.__name__: Family(make, {"radius": 1}, {"radius": 0.02})
+    for make in (sphere_couplets, spheres_in_contact)
 }

@@ -263,7 +263,8 @@ class Sum:
 
     def p2p(self, transposed: bool = False, slopes: bool = False) -> dict[str, Any]:
         """Return the constants of P2P's kernels that depend on the sum."""
-        file = self.pair.file or text_of(self.symbol, self.sources, self.pair.contacts)
+        given = self.symbol, self.sources, self.pair.contacts, self.pair.marks is not None
+        file = self.pair.file or text_of(*given)
         found = {"PAIRS": file, "NORMALS": self.normals, "TABLES": len(self.pair.values)}
         blob = self.pair.blob
         found |= {"BLOB": blob is not None, "ALGEBRAIC": blob is not None and blob.algebraic}

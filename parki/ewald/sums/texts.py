@@ -11,6 +11,9 @@ from parki.ewald.sums.written import Text
 
 
 @lru_cache(maxsize=64)
-def text_of(symbol: Symbol, sources: tuple[Source, ...], contacts: str = "") -> str:
-    """Return the text of a pair function; for ``contacts`` see `PairFunction`."""
-    return (CoupletText(contacts == "rest") if contacts else Text(symbol, sources)).text()
+def text_of(
+    symbol: Symbol, sources: tuple[Source, ...], contacts: str = "", marked: bool = False
+) -> str:
+    """Return the text of a pair function; for ``contacts`` and marks see `PairFunction`."""
+    of_couplets = CoupletText(contacts == "rest", marked) if contacts else None
+    return (of_couplets or Text(symbol, sources)).text()
