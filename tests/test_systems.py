@@ -108,6 +108,20 @@ def test_more_or_fewer_systems(space, to_space, rng):
         plan.update_points(points[:, 1:], points[:, 1:])
 
 
+def test_one_array_whose_targets_have_systems_of_their_own(rng):
+    """They were taken in the order of the sources, without a word; also where points move."""
+    points, dens, options = rng.random((3, 60)), rng.standard_normal(60), EwaldOptions(3, [1, 1, 1])
+    systems = [0, 20, 20, 56, 60], [0, 30, 31, 51, 60]
+    one, two = (
+        parki.Plan("laplace", trg, points, options, systems=systems)
+        for trg in (points, points.copy())
+    )
+    for moved in (points, 0.9 * points):
+        one.update_points(moved, moved, systems=systems)
+        two.update_points(moved.copy(), moved, systems=systems)
+        np.testing.assert_allclose(one(dens), two(dens), rtol=1e-12)
+
+
 def test_a_crowded_system_decides(rng):
     """Its error, not that of the others on average, keeps the promise."""
     crowd = 0.5 + 0.05 * rng.standard_normal((3, 200))

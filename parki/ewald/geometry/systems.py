@@ -98,7 +98,7 @@ def check_systems(
     systems : sequence of int, pair of these, or None
         Offsets of targets and sources; one sequence if both have the same.
     arrays : dict
-        "trg" and "src", shape (3, N).
+        "trg" and "src", shape (3, N). One array becomes two if their systems differ.
     space : ExecutionSpace
     options : EwaldOptions
         Options, whose variants must support systems.
@@ -130,6 +130,8 @@ def check_systems(
             f"systems has {found[0].size - 1} systems of targets, but {found[1].size - 1} of "
             "sources; give each system both, of which there may be none"
         )
+    if arrays["trg"] is arrays["src"] and (found[0] != found[1]).any():
+        arrays["trg"] = arrays["trg"].copy()  # as they are sorted by systems of their own
     return Systems(found[0], found[1], space, options.expert.executor)
 
 
