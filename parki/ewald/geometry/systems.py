@@ -131,7 +131,7 @@ def check_systems(
             "sources; give each system both, of which there may be none"
         )
     if arrays["trg"] is arrays["src"] and (found[0] != found[1]).any():
-        arrays["trg"] = arrays["trg"].copy()  # as they are sorted by systems of their own
+        arrays["trg"] = arrays["trg"].copy()  # which are sorted by their own systems
     return Systems(found[0], found[1], space, options.expert.executor)
 
 
