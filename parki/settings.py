@@ -136,8 +136,8 @@ SETTINGS = {
         ),
         Setting(
             "PARKI_FFT",
-            "",
-            "library of the CPU's transforms: ducc0 or scipy; default ducc0 where it is installed",
+            "scipy",
+            "library of the CPU's transforms: scipy, or ducc0, which is an extra and faster",
             lambda text: text in ("ducc0", "scipy"),
             "ducc0 or scipy",
         ),

@@ -44,11 +44,11 @@ def rms(values):
 
 
 def bounds(box, forces, torques, tolerance):
-    """Return the promises for velocities and turns, times 8 pi: surfaces move as centres do."""
-    length, largest = np.prod(box) ** (1 / 3), 0.12
-    both = np.sqrt((forces**2).sum()), np.sqrt((torques**2).sum() / 2)
-    velocity = both[0] / length + both[1] / (length * largest)
-    return tolerance * velocity, tolerance * velocity / largest
+    """Return the promises for velocities and turns, times 8 pi."""
+    length = np.prod(box) ** (1 / 3)
+    both = np.sqrt((forces**2).sum()), np.sqrt((torques**2).sum())
+    velocity = both[0] / length + both[1] / length**2
+    return tolerance * velocity, tolerance * velocity / length
 
 
 @pytest.mark.parametrize(

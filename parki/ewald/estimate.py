@@ -281,8 +281,8 @@ def _moved(kernel: str, radii: Any, torques: bool, options: EwaldOptions) -> lis
             f"wall is {options.wall!r}, but rigid spheres have no stresslets near a wall; take "
             "'spheres'"
         )
-    if rigid or (torques and sizes.largest and not options.walled):
-        return [(sizes.couplets, ("u", "grad_u"))]  # forces and torques are one sum
+    if rigid:
+        return [(sizes.couplets, ("u", "grad_u"))]
     moved = KINDS if torques else [("velocity", "force")]
     return [(sizes.kernels[key], "u") for key in moved]
 

@@ -258,16 +258,11 @@ class Spheres:
         sizes, points = self._sizes, self._points
         return sizes.kernels[moves, acts], points, points, sizes.marks, self._options
 
-    def _of_couplets(self) -> Any:
-        """Return the plan of velocities and mean gradients by forces and couplets."""
-        if ALL not in self._plans:
-            self._plans[ALL] = self._first.beside(self._sizes.couplets, couplets.WANT)
-        return self._plans[ALL]
-
     def _turning(self) -> Turning | Couplets:
         """Return the near fields and grids of noise with torques."""
         if self._turns is None and self._sizes.marks is not None:
-            self._turns = Couplets(self._of_couplets())
+            plan = self._plans[ALL] = self._first.beside(self._sizes.couplets, couplets.WANT)
+            self._turns = Couplets(plan)
         if self._turns is None:
             kernels, plan = self._sizes.kernels, self._plan("velocity", "force")
             self._turns = Turning(plan, (kernels["turn", "force"], kernels["turn", "torque"]))
@@ -382,23 +377,9 @@ class Spheres:
             derivatives.check_alike(given, *found.values())
         return found
 
-    @property
-    def _one_sum(self) -> bool:
-        """Whether forces and torques together are one sum, which takes less time than four."""
-        return self._sizes.largest > 0 and not self._options.walled
-
     def _motions(self, given: dict[str, Any], moves: Iterable[str]) -> tuple[Any, ...]:
         """Return velocities, or turns, or both, by what acts, by name."""
-        if len(given) < 2 or not self._one_sum:
-            return tuple(self._moved(each, given) for each in moves)
-        if ALL not in self._plans:
-            with self._together("forces and torques"):
-                for values in given.values():
-                    self._first._density(values)  # refuses impossible ones
-        u, gradients = self._of_couplets()(couplets.density(given["force"], given["torque"]))
-        gradients = gradients.reshape(*gradients.shape[:-3], 9, gradients.shape[-1])
-        found = dict(zip(MOVES, (u, couplets.turns(gradients)), strict=True))
-        return tuple(u.dtype.type(self.factor) * found[each] for each in moves)
+        return tuple(self._moved(each, given) for each in moves)
 
     def _moved(self, moves: str, given: dict[str, Any]) -> Any:
         """Return velocities or turns by what acts, by name."""

@@ -1,7 +1,8 @@
-"""The libraries of a host's FFTs: DUCC's where it is installed, else SciPy's.
+"""The libraries of a host's FFTs: SciPy's, or DUCC's where they are asked for.
 
 A library transforms along one axis, in the calling thread, and without a factor. Other threads run
 meanwhile. DUCC's transforms took 0.6 to 0.75 of the time of SciPy's: docs/notebook/decisions.md.
+But their last bits depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -102,8 +103,8 @@ def _loaded(name: str) -> Library:
 
 
 def library() -> Library:
-    """Return the library that `PARKI_FFT` names; by default DUCC, or SciPy where there is none."""
-    chosen = SETTINGS["PARKI_FFT"].value() or _usual()
+    """Return the library that `PARKI_FFT` names."""
+    chosen = SETTINGS["PARKI_FFT"].value()
     try:
         return _loaded(chosen)
     except ImportError as error:
@@ -111,12 +112,3 @@ def library() -> Library:
             f"PARKI_FFT is {chosen!r}, but importing it fails ({error}); pip install {chosen}, or "
             "unset this environment variable"
         ) from error
-
-
-@cache
-def _usual() -> str:
-    try:
-        _loaded("ducc0")
-    except ImportError:
-        return "scipy"
-    return "ducc0"

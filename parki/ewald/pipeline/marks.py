@@ -44,7 +44,7 @@ class Marks(NamedTuple):
             trg = src = task.dtype.type(one)
         else:
             return cls()
-        made = {r: trg**2 * task.dtype.type(task.sum.lift(r)) for r in task.want}
+        made = {r: trg**2 * task.dtype.type(task.sum.lift(r)) for r in ("u", *task.want)}
         own: Any = np.asarray(task.sum.lifts, dtype=task.dtype)
         return cls(
             None if given is None else (trg, src),
