@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 
@@ -34,25 +33,11 @@ from parki.interchange import (
 from parki.suspensions.noise import generator
 from parki.suspensions.noise import white as white_numbers
 from parki.suspensions.radii import Radii
+from parki.suspensions.spheres import WORDS, alone
 from parki.typing import Array, Box, OptionKeywords, Unpack
 
-# What sums call them.
-WORDS = {"trg": "points", "src": "centres", "dens": "forces or torques"}
 WORDS_OF_OWN = "radii", "viscosity", "lubrication", "roughness", "accuracy"
 ROUGH = "a gap over the mean radius, 0 or more and below 1"
-
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def alone(method: Method) -> Method:
-    """Let one thread after the other do what takes several sums, at the same points."""
-
-    @functools.wraps(method)
-    def call(self: Any, *given: Any, **keywords: Any) -> Any:
-        with by_words(WORDS), self._lock:
-            return method(self, *given, **keywords)
-
-    return cast(Method, call)
 
 
 @dataclass(frozen=True)
@@ -146,7 +131,7 @@ class RigidSpheres:
     ) -> None:
         _, given = take_options(None, options, keywords, also=WORDS_OF_OWN)
         array = as_points("points", points)
-        self._sizes, self._lock = Radii.of(radii, array.shape[1]), threading.RLock()
+        self._sizes = Radii.of(radii, array.shape[1])
         if array.shape[1] and not self._sizes.smallest:
             raise ParkiValueError(
                 "radii has 0; expected rigid spheres of positive radii: parki.Spheres has tracers"
@@ -201,6 +186,11 @@ class RigidSpheres:
             "RigidSpheres cannot be pickled or copied: their plans hold memory and compiled "
             "kernels of this process; pass on points, radii, options and viscosity"
         )
+
+    @property
+    def _first(self) -> Any:
+        """The plan by whose lock one thread after the other calls."""
+        return self._mobility.sum
 
     # ------------------------------------------------------------------ attributes
     @property
