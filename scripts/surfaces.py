@@ -2,6 +2,7 @@
 
     python scripts/surfaces.py                       # layers, arrays, ellipsoid and gaps
     python scripts/surfaces.py suspension --bodies 216 --order 6
+    python scripts/surfaces.py suspension --space Cuda   # and checks against the CPU
 
 `gaps` measures the table of `parki/surfaces/gaps.py`, and `suspension` the time that corrections
 take. What the others find is tested with fewer nodes in `tests/test_surface_rows.py`.
@@ -10,15 +11,18 @@ take. What the others find is tested with fewer nodes in `tests/test_surface_row
 from __future__ import annotations
 
 import argparse
+import importlib
+import inspect
 import time
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import gmres
 from scipy.spatial.transform import Rotation
 from scipy.special import elliprd, elliprf
 
 import parki
+from parki.interchange import to_host
+from parki.runtime import get_execution_space
 
 AXES = np.array([[1.0], [0.7], [0.5]])
 FORCE = np.array([[1.0], [-0.6], [0.8]])
@@ -135,19 +139,25 @@ def layers(nodes_order: int = 34, orders: Any = ORDERS, places: Any = PLACES) ->
 
 def solved(equation: Any, right_side: Any, rtol: float = 1e-8) -> tuple[Any, int]:
     """Return a density and the steps of GMRES."""
-    steps: list[float] = []
+    on_device, residuals = not isinstance(right_side, np.ndarray), []
+    gmres = importlib.import_module(
+        "cupyx.scipy.sparse.linalg" if on_device else "scipy.sparse.linalg"
+    ).gmres
+    # CuPy computes a residual after all steps of a round.
+    restart, rounds = (8, 8) if on_device else (60, 1)
+    name = "rtol" if "rtol" in inspect.signature(gmres).parameters else "tol"  # older CuPy
     q, status = gmres(
         equation.as_linear_operator(),
         right_side.ravel(),
         M=equation.preconditioner(),
-        rtol=rtol,
-        restart=60,
-        callback=steps.append,
+        restart=restart,
+        callback=residuals.append,
         callback_type="pr_norm",
+        **{name: rtol},
     )
     if status:
         raise SystemExit("GMRES did not converge")
-    return q.reshape(3, -1), len(steps)
+    return q.reshape(3, -1), len(residuals) * rounds
 
 
 def array(
@@ -201,34 +211,64 @@ def gap(order: int, distance: float, finer: int = 3, turned: int = 0) -> tuple[f
 
 
 def suspension(
-    bodies: int, order: int, tolerance: float, accuracy: float, rtol: float, axes: Any
+    bodies: int, order: int, box: dict[str, Any], rtol: float, axes: Any, space: str = "CPU"
 ) -> None:
-    """Print the times of sums, of near fields and of corrections for ellipsoids in a box."""
+    """Print the times of sums, of near fields and of corrections for ellipsoids in a box.
+
+    On a device, also how far values are from those of the CPU, before and after a move.
+    """
+    where = get_execution_space(space)
     edge = int(np.ceil(bodies ** (1 / 3)))
     rng = np.random.default_rng(0)
     sites = np.indices((edge,) * 3).reshape(3, -1)[:, :bodies]
     centres = sites + rng.uniform(-0.06, 0.06, (3, bodies))
     turn = Rotation.random(bodies, random_state=0)
-    start = time.perf_counter()
-    surface = parki.Surface.ellipsoids(centres, np.array(axes), turn, order=order)
-    box = {"periodicity": 3, "box": [edge] * 3, "tolerance": tolerance, "accuracy": accuracy}
-    equation = parki.RigidSurfaces(surface, **box)
-    made = time.perf_counter()
-    b = equation.right_side(np.tile([[0.0], [0.0], [-6 * np.pi]], bodies))
+    box = {"periodicity": 3, "box": [edge] * 3, **box}
+    pull = np.tile([[0.0], [0.0], [-6 * np.pi]], bodies)
+
+    def made(xp: Any) -> Any:
+        surface = parki.Surface.ellipsoids(xp.asarray(centres), np.array(axes), turn, order=order)
+        return parki.RigidSurfaces(surface, **box)
+
+    def seconds() -> float:
+        where.adapter.synchronize()
+        return time.perf_counter()
+
+    start = seconds()
+    equation = made(where.array_module)
+    planned = seconds()
+    b = equation.right_side(where.array_module.asarray(pull))
     equation.preconditioner()
-    ready = time.perf_counter()
+    ready = seconds()
     q, steps = solved(equation, b, rtol)
-    end = time.perf_counter()
-    velocity = equation.motion(q)[0]
-    print(f"{bodies} ellipsoids, {surface.areas.size} nodes; {equation.layer.describe()}")
-    print(f"plan {made - start:.1f} s, right side and own parts {ready - made:.1f} s")
-    print(f"GMRES {end - ready:.1f} s in {steps} steps, mean speed {-velocity[2].mean():.4f}")
+    end = seconds()
+    velocity = to_host(equation.motion(q)[0])
+    print(f"{bodies} ellipsoids on {where}, {b.shape[1]} nodes; {equation.layer.describe()}")
+    print(f"plan {planned - start:.1f} s, right side and own parts {ready - planned:.1f} s")
+    print(f"GMRES {end - ready:.2f} s in {steps} steps, mean speed {-velocity[2].mean():.4f}")
+    start = seconds()
+    solved(equation, b, rtol)
+    print(f"GMRES once more {seconds() - start:.2f} s")
     several = [equation.layer.timed(q)[1] for _ in range(5)]
     for name in several[0]:
-        print(f"  {name:12} {min(each[name] for each in several) * 1e3:8.1f} ms")
-    before = time.perf_counter()
-    equation.update_positions(centres + 0.01, turn)
-    print(f"a move takes {time.perf_counter() - before:.1f} s")
+        print(f"  {name:12} {min(each[name] for each in several) * 1e3:8.2f} ms")
+    both = [equation] if not where.on_device else [equation, made(np)]
+    for moved in (False, True):
+        if moved:
+            start = seconds()
+            equation.update_positions(centres + 0.01, turn)
+            print(f"a move takes {seconds() - start:.2f} s")
+            for other in both[1:]:
+                other.update_positions(centres + 0.01, turn)
+        for other in both[1:]:
+            pairs = [
+                (equation(q), other(to_host(q))),
+                (equation.adjoint(q), other.adjoint(to_host(q))),
+                (equation.right_side(where.array_module.asarray(pull)), other.right_side(pull)),
+            ]
+            off = [abs(to_host(mine) - host).max() / abs(host).max() for mine, host in pairs]
+            names = zip(("operator", "transpose", "right side"), off, strict=True)
+            print("from the CPU's values:", ", ".join(f"{name} {each:.0e}" for name, each in names))
 
 
 def report(what: list[str]) -> None:
@@ -284,12 +324,13 @@ def main() -> None:
     parser.add_argument("--tolerance", type=float, default=1e-4)
     parser.add_argument("--accuracy", type=float, default=1e-4)
     parser.add_argument("--rtol", type=float, default=1e-4)
+    parser.add_argument("--space", default="CPU", help="where the suspension is: CPU, Cuda, ...")
     parser.add_argument("--axes", type=float, nargs=3, default=(0.42, 0.33, 0.28))
     given = parser.parse_args()
     report(given.what)
     if "suspension" in given.what:
-        sizes = given.bodies, given.order, given.tolerance, given.accuracy, given.rtol
-        suspension(*sizes, given.axes)
+        how = {"tolerance": given.tolerance, "accuracy": given.accuracy}
+        suspension(given.bodies, given.order, how, given.rtol, given.axes, given.space)
 
 
 if __name__ == "__main__":
