@@ -273,8 +273,30 @@ def library_of(like: Any) -> Callable[[Any], Any]:
     if "torch" in libraries:
         found = sys.modules["torch"].from_dlpack
     elif hasattr(like, "__array_namespace__"):
-        found = like.__array_namespace__().from_dlpack
+        take = like.__array_namespace__().from_dlpack
+
+        def found(result: Any) -> Any:
+            _finish(result)
+            return take(result)
+
     return found
+
+
+def finish_reading(*values: Any) -> None:
+    """Wait until a device has read arrays of JAX.
+
+    Their memory may be used again as soon as Python has dropped them. PyTorch and CuPy do so in the
+    order of the stream.
+    """
+    for value in values:
+        library = type(value).__module__.partition(".")[0]
+        if library not in ("numpy", "cupy", "torch") and hasattr(value, "__array_namespace__"):
+            _finish(value)
+
+
+def _finish(value: Any) -> None:
+    if int(value.__dlpack_device__()[0]) in DEVICE_KINDS:
+        get_execution_space("GPU").array_module.cuda.get_current_stream().synchronize()
 
 
 def unchanged(result: T) -> T:

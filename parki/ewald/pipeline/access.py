@@ -17,13 +17,14 @@ class Access:
 
     Attributes
     ----------
-    done : event or None
-        After which another stream may use the memory.
+    done : object or None
+        The end of the last block, after which another stream may use the memory.
     """
 
     def __init__(self, space: ExecutionSpace) -> None:
         self.space, self.done = space, cast(Any, None)
         self._lock, self._holder = forks.Lock("this plan"), 0
+        self._block: Any
 
     def __call__(self) -> AbstractContextManager[None]:
         """Wait for other threads and, on a device, other streams that use the memory.
@@ -39,10 +40,14 @@ class Access:
             if space.on_device:
                 forks.refuse(space.name)  # before CUDA says something else
                 captures.refuse()
-            with space.adapter.exclusive(self.done) as end:
-                self._holder = threading.get_ident()
-                try:
-                    yield
-                finally:
-                    self._holder = 0
-                    self.done = end()
+            self._block = space.adapter.exclusive(self.done)
+            self._holder = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._holder = 0
+                self.done = self._block.end()
+
+    def follow(self, done: Any) -> None:
+        """Wait, within this, for streams that used other memory until then."""
+        self._block.follow(done)

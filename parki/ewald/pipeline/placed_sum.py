@@ -143,7 +143,8 @@ class PlacedSum:
         kept, done = None, None
         if self.pipeline.alone and not self._given.systems:
             kept, done = plan_cache.take(self.task, once)
-        with self.task.space.adapter.exclusive(done):
+        with self.access():
+            self.access.follow(done)
             self.pipeline = self._placed(self.task, self._points, once, kept)
 
     def leave(self, once: bool = False) -> None:

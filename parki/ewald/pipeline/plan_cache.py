@@ -17,12 +17,12 @@ MOST = 4  # pipelines kept, of each kind
 PART = 1 / 4  # of the free memory, which those that are kept may take
 
 
-# By task, device, and whether it was for one sum; what each used last, and the event after it.
+# By task, device, and whether it was for one sum; what each used last, and the end of that.
 _kept: dict[tuple[Any, ...], tuple[Any, Any]] = {}
 
 
 def take(task: Task, once: bool) -> tuple[Any, Any]:
-    """Return a pipeline that nobody uses, and the event to wait for; or None twice.
+    """Return a pipeline that nobody uses, and the block to follow; or None twice.
 
     None, too, where other numbers of the machine would now choose its parameters.
     """

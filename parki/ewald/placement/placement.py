@@ -28,6 +28,7 @@ from parki.ewald.placement.member import Member, Places
 from parki.ewald.points import check_density, check_points, marks_of
 from parki.ewald.sums.composite import joined, together
 from parki.ewald.task import Request
+from parki.interchange import finish_reading
 
 
 class Given(NamedTuple):
@@ -135,6 +136,7 @@ class Placement:
                         member.sum.place(once=dens is not None)
             for member in members if dens is None else ():
                 member.sum.leave()
+            finish_reading(self.given.trg, self.given.src, self.given.norms)
             if not self.members:
                 self.given = given if self._mapped else given.left()
             self.members = [*self.members, *members]
@@ -314,6 +316,7 @@ class Placement:
             except BaseException:
                 self._back(before, done)
                 raise
+            finish_reading(trg, src, norms)
             self.given = given if self._mapped else given.left()
             self.version = object()
             for member, where in zip(self.members, places, strict=True):

@@ -75,16 +75,40 @@ def synchronize() -> None:
     array_module().cuda.Device().synchronize()
 
 
-@contextmanager
-def exclusive(done: Any) -> Iterator[Callable[[], Any]]:
-    """Begin a block on the current stream, after the event ``done`` if there is one.
+class StreamBlock:
+    """Work of the current stream with memory that other streams use before and after it.
 
-    Yields a function that returns the event of the block's end.
+    CuPy uses freed memory again in the order of the stream that took it. So the streams of
+    earlier blocks, which may have taken the memory, wait for the end of this one, too.
+
+    Parameters
+    ----------
+    done : tuple or None
+        What `end` of the block before has returned.
     """
-    stream = array_module().cuda.get_current_stream()
-    if done is not None:
-        stream.wait_event(done)
-    yield stream.record
+
+    def __init__(self, done: Any) -> None:
+        self._stream = array_module().cuda.get_current_stream()
+        self._others: dict[int, Any] = {}
+        self.follow(done)
+
+    def follow(self, done: Any) -> None:
+        """Wait for another block, whose memory this one uses, too."""
+        if done is not None:
+            event, streams = done
+            self._stream.wait_event(event)
+            self._others |= streams
+
+    def end(self) -> Any:
+        """Return the event of the end, and the streams that may have taken memory, by pointers."""
+        event, own = self._stream.record(), {self._stream.ptr: self._stream}
+        for pointer, stream in self._others.items():
+            if pointer not in own and not (records() and stream.is_capturing()):
+                stream.wait_event(event)
+        return event, self._others | own
+
+
+exclusive = StreamBlock
 
 
 @contextmanager
@@ -104,7 +128,7 @@ def beside(work: Callable[[], None] | None) -> Iterator[None]:
     current = cuda.get_current_stream()
     # A recording has a stream of its own, as other threads may record at the same time.
     alone = records() and current.is_capturing()
-    stream = _new_stream(cuda) if alone else _stream(cuda, device())
+    stream = _new_stream(cuda) if alone else _stream(cuda, device(), current.ptr)
     stream.wait_event(current.record())
     yield
     try:
@@ -115,8 +139,12 @@ def beside(work: Callable[[], None] | None) -> Iterator[None]:
 
 
 @functools.lru_cache(maxsize=64)
-def _stream(cuda: Any, _: int) -> Any:
-    """Return the one stream of a device, as CuPy reuses freed memory only on the same stream."""
+def _stream(cuda: Any, _: int, __: int) -> Any:
+    """Return the one stream of a device for work at the same time as that of another stream.
+
+    CuPy uses freed memory again on the same stream, here for work that begins after what the other
+    stream has been given: so what it still reads is not written to.
+    """
     return _new_stream(cuda)
 
 

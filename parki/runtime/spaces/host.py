@@ -36,10 +36,20 @@ def synchronize() -> None:
     """Do nothing, because a call returns when its work is done."""
 
 
-@contextmanager
-def exclusive(_: Any) -> Iterator[Callable[[], Any]]:
-    """Do nothing, because a thread's calls return when their work is done."""
-    yield lambda: None
+class HostBlock:
+    """Does nothing, because a thread's calls return when their work is done."""
+
+    def __init__(self, _: Any) -> None:
+        pass
+
+    def follow(self, _: Any) -> None:
+        """Do nothing."""
+
+    def end(self) -> None:
+        """Return no event."""
+
+
+exclusive = HostBlock
 
 
 @contextmanager
