@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import tracemalloc
 import warnings
