@@ -21,19 +21,26 @@ def cloud(n: int = 15):
     return 0.28 * grid + 0.05 + 0.08 * rng.random((n, 3)), rng.standard_normal(n)
 
 
-@pytest.mark.parametrize("kappa", [None, 3.0])
+@pytest.mark.parametrize("more", [{}, {"kappa": 3.0}, {"dipoles": True}], ids=str)
 @pytest.mark.parametrize(("periodicity", "box"), BOXES)
-def test_forces_and_virial_are_derivatives(periodicity, box, kappa):
+def test_forces_and_virial_are_derivatives(periodicity, box, more):
     points, charges = cloud()
+    scale = 1.0
+    if "dipoles" in more:
+        scale = 7.0  # charges and dipoles have different units
+        dipoles = 0.3 * scale * np.random.default_rng(2).standard_normal(points.shape)
+        labels = np.arange(15) // 2  # which leave out some pairs
+        more = {"dipoles": dipoles, "virial": True, "exclude": labels, "exclude_image": "nearest"}
 
     def energy(strain, step=0.0):
         stretched = np.eye(3) + strain
         cell = box if periodicity < 2 else np.array(box) @ stretched.T
         if periodicity == 1:
             cell = [1.2 * stretched[0, 0], None, None]
-        moved = (points + step) @ stretched.T
+        moved = scale * (points + step) @ stretched.T
+        cell = [edge if edge is None else scale * np.array(edge) for edge in cell]
         return parki.energy(
-            moved, charges, periodicity=periodicity, box=cell, tolerance=1e-10, kappa=kappa
+            moved, charges, periodicity=periodicity, box=cell, tolerance=1e-10, **more
         )
 
     rng = np.random.default_rng(1)
@@ -43,10 +50,13 @@ def test_forces_and_virial_are_derivatives(periodicity, box, kappa):
     found = energy(np.zeros((3, 3)))
     pushed = (energy(0 * strain, step).energy - energy(0 * strain, -step).energy) / 2
     strained = (energy(strain).energy - energy(-strain).energy) / 2
-    size = abs(found.energy) * 1e-4
-    assert abs(pushed + (found.forces * step).sum()) < 1e-4 * size + 1e-8
-    assert abs(strained + (found.virial * strain).sum()) < 1e-4 * size + 1e-8
-    assert found.potentials @ charges / 2 == pytest.approx(found.energy)
+    size = scale * np.linalg.norm(found.forces) * np.linalg.norm(step)
+    assert abs(pushed + scale * (found.forces * step).sum()) < 1e-5 * size + 1e-8
+    assert abs(strained + (found.virial * strain).sum()) < 1e-5 * size + 1e-8
+    twice = found.potentials @ charges
+    if found.fields is not None:
+        twice -= (found.fields * more["dipoles"]).sum()
+    assert twice / 2 == pytest.approx(found.energy)
 
 
 def test_rows_and_columns():
@@ -132,7 +142,15 @@ def test_dipoles_of_systems_and_what_is_refused():
         points.T.copy(), charges, box=[1, 1, 1], **{**given, "dipoles": dipoles.T.copy()}
     )
     np.testing.assert_allclose(columns.forces.T, at_once.forces, atol=1e-9)
-    for wrong in ({"kappa": 1.0}, {"virial": True}, {"dipoles": dipoles[1:]}):
+    strained = parki.energy(points, charges, box=[1, 1, 1], virial=True, **given)
+    alone = parki.energy(
+        *(points[6:], charges[6:]),
+        **(given | {"systems": None, "dipoles": dipoles[6:]}),
+        box=[1, 1, 1],
+        virial=True,
+    )
+    np.testing.assert_allclose(strained.virial[2], alone.virial, atol=1e-5)
+    for wrong in ({"kappa": 1.0}, {"dipoles": dipoles[1:]}):
         with pytest.raises(parki.ParkiValueError, match="dipoles"):
             parki.energy(points, charges, box=[1, 1, 1], **{**given, **wrong})
 

@@ -41,7 +41,7 @@ def check_box(composite: Composite, systems: Any) -> None:
     what = "systems" if systems is not None else ""
     for each in composite.addends:
         kind = SUMS[each.kernel]
-        if kind.symbol.structure not in SYMBOLS or kind.curvature:
+        if kind.symbol.structure not in SYMBOLS:
             what = each.kernel
         elif each.want != ("u",):
             what = f"{composite.name}, which takes {', '.join(each.want)} of {each.kernel}"
@@ -114,7 +114,7 @@ def _strain(given: tuple[Any, ...], dens: Any, values: Any, labels: Labels | Non
         placed.place(once=True)
         task, order, pipeline = placed.task, placed.order, cast(OneDevice, placed.pipeline)
         fields = _Fields.of(task, pipeline, placed.points.arrays)
-        pairs = zip(order.rows(dens), order.rows(values), strict=True)
+        pairs = zip(placed.solvers(dens), order.rows(values), strict=True)
         found = [fields.strained(*pair) for pair in pairs]
     placed.leave(once=True)
     rotation = np.eye(3)[order.axes]

@@ -1,7 +1,8 @@
 """`energy`: the energy of charges and dipoles, with forces, virial, potentials and fields.
 
 Forces of charges, and the virial, are one derivative. Dipoles take one sum more, of multipoles: the
-field along an axis is the potential of what sources become that move along it.
+field along an axis is the potential of what sources become that move along it. So the energy is one
+of charges and dipoles at charges, minus one along each axis at dipoles, which have a virial by box.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parki.errors import ParkiValueError
+from parki.ewald.derivatives.by_box import by_lattice
 from parki.ewald.derivatives.vjp import vjp
 from parki.ewald.geometry.boxes import check_systems_of_boxes
+from parki.ewald.geometry.labels import check_labels
 from parki.ewald.geometry.systems import check_systems, first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import sum_once
@@ -38,8 +41,9 @@ class Energy(NamedTuple):
     forces : array, in the shape of the points
         Minus the derivative by the points.
     virial : ndarray, shape (3, 3) or (S, 3, 3), or None
-        Minus the derivative by a strain e of points and box together, dx = e x. The stress is
-        ``-virial`` over the volume. None where it was not asked for, and with dipoles.
+        Minus the derivative by a strain e of points and box together, dx = e x, while dipoles
+        stay as they are. The stress is ``-virial`` over the volume. With torques on dipoles it is
+        not symmetric. None where it was not asked for.
     potentials : array, shape (N,)
         ``phi``, the derivative of the energy by the charges.
     fields : array, in the shape of the points, or None
@@ -88,7 +92,7 @@ def energy(
         Inverse of the screening length, in the unit of the box; of charges alone.
     virial : bool, optional
         Whether the virial is wanted, which several systems take one after the other. Default: of
-        one system without dipoles.
+        one system without dipoles, with which it takes several times the time of the rest.
     exclude, systems, boxes
         As for `laplace`.
     **keywords
@@ -123,9 +127,10 @@ def energy(
     x = given.T.copy() if rows else given
     if dipoles is not None:
         d = as_array("dipoles", dipoles)
-        _check_dipoles(d.shape, given.shape, kappa, virial)
+        _check_dipoles(d.shape, given.shape, kappa)
         d = d.T.copy() if rows else d
-    strained = d is None and (systems is None if virial is None else flag("virial", virial))
+    default = systems is None and d is None
+    strained = default if virial is None else flag("virial", virial)
     how: dict[str, Any] = {"exclude": exclude, "systems": systems, "boxes": boxes}
     total: Any
     if systems is None:
@@ -154,16 +159,15 @@ class _Parts(NamedTuple):
     ends: tuple[int, ...] = ()  # where systems begin, and the last one ends
 
 
-def _check_dipoles(shape: Any, points: Any, kappa: Any, virial: Any) -> None:
-    """Refuse dipoles of another shape, and what parki does not have of dipoles."""
+def _check_dipoles(shape: Any, points: Any, kappa: Any) -> None:
+    """Refuse dipoles of another shape, and screened ones, which parki does not have."""
     if shape != points:
         raise ParkiValueError(
             f"dipoles has shape {shape}; expected a row or a column for each point, {points}"
         )
-    if kappa is not None or virial:
-        name = "virial" if kappa is None else "kappa"
+    if kappa is not None:
         raise ParkiValueError(
-            f"{name} is for charges, but dipoles were given; leave out one of the two"
+            "kappa is for charges, but dipoles were given; leave out one of the two"
         )
 
 
@@ -175,18 +179,22 @@ def _of_one(
     by_box = strained and any(options.periodic)
     # With charges as weights, the derivative by the density is the potential. The derivatives by
     # the points as targets and as sources are equal, and half of each is the energy's.
-    wrt: Any = ("dens", *["src"] * (d is None), *["lattice"] * by_box)
+    wrt: Any = ("dens", *["src"] * (d is None or by_box), *["lattice"] * by_box)
     found: Any = vjp(name, x, x, q, options=options, values=q, wrt=wrt, **how)
-    potentials, virial = found["dens"], None
+    potentials, virial, field = found["dens"], None, None
+    forces = -found["src"] if "src" in wrt else None
+    lattice = to_host(found["lattice"]) if by_box else np.zeros((3, 3))
+    each = q * potentials
     if d is not None:
-        own, field, forces = _multipoles(x, q, d, options, how)
-        each = q * (potentials + own) - (d * field).sum(axis=0)
-        return _Parts(_half(each), forces, None, potentials + own, field)
+        of = x, q, d, options, how
+        own, field, both = _multipoles(*of)
+        if by_box:
+            lattice = lattice + _multipoles_by_lattice(*of, both - forces)
+        potentials, forces = potentials + own, both
+        each = q * potentials - (d * field).sum(axis=0)
     if strained:
-        virial = to_host(-(found["src"] @ x.T))
-    if by_box:
-        virial = virial - 0.5 * to_host(found["lattice"]).T @ _lattice(options)
-    return _Parts(_half(q * potentials), -found["src"], virial, potentials, None)
+        virial = to_host(forces @ x.T) - 0.5 * lattice.T @ _lattice(options)
+    return _Parts(_half(each), forces, virial, potentials, field)
 
 
 def _half(each: Any) -> Any:
@@ -231,7 +239,26 @@ def _of_several(
 def _multipoles(
     x: Any, q: Any, d: Any, options: EwaldOptions, how: dict[str, Any]
 ) -> tuple[Any, Any, Any]:
-    """Return the potential of dipoles d, the field of them and of charges q, and the forces.
+    """Return the potential of dipoles d, the field of them and of charges q, and the forces."""
+    given = MULTIPOLES, x, x, None, options.of_derivatives()
+    dens = _moving(q, d)
+    u, slopes = sum_once(given, dens, ("u", "grad_u"), how["systems"], exclude=how["exclude"])
+    return u[0], u[1:], q * u[1:] + (d * slopes[1:]).sum(axis=1)
+
+
+def _multipoles_by_lattice(
+    x: Any, q: Any, d: Any, options: EwaldOptions, how: dict[str, Any], forces: Any
+) -> Any:
+    """Return the derivative of twice the energy by lattice vectors, for forces of dipoles alone."""
+    options = options.of_derivatives()
+    labels = check_labels(how["exclude"], MULTIPOLES, True, {"trg": x, "src": x}, options)
+    weights = np.concatenate([q[None], -d])[:, None]
+    given = MULTIPOLES, x, x, None, options
+    return by_lattice(given, _moving(q, d), weights, [(x, -2 * forces)], labels)
+
+
+def _moving(q: Any, d: Any) -> Any:
+    """Return dipoles, and what charges and dipoles become that move along each axis, (4, rows, N).
 
     A charge that moves along an axis adds a dipole, and a dipole a quadrupole. These have minus the
     slope of the potential as their own, which is the field.
@@ -241,9 +268,7 @@ def _multipoles(
     for axis in range(3):
         dens[1 + axis, 1 + axis] = q
         dens[1 + axis, 4:].reshape(3, 3, -1)[:, axis] = d
-    given = MULTIPOLES, x, x, None, options.of_derivatives()
-    u, slopes = sum_once(given, dens, ("u", "grad_u"), how["systems"], exclude=how["exclude"])
-    return u[0], u[1:], q * u[1:] + (d * slopes[1:]).sum(axis=1)
+    return dens
 
 
 def _lattice(options: EwaldOptions) -> Any:

@@ -85,9 +85,9 @@ class FarStrain:
             for part in self._parts(block):
                 modes = self._modes(block, part)
                 w, fields = (self._transformed(hat, block, part) for hat in hats)
-                a, t, d, lifted = (fields[m:n] for m, n in pairwise(ends))
-                w, w_slopes = _source(modes, w[:many].conj(), w[:0], w[many:].conj())
-                a, a_slopes = _source(modes, a, t, lifted)
+                a, t, second, d, lifted = (fields[m:n] for m, n in pairwise(ends))
+                w, w_slopes = _source(modes, w[:many].conj(), w[:0], w[:0], w[many:].conj())
+                a, a_slopes = _source(modes, a, t, second, lifted)
                 pair = SYMBOLS[self.kind.symbol.structure](modes, w, a, d[0] if len(d) else None)
                 value = pair.value.real
                 total += (modes.multiplier * value).sum()
@@ -208,12 +208,13 @@ def along(values: Any, axis: int) -> Any:
 class Parts(NamedTuple):
     """What sources spread, by the window itself: rows (n, N).
 
-    A source is ``f + i S k - k^2 l`` at a mode, and has a strength as of
+    A source is ``f + i S k - Q : k k - k^2 l`` at a mode, and has a strength as of
     ``kernels/symbols/flow.py``.
     """
 
     plain: Any
     tensors: Any  # S, a row of it after the other
+    second: Any  # Q, as well
     strength: Any
     lifted: Any  # l
 
@@ -228,10 +229,13 @@ def parts_of(kind: Sum, dens: Any, norms: Any, lift: Any = None) -> Parts:
     count, rows = dens.shape[-1], 1 if kind.symbol.structure == "scalar" else 3
     plain = np.zeros_like(dens, shape=(rows, count))
     tensors = np.zeros_like(dens, shape=(rows, 3 * kind.gradient, count))
+    second = np.zeros_like(dens, shape=(rows, 9 * kind.curvature, count))
     strength = np.zeros_like(dens, shape=(0, count))
     for source, own in kind.parts(dens):
         if not source.gradient:
             plain += own
+        elif source.curvature:
+            second += own.reshape(rows, 9, count)
         elif source.normal:
             both = own[:, None] * norms[None]
             tensors += both + both.swapaxes(0, 1)
@@ -239,18 +243,27 @@ def parts_of(kind: Sum, dens: Any, norms: Any, lift: Any = None) -> Parts:
         else:
             tensors -= own.reshape(rows, 3, count)
     lifted = plain[:0] if lift is None else plain * lift
-    return Parts(plain, tensors.reshape(-1, count), strength, lifted)
+    tensors, second = (each.reshape(-1, count) for each in (tensors, second))
+    return Parts(plain, tensors, second, strength, lifted)
 
 
-def _source(modes: Waves, plain: Any, tensors: Any, lifted: Any) -> tuple[Any, list[Any] | None]:
+def _source(
+    modes: Waves, plain: Any, tensors: Any, second: Any, lifted: Any
+) -> tuple[Any, list[Any] | None]:
     """Return the field of parts at modes, and its derivatives by the wave vector, if it has any."""
-    if not len(tensors) and not len(lifted):
+    if not any(map(len, (tensors, second, lifted))):
         return plain, None
     slopes: list[Any] = [0.0] * 3
     if len(tensors):
         tensors = tensors.reshape(len(plain), 3, *plain.shape[1:])
         plain = plain + 1j * sum(tensors[:, axis] * k for axis, k in enumerate(modes.k))
         slopes = [1j * tensors[:, axis] for axis in range(3)]
+    if len(second):
+        second = second.reshape(len(plain), 3, 3, *plain.shape[1:])
+        second = second + second.swapaxes(1, 2)
+        moved = [sum(second[:, n, axis] * k for axis, k in enumerate(modes.k)) for n in range(3)]
+        plain = plain - sum(each * k for each, k in zip(moved, modes.k, strict=True)) / 2
+        slopes = [slope - each for slope, each in zip(slopes, moved, strict=True)]
     if len(lifted):
         plain = plain - modes.square * lifted
         slopes = [slope - 2 * k * lifted for slope, k in zip(slopes, modes.k, strict=True)]

@@ -282,6 +282,10 @@ class P2P:
             "tensors": tensors,
         }
 
+    def scaled(self, dens: Any) -> Any:
+        """Return densities (..., rows, sources) over r_c to the powers of their rows."""
+        return dens if self.unit is None else dens * self.unit
+
     def _numbered(self, points: Any, row: Any) -> Any:
         """Return sorted points with a fourth row, of a number for each."""
         found = self.sources.xp.zeros((4, points.shape[1]), dtype=self.dtype)
@@ -359,7 +363,7 @@ class P2P:
         if self.contacts is not None:
             self.contacts.add(dens, results)
         if self.labelled is not None:
-            self.labelled.add(dens, results)
+            self.labelled.add(self.scaled(dens), results)
 
     def add(self, dens: Any, results: dict[str, Any]) -> None:
         """Add the near field of densities to ``results``, as `apply` makes it."""

@@ -24,8 +24,8 @@ def near_strain(p2p: P2P, task: Task, pair: Pair, unit: float, dens: Any, weight
     """
     xp, sources = p2p.sources.xp, p2p.sources
     kernel = slopes_kernel(task, pair, ("grad_u",), strain=True)
-    buffer, dens = p2p.buffer(p2p.rows), dens.astype(p2p.dtype, copy=False)
-    sources.sort(dens, out=buffer[: len(dens)])
+    buffer, scaled = p2p.buffer(p2p.rows), p2p.scaled(dens.astype(p2p.dtype, copy=False))
+    sources.sort(scaled, out=buffer[: len(dens)])
     if p2p.marks is not None:
         buffer[len(dens), : p2p.marks.size] = p2p.marks
     found = xp.empty((9, weights.shape[1]), dtype=p2p.dtype)
@@ -35,7 +35,7 @@ def near_strain(p2p: P2P, task: Task, pair: Pair, unit: float, dens: Any, weight
     tiles = p2p.cut(sizes_of(task.space).derivatives)
     kernel(tiles.shape[1], tiles=tiles, dens=buffer, gradient=found, **own, **p2p.arguments)
     if p2p.labelled is not None:
-        p2p.labelled.strained(dens, found, **own)
+        p2p.labelled.strained(scaled, found, **own)
     sums = to_host(xp.stack([row.sum(dtype=np.float64) for row in found]))
     total = pair.cutoff * unit * sums.reshape(3, 3)
     if p2p.contacts is not None:

@@ -372,11 +372,7 @@ class PlacedSum:
                 for name, array in results.items()
             }
             parts = stress.split(rows, summed, task.xp)
-            given, lengths, setup = self.order.rows(values), task.sum.lengths, self.pipeline.setup
-            if lengths is not None and setup is not None:
-                unit = task.space.adapter.constant(setup.frame.factor**lengths, values.dtype)
-                given = given * unit
-            self.pipeline.apply(given, parts, watch)
+            self.pipeline.apply(self.solvers(values), parts, watch)
             stress.combine(rows, parts)
             if not self.order.kept:
                 for array in rows.values():
@@ -385,6 +381,14 @@ class PlacedSum:
         for name in results.keys() - set(summed):
             results[name].fill(0)
         return results[self.want] if isinstance(self.want, str) else tuple(results.values())
+
+    def solvers(self, values: Any) -> Any:
+        """Return densities (k, rows, N) in the order of the pipeline's axes and in its unit."""
+        given, lengths, setup = self.order.rows(values), self.task.sum.lengths, self.pipeline.setup
+        if lengths is None or setup is None:
+            return given
+        unit = setup.frame.factor**lengths
+        return given * self.task.space.adapter.constant(unit, values.dtype)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of each result that is wanted."""

@@ -77,7 +77,7 @@ _SOURCES = CHARGE, CHARGE_DIPOLE, QUADRUPOLE
 QUADRUPOLES = Sum(
     "multipoles(order=2)",
     symbols.POTENTIAL,
-    pair_of(symbols.POTENTIAL, _SOURCES, (4, 90), staged=False),
+    pair_of(symbols.POTENTIAL, _SOURCES, (4, 90), fused=True),
     _SOURCES,
     OF_IMAGES,
     terms={
@@ -96,7 +96,7 @@ _BOTH = ("u", "grad_u")
 DIPOLES = replace(
     QUADRUPOLES,
     name="multipoles(order=1)",
-    pair=pair_of(symbols.POTENTIAL, _SOURCES[:2], (3, 40), staged=False),
+    pair=pair_of(symbols.POTENTIAL, _SOURCES[:2], (3, 40), fused=True),
     sources=_SOURCES[:2],
     terms={name: terms[:2] for name, terms in QUADRUPOLES.terms.items()},
     adjoints={

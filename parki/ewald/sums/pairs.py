@@ -179,7 +179,9 @@ class PairFunction(NamedTuple):
         Least cut-off.
     slopes : str
         Tables of the potential and its gradient, where `interact` has both; else "". So devices
-        sum both, and all spaces where there are no ``derivatives``.
+        sum both.
+    fused : bool
+        Whether CPUs sum both so, too.
     constants : tuple of (str, int)
         More constants of the file.
     contacts : {"", "apart", "rest"}
@@ -201,6 +203,7 @@ class PairFunction(NamedTuple):
     largest: float = 0.0
     least: float = 0.0
     slopes: str = ""
+    fused: bool = False
     constants: tuple[tuple[str, int], ...] = ()
     contacts: str = ""
 
@@ -215,7 +218,7 @@ class PairFunction(NamedTuple):
     def polynomials_alone(self) -> bool:
         """Whether it takes more than the radial functions of a split, or others."""
         own = self.polynomials is not RadialPolynomials
-        own = own or not self.derivatives or not {*self.values} <= {*"SXRL"}
+        own = own or self.fused or not {*self.values} <= {*"SXRL"}
         return own or not self.of_points
 
     @property

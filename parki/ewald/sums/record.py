@@ -258,7 +258,7 @@ class Sum:
 
     def slopes(self, want: tuple[str, ...], on_device: bool) -> bool:
         """Return whether a pair adds to potential and gradient at once."""
-        known = self.pair.slopes and (on_device or not self.pair.derivatives)
+        known = self.pair.slopes and (on_device or self.pair.fused)
         return bool(known) and "grad_u" in want
 
     def p2p(self, transposed: bool = False, slopes: bool = False) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def pair_of(
     symbol: Symbol,
     sources: tuple[Source, ...],
     operations: tuple[int, int],
-    staged: bool = True,
+    fused: bool = False,
 ) -> PairFunction:
     """Return the pair function of sources.
 
@@ -114,14 +114,14 @@ def pair_of(
     sources : tuple of Source
     operations : tuple of two int
         As of a `PairFunction`.
-    staged : bool
-        Whether derivatives have a kernel of their own, where `interact` has the slopes, too.
+    fused : bool
+        As of a `PairFunction`.
     """
     found, fields = tables(symbol, sources), fields_of(symbol, sources)
     first, normal = next(iter(fields.u.values())), sources[0].normal
     powers = {2 * n + 1 - m for places in first.values() for n, m in places}
-    named = found._asdict() if staged else {**found._asdict(), "derivatives": "", "with_values": ""}
-    return PairFunction("", operations, power=powers.pop() - normal, **named)
+    power = powers.pop() - normal
+    return PairFunction("", operations, power=power, fused=fused, **found._asdict())
 
 
 class Text:
