@@ -140,7 +140,7 @@ def beside(work: Callable[[], None] | None) -> Iterator[None]:
 
 @functools.lru_cache(maxsize=64)
 def _stream(cuda: Any, _: int, __: int) -> Any:
-    """Return the one stream of a device for work at the same time as that of another stream.
+    """Return the one stream of a device for work at the same time as another stream.
 
     CuPy uses freed memory again on the same stream, here for work that begins after what the other
     stream has been given: so what it still reads is not written to.
