@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+from pathlib import Path
+
 import numpy as np
 import pytest
 from few import FEW
@@ -9,6 +12,7 @@ from helpers.recording import let_the_host_record
 
 import parki
 from parki import EwaldOptions
+from parki.ewald.pipeline.decisions import DECISIONS, Arrival
 from parki.ewald.pipeline.slack import Slack
 from parki.ewald.sums import SUMS
 from parki.runtime.spaces import host
@@ -50,7 +54,7 @@ def test_numbers_that_change(kernel, space, to_space, rng):
             plan = parki.Plan(kernel, trg, src, norms, options, want=want)
         else:
             plan.update_points(trg, src, norms)
-        slacks.add(plan.pipeline._slack)
+        slacks.add(plan.pipeline.slack)
         graph = plan.pipeline.graph
         placings.add(id(graph) if graph else None)
         dens = to_space(rng.standard_normal(SUMS[kernel].density_shape(n)))
@@ -68,35 +72,46 @@ def test_numbers_that_change(kernel, space, to_space, rng):
     assert "slack for 110 targets, 220 sources" in plan.describe() or not space.on_device
 
 
+def test_the_table_of_decisions():
+    """Each row in the docs: the name, its conditions and what is done."""
+    text = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = []
+    for name, conditions, action in DECISIONS:
+        where = [inspect.getdoc(getattr(Arrival, each)) for each in conditions]
+        rows.append(f"| {name} | {' '.join(where) or 'Everywhere else.'} | {action} |")
+    assert "\n".join(["| --- | --- | --- |", *rows, ""]) in text, "\n".join(rows)
+
+
 @pytest.mark.usefixtures("recorded")
 def test_states_of_placing(space, to_space, rng, monkeypatch):
-    """Those of the table in docs/architecture.md."""
-    states, problem = [], ""
+    """By the decisions of docs/architecture.md."""
+    states, problem, tries = [], "", []
 
     def record(work):
         if problem:
+            tries.append(len(states))
             raise NotRecordedError(problem)
         return work
 
     def update(n):
         points = to_space(rng.random((3, n)))
         plan.update_points(points, points)
-        states.append(plan.pipeline.placed_by.name)
+        states.append(plan.pipeline.decision)
 
     if not space.on_device:
         monkeypatch.setattr(host, "record", record)
     points = to_space(rng.random((3, 300)))
     plan = parki.Plan("laplace", points, points, EwaldOptions(3, [1, 1, 1], 1e-4))
-    assert plan.pipeline.placed_by.name == "FIRST"
+    assert plan.pipeline.decision in ("choose", "move")
     for n in (300, 300, 300, 310, 310, 320):  # from 310 on there is slack
         update(n)
-    assert states == ["AGAIN", "GRAPH", "GRAPH", "FIRST", "AGAIN", "GRAPH"]
+    assert states == ["repeat", "record", "keep", "resize", "repeat", "record"]
     if space.on_device:
         return
     states, problem = [], "there is no graph"
     for n in (600, 600, 600, 600, 600):
         update(n)
-    assert states == ["FIRST", "AGAIN", "REFUSED", "AGAIN", "REFUSED"]
+    assert states == ["choose", *["repeat"] * 4] and tries == [2, 4]
 
 
 @pytest.mark.usefixtures("recorded")
@@ -138,8 +153,7 @@ def test_transposes_that_move(space, to_space, rng):
         fresh = parki.Plan("stokes_rotlet", trg, src, options, want="grad_u").adjoint(values)
         assert float(abs(found - fresh).max()) <= 2e-2 * float(abs(fresh).max())
         placed.append(plan.members[0]._transpose.transposed["grad_u"].kept.pipeline)
-    states = [each.placed_by.name for each in placed]
-    assert states == ["FIRST", "AGAIN", "GRAPH", "GRAPH", "GRAPH", "GRAPH"]
+    assert [each.decision for each in placed[2:]] == ["keep"] * 4
     assert len({id(each.graph) for each in placed[2:]}) == 1
 
 

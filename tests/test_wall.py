@@ -253,7 +253,7 @@ def test_few_pairs_of_images_are_not_counted_again(monkeypatch):
     plan = parki.Plan("stokes_dl", *2 * points[:1], forces, given)
     plan(forces)
     plan.update_points(*2 * points[1:2], forces)
-    monkeypatch.setattr("parki.ewald.pipeline.one_device.pair_density", None)
+    monkeypatch.setattr("parki.ewald.pipeline.decisions.pair_density", None)
     for moved in points:
         plan.update_points(moved, moved, forces)
     monkeypatch.undo()

@@ -126,7 +126,7 @@ class Slab(Pipeline):
 
     # ------------------------------------------------------------------ placing points
     def placed(
-        self, task: Task, points: Points, once: bool = False, given: Setup | None = None
+        self, task: Task, points: Points, once: bool = False, setup: Setup | None = None
     ) -> Slab:
         """Return a pipeline for other points: see `Pipeline.placed`.
 
@@ -147,7 +147,7 @@ class Slab(Pipeline):
         same, arrays = points.survey.same, new.order.arrays(points.arrays)
         src = frame.wrap(task, arrays["src"])
         trg = src if same else frame.wrap(task, arrays["trg"])
-        setup = new.setup = given or self._choose(task, points, frame, trg, src, once)
+        setup = new.setup = setup or self._choose(task, points, frame, trg, src, once)
         mesh = setup.mesh
         old = self if setup is self.setup else None
         cells = [_cells(setup, cloud) for cloud in (trg, src)]

@@ -56,7 +56,7 @@ class Turning:
             def placed(other: OneDevice, kernel: str, turns: tuple[bool, bool]) -> OneDevice:
                 task = replace(setup.task, kernel=kernel)
                 given = other.setup if setup is known else _alike(setup, task, turns)
-                return other.placed(task, points, given=given)
+                return other.placed(task, points, setup=given)
 
             one, two = (placed(*e) for e in zip(others, self.kernels, SIDES, strict=True))
             others, self._given = (one, two), (points, setup)

@@ -122,7 +122,7 @@ class TransposedSum:
             before = pipeline.empty()
             given = setup.transposed(self.task) if same_setup and setup is not None else None
         transposed = self._transposed(points)
-        other = before.placed(self.task, transposed, given=given)
+        other = before.placed(self.task, transposed, setup=given)
         self.kept = _Kept(points, transposed, setup, other)
         return other, transposed
 

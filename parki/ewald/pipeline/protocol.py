@@ -71,13 +71,13 @@ class Pipeline:
         raise NotImplementedError
 
     def placed(
-        self, task: Task, points: Points, once: bool = False, given: Setup | None = None
+        self, task: Task, points: Points, once: bool = False, setup: Setup | None = None
     ) -> Pipeline:
         """Return a pipeline for other points, which keeps what suits them.
 
         This one does not change if an exception is raised, and else is not used any more, unless it
-        was given the points itself. ``once`` says that a density to sum follows at once. A set-up
-        that is ``given`` is taken whether or not it suits the points.
+        was given the points itself. ``once`` says that a density to sum follows at once. A
+        ``setup`` is taken whether or not it suits the points.
         """
         raise NotImplementedError
 

@@ -2,13 +2,12 @@
 
 Below a million points a device waits for the host: an application is some 60 launches, and to place
 points takes as many. Both are made launch by launch until the same launches come again, and then by
-a graph. ``docs/architecture.md`` has the states in a table.
+a graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum, auto
 from typing import Any
 
 from parki.ewald.near.p2p_lists import PairLists
@@ -74,15 +73,6 @@ class Replay:
         self._launch()
         for name, array in results.items():
             copy(array, self.arrays[name])
-
-
-class PlacedBy(Enum):
-    """What placed the points of a pipeline."""
-
-    FIRST = auto()  # launches, for another set-up or in other numbers than points before
-    AGAIN = auto()  # the launches that placed the points before
-    GRAPH = auto()  # a graph of these, which places all further points of the same numbers
-    REFUSED = auto()  # these launches, as no graph could be made of them
 
 
 class Applications:
