@@ -110,7 +110,7 @@ class Plan(AnyPlan[Wanted]):
     ) -> None:
         """Give the plan other points, on all ranks: see `parki.ewald.Plan.update_points`.
 
-        There are no ``systems``, and the box stays as it was.
+        There are no ``systems``.
 
         Each rank may have more points than before, or fewer. Slabs keep their bounds until one of
         them has 1.3 times the work it would have with others. Points that are on their slab's rank

@@ -30,6 +30,7 @@ from parki.ewald.choice.clustering import SAMPLE, pair_density
 from parki.ewald.choice.memory import Memory
 from parki.ewald.far.gauge import Constants
 from parki.ewald.geometry.axes import Order
+from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.marks import Marks
 from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
@@ -133,23 +134,18 @@ class Slab(Pipeline):
         Slabs keep their bounds until one of them has `IMBALANCE` times the work it would have with
         others.
         """
-        new = Slab(self.team)
+        new, old = Slab(self.team), self.setup
         new.overlap = self.overlap
-        if self.setup is not None:
-            frame, new.transport = self.setup.frame, self.transport
-        else:
-            frame = Frame.of(task, points.lattice)
-            if not task.tilted:  # whose vectors stay in their order
-                axes = longest_first(points.lattice.sides, task.periodicity)
-                frame = replace(frame, lattice=frame.lattice.ordered(axes))
-            new.transport = choose_transport(self.team, task.space)
+        new.transport = choose_transport(self.team, task.space) if old is None else self.transport
+        frame = setup.frame if setup else self._frame(task, points.lattice)
+        within = old and old.within(frame)
         new.order = Order(frame.lattice.places(points.lattice))
         same, arrays = points.survey.same, new.order.arrays(points.arrays)
         src = frame.wrap(task, arrays["src"])
         trg = src if same else frame.wrap(task, arrays["trg"])
-        setup = new.setup = setup or self._choose(task, points, frame, trg, src, once)
+        setup = new.setup = setup or self._choose(task, within, points, frame, trg, src, once)
         mesh = setup.mesh
-        old = self if setup is self.setup else None
+        same_setup = setup is old
         cells = [_cells(setup, cloud) for cloud in (trg, src)]
         counts = self._per_cell(setup, cells)
         # In a tilted box planes of the grid are closer together than steps along the first vector.
@@ -157,7 +153,7 @@ class Slab(Pipeline):
         reach = int(lean * setup.pair.cutoff / mesh.steps[0]) + 1
         slabs = new.slabs = self._balance(points, setup, counts, reach)
         new.memory = self.memory
-        if old is None:
+        if not same_setup:
             first, last = slabs.cells[self.team.rank : self.team.rank + 2]
             targets, sources = (int(count[first:last].sum()) for count in counts)
             near = int(counts[1][slabs.near(self.team.rank, reach)].sum())
@@ -188,7 +184,8 @@ class Slab(Pipeline):
         own_marks = Marks.of(task, frame, marks)
         src = frame.wrap(task, own["src"])
         trg = src if same else frame.wrap(task, own["trg"])
-        far = old.far if old and slabs == old.slabs else SlabFar(new.transport, slabs, setup)
+        kept = same_setup and slabs == self.slabs
+        far = self.far if kept else SlabFar(new.transport, slabs, setup)
         new.far = far.placed(trg, src, None if task.transposed_pair else norms, own_marks)
         new.gauge = setup.gauge(own["trg"], own["src"], exact, together=self.team.sum)
         at = _cells(setup, src)
@@ -196,8 +193,26 @@ class Slab(Pipeline):
         new.near = SlabP2P(new.transport, slabs, setup, reach, *ends, norms, own_marks.each, at)
         return new
 
+    def _frame(self, task: Task, lattice: Lattice) -> Frame:
+        """Return the frame of a box, which follows the one there is."""
+        if not task.tilted:  # else its vectors stay in their order
+            lattice = lattice.ordered(longest_first(lattice.sides, task.periodicity))
+        if self.setup is None:
+            return replace(Frame.of(task, lattice), numbers=None)
+        old = self.setup.frame
+        before = replace(old, lattice=old.lattice.ordered(lattice.places(old.lattice)))
+        # No launches are recorded, so that each box has numbers of its own.
+        return replace(Frame.of(task, lattice, before), numbers=None)
+
     def _choose(
-        self, task: Task, points: Points, frame: Frame, trg: Any, src: Any, once: bool
+        self,
+        task: Task,
+        before: Setup | None,
+        points: Points,
+        frame: Frame,
+        trg: Any,
+        src: Any,
+        once: bool,
     ) -> Setup:
         """Return the set-up that rank 0 chooses, or keeps; ``trg`` and ``src`` are wrapped."""
         clouds = self._sample(task, points, trg, src)
@@ -207,12 +222,12 @@ class Slab(Pipeline):
             density = pair_density(clouds[0], clouds[-1], frame.lattice.edges, apart=apart)
             if density.self_pairs:  # pairs of the sample with itself
                 density = replace(density, self_pairs=1 / points.survey.totals[1])
-            if self.setup is None or not self.setup.suits(density, points):
+            if before is None or not before.suits(density, points):
                 size = self.team.size
                 found = choose(task, points, frame, density, clouds, once=once, ranks=size)
         found = self.team.broadcast(found)
-        if self.setup is not None and found is None:
-            return self.setup
+        if before is not None and found is None:
+            return before
         return Setup.of(task, frame, *found)
 
     def _sample(self, task: Task, points: Points, trg: Any, src: Any) -> list[Any] | None:
@@ -251,7 +266,7 @@ class Slab(Pipeline):
         work += src / totals[1] * seconds["P2G"] + trg / totals[0] * seconds["G2P"]
         work += seconds["FGC"] / n
         best = Slabs.balanced(work, padding.grid[0], self.team.size, chosen.points)
-        if setup is self.setup and self.slabs.load(work) <= IMBALANCE * best.load(work):
+        if setup.kin(self.setup) and self.slabs.load(work) <= IMBALANCE * best.load(work):
             return self.slabs
         return best
 

@@ -296,8 +296,7 @@ class Frame:
 
     def takes(self, other: Frame) -> bool:
         """Return whether the grid of this frame is one for another frame, of other tilts."""
-        same = self.unit == other.unit and self.lattice.widest == other.lattice.widest
-        return same and self.numbers is not None
+        return self.unit == other.unit and self.lattice.widest == other.lattice.widest
 
     def constant(
         self, space: ExecutionSpace, name: Hashable, made: Callable[[Frame], Any], dtype: Any

@@ -186,6 +186,12 @@ class Lattice:
         """Return values for each axis in the user's order."""
         return values[np.argsort(self.axes)]
 
+    def cut(self, first: float) -> Lattice:
+        """Return a slab of the box, with another first side; its other edges are the box's."""
+        slab = replace(self, sides=np.array([first, *self.sides[1:]]))
+        slab.__dict__["widest"] = slab if self.widest is self else self.widest.cut(first)
+        return slab
+
     def shaped(self, cell: Cell | None) -> Lattice:
         """Return the box with the vectors of a cell along the periodic axes."""
         if cell is None:

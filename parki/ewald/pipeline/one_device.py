@@ -274,10 +274,7 @@ class OneDevice(Pipeline):
         setup = self.setup
         if setup is None or lattice is self._box:
             return setup
-        frame, old = Frame.of(task, lattice, setup.frame), setup.frame
-        if (frame.lattice, frame.unit) == (old.lattice, old.unit):
-            return setup
-        return setup.within(frame) if old.takes(frame) else None
+        return setup.within(Frame.of(task, lattice, setup.frame))
 
     def _move(self, setup: Setup | None) -> None:
         """Take a set-up whose box has other tilts, if all that is placed can serve it."""

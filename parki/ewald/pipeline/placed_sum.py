@@ -214,10 +214,6 @@ class PlacedSum:
         with self.pipeline.together("update_points"):
             task, lattice = self.task, self.lattice
             if box is not None:
-                if not self.pipeline.alone:
-                    raise ParkiValueError(
-                        "box was given, but plans over ranks keep their box; make a new plan"
-                    )
                 task = replace(task, options=task.options.deformed(box))
                 # It keeps the edges that were the extent of points.
                 lattice = resolve(task.options, np.empty((0, 3)), lattice)

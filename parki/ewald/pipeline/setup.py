@@ -109,8 +109,13 @@ class Setup:
         """Grid points along each of the user's axes."""
         return tuple(self.frame.lattice.by_user(np.array(self.mesh.padding.grid)).tolist())
 
-    def within(self, frame: Frame) -> Setup:
-        """Return the set-up with the same grid in a box of other tilts."""
+    def within(self, frame: Frame) -> Setup | None:
+        """Return the set-up for a box of perhaps other tilts; None if the grid does not fit."""
+        old = self.frame
+        if (frame.lattice, frame.unit) == (old.lattice, old.unit):
+            return self
+        if not old.takes(frame):
+            return None
         return replace(self, frame=frame, mesh=self.mesh.within(frame))
 
     def kin(self, other: Setup | None) -> bool:
@@ -149,8 +154,7 @@ class Setup:
             cells=(n, *mesh.padding.cells[1:]),
             grid=(n + self.parameters.points - 1, *mesh.padding.grid[1:]),
         )
-        sides = np.array([n * mesh.steps[0], *self.frame.lattice.sides[1:]])
-        frame = replace(self.frame, lattice=replace(self.frame.lattice, sides=sides))
+        frame = replace(self.frame, lattice=self.frame.lattice.cut(n * float(mesh.steps[0])))
         return _mesh(self.task, self.parameters, frame, mesh.steps, padding)
 
     def kernels(self, targets: int) -> list[Kernel]:

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from faces.base import Face, Given
-from faces.plans import Axes, Results, Wall
+from faces.plans import Axes, Results, Tilted, Wall
 from faces.spheres import VISCOSITY, Radii
 
 LACKS = {
-    "box": "over ranks a box stays",
     "out": "over ranks there is no `out=` but the rank's own",
     "threads": "ranks make the same calls in the same order",
     "foreign": "arrays are read as by a plan of one rank",
@@ -107,6 +106,13 @@ class RanksAxes(Ranks, Axes):
     name, words = "axes over ranks", "`parki.distributed` with any axes"
 
 
+class RanksTilted(Ranks, Tilted):
+    """Whose box may deform."""
+
+    name, words = "tilted over ranks", "`parki.distributed` in tilted boxes"
+    sums = ("stokes_comb", "stokes_dipole")
+
+
 class RanksResults(Ranks, Results):
     """All that a sum has."""
 
@@ -144,4 +150,4 @@ class RanksSpheres(Ranks, Radii):
         return distributed.Spheres(own.src, own.more["radii"], own.options, **how)
 
 
-FACES = (Ranks(), RanksAxes(), RanksResults(), RanksWall(), RanksSpheres())
+FACES = (Ranks(), RanksAxes(), RanksTilted(), RanksResults(), RanksWall(), RanksSpheres())
