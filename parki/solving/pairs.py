@@ -154,6 +154,13 @@ def near_pairs(
     """
     _, options = take_options(None, options, keywords)
     reach = positive("radius", radius, "a positive, finite length")
+    return pairs_within(trg, src, reach, options, itself=False)
+
+
+def pairs_within(
+    trg: Array, src: Array, reach: float, options: EwaldOptions, itself: bool = True
+) -> NearPairs:
+    """Return `near_pairs`, with a source at the target itself or without it."""
     given = check_arguments("laplace", trg, src, None, options)
     trg, src = given.arrays["trg"], given.arrays["src"]
     xp, dtype, counts = given.space.array_module, trg.dtype, (trg.shape[1], src.shape[1])
@@ -167,7 +174,7 @@ def near_pairs(
         images, owner = _images(xp, sources, options, xp.stack([low, high]), reach)
         at_once = AT_ONCE[given.space.on_device]
         if owner.size:
-            found += _search(xp, targets, images, owner, reach, low, at_once)
+            found += _search(xp, targets, images, owner, reach, low, at_once, itself)
     rows, index, r, distance = (xp.concatenate(each, axis=-1) for each in zip(*found, strict=True))
     indptr = xp.zeros(counts[0] + 1, dtype=np.int32)
     if rows.size:
@@ -242,7 +249,14 @@ def _images(
 
 
 def _search(
-    xp: Any, targets: Any, images: Any, owner: Any, reach: float, low: Any, at_once: int
+    xp: Any,
+    targets: Any,
+    images: Any,
+    owner: Any,
+    reach: float,
+    low: Any,
+    at_once: int,
+    itself: bool,
 ) -> Iterator[tuple[Any, Any, Any, Any]]:
     """Yield targets, sources, displacements and distances of pairs, for some targets at a time.
 
@@ -258,6 +272,8 @@ def _search(
         Corner below all targets and images.
     at_once : int
         Candidates at a time, roughly.
+    itself : bool
+        Whether a source at the target itself is a pair.
     """
     # Cells are somewhat wider, so that rounding takes no pair over two of them.
     width = max(reach, float((images.max(axis=1) - low).max()) / MOST_CELLS) * MARGIN
@@ -279,7 +295,7 @@ def _search(
         rows = first + rows // len(columns)
         r = xp.take(targets, rows, axis=1) - xp.take(images, index, axis=1)
         distance = xp.sqrt(xp.einsum("ax,ax->x", r, r))
-        near = xp.flatnonzero((distance <= reach) & (distance > 0))
+        near = xp.flatnonzero((distance <= reach) & (itself | (distance > 0)))
         pairs += near.size
         if pairs > MOST:
             raise ParkiValueError(

@@ -10,9 +10,13 @@ from parki.errors import ParkiValueError
 from parki.ewald.points import as_points
 from parki.interchange import as_array, to_host
 from parki.runtime import get_execution_space
+from parki.runtime.forks import cached_property
+from parki.solving.pairs import pairs_within
 from parki.solving.rotations import frames, quaternions
 from parki.surfaces.shapes import Shape
 from parki.typing import Array
+
+ROUNDED = 1e-5  # of a distance: more than single precision loses
 
 
 class Bodies:
@@ -28,6 +32,7 @@ class Bodies:
         self.systems = np.concatenate([[0], np.cumsum(sizes[kinds])])
         self.nodes, self.normals = self._placed("nodes"), self._rotated("normals")
         self.areas, self.spacing = self._joined("areas"), self._joined("spacing")
+        self._copies: dict[Any, Any] = {}
 
     def moved(self, centres: Array, rotations: Any = None) -> Any:
         """Return the same bodies elsewhere.
@@ -46,6 +51,7 @@ class Bodies:
         frames = self.frames if rotations is None else matrices(rotations, self.kinds.size)
         other = object.__new__(type(self))
         other.begin(list(self.shapes), self.kinds, places, frames, self.nodes)
+        other._copies = self._copies
         return other
 
     def alone(self, shape: Shape) -> Any:
@@ -58,30 +64,119 @@ class Bodies:
     def smooth(self, density: Any) -> Any:
         """Return the parts (..., N) of densities that finer nodes resolve: see `Shape.smooth`."""
         found = density
-        for shape, index, _ in self.groups():
+        for shape, index, _ in self.groups:
             if shape.smooth is not None:
                 found = found.copy() if found is density else found
-                found[..., index] = density[..., index] @ self.xp.asarray(shape.smooth.T)
+                found[..., index] = density[..., index] @ self.on_device(shape, "smooth").T
         return found
 
-    @property
+    def on_device(self, shape: Shape, name: str) -> Any:
+        """Return a matrix of a shape in the memory of the nodes, which is copied once."""
+        if (shape, name) not in self._copies:
+            value: Any = shape
+            for part in name.split("."):
+                value = getattr(value, part)
+            self._copies[shape, name] = self.xp.asarray(value)
+        return self._copies[shape, name]
+
+    @cached_property
     def body(self) -> Any:
         """The body of each node, shape (N,)."""
         return self.xp.asarray(np.repeat(np.arange(self.kinds.size), np.diff(self.systems)))
 
-    @property
+    @cached_property
     def curvature(self) -> Any:
         """The sum of both curvatures at each node, shape (N,): 2/a on a sphere of radius a."""
         return self._joined("curvature")
 
+    @cached_property
     def groups(self) -> list[tuple[Shape, Any, np.ndarray]]:
-        """Return each shape, the nodes of its bodies (B, n), and the numbers of these bodies."""
-        found = []
-        for kind, shape in enumerate(self.shapes):
-            bodies = np.flatnonzero(self.kinds == kind)
-            index = self.systems[bodies][:, None] + np.arange(shape.areas.size)
-            found.append((shape, self.xp.asarray(index), bodies))
+        """Each shape, the nodes of its bodies (B, n), and the numbers of these bodies."""
+        bodies = [np.flatnonzero(self.kinds == kind) for kind in range(len(self.shapes))]
+        indices = [self._nodes_of(each) for each in bodies]
+        return list(zip(self.shapes, indices, bodies, strict=True))
+
+    @cached_property
+    def alike(self) -> list[tuple[Any, Any]]:
+        """The nodes (B, n) of bodies with as many nodes, and the numbers of these bodies."""
+        sizes = np.diff(self.systems)
+        bodies = [np.flatnonzero(sizes == size) for size in np.unique(sizes)]
+        return [(self._nodes_of(each), self.xp.asarray(each)) for each in bodies]
+
+    def _nodes_of(self, bodies: np.ndarray) -> Any:
+        first = self.systems[bodies][:, None]
+        return self.xp.asarray(first + np.arange(np.diff(self.systems)[bodies[0]]))
+
+    # ------------------------------------------------------------------ integrals
+    def integrals(self, values: Any) -> Any:
+        """Return integrals over the surface of each body, (..., B), of values (..., N)."""
+        weighted = values * self.areas
+        found = self.xp.empty((*values.shape[:-1], self.kinds.size), weighted.dtype)
+        for index, bodies in self.alike:
+            found[..., bodies] = weighted[..., index].sum(axis=-1)
         return found
+
+    @cached_property
+    def whole(self) -> Any:
+        """The area of each body, shape (B,)."""
+        return self.integrals(self.xp.ones_like(self.areas))
+
+    @cached_property
+    def arms(self) -> Any:
+        """The nodes as seen from their bodies' centres, shape (3, N)."""
+        places = self.xp.asarray(self.centres)[:, self.body]
+        return self.nodes - places.astype(self.nodes.dtype)
+
+    @cached_property
+    def mobility(self) -> Any:
+        """Matrices (B, 6, 6) from moments of velocities to the rigid motions that have them.
+
+        Moments are the integrals over the surface, and those of the arm x velocity.
+        """
+        xp, arm = self.xp, self.arms.astype(np.float64)
+        first, second = self.integrals(arm), self.integrals(arm[:, None] * arm)
+        found, eye = xp.zeros((self.kinds.size, 6, 6)), xp.eye(3)
+        found[:, :3, :3] = self.whole[:, None, None] * eye
+        found[:, 3:, 3:] = xp.trace(second)[:, None, None] * eye - second.transpose(2, 0, 1)
+        for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):  # first x velocity, spin x first
+            found[:, 3 + i, j], found[:, 3 + j, i] = -first[k], first[k]
+            found[:, i, 3 + j], found[:, j, 3 + i] = first[k], -first[k]
+        return xp.linalg.inv(found)
+
+    # ------------------------------------------------------------------ close points
+    def copies(self, targets: Any, options: Any, reach: float) -> tuple[Any, Any, Any]:
+        """Return targets that may be within reach of copies of bodies, and the copies.
+
+        Parameters
+        ----------
+        targets : array, shape (3, Nt)
+        options : EwaldOptions
+            With the box.
+        reach : float
+            In the largest node distance of each shape.
+
+        Returns
+        -------
+        tuple of 3 arrays, shape (n,), (n,) and (3, n)
+            Targets, bodies, and displacements from the bodies' centres; on the host.
+        """
+        radii = np.array([shape.radius + reach * shape.spacing.max() for shape in self.shapes])
+        size, found = np.ceil(np.log2(radii))[self.kinds], []
+        for each in np.unique(size):  # one search for bodies of about one size
+            bodies = np.flatnonzero(size == each)
+            centres = self.xp.asarray(self.centres[:, bodies].astype(self._dtype))
+            radius = (1 + ROUNDED) * float(radii[self.kinds[bodies]].max())
+            pairs = pairs_within(targets, centres, radius, options)
+            several = pairs.targets, pairs.indices, pairs.displacements
+            i, j, r = (to_host(array) for array in several)
+            found.append((i, bodies[j], r.astype(np.float64)))
+        i, body, r = (np.concatenate(each, axis=-1) for each in zip(*found, strict=True))
+        close = np.zeros(i.size, bool)
+        for kind, shape in enumerate(self.shapes):
+            mine = np.flatnonzero(self.kinds[body] == kind)
+            local = np.einsum("nji,jn->in", self.frames[body[mine]], r[:, mine])
+            close[mine] = shape.distances(local, reach * shape.spacing.max()) < np.inf
+        return i[close], body[close], r[:, close]
 
     def nearest(self, points: np.ndarray, bodies: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return normals at nearest points, signed distances, node distances and nodes.
@@ -114,23 +209,24 @@ class Bodies:
             node[:, mine] = np.where(there < 0, -1, starts[:, own] + there)
         return normals, b, h, node
 
-    @property
+    @cached_property
     def has_finer(self) -> bool:
         """Whether all bodies have finer nodes; otherwise none are used between bodies."""
         return all(shape.finer is not None for shape in self.shapes)
 
+    @cached_property
     def _finer_sizes(self) -> Any:
         sizes = [0 if shape.finer is None else shape.finer.areas.size for shape in self.shapes]
         return np.array(sizes)[self.kinds]
 
-    @property
+    @cached_property
     def finer_starts(self) -> Any:
         """The first finer node of each body, shape (B,)."""
-        return np.cumsum(self._finer_sizes()) - self._finer_sizes()
+        return np.cumsum(self._finer_sizes) - self._finer_sizes
 
     def finer(self) -> tuple[Any, ...]:
         """Return nodes, normals and areas of finer nodes, and their bodies."""
-        body = np.repeat(np.arange(self.kinds.size), self._finer_sizes())
+        body = np.repeat(np.arange(self.kinds.size), self._finer_sizes)
         arrays = (
             self._placed("finer.nodes"),
             self._rotated("finer.normals"),

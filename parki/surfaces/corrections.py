@@ -58,21 +58,15 @@ def events_near(
         Directions of tractions.
     """
     xp = surface.xp
-    periodic = np.array(options.periodic)
-    vectors = options.vectors * periodic[:, None]
-    inverse = xp.asarray(np.linalg.inv(options.vectors).T * periodic[:, None])
-    radius = (setting.farthest + AROUND) * float(surface.spacing.max())
-    found = near_pairs(targets, surface.nodes, radius, options)
-    i, j, r = found.targets, found.indices, found.displacements.astype(np.float64)
-    image = inverse @ (xp.take(targets, i, axis=1) - xp.take(surface.nodes, j, axis=1) - r)
-    rows = xp.concatenate([xp.stack([i, surface.body[j]]), xp.rint(image)]).astype(np.int64)
+    vectors = options.vectors * np.array(options.periodic)[:, None]
+    inverse = np.linalg.inv(options.vectors).T * np.array(options.periodic)[:, None]
+    target, body, r = surface.copies(targets, options, setting.farthest + AROUND)
+    x = to_host(targets)[:, target].astype(np.float64)
+    image = np.rint(inverse @ (x - surface.centres[:, body] - r))
     if home is not None:
-        rows = rows[:, xp.flatnonzero((rows[1] != home[i]) | (rows[2:] != 0).any(axis=0))]
-    low = rows.min(axis=1) if rows.size else xp.zeros(5, np.int64)
-    sizes = (rows.max(axis=1) - low + 1).tolist() if rows.size else [1] * 5
-    _, first = xp.unique(_numbered(rows - low[:, None], sizes), return_index=True)
-    target, body, *image = to_host(rows[:, first])
-    points = to_host(targets)[:, target].astype(np.float64) - vectors.T @ np.array(image)
+        others = (to_host(home)[target] != body) | (image != 0).any(axis=0)
+        target, body, x, image = (each[..., others] for each in (target, body, x, image))
+    points = x - vectors.T @ image
     n0, b, h, node = surface.nearest(points, body)
     b[np.abs(b) < ON_SURFACE * h] = 0.0
     fine, kinds = surface.has_finer, surface.kinds[body]
@@ -85,14 +79,6 @@ def events_near(
     )
     directions = xp.take(e, target, axis=1).astype(np.float64)
     return Events(target, at, n0, directions, b, h, times, thin, body, finer), points
-
-
-def _numbered(rows: Any, sizes: list[int]) -> Any:
-    """Return one number for each column of rows from 0 to sizes."""
-    number = 0 * rows[0]
-    for row, size in zip(rows, sizes, strict=True):
-        number = number * size + row
-    return number
 
 
 def pairs_of(

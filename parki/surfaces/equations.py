@@ -121,7 +121,7 @@ class Equation:
         """
         surface, xp = self.surface, self.surface.xp
         own = []
-        for shape, index, bodies in surface.groups():
+        for shape, index, bodies in surface.groups:
             inverse = xp.asarray(self._inverse(shape).astype(surface.nodes.dtype))
             own.append((index, xp.asarray(surface.frames[bodies], surface.nodes.dtype), inverse))
 
@@ -251,8 +251,7 @@ class FirstKind(Equation):
 
     def _beside(self, surface: Bodies, q: Any) -> Any:
         # What the layer lacks, of about its size: the radius of a sphere with as much area.
-        whole = rigid.integrals(surface, surface.xp.ones_like(surface.areas))
-        size = (whole / (16 * np.pi)) ** 0.5
+        size = (surface.whole / (16 * np.pi)) ** 0.5
         rest = q - surface.smooth(q) + rigid.normal_part(surface, q)
         return size[surface.body] * rest
 

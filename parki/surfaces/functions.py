@@ -162,7 +162,7 @@ class Complements:
 class Smooth:
     """The change from 1/r^k to a kernel that is smooth at the width, with the signs of `Functions`.
 
-    With a zero normal at the nearest point all kernels have their plain numerators.
+    Kernels have their plain numerators.
     """
 
     def __init__(self, xp: Any, squared: Any, width: Any) -> None:
@@ -183,10 +183,13 @@ class Singular:
 
     def __init__(self, xp: Any, squared: Any) -> None:
         self.across = squared
-        self._inverse = 1 / xp.sqrt(xp.where(squared > 0, squared, xp.inf))
+        inverse = 1 / xp.where(squared > 0, squared, xp.inf)
+        self._square, self._values = inverse, {1: xp.sqrt(inverse)}
 
     def __getitem__(self, k: int) -> Any:
-        return self._inverse**k
+        if k not in self._values:  # products, since powers take ten times as long
+            self._values[k] = self[k - 2] * self._square
+        return self._values[k]
 
     def jump(self, k: int) -> Any:
         """Nothing: the sums have no jump."""

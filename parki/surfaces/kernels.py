@@ -3,8 +3,8 @@
 Each takes functions in place of 1/r^k. With r = d + b n0, where n0 is the normal at the nearest
 point and b the signed distance, b^2 becomes r^2 - |xi|^2 (`across`) before 1/r^k is replaced, so
 that every power of 1/r^k meets only moments that vanish. What is left with one factor b has the
-jump. With 1/r^k itself, and without jumps, each is the kernel of the sum of the same name; with a
-zero n0 all have the numerators of that kernel.
+jump. With 1/r^k itself, and without jumps, each is the kernel of the sum of the same name. Without
+n0 each has the numerators of that kernel, whatever is in place of 1/r^k.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.surfaces.functions import Functions, Smooth
+from parki.surfaces.functions import Functions, Singular, Smooth
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,17 @@ class SurfacePairs:
 
     Attributes
     ----------
-    r : array, shape (3, n)
+    r : array, shape (3, n), or (3, targets, nodes) without n0
         Target minus node.
-    n0 : array, shape (3, n)
+    n0 : array, shape (3, n), optional
         Normal at the point of the surface that is nearest to the target.
-    b : array, shape (n,)
+    b : array, shape (n,), optional
         Signed distance of the target.
     n : array, shape (3, n)
-        Normal at the node.
+        Normal at the node. Without n0, its other axes and those of e go with those of r.
     e : array, shape (3, n)
         Direction of tractions at the target.
-    f : Functions or Smooth
+    f : Functions, Smooth or Singular
         What is in place of 1/r^k: ``f[k]`` and ``f.jump(k)``.
     """
 
@@ -46,7 +46,7 @@ class SurfacePairs:
     b: Any
     n: Any
     e: Any
-    f: Functions | Smooth
+    f: Functions | Smooth | Singular
 
     @property
     def d(self) -> Any:
@@ -65,20 +65,29 @@ class SurfacePairs:
 
 
 def _dot(a: Any, b: Any) -> Any:
-    return (a * b).sum(axis=0)
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-def _eye(p: SurfacePairs) -> Any:
-    return p.xp.eye(3)[:, :, None]
+def _squares(p: SurfacePairs, factor: Any) -> Any:
+    """Return r r times a factor, shape (3, 3, ...)."""
+    out = p.xp.empty((3, *p.r.shape))
+    for i in range(3):
+        along = p.r[i] * factor
+        for j in range(i, 3):
+            out[i, j] = along * p.r[j]
+            out[j, i] = out[i, j]
+    return out
 
 
 def _vector(p: SurfacePairs) -> Any:
     """Return r / r^3, shape (3, n)."""
-    return p.r * p.f[3] + p.n0 * p.f.jump(3)
+    return p.r * p.f[3] if p.n0 is None else p.r * p.f[3] + p.n0 * p.f.jump(3)
 
 
 def _tensor(p: SurfacePairs, n: Any) -> Any:
     """Return r r (r.n) / r^5, shape (3, 3, n)."""
+    if p.n0 is None:
+        return _squares(p, p.f[5] * _dot(p.r, n))
     d, n0, lin, mid = p.d, p.n0, p.lin, p.mid
     nu, eta = _dot(n0, n), _dot(d, n)
     cube = p.b * p.f[3] + p.f.jump(3) - p.f.across * lin  # in place of b^3 / r^5
@@ -96,8 +105,12 @@ def _tensor(p: SurfacePairs, n: Any) -> Any:
 def single_velocity(p: SurfacePairs) -> Any:
     """Return 1/r + r r/r^3."""
     one, three = p.f[1], p.f[3]
-    normal = p.n0[:, None] * p.n0[None] * (one - _dot(p.r, p.r) * three)
-    return one * _eye(p) + three * p.r[:, None] * p.r[None] + normal
+    found = _squares(p, three)
+    for i in range(3):
+        found[i, i] += one
+    if p.n0 is not None:
+        found += p.n0[:, None] * p.n0[None] * (one - _dot(p.r, p.r) * three)
+    return found
 
 
 def single_pressure(p: SurfacePairs) -> Any:
@@ -117,6 +130,8 @@ def double_velocity(p: SurfacePairs) -> Any:
 
 def double_pressure(p: SurfacePairs) -> Any:
     """Return 4 (n/r^3 - 3 r (r.n)/r^5)."""
+    if p.n0 is None:
+        return 4 * (p.n * p.f[3] - 3 * p.r * (_dot(p.r, p.n) * p.f[5]))[None]
     d, n0, three, five, lin = p.d, p.n0, p.f[3], p.f[5], p.lin
     nu, eta = _dot(n0, p.n), _dot(d, p.n)
     along = (p.n - nu * n0) * three - 3 * d * eta * five - 3 * (n0 * eta + d * nu) * lin
@@ -128,6 +143,8 @@ def double_traction(p: SurfacePairs) -> Any:
 
     -4 e n/r^3 - 6 (r (r.n) e + (r.e)(r.n) + (n.e) r r + n (r.e) r)/r^5 + 60 r r (r.e)(r.n)/r^7
     """
+    if p.n0 is None:
+        return _plain_traction(p)
     d, n0, across, f = p.d, p.n0, p.f.across, p.f
     first = p.b * f[7] + f.jump(7)  # in place of b / r^7
     five = f[5], p.lin, p.mid  # in place of b^j / r^5, and then / r^7
@@ -147,6 +164,18 @@ def double_traction(p: SurfacePairs) -> Any:
             -4 * p.e[i] * p.n[j] * f[3] - 6 * value + 60 * _with(_product(both, twice), seven)
         )
     return out
+
+
+def _plain_traction(p: SurfacePairs) -> Any:
+    along, facing, both = _dot(p.r, p.n), _dot(p.r, p.e), _dot(p.n, p.e)
+    found = _squares(p, 60 * p.f[7] * along * facing - 6 * p.f[5] * both)
+    three, five = 4 * p.f[3], 6 * p.f[5]
+    for i, j in itertools.product(range(3), repeat=2):
+        found[i, j] -= three * p.e[i] * p.n[j]
+        found[i, j] -= five * (along * p.r[i] * p.e[j] + facing * p.n[i] * p.r[j])
+        if i == j:
+            found[i, j] -= five * along * facing
+    return found
 
 
 def _product(a: Any, b: Any) -> list[Any]:

@@ -259,7 +259,7 @@ class LayerPlan:
         targets, home, parts = self._targets, None, []
         if targets is None:
             targets, home = surface.nodes, surface.body
-            for shape, index, bodies in surface.groups():
+            for shape, index, bodies in surface.groups:
                 matrix = own.own_matrix(self._key, shape, setting)
                 frames = surface.xp.asarray(surface.frames[bodies])
                 parts.append((index, frames, own.moved_to(surface.xp, matrix)))
@@ -364,7 +364,7 @@ class LayerPlan:
         xp = surface.xp
         found: list[Any] = [None] * surface.kinds.size
         starts = surface.finer_starts if transposed else surface.systems
-        for shape, _, bodies in surface.groups():
+        for shape, _, bodies in surface.groups:
             finer: Any = shape.finer
             matrix = xp.asarray(finer.matrix if transposed else finer.matrix.T)
             index = xp.asarray(starts[bodies][:, None] + np.arange(len(matrix)))

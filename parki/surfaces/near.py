@@ -174,7 +174,7 @@ def _level(
         value, bump = xp.zeros((layer.rows, layer.columns, some.size)), xp.zeros(some.size)
         if smooth:
             f: Any = Smooth(xp, squared[some], SPLIT * events.h[event])
-            plain = layer.block(SurfacePairs(xp, r, 0 * n, 0 * squared[some], n, e, f))
+            plain = layer.block(SurfacePairs(xp, r, None, None, n, e, f))
             value += -plain if regular else plain
         if regular:
             n0 = events.n0[:, event]

@@ -8,35 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from parki.surfaces.bodies import Bodies
-
-
-def integrals(surface: Bodies, values: Any) -> Any:
-    """Return integrals over the surface of each body, (..., B), of values (..., N)."""
-    xp, weighted = surface.xp, values * surface.areas
-    found = xp.empty((*values.shape[:-1], surface.kinds.size), weighted.dtype)
-    for _, index, bodies in surface.groups():
-        found[..., xp.asarray(bodies)] = weighted[..., index].sum(axis=-1)
-    return found
-
-
-def arms(surface: Bodies) -> Any:
-    """Return the nodes as seen from their bodies' centres, shape (3, N)."""
-    return surface.nodes - _at_nodes(surface, surface.xp.asarray(surface.centres))
 
 
 def resultants(surface: Bodies, forces: Any) -> tuple[Any, Any]:
     """Return forces and torques (..., 3, B) of forces per area."""
-    turning = _cross(surface.xp, arms(surface), forces)
-    return integrals(surface, forces), integrals(surface, turning)
+    turning = _cross(surface.xp, surface.arms, forces)
+    both = surface.integrals(surface.xp.concatenate([forces, turning], axis=-2))
+    return both[..., :3, :], both[..., 3:, :]
 
 
 def rigid(surface: Bodies, velocity: Any, spin: Any) -> Any:
     """Return velocities of the nodes of bodies that move and turn, (..., 3, B) each."""
     at, turning = (_at_nodes(surface, each) for each in (velocity, spin))
-    return at - _cross(surface.xp, arms(surface), turning)
+    return at - _cross(surface.xp, surface.arms, turning)
 
 
 def motion(surface: Bodies, velocities: Any) -> tuple[Any, Any]:
@@ -59,16 +44,15 @@ def rigid_part(surface: Bodies, velocities: Any) -> Any:
 
 def normal_part(surface: Bodies, velocities: Any) -> Any:
     """Return the normals times the mean flux of each body, shape (..., 3, N)."""
-    flux = integrals(surface, (velocities * surface.normals).sum(axis=-2))
-    whole = integrals(surface, surface.xp.ones_like(surface.areas))
-    return _at_nodes(surface, flux / whole)[..., None, :] * surface.normals
+    flux = surface.integrals((velocities * surface.normals).sum(axis=-2))
+    return _at_nodes(surface, flux / surface.whole)[..., None, :] * surface.normals
 
 
 def _with_moments(surface: Bodies, first: Any, second: Any) -> tuple[Any, Any]:
     """Return the rigid motions with these integrals over the surface, and moments."""
     xp = surface.xp
     moments = xp.moveaxis(xp.concatenate([first, second], axis=-2), -1, -2)[..., None]
-    found = xp.linalg.solve(_inertia(surface), moments)[..., 0]
+    found = (surface.mobility @ moments)[..., 0]
     found = xp.moveaxis(found, -1, -2).astype(first.dtype)
     return found[..., :3, :], found[..., 3:, :]
 
@@ -81,17 +65,3 @@ def _cross(xp: Any, a: Any, b: Any) -> Any:
     """Return the product of vectors along the last axis but one."""
     (x, y, z), (u, v, w) = (xp.moveaxis(each, -2, 0) for each in (a, b))
     return xp.stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=-2)
-
-
-def _inertia(surface: Bodies) -> Any:
-    """Return moments of rigid motions for each body, (B, 6, 6): of the velocities, of the spins."""
-    xp, arm = surface.xp, arms(surface).astype(np.float64)
-    whole, first = integrals(surface, xp.ones_like(arm[0])), integrals(surface, arm)
-    second = integrals(surface, arm[:, None] * arm)
-    found, eye = xp.zeros((surface.kinds.size, 6, 6)), xp.eye(3)
-    found[:, :3, :3] = whole[:, None, None] * eye
-    found[:, 3:, 3:] = xp.trace(second)[:, None, None] * eye - second.transpose(2, 0, 1)
-    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):  # first x velocity, spin x first
-        found[:, 3 + i, j], found[:, 3 + j, i] = -first[k], first[k]
-        found[:, i, 3 + j], found[:, j, 3 + i] = first[k], -first[k]
-    return found

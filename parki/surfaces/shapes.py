@@ -60,13 +60,30 @@ class Shape:
     def near(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return normals at nearest points, signed distances and spacings, of points near it."""
         normals, distances = self.project(points)
-        nearest = fits.tree(self.nodes.T).query((points - distances * normals).T)[1]
+        nearest = self._tree.query((points - distances * normals).T)[1]
         return normals, distances, self.spacing[nearest]
+
+    @cached_property
+    def _tree(self) -> Any:
+        return fits.tree(self.nodes.T)
+
+    @cached_property
+    def _finer_tree(self) -> Any:
+        return fits.tree(self.finer.nodes.T) if self.finer is not None else None
+
+    @cached_property
+    def radius(self) -> float:
+        """The largest distance of a node from the origin."""
+        return float(np.linalg.norm(self.nodes, axis=0).max())
+
+    def distances(self, points: np.ndarray, most: float) -> np.ndarray:
+        """Return distances of points (3, m) from the nearest node; infinite ones beyond most."""
+        return np.asarray(self._tree.query(points.T, distance_upper_bound=most)[0])
 
     @cached_property
     def turns(self) -> float:
         """The largest angle by which the surface turns within its spacing of a node, in radians."""
-        near = fits.tree(self.nodes.T).query(self.nodes.T, min(CLOSE, self.areas.size))[1][:, 1:]
+        near = self._tree.query(self.nodes.T, min(CLOSE, self.areas.size))[1][:, 1:]
         apart, rotated = (each.T[near] - each.T[:, None] for each in (self.nodes, self.normals))
         bends = np.linalg.norm(rotated, axis=2) / np.linalg.norm(apart, axis=2)
         same = np.einsum("ia,ija->ij", self.normals.T, self.normals.T[near]) > fits.FACING
@@ -97,8 +114,8 @@ class Shape:
         """Return the node, and the finer node, that each point is at, or -1, shape (2, m)."""
         finer = np.full(spacing.shape, -1)
         if self.finer is not None:
-            finer = _touching(self.finer.nodes, points, spacing)
-        return np.stack([_touching(self.nodes, points, spacing), finer])
+            finer = _touching(self._finer_tree, points, spacing)
+        return np.stack([_touching(self._tree, points, spacing), finer])
 
     def with_finer(self, finer: Finer) -> Shape:
         """Return the shape with finer nodes."""
@@ -128,8 +145,9 @@ class Finer:
     resolved: np.ndarray | None = None
 
 
-def _touching(nodes: np.ndarray, points: np.ndarray, spacing: np.ndarray) -> np.ndarray:
-    distance, node = fits.tree(nodes.T).query(points.T)
+def _touching(tree: Any, points: np.ndarray, spacing: np.ndarray) -> np.ndarray:
+    most = TOUCHING * float(spacing.max(initial=1e-300))
+    distance, node = tree.query(points.T, distance_upper_bound=most)
     return np.where(distance < TOUCHING * spacing, node, -1)
 
 
