@@ -3,6 +3,7 @@
 functions    what takes the place of 1/r^k near a surface, of any order
 kernels      each layer and result as blocks of pairs
 fits         node distances and nearest points, of nodes and normals alone
+series       harmonics and Fourier's series, from nodes to finer ones
 shapes       shapes in their own frames: ellipsoids, tori, nodes of the user
 spherical    shapes that are maps of the unit sphere, and their curvatures
 near         corrections of pairs as blocks, exact for constants

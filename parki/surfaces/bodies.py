@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,14 @@ class Bodies:
                 value = getattr(value, part)
             self._copies[shape, name] = self.xp.asarray(value)
         return self._copies[shape, name]
+
+    def fold(self, shape: Shape) -> Callable[[Any], Any]:
+        """Return products of rows with a shape's matrix to finer nodes."""
+        finer: Any = shape.finer
+        if finer.fold is None:
+            matrix = self.on_device(shape, "finer.matrix")
+            return lambda rows: rows @ matrix
+        return lambda rows: finer.fold(self.xp, rows)
 
     @cached_property
     def body(self) -> Any:

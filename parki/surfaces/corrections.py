@@ -17,9 +17,9 @@ from parki.ewald.options import EwaldOptions
 from parki.interchange import to_host
 from parki.memory import require
 from parki.runtime import ExecutionSpace
-from parki.solving.pairs import module_of, near_pairs, sparse
+from parki.solving.pairs import module_of, sparse
 from parki.surfaces.bodies import Bodies
-from parki.surfaces.dense import by_bodies
+from parki.surfaces.dense import Batch, batches
 from parki.surfaces.kernels import LAYERS
 from parki.surfaces.near import (
     ON_SURFACE,
@@ -128,42 +128,50 @@ class Near:
     events : Events
     sparse : list of sparse matrices
         From densities at the nodes, and at the finer ones.
-    dense : list of tuple
-        For each body the numbers of its events, its nodes, and the matrix (rows E, columns n).
+    dense : list of Batch
     scatter : sparse matrix, shape (Nt, number of events)
     """
 
     events: Events
     sparse: list[Any]
-    dense: list[tuple[Any, Any, Any]]
+    dense: list[Batch]
     scatter: Any
 
     @property
     def numbers(self) -> int:
         """How many numbers the matrices have."""
         return sum(int(each.nnz) for each in self.sparse) + sum(
-            int(each[2].size) for each in self.dense
+            int(each.matrix.size) for each in self.dense
         )
 
     def added(self, found: Any, q: Any) -> Any:
         """Return results (k, rows, Nt) with the dense products of q (k, columns, N)."""
         if not self.dense:
             return found
-        xp, rows = module_of(q), found.shape[1]
-        values = xp.empty((len(q), rows, self.events.b.size), found.dtype)
-        for event, nodes, matrix in self.dense:
-            product = q[:, :, nodes].reshape(len(q), -1) @ matrix.T
-            values[:, :, event] = product.reshape(len(q), rows, -1)
-        flat = values.reshape(len(q) * rows, -1)
+        xp, (several, rows) = module_of(q), found.shape[:2]
+        values = xp.zeros((several, rows, self.events.b.size + 1), found.dtype)
+        for each in self.dense:
+            product = each.matrix @ _columns(q, each.nodes)
+            local = product.reshape(len(product), rows, -1, several)
+            values[:, :, each.events] = local.transpose(3, 1, 0, 2)
+        flat = values[..., :-1].reshape(several * rows, -1)
         return found + (self.scatter @ flat.T).T.reshape(found.shape)
 
     def returned(self, found: Any, v: Any) -> Any:
         """Return densities (k, columns, N) with the transposed products of v (k, rows, Nt)."""
-        at = v[:, :, self.events.target]
-        for event, nodes, matrix in self.dense:
-            product = at[:, :, event].reshape(len(v), -1) @ matrix
-            found[:, :, nodes] += product.reshape(len(v), found.shape[1], -1)
+        xp, several = module_of(v), len(v)
+        nothing = xp.zeros((*v.shape[:2], 1), v.dtype)
+        at = xp.concatenate([v[:, :, self.events.target], nothing], axis=-1)
+        for each in self.dense:
+            product = each.matrix.transpose(0, 2, 1) @ _columns(at, each.events)
+            local = product.reshape(len(product), found.shape[1], -1, several)
+            found[:, :, each.nodes] += local.transpose(3, 1, 0, 2)
         return found
+
+
+def _columns(values: Any, index: Any) -> Any:
+    """Return the values (k, m, N) at indices (B, n) as vectors for each body, (B, m n, k)."""
+    return values[:, :, index].transpose(2, 1, 3, 0).reshape(len(index), -1, len(values))
 
 
 def near_matrices(
@@ -193,7 +201,7 @@ def near_matrices(
     if surface.has_finer and sizes.max() <= MOST_DENSE:
         needed = 8.0 * numbers * float(sizes[to_host(events.body)].sum())
         require(space, needed, f"corrections of {count:.3g} targets {what}", remedy)
-        return Near(events, [], list(by_bodies(surface, layer, events, points, setting)), scatter)
+        return Near(events, [], batches(surface, layer, events, points, setting), scatter)
 
     def check(pairs: int) -> None:
         needed = pairs * (PAIR + NUMBER * numbers)

@@ -6,39 +6,39 @@ takes the place of the sum over the nodes. It suits bodies of up to a thousand n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from parki.interchange import to_host
 from parki.surfaces.functions import Singular
 from parki.surfaces.kernels import Layer, SurfacePairs
 from parki.surfaces.near import Events, Nodes, Regularisation, blocks, with_constants
 from parki.surfaces.shapes import TOUCHING
 
-AT_ONCE = {False: 1 << 17, True: 1 << 22}  # pairs, by whether they are on a device
+FULL = 0.8  # least part of a batch's events that each of its bodies has
+AT_ONCE = {False: 1 << 14, True: 1 << 22}  # pairs, by whether they are on a device
 
-Places = tuple[Any, Any, Any]  # nodes, normals and areas
+Places = tuple[Any, Any]  # nodes and normals
 
 
 def plain_matrix(
     xp: Any, layer: Layer, points: Any, e: Any, nodes: Places, least: Any = None
 ) -> Any:
-    """Return the sum over nodes at points as a matrix (rows, columns, points, nodes).
+    """Return the kernel at points and nodes as a matrix (rows, columns, points, nodes).
 
-    Pairs at r = 0 are left out, and those closer than ``least``, shape (points,).
+    Pairs at r = 0 are left out, and those closer than ``least``, shape (points,). There are no
+    areas in it.
     """
-    places, normals, areas = nodes
-    shape = points.shape[1], areas.size
-    r = (points[:, :, None] - places[:, None]).reshape(3, -1)
-    n, e = xp.tile(normals, shape[0]), xp.repeat(e, shape[1], axis=1)
-    squared = (r**2).sum(axis=0)
+    places, normals = nodes
+    r = points[:, :, None] - places[:, None]
+    squared = r[0] * r[0] + r[1] * r[1] + r[2] * r[2]
     if least is not None:
-        squared = xp.where(squared < xp.repeat(least**2, shape[1]), 0.0, squared)
-    functions: Any = Singular(xp, squared)
-    found = layer.block(SurfacePairs(xp, r, 0 * r, 0 * r[0], n, e, functions))
-    return found.reshape(layer.rows, layer.columns, *shape) * areas
+        squared[squared < least[:, None] ** 2] = 0.0
+    functions = Singular(xp, squared)
+    return layer.block(SurfacePairs(xp, r, None, None, normals[:, None], e[:, :, None], functions))
 
 
 def dense_matrix(
@@ -46,8 +46,9 @@ def dense_matrix(
     layer: Layer,
     events: Events,
     points: Any,
-    nodes: Places,
-    finer: tuple[Any, Any, Any, Any],
+    nodes: tuple[Any, Any, Any],
+    finer: tuple[Any, Any, Any],
+    fold: Callable[[Any], Any],
     setting: Regularisation,
 ) -> Any:
     """Return the corrections of events with one body, (rows, columns, events, nodes).
@@ -57,40 +58,50 @@ def dense_matrix(
     points : array, shape (3, n)
         Places of the events, next to the nodes.
     nodes, finer : tuple of arrays
-        Nodes, normals and areas of the body, and the interpolation (finer nodes, nodes).
+        Nodes, normals and areas of the body.
+    fold : callable
+        The product of rows (..., finer nodes) with the interpolation, (..., nodes).
     """
     step = max(1, AT_ONCE[xp is not np] // finer[2].size)
     parts = [slice(first, first + step) for first in range(0, max(1, points.shape[1]), step)]
-    some = ((events.some(part), points[:, part]) for part in parts)
-    found = [_some(xp, layer, each, at, nodes, finer, setting) for each, at in some]
-    return xp.concatenate(found, axis=2)
+    found = []
+    for part in parts:
+        some, at = events.some(part), points[:, part]
+        whole = fold(_with_finer(xp, layer, some, at, finer, setting) * finer[2])
+        whole -= plain_matrix(xp, layer, at, some.e, nodes[:2]) * nodes[2]
+        found.append(whole)
+    return found[0] if len(found) == 1 else xp.concatenate(found, axis=2)
 
 
-def _some(
-    xp: Any, layer: Layer, events: Events, points: Any, nodes: Places, finer: Any, setting: Any
+def _with_finer(
+    xp: Any, layer: Layer, events: Events, points: Any, finer: Any, setting: Any
 ) -> Any:
-    *fine, interpolation = finer
-    least = TOUCHING * events.h
-    whole = plain_matrix(xp, layer, points, events.e, tuple(fine), least)
+    """Return the regularised kernel at events and finer nodes, (rows, columns, events, nodes)."""
+    nodes, normals, areas = finer
+    whole = plain_matrix(xp, layer, points, events.e, (nodes, normals), TOUCHING * events.h)
     # Farther away the sum over finer nodes is good enough.
     near = xp.flatnonzero(abs(events.b) <= setting.farthest * events.h / events.times)
-    if near.size:
-        close = events.some(near)
-        close = replace(close, node=close.finer)
-        pairs = _pairs(xp, close, points[:, near], tuple(fine), setting)
-        levels = blocks(xp, layer, close, pairs, None, setting)
-        if layer.exact is not None and setting.constants:
-            sums = whole[:, :, near].sum(axis=-1)
-            levels = with_constants(xp, layer, close, levels, sums, setting.side)
-        (level,) = levels
-        for row, column in np.ndindex(layer.rows, layer.columns):
-            place = near[level.event] * fine[2].size + level.index
-            added = xp.bincount(place, level.values[row, column], whole[0, 0].size)
-            whole[row, column] += added.reshape(whole.shape[2:])
-    return whole @ interpolation - plain_matrix(xp, layer, points, events.e, nodes)
+    if not near.size:
+        return whole
+    close = events.some(near)
+    close = replace(close, node=close.finer)
+    pairs = _pairs(xp, close, points[:, near], finer, setting)
+    levels = blocks(xp, layer, close, pairs, None, setting)
+    if layer.exact is not None and setting.constants:
+        sums = whole[:, :, near] @ areas
+        levels = with_constants(xp, layer, close, levels, sums, setting.side)
+    (level,) = levels
+    size, place = near.size * areas.size, level.event * areas.size + level.index
+    if not place.size:
+        return whole
+    for row, column in np.ndindex(layer.rows, layer.columns):
+        values = level.values[row, column] / areas[level.index]
+        added = xp.bincount(place, values, size).reshape(near.size, -1)
+        whole[row, column, near] += added
+    return whole
 
 
-def _pairs(xp: Any, events: Events, points: Any, nodes: Places, setting: Regularisation) -> Nodes:
+def _pairs(xp: Any, events: Events, points: Any, nodes: Any, setting: Regularisation) -> Nodes:
     """Return the pairs of events and nodes within reach of the regularisation."""
     places, normals, areas = nodes
     squared = ((points[:, :, None] - places[:, None]) ** 2).sum(axis=0)
@@ -104,28 +115,64 @@ def _pairs(xp: Any, events: Events, points: Any, nodes: Places, setting: Regular
     return Nodes(normals, areas, event, index, r)
 
 
-def by_bodies(
-    surface: Any, layer: Layer, events: Events, points: Any, setting: Any
-) -> Iterator[Any]:
-    """Yield for each body the numbers of its events, its nodes, and its matrix of corrections."""
-    xp, dtype = surface.xp, surface.nodes.dtype
+@dataclass(frozen=True)
+class Batch:
+    """Matrices of some bodies with as many nodes, and with about as many events.
+
+    Attributes
+    ----------
+    events : array, shape (B, E)
+        Numbers of events; their count where a body has fewer of them.
+    nodes : array, shape (B, n)
+    matrix : array, shape (B, rows E, columns n)
+    """
+
+    events: Any
+    nodes: Any
+    matrix: Any
+
+
+def batches(
+    surface: Any, layer: Layer, events: Events, points: Any, setting: Regularisation
+) -> list[Batch]:
+    """Return the matrices of events with the bodies that they are near to."""
+    xp, bodies = surface.xp, surface.kinds.size
     order = xp.argsort(events.body, kind="stable")
-    ends = xp.searchsorted(events.body[order], xp.arange(surface.kinds.size + 1)).tolist()
+    ends = to_host(xp.searchsorted(events.body[order], xp.arange(bodies + 1)))
+    sizes, many = np.diff(surface.systems), np.diff(ends)
     more = surface.finer()
-    for body, kind in enumerate(surface.kinds.tolist()):
-        index = order[ends[body] : ends[body + 1]]
-        if not index.size:
-            continue
-        shape = surface.shapes[kind]
-        first, start = int(surface.systems[body]), int(surface.finer_starts[body])
-        mine = slice(first, first + shape.areas.size)
-        fine = slice(start, start + shape.finer.areas.size)
-        arrays = surface.nodes, surface.normals, surface.areas
-        nodes = tuple(each[..., mine].astype(np.float64) for each in arrays)
-        finer = tuple(each[..., fine].astype(np.float64) for each in more[:3])
-        some = events.some(index)
-        some = replace(some, finer=xp.where(some.finer < 0, -1, some.finer - start))
-        given = (*finer, xp.asarray(shape.finer.matrix))
-        matrix = dense_matrix(xp, layer, some, points[:, index], nodes, given, setting)
-        flat = matrix.transpose(0, 2, 1, 3).reshape(layer.rows * index.size, -1)
-        yield index, mine, xp.ascontiguousarray(flat.astype(dtype))
+    found, left = [], np.lexsort((-many, sizes))
+    left = left[many[left] > 0]
+    while left.size:
+        n, most = int(sizes[left[0]]), int(many[left[0]])
+        alike = (sizes[left] == n) & (many[left] >= FULL * most)
+        some, left = left[alike], left[~alike]
+        index = xp.full((some.size, most), events.b.size)
+        shape = some.size, layer.rows, most, layer.columns, n
+        matrix = xp.zeros(shape, surface.nodes.dtype)
+        for place, body in enumerate(some.tolist()):
+            mine = order[ends[body] : ends[body + 1]]
+            index[place, : mine.size] = mine
+            block = _of_body(
+                surface, layer, body, events.some(mine), points[:, mine], more, setting
+            )
+            matrix[place, :, : mine.size] = block.transpose(0, 2, 1, 3)
+        nodes = surface.systems[some][:, None] + np.arange(n)
+        flat = matrix.reshape(some.size, layer.rows * most, -1)
+        found.append(Batch(index, xp.asarray(nodes), flat))
+    return found
+
+
+def _of_body(
+    surface: Any, layer: Layer, body: int, events: Events, points: Any, finer: Any, setting: Any
+) -> Any:
+    """Return the matrix of events with the body they are near to."""
+    xp, shape = surface.xp, surface.shapes[surface.kinds[body]]
+    first, start = int(surface.systems[body]), int(surface.finer_starts[body])
+    mine = slice(first, first + shape.areas.size)
+    fine = slice(start, start + shape.finer.areas.size)
+    arrays = surface.nodes, surface.normals, surface.areas
+    nodes: Any = tuple(each[..., mine].astype(np.float64) for each in arrays)
+    more: Any = tuple(each[..., fine].astype(np.float64) for each in finer[:3])
+    some = replace(events, finer=xp.where(events.finer < 0, -1, events.finer - start))
+    return dense_matrix(xp, layer, some, points, nodes, more, surface.fold(shape), setting)

@@ -21,7 +21,7 @@ from parki.memory import require
 from parki.surfaces import rigid
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.layer import LayerPlan
-from parki.surfaces.own import own_products
+from parki.surfaces.own import own_parts, own_products
 from parki.surfaces.shapes import Shape
 from parki.typing import Array, OptionKeywords, Unpack
 
@@ -119,15 +119,12 @@ class Equation:
 
         The inverse of a shape is computed once, and turns with its bodies.
         """
-        surface, xp = self.surface, self.surface.xp
-        own = []
-        for shape, index, bodies in surface.groups:
-            inverse = xp.asarray(self._inverse(shape).astype(surface.nodes.dtype))
-            own.append((index, xp.asarray(surface.frames[bodies], surface.nodes.dtype), inverse))
+        surface, dtype = self.surface, self.surface.nodes.dtype
+        own = own_parts(surface, lambda shape: self._inverse(shape).astype(dtype), dtype)
 
         def apply(density: Any, transposed: bool = False) -> Any:
             q = self._checked("density", density)
-            found = xp.empty_like(q)
+            found = surface.xp.empty_like(q)
             several = q.reshape(-1, 3, q.shape[-1])
             for index, values in own_products(own, several, 3, transposed):
                 found.reshape(several.shape)[:, :, index] = values

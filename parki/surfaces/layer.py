@@ -259,10 +259,9 @@ class LayerPlan:
         targets, home, parts = self._targets, None, []
         if targets is None:
             targets, home = surface.nodes, surface.body
-            for shape, index, bodies in surface.groups:
-                matrix = own.own_matrix(self._key, shape, setting)
-                frames = surface.xp.asarray(surface.frames[bodies])
-                parts.append((index, frames, own.moved_to(surface.xp, matrix)))
+            parts = own.own_parts(
+                surface, lambda shape: own.own_matrix(self._key, shape, setting), np.float64
+            )
         given = targets, home, e
         how = self.options, setting, space
         return parts, corrections.near_matrices(self._key, surface, given, *how)
@@ -365,8 +364,8 @@ class LayerPlan:
         found: list[Any] = [None] * surface.kinds.size
         starts = surface.finer_starts if transposed else surface.systems
         for shape, _, bodies in surface.groups:
-            finer: Any = shape.finer
-            matrix = xp.asarray(finer.matrix if transposed else finer.matrix.T)
+            matrix = surface.on_device(shape, "finer.matrix")
+            matrix = matrix if transposed else matrix.T
             index = xp.asarray(starts[bodies][:, None] + np.arange(len(matrix)))
             values = q[:, :, index] @ matrix
             for place, body in enumerate(bodies):

@@ -5,11 +5,13 @@ All bodies of a shape have it in common, and it stays as they move.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from parki.solving.pairs import near_pairs, sparse
+from parki.surfaces.bodies import Bodies
 from parki.surfaces.dense import dense_matrix, plain_matrix
 from parki.surfaces.kernels import LAYERS
 from parki.surfaces.near import Events, Nodes, Regularisation, blocks, with_constants
@@ -37,8 +39,8 @@ def _own_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> 
     events = Events(every, node, normals, normals, zeros, h, times, thin, 0 * every, fine)
     if finer is not None:
         nodes = shape.nodes, normals, shape.areas
-        more = finer.nodes, finer.normals, finer.areas, finer.matrix
-        matrix = dense_matrix(np, layer, events, shape.nodes, nodes, more, setting)
+        more = finer.nodes, finer.normals, finer.areas
+        matrix = dense_matrix(np, layer, events, shape.nodes, nodes, more, finer.folded, setting)
         return matrix.transpose(0, 2, 1, 3).reshape(layer.rows * count, -1)
     pairs = near_pairs(shape.nodes, shape.nodes, setting.radius(False) * h.max(), FREE)
     i, j, r = pairs.targets, pairs.indices, pairs.displacements
@@ -59,20 +61,49 @@ def whole_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) ->
     corrected = own_matrix(key, shape, setting)
     dense = corrected if isinstance(corrected, np.ndarray) else corrected.toarray()
     found: np.ndarray = dense.reshape(layer.rows, count, layer.columns, count).copy()
-    nodes = shape.nodes, shape.normals, shape.areas
-    found += plain_matrix(np, layer, shape.nodes, shape.normals, nodes).transpose(0, 2, 1, 3)
+    nodes = shape.nodes, shape.normals
+    plain = plain_matrix(np, layer, shape.nodes, shape.normals, nodes)
+    found += (plain * shape.areas).transpose(0, 2, 1, 3)
     return found.reshape(dense.shape)
 
 
-def own_products(own: Any, q: Any, rows: int, transposed: bool = False) -> Any:
-    """Yield the nodes of each shape's bodies, and the products with the bodies' own matrices.
+def own_parts(surface: Bodies, matrix_of: Callable[[Shape], Any], dtype: Any) -> list[Any]:
+    """Return nodes (B, n), frames (B, 3, 3) and the matrices of bodies, for `own_products`.
 
-    ``own`` has nodes (B, n), frames (B, 3, 3) and the matrix of each shape; q is (k, columns, N).
+    Bodies of a shape have one matrix (rows n, columns n). Dense ones of shapes with one body each,
+    which have as many nodes, are stacked: (B, rows n, columns n).
+    """
+    xp, found = surface.xp, []
+    single: dict[int, list[Any]] = {}
+    for shape, index, bodies in surface.groups:
+        matrix = matrix_of(shape)
+        if bodies.size == 1 and isinstance(matrix, np.ndarray):
+            single.setdefault(shape.areas.size, []).append((index, bodies, matrix))
+        else:
+            found.append((index, bodies, matrix))
+    for several in single.values():
+        indices, numbers, matrices = zip(*several, strict=True)
+        together = matrices[0] if len(matrices) == 1 else np.stack(matrices)
+        found.append((xp.concatenate(indices), np.concatenate(numbers), together))
+    return [
+        (index, xp.asarray(surface.frames[bodies], dtype), _moved_to(xp, matrix))
+        for index, bodies, matrix in found
+    ]
+
+
+def own_products(own: Any, q: Any, rows: int, transposed: bool = False) -> Any:
+    """Yield the nodes of bodies, and the products with their own matrices: see `own_parts`.
+
+    q is (k, columns, N).
     """
     for index, frames, matrix in own:
-        local = _rotated(frames.transpose(0, 2, 1), q[:, :, index]).transpose(0, 2, 1, 3)
-        flat = product(matrix, local.reshape(-1, matrix.shape[transposed ^ 1]), transposed)
-        found = flat.reshape(len(q), -1, rows, index.shape[1]).transpose(0, 2, 1, 3)
+        local = _rotated(frames.transpose(0, 2, 1), q[:, :, index]).transpose(2, 0, 1, 3)
+        local = local.reshape(*local.shape[:2], -1)  # (B, k, columns n)
+        if matrix.ndim == 3:
+            flat = local @ (matrix if transposed else matrix.transpose(0, 2, 1))
+        else:
+            flat = product(matrix, local.reshape(-1, local.shape[2]), transposed)
+        found = flat.reshape(*local.shape[:2], rows, -1).transpose(1, 2, 0, 3)
         yield index, _rotated(frames, found)
 
 
@@ -89,7 +120,7 @@ def _rotated(frames: Any, values: Any) -> Any:
     return (frames @ vectors).transpose(0, 2, 1, 3).reshape(values.shape)
 
 
-def moved_to(xp: Any, matrix: Any) -> Any:
+def _moved_to(xp: Any, matrix: Any) -> Any:
     """Return a matrix of NumPy or SciPy in the memory of ``xp``."""
     if xp is np or isinstance(matrix, np.ndarray):
         return xp.asarray(matrix) if isinstance(matrix, np.ndarray) else matrix

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.polynomial.legendre import leggauss, legval
 
 from parki.runtime.forks import cached_property
 from parki.surfaces import fits
+from parki.surfaces.series import Fold, around_torus, directions, harmonics, to_finer
 
 Project = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 TOUCHING = 1e-6  # node distances within which a point is at a node
@@ -133,6 +133,8 @@ class Finer:
     matrix : ndarray, shape (m, n)
     times : float
         The ratio of the spacings.
+    fold : Fold, optional
+        Faster products with the matrix.
     resolved : ndarray, shape (n, k), optional
         Columns that span the densities that have a series; None if all at the nodes have one.
     """
@@ -142,7 +144,12 @@ class Finer:
     areas: np.ndarray
     matrix: np.ndarray
     times: float
+    fold: Fold | None = None
     resolved: np.ndarray | None = None
+
+    def folded(self, rows: np.ndarray) -> Any:
+        """Return products of rows (..., m) with the matrix, shape (..., n)."""
+        return rows @ self.matrix if self.fold is None else self.fold(np, rows)
 
 
 def _touching(tree: Any, points: np.ndarray, spacing: np.ndarray) -> np.ndarray:
@@ -158,29 +165,6 @@ def of_nodes(nodes: Any, normals: Any, areas: Any, spacing: Any, project: Any) -
     return Shape(nodes, normals, areas, spacing, project, thin=True)
 
 
-def directions(order: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes (3, n) and weights of the unit sphere, n = 2 (order + 1)^2.
-
-    They integrate spherical harmonics of degrees up to 2 order + 1.
-    """
-    height, weight = leggauss(order + 1)
-    around = 2 * order + 2
-    angle, ring = 2 * np.pi * np.arange(around) / around, np.sqrt(1 - height**2)
-    columns = np.outer(ring, np.cos(angle)), np.outer(ring, np.sin(angle))
-    nodes = np.stack([*columns, np.repeat(height[:, None], around, axis=1)])
-    return nodes.reshape(3, -1), np.repeat(weight, around) * 2 * np.pi / around
-
-
-def harmonics(order: int, at: np.ndarray) -> Any:
-    """Return values at directions of densities at `directions` (order), by spherical harmonics.
-
-    Their products summed over each degree are Legendre polynomials: no harmonic is computed.
-    """
-    nodes, weights = directions(order)
-    series = (2 * np.arange(order + 1) + 1) / (4 * np.pi)
-    return legval(at.T @ nodes, series) * weights
-
-
 def ellipsoid(axes: Any, order: int, times: int) -> Shape:
     """Return an ellipsoid with 2 (order + 1)^2 nodes."""
     half = np.asarray(axes, float)[:, None]
@@ -191,8 +175,9 @@ def ellipsoid(axes: Any, order: int, times: int) -> Shape:
     if times > 1:
         many = times * (order + 1) - 1
         at, weights = directions(many)
-        matrix, resolved = harmonics(order, at), harmonics(order, unit)
-        finer = Finer(*_stretched(half, at, weights), matrix, times, resolved)
+        matrix, fold = to_finer(order, times)
+        resolved = harmonics(order, unit)
+        finer = Finer(*_stretched(half, at, weights), matrix, times, fold, resolved)
     thin = bool(half.max() > FLAT * half.min())
     slope = (
         nodes / half**2
@@ -253,9 +238,9 @@ def torus(ring: float, tube: float, steps: tuple[int, int], times: int) -> Shape
     spacing = np.maximum(around, tube * 2 * np.pi / steps[1])
     finer = None
     if times > 1:
-        matrix = np.kron(*(_fourier(count, times) for count in steps))
         many = times * steps[0], times * steps[1]
-        finer = Finer(*_torus(ring, tube, many), matrix, times)
+        matrix, fold = around_torus(steps, times)
+        finer = Finer(*_torus(ring, tube, many), matrix, times, fold)
 
     def project(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         x, y, z = points  # on the axis and on the ring many points are nearest: take one
@@ -278,10 +263,3 @@ def _torus(ring: float, tube: float, steps: tuple[int, int]) -> tuple[Any, Any, 
     nodes = np.stack([distance * np.cos(u), distance * np.sin(u), tube * np.sin(v)])
     normals = np.stack([np.cos(v) * np.cos(u), np.cos(v) * np.sin(u), np.sin(v)])
     return nodes, normals, tube * distance * 4 * np.pi**2 / (steps[0] * steps[1])
-
-
-def _fourier(count: int, times: int) -> np.ndarray:
-    """Return values of a periodic function at ``times`` more steps, from an even count of them."""
-    x = 2 * np.pi * (np.arange(times * count)[:, None] / times - np.arange(count)) / count
-    waves = np.cos(x[..., None] * np.arange(1, count // 2)).sum(axis=-1)
-    return np.asarray((1 + 2 * waves + np.cos(count // 2 * x)) / count)

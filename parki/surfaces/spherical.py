@@ -13,7 +13,8 @@ import numpy as np
 from numpy.polynomial.legendre import legder, legval
 
 from parki.surfaces import fits
-from parki.surfaces.shapes import FLAT, Finer, Shape, directions, harmonics
+from parki.surfaces.series import directions, harmonics, to_finer
+from parki.surfaces.shapes import FLAT, Finer, Shape
 
 
 def tangents(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -53,8 +54,8 @@ def mapped(x: np.ndarray, order: int, times: int, densities: int | None = None) 
     many = times * (order + 1) - 1
     nodes, normals, areas, spacing, bend = _geometry(x, given, order)
     points, facing, patches, apart, _ = _geometry(x, given, many)
-    matrix, resolved = (harmonics(order, directions(each)[0]) for each in (many, order))
-    finer = Finer(points, facing, patches, matrix, times, resolved)
+    (matrix, fold), resolved = to_finer(order, times), harmonics(order, directions(order)[0])
+    finer = Finer(points, facing, patches, matrix, times, fold, resolved)
     sizes = np.linalg.eigvalsh((nodes * areas) @ nodes.T)
     project = fits.Fit(points, facing, apart)
     thin = bool(sizes[-1] > FLAT**2 * sizes[0])

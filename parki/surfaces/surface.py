@@ -10,7 +10,7 @@ import numpy as np
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.points import as_points
 from parki.interchange import as_array, positive, to_host, whole
-from parki.surfaces import fits, shapes, spherical
+from parki.surfaces import fits, series, shapes, spherical
 from parki.surfaces.bodies import Bodies, matrices, numbers
 from parki.surfaces.layer import LayerPlan
 from parki.surfaces.shapes import Finer, Shape
@@ -243,7 +243,7 @@ class Surface(Bodies):
     @staticmethod
     def directions(order: int) -> np.ndarray:
         """Return nodes of the unit sphere, (3, n) with n = 2 (order + 1)^2: see `harmonics`."""
-        return shapes.directions(whole("order", order, "a whole number from 1 on"))[0]
+        return series.directions(whole("order", order, "a whole number from 1 on"))[0]
 
     @classmethod
     def _of(cls, found: list[Shape], kinds: Any, centres: Array, rotations: Any) -> Surface:
