@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -74,19 +73,8 @@ class Bodies:
     def on_device(self, shape: Shape, name: str) -> Any:
         """Return a matrix of a shape in the memory of the nodes, which is copied once."""
         if (shape, name) not in self._copies:
-            value: Any = shape
-            for part in name.split("."):
-                value = getattr(value, part)
-            self._copies[shape, name] = self.xp.asarray(value)
+            self._copies[shape, name] = self.xp.asarray(shape.part(name))
         return self._copies[shape, name]
-
-    def fold(self, shape: Shape) -> Callable[[Any], Any]:
-        """Return products of rows with a shape's matrix to finer nodes."""
-        finer: Any = shape.finer
-        if finer.fold is None:
-            matrix = self.on_device(shape, "finer.matrix")
-            return lambda rows: rows @ matrix
-        return lambda rows: finer.fold(self.xp, rows)
 
     @cached_property
     def body(self) -> Any:
@@ -244,12 +232,7 @@ class Bodies:
         return (*arrays, self.xp.asarray(body))
 
     def _each(self, name: str) -> list[np.ndarray]:
-        found = []
-        for shape in self.shapes:
-            value: Any = shape
-            for part in name.split("."):
-                value = getattr(value, part)
-            found.append(value)
+        found = [shape.part(name) for shape in self.shapes]
         return [found[kind] for kind in self.kinds]
 
     def _array(self, several: list[np.ndarray]) -> Any:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from parki.interchange import to_host
+from parki.runtime.pool import run_in_threads
+from parki.settings import thread_count
 from parki.surfaces.functions import Singular
 from parki.surfaces.kernels import Layer, SurfacePairs
 from parki.surfaces.near import Events, Nodes, Regularisation, blocks, with_constants
-from parki.surfaces.shapes import TOUCHING
+from parki.surfaces.shapes import TOUCHING, Finer, Shape
 
 FULL = 0.8  # least part of a batch's events that each of its bodies has
 AT_ONCE = {False: 1 << 14, True: 1 << 22}  # pairs, by whether they are on a device
@@ -41,14 +43,42 @@ def plain_matrix(
     return layer.block(SurfacePairs(xp, r, None, None, normals[:, None], e[:, :, None], functions))
 
 
+@dataclass(frozen=True)
+class Rule:
+    """Finer nodes (3, m) of a body, normals and areas, and how many times finer they are.
+
+    ``fold`` returns products of rows (..., m) with the matrix of interpolation, (..., n).
+    """
+
+    nodes: Any
+    normals: Any
+    areas: Any
+    times: float
+    fold: Callable[[Any], Any]
+
+
+def rules_of(
+    xp: Any, shape: Shape, on_device: Callable[[str], Any], centre: Any, frame: Any
+) -> list[Rule]:
+    """Return the finer nodes of a body; ``on_device`` has the shape's arrays in its memory."""
+    found, most = [], cast(Finer, shape.finer)
+    for name, finer in (("finer.", most), ("finer.fewer.", most.fewer)):
+        if finer is not None:
+            matrix, *places = (
+                on_device(name + each) for each in ("matrix", "nodes", "normals", "areas")
+            )
+            nodes, normals = centre[:, None] + frame @ places[0], frame @ places[1]
+            found.append(Rule(nodes, normals, places[2], finer.times, finer.folding(xp, matrix)))
+    return found[::-1]
+
+
 def dense_matrix(
     xp: Any,
     layer: Layer,
     events: Events,
     points: Any,
     nodes: tuple[Any, Any, Any],
-    finer: tuple[Any, Any, Any],
-    fold: Callable[[Any], Any],
+    rules: list[Rule],
     setting: Regularisation,
 ) -> Any:
     """Return the corrections of events with one body, (rows, columns, events, nodes).
@@ -57,30 +87,34 @@ def dense_matrix(
     ----------
     points : array, shape (3, n)
         Places of the events, next to the nodes.
-    nodes, finer : tuple of arrays
+    nodes : tuple of arrays
         Nodes, normals and areas of the body.
-    fold : callable
-        The product of rows (..., finer nodes) with the interpolation, (..., nodes).
+    rules : list of Rule
+        Finer nodes, the finest ones last. An event takes the first ones whose sum is good enough.
     """
-    step = max(1, AT_ONCE[xp is not np] // finer[2].size)
-    parts = [slice(first, first + step) for first in range(0, max(1, points.shape[1]), step)]
-    found = []
-    for part in parts:
-        some, at = events.some(part), points[:, part]
-        whole = fold(_with_finer(xp, layer, some, at, finer, setting) * finer[2])
-        whole -= plain_matrix(xp, layer, at, some.e, nodes[:2]) * nodes[2]
-        found.append(whole)
-    return found[0] if len(found) == 1 else xp.concatenate(found, axis=2)
+    found = xp.empty((layer.rows, layer.columns, events.b.size, nodes[2].size))
+    apart, left = abs(events.b) / events.h, xp.arange(events.b.size)
+    for rule in rules:
+        enough = setting.farthest / rule.times if rule is not rules[-1] else -1.0
+        mine, left = left[apart[left] > enough], left[apart[left] <= enough]
+        step = max(1, AT_ONCE[xp is not np] // rule.areas.size)
+        for first in range(0, mine.size, step):
+            part = mine[first : first + step]
+            some, at = events.some(part), points[:, part]
+            whole = rule.fold(_with_finer(xp, layer, some, at, rule, setting) * rule.areas)
+            whole -= plain_matrix(xp, layer, at, some.e, nodes[:2]) * nodes[2]
+            found[:, :, part] = whole
+    return found
 
 
 def _with_finer(
-    xp: Any, layer: Layer, events: Events, points: Any, finer: Any, setting: Any
+    xp: Any, layer: Layer, events: Events, points: Any, rule: Rule, setting: Regularisation
 ) -> Any:
     """Return the regularised kernel at events and finer nodes, (rows, columns, events, nodes)."""
-    nodes, normals, areas = finer
+    nodes, normals, areas = finer = rule.nodes, rule.normals, rule.areas
     whole = plain_matrix(xp, layer, points, events.e, (nodes, normals), TOUCHING * events.h)
     # Farther away the sum over finer nodes is good enough.
-    near = xp.flatnonzero(abs(events.b) <= setting.farthest * events.h / events.times)
+    near = xp.flatnonzero(abs(events.b) <= setting.farthest * events.h / rule.times)
     if not near.size:
         return whole
     close = events.some(near)
@@ -140,7 +174,7 @@ def batches(
     order = xp.argsort(events.body, kind="stable")
     ends = to_host(xp.searchsorted(events.body[order], xp.arange(bodies + 1)))
     sizes, many = np.diff(surface.systems), np.diff(ends)
-    more = surface.finer()
+    centres, frames = xp.asarray(surface.centres), xp.asarray(surface.frames)
     found, left = [], np.lexsort((-many, sizes))
     left = left[many[left] > 0]
     while left.size:
@@ -150,13 +184,18 @@ def batches(
         index = xp.full((some.size, most), events.b.size)
         shape = some.size, layer.rows, most, layer.columns, n
         matrix = xp.zeros(shape, surface.nodes.dtype)
-        for place, body in enumerate(some.tolist()):
+
+        def fill(place: int, some: Any = some, index: Any = index, matrix: Any = matrix) -> None:
+            body = int(some[place])
             mine = order[ends[body] : ends[body + 1]]
             index[place, : mine.size] = mine
+            where = centres[:, body], frames[body]
             block = _of_body(
-                surface, layer, body, events.some(mine), points[:, mine], more, setting
+                surface, layer, body, where, events.some(mine), points[:, mine], setting
             )
             matrix[place, :, : mine.size] = block.transpose(0, 2, 1, 3)
+
+        run_in_threads(fill, range(some.size), thread_count() if xp is np else 1)
         nodes = surface.systems[some][:, None] + np.arange(n)
         flat = matrix.reshape(some.size, layer.rows * most, -1)
         found.append(Batch(index, xp.asarray(nodes), flat))
@@ -164,15 +203,14 @@ def batches(
 
 
 def _of_body(
-    surface: Any, layer: Layer, body: int, events: Events, points: Any, finer: Any, setting: Any
+    surface: Any, layer: Layer, body: int, where: Any, events: Events, points: Any, setting: Any
 ) -> Any:
     """Return the matrix of events with the body they are near to."""
     xp, shape = surface.xp, surface.shapes[surface.kinds[body]]
     first, start = int(surface.systems[body]), int(surface.finer_starts[body])
-    mine = slice(first, first + shape.areas.size)
-    fine = slice(start, start + shape.finer.areas.size)
     arrays = surface.nodes, surface.normals, surface.areas
+    mine = slice(first, first + shape.areas.size)
     nodes: Any = tuple(each[..., mine].astype(np.float64) for each in arrays)
-    more: Any = tuple(each[..., fine].astype(np.float64) for each in finer[:3])
     some = replace(events, finer=xp.where(events.finer < 0, -1, events.finer - start))
-    return dense_matrix(xp, layer, some, points, nodes, more, surface.fold(shape), setting)
+    rules = rules_of(xp, shape, lambda name: surface.on_device(shape, name), *where)
+    return dense_matrix(xp, layer, some, points, nodes, rules, setting)

@@ -12,7 +12,7 @@ import numpy as np
 
 from parki.solving.pairs import near_pairs, sparse
 from parki.surfaces.bodies import Bodies
-from parki.surfaces.dense import dense_matrix, plain_matrix
+from parki.surfaces.dense import dense_matrix, plain_matrix, rules_of
 from parki.surfaces.kernels import LAYERS
 from parki.surfaces.near import Events, Nodes, Regularisation, blocks, with_constants
 from parki.surfaces.plain import FREE, constants
@@ -39,8 +39,8 @@ def _own_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> 
     events = Events(every, node, normals, normals, zeros, h, times, thin, 0 * every, fine)
     if finer is not None:
         nodes = shape.nodes, normals, shape.areas
-        more = finer.nodes, finer.normals, finer.areas
-        matrix = dense_matrix(np, layer, events, shape.nodes, nodes, more, finer.folded, setting)
+        rules = rules_of(np, shape, shape.part, np.zeros(3), np.eye(3))
+        matrix = dense_matrix(np, layer, events, shape.nodes, nodes, rules, setting)
         return matrix.transpose(0, 2, 1, 3).reshape(layer.rows * count, -1)
     pairs = near_pairs(shape.nodes, shape.nodes, setting.radius(False) * h.max(), FREE)
     i, j, r = pairs.targets, pairs.indices, pairs.displacements

@@ -7,6 +7,8 @@ NumPy's. They do not know where bodies are, nor what is summed over them.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +17,7 @@ import numpy as np
 
 from parki.runtime.forks import cached_property
 from parki.surfaces import fits
-from parki.surfaces.series import Fold, around_torus, directions, harmonics, to_finer
+from parki.surfaces.series import Fold, around_torus, directions, to_finer
 
 Project = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 TOUCHING = 1e-6  # node distances within which a point is at a node
@@ -56,6 +58,10 @@ class Shape:
     thin: bool = False
     bend: np.ndarray | None = None
     kept: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def part(self, name: str) -> Any:
+        """Return an attribute, such as "nodes", or "finer.nodes"."""
+        return operator.attrgetter(name)(self)
 
     def near(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return normals at nearest points, signed distances and spacings, of points near it."""
@@ -135,6 +141,8 @@ class Finer:
         The ratio of the spacings.
     fold : Fold, optional
         Faster products with the matrix.
+    fewer : Finer, optional
+        Nodes between these and the shape's, for targets that are farther away.
     resolved : ndarray, shape (n, k), optional
         Columns that span the densities that have a series; None if all at the nodes have one.
     """
@@ -145,11 +153,26 @@ class Finer:
     matrix: np.ndarray
     times: float
     fold: Fold | None = None
+    fewer: Finer | None = None
     resolved: np.ndarray | None = None
 
-    def folded(self, rows: np.ndarray) -> Any:
-        """Return products of rows (..., m) with the matrix, shape (..., n)."""
-        return rows @ self.matrix if self.fold is None else self.fold(np, rows)
+    def folding(self, xp: Any, matrix: Any) -> Callable[[Any], Any]:
+        """Return the product of rows (..., m) with the matrix, (..., n), in the memory of xp."""
+        if self.fold is None:
+            return lambda rows: rows @ matrix
+        return functools.partial(self.fold, xp)
+
+
+def nested(times: int, rule: Callable[[int], dict[str, Any]]) -> Finer | None:
+    """Return times finer nodes, and fewer ones for targets that are farther away.
+
+    ``rule`` returns the fields of nodes that are some times finer.
+    """
+    if times < 2:
+        return None
+    half = (times + 1) // 2
+    fewer = Finer(times=half, **rule(half)) if half > 1 and half < times else None
+    return Finer(times=times, fewer=fewer, **rule(times))
 
 
 def _touching(tree: Any, points: np.ndarray, spacing: np.ndarray) -> np.ndarray:
@@ -171,13 +194,7 @@ def ellipsoid(axes: Any, order: int, times: int) -> Shape:
     unit, weights = directions(order)
     nodes, normals, areas = _stretched(half, unit, weights)
     spacing = np.pi / (order + 1) * _stretch(half, unit)
-    finer = None
-    if times > 1:
-        many = times * (order + 1) - 1
-        at, weights = directions(many)
-        matrix, fold = to_finer(order, times)
-        resolved = harmonics(order, unit)
-        finer = Finer(*_stretched(half, at, weights), matrix, times, fold, resolved)
+    finer = nested(times, lambda k: _finer_ellipsoid(half, order, k))
     thin = bool(half.max() > FLAT * half.min())
     slope = (
         nodes / half**2
@@ -185,6 +202,14 @@ def ellipsoid(axes: Any, order: int, times: int) -> Shape:
     size = np.linalg.norm(slope, axis=0)
     bend = (half**-2).sum() / size - (slope**2 / half**2).sum(axis=0) / size**3
     return Shape(nodes, normals, areas, spacing, Ellipsoid(half), finer, thin, bend)
+
+
+def _finer_ellipsoid(half: np.ndarray, order: int, times: int) -> dict[str, Any]:
+    """Return the fields of times finer nodes of an ellipsoid."""
+    at, weights = directions(times * (order + 1) - 1)
+    names = ("nodes", "normals", "areas")
+    found = dict(zip(names, _stretched(half, at, weights), strict=True))
+    return {**found, **to_finer(order, times)}
 
 
 def _stretched(half: np.ndarray, unit: np.ndarray, weights: np.ndarray) -> tuple[Any, Any, Any]:
@@ -236,11 +261,11 @@ def torus(ring: float, tube: float, steps: tuple[int, int], times: int) -> Shape
     nodes, normals, areas = _torus(ring, tube, steps)
     around = np.hypot(nodes[0], nodes[1]) * 2 * np.pi / steps[0]
     spacing = np.maximum(around, tube * 2 * np.pi / steps[1])
-    finer = None
-    if times > 1:
-        many = times * steps[0], times * steps[1]
-        matrix, fold = around_torus(steps, times)
-        finer = Finer(*_torus(ring, tube, many), matrix, times, fold)
+
+    def rule(k: int) -> dict[str, Any]:
+        points, facing, patches = _torus(ring, tube, (k * steps[0], k * steps[1]))
+        places = {"nodes": points, "normals": facing, "areas": patches}
+        return {**places, **around_torus(steps, k)}
 
     def project(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         x, y, z = points  # on the axis and on the ring many points are nearest: take one
@@ -253,7 +278,7 @@ def torus(ring: float, tube: float, steps: tuple[int, int], times: int) -> Shape
 
     distance = np.hypot(nodes[0], nodes[1])
     bend = 1 / tube + (distance - ring) / (tube * distance)
-    return Shape(nodes, normals, areas, spacing, project, finer, False, bend)
+    return Shape(nodes, normals, areas, spacing, project, nested(times, rule), False, bend)
 
 
 def _torus(ring: float, tube: float, steps: tuple[int, int]) -> tuple[Any, Any, Any]:

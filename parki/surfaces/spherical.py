@@ -14,7 +14,7 @@ from numpy.polynomial.legendre import legder, legval
 
 from parki.surfaces import fits
 from parki.surfaces.series import directions, harmonics, to_finer
-from parki.surfaces.shapes import FLAT, Finer, Shape
+from parki.surfaces.shapes import FLAT, Shape, nested
 
 
 def tangents(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -23,6 +23,12 @@ def tangents(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     first = np.cross(axes, y, axis=0)
     first /= np.linalg.norm(first, axis=0)
     return first, np.cross(y, first, axis=0)
+
+
+@functools.lru_cache(maxsize=16)
+def values(order: int, at: int) -> np.ndarray:
+    """Return the matrix from values at nodes of one order to values at nodes of another one."""
+    return np.asarray(harmonics(order, directions(at)[0]))
 
 
 @functools.lru_cache(maxsize=16)
@@ -51,21 +57,26 @@ def mapped(x: np.ndarray, order: int, times: int, densities: int | None = None) 
         The order of nodes and densities, if the shape has a higher one.
     """
     given, order = order, order if densities is None else densities
-    many = times * (order + 1) - 1
     nodes, normals, areas, spacing, bend = _geometry(x, given, order)
-    points, facing, patches, apart, _ = _geometry(x, given, many)
-    (matrix, fold), resolved = to_finer(order, times), harmonics(order, directions(order)[0])
-    finer = Finer(points, facing, patches, matrix, times, fold, resolved)
+
+    apart = {}
+
+    def rule(k: int) -> dict[str, Any]:
+        points, facing, patches, apart[k], _ = _geometry(x, given, k * (order + 1) - 1)
+        places = {"nodes": points, "normals": facing, "areas": patches}
+        return {**places, **to_finer(order, k)}
+
+    finer: Any = nested(times, rule)
     sizes = np.linalg.eigvalsh((nodes * areas) @ nodes.T)
-    project = fits.Fit(points, facing, apart)
+    project = fits.Fit(finer.nodes, finer.normals, apart[times])
     thin = bool(sizes[-1] > FLAT**2 * sizes[0])
     return Shape(nodes, normals, areas, spacing, project, finer, thin, bend)
 
 
 def _geometry(x: np.ndarray, order: int, at: int) -> tuple[Any, ...]:
     """Return nodes of an order, normals, areas, spacings and curvatures."""
-    unit, weights = directions(at)
-    nodes = x @ harmonics(order, unit).T
+    _, weights = directions(at)
+    nodes = x @ values(order, at).T
     a, b, aa, ab, bb = (x @ matrix.T for matrix in derivatives(order, at))
     normal = np.cross(a, b, axis=0)
     size = np.linalg.norm(normal, axis=0)

@@ -1,0 +1,99 @@
+"""Series of densities on surfaces: spherical harmonics on maps of the sphere, Fourier's on tori.
+
+They give values at finer nodes. The matrices that do so are products of small ones for rings of
+nodes, with which sums over finer nodes take a tenth of the operations.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from numpy.polynomial.legendre import leggauss, legval
+
+
+def directions(order: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes (3, n) and weights of the unit sphere, n = 2 (order + 1)^2.
+
+    They integrate spherical harmonics of degrees up to 2 order + 1.
+    """
+    height, weight = leggauss(order + 1)
+    around = 2 * order + 2
+    angle, ring = 2 * np.pi * np.arange(around) / around, np.sqrt(1 - height**2)
+    columns = np.outer(ring, np.cos(angle)), np.outer(ring, np.sin(angle))
+    nodes = np.stack([*columns, np.repeat(height[:, None], around, axis=1)])
+    return nodes.reshape(3, -1), np.repeat(weight, around) * 2 * np.pi / around
+
+
+def harmonics(order: int, at: np.ndarray) -> Any:
+    """Return values at directions of densities at `directions` (order), by spherical harmonics.
+
+    Their products summed over each degree are Legendre polynomials: no harmonic is computed.
+    """
+    nodes, weights = directions(order)
+    series = (2 * np.arange(order + 1) + 1) / (4 * np.pi)
+    return legval(at.T @ nodes, series) * weights
+
+
+class Fold:
+    """Products of rows with the matrix from nodes to finer nodes, by small matrices in turn.
+
+    Parameters
+    ----------
+    first : ndarray, shape (around, k)
+        For finer nodes along a ring.
+    middle : ndarray, shape (rings, rings'), or (k, rings, rings')
+        Across rings, for each of the k values along them.
+    last : ndarray, shape (k, around'), optional
+    """
+
+    def __init__(self, first: np.ndarray, middle: np.ndarray, last: np.ndarray | None) -> None:
+        self._copies: dict[Any, Any] = {np: (first, middle, last)}
+
+    def __call__(self, xp: Any, rows: Any) -> Any:
+        """Return rows (..., finer nodes) times the matrix, (..., nodes)."""
+        if xp not in self._copies:
+            own = self._copies[np]
+            self._copies[xp] = tuple(None if each is None else xp.asarray(each) for each in own)
+        first, middle, last = self._copies[xp]
+        found = (rows.reshape(-1, len(first)) @ first).reshape(-1, middle.shape[-2], first.shape[1])
+        found = xp.ascontiguousarray(found.transpose(2, 0, 1)) @ middle
+        found = xp.ascontiguousarray(found.transpose(1, 2, 0))
+        found = found if last is None else found.reshape(-1, len(last)) @ last
+        return found.reshape(*rows.shape[:-1], -1)
+
+
+@functools.lru_cache(maxsize=16)
+def to_finer(order: int, times: int) -> dict[str, Any]:
+    """Return how densities at `directions` (order) have values at times finer ones.
+
+    That is the matrix, its `Fold`, and columns that span the densities with a series.
+
+    Along a ring it is a sum of cos m (u - v) for azimuths u and v.
+    """
+    many = times * (order + 1) - 1
+    matrix, m = harmonics(order, directions(many)[0]), np.arange(order + 1)
+    rings = matrix.reshape(many + 1, 2 * many + 2, order + 1, -1)[..., 0]
+    waves = np.fft.rfft(rings, axis=1)[:, : order + 1].real / (many + 1)
+    waves[:, 0] /= 2
+    middle = waves.transpose(1, 0, 2)[np.concatenate([m, m[1:]])]
+    first, last = (
+        np.concatenate([np.cos(angle), np.sin(angle[1:])])
+        for angle in (np.pi * np.outer(m, np.arange(2 * k + 2)) / (k + 1) for k in (many, order))
+    )
+    resolved = harmonics(order, directions(order)[0])
+    return {"matrix": matrix, "fold": Fold(first.T, middle, last), "resolved": resolved}
+
+
+def around_torus(steps: tuple[int, int], times: int) -> dict[str, Any]:
+    """Return the matrix from a torus's nodes to times finer ones, and its `Fold`."""
+    ring, tube = (fourier(count, times) for count in steps)
+    return {"matrix": np.kron(ring, tube), "fold": Fold(tube, ring, None)}
+
+
+def fourier(count: int, times: int) -> np.ndarray:
+    """Return values of a periodic function at ``times`` more steps, from an even count of them."""
+    x = 2 * np.pi * (np.arange(times * count)[:, None] / times - np.arange(count)) / count
+    waves = np.cos(x[..., None] * np.arange(1, count // 2)).sum(axis=-1)
+    return np.asarray((1 + 2 * waves + np.cos(count // 2 * x)) / count)
