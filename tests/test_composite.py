@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -25,7 +24,6 @@ from composites import (
     mirrored,
 )
 from contract import rms
-from started import mpirun, parallel
 
 import parki
 from parki.ewald.derivatives import one_sum
@@ -257,27 +255,6 @@ def test_a_map_that_fails_where_points_moved():
 
 
 # --- ranks ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("size", [pytest.param(3, marks=parallel)])
-def test_composites_over_ranks(size):
-    """As one rank has them, to rounding; what one rank refuses is refused on all."""
-    ran = mpirun(size, "composed", seconds=120)
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    found = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
-    apart = {each["case"]: each["apart"] for each in found if "apart" in each}
-    assert set(apart) == {SLIP.name, COMB.name, HARMONIC.name}
-    for case, each in apart.items():
-        assert np.max(each) <= 1e-12, case
-    words = {
-        "check": "check works for parki.Plan alone",
-        "operator": "no meaning over many ranks",
-        "density": "rank 2 of 3: dens has shape",
-        "points": "rank 2 of 3: src has shape (2, 13)",
-    }
-    for each in found:
-        assert all(words[each["case"]] in text for _, text in each.get("seen", ())), each
-    assert len([each for each in found if "seen" in each]) == 3 * len(words)
 
 
 # --- what addends share ---------------------------------------------------------------------------

@@ -111,21 +111,6 @@ def test_the_wall():
     assert rms(plan(dens)) <= plan.promise(dens) < 1e-3 * rms(far)
 
 
-def test_several_densities():
-    """Derivatives by points are summed over them."""
-    given, rng = inputs(WALL), np.random.default_rng(3)
-    given["dens"] = rng.standard_normal((2, *given["dens"].shape))
-    values = rng.standard_normal((2, *WALL.result, 8))
-    found = parki.vjp(*arguments(WALL, given, tolerance=1e-4), values=values, wrt=tuple(given))
-    ones = [arguments(WALL, given | {"dens": dens}, tolerance=1e-4) for dens in given["dens"]]
-    pairs = zip(ones, values, strict=True)
-    parts = [parki.vjp(*one, values=v, wrt=tuple(given)) for one, v in pairs]
-    for name, array in found.items():
-        expected = [part[name] for part in parts]
-        expected = np.stack(expected) if name == "dens" else sum(expected)
-        assert np.allclose(array, expected, rtol=1e-9, atol=1e-9)
-
-
 @pytest.mark.each
 @pytest.mark.parametrize(("dtype", "tolerance"), [("f8", 1e-6), ("f4", 1e-3)])
 @pytest.mark.parametrize("composite", [WALL, OFF], ids=lambda each: each.name)

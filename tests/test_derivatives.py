@@ -148,30 +148,6 @@ def test_close_pairs_and_points_that_coincide():
     assert rms(found["src"] - exact_pull) <= 1e-9 * rms(exact_pull)
 
 
-def test_several_densities():
-    """Derivatives by points are summed over them; none is needed for that by the density."""
-    given = inputs("stokes_comb", targets=6, sources=7)
-    options, rng = parki.EwaldOptions(1, BOX, 1e-4), np.random.default_rng(0)
-    many = {**given, "dens": np.stack([given["dens"], 2 * given["dens"]])}
-    values, wrt = rng.standard_normal((2, 3, 6)), names(given)
-    moves = changes(many, wrt)
-    given = given_to("stokes_comb", many, options)
-    found = parki.vjp(*given, values=values, wrt=wrt)
-    change = parki.jvp(*given, tangents=moves)
-    alone = parki.vjp(*given_to("stokes_comb", {**many, "dens": None}, options), values=values)
-    np.testing.assert_allclose(alone["dens"], found["dens"], atol=1e-3)
-    parts = []
-    for place, (dens, v) in enumerate(zip(many["dens"], values, strict=True)):
-        one = given_to("stokes_comb", {**many, "dens": dens}, options)
-        parts.append(parki.vjp(*one, values=v, wrt=wrt))
-        expected = parki.jvp(*one, tangents={**moves, "dens": moves["dens"][place]})
-        np.testing.assert_allclose(change[place], expected, atol=1e-9)
-    for name in wrt:
-        expected = [part[name] for part in parts]
-        expected = np.stack(expected) if name == "dens" else sum(expected)
-        np.testing.assert_allclose(found[name], expected, rtol=1e-9, atol=1e-9)
-
-
 @pytest.mark.parametrize("how", ["single", "mixed", "double"])
 def test_spaces_and_precisions(how, space, to_space, to_host):
     given = inputs("stokes_comb", sources=40, targets=30)

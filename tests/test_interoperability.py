@@ -180,22 +180,6 @@ def close(found, expected):
 # --- kinds of NumPy arrays ------------------------------------------------------------------------
 
 
-def test_subclasses_are_taken_for_what_they_hold(tmp_path):
-    arrays = numbers()
-    expected = parki.stokes_comb(*arrays, OPTIONS)
-    mapped = []
-    for place, array in enumerate(arrays):
-        np.save(tmp_path / f"{place}.npy", array)
-        mapped.append(np.load(tmp_path / f"{place}.npy", mmap_mode="r"))
-    found = parki.stokes_comb(*mapped, OPTIONS)
-    assert type(found) is np.ndarray
-    np.testing.assert_array_equal(found, expected)
-    matrices = [array.view(np.matrix) for array in arrays]
-    found = parki.stokes_comb(*matrices, OPTIONS)
-    assert type(found) is np.ndarray
-    np.testing.assert_array_equal(found, expected)
-
-
 def test_a_dtype_that_numpy_lacks_is_refused_as_others():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     trg, src, *others = numbers()
@@ -228,15 +212,9 @@ class Quantity:
     [
         (lambda a: a.view(WithUnit), "src is a WithUnit with units; pass its plain numbers"),
         (Quantity, "src is a Quantity with units; pass its plain numbers"),
-        (lambda a: np.ma.masked_less(a, 0.5), "src is a masked array; pass filled values"),
-        (lambda a: a.astype(">f8"), "src has dtype >f8; expected float32 or float64"),
-        (lambda a: a + 0j, "src has dtype complex128; expected float32 or float64"),
-        (lambda a: a.astype(int), "src has dtype int64; expected float32 or float64"),
-        (lambda a: a.astype("f2"), "src has dtype float16; expected float32 or float64"),
         (lambda a: a.astype(np.longdouble), "src has dtype .*; expected float32 or float64"),
-        (lambda a: a > 0.5, "src has dtype bool; expected float32 or float64"),
     ],
-    ids=["unit", "units", "masked", "swapped", "complex", "int", "half", "long", "bool"],
+    ids=["unit", "units", "long"],
 )
 def test_arrays_that_say_more_or_less_are_refused(change, message):
     trg, src, dens, norms = numbers()

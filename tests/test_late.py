@@ -163,23 +163,3 @@ def test_points_that_crowd(xp):
     xp.testing.assert_allclose(plan(dens), first, **near)  # by the new set-up, both of them
     assert error(plan, dens, crowd) < 1
     assert plan.setup is not before
-
-
-def test_a_choice_that_fails_leaves_the_points(xp, monkeypatch):
-    plan, dens = following(xp)
-    before, crowd = cloud(xp, 6), 0.1 * cloud(xp, 5)
-    plan.update_points(before, before)
-    expected = plan(dens)
-
-    def fail(*_args, **_more):
-        raise parki.ParkiMemoryError("no room")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("parki.ewald.pipeline.one_device.choose", fail)
-        for call in (plan, plan.promise):
-            plan.update_points(crowd, crowd)
-            with pytest.raises(parki.ParkiMemoryError, match="no room"):
-                call(dens)
-    xp.testing.assert_allclose(plan(dens), expected, rtol=1e-9, atol=1e-9 * abs(expected).max())
-    plan.update_points(crowd, crowd)
-    assert error(plan, dens, crowd) < 1

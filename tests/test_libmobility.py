@@ -47,25 +47,6 @@ def test_mobility(name):
     np.testing.assert_allclose(parts, found.Mdot(forces, torques), atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("name", "moves", "turns"),
-    [
-        ("NBody", 1.0, 1.0),
-        (
-            "PSE",
-            1 - 2.8372974794806 * RADIUS / EDGE + 4 / 3 * np.pi * (RADIUS / EDGE) ** 3,
-            1 - 4 / 3 * np.pi * (RADIUS / EDGE) ** 3,
-        ),
-    ],
-)
-def test_one_sphere(name, moves, turns):
-    alone = solver(name, angular=True, tolerance=1e-6)
-    alone.setPositions(np.array([1.0, 2.0, 3.0]))
-    linear, angular = alone.Mdot(np.ones(3), np.ones(3))
-    np.testing.assert_allclose(linear, moves / (6 * np.pi * VISCOSITY * RADIUS), rtol=1e-6)
-    np.testing.assert_allclose(angular, turns / (8 * np.pi * VISCOSITY * RADIUS**3), rtol=1e-6)
-
-
 @pytest.mark.each
 @pytest.mark.parametrize("angular", [False, True])
 @pytest.mark.parametrize("name", NOISY)
@@ -144,18 +125,6 @@ def test_shapes(name, angular):
             assert [e.shape for e in found.Mdot(torques=force)] == [force.shape] * 2
             both = found.Mdot(force, torques)
             assert [e.shape for e in both] == [force.shape, torques.shape]
-
-
-def test_moved_spheres_and_other_numbers_of_them():
-    """Also out of the box of free axes, which is the extent of the first positions."""
-    for name in SOLVERS:
-        found = solver(name)
-        for count, scale in ((5, 1.0), (5, 1.01), (5, 3.0), (2, 1.0)):
-            positions, forces, _ = rows(count, seed=count)
-            found.setPositions(scale * positions)
-            new = solver(name)
-            new.setPositions(scale * positions)
-            np.testing.assert_allclose(found.Mdot(forces)[0], new.Mdot(forces)[0], atol=2e-5)
 
 
 def test_libraries_and_precisions():

@@ -28,8 +28,10 @@ WINDOWS = {
 }
 SPREADS = [m for m in mesh.SPREAD_METHODS if m != "unprotected"]
 SOLID = ("tile", "grid")
-# Which axes are periodic, and numbers of components; planes take the last two.
-FREE = (([True] * 3, 1), ([False] * 3, 2), ([True, False, True], 5))
+# Which axes are periodic, and numbers of components, of which kernels take up to three; planes take
+# the second.
+FREE = (([True] * 3, 1), ([False] * 3, 3), ([True, False, True], 4))
+USUAL = mesh.kaiser_bessel(6)  # which most tests take, so that they share kernels
 # Sums in another order, of weights of either sign; and coordinates that are rounded as they are
 # shifted, which a window's slope passes on.
 ROUNDING = {"f8": 1e-12, "f4": 2e-4}
@@ -96,22 +98,23 @@ def test_against_numpy(space, kind, method, dimensions):
         pytest.skip("not for this space")
     for periodic, components in FREE[3 - dimensions :: 2]:
         grid = make_grid(dimensions, periodic[:dimensions])
-        check(kind, space, grid, mesh.kaiser_bessel(6), method, components=components)
-    check(kind, space, make_grid(dimensions), mesh.prolate(7), method, "f4", 2)
+        check(kind, space, grid, USUAL, method, components=components)
+    if dimensions == 3:
+        check(kind, space, make_grid(3), mesh.prolate(7), method, "f4", 3)
 
 
 @pytest.mark.parametrize("window", WINDOWS)
 def test_windows(space, window):
-    for dimensions in (2, 3) if WINDOWS[window].points % 2 else (3,):
-        grid = make_grid(dimensions, [True, False, False][:dimensions])
-        check_spread(space, grid, WINDOWS[window], "auto")
-        check_interpolate(space, grid, WINDOWS[window], "auto")
+    dimensions = 2 if WINDOWS[window].points % 2 else 3
+    grid = make_grid(dimensions, [True, False, False][:dimensions])
+    check_spread(space, grid, WINDOWS[window], "auto")
+    check_interpolate(space, grid, WINDOWS[window], "auto")
 
 
 @pytest.mark.parametrize("method", ["single_mesh", "group_mesh"])
 @pytest.mark.parametrize("n", [5, 3000])  # compute units of 1 and of 16 threads
 def test_compute_units(space, method, n):
-    check_spread(space, make_grid(3), mesh.bspline(4), method, n=n)
+    check_spread(space, make_grid(3), USUAL, method, n=n)
     entries = [stored_mesh.compute_unit(x) for x in (0.2, 1, 3.9, 4, 15.9, 400)]
     assert entries == [1, 1, 2, 4, 8, 16]
 
@@ -134,7 +137,7 @@ def test_crowded_tiles(threads, monkeypatch):
 def test_many_points_are_gathered_in_order(space, monkeypatch):
     monkeypatch.setattr(sizes, "IN_ORDER", 1)
     for dimensions in (2, 3):
-        check_interpolate(space, make_grid(dimensions), mesh.bspline(4), "auto", components=4)
+        check_interpolate(space, make_grid(dimensions), USUAL, "auto", components=3)
 
 
 @pytest.mark.parametrize("dimensions", [2, 3])
@@ -143,11 +146,11 @@ def test_teams(dimensions, monkeypatch):
     monkeypatch.setenv("PARKI_EMULATED_TEAM", "4")
     space = parki.get_execution_space("Serial")
     for method in ("single_mesh", "group_mesh", "hybrid_mesh", "gather"):
-        check_spread(space, make_grid(dimensions), mesh.bspline(4), method, components=3)
+        check_spread(space, make_grid(dimensions), USUAL, method, components=3)
 
 
 # ---------------------------------------------------------------------- what must hold
-@pytest.mark.parametrize("order", [2, 4, 5, 9])
+@pytest.mark.parametrize("order", [2, 4, 10])
 def test_splines_conserve_what_they_spread(order):
     grid = make_grid(3)
     values = np.random.default_rng(0).standard_normal(300)
@@ -167,7 +170,7 @@ def test_moments_of_m4prime():
 
 def test_points_are_wrapped_and_corners_belong_to_the_grid():
     for periodic in (True, False):
-        grid, window = make_grid(3, periodic), mesh.bspline(4)
+        grid, window = make_grid(3, periodic), mesh.bspline(4)  # without jumps
         points = reference.corners(grid)
         if periodic:
             points = points + 7 * np.array(grid.box)[:, None]
@@ -180,9 +183,9 @@ def test_the_shortest_periodic_grid():
     grid = Grid((6, 6, 6))
     space = parki.get_execution_space("OpenMP")
     for method in SPREADS:
-        check_spread(space, grid, mesh.kaiser_bessel(6), method)
+        check_spread(space, grid, USUAL, method)
     for method in mesh.INTERPOLATE_METHODS:
-        check_interpolate(space, grid, mesh.kaiser_bessel(6), method)
+        check_interpolate(space, grid, USUAL, method)
 
 
 # ---------------------------------------------------------------------- the interface
@@ -191,12 +194,12 @@ def test_calls_that_use_a_plan_once():
     points, rng = cloud(grid), np.random.default_rng(0)
     for shape in ((300,), (1, 300), (3, 300)):
         values = rng.standard_normal(shape)
-        found = mesh.spread(points, values, grid, mesh.bspline(3))
+        found = mesh.spread(points, values, grid, USUAL)
         assert isinstance(found, Grid) and found.values.shape == (*shape[:-1], *grid.shape)
         rows = np.atleast_2d(values)
-        expected = reference.spread(points, rows, grid, mesh.bspline(3)).reshape(found.values.shape)
+        expected = reference.spread(points, rows, grid, USUAL).reshape(found.values.shape)
         assert close(found.values, expected)
-        back = mesh.interpolate(points, found, mesh.bspline(3))
+        back = mesh.interpolate(points, found, USUAL)
         assert back.shape == shape
 
 

@@ -138,22 +138,6 @@ def test_copies_are_apart(how):
     assert np.array_equal(solver.Mdot(DENS.T)[0], before)
 
 
-@pytest.mark.parametrize("radii", ["one", "two"])
-def test_promise_in_another_box(radii):
-    """Near a wall, that of new spheres there."""
-    options = parki.EwaldOptions(2, (1, 1, 1), 1e-7, wall="no-slip")
-    points = POINTS * [[0.8], [1], [1]]
-    for box in ((2.0, 1.0, 0.9), (1.5, 1.5, 1.2)):
-        spheres = parki.Spheres(points, RADII[radii], options)
-        spheres.update_points(points, box=box)
-        there = parki.Spheres(
-            points, RADII[radii], periodicity=2, box=box, tolerance=1e-7, wall="no-slip"
-        )
-        assert spheres.promise(DENS) == pytest.approx(there.promise(DENS), rel=1e-12)
-        apart = np.abs(spheres.velocities(DENS) - there.velocities(DENS)).max()
-        assert apart <= 10 * there.promise(DENS)
-
-
 def test_steps_leave_velocities_of_other_threads():
     """Near a wall steps take the mobility at shifted places, by plans of their own."""
     spheres = parki.Spheres(POINTS, 0.07, WALL)
@@ -173,21 +157,6 @@ def test_steps_leave_velocities_of_other_threads():
         done.set()
         reader.join()
     assert not wrong
-
-
-def test_one_sphere_near_a_wall():
-    """Where the box has no lengths, its flow gives them: closed forms of Swan and Brady (2007)."""
-    height, radius = 1.0, 0.5
-    t, units = radius / height, 6 * np.pi * radius
-    where = {"periodicity": 0, "tolerance": 1e-4, "wall": "no-slip"}
-    sphere = parki.Spheres(np.array([[0.3], [0.2], [height]]), radius, **where)
-    force = np.array([[1.0], [0], [0]])
-    moved, turned = sphere.velocities(force, 0 * force)
-    along = 1 - 9 / 16 * t + t**3 / 8 - t**5 / 16
-    promise = sphere.promise(force)
-    assert promise * units < 1e-3
-    assert abs(moved[0, 0] * units - along) <= promise * units
-    assert turned[1, 0] * units * radius == pytest.approx(3 / 32 * t**4, rel=2e-2)
 
 
 def test_no_densities():

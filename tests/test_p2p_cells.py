@@ -156,25 +156,6 @@ def test_teams(method, kernel, monkeypatch):
         assert close(near_field(kernel, "same blobs", 1, method, launch), expected)
 
 
-@pytest.mark.parametrize("method", CELL_METHODS)
-def test_option(method, rng):
-    src, dens = rng.random((3, 200)), rng.standard_normal((3, 200))
-    plans = [
-        parki.Plan(
-            "stokes_sl",
-            src,
-            src,
-            parki.EwaldOptions(
-                3, [1, 1, 1], 1e-3, cutoff=0.4, expert=parki.Expert(p2p_method=name)
-            ),
-        )
-        for name in ("tile", method)
-    ]
-    expected, pot = (plan(dens) for plan in plans)
-    assert np.allclose(pot, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
-    assert f"P2P by {method}" in plans[1].describe()
-
-
 # ---------------------------------------------------------------------- refusals
 @pytest.mark.parametrize("want", ["p", ("u", "grad_u")])
 def test_only_for_the_velocity(want, rng):

@@ -92,15 +92,6 @@ def test_no_sources_in_boxes_of_the_points(box):
     assert not (plan.as_linear_operator() @ np.empty(0, "f4")).any()
 
 
-def test_points_may_change_after_the_plan():
-    c = cloud("same", N, BOX)
-    expected = plan_of("stokes_dl", c)(c.dens[:3])
-    points, norms = c.src.copy(), c.norms.copy()
-    plan = parki.Plan("stokes_dl", points, points, norms, plan_of("stokes_dl", c).options)
-    points[:], norms[:] = 0.25, 0
-    np.testing.assert_array_equal(plan(c.dens[:3]), expected)
-
-
 @pytest.mark.each
 @pytest.mark.parametrize("kernel", FEW)
 @pytest.mark.parametrize("periodicity", [1, 3])

@@ -119,18 +119,6 @@ def test_streams_and_threads():
 
 
 @pytest.mark.gpu
-def test_memory_is_flat():
-    xp, points, dens, _ = arrays("stokes_sl")
-    plan = parki.Plan("stokes_sl", points, points, EwaldOptions(2, [1, 1, 1], 1e-4))
-    record(plan, dens[0])
-    out = plan(dens[0])
-    used = xp.get_default_memory_pool().used_bytes()
-    for each in dens:
-        plan(each, out=out)
-    assert xp.get_default_memory_pool().used_bytes() == used
-
-
-@pytest.mark.gpu
 def test_what_cannot_be_recorded(monkeypatch):
     """Stages that wait for the device are launched one by one, and the plan says why."""
     xp, points, dens, _ = arrays("stokes_sl")
@@ -260,45 +248,6 @@ def test_many_densities_between_updates():
         for _ in range(5):
             error = plan(dens[1]) - expected
             assert float((error**2).sum(axis=0).mean()) ** 0.5 < 2 * plan.promise(dens[1])
-
-
-@pytest.mark.gpu
-def test_points_that_crowd_are_noticed():
-    """Parameters are chosen anew at once, and a refused step leaves the plan with its points."""
-    xp, points, dens, _ = arrays("stokes_sl", n=4000)
-    plan = parki.Plan("stokes_sl", points, points, EwaldOptions(3, [1, 1, 1], 1e-5))
-    for last in moved(points, 3):
-        plan.update_points(last, last)
-    before = plan(dens[0]).copy()
-    assert "updates: as one graph" in plan.describe()
-    for wrong in (xp.full_like(points, xp.nan), xp.full_like(points, 1e9)):
-        plan.update_points(wrong, wrong)
-        with pytest.raises(parki.ParkiValueError):
-            plan(dens[0])
-    xp.testing.assert_allclose(plan(dens[0]), before, rtol=0, atol=1e-10)
-    cutoff = plan.parameters.cutoff
-    crowd = 0.4 + 0.2 * last
-    plan.update_points(crowd, crowd)
-    assert plan.parameters.cutoff < 0.8 * cutoff
-    error = plan(dens[0]) - parki.stokes_sl(crowd, crowd, dens[0], plan.options)
-    assert float((error**2).sum(axis=0).mean()) ** 0.5 < 2 * plan.promise(dens[0])
-
-
-@pytest.mark.gpu
-def test_a_choice_that_fails_leaves_the_points(monkeypatch):
-    xp, points, dens, _ = arrays("stokes_sl", n=4000)
-    plan = parki.Plan("stokes_sl", points, points, EwaldOptions(3, [1, 1, 1], 1e-5))
-    for last in moved(points, 3):
-        plan.update_points(last, last)
-    before = plan(dens[0]).copy()
-
-    def fail(*_, **__):
-        raise parki.ParkiMemoryError("no room")
-
-    monkeypatch.setattr("parki.ewald.pipeline.one_device.choose", fail)
-    with pytest.raises(parki.ParkiMemoryError):
-        plan.update_points(0.4 + 0.2 * last, 0.4 + 0.2 * last)
-    xp.testing.assert_allclose(plan(dens[0]), before, rtol=0, atol=1e-10)
 
 
 @pytest.mark.gpu

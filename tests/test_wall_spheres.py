@@ -36,12 +36,15 @@ def shell(radius, step=0.01):
     return shifts, np.eye(13)[0] + radius**2 / 6 * slopes
 
 
-@pytest.mark.parametrize("t", [0.2, 0.9, 1.0])
-def test_a_sphere_alone(t):
-    """Its mobility has closed forms (Swan and Brady 2007), and a drift away from the wall."""
+@pytest.mark.parametrize(("t", "box"), [(0.2, None), (0.9, BOX), (1.0, BOX)])
+def test_a_sphere_alone(t, box):
+    """Its mobility has closed forms (Swan and Brady 2007), and a drift away from the wall.
+
+    Where the box has no lengths, its flow gives them.
+    """
     height, turned = 0.2, np.array([[1, 1, 1, 1], [1, 1, -1, -1], [1, -1, 1, -1]])
     point = np.array([[0.3], [0.2], [height]])
-    sphere = parki.Spheres(point, t * height, options(0, 1e-9))
+    sphere = parki.Spheres(point, t * height, options(0, 1e-9, box))
     units = 6 * np.pi * t * height * np.array([1, 1, 1, t * height, t * height, t * height])
     found = (sphere.as_linear_operator(torques=True) @ np.eye(6)) * units
     found[3:, 3:] *= 4 / 3 * t * height

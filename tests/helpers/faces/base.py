@@ -186,9 +186,9 @@ class Face:
         """Return the derivatives of ``(values * results).sum()`` by the inputs."""
         return dict(made.vjp(given.dens, values, tuple(self.inputs(given))))
 
-    def push(self, made: Any, given: Given, moves: Mapping[str, Array]) -> Array:
+    def push(self, made: Any, given: Given, moves: Mapping[str, Array]) -> Any:
         """Return the change of the results as inputs move."""
-        return np.asarray(made.jvp(given.dens, dict(moves)))
+        return made.jvp(given.dens, dict(moves))
 
     def checks(self, made: Any, given: Given) -> Any:
         """Return the measured errors, of each result if there are several."""

@@ -51,9 +51,9 @@ class Call(Face):
         how = {"values": values, "wrt": tuple(self.inputs(given)), **given.more}
         return dict(parki.vjp(*self.arguments(given), **how))
 
-    def push(self, made: Given, given: Given, moves: Mapping[str, Array]) -> Array:
+    def push(self, made: Given, given: Given, moves: Mapping[str, Array]) -> Any:
         how = {"tangents": dict(moves), **given.more}
-        return np.asarray(parki.jvp(*self.arguments(given), **how))
+        return parki.jvp(*self.arguments(given), **how)
 
     def arguments(self, given: Given) -> tuple[Any, ...]:
         """Return the arguments of `parki.vjp`."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from faces.base import Face, Given
-from faces.plans import Axes, Results, Tilted, Wall
+from faces.plans import Axes, Composed, Results, Tilted, Wall
 from faces.spheres import VISCOSITY, Radii
 
 LACKS = {
@@ -127,6 +127,15 @@ class RanksResults(Ranks, Results):
         return distributed.Plan(own.kernel, *own.points, own.options, comm=self.comm, want=want)
 
 
+class RanksComposed(Ranks, Composed):
+    """Maps take the points of a rank."""
+
+    name, words = "composite over ranks", "composites of `parki.distributed`"
+
+    def made(self, own: Given) -> Any:
+        return super().made(own._replace(kernel=self.kernel(own)))
+
+
 class RanksWall(Ranks, Wall):
     """Near a wall."""
 
@@ -150,4 +159,7 @@ class RanksSpheres(Ranks, Radii):
         return distributed.Spheres(own.src, own.more["radii"], own.options, **how)
 
 
-FACES = (Ranks(), RanksAxes(), RanksTilted(), RanksResults(), RanksWall(), RanksSpheres())
+FACES = (
+    *(Ranks(), RanksAxes(), RanksTilted(), RanksResults(), RanksComposed()),
+    *(RanksWall(), RanksSpheres()),
+)

@@ -1,4 +1,4 @@
-"""Composites, spheres and walls over several ranks, and what they refuse (see `ranks`)."""
+"""Spheres and walls over several ranks, and what they refuse (see `ranks`)."""
 
 from __future__ import annotations
 
@@ -6,43 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from composites import BOX, COMB, HARMONIC, NORMS, SLIP, SRC, TOLERANCE, TRG
 from ranks_shared import Memory, attempt, tell
 
 import parki
 from parki import distributed
-
-# --- composites -----------------------------------------------------------------------------------
-
-
-def composed(comm: Any, space: str = "CPU") -> None:
-    """Compare composites with those of one rank, and fail on one rank."""
-    memory, mine = Memory(space, comm), np.arange(SRC.shape[1]) % comm.size == comm.rank
-    here = np.arange(TRG.shape[1]) * comm.size // TRG.shape[1] == comm.rank
-    for composite in (SLIP, COMB, HARMONIC):
-        norms = NORMS if composite is COMB else None
-        options = parki.EwaldOptions(0 if composite is HARMONIC else 3, BOX, TOLERANCE)
-        dens = np.random.default_rng(8).standard_normal((*composite.density, SRC.shape[1]))
-        values = np.random.default_rng(9).standard_normal(TRG.shape)
-        alone = parki.Plan(composite, TRG, SRC, norms, options)
-        arrays = TRG[:, here], SRC[:, mine], None if norms is None else norms[:, mine]
-        plan = distributed.Plan(composite, *map(memory.send, arrays), options, comm=comm)
-        apart = [
-            memory.apart(plan(memory.send(dens[..., mine])), alone(dens)[..., here]),
-            memory.apart(
-                plan.adjoint(memory.send(values[:, here])), alone.adjoint(values)[..., mine]
-            ),
-        ]
-        apart.append(abs(plan.promise(memory.send(dens[..., mine])) / alone.promise(dens) - 1))
-        attempt(comm, "check", lambda plan=plan: plan.check(None))
-        attempt(comm, "operator", lambda plan=plan: plan.as_linear_operator())
-        wrong = memory.send(dens[..., mine][..., int(comm.rank == comm.size - 1) :])
-        attempt(comm, "density", lambda plan=plan, wrong=wrong: plan(wrong))
-        bad = memory.send(SRC[: 2 if comm.rank == comm.size - 1 else 3, mine])
-        given = composite, memory.send(TRG[:, here]), bad, memory.send(arrays[2]), options
-        attempt(comm, "points", lambda given=given: distributed.Plan(*given, comm=comm))
-        tell(comm, composite.name, apart=apart)
-
 
 # --- spheres --------------------------------------------------------------------------------------
 
