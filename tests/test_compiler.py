@@ -214,11 +214,11 @@ def test_a_compiler_that_hangs_is_named(toy, monkeypatch, caplog):
 # ---------------------------------------------------------------------- a full cache
 @pytest.fixture(scope="module")
 def full(tmp_path_factory):
-    """A cache with the kernels of SOLVE, and what that prints."""
+    """A cache with the kernels of SOLVE, and what that prints, and says meanwhile."""
     folder = tmp_path_factory.mktemp("full")
-    status, out, err = run_python(SOLVE, CXX=None, PARKI_CACHE_DIR=str(folder))
-    assert status == 0, err
-    return str(folder), out
+    status, *said = run_python(SOLVE, CXX=None, PARKI_CACHE_DIR=str(folder))
+    assert status == 0, said
+    return str(folder), *said
 
 
 IMPORTS = "\n    from parki.runtime import cache, host\n    "
@@ -226,7 +226,7 @@ IMPORTS = "\n    from parki.runtime import cache, host\n    "
 
 @pytest.mark.parametrize("node", ["", "cache.why_unusable = lambda: 'it is not writable'"])
 def test_a_full_cache_needs_no_compiler(full, empty, node):
-    folder, out = full
+    folder, out, _ = full
     code = IMPORTS + node + SOLVE
     assert run_python(code, PATH=str(empty), CXX=None, PARKI_CACHE_DIR=folder) == (0, out, "")
 
@@ -308,11 +308,10 @@ def test_an_object_that_vanished_cannot_be_compiled(tmp_path, empty, monkeypatch
 
 
 # ---------------------------------------------------------------------- progress
-def test_one_line_when_cold_none_when_warm(tmp_path):
-    cache = str(tmp_path / "cache")
-    cold = run_python(SOLVE, PARKI_CACHE_DIR=cache)  # several kernels, in several batches
-    assert (cold[0], cold[2]) == (0, LINE.format(cache))
-    assert run_python(SOLVE, PARKI_CACHE_DIR=cache) == (0, cold[1], "")
+def test_one_line_when_cold_none_when_warm(full):
+    folder, out, said = full
+    assert said == LINE.format(folder)  # of several kernels, in several batches
+    assert run_python(SOLVE, CXX=None, PARKI_CACHE_DIR=folder) == (0, out, "")
 
 
 def test_display_on_a_terminal(tmp_path):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from faces import law
 
-READERS, UPDATES = 2, 30
+READERS, UPDATES = 2, 15
 
 
 @pytest.fixture(autouse=True)
