@@ -202,7 +202,7 @@ def close(a: np.ndarray, b: np.ndarray) -> bool:
 @pytest.mark.parametrize("kernel", FEW)
 def test_near_field_of_devices(kernel, team, want, monkeypatch):
     """p2p_tile and p2p_derivatives, which hosts leave to devices, give what the host's own give."""
-    asked = {"want": want, "window": 6 + 2 * (len(want) > 1)}
+    asked = {"want": want, "window": 8}
     expected = solve(kernel, **asked)
     monkeypatch.setenv("PARKI_EMULATED_TEAM", team)
     assert close(solve(kernel, p2p_method="tile", **asked), expected)

@@ -197,25 +197,28 @@ def test_local_arrays_and_functions(tmp_path, rng):
 
 
 @precisions
-@pytest.mark.parametrize("rank", [1, 2, 3, 4])
-def test_atomic_add(tmp_path, rank, real, rng):
-    index = ", ".join(f"k[{axis}][i]" for axis in range(rank))
+def test_atomic_add(tmp_path, real, rng):
+    ranks = range(1, 5)
+    views = ", ".join(f"v{rank}: pk.View{rank}D[REAL]" for rank in ranks)
     text = f"""
     @pk.workunit
-    def f(i: int, k: pk.View2D[pk.int32], v: pk.View{rank}D[REAL], n: pk.View1D[pk.int32]):
-        pk.atomic_add(v, [{index}], 0.5)
+    def f(i: int, k: pk.View2D[pk.int32], n: pk.View1D[pk.int32], {views}):
         old: int = pk.atomic_fetch_add(n, [0], 1)
         n[1 + old] = i
     """
-    kernel = small_kernel(tmp_path, text, REAL=real)
-    shape = (3, 4, 2, 5)[:rank]
-    count = 20_000
+    for rank in ranks:
+        index = ", ".join(f"k[{axis}][i]" for axis in range(rank))
+        text += f"    pk.atomic_add(v{rank}, [{index}], 0.5)\n    "
+    kernel, shape, count = small_kernel(tmp_path, text, REAL=real), (3, 4, 2, 5), 20_000
     k = np.array([rng.integers(0, extent, count) for extent in shape], dtype=np.int32)
-    v, n = np.zeros(shape, dtype=DTYPES[real]), np.zeros(1 + count, dtype=np.int32)
-    kernel(count, k=k, v=v, n=n)
-    expected = np.zeros(shape)
-    np.add.at(expected, tuple(k), 0.5)
-    assert np.array_equal(v, expected) and n[0] == count
+    found = {f"v{rank}": np.zeros(shape[:rank], dtype=DTYPES[real]) for rank in ranks}
+    n = np.zeros(1 + count, dtype=np.int32)
+    kernel(count, k=k, n=n, **found)
+    for rank, values in zip(ranks, found.values(), strict=True):
+        expected = np.zeros(shape[:rank])
+        np.add.at(expected, tuple(k[:rank]), 0.5)
+        assert np.array_equal(values, expected)
+    assert n[0] == count
     assert np.array_equal(np.sort(n[1:]), np.arange(count))  # each work item had a number
 
 
