@@ -41,7 +41,7 @@ def test_readers_and_an_updater(face, kernel, periodicity):
         face.move(made, given[n % 2])
 
     def work(updates):
-        barrier.wait(10)
+        barrier.wait(60)
         try:
             for n in range(UPDATES * (8 if "threads" in face.fails else 1)):
                 if end.is_set():
