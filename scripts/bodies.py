@@ -13,6 +13,7 @@ import re
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -43,18 +44,21 @@ def places(count: int, edge: float, rng: np.random.Generator) -> np.ndarray:
     return found[:count].T
 
 
-def products(count: int, fraction: float) -> list[int]:
-    """Return the products to each accuracy."""
+def products(count: int, fraction: float, space: Any = None) -> list[int]:
+    """Return the products to each accuracy, in an execution space; default: the CPU."""
     rng, edge = np.random.default_rng(count), (4 * np.pi * count / (3 * fraction)) ** (1 / 3)
+    send = np.asarray if space is None else space.array_module.asarray
     bodies = parki.RigidBodies(
         parki.BodyShape.sphere(1.0, 42),
-        places(count, edge, rng),
-        rng.standard_normal((4, count)),
+        send(places(count, edge, rng)),
+        send(rng.standard_normal((4, count))),
         periodicity=3,
         box=3 * [edge],
         tolerance=1e-4,
+        execution_space=space,
     )
-    forces, found = rng.standard_normal((3, count)), []
+    forces, found = send(rng.standard_normal((3, count))), []
+    bodies.solve(forces)  # compiles kernels
     for accuracy in ACCURACIES:
         bodies.accuracy = accuracy
         begin = time.perf_counter()

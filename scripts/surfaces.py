@@ -318,7 +318,7 @@ WHAT = ("layers", "arrays", "ellipsoid", "gaps", "suspension")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("what", nargs="*", choices=[*WHAT, []], default=list(WHAT[:4]))
+    parser.add_argument("what", nargs="*", choices=[*WHAT, []], help="default: the first four")
     parser.add_argument("--bodies", type=int, default=216)
     parser.add_argument("--order", type=int, default=6)
     parser.add_argument("--tolerance", type=float, default=1e-4)
@@ -327,7 +327,7 @@ def main() -> None:
     parser.add_argument("--space", default="CPU", help="where the suspension is: CPU, Cuda, ...")
     parser.add_argument("--axes", type=float, nargs=3, default=(0.42, 0.33, 0.28))
     given = parser.parse_args()
-    report(given.what)
+    report(given.what or list(WHAT[:4]))
     if "suspension" in given.what:
         how = {"tolerance": given.tolerance, "accuracy": given.accuracy}
         suspension(given.bodies, given.order, how, given.rtol, given.axes, given.space)

@@ -1,5 +1,7 @@
 """Spheres of finite size: the mobility, the flow, and Brownian displacements."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -178,6 +180,19 @@ def test_noise_of_torques_on_any_radii(box):
     spheres.update_points(others)
     drawn = [each.noise(np.random.default_rng(1), torques=True) for each in (spheres, new)]
     np.testing.assert_allclose(*drawn, atol=1e-4 * abs(drawn[0][1]).max())
+
+
+@pytest.mark.parametrize("make", [parki.Spheres, partial(parki.RigidSpheres, lubrication=False)])
+@pytest.mark.parametrize("radii", ["one", "any"])
+def test_noise_of_torques_in_other_units(make, radii):
+    """In a box of 20 times the length it is the same, by powers of this length."""
+    points, drawn = 0.1 + 0.8 * suspension()[0], []
+    for unit in (1, 20):
+        box = {"periodicity": 3, "box": unit * BOX, "tolerance": 1e-4}
+        spheres = make(unit * points, unit * RADII[radii], **box)
+        drawn.append(spheres.noise(np.random.default_rng(1), torques=True))
+    for power, small, large in zip((0.5, 1.5), *drawn, strict=True):
+        np.testing.assert_allclose(20**power * large, small, atol=1e-3 * abs(small).max())
 
 
 def test_noise_in_a_box_that_is_turned():

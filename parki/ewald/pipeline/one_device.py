@@ -327,6 +327,7 @@ class OneDevice(Pipeline):
     def near(self, dens: Any) -> Any:
         """Return the near field alone of a density (rows, sources), of which more follow."""
         stages, slack, count = cast(Stages, self.stages), self.slack, dens.shape[1]
+        dens = cast(Setup, self.setup).measured(dens)
         if slack is not None:
             dens = slack.densities(stages.p2p.sources.xp, dens)
         self.expect()

@@ -380,11 +380,8 @@ class PlacedSum:
 
     def solvers(self, values: Any) -> Any:
         """Return densities (k, rows, N) in the order of the pipeline's axes and in its unit."""
-        given, lengths, setup = self.order.rows(values), self.task.sum.lengths, self.pipeline.setup
-        if lengths is None or setup is None:
-            return given
-        unit = setup.frame.factor**lengths
-        return given * self.task.space.adapter.constant(unit, values.dtype)
+        given, setup = self.order.rows(values), self.pipeline.setup
+        return given if setup is None else setup.measured(given)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of each result that is wanted."""

@@ -118,6 +118,14 @@ class Setup:
             return None
         return replace(self, frame=frame, mesh=self.mesh.within(frame))
 
+    def measured(self, values: Any) -> Any:
+        """Return densities (..., rows, sources) whose rows' lengths are in the solver's unit."""
+        lengths = self.task.sum.lengths
+        if lengths is None:
+            return values
+        constant = self.task.space.adapter.constant
+        return values * constant(self.frame.factor**lengths, values.dtype)
+
     def kin(self, other: Setup | None) -> bool:
         """Return whether another set-up is the same, except the tilts of the box."""
         return other is not None and self.parameters is other.parameters and self.pair is other.pair
