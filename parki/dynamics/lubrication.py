@@ -73,7 +73,7 @@ class Lubrication:
         t = np.clip((FAR - gap) / (FADED * FAR), 0, 1)
         numbers = scalars(gap, b / a) * a ** np.asarray(LENGTHS, like=a)[:, None]
         numbers *= t * t * (3 - 2 * t)
-        self.vectors, self.axes = vectors, vectors / r
+        self.vectors, self.axes, self.gaps = vectors, vectors / r, gap
         self.blocks = [self._block(numbers, m) for m in range(3)]
 
     def _block(self, numbers: Any, m: int) -> Any:

@@ -179,7 +179,7 @@ class RigidSpheres:
         if not pairs.first.size:
             return pairs, None
         own = 1 / solver.diagonal(self._own)[:6]
-        return pairs, PairMatrix(xp, pairs.matrix(), pairs.first, pairs.second, own)
+        return pairs, PairMatrix(xp, pairs.matrix(), pairs.first, pairs.second, pairs.gaps, own)
 
     def __reduce__(self) -> Any:
         raise ParkiTypeError(
@@ -235,13 +235,10 @@ class RigidSpheres:
                 f"points has shape {given.shape}; expected (3, {self.radii.size}), a centre for "
                 "each of the spheres; make new RigidSpheres for another number"
             )
-        before = self._mobility.points, self.options.box
+        given = like_points("points", given, self._mobility.space, self._mobility.dtype)
+        options = self.options if box is None else self.options.deformed(box)
+        paired = self._paired(given, options)
         self._mobility.update_points(given, box)
-        try:
-            paired = self._paired(self._mobility.points, self.options)
-        except ParkiValueError:
-            self._mobility.update_points(*before)
-            raise
         (self._pairs, self._matrix), self._back = paired, library_of(points)
 
     # ------------------------------------------------------------------ motion

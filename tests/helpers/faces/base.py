@@ -85,6 +85,7 @@ class Face:
     fails: Mapping[str, str] = {}
     takes: tuple[str, ...] = ()
     differences = 1e-6  # how far derivatives are from differences of exact results, relatively
+    permuting = 1e-10  # how much results change with the order of points, relatively
     transposed = 1e-12  # the error of the transpose, over the sizes of both sides
 
     def __repr__(self) -> str:

@@ -200,4 +200,57 @@ class Noise(Spheres):
         return float(abs(found - exact).max() / abs(exact).max() / 1e-4)
 
 
-FACES = (Spheres(), Radii(), Torques(), RadiiTorques(), WallSpheres(), Noise())
+class RigidSpheres(Radii):
+    """Rigid ones of many radii, compared with finer sums; rough ones may overlap."""
+
+    name, words = "rigid spheres", "`parki.RigidSpheres`"
+    periodicities = (3,)
+    transposed = permuting = 1e-6
+    lacks = Spheres.lacks | {
+        "linear": "each solve has an error of its own",
+        "derivatives": "it has none",
+        "check": "each motion tells its error",
+        "several": "a solve is for one set of forces",
+    }
+
+    def radii(self, numbers: Array) -> Any:
+        return np.linspace(0.03, 0.08, numbers.size)
+
+    def make(self, given: Given) -> Any:
+        how = {"accuracy": given.options.tolerance, "roughness": 0.01, "viscosity": VISCOSITY}
+        return parki.RigidSpheres(given.src, given.more["radii"], given.options, **how)
+
+    def adjoint(self, made: Any, values: Any) -> Any:
+        return made.velocities(values)  # the mobility is symmetric
+
+    def promise(self, made: Any, dens: Any) -> Any:
+        return 0.0
+
+    def exact(self, given: Given) -> Array:
+        return WallSpheres.exact(self, given)
+
+    def bound(self, given: Given) -> float:
+        return 3 * super().bound(given)
+
+
+class RigidNoise(Noise, RigidSpheres):
+    """Brownian steps of rigid spheres."""
+
+    name, words = "rigid noise", "Brownian steps of `parki.RigidSpheres`"
+    periodicities = (3,)
+    lacks = Noise.lacks | RigidSpheres.lacks | {"threads": "as `parki.RigidSpheres`, and slow"}
+
+    def radii(self, numbers: Array) -> Any:
+        return RigidSpheres.radii(self, numbers)
+
+    def make(self, given: Given) -> Any:
+        return RigidSpheres.make(self, given)
+
+    def apply(self, made: Any, dens: Any) -> Any:
+        return made.displacements(1.0, 0.1, 7, dens)
+
+
+FACES = (
+    *(Spheres(), Radii(), Torques(), RadiiTorques(), WallSpheres(), Noise()),
+    *(RigidSpheres(), RigidNoise()),
+)
