@@ -323,7 +323,11 @@ class DeviceTransforms:
             return self.work
 
         with self.cuda.using_allocator(area):
-            return self.cufft.PlanNd(*arguments), taken[-1] if taken else None
+            plan = self.cufft.PlanNd(*arguments)
+        # cuFFT copies a plan's tables on the default stream, for which others do not wait: their
+        # first transform read addresses that were not there yet.
+        self.cuda.get_current_stream().wait_event(self.cuda.Stream.null.record())
+        return plan, taken[-1] if taken else None
 
 
 def _aligned(values: Any) -> bool:
