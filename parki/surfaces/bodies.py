@@ -128,7 +128,7 @@ class Bodies:
     def mobility(self) -> Any:
         """Matrices (B, 6, 6) from moments of velocities to the rigid motions that have them.
 
-        Moments are the integrals over the surface, and those of the arm x velocity.
+        Moments are the integrals over the surface of velocity and of arm x velocity.
         """
         xp, arm = self.xp, self.arms.astype(np.float64)
         first, second = self.integrals(arm), self.integrals(arm[:, None] * arm)
