@@ -19,7 +19,7 @@ from parki.memory import require
 from parki.runtime import ExecutionSpace
 from parki.solving.pairs import module_of, sparse
 from parki.surfaces.bodies import Bodies
-from parki.surfaces.dense import Alike, batches
+from parki.surfaces.dense import PaddedMatrices, batches
 from parki.surfaces.kernels import LAYERS
 from parki.surfaces.near import (
     ON_SURFACE,
@@ -128,13 +128,13 @@ class Near:
     events : Events
     sparse : list of sparse matrices
         From densities at the nodes, and at the finer ones.
-    dense : list of Alike
+    dense : list of PaddedMatrices
     scatter : sparse matrix, shape (Nt, number of events)
     """
 
     events: Events
     sparse: list[Any]
-    dense: list[Alike]
+    dense: list[PaddedMatrices]
     scatter: Any
 
     @property

@@ -150,7 +150,7 @@ def _pairs(xp: Any, events: Events, points: Any, nodes: Any, setting: Regularisa
 
 
 @dataclass(frozen=True)
-class Alike:
+class PaddedMatrices:
     """Matrices of some bodies with as many nodes, and with about as many events.
 
     Attributes
@@ -168,7 +168,7 @@ class Alike:
 
 def batches(
     surface: Any, layer: Layer, events: Events, points: Any, setting: Regularisation
-) -> list[Alike]:
+) -> list[PaddedMatrices]:
     """Return the matrices of events with the bodies that they are near to."""
     xp, bodies = surface.xp, surface.kinds.size
     order = xp.argsort(events.body, kind="stable")
@@ -198,7 +198,7 @@ def batches(
         run_in_threads(fill, range(some.size), thread_count() if xp is np else 1)
         nodes = surface.systems[some][:, None] + np.arange(n)
         flat = matrix.reshape(some.size, layer.rows * most, -1)
-        found.append(Alike(index, xp.asarray(nodes), flat))
+        found.append(PaddedMatrices(index, xp.asarray(nodes), flat))
     return found
 
 
