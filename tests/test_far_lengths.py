@@ -74,25 +74,38 @@ def test_a_cutoff_whose_grid_does_not_fit():
     assert time.perf_counter() - start < 5
 
 
+VALUE, TYPE = parki.ParkiValueError, parki.ParkiTypeError
+
+
 @pytest.mark.parametrize(
-    ("name", "value", "kind", "message"),
+    ("name", "length", "kind", "message"),
     [
-        ("yukawa", 10**400, parki.ParkiValueError, "kappa is inf; expected a positive, finite"),
-        ("yukawa", 1e300, parki.ParkiValueError, r"kappa times .* is 1e\+300; expected at most"),
-        ("yukawa", 1e-300, parki.ParkiValueError, "kappa times .* expected at least 1e-15"),
-        ("yukawa", "2", parki.ParkiTypeError, "kappa is '2'; expected a positive number"),
-        ("yukawa", True, parki.ParkiTypeError, "kappa is True; expected a positive number"),
-        ("stokes_sl", 1e-300, parki.ParkiValueError, r"epsilon is 1e-300, .* expected 1e-30 to 1e"),
-        ("stokes_sl", 1e300, parki.ParkiValueError, r"epsilon is 1e\+300, .* expected 1e-30 to 1e"),
-        ("stokes_sl", 10**400, parki.ParkiValueError, "epsilon is inf; expected the width"),
-        ("stokes_sl", "0.1", parki.ParkiTypeError, "epsilon is '0.1'; expected a number"),
+        *(("yukawa", x, VALUE, "kappa is .*; expected a positive, finite") for x in (0, -1.0)),
+        *(("yukawa", x, VALUE, "kappa is (inf|nan); expected") for x in (10**400, np.nan)),
+        ("yukawa", 1e300, VALUE, r"kappa times .* is 1e\+300; expected at most"),
+        ("yukawa", 1e-300, VALUE, "kappa times .* expected at least 1e-15"),
+        *(("yukawa", x, TYPE, "kappa is .*; expected a positive number") for x in ("2", True, [1])),
+        *(
+            ("stokes_sl", x, VALUE, r"epsilon is .*, .* expected 1e-30 to 1e")
+            for x in (1e-300, 1e300)
+        ),
+        *(("stokes_sl", x, VALUE, "epsilon is .*; expected the width") for x in (-0.1, np.nan)),
+        ("stokes_sl", 10**400, VALUE, "epsilon is inf; expected the width"),
+        *(("stokes_sl", x, TYPE, "epsilon is .*; expected a number") for x in ("0.1", [1, 2])),
     ],
 )
-def test_lengths_of_sums_that_cannot_be(name, value, kind, message):
-    length = {"kappa" if name == "yukawa" else "epsilon": value}
+def test_lengths_of_sums_that_cannot_be(name, length, kind, message):
+    length = {"kappa" if name == "yukawa" else "epsilon": length}
     dens = FORCES[0] if name == "yukawa" else FORCES
     with pytest.raises(kind, match=message):
         getattr(parki, name)(POINTS, POINTS, dens, periodicity=0, **CUBE, **length)
+
+
+def test_blobs_that_there_are_not():
+    with pytest.raises(VALUE, match="blob is 'ball'; expected one of"):
+        parki.kernel("stokes_sl", epsilon=0.1, blob="ball")
+    with pytest.raises(TYPE, match="stokes_sl takes epsilon, blob; it has no 'eps'"):
+        parki.kernel("stokes_sl", eps=0.1)
 
 
 @pytest.mark.parametrize("radius", [5e-324, 1e300])

@@ -152,14 +152,3 @@ def test_errors_leave_nothing_broken(space, cloud, monkeypatch):
             parki.stokes_sl(trg, src, dens, OPTIONS)
     found = parki.stokes_sl(trg, src, dens, OPTIONS)
     assert float(abs(found - expected).max()) < 1e-4 * float(abs(expected).max())
-
-
-def test_threads(space, cloud):
-    from concurrent.futures import ThreadPoolExecutor
-
-    trg, src, dens = cloud()
-    expected = parki.stokes_sl(trg, src, dens, OPTIONS)
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: parki.stokes_sl(trg, src, dens, OPTIONS), range(12)))
-    for each in found:
-        assert float(abs(each - expected).max()) < 1e-4 * float(abs(expected).max())

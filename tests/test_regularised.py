@@ -14,7 +14,7 @@ from scipy.special import kv
 
 import parki
 from parki.cli.arguments import kernel_name
-from parki.errors import ParkiTypeError, ParkiValueError
+from parki.errors import ParkiValueError
 from parki.ewald.split.core import BANDWIDTH, ProlateBlob, split_of
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.sums import SUMS, kernel
@@ -340,23 +340,6 @@ def test_names():
         others += [each.kernel for some in addends for each in some if each.kernel]
         assert all("(epsilon=0.05)" in other for other in others)
     assert SUMS[blob].dipoles == "stokes_dipole(epsilon=0.05)"
-
-
-@pytest.mark.parametrize(
-    ("given", "error", "words"),
-    [
-        ({"epsilon": -0.1}, ParkiValueError, "epsilon is -0.1; expected the width"),
-        ({"epsilon": float("nan")}, ParkiValueError, "epsilon is nan; expected the width"),
-        ({"epsilon": float("inf")}, ParkiValueError, "epsilon is inf; expected the width"),
-        ({"epsilon": "wide"}, ParkiTypeError, "epsilon is 'wide'; expected a number"),
-        ({"epsilon": [1, 2]}, ParkiTypeError, r"epsilon is \[1, 2\]; expected a number"),
-        ({"epsilon": 0.1, "blob": "ball"}, ParkiValueError, "blob is 'ball'; expected one of"),
-        ({"eps": 0.1}, ParkiTypeError, "stokes_sl takes epsilon, blob; it has no 'eps'"),
-    ],
-)
-def test_impossible_blobs(given, error, words):
-    with pytest.raises(error, match=words):
-        kernel("stokes_sl", **given)
 
 
 def test_impossible_options():

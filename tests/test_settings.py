@@ -18,7 +18,6 @@ import parki
 from parki import groups, settings
 from parki.cli import main as cli
 from parki.ewald.choice import machines
-from parki.ewald.sums import SUMS
 from parki.runtime import kernel as kernel_module
 from parki.runtime import shipped
 from parki.settings import MOST_THREADS, SETTINGS, cache_directory, thread_count
@@ -260,31 +259,3 @@ def test_the_table_names_bad_settings():
 
 
 # ---------------------------------------------------------------------- options
-POWERS = {
-    "laplace": 1,
-    "laplace_dipole": 2,
-    "stokes_sl": 1,
-    "stokes_dl": 2,
-    "stokes_rotlet": 2,
-    "stokes_dipole": 2,
-}
-
-
-@pytest.mark.parametrize("kernel", list(POWERS))
-def test_the_power_of_the_length_is_that_of_the_docstring(kernel):
-    """Promises of the same density in boxes of edge 1 and 2."""
-    said = " ".join((parki.EwaldOptions.__doc__ or "").split())
-    assert (
-        "p = 1 for the potential and the single layer, 2 for double layers, rotlets and dipoles, "
-        "and one more for pressures and gradients" in said
-    )
-    points, promises = np.random.default_rng(0).random((3, 20)), []
-    dens = np.ones(SUMS[kernel].density_shape(20))
-    for edge in (1.0, 2.0):
-        options = parki.EwaldOptions(3, [edge] * 3, 1e-2)
-        norms = points if SUMS[kernel].normals else None
-        plan = parki.Plan(
-            kernel, edge * points, edge * points, norms, options, want=("u", "grad_u")
-        )
-        promises.append(np.array(plan.promise(dens)))
-    assert np.log2(promises[0] / promises[1]) == pytest.approx([POWERS[kernel], POWERS[kernel] + 1])

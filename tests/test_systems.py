@@ -149,13 +149,6 @@ def test_density_of_pairs(rng):
     assert alike.self_pairs == pytest.approx(1 / 4000)
 
 
-def test_words(rng):
-    points = rng.random((3, 100))
-    options = EwaldOptions(3, [1, 1, 1], 1e-4)
-    plan = parki.Plan("laplace", points, points, options, systems=[0, 50, 100])
-    assert "2 systems" in plan.describe()
-
-
 @pytest.mark.parametrize(
     ("systems", "error", "message"),
     [

@@ -260,20 +260,6 @@ def test_boxes_that_deform(kernel, space, to_space, to_host):
         np.testing.assert_allclose(half, one, atol=1e-12 * abs(one).max())
 
 
-def test_spheres_in_boxes_that_deform():
-    _, src, dens, _ = cloud(parki.lattice(*LENGTHS, 0.1))
-    noise, how = [], {"periodicity": 3, "tolerance": 1e-5}
-    spheres = parki.Spheres(src, 0.05, box=parki.lattice(*LENGTHS, 0.2), **how)
-    for tilt in (0.3, 0.1, 0.3):
-        box = parki.lattice(*LENGTHS, tilt)
-        spheres.update_points(src, box=box)
-        new = parki.Spheres(src, 0.05, box=box, **how)
-        assert rms(spheres.velocities(dens) - new.velocities(dens)) < 2 * spheres.promise(dens)
-        noise.append(spheres.noise(np.random.default_rng(0)))
-    np.testing.assert_allclose(noise[2], noise[0], atol=1e-9 * rms(noise[0]))
-    assert rms(noise[1] - noise[0]) > 1e-3 * rms(noise[0])
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

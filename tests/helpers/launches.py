@@ -110,7 +110,7 @@ def spread_and_interpolate(dtype: type) -> None:
     """Launch the other kernels of parki.mesh; on Serial, because atomics add in any order."""
     grid = parki.mesh.Grid((12, 13, 14), spacing=1 / 12)
     points = np.random.default_rng(0).random((3, POINTS)).astype(dtype)
-    more = {"window": parki.mesh.bspline(4), "execution_space": "Serial"}
+    more = {"execution_space": "Serial"}
     for method in (*conflicts.VARIANTS, *stored_mesh.VARIANTS):
         if method != "unprotected":
             spread = parki.mesh.SpreadPlan(points, grid, method=method, **more)
