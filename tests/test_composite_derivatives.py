@@ -111,27 +111,20 @@ def test_the_wall():
     assert rms(plan(dens)) <= plan.promise(dens) < 1e-3 * rms(far)
 
 
-@pytest.mark.each
-@pytest.mark.parametrize(("dtype", "tolerance"), [("f8", 1e-6), ("f4", 1e-3)])
 @pytest.mark.parametrize("composite", [WALL, OFF], ids=lambda each: each.name)
-def test_spaces_and_precisions(composite, dtype, tolerance, space, to_space, to_host):
+def test_single_precision(composite):
+    """Laws have other spaces."""
     given, rng = inputs(composite), np.random.default_rng(4)
-    values = rng.standard_normal((*composite.result, 8))
-    exact = parki.vjp(*arguments(composite, given), values=values, wrt=tuple(given))
-    moves = {name: rng.standard_normal(array.shape) for name, array in given.items()}
-    change = parki.jvp(*arguments(composite, given), tangents=moves)
-
-    def sent(array):
-        return to_space(array.astype(dtype))
-
-    there = {name: sent(array) for name, array in given.items()}
-    arrays = arguments(composite, there, tolerance=tolerance, execution_space=space)
-    found = parki.vjp(*arrays, values=sent(values), wrt=tuple(given))
-    found["jvp"] = parki.jvp(*arrays, tangents={n: sent(move) for n, move in moves.items()})
-    for name, array in found.items():
-        other = exact.get(name, change)
-        assert array.dtype == dtype and type(array) is type(there["trg"])
-        assert rms(to_host(array) - other) <= 10 * tolerance * rms(other), name
+    given["values"] = rng.standard_normal((*composite.result, 8))
+    moves = {n: rng.standard_normal(given[n].shape) for n in given if n != "values"}
+    found = []
+    for dtype, tolerance in (("f8", 1e-8), ("f4", 1e-3)):
+        own, changes = ({n: a.astype(dtype) for n, a in each.items()} for each in (given, moves))
+        arrays, values = arguments(composite, own, tolerance=tolerance), own["values"]
+        slopes = parki.vjp(*arrays, values=values, wrt=tuple(moves))
+        found.append([*slopes.values(), parki.jvp(*arrays, tangents=changes)])
+    for exact, single in zip(*found, strict=True):
+        assert single.dtype == np.float32 and rms(single - exact) <= 1e-2 * rms(exact)
 
 
 def test_sums_are_shared(monkeypatch):

@@ -71,38 +71,6 @@ def test_single_precision_would_lose_close_pairs(rng):
     assert rms(mixed - exact) < 1e-3 * rms(single - exact)
 
 
-@pytest.mark.parametrize("kernel", ["stokes_comb", "laplace"])
-def test_all_that_plans_do(kernel, space, to_space, rng):
-    """Several densities, systems, points that move, results to write over, stresses."""
-    options = EwaldOptions(1, [1, 1, 1], 1e-4, precision="mixed")
-    points = to_space(rng.random((3, N)))
-    norms = to_space(rng.standard_normal((3, N))) if SUMS[kernel].normals else None
-    dens, xp = to_space(density(kernel, rng)), space.array_module
-    plan = parki.Plan(kernel, points, points, norms, options)
-    for _ in range(4):
-        points = to_space(rng.random((3, N)))
-        plan.update_points(points, points, norms)
-        found = plan(xp.stack([dens, 2 * dens]))
-        exact = parki.Plan(kernel, points, points, norms, EwaldOptions(1, [1, 1, 1], 1e-8))
-        error = rms(found[1] - 2 * exact(dens))
-        assert error <= 2 * plan.promise(dens) + ROUNDING * rms(found[1])
-        out = xp.empty_like(found[0])
-        assert plan(dens, out=out) is out
-        assert float(abs(out - found[0]).max()) <= ROUNDING * float(abs(out).max())
-    batch = parki.Plan(kernel, points, points, norms, options, systems=[0, N // 2, N])
-    one = parki.Plan(kernel, *(a[:, : N // 2] for a in (points, points)),
-                     None if norms is None else norms[:, : N // 2], options)  # fmt: skip
-    error = rms(batch(dens)[..., : N // 2] - one(dens[..., : N // 2]))
-    assert error <= 2 * float(batch.promise(dens)[0]) + ROUNDING * rms(batch(dens))
-    if kernel == "stokes_comb":
-        stress = parki.Plan(kernel, points, points, norms, options, want="stress")
-        exact = parki.Plan(
-            kernel, points, points, norms, EwaldOptions(1, [1, 1, 1], 1e-8), want="stress"
-        )
-        error = rms(stress(dens) - exact(dens))
-        assert error <= stress.promise(dens) + ROUNDING * rms(stress(dens))
-
-
 # Edges that single precision does not hold, of ordinary, tiny, huge and thin boxes.
 BOXES = (
     (1, 0.7, 1.4),

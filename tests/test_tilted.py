@@ -6,8 +6,6 @@ the points. So sums and derivatives are compared with those of boxes along the a
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -114,34 +112,6 @@ def test_clusters_in_single_precision(name, kernel, size):
     found = parki.Plan(kernel, points, points, norms, EwaldOptions(3, box, 1e-4))(dens)
     assert found.dtype == np.float32
     assert rms(found - exact) < 2e-6 * rms(exact)
-
-
-def test_whole_periods_change_nothing():
-    leaning = parki.lattice(*LENGTHS, 0.3, -0.2, 0.25)
-    far = leaning + np.array([[0, 0, 0], 3 * leaning[0], leaning[1] - 2 * leaning[0]])
-    trg, src, dens, _ = cloud(leaning)
-    first, second = (
-        parki.stokes_sl(trg, src, dens, periodicity=3, box=box) for box in (leaning, far)
-    )
-    np.testing.assert_allclose(first, second, atol=1e-10 * abs(first).max())
-
-
-def test_reference():
-    """Tilts up to one half, long and flat cells, and cells of others of the same lattice."""
-    sides = ((1, 1, 1), (0.5, 1, 2), (2, 1, 0.5))
-    tilts = ((0.5, 0.5, 0.5), (0.5, -0.5, 0.3), (0.1, 0.5, -0.5))
-    for kernel, (lengths, parts) in zip(
-        itertools.cycle(("laplace", "stokes_sl", "stokes_dl")), itertools.product(sides, tilts)
-    ):
-        x, y, _ = lengths
-        box = parki.lattice(*lengths, *np.array(parts) * [x, x, y])
-        trg, src, dens, norms = cloud(box, kernel)
-        want = tuple(n for n in ("u", "grad_u") if SUMS[kernel].terms.get(n))
-        how = {"periodicity": 3, "box": box, "want": want}
-        plan = parki.Plan(kernel, trg, src, norms, tolerance=1e-4, dl_mean="zero", **how)
-        exact = parki.reference.direct_sum(kernel, trg, src, dens, norms, **how)
-        for found, right, bound in zip(plan(dens), exact, plan.promise(dens), strict=True):
-            assert rms(found - right) < bound, (kernel, lengths, parts)
 
 
 def test_reference_does_not_depend_on_its_split():
