@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from contract import rms
 
 import parki
 from parki import EwaldOptions, ParkiTypeError, ParkiValueError
@@ -22,10 +23,6 @@ def made(kernel, rng, to_space, dtype="f8"):
     norms = rng.standard_normal((3, N)) if SUMS[kernel].normals else None
     dens = rng.standard_normal((2, *SUMS[kernel].density_shape(N)))
     return [a if a is None else to_space(a.astype(dtype)) for a in (points, norms, dens)]
-
-
-def rms(values):
-    return float(np.sqrt((values.reshape(-1, values.shape[-1]) ** 2).sum(axis=0).mean()))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from contract import rms
 
 import parki
 from parki.reference import direct_sum
@@ -20,11 +21,6 @@ def make(rng, kernel, periodicity, dtype=np.float64, want="u", tolerance=1e-4, b
     options = parki.EwaldOptions(periodicity, box, tolerance)
     plan = parki.Plan(kernel, trg, src, norms, options, want=want)
     return plan, dtype(rng.standard_normal(shape)), (trg, src, norms)
-
-
-def rms(values):
-    """Return the rms over targets."""
-    return np.sqrt((values**2).sum() / values.shape[-1])
 
 
 def compare(plan, dens, points):

@@ -8,6 +8,7 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 import pytest
 from composites import SLIP
+from contract import rms
 from few import USUAL
 from left_out import without_pairs
 
@@ -38,10 +39,6 @@ def made(kernel, rng, sources=40, targets=9):
         each[:3] = [0, 1, 5]
     norms = rng.standard_normal((3, sources)) if SUMS[kernel].normals else None
     return trg, src, rng.standard_normal(SUMS[kernel].density_shape(sources)), norms, labels
-
-
-def rms(values):
-    return float(np.sqrt((np.asarray(values) ** 2).sum() / values.shape[-1]))
 
 
 @pytest.mark.each

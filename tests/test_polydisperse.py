@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers.contract import costs_of_a_device
+from contract import costs_of_a_device, rms
 from helpers.sphere_reference import mobility
 from scipy.integrate import quad_vec
 from scipy.special import spherical_jn
@@ -37,10 +37,6 @@ def suspension(box=BOX, seed=0):
     points[0, 9:11] = 0.01, box[0] - 0.02  # across a face
     points[1:, 10] = points[1:, 9]
     return points % box[:, None], radii, *rng.standard_normal((2, 3, COUNT))
-
-
-def rms(values):
-    return np.sqrt((values**2).sum(axis=0).mean())
 
 
 def bounds(box, forces, torques, tolerance):

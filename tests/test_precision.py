@@ -5,6 +5,7 @@ from __future__ import annotations
 import flat
 import numpy as np
 import pytest
+from contract import rms
 from few import FEW
 
 import parki
@@ -33,10 +34,6 @@ def cloud(kind, box, rng):
 
 def density(kernel, rng):
     return rng.standard_normal(SUMS[kernel].density_shape(N))
-
-
-def rms(values):
-    return float((values**2).sum() / values.shape[-1]) ** 0.5
 
 
 @pytest.mark.chosen_degrees

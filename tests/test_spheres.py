@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from contract import rms
 
 import parki
 from parki.ewald.split.hasimoto import Hasimoto, radial_functions
@@ -26,10 +27,6 @@ def suspension(count=COUNT, seed=0):
     points[0, 4:6] = 0.02, BOX[0] - 0.02
     points[1:, 5] = points[1:, 4]
     return points % BOX[:, None], *rng.standard_normal((2, 3, count))
-
-
-def rms(values):
-    return np.sqrt((values**2).sum(axis=0).mean())
 
 
 def given(radii, periodicity, tolerance=1e-6, **options):

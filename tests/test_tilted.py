@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from contract import rms
 
 import parki
 from parki.ewald.options import EwaldOptions
@@ -40,10 +41,6 @@ def half_tilt(axis, periodicity=3):
     box, whole = np.diag(LENGTHS), LENGTHS.copy()
     box[axis, 0], whole[axis] = 0.5, 2 * LENGTHS[axis]
     return box, whole
-
-
-def rms(values):
-    return np.sqrt((values**2).sum() / values.shape[-1])
 
 
 # The kernels for devices are slow to compile: a few sums have all of their branches.

@@ -119,17 +119,6 @@ def test_any_selection_in_any_order(kernel):
             assert size(value - whole[name]) <= 2 * allowed[name]
 
 
-@pytest.mark.parametrize("kernel", FEW)
-def test_teams(kernel, monkeypatch):
-    """Tiles of P2P and P2G by several threads."""
-    dens = density(kernel)
-    alone = make(kernel, p2g_method="tile", **ROUGH)(dens)
-    monkeypatch.setenv("PARKI_EMULATED_TEAM", "4")
-    together = make(kernel, p2g_method="tile", **ROUGH)(dens)
-    for one, four in zip(alone, together, strict=True):
-        np.testing.assert_allclose(four, one, rtol=0, atol=1e-12 * np.abs(one).max())
-
-
 def test_rotlets_have_no_pressure():
     plan = make("stokes_rotlet", want="p", **ROUGH)
     out = np.full(N, np.nan)

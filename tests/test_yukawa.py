@@ -9,6 +9,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from contract import rms
 from numpy.polynomial import chebyshev
 from scipy.special import erfc, erfcx, j0, k0
 
@@ -55,10 +56,6 @@ def by_images(kappa, trg, src, charges, periodicity):
         potential += pair @ charges
         gradient -= np.einsum("dij,ij,j->di", away, pair * slope, charges)
     return potential, gradient
-
-
-def root(values):
-    return float(np.sqrt((np.atleast_2d(values) ** 2).sum(axis=0).mean()))
 
 
 # ---------------------------------------------------------------------- the split
@@ -206,7 +203,7 @@ def test_the_reference_against_images(periodicity, kappa, xi):
     given = {"box": BOX, "periodicity": periodicity, "xi": xi}
     found = direct_sum(name(kappa), trg, src, charges, want=("u", "grad_u"), **given)
     for one, other in zip(found, exact, strict=True):
-        assert root(one - other) < 2e-14 * root(other)
+        assert rms(one - other) < 2e-14 * rms(other)
 
 
 @pytest.mark.parametrize("kappa", [1e-6, 1e-2, 0.5])
@@ -217,10 +214,10 @@ def test_the_reference_at_small_kappa(periodicity, kappa):
     charges[20:] = -charges[:20]
     given = {"box": BOX, "periodicity": periodicity}
     one, other = (direct_sum(name(kappa), trg, src, charges, xi=xi, **given) for xi in (3.0, 7.0))
-    assert root(one - other) < 2e-13
+    assert rms(one - other) < 2e-13
     off = one - direct_sum("laplace", trg, src, charges, **given)
     off -= off.mean() if periodicity == 3 else 0.0
-    assert root(off) < 3 * kappa * root(charges) * 6**0.5
+    assert rms(off) < 3 * kappa * rms(charges) * 6**0.5
 
 
 @pytest.mark.parametrize(
@@ -249,7 +246,7 @@ def test_the_promise(periodicity, kappa, tolerance, split, neutral):
     exact = direct_sum(name(kappa), trg, src, charges, **given)
     results = zip(plan(charges), exact, plan.promise(charges), strict=True)
     for found, right, promise in results:
-        assert root(found - right) <= promise + 128 * np.finfo(float).eps * root(right)
+        assert rms(found - right) <= promise + 128 * np.finfo(float).eps * rms(right)
 
 
 def test_another_kappa_compiles_nothing():
@@ -274,7 +271,7 @@ def test_the_far_field_ends_where_screening_ends_it():
         assert chosen.split.amplitude == 0
         assert plan.pipeline.setup.mesh.padding.grid == (18, 18, 18)
         exact = direct_sum(name(kappa), trg, src, charges, box=BOX, periodicity=3)
-        assert root(plan(charges) - exact) <= plan.promise(charges)
+        assert rms(plan(charges) - exact) <= plan.promise(charges)
 
 
 @pytest.mark.parametrize("split", ["prolate", "hasimoto"])
@@ -287,7 +284,7 @@ def test_coarse_grids(periodicity, split):
         options = EwaldOptions(periodicity, box, tolerance, expert=parki.Expert(split=split))
         plan = parki.Plan(name(kappa), trg, src, None, options)
         exact = direct_sum(name(kappa), trg, src, charges, box=box, periodicity=periodicity)
-        assert root(plan(charges) - exact) <= plan.promise(charges)
+        assert rms(plan(charges) - exact) <= plan.promise(charges)
 
 
 # ---------------------------------------------------------------------- names and refusals
@@ -348,5 +345,5 @@ def test_strong_screening_in_single_precision(kappa, shape, periodicity, precisi
     points, charges = points.astype(dtype), charges.astype(dtype)
     plan = parki.Plan(name(kappa), points, points, None, options, want=want)
     for found, values, promise in zip(plan(charges), exact, plan.promise(charges), strict=True):
-        rounding = 16 * np.finfo("f4").eps * root(values)
-        assert root(found - values) <= promise / 2 + rounding
+        rounding = 16 * np.finfo("f4").eps * rms(values)
+        assert rms(found - values) <= promise / 2 + rounding

@@ -22,6 +22,7 @@ import parki
 from examples import example
 from parki.ewald.choice import machines
 from parki.ewald.sums import SUMS
+from parki.interchange import to_host
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -325,7 +326,7 @@ def call_of(module: Any, kernel: str) -> Any:
 
 def rms(values: Array) -> float:
     """Return the rms over points, the last axis, of the size of a potential, vector or matrix."""
-    values = np.asarray(values, dtype=float)
+    values = np.asarray(to_host(values), dtype=float)
     return float(np.sqrt((values.reshape(-1, values.shape[-1]) ** 2).sum(axis=0).mean()))
 
 
