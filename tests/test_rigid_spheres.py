@@ -456,13 +456,36 @@ def test_covariance_of_noise_is_the_mobility(by_matrices, lubrication):
 @pytest.mark.parametrize("lubrication", [False, True])
 def test_drift_is_the_divergence_of_the_mobility(by_matrices, lubrication):
     two, units = by_matrices(lubrication), np.eye(6).reshape(6, 3, 2)
-    drift = -sum(two._solved(*brownian.drift(two, w)).moves for w in units)
-    exact, step = np.zeros((6, 2)), 1e-5
+    drift = -sum(two._solved(*brownian.drift(two, w)[:2]).moves for w in units)
+    stresslets = sum(brownian.stresslets(two, w) for w in units)
+    exact, exact_stresslets, step = np.zeros((6, 2)), 0.0, 1e-5
     for w in units:
         for side in (1, -1):
             two.update_points(PAIR + side * step * w)
-            exact += side * np.concatenate(two.velocities(w, 0 * w)) / (2 * step)
+            motion = two.solve(w)
+            exact += side * np.concatenate([motion.velocities, motion.turns]) / (2 * step)
+            exact_stresslets += side * motion.stresslets / (2 * step)
     assert off(drift, exact) < 1e-4
+    assert off(stresslets, exact_stresslets) < 1e-4
+
+
+def test_steps_that_would_overlap_are_halved_and_counted(monkeypatch):
+    two = parki.RigidSpheres(PAIR, 0.105, tolerance=1e-3, **CUBE)
+    rejected = 0
+    for seed in (1, 2):
+        two.update_points(PAIR)
+        rejected += sum(two.advance(1.0, 1e-3, rng) for rng in [np.random.default_rng(seed)] * 4)
+        apart = two.points[:, 0] - two.points[:, 1]
+        assert np.sqrt((apart**2).sum()) >= 0.21 * (1 - 1e-6)
+        assert abs(two.points - PAIR).max() > 1e-3
+    assert 0 < rejected < 8
+    two.update_points(PAIR)
+    monkeypatch.setattr(brownian, "MOST_HALVES", -1)
+    with pytest.raises(parki.ParkiValueError, match="overlap by"):
+        two.advance(1.0, 1e-3, 1)
+    assert (two.points == PAIR).all()
+    stresslets = two.brownian_stresslets(1.0, 0)
+    assert stresslets.shape == (3, 3, 2)
 
 
 def test_steps_have_the_size_of_diffusion():
@@ -508,6 +531,7 @@ def test_steps_without_noise_are_motion(cubic):
     [
         (lambda r: r.displacements(-1, 0.1, 0), "kT is -1; expected a number, 0 or more"),
         (lambda r: r.displacements(1, 0.1, "seed"), "rng is 'seed'"),
+        (lambda r: r.brownian_stresslets(1, 0), "noise with periodicity=2 is not defined"),
         (lambda r: r.noise(0), "noise with periodicity=2 is not defined"),
     ],
 )

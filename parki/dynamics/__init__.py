@@ -10,7 +10,7 @@ lubrication `Lubrication`: pairs of spheres in reach, and how they resist
 pair_matrix `PairMatrix`: the same as a sparse matrix, and solves with it
 solver      the equations of rigid spheres, and their preconditioner
 brownian    noise and drift of Brownian steps
-rigid       `RigidSpheres`, in physical units
+rigid       `RigidSpheres`, in physical units, and `Motion` in `rigid_motion`
 flows       flows around them, and around bodies
 
 Bodies of blobs, which are spheres that a body holds:
@@ -23,7 +23,8 @@ bodies      `RigidBodies`, in physical units
 
 from parki.dynamics.bodies import RigidBodies
 from parki.dynamics.bodies_motion import BodyMotion
-from parki.dynamics.rigid import Motion, RigidSpheres
+from parki.dynamics.rigid import RigidSpheres
+from parki.dynamics.rigid_motion import Motion
 from parki.dynamics.shapes import BodyShape
 
 __all__ = ["BodyMotion", "BodyShape", "Motion", "RigidBodies", "RigidSpheres"]

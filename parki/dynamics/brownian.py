@@ -9,6 +9,7 @@ kT div G as well. That is minus the motion by a slip and by forces on the fluid,
 
 in the mean over normal numbers w, where x acts and v moves under forces w. So a step takes two
 solves, and no difference of solutions. The distances d differ: M varies over radii, R over gaps.
+The stresslets of forces w change in the same way along w: they are the Brownian stress.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from parki.dynamics import moments
+from parki.dynamics.lubrication import OverlapError
 from parki.dynamics.mobility import MomentFields, MomentMobility
 from parki.errors import ParkiValueError
 from parki.suspensions import noise
@@ -24,6 +27,7 @@ STEPS = {"float64": 1e-3, "float32": 1e-2}  # distances for M, in smallest radii
 STEP_OF_PAIRS = 1e-6
 # Accuracy of the solve under forces w: the drift has an error of a few times that.
 ROUGHLY = 3e-3
+MOST_HALVES = 12  # how often a step is halved: its noise is a 64th of that of the whole then
 
 
 def check(rigid: Any) -> None:
@@ -57,8 +61,11 @@ def shaken(rigid: Any, white: Any) -> tuple[Any, Any]:
     return k, f
 
 
-def drift(rigid: Any, w: Any) -> tuple[Any, Any]:
-    """Return slip (11, N) and forces (6, N) whose mean over normal numbers w (3, N) drifts."""
+def drift(rigid: Any, w: Any) -> tuple[Any, Any, Any]:
+    """Return slip (11, N) and forces (6, N) whose mean over normal numbers w (3, N) drifts.
+
+    And the change of the stresslets (3, 3, N) of pairs along w, by the same motion.
+    """
     f = rigid._zeros(6)
     f[:3] = w
     under = rigid._solved(rigid._zeros(11), f, accuracy=max(ROUGHLY, rigid.accuracy))
@@ -66,14 +73,51 @@ def drift(rigid: Any, w: Any) -> tuple[Any, Any]:
     ahead, back = (
         rigid._product(under.acts, _there(rigid, side * distance * w)) for side in (0.5, -0.5)
     )
-    slips, forces = (ahead - back) / distance, rigid._zeros(6)
+    slips = (ahead - back) / distance
+    if rigid._pairs is None:
+        return slips, rigid._zeros(6), 0 * moments.symmetric(rigid._xp, slips[6:])
+    distance = STEP_OF_PAIRS * rigid._sizes.smallest
+    sides = [rigid._pairs.shifted(side * distance * w).acting(under.moves) for side in (0.5, -0.5)]
+    forces, stresslets = ((one - other) / distance for one, other in zip(*sides, strict=True))
+    return slips, forces, stresslets
+
+
+def stresslets(rigid: Any, w: Any) -> Any:
+    """Return the change of the stresslets (3, 3, N) of forces w along w: Brownian ones over kT."""
+    slips, forces, found = drift(rigid, w)
+    change = rigid._solved(-slips, -forces)
+    found = found + moments.symmetric(rigid._xp, change.acts[6:])
     if rigid._pairs is not None:
-        distance = STEP_OF_PAIRS * rigid._sizes.smallest
-        ahead, back = (
-            rigid._pairs.shifted(side * distance * w).acting(under.moves)[0] for side in (0.5, -0.5)
-        )
-        forces = (ahead - back) / distance
-    return slips, forces
+        found += rigid._pairs.acting(change.moves)[1]
+    return found
+
+
+def advance(rigid: Any, dt: float, step: Any) -> int:
+    """Move spheres by steps of a duration; where they would overlap, by two of half of it.
+
+    Parameters
+    ----------
+    rigid : RigidSpheres
+    dt : float
+    step : callable
+        A step by its duration.
+
+    Returns
+    -------
+    int
+        The number of steps that were rejected.
+    """
+    spans, rejected = [dt], 0
+    while spans:
+        span = spans.pop()
+        try:
+            rigid.update_points(rigid.points + step(span))
+        except OverlapError:
+            rejected += 1
+            if span < dt / 2**MOST_HALVES:
+                raise
+            spans += [span / 2] * 2
+    return rejected
 
 
 def _there(rigid: Any, shift: Any) -> MomentMobility:

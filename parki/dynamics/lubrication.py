@@ -22,6 +22,10 @@ ROUNDING = 1e-6  # by which spheres that touch may overlap
 FADED = 0.25  # the part of the gaps in which it fades out
 
 
+class OverlapError(ParkiValueError):
+    """Smooth spheres overlap."""
+
+
 class Lubrication:
     """The resistance of all pairs in reach, in units of 8 pi viscosity = 1.
 
@@ -60,7 +64,7 @@ class Lubrication:
         if over[worst] > ROUNDING:
             one, two = sorted((int(self.first[worst]), int(self.second[worst])))
             what = f"spheres {one} and {two}" if one != two else f"sphere {one} and its own image"
-            raise ParkiValueError(
+            raise OverlapError(
                 f"{what} overlap by {float(over[worst]):.2g} of the sum of their radii; give a "
                 "roughness, a smaller step, forces that keep them apart, or lubrication=False"
             )

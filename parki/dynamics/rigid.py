@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from parki.dynamics import brownian, flows, moments, solver
+from parki.dynamics import brownian, moments, rigid_motion, solver
 from parki.dynamics.conjugate import Solved
 from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.mobility import MomentMobility
 from parki.dynamics.pair_matrix import PairMatrix
+from parki.dynamics.rigid_motion import Motion
 from parki.dynamics.tables import SMALLEST_RATIO
 from parki.errors import ParkiTypeError, ParkiValueError, by_words
 from parki.ewald.derivatives.linear_operator import linear_operator
@@ -22,7 +21,6 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.points import as_points, like_points, take_options
 from parki.interchange import (
     as_array,
-    as_given,
     finite,
     flag,
     library_of,
@@ -38,29 +36,6 @@ from parki.typing import Array, Box, OptionKeywords, Unpack
 
 WORDS_OF_OWN = "radii", "viscosity", "lubrication", "roughness", "accuracy"
 ROUGH = "a gap over the mean radius, 0 or more and below 1"
-
-
-@dataclass(frozen=True)
-class Motion:
-    """How rigid spheres move, relative to the flow far away: see `RigidSpheres.solve`.
-
-    Attributes
-    ----------
-    velocities, turns : array, shape (3, N)
-        Velocities and angular velocities.
-    stresslets : array, shape (3, 3, N)
-        On the fluid: symmetric first moments of the forces, without a trace.
-    products : int
-        Products with the mobility that it took.
-    error : float
-        The estimated error: the root of the dissipation by what is left, over the whole one.
-    """
-
-    velocities: Any
-    turns: Any
-    stresslets: Any
-    products: int
-    error: float
 
 
 class RigidSpheres:
@@ -304,10 +279,10 @@ class RigidSpheres:
         ParkiError
             If the solve does not converge.
         """
-        k, f, strain = self._sides(forces, torques, gradient)
-        found = self._solved(k, f, self._begun(start, strain), callback)
+        k, f, strain = rigid_motion.sides(self, forces, torques, gradient)
+        found = self._solved(k, f, rigid_motion.begun(self, start, strain), callback)
         like = next((each for each in (forces, torques) if each is not None), None)
-        return self._motion(found, strain, like)
+        return rigid_motion.motion(self, found, strain, like)
 
     def _solved(
         self, k: Any, f: Any, start: Any = None, watch: Any = None, accuracy: float | None = None
@@ -315,50 +290,6 @@ class RigidSpheres:
         """Return the solution for slip k (11, N) and forces f (6, N)."""
         accuracy = self.accuracy if accuracy is None else accuracy
         return solver.solve(self._product, self._matrix, self._own, k, f, accuracy, start, watch)
-
-    def _motion(self, found: Solved, strain: Any, like: Any) -> Motion:
-        """Return a solution in physical units, in the library of an array."""
-        moves = self.factor * found.moves
-        stresslets = moments.symmetric(self._xp, found.acts[6:])
-        if self._pairs is not None:
-            stresslets += self._pairs.acting(found.moves, -strain)[1]
-        arrays = [each.astype(self._mobility.dtype) for each in (moves[:3], moves[3:], stresslets)]
-        back = self._back if like is None else functools.partial(as_given, like=like)
-        velocities, turns, tensors = map(back, arrays)
-        return Motion(velocities, turns, tensors, found.products, found.error)
-
-    def _sides(self, forces: Any, torques: Any, gradient: Any) -> tuple[Any, Any, Any]:
-        """Return slip (11, N), forces and torques (6, N), and the strain of the flow far away."""
-        given = self._taken(forces=forces, torques=torques)
-        flow = flows.gradient(gradient, self.options)
-        k, f = self._zeros(11), self._zeros(6)
-        for rows, each in zip((slice(3), slice(3, 6)), given, strict=True):
-            if each is not None:
-                f[rows] = each
-        strain = (flow + flow.T) / (2 * self.factor)
-        k[6:] = -moments.five(self._xp, self._xp.asarray(strain))[:, None]
-        if self._pairs is not None and strain.any():
-            f += self._pairs.acting(strain=strain)[0]
-        return k, f, strain
-
-    def _begun(self, start: Motion | None, strain: Any) -> solver.Start | None:
-        """Return the motion of an earlier solve, and its stresslets without the parts of pairs."""
-        if start is None:
-            return None
-        if not isinstance(start, Motion):
-            raise ParkiTypeError(f"start is a {type(start).__name__}; expected what solve returns")
-        names = "velocities", "turns", "stresslets"
-        arrays = [self._like(f"start.{name}", getattr(start, name)) for name in names]
-        for name, each in zip(names, arrays, strict=True):
-            if each.shape[-1] != self.radii.size:
-                raise ParkiValueError(
-                    f"start.{name} has shape {each.shape}, of other spheres; expected the "
-                    f"{self.radii.size} ones of now"
-                )
-        moves = self._xp.concatenate(arrays[:2]) / self.factor
-        if self._pairs is not None:
-            arrays[2] = arrays[2] - self._pairs.acting(moves, -strain)[1]
-        return solver.Start(moments.five(self._xp, arrays[2]), moves)
 
     def _product(self, acts: Any, mobility: MomentMobility | None = None) -> Any:
         """Return the product of the mobility with eleven numbers for each sphere, (11, N)."""
@@ -371,28 +302,6 @@ class RigidSpheres:
 
     def _zeros(self, rows: int) -> Any:
         return self._xp.zeros((rows, self.radii.size))
-
-    def _like(self, name: str, values: Any) -> Any:
-        found = like_points(name, values, self._mobility.space, self._mobility.dtype)
-        return found.astype(np.float64)
-
-    def _taken(self, **given: Any) -> list[Any]:
-        """Return arrays (3, N) in double precision, or None; refuse impossible ones."""
-        found = list[Any]()
-        for name, each in given.items():
-            if each is None:
-                found.append(None)
-                continue
-            values = self._like(name, each)
-            if values.shape != (3, self.radii.size):
-                raise ParkiValueError(
-                    f"{name} has shape {tuple(values.shape)}; expected (3, {self.radii.size}) for "
-                    f"the {self.radii.size} spheres given"
-                )
-            if not bool(self._xp.isfinite(values).all()):
-                raise ParkiValueError(f"{name} contains NaN or infinite values")
-            found.append(values)
-        return found
 
     # ------------------------------------------------------------------ noise
     @alone
@@ -435,15 +344,64 @@ class RigidSpheres:
             if not 0 <= number(name, value, "a number, 0 or more") < math.inf:
                 raise ParkiValueError(f"{name} is {value!r}; expected a number, 0 or more")
         white = self._white(rng, drawn=bool(kT * dt))
-        k, f, _ = self._sides(forces, torques, gradient)
+        k, f, _ = rigid_motion.sides(self, forces, torques, gradient)
         if kT * dt:
             size = math.sqrt(2 * kT / dt / self.factor)
-            parts = zip(
-                brownian.shaken(self, white), brownian.drift(self, white(f[:3].shape)), strict=True
-            )
-            for side, (noise, drift) in zip((k, f), parts, strict=True):
+            noises = brownian.shaken(self, white)
+            drifts = brownian.drift(self, white(f[:3].shape))[:2]
+            for side, noise, drift in zip((k, f), noises, drifts, strict=True):
                 side += size * noise - kT * drift
         return self._step(self._solved(k, f), dt * self.factor, torques is not None)
+
+    @alone
+    def advance(self, kT: float, dt: float, rng: Any, forces: Array | None = None) -> int:
+        """Move the spheres by a Brownian step, and by shorter ones where smooth ones would overlap.
+
+        A step after which they overlap is rejected, and two of half its length take its place, with
+        other noise. Far fewer than all steps should be: take a shorter ``dt`` otherwise.
+
+        Parameters
+        ----------
+        kT, dt, rng, forces
+            As for `displacements`.
+
+        Returns
+        -------
+        int
+            The number of steps that were rejected.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            As of `displacements` and `update_points`. Steps before an error have moved the spheres.
+        """
+        rng = generator("rng", rng, self._xp)
+        return brownian.advance(self, dt, lambda span: self.displacements(kT, span, rng, forces))
+
+    @alone
+    def brownian_stresslets(self, kT: float, rng: Any) -> Any:
+        """Return stresslets whose mean over many calls is that of Brownian motion, without noise.
+
+        The mean is ``kT div C`` of the stresslets C F by forces, on the fluid: see `stress`. It
+        takes two solves.
+
+        Parameters
+        ----------
+        kT, rng
+            As for `displacements`.
+
+        Returns
+        -------
+        array, shape (3, 3, N)
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            As of `noise`.
+        """
+        kT = finite("kT", kT, "a number, 0 or more")
+        found = kT * brownian.stresslets(self, self._white(rng)((3, self.radii.size)))
+        return self._back(found.astype(self._mobility.dtype))
 
     @alone
     def noise(self, rng: Any, *, torques: bool = False) -> Any:
@@ -486,7 +444,7 @@ class RigidSpheres:
         return step if turns else step[0]
 
     # ------------------------------------------------------------------ views
-    def stress(self, motion: Motion) -> Any:
+    def stress(self, motion: Motion | Array) -> Any:
         """Return the mean stress of the spheres, ``-sum S / V``, shape (3, 3).
 
         The stress of the suspension is this plus ``viscosity (L + L^T)`` and a pressure, with the
@@ -494,7 +452,8 @@ class RigidSpheres:
 
         Parameters
         ----------
-        motion : Motion
+        motion : Motion, or array of shape (3, 3, N)
+            Stresslets alone are those of `brownian_stresslets`, for instance.
 
         Returns
         -------
@@ -511,7 +470,13 @@ class RigidSpheres:
                 f"stress with periodicity={self.options.periodicity} is not defined; expected "
                 "three periodic axes, whose box has a volume"
             )
-        stresslets = to_host(as_array("motion.stresslets", motion.stresslets))
+        given = motion.stresslets if isinstance(motion, Motion) else motion
+        stresslets = to_host(as_array("motion.stresslets", given))
+        if stresslets.shape != (3, 3, self.radii.size):
+            raise ParkiValueError(
+                f"motion has stresslets of shape {stresslets.shape}; expected "
+                f"{(3, 3, self.radii.size)}, a tensor for each sphere"
+            )
         return -stresslets.sum(axis=-1, dtype=np.float64) / abs(np.linalg.det(self.options.vectors))
 
     def as_linear_operator(self, *, torques: bool = False) -> Any:
