@@ -14,7 +14,7 @@ from contract import rms
 from scipy.spatial.transform import Rotation
 
 import parki
-from parki.dynamics import bodies_brownian, shapes
+from parki.dynamics import bodies_brownian, bodies_solver, shapes
 
 BOX = [1.2, 1.0, 0.8]
 BALL = parki.BodyShape.sphere(0.12, 12)
@@ -348,7 +348,7 @@ def test_drift(periodicity):
         flow, loads = bodies_brownian.drift(
             of, lambda _, unit=unit: unit.reshape(2, 3, 2).copy(), 0.7
         )
-        found = found + of._solved(loads, flow).moves
+        found = found + bodies_solver.solved(of, loads, flow).moves
     exact, step = np.zeros(12), 1e-4
     for unit in np.eye(12):
         sides = []
@@ -374,7 +374,7 @@ def test_displacements():
     noise = flat(*of.noise(rng))
     of.accuracy /= 10  # whose first solve is looser
     flow, loads = bodies_brownian.drift(of, lambda shape: rng.standard_normal(shape), kT)
-    drift = np.ravel(of._solved(loads, flow).moves)
+    drift = np.ravel(bodies_solver.solved(of, loads, flow).moves)
     of.accuracy *= 10
     left = flat(*of.displacements(kT, 0.01, 7, FORCES, TORQUES)) - steps[0]
     left -= np.sqrt(2 * kT * 0.01) * noise

@@ -9,26 +9,22 @@ from typing import Any, ClassVar
 import numpy as np
 
 from parki.dynamics import bodies_brownian as brownian
-from parki.dynamics import bodies_given, bodies_motion, flows
+from parki.dynamics import bodies_given, bodies_motion, bodies_solver
 from parki.dynamics.bodies_motion import BodyMotion
-from parki.dynamics.conjugate import Show, Solved, conjugate, dot
+from parki.dynamics.conjugate import Show, dot
 from parki.dynamics.placed import Placed, SameShape
 from parki.dynamics.shapes import BodyShape
 from parki.errors import ParkiTypeError, ParkiValueError, by_words
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import as_points, like_points, take_options
-from parki.interchange import as_array, library_of, number, positive, shown, to_host
+from parki.interchange import as_array, library_of, number, positive, to_host
 from parki.runtime import get_execution_space
 from parki.solving import rotations
 from parki.suspensions import noise
 from parki.suspensions.spheres import Spheres, alone
 from parki.typing import Array, Box, OptionKeywords, Unpack
 
-MOST_PRODUCTS = 300
-# Part that counts of the energy of a flow that holds bodies in place: most of it moves no body. So
-# velocities have errors of 0.3 to 1.2 times the estimate.
-HELD = 0.15
 LOOSEST = 1e-3  # error of velocities, where the tolerance is larger
 
 
@@ -257,9 +253,9 @@ class RigidBodies:
             As for `update_positions`.
         """
         old = self._placed
-        angles = self._of_bodies("turns", turns).astype(np.float64)
+        angles = bodies_given.of_bodies(self, "turns", turns).astype(np.float64)
         quaternions = rotations.rotated(old.xp, old.quaternions, angles)
-        positions = old.positions + self._of_bodies("moves", moves)
+        positions = old.positions + bodies_given.of_bodies(self, "moves", moves)
         placed = Placed(old.xp, self._kinds, positions, quaternions, old.dtype)
         self._moved(placed, box)
 
@@ -321,8 +317,10 @@ class RigidBodies:
         """
         if forces is torques is slip is gradient is None:
             raise ParkiTypeError("give forces, torques, slip or a gradient: nothing moves bodies")
-        flow = self._flow(slip, gradient)
-        found = self._solved(self._loads(forces, torques), flow, start, callback)
+        flow = bodies_given.flow(self, slip, gradient)
+        found = bodies_solver.solved(
+            self, bodies_given.loads(self, forces, torques), flow, start, callback
+        )
         return bodies_motion.motion(self._placed, found, self.viscosity, self._back)
 
     @alone
@@ -342,15 +340,20 @@ class RigidBodies:
         """
         placed = self._placed
         motions = placed.xp.stack(
-            [self._of_bodies("velocities", velocities), self._of_bodies("turns", turns)]
+            [
+                bodies_given.of_bodies(self, "velocities", velocities),
+                bodies_given.of_bodies(self, "turns", turns),
+            ]
         )
         flow = placed.carried(motions)
-        own = self._flow(slip, gradient)
+        own = bodies_given.flow(self, slip, gradient)
         if own is not None:
             flow = flow + own
         first = placed.freed(flow)
         scale = float(dot(flow, first[0]))
-        found = self._conjugate(placed.freed, first, flow, scale, self.accuracy, callback)
+        found = bodies_solver.iterated(
+            self, placed.freed, first, flow, scale, self.accuracy, callback
+        )
         loads = placed.carried_back(found.acts) + placed.resisted(motions)
         loads *= placed.dtype.type(self.viscosity)
         return self._back(loads[0]), self._back(loads[1])
@@ -441,7 +444,10 @@ class RigidBodies:
                 raise ParkiValueError(f"{name} is {value!r}; expected a number, 0 or more")
         placed = self._placed
         rng = noise.generator("rng", rng, placed.xp)
-        loads, flow = self._loads(forces, torques), self._flow(slip, gradient)
+        loads, flow = (
+            bodies_given.loads(self, forces, torques),
+            bodies_given.flow(self, slip, gradient),
+        )
         if kT * dt:
             shaken, spun = brownian.shaken(self, rng, math.sqrt(2 * kT / (self.viscosity * dt)))
             drift, pulled = brownian.drift(
@@ -449,7 +455,7 @@ class RigidBodies:
             )
             flow = shaken + drift if flow is None else flow + shaken + drift
             loads = loads + spun + pulled
-        found = self._solved(loads, flow)
+        found = bodies_solver.solved(self, loads, flow)
         moved = placed.dtype.type(dt) * found.moves
         return self._back(moved[0]), self._back(moved[1])
 
@@ -464,87 +470,8 @@ class RigidBodies:
         """
         rng = noise.generator("rng", rng, self._placed.xp)
         flow, loads = brownian.shaken(self, rng, 1 / math.sqrt(self.viscosity))
-        found = self._solved(loads, flow).moves
+        found = bodies_solver.solved(self, loads, flow).moves
         return self._back(found[0]), self._back(found[1])
-
-    # ------------------------------------------------------------------ the solve
-    def _solved(
-        self,
-        loads: Any,
-        flow: Any,
-        start: BodyMotion | None = None,
-        callback: Show | None = None,
-        accuracy: float | None = None,
-    ) -> Solved:
-        """Return forces and motions by loads and velocities of the blobs, at a viscosity of 1."""
-        placed = self._placed
-        forces, motions = placed.driven(loads)
-        energy = dot(loads, motions)
-        if flow is not None:
-            more, also = placed.alone(flow)
-            energy = energy + HELD * dot(flow, more) + placed.energy(also)
-            forces, motions = forces + more, motions + also
-        if start is not None:
-            forces, motions = bodies_motion.begun(placed, start)
-            missing = loads - placed.carried_back(forces) - placed.resisted(motions)
-            more, also = placed.driven(missing)
-            forces, motions = forces + more, motions + also
-        if flow is None:
-            flow = placed.xp.zeros_like(placed.arms)
-        accuracy, first = self.accuracy if accuracy is None else accuracy, (forces, motions)
-        return self._conjugate(placed.alone, first, flow, float(energy), accuracy, callback)
-
-    def _conjugate(self, alone: Any, first: Any, *given: Any) -> Solved:
-        if given[-1] is not None and not callable(given[-1]):
-            raise ParkiTypeError(
-                f"callback is {shown(given[-1])}; expected a function of the residual, such as a "
-                "parki.Progress"
-            )
-        flow, scale, accuracy, show = given
-
-        def mobility(forces: Any) -> Any:
-            return self._spheres._moved("velocity", {"force": forces})
-
-        carried, most, of = self._placed.carried, MOST_PRODUCTS, "the mobility of the blobs"
-        return conjugate(
-            mobility, alone, carried, first, flow, lambda *_: scale, accuracy, most, show, of
-        )
-
-    # ------------------------------------------------------------------ arguments
-    def _of_bodies(self, name: str, given: Any) -> Any:
-        """Return an array (3, B) that was given, or zeros."""
-        placed = self._placed
-        shape = tuple(placed.positions.shape)
-        if given is None:
-            return placed.xp.zeros(shape, placed.dtype)
-        return self._like(name, given, shape, "one for each of the bodies")
-
-    def _like(self, name: str, given: Any, shape: tuple[int, ...], meaning: str) -> Any:
-        found = like_points(name, given, self._first.space, self._placed.dtype)
-        if tuple(found.shape) != shape:
-            raise ParkiValueError(
-                f"{name} has shape {tuple(found.shape)}; expected {shape}, {meaning}"
-            )
-        if not bool(self._placed.xp.isfinite(found).all()):
-            raise ParkiValueError(f"{name} has NaN or infinite numbers")
-        return found
-
-    def _loads(self, forces: Any, torques: Any) -> Any:
-        """Return forces and torques at a viscosity of 1."""
-        given = [self._of_bodies(*each) for each in (("forces", forces), ("torques", torques))]
-        return self._placed.xp.stack(given) / self._placed.dtype.type(self.viscosity)
-
-    def _flow(self, slip: Any, gradient: Any) -> Any:
-        """Return velocities of the fluid at the blobs, relative to rigid ones; None if not any."""
-        placed, flow = self._placed, None
-        if slip is not None:
-            shape = tuple(placed.arms.shape)
-            flow = self._like("slip", slip, shape, "one for each of the blobs")
-        if gradient is not None:
-            found = flows.gradient(gradient, self.options)
-            strain = placed.xp.asarray((found + found.T) / 2, placed.dtype)
-            flow = -strain @ placed.arms if flow is None else flow - strain @ placed.arms
-        return flow
 
     # ------------------------------------------------------------------ views
     def describe(self) -> str:

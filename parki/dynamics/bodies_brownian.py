@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from parki.dynamics import bodies_solver
 from parki.errors import by_words
 from parki.suspensions import noise, wall
 
@@ -40,7 +41,7 @@ def drift(bodies: Any, white: noise.White, size: float) -> tuple[Any, Any]:
     loads, moves = w.copy(), w.copy()
     loads[0] /= real(extent)
     moves[0] *= real(extent)
-    found = bodies._solved(loads, None, accuracy=min(LOOSER * bodies.accuracy, 0.5))
+    found = bodies_solver.solved(bodies, loads, None, accuracy=min(LOOSER * bodies.accuracy, 0.5))
     step = real(wall.STEP * blob / extent)
     [change] = wall.difference(bodies._spheres, step * placed.carried(moves), found.acts)
     arms = placed.turning(w[1])  # by which these change

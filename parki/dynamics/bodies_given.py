@@ -1,4 +1,4 @@
-"""Shapes of rigid bodies as arguments: which body has which."""
+"""Arguments of rigid bodies: which body has which shape, what drives them, and flows."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from parki.dynamics import flows
 from parki.dynamics.shapes import BodyShape
 from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.points import like_points
 from parki.interchange import as_array, shown, to_host
 
 
@@ -39,3 +41,41 @@ def kinds(shapes: Any, which: Any, count: int) -> tuple[tuple[BodyShape, ...], A
             f"{len(found) - 1}, for {len(found)} shapes"
         )
     return found, numbers.astype(int)
+
+
+def of_bodies(bodies: Any, name: str, given: Any) -> Any:
+    """Return an array (3, B) that was given, or zeros."""
+    placed = bodies._placed
+    shape = tuple(placed.positions.shape)
+    if given is None:
+        return placed.xp.zeros(shape, placed.dtype)
+    return like(bodies, name, given, shape, "one for each of the bodies")
+
+
+def like(bodies: Any, name: str, given: Any, shape: tuple[int, ...], meaning: str) -> Any:
+    """Return an array of a shape in the library of the blobs, or refuse it."""
+    found = like_points(name, given, bodies._first.space, bodies._placed.dtype)
+    if tuple(found.shape) != shape:
+        raise ParkiValueError(f"{name} has shape {tuple(found.shape)}; expected {shape}, {meaning}")
+    if not bool(bodies._placed.xp.isfinite(found).all()):
+        raise ParkiValueError(f"{name} has NaN or infinite numbers")
+    return found
+
+
+def loads(bodies: Any, forces: Any, torques: Any) -> Any:
+    """Return forces and torques at a viscosity of 1."""
+    given = [of_bodies(bodies, *each) for each in (("forces", forces), ("torques", torques))]
+    return bodies._placed.xp.stack(given) / bodies._placed.dtype.type(bodies.viscosity)
+
+
+def flow(bodies: Any, slip: Any, gradient: Any) -> Any:
+    """Return velocities of the fluid at the blobs, relative to rigid ones; None if not any."""
+    placed, flow = bodies._placed, None
+    if slip is not None:
+        shape = tuple(placed.arms.shape)
+        flow = like(bodies, "slip", slip, shape, "one for each of the blobs")
+    if gradient is not None:
+        found = flows.gradient(gradient, bodies.options)
+        strain = placed.xp.asarray((found + found.T) / 2, placed.dtype)
+        flow = -strain @ placed.arms if flow is None else flow - strain @ placed.arms
+    return flow

@@ -61,7 +61,8 @@ class PairMatrix:
                 row += np.bincount(spheres, weights=each, minlength=self.count)
         self.matrix = self._matrix(blocks, first, second, own)
         own = own.copy()
-        own[range(6), range(6)] += diagonal
+        for axis in range(6):
+            own[axis, axis] += diagonal[axis]
         close = np.flatnonzero((gaps < CLOSE) & (first != second))
         close = close[np.argsort(gaps[close])][: int(MOST_CLOSE * self.count)]
         matrix = self._matrix(blocks[..., close], first[close], second[close], own)
