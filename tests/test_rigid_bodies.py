@@ -273,7 +273,7 @@ def test_the_step_before_saves_products():
 
 def test_errors_are_told(monkeypatch):
     of = bodies(accuracy=1e-6)
-    monkeypatch.setattr("parki.dynamics.bodies.MOST_PRODUCTS", 3)
+    monkeypatch.setattr("parki.dynamics.bodies_solver.MOST_PRODUCTS", 3)
     with pytest.raises(parki.ParkiError, match=r"error of \S+ after 3 products .* expected 1e-06"):
         of.velocities(FORCES)
     monkeypatch.undo()

@@ -125,6 +125,8 @@ class RigidBodies:
         )
 
     def _place(self, xp: Any, positions: Any, quaternions: Any, dtype: Any) -> Placed:
+        if not bool(xp.isfinite(positions).all()):
+            raise ParkiValueError("positions contains NaN or infinite numbers")
         unit = rotations.quaternions("quaternions", quaternions, positions.shape[1])
         unit = xp.asarray(to_host(unit) if xp is np else unit)
         return Placed(xp, self._kinds, positions.astype(np.float64), unit, dtype)

@@ -233,6 +233,42 @@ class RigidSpheres(Radii):
         return 3 * super().bound(given)
 
 
+class RigidBodies(RigidSpheres):
+    """Bodies of twelve blobs that are turned, with torques; some overlap."""
+
+    name, words = "rigid bodies", "`parki.RigidBodies`"
+    torques = True
+    counts = ((8, 8), (10, 10))
+
+    def more(self, given: Given, rng: np.random.Generator) -> dict[str, Any]:
+        turned = rng.standard_normal((4, given.src.shape[1]))
+        return {"quaternions": turned.astype("f4").astype("f8")}
+
+    def reordered(self, value: Any, to: Array, of: Array) -> Any:
+        return value[:, of]
+
+    def make(self, given: Given) -> Any:
+        shape = parki.BodyShape.sphere(0.05 * given.unit, 12)
+        how = {"accuracy": given.options.tolerance, "viscosity": VISCOSITY}
+        return parki.RigidBodies(shape, given.src, given.more["quaternions"], given.options, **how)
+
+    def adjoint(self, made: Any, values: Any) -> Any:
+        return self.apply(made, values)
+
+    def operator(self, made: Any) -> Any:
+        return made.as_linear_operator()
+
+    def move(self, made: Any, given: Given, box: bool = False) -> Any:
+        turned = given.more["quaternions"]
+        made.update_positions(given.src, turned, **self.boxed(given, box))
+        return made
+
+    def off(self, given: Given, found: Any, exact: Any) -> float:
+        found, least = np.asarray(found), 30 * given.options.tolerance
+        parts = zip(self.halves(found), self.halves(exact), strict=True)
+        return max(float(abs(one - other).max() / abs(other).max()) for one, other in parts) / least
+
+
 class RigidNoise(Noise, RigidSpheres):
     """Brownian steps of rigid spheres."""
 
@@ -252,5 +288,5 @@ class RigidNoise(Noise, RigidSpheres):
 
 FACES = (
     *(Spheres(), Radii(), Torques(), RadiiTorques(), WallSpheres(), Noise()),
-    *(RigidSpheres(), RigidNoise()),
+    *(RigidSpheres(), RigidBodies(), RigidNoise()),
 )
