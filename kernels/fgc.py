@@ -22,6 +22,8 @@ PRESSURE = False  # whether the pressure is, in the component after it
 SECOND_SOURCES = False  # whether a second grid has sources of the Laplacian
 SECOND_TARGETS = False  # whether a second grid takes the Laplacian of the first one
 TWICE = SECOND_SOURCES + SECOND_TARGETS > 0
+FRICTION = False  # whether M is over k^2 (k^2 + friction)
+PLANE = False  # whether ``plane`` has M (k^2 + friction) of the modes along the last axis
 TILTED = False  # whether the axes of the box are not at right angles
 QUARTIC = True  # whether M is over k^4, or over k^2
 GIVEN = False  # whether the transform of a kernel that ends is given
@@ -45,6 +47,8 @@ def convolve(
     square2: pk.View1D[REAL],
     basis: pk.View2D[REAL],
     inverse_unit: REAL,
+    friction: REAL,
+    plane: pk.View1D[REAL],
     sets: int,
 ):
     """Convolve mode i of a block of ``shape`` modes, for each of ``sets`` grids.
@@ -56,6 +60,8 @@ def convolve(
     ``square`` is k^2 everywhere. ``full`` holds the transform lengths: the multiplier is folded at
     half of each. M is scaled for velocities of POWER 1: what has one length less in its unit, as a
     pressure, is multiplied by ``inverse_unit``.
+
+    The pressure takes ``M (k^2 + friction)`` in place of ``M k^2``: see `parki.ewald.far.plane_line`.
 
     If TILTED, ``k`` are the grid's wavenumbers; the transpose of ``basis`` times them is the box's.
     M is folded along the last axis alone, and only if this axis is free.
@@ -147,6 +153,7 @@ def tabulate(
     window2: pk.View1D[pk.double],
     basis: pk.View2D[pk.double],
     screening: pk.double,
+    friction: pk.double,
     given: pk.View1D[pk.double],
     gamma: pk.View1D[pk.double],
     terms: int,
@@ -157,7 +164,8 @@ def tabulate(
 ):
     """Make M for mode i of a block of ``shape`` modes, from the squares of its wavenumbers.
 
-    M is ``strength`` (4 pi or 8 pi) over k^2 or k^4, and 0 at k = 0; or the transform if GIVEN.
+    M is ``strength`` (4 pi or 8 pi) over k^2 or ``k^2 (k^2 + friction)``, and 0 at k = 0; or the
+    transform if GIVEN.
     The factors of the split and the windows multiply it. The split's factor is a polynomial of
     ``terms`` coefficients in ``scale k^2 - shift``, and 0 where ``scale k^2`` is beyond ``end``.
 
@@ -183,7 +191,7 @@ def tabulate(
             else:
                 value = strength / kk
                 if QUARTIC:
-                    value = value / kk
+                    value = value / (kk + friction)
             factor: pk.double = gamma[0]
             for t in range(1, terms):
                 factor = factor * (x - shift) + gamma[t]

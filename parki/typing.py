@@ -117,3 +117,4 @@ class SumKeywords(OptionKeywords, total=False):
     epsilon: float
     blob: str
     kappa: float
+    alpha: float

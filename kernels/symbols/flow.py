@@ -1,6 +1,7 @@
 """``u = M [k^2 A - k (k.A) + i k k^2 D]``, ``p = -i M k^2 (k.A)``: a Stokes flow.
 
-A are the first three components, D is the fourth one where there is one: sources and sinks.
+A are the first three components, D is the fourth one where there is one: sources and sinks. With
+FRICTION the M k^2 of pressures and of D is ``M (k^2 + friction)``.
 """
 
 from kernels.blocks.mode import take_components, take_square, take_wavenumber
@@ -13,21 +14,42 @@ def multiply():
     take_components()
     a: REAL = x * a0 + y * a1 + z * a2
     b: REAL = x * b0 + y * b1 + z * b2
+    if FRICTION:
+        harmonic: REAL = m * (kk + friction)
+        if PLANE:
+            if square0[i0] + square1[i1] <= 0.0:
+                harmonic = plane[f2]
+                for length in range(POWER - 1):
+                    harmonic = harmonic * inverse_unit
     if PRESSURE:
         scale: REAL = m * kk * inverse_unit
+        if FRICTION:
+            scale = harmonic * inverse_unit
         pressure_re: REAL = scale * b
         pressure_im: REAL = 0.0 - scale * a
     if VELOCITY:
         # k (k.A) - i k k^2 D = k times this
         if COMPONENTS > 3:
-            a = a + kk * hat[3][im]
-            b = b - kk * hat[3][re]
+            if FRICTION:
+                sources: REAL = harmonic * hat[3][im]
+                sinks: REAL = harmonic * hat[3][re]
+            else:
+                a = a + kk * hat[3][im]
+                b = b - kk * hat[3][re]
         hat[0][re] = m * (kk * a0 - x * a)
         hat[0][im] = m * (kk * b0 - x * b)
         hat[1][re] = m * (kk * a1 - y * a)
         hat[1][im] = m * (kk * b1 - y * b)
         hat[2][re] = m * (kk * a2 - z * a)
         hat[2][im] = m * (kk * b2 - z * b)
+        if COMPONENTS > 3:
+            if FRICTION:
+                hat[0][re] = hat[0][re] - x * sources
+                hat[0][im] = hat[0][im] + x * sinks
+                hat[1][re] = hat[1][re] - y * sources
+                hat[1][im] = hat[1][im] + y * sinks
+                hat[2][re] = hat[2][re] - z * sources
+                hat[2][im] = hat[2][im] + z * sinks
     if PRESSURE:
         hat[3 * VELOCITY][re] = pressure_re
         hat[3 * VELOCITY][im] = pressure_im

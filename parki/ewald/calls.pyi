@@ -51,3 +51,4 @@ stokes_rotlet: _Call
 stokes_dipole: _Call
 laplace_dipole: _Call
 yukawa: _Call
+brinkman_sl: _Call

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from parki.reference.blobs import ReferenceBlob, read
 from parki.reference.far import far
 from parki.reference.near import near
-from parki.reference.screened import parsed
+from parki.reference.screened import PARAMETERS, parsed
 from parki.reference.split import (
     FIELDS,
     KERNELS,
@@ -68,7 +68,8 @@ def direct_sum(
     ----------
     kernel : str
         The sum: "laplace", "laplace_dipole", "stokes_sl", "stokes_dl", "stokes_comb",
-        "stokes_rotlet", "stokes_dipole", or, with any kappa, "yukawa(kappa=2.0)". Stokeslets,
+        "stokes_rotlet", "stokes_dipole", or, with any kappa, "yukawa(kappa=2.0)"; with any alpha,
+        "brinkman_sl(alpha=2.0)" and "brinkman_dipole(alpha=2.0)". Stokeslets,
         layers and dipoles may be regularised, as in "stokes_sl(epsilon=0.1)" or
         "stokes_sl(epsilon=0.1, blob='prolate')": then coinciding pairs are summed, too.
     trg, src : array_like, shape (3, Nt) and (3, Ns)
@@ -115,6 +116,7 @@ def direct_sum(
     if options is None and hasattr(given, "periodicity"):
         norms, options = None, given
     box, periodic = _checked_geometry(kernel, options, box, periodicity)
+    given_box = box
     vectors, box = _checked_vectors(box, periodic)
     periodicity, axes = sum(periodic), _periodic_first(periodic)
     if blob is not None and blob.kind == "cortez" and periodicity > 0:
@@ -143,6 +145,10 @@ def direct_sum(
         rows += far(split, moments)
     back = [axes.index(axis) for axis in range(3)]
     fields = _cut(split, rows, back)
+    if split.rubbed and "p" in fields:  # friction does not change pressures
+        name = kernel.replace("brinkman", "stokes")
+        how = {"box": given_box, "periodicity": periodic, "xi": xi, "want": "p"}
+        fields["p"] = direct_sum(name, trg, src, dens, **how)
     if "stress" in names:
         gradient = fields["grad_u"]
         fields["stress"] = gradient + gradient.swapaxes(0, 1) - fields["p"] * np.eye(3)[:, :, None]
@@ -222,14 +228,15 @@ def _checked_kernel(kernel: Any) -> tuple[str, float, ReferenceBlob | None]:
     if not isinstance(kernel, str):
         raise TypeError(f"kernel is {kernel!r}, {expected}")
     kappa, blob = 0.0, None
-    if kernel.startswith("yukawa"):
+    if kernel.partition("(")[0] in PARAMETERS:
         name, kappa = parsed(kernel)
     else:
         name, blob = read(kernel)
     if name not in KERNELS:
         raise ValueError(f"kernel is {kernel!r}, {expected}")
-    if name == "yukawa" and not kappa:
-        raise ValueError("yukawa needs kappa, as in 'yukawa(kappa=2.0)'")
+    if name in PARAMETERS and not kappa:
+        word = PARAMETERS[name]
+        raise ValueError(f"{name} needs {word}, as in '{name}({word}=2.0)'")
     if blob is not None and name not in WITH_BLOBS:
         raise ValueError(f"kernel is {kernel!r}, but {name} has no blobs")
     return name, kappa, blob

@@ -159,7 +159,7 @@ def _modes(split: ReferenceSplit, n: int, moments: Complex) -> Complex:
         rows["u"] = [1j * half * gauss * component for component in curl]
         rows["p"] = [np.zeros_like(curl[0])]
     else:
-        gamma = (1 + damping) * gauss
+        gamma = gauss if split.rubbed else (1 + damping) * gauss
         *rows["u"], pressure = _stokes(split, n, k, moments, gamma * harmonic, gamma * biharmonic)
         rows["p"] = [pressure]
     if "grad_u" in split.fields:
@@ -194,7 +194,9 @@ def _stokes(
             sources -= 0.5 * np.einsum("jjbc->bc", dipoles)
     along = k[0] * flow[0] + k[1] * flow[1] + k[2] * flow[2]
     pressure = -1j * harmonic * along
-    if n == 0 and split.periodicity == 2:  # as k vanishes, H and k k.A / k^2 do not
+    if (
+        n == 0 and split.periodicity == 2 and not split.rubbed
+    ):  # as k vanishes, H and k k.A / k^2 do not
         flow[2, split.modes(1), split.modes(2)] = 0
     along *= biharmonic
     rows = [harmonic * (flow[j] + 1j * k[j] * sources) - k[j] * along for j in range(3)]
@@ -207,9 +209,22 @@ def _symbols(split: ReferenceSplit, k: list[Array], k2: Array) -> tuple[Array, A
     Each has the shape (modes 1, modes 2), for one mode of axis 0. Where all wavenumbers of the
     periodic axes vanish, one- or two-dimensional kernels apply; `_constant` fixes their constants.
     """
+    if not split.kappa:
+        return _unscreened(split, k, k2)
+    less = _screened(split, k, k2)
+    if not split.rubbed:
+        return less, k2, k2  # charges take the first
+    # The Laplacian of both mollified charges: they differ by what kappa adds to the damping.
+    square = split.kappa**2
+    both = 2 * less - 8 * np.pi / square * np.expm1(-square / (4 * split.xi**2))
+    if split.periodicity == 3:
+        both = np.where(k2 > 0, both, 0)
+    return less, both, 2 / square * (_unscreened(split, k, k2)[0] - less)
+
+
+def _unscreened(split: ReferenceSplit, k: list[Array], k2: Array) -> tuple[Array, Array, Array]:
+    """Return the symbols of Laplace's and Stokes' equations."""
     shape = k2.shape
-    if split.kappa:
-        return _screened(split, k, k2), k2, k2  # charges take the first
     if split.periodicity == 3:
         inverse = np.divide(1.0, k2, out=np.zeros(shape), where=k2 > 0)
         return 4 * np.pi * inverse, 8 * np.pi * inverse, 8 * np.pi * inverse**2
@@ -289,8 +304,9 @@ def _constant(split: ReferenceSplit, moments: Moments) -> Array:
     total = total / split.points.part
     if split.kappa:
         if periodicity == 3:
-            return np.zeros(1)
+            return np.zeros(split.sum.components)
         p = screened.constant(3 - periodicity, split.kappa, split.truncation_radius(), split.xi)
+        p *= 1 + split.rubbed
         return np.asarray(p / np.prod(box[:periodicity]) * total)
     if split.sum.rule == "charge":
         if periodicity == 3:

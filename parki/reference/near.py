@@ -119,8 +119,10 @@ def _pair_values(
 ) -> Array:
     """Near kernel times density, shape (rows of all fields, pairs)."""
     depth = split.sum.depth + ("grad_u" in split.fields)
-    phi, g = _radial(r2, split.xi, coincide, depth)
-    if split.kappa:
+    phi, g = _radial(r2, split.xi, coincide, depth + 2 * split.rubbed)
+    if split.rubbed:
+        phi, g = screened.friction(phi, r2, split.xi, split.kappa, coincide)
+    elif split.kappa:
         phi = screened.radial(r2, split.xi, split.kappa, coincide, depth)
     if split.blob is not None:
         close = np.flatnonzero(r2 < split.blob.radius**2)

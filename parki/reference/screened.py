@@ -18,16 +18,17 @@ from scipy.special import erfc, erfcx, gammainc, j0, j1, k0, k1
 
 from parki.reference.split import Array
 
+PARAMETERS = {"yukawa": "kappa", "brinkman_sl": "alpha", "brinkman_dipole": "alpha"}
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(60)
 
 
 def parsed(kernel: str) -> tuple[str, float]:
-    """Return the kernel without its parameters, and kappa; 0 for a kernel without parameters.
+    """Return the kernel without its parameters, and kappa or alpha; 0 without parameters.
 
     Raises
     ------
     ValueError
-        If the text is no call, or kappa is not a positive number.
+        If the text is no call, or the parameter is not a positive number.
     """
     if "(" not in kernel:
         return kernel, 0.0
@@ -37,16 +38,20 @@ def parsed(kernel: str) -> tuple[str, float]:
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
             raise SyntaxError
         [word] = call.keywords
-        name, kappa = (call.func.id, word.arg), float(ast.literal_eval(word.value))
+        name, kappa = call.func.id, float(ast.literal_eval(word.value))
     except (SyntaxError, TypeError, ValueError):
         raise ValueError(f"kernel is {kernel!r}, {expected}") from None
-    if name != ("yukawa", "kappa") or not 0 < kappa < np.inf:
+    if PARAMETERS.get(name) != word.arg or not 0 < kappa < np.inf:
         raise ValueError(f"kernel is {kernel!r}, {expected}")
-    return name[0], kappa
+    return name, kappa
 
 
 def radial(r2: Array, xi: float, kappa: float, coincide: float, depth: int) -> list[Array]:
-    """Return h/r and, for a depth of 2, its derivative over r, as `near._radial` does."""
+    """Return h/r and, for larger depths, its derivatives over r, as `near._radial` does.
+
+    The Laplacian of h/r is ``kappa^2 h/r`` and the density of the mollified charge: from it follow
+    the higher derivatives.
+    """
     same = r2 <= coincide
     r = np.sqrt(np.where(same, 1.0, r2))
     if xi > 0:
@@ -62,8 +67,29 @@ def radial(r2: Array, xi: float, kappa: float, coincide: float, depth: int) -> l
         plus, minus = np.zeros_like(r), 2 * np.exp(-kappa * r)
         slope, itself = -kappa * minus / 2, 0.0
     h = (plus + minus) / 2
-    phi = [np.where(same, itself, h / r), np.where(same, 0.0, (slope - h / r) / r**2)]
+    square = np.where(same, 1.0, r2)
+    charge = 4 * xi**3 / np.sqrt(np.pi) * np.exp(-(xi**2) * r2)
+    charge *= np.exp(-((kappa / xi) ** 2) / 4) if xi > 0 else 0.0
+    phi = [np.where(same, itself, h / r), (slope - h / r) / square]
+    for n in range(max(depth - 1, 1)):
+        both = kappa**2 * phi[n] + (-2 * xi**2) ** n * charge
+        phi[n + 1] = np.where(same, both / (2 * n + 3), phi[n + 1])
+        phi.append((both - (2 * n + 3) * phi[n + 1]) / square)
     return phi[:depth]
+
+
+def friction(
+    phi: list[Array], r2: Array, xi: float, alpha: float, coincide: float
+) -> tuple[list[Array], list[Array]]:
+    """Return phi and g of `near._radial` for Brinkman's equation, one less than phi of charges.
+
+    There the difference of charges and of screened charges over alpha^2 is in the place of r.
+    """
+    differences = zip(phi, radial(r2, xi, alpha, coincide, len(phi)), strict=True)
+    own = [-2 / alpha**2 * (charges - less) for charges, less in differences][1:]
+    square = np.where(r2 <= coincide, 0.0, r2)
+    pairs = zip(own[:-1], own[1:], strict=True)
+    return own[:-1], [-(2 * n + 1) * one - square * next_ for n, (one, next_) in enumerate(pairs)]
 
 
 def inverse(k2: Array, kappa: float, xi: float) -> Array:

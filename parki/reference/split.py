@@ -57,9 +57,13 @@ KERNELS = {
     "stokes_rotlet": SumCounts(3, 3, 3, 2, "rotlet"),
     "stokes_dipole": SumCounts(9, 9, 3, 3, "flow"),
     "yukawa": SumCounts(1, 1, 1, 1, "charge"),
+    "brinkman_sl": SumCounts(3, 3, 3, 2, "flow"),
+    "brinkman_dipole": SumCounts(9, 9, 3, 3, "flow"),
 }
 
-WITH_BLOBS = tuple(name for name, each in KERNELS.items() if each.rule == "flow")
+WITH_BLOBS = tuple(
+    name for name, each in KERNELS.items() if each.rule == "flow" and "brinkman" not in name
+)
 
 
 @dataclass(frozen=True)
@@ -123,8 +127,8 @@ class Moments(NamedTuple):
 class ReferenceSplit:
     """The fields to compute, the split parameter, and the sizes that follow from it.
 
-    ``fields`` are a selection of `FIELDS`, in the same order; ``kappa`` screens charges; ``blob``
-    is what sources are, if they are not points.
+    ``fields`` are a selection of `FIELDS`, in the same order; ``kappa`` screens charges, or is
+    the alpha of Brinkman's equation; ``blob`` is what sources are, if they are not points.
     """
 
     kernel: str
@@ -139,6 +143,11 @@ class ReferenceSplit:
     def sum(self) -> SumCounts:
         """What is known of the kernel."""
         return KERNELS[self.kernel]
+
+    @property
+    def rubbed(self) -> bool:
+        """Whether it is Brinkman's equation."""
+        return bool(self.kappa) and self.sum.rule == "flow"
 
     def rows(self, field: str) -> int:
         """Return the number of rows of a field: its components, or their derivatives."""

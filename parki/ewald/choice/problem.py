@@ -24,6 +24,7 @@ from parki.ewald.split import estimates
 from parki.ewald.split.core import Algebraic, AnyCore, Core, core_of
 from parki.ewald.split.cortez import CortezSplit
 from parki.ewald.split.couplets import AlikeCouplets, LiftedCouplets
+from parki.ewald.split.friction import with_friction
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.lifted import Lifted
 from parki.ewald.split.prolate import Prolate
@@ -102,8 +103,9 @@ class Problem:
 
     @property
     def screening(self) -> float:
-        """The kappa of a screened sum, or 0."""
-        return SUMS[self.kernel].symbol.screening
+        """The kappa of screened charges, whose sum ends, or 0."""
+        symbol = SUMS[self.kernel].symbol
+        return symbol.screening if symbol.order == 1 else 0.0
 
     @property
     def reach(self) -> float:
@@ -247,6 +249,8 @@ class Problem:
             pair = SUMS[self.kernel].pair
             kind = LIFTED.get(pair.polynomials, Lifted)
             return kind(split.endless, pair.largest, sum(symbol.laplacians), symbol.order)
+        if symbol.friction:
+            return with_friction(split, symbol.friction)
         if symbol.screening:
             return screened(split, symbol.screening)
         if isinstance(self.core, Algebraic) and isinstance(split, Prolate):

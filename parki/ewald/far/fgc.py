@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from parki.arrays import real_name
-from parki.ewald.far import multiplier
+from parki.ewald.far import multiplier, truncated
 from parki.ewald.far.cropped import cropped
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.sizes import (
@@ -123,6 +123,8 @@ class Convolution:
         real = real_name(task.dtype)
         if task.tilted:
             constants["TILTED"] = True
+        if task.sum.symbol.friction and task.periodicity == 2:
+            constants["PLANE"] = True
         return load("fgc", "convolve", task.space, executor=task.executor, REAL=real, **constants)
 
     # ------------------------------------------------------------------ set-up
@@ -158,7 +160,7 @@ class Convolution:
         waves[0], basis = waves[0][begin:end], mesh.frame.lattice.basis
         for axis in (2,) if mesh.task.tilted else (1, 2):
             waves[axis] = waves[axis][: padding.local[axis] // 2 + 1]
-        how = split.screening, basis
+        how = split.screening or split.friction, basis
         return cropped(mesh.task, padding, mesh.box, mesh.steps, waves, *how)
 
     def _block(
@@ -194,6 +196,11 @@ class Convolution:
         window[0] = window[0] * (self.factor / math.prod(lengths) * part)
         exact = None if basis is None else mesh.frame.basis_on(mesh.space, np.float64)
         values, fill = multiplier.tabulate(mesh.task, split, waves, window, given, exact)
+        if split.friction:
+            arguments["friction"] = split.friction**2
+            arguments["plane"] = xp.zeros(1, dtype=mesh.dtype)
+            if mesh.periodicity == 2 and first == 0:
+                arguments["plane"] = self._plane(split, waves, window, exact)
         modes = [last - first, lengths[1], lengths[2]]
         if mesh.periodicity == 3:
             modes[2] = lengths[2] // 2 + 1
@@ -205,6 +212,21 @@ class Convolution:
         arguments["shape"] = xp.asarray(modes, dtype=np.int32)
         arguments["full"] = xp.asarray(folded, dtype=np.int32)
         return Block(first, last, lengths, values, fill, arguments, given)
+
+    def _plane(self, split: Split, waves: list[Any], window: list[Any], basis: Any) -> Any:
+        """Return M times ``k^2 + alpha^2`` of the modes that do not change along the plane.
+
+        There M has the potential of screened charges alone: see `truncated.transforms`.
+        """
+        mesh, task, padding = self.mesh, self.mesh.task, self.mesh.padding
+        across = abs(waves[2])
+        given = np.zeros(1), across, float(across[-1]), padding, padding.period
+        line = 2 * truncated.transforms(task, *given, order=1)
+        rows = [waves[0][:1], waves[1][:1], waves[2]]
+        factors = [window[0][:1], window[1][:1], window[2]]
+        line = self.xp.asarray(line).reshape(1, 1, -1)
+        values, _ = multiplier.tabulate(task, split, rows, factors, line, basis)
+        return values.reshape(-1)
 
     def _in_parts(self) -> list[Block]:
         return [part for block in self.whole for part in self._parts(block)]

@@ -71,7 +71,7 @@ class Constants:
         if value is not None:
             column = value[:, None] * self.factor
             # With little screening it is far larger than the rest: its own rounding would show.
-            dtype = np.float64 if split.screening else mesh.dtype
+            dtype = np.float64 if split.screening or split.friction else mesh.dtype
             self.constant = mesh.space.adapter.constant(column, dtype)
 
     def add(self, dens: Any, results: dict[str, Any]) -> None:
@@ -122,7 +122,8 @@ def _ends(mesh: EwaldMesh, split: Split) -> Ends:
     lattice, padding = mesh.frame.lattice, mesh.padding
     edges = np.where(lattice.periodic, lattice.sides, padding.period)
     order = mesh.task.sum.symbol.order
-    mean = zero_mode(order, lattice.periodicity, padding, split.screening) / float(np.prod(edges))
+    fades = order, lattice.periodicity, padding, split.screening or split.friction
+    mean = zero_mode(*fades) / float(np.prod(edges))
     mean *= split.amplitude
     log = np.log(padding.radius * mesh.frame.unit)
     return Ends(lattice.periodicity, lattice.sides, padding.radius, log, mean)

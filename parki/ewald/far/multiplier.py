@@ -79,6 +79,7 @@ def tabulate(
         end=factor.end,
         strength=symbol.strength,
         screening=split.screening,
+        friction=split.friction**2,
         basis=basis,
         **arguments,
     )

@@ -174,7 +174,10 @@ class FarStrain:
             value = value * (x - factor.shift) + each
         value[value == 0] = math.inf  # where the multiplier is 0, too
         kk[kk == 0] = math.inf
-        return factor.scale * (slope / value - factor.decays) - order / kk
+        power = order / kk
+        if self.split.friction:
+            power = 1 / kk + 1 / (kk + self.split.friction**2)
+        return factor.scale * (slope / value - factor.decays) - power
 
     def _changes(self) -> list[Any]:
         """Return the `Block.change` of each block."""

@@ -31,6 +31,11 @@ mode k = 0 alone.
 
 Screened kernels have ``K^2 + screening^2`` in place of K^2: ``p = e^(-Kr) / r`` in space, and never
 the case K = 0. In a plane and along a line their p fades to a constant, as m does.
+
+With friction alpha (Brinkman's equation) ``(L + alpha^2) m = l`` and ``l = 2 p``, but for constants:
+see `parki.ewald.far.friction`.
+
+    transform of chi m = (8 pi - F[l]) / kappa^2 / (kappa^2 + alpha^2) - F[m] / (kappa^2 + alpha^2)
 """
 
 from __future__ import annotations
@@ -43,6 +48,7 @@ from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 from scipy.special import digamma, gamma, gammainc, k0, k1
 
+from parki.ewald.far import friction
 from parki.ewald.far.padding import FAINT, Padding
 from parki.ewald.task import Task
 from parki.interchange import to_host
@@ -66,6 +72,7 @@ def transforms(
     padding: Padding,
     volume: float,
     screening: float = 0.0,
+    order: int = 0,
 ) -> Any:
     """Return the transforms of kernels that fade.
 
@@ -81,24 +88,31 @@ def transforms(
     volume : float
         Of what repeats, in the free directions: the transform of 1 at k = 0.
     screening : float
-        The kappa of screened kernels.
+        The kappa of screened kernels; with order 2 the alpha of Brinkman's equation.
+    order : {1, 2}, optional
+        Of the symbol. Default: the task's.
 
     Returns
     -------
     array, shape (modes, across), float64
         Without a split or a window; 0 where both are 0.
     """
-    xp, symbol = _module(task, across), task.sum.symbol
+    xp, order = _module(task, across), order or task.sum.symbol.order
     kept = xp.asarray(modes**2)[:, None] + across**2 > 0
-    if screening:
+    if screening and order == 1:
         modes = np.hypot(modes, screening)
-    rows, constant = _rows(task, modes, across, largest, padding, bool(screening))
+    rows, constant = _rows(task, order, modes, across, largest, padding, screening)
     square = xp.asarray(modes**2)[:, None] + across**2
     safe = xp.where(square > 0, square, 1.0)
-    values = (symbol.strength - rows) / safe
-    if symbol.order == 2:
-        values /= safe
+    values = (4 * np.pi * order - rows) / safe
+    if order == 2:
+        values /= safe + screening**2
     values += xp.asarray(volume * constant)[:, None] * (across == 0)
+    if order == 2 and screening and task.periodicity == 2 and not modes.all():
+        # Two derivatives of m are the potential of screened charges, which does not grow.
+        given = np.zeros(1), across, largest, padding, volume, screening
+        line = 2 * transforms(task, *given, order=1)[0] / xp.where(across == 0, 1.0, across**2)
+        values[xp.asarray(np.flatnonzero(modes == 0))] = line
     return values * kept
 
 
@@ -108,7 +122,13 @@ def _module(task: Task, values: Any) -> Any:
 
 
 def _rows(
-    task: Task, modes: Array, across: Any, largest: float, padding: Padding, screened: bool
+    task: Task,
+    order: int,
+    modes: Array,
+    across: Any,
+    largest: float,
+    padding: Padding,
+    screening: float,
 ) -> tuple[Any, Array]:
     """Return F[p], of Stokes F[l] + kappa^2 F[m], (modes, across), and constants faded to."""
     xp, free = _module(task, across), 3 - task.periodicity
@@ -120,8 +140,7 @@ def _rows(
     # Others' kernels have gone before they fade: most of those in a plane.
     felt = np.flatnonzero(modes * _fading(largest, padding).r[0] < _GONE)
     if felt.size:
-        order = task.sum.symbol.order
-        kernels = _kernels(order, free, modes[felt], largest, padding, screened)
+        kernels = _kernels(order, free, modes[felt], largest, padding, screening)
         nodes = _fading(largest, padding).r.size
         waves_there = across.size if free == 1 else _TERMS * _intervals(largest, padding)
         where = np if waves_there * nodes <= _FEW else xp
@@ -142,10 +161,10 @@ def zero_mode(order: int, periodicity: int, padding: Padding, screening: float =
     It is the one of Laplace's potential, screened or not, or of the velocity along the plane of a
     2-periodic box; of other velocities it is 0.
     """
-    if screening:
-        return _screened_zero_mode(3 - periodicity, padding, screening)
     if order == 2 and periodicity != 2:
         return 0.0
+    if screening:
+        return order * _screened_zero_mode(3 - periodicity, padding, screening)
     fading = _fading(0.0, padding)
     r, radius = fading.r, padding.radius
     # By parts, with the integral of the kernel over a ball.
@@ -211,15 +230,16 @@ def _scale(padding: Padding) -> float:
 
 
 class _Kernels(NamedTuple):
-    """The integrands of F[p], or of F[l] and F[m - c], shape (nodes, modes); and c."""
+    """The integrands of F[p], or of F[l] and F[m - c], shape (nodes, modes); c; and K^2 c."""
 
     first: Array
     second: Array | None
     constant: Array
+    level: Array
 
 
 def _kernels(
-    order: int, n: int, modes: Array, largest: float, padding: Padding, screened: bool
+    order: int, n: int, modes: Array, largest: float, padding: Padding, screening: float
 ) -> _Kernels:
     """Return the kernels of modes of wavenumber ``modes`` along the periodic directions."""
     fading, radius = _fading(largest, padding), padding.radius
@@ -232,21 +252,41 @@ def _kernels(
         return np.asarray((inner + outer) * r ** (n - 1))
 
     p, slope, less = _laplace(n, positive, safe, r, radius)
-    if order == 1 and (n == 3 or not screened):
-        return _Kernels(integrand(p, slope), None, np.zeros(modes.size))
+    if order == 1 and (n == 3 or not screening):
+        return _Kernels(integrand(p, slope), None, np.zeros(modes.size), np.zeros(modes.size))
     # m - c, or p - c, from the slope, free of the cancellation that c is for.
     middle, half = r[r.size // 2], (r[-1] - r[0]) / 2
     places, integral = _integral(r.size)
     if order == 1:
         c, _, _ = _laplace(n, positive, safe, middle, radius)
         _, rise, _ = _laplace(n, positive, safe, middle + half * places, radius)
-        return _Kernels(integrand(half * (integral @ rise), slope), None, np.asarray(c).ravel())
-    rest = half * (integral @ _stokes_slope(n, positive, safe, middle + half * places, radius))
-    m = _stokes(n, positive, safe, middle, radius)
-    constant = np.where(positive, m, 0.0)
-    m_slope = _stokes_slope(n, positive, safe, r, radius)
+        c = np.asarray(c).ravel()
+        rest = half * (integral @ rise)
+        return _Kernels(integrand(rest, slope), None, c, modes**2 * c)
+    if screening:
+        there = n, modes, screening
+
+        def m_slope(r: Array) -> Array:
+            return friction.slope(*there, r)
+
+        m = friction.value(*there, float(middle[0]), radius)  # times K^2 + alpha^2
+        less, offset, square = np.where(positive, 0.0, m), 0.0, modes**2 + screening**2
+        constant = np.where(positive, m / square, 0.0)
+    else:
+        there = n, positive, safe
+
+        def m_slope(r: Array) -> Array:
+            return _stokes_slope(*there, r, radius)
+
+        m, square = _stokes(*there, middle, radius), modes**2
+        constant = np.where(positive, m, 0.0)
+        offset = m - constant
+    rest = half * (integral @ m_slope(middle + half * places))
     return _Kernels(
-        integrand(2 * p - less, 2 * slope), integrand(rest + (m - constant), m_slope), constant
+        integrand(2 * p - less, 2 * slope),
+        integrand(rest + offset, m_slope(r)),
+        constant,
+        square * constant,
     )
 
 
@@ -315,10 +355,10 @@ def _added(
     out = wave @ xp.asarray(kernels.first)
     if kernels.second is not None:
         later = wave @ xp.asarray(kernels.second)
-        later += inside[:, None] * xp.asarray(modes**2 * kernels.constant)
+        later += inside[:, None] * xp.asarray(kernels.level)
         out += (k[:, None] ** 2 + xp.asarray(modes**2)) * later
-    elif kernels.constant.any():
-        out += inside[:, None] * xp.asarray(modes**2 * kernels.constant)
+    elif kernels.level.any():
+        out += inside[:, None] * xp.asarray(kernels.level)
     return out
 
 

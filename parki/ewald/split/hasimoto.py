@@ -81,11 +81,14 @@ class Split(Protocol):
     ----------
     screening : float
         The kappa of a screened split, which takes ``k^2 + kappa^2`` in place of k^2.
+    friction : float
+        The alpha of Brinkman's equation, which takes ``k^2 + alpha^2`` in place of one k^2 of two.
     amplitude : float
         The far field at k^2 = 0, over the kernel's own; less than 1 if it is screened.
     """
 
     screening: float = 0.0
+    friction: float = 0.0
     amplitude: float = 1.0
 
     @property
@@ -356,14 +359,14 @@ def radial_series(psi: Array) -> RadialPolynomials:
     psi : ndarray, shape (n,)
         Chebyshev coefficients of ``rc psi`` in ``s = 2 (r/rc)^2 - 1``, down to rounding.
     """
-    slope = _slope(psi)
-    mean, second = solve_radial(1, psi), _slope(slope)
+    slope = slope_over_r(psi)
+    mean, second = solve_radial(1, psi), slope_over_r(slope)
     return RadialPolynomials(
-        mean + psi, solve_radial(3, -slope), slope, mean, second, _slope(second)
+        mean + psi, solve_radial(3, -slope), slope, mean, second, slope_over_r(second)
     )
 
 
-def _slope(f: Array) -> Array:
+def slope_over_r(f: Array) -> Array:
     """Chebyshev coefficients of ``F'/r``, the derivative by r, of the same length."""
     slope = np.zeros_like(f)
     slope[:-1] = 4 * chebyshev.chebder(f)

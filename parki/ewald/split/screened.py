@@ -178,13 +178,13 @@ def _kept(amplitude: float) -> float:
 def _compact(split: Any, kappa: float) -> float:
     """Return 1 / N, with ``N = 2 int_0^rc psi cosh(kappa r)``, without large numbers."""
     rc = float(split.rc)
-    t, weights = _mollifier(split.scaled(1 / rc))
+    t, weights = mollifier(split.scaled(1 / rc))
     z = kappa * rc
     return _kept(math.exp(-z) / float(weights @ (np.exp(z * (t - 1)) + np.exp(-z * (t + 1)))))
 
 
 @lru_cache(maxsize=256)
-def _mollifier(split: Any) -> tuple[Array, Array]:
+def mollifier(split: Any) -> tuple[Array, Array]:
     """Return Gauss nodes on [0, 1], and weights times psi there, for a cut-off of 1."""
     x, w = gauss(_NODES)
     series, t = split.series(1.0), (x + 1) / 2

@@ -8,6 +8,7 @@ from typing import Any
 from parki.errors import ParkiValueError
 from parki.ewald.sums import (
     blobs,
+    brinkman,
     doublets,
     laplace,
     laplace_dipole,
@@ -52,7 +53,8 @@ _MODULES = (
 _FAMILIES = {each.__name__.rpartition(".")[2]: each.FAMILY for each in _MODULES}
 _WITH_BLOBS = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
 _PARTS = spheres.FAMILIES | polydisperse.FAMILIES | doublets.FAMILIES | multipoles.FAMILIES
-SUMS = Sums(_FAMILIES | blobs.families({n: _FAMILIES[n] for n in _WITH_BLOBS}) | _PARTS)
+_REGULARISED = blobs.families({n: _FAMILIES[n] for n in _WITH_BLOBS})
+SUMS = Sums(_FAMILIES | _REGULARISED | brinkman.FAMILIES | _PARTS)
 TERMS = {
     term.name: term for each in SUMS.examples() for terms in each.terms.values() for term in terms
 }

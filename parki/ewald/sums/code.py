@@ -15,6 +15,7 @@ Scalars = dict[Dots, float]  # products of vectors, with coefficients
 Sharing = dict[str, Scalars]  # the same for each function of the distance, by its name
 Vector = dict[Any, Sharing]  # the same for each vector or matrix
 AXES = range(3)
+CONSTANTS = "K-"  # rows of tables that have numbers
 
 
 def opposite(sharing: Sharing) -> Sharing:
@@ -86,7 +87,8 @@ class Code:
         inner = Code("")
         inner.write("variable(rr)")
         for row, name in enumerate(named):
-            inner.write(f"polynomial(t{name.lower()}, p{row})")
+            if name not in CONSTANTS:
+                inner.write(f"polynomial(t{name.lower()}, p{row})")
         if not evaluators:
             self.lines += inner.lines
             return

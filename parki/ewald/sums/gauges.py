@@ -75,8 +75,13 @@ def _of_screened(ends: Ends) -> Array:
     return np.array([ends.mean])  # they decay: nothing is open
 
 
+def _with_friction(ends: Ends) -> Array:
+    return np.array([ends.mean, ends.mean, 0.0])  # 0 unless two axes are periodic
+
+
 OF_CHARGES = Gauge(_of_charges, background=True)
 # With it their forces and charges leave no constant at a wall, whatever forces add up to.
 OF_IMAGES = Gauge(partial(_of_charges, more=1.5), background=True)
 OF_SCREENED = Gauge(_of_screened, background=True)
 OF_FORCES = Gauge(_of_forces)
+WITH_FRICTION = Gauge(_with_friction)

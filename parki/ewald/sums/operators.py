@@ -13,6 +13,10 @@ psi' / r = -b: -r without its smooth part. So all sums take the same functions, 
     T_0 = L, T_1 = X, T_2 = Y,   S = 2 L - r^2 X
     r^2 T_{n+1} = (2 n + 1) T_n - (-1)^n Q_n,   Q_1 = R, Q_2 = W, Q_3 = V
 
+Brinkman's equation, ``alpha^2 u - laplace u + grad p = 8 pi f``, has another b_0, by `rubbed`. Its
+pressure takes the Laplacian less alpha^2 of psi, which is -2/r. The functions b_n of 1/r, by `rubbed`
+again, have n + HARMONIC in place of n, and the tables P and Q in place of T_1 and T_2.
+
 Vectors have names. "v" is the direction in which the result is taken, "w" one along which it is
 differentiated once more, and "e" from source to target. Tensors D are products a b of two vectors.
 """
@@ -32,20 +36,26 @@ Dots = tuple[tuple[str, ...], ...]
 Place = tuple[int, int]  # n and m of b_n r^m
 Expanded = dict[Dots, dict[Place, float]]
 FUNCTIONS, SLOPES = "LXY", "-RWV"  # the tables T_n and Q_n, by n
+HARMONIC, OF_HARMONIC = 8, "-PQ"
 
 
 class Differential(NamedTuple):
-    """A coefficient, vectors to differentiate along, products of vectors, and Laplacians."""
+    """A coefficient, vectors to differentiate along, products of vectors, and Laplacians.
+
+    ``rubbed`` says whether these are less friction.
+    """
 
     coefficient: float
     along: tuple[str, ...]
     dots: Dots = ()
     laplacians: int = 0
+    rubbed: bool = False
 
     def with_along(self, *more: str, laplacians: int = 0, factor: float = 1.0) -> Differential:
         """Return a derivative of it."""
         along, laplacians = self.along + more, self.laplacians + laplacians
-        return Differential(factor * self.coefficient, along, self.dots, laplacians)
+        factor *= self.coefficient
+        return self._replace(coefficient=factor, along=along, laplacians=laplacians)
 
 
 Differentials = list[Differential]
@@ -92,7 +102,7 @@ def flow(symbol: Symbol, source: Source, name: str, v: str = "v") -> Differentia
         return [each.with_along("up") for each in found] if symbol.structure == "rise" else found
     found += [each.with_along(laplacians=1, factor=-1.0) for each in moments(source, name, into=v)]
     if source.normal:
-        found.append(Differential(-1.0, (v,), (dot(name, "n"),), 1))
+        found += harmonic(symbol, [Differential(-1.0, (v,), (dot(name, "n"),))])
     return found
 
 
@@ -100,7 +110,13 @@ def pressure(symbol: Symbol, source: Source, name: str) -> Differentials:
     """Return the operator on psi that makes the pressure, if there is one."""
     if symbol.structure != "flow" or symbol.order != 2:
         return []
-    return [each.with_along(laplacians=1) for each in moments(source, name)]
+    return harmonic(symbol, moments(source, name))
+
+
+def harmonic(symbol: Symbol, operator: Differentials) -> Differentials:
+    """Return an operator on the Laplacian of psi, less friction: on -2/r."""
+    of = bool(symbol.friction)
+    return [each.with_along(laplacians=1)._replace(rubbed=of) for each in operator]
 
 
 def names_of(sources: Iterable[Source]) -> list[str]:
@@ -132,9 +148,12 @@ def pairings(items: tuple[str, ...]) -> Iterator[tuple[Dots, tuple[str, ...]]]:
 def expand(operator: Differentials, order: int) -> Expanded:
     """Return the products of an operator on psi, each with its coefficients of b_n r^m."""
     found: dict[Dots, dict[Place, float]] = defaultdict(lambda: defaultdict(float))
-    for coefficient, along, dots, laplacians in operator:
+    for coefficient, along, dots, laplacians, rubs in operator:
         for pairs, singles in pairings(along):
             key = contracted((*dots, *pairs, *(dot(each, "e") for each in singles)))
+            if rubs:
+                found[key][HARMONIC + len(pairs) + len(singles), len(singles)] -= 2 * coefficient
+                continue
             radial = {(len(pairs) + len(singles), 0): coefficient}
             for _ in range(laplacians):  # (lap b)_n = (3 + 2 n) b_{n+1} + r^2 b_{n+2}
                 more: dict[Place, float] = defaultdict(float)
@@ -191,7 +210,10 @@ def tables_of(places: Iterable[Place], given: str = "") -> str:
             found[SLOPES[n - 1]] = None
 
     for n, m in sorted(places, key=lambda each: (each[1] > 1, each)):
-        need(n, m)
+        if n < HARMONIC:
+            need(n, m)
+        else:
+            found[OF_HARMONIC[n - HARMONIC]] = None
     return "".join(found)
 
 
@@ -219,6 +241,24 @@ def radial(places: dict[Place, float], tables: str) -> dict[tuple[str, int], flo
         found["y", 2 * n + 1 - m] += singular(n) * x
         for key, each in smooth(n, m, tables).items():
             found[key] -= 2 * (-1) ** n * x * each
+    return {key: x for key, x in found.items() if x}
+
+
+def rubbed(places: dict[Place, float], tables: str) -> dict[tuple[str, int], float]:
+    """Return `radial` for Brinkman's equation.
+
+    The singular part of b_n is a local variable, ``whole0`` for n = 0 and so on: see
+    ``kernels/blocks/friction.py``.
+    """
+    own = {place: x for place, x in places.items() if place[0] < HARMONIC}
+    found = defaultdict(float, {k: x for k, x in radial(own, tables).items() if k[0] != "y"})
+    for (n, m), x in places.items():
+        if n < HARMONIC:
+            found[f"whole{n}", m] += x
+        else:
+            n -= HARMONIC
+            found["y", 2 * n + 1 - m] += singular(n) * x
+            found[OF_HARMONIC[n], m] -= 2 * (-1) ** n * x
     return {key: x for key, x in found.items() if x}
 
 

@@ -49,6 +49,25 @@ class BalancedPolynomials(NamedTuple):
     Y: Array
 
 
+class FrictionPolynomials(NamedTuple):
+    """`RadialPolynomials` of Brinkman's equation, and the constant ``K = alpha rc``.
+
+    P and Q are T_1 and T_2 of the pressure. `parki.ewald.split.friction` makes them.
+    """
+
+    S: Array
+    X: Array
+    R: Array
+    L: Array
+    W: Array
+    V: Array
+    P: Array
+    Q: Array
+    K: Array
+
+    Y = RadialPolynomials.Y
+
+
 class ScreenedPolynomials(NamedTuple):
     """Smooth parts of screened charges in ``s = 2 (r/rc)^2 - 1``, made dimensionless with rc.
 
@@ -120,6 +139,7 @@ class AlikePolynomials(NamedTuple):
 Tables = (
     RadialPolynomials
     | BalancedPolynomials
+    | FrictionPolynomials
     | ScreenedPolynomials
     | LiftedPolynomials
     | CoupletPolynomials

@@ -297,4 +297,5 @@ class Sum:
         targets, sources = symbol.laplacians
         second = {"SECOND_TARGETS": targets, "SECOND_SOURCES": sources}
         own = {"SYMBOLS": symbol.structure, "COMPONENTS": symbol.components, "POWER": power}
+        own |= {"FRICTION": True} if symbol.friction else {}
         return own | second | ({} if symbol.up is None else {"UP": symbol.up})

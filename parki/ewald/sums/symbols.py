@@ -23,7 +23,8 @@ POLYNOMIALS = ("scalar", "slope", "curl", "flow", "rise")
 class Symbol(NamedTuple):
     """``strength / k^(2 order)`` times the split's factor of this order, and a tensor structure.
 
-    A screened symbol has ``k^2 + screening^2`` in place of k^2.
+    A screened symbol has ``k^2 + screening^2`` in place of k^2, and one of order 2 in place of one
+    of its two factors k^2: that is Brinkman's equation.
 
     Attributes
     ----------
@@ -65,10 +66,15 @@ class Symbol(NamedTuple):
     def ends(self) -> bool:
         """Whether parki has a kernel of it that ends, as free axes need: derivatives of such a one.
 
-        These are the kernels of Laplace's equation, screened or not, and of Stokes' equations: see
+        These are the kernels of Laplace's equation and of Stokes' equations, screened or not: see
         `parki.ewald.far.truncated`.
         """
-        return self.structure in POLYNOMIALS and (self.order == 1 or not self.screening)
+        return self.structure in POLYNOMIALS
+
+    @property
+    def friction(self) -> float:
+        """The alpha of Brinkman's equation, an inverse length, or 0."""
+        return self.screening if self.order == 2 else 0.0
 
     @property
     def strength(self) -> float:

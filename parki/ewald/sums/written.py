@@ -11,19 +11,31 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from parki.ewald.sums.code import AXES, EVALUATED, Code, deeper, grouped, opposite, paired, plus
+from parki.ewald.sums.code import (
+    AXES,
+    CONSTANTS,
+    EVALUATED,
+    Code,
+    deeper,
+    grouped,
+    opposite,
+    paired,
+    plus,
+)
 from parki.ewald.sums.operators import (
-    Differential,
+    HARMONIC,
     Differentials,
     Expanded,
+    Place,
     expand,
     flow,
     names_of,
     pressure,
+    rubbed,
     tables_of,
     together,
 )
-from parki.ewald.sums.pairs import PairFunction
+from parki.ewald.sums.pairs import FrictionPolynomials, PairFunction
 from parki.ewald.sums.sources import Source
 from parki.ewald.sums.symbols import Symbol
 
@@ -68,7 +80,7 @@ def fields_of(symbol: Symbol, sources: tuple[Source, ...]) -> Expansions:
 
     def reading(source: Source, name: str) -> Differentials:
         pushed = [
-            Differential(p.coefficient, (*p.along, "w"), (*p.dots, ("strength",)), p.laplacians)
+            p.with_along("w")._replace(dots=(*p.dots, ("strength",)))
             for p in pressure(symbol, source, name)
         ]
         return [p.with_along("B", "w") for p in flow(symbol, source, name, v="A")] + pushed
@@ -92,6 +104,13 @@ def tables(symbol: Symbol, sources: tuple[Source, ...]) -> PairTables:
     u, p, slopes, readings = (together(each.values()) for each in fields_of(symbol, sources))
     derivatives = tables_of(p | slopes)
     values = tables_of(u, derivatives)
+    if symbol.friction:
+        more = tables_of(p | slopes | readings) if readings else derivatives
+        tensors = "".join(each for each in more if each not in derivatives)
+        tensors = f"{derivatives}K{tensors}{'-' * (len(tensors) % 2)}" if tensors else ""
+        more = "".join(each for each in values if each not in derivatives)
+        more += "-" * (len(more) % 2)
+        return PairTables(f"{values}K", f"{derivatives}K", "", tensors, more)
     if symbol.structure == "flow" and {*"LX"} <= {*values}:
         values = values.replace("L", "S")  # which takes an operation less
     tensors = tables_of(p | slopes | readings) if readings else ""
@@ -119,9 +138,11 @@ def pair_of(
     """
     found, fields = tables(symbol, sources), fields_of(symbol, sources)
     first, normal = next(iter(fields.u.values())), sources[0].normal
-    powers = {2 * n + 1 - m for places in first.values() for n, m in places}
-    power = powers.pop() - normal
-    return PairFunction("", operations, power=power, fused=fused, **found._asdict())
+    powers = {2 * (n % HARMONIC) + 1 - m for places in first.values() for n, m in places}
+    power, named = powers.pop() - normal, found._asdict()
+    if symbol.friction:
+        named["polynomials"] = FrictionPolynomials
+    return PairFunction("", operations, power=power, fused=fused, **named)
 
 
 class Text:
@@ -141,6 +162,8 @@ class Text:
         """Return the whole text."""
         derivatives = self.differentiate() if self.fields.slopes else []
         head = self.head.format(formula=self.formula())
+        if self.symbol.friction:
+            head += "\nfrom kernels.blocks.friction import fall"
         return "\n".join([head, "", *self.interact(), "", "", *derivatives, ""])
 
     def formula(self) -> str:
@@ -185,7 +208,7 @@ class Text:
         """Return the lines for tables and fields; ``back`` transposes the pair function."""
         code = Code("e n" if self.normals else "e", up=self.symbol.up or 0)
         code.take(named, evaluators={*named} <= {*EVALUATED})
-        code.begin(together(each for of in fields for each in of.values()))
+        self._begin(code, together(each for of in fields for each in of.values()), named)
         shared = [code.shared(of, named, cut=True) for of in fields]
         inner = Code("", outer=code)
         if back:
@@ -207,6 +230,26 @@ class Text:
         code.within("for d in range(MANY):", inner)
         return code
 
+    def _begin(self, code: Code, places: set[Place], named: str) -> None:
+        """Take the direction, the distance, and the singular functions that tables do not have."""
+        if not self.symbol.friction:
+            code.begin(places)
+            return
+        code.functions = rubbed
+        for line in ("direction()", "distance(r)", f"fall(p{named.index('K')})"):
+            code.write(line)
+        for n in range(max(n for n, _ in places if n < HARMONIC) + 1):
+            if n > 2:  # reverse Bessel polynomials
+                code.declare(
+                    f"theta{n - 1}", f"{2 * n - 3}.0 * theta{n - 2} + squared * theta{n - 3}"
+                )
+            if n:
+                less = f"2.0 * theta{n - 1} * fallen"
+                code.declare(f"shape{n}", f"{2 * n + 1}.0 * shape{n - 1} - {less}")
+            sign = "0.0 - " if n % 2 else ""
+            code.declare(f"whole{n}", f"{sign}shape{n} * {code.power('y', 2 * n + 1)}")
+            code.tables.add(f"whole{n}")
+
     def take_sources(self, code: Code, row: str) -> None:
         """Write what takes the density of a source."""
         for name, first in zip(self.names, self.rows, strict=True):
@@ -224,7 +267,9 @@ class Text:
         code = Code(" ".join(["e n", *self.names]))
         code.write("begin_blob()")
         code.take(named.derivatives)
-        code.begin(together(each for of in fields for each in of.values()))
+        self._begin(
+            code, together(each for of in fields for each in of.values()), named.derivatives
+        )
         self.take_sources(code, "row")
         if self.normals:
             code.write("take_vector(n0, n1, n2, normal, first_normal, at)")
@@ -245,7 +290,7 @@ class Text:
             if flag == "TENSORS":
                 rows = {each: f"p{n}" for n, each in enumerate(named.tensors)}
             for each in own:
-                if each not in named.derivatives:
+                if each not in named.derivatives + CONSTANTS:
                     inner.write(f"polynomial(t{each.lower()}, {rows[each]})")
             shared = inner.shared(of, own)
             if not shared:

@@ -1,0 +1,95 @@
+"""Brinkman's equation, ``alpha^2 u - laplace u + grad p = 8 pi f``: forces, and their dipoles.
+
+It is the flow in a porous medium of permeability ``1 / alpha^2``, and a time step of the unsteady
+Stokes equations, with ``alpha^2 = 1 / (nu dt)``. The pressure is the one without friction.
+"""
+
+from __future__ import annotations
+
+import math
+
+from parki.errors import ParkiValueError
+from parki.ewald.sums import stokes_dipole, stokes_sl, symbols
+from parki.ewald.sums.adjoint import Adjoint, gradient, of_itself, velocity
+from parki.ewald.sums.gauges import WITH_FRICTION
+from parki.ewald.sums.names import Family, named
+from parki.ewald.sums.record import Sum
+from parki.ewald.sums.sources import DIPOLE, FORCE
+from parki.ewald.sums.symbols import Symbol
+from parki.ewald.sums.words import MEAN_PRESSURE, Words
+from parki.ewald.sums.written import pair_of
+from parki.interchange import number
+
+
+def _symbol(alpha: float) -> tuple[float, Symbol]:
+    """Return alpha as a number, and the symbol; or refuse what is none."""
+    value = number("alpha", alpha, "a positive number, the inverse of a length")
+    if not 0 < value < math.inf:
+        raise ParkiValueError(
+            f"alpha is {value:g}; expected a positive, finite number, the inverse of the length "
+            "over which friction ends a flow; without friction take the sums of Stokes' equations"
+        )
+    return value, symbols.FLOW._replace(screening=value)
+
+
+def brinkman_sl(alpha: float) -> Sum:
+    """Return the sum of forces with this friction, or refuse what is none."""
+    value, symbol = _symbol(alpha)
+    name, dipoles = (named(each, alpha=value) for each in ("brinkman_sl", "brinkman_dipole"))
+    # The symbol is smaller at each mode, and so are its errors.
+    return Sum(
+        name,
+        symbol,
+        pair_of(symbol, (FORCE,), (2, 75)),
+        (FORCE,),
+        WITH_FRICTION,
+        terms=stokes_sl.STOKES_SL.terms,
+        adjoints={
+            **stokes_sl.STOKES_SL.adjoints,
+            "u": of_itself(name),
+            "grad_u": Adjoint(dipoles, ("u",), velocity),
+        },
+        dipoles=dipoles,
+    )
+
+
+def brinkman_dipole(alpha: float) -> Sum:
+    """Return the sum of dipoles of forces, which the derivatives of the other take."""
+    value, symbol = _symbol(alpha)
+    name, forces = (named(each, alpha=value) for each in ("brinkman_dipole", "brinkman_sl"))
+    return Sum(
+        name,
+        symbol,
+        pair_of(symbol, (DIPOLE,), (3, 110)),
+        (DIPOLE,),
+        gauge=None,
+        terms=stokes_dipole.STOKES_DIPOLE.terms,
+        adjoints={
+            "u": Adjoint(forces, ("grad_u",), gradient, transposed_pair=True),
+            "grad_u": Adjoint(name, ("grad_u",), gradient),
+        },
+        pulled=stokes_dipole.STOKES_DIPOLE.pulled,
+    )
+
+
+_ALPHA = "float\n    The inverse of the length over which friction ends a flow, in the inverse unit of\n    ``options.box``."
+WORDS = Words(
+    "the single layer of Brinkman's equation (forces in a porous medium, or in unsteady flow)",
+    "u = sum (2 exp(-alpha r) / r - b) f + (3 b - 2 exp(-alpha r) / r) r (r.f) / r^2, "
+    "b = 2 (1 - (1 + alpha r) exp(-alpha r)) / (alpha^2 r^3)",
+    "Forces f.",
+    "forces",
+    "velocity = sum / (8 pi mu) for the viscosity mu, pressure = sum / (8 pi), f a force, where "
+    "``mu alpha^2 u - mu laplace u + grad p = f``",
+    "sum 2 r.f / r^3",
+    (
+        "A porous medium has the permeability ``1 / alpha^2``; a step dt of unsteady Stokes flow "
+        "has ``alpha^2 = 1 / (nu dt)`` for the kinematic viscosity nu. With three periodic axes "
+        "the mean velocity is zero, and with fewer nothing is left open, as the flow decays.",
+        MEAN_PRESSURE,
+    ),
+    parameters={"alpha": _ALPHA},
+)
+FORCES = Family(brinkman_sl, lengths={"alpha": -1}, example={"alpha": 2.0}, words=WORDS)
+DIPOLES = Family(brinkman_dipole, lengths={"alpha": -1}, example={"alpha": 2.0})
+FAMILIES = {"brinkman_sl": FORCES, "brinkman_dipole": DIPOLES}
