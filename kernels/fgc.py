@@ -61,7 +61,8 @@ def convolve(
     half of each. M is scaled for velocities of POWER 1: what has one length less in its unit, as a
     pressure, is multiplied by ``inverse_unit``.
 
-    The pressure takes ``M (k^2 + friction)`` in place of ``M k^2``: see `parki.ewald.far.plane_line`.
+    With FRICTION a pressure takes ``M (k^2 + friction)`` in place of ``M k^2``, and from ``plane``
+    for modes along the last axis.
 
     If TILTED, ``k`` are the grid's wavenumbers; the transpose of ``basis`` times them is the box's.
     M is folded along the last axis alone, and only if this axis is free.

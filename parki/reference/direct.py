@@ -146,9 +146,8 @@ def direct_sum(
     back = [axes.index(axis) for axis in range(3)]
     fields = _cut(split, rows, back)
     if split.rubbed and "p" in fields:  # friction does not change pressures
-        name = kernel.replace("brinkman", "stokes")
-        how = {"box": given_box, "periodicity": periodic, "xi": xi, "want": "p"}
-        fields["p"] = direct_sum(name, trg, src, dens, **how)
+        how: dict[str, Any] = {"box": given_box, "periodicity": periodic, "xi": xi, "want": "p"}
+        fields["p"] = direct_sum(kernel.replace("brinkman", "stokes"), trg, src, dens, **how)
     if "stress" in names:
         gradient = fields["grad_u"]
         fields["stress"] = gradient + gradient.swapaxes(0, 1) - fields["p"] * np.eye(3)[:, :, None]

@@ -194,9 +194,8 @@ def _stokes(
             sources -= 0.5 * np.einsum("jjbc->bc", dipoles)
     along = k[0] * flow[0] + k[1] * flow[1] + k[2] * flow[2]
     pressure = -1j * harmonic * along
-    if (
-        n == 0 and split.periodicity == 2 and not split.rubbed
-    ):  # as k vanishes, H and k k.A / k^2 do not
+    # As k vanishes, H and k k.A / k^2 do not.
+    if n == 0 and split.periodicity == 2 and not split.rubbed:
         flow[2, split.modes(1), split.modes(2)] = 0
     along *= biharmonic
     rows = [harmonic * (flow[j] + 1j * k[j] * sources) - k[j] * along for j in range(3)]

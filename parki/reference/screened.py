@@ -12,6 +12,7 @@ K = 0 is cut off as p(r) - p(R), which ends without a jump, and `constant` adds 
 from __future__ import annotations
 
 import ast
+from itertools import pairwise
 
 import numpy as np
 from scipy.special import erfc, erfcx, gammainc, j0, j1, k0, k1
@@ -88,8 +89,8 @@ def friction(
     differences = zip(phi, radial(r2, xi, alpha, coincide, len(phi)), strict=True)
     own = [-2 / alpha**2 * (charges - less) for charges, less in differences][1:]
     square = np.where(r2 <= coincide, 0.0, r2)
-    pairs = zip(own[:-1], own[1:], strict=True)
-    return own[:-1], [-(2 * n + 1) * one - square * next_ for n, (one, next_) in enumerate(pairs)]
+    pairs = enumerate(pairwise(own))
+    return own[:-1], [-(2 * n + 1) * one - square * after for n, (one, after) in pairs]
 
 
 def inverse(k2: Array, kappa: float, xi: float) -> Array:

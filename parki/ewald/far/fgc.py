@@ -218,7 +218,7 @@ class Convolution:
 
         There M has the potential of screened charges alone: see `truncated.transforms`.
         """
-        mesh, task, padding = self.mesh, self.mesh.task, self.mesh.padding
+        task, padding = self.mesh.task, self.mesh.padding
         across = abs(waves[2])
         given = np.zeros(1), across, float(across[-1]), padding, padding.period
         line = 2 * truncated.transforms(task, *given, order=1)

@@ -32,8 +32,8 @@ mode k = 0 alone.
 Screened kernels have ``K^2 + screening^2`` in place of K^2: ``p = e^(-Kr) / r`` in space, and never
 the case K = 0. In a plane and along a line their p fades to a constant, as m does.
 
-With friction alpha (Brinkman's equation) ``(L + alpha^2) m = l`` and ``l = 2 p``, but for constants:
-see `parki.ewald.far.friction`.
+With friction alpha (Brinkman's equation) ``(L + alpha^2) m = l`` and ``l = 2 p``, but for
+constants: see `parki.ewald.far.friction`.
 
     transform of chi m = (8 pi - F[l]) / kappa^2 / (kappa^2 + alpha^2) - F[m] / (kappa^2 + alpha^2)
 """
@@ -264,21 +264,20 @@ def _kernels(
         rest = half * (integral @ rise)
         return _Kernels(integrand(rest, slope), None, c, modes**2 * c)
     if screening:
-        there = n, modes, screening
 
         def m_slope(r: Array) -> Array:
-            return friction.slope(*there, r)
+            return friction.slope(n, modes, screening, r)
 
-        m = friction.value(*there, float(middle[0]), radius)  # times K^2 + alpha^2
-        less, offset, square = np.where(positive, 0.0, m), 0.0, modes**2 + screening**2
+        m = friction.value(n, modes, screening, float(middle[0]), radius)  # times K^2 + alpha^2
+        less, square = np.where(positive, 0.0, m), modes**2 + screening**2
         constant = np.where(positive, m / square, 0.0)
+        offset = np.zeros(modes.size)
     else:
-        there = n, positive, safe
 
         def m_slope(r: Array) -> Array:
-            return _stokes_slope(*there, r, radius)
+            return _stokes_slope(n, positive, safe, r, radius)
 
-        m, square = _stokes(*there, middle, radius), modes**2
+        m, square = _stokes(n, positive, safe, middle, radius), modes**2
         constant = np.where(positive, m, 0.0)
         offset = m - constant
     rest = half * (integral @ m_slope(middle + half * places))

@@ -1,7 +1,7 @@
 """`Friction`: any split, for Brinkman's equation ``alpha^2 u - laplace u + grad p = 8 pi f``.
 
-A force moves the fluid by ``8 pi (I - k k / k^2) / (k^2 + alpha^2)``, which the mollifier multiplies
-by ``psi^ - beta k psi^' / 2`` with the beta for which this is 1 at ``k^2 = -alpha^2``; for alpha = 0
+A force moves the fluid by ``8 pi (I - k k / k^2) / (k^2 + alpha^2)``. The mollifier multiplies that
+by ``psi^ - beta k psi^' / 2``, with the beta for which this is 1 at ``k^2 = -alpha^2``; for alpha = 0
 that is the factor of Stokes' equations. So charges and screened charges of the mollifier have the
 potentials of points beyond the cut-off, and so has the flow, which is made of both.
 
@@ -9,9 +9,9 @@ The smooth part of screened charges, Y with ``2 Y = exp(-alpha r) / r`` at the c
 
     Y'' + 2 Y' / r - alpha^2 Y = (1 + 3 beta / 2) R + beta r^2 W / 2
 
-and the tables of the flow follow without differences of nearly equal numbers, however small alpha
-is: ``5 T_1 + r T_1' = 2 Y_1``, ``7 T_2 + r T_2' = 2 Y_2`` and so on, where Y_n and T_n are n times
-``-d/dr / r`` of Y and of T_0, ``3 T_0 + r T_0' = 2 Y``. See "Brinkman's equation" of docs/theory.md.
+The tables of the flow follow without differences of nearly equal numbers, however small alpha is:
+``3 T_0 + r T_0' = 2 Y``, and ``(2 n + 3) T_n + r T_n' = 2 Y_n``, where Y_n and T_n are ``-d/dr / r``
+of the ones before them. See "Brinkman's equation" of docs/theory.md.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Friction(Split):
         bare: Any = self.split
         if math.isinf(getattr(bare, "rc", 0.0)):
             q = (self.friction / (2 * bare.xi)) ** 2
-            return -math.expm1(-q) / q
+            return float(-math.expm1(-q) / q)
         return _beta(bare, self.friction)
 
     def factor(self, order: int) -> Factor:
@@ -165,16 +165,17 @@ def _series(split: Friction) -> FrictionPolynomials:
     for n, source in enumerate((*sources, -slope_over_r(sources[1])), start=1):
         chain.append(solve_radial(2 * n + 1, -(source + z**2 * chain[-1])))
     tables = [2 * solve_radial(2 * n + 3, each) for n, each in enumerate(chain)]
-    found = RadialPolynomials(
+    return FrictionPolynomials(
         S=2 * chain[0] - tables[0],
         X=tables[1],
         R=2 * (tables[1] - chain[1]),
         L=tables[0],
         W=2 * (chain[2] - tables[2]),
         V=2 * (tables[3] - chain[3]),
+        P=bare.X - beta / 2 * bare.R,
+        Q=solve_radial(5, bare.W) + beta / 2 * bare.W,
+        K=np.array([z]),
     )
-    pressure = bare.X - beta / 2 * bare.R, solve_radial(5, bare.W) + beta / 2 * bare.W
-    return FrictionPolynomials(*found, *pressure, np.array([z]))
 
 
 def _smooth(z: float, source: Array) -> Array:

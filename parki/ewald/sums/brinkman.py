@@ -72,7 +72,9 @@ def brinkman_dipole(alpha: float) -> Sum:
     )
 
 
-_ALPHA = "float\n    The inverse of the length over which friction ends a flow, in the inverse unit of\n    ``options.box``."
+_ALPHA = """float
+    The inverse of the length over which friction ends a flow, in the inverse unit of
+    ``options.box``."""
 WORDS = Words(
     "the single layer of Brinkman's equation (forces in a porous medium, or in unsteady flow)",
     "u = sum (2 exp(-alpha r) / r - b) f + (3 b - 2 exp(-alpha r) / r) r (r.f) / r^2, "

@@ -14,8 +14,8 @@ psi' / r = -b: -r without its smooth part. So all sums take the same functions, 
     r^2 T_{n+1} = (2 n + 1) T_n - (-1)^n Q_n,   Q_1 = R, Q_2 = W, Q_3 = V
 
 Brinkman's equation, ``alpha^2 u - laplace u + grad p = 8 pi f``, has another b_0, by `rubbed`. Its
-pressure takes the Laplacian less alpha^2 of psi, which is -2/r. The functions b_n of 1/r, by `rubbed`
-again, have n + HARMONIC in place of n, and the tables P and Q in place of T_1 and T_2.
+pressure takes the Laplacian less alpha^2 of psi, which is -2/r. The functions b_n of 1/r, which
+`rubbed` makes, too, have n + HARMONIC in place of n, and the tables P and Q for T_1 and T_2.
 
 Vectors have names. "v" is the direction in which the result is taken, "w" one along which it is
 differentiated once more, and "e" from source to target. Tensors D are products a b of two vectors.

@@ -65,7 +65,10 @@ class FrictionPolynomials(NamedTuple):
     Q: Array
     K: Array
 
-    Y = RadialPolynomials.Y
+    @property
+    def Y(self) -> Array:  # noqa: N802
+        """As of `RadialPolynomials`."""
+        return RadialPolynomials(*self[:6]).Y
 
 
 class ScreenedPolynomials(NamedTuple):

@@ -208,7 +208,7 @@ class Text:
         """Return the lines for tables and fields; ``back`` transposes the pair function."""
         code = Code("e n" if self.normals else "e", up=self.symbol.up or 0)
         code.take(named, evaluators={*named} <= {*EVALUATED})
-        self._begin(code, together(each for of in fields for each in of.values()), named)
+        self._take_distance(code, together(each for of in fields for each in of.values()), named)
         shared = [code.shared(of, named, cut=True) for of in fields]
         inner = Code("", outer=code)
         if back:
@@ -230,7 +230,7 @@ class Text:
         code.within("for d in range(MANY):", inner)
         return code
 
-    def _begin(self, code: Code, places: set[Place], named: str) -> None:
+    def _take_distance(self, code: Code, places: set[Place], named: str) -> None:
         """Take the direction, the distance, and the singular functions that tables do not have."""
         if not self.symbol.friction:
             code.begin(places)
@@ -267,7 +267,7 @@ class Text:
         code = Code(" ".join(["e n", *self.names]))
         code.write("begin_blob()")
         code.take(named.derivatives)
-        self._begin(
+        self._take_distance(
             code, together(each for of in fields for each in of.values()), named.derivatives
         )
         self.take_sources(code, "row")
