@@ -56,6 +56,7 @@ DEGREES = {
         "stokes_rotlet": (28, 32),
         "stokes_dipole": (28, 28),
         "yukawa(kappa=2.0)": (28, 28),
+        "brinkman_sl(alpha=2.0)": (28, 28),
         IMAGES: (28, 32),
     },
     FLOAT32: {
@@ -67,6 +68,7 @@ DEGREES = {
         "stokes_rotlet": (20, 20),
         "stokes_dipole": (20, 24),
         "yukawa(kappa=2.0)": (16, 20),
+        "brinkman_sl(alpha=2.0)": (20, 20),
         IMAGES: (20, 24),
     },
 }
@@ -180,9 +182,11 @@ def far(points: int, dtype: np.dtype) -> Iterator[Kernel]:
     for kernel in SUMMED:
         for tilted in (False, True):
             yield from P2G.kernels(mesh(task(kernel, dtype, tilted=tilted), points))
-        yield FGC.kernel(task(kernel, dtype, tilted=True))
+        for flat in (2, 3):  # with friction, planes have a kernel of their own
+            yield FGC.kernel(task(kernel, dtype, periodicity=flat, tilted=True))
         for want in wants(kernel):
             given = task(kernel, dtype, want)
+            yield FGC.kernel(task(kernel, dtype, want, periodicity=2))
             yield FGC.kernel(given)
             for gather in (USUAL[False][2], "tile"):  # several systems use tiles
                 yield from G2P.kernels(mesh(given, points, gather))

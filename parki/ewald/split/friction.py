@@ -1,17 +1,18 @@
 """`Friction`: any split, for Brinkman's equation ``alpha^2 u - laplace u + grad p = 8 pi f``.
 
-A force moves the fluid by ``8 pi (I - k k / k^2) / (k^2 + alpha^2)``. The mollifier multiplies that
-by ``psi^ - beta k psi^' / 2``, with the beta for which this is 1 at ``k^2 = -alpha^2``; for alpha = 0
-that is the factor of Stokes' equations. So charges and screened charges of the mollifier have the
+A force moves the fluid by ``8 pi (I - k k / k^2) / (k^2 + alpha^2)``. The mollifier multiplies it
+by ``psi^ - beta k psi^' / 2``, where beta makes this 1 at ``k^2 = -alpha^2``. For alpha = 0 that is
+the factor of Stokes' equations. So charges and screened charges of the mollifier have the
 potentials of points beyond the cut-off, and so has the flow, which is made of both.
 
-The smooth part of screened charges, Y with ``2 Y = exp(-alpha r) / r`` at the cut-off, solves ::
+The smooth part of screened charges, Y with ``2 Y = exp(-alpha r) / r + beta psi`` at the cut-off,
+solves ::
 
     Y'' + 2 Y' / r - alpha^2 Y = (1 + 3 beta / 2) R + beta r^2 W / 2
 
 The tables of the flow follow without differences of nearly equal numbers, however small alpha is:
-``3 T_0 + r T_0' = 2 Y``, and ``(2 n + 3) T_n + r T_n' = 2 Y_n``, where Y_n and T_n are ``-d/dr / r``
-of the ones before them. See "Brinkman's equation" of docs/theory.md.
+``3 T_0 + r T_0' = 2 Y``, and ``(2 n + 3) T_n + r T_n' = 2 Y_n``, where Y_n and T_n are -d/dr / r of
+the ones before them. See "Brinkman's equation" of docs/theory.md.
 """
 
 from __future__ import annotations
@@ -160,7 +161,8 @@ def _series(split: Friction) -> FrictionPolynomials:
 
     sources = part(3, slope, second), -part(5, second, third)
     # With Y_n' = -r Y_(n+1), Y_1 and Y_2 solve (2 n + 1) Y_n + r Y_n' = -(source + z^2 Y_(n-1)).
-    y = _smooth(z, sources[0])
+    edge = math.exp(-z) / 2 + beta / 2 * float((bare.S - bare.L).sum())
+    y = _smooth(z, sources[0], edge)
     chain = [y]
     for n, source in enumerate((*sources, -slope_over_r(sources[1])), start=1):
         chain.append(solve_radial(2 * n + 1, -(source + z**2 * chain[-1])))
@@ -178,8 +180,8 @@ def _series(split: Friction) -> FrictionPolynomials:
     )
 
 
-def _smooth(z: float, source: Array) -> Array:
-    """Return the series of Y, of which the Laplacian less z^2 is a source."""
+def _smooth(z: float, source: Array, edge: float) -> Array:
+    """Return the series of Y, of which the Laplacian less z^2 is a source; ``edge`` is Y(1)."""
     if z > _LAYER:
         found = -source / z**2
         for _ in range(8):
@@ -191,7 +193,7 @@ def _smooth(z: float, source: Array) -> Array:
     inner = solve_radial(3, np.eye(count))
     integral: Any = chebyshev.chebint(inner, lbnd=1)[:count] / 4
     at_one = np.zeros(count)
-    at_one[0] = math.exp(-z) / 2
+    at_one[0] = edge
     return np.asarray(np.linalg.solve(np.eye(count) - z**2 * integral, at_one + integral @ source))
 
 

@@ -69,7 +69,7 @@ class Symbol(NamedTuple):
         These are the kernels of Laplace's equation and of Stokes' equations, screened or not: see
         `parki.ewald.far.truncated`.
         """
-        return self.structure in POLYNOMIALS
+        return self.structure in POLYNOMIALS and (not self.friction or self.structure == "flow")
 
     @property
     def friction(self) -> float:

@@ -1,0 +1,188 @@
+"""Brinkman's equation: tables of the split, kernels that end, limits, the promise, and refusals."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from numpy.polynomial import chebyshev
+
+import parki
+from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.far import friction, truncated
+from parki.ewald.split.friction import LEAST, MOST, Friction, with_friction
+from parki.ewald.split.hasimoto import Hasimoto
+from parki.ewald.split.prolate import Prolate
+from parki.reference import direct_sum
+
+BOX = (1.0, 1.3, 0.8)
+TILTED = ((1.0, 0.0, 0.0), (0.3, 1.3, 0.0), (0.0, 0.0, 0.8))
+WANT = ("u", "p", "grad_u")
+SPLITS = [Prolate(6.0, 1.0), Prolate(30.0, 1.0), Hasimoto(2.0, 1.0), Hasimoto(5.0, 1.0)]
+
+
+def name(alpha):
+    return f"brinkman_sl(alpha={float(alpha)!r})"
+
+
+def cloud(n=40, box=BOX, seed=0):
+    """Return targets, of which some are sources; sources; and forces."""
+    rng = np.random.default_rng(seed)
+    edges = np.diag(box)[:, None] if np.ndim(box) == 2 else np.array(box)[:, None]
+    src = rng.random((3, n)) * edges
+    trg = np.concatenate([src[:, :5], rng.random((3, 7)) * edges], 1)
+    return trg, src, rng.standard_normal((3, n))
+
+
+def root(values):
+    return float(np.sqrt((values.reshape(-1, values.shape[-1]) ** 2).sum(axis=0).mean()))
+
+
+def stokeslets(alpha, away, forces):
+    """Return the velocities (3, N) of forces (3, N) at these distances, without an Ewald sum."""
+    r = np.sqrt((away**2).sum(axis=0))
+    y, b = 2 * np.exp(-alpha * r) / r, friction.shape(alpha * r) / r
+    return (y - b) * forces + (3 * b - y) / r**2 * (away * forces).sum(axis=0) * away
+
+
+# ---------------------------------------------------------------------- the split
+@pytest.mark.parametrize("split", SPLITS, ids=lambda split: split.name)
+@pytest.mark.parametrize("alpha", [1e-6, 0.5, 4.0, 40.0, 290.0, 310.0, 1e4])
+def test_near_and_far_field_are_the_whole(split, alpha):
+    """The near field ends at the cut-off, where the tables are the singular functions."""
+    own = Friction(split, alpha)
+    tables, bare = own.series(1.0), split.series(1.0)
+    mean, slope = (chebyshev.chebval(1.0, each) for each in (tables.L, tables.X))
+    shape, jump = float(friction.shape(np.array(alpha))), float((bare.S - bare.L).sum())
+    allowed = 1e-10
+    if alpha > 300:  # a layer at the cut-off is left out
+        allowed += 2e-9 + 10 * abs(jump) / alpha
+    assert abs(2 * mean - shape) < allowed
+    edge = 3 * shape - 2 * math.exp(-alpha) - 2 * own.beta * jump
+    assert abs(2 * slope - edge) < 10 * allowed
+    # They are derivatives of each other: T_1 = -T_0' / r, with s = 2 r^2 - 1.
+    s = np.linspace(-1, 1, 21)
+    steps = -4 * chebyshev.chebval(s, chebyshev.chebder(tables.L))
+    np.testing.assert_allclose(chebyshev.chebval(s, tables.X), steps, atol=1e-9 * abs(steps).max())
+
+
+@pytest.mark.parametrize("split", SPLITS, ids=lambda split: split.name)
+def test_without_friction_the_tables_are_those_of_stokes(split):
+    found, exact = Friction(split, 1e-7).series(1.0), split.series(1.0)
+    for field in "LSXRW":
+        s = np.linspace(-1, 1, 31)
+        own, other = (chebyshev.chebval(s, getattr(of, field)) for of in (found, exact))
+        np.testing.assert_allclose(own, other, atol=1e-6 * abs(other).max())
+
+
+# ---------------------------------------------------------------------- kernels that end
+@pytest.mark.parametrize("alpha", [1e-6, 0.01, 0.7, 3.0, 25.0])
+@pytest.mark.parametrize("free", [1, 2])
+def test_kernels_are_means_of_those_of_stokes(free, alpha):
+    """``1 / (k^2 (k^2 + alpha^2))`` is the mean of ``1 / (k^2 + t alpha^2)^2`` for t in [0, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    t, r, modes = (nodes + 1) / 2, np.array([[0.8], [2.1]]), np.array([0.4, 6.0])
+    slopes, values = np.zeros((2, 2)), np.zeros(2)
+    for each, weight in zip(t, weights / 2, strict=True):
+        k = np.sqrt(modes**2 + each * alpha**2)
+        given = free, k > 0, k
+        slopes += weight * truncated._stokes_slope(*given, r, 2.5)
+        values += weight * truncated._stokes(*given, np.array(1.1), 2.5)
+    found = friction.slope(free, modes, alpha, r)
+    np.testing.assert_allclose(found, slopes, rtol=1e-9)
+    found = friction.value(free, modes, alpha, 1.1, 2.5)
+    np.testing.assert_allclose(found, (modes**2 + alpha**2) * values, rtol=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [1e-5, 0.3, 1.9, 2.1, 30.0])
+def test_kernels_of_the_mode_that_does_not_change_along_an_axis(alpha):
+    """The slope is the integral of ``-4 r x K0(x r) / alpha^2`` over x, and so is the kernel's."""
+    step, r = 1e-3, np.array([[0.7], [1.6]])
+    zero = np.zeros(1)
+    ahead, behind = (
+        np.array([friction.value(2, zero, alpha, float(x) + sign * step, 2.0)[0] for x in r[:, 0]])
+        for sign in (1, -1)
+    )
+    slope = friction.slope(2, zero, alpha, r)[:, 0] * alpha**2
+    assert (abs((ahead - behind) / (2 * step) - slope) < 1e-5 + 1e-6 * abs(slope)).all()
+
+
+# ---------------------------------------------------------------------- sums
+@pytest.mark.parametrize(
+    ("periodicity", "box"), [(0, BOX), (1, BOX), (2, BOX), (3, BOX), (2, TILTED), (3, TILTED)]
+)
+def test_promise(periodicity, box):
+    trg, src, forces = cloud(box=box)
+    for alpha, tolerance, kind in itertools.product((0.8, 25.0), (1e-4, 1e-9), "fd"):
+        if kind == "f" and (tolerance < 1e-5 or np.ndim(box) == 2):
+            continue
+        dtype = {"f": np.float32, "d": np.float64}[kind]
+        points = [each.astype(dtype) for each in (trg, src, forces)]
+        how = {"box": box, "periodicity": periodicity}
+        exact = direct_sum(name(alpha), *points, want=WANT, **how)
+        plan = parki.Plan(name(alpha), *points[:2], tolerance=tolerance, want=WANT, **how)
+        found, promises = plan(points[2]), plan.promise(points[2])
+        for one, other, promise in zip(found, exact, promises, strict=True):
+            assert root(one - other) <= promise
+
+
+def test_forces_along_a_line_by_all_images():
+    """Without an Ewald sum, and without another sum of parki."""
+    trg, src, forces = cloud(n=6)
+    plan = parki.Plan("brinkman_sl", trg, src, periodicity=1, box=BOX, tolerance=1e-7, alpha=9.0)
+    exact = np.zeros_like(trg)
+    for n in range(-400, 401):
+        for source, force in zip(src.T, forces.T, strict=True):
+            away = trg - source[:, None] - np.array([[n * BOX[0]], [0], [0]])
+            there = (away**2).sum(axis=0) > 0
+            exact[:, there] += stokeslets(9.0, away[:, there], force[:, None])
+    assert root(plan(forces) - exact) < plan.promise(forces) + 1e-5
+
+
+@pytest.mark.parametrize("periodicity", range(4))
+def test_little_friction(periodicity):
+    """Forces that add up to zero move the fluid as without friction, and as accurately.
+
+    With two free axes or fewer their sum moves all fluid, the more the less friction there is.
+    """
+    trg, src, forces = cloud()
+    how = {"box": BOX, "periodicity": periodicity, "tolerance": 1e-8, "want": WANT}
+    neutral = forces - forces.mean(axis=1, keepdims=True)
+    bare = parki.Plan("stokes_sl", trg, src, **how)
+    for alpha in (1e-4, 1e-7):
+        plan = parki.Plan(name(alpha), trg, src, **how)
+        found = zip(plan(neutral), bare(neutral), plan.promise(neutral), strict=True)
+        for one, other, promise in found:
+            assert root(one - other) <= 2 * promise + 30 * alpha
+    if periodicity == 2:
+        constant = 4 * math.pi / (alpha * BOX[0] * BOX[1]) * forces.sum(axis=1) * [1, 1, 0]
+        rest = plan(forces)[0] - constant[:, None]
+        assert root(rest - bare(forces)[0]) < 1e-5
+
+
+@pytest.mark.parametrize("periodicity", range(4))
+def test_much_friction(periodicity):
+    """Then forces have potential flow: alpha^2 u is a field of dipoles."""
+    trg, src, forces = cloud()
+    trg = trg[:, 5:]
+    how = {"box": BOX, "periodicity": periodicity}
+    plan = parki.Plan(name(2e3), trg, src, tolerance=1e-12, **how)
+    exact = -2 * direct_sum("laplace_dipole", trg, src, forces, want="grad_u", **how)
+    if periodicity == 3:  # a mean pressure gradient balances the forces
+        exact -= 8 * math.pi * forces.sum(axis=1, keepdims=True) / math.prod(BOX)
+    assert root(4e6 * plan(forces) - exact) <= 4e6 * plan.promise(forces)
+
+
+def test_friction_that_is_none():
+    trg, src, forces = cloud()
+    how = {"box": BOX, "periodicity": 3}
+    for alpha in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(ParkiValueError, match="expected a positive, finite number"):
+            parki.brinkman_sl(trg, src, forces, alpha=alpha, **how)
+    with pytest.raises(ParkiTypeError, match="needs alpha"):
+        parki.Plan("brinkman_sl", trg, src, **how)
+    for alpha in (LEAST / 3, 3 * MOST):
+        with pytest.raises(ParkiValueError, match="alpha times the size of the box is"):
+            with_friction(SPLITS[0], alpha)
