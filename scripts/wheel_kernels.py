@@ -57,6 +57,7 @@ DEGREES = {
         "stokes_dipole": (28, 28),
         "yukawa(kappa=2.0)": (28, 28),
         "brinkman_sl(alpha=2.0)": (28, 28),
+        "brinkman_dl(alpha=2.0)": (28, 28),
         IMAGES: (28, 32),
     },
     FLOAT32: {
@@ -69,6 +70,7 @@ DEGREES = {
         "stokes_dipole": (20, 24),
         "yukawa(kappa=2.0)": (16, 20),
         "brinkman_sl(alpha=2.0)": (20, 20),
+        "brinkman_dl(alpha=2.0)": (20, 24),
         IMAGES: (20, 24),
     },
 }

@@ -128,6 +128,18 @@ def test_promise(periodicity, box):
             assert root(one - other) <= promise
 
 
+@pytest.mark.parametrize("periodicity", range(4))
+def test_promise_of_layers(periodicity):
+    trg, src, q = cloud()
+    norms = np.random.default_rng(1).standard_normal(src.shape)
+    how = {"box": BOX, "periodicity": periodicity, "want": WANT}
+    exact = direct_sum("brinkman_dl(alpha=2.0)", trg, src, q, norms, **how)
+    how |= {"dl_mean": "zero"} if periodicity == 3 else {}
+    plan = parki.Plan("brinkman_dl", trg, src, norms, tolerance=1e-6, alpha=2.0, **how)
+    for one, other, promise in zip(plan(q), exact, plan.promise(q), strict=True):
+        assert root(one - other) <= promise
+
+
 def test_forces_along_a_line_by_all_images():
     """Without an Ewald sum, and without another sum of parki."""
     trg, src, forces = cloud(n=6)

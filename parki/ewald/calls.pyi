@@ -52,3 +52,4 @@ stokes_dipole: _Call
 laplace_dipole: _Call
 yukawa: _Call
 brinkman_sl: _Call
+brinkman_dl: _Call

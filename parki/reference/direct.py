@@ -69,7 +69,8 @@ def direct_sum(
     kernel : str
         The sum: "laplace", "laplace_dipole", "stokes_sl", "stokes_dl", "stokes_comb",
         "stokes_rotlet", "stokes_dipole", or, with any kappa, "yukawa(kappa=2.0)"; with any alpha,
-        "brinkman_sl(alpha=2.0)" and "brinkman_dipole(alpha=2.0)". Stokeslets,
+        "brinkman_sl(alpha=2.0)", "brinkman_dl(alpha=2.0)" and "brinkman_dipole(alpha=2.0)".
+        Stokeslets,
         layers and dipoles may be regularised, as in "stokes_sl(epsilon=0.1)" or
         "stokes_sl(epsilon=0.1, blob='prolate')": then coinciding pairs are summed, too.
     trg, src : array_like, shape (3, Nt) and (3, Ns)
@@ -147,7 +148,7 @@ def direct_sum(
     fields = _cut(split, rows, back)
     if split.rubbed and "p" in fields:  # friction does not change pressures
         how: dict[str, Any] = {"box": given_box, "periodicity": periodic, "xi": xi, "want": "p"}
-        fields["p"] = direct_sum(kernel.replace("brinkman", "stokes"), trg, src, dens, **how)
+        fields["p"] = direct_sum(kernel.replace("brinkman", "stokes"), trg, src, dens, norms, **how)
     if "stress" in names:
         gradient = fields["grad_u"]
         fields["stress"] = gradient + gradient.swapaxes(0, 1) - fields["p"] * np.eye(3)[:, :, None]

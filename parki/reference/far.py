@@ -160,7 +160,8 @@ def _modes(split: ReferenceSplit, n: int, moments: Complex) -> Complex:
         rows["p"] = [np.zeros_like(curl[0])]
     else:
         gamma = gauss if split.rubbed else (1 + damping) * gauss
-        *rows["u"], pressure = _stokes(split, n, k, moments, gamma * harmonic, gamma * biharmonic)
+        given = split, n, k, moments, gamma * harmonic, gamma * biharmonic
+        *rows["u"], pressure = _stokes(*given, _unscreened(split, k, k2)[0] * gauss)
         rows["p"] = [pressure]
     if "grad_u" in split.fields:
         rows["grad_u"] = [1j * k[j] * component for component in rows["u"] for j in range(3)]
@@ -174,6 +175,7 @@ def _stokes(
     moments: Complex,
     harmonic: Array,
     biharmonic: Array,
+    charges: Array,
 ) -> list[Complex]:
     """Return the modes (modes 1, modes 2) of u (three components) and p for layers and dipoles.
 
@@ -198,7 +200,8 @@ def _stokes(
     if n == 0 and split.periodicity == 2 and not split.rubbed:
         flow[2, split.modes(1), split.modes(2)] = 0
     along *= biharmonic
-    rows = [harmonic * (flow[j] + 1j * k[j] * sources) - k[j] * along for j in range(3)]
+    sources = sources * (2 * charges if split.rubbed else harmonic)
+    rows = [harmonic * flow[j] + 1j * k[j] * sources - k[j] * along for j in range(3)]
     return [*rows, pressure]
 
 

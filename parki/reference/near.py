@@ -120,8 +120,11 @@ def _pair_values(
     """Near kernel times density, shape (rows of all fields, pairs)."""
     depth = split.sum.depth + ("grad_u" in split.fields)
     phi, g = _radial(r2, split.xi, coincide, depth + 2 * split.rubbed)
+    harmonic = [own / 2 for own in g]
     if split.rubbed:
+        charges = phi
         phi, g = screened.friction(phi, r2, split.xi, split.kappa, coincide)
+        harmonic = [own - one for own, one in zip(phi, charges, strict=False)]
     elif split.kappa:
         phi = screened.radial(r2, split.xi, split.kappa, coincide, depth)
     if split.blob is not None:
@@ -138,7 +141,12 @@ def _pair_values(
             part += layer(field, moments.f.take(source, axis=1), r, phi, g)
         if moments.dipoles is not None:
             part += _dipole(
-                field, moments.dipoles.take(source, axis=1), r, phi, g, split.sum.layered
+                field,
+                moments.dipoles.take(source, axis=1),
+                r,
+                phi,
+                g,
+                harmonic if split.sum.layered else phi,
             )
     return values
 
@@ -225,18 +233,23 @@ def _single_layer(field: str, f: Array, r: Array, phi: list[Array], g: list[Arra
 
 
 def _dipole(
-    field: str, dens: Array, r: Array, phi: list[Array], g: list[Array], double: bool
+    field: str,
+    dens: Array,
+    r: Array,
+    phi: list[Array],
+    g: list[Array],
+    of_trace: list[Array],
 ) -> Array:
     """Return u = -D : grad of `_single_layer`, its p or the gradient of u, for D (9, pairs).
 
-    A double layer also has sources, u = -tr D / 2 grad Lap b, which have no pressure.
+    A double layer also has sources, u = -tr D / 2 grad Lap b, which have no pressure: its
+    ``of_trace`` is phi with them.
     """
     tensor = dens.reshape(3, 3, -1)
     v, w = (np.einsum(order, tensor, r) for order in ("jkn,kn->jn", "jkn,jn->kn"))
     trace, vr = np.einsum("jjn->n", tensor), _dot(v, r)
     if field == "p":
         return np.asarray((2 * phi[1] - g[1]) * trace + (2 * phi[2] - g[2]) * vr)
-    of_trace = [0.5 * each for each in g] if double else phi
     along = of_trace[1] * trace + phi[2] * vr
     if field == "u":
         return np.asarray((g[1] - phi[1]) * v + phi[1] * w + along * r)

@@ -19,7 +19,10 @@ from scipy.special import erfc, erfcx, gammainc, j0, j1, k0, k1
 
 from parki.reference.split import Array
 
-PARAMETERS = {"yukawa": "kappa", "brinkman_sl": "alpha", "brinkman_dipole": "alpha"}
+PARAMETERS = {
+    "yukawa": "kappa",
+    **dict.fromkeys(("brinkman_sl", "brinkman_dl", "brinkman_dipole"), "alpha"),
+}
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(60)
 
 

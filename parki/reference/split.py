@@ -58,6 +58,7 @@ KERNELS = {
     "stokes_dipole": SumCounts(9, 9, 3, 3, "flow"),
     "yukawa": SumCounts(1, 1, 1, 1, "charge"),
     "brinkman_sl": SumCounts(3, 3, 3, 2, "flow"),
+    "brinkman_dl": SumCounts(3, 9, 3, 3, "flow"),
     "brinkman_dipole": SumCounts(9, 9, 3, 3, "flow"),
 }
 

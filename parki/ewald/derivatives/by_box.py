@@ -41,7 +41,8 @@ def check_box(composite: Composite, systems: Any) -> None:
     what = "systems" if systems is not None else ""
     for each in composite.addends:
         kind = SUMS[each.kernel]
-        if kind.symbol.structure not in SYMBOLS:
+        sinks = kind.symbol.friction and kind.normals  # with a multiplier of their own in planes
+        if kind.symbol.structure not in SYMBOLS or sinks:
             what = each.kernel
         elif each.want != ("u",):
             what = f"{composite.name}, which takes {', '.join(each.want)} of {each.kernel}"

@@ -32,7 +32,7 @@ mode k = 0 alone.
 Screened kernels have ``K^2 + screening^2`` in place of K^2: ``p = e^(-Kr) / r`` in space, and never
 the case K = 0. In a plane and along a line their p fades to a constant, as m does.
 
-With friction alpha (Brinkman's equation) ``(L + alpha^2) m = l`` and ``l = 2 p``, but for
+With friction alpha (Brinkman's equation) ``(L + alpha^2) m = l`` and ``l = 2 p``, except for
 constants: see `parki.ewald.far.friction`.
 
     transform of chi m = (8 pi - F[l]) / kappa^2 / (kappa^2 + alpha^2) - F[m] / (kappa^2 + alpha^2)

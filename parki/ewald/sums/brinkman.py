@@ -1,4 +1,4 @@
-"""Brinkman's equation, ``alpha^2 u - laplace u + grad p = 8 pi f``: forces, and their dipoles.
+"""Brinkman's equation, ``alpha^2 u - laplace u + grad p = 8 pi f``: forces, dipoles and layers.
 
 It is the flow in a porous medium of permeability ``1 / alpha^2``, and a time step of the unsteady
 Stokes equations, with ``alpha^2 = 1 / (nu dt)``. The pressure is the one without friction.
@@ -7,14 +7,16 @@ Stokes equations, with ``alpha^2 = 1 / (nu dt)``. The pressure is the one withou
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from parki.errors import ParkiValueError
-from parki.ewald.sums import stokes_dipole, stokes_sl, symbols
+from parki.ewald.sums import stokes_dipole, stokes_dl, stokes_sl, symbols
 from parki.ewald.sums.adjoint import Adjoint, gradient, of_itself, velocity
 from parki.ewald.sums.gauges import WITH_FRICTION
 from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.record import Sum
-from parki.ewald.sums.sources import DIPOLE, FORCE
+from parki.ewald.sums.slopes import by_changed_normals
+from parki.ewald.sums.sources import DIPOLE, FORCE, LAYER
 from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.words import MEAN_PRESSURE, Words
 from parki.ewald.sums.written import pair_of
@@ -72,6 +74,30 @@ def brinkman_dipole(alpha: float) -> Sum:
     )
 
 
+def brinkman_dl(alpha: float) -> Sum:
+    """Return the double layer with this friction, or refuse what is none."""
+    value, symbol = _symbol(alpha)
+    symbol = symbol._replace(components=symbols.FLOW_OF_LAYERS.components)
+    name, forces, dipoles = (
+        named(f"brinkman_{each}", alpha=value) for each in ("dl", "sl", "dipole")
+    )
+    bare = stokes_dl.STOKES_DL
+    return Sum(
+        name,
+        symbol,
+        pair_of(symbol, (LAYER,), (4, 95)),
+        (LAYER,),
+        gauge=None,
+        terms=bare.terms,
+        adjoints={
+            "u": replace(bare.adjoints["u"], kernel=forces),
+            "grad_u": replace(bare.adjoints["grad_u"], kernel=dipoles),
+        },
+        pulled=bare.pulled,
+        pushed=by_changed_normals(name),
+    )
+
+
 _ALPHA = """float
     The inverse of the length over which friction ends a flow, in the inverse unit of
     ``options.box``."""
@@ -92,6 +118,17 @@ WORDS = Words(
     ),
     parameters={"alpha": _ALPHA},
 )
+OF_LAYERS = Words(
+    "the double layer of Brinkman's equation",
+    "u = -sum (q n^T + n q^T) : grad of the single layer of alpha, - 2 (q.n) r / r^3",
+    "Vectors q.",
+    "densities",
+    "velocity = sum / (8 pi), pressure = mu sum / (8 pi) for the viscosity mu, q a velocity times "
+    "an area",
+    "sum 4 [ q.n / r^3 - 3 (r.q) (r.n) / r^5 ]",
+    parameters={"alpha": _ALPHA},
+)
 FORCES = Family(brinkman_sl, lengths={"alpha": -1}, example={"alpha": 2.0}, words=WORDS)
+LAYERS = Family(brinkman_dl, lengths={"alpha": -1}, example={"alpha": 2.0}, words=OF_LAYERS)
 DIPOLES = Family(brinkman_dipole, lengths={"alpha": -1}, example={"alpha": 2.0})
-FAMILIES = {"brinkman_sl": FORCES, "brinkman_dipole": DIPOLES}
+FAMILIES = {"brinkman_sl": FORCES, "brinkman_dl": LAYERS, "brinkman_dipole": DIPOLES}

@@ -148,18 +148,17 @@ def _on(axis: int, values: Any) -> Any:
 
 _ALONG = tuple(partial(lambda axis, dens, at: _on(axis, dens), axis) for axis in range(3))
 MOVED = tuple(map(_against, range(3)))
-# A sum is linear in normals, as in q.
-NORMALS: Composites = {
-    "norms": (
-        Addend(
-            "stokes_dl",
-            ("u",),
-            velocity,
-            lambda dens, _: dens[-3:],
-            normals=lambda _, at: at["norms"],
-        ),
-    )
-}
+
+
+def by_changed_normals(kernel: str) -> Composites:
+    """Return the change of u with normals, in which a sum is linear, as in q: of a double layer."""
+    how: dict[str, Any] = {
+        "density": lambda dens, _: dens[-3:],
+        "normals": lambda _, at: at["norms"],
+    }
+    return {"norms": (Addend(kernel, ("u",), velocity, **how),)}
+
+
 # All sums have these.
 TARGETS = (
     Addend("", ("grad_u",), lambda found, at: (at["u"][:, None] * _slopes(found)).sum(axis=0)),

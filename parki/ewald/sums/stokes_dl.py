@@ -9,7 +9,7 @@ from parki.ewald.sums.adjoint import Adjoint, mean_of_dipoles, mean_of_forces, t
 from parki.ewald.sums.names import always
 from parki.ewald.sums.pairs import RadialPolynomials
 from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Sum, Term, WindowWeights
-from parki.ewald.sums.slopes import NORMALS, of_layers, of_tensors
+from parki.ewald.sums.slopes import by_changed_normals, of_layers, of_tensors
 from parki.ewald.sums.sources import LAYER
 from parki.ewald.sums.words import Words
 from parki.ewald.sums.written import pair_of
@@ -79,7 +79,7 @@ STOKES_DL = Sum(
         "grad_u": Adjoint("stokes_dipole", ("p", "grad_u"), traction, mean=mean_of_dipoles),
     },
     pulled=of_layers(("p", "grad_u"), of_tensors),
-    pushed=NORMALS,
+    pushed=by_changed_normals("stokes_dl"),
 )
 WORDS = Words(
     "the double layer (stresslets)",
