@@ -155,5 +155,6 @@ def test_strains_of_other_structures_are_refused_by_name():
         if each.symbol.structure not in SYMBOLS or sinks:
             dens, values = np.ones(each.density_shape(9)), np.ones((3, 9))
             given = {"values": values, "periodicity": 3, "box": [1, 1, 1], "wrt": ("box",)}
+            given |= {"norms": points} if each.normals else {}
             with pytest.raises(parki.ParkiValueError, match=re.escape(f"have for {each.name}")):
                 parki.vjp(each.name, points, points, dens, **given)

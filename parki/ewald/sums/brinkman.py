@@ -42,7 +42,7 @@ def brinkman_sl(alpha: float) -> Sum:
     return Sum(
         name,
         symbol,
-        pair_of(symbol, (FORCE,), (2, 75)),
+        pair_of(symbol, (FORCE,), (2, 120)),
         (FORCE,),
         WITH_FRICTION,
         terms=stokes_sl.STOKES_SL.terms,
@@ -62,7 +62,7 @@ def brinkman_dipole(alpha: float) -> Sum:
     return Sum(
         name,
         symbol,
-        pair_of(symbol, (DIPOLE,), (3, 110)),
+        pair_of(symbol, (DIPOLE,), (3, 150)),
         (DIPOLE,),
         gauge=None,
         terms=stokes_dipole.STOKES_DIPOLE.terms,
@@ -85,7 +85,7 @@ def brinkman_dl(alpha: float) -> Sum:
     return Sum(
         name,
         symbol,
-        pair_of(symbol, (LAYER,), (4, 95)),
+        pair_of(symbol, (LAYER,), (4, 140)),
         (LAYER,),
         gauge=None,
         terms=bare.terms,
