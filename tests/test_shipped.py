@@ -369,7 +369,7 @@ def test_degrees_that_are_chosen_come(script, monkeypatch, kernel, dtype):
     cases = ((0.3, 20, 1000.0, 4), (tight, 30_000, 1.0, 4), (tight, 1, 1000.0, 2))
     for tolerance, n, edge, periodicities in cases:
         points = np.random.default_rng(3).random((3, n)).astype(dtype)
-        norms = points if kernel in ("stokes_dl", "stokes_comb") else None
+        norms = points if SUMS[kernel].normals else None
         for want, last in zip(
             ("u", "grad_u"), script["degrees"](kernel, np.dtype(dtype)), strict=True
         ):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 from itertools import pairwise
+from math import factorial
 
 import numpy as np
 from scipy.special import erfc, erfcx, gammainc, j0, j1, k0, k1
@@ -87,13 +88,60 @@ def friction(
 ) -> tuple[list[Array], list[Array]]:
     """Return phi and g of `near._radial` for Brinkman's equation, one less than phi of charges.
 
-    There the difference of charges and of screened charges over alpha^2 is in the place of r.
+    There the difference of charges and of screened charges over alpha^2 is in the place of r. For
+    close pairs it is the closed form less a series of the far part, in which nothing cancels.
     """
     differences = zip(phi, radial(r2, xi, alpha, coincide, len(phi)), strict=True)
     own = [-2 / alpha**2 * (charges - less) for charges, less in differences][1:]
+    close = r2 * xi**2 < 1
+    parts = zip(
+        _closed(len(own), alpha, r2[close], coincide), _far(len(own), alpha, xi), strict=True
+    )
+    for values, (singular, series) in zip(own, parts, strict=True):
+        values[close] = singular + np.polynomial.polynomial.polyval(r2[close] / 2, series)
     square = np.where(r2 <= coincide, 0.0, r2)
     pairs = enumerate(pairwise(own))
     return own[:-1], [-(2 * n + 1) * one - square * after for n, (one, after) in pairs]
+
+
+def _closed(count: int, alpha: float, r2: Array, coincide: float) -> list[Array]:
+    """Return ``b = 2 (1 - (1 + z) exp(-z)) / (z^2 r)``, z = alpha r, and its derivatives over r.
+
+    They are 0 where points coincide.
+    """
+    same = r2 <= coincide
+    r = np.sqrt(np.where(same, 1.0, r2))
+    z = alpha * r
+    far, near = np.maximum(z, 1.0), np.minimum(z, 1.0)
+    series = [2 * (-1) ** n / (factorial(n) * (n + 2)) for n in range(20)]
+    shape = np.polynomial.polynomial.polyval(near, series)
+    shape = np.where(z > 1, 2 * (1 - (1 + far) * np.exp(-far)) / far**2, shape)
+    found, bessel = [], [np.ones_like(z), 1 + z]  # reverse polynomials
+    for n in range(count):
+        found.append(np.where(same, 0.0, (-1) ** n * shape / r ** (2 * n + 1)))
+        shape = (2 * n + 3) * shape - 2 * bessel[n] * np.exp(-z)
+        bessel.append((2 * n + 3) * bessel[-1] + z**2 * bessel[-2])
+    return found
+
+
+def _far(count: int, alpha: float, xi: float) -> list[Array]:
+    """Return the far part of the same with a minus sign, as series in r^2 / 2."""
+    terms = 40
+    if xi == 0:
+        return [np.zeros(1)] * count
+    found = []
+    for kappa in (0.0, alpha):
+        a = kappa / (2 * xi)
+        damping = np.exp(-(a**2))
+        value = 2 * xi / np.sqrt(np.pi) * damping - kappa * erfc(a)
+        charge, values = 4 * xi**3 / np.sqrt(np.pi) * damping, []
+        for n in range(count + terms):  # derivatives at 0
+            value = (kappa**2 * value - (-2 * xi**2) ** n * charge) / (2 * n + 3)
+            values.append(value)
+        found.append(np.array(values))
+    rest = 2 / alpha**2 * (found[0] - found[1])
+    factorials = np.array([float(factorial(n)) for n in range(terms)])
+    return [rest[n : n + terms] / factorials for n in range(count)]
 
 
 def inverse(k2: Array, kappa: float, xi: float) -> Array:

@@ -74,15 +74,18 @@ class Case:
     def kernel(self) -> tuple[str, dict[str, Any]]:
         """Return the name of a sum, and its parameters."""
         name = self.pick(*self.names)
-        own: dict[str, Any] = {"kappa": self.pick(0.5, 3, 20.0)} if name == "yukawa" else {}
-        if "epsilon" in SUMS.listed[name].parameters and self.pick(True, False, False):
+        parameters = SUMS.listed[name].parameters
+        own: dict[str, Any] = {
+            each: self.pick(0.5, 3, 20.0) for each in ("kappa", "alpha") if each in parameters
+        }
+        if "epsilon" in parameters and self.pick(True, False, False):
             own = {"epsilon": self.pick(0.05, 0.0)}
         return name, own
 
     def sums(self, name: str) -> dict[str, Any]:
         """Return the arguments of `parki.Plan` for a sum."""
         given = self.sizes()
-        if name in ("stokes_dl", "stokes_comb"):
+        if name in ("stokes_dl", "stokes_comb", "brinkman_dl"):
             given["norms"] = self.random(3, given["src"].shape[1])
         if self.pick(True, False, False):
             given["want"] = self.pick("grad_u", ("u",), "p", ("u", "grad_u"))
@@ -100,7 +103,7 @@ class Case:
 
     def values(self, name: str, given: dict[str, Any]) -> Any:
         """Return values at the targets."""
-        vector = (3,) if name.startswith("stokes") else ()
+        vector = (3,) if name.startswith(("stokes", "brinkman")) else ()
         return self.random(*vector, given["trg"].shape[1])
 
     def oddly(self, given: dict[str, Any], others: Any = (), much: bool = True) -> dict[str, Any]:
