@@ -18,7 +18,7 @@ Bodies of blobs, which are spheres that a body holds:
 shapes      `BodyShape`: the blobs of a body, and its own matrices
 conjugate   conjugate gradients for what acts on the fluid and what moves
 placed      bodies at their places, and what each does alone
-bodies      `RigidBodies`, in physical units; beside it its arguments, solves, motion and noise
+bodies      `RigidBodies`, in physical units, with files for arguments, solves, motion and noise
 """
 
 from parki.dynamics.bodies import RigidBodies

@@ -380,7 +380,7 @@ class RigidSpheres:
 
     @alone
     def brownian_stresslets(self, kT: float, rng: Any) -> Any:
-        """Return stresslets whose mean over many calls is that of Brownian motion, without noise.
+        """Return stresslets whose mean over many calls is the mean stresslet of Brownian motion.
 
         The mean is ``kT div C`` of the stresslets C F by forces, on the fluid: see `stress`. It
         takes two solves.
