@@ -60,6 +60,18 @@ def test_rigid_spheres_say_the_same(rng):
     assert "a motion, solved" in str(found)
 
 
+def test_rigid_bodies_say_the_same(rng):
+    shape = parki.BodyShape.rod(0.1, 0.01)
+    sites = (np.mgrid[:8, :8, :8].reshape(3, -1) + rng.uniform(0, 0.4, (3, 512))) / 8
+    bodies = parki.RigidBodies(shape, sites, **CUBE)
+    own = bodies._spheres._plan("velocity", "force").parameters.seconds
+    found = parki.estimate("rigid_bodies", 512 * shape.n, radii=shape.radii[0], **CUBE)
+    assert found.total == pytest.approx(sum(own.values()), rel=0.15)
+    assert found.solve == pytest.approx(8 * found.total) and found.noise is None
+    with pytest.raises(parki.ParkiTypeError, match="torques"):
+        parki.estimate("rigid_bodies", 512, radii=0.01, torques=True, **CUBE)
+
+
 def test_named_machines(tmp_path):
     slow = parki.estimate("stokes_comb", 4e6, **CUBE, machine="avx512")
     fast = parki.estimate("stokes_comb", 4e6, **CUBE, machine="h200")
@@ -100,7 +112,7 @@ def test_better_numbers_are_asked_for(monkeypatch, tmp_path):
         ({"points": 1.5}, "points is 1.5; expected a whole number"),
         ({"points": "many"}, "points is 'many'; expected a number of points"),
         ({"machine": "cray"}, "machine is 'cray'; expected h200 or avx512"),
-        ({"radii": 0.1}, "radii is for parki.estimate of spheres and rigid_spheres alone"),
+        ({"radii": 0.1}, "radii is for parki.estimate of spheres, rigid_spheres and rigid_bodies"),
         ({"kernel": "spheres"}, "radii is missing"),
         ({"kernel": "rigid_spheres", "radii": 0.01, **WALL}, "no stresslets near a wall"),
         ({"box": [1, 1, None], "periodicity": 2}, "an estimate has no points"),

@@ -47,7 +47,8 @@ NAMED = {"h200": "h200.json", "avx512": "avx512.json"}  # machines whose numbers
 PRODUCTS = 5
 # Volume fractions, and products in a solve of rigid spheres there: see docs/dynamics.md.
 SOLVES = (0.1, 0.3, 0.5), (6, 9, 13)
-SPHERES = "spheres", "rigid_spheres"
+BODIES = 8  # products in a solve of rigid bodies to 1e-3, 7 to 9 of them: see docs/bodies.md
+SPHERES = "spheres", "rigid_spheres", "rigid_bodies"
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Prediction:
     noise : float or None
         Seconds of the Brownian noise of one step, of "spheres".
     solve : float or None
-        Seconds of one motion, of "rigid_spheres".
+        Seconds of one motion, of "rigid_spheres" and "rigid_bodies".
     memory : Memory
         Bytes by part, and the most at a time, as ``plan.memory``.
     free : float or None
@@ -144,7 +145,7 @@ class _Machine(NamedTuple):
 
 
 def estimate(
-    kernel: AnyKernel | Literal["spheres", "rigid_spheres"],
+    kernel: AnyKernel | Literal["spheres", "rigid_spheres", "rigid_bodies"],
     points: float,
     options: EwaldOptions | None = None,
     *,
@@ -162,10 +163,10 @@ def estimate(
     Parameters
     ----------
     kernel : str
-        As for `Plan`; "spheres", for the velocities of `Spheres`; or "rigid_spheres", for a product
-        and for the motion of `RigidSpheres`.
+        As for `Plan`; "spheres", for the velocities of `Spheres`; "rigid_spheres" or
+        "rigid_bodies", for a product and for the motion of `RigidSpheres` or `RigidBodies`.
     points : int, or a float such as 1e6
-        Sources.
+        Sources; all blobs, of rigid bodies.
     options : EwaldOptions
         The box needs a length along each axis. ``execution_space`` says where, if not on the CPU.
     targets : int, optional
@@ -176,7 +177,7 @@ def estimate(
     systems : int
         How many systems the points are of, each of as many.
     radii : float or sequence of float
-        Of spheres alone: their radius, or the smallest and the largest one.
+        Of spheres and blobs alone: their radius, or the smallest and the largest one.
     torques : bool
         Whether there are torques on spheres, too.
     machine : str or path, optional
@@ -220,7 +221,9 @@ def estimate(
             "take; give the length that they will span"
         )
     if radii is not None and not spheres:
-        raise ParkiTypeError(f"radii is for parki.estimate of {' and '.join(SPHERES)} alone")
+        raise ParkiTypeError(
+            f"radii is for parki.estimate of {', '.join(SPHERES[:-1])} and {SPHERES[-1]}"
+        )
     place = _where(machine, options)
     names = _moved(kernel, radii, flag("torques", torques), options) if spheres else [(name, want)]
     sums = [each for name, results in names for each in _sums(name, results, options)]
@@ -255,6 +258,8 @@ def estimate(
     elif kernel == "rigid_spheres":
         filled = 4 / 3 * math.pi * np.mean(np.power(radii, 3.0)) * sources / length**3
         solve = float(np.interp(filled, *SOLVES)) * sum(seconds.values())
+    elif kernel == "rigid_bodies":
+        solve = BODIES * sum(seconds.values())
     best = problem.machine.name.removeprefix("those ")
     return Prediction(
         _headline(name, want, options, (count, sources, systems), f"{np_dtype}", place.space),
@@ -283,6 +288,11 @@ def _moved(kernel: str, radii: Any, torques: bool, options: EwaldOptions) -> lis
         )
     if rigid:
         return [(sizes.couplets, ("u", "grad_u"))]
+    if torques and kernel == "rigid_bodies":
+        raise ParkiTypeError(
+            "torques was given, but blobs of rigid bodies have forces alone, which add up to the "
+            "torques on bodies; leave it out"
+        )
     moved = KINDS if torques else [("velocity", "force")]
     return [(sizes.kernels[key], "u") for key in moved]
 
