@@ -2,12 +2,14 @@
 
 Neither the build nor the site needs a network. Pages are Markdown, written to be read as plain
 files too; only `api.md` takes its text from the docstrings. Two things are done here: formulas
-become MathML, which browsers draw by themselves, and the command that runs an example is followed
-by the example, folded.
+become MathML, which browsers draw by themselves, and a page of an example begins with the example's
+docstring and ends with its text, and the time that it took.
 """
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 import sys
 from pathlib import Path
@@ -51,22 +53,30 @@ html_theme_options = {"navigation_with_keys": True}
 html_math_renderer = "mathml"
 copybutton_exclude = ".linenos, .go"  # what a program prints is not copied
 
-EXAMPLE = re.compile(r"^```sh\n(?:.*\n)*?.*python (examples/\w+\.py).*\n```\n", re.M)
-FOLDED = """
-<details class="program"><summary>The program</summary>
+RECORD = json.loads((ROOT / "docs/results/examples.json").read_text(encoding="utf-8"))
+COMMAND = re.compile(r"^```sh\n(?:.*\n)*?```\n", re.M)
+PROGRAM = """
+## The program
 
-[Download {0}](../{0})
+{{download}}`{0}.py <../../examples/{0}.py>` took {1:.0f} CPU seconds on {2}.
 
-```{{literalinclude}} ../{0}
+```{{literalinclude}} ../../examples/{0}.py
 ```
-
-</details>
 """
 
 
-def show_programs(_app: Sphinx, _page: str, source: list[str]) -> None:
-    """Put each example behind the command that runs it."""
-    source[0] = EXAMPLE.sub(lambda found: found[0] + FOLDED.format(found[1]), source[0])
+def show_program(_app: Sphinx, page: str, source: list[str]) -> None:
+    """Write the page of an example: its docstring, picture and results, time and text."""
+    folder, _, name = page.rpartition("/")
+    if folder != "examples":
+        return
+    text = (ROOT / f"examples/{name}.py").read_text(encoding="utf-8")
+    problem = (ast.get_docstring(ast.parse(text)) or "").split("\n\n")
+    told = [each for each in problem if "python examples/" not in each]  # the page has a command
+    words = "\n\n".join(told) + "\n\n"
+    found = RECORD[name]
+    program = PROGRAM.format(name, found["seconds"], found["machine"])
+    source[0] = COMMAND.sub(lambda shell: words + shell[0], source[0], count=1) + program
 
 
 def write_formula(page: HTML5Translator, node: nodes.Element) -> None:
@@ -79,5 +89,5 @@ def write_formula(page: HTML5Translator, node: nodes.Element) -> None:
 
 def setup(app: Sphinx) -> None:
     """Tell Sphinx."""
-    app.connect("source-read", show_programs)
+    app.connect("source-read", show_program)
     app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))

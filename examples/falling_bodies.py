@@ -150,19 +150,19 @@ def draw(picture: str, run: Fall) -> None:
         )
     )
     left.set(xlim=(0, edge), ylim=(0, edge), aspect="equal", xlabel="x", ylabel="z")
-    left.set_title("120 bodies from the side" if names.size == 120 else "", loc="left", color=INK)
+    left.set_title(f"{names.size} bodies from the side", loc="left", fontweight="bold")
     times = STEP * np.arange(len(run.speeds))
     speeds = np.array(run.speeds) / LENGTH
     for name, colour in COLOURS.items():
         right.plot(times, speeds[:, run.of(name)].mean(axis=1), color=colour, label=name)
     right.set(xlabel="time", ylim=(0, None), xlim=(0, None))
-    right.set_title("mean speed of falling", loc="left", color=INK)
+    right.set_title("Mean speed of falling", loc="left", fontweight="bold")
     right.legend(frameon=False, loc="lower right")
     inset = right.inset_axes((0.1, 0.1, 0.42, 0.42), facecolor=PAPER)
     at = np.array([0.0, 1.0])
     inset.plot(directions(run), speeds[-1, run.of("rods")], "o", ms=3, color=COLOURS["rods"])
     inset.plot(at, (ACROSS + (ALONG - ACROSS) * at) * WEIGHT / LENGTH, color=INK, lw=1)
-    inset.set_title("rods at last, and one alone", fontsize=8, color=INK)
+    inset.set_title("Rods at last, and one alone", fontsize=8, color=INK)
     inset.set_xlabel("cos² of the angle to the weight", fontsize=8)
     inset.tick_params(labelsize=7)
     for axes in (left, right, inset):

@@ -1,6 +1,6 @@
 """Matrix-free finite elements, after Ljungkvist (2014): Poisson's equation, by parki's runtime.
 
-    python examples/matrix_free_poisson.py [--space Cuda] [--dofs N] [--output picture.png]
+    python examples/matrix_free_poisson.py [--space Cuda] [--dofs N] [--output poisson.png]
 
 The stiffness operator of Q_p elements, p = 1 to 4, on a Cartesian mesh of the unit square and cube.
 `parki.runtime` compiles the example's kernel, `examples/kernels/stiffness.py`, for CPUs and GPUs.
@@ -15,6 +15,7 @@ Euro-Par 2014 Workshops, LNCS 8806, 450-461.
 """
 
 import argparse
+import importlib.util
 import itertools
 import math
 import statistics
@@ -270,7 +271,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--space", default="CPU", help="CPU, Cuda, ...")
     parser.add_argument("--dofs", type=float, nargs="+", default=[3e4, 3e5], help="sizes")
     parser.add_argument("--degrees", type=int, nargs="+", default=list(DEGREES))
-    parser.add_argument("--output", metavar="FILE.png", help="draw the results")
+    parser.add_argument("--output", default="poisson.png", help="picture; '' draws nothing")
     args = parser.parse_args(arguments)
     space, console = get_execution_space(args.space), Console(highlight=False)
     table = Table("", "p", "error, h", "error, h / 2", "order", "iterations", title="solved")
@@ -295,7 +296,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
             words = ["" if rate is None else f"{rate / 1e6:.3g}" for rate in rates]
             table.add_row(f"{dimensions}-D", str(degree), f"{row['dofs']:,}", *words)
     console.print(table)
-    if args.output:
+    if args.output and importlib.util.find_spec("matplotlib") is not None:
         draw(found, args.output, str(space))
         console.print(f"wrote {args.output}")
     return {"orders": orders, "rates": found}

@@ -1,6 +1,6 @@
 """Rigid spheres: viscosity and short-time diffusion of suspensions, and pairs in shear.
 
-    python examples/rigid_spheres.py [--spheres 108] [--configurations 3] [--output rigid.png]
+    python examples/rigid_spheres.py [--spheres 108] [--configurations 3] [--output PICTURE]
 
 Hard spheres of radius 1 at random, by a Monte Carlo walk from a lattice, are rigid in a periodic
 cube. Their viscosity is their stress in shear. Their diffusion at short times is the mean mobility
@@ -106,21 +106,23 @@ def draw(found: np.ndarray, pairs: list[tuple[np.ndarray, bool]], path: str) -> 
     figure, panels = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
     phi = np.linspace(0, 0.45, 100)
     for axes, curve, rows, name in (
-        (panels[0], viscosity, found[:, :, 0], "viscosity over the fluid's"),
-        (panels[1], diffusion, found[:, :, 1], "short-time diffusion over $D_0$"),
+        (panels[0], viscosity, found[:, :, 0], "Viscosity over the fluid's"),
+        (panels[1], diffusion, found[:, :, 1], "Short-time diffusion over $D_0$"),
     ):
         axes.plot(phi, [curve(each) for each in phi], color=INK, lw=1, label="literature")
         for values, colour, label in zip(
             rows, (ORANGE, BLUE), ("without lubrication", "with lubrication"), strict=True
         ):
             axes.plot(FRACTIONS, values, "o", color=colour, label=label)
-        axes.set(xlabel="volume fraction", title=name)
+        axes.set_xlabel("volume fraction")
+        axes.set_title(name, loc="left", fontweight="bold")
     panels[0].legend(frameon=False)
     for points, lubrication in pairs:
         style = {"color": BLUE} if lubrication else {"color": ORANGE, "ls": "--"}
         panels[2].plot(*points, lw=1.5, **style)
     panels[2].add_patch(plt.Circle((0, 0), 2, color="0.9"))
-    panels[2].set(aspect="equal", xlim=(-FAR, FAR), ylim=(-0.3, 3), title="pairs in shear")
+    panels[2].set(aspect="equal", xlim=(-FAR, FAR), ylim=(-0.3, 3))
+    panels[2].set_title("Pairs in shear", loc="left", fontweight="bold")
     for axes in panels:
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=120)
@@ -129,7 +131,7 @@ def draw(found: np.ndarray, pairs: list[tuple[np.ndarray, bool]], path: str) -> 
 def main(
     count: int = 108,
     configurations: int = 3,
-    output: str = "rigid.png",
+    output: str = "",
     heights: tuple[float, ...] = HEIGHTS,
 ) -> np.ndarray:
     """Return viscosities and diffusions, (2, fractions, 2), without and with lubrication."""
@@ -148,7 +150,7 @@ def main(
     print("fraction   viscosity, literature   diffusion, literature")
     for phi, (eta, mean) in zip(FRACTIONS, found[1], strict=True):
         print(f"{phi:8}   {eta:9.3f}  {viscosity(phi):10.3f}   {mean:9.3f}  {diffusion(phi):10.3f}")
-    if importlib.util.find_spec("matplotlib") is not None:
+    if output and importlib.util.find_spec("matplotlib") is not None:
         pairs = [(trajectory(height, each), each) for height in heights for each in (False, True)]
         draw(found, pairs, output)
     return found
@@ -158,6 +160,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--spheres", type=int, default=108)
     parser.add_argument("--configurations", type=int, default=3)
-    parser.add_argument("--output", default="rigid.png")
+    parser.add_argument("--output", default="rigid_spheres.png", help="picture")
     arguments = parser.parse_args()
     main(arguments.spheres, arguments.configurations, arguments.output)

@@ -92,7 +92,8 @@ def draw(picture: str, bodies: parki.RigidBodies) -> None:
         axes.annotate("", (0, 0.7), (0, -0.7), arrowprops={"arrowstyle": "-|>", "color": INK})
         axes.axvline(0, color=INK, linewidth=0.5, linestyle=":")
         axes.set(xlim=(-EXTENT, EXTENT), ylim=(-EXTENT, EXTENT), aspect="equal")
-        axes.set_title(f"{name}, B2 = {second:g} B1", loc="left", color=INK, fontsize=10)
+        title = f"{name.capitalize()}, B2 = {second:g} B1"
+        axes.set_title(title, loc="left", fontweight="bold", fontsize=10)
         axes.set_xticks([-1.9, 1.9], ["blobs", "exact"])
         axes.tick_params(length=0)
         axes.set_yticks([])

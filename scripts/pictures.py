@@ -87,7 +87,7 @@ def sketch(axes: Any, periodicity: int) -> None:
             style = {"arrowstyle": "->", "color": ORANGE, "lw": 1.5}
             axes.annotate("", flat(end).ravel(), flat(start).ravel(), arrowprops=style)
     free = ", ".join("xyz"[periodicity:])
-    title = f"free: {free}" if free else "all axes periodic"
+    title = f"Free: {free}" if free else "All axes periodic"
     axes.set_title(title, color=ORANGE if free else INK, fontsize=10)
     axes.set(xlim=(-1.3, 2.7), ylim=(-1.35, 2.35), aspect="equal")
     axes.axis("off")
@@ -100,7 +100,7 @@ def three(left: Any, right: Any) -> None:
     left.axhline(0, color=IMAGES, lw=1)
     left.plot(away, 8 * np.pi * (away**2 / 2 - abs(away) / 2 + 1 / 12), color=BLUE)
     left.plot(dots, means(dots, 3, ALONG)[0], "o", color=BLUE, ms=4)
-    left.set(title="single layer: mean over the box 0", xlabel="z from the force")
+    left.set(title="Single layer: mean over the box 0", xlabel="z from the force")
     left.set_ylabel("u along the force, mean over x, y")
     height, weight = np.polynomial.legendre.leggauss(16)
     angle = np.tile(np.pi * np.arange(32) / 16, 16)
@@ -119,7 +119,7 @@ def three(left: Any, right: Any) -> None:
             right.plot(line[part], u[0, part] / (8 * np.pi), color=colour, label=label)
     right.axhline(0, color=IMAGES, lw=1, zorder=0)
     right.legend(frameon=False, fontsize=9)
-    right.set(title="double layer: q constant on a sphere", xlabel="x from the centre")
+    right.set(title="Double layer: q constant on a sphere", xlabel="x from the centre")
     right.set(ylabel="u / 8π q", ylim=(-0.3, 1.6))
 
 
@@ -128,11 +128,11 @@ def two(left: Any, right: Any) -> None:
     away, dots = np.linspace(-1.5, 1.5, 301), np.linspace(-1.45, 1.45, 20)
     left.plot(away, -4 * np.pi * abs(away), color=BLUE)
     left.plot(dots, means(dots, 2, ALONG)[0], "o", color=BLUE, ms=4)
-    left.set(title="force along the plane: 0 at z = 0", xlabel="z from the force")
+    left.set(title="Force along the plane: 0 at z = 0", xlabel="z from the force")
     left.set_ylabel("u along the force, mean over x, y")
     right.plot(away, 4 * np.pi * np.sign(away), color=BLUE)
     right.plot(dots, means(dots, 2, ALONG[::-1], want="p"), "o", color=BLUE, ms=4)
-    right.set(title="force across it: odd in z", xlabel="z from the force")
+    right.set(title="Force across it: odd in z", xlabel="z from the force")
     right.set_ylabel("p, mean over x, y")
 
 
@@ -145,14 +145,14 @@ def one(left: Any, right: Any) -> None:
     left.plot(away, -(2 * np.log(away) + 3), color=ORANGE, label="force across it")
     left.plot(dots, means(dots, 1, across)[1], "o", color=ORANGE, ms=4)
     left.legend(frameon=False, fontsize=9)
-    left.set(title="the logarithm has no constant", xlabel="distance from the axis, L = 1")
+    left.set(title="The logarithm has no constant", xlabel="distance from the axis, L = 1")
     left.set_ylabel("u along the force, mean over x")
     for scale, colour in ((1.0, BLUE), (10.0, ORANGE)):
         shift = -4 * np.log(scale)
         right.plot(away, -4 * (np.log(away) + 1) + shift, color=colour, label=f"L = {scale:g}")
         right.plot(dots, scale * means(dots, 1, ALONG, scale)[0], "o", color=colour, ms=4)
     right.legend(frameon=False, fontsize=9)
-    right.set(title="the unit of length shifts it", xlabel="distance from the axis / L")
+    right.set(title="The unit of length shifts it", xlabel="distance from the axis / L")
     right.set_ylabel("u L, mean over x")
 
 
@@ -169,8 +169,8 @@ def none(left: Any, right: Any) -> None:
     for (name, (u, p)), colour in zip(sums.items(), (BLUE, ORANGE), strict=True):
         left.loglog(away, np.linalg.norm(u, axis=0), "o-", color=colour, ms=4, label=name)
         right.loglog(away, abs(p), "o-", color=colour, ms=4, label=name)
-    left.set(title="velocities vanish", xlabel="distance", ylabel="|u|")
-    right.set(title="pressures vanish", xlabel="distance", ylabel="|p|")
+    left.set(title="Velocities vanish", xlabel="distance", ylabel="|u|")
+    right.set(title="Pressures vanish", xlabel="distance", ylabel="|p|")
     left.legend(frameon=False, fontsize=9)
 
 
@@ -328,7 +328,7 @@ def distance(panels: Any) -> None:
         for order, colour in zip(ORDERS, COLOURS, strict=True):
             label = f"{2 * (order + 1) ** 2} nodes"
             panel.semilogy(distances, errors(name, order, distances), color=colour, label=label)
-        panel.set(title=name, xlabel="distance from the surface / h")
+        panel.set(title=name.capitalize(), xlabel="distance from the surface / h")
         panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("error / density")
@@ -360,7 +360,7 @@ def corrected(panels: Any) -> None:
     rows = np.split(at, size, axis=1)  # near the surface all nodes are near pairs
     near = [ball.single_layer(force, some, **alone) for some in rows]
     both = plain, np.concatenate(near, axis=1)
-    titles = "sum over 162 nodes", "with near pairs corrected"
+    titles = "Sum over 162 nodes", "With near pairs corrected"
     scale = 16 * np.pi / 3  # on the sphere
     for panel, found, title in zip(panels, both, titles, strict=True):
         off = np.linalg.norm(found - exact, axis=0).reshape(x.shape) / scale
@@ -424,6 +424,7 @@ PICTURES: dict[str, tuple[Any, dict[str, Any], int]] = {
     "distance": (distance, {"ncols": 3, "figsize": (10, 3.4), "sharey": True}, 130),
     "corrected": (corrected, {"ncols": 2, "figsize": (8, 3.8)}, 110),
 }
+TITLES = {"axes.titlelocation": "left", "axes.titleweight": "bold", "axes.titlesize": "medium"}
 GAUGES = {"axes.spines.top": False, "axes.spines.right": False, "font.size": 9}
 
 
@@ -439,7 +440,7 @@ def main() -> None:
 
     for name in given.names or PICTURES:
         draw, panels, dots = PICTURES[name]
-        with plt.rc_context(GAUGES if name.startswith("gauges") else {}):
+        with plt.rc_context(TITLES | (GAUGES if name.startswith("gauges") else {})):
             figure, axes = plt.subplots(layout="constrained", **panels)
             draw(axes)
             figure.savefig((given.folder or DOCS / "images") / f"{name}.png", dpi=dots)

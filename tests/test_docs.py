@@ -27,6 +27,10 @@ import parki
 from parki import errors, settings
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import gallery  # noqa: E402
+
 DOCS = ROOT / "docs"
 NEEDED = ("sphinx", "furo", "myst_parser", "numpydoc", "sphinx_copybutton")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
@@ -106,6 +110,7 @@ def broken_tables(text: str) -> list[int]:
     return broken
 
 
+EXAMPLES = sorted((DOCS / "examples").glob("*.md"))
 MARKDOWN = [*sorted(DOCS.rglob("*.md")), *sorted(ROOT.glob("*.md"))]
 
 
@@ -196,14 +201,20 @@ def test_formulas_are_drawn_by_browsers(site):
     assert "\\frac" not in page
 
 
-def test_examples_page_has_every_program(site):
-    page = Page((site / "examples.html").read_text(encoding="utf-8"))
-    files = {unquote(link).rpartition("/")[2] for link in page.links if "_downloads" in link}
-    programs = {path.name for path in (ROOT / "examples").glob("*.py")}
+def test_examples_have_pages(site):
+    """Each has its problem, picture, program and time; the table has the times of the record."""
+    programs = {path.stem for path in (ROOT / "examples").glob("*.py")}
     assert len(programs) > 10
-    assert programs <= files
-    text = (site / "examples.html").read_text(encoding="utf-8")
-    assert text.count('<details class="program">') == len(programs)
+    assert programs == {path.stem for path in EXAMPLES} == {*gallery.records()}
+    text = (DOCS / "examples.md").read_text(encoding="utf-8")
+    assert gallery.table(gallery.records()) in text
+    assert {*re.findall(r"^examples/(\w+)$", text, re.M)} == programs
+    for name, found in gallery.records().items():
+        page = (DOCS / f"examples/{name}.md").read_text(encoding="utf-8")
+        assert found["command"] == "".join(gallery.COMMAND.search(page).groups()[:2])
+        built = (site / f"examples/{name}.html").read_text(encoding="utf-8")
+        assert any(link.endswith(f"/{name}.py") for link in Page(built).links)
+        assert f"{found['seconds']:.0f} CPU seconds" in built and "__main__" in built
 
 
 # ---------------------------------------------------------------------- error messages
@@ -358,7 +369,7 @@ def test_exact_values_are_exact(pictures, monkeypatch):
 # The Python blocks of a page are one program, from top to bottom. What a block needs is read off
 # it: CuPy or `cuda` make it one for a GPU, `parki.distributed` one for mpirun, of two ranks here.
 README = ROOT / "README.md"
-PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md")), *EXAMPLES]
 PROGRAMS = BLOCK.findall(README.read_text(encoding="utf-8"))
 
 # What pages take for granted: points and densities of their readers' own.
@@ -388,7 +399,7 @@ def test_python_blocks_of_the_readme_run(text):
 
 def test_there_are_programs_and_they_shrink():
     assert all(pages(needed) for needed in (PLAIN, GPU, RANKS))
-    assert "nt = 40000\n" in program(ROOT / "docs/examples.md", PLAIN)
+    assert "nt = 40000\n" in program(ROOT / "docs/examples/figure10.md", PLAIN)
     assert len(PROGRAMS) == 1
     for text in PROGRAMS:
         assert not re.search(r"\d_000|\d{6}", small(text))
@@ -474,7 +485,7 @@ def test_files_exist(page):
     text = page.read_text(encoding="utf-8")
     folders = "docs|examples|kernels|parki|scripts|tests"
     paths = set(re.findall(rf"(?<![\w/.])((?:{folders})/[\w/-]+\.\w+)\b", text))
-    paths |= set(re.findall(r"\]\(((?:docs/)?images/[\w/.-]+)\)", text))
+    paths |= set(re.findall(r"\]\(((?:docs/|\.\./)?images/[\w/.-]+)\)", text))
     missing = [
         path for path in paths if not any((at / path).exists() for at in (ROOT, page.parent))
     ]

@@ -21,6 +21,7 @@ DOCS = ROOT / "docs"
 FILES = sorted([*(ROOT / "parki").rglob("*.py"), *(ROOT / "kernels").rglob("*.py")])
 PAGES = [
     *sorted(DOCS.glob("*.md")),
+    *sorted((DOCS / "examples").glob("*.md")),
     *sorted((DOCS / "notebook").glob("*.md")),
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",

@@ -40,7 +40,7 @@ def record(kind: str, run: Run, seconds: float, results: dict[str, Any]) -> Reco
 
 def machine(run: Run) -> dict[str, Any]:
     """Return the machine's name and properties."""
-    facts: dict[str, Any] = {"system": platform.platform(terse=True), "cpu": _processor()}
+    facts: dict[str, Any] = {"system": platform.platform(terse=True), "cpu": processor()}
     if not run.device:
         # Load of the last minute, this run included: more than the threads means other programs.
         facts["load"] = round(os.getloadavg()[0], 1)
@@ -95,7 +95,7 @@ def on_device(found: Record) -> bool:
     return found["settings"]["space"] in ("Cuda", "HIP")
 
 
-def _processor() -> str:
+def processor() -> str:
     """Return the CPU's name and its widest vectors, as far as known."""
     name, wide = platform.processor() or platform.machine(), ""
     facts = Path("/proc/cpuinfo")
