@@ -58,7 +58,7 @@ COMMAND = re.compile(r"^```sh\n(?:.*\n)*?```\n", re.M)
 PROGRAM = """
 ## The program
 
-{{download}}`{0}.py <../../examples/{0}.py>` took {1:.0f} CPU seconds on {2}.
+{{download}}`{0}.py <../../examples/{0}.py>`{1}
 
 ```{{literalinclude}} ../../examples/{0}.py
 ```
@@ -74,8 +74,10 @@ def show_program(_app: Sphinx, page: str, source: list[str]) -> None:
     problem = (ast.get_docstring(ast.parse(text)) or "").split("\n\n")
     told = [each for each in problem if "python examples/" not in each]  # the page has a command
     words = "\n\n".join(told) + "\n\n"
-    found = RECORD[name]
-    program = PROGRAM.format(name, found["seconds"], found["machine"])
+    took = ""
+    if found := RECORD.get(name):
+        took = f" took {found['seconds']:.0f} CPU seconds on {found['machine']}."
+    program = PROGRAM.format(name, took)
     source[0] = COMMAND.sub(lambda shell: words + shell[0], source[0], count=1) + program
 
 
