@@ -27,7 +27,7 @@ STEPS = {"float64": 1e-3, "float32": 1e-2}  # distances for M, in smallest radii
 STEP_OF_PAIRS = 1e-6
 # Accuracy of the solve under forces w: the drift has an error of a few times that.
 ROUGHLY = 3e-3
-MOST_HALVES = 12  # how often a step is halved: its noise is a 64th of that of the whole then
+MOST_HALVES = 12  # how often a step is halved, which leaves a 64th of its noise
 
 
 def check(rigid: Any) -> None:
