@@ -85,7 +85,7 @@ def spread(kernel: str, mesh: EwaldMesh, n: int = 300) -> np.ndarray:
 def gather(mesh: EwaldMesh, components: int, want: tuple, same=False, n: int = 300, times: int = 1):
     """What is gathered from a random field, by name."""
     mesh = asked(mesh, kernel="laplace" if components == 1 else "stokes_sl", names=want)
-    src, trg = cloud(n, mesh.dtype), cloud(n, mesh.dtype, 6)
+    src, trg = cloud(n, mesh.dtype, 4, mesh.cells), cloud(n, mesh.dtype, 6, mesh.cells)
     trg = src if same else trg
     sources = P2G(mesh, src, None).sources
     rows = components * (want != ("p",)) + ("p" in want)
@@ -309,6 +309,35 @@ def test_gathering(method, components, points):
             for name in want:
                 assert result[name].dtype == dtype
                 assert close(result[name], expected[name]), (periodicity, dtype, want, name)
+
+
+# Long, flat and thin boxes; the last one's windows wrap around all axes, and fill rows of z.
+BOXES = ((150, 12, 12), (12, 61, 66), (70, 64, 12), (12, 12, 12))
+
+
+@pytest.mark.parametrize("cells", BOXES)
+@pytest.mark.parametrize("points", [9, 12])
+def test_blocks_gather(points, cells):
+    """Whatever the box and the cloud, one target or thousands."""
+    for periodicity, dtype in ((0, np.float64), (3, np.float64), (3, np.float32)):
+        if dtype is np.float32 and points > 9:
+            continue
+        mesh = make_mesh(points, periodicity, dtype, cells=cells)
+        other = make_mesh(points, periodicity, dtype, gather="base", cells=cells)
+        for n in (4, 5000):
+            found = [gather(each, 3, ("u",), n=n)["u"] for each in (mesh, other)]
+            assert close(*found), (periodicity, dtype, n)
+
+
+@pytest.mark.parametrize("points", [9, 12])
+def test_batches_do_not_matter(points, monkeypatch):
+    """A target takes the same bits alone and with any others."""
+    mesh = make_mesh(points, 3, np.float64, cells=(40, 33, 30))
+    assert G2P.gathers(asked(mesh, names=("u",)))[0].blocks
+    expected = gather(mesh, 3, ("u",), n=3000)["u"]
+    for size in (1, 77, 1500):
+        monkeypatch.setattr(sizes, "BLOCK_PART", size)
+        assert np.array_equal(gather(mesh, 3, ("u",), n=3000)["u"], expected), size
 
 
 @pytest.mark.each

@@ -56,3 +56,43 @@ def gather_window(wraps):
             u1 += sum1[z] * wz[z]
         if COMPONENTS > 2:
             u2 += sum2[z] * wz[z]
+
+
+def gather_rows(length):
+    """Add to the sums of target k of a batch what its window takes from rows of a plane's block.
+
+    The window along z has this ``length``, in half cache lines.
+    """
+    x: REAL = wx[k][plane - at[0][k]]
+    y0: int = at[1][k]
+    z0: int = at[2][k]
+    plane0: List[REAL] = [0.0] * length
+    plane1: List[REAL] = [0.0] * length
+    plane2: List[REAL] = [0.0] * length
+    for b in range(P):
+        w: REAL = wy[k][b]
+        for z in range(length):
+            plane0[z] += w * block[y0 + b][z0 + z]
+        if COMPONENTS > 1:
+            for z in range(length):
+                plane1[z] += w * block[HIGH + y0 + b][z0 + z]
+        if COMPONENTS > 2:
+            for z in range(length):
+                plane2[z] += w * block[2 * HIGH + y0 + b][z0 + z]
+    for v in range(0, length // LANES * LANES, LANES):
+        for z in range(LANES):
+            sums[k][z] += x * wz[k][v + z] * plane0[v + z]
+        if COMPONENTS > 1:
+            for z in range(LANES):
+                sums[k][LANES + z] += x * wz[k][v + z] * plane1[v + z]
+        if COMPONENTS > 2:
+            for z in range(LANES):
+                sums[k][2 * LANES + z] += x * wz[k][v + z] * plane2[v + z]
+    for z in range(length // LANES * LANES, length):
+        sums[k][z % LANES] += x * wz[k][z] * plane0[z]
+    if COMPONENTS > 1:
+        for z in range(length // LANES * LANES, length):
+            sums[k][LANES + z % LANES] += x * wz[k][z] * plane1[z]
+    if COMPONENTS > 2:
+        for z in range(length // LANES * LANES, length):
+            sums[k][2 * LANES + z % LANES] += x * wz[k][z] * plane2[z]

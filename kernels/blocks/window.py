@@ -37,11 +37,17 @@ def cell_within(points, axis, at, first, edge, t, c):
 
 def evaluate(table, x, y, z):
     """Set the arrays x, y and z to the values of a window at a point that `place` found."""
+    horner(table, TERMS, x, y, z)
+
+
+def horner(table, terms, x, y, z):
+    """Set the arrays to the polynomials of the first ``terms`` coefficients, two at least."""
+    # A loop that only copies is a call for g++, whose stores the next loads wait for.
     for p in range(ROW):
-        x[p] = table[0][p]
-        y[p] = table[0][p]
-        z[p] = table[0][p]
-    for term in range(1, TERMS):
+        x[p] = table[0][p] * z0 + table[1][p]
+        y[p] = table[0][p] * z1 + table[1][p]
+        z[p] = table[0][p] * z2 + table[1][p]
+    for term in range(2, terms):
         for p in range(ROW):
             x[p] = x[p] * z0 + table[term][p]
             y[p] = y[p] * z1 + table[term][p]

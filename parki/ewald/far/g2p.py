@@ -16,8 +16,9 @@ from parki.cell_list import CellList
 from parki.ewald.far import sizes
 from parki.ewald.far.columns import Gather
 from parki.ewald.far.mesh import Mesh, Sorted, Tiles
-from parki.ewald.far.sizes import G2P_PARTS, g2p_part, sizes_of
+from parki.ewald.far.sizes import G2P_PARTS, LINE, block_part, g2p_part, sizes_of
 from parki.runtime import ExecutionSpace, Kernel
+from parki.settings import thread_count
 
 GROUP = 3  # components that `g2p_target` gathers at a time
 
@@ -27,13 +28,14 @@ class Gathering:
     """A kernel that gathers components ``first`` to ``first + count - 1`` of result ``name``.
 
     ``name`` is "u", "p", "grad_u" or "grad_tensor". "grad_u" includes "u" where both are wanted;
-    "grad_tensor" includes all.
+    "grad_tensor" includes all. With ``blocks``, work items of the kernel own many targets.
     """
 
     kernel: Kernel
     name: str
     first: int
     count: int
+    blocks: bool = False
 
 
 class G2P:
@@ -106,6 +108,7 @@ class G2P:
             self.arguments["starts"] = self.targets.starts
             self.arguments["tiles"] = constant(tiles.counts, np.int32)
             self.count = self.arguments["work"].shape[1]
+        self._threads = thread_count() if mesh.space.name == "OpenMP" else 1
         self._few = mesh.few(self.targets.order.size, mesh.fields.results)
         self._back: Any = None  # the place of each target among the sorted ones
         self._found: dict[str, Any] = {}  # results of the sorted targets
@@ -144,11 +147,15 @@ class G2P:
         for name, rows in wanted:
             for first in range(0, rows, step):
                 count, gradient = min(step, rows - first), name == "grad_u"
+                blocks = mesh.gather == "target" and not gradient and in_blocks(mesh, count)
                 constants = {"COMPONENTS": count, "VALUES": not gradient or "u" in want}
                 if size:
                     constants.update(size.constants(), GRADIENT=gradient)
                     team = size.batch * size.lanes
                     kernel = mesh.load("g2p_tile", "g2p_tile", team_size=team, **constants)
+                elif blocks:
+                    lanes = LINE // mesh.item
+                    kernel = mesh.load("g2p_block", "g2p_block", COMPONENTS=count, LANES=lanes)
                 else:
                     workunit = "g2p_gradient" if gradient else "g2p_target"
                     if gradient:
@@ -157,7 +164,7 @@ class G2P:
                     if not mesh.spills:
                         constants["SPILL"] = False
                     kernel = mesh.load("g2p", workunit, **constants)
-                launches.append(Gathering(kernel, name, first, count))
+                launches.append(Gathering(kernel, name, first, count, blocks))
         return launches
 
     def apply(self, field: Any, results: dict[str, Any], first: int = 0) -> None:
@@ -199,8 +206,11 @@ class G2P:
             rows = slice(g.first, g.first + g.count)
             pot, gradient = results.get("p" if g.name == "p" else "u"), results.get("grad_u")
             launch = g.kernel.alone if self._few else g.kernel
+            part = block_part(self.count, self._threads) if g.blocks else 1
             launch(
-                self.count,
+                -(-self.count // part),
+                size=part,
+                count=self.count,
                 field=field[-1:] if g.name == "p" else field[g.first :],
                 pot=None if pot is None else pot[rows],
                 gradient=None if gradient is None else gradient[3 * rows.start : 3 * rows.stop],
@@ -214,6 +224,15 @@ class G2P:
 def in_order(space: ExecutionSpace, targets: int) -> bool:
     """Return whether results are gathered in the sorted order of targets and then permuted."""
     return not space.on_device and targets >= sizes.IN_ORDER
+
+
+def in_blocks(mesh: Mesh, components: int) -> bool:
+    """Return whether a CPU gathers ``components`` at a time by `g2p_block`.
+
+    It sorts and copies, which takes longer than narrow windows of few components do.
+    """
+    narrow = mesh.window.points <= (8 if components > 1 else 11)
+    return not (mesh.space.on_device or narrow or mesh.planes == 1)
 
 
 def part_cells(tiles: Tiles, on_device: bool) -> int:

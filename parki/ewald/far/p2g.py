@@ -20,6 +20,7 @@ from parki.ewald.far import p2g_paper
 from parki.ewald.far.host_memory import clear, zeros
 from parki.ewald.far.mesh import Mesh, Sorted
 from parki.ewald.far.sizes import (
+    LINE,
     P2G_PARTS,
     SIDES,
     UNCOUNTED,
@@ -35,7 +36,6 @@ from parki.settings import thread_count
 
 # Sources staged at a time, by three threads each, and teams on a multiprocessor.
 BATCH, TEAMS = 42, 6
-LINE = 64  # bytes of a CPU's cache line
 # A tile is crowded if its number of sources is this many times a thread's part of its colour's.
 CROWDED = 1.5
 MOST_PLANES = 2**19 - 1  # an entry holds the number of a plane up to this

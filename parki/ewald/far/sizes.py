@@ -28,6 +28,9 @@ G2P_METHODS = ("auto", "target", "base", "tile")
 # g2p_tile: most and fewest targets of a part, the number of parts wanted, and cells along x of a
 # part of few targets, so that small sums need not wait for the longest walk along a column.
 G2P_PART, G2P_LEAST, G2P_PARTS, LEAST_CELLS = 512, 64, 1024, 12
+# g2p_block: most targets of a work item, and work items wanted for each thread.
+BLOCK_PART, BLOCK_PARTS = 4096, 4
+LINE = 64  # bytes of a CPU's cache line
 # Scratch memory of an H100 or H200, for where there is no device to ask.
 SCRATCH = (115_000, 232_000)
 # Real numbers that a thread transforms in about the time that another takes to wake.
@@ -150,6 +153,11 @@ def list_bytes(points: int, sources: int, cells: int, on_device: bool = True) ->
 def g2p_part(targets: int) -> int:
     """Return the most targets of a part of `g2p_tile`."""
     return min(G2P_PART, max(G2P_LEAST, targets // G2P_PARTS))
+
+
+def block_part(targets: int, threads: int) -> int:
+    """Return the targets of a work item of `g2p_block`."""
+    return max(1, min(BLOCK_PART, -(-targets // (BLOCK_PARTS * threads))))
 
 
 def scratch(teams: int, most: tuple[int, int]) -> int:
