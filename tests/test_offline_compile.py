@@ -165,6 +165,9 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         shapes = [{"P": 8, "BATCH": 16}, {"P": 5, "TERMS": 6, "BATCH": 8, "LANES": 16}]
         sums = ("stokes_comb", "stokes_dipole", "stokes_dl", "stokes_sl")
         return each_sum(sums, shapes, "p2g")
+    if file == "g2p_block":
+        shape = {"P": 9, "ROW": 12, "TERMS": 8, "BATCH": 16}
+        return [{**shape, "COMPONENTS": 3}, {**shape, "ROW": 16, "LANES": 16, "COMPONENTS": 1}]
     if file == "p2g_tile":
         shapes = [
             {"P": 14, "TERMS": 13, "BATCH": 30},
