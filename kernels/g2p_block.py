@@ -5,8 +5,8 @@ along x. It copies what the windows of a batch reach in a plane to a block of sc
 the nearest cache holds. Rows of the block along z begin with a cache line of the field. A target's
 window along z is kept from the beginning of such a line on, with zeros before and after, so that no
 load crosses lines. Targets of a batch are sorted by the length of that window, in half lines, and
-by the first plane of their windows: then those of a plane follow each other, and neighbours do the
-same work. The sum of a target does not depend on others of its batch.
+by the first plane of their windows, so that neighbours do the same work and a plane reads a few
+runs of targets. The sum of a target does not depend on others of its batch.
 """
 
 from typing import List
