@@ -266,7 +266,7 @@ class Slab(Pipeline):
         work += src / totals[1] * seconds["P2G"] + trg / totals[0] * seconds["G2P"]
         work += seconds["FGC"] / n
         best = Slabs.balanced(work, padding.grid[0], self.team.size, chosen.points)
-        if setup.kin(self.setup) and self.slabs.load(work) <= IMBALANCE * best.load(work):
+        if setup.same_choice(self.setup) and self.slabs.load(work) <= IMBALANCE * best.load(work):
             return self.slabs
         return best
 

@@ -170,14 +170,14 @@ class Sample:
         labels = labels and Labels(labels.targets[places], labels.sources, systems, labels.side)
         return given, task.xp.asarray(back), {"systems": offsets, "exclude": labels}
 
-    def errors(self, found: dict[str, Any], exact: dict[str, Any], promises: Any) -> Checks:
+    def errors(self, results: dict[str, Any], exact: dict[str, Any], promises: Any) -> Checks:
         """Return the error of each result (rows, N) from what the other sums make of it."""
         checks = []
-        for (name, ours), promise in zip(found.items(), promises, strict=True):
+        for (name, ours), promise in zip(results.items(), promises, strict=True):
             difference = ours[..., self.chosen].astype(np.float64) - exact[name]
             error, flow = _rms(difference), _rms(exact[name])
             checks.append(Check(error, float(promise), flow, self.tolerance))
-        return Checks(tuple(found), checks)
+        return Checks(tuple(results), checks)
 
 
 def _count(targets: Any) -> int:

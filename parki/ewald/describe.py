@@ -33,7 +33,7 @@ def headline(task: Task, points: Points) -> str:
 
 def facts(task: Task, points: Points, pipeline: Pipeline, seconds: float) -> dict[str, str]:
     """Return the facts of the plan and what was chosen, by name; cheap."""
-    found = {
+    lines = {
         "sum": f"{task.kernel}, {task.options.periods}",
         "wanted": ", ".join(task.names),
         "points": _counts(points),
@@ -44,15 +44,15 @@ def facts(task: Task, points: Points, pipeline: Pipeline, seconds: float) -> dic
     setup = pipeline.setup
     if setup is not None:
         p, mesh, length = setup.parameters, setup.mesh, setup.frame.length
-        found["near field"] = f"r_c = {p.cutoff * length:.4g}, P2P by {p.p2p}"
-        found["far field"] = (
+        lines["near field"] = f"r_c = {p.cutoff * length:.4g}, P2P by {p.p2p}"
+        lines["far field"] = (
             f"grid {_grid(setup)}, "
             f"window of {p.points} points, P2G by {mesh.spread}, G2P by {pipeline.gathering}"
         )
         if pipeline.memory is not None:
-            found["memory"] = f"{in_words(pipeline.memory.peak)} at most, predicted"
-        found["seconds"] = f"plan {seconds:.3g}, predicted of a call " + (f"{p.total:.3g}")
-    return found
+            lines["memory"] = f"{in_words(pipeline.memory.peak)} at most, predicted"
+        lines["seconds"] = f"plan {seconds:.3g}, predicted of a call " + (f"{p.total:.3g}")
+    return lines
 
 
 def _box(points: Points) -> str:

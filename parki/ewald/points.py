@@ -60,16 +60,21 @@ class Arguments(NamedTuple):
             *map(options.along, clouds.values()),
             *([arrays["norms"]] if "norms" in arrays else []),
         ]
-        found = extremes(*looked_at)
+        ends = extremes(*looked_at)
         extents = [
             _check_extent(name, points, extent, options)
-            for (name, points), extent in zip(clouds.items(), found, strict=False)
+            for (name, points), extent in zip(clouds.items(), ends, strict=False)
         ]
         if "norms" in arrays:
-            _check_finite("norms", arrays["norms"], found[-1])
+            _check_finite("norms", arrays["norms"], ends[-1])
             if options.precision == "mixed":
-                _check_single("norms", found[-1])
+                _check_single("norms", ends[-1])
         return self._replace(extents=np.concatenate(extents))
+
+    @property
+    def normals(self) -> Any:
+        """Normals of sources, or marks of targets and of sources; None where there are none."""
+        return self.arrays.get("norms", marks_of(self.arrays))
 
     def owned(self) -> Arguments:
         """Return these with copies of the arrays, which nobody changes later; one stays one."""
@@ -339,17 +344,17 @@ def limits(options: EwaldOptions, dtype: Any) -> NDArray[np.float64]:
     count as inside where they are rounded to the dtype.
     """
     most = float(np.finfo(dtype).max)
-    found = np.array([[-most] * 3, [most] * 3])
+    ends = np.array([[-most] * 3, [most] * 3])
     for axis, length in enumerate(options.edges):
         if length is None:
             continue
         first, last = options.ends(axis)
         if options.periodic[axis]:
-            found[:, axis] = -1e6 * length, 1e6 * length
+            ends[:, axis] = -1e6 * length, 1e6 * length
         else:
-            found[0, axis] = min(first, rounded(first, dtype))
-            found[1, axis] = max(last, rounded(last, dtype))
-    return found
+            ends[0, axis] = min(first, rounded(first, dtype))
+            ends[1, axis] = max(last, rounded(last, dtype))
+    return ends
 
 
 def check_density(

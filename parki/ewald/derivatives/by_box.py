@@ -73,15 +73,15 @@ def by_lattice(
         Labels of the points, where pairs are left out.
     """
     options = given[4]
-    whole, found = whole_of(_rows(options)), np.zeros((3, 3))
+    whole, derivative = whole_of(_rows(options)), np.zeros((3, 3))
     for points, slopes in moves:
-        found -= to_host((slopes[:, None].astype(np.float64) * points).sum(axis=-1))
+        derivative -= to_host((slopes[:, None].astype(np.float64) * points).sum(axis=-1))
     if all(points.size for points, _ in moves) and any(options.periodic):
-        found += sum(_strain(given, dens, values, labels))
+        derivative += sum(_strain(given, dens, values, labels))
         if options.dl_mean == "flux" and SUMS[given[0]].normals:
-            found += _flux(given, dens, values) / np.linalg.det(whole)
-    found *= np.outer(options.periodic, options.periodic)
-    return np.asarray(np.linalg.inv(whole).T @ found.T)
+            derivative += _flux(given, dens, values) / np.linalg.det(whole)
+    derivative *= np.outer(options.periodic, options.periodic)
+    return np.asarray(np.linalg.inv(whole).T @ derivative.T)
 
 
 def _flux(given: tuple[Any, ...], dens: Any, values: Any) -> Array:

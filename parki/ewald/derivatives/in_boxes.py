@@ -15,7 +15,6 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.points import (
     check_density,
     like_points,
-    marks_of,
     result_shape,
     take_arguments,
 )
@@ -76,21 +75,21 @@ class InBoxes(NamedTuple):
             taken = take_arguments(kernel, *points, free)
         else:
             taken = arguments_of(composite, composite is kernel, *points, free)
-        arrays = taken.checked().arrays
+        taken = taken.checked()
+        arrays = taken.arrays
         if isinstance(systems, Systems):
             systems = systems.targets, systems.sources
-        found = check_systems(systems, arrays, taken.space, options)
-        found = check_systems_of_boxes(found, len(boxes))
-        norms = arrays.get("norms", marks_of(arrays))
-        points = arrays["trg"], arrays["src"], norms
+        systems = check_systems(systems, arrays, taken.space, options)
+        systems = check_systems_of_boxes(systems, len(boxes))
+        points = arrays["trg"], arrays["src"], taken.normals
         if composite is None:
             kernel, own = taken.kernel, SUMS[taken.kernel].pair.of_points
-            labels = check_labels(exclude, kernel, own, arrays, free, found)
+            labels = check_labels(exclude, kernel, own, arrays, free, systems)
             similar = all(options.periodic) and arrays["src"].dtype == np.float64
             similar = similar and SUMS.in_unit(kernel, 2.0) == kernel
         else:  # whose maps may have lengths
-            labels, similar = labels_of(composite, exclude, arrays, free, found), False
-        of = taken.space, *points, found, labels, grouped(options, boxes, similar)
+            labels, similar = labels_of(composite, exclude, arrays, free, systems), False
+        of = taken.space, *points, systems, labels, grouped(options, boxes, similar)
         made = cls(kernel, composite, *of)
         if labels and labels is not exclude:
             made.warn_of_long(labels)
@@ -112,23 +111,23 @@ class InBoxes(NamedTuple):
     def vjp(self, vjp: Callable[..., Any], dens: Any, values: Any, wrt: Any) -> dict[str, Any]:
         """Return derivatives by name, of what ``vjp`` finds for each group."""
         v, dens = self._input("values", values, "u"), self._density(dens)
-        found: dict[str, Any] = {}
+        derivatives: dict[str, Any] = {}
         for columns, given, how in self._each(dens):
             own = columns.results(columns.take("u", v), self._power)
             for name, part in vjp(*given, values=own, wrt=wrt, **how).items():
-                self._scatter(columns, name, columns.scaled(name, part), found)
-        return {name: as_given(array, values) for name, array in found.items()}
+                self._scatter(columns, name, columns.scaled(name, part), derivatives)
+        return {name: as_given(array, values) for name, array in derivatives.items()}
 
     def jvp(self, jvp: Callable[..., Any], dens: Any, tangents: dict[Any, Any]) -> Any:
         """Return the change of the sums, of what ``jvp`` finds for each group."""
         names_of("tangents", tangents, "names of inputs, with their changes", mapping=True)
         moves = {n: self._input(f"tangents[{n!r}]", each, n) for n, each in tangents.items()}
-        found: dict[str, Any] = {}
+        changes: dict[str, Any] = {}
         for columns, given, how in self._each(self._density(dens)):
             own = {n: columns.scaled(n, columns.take(n, a)) for n, a in moves.items()}
             part = jvp(*given, tangents=own, **how)
-            self._scatter(columns, "u", columns.results(part, self._power), found)
-        return as_given(found["u"], next(iter(tangents.values())))
+            self._scatter(columns, "u", columns.results(part, self._power), changes)
+        return as_given(changes["u"], next(iter(tangents.values())))
 
     def _each(self, dens: Any) -> Iterator[tuple[Columns, tuple[Any, ...], dict[str, Any]]]:
         """Yield the columns of each group, its arguments of derivatives, systems and labels."""
@@ -164,9 +163,9 @@ class InBoxes(NamedTuple):
         check_density(label, values, shape.get(name, (3, count)), several=several, of=of)
         return values
 
-    def _scatter(self, columns: Columns, name: str, part: Any, found: dict[str, Any]) -> None:
+    def _scatter(self, columns: Columns, name: str, part: Any, arrays: dict[str, Any]) -> None:
         """Write a group's columns of an input or a result to ``found[name]``."""
-        if name not in found:
+        if name not in arrays:
             shape = (*part.shape[:-1], self._count(name))
-            found[name] = self.space.array_module.empty(shape, part.dtype)
-        found[name][..., columns.place(name)] = part
+            arrays[name] = self.space.array_module.empty(shape, part.dtype)
+        arrays[name][..., columns.place(name)] = part

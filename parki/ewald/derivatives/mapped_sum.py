@@ -115,8 +115,8 @@ def itself(values: Any, _: Arrays) -> Any:
     return values
 
 
-def _of_density(function: Map, found: Arrays, at: Arrays) -> Any:
-    return function(found["dens"], at)
+def _of_density(function: Map, inputs: Arrays, at: Arrays) -> Any:
+    return function(inputs["dens"], at)
 
 
 class Link(NamedTuple):
@@ -187,20 +187,20 @@ class MappedSum(NamedTuple):
         maps = {"dens": (first.density, dens), "src": (first.sources, self.at["points"])}
         if self.sum.kind.normals:
             maps["norms"] = first.normals, self.at["norms"]
-        found = []
+        links = []
         for by in [name for name in NAMES if name in inputs]:
             for of, (function, values) in maps.items():
                 if function is not None:
                     parts = slopes(function, values, self.at, NAMES[by])
-                    found += [Link(of, by, parts)] if any(part.any() for part in parts) else []
+                    links += [Link(of, by, parts)] if any(part.any() for part in parts) else []
                 elif of == by:
-                    found.append(Link(of, by, None))
-        return found
+                    links.append(Link(of, by, None))
+        return links
 
-    def _link(self, results: Map, found: Arrays) -> Link:
+    def _link(self, results: Map, rows: Arrays) -> Link:
         """Return the link of a map of results at the targets."""
         at = {"points": self.sum.trg}
-        return Link("rows", "trg", slopes(results, found, at, "points"))
+        return Link("rows", "trg", slopes(results, rows, at, "points"))
 
     @property
     def _varied(self) -> list[Addend]:
@@ -271,8 +271,8 @@ class MappedSum(NamedTuple):
             [{name: rows[n] for name, rows in of.items()} for n in range(len(dens))]
             for of in (changes, own)
         )
-        found = [*self.shared.rows(each, {"points": self.sum.trg}).values()]
+        changed = [*self.shared.rows(each, {"points": self.sum.trg}).values()]
         for addend in varied:
             parts = [self._link(addend.results, of).push(moves["trg"]) for of in values]
-            found.append(np.stack(parts))
-        return found
+            changed.append(np.stack(parts))
+        return changed

@@ -45,27 +45,27 @@ class OneSum(NamedTuple):
 
         k is 1 unless ``wrt`` is ("dens",). ``more`` is part of the derivative by the targets.
         """
-        found: dict[str, list[Any]] = {name: [] for name in wrt}
-        names = [name for name in found if name != "trg"]
-        if "trg" in found:
+        parts: dict[str, list[Any]] = {name: [] for name in wrt}
+        names = [name for name in parts if name != "trg"]
+        if "trg" in parts:
             more = (*more, *chain(*(by_targets(self.kind, result) for result in values)))
         for result, v in values.items() if names else ():
             if (record := self.kind.adjoints.get(result)) is None:
                 raise lacking(self.kind.name, result, names[0])
             at = {"dens": dens, "norms": self.norms, "trg": self.trg, "src": self.src}
             back = {"dens": (record,), **self.kind.pulled}
-            if "src" in found and ("src" not in back or result != "u"):
+            if "src" in parts and ("src" not in back or result != "u"):
                 back["src"], more_at = self._by_sources(record, result, dens)
                 at |= more_at
             back = {name: back[name] for name in names}
-            alone = record.transposed_pair and {*found} == {"dens"}
+            alone = record.transposed_pair and {*parts} == {"dens"}
             pair = (self.kind.name, self.norms) if alone else None
             for name, rows in self.rows(back, v, at, record, pair).items():
-                found[name] += rows
-        if "trg" in found:
+                parts[name] += rows
+        if "trg" in parts:
             at = {result: v[0] for result, v in values.items()}
-            found["trg"] += self.rows({"trg": more}, dens[None], at)["trg"]
-        return found
+            parts["trg"] += self.rows({"trg": more}, dens[None], at)["trg"]
+        return parts
 
     def _by_sources(self, record: Adjoint, result: str, dens: Any) -> tuple[Any, Arrays]:
         """Return the derivative by the sources, which are targets of the transposed sum."""
@@ -87,14 +87,14 @@ class OneSum(NamedTuple):
         """
         kind, many, count = self.kind, len(dens), self.trg.shape[1]
         shapes = {name: (many, result_rows(kind.name, name), count) for name in want}
-        found = {name: np.zeros_like(self.trg, shape=shape) for name, shape in shapes.items()}
+        changed = {name: np.zeros_like(self.trg, shape=shape) for name, shape in shapes.items()}
         at = {name: move for name, move in moves.items() if name != "dens"}
         for name in ("dens", "norms"):
             if name in moves:
                 linear = {result: changes(kind, result, name) for result in want}
                 rows = self.rows(linear, moves["dens"] if name == "dens" else dens, at)
                 for result, (row,) in rows.items():
-                    found[result] += row
+                    changed[result] += row
         of: dict[Any, tuple[Addend, ...]] = {}
         for result in want:
             moved = [changes(kind, result, name) for name in ("trg", "src") if name in moves]
@@ -102,10 +102,10 @@ class OneSum(NamedTuple):
             of |= {("own", result): changes(kind, result, "dens")} if own else {}
         each = [self.rows(of, one[None], at) for one in dens] if of else []
         for n, rows in enumerate(each):
-            for result in rows.keys() & found.keys():
-                found[result][n] += reduce(add, rows[result])[0]
+            for result in rows.keys() & changed.keys():
+                changed[result][n] += reduce(add, rows[result])[0]
         values = {n: np.stack([rows["own", n][0][0] for rows in each]) for n in want if own}
-        return found, values
+        return changed, values
 
     def rows(
         self,
@@ -140,10 +140,10 @@ class OneSum(NamedTuple):
             shaped = v.reshape(len(v), *kind.density_shape(v.shape[-1]))
             given = kind.name, *ends, norms, self.options
             results = sum_once(given, shaped, want, tensors=tensors, **more)
-            found = by_density((*want, "transposed_pair") if pair else want, results)
+            by_dens = by_density((*want, "transposed_pair") if pair else want, results)
             if back and self.options.dl_mean == "flux":
                 volume = resolve(self.options, np.empty((0, 3))).volume
-                for values, each in zip(v, found, strict=True):
+                for values, each in zip(v, by_dens, strict=True):
                     back.add_mean(each, values, at, volume, tensors=tensors, **how)
-            rows |= shared.rows(found, at)
+            rows |= shared.rows(by_dens, at)
         return {name: [rows[each] for each in addends] for name, addends in of.items()}

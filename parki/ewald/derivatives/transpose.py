@@ -79,7 +79,7 @@ class TransposedSum:
         self.task = Task(record.kernel, task.space, task.dtype, *how)
         self.kept: _Kept | None = None
 
-    def add(self, points: Points, pipeline: Pipeline, values: Any, found: Any) -> None:
+    def add(self, points: Points, pipeline: Pipeline, values: Any, totals: Any) -> None:
         """Add the transpose (k, rows, sources) of values (k, rows, targets)."""
         record, task = self.record, self.task
         same = points.survey.same and points.labels is None
@@ -102,7 +102,7 @@ class TransposedSum:
                 return systems.of_targets(systems.sums(parts))
             return task.xp.asarray([[pipeline.total(float(row.sum()))] for row in parts])
 
-        for v, into, *arrays in zip(values, found, *results.values(), strict=True):
+        for v, into, *arrays in zip(values, totals, *results.values(), strict=True):
             each = dict(zip(results, arrays, strict=True))
             if task.options.dl_mean == "flux":
                 record.add_mean(each, v, points.arrays, points.lattice.volume, total)

@@ -25,7 +25,6 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.points import (
     check_density,
     like_points,
-    marks_of,
     result_shape,
     take_options,
 )
@@ -115,15 +114,16 @@ def vjp(
     else:
         pairs = zip(v, asked.dens, strict=True)
         parts = [asked.pulled(each[None], density, inputs) for each, density in pairs]
-    found: dict[str, Any] = {n: sum(part[n] for part in parts) for n in inputs if n != "dens"}
+    derivatives: dict[str, Any] = {n: sum(part[n] for part in parts) for n in inputs if n != "dens"}
     shapes = dict(asked.shapes)
     if by_box:
-        found |= asked.by_box(found["lattice"])
+        derivatives |= asked.by_box(derivatives["lattice"])
     if "dens" in wrt:
         every = [part["dens"] for part in parts]
-        found["dens"] = asked.space.array_module.concatenate(every)[:count]
+        derivatives["dens"] = asked.space.array_module.concatenate(every)[:count]
         shapes["dens"] = (*[count][:several], *shapes["dens"])
-    shaped = {name: found[name].reshape(shapes.get(name, found[name].shape)) for name in wrt}
+    wanted = {name: derivatives[name] for name in wrt}
+    shaped = {name: a.reshape(shapes.get(name, a.shape)) for name, a in wanted.items()}
     dtype = asked.trg.dtype  # maps may have made another
     return {n: as_given(array.astype(dtype, copy=False), values) for n, array in shaped.items()}
 
@@ -177,10 +177,10 @@ def jvp(
     if changes is not None:
         asked.check_as_many("tangents['dens']", _many(changes))
         moves["dens"] = _some(_many(changes))
-    found = asked.pushed(_some(many), moves)[: len(many)].astype(asked.trg.dtype, copy=False)
+    changed = asked.pushed(_some(many), moves)[: len(many)].astype(asked.trg.dtype, copy=False)
     several = asked.several if asked.dens is not None else changes.ndim == 3
     shape = asked.shapes["u"]
-    result: ArrayT = as_given(found.reshape(*found.shape[: 1 if several else 0], *shape), like)
+    result: ArrayT = as_given(changed.reshape(*changed.shape[: 1 if several else 0], *shape), like)
     return result
 
 
@@ -239,19 +239,19 @@ class _Asked(NamedTuple):
         if label == "wrt":
             inputs += NAMES
         names_of(label, names, f"{meaning}: {', '.join(inputs)}", inputs)
-        points = arrays["trg"], arrays["src"], arrays.get("norms", marks_of(arrays))
-        found = cls(composite, given.options.of_sums().of_derivatives(), given.space, *points)
+        points = arrays["trg"], arrays["src"], given.normals
+        asked = cls(composite, given.options.of_sums().of_derivatives(), given.space, *points)
         if composite is kernel:
             check_maps(composite, points[0], {"points": points[1], "norms": points[2]})
         own_systems = check_systems(systems, arrays, given.space, options)
         labels = labels_of(composite, exclude, arrays, options, own_systems)
-        found = found._replace(labels=labels, systems=own_systems)
+        asked = asked._replace(labels=labels, systems=own_systems)
         if {*names} & {*NAMES}:
             check_box(composite, systems)
         if dens is None and {*names} == {"dens"}:
-            return found
-        values = found.like("dens", dens, "dens")
-        return found._replace(dens=_many(values), several=values.ndim == 3)
+            return asked
+        values = asked.like("dens", dens, "dens")
+        return asked._replace(dens=_many(values), several=values.ndim == 3)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -294,16 +294,16 @@ class _Asked(NamedTuple):
         k is 1 unless ``wrt`` is ("dens",).
         """
         rows = math.prod(self.composite.density)
-        found = [each.pulled(v, dens, wrt, rows) for each in self.sums]
-        parts = {name: [*chain(*(each[name] for each in found))] for name in wrt}
+        of_sums = [each.pulled(v, dens, wrt, rows) for each in self.sums]
+        parts = {name: [*chain(*(each[name] for each in of_sums))] for name in wrt}
         none = np.zeros_like(self.src, shape=(1, 3, self.src.shape[1]))
         return {name: reduce(add, rows) if rows else none for name, rows in parts.items()}
 
     def by_box(self, lattice: Any) -> dict[str, Any]:
         """Return the derivatives by the box, by name, for those by lattice vectors (3, 3)."""
         own = lattice if self.options.cell is not None else lattice.diagonal()
-        found = {"box": own, "lattice": lattice}
-        return {name: self.space.array_module.asarray(each) for name, each in found.items()}
+        by_name = {"box": own, "lattice": lattice}
+        return {name: self.space.array_module.asarray(each) for name, each in by_name.items()}
 
     def pushed(self, dens: Any, moves: dict[str, Any]) -> Any:
         """Return the change (k, rows, Nt) for changes of inputs, of which "dens" has k."""

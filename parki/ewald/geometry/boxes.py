@@ -91,16 +91,16 @@ class Group(NamedTuple):
         """Return the columns of the systems."""
         both = systems.targets, systems.sources
         counts = [np.diff(offsets)[self.numbers] for offsets in both]
-        found = [
+        columns = [
             xp.asarray(np.concatenate([np.arange(a[n], a[n + 1]) for n in self.numbers]))
             for a in both
         ]
         if np.array_equal(*both):
-            found[1] = found[0]
+            columns[1] = columns[0]
         if all(size == 1 for size in self.sizes):
-            return Columns(found[0], found[1])
+            return Columns(columns[0], columns[1])
         scales = [xp.asarray(np.repeat(self.sizes, count)) for count in counts]
-        return Columns(found[0], found[1], (scales[0], scales[found[0] is not found[1]]))
+        return Columns(columns[0], columns[1], (scales[0], scales[columns[0] is not columns[1]]))
 
     def marked(
         self, columns: Columns, systems: Systems, labels: Labels | None

@@ -209,10 +209,10 @@ class Lattice:
         deforms = tuple(did or abs(a - b) > least for did, a, b in each)
         # The same digits, which a rotation may have rounded.
         tilts = tuple(b if free else a for free, (_, a, b) in zip(deforms, each, strict=True))
-        found = replace(self, sides=before.sides, tilts=tilts, deforms=deforms)
+        lattice = replace(self, sides=before.sides, tilts=tilts, deforms=deforms)
         if any(deforms) and deforms == before.deforms:
-            found.__dict__["widest"] = before.widest  # which is the same
-        return found
+            lattice.__dict__["widest"] = before.widest  # which is the same
+        return lattice
 
     @cached_property
     def widest(self) -> Lattice:
@@ -222,9 +222,9 @@ class Lattice:
         half = self.sides[0] / 2, self.sides[0] / 2, self.sides[1] / 2
         tilts = zip(self.deforms, half, self.tilts or NONE, strict=True)
         most = tuple(float(most if free else own) for free, most, own in tilts)
-        found = replace(self, tilts=most)
-        found.__dict__["widest"] = found
-        return found
+        widest = replace(self, tilts=most)
+        widest.__dict__["widest"] = widest
+        return widest
 
     def images(self, reach: float) -> Array:
         """Return the vectors, shape (3, n), by which images of the brick come within a reach.

@@ -1,7 +1,7 @@
-"""`Crowding`: whether points that moved crowd as did those that the set-up was seen to suit.
+"""`Crowding`: a cheap test whether points cluster as they did when parameters were last judged.
 
-This compares three numbers, which follow from how the stages have sorted the points. Only where
-they differ is `Setup.suits` asked, which counts the close pairs of a sample.
+It compares three numbers, which follow from how the stages have sorted the points. Only where they
+differ is `Setup.suits` asked, which counts the close pairs of a sample.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from parki.cell_list import CellList
 from parki.ewald.pipeline.stages import Stages
 from parki.runtime import ExecutionSpace
 
-# While the pairs that share a cell change by no more than this, in parts of what they were when the
-# set-up was seen to suit the points, it suits them still: `choice.reuse` allows more. Fewer pairs
-# than points take no time, and change by chance: images behind a wall have few near the targets.
+# Parameters still suit while the pairs that share a cell change by no more than this part of their
+# number: `choice.reuse` allows more. Fewer pairs than points take no time, and change by chance:
+# images behind a wall have few near the targets.
 CROWDED = 0.1
 MOST_ITEMS = 1 << 12  # work items that count pairs, each of some cells
 
 
 class Crowding:
-    """How many pairs share a cell: now, on the device, and when the set-up was seen to suit.
+    """How many pairs share a cell: now, and when the parameters were last found to suit.
 
     Attributes
     ----------
     suited : list of 3 floats or None
-        The numbers when the set-up was seen to suit.
+        The numbers when the parameters were last found to suit.
     report : HostReport, DeviceReport or None
         The numbers of now, once they were counted; and last how many coordinates did not fit.
     points : int
         Targets or sources, whichever are more.
     """
 
-    def __init__(self, suited: Any = None) -> None:
+    def __init__(self, suited: list[float] | None = None) -> None:
         self.suited = suited
         self.report: Any = None
         self.points = 0
@@ -70,5 +70,5 @@ class Crowding:
 
     def matches(self, now: list[float]) -> bool:
         """Return whether numbers are about those that suited."""
-        pairs = zip(now, self.suited, strict=True)
-        return all(abs(n - suited) <= CROWDED * max(suited, self.points) for n, suited in pairs)
+        pairs = zip(now, cast(list[float], self.suited), strict=True)
+        return all(abs(n - before) <= CROWDED * max(before, self.points) for n, before in pairs)

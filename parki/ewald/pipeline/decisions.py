@@ -80,7 +80,7 @@ class State(NamedTuple):
     decision : str
         The name of the decision that placed the points.
     expected : dict
-        Shapes of the arrays of the plan that has left this set-up.
+        Array shapes of the plan that left the pipeline in the cache.
     """
 
     setup: Setup | None
@@ -197,7 +197,7 @@ class Arrival:
     def same_setup(self) -> bool:
         """The grid fits the box."""
         old = self.state.setup
-        return self.setup is not None and old is not None and self.setup.shares(old)
+        return self.setup is not None and old is not None and self.setup.same_memory(old)
 
     @property
     def singly(self) -> bool:

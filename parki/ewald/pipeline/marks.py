@@ -53,10 +53,10 @@ class Marks(NamedTuple):
 
     def spread(self, p2g: P2G, dens: Any, buffer: Any, grid: Any, first: int, second: int) -> Any:
         """Spread ``dens`` as `P2G.apply` does, onto the grids with the numbers given."""
-        found = p2g.apply(dens, buffer, grid, first)
+        sums = p2g.apply(dens, buffer, grid, first)
         if self.lifts[1] is not None:
             p2g.apply(dens * self.lifts[1], buffer, grid, second)
-        return found
+        return sums
 
     def gather(
         self, g2p: G2P, field: Any, results: dict[str, Any], first: int, second: int

@@ -48,7 +48,7 @@ class OneDevice(Pipeline):
     slack : Slack or None
         Where the number of points has changed.
     expected : dict
-        Shapes of the arrays of the plan that has left this set-up.
+        Array shapes of the plan that left this pipeline in the cache.
     """
 
     alone = ahead = True
@@ -64,7 +64,7 @@ class OneDevice(Pipeline):
         self.expected: dict[str, tuple[int, ...]] = {}
         self.applications = Applications(problem)
         self.crowding = Crowding()
-        # The set-up and the arrays of the points before the last ones that the graph placed.
+        # The previous set-up and points, for `undo`.
         self._before: tuple[Setup | None, dict[str, Any]] = None, {}
         self._box: Lattice | None = None  # the present one, where points have followed
 
@@ -279,7 +279,7 @@ class OneDevice(Pipeline):
     def _move(self, setup: Setup | None) -> None:
         """Take a set-up whose box has other tilts, if all that is placed can serve it."""
         old, stages = self.setup, self.stages
-        if setup is None or old is None or setup is old or not setup.shares(old):
+        if setup is None or old is None or setup is old or not setup.same_memory(old):
             return
         values = stages and stages.fgc.given(setup.mesh, setup.split)
         cast(LatticeNumbers, setup.frame.numbers).move(setup.frame)
@@ -299,18 +299,18 @@ class OneDevice(Pipeline):
         """Run the stages, or replay them where they launch the same again and again."""
         sources, lists = cast(Stages, self.stages).p2p.sources, self.lists
         slack = self.slack
-        given, found = dens, results
+        inputs, outputs = dens, results
         if slack is not None:
-            given, found = slack.densities(sources.xp, dens), slack.results(sources.xp, results)
+            inputs, outputs = slack.densities(sources.xp, dens), slack.results(sources.xp, results)
         if len(dens) > 1 and lists is not None and self.decision not in ("record", "keep"):
             lists.begun = True  # this is a repeated sum
         if sources.space.adapter.capturing():  # it is part of a composite's graph
-            self._run(given, found, watch)
+            self._run(inputs, outputs, watch)
         else:
-            self.applications.apply(sources.space, self._run, lists, given, found, watch)
+            self.applications.apply(sources.space, self._run, lists, inputs, outputs, watch)
         if slack is not None:
             for name, array in results.items():
-                array[...] = found[name][..., : array.shape[-1]]
+                array[...] = outputs[name][..., : array.shape[-1]]
 
     def recorded(self, many: int) -> Replay | None:
         """Return the graph of an application to ``many`` densities, if there is one."""
@@ -343,21 +343,21 @@ class OneDevice(Pipeline):
         """Return the far field's noise at the first targets, of normal numbers of a shape."""
         stages, slack = cast(Stages, self.stages), self.slack
         xp, dtype = stages.p2p.sources.xp, stages.p2p.dtype
-        given = {"white": white(stages.white).astype(dtype, copy=False)}
-        found = xp.empty((stages.rows, slack.targets if slack else count), dtype=dtype)
-        self.repeated("noise", stages.shaken, given, {"found": found})
-        return found[:, :count]
+        inputs = {"white": white(stages.white).astype(dtype, copy=False)}
+        noise = xp.empty((stages.rows, slack.targets if slack else count), dtype=dtype)
+        self.repeated("noise", stages.shaken, inputs, {"noise": noise})
+        return noise[:, :count]
 
     def repeated(
         self,
         name: str,
         work: Callable[[dict[str, Any]], None],
-        given: dict[str, Any],
-        found: dict[str, Any],
+        inputs: dict[str, Any],
+        outputs: dict[str, Any],
     ) -> None:
         """Do what has a name, on arrays by name, or launch what was recorded of it."""
         space = cast(Stages, self.stages).p2p.sources.space
-        self.applications.repeat(space, (name, False), work, given, found)
+        self.applications.repeat(space, (name, False), work, inputs, outputs)
 
     # ------------------------------------------------------------------ views
     @property

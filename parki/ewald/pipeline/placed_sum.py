@@ -119,9 +119,9 @@ class PlacedSum:
             self.want = want if isinstance(want, str) else names
             of, normals = request.transposed_pair or ("", None)
             self._marks = marks_of(arrays)
-            found = check_systems(systems, arrays, space, options)
+            systems = check_systems(systems, arrays, space, options)
             points = SUMS[kernel].pair.of_points
-            labels = check_labels(request.exclude, kernel, points, arrays, options, found)
+            labels = check_labels(request.exclude, kernel, points, arrays, options, systems)
             how = names, of, labels is not None
             self.task = Task(kernel, space, options.arithmetic(self.dtype), options, *how)
             self.order = _order(self.task)
@@ -131,7 +131,7 @@ class PlacedSum:
                 arrays["tensors"] = self._of_targets("tensors", tensors, (TENSOR_ROWS, shape[1]))
             if normals is not None:
                 arrays["norms"] = self._of_targets("transposed_pair[1]", normals, shape)
-            self._given = self._points_of(self.task, checked, found, labels)
+            self._given = self._points_of(self.task, checked, systems, labels)
             self._points = self._given.ordered(self.order)
             self.lattice = self._given.lattice
 
@@ -228,8 +228,9 @@ class PlacedSum:
             anew = systems is not None or exclude is not None
             if anew or not self._follow(task, order, lattice, taken):
                 given = self._own(taken.checked())
-                found = self._systems_of(given, systems)
-                own = self._points_of(task, given, found, self._labels_of(given, exclude, found))
+                systems = self._systems_of(given, systems)
+                labels = self._labels_of(given, exclude, systems)
+                own = self._points_of(task, given, systems, labels)
                 points = own.ordered(order)
                 before = self._state(*(self.given, self.points) if keep else ())
                 self.pipeline = self._placed(task, points)
@@ -327,25 +328,16 @@ class PlacedSum:
     def _systems_of(self, given: Arguments, systems: Any) -> Systems | None:
         """Return the systems of other points; those that there were, if they are the same."""
         old = self._given.systems
-        if systems is None:
-            systems = old and (old.targets, old.sources)
-        elif old is None:
-            raise ParkiValueError(
-                "systems was given, but the plan was made without; make a new plan with systems"
-            )
+        systems = as_before("systems", systems, old and (old.targets, old.sources))
         new = check_systems(systems, given.arrays, self.task.space, self.task.options)
         return old if new == old else new
 
     def _labels_of(self, given: Arguments, exclude: Any, systems: Systems | None) -> Labels | None:
         """Return the labels of other points; those that there were, if they are the same."""
         old, task, same = self._given.labels, self.task, systems is self._given.systems
-        if old is None:
-            if exclude is None:
-                return None
-            raise ParkiValueError(
-                "exclude was given, but the plan was made without; make a new plan with exclude"
-            )
-        exclude = old if exclude is None else exclude
+        exclude = as_before("exclude", exclude, old)
+        if exclude is None:
+            return None
         new = check_labels(exclude, task.kernel, True, given.arrays, task.options, systems)
         return old if new == old and same else new
 
@@ -428,6 +420,21 @@ class PlacedSum:
         """Return values of the targets as (rows, targets), or refuse them."""
         values = like_points(name, given, self.task.space, self.dtype)
         return check_density(name, values, shape, of="targets", **how)
+
+
+def as_before(name: str, given: Any, before: Any) -> Any:
+    """Return systems or labels for other points: those of before, if none are given.
+
+    Raises
+    ------
+    ParkiValueError
+        If there were none before.
+    """
+    if given is not None and before is None:
+        raise ParkiValueError(
+            f"{name} was given, but the plan was made without; make a new plan with {name}"
+        )
+    return before if given is None else given
 
 
 def _order(task: Task) -> Order:

@@ -75,8 +75,8 @@ class Pipeline:
     ) -> Pipeline:
         """Return a pipeline for other points, which keeps what suits them.
 
-        This one does not change if an exception is raised, and else is not used any more, unless it
-        was given the points itself. ``once`` says that a density to sum follows at once. A
+        On an error this pipeline is unchanged; after success use only the one returned, which may
+        be this one. ``once`` says that a density to sum follows at once. A
         ``setup`` is taken whether or not it suits the points.
         """
         raise NotImplementedError

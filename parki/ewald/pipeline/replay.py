@@ -65,10 +65,10 @@ class Replay:
             n: a.shape for n, a in self.arrays.items()
         }
 
-    def __call__(self, given: dict[str, Any], results: dict[str, Any]) -> None:
+    def __call__(self, inputs: dict[str, Any], results: dict[str, Any]) -> None:
         """Launch with other arrays; overwrite results."""
         copy = self.space.adapter.copy
-        for name, array in given.items():
+        for name, array in inputs.items():
             copy(self.arrays[name], array)
         self._launch()
         for name, array in results.items():
@@ -109,8 +109,8 @@ class Applications:
             self._seen.add((len(dens), lists is not None and lists.kept))
             return
 
-        def stages(given: dict[str, Any]) -> None:
-            run(given["dens"], {name: given[name] for name in results}, unwatched)
+        def stages(arrays: dict[str, Any]) -> None:
+            run(arrays["dens"], {name: arrays[name] for name in results}, unwatched)
 
         key = len(dens), lists is not None and lists.kept
         self.repeat(space, key, stages, {"dens": dens}, results)
@@ -122,22 +122,22 @@ class Applications:
         space: ExecutionSpace,
         key: tuple[int | str, bool],
         work: Callable[[dict[str, Any]], None],
-        given: dict[str, Any],
-        found: dict[str, Any],
+        inputs: dict[str, Any],
+        outputs: dict[str, Any],
     ) -> None:
         """Do work on arrays by name, which overwrites what is found; or launch what was recorded.
 
         ``work`` is not kept: pipelines are freed as soon as nobody has them.
         """
         if not self.problem and key in self._seen and key not in self._graphs:
-            graph = Replay(space, work, {**given, **found})
+            graph = Replay(space, work, {**inputs, **outputs})
             self.problem = graph.problem
             self._graphs[key] = graph
         if self.problem or key not in self._seen:
-            work({**given, **found})
+            work({**inputs, **outputs})
             self._seen.add(key)
         else:
-            self._graphs[key](given, found)
+            self._graphs[key](inputs, outputs)
 
     def describe(self) -> str:
         """Return how launches are made, where it is known."""

@@ -126,11 +126,11 @@ class Setup:
         constant = self.task.space.adapter.constant
         return values * constant(self.frame.factor**lengths, values.dtype)
 
-    def kin(self, other: Setup | None) -> bool:
+    def same_choice(self, other: Setup | None) -> bool:
         """Return whether another set-up is the same, except the tilts of the box."""
         return other is not None and self.parameters is other.parameters and self.pair is other.pair
 
-    def shares(self, other: Setup) -> bool:
+    def same_memory(self, other: Setup) -> bool:
         """Return whether another set-up is the same, but perhaps of other tilts in its memory."""
         numbers = self.frame.numbers
         return self is other or (numbers is not None and numbers is other.frame.numbers)

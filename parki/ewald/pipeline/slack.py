@@ -33,19 +33,19 @@ class Slack(NamedTuple):
 
     def points(self, xp: Any, arrays: dict[str, Any]) -> dict[str, Any]:
         """Return arrays of points, normals and tensor targets that fill the slack."""
-        found = {}
+        filled = {}
         for name, array in arrays.items():
             n, columns = array.shape[1], self._columns(name)
-            found[name] = xp.empty((len(array), columns), dtype=array.dtype)
-            found[name][:, :n] = array
-            found[name][:, n:] = array[:, : columns - n]
-        return found
+            filled[name] = xp.empty((len(array), columns), dtype=array.dtype)
+            filled[name][:, :n] = array
+            filled[name][:, n:] = array[:, : columns - n]
+        return filled
 
     def densities(self, xp: Any, dens: Any) -> Any:
         """Return densities (k, rows, sources) that fill the slack."""
-        found = xp.zeros((*dens.shape[:-1], self.sources), dtype=dens.dtype)
-        found[..., : dens.shape[-1]] = dens
-        return found
+        filled = xp.zeros((*dens.shape[:-1], self.sources), dtype=dens.dtype)
+        filled[..., : dens.shape[-1]] = dens
+        return filled
 
     def results(self, xp: Any, results: dict[str, Any]) -> dict[str, Any]:
         """Return memory for results at all targets that there is slack for."""

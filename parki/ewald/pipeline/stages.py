@@ -150,11 +150,11 @@ class Stages:
         ``lists`` says whether P2P may keep and take lists of pairs.
         """
         real = self.p2p.dtype
-        found = self.p2p.sources.xp.empty((self.rows, self.sizes["trg"][1]), dtype=real)
+        results = self.p2p.sources.xp.empty((self.rows, self.sizes["trg"][1]), dtype=real)
         dens = dens.astype(real, copy=False)[None]
-        own = {name: rows[None] for name, rows in self._by_name(found).items()}
-        self.p2p.apply(dens, self._buffer(1), own, lists)
-        return found
+        by_name = {name: rows[None] for name, rows in self._by_name(results).items()}
+        self.p2p.apply(dens, self._buffer(1), by_name, lists)
+        return results
 
     @property
     def rows(self) -> int:
@@ -164,11 +164,11 @@ class Stages:
 
     def _by_name(self, rows: Any) -> dict[str, Any]:
         """Return the rows of each result, which follow each other."""
-        task, found, start = self.setup.task, dict[str, Any](), 0
+        task, by_name, start = self.setup.task, dict[str, Any](), 0
         for name in task.want:
             end = start + result_rows(task.kernel, name)
-            found[name], start = rows[start:end], end
-        return found
+            by_name[name], start = rows[start:end], end
+        return by_name
 
     @property
     def white(self) -> tuple[int, ...]:
@@ -176,7 +176,7 @@ class Stages:
         return (self.fgc.inputs, *self.setup.mesh.stored)
 
     def shaken(self, arrays: dict[str, Any]) -> None:
-        """Overwrite "found" (rows, targets) with noise whose covariance is the far field's matrix.
+        """Overwrite "noise" (rows, targets) with noise whose covariance is the far field's matrix.
 
         "white" has normal numbers on the grid.
         """
@@ -184,9 +184,9 @@ class Stages:
         white, xp = arrays["white"], self.p2p.sources.xp
         if self.grids > 1:  # the second grid takes the Laplacian of the first one
             white = xp.concatenate([white, xp.zeros_like(white)], axis=2)
-        arrays["found"].fill(0)
-        field, own = self.fgc.shaken(white), self._by_name(arrays["found"])
-        self.marks.gather(self.g2p, field, own, 0, 1)
+        arrays["noise"].fill(0)
+        field, by_name = self.fgc.shaken(white), self._by_name(arrays["noise"])
+        self.marks.gather(self.g2p, field, by_name, 0, 1)
 
     def _apart(self, sources: int) -> bool:
         """Return whether near and far field are recorded, as branches of a graph.

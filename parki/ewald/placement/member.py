@@ -114,18 +114,19 @@ class Member:
         """Return densities (k, rows, N) of the sum in the shape that calls take."""
         return dens.reshape(len(dens), *self.task.sum.density_shape(dens.shape[-1]))
 
-    def add_results(self, found: Any, totals: dict[str, Any], places: Places) -> None:
+    def add_results(self, results: Any, totals: dict[str, Any], places: Places) -> None:
         """Add what the sum has found at places to the results (k, rows, N) of the plan."""
         columns = places.columns
-        found = (found,) if isinstance(self.want, str) and not isinstance(found, tuple) else found
+        if isinstance(self.want, str) and not isinstance(results, tuple):
+            results = (results,)
         if self.shared is None:
-            for (name, total), array in zip(totals.items(), found, strict=True):
+            for (name, total), array in zip(totals.items(), results, strict=True):
                 rows = array.reshape(*total.shape[:2], array.shape[-1])
                 total[..., columns.place("trg")] += columns.results(
                     rows, power_of(self.kernel, name)
                 )
             return
-        rows = self.shared.rows(by_density(self.shared.want, found), places.of_targets)
+        rows = self.shared.rows(by_density(self.shared.want, results), places.of_targets)
         for addend, each in rows.items():
             totals[addend.of][..., columns.place("trg")] += each
 
@@ -148,10 +149,10 @@ class Member:
         if self._transpose is None or not self._transpose.task.alike(task):
             self._transpose = Transpose(task)
         ordered = {name: order.rows(each) for name, each in values.items()}
-        found = self._transpose(self.sum.points, self.sum.pipeline, ordered)
+        back = self._transpose(self.sum.points, self.sum.pipeline, ordered)
         if not order.kept:
-            order.back(found.copy(), found)
-        return found
+            order.back(back.copy(), back)
+        return back
 
     @property
     def _sizes(self) -> dict[str, int]:

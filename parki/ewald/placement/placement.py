@@ -21,7 +21,7 @@ from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.options import LARGEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.access import Access
-from parki.ewald.pipeline.placed_sum import PlacedSum
+from parki.ewald.pipeline.placed_sum import PlacedSum, as_before
 from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.placement.asked import Asked
 from parki.ewald.placement.member import Member, Places
@@ -163,7 +163,7 @@ class Placement:
         check_points("trg", trg, options)
         if src is not trg:
             check_points("src", src, options)
-        norms = arrays.get("norms", marks_of(arrays))
+        norms = taken.normals
         if "norms" in arrays:
             norms = check_density("norms", norms, src.shape).copy()
         asked.check_maps(trg, {"points": src, "norms": norms})
@@ -191,17 +191,17 @@ class Placement:
 
     def _of(self, asked: Asked, given: Given) -> list[Member]:
         """Return the members for what is asked, without points."""
-        found: list[Member] = []
+        members: list[Member] = []
         groups: list[Group | None] = [*self._groups] or [None]
         for group in groups:
             options = given.options if group is None else group.options
             if asked.composite is None:
-                found.append(Member(asked.kernel, asked.want, options, None, group))
+                members.append(Member(asked.kernel, asked.want, options, None, group))
             else:
                 shared = together(joined(asked.composite.addends))
                 own = options.of_sums()
-                found += [Member(one.kernel, one.want, own, one, group) for one in shared]
-        return found
+                members += [Member(one.kernel, one.want, own, one, group) for one in shared]
+        return members
 
     def _prepare(self, member: Member, members: list[Member], asked: Asked, given: Given) -> None:
         """Check the arguments of a member's sum."""
@@ -358,19 +358,8 @@ class Placement:
         systems, labels = given.systems, given.exclude
         if given.norms is None and isinstance(old.norms, tuple):  # marks serve the next points, too
             given = given._replace(norms=old.norms)
-        if systems is None:
-            systems = old.systems
-        elif old.systems is None:
-            raise ParkiValueError(
-                "systems was given, but the plan was made without; make a new plan with systems"
-            )
-        if labels is None:
-            labels = old.exclude
-        elif old.exclude is None:
-            raise ParkiValueError(
-                "exclude was given, but the plan was made without; make a new plan with exclude"
-            )
-        return given._replace(systems=systems, exclude=labels)
+        systems = as_before("systems", systems, old.systems)
+        return given._replace(systems=systems, exclude=as_before("exclude", labels, old.exclude))
 
     def _drop_before(self) -> None:
         """Let go of the points before."""

@@ -92,17 +92,17 @@ class Total:
         return results[0] if isinstance(want, str) else results
 
     def _sum(self, values: Any, totals: dict[str, Any], watch: Watch) -> None:
-        found = [
+        results = [
             member.sum.summed(member.densities(values), None, watch) for member in self.members
         ]
-        self._add(found, totals, [cast(Places, member.places) for member in self.members])
+        self._add(results, totals, [cast(Places, member.places) for member in self.members])
 
-    def _add(self, found: list[Any], totals: dict[str, Any], places: list[Places]) -> None:
+    def _add(self, results: list[Any], totals: dict[str, Any], places: list[Places]) -> None:
         """Overwrite results (k, rows, N) by the results of all members, at places."""
         for array in totals.values():
             array.fill(0)
-        for member, results, where in zip(self.members, found, places, strict=True):
-            member.add_results(results, totals, where)
+        for member, rows, where in zip(self.members, results, places, strict=True):
+            member.add_results(rows, totals, where)
 
     def _recorded(self, values: Any, totals: dict[str, Any]) -> bool:
         """Sum near a wall by one graph, if a device has one of each member.
@@ -156,10 +156,10 @@ class Total:
         first, rows = next(iter(values.values())), math.prod(self.asked.density)
         if self.plain:
             return self.members[0].transposed(values, rows)
-        found = np.zeros_like(first, shape=(len(first), rows, self.counts[1]))
+        dens = np.zeros_like(first, shape=(len(first), rows, self.counts[1]))
         for member in self.members if len(first) else ():
-            found[..., member.columns.place("src")] += member.transposed(values, rows)
-        return found
+            dens[..., member.columns.place("src")] += member.transposed(values, rows)
+        return dens
 
     # ------------------------------------------------------------------ errors
     def bounds(self, values: Any) -> tuple[Any, ...]:
@@ -178,10 +178,10 @@ class Total:
             for name, bound in member.bounds(values):
                 total = totals[name]
                 total[:, member.numbers] += np.reshape(bound, (len(values), -1))
-        found = [total if systems else total[:, 0] for total in totals.values()]
+        per_result = [total if systems else total[:, 0] for total in totals.values()]
         if several:
-            return tuple(found)
-        return tuple(each[0] if systems else float(each[0]) for each in found)
+            return tuple(per_result)
+        return tuple(each[0] if systems else float(each[0]) for each in per_result)
 
     def exact(self, sample: Sample, values: Any) -> dict[str, Any]:
         """Return results (rows, N) at sampled targets by other parameters, of one density."""
@@ -202,9 +202,9 @@ class Total:
             given, places_of, how = sample.given(member.sum, own)
             placed = place_and_sum(OneDevice(), given, dens.astype(np.float64), member.want, **how)
             results = placed[1] if isinstance(placed[1], tuple) else (placed[1],)
-            found = tuple(each[..., places_of] for each in results)
+            sampled = tuple(each[..., places_of] for each in results)
             columns = member.columns.among(own, at)
             of_targets = {n: a[..., own].astype(np.float64) for n, a in places.of_targets.items()}
             places = places._replace(columns=columns, of_targets=of_targets)
-            member.add_results(found, totals, places)
+            member.add_results(sampled, totals, places)
         return {name: total[0] for name, total in totals.items()}
