@@ -431,10 +431,10 @@ def locate(
 def multiplied(points: Any, matrix: Any, space: ExecutionSpace, executor: str | None = None) -> Any:
     """Return points (3, N) times a matrix (3, 3) of their dtype, in their memory."""
     points = space.array_module.ascontiguousarray(points)
-    found = space.array_module.empty_like(points)
+    product = space.array_module.empty_like(points)
     kernel = load("cell_list", "multiply", space, executor=executor, REAL=real_name(points.dtype))
-    kernel(points.shape[1], points=points, matrix=matrix, multiplied=found)
-    return found
+    kernel(points.shape[1], points=points, matrix=matrix, multiplied=product)
+    return product
 
 
 def with_spare(xp: Any, shape: tuple[int, int], spare: int, dtype: Any) -> Any:
@@ -472,13 +472,13 @@ def _systems_of(offsets: Any, count: int) -> int:
 
 def _checked_tilts(tilts: Any, points: Any) -> Any:
     """Return tilts; refuse what is not 3 of them like the points."""
-    found = as_array("tilts", tilts)
-    if found.shape != (3,) or found.dtype != points.dtype or type(found) is not type(points):
+    array = as_array("tilts", tilts)
+    if array.shape != (3,) or array.dtype != points.dtype or type(array) is not type(points):
         raise ParkiValueError(
-            f"tilts has shape {found.shape} and dtype {found.dtype}; expected (3,) and the points' "
+            f"tilts has shape {array.shape} and dtype {array.dtype}; expected (3,) and the points' "
             f"{points.dtype}, in their memory"
         )
-    return found
+    return array
 
 
 def _check_dtype(name: str, array: Any) -> None:

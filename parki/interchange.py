@@ -114,10 +114,10 @@ def finite(name: str, value: Any, meaning: str) -> float:
     ------
     ParkiTypeError, ParkiValueError
     """
-    found = number(name, value, meaning)
-    if not math.isfinite(found):
+    result = number(name, value, meaning)
+    if not math.isfinite(result):
         raise ParkiValueError(f"{name} is {shown(value)}; expected {meaning}")
-    return found
+    return result
 
 
 def positive(name: str, value: Any, meaning: str = "a positive number") -> float:
@@ -127,10 +127,10 @@ def positive(name: str, value: Any, meaning: str = "a positive number") -> float
     ------
     ParkiTypeError, ParkiValueError
     """
-    found = finite(name, value, meaning)
-    if found <= 0:
+    result = finite(name, value, meaning)
+    if result <= 0:
         raise ParkiValueError(f"{name} is {shown(value)}; expected {meaning}")
-    return found
+    return result
 
 
 def as_whole(value: Any) -> int:
@@ -154,12 +154,12 @@ def whole(name: str, value: Any, meaning: str, least: int = 1) -> int:
     ParkiTypeError, ParkiValueError
     """
     try:
-        found = as_whole(value)
+        result = as_whole(value)
     except TypeError:
         raise ParkiTypeError(f"{name} is {shown(value)}; expected {meaning}") from None
-    if found < least:
+    if result < least:
         raise ParkiValueError(f"{name} is {shown(value)}; expected {meaning}")
-    return found
+    return result
 
 
 def as_flag(value: Any) -> bool:

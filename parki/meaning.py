@@ -85,9 +85,9 @@ class Varied(tuple[Any, ...]):
     @classmethod
     def of(cls, numbers: Any, tensor: Any) -> Varied:
         """Return the numbers of a tensor."""
-        found = cls(numbers)
-        found.tensor = tensor
-        return found
+        result = cls(numbers)
+        result.tensor = tensor
+        return result
 
 
 def varied(box: Any) -> Any:

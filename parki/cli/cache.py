@@ -64,13 +64,13 @@ def declare(commands: Any) -> None:
 def contents(folder: Path) -> dict[str, list[Path]]:
     """Return the paths of parki's entries in a folder, by kind; none if there is no folder."""
     paths = [p for p in _inside(folder) if p.is_symlink() or p.is_file()]
-    found = {
+    files = {
         kind: [p for p in paths if re.fullmatch(pattern, p.name) and _is_parkis(p)]
         for kind, (_, pattern) in KINDS.items()
     }
     inside = [] if (folder / UPSTREAM).is_symlink() else _inside(folder / UPSTREAM)
-    found["upstream"] += [p for p in inside if re.fullmatch(FOLDER, p.name) and p.is_dir()]
-    return found
+    files["upstream"] += [p for p in inside if re.fullmatch(FOLDER, p.name) and p.is_dir()]
+    return files
 
 
 def _inside(folder: Path) -> list[Path]:

@@ -174,7 +174,7 @@ def read(path: Path, kind: str, kernel: str) -> dict[str, Any]:
     """
     needed = ["src", "dens", *(["norms"] if SUMS[kernel].normals else [])]
     try:
-        found, names = _load(path, kind, ARRAYS)
+        values, names = _load(path, kind, ARRAYS)
     except FileNotFoundError:
         raise ParkiValueError(f"input is {path}; there is no such file") from None
     except SPOILT as error:
@@ -192,7 +192,7 @@ def read(path: Path, kind: str, kernel: str) -> dict[str, Any]:
             f"{'which is' if len(unknown) == 1 else 'which are'} not known; expected "
             f"{', '.join(ARRAYS)}: rename or remove the rest"
         )
-    return found
+    return values
 
 
 def _load(path: Path, kind: str, wanted: Sequence[str]) -> tuple[dict[str, Any], list[str]]:

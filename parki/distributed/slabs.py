@@ -81,7 +81,7 @@ class Slabs:
         if first == last:
             return []
         last += self.window - 1
-        found = []
+        touched = []
         period = self.planes[-1]
         for shift in range(0, last if self.periodic else 1, period):
             for owner in range(self.size):
@@ -89,8 +89,8 @@ class Slabs:
                 end = min(last, self.planes[owner + 1] + shift)
                 if begin < end and (owner != rank or shift):
                     owned = begin - shift - self.planes[owner]
-                    found.append(Touched(owner, begin - first, owned, end - begin))
-        return found
+                    touched.append(Touched(owner, begin - first, owned, end - begin))
+        return touched
 
     def near(self, rank: int, reach: int) -> NDArray[np.bool_]:
         """Return which cells are at most ``reach`` cells from a slab, its own included."""

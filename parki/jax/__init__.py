@@ -126,8 +126,8 @@ def apply(plan: Plan, dens: Any) -> jax.Array:
         and its derivative.
     """
     values = _array("dens", dens)
-    found: jax.Array = LINEAR.bind(values, plan=LinearMap(plan), transposed=False)
-    return found
+    result: jax.Array = LINEAR.bind(values, plan=LinearMap(plan), transposed=False)
+    return result
 
 
 def sphere_velocities(
@@ -198,8 +198,8 @@ def _bound(
 ) -> jax.Array:
     """Return a sum of arrays by name, without "src" if the targets are the sources."""
     arrays, how = _varying_alike([*given.values()]), {"options": options, "batch": batch}
-    found: jax.Array = SUM.bind(*arrays, kernel=kernel, names=tuple(given), **how)
-    return found
+    result: jax.Array = SUM.bind(*arrays, kernel=kernel, names=tuple(given), **how)
+    return result
 
 
 def _array(name: str, value: Any) -> jax.Array:
@@ -207,14 +207,14 @@ def _array(name: str, value: Any) -> jax.Array:
     if not isinstance(value, (jax.Array, list, tuple)):  # of these, some may be traced
         refuse_meaning(name, value)
     try:
-        found: jax.Array = jnp.asarray(value)
+        result: jax.Array = jnp.asarray(value)
     except Exception as error:  # whatever JAX has to say
         raise ParkiTypeError(
             f"{name} is a {type(value).__name__}; expected an array that JAX takes ({error})"
         ) from error
     if value is None:  # which JAX takes for NaN
         raise ParkiTypeError(f"{name} is a NoneType; expected an array of numbers")
-    return found
+    return result
 
 
 def _varying_alike(arrays: list[jax.Array]) -> list[jax.Array]:

@@ -145,10 +145,10 @@ def run_bend(
         both = src is None and "trg" in wanted
         ends = trg, trg if src is None else src
         wrt = (*wanted, "src") if both else wanted
-        found = vjp(of, *ends, d, norms, own, values=weights, wrt=wrt, **how(swapped))
+        result = vjp(of, *ends, d, norms, own, values=weights, wrt=wrt, **how(swapped))
         if both:
-            found["trg"] = found["trg"] + found["src"]
-        return found
+            result["trg"] = result["trg"] + result["src"]
+        return result
 
     def total(of: Any, swapped: bool, inputs: Any) -> Any:
         trg, src, d, norms = inputs

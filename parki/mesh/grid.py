@@ -88,12 +88,12 @@ class Grid:
             many = given if np.ndim(given) else [given] * len(shape)
         except ValueError:  # of ragged lists
             many = given
-        found = numbers(name, many, convert, meaning, given)
-        if len(found) != len(shape):
+        result = numbers(name, many, convert, meaning, given)
+        if len(result) != len(shape):
             raise ParkiValueError(
-                f"{name} has {len(found)} numbers, but shape {shape} has {len(shape)} axes"
+                f"{name} has {len(result)} numbers, but shape {shape} has {len(shape)} axes"
             )
-        return found
+        return result
 
     @property
     def dimensions(self) -> int:

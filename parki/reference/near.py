@@ -98,15 +98,15 @@ def _difference(split: ReferenceSplit, axis: int, trg: slice, src: slice) -> Arr
 def _tilted_differences(split: ReferenceSplit, trg: slice, src: slice) -> list[Array]:
     """Target minus source, less the whole vectors that make fractions of vectors least."""
     points = split.points
-    found = [points.trg[axis, trg, None] - points.src[axis, None, src] for axis in range(3)]
-    places = points.along(np.stack([each.ravel() for each in found]))
+    offsets = [points.trg[axis, trg, None] - points.src[axis, None, src] for axis in range(3)]
+    places = points.along(np.stack([each.ravel() for each in offsets]))
     for axis in range(split.periodicity):
-        wraps = np.rint(places[axis] / points.box[axis]).reshape(found[0].shape)
-        found = [
+        wraps = np.rint(places[axis] / points.box[axis]).reshape(offsets[0].shape)
+        offsets = [
             each - wraps * float(move)
-            for each, move in zip(found, points.vectors[axis], strict=True)  # type: ignore[index]
+            for each, move in zip(offsets, points.vectors[axis], strict=True)  # type: ignore[index]
         ]
-    return found
+    return offsets
 
 
 def _pair_values(

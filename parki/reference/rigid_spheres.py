@@ -140,9 +140,9 @@ def _met(m: int, n: Any, own: float, other: float, height: float) -> Any:
 
     def raised(x: Any) -> Any:
         """Return the harmonic part of the height times x."""
-        found = np.zeros_like(x)
-        found[1:] = x[:-1] * ((k[:-1] - m + 1) / (2 * k[:-1] + 1) * own)[:, None]
-        return found
+        result = np.zeros_like(x)
+        result[1:] = x[:-1] * ((k[:-1] - m + 1) / (2 * k[:-1] + 1) * own)[:, None]
+        return result
 
     h = t * ((f + 1) / (2 * (2 * f - 1))) - c * (f - 2) / (2 * f * (2 * f - 1)) * slope
     g = c * (f + 1) / (f * (2 * f - 1)) * t

@@ -148,10 +148,10 @@ class _Put(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> Any:
         if isinstance(node, ast.Name) and node.id in self.given:
-            found = copy_tree(self.given[node.id])
-            if isinstance(found, ast.Name):
-                found.ctx = node.ctx
-            return found
+            copied = copy_tree(self.given[node.id])
+            if isinstance(copied, ast.Name):
+                copied.ctx = node.ctx
+            return copied
         if hasattr(node, "lineno"):
             ast.copy_location(node, self.call)
         return self.generic_visit(node)

@@ -74,18 +74,18 @@ def entry(
         Ending of the file's name.
     """
     file = name + suffix
-    found = _used(file, use)
-    if found is None:
+    used = _used(file, use)
+    if used is None:
         with _locked(name + ".lock"):
-            found = _used(file, use)  # another process may have built it
-            if found is None:
+            used = _used(file, use)  # another process may have built it
+            if used is None:
                 content, path = build(), cache_directory() / file
                 if sys.platform == "win32":  # loads libraries from files alone
                     return use(content, _keep(file, content) or path)
                 # A library that is cut off may end the process that loads it, and so comes first.
-                found = use(content, path)
+                used = use(content, path)
                 _keep(file, content)
-    return found
+    return used
 
 
 def _used(file: str, use: Callable[[bytes, Path], T]) -> T | None:

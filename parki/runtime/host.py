@@ -70,10 +70,10 @@ def _find(chosen: str, _search_path: str) -> Compiler:
             command = (os.path.abspath(path), *words)
             version, failure = _run([*command, "--version"])
             if not failure:
-                found = Compiler(command, version.partition("\n")[0])
+                compiler = Compiler(command, version.partition("\n")[0])
                 if chosen:
-                    _refuse_c(chosen, found)
-                return found
+                    _refuse_c(chosen, compiler)
+                return compiler
             why = f" ({failure.splitlines()[-1]})"
     asked = "no C++ compiler was found"
     if chosen:
@@ -121,15 +121,15 @@ def compilers() -> list[Compiler]:
         return [compiler()]
     known = [json.loads(content) for content in cache.contents(".compiler")]
     here = [SETTINGS["CXX"].value(), cache.key(_machine())]
-    found = [Compiler(tuple(c), v, here=False) for *where, c, v in known if where == here]
-    if known and not found:
+    compilers = [Compiler(tuple(c), v, here=False) for *where, c, v in known if where == here]
+    if known and not compilers:
         reason += (
             f"; the kernels in {cache_directory()} do not serve here, as they were compiled for "
             "another processor, or with another value of CXX"
         )
-    if not found:
+    if not compilers:
         raise UnavailableError(reason)
-    return found
+    return compilers
 
 
 def _record(found: Compiler) -> None:

@@ -86,12 +86,12 @@ def text_of(**keywords: Unpack[OptionKeywords]) -> str:
 
 def text(options: EwaldOptions) -> str:
     """Return options as such a string."""
-    found: str
+    text: str
     if torch.compiler.is_compiling():
-        found = text_of(**{name: getattr(options, name) for name in OPTIONS})
+        text = text_of(**{name: getattr(options, name) for name in OPTIONS})
     else:
-        found = _apart(options)
-    return found
+        text = _apart(options)
+    return text
 
 
 @_once

@@ -64,8 +64,8 @@ def number(plan: AnyPlan) -> int:
     """Return the number of a plan with its current points, for operators."""
     if torch.compiler.is_compiling():
         id(plan)  # so that the compiler, which does not watch the object of a method, watches this
-    found: int = plan._torch_handle()  # type: ignore[attr-defined]
-    return found
+    handle: int = plan._torch_handle()  # type: ignore[attr-defined]
+    return handle
 
 
 # The computation of each operator, and the shape of its result.

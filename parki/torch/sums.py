@@ -42,10 +42,10 @@ def pulled(
     points = trg, trg if src is None else src
     asked = (*names, "src") if both else names
     more = how[1]._asdict()
-    found = vjp(kernel, *points, dens, norms, how[0], values=values, wrt=asked, **more)
+    derivatives = vjp(kernel, *points, dens, norms, how[0], values=values, wrt=asked, **more)
     if both:
-        found["trg"] = found["trg"] + found.pop("src")
-    return found
+        derivatives["trg"] = derivatives["trg"] + derivatives.pop("src")
+    return derivatives
 
 
 def pushed(kernel: AnyKernel, how: How, given: tuple[Any, ...], changes: tuple[Any, ...]) -> Any:

@@ -117,26 +117,26 @@ def tasks(space: ExecutionSpace, threads: int) -> list[TimedPlan]:
     # All tight sums of a device have one window, because its compiler is slow.
     wide = 15 if space.on_device else None
     tight = replace(first, periodicity=3, tolerance=1e-9, window_points=wide)
-    found = [first, replace(first, points=n // 16), replace(first, points=n // 200)]
-    found += [tight, replace(first, kernel="laplace", periodicity=3, tolerance=1e-6)]
-    found += [replace(first, cell_size=20), replace(first, cell_size=150)]
-    found.append(replace(tight, cell_size=200))
+    tasks = [first, replace(first, points=n // 16), replace(first, points=n // 200)]
+    tasks += [tight, replace(first, kernel="laplace", periodicity=3, tolerance=1e-6)]
+    tasks += [replace(first, cell_size=20), replace(first, cell_size=150)]
+    tasks.append(replace(tight, cell_size=200))
     # Sums of few points show the costs that do not grow with their number.
     few = replace(first, points=n // 200 if space.on_device else 1000)
     for axes, tolerance in ((3, 1e-2), (3, 1e-6), (3, 1e-12)):
-        found.append(replace(few, periodicity=axes, tolerance=tolerance))
-    found.append(replace(few, tolerance=1e-9, window_points=wide))
+        tasks.append(replace(few, periodicity=axes, tolerance=tolerance))
+    tasks.append(replace(few, tolerance=1e-9, window_points=wide))
     if not space.on_device:  # grids larger than a CPU's caches
-        found.append(replace(first, points=10 * n))
-        found.append(replace(first, periodicity=3, tolerance=1e-2, points=5 * n, clustered=True))
+        tasks.append(replace(first, points=10 * n))
+        tasks.append(replace(first, periodicity=3, tolerance=1e-2, points=5 * n, clustered=True))
     single = replace(first, dtype="float32")
-    found += [single, replace(single, points=n // 16), replace(single, cell_size=20)]
-    found.append(replace(single, tolerance=1e-2))
+    tasks += [single, replace(single, points=n // 16), replace(single, cell_size=20)]
+    tasks.append(replace(single, tolerance=1e-2))
     others: dict[str, Any] = dict(zip(METHODS, USUAL[not space.on_device], strict=True))
     # P2G's other variant adds in any order on a CPU, and is far too slow on a device.
     for task in (replace(first, points=n // 8), replace(tight, points=n // 4)):
-        found += [task, *(replace(task, **{stage: others[stage]}) for stage in ("p2p", "g2p"))]
-    return found
+        tasks += [task, *(replace(task, **{stage: others[stage]}) for stage in ("p2p", "g2p"))]
+    return tasks
 
 
 @lru_cache(maxsize=2)
@@ -326,7 +326,7 @@ def save(
 
 def usual_of(space: ExecutionSpace, timings: Sequence[Timing]) -> dict[str, str]:
     """Return the usual variants: the built-in ones, unless another was faster in every task."""
-    found: dict[str, Any] = {}
+    variants: dict[str, Any] = {}
 
     def least(task: TimedPlan, name: str) -> float:
         return min(each.seconds[name] for each in timings if each.task == task)
@@ -339,17 +339,19 @@ def usual_of(space: ExecutionSpace, timings: Sequence[Timing]) -> dict[str, str]
             for task in {each.task for each in timings}
             if getattr(task, stage) not in ("auto", usual)
         ]
-        found[stage] = other if ratios and max(ratios) < 1 else usual
-    return found
+        variants[stage] = other if ratios and max(ratios) < 1 else usual
+    return variants
 
 
 def load_samples(space: ExecutionSpace) -> dict[str, list[Sample]]:
     """Return the samples of earlier runs on this machine, by precision."""
     tuned = machines.read(space)
-    found: dict[str, list[Sample]] = {name: [] for name in machines.built_in(space)["seconds"]}
+    samples_of: dict[str, list[Sample]] = {name: [] for name in machines.built_in(space)["seconds"]}
     for name, samples in (tuned or {}).get("samples", {}).items():
-        found[name] = [(variant, tuple(counts), seconds) for variant, counts, seconds in samples]
-    return found
+        samples_of[name] = [
+            (variant, tuple(counts), seconds) for variant, counts, seconds in samples
+        ]
+    return samples_of
 
 
 def refine(task: TimedPlan, space: ExecutionSpace) -> Iterator[Timing]:

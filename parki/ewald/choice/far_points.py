@@ -89,6 +89,6 @@ def warn_of_far_points(
 def _between(points: Array, free: list[int], low: Array, high: Array) -> Array:
     """Return the points between two corners, relative to the first one."""
     inside = ((points[free] >= low[:, None]) & (points[free] <= high[:, None])).all(axis=0)
-    found = points[:, inside]
-    found[free] -= low[:, None]
-    return found
+    places = points[:, inside]
+    places[free] -= low[:, None]
+    return places

@@ -151,18 +151,18 @@ def _select(problem: Problem) -> Parameters:
             "the cutoff to parki, or take a larger one"
         )
     search = Search(problem, _split(problem, chosen), chosen)
-    found = _best_of(search)
-    if problem.cutoff is not None and found is not None:
-        return found
+    usual = _best_of(search)
+    if problem.cutoff is not None and usual is not None:
+        return usual
     others: list[Parameters | None] = []
     if problem.cutoff is None and _core_radius(problem) > LARGE * chosen:
         others.append(_on_the_grid(problem))
-    if found is not None and 0 < problem.kept < found.pairs.within:  # fewer pairs would be kept
-        fewer = chosen * (MARGIN * problem.kept / found.pairs.within) ** (1 / 3)
+    if usual is not None and 0 < problem.kept < usual.pairs.within:  # fewer pairs would be kept
+        fewer = chosen * (MARGIN * problem.kept / usual.pairs.within) ** (1 / 3)
         others.append(_at_cutoff(problem, max(fewer, _core_radius(problem))))
-    if found is not None and found.total > UNEVEN:
-        others.append(_nearby(search, found))
-    best = min(filter(None, (found, *others)), key=lambda p: p.total, default=None)
+    if usual is not None and usual.total > UNEVEN:
+        others.append(_nearby(search, usual))
+    best = min(filter(None, (usual, *others)), key=lambda p: p.total, default=None)
     if best is None:
         raise ParkiValueError(_why(problem, chosen))
     return best

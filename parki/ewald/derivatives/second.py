@@ -51,9 +51,9 @@ def bent(
         If the sum has no sum of dipoles, and more than densities move.
     """
     trg, src, dens, norms = given
-    found: dict[str, Any] = {}
+    derivatives: dict[str, Any] = {}
     if not needs or not moves:
-        return found
+        return derivatives
     dipoles = SUMS[kernel].dipoles
     if not dipoles and [*moves] != ["dens"]:
         refuse_second(needs, moves, kernel)
@@ -63,7 +63,7 @@ def bent(
         parts = pull(of, swapped, (*names,), inputs, weights) if names else {}
         for own, name in names.items():
             part = (parts[own] * away).sum(-2) if own == "dens" else parts[own]
-            found[name] = found[name] + part if name in found else part
+            derivatives[name] = derivatives[name] + part if name in derivatives else part
 
     same = {name: name for name in ("trg", "src", "norms")}
     away, towards = moves.get("trg" if src is None else "src"), moves.get("trg")
@@ -80,8 +80,8 @@ def bent(
         add(names, dipoles, True, inputs, dens)
         if "dens" in needs:
             part = total(dipoles, True, inputs)
-            found["dens"] = found["dens"] + part if "dens" in found else part
-    return found
+            derivatives["dens"] = derivatives["dens"] + part if "dens" in derivatives else part
+    return derivatives
 
 
 def refuse_second(by: Iterable[str], of: Iterable[str], kernel: str, twice: bool = False) -> None:

@@ -49,13 +49,13 @@ class Transpose:
     def __call__(self, points: Points, pipeline: Pipeline, values: dict[str, Any]) -> Any:
         """Return the transpose (k, rows, sources) of values (k, rows, targets), by result."""
         task, first = self.task, next(iter(values.values()))
-        found = task.xp.zeros((len(first), task.sum.rows, points.sources), dtype=first.dtype)
+        dens = task.xp.zeros((len(first), task.sum.rows, points.sources), dtype=first.dtype)
         if pipeline.setup is None or not len(first):
-            return found
+            return dens
         for name, each in seeds(values).items():
             if name in self.transposed:  # others are zero everywhere
-                self.transposed[name].add(points, pipeline, each, found)
-        return found
+                self.transposed[name].add(points, pipeline, each, dens)
+        return dens
 
 
 @dataclass

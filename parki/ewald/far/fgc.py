@@ -234,7 +234,7 @@ class Convolution:
     def _parts(self, block: Block) -> list[Block]:
         """Return a block of planes as parts, each convolved by one CPU thread at a time."""
         size = self.components * self.sets * self.complex_type.itemsize * block.modes
-        found = []
+        blocks = []
         for part in cuts(block.last - block.first, parts(size, self.threads)):
             arguments = dict(block.arguments)
             for name in ("k0", "square0"):
@@ -243,8 +243,8 @@ class Convolution:
             arguments["shape"] = np.array(modes, dtype=np.int32)
             first, last = block.first + part.start, block.first + part.stop
             own = block.multiplier[part]
-            found.append(Block(first, last, block.lengths, own, block.fill, arguments))
-        return found
+            blocks.append(Block(first, last, block.lengths, own, block.fill, arguments))
+        return blocks
 
     # ------------------------------------------------------------------ apply
     def multiply(self, block: Block, hat: Any, alone: bool = False) -> None:

@@ -47,13 +47,13 @@ class Lengths:
         self.best = {axes: self._best(axes) for axes in (1, 2, 3)}
 
     def _best(self, axes: int) -> list[int]:
-        found = []
+        lengths = []
         for i, least in enumerate(self.lengths):
             reach = bisect_left(self.lengths, least * MOST ** (1 / axes) + 1e-9)
             choice = self.lengths[i : max(reach, i + 1)]
             beside = OTHER_AXES if axes == 1 else 0.0
-            found.append(min(choice, key=lambda n: n**axes * (self.cost(n) + beside)))
-        return found
+            lengths.append(min(choice, key=lambda n: n**axes * (self.cost(n) + beside)))
+        return lengths
 
     def at_least(self, length: float, axes: int) -> int:
         """Return the cheapest length of at least ``length``.

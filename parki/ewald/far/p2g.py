@@ -156,7 +156,7 @@ class Owner(Variant):
         if self.threads == 1 or sources.systems > 1:
             return self.colours
         tiles = np.diff(sources.starts).reshape(self.tiles.counts).sum(axis=2)
-        found = []
+        lists = []
         for count, numbers in self.colours:
             x, y, items, per_row, parts = numbers
             of_colour = tiles[x::2, y::2]
@@ -165,8 +165,8 @@ class Owner(Variant):
                 parts = min(self.mesh.planes, math.ceil(crowd))
                 count = items * parts
                 numbers = np.array([x, y, items, per_row, parts], np.int32)
-            found.append((count, numbers))
-        return found
+            lists.append((count, numbers))
+        return lists
 
     def spread(self, arguments: dict[str, Any]) -> None:
         """Launch once for each colour, and fold the spill where it stands for the first planes."""

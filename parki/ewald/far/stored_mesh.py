@@ -79,7 +79,7 @@ class _Mesh(Variant):
         left = xp.maximum(left, 0) if width else left
         xp.cumsum(left, out=starts[1:], dtype=np.int64)
         total = int(starts[-1])
-        found = {
+        entries = {
             "starts": starts,
             "taken": xp.zeros(rows, dtype=np.int32),
             "particles": xp.empty(total, dtype=np.int32),
@@ -89,8 +89,8 @@ class _Mesh(Variant):
             "factors": xp.empty((width, rows), dtype=mesh.dtype),
         }
         collect = self.own("collect_entries", GROUP=self.group, HYBRID=width > 0)
-        collect(self._items(sources), width=width, **found, **given)
-        return found
+        collect(self._items(sources), width=width, **entries, **given)
+        return entries
 
     def work(self, sources: Sorted) -> dict[str, Any]:
         """Return the entries by rows."""
@@ -263,9 +263,9 @@ class StoredG2P:
 
 def _matrix(sparse: Any, entries: tuple[Any, Any, Any], shape: tuple[int, int]) -> Any:
     """Return a CSR matrix with its entries in the given order: CuPy would sort them to multiply."""
-    found = sparse.csr_matrix(entries, shape=shape)
-    found.has_canonical_format = True
-    return found
+    matrix = sparse.csr_matrix(entries, shape=shape)
+    matrix.has_canonical_format = True
+    return matrix
 
 
 def _check_memory(mesh: Mesh, what: str, needed: int) -> None:

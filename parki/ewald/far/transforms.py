@@ -307,8 +307,8 @@ class DeviceTransforms:
             self.plans[key] = self._plan(
                 *(shape, *layout, *layout, kind, batch), "C", last, shape[-1]
             )
-        found: tuple[Any, Any] = self.plans[key]
-        return found
+        plan: tuple[Any, Any] = self.plans[key]
+        return plan
 
     def _plan(self, *arguments: Any) -> tuple[Any, Any]:
         """Return a plan of cuFFT, and the shared work area if it needs one, else None."""

@@ -78,12 +78,12 @@ class Order:
 
     def density(self, dens: Any, sources: Iterable[Any]) -> Any:
         """Return a density (rows, N), whose sources have rows that follow each other."""
-        found, start = self.rows(dens), 0
+        rows, start = self.rows(dens), 0
         for source in sources if self.mirrors else ():
             if source.axial:  # it changes its sign in a mirror
-                found[start : start + source.rows] *= -1
+                rows[start : start + source.rows] *= -1
             start += source.rows
-        return found
+        return rows
 
     def places(self, rows: int) -> list[int]:
         """Return the caller's row for each row in the other order.

@@ -424,15 +424,15 @@ def cell_of(rows: Rows, axes: tuple[int, ...], periodic: tuple[bool, ...]) -> Ce
             "box has lattice vectors that are left-handed or nearly in a plane; expected a "
             "positive determinant: change the sign of one vector, which repeats the same points"
         )
-    found = _upright(ordered, sum(periodic))
+    cell = _upright(ordered, sum(periodic))
     if isinstance(rows, Moving):
-        return found
+        return cell
     # For vectors that lean less: the others may lean by any number of periods.
-    near = found.lattice.matrix
-    near = near if found.rotation is None else near @ found.rotation
+    near = cell.lattice.matrix
+    near = near if cell.rotation is None else near @ cell.rotation
     short = _shortest(near, sum(periodic))
-    longer = np.prod(found.lattice.edges / np.sqrt((short**2).sum(axis=1)))
-    return found if longer < SHORTER else _upright(short, sum(periodic))
+    longer = np.prod(cell.lattice.edges / np.sqrt((short**2).sum(axis=1)))
+    return cell if longer < SHORTER else _upright(short, sum(periodic))
 
 
 def _upright(vectors: Array, periodicity: int) -> Cell:
@@ -453,18 +453,18 @@ def _shortest(vectors: Array, count: int) -> Array:
 
     A vector is replaced by its sum with whole numbers of the others while that is shorter.
     """
-    found, changed = vectors.copy(), True
+    reduced, changed = vectors.copy(), True
     steps = np.array(list(itertools.product((-1, 0, 1), repeat=count - 1)), dtype=float)
     while changed:
         changed = False
         for place in range(count):
-            others = np.delete(found[:count], place, axis=0)
-            numbers = np.rint(np.linalg.lstsq(others.T, found[place], rcond=None)[0])
-            sums = found[place] + (steps - numbers) @ others
+            others = np.delete(reduced[:count], place, axis=0)
+            numbers = np.rint(np.linalg.lstsq(others.T, reduced[place], rcond=None)[0])
+            sums = reduced[place] + (steps - numbers) @ others
             best = sums[(sums**2).sum(axis=1).argmin()]
-            if (best**2).sum() < (1 - 1e-9) * (found[place] ** 2).sum():
-                found[place], changed = best, True
-    found[:count] = found[np.argsort((found[:count] ** 2).sum(axis=1), kind="stable")]
-    if np.linalg.det(found) < 0:
-        found[count - 1] *= -1
-    return found
+            if (best**2).sum() < (1 - 1e-9) * (reduced[place] ** 2).sum():
+                reduced[place], changed = best, True
+    reduced[:count] = reduced[np.argsort((reduced[:count] ** 2).sum(axis=1), kind="stable")]
+    if np.linalg.det(reduced) < 0:
+        reduced[count - 1] *= -1
+    return reduced

@@ -138,7 +138,7 @@ def check_systems(
 def _pair(systems: Any) -> list[NDArray[Any]]:
     """Return the offsets of targets and of sources; refuse what is no list of whole numbers."""
     pair = systems if isinstance(systems, tuple) and len(systems) == 2 else (systems, systems)
-    found = []
+    arrays = []
     for offsets in pair:
         try:
             array = np.asarray(_numbers(offsets))
@@ -150,8 +150,8 @@ def _pair(systems: Any) -> list[NDArray[Any]]:
                 "begin, and last how many points there are, such as [0, 100, 250]; or a tuple of "
                 "two such lists, for targets and sources"
             )
-        found.append(array)
-    return found
+        arrays.append(array)
+    return arrays
 
 
 def rows_of_boxes(boxes: Any) -> tuple[Any, ...]:

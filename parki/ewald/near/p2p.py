@@ -288,9 +288,9 @@ class P2P:
 
     def _numbered(self, points: Any, row: Any) -> Any:
         """Return sorted points with a fourth row, of a number for each."""
-        found = self.sources.xp.zeros((4, points.shape[1]), dtype=self.dtype)
-        found[:3], found[3, : row.size] = points, row
-        return found
+        rows = self.sources.xp.zeros((4, points.shape[1]), dtype=self.dtype)
+        rows[:3], rows[3, : row.size] = points, row
+        return rows
 
     def most(self, many: int) -> int:
         """Return the number of densities that a kernel takes at a time, of ``many``.

@@ -262,11 +262,11 @@ class EwaldOptions(metaclass=Shown):
         if self.cell is None:
             return points
         given = [row.astype(np.float64) for row in points]
-        found = points.copy()
+        lengths = points.copy()
         with np.errstate(invalid="ignore"):  # infinite ones are refused later
             for axis, weights in enumerate(self.edgewise.tolist()):
-                found[axis] = sum(w * row for w, row in zip(weights, given, strict=True))
-        return found
+                lengths[axis] = sum(w * row for w, row in zip(weights, given, strict=True))
+        return lengths
 
     @property
     def periodic(self) -> tuple[bool, bool, bool]:

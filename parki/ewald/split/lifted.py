@@ -112,14 +112,16 @@ class Lifted(OfPoints):
 
     def tables(self, rc: float, degree: int) -> Any:
         """Return the polynomials that pairs take, with exact integrals of the flow of forces."""
-        found: LiftedPolynomials = self.radial_polynomials(rc, degree)
+        tables: LiftedPolynomials = self.radial_polynomials(rc, degree)
         if self.order != 2:
-            return found
+            return tables
         s, t, u = (
             flow(table, slope, whole)
-            for table, slope, whole in zip(found[:3], found[3:6], (2 / 3, -4 / 3, 0.0), strict=True)
+            for table, slope, whole in zip(
+                tables[:3], tables[3:6], (2 / 3, -4 / 3, 0.0), strict=True
+            )
         )
-        return found._replace(S=s, T=t, U=u)
+        return tables._replace(S=s, T=t, U=u)
 
     def losses(self, rc: float, term: str) -> Array:
         """Return bounds of the errors of cutting the series at each degree, shape (n,)."""

@@ -75,6 +75,6 @@ def flow(s: Array, x: Array, whole: float) -> Array:
 
 def plus(table: Array, constant: Any) -> Array:
     """Return a table of powers, the highest first, with a constant added."""
-    found = table.copy()
-    found[-1] += constant
-    return found
+    result = table.copy()
+    result[-1] += constant
+    return result

@@ -120,10 +120,10 @@ class Prolate(Split):
 
     def tables(self, rc: float, degree: int) -> Any:
         """Return the polynomials that pairs take, with exact integrals, unless c is small."""
-        found = self.radial_polynomials(rc, degree)
+        tables = self.radial_polynomials(rc, degree)
         if self.c < _LEAST_BALANCED:
-            return found
-        return balanced(found, self.background / (4 * math.pi * rc**2))
+            return tables
+        return balanced(tables, self.background / (4 * math.pi * rc**2))
 
     def losses(self, rc: float, term: str) -> Array:
         """Return the errors of cutting the series, which depend on c alone."""

@@ -141,11 +141,11 @@ class Shells(OfPoints):
 
     def tables(self, rc: float, degree: int) -> RadialPolynomials:
         """Return the polynomials that pairs take, with an exact integral of the flow of forces."""
-        found: RadialPolynomials = self.radial_polynomials(rc, degree)
+        tables: RadialPolynomials = self.radial_polynomials(rc, degree)
         if self.order != 2 or any(shell.turns for shell in self.shells):
-            return found
+            return tables
         less = 2 / 9 * sum((shell.radius / rc) ** 2 for shell in self.shells)
-        return found._replace(S=flow(found.S, found.X, 2 / 3 - less))
+        return tables._replace(S=flow(tables.S, tables.X, 2 / 3 - less))
 
     @property
     def positive(self) -> bool:

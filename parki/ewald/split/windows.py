@@ -223,10 +223,10 @@ def m4prime() -> M4Prime:
 
 def _within(name: str, value: Any, meaning: str, numbers: range) -> int:
     meaning = f"{meaning}, {numbers[0]} to {numbers[-1]}"
-    found = whole(name, value, meaning, numbers[0])
-    if found > numbers[-1]:
+    result = whole(name, value, meaning, numbers[0])
+    if result > numbers[-1]:
         raise ParkiValueError(f"{name} is {shown(value)}; expected {meaning}")
-    return found
+    return result
 
 
 def _points(points: Any) -> int:

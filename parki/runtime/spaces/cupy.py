@@ -184,11 +184,11 @@ class DeviceWatch:
     def seconds(self) -> dict[str, float]:
         """Wait for the device, and return the seconds of each stage."""
         self.launched.set()
-        found = {}
+        seconds = {}
         for stage, blocks in self.events.items():
             blocks[-1][1].synchronize()
-            found[stage] = sum(self.cuda.get_elapsed_time(*block) for block in blocks) / 1e3
-        return found
+            seconds[stage] = sum(self.cuda.get_elapsed_time(*block) for block in blocks) / 1e3
+        return seconds
 
 
 watch = DeviceWatch

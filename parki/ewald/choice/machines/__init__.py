@@ -46,14 +46,14 @@ def machine(space: ExecutionSpace, dtype: Any, fixed: bool = False) -> Machine:
     lanes = 1 if space.on_device else vector_row(1, dtype)
     precision = np.dtype(dtype).name
     tuned = None if fixed else read(space)
-    found = of_file(tuned or built_in(space), precision, lanes, threads)
+    result = of_file(tuned or built_in(space), precision, lanes, threads)
     if not tuned and not space.on_device:
-        found = replace(found, workers=threads)
+        result = replace(result, workers=threads)
     if not space.on_device and compiled.usable():
-        found = replace(found, degrees=COMPILED_DEGREES)
+        result = replace(result, degrees=COMPILED_DEGREES)
     if not space.on_device and not host.can_compile():
-        return replace(found, usual=USUAL[False])  # only these came compiled
-    return found
+        return replace(result, usual=USUAL[False])  # only these came compiled
+    return result
 
 
 def of_file(content: dict[str, Any], precision: str, lanes: int = 1, threads: int = 1) -> Machine:
