@@ -15,7 +15,7 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import place_and_sum
 from parki.ewald.placement.asked import Asked
-from parki.ewald.placement.placement import Given, Placement
+from parki.ewald.placement.placement import Placement, PlanPoints
 from parki.ewald.plan import AnyPlan
 from parki.ewald.points import check_points, check_space, take_options
 from parki.ewald.sums import with_parameters
@@ -72,7 +72,7 @@ class Plan(AnyPlan[Wanted]):
             kernel, others = with_parameters(kernel, keywords)
             norms, options = take_options(norms, options, others)
             asked = Asked.of(kernel, want, options)
-        given = Given(trg, src, norms, None, None, options)
+        given = PlanPoints(trg, src, norms, None, None, options)
         super().__init__(Placement(partial(Slab, self.team), given), asked)
 
     def _again(self, *given: Any, **keywords: Any) -> Any:

@@ -29,7 +29,7 @@ from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.placement.asked import Asked
-from parki.ewald.placement.placement import Given, Placement
+from parki.ewald.placement.placement import Placement, PlanPoints
 from parki.ewald.placement.total import Total
 from parki.ewald.points import (
     as_rows,
@@ -128,7 +128,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
     def points(self) -> Points:
         """The points, and their box: another object for other points."""
         with self.exclusive():
-            own, given = self.members[0].sum.given, self._placement.given
+            own, given = self.members[0].sum.given, self._placement.points
             if self._total.plain:
                 return own
             version, points = self._points
@@ -326,7 +326,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
 
     def _transposed(self, rows: dict[str, Any]) -> Any:
         """Return densities (k, rows, N) of values (k, rows, N) at the targets, by result."""
-        given, back = self._placement.given, self._asked.transposed
+        given, back = self._placement.points, self._asked.transposed
         if back is None or not all(map(len, rows.values())):
             return self._total.transposed(rows)
         (values,), (kernel, want, results) = rows.values(), back
@@ -338,7 +338,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
     def _swapped(self, kernel: str, want: str) -> Any:
         """Return the plan from the targets to the sources, where these are now."""
         plan, version = self._back
-        given, boxes = self._placement.given, self._placement.boxes
+        given, boxes = self._placement.points, self._placement.boxes
         swapped = given.systems and given.systems.swapped()
         how = {
             "systems": swapped and (swapped.targets, swapped.sources),
@@ -645,7 +645,7 @@ class Plan(AnyPlan[Wanted]):
         norms, options = take_options(norms, options, others, box=first_box(boxes))
         if rows is not None:
             options = replace(options, box=rows[0])
-        given = Given(trg, src, norms, systems, exclude, options)
+        given = PlanPoints(trg, src, norms, systems, exclude, options)
         super().__init__(Placement(OneDevice, given, rows), Asked.of(kernel, want, options))
 
     def update_points(
@@ -717,6 +717,8 @@ def plan_and_sum(
     """
     kernel, trg, src, norms, options = given
     plan: Plan[Any] = Plan.__new__(Plan)
-    placement = Placement(OneDevice, Given(trg, src, norms, None, None, check_options(options)))
+    placement = Placement(
+        OneDevice, PlanPoints(trg, src, norms, None, None, check_options(options))
+    )
     AnyPlan.__init__(plan, placement, Asked.of(kernel, want, options), dens)
     return plan, plan(dens)

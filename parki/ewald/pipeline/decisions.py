@@ -63,25 +63,7 @@ DECISIONS = (
 
 
 class State(NamedTuple):
-    """What a pipeline has before points arrive.
-
-    Attributes
-    ----------
-    setup : Setup or None
-    memory : Memory or None
-    stages : Stages or None
-        None while there are no points.
-    graph : Replay or None
-        Which places points, or says why it cannot.
-    slack : Slack or None
-        Where the number of points has changed.
-    suited : list of 3 floats or None
-        How points crowd that the set-up suits: see `Crowding`.
-    decision : str
-        The name of the decision that placed the points.
-    expected : dict
-        Array shapes of the plan that left the pipeline in the cache.
-    """
+    """What a pipeline has before points arrive: see `OneDevice`, and `Crowding` for ``suited``."""
 
     setup: Setup | None
     memory: Memory | None

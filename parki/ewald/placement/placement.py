@@ -31,7 +31,7 @@ from parki.ewald.task import Request
 from parki.interchange import finish_reading
 
 
-class Given(NamedTuple):
+class PlanPoints(NamedTuple):
     """The points of a placement. If maps or boxes take them, they were checked; else a sum will.
 
     Attributes
@@ -49,13 +49,13 @@ class Given(NamedTuple):
     exclude: Any
     options: EwaldOptions
 
-    def left(self) -> Given:
+    def left(self) -> PlanPoints:
         """Return the options alone, where a sum has the points."""
-        return Given(None, None, None, None, None, self.options)
+        return PlanPoints(None, None, None, None, None, self.options)
 
 
 # The points of before, and places, sum and options of each member.
-_Before = tuple[Given, list[tuple[Places | None, PlacedSum, EwaldOptions]]]
+_Before = tuple[PlanPoints, list[tuple[Places | None, PlacedSum, EwaldOptions]]]
 
 
 class Placement:
@@ -65,7 +65,7 @@ class Placement:
     ----------
     make : callable
         Returns a pipeline without points.
-    given : Given
+    points : PlanPoints
     boxes : tuple, optional
         The box of each system.
 
@@ -83,9 +83,9 @@ class Placement:
     access: Access
 
     def __init__(
-        self, make: Callable[[], Pipeline], given: Given, boxes: tuple[Any, ...] | None = None
+        self, make: Callable[[], Pipeline], points: PlanPoints, boxes: tuple[Any, ...] | None = None
     ) -> None:
-        self._make, self.given, self.boxes = make, given, boxes
+        self._make, self.points, self.boxes = make, points, boxes
         self.together = make().together
         self.members: list[Member] = []
         self.version = object()
@@ -97,7 +97,7 @@ class Placement:
     @property
     def options(self) -> EwaldOptions:
         """The options, with the present box."""
-        return self.given.options
+        return self.points.options
 
     @property
     def _mapped(self) -> bool:
@@ -123,11 +123,11 @@ class Placement:
             else:
                 self._asked = asked
             with self.together("points"):
-                given = self._checked(asked, self.given)
-            members = self._of(asked, given)
+                points = self._checked(asked, self.points)
+            members = self._of(asked, points)
             for member in members:
                 with self.together("Plan"):
-                    self._prepare(member, members, asked, given)
+                    self._prepare(member, members, asked, points)
             with members[0].sum.access():
                 for member in members:
                     with self.together("place"):
@@ -136,26 +136,28 @@ class Placement:
                         member.sum.place(once=dens is not None)
             for member in members if dens is None else ():
                 member.sum.leave()
-            finish_reading(self.given.trg, self.given.src, self.given.norms)
+            finish_reading(self.points.trg, self.points.src, self.points.norms)
             if not self.members:
-                self.given = given if self._mapped else given.left()
+                self.points = points if self._mapped else points.left()
             self.members = [*self.members, *members]
         self.seconds.setdefault("plan", time.perf_counter() - start)
         return members
 
-    def _checked(self, asked: Asked, given: Given) -> Given:
+    def _checked(self, asked: Asked, points: PlanPoints) -> PlanPoints:
         """Return points that maps and boxes can take; as given, if none do."""
-        options, composite = given.options, asked.composite
-        if self.members and given.trg is None:  # the first sum has them
+        options, composite = points.options, asked.composite
+        if self.members and points.trg is None:  # the first sum has them
             own = self.members[0].sum.given
             arrays = own.arrays
             norms = arrays.get("norms", marks_of(arrays))
-            given = Given(arrays["trg"], arrays["src"], norms, own.systems, own.labels, options)
+            points = PlanPoints(
+                arrays["trg"], arrays["src"], norms, own.systems, own.labels, options
+            )
         if self.boxes is not None:
-            return self._in_boxes(asked, given)
+            return self._in_boxes(asked, points)
         if composite is None:
-            return given
-        taken = asked.taken(*given[:3], options)
+            return points
+        taken = asked.taken(*points[:3], options)
         arrays, space = taken.arrays, taken.space
         # Maps take them at each call, whatever has become of the arrays by then.
         trg = arrays["trg"].copy()
@@ -167,18 +169,18 @@ class Placement:
         if "norms" in arrays:
             norms = check_density("norms", norms, src.shape).copy()
         asked.check_maps(trg, {"points": src, "norms": norms})
-        offsets = given.systems
+        offsets = points.systems
         if isinstance(offsets, Systems):  # of the points before
             offsets = offsets.targets, offsets.sources
         systems = check_systems(offsets, arrays, space, options)
-        if systems == self.given.systems:  # whose order of sources a device may have recorded
-            systems = self.given.systems
-        labels = labels_of(composite, given.exclude, arrays, options, systems)
-        return Given(trg, src, norms, systems, labels, options)
+        if systems == self.points.systems:  # whose order of sources a device may have recorded
+            systems = self.points.systems
+        labels = labels_of(composite, points.exclude, arrays, options, systems)
+        return PlanPoints(trg, src, norms, systems, labels, options)
 
-    def _in_boxes(self, asked: Asked, given: Given) -> Given:
+    def _in_boxes(self, asked: Asked, points: PlanPoints) -> PlanPoints:
         """Return the points of systems in boxes; one sum of a group looks where they are."""
-        how = given[:3], given.options, cast(Any, self.boxes), given.systems, given.exclude
+        how = points[:3], points.options, cast(Any, self.boxes), points.systems, points.exclude
         of = InBoxes.checked(asked.kernel, asked.composite, *how)
         self._groups = self._groups or of.groups
         for group in self._groups if asked.composite else ():  # of which maps look nowhere
@@ -187,14 +189,14 @@ class Placement:
             check_points("src", src, group.options)
         if asked.composite:
             asked.check_maps(of.trg, {"points": of.src, "norms": of.norms})
-        return Given(of.trg, of.src, of.norms, of.systems, of.labels, given.options)
+        return PlanPoints(of.trg, of.src, of.norms, of.systems, of.labels, points.options)
 
-    def _of(self, asked: Asked, given: Given) -> list[Member]:
+    def _of(self, asked: Asked, points: PlanPoints) -> list[Member]:
         """Return the members for what is asked, without points."""
         members: list[Member] = []
         groups: list[Group | None] = [*self._groups] or [None]
         for group in groups:
-            options = given.options if group is None else group.options
+            options = points.options if group is None else group.options
             if asked.composite is None:
                 members.append(Member(asked.kernel, asked.want, options, None, group))
             else:
@@ -203,16 +205,18 @@ class Placement:
                 members += [Member(one.kernel, one.want, own, one, group) for one in shared]
         return members
 
-    def _prepare(self, member: Member, members: list[Member], asked: Asked, given: Given) -> None:
+    def _prepare(
+        self, member: Member, members: list[Member], asked: Asked, points: PlanPoints
+    ) -> None:
         """Check the arguments of a member's sum."""
         first = self._first(member, members)
         for name, size, power in asked.composite.scales if asked.composite else ():
             if name == member.kernel:
                 member.scale = size, power
         member.options = self._widened(member, first, member.options)
-        member.places = self._places(member, given)
+        member.places = self._places(member, points)
         access = self.access if self.members or member is not members[0] else None
-        member.sum = self._sum(member, member.places, given, access)
+        member.sum = self._sum(member, member.places, points, access)
         self.access = member.sum.access
 
     def _first(self, member: Member, members: list[Member]) -> Member:
@@ -229,57 +233,57 @@ class Placement:
         return replace(options, tolerance=larger)
 
     def _sum(
-        self, member: Member, places: Places | None, given: Given, access: Access | None
+        self, member: Member, places: Places | None, points: PlanPoints, access: Access | None
     ) -> PlacedSum:
         """Return the sum of a member, which is not placed."""
-        *points, systems, exclude = self._arguments(member, places, given, True)
-        of = member.kernel, *points, member.options
+        *ends, systems, exclude = self._arguments(member, places, points, True)
+        of = member.kernel, *ends, member.options
         how = member.want, systems, Request(exclude=exclude), access, places is not None
         return PlacedSum(self._make(), of, *how)
 
-    def _places(self, member: Member, given: Given) -> Places | None:
+    def _places(self, member: Member, points: PlanPoints) -> Places | None:
         """Return where a member's points are; None if they are those given."""
         if member.shared is None and member.group is None:
             return None
         columns = WHOLE
         if member.group is not None:
-            columns = member.group.columns(given.systems, given.systems.space.array_module)
-        trg, src, norms = columns.points(*given[:3])
+            columns = member.group.columns(points.systems, points.systems.space.array_module)
+        trg, src, norms = columns.points(*points[:3])
         at = {"points": src, "norms": norms}
         if member.shared is not None:
-            at |= member.shared.arranged(self._marked(member, columns, given)[0], None)[2]
+            at |= member.shared.arranged(self._marked(member, columns, points)[0], None)[2]
         of_targets = {"points": trg}
         if isinstance(norms, tuple):
             of_targets["marks"], at["marks"] = norms
         return Places(columns, at, of_targets)
 
     def _arguments(
-        self, member: Member, places: Places | None, given: Given, anew: bool
+        self, member: Member, places: Places | None, points: PlanPoints, anew: bool
     ) -> tuple[Any, ...]:
         """Return targets, sources, normals, systems and labels of a member's sum.
 
         Systems and labels are None, as before, unless they are given ``anew``.
         """
         if places is None:
-            systems, exclude = given[3:5] if anew else (None, None)
+            systems, exclude = points[3:5] if anew else (None, None)
             if isinstance(systems, Systems):  # of the first sum
                 systems = systems.targets, systems.sources
-            return (*given[:3], systems, exclude)
-        points = member.points(places)
+            return (*points[:3], systems, exclude)
+        ends = member.points(places)
         if member.group is None and not anew:
-            return *points, None, None
-        systems, labels = self._marked(member, places.columns, given)
+            return *ends, None, None
+        systems, labels = self._marked(member, places.columns, points)
         if member.shared is not None:
             systems, labels, _ = member.shared.arranged(systems, labels)
-        return *points, systems and (systems.targets, systems.sources), labels
+        return *ends, systems and (systems.targets, systems.sources), labels
 
     def _marked(
-        self, member: Member, columns: Columns, given: Given
+        self, member: Member, columns: Columns, points: PlanPoints
     ) -> tuple[Systems | None, Labels | None]:
         """Return the systems and the labels of a member's columns."""
         if member.group is None:
-            return given.systems, given.exclude
-        return member.group.marked(columns, given.systems, given.exclude)
+            return points.systems, points.exclude
+        return member.group.marked(columns, points.systems, points.exclude)
 
     # ------------------------------------------------------------------ other points
     def update(
@@ -295,7 +299,7 @@ class Placement:
         start = time.perf_counter()
         with self.access():
             self.settle()
-            old, anew = self.given, systems is not None or exclude is not None
+            old, anew = self.points, systems is not None or exclude is not None
             before = old, [(m.places, m.sum, m.options) for m in self.members]
             with self.together("update_points"):
                 if box is not None and self.boxes is not None:
@@ -304,20 +308,20 @@ class Placement:
                         "a new plan"
                     )
                 options = old.options if box is None else old.options.deformed(box)
-                given = Given(trg, src, norms, systems, exclude, options)
+                points = PlanPoints(trg, src, norms, systems, exclude, options)
                 if self._mapped:
-                    given = self._checked(self._asked, self._completed(given))
-                places = [self._places(member, given) for member in self.members]
+                    points = self._checked(self._asked, self._completed(points))
+                places = [self._places(member, points) for member in self.members]
             done: list[Member] = []
             try:
                 for member, where in zip(self.members, places, strict=True):
-                    self._move(member, where, given, anew, box)
+                    self._move(member, where, points, anew, box)
                     done.append(member)
             except BaseException:
                 self._back(before, done)
                 raise
             finish_reading(trg, src, norms)
-            self.given = given if self._mapped else given.left()
+            self.points = points if self._mapped else points.left()
             self.version = object()
             for member, where in zip(self.members, places, strict=True):
                 member.places = where
@@ -327,7 +331,7 @@ class Placement:
         self.seconds["update"] = time.perf_counter() - start
 
     def _move(
-        self, member: Member, places: Places | None, given: Given, anew: bool, box: Any
+        self, member: Member, places: Places | None, points: PlanPoints, anew: bool, box: Any
     ) -> None:
         """Give a member's sum other points; or make another one, if its tolerance changes."""
         options = member.task.options
@@ -337,29 +341,30 @@ class Placement:
                 options if box is None else options.deformed(box), tolerance=wider
             )
             with self.together("Plan"):
-                member.sum = self._sum(member, places, given, self.access)
+                member.sum = self._sum(member, places, points, self.access)
             with self.together("place"):
                 member.sum.place()
             return
-        arguments, several = self._arguments(member, places, given, anew), len(self.members) > 1
+        arguments, several = self._arguments(member, places, points, anew), len(self.members) > 1
         member.sum.update(arguments, box, keep=several)
 
     def _back(self, before: _Before, moved: list[Member]) -> None:
         """Give members that moved the points of before, and all of them what they had."""
-        self.given, kept = before
+        self.points, kept = before
         for member, (places, placed, options) in zip(self.members, kept, strict=True):
             if member in moved and member.sum is placed:
                 placed.restore()
             member.places, member.sum, member.options = places, placed, options
 
-    def _completed(self, given: Given) -> Given:
+    def _completed(self, points: PlanPoints) -> PlanPoints:
         """Return points with the systems and labels of those before, where they have none."""
-        old = self.given
-        systems, labels = given.systems, given.exclude
-        if given.norms is None and isinstance(old.norms, tuple):  # marks serve the next points, too
-            given = given._replace(norms=old.norms)
+        old = self.points
+        systems, labels = points.systems, points.exclude
+        # Marks serve the next points, too.
+        if points.norms is None and isinstance(old.norms, tuple):
+            points = points._replace(norms=old.norms)
         systems = as_before("systems", systems, old.systems)
-        return given._replace(systems=systems, exclude=as_before("exclude", labels, old.exclude))
+        return points._replace(systems=systems, exclude=as_before("exclude", labels, old.exclude))
 
     def _drop_before(self) -> None:
         """Let go of the points before."""

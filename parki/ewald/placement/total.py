@@ -54,7 +54,7 @@ class Total:
         """Targets and sources of this rank."""
         if self.plain:
             return self.members[0].sum.counts
-        given = self.placement.given
+        given = self.placement.points
         return int(given.trg.shape[1]), int(given.src.shape[1])
 
     @property
@@ -109,7 +109,7 @@ class Total:
 
         Points are copied as densities are, so that it may be another cloud.
         """
-        members, many, given = self.members, len(values), self.placement.given
+        members, many, given = self.members, len(values), self.placement.points
         if not given.options.walled or self._problem or not self.space.adapter.records():
             return False
         counts = [many * len(cast(Any, member.shared).lists) for member in members]
@@ -170,7 +170,7 @@ class Total:
         if self.plain:
             one = self.members[0]
             return promise(one.task, one.sum.given, one.sum.pipeline, values)
-        several, systems = values.ndim == 3, self.placement.given.systems
+        several, systems = values.ndim == 3, self.placement.points.systems
         values = values if several else values[None]
         shape = len(values), 1 if systems is None else systems.count
         totals = {name: np.zeros(shape) for name in self.asked.results}
