@@ -170,10 +170,10 @@ class Arrival:
     @property
     def recorded(self) -> bool:
         """A graph places as many points in this box."""
-        graph, same = self.state.graph, self.same_setup and self._same_marks
-        if graph is None or not same or self.slack is not self.state.slack:
+        graph = self.state.graph
+        if graph is None or not (self.same_setup and self._same_marks):
             return False
-        return graph.takes(self.columns)
+        return self.slack is self.state.slack and graph.takes(self.columns)
 
     @property
     def same_setup(self) -> bool:
