@@ -423,7 +423,7 @@ class PlacedSum:
 
 
 def as_before(name: str, given: Any, before: Any) -> Any:
-    """Return systems or labels for other points: those of before, if none are given.
+    """Return systems or labels for other points; the old ones, if none are given.
 
     Raises
     ------
