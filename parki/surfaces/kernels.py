@@ -217,6 +217,9 @@ class Layer:
         constants are made exact.
     first : int
         First component of a density with this exact value: those before it are of a single layer.
+    jump : float, optional
+        Outside minus inside, for a density of 1 (pressures: along the normal); None if a result
+        has a singularity as 1/r^3, with derivatives of the density in its jump.
     """
 
     block: Callable[[SurfacePairs], Any]
@@ -225,6 +228,13 @@ class Layer:
     want: str
     exact: float | None = None
     first: int = 0
+    jump: float | None = None
+
+    def jumps(self, normals: Any) -> Any:
+        """Return the jumps at normals (3, n), shape (rows, columns, n)."""
+        eye = np.eye(self.rows, self.columns, self.first)[:, :, None] + 0 * normals[0]
+        pressure = self.rows == 1 and self.columns == 3
+        return (self.jump or 0.0) * (normals[None] if pressure else eye)
 
     def missing(self, xp: Any, inside: Any, sums: Any) -> Any:
         """Return errors of sums of constants (rows, columns, n), with ``inside`` of 1 inside."""
@@ -244,15 +254,17 @@ def _both(single: Layer, double: Layer) -> Layer:
     return replace(double, block=block, columns=columns, first=single.columns)
 
 
+WHOLE, POINT = 8 * math.pi, 4 * math.pi  # what sums leave out, of Stokes and of Laplace
+
 LAYERS = {
-    ("stokes_sl", "u"): Layer(single_velocity, 3, 3, "u"),
-    ("stokes_sl", "p"): Layer(single_pressure, 1, 3, "p"),
-    ("stokes_sl", "traction"): Layer(single_traction, 3, 3, "stress"),
-    ("stokes_dl", "u"): Layer(double_velocity, 3, 3, "u", 8 * math.pi),
+    ("stokes_sl", "u"): Layer(single_velocity, 3, 3, "u", jump=0.0),
+    ("stokes_sl", "p"): Layer(single_pressure, 1, 3, "p", jump=WHOLE),
+    ("stokes_sl", "traction"): Layer(single_traction, 3, 3, "stress", jump=-WHOLE),
+    ("stokes_dl", "u"): Layer(double_velocity, 3, 3, "u", WHOLE, jump=-WHOLE),
     ("stokes_dl", "p"): Layer(double_pressure, 1, 3, "p", 0.0),
     ("stokes_dl", "traction"): Layer(double_traction, 3, 3, "stress", 0.0),
-    ("laplace", "u"): Layer(charge_potential, 1, 1, "u"),
-    ("laplace_dipole", "u"): Layer(dipole_potential, 1, 1, "u", -4 * math.pi),
+    ("laplace", "u"): Layer(charge_potential, 1, 1, "u", jump=0.0),
+    ("laplace_dipole", "u"): Layer(dipole_potential, 1, 1, "u", -POINT, jump=POINT),
 }
 for _want in ("u", "p", "traction"):
     LAYERS["stokes_comb", _want] = _both(LAYERS["stokes_sl", _want], LAYERS["stokes_dl", _want])

@@ -13,9 +13,10 @@ import numpy as np
 from parki.solving.pairs import near_pairs, sparse
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.dense import dense_matrix, plain_matrix, rules_of
-from parki.surfaces.kernels import LAYERS
+from parki.surfaces.kernels import LAYERS, Layer
 from parki.surfaces.near import Events, Nodes, Regularisation, blocks, with_constants
 from parki.surfaces.plain import FREE, constants
+from parki.surfaces.polar import polar_matrix
 from parki.surfaces.shapes import TOUCHING, Shape
 
 
@@ -31,6 +32,9 @@ def own_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> A
 
 def _own_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> Any:
     layer, count, finer = LAYERS[key], shape.areas.size, shape.finer
+    if shape.sphere is not None and layer.jump is not None:
+        whole = polar_matrix(layer, shape, setting.side, setting.constants)
+        return (whole - _plain(layer, shape)).reshape(layer.rows * count, -1)
     every, h, zeros = np.arange(count), shape.spacing, np.zeros(count)
     times = np.full(count, 1.0 if finer is None else finer.times)
     thin = np.full(count, shape.thin)
@@ -61,10 +65,15 @@ def whole_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) ->
     corrected = own_matrix(key, shape, setting)
     dense = corrected if isinstance(corrected, np.ndarray) else corrected.toarray()
     found: np.ndarray = dense.reshape(layer.rows, count, layer.columns, count).copy()
-    nodes = shape.nodes, shape.normals
-    plain = plain_matrix(np, layer, shape.nodes, shape.normals, nodes)
-    found += (plain * shape.areas).transpose(0, 2, 1, 3)
+    found += _plain(layer, shape)
     return found.reshape(dense.shape)
+
+
+def _plain(layer: Layer, shape: Shape) -> Any:
+    """Return the sum over a body's other nodes as a matrix (rows, n, columns, n)."""
+    nodes = shape.nodes, shape.normals
+    found = plain_matrix(np, layer, shape.nodes, shape.normals, nodes) * shape.areas
+    return found.transpose(0, 2, 1, 3)
 
 
 def own_parts(surface: Bodies, matrix_of: Callable[[Shape], Any], dtype: Any) -> list[Any]:

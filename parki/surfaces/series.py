@@ -7,10 +7,31 @@ nodes, with which sums over finer nodes take a tenth of the operations.
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss, legval
+
+
+def tangents(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return two unit tangents of the sphere at directions (3, n); their product is y."""
+    axes = np.eye(3)[np.abs(y).argmin(axis=0)].T
+    first = np.cross(axes, y, axis=0)
+    first /= np.linalg.norm(first, axis=0)
+    return first, np.cross(y, first, axis=0)
+
+
+@dataclass(frozen=True)
+class Sphere:
+    """A map of the unit sphere: points (3, n) at `directions` (order), and the densities' order.
+
+    Rings of points have a multiple of the nodes of densities' rings.
+    """
+
+    points: np.ndarray
+    order: int
+    densities: int
 
 
 def directions(order: int) -> tuple[np.ndarray, np.ndarray]:

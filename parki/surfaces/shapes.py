@@ -17,7 +17,7 @@ import numpy as np
 
 from parki.runtime.forks import cached_property
 from parki.surfaces import fits
-from parki.surfaces.series import Fold, around_torus, directions, to_finer
+from parki.surfaces.series import Fold, Sphere, around_torus, directions, to_finer
 
 Project = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 TOUCHING = 1e-6  # node distances within which a point is at a node
@@ -45,6 +45,8 @@ class Shape:
         reach.
     bend : ndarray, shape (n,), optional
         Sums of both curvatures, positive where the surface is convex. Default: by local fits.
+    sphere : Sphere, optional
+        The shape as a map of the unit sphere.
     kept : dict
         Own matrices of layers, which all bodies of the shape have in common.
     """
@@ -57,6 +59,7 @@ class Shape:
     finer: Finer | None = None
     thin: bool = False
     bend: np.ndarray | None = None
+    sphere: Sphere | None = None
     kept: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def part(self, name: str) -> Any:
@@ -201,7 +204,8 @@ def ellipsoid(axes: Any, order: int, times: int) -> Shape:
     )  # of sum (x/a)^2 / 2, whose unit vectors have the curvature's divergence
     size = np.linalg.norm(slope, axis=0)
     bend = (half**-2).sum() / size - (slope**2 / half**2).sum(axis=0) / size**3
-    return Shape(nodes, normals, areas, spacing, Ellipsoid(half), finer, thin, bend)
+    sphere = Sphere(nodes, order, order) if finer is not None else None
+    return Shape(nodes, normals, areas, spacing, Ellipsoid(half), finer, thin, bend, sphere)
 
 
 def _finer_ellipsoid(half: np.ndarray, order: int, times: int) -> dict[str, Any]:

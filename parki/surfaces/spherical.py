@@ -13,16 +13,8 @@ import numpy as np
 from numpy.polynomial.legendre import legder, legval
 
 from parki.surfaces import fits
-from parki.surfaces.series import directions, harmonics, to_finer
+from parki.surfaces.series import Sphere, directions, harmonics, tangents, to_finer
 from parki.surfaces.shapes import FLAT, Shape, nested
-
-
-def tangents(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return two unit tangents of the sphere at directions (3, n); their product is y."""
-    axes = np.eye(3)[np.abs(y).argmin(axis=0)].T
-    first = np.cross(axes, y, axis=0)
-    first /= np.linalg.norm(first, axis=0)
-    return first, np.cross(y, first, axis=0)
 
 
 @functools.lru_cache(maxsize=16)
@@ -70,7 +62,8 @@ def mapped(x: np.ndarray, order: int, times: int, densities: int | None = None) 
     sizes = np.linalg.eigvalsh((nodes * areas) @ nodes.T)
     project = fits.Fit(finer.nodes, finer.normals, apart[times])
     thin = bool(sizes[-1] > FLAT**2 * sizes[0])
-    return Shape(nodes, normals, areas, spacing, project, finer, thin, bend)
+    sphere = Sphere(x, given, order)
+    return Shape(nodes, normals, areas, spacing, project, finer, thin, bend, sphere)
 
 
 def _geometry(x: np.ndarray, order: int, at: int) -> tuple[Any, ...]:
@@ -94,7 +87,7 @@ def rod(length: float, radius: float, order: int, times: int) -> Shape:
 
     p is l/radius, rounded, so that the caps have about the radius of the rod.
     """
-    half, fine = length / 2, 2 * order
+    half, fine = length / 2, 2 * order + 1  # rings of a multiple of the nodes
     unit, _ = directions(fine)
     power = max(1, round(half / radius))
     series = sum(unit[2] ** (2 * k) for k in range(power))  # (1 - z^(2 p)) / (1 - z^2)
