@@ -33,6 +33,7 @@ class Bodies:
         self.nodes, self.normals = self._placed("nodes"), self._rotated("normals")
         self.areas, self.spacing = self._joined("areas"), self._joined("spacing")
         self._copies: dict[Any, Any] = {}
+        self.close: dict[Any, Any] = {}  # nodes near other bodies, by the box and how near
 
     def moved(self, centres: Array, rotations: Any = None) -> Any:
         """Return the same bodies elsewhere.

@@ -8,7 +8,7 @@ into the matrix, which then has fewer numbers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -57,7 +57,11 @@ def events_near(
     e : array, shape (3, Nt)
         Directions of tractions.
     """
-    xp = surface.xp
+    xp, key = surface.xp, (options, setting.farthest)
+    directions = e.astype(np.float64)
+    if home is not None and key in surface.close:
+        events, points = surface.close[key]
+        return replace(events, e=directions[:, events.target]), points
     vectors = options.vectors * np.array(options.periodic)[:, None]
     inverse = np.linalg.inv(options.vectors).T * np.array(options.periodic)[:, None]
     target, body, r = surface.copies(targets, options, setting.farthest + AROUND)
@@ -77,8 +81,10 @@ def events_near(
     target, at, finer, n0, b, h, times, thin, body, points = (
         xp.asarray(each[..., kept]) for each in host
     )
-    directions = xp.take(e, target, axis=1).astype(np.float64)
-    return Events(target, at, n0, directions, b, h, times, thin, body, finer), points
+    found = target, at, n0, directions[:, target], b, h, times, thin, body, finer
+    if home is not None:
+        surface.close[key] = Events(*found), points
+    return Events(*found), points
 
 
 def pairs_of(

@@ -162,6 +162,8 @@ class Equation:
     def _single(self, density: Any) -> Any:
         """Return the single layer of a density over 8 pi, by a plan that follows the bodies."""
         surface = self.surface
+        if self.kernel == "stokes_sl":
+            return self.layer(density) / (8 * np.pi)
         if self._other is None:
             self._other = self.layer.beside("stokes_sl")
         elif self._other.surface is not surface:
@@ -288,6 +290,8 @@ class Drops(Equation):
         self.ratio = finite("ratio", ratio, "a ratio of viscosities, from 0 on")
         if self.ratio < 0:
             raise ParkiValueError(f"ratio is {ratio}; expected a ratio of viscosities, from 0 on")
+        if self.ratio == 1:  # no double layer
+            self.kernel = "stokes_sl"
         super().__init__(surface, options, **keywords)
 
     def _after(self, surface: Bodies, values: Any) -> Any:
@@ -295,6 +299,9 @@ class Drops(Equation):
 
     def _beside(self, surface: Bodies, q: Any) -> Any:
         return (1 + self.ratio) / 2 * q
+
+    def _applied(self, surface: Bodies, q: Any, layer: Any, transposed: bool = False) -> Any:
+        return 1 * q if self.ratio == 1 else super()._applied(surface, q, layer, transposed)
 
     def right_side(self, forces: Array, flow: Any = None) -> Any:
         """Return S f + flow for forces per area and a flow at the nodes, shape (3, N) each."""

@@ -122,8 +122,12 @@ def _terms(u: np.ndarray, v: np.ndarray) -> tuple[Any, ...]:
 
     def powers(x: np.ndarray, exponents: np.ndarray) -> tuple[Any, Any, Any]:
         a = exponents
+        each = [np.ones_like(x)]
+        for _ in range(DEGREE):
+            each.append(each[-1] * x)
+        table = np.stack(each, axis=-1)
         return tuple(
-            factor * x[..., None] ** np.maximum(a - k, 0)
+            factor * table[..., np.maximum(a - k, 0)]
             for k, factor in enumerate((1.0 + 0 * a, 1.0 * a, 1.0 * a * (a - 1)))
         )
 
