@@ -16,7 +16,6 @@ Sayre (1958): J. Happel, H. Brenner, Low Reynolds Number Hydrodynamics, chapter 
 """
 
 import argparse
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,8 @@ from pipe_suspension import OPTIONS, PERIOD, Pipe, flux
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
-from rigid_bodies import Shape, Suspension
+from rigid_bodies import repulsion, solve
+from scipy.sparse.linalg import LinearOperator
 from scipy.spatial.transform import Rotation
 
 import parki
@@ -34,51 +34,58 @@ HABERMAN_SAYRE = {0.1: 1.263, 0.2: 1.680, 0.3: 2.371, 0.4: 3.596, 0.5: 5.970}
 AXES = (0.2, 0.14, 0.14)  # half axes of the bodies that fall
 
 
-@dataclass
-class InPipe(Suspension):
+class InPipe(parki.RigidSurfaces):
     """Bodies in a pipe of radius 1 along x, at rest."""
 
-    pipe: Any = None
+    def __init__(self, surface: parki.Surface, pipe: Pipe) -> None:
+        super().__init__(surface, OPTIONS)
+        self.pipe = pipe
+        self.on_wall = parki.LayerPlan("stokes_comb", surface, pipe.wall, OPTIONS)
 
-    def targets(self) -> np.ndarray:
-        """Return the nodes, and the points of the wall."""
-        return np.concatenate([self.points, self.pipe.wall], axis=1)
+    def update_positions(self, centres: np.ndarray, rotations: Any = None) -> None:
+        """Move the bodies."""
+        super().update_positions(centres, rotations)
+        self.on_wall.update_positions(centres, rotations)
 
-    def layer(self, strengths: np.ndarray) -> np.ndarray:
-        """Return the flow of double layers and of the wall at the nodes."""
-        x, *across = self.points
-        n, *others = self.normals
+    def __call__(self, density: np.ndarray) -> np.ndarray:
+        """Return the equation's left side, with what the wall answers."""
+        return super().__call__(density) + self.answer(self.layers(density))
+
+    def right_side(self, forces: Any = None, torques: Any = None, flow: Any = None) -> np.ndarray:
+        """Return minus the flow of forces and torques, and of the wall."""
+        layers = self.layers(np.zeros_like(self.surface.nodes), forces, torques)
+        return super().right_side(forces, torques, flow) - self.answer(layers)
+
+    def as_linear_operator(self) -> LinearOperator:
+        """Return the left side for GMRES."""
+        size = self.surface.nodes.size
+        return LinearOperator(
+            (size, size), matvec=lambda q: self(q.reshape(3, -1)).ravel(), dtype=float
+        )
+
+    def answer(self, layers: np.ndarray) -> np.ndarray:
+        """Return what the wall adds to both layers' flow, and the flow that takes it back."""
+        points, areas = self.surface.nodes, self.surface.areas
+        forces = self.pipe.preconditioner.matvec(-self.on_wall(layers).ravel() / (8 * np.pi))
+        found = parki.stokes_sl(points, self.pipe.outside, forces.reshape(3, -1), OPTIONS)
+        x, *across = points
+        n, *others = self.surface.normals
         # The traction of the unit Poiseuille flow u = (1 - r^2) / 4, p = -x.
         outward = sum(a * b for a, b in zip(across, others, strict=True)) / 2
-        traction = x * self.normals - np.stack([outward, *(n * a / 2 for a in across)])
-        return self.answered(super().layer(strengths), -np.sum(strengths * traction) / PERIOD)
-
-    def driven(self, forces: np.ndarray) -> np.ndarray:
-        """Return the flow of forces and of the wall at the nodes."""
-        return self.answered(super().driven(forces), flux(self.centres, forces))
-
-    def answered(self, flow: np.ndarray, through: float) -> np.ndarray:
-        """Return a flow at the nodes with what the wall adds, and the flow that takes it back."""
-        count = self.points.shape[1]
-        forces = self.pipe.preconditioner.matvec(-flow[:, count:].reshape(-1)).reshape(3, -1)
-        wall = parki.stokes_sl(self.points, self.pipe.outside, forces, OPTIONS)
-        found = flow[:, :count] + wall
-        found[0] -= through * 2 / np.pi * (1 - self.points[1] ** 2 - self.points[2] ** 2)
+        traction = x * self.surface.normals - np.stack([outward, *(n * a / 2 for a in across)])
+        through = flux(points, layers[:3] * areas)
+        through -= np.sum(layers[3:] * areas * traction) / PERIOD
+        found[0] -= through * 2 / np.pi * (1 - across[0] ** 2 - across[1] ** 2)
         return found
-
-
-def in_pipe(shape: Shape, centres: np.ndarray, turns: Rotation, pipe: Pipe) -> InPipe:
-    """Return bodies of a shape at centres (3, B)."""
-    groups, box = [(shape, centres.shape[1])], [PERIOD, 2.0, 2.0]
-    return InPipe(groups, centres, turns, box, options=OPTIONS, pipe=pipe)
 
 
 def drag(radius: float, order: int, pipe: Pipe) -> float:
     """Return the drag factor of a sphere at the axis."""
-    sphere, centre = Shape(order, (radius,) * 3), np.array([[PERIOD / 2], [0.0], [0.0]])
-    bodies = in_pipe(sphere, centre, Rotation.identity(1), pipe)
+    centre = np.array([[PERIOD / 2], [0.0], [0.0]])
+    equation = InPipe(parki.Surface.spheres(centre, radius, order=order), pipe)
+    right_side = equation.right_side(np.array([[1.0], [0.0], [0.0]]))
     with parki.Progress(f"radius {radius}") as show:
-        velocity, _, _ = bodies.solve(np.array([[1.0], [0.0], [0.0]]), show=show)
+        velocity, _, _ = solve(equation, right_side, show=show)
     return float(1 / (6 * np.pi * radius * velocity[0, 0]))
 
 
@@ -124,17 +131,17 @@ def main(words: list[str] | None = None) -> tuple[dict[float, float], np.ndarray
         table.add_row(f"{radius}", *row)
     Console().print(table)
 
-    turns = Rotation.random(given.bodies, random_state=0)
-    bodies = in_pipe(Shape(given.order, AXES), placed(given.bodies), turns, pipe)
+    centres, turns = placed(given.bodies), Rotation.random(given.bodies, random_state=0)
+    surface = parki.Surface.ellipsoids(centres, AXES, turns, order=given.order)
+    equation = InPipe(surface, pipe)
     weights = np.tile([[6 * np.pi * AXES[0]], [0.0], [0.0]], given.bodies)  # speed 1 or so, alone
     step, speeds, density = AXES[0] / 2, [], None
     for _ in parki.Progress("falling").over(range(given.steps)):
-        push, _ = bodies.repulsion()
-        velocity, spin, density = bodies.solve(weights + push, density)
+        push, _ = repulsion(equation)
+        velocity, spin, density = solve(equation, equation.right_side(weights + push), density)
         speeds.append(velocity[0])
-        bodies.centres = bodies.centres + step * velocity
-        bodies.turns = Rotation.from_rotvec(step * spin.T) * bodies.turns
-        bodies.place()
+        centres, turns = centres + step * velocity, Rotation.from_rotvec(step * spin.T) * turns
+        equation.update_positions(centres, turns)
     first, last = (float(np.mean(each)) for each in (speeds[0], speeds[-1]))
     print(f"{given.bodies} bodies: mean speed {first:.3f} at first, {last:.3f} at last")
     return found, np.array(speeds)

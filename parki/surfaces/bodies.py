@@ -71,6 +71,18 @@ class Bodies:
                 found[..., index] = density[..., index] @ self.on_device(shape, "smooth").T
         return found
 
+    def last_degrees(self, density: Any) -> Any:
+        """Return the parts (..., N) of densities in the last degrees of their series, and beyond.
+
+        They are zero where nothing is known of a series.
+        """
+        found = self.xp.zeros_like(density)
+        for shape, index, _ in self.groups:
+            if shape.finer is not None and shape.finer.lower is not None:
+                own = density[..., index]
+                found[..., index] = own - own @ self.on_device(shape, "finer.lower").T
+        return found
+
     def on_device(self, shape: Shape, name: str) -> Any:
         """Return a matrix of a shape in the memory of the nodes, which is copied once."""
         if (shape, name) not in self._copies:

@@ -220,6 +220,8 @@ class Layer:
     jump : float, optional
         Outside minus inside, for a density of 1 (pressures: along the normal); None if a result
         has a singularity as 1/r^3, with derivatives of the density in its jump.
+    parts : tuple of 2 keys
+        The layers whose sum it is, with a density each.
     """
 
     block: Callable[[SurfacePairs], Any]
@@ -229,6 +231,7 @@ class Layer:
     exact: float | None = None
     first: int = 0
     jump: float | None = None
+    parts: tuple[tuple[str, str], ...] = ()
 
     def jumps(self, normals: Any) -> Any:
         """Return the jumps at normals (3, n), shape (rows, columns, n)."""
@@ -244,14 +247,16 @@ class Layer:
         return found
 
 
-def _both(single: Layer, double: Layer) -> Layer:
+def _both(want: str) -> Layer:
     """Return the sum of both layers, with one density above the other."""
+    keys = ("stokes_sl", want), ("stokes_dl", want)
+    single, double = (LAYERS[key] for key in keys)
 
     def block(p: SurfacePairs) -> Any:
         return p.xp.concatenate([single.block(p), double.block(p)], axis=1)
 
     columns = single.columns + double.columns
-    return replace(double, block=block, columns=columns, first=single.columns)
+    return replace(double, block=block, columns=columns, first=single.columns, parts=keys)
 
 
 WHOLE, POINT = 8 * math.pi, 4 * math.pi  # what sums leave out, of Stokes and of Laplace
@@ -267,4 +272,4 @@ LAYERS = {
     ("laplace_dipole", "u"): Layer(dipole_potential, 1, 1, "u", -POINT, jump=POINT),
 }
 for _want in ("u", "p", "traction"):
-    LAYERS["stokes_comb", _want] = _both(LAYERS["stokes_sl", _want], LAYERS["stokes_dl", _want])
+    LAYERS["stokes_comb", _want] = _both(_want)

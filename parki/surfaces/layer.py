@@ -28,7 +28,6 @@ from parki.surfaces.shapes import Shape
 from parki.typing import Array, OptionKeywords, Unpack
 
 SIDES = {"outside": 1, "mean": 0, "inside": -1}
-WIDER = 1.15  # what `check` compares with
 MOST_BEND = 0.9  # width over radius of curvature, where errors are a hundredth
 
 
@@ -377,17 +376,21 @@ class LayerPlan:
         return linear_operator(self, self.adjoint, self._shapes, self._plan.dtype, self._plan.space)
 
     def check(self, density: Array) -> float:
-        """Return an estimate of the error of corrections, relative to the largest value.
+        """Return an estimate of the error of layers, relative to the largest value.
 
-        It is the largest difference from corrections of a 1.15 times larger width: in 32 cases 1.1
-        to 6.7 times the error. It does not see the error of sums, which the tolerance bounds.
+        It is the largest difference from corrections of a larger width and reach, which sees how
+        well nodes resolve the surface, and the layer of the last two degrees of the density's
+        series, which is more than what degrees beyond them would add. It does not see the error of
+        sums, which the tolerance bounds.
         """
         q = self._checked("density", density, self._shapes[1], self._layer.columns)
-        placed, wider = self._placed, replace(self._setting, width=WIDER * self._setting.width)
+        placed, wider = self._placed, self._setting.wider()
         found, size = self._corrected(placed, q), abs(self(density)).max()
         own, near = self._corrections(placed.surface, placed.e, wider, placed.plan.space)
         other = self._corrected(placed._replace(own=own, near=near), q)
-        return float(abs(found - other).max() / size) if found.size else 0.0
+        last = placed.surface.last_degrees(q).astype(q.dtype).reshape(-1, *self._shapes[1])
+        unresolved = abs(self(last)).max()
+        return float((abs(found - other).max() + unresolved) / size) if found.size else 0.0
 
     def update_positions(self, centres: Array, rotations: Any = None) -> None:
         """Move the bodies: their own corrections turn with them, near pairs are found anew.

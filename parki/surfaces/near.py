@@ -19,6 +19,7 @@ from parki.surfaces.functions import Functions, Smooth, coefficients
 from parki.surfaces.kernels import Layer, SurfacePairs
 
 SPLIT = 1.5  # width of the smooth kernel in node distances
+WIDER = 4.0  # how many times larger an error is that an estimate compares with
 BEHIND = 3.5  # widths within which nodes that face away are of another part of a thin body
 ON_SURFACE = 1e-9  # node distances within which it is on the surface
 AT_ONCE = {False: 1 << 14, True: 1 << 21}  # pairs, by whether they are on a device
@@ -49,6 +50,11 @@ class Regularisation:
         if width is None:
             width = 0.825 + order / 16 + digits / 10
         return cls(order, width, side, constants, digits)
+
+    def wider(self) -> Regularisation:
+        """Return one whose width has `WIDER` times the error, with one more digit of reach."""
+        width = max(1.15, WIDER ** (1 / (2 * self.order + 1))) * self.width
+        return replace(self, width=width, digits=self.digits + 1)
 
     @property
     def reach(self) -> float:

@@ -32,6 +32,8 @@ def own_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> A
 
 def _own_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> Any:
     layer, count, finer = LAYERS[key], shape.areas.size, shape.finer
+    if finer is not None and layer.parts:
+        return np.concatenate([_own_matrix(each, shape, setting) for each in layer.parts], axis=1)
     if shape.sphere is not None and layer.jump is not None:
         whole = polar_matrix(layer, shape, setting.side, setting.constants)
         return (whole - _plain(layer, shape)).reshape(layer.rows * count, -1)

@@ -34,6 +34,9 @@ class Sphere:
     densities: int
 
 
+LAST = 2  # degrees of a density that tell what is beyond them
+
+
 def directions(order: int) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes (3, n) and weights of the unit sphere, n = 2 (order + 1)^2.
 
@@ -89,7 +92,8 @@ class Fold:
 def to_finer(order: int, times: int) -> dict[str, Any]:
     """Return how densities at `directions` (order) have values at times finer ones.
 
-    That is the matrix, its `Fold`, and columns that span the densities with a series.
+    That is the matrix, its `Fold`, columns that span the densities with a series, and a projection
+    to those without the last `LAST` degrees.
 
     Along a ring it is a sum of cos m (u - v) for azimuths u and v.
     """
@@ -103,18 +107,30 @@ def to_finer(order: int, times: int) -> dict[str, Any]:
         np.concatenate([np.cos(angle), np.sin(angle[1:])])
         for angle in (np.pi * np.outer(m, np.arange(2 * k + 2)) / (k + 1) for k in (many, order))
     )
-    resolved = harmonics(order, directions(order)[0])
-    return {"matrix": matrix, "fold": Fold(first.T, middle, last), "resolved": resolved}
+    resolved, (y, weights) = harmonics(order, directions(order)[0]), directions(order)
+    few = (2 * np.arange(max(1, order + 1 - LAST)) + 1) / (4 * np.pi)
+    lower = legval(y.T @ y, few) * weights
+    fold = Fold(first.T, middle, last)
+    return {"matrix": matrix, "fold": fold, "resolved": resolved, "lower": lower}
 
 
 def around_torus(steps: tuple[int, int], times: int) -> dict[str, Any]:
     """Return the matrix from a torus's nodes to times finer ones, and its `Fold`."""
     ring, tube = (fourier(count, times) for count in steps)
-    return {"matrix": np.kron(ring, tube), "fold": Fold(tube, ring, None)}
+    lower = np.kron(*(fourier(count, 1, LAST) for count in steps))
+    return {"matrix": np.kron(ring, tube), "fold": Fold(tube, ring, None), "lower": lower}
 
 
-def fourier(count: int, times: int) -> np.ndarray:
-    """Return values of a periodic function at ``times`` more steps, from an even count of them."""
+def fourier(count: int, times: int, without: int = 0) -> np.ndarray:
+    """Return values of a periodic function at ``times`` more steps, from an even count of them.
+
+    Of its waves, the shortest ones may be left out.
+    """
     x = 2 * np.pi * (np.arange(times * count)[:, None] / times - np.arange(count)) / count
-    waves = np.cos(x[..., None] * np.arange(1, count // 2)).sum(axis=-1)
-    return np.asarray((1 + 2 * waves + np.cos(count // 2 * x)) / count)
+    most = count // 2 - without
+    if without:
+        return (
+            np.asarray(1 + 2 * np.cos(x[..., None] * np.arange(1, most + 1)).sum(axis=-1)) / count
+        )
+    waves = np.cos(x[..., None] * np.arange(1, most)).sum(axis=-1)
+    return np.asarray((1 + 2 * waves + np.cos(most * x)) / count)

@@ -148,6 +148,8 @@ class Finer:
         Nodes between these and the shape's, for targets that are farther away.
     resolved : ndarray, shape (n, k), optional
         Columns that span the densities that have a series; None if all at the nodes have one.
+    lower : ndarray, shape (n, n), optional
+        The projection to densities without the last degrees of the series.
     """
 
     nodes: np.ndarray
@@ -158,6 +160,7 @@ class Finer:
     fold: Fold | None = None
     fewer: Finer | None = None
     resolved: np.ndarray | None = None
+    lower: np.ndarray | None = None
 
     def folding(self, xp: Any, matrix: Any) -> Callable[[Any], Any]:
         """Return the product of rows (..., m) with the matrix, (..., n), in the memory of xp."""
