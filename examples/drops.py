@@ -1,18 +1,11 @@
-"""Drops that deform in a flow: layers on surfaces of spherical harmonics, close drops corrected.
+"""Drops that deform in a flow: surfaces of spherical harmonics, and layers on them at any distance.
 
     python examples/drops.py [--drops 27] [--steps 20] [--space CPU] [--restart drops.npz]
 
-The interface of drops pulls at the fluid by its tension, f = -curvature x normal. Its velocity is
-
-    (1 + ratio)/2 u = S f + (ratio - 1) D u + flow
-
-for single and double layers S and D, and a ratio of viscosities (docs/boundary_integrals.md). The
-unit of length is the radius, and the unit of time is viscosity x radius / tension: the rate of the
-flow is the capillary number Ca. A layer is a sum of parki, plus two corrections:
-
-- a drop's own part, by polar coordinates around each node: a matrix for each drop;
-- close drops, by `parki.near_pairs`: the sum of a smooth part of each pair needs no correction, and
-  the rest, which has a short reach, takes more nodes.
+The interface of drops pulls at the fluid by its tension, f = -curvature x normal. `parki.Drops` has
+the equation for its velocity, and a ratio of viscosities (docs/boundary_integrals.md). The unit of
+length is the radius, and the unit of time is viscosity x radius / tension: the rate of the flow is
+the capillary number Ca.
 
 First, a drop in simple shear in free space is compared with theories of Taylor and Cox. Then drops
 move in a periodic box. Simple shear would shear the box. So the flow is like the four-roll mill in
@@ -22,7 +15,6 @@ R. G. Cox, Journal of Fluid Mechanics 37, 601-623 (1969).
 """
 
 import argparse
-import dataclasses
 import importlib
 import importlib.util
 import inspect
@@ -32,180 +24,49 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.polynomial.legendre import leggauss
+from numpy.polynomial.legendre import leggauss, legval
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
-from scipy.spatial.transform import Rotation
-from scipy.special import sph_harm_y_all
 
 import parki
 
 QUAD = ((0, 0), (1, 0), (1, 1), (0, 1))  # corners of a patch
-FINER, SMOOTH, REACH = 3, 1.3, 3.0  # degree of finer nodes; width in node steps, reach in widths
-SPACING, STEP, RTOL, SPHERE = 2.8, 0.5, 1e-5, 4 / 3 * np.pi
+SPACING, STEP, RTOL, ACCURACY, SPHERE = 2.8, 0.5, 1e-5, 1e-4, 4 / 3 * np.pi
 INK, PAPER, COLOURS = "#1d1b2e", "#fbfaf8", ("#2f5d8c", "#c2452d", "#2e7d5b")
 
 
-def sphere(order: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return polar angles, azimuths and weights of nodes of the unit sphere, 2 (order + 1)^2."""
-    height, weight = leggauss(order + 1)
-    around = 2 * order + 2
-    azimuth = np.tile(2 * np.pi * np.arange(around) / around, order + 1)
-    weights = np.repeat(weight, around) * 2 * np.pi / around
-    return np.repeat(np.arccos(height), around), azimuth, weights
-
-
-def directions(polar: Any, azimuth: Any) -> np.ndarray:
-    """Return unit vectors, shape (3, n)."""
-    ring = np.sin(polar)
-    return np.stack([ring * np.cos(azimuth), ring * np.sin(azimuth), np.cos(polar)])
-
-
-def harmonics(order: int, polar: np.ndarray, azimuth: np.ndarray) -> np.ndarray:
-    """Return real spherical harmonics: values, by both angles, and twice: (6, n, harmonics)."""
-    value, first, second = sph_harm_y_all(order, order, polar, azimuth, diff_n=2)
-    twice = (second[..., 0, 0], second[..., 0, 1], second[..., 1, 1])
-    each = np.stack([value, first[..., 0], first[..., 1], *twice])
-    found = [each[:, n, 0].real for n in range(order + 1)]
-    for n in range(1, order + 1):
-        for m in range(1, n + 1):
-            found += [np.sqrt(2) * each[:, n, m].real, np.sqrt(2) * each[:, n, m].imag]
-    return np.stack(found, axis=-1)
-
-
-def resample(order: int, polar: np.ndarray, azimuth: np.ndarray) -> np.ndarray:
-    """Return matrices from values at the nodes to values and derivatives at points: (6, m, n)."""
-    *nodes, weights = sphere(order)
-    return harmonics(order, polar, azimuth) @ (harmonics(order, *nodes)[0].T * weights)
-
-
-def layers(xp: Any, r: Any, normals: Any) -> Any:
-    """Return blocks of single and double layers of pairs, shape (2, 3, 3, ...)."""
-    distance = xp.sqrt((r**2).sum(axis=0))
-    distance[distance == 0] = np.inf  # a node itself is left out
-    eye = xp.eye(3).reshape(3, 3, *[1] * distance.ndim)
-    along = r[:, None] * r / distance**3
-    double = -6 * along * (r * normals).sum(axis=0) / distance**2
-    return xp.stack([eye / distance + along, double]) / (8 * np.pi)
-
-
 class Drops:
-    """Surfaces of drops, their layers, and the velocities of their nodes.
+    """The velocities of drops' nodes, and their steps.
 
     Parameters
     ----------
-    order : int
-        Degree of the spherical harmonics.
     ratio : float
         Viscosity of the drops over the fluid's.
     flow : function
-        Velocity (3, ...) without drops at points (3, ...).
+        Velocity (3, N) without drops at points (3, N).
     options : EwaldOptions
         Box and tolerance.
     space : ExecutionSpace
         Where to compute.
     """
 
-    def __init__(
-        self, order: int, ratio: float, flow: Callable, options: Any, space: Any = "CPU"
-    ) -> None:
-        self.xp = xp = parki.utils.get_array_module(space)
-        scipy = "scipy" if xp is np else "cupyx.scipy"
-        self.special = importlib.import_module(f"{scipy}.special")
-        self.solvers = importlib.import_module(f"{scipy}.sparse.linalg")
-        self.order, self.ratio, self.flow, self.options = order, ratio, flow, options
-        self.plans: dict[int, Any] = {}
-        self.guess, self.gap = None, np.inf  # the least distance of nodes of two drops so far
-        self.grids = []  # the nodes, and finer ones: matrices from the nodes, and weights
-        for degree in (order, FINER * order):
-            *angles, weights = sphere(degree)
-            grid = resample(order, *angles), weights / np.sin(angles[0])
-            self.grids.append([xp.asarray(each) for each in grid])
-        # Around a node, layers are smooth in polar coordinates. Here are the nodes at azimuth 0.
-        t, weight = leggauss(order + 3)
-        around = 2 * order + 6
-        t, weight = (t + 1) * np.pi / 2, weight * np.pi / 2
-        spin = np.tile(2 * np.pi * np.arange(around) / around, t.size)
-        cap = directions(np.repeat(t, around), spin)
-        self.cap = xp.asarray(np.repeat(weight * np.sin(t), around) * 2 * np.pi / around)
-        self.poles = []
-        for tilt in sphere(order)[0][:: 2 * order + 2]:
-            y = Rotation.from_euler("y", tilt).as_matrix() @ cap
-            angles = np.arccos(np.clip(y[2], -1, 1)), np.arctan2(y[1], y[0])
-            self.poles.append(xp.asarray(resample(order, *angles)[0]))
-
-    def surface(self, x: Any, fine: bool = False) -> tuple[Any, ...]:
-        """Return points, normals, areas and curvatures at the nodes, or at finer ones.
-
-        The curvature is the sum of both, 2 on the unit sphere.
-        """
-        table, weights = self.grids[fine]
-        y, t, p, tt, tp, pp = self.xp.einsum("dmn,ibn->dibm", table, x)
-        normal = self.xp.cross(t, p, axis=0)
-        square = (normal**2).sum(axis=0)
-        normal /= self.xp.sqrt(square)
-        bend = (t * t).sum(axis=0) * pp - 2 * (t * p).sum(axis=0) * tp + (p * p).sum(axis=0) * tt
-        return y, normal, self.xp.sqrt(square) * weights, -(bend * normal).sum(axis=0) / square
-
-    def own(self, x: Any, normals: Any, areas: Any) -> Any:
-        """Return what plain sums over a drop's own nodes miss, shape (2, 3, 3, B, n, n)."""
-        xp, around = self.xp, 2 * self.order + 2
-        vector = normals * areas / xp.asarray(sphere(self.order)[2])
-        rings, place = xp.divmod(xp.arange(areas.shape[1]), around)
-        turn = xp.arange(around)[:, None]
-        to, back = (around * rings + (place + way * turn) % around for way in (1, -1))
-        found = []
-        for ring, table in enumerate(self.poles):
-            y, area = (each[..., to] @ table.T for each in (x, vector))
-            size = xp.sqrt((area**2).sum(axis=0))
-            nodes = x[:, :, ring * around : (ring + 1) * around, None]
-            blocks = layers(xp, nodes - y, area / size) * (size * self.cap) @ table
-            plain = layers(xp, nodes - x[:, :, None], normals[:, :, None]) * areas[:, None]
-            found.append(
-                xp.take_along_axis(blocks, back.reshape(1, 1, 1, 1, around, -1), -1) - plain
-            )
-        return xp.concatenate(found, axis=-2)
-
-    def near(self, x: Any, fine: bool, reach: float) -> Any:
-        """Return the short part of the layers between drops: a sparse matrix for each layer."""
-        xp = self.xp
-        points, normals, areas, _ = self.surface(x, fine)
-        points, normals, areas = points.reshape(3, -1), normals.reshape(3, -1), areas.ravel()
-        pairs = parki.near_pairs(x.reshape(3, -1), points, reach, self.options)
-        others = pairs.targets // x.shape[2] != pairs.indices // (areas.size // x.shape[1])
-        index, r = pairs.indices[others], pairs.displacements[:, others]
-        before = xp.concatenate([xp.zeros(1, int), xp.cumsum(others, dtype=int)])[pairs.indptr]
-        pairs = dataclasses.replace(
-            pairs, indptr=before.astype(np.int32), indices=index, displacements=r,
-            distances=pairs.distances[others],
-        )  # fmt: skip
-        self.gap = min(self.gap, float(pairs.distances.min())) if index.size else self.gap
-        # 1 - short is so flat at 0 that both layers, times it, are smooth there.
-        short = self.special.gammaincc(2.5, (pairs.distances * REACH / reach) ** 2) * areas[index]
-        return [pairs.matrix(each * short) for each in layers(xp, r, normals[:, index])]
+    def __init__(self, ratio: float, flow: Callable, options: Any, space: Any = "CPU") -> None:
+        self.xp = parki.utils.get_array_module(space)
+        self.ratio, self.flow, self.options = ratio, flow, options
+        self.equation: Any = None
+        # The least distance of drops so far, in distances of nodes.
+        self.guess, self.gap = None, np.inf
 
     def place(self, x: Any) -> Any:
-        """Prepare the layers for nodes x, and return the pull of the interface, shape (3, B, n)."""
-        _, normals, self.areas, curvature = self.surface(x)
-        reach = REACH * SMOOTH * float(self.xp.sqrt(self.areas.mean()))
-        self.blocks = self.own(x, normals, self.areas)
-        self.short = [self.near(x, fine, reach) for fine in (False, True)]
-        points, self.normals = x.reshape(3, -1), normals.reshape(3, -1)
-        for plan in self.plans.values():
-            plan.update_points(points, points, *[self.normals] * (plan is self.plans.get(1)))
-        self.points = points
-        return -curvature * normals
-
-    def layer(self, kind: int, q: Any) -> Any:
-        """Return the single layer (0) or the double layer (1) of densities q, shape (3, B, n)."""
-        if kind not in self.plans:
-            name, normals = [("stokes_sl", []), ("stokes_dl", [self.normals])][kind]
-            self.plans[kind] = parki.Plan(name, self.points, self.points, *normals, self.options)
-        result = self.plans[kind]((q * self.areas).reshape(3, -1)).ravel() / (8 * np.pi)
-        plain, finer = (each[kind] for each in self.short)
-        result += finer @ (q @ self.grids[1][0][0].T).ravel() - plain @ q.ravel()
-        return result.reshape(q.shape) + self.xp.einsum("ijbmn,jbn->ibm", self.blocks[kind], q)
+        """Return the surface of nodes x, shape (3, B, n), and give it to the equation."""
+        surface = parki.Surface.harmonics(x)
+        if self.equation is None:
+            self.equation = parki.Drops(surface, self.ratio, self.options, accuracy=ACCURACY)
+        else:
+            self.equation.update(surface)
+        self.gap = min(self.gap, self.equation.layer.gap)
+        return surface
 
     def velocity(self, x: Any) -> Any:
         """Return the velocity of the interface at its nodes x, shape (3, B, n).
@@ -215,20 +76,17 @@ class Drops:
         SystemExit
             If GMRES does not converge.
         """
-        pull = self.place(x)
-        u = 2 / (1 + self.ratio) * (self.flow(x) + self.layer(0, pull))
+        surface = self.place(x)
+        pull, flow = -surface.curvature * surface.normals, self.flow(surface.nodes)
+        right_side = self.equation.right_side(pull, flow)
         if self.ratio == 1:
-            return u
-        factor = 2 * (self.ratio - 1) / (1 + self.ratio)
-
-        def apply(vector: Any) -> Any:
-            return vector - factor * self.layer(1, vector.reshape(x.shape)).ravel()
-
-        gmres, system = self.solvers.gmres, self.solvers.LinearOperator
+            return right_side.reshape(x.shape)
+        module = "scipy" if self.xp is np else "cupyx.scipy"
+        gmres = importlib.import_module(f"{module}.sparse.linalg").gmres
         name = "rtol" if "rtol" in inspect.signature(gmres).parameters else "tol"  # older CuPy
         found, status = gmres(
-            system((x.size, x.size), matvec=apply, dtype=float),
-            u.ravel(),
+            self.equation.as_linear_operator(),
+            right_side.ravel(),
             x0=self.guess,
             **{name: RTOL, "restart": 8, "maxiter": 200},
             callback=parki.Progress("GMRES"),
@@ -244,29 +102,44 @@ class Drops:
 
         Nodes move along the normal, and with their drop's mean velocity, and so stay apart.
         """
-        start, middle = x, x
+        middle, start = x, None
         for part in (0.5, 1.0):
-            u = self.velocity(middle)
-            normals = self.normals.reshape(x.shape)
-            mean = ((u * self.areas).sum(axis=2) / self.areas.sum(axis=1))[..., None]
+            u, surface = self.velocity(middle), self.equation.surface
+            if start is None:  # as the series has it
+                start = surface.nodes.reshape(x.shape)
+            normals, areas = surface.normals.reshape(x.shape), surface.areas.reshape(x.shape[1:])
+            whole = areas.sum(axis=1)
+            mean = ((u * areas).sum(axis=2) / whole)[..., None]
             speed = ((u - mean) * normals).sum(axis=0)
             # No flux passes the surface; quadratures leave one where drops are close.
-            speed -= (speed * self.areas).sum(axis=1)[:, None] / self.areas.sum(axis=1)[:, None]
-            u = mean + speed * normals
-            middle = (start + part * time * u) @ self.grids[0][0][0].T
+            speed -= ((speed * areas).sum(axis=1) / whole)[:, None]
+            middle = start + part * time * (mean + speed * normals)
         return middle
 
-    def shape(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return volumes and deformations (L - B) / (L + B), each of shape (B,).
 
-        L and B are the longest and the shortest axis of an ellipsoid with the same second moments.
-        """
-        y, normals, areas, _ = self.surface(x, fine=True)
-        y = y - (y * areas).sum(axis=2, keepdims=True) / areas.sum(axis=1)[:, None]
-        height = (y * normals).sum(axis=0) * areas
-        moments = self.xp.einsum("ibn,jbn,bn->bij", y, y, height)
-        short, _, long = np.sqrt(np.linalg.eigvalsh(host(moments))).T
-        return host(height.sum(axis=1)) / 3, (long - short) / (long + short)
+def shape(x: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return volumes and deformations (L - B) / (L + B) of drops with nodes x, each of shape (B,).
+
+    L and B are the longest and the shortest axis of an ellipsoid with the same second moments.
+    """
+    surface = parki.Surface.harmonics(host(x))
+    y, normals = surface.nodes.reshape(x.shape), surface.normals.reshape(x.shape)
+    areas = surface.areas.reshape(x.shape[1:])
+    y = y - (y * areas).sum(axis=2, keepdims=True) / areas.sum(axis=1)[:, None]
+    height = (y * normals).sum(axis=0) * areas
+    moments = np.einsum("ibn,jbn,bn->bij", y, y, height)
+    short, _, long = np.sqrt(np.linalg.eigvalsh(moments)).T
+    return height.sum(axis=1) / 3, (long - short) / (long + short)
+
+
+def between(order: int, at: np.ndarray) -> np.ndarray:
+    """Return the matrix from values at `parki.Surface.directions` to values at directions (3, m).
+
+    Products of spherical harmonics, summed over each degree, are Legendre polynomials.
+    """
+    weights = np.repeat(leggauss(order + 1)[1], 2 * order + 2) * np.pi / (order + 1)
+    series = (2 * np.arange(order + 1) + 1) / (4 * np.pi)
+    return legval(at.T @ parki.Surface.directions(order), series) * weights
 
 
 def host(array: Any) -> np.ndarray:
@@ -282,19 +155,18 @@ def theory(ratio: float, capillary: Any) -> tuple[Any, Any]:
 
 def shear(ratio: float, capillary: float, order: int, steps: int) -> tuple[float, float]:
     """Return the deformation of a drop in simple shear, and the change of its volume."""
-    middle = 4.0  # of the box, which has room for the drop, and no images
-    options = parki.EwaldOptions(periodicity=0, box=[2 * middle] * 3, tolerance=1e-6)
+    options = parki.EwaldOptions(periodicity=0, tolerance=1e-6)
 
     def flow(x: Any) -> Any:
-        return np.stack([capillary * (x[1] - middle), 0 * x[1], 0 * x[1]])
+        return np.stack([capillary * x[1], 0 * x[1], 0 * x[1]])
 
-    drop = Drops(order, ratio, flow, options)
-    x = middle + directions(*sphere(order)[:2])[:, None]
+    drop = Drops(ratio, flow, options)
+    x = parki.Surface.directions(order)[:, None]
     # Without a flow, small deformations decay at this rate.
     rate = 40 * (ratio + 1) / ((2 * ratio + 3) * (19 * ratio + 16))
     for _ in parki.Progress(f"ratio {ratio:g}, Ca {capillary:g}").over(range(steps)):
         x = drop.move(x, 6 / rate / steps)
-    volume, deformation = drop.shape(x)
+    volume, deformation = shape(x)
     return float(deformation[0]), float(volume[0] / SPHERE - 1)
 
 
@@ -307,9 +179,7 @@ def mill(
     sites = np.indices((edge, edge, edge)).reshape(3, -1)[:, rng.permutation(edge**3)[:count]]
     centres = SPACING * (sites + rng.uniform(0.4, 0.6, (3, count)))
     wave = 2 * np.pi / (SPACING * edge)
-    options = parki.EwaldOptions(
-        periodicity=3, box=[SPACING * edge] * 3, tolerance=1e-4, dl_mean="flux"
-    )
+    options = parki.EwaldOptions(periodicity=3, box=[SPACING * edge] * 3, tolerance=1e-4)
     xp = parki.utils.get_array_module(space)
 
     def flow(x: Any) -> Any:
@@ -318,8 +188,8 @@ def mill(
         u = xp.stack([xp.sin(a) * xp.cos(b), -xp.cos(a) * xp.sin(b), 0 * a])
         return capillary / (2 * wave) * u
 
-    start = centres[:, :, None] + directions(*sphere(order)[:2])[:, None]
-    return Drops(order, ratio, flow, options, space), start
+    start = centres[:, :, None] + parki.Surface.directions(order)[:, None]
+    return Drops(ratio, flow, options, space), start
 
 
 def run(drops: Drops, x: np.ndarray, steps: int, restart: str) -> dict[str, Any]:
@@ -331,7 +201,7 @@ def run(drops: Drops, x: np.ndarray, steps: int, restart: str) -> dict[str, Any]
     nodes = drops.xp.asarray(record["x"])
     for _ in parki.Progress("drops in a mill").over(range(len(record["volumes"]), steps)):
         nodes = drops.move(nodes, STEP)
-        volumes, deformations = drops.shape(nodes)
+        volumes, deformations = shape(nodes)
         record["volumes"].append(volumes)
         record["deformations"].append(deformations)
         record["x"] = host(nodes)
@@ -370,9 +240,10 @@ def draw(picture: str, found: dict, drops: Drops, record: dict[str, Any]) -> Non
     colours = ScalarMappable(Normalize(0, record["deformations"][-1].max()), "viridis")
     # Patches of the surfaces, from below to above, shaded by the way they face.
     polar, azimuth = np.meshgrid(np.linspace(0.01, np.pi - 0.01, 25), np.linspace(0, 2 * np.pi, 49))
-    y = np.einsum(
-        "mn,ibn->ibm", resample(drops.order, polar.ravel(), azimuth.ravel())[0], record["x"]
-    )
+    ring = np.sin(polar)
+    at = np.stack([ring * np.cos(azimuth), ring * np.sin(azimuth), np.cos(polar)]).reshape(3, -1)
+    order = round((record["x"].shape[2] / 2) ** 0.5) - 1
+    y = record["x"] @ between(order, at).T
     y -= edge * np.floor(record["x"].mean(axis=2, keepdims=True) / edge)
     y = y.reshape(3, -1, *polar.shape)
     places = [(slice(i, i - 1 or None), slice(j, j - 1 or None)) for i, j in QUAD]
@@ -438,7 +309,7 @@ def main(words: list[str] | None = None) -> tuple[dict, dict]:
     worst = np.abs(record["volumes"][-1] / SPHERE - 1).max()
     largest = record["deformations"][-1]
     print(f"deformation {largest.mean():.3f} on average, {largest.max():.3f} at most")
-    print(f"volumes change by {worst:.1e} at most; least gap {drops.gap:.2f} radii")
+    print(f"volumes change by {worst:.1e} at most; least gap {drops.gap:.2f} node distances")
     if given.output and importlib.util.find_spec("matplotlib") is None:
         print("No picture: matplotlib is not installed; 'pip install parki[plot]' brings it.")
     elif given.output:

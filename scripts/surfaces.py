@@ -105,9 +105,11 @@ def two_spheres(gap: float, same: bool) -> float:
 
 
 # ------------------------------------------------------------------ what is measured
-def layers(nodes_order: int = 34, orders: Any = ORDERS, places: Any = PLACES) -> dict[Any, float]:
+def layers(
+    nodes_order: int = 34, orders: Any = ORDERS, places: Any = PLACES, finer: int = 1
+) -> dict[Any, float]:
     """Return errors of the ellipsoid's single layer and of a rotation's double layer."""
-    surface = parki.Surface.ellipsoids(ORIGIN, AXES, order=nodes_order, finer=1)
+    surface = parki.Surface.ellipsoids(ORIGIN, AXES, order=nodes_order, finer=finer)
     on, n, h = between_nodes(surface)
     f, found = density(surface.nodes), {}
     size = 8 * np.pi * np.abs(f).max()
@@ -274,14 +276,16 @@ def suspension(
 def report(what: list[str]) -> None:
     """Print the measures with these names."""
     if "layers" in what:
-        found = layers()
-        print("layers of an ellipsoid, 2450 nodes, on them alone: distances in node distances")
-        for order, _ in ORDERS:
-            for want in ("u", "p", "traction"):
-                row = " ".join(f"{found[order, place, want]:.0e}" for place in PLACES)
-                print(f"  M = {order}, {want:8} {row}")
-            both = [found[order, 0, name] for name in ("double", "without constants")]
-            print(f"  M = {order}, double layer {both[0]:.0e}, without constants {both[1]:.0e}")
+        for nodes_order, orders, finer in ((34, ORDERS, 1), (16, ORDERS[2:3], 3)):
+            found = layers(nodes_order, orders, PLACES, finer)
+            nodes = f"{2 * (nodes_order + 1) ** 2} nodes, {finer} times finer near a target"
+            print(f"layers of an ellipsoid, {nodes}: distances in node distances")
+            for order, _ in orders:
+                for want in ("u", "p", "traction"):
+                    row = " ".join(f"{found[order, place, want]:.0e}" for place in PLACES)
+                    print(f"  M = {order}, {want:8} {row}")
+                both = [found[order, 0, name] for name in ("double", "without constants")]
+                print(f"  M = {order}, double layer {both[0]:.0e}, without constants {both[1]:.0e}")
     if "arrays" in what:
         print("K of simple cubic arrays")
         for fraction, known in ARRAYS.items():

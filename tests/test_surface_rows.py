@@ -36,6 +36,27 @@ def test_layers_of_a_moved_ellipsoid(order, width, bounds):
     assert found[order, 0, "double"] < 0.5 * found[order, 0, "without constants"]
 
 
+def test_own_parts_by_polar_coordinates():
+    """At 162 nodes: of the ellipsoid's exact density, of a rotation, and of a rod's normals."""
+    surface = parki.Surface.ellipsoids(script.ORIGIN, script.AXES, order=8)
+    x, n, f = surface.nodes, surface.normals, script.density(surface.nodes)
+    u, _ = script.translating(x)
+    assert np.abs(surface.single_layer(f, **script.FREE) - u).max() < 3e-4 * np.abs(u).max()
+    for side, sign in (("outside", 1), ("mean", 0), ("inside", -1)):
+        more = {"side": side, **script.FREE}
+        traction = surface.single_layer(f, want="traction", **more)
+        pressure = surface.single_layer(f, want="p", **more)
+        size = 4 * np.pi * np.abs(f).max()
+        assert np.abs(traction + (1 + sign) * 4 * np.pi * f).max() < 5e-4 * size
+        assert np.abs(pressure - (1 + sign) * 4 * np.pi * (f * n).sum(axis=0)).max() < 5e-3 * size
+    spin = np.cross([0.3, 1.0, -0.5], x.T).T
+    for constants in (True, False):
+        turned = surface.double_layer(spin, constants=constants, **script.FREE) / (8 * np.pi)
+        assert np.abs(turned - spin / 2).max() < (1e-8 if constants else 1e-3)
+    rod = parki.Surface.rods(script.ORIGIN, 4.0, 1.0, order=10)
+    assert np.abs(rod.single_layer(rod.normals, **script.FREE)).max() < 2e-2
+
+
 @pytest.mark.parametrize(("order", "U", "near"), [(8, 2e-5, 3e-2), (12, 2e-7, 4e-3)])
 def test_a_moved_ellipsoid(order, U, near):
     off, errors, steps = script.ellipsoid(order, (0, 0.02, 0.3, 2))

@@ -481,6 +481,28 @@ def test_estimate():
     assert error / 3 < plan.check(v) < 40 * error
 
 
+@pytest.mark.parametrize(("finer", "degrees"), [(1, (6, 9)), (3, (4, 6))])
+@pytest.mark.parametrize("accuracy", [1e-2, 1e-4])
+def test_estimate_of_single_layers(finer, degrees, accuracy):
+    """It is an upper one on few nodes, too, where they do not resolve the density."""
+    exact = ellipsoid(14, 3)
+    x, n = surface_points(exact, 0.0)
+
+    def density(y):
+        return np.stack([np.sin(1.5 * y[1] + 0.3), np.cos(1.65 * y[0]), 1.5 * y[2] * y[1]])
+
+    for place in (0.0, 0.3):
+        y = x + place * exact.spacing.max() * n
+        more = {"side": "outside", **FREE} if place == 0 else FREE
+        expected = exact.single_layer(density(exact.nodes), y, **more)
+        for degree in degrees:
+            surface = ellipsoid(degree, finer)
+            plan = parki.LayerPlan("stokes_sl", surface, y, accuracy=accuracy, **more)
+            found = plan(density(surface.nodes))
+            error = np.abs(found - expected).max() / np.abs(expected).max()
+            assert 0.8 * error < plan.check(density(surface.nodes)) < 80 * error
+
+
 def test_single_precision():
     surface = parki.Surface.spheres(np.zeros((3, 1), np.float32), 1.0, order=6, finer=2)
     ones = np.ones_like(surface.nodes)
