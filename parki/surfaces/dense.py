@@ -172,7 +172,7 @@ def batches(
     """Return the matrices of events with the bodies that they are near to."""
     xp, bodies = surface.xp, surface.kinds.size
     order = xp.argsort(events.body, kind="stable")
-    ends = to_host(xp.searchsorted(events.body[order], xp.arange(bodies + 1)))
+    ends = to_host(xp.searchsorted(events.body[order], xp.arange(bodies + 1))).tolist()
     sizes, many = np.diff(surface.systems), np.diff(ends)
     centres, frames = xp.asarray(surface.centres), xp.asarray(surface.frames)
     found, left = [], np.lexsort((-many, sizes))
