@@ -177,6 +177,7 @@ def test_kernels_are_those_of_sums(key):
     b = rng.normal(size=5)
     layer = LAYERS[key]
     found = layer.block(SurfacePairs(np, r, n0, b, n, e, Singular(r, b)))
+    assert np.allclose(layer.block(SurfacePairs(np, r, None, None, n, e, Singular(r, b))), found)
     for pair in range(5):
         here = [array[:, pair : pair + 1] for array in (r, 0 * r, n, e)]
         one = np.ones(1)

@@ -23,23 +23,22 @@ from parki.surfaces.shapes import TOUCHING, Finer, Shape
 FULL = 0.8  # least part of a batch's events that each of its bodies has
 AT_ONCE = {False: 1 << 14, True: 1 << 22}  # pairs, by whether they are on a device
 
-Places = tuple[Any, Any]  # nodes and normals
+Places = tuple[Any, Any, Any]  # nodes, normals and areas
 
 
 def plain_matrix(
     xp: Any, layer: Layer, points: Any, e: Any, nodes: Places, least: Any = None
 ) -> Any:
-    """Return the kernel at points and nodes as a matrix (rows, columns, points, nodes).
+    """Return the sum over nodes at points as a matrix (rows, columns, points, nodes).
 
-    Pairs at r = 0 are left out, and those closer than ``least``, shape (points,). There are no
-    areas in it.
+    Pairs at r = 0 are left out, and those closer than ``least``, shape (points,).
     """
-    places, normals = nodes
+    places, normals, areas = nodes
     r = points[:, :, None] - places[:, None]
     squared = r[0] * r[0] + r[1] * r[1] + r[2] * r[2]
     if least is not None:
         squared[squared < least[:, None] ** 2] = 0.0
-    functions = Singular(xp, squared)
+    functions = Singular(xp, squared, areas)
     return layer.block(SurfacePairs(xp, r, None, None, normals[:, None], e[:, :, None], functions))
 
 
@@ -101,36 +100,34 @@ def dense_matrix(
         for first in range(0, mine.size, step):
             part = mine[first : first + step]
             some, at = events.some(part), points[:, part]
-            whole = rule.fold(_with_finer(xp, layer, some, at, rule, setting) * rule.areas)
-            whole -= plain_matrix(xp, layer, at, some.e, nodes[:2]) * nodes[2]
-            found[:, :, part] = whole
+            whole = rule.fold(_with_finer(xp, layer, some, at, rule, setting))
+            found[:, :, part] = whole - plain_matrix(xp, layer, at, some.e, nodes)
     return found
 
 
 def _with_finer(
     xp: Any, layer: Layer, events: Events, points: Any, rule: Rule, setting: Regularisation
 ) -> Any:
-    """Return the regularised kernel at events and finer nodes, (rows, columns, events, nodes)."""
-    nodes, normals, areas = finer = rule.nodes, rule.normals, rule.areas
-    whole = plain_matrix(xp, layer, points, events.e, (nodes, normals), TOUCHING * events.h)
+    """Return the regularised sum over finer nodes at events, (rows, columns, events, nodes)."""
+    finer, count = (rule.nodes, rule.normals, rule.areas), rule.areas.size
     # Farther away the sum over finer nodes is good enough.
     near = xp.flatnonzero(abs(events.b) <= setting.farthest * events.h / rule.times)
     if not near.size:
-        return whole
+        return plain_matrix(xp, layer, points, events.e, finer)
+    whole = plain_matrix(xp, layer, points, events.e, finer, TOUCHING * events.h)
     close = events.some(near)
     close = replace(close, node=close.finer)
     pairs = _pairs(xp, close, points[:, near], finer, setting)
     levels = blocks(xp, layer, close, pairs, None, setting)
     if layer.exact is not None and setting.constants:
-        sums = whole[:, :, near] @ areas
+        sums = whole[:, :, near].sum(axis=-1)
         levels = with_constants(xp, layer, close, levels, sums, setting.side)
     (level,) = levels
-    size, place = near.size * areas.size, level.event * areas.size + level.index
+    size, place = near.size * count, level.event * count + level.index
     if not place.size:
         return whole
     for row, column in np.ndindex(layer.rows, layer.columns):
-        values = level.values[row, column] / areas[level.index]
-        added = xp.bincount(place, values, size).reshape(near.size, -1)
+        added = xp.bincount(place, level.values[row, column], size).reshape(near.size, -1)
         whole[row, column, near] += added
     return whole
 

@@ -179,12 +179,15 @@ class Smooth:
 
 
 class Singular:
-    """The functions 1/r^k of the sums themselves, which leave out a pair at r = 0."""
+    """The functions 1/r^k of the sums themselves, which leave out a pair at r = 0.
 
-    def __init__(self, xp: Any, squared: Any) -> None:
+    Areas are in them, as each term of a kernel has one of the functions.
+    """
+
+    def __init__(self, xp: Any, squared: Any, areas: Any) -> None:
         self.across = squared
         inverse = 1 / xp.where(squared > 0, squared, xp.inf)
-        self._square, self._values = inverse, {1: xp.sqrt(inverse)}
+        self._square, self._values = inverse, {1: xp.sqrt(inverse) * areas}
 
     def __getitem__(self, k: int) -> Any:
         if k not in self._values:  # products, since powers take ten times as long

@@ -73,8 +73,8 @@ def whole_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) ->
 
 def _plain(layer: Layer, shape: Shape) -> Any:
     """Return the sum over a body's other nodes as a matrix (rows, n, columns, n)."""
-    nodes = shape.nodes, shape.normals
-    found = plain_matrix(np, layer, shape.nodes, shape.normals, nodes) * shape.areas
+    nodes = shape.nodes, shape.normals, shape.areas
+    found = plain_matrix(np, layer, shape.nodes, shape.normals, nodes)
     return found.transpose(0, 2, 1, 3)
 
 

@@ -48,10 +48,10 @@ def polar_matrix(layer: Layer, shape: Any, side: int, exact: bool) -> np.ndarray
         normal = np.cross(x @ first.T, x @ second.T, axis=0)
         size = np.sqrt((normal**2).sum(axis=0))
         r = shape.nodes[:, nodes, None] - x @ values.T
-        functions = Singular(np, (r**2).sum(axis=0))
+        functions = Singular(np, (r**2).sum(axis=0), size * weights)
         e = shape.normals[:, nodes, None]
         block = layer.block(SurfacePairs(np, r, None, None, normal / size, e, functions))
-        rows = (block * (size * weights)) @ densities
+        rows = block @ densities
         for place, index in zip(nodes, of_nodes, strict=True):
             found[:, place, :, index] = rows[:, :, place % around].transpose(2, 0, 1)
     every = np.arange(count)
