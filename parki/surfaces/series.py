@@ -124,7 +124,7 @@ def around_torus(steps: tuple[int, int], times: int) -> dict[str, Any]:
 def fourier(count: int, times: int, without: int = 0) -> np.ndarray:
     """Return values of a periodic function at ``times`` more steps, from an even count of them.
 
-    Of its waves, the shortest ones may be left out.
+    The shortest waves may be left out: ``without`` is their number.
     """
     x = 2 * np.pi * (np.arange(times * count)[:, None] / times - np.arange(count)) / count
     most = count // 2 - without
