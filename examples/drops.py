@@ -122,9 +122,9 @@ def shape(x: Any) -> tuple[np.ndarray, np.ndarray]:
 
     L and B are the longest and the shortest axis of an ellipsoid with the same second moments.
     """
-    surface = parki.Surface.harmonics(host(x))
-    y, normals = surface.nodes.reshape(x.shape), surface.normals.reshape(x.shape)
-    areas = surface.areas.reshape(x.shape[1:])
+    # Finer nodes integrate what products of the series need.
+    *several, _ = parki.Surface.harmonics(host(x)).finer()
+    y, normals, areas = (each.reshape(*each.shape[:-1], x.shape[1], -1) for each in several)
     y = y - (y * areas).sum(axis=2, keepdims=True) / areas.sum(axis=1)[:, None]
     height = (y * normals).sum(axis=0) * areas
     moments = np.einsum("ibn,jbn,bn->bij", y, y, height)
