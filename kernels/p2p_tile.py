@@ -11,16 +11,19 @@ each lane computes its list.
 Lists depend on the points alone: sums over other densities can reuse them. LISTS says what a kernel
 does with lists. A row of a list has a source for each lane. For CANDIDATES of a lane there is one
 row of lengths, and as many rows as the longest list has sources.
+
+With DERIVATIVES the sums are those of ``p2p_derivatives.py``.
 """
 
 from typing import List
 
 import pykokkos as pk
 
-from kernels.blocks.radial import take_radial
-from kernels.blocks.vector import take_vector
+from kernels.blocks.radial import take_polynomials, take_radial
+from kernels.blocks.slopes import add_sums, begin_strain, begin_sums, store_sums, strain
+from kernels.blocks.vector import take_target, take_vector
 from kernels.blocks.walk import begin_copies, bound, meet_copy
-from kernels.pairs.yukawa import interact
+from kernels.pairs.yukawa import differentiate, interact
 
 REAL = pk.double
 CHARGES = 6  # rows of a density
@@ -46,6 +49,18 @@ CANDIDATES = 64  # sources that a lane searches before it computes
 LIST = 64  # sources of a list in scratch memory: all in reach, or one where lists are kept
 RUNS = 64  # columns of cells looked up at a time
 LISTS = 0  # lists: 0 forgets them, 1 counts their rows and no more, 2 keeps them, 3 takes them
+DERIVATIVES = False  # whether sums are those of p2p_derivatives.py, which has these constants:
+WITH_VALUES = True
+PRESSURE = False
+GRADIENT = False
+TENSORS = False
+STRAIN = False
+VALUES = False
+LEVEL = OUTPUTS * VALUES
+SLOPES = LEVEL + PRESSURE
+PULL = SLOPES + 3 * OUTPUTS * GRADIENT
+BEND = PULL + 3 * TENSORS
+SUMS = DERIVATIVES * (BEND + 9 * STRAIN) + (1 - DERIVATIVES) * MANY * OUTPUTS
 
 
 @pk.workunit
@@ -75,9 +90,18 @@ def p2p_tile(
     src_low: pk.View2D[REAL],
     half_low: pk.View1D[REAL],
     copies: pk.View2D[REAL],
+    scale: REAL,
+    derivative_scale: REAL,
+    gentle: REAL,
+    tensors: pk.View2D[REAL],
     pot: pk.View2D[REAL],
+    pressure: pk.View2D[REAL],
+    gradient: pk.View2D[REAL],
+    pull: pk.View2D[REAL],
 ):
-    """Near field of ``number`` tiles of at most TILE targets; arguments as for p2p_staged.
+    """Near field of ``number`` tiles of at most TILE targets.
+
+    Arguments are as for p2p_staged, and as for p2p_staged_derivatives.
 
     ``lists`` (all rows, TILE * LANES) are the lists kept, and ``rows`` (number + 1) says where the
     lists of a tile begin, and the next tile's. Where rows are counted or kept, ``used`` (number)
@@ -85,7 +109,7 @@ def p2p_tile(
     computes nothing right.
     """
     total: pk.ScratchView2D[REAL] = pk.ScratchView2D(
-        team.team_scratch(0), MANY * OUTPUTS, TILES * TILE * LANES
+        team.team_scratch(0), SUMS, TILES * TILE * LANES
     )
     runs: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(team.team_scratch(0), 2, TILES * RUNS)
     near: pk.ScratchView2D[pk.int32] = pk.ScratchView2D(
@@ -107,7 +131,7 @@ def p2p_tile(
         bound(first, last)
 
         def clear(v: int):
-            for d in range(MANY * OUTPUTS):
+            for d in range(SUMS):
                 total[d][lane + v] = 0.0
 
         pk.parallel_for(pk.ThreadVectorRange(team, TILE * LANES), clear)
@@ -143,7 +167,10 @@ def p2p_tile(
             below2 = int(pk.floor(pk.floor((lo2 - cutoff) / width[2]) / REAL(shape[2])))
             above2: REAL = pk.floor((hi2 + cutoff) / width[2])
             images2 = int(pk.floor(above2 / REAL(shape[2]))) - below2 + 1
-        take_radial(radial, xi_rc)
+        if DERIVATIVES:
+            take_polynomials(radial)
+        else:
+            take_radial(radial, xi_rc)
 
         for image in range(images0 * images1 * images2):
             image0: int = below0 + image // (images1 * images2)
@@ -295,7 +322,15 @@ def p2p_tile(
                             x0: REAL = trg[0][i] - s0
                             x1: REAL = trg[1][i] - s1
                             x2: REAL = trg[2][i] - s2
-                            u: List[REAL] = [0.0] * (MANY * OUTPUTS)
+                            if DERIVATIVES:
+                                if STRAIN:
+                                    begin_strain(order[i])
+                                else:
+                                    begin_sums()
+                                if TENSORS:
+                                    take_target(order[i])
+                            else:
+                                u: List[REAL] = [0.0] * (MANY * OUTPUTS)
                             if MARKS:
                                 mark: REAL = trg[3][i]
                             if NORMALS and TRANSPOSED_PAIR:
@@ -362,9 +397,19 @@ def p2p_tile(
                                 y: REAL = 1.0 / pk.sqrt(rr)
                                 if rr <= coincident:
                                     y = 0.0
-                                interact(dens, 0, norms, 0, m)
-                            for d in range(MANY * OUTPUTS):
-                                total[d][lane + v] += u[d]
+                                if DERIVATIVES:
+                                    if STRAIN:
+                                        begin_sums()
+                                    differentiate(dens, 0, norms, 0, m)
+                                    if STRAIN:
+                                        strain()
+                                else:
+                                    interact(dens, 0, norms, 0, m)
+                            if DERIVATIVES:
+                                add_sums(lane + v)
+                            else:
+                                for d in range(MANY * OUTPUTS):
+                                    total[d][lane + v] += u[d]
 
                         pk.parallel_for(pk.ThreadVectorRange(team, (last - first) * LANES), compute)
                     row = row + most + 1
@@ -373,12 +418,17 @@ def p2p_tile(
 
             def add(t: int):
                 out: int = order[first + t]
-                scale: REAL = inverse * factor
-                for d in range(MANY * OUTPUTS):
+                at: int = lane + t * LANES
+                for d in range(SUMS):
                     sum: REAL = 0.0
                     for k in range(LANES):
-                        sum += total[d][lane + t * LANES + k]
-                    pot[d][out] = sum * scale
+                        sum += total[d][at + k]
+                    if DERIVATIVES:
+                        total[d][at] = sum
+                    else:
+                        pot[d][out] = sum * (inverse * factor)
+                if DERIVATIVES:
+                    store_sums(at)
 
             pk.parallel_for(pk.ThreadVectorRange(team, last - first), add)
         if LISTS == 1:

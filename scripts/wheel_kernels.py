@@ -155,7 +155,7 @@ def near(kernel: str, dtype: np.dtype, want: tuple[str, ...]) -> Iterator[Kernel
                     options = replace(given.options, exclude_image=image)
                     yield label_kernel(replace(given, options=options), pair)[0]
             if want == ("grad_u",) and kernel in BY_BOX and periodicity:
-                yield slopes_kernel(given, pair, want, strain=True)
+                yield slopes_kernel(given, pair, tile, strain=True)
 
 
 def task(

@@ -201,7 +201,7 @@ def close(a: np.ndarray, b: np.ndarray) -> bool:
 @pytest.mark.parametrize("team", ["1", "4"])
 @pytest.mark.parametrize("kernel", FEW)
 def test_near_field_of_devices(kernel, team, want, monkeypatch):
-    """p2p_tile and p2p_derivatives, which hosts leave to devices, give what the host's own give."""
+    """p2p_tile, which hosts leave to devices, gives what the host's own kernels give."""
     asked = {"want": want, "window": 8}
     expected = solve(kernel, **asked)
     monkeypatch.setenv("PARKI_EMULATED_TEAM", team)

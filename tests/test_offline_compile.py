@@ -118,9 +118,13 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         sums += each_sum(BLOBS, [{"DEGREE": 26, "PERIODIC": 3}])
         sums[-1]["ALGEBRAIC"] = True
         if file == "p2p_tile":  # as on a device: whose lists are forgotten, counted, kept, taken
-            tile = dict(shapes[1], TILES=4, TILE=8, LANES=4)
-            sums += [dict(tile, LISTS=use, LIST=1 if use else 64) for use in range(4)]
-            sums.append(dict(tile, LABELS=True))
+            tile = {"TILES": 4, "TILE": 8, "LANES": 4}
+            own = shapes[1] | tile
+            sums += [dict(own, LISTS=use, LIST=1 if use else 64) for use in range(4)]
+            sums.append(dict(own, LABELS=True))
+            sums += [
+                dict(tile, **each, DERIVATIVES=True) for each in constant_sets("p2p_derivatives")
+            ]
         return sums
     if file == "literature/p2p_cells":
         shapes = [

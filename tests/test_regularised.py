@@ -379,7 +379,6 @@ def test_kernels_know_no_blob_unless_there_is_one():
         for file, unit in (
             ("p2p", "p2p_staged"),
             ("p2p_tile", "p2p_tile"),
-            ("p2p_derivatives", "p2p_derivatives"),
             ("p2p_derivatives", "p2p_staged_derivatives"),
             ("literature/p2p_cells", "p2p_cells"),
         ):

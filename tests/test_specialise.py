@@ -249,7 +249,6 @@ def differentiate(density, row, normal, first_normal, at):
 NEAR = (
     ("p2p", "p2p_staged"),
     ("p2p_tile", "p2p_tile"),
-    ("p2p_derivatives", "p2p_derivatives"),
     ("p2p_derivatives", "p2p_staged_derivatives"),
     ("literature/p2p_cells", "p2p_cells"),
 )

@@ -127,3 +127,57 @@ def add_gradient_of_cross(along_e, across, v, w, x):
     g20 -= across * w
     g21 += across * v
     add_gradient()
+
+
+def add_sums(at):
+    """Add a target's sums to column ``at`` of ``total``: values, pressure, gradient and so on."""
+    if VALUES:
+        total[0][at] += u0
+        if OUTPUTS > 1:
+            total[1][at] += u1
+            total[2][at] += u2
+    if PRESSURE:
+        total[LEVEL][at] += p
+    if STRAIN:
+        total[BEND][at] += bend00
+        total[BEND + 1][at] += bend01
+        total[BEND + 2][at] += bend02
+        total[BEND + 3][at] += bend10
+        total[BEND + 4][at] += bend11
+        total[BEND + 5][at] += bend12
+        total[BEND + 6][at] += bend20
+        total[BEND + 7][at] += bend21
+        total[BEND + 8][at] += bend22
+    if GRADIENT and 1 - STRAIN:
+        total[SLOPES][at] += g00
+        total[SLOPES + 1][at] += g01
+        total[SLOPES + 2][at] += g02
+        if OUTPUTS > 1:
+            total[SLOPES + 3][at] += g10
+            total[SLOPES + 4][at] += g11
+            total[SLOPES + 5][at] += g12
+            total[SLOPES + 6][at] += g20
+            total[SLOPES + 7][at] += g21
+            total[SLOPES + 8][at] += g22
+    if TENSORS:
+        total[PULL][at] += pull0
+        total[PULL + 1][at] += pull1
+        total[PULL + 2][at] += pull2
+
+
+def store_sums(at):
+    """Store column ``at`` of ``total`` as the results of target ``out``."""
+    if VALUES:
+        for row in range(LEVEL):
+            pot[row][out] = total[row][at] * gentle
+    if PRESSURE:
+        pressure[0][out] = total[LEVEL][at] * scale
+    if STRAIN:
+        for row in range(9):
+            gradient[row][out] = total[BEND + row][at] * scale
+    if GRADIENT and 1 - STRAIN:
+        for row in range(3 * OUTPUTS):
+            gradient[row][out] = total[SLOPES + row][at] * scale
+    if TENSORS:
+        for row in range(3):
+            pull[row][out] = total[PULL + row][at] * derivative_scale

@@ -26,29 +26,13 @@ def bound(first, last):
 
 
 def begin_copies():
-    """Keep the bounding box of a tile, and begin the columns of a copy of a tilted box."""
+    """Keep the bounding box of a tile, and begin a copy of a tilted box without columns in reach."""
     bottom0: REAL = lo0
     top0: REAL = hi0
     bottom1: REAL = lo1
     top1: REAL = hi1
     bottom2: REAL = lo2
     top2: REAL = hi2
-    begin_columns()
-
-
-def begin_own():
-    """Begin them for one target, where each target walks by itself."""
-    lo0: REAL = bottom0
-    hi0: REAL = top0
-    lo1: REAL = bottom1
-    hi1: REAL = top1
-    lo2: REAL = bottom2
-    hi2: REAL = top2
-    begin_columns()
-
-
-def begin_columns():
-    """Begin without columns in reach."""
     first0: int = 0
     last0: int = 0 - 1
     first1: int = 0

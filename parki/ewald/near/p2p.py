@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from parki.ewald.near.sizes import (
     near_tile,
     sizes_of,
     staged_at_once,
+    tile_of_slopes,
 )
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Frame, Task
@@ -108,7 +109,7 @@ class P2P:
         space, executor = task.space, task.executor
         lattice, factor = frame.lattice, frame.factor
         box, periodic = lattice.sides, [*lattice.periodic]
-        cutoff, sizes, constant = pair.cutoff, sizes_of(space), space.adapter.constant
+        cutoff, constant = pair.cutoff, space.adapter.constant
         self.dtype = task.dtype
         # Wrapping may round by this. Free axes are not wrapped, and equal points differ by zero.
         longest = float(box[periodic].max(initial=0.0))
@@ -144,10 +145,7 @@ class P2P:
 
         size = tile.targets if launch is None else launch.targets
         self.cut, self.tiles = cut, cut(size)
-        self.work = {"u": self.tiles, "derivatives": self.tiles}
         kernels = near_kernels(task, pair, tile, launch)
-        if sizes.derivatives != size and "derivatives" in kernels:
-            self.work["derivatives"] = cut(sizes.derivatives)
         self.norms = None
         if norms is not None and task.transposed_pair:
             self.norms = self.targets.sort(norms)
@@ -179,23 +177,23 @@ class P2P:
         # On a CPU three densities, and a fourth one of zeros, take less time than two and one.
         self.full = 3 / 4 if stages(task, pair) else 1.0
         self.launches: dict[str, Callable[..., None]] = {}
-        few = not space.on_device and trg.shape[1] <= FEW
+        self.few, self._tile = not space.on_device and trg.shape[1] <= FEW, tile
         if "u" in kernels:
             special, count = cache(partial(near_kernel, task, pair, tile)), self.tiles.shape[1]
 
             def velocity(many: int, **arguments: Any) -> None:
                 kernel = special(FORGETS, many) if launch is None else kernels["u"]
-                (kernel.alone if few else kernel)(count, **arguments)
+                (kernel.alone if self.few else kernel)(count, **arguments)
 
             self.launches["u"] = velocity
             if pair.method == "tile":
                 keep, lanes = not task.options.deterministic, tile.targets * tile.lanes
                 self.launches["u"] = self.lists = PairLists(space, special, count, lanes, keep)
-        if "derivatives" in kernels:
-            # This needs a count of its own: `velocity` reads ``count`` when it is called.
-            kernel = kernels["derivatives"]
-            each = kernel.alone if few else kernel
-            self.launches["derivatives"] = partial(each, self.work["derivatives"].shape[1])
+        by = self.derivatives(task, pair) if "derivatives" in kernels else None
+        if by is not None:
+            self.launches["derivatives"] = by.launch
+            if isinstance(by.launch, PairLists) and self.lists is None:
+                self.lists = by.launch
 
         rate = factor / cutoff  # its powers may overflow, which ** would refuse
         power = rate ** (task.pair.pair.power - 1)
@@ -208,9 +206,9 @@ class P2P:
             xi_rc = pair.evaluator.xi_rc if pair.evaluator else 0.0
             self.own["u"] = {"factor": factor * power, "radial": radial, "xi_rc": xi_rc}
             self.own["u"]["tiles"] = self.tiles
-        if "derivatives" in kernels:
+        if by is not None:
             names = task.sum.derivative_tables(task.want, together(task, pair))
-            self.own["derivatives"] = self.of_derivatives(kernel, pair.rows(names), tensors)
+            self.own["derivatives"] = self.of_derivatives(by, pair.rows(names), tensors)
         # In tilted boxes first parts are whole numbers of this, so that their sums are exact.
         digit = 2.0 ** (math.frexp(longest)[1] - 20) if task.tilted and task.finer else 0.0
         src_high, src_low = parts(self.sources.points, self.dtype, digit)
@@ -270,12 +268,27 @@ class P2P:
             given = task, frame, pair, labels, (trg, src), normals, digit
             self.labelled = LabelledPairs(*given, shared, self.together)
 
-    def of_derivatives(self, kernel: Kernel, rows: Any, tensors: Any) -> dict[str, Any]:
-        """Return the arguments of a kernel of derivatives, with ``rows`` of polynomials."""
+    def derivatives(self, task: Task, pair: Pair, strain: bool = False) -> Derivatives:
+        """Return the kernel of derivatives, its tiles, and its launch, by lists on a device."""
+        special = partial(slopes_kernel, task, pair, self._tile, strain=strain)
+        kernel, tiles = special(), self.tiles
+        if stages(task, pair):
+            each = kernel.alone if self.few else kernel
+            return Derivatives(kernel, tiles, lambda _, **given: each(tiles.shape[1], **given))
+        tile = tile_of_slopes(pair.method, self._tile)
+        if pair.method != "tile":
+            tiles = self.cut(tile.targets)
+        keep, lanes = not task.options.deterministic, tile.targets * tile.lanes
+        launch = PairLists(task.space, special, tiles.shape[1], lanes, keep)
+        return Derivatives(kernel, tiles, launch)
+
+    def of_derivatives(self, by: Derivatives, rows: Any, tensors: Any) -> dict[str, Any]:
+        """Return the arguments of derivatives, with ``rows`` of polynomials."""
         rate, power = self._units
         scale = rate * rate * power
         return {
-            "radial": kernel.table(rows, self.dtype),
+            "tiles": by.tiles,
+            "radial": by.kernel.table(rows, self.dtype),
             "gentle": rate * power,
             "scale": scale,
             "derivative_scale": rate * scale,
@@ -336,8 +349,8 @@ class P2P:
                     count = pot.shape[1] * 4 // 3 if self.slopes else pot.shape[1]
                     found = xp.empty((many, count, pot.shape[2]), dtype=pot.dtype)
                 launch = self.launches["u"]
-                if self.lists is not None and not lists:
-                    launch = self.lists.without
+                if not lists and isinstance(launch, PairLists):
+                    launch = launch.without
                 flat = found.reshape(-1, found.shape[-1])
                 launch(many, dens=buffer, pot=flat, **self.own["u"], **self.arguments)
                 if self.slopes:
@@ -347,10 +360,13 @@ class P2P:
                 elif found is not pot:
                     pot[...] = found[: len(pot)]
             if "derivatives" in self.launches:
+                launch = self.launches["derivatives"]
+                if not lists and isinstance(launch, PairLists):
+                    launch = launch.without
                 for place in range(len(dens[part])):
                     own = {name: array[done + place] for name, array in results.items()}
-                    self.launches["derivatives"](
-                        tiles=self.work["derivatives"],
+                    launch(
+                        1,
                         dens=buffer[place * rows : (place + 1) * rows],
                         pot=own.get("u"),
                         pressure=own.get("p"),
@@ -382,8 +398,8 @@ def stages(task: Task, pair: Pair) -> bool:
 
 def together(task: Task, pair: Pair) -> bool:
     """Return whether the kernel of derivatives sums the potential, too."""
-    want = task.chosen_by[1]
-    return not slopes(task) and stages(task, pair) and "u" in want and want != ("u",)
+    want, own = task.chosen_by[1], pair.method == "tile" or stages(task, pair)
+    return own and not slopes(task) and "u" in want and want != ("u",)
 
 
 def near_kernels(
@@ -399,28 +415,42 @@ def near_kernels(
         else:
             kernels["u"] = near_kernel(task, pair, tile)
     if want != ("u",) and not slopes(task):
-        kernels["derivatives"] = slopes_kernel(task, pair, want, values)
+        kernels["derivatives"] = slopes_kernel(task, pair, tile)
     return kernels
 
 
+class Derivatives(NamedTuple):
+    """Derivatives: their kernel, tiles, and what launches it for a number of densities, 1."""
+
+    kernel: Kernel
+    tiles: Any
+    launch: Callable[..., None]
+
+
 def slopes_kernel(
-    task: Task, pair: Pair, want: tuple[str, ...], values: bool = False, strain: bool = False
+    task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, _: int = 1, *, strain: bool = False
 ) -> Kernel:
-    """Return the kernel of derivatives; with values; or of a ``strain``, as `near_strain` takes."""
-    names, sizes = task.sum.derivative_tables(want), sizes_of(task.space)
+    """Return the kernel of derivatives, tile or staged; or of a ``strain``: see `near_strain`."""
+    want = ("grad_u",) if strain else task.chosen_by[1]
+    values, names = not strain and together(task, pair), task.sum.derivative_tables(want)
     shape = pair.rows(task.sum.derivative_tables(want, values)).shape
-    workunit, constants = "p2p_derivatives", dict[str, Any]()
     if stages(task, pair):
-        workunit = "p2p_staged_derivatives"
-        constants = _staging(task, task.sum.p2p())
+        file, workunit, team, vector = "p2p_derivatives", "p2p_staged_derivatives", tile.targets, 1
+        constants = dict[str, Any](_staging(task, task.sum.p2p()))
+    else:
+        tile = tile_of_slopes(pair.method, tile)
+        file = workunit = "p2p_tile"
+        team, vector = TEAM, tile.targets * tile.lanes
+        constants = dict(_by_lists(task, tile, lists), DERIVATIVES=True)
     if strain:
         constants["STRAIN"] = True
     return load(
-        "p2p_derivatives",
+        file,
         workunit,
         task.space,
         executor=task.executor,
-        team_size=sizes.derivatives,
+        team_size=team,
+        vector_length=vector,
         tables={"radial": shape},
         REAL=real_name(task.dtype),
         DEGREE=pair.degree,
@@ -429,7 +459,7 @@ def slopes_kernel(
         GRADIENT="grad_u" in want,
         TENSORS=task.tensors,
         VALUES=values,
-        TILE=sizes.derivatives,
+        TILE=tile.targets,
         **constants,
         **own_constants(task),
         **dict(task.sum.p2p(), TABLES=len(names), WITH_VALUES=bool(task.sum.pair.with_values)),
@@ -445,12 +475,7 @@ def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, many: 
     tiles = pair.method == "tile"
     constants["TILE"] = tile.targets
     if tiles:
-        candidates = CANDIDATES[task.dtype.itemsize]
-        constants.update(
-            LANES=tile.lanes, TILES=TEAM, CANDIDATES=candidates, LIST=candidates, LISTS=lists
-        )
-        if lists != FORGETS:  # they are in other memory
-            constants.update(CANDIDATES=tile.candidates, LIST=1)
+        constants.update(_by_lists(task, tile, lists))
     else:
         constants.update(_staging(task, constants, many))
     return load(
@@ -463,6 +488,18 @@ def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, many: 
         tables={"radial": pair.table(task).shape},
         **constants,
     )
+
+
+def _by_lists(task: Task, tile: Tile, lists: int) -> dict[str, int]:
+    """Return the constants of p2p_tile: its lanes, and what it does with lists."""
+    found, listed = CANDIDATES[task.dtype.itemsize], lists != FORGETS  # these are in other memory
+    return {
+        "LANES": tile.lanes,
+        "TILES": TEAM,
+        "CANDIDATES": tile.candidates if listed else found,
+        "LIST": 1 if listed else found,
+        "LISTS": lists,
+    }
 
 
 def _staging(task: Task, kernel: dict[str, Any], many: int = 1) -> dict[str, int]:

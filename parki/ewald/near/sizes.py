@@ -81,8 +81,6 @@ class NearSizes(NamedTuple):
         first cache has more than twice as many.
     vector : int
         Bytes of a row of sources that are copied together.
-    derivatives : int
-        Targets of a tile of derivatives.
     cells : float
         Most cells for each source. A cloud of two scales has a cut-off for the denser scale, for
         which the box would have too many cells.
@@ -95,13 +93,12 @@ class NearSizes(NamedTuple):
     chunk: int
     stage: int
     vector: int
-    derivatives: int
     cells: float
     column: float
 
 
-CPU = NearSizes(Tile(4), 256, 20_000, 64, 4, 4.0, 12.0)
-DEVICE = NearSizes(Tile(16), 64, 2**20, 0, 32, 64.0, np.inf)
+CPU = NearSizes(Tile(4), 256, 20_000, 64, 4.0, 12.0)
+DEVICE = NearSizes(Tile(16), 64, 2**20, 0, 64.0, np.inf)
 
 
 def sizes_of(space: ExecutionSpace) -> NearSizes:
@@ -140,6 +137,11 @@ def near_tile(
         return sizes_of(space).staged
     few = targets <= FEW
     return TILES[few, read > (FEW_READ if few else MANY_READ / dtype.itemsize)]
+
+
+def tile_of_slopes(method: str, tile: Tile) -> Tile:
+    """Return the tile of derivatives on a device: that of ``method`` if it has tiles."""
+    return tile if method == "tile" else TILES[False, False]
 
 
 def cells_of(

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from parki.ewald.near.p2p import P2P, slopes_kernel
+from parki.ewald.near.p2p import P2P
 from parki.ewald.near.pair import Pair
-from parki.ewald.near.sizes import sizes_of
 from parki.ewald.task import Task
 from parki.interchange import to_host
 
@@ -23,17 +22,16 @@ def near_strain(p2p: P2P, task: Task, pair: Pair, unit: float, dens: Any, weight
     ``unit`` is the user's length of a solver's unit.
     """
     xp, sources = p2p.sources.xp, p2p.sources
-    kernel = slopes_kernel(task, pair, ("grad_u",), strain=True)
+    by = p2p.derivatives(task, pair, strain=True)
     buffer, scaled = p2p.buffer(p2p.rows), p2p.scaled(dens.astype(p2p.dtype, copy=False))
     sources.sort(scaled, out=buffer[: len(dens)])
     if p2p.marks is not None:
         buffer[len(dens), : p2p.marks.size] = p2p.marks
     found = xp.empty((9, weights.shape[1]), dtype=p2p.dtype)
     rows = pair.rows(task.sum.derivative_tables(("grad_u",)))
-    own = p2p.of_derivatives(kernel, rows, weights.astype(p2p.dtype, copy=False))
+    own = p2p.of_derivatives(by, rows, weights.astype(p2p.dtype, copy=False))
     own |= dict.fromkeys(("pot", "pressure", "pull"))
-    tiles = p2p.cut(sizes_of(task.space).derivatives)
-    kernel(tiles.shape[1], tiles=tiles, dens=buffer, gradient=found, **own, **p2p.arguments)
+    by.launch(1, dens=buffer, gradient=found, **own, **p2p.arguments)
     if p2p.labelled is not None:
         p2p.labelled.strained(scaled, found, **own)
     sums = to_host(xp.stack([row.sum(dtype=np.float64) for row in found]))
