@@ -26,7 +26,7 @@ def bound(first, last):
 
 
 def begin_copies():
-    """Keep the bounding box of a tile, and begin a copy of a tilted box without columns in reach."""
+    """Keep the bounding box of a tile, and begin a tilted box's copy without columns in reach."""
     bottom0: REAL = lo0
     top0: REAL = hi0
     bottom1: REAL = lo1
