@@ -47,6 +47,13 @@ from kernels.blocks.vector import take_tensor, take_vector
 '''
 
 
+# Kernels that take derivatives, too, import them from all pair functions.
+NO_SLOPES = [
+    "def differentiate(density, row, normal, first_normal, at):",
+    '    """Do nothing: there are no derivatives."""',
+]
+
+
 class PairTables(NamedTuple):
     """Names of the tables that a pair function takes: see `PairFunction`."""
 
@@ -160,7 +167,7 @@ class Text:
 
     def text(self) -> str:
         """Return the whole text."""
-        derivatives = self.differentiate() if self.fields.slopes else []
+        derivatives = self.differentiate() if self.fields.slopes else NO_SLOPES
         head = self.head.format(formula=self.formula())
         if self.symbol.friction:
             head += "\nfrom kernels.blocks.friction import fall"
