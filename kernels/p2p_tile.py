@@ -12,7 +12,7 @@ Lists depend on the points alone: sums over other densities can reuse them. LIST
 does with lists. A row of a list has a source for each lane. For CANDIDATES of a lane there is one
 row of lengths, and as many rows as the longest list has sources.
 
-With DERIVATIVES the sums are those of ``p2p_derivatives.py``.
+With DERIVATIVES, ``p2p_derivatives.py`` says what is summed.
 """
 
 from typing import List
@@ -49,7 +49,7 @@ CANDIDATES = 64  # sources that a lane searches before it computes
 LIST = 64  # sources of a list in scratch memory: all in reach, or one where lists are kept
 RUNS = 64  # columns of cells looked up at a time
 LISTS = 0  # lists: 0 forgets them, 1 counts their rows and no more, 2 keeps them, 3 takes them
-DERIVATIVES = False  # whether sums are those of p2p_derivatives.py, which has these constants:
+DERIVATIVES = False  # whether derivatives are summed, by constants as in p2p_derivatives.py:
 WITH_VALUES = True
 PRESSURE = False
 GRADIENT = False

@@ -140,7 +140,7 @@ def near_tile(
 
 
 def tile_of_slopes(method: str, tile: Tile) -> Tile:
-    """Return the tile of derivatives on a device: that of ``method`` if it has tiles."""
+    """Return the tile of derivatives on a device, which is ``tile`` if ``method`` has tiles."""
     return tile if method == "tile" else TILES[False, False]
 
 
