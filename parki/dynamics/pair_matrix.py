@@ -103,13 +103,15 @@ class PairMatrix:
 
     def _iterated(self, matrix: Any, inverses: Any) -> Callable[[Any], Any]:
         """Return solves with a matrix, about, by the inverses (N, 6, 6) of its blocks."""
+        # A product of rows is far faster on a device than as many products of small matrices.
+        rows = np.ascontiguousarray(np.moveaxis(inverses, 0, -1))
 
         def solve(acts: Any) -> Any:
             def product(moves: Any) -> Any:
                 return self._times(matrix, moves)
 
             def alone(left: Any) -> Any:
-                return np.einsum("nab,bn->an", inverses, left)
+                return (rows * left).sum(axis=1)
 
             return self._conjugate(product, alone, acts, OF_CLOSE)[0]
 
