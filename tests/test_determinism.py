@@ -38,7 +38,7 @@ def results(space, kernel, periodicity, dtype, deterministic, n=2000, **options)
     dens = rng.standard_normal(SUMS[kernel].density_shape(n)).astype(dtype)
     dens = xp.asarray(dens)
     norms = [xp.asarray(rng.standard_normal((3, n)).astype(dtype))]
-    norms = norms if kernel in ("stokes_dl", "stokes_comb") else []
+    norms = norms if SUMS[kernel].normals else []
     chosen = flat.options(
         periodicity,
         [1, 1, 2 if periodicity < 3 else 1],

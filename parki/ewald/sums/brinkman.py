@@ -102,15 +102,16 @@ _ALPHA = """float
     The inverse of the length over which friction ends a flow, in the inverse unit of
     ``options.box``."""
 WORDS = Words(
-    "the single layer of Brinkman's equation (forces in a porous medium, or in unsteady flow)",
-    "u = sum (2 exp(-alpha r) / r - b) f + (3 b - 2 exp(-alpha r) / r) r (r.f) / r^2, "
-    "b = 2 (1 - (1 + alpha r) exp(-alpha r)) / (alpha^2 r^3)",
+    "the single layer of Brinkman's equation",
+    "u = sum a f + b r (r.f) / r^2",
     "Forces f.",
     "forces",
     "velocity = sum / (8 pi mu) for the viscosity mu, pressure = sum / (8 pi), f a force, where "
     "``mu alpha^2 u - mu laplace u + grad p = f``",
     "sum 2 r.f / r^3",
     (
+        "Here ``a = 2 e / r - c``, ``b = 3 c - 2 e / r``, ``e = exp(-alpha r)`` and ``c = 2 "
+        "(1 - (1 + alpha r) e) / (alpha^2 r^3)``.",
         "A porous medium has the permeability ``1 / alpha^2``; a step dt of unsteady Stokes flow "
         "has ``alpha^2 = 1 / (nu dt)`` for the kinematic viscosity nu. With three periodic axes "
         "the mean velocity is zero, and with fewer nothing is left open, as the flow decays.",
@@ -120,12 +121,13 @@ WORDS = Words(
 )
 OF_LAYERS = Words(
     "the double layer of Brinkman's equation",
-    "u = -sum (q n^T + n q^T) : grad of the single layer of alpha, - 2 (q.n) r / r^3",
+    "u = sum -(q n^T + n q^T) : G' - 2 (q.n) r / r^3",
     "Vectors q.",
     "densities",
     "velocity = sum / (8 pi), pressure = mu sum / (8 pi) for the viscosity mu, q a velocity times "
     "an area",
     "sum 4 [ q.n / r^3 - 3 (r.q) (r.n) / r^5 ]",
+    ("Here G' is the gradient of the single layer of alpha.",),
     parameters={"alpha": _ALPHA},
 )
 FORCES = Family(brinkman_sl, lengths={"alpha": -1}, example={"alpha": 2.0}, words=WORDS)
