@@ -121,13 +121,13 @@ WORDS = Words(
 )
 OF_LAYERS = Words(
     "the double layer of Brinkman's equation",
-    "u = sum -(q n^T + n q^T) : G' - 2 (q.n) r / r^3",
+    "u = sum (q n^T + n q^T) : G' - 2 (q.n) r / r^3",
     "Vectors q.",
     "densities",
     "velocity = sum / (8 pi), pressure = mu sum / (8 pi) for the viscosity mu, q a velocity times "
     "an area",
     "sum 4 [ q.n / r^3 - 3 (r.q) (r.n) / r^5 ]",
-    ("Here G' is the gradient of the single layer of alpha.",),
+    ("Here G' is the gradient of the single layer's matrix by the target.",),
     parameters={"alpha": _ALPHA},
 )
 FORCES = Family(brinkman_sl, lengths={"alpha": -1}, example={"alpha": 2.0}, words=WORDS)
