@@ -162,8 +162,6 @@ class Equation:
     def _single(self, density: Any) -> Any:
         """Return the single layer of a density over 8 pi, by a plan that follows the bodies."""
         surface = self.surface
-        if self.kernel == "stokes_sl":
-            return self.layer(density) / (8 * np.pi)
         if self._other is None:
             self._other = self.layer.beside("stokes_sl")
         elif self._other.surface is not surface:
@@ -293,6 +291,8 @@ class Drops(Equation):
         if self.ratio == 1:  # no double layer
             self.kernel = "stokes_sl"
         super().__init__(surface, options, **keywords)
+        if self.ratio == 1:
+            self._other = self.layer
 
     def _after(self, surface: Bodies, values: Any) -> Any:
         return (1 - self.ratio) * values

@@ -176,6 +176,7 @@ def record(dtype: type) -> list[Call]:
             comb(method, g2p_method="tile")
         comb(p2p_method="gm1d")
         comb(want=("u", "grad_u"), p2p_method="tile")
+        comb(window_points=10)  # wide windows are gathered from blocks
         make_derivatives(dtype)
         # With lanes, which a host's team does not use by itself.
         lanes = Launch(team=1, vectors=4, targets=20, chunk=30, width=0.5)
