@@ -177,7 +177,7 @@ def estimate(
     systems : int
         How many systems the points are of, each of as many.
     radii : float or sequence of float
-        Of spheres and blobs alone: their radius, or the smallest and the largest one.
+        The radius of spheres or blobs, or the smallest and the largest one; not for points.
     torques : bool
         Whether there are torques on spheres, too.
     machine : str or path, optional

@@ -90,7 +90,7 @@ def transforms(
     screening : float
         The kappa of screened kernels; with order 2 the alpha of Brinkman's equation.
     order : {1, 2}, optional
-        Of the symbol. Default: the task's.
+        The symbol's order. Default: the task's.
 
     Returns
     -------

@@ -81,7 +81,7 @@ class Arrival:
     Parameters
     ----------
     state : State
-        Of the pipeline.
+        What the pipeline has placed and chosen.
     setup : Setup or None
         For the box of the points; None if there is none.
     task, points
