@@ -290,7 +290,7 @@ def finish_reading(*values: Any) -> None:
     """
     for value in values:
         library = type(value).__module__.partition(".")[0]
-        if library not in ("numpy", "cupy", "torch") and hasattr(value, "__array_namespace__"):
+        if library not in ("numpy", "cupy", "torch") and hasattr(value, "__dlpack_device__"):
             _finish(value)
 
 

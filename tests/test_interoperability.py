@@ -565,3 +565,24 @@ def test_sums_of_fmm3d_have_these_factors():
     known = library.stfmm3d(**given, strslet=dens, strsvec=norms).pottarg[0]
     ours = parki.stokes_dl(trg, src, dens, norms, **free)
     np.testing.assert_allclose(ours, -8 * np.pi * known, rtol=1e-6)
+
+
+def test_arrays_without_dlpack_place_and_move_plans():
+    """They have a namespace, but are read as NumPy reads them."""
+
+    class Array:
+        def __init__(self, values):
+            self.values = values
+
+        def __array__(self, dtype=None, copy=None):
+            return self.values
+
+        def __array_namespace__(self):
+            return np
+
+    points = np.random.default_rng(0).random((3, 20))
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-2)
+    plan = parki.Plan("laplace", Array(points), Array(points), None, options)
+    plan.update_points(Array(points), Array(points))
+    expected = parki.Plan("laplace", points, points, None, options)(points[0])
+    np.testing.assert_allclose(plan(points[0]), expected, rtol=1e-12)
