@@ -240,6 +240,7 @@ def draw(found: dict[tuple[int, int], list[dict[str, Any]]], file: str, machine:
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
     degrees = sorted({degree for _, degree in found})
     axes = sorted({dimensions for dimensions, _ in found})
@@ -254,6 +255,7 @@ def draw(found: dict[tuple[int, int], list[dict[str, Any]]], file: str, machine:
             if line:
                 panel.loglog(*zip(*line, strict=True), "o-", color=COLOURS[method], label=method)
         panel.set_title(f"{dimensions}-D, p = {degree}", loc="left", fontweight="bold")
+        panel.xaxis.set_minor_formatter(NullFormatter())
         panel.grid(color="#e6e6e6")
         panel.spines[["top", "right"]].set_visible(False)
     panels[-1][0].set_xlabel("degrees of freedom")
@@ -269,7 +271,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Check, measure, print and perhaps draw; return the results."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--space", default="CPU", help="CPU, Cuda, ...")
-    parser.add_argument("--dofs", type=float, nargs="+", default=[3e4, 3e5], help="sizes")
+    parser.add_argument("--dofs", type=float, nargs="+", default=[3e3, 3e4, 3e5], help="sizes")
     parser.add_argument("--degrees", type=int, nargs="+", default=list(DEGREES))
     parser.add_argument("--output", default="poisson.png", help="picture; '' draws nothing")
     args = parser.parse_args(arguments)

@@ -11,6 +11,7 @@ from sphere_reference import mobility
 
 import parki
 from faces.base import TOLERANCE, Array, Face, Given
+from parki.interchange import to_host
 
 VISCOSITY = 0.7
 
@@ -264,7 +265,7 @@ class RigidBodies(RigidSpheres):
         return made
 
     def off(self, given: Given, found: Any, exact: Any) -> float:
-        found, least = np.asarray(found), 30 * given.options.tolerance
+        found, least = to_host(found), 30 * given.options.tolerance
         parts = zip(self.halves(found), self.halves(exact), strict=True)
         return max(float(abs(one - other).max() / abs(other).max()) for one, other in parts) / least
 
