@@ -104,7 +104,7 @@ class PairMatrix:
     def _iterated(self, matrix: Any, inverses: Any) -> Callable[[Any], Any]:
         """Return solves with a matrix, about, by the inverses (N, 6, 6) of its blocks."""
         # A product of rows is far faster on a device than as many products of small matrices.
-        rows = np.ascontiguousarray(np.moveaxis(inverses, 0, -1))
+        rows = np.moveaxis(inverses, 0, -1).copy()
 
         def solve(acts: Any) -> Any:
             def product(moves: Any) -> Any:
