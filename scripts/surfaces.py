@@ -108,7 +108,10 @@ def two_spheres(gap: float, same: bool) -> float:
 def layers(
     nodes_order: int = 34, orders: Any = ORDERS, places: Any = PLACES, finer: int = 1
 ) -> dict[Any, float]:
-    """Return errors of the ellipsoid's single layer and of a rotation's double layer."""
+    """Return errors of the ellipsoid's single layer and of a rigid motion's double layer.
+
+    Limits from outside are at points between the nodes, the others at nodes.
+    """
     surface = parki.Surface.ellipsoids(ORIGIN, AXES, order=nodes_order, finer=finer)
     on, n, h = between_nodes(surface)
     f, found = density(surface.nodes), {}
@@ -128,14 +131,18 @@ def layers(
                 found[order, place, want] = np.abs(value - exact).max() / scale
             value = surface.single_layer(f, x, want="traction", directions=n, **side, **more)
             found[order, place, "traction"] = np.abs(value - t).max() / size
-        turning = np.cross([0.3, 1.0, -0.5], surface.nodes.T).T
         some = slice(0, None, max(1, surface.areas.size // 60))
+        at, normals = surface.nodes[:, some], surface.normals[:, some]
+        for want, exact in (("p", (f * surface.normals).sum(axis=0)), ("traction", -f)):
+            e = {"directions": normals} if want == "traction" else {}
+            value = surface.single_layer(f, at, want=want, **e, **more)
+            off = np.abs(value - 4 * np.pi * exact[..., some]).max()
+            found[order, 0, f"{want} at nodes"] = off / size
+        motion = np.cross([0.3, 1.0, -0.5], surface.nodes.T).T + 1.0
         for name, constants in (("double", True), ("without constants", False)):
-            value = surface.double_layer(
-                turning, surface.nodes[:, some], constants=constants, **more
-            )
-            off = np.abs(value / (8 * np.pi) - turning[:, some] / 2).max()
-            found[order, 0, name] = off / np.abs(turning).max()
+            value = surface.double_layer(motion, at, constants=constants, **more)
+            off = np.abs(value / (8 * np.pi) - motion[:, some] / 2).max()
+            found[order, 0, name] = off / np.abs(motion).max()
     return found
 
 
@@ -284,6 +291,8 @@ def report(what: list[str]) -> None:
                 for want in ("u", "p", "traction"):
                     row = " ".join(f"{found[order, place, want]:.0e}" for place in PLACES)
                     print(f"  M = {order}, {want:8} {row}")
+                both = [found[order, 0, name] for name in ("p at nodes", "traction at nodes")]
+                print(f"  M = {order}, at nodes: p {both[0]:.0e}, traction {both[1]:.0e}")
                 both = [found[order, 0, name] for name in ("double", "without constants")]
                 print(f"  M = {order}, double layer {both[0]:.0e}, without constants {both[1]:.0e}")
     if "arrays" in what:

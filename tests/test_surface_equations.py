@@ -101,6 +101,16 @@ def test_torques():
     assert np.allclose(first.resultants(f)[1], torque, rtol=1e-5)
 
 
+def test_singular_own_parts():
+    """Nodes alone do not tell all forces of the first kind apart: half of them make no flow."""
+    surface = parki.Surface.spheres(ORIGIN, 1.0, order=10, finer=1)
+    equation = parki.FirstKind(surface, **FREE)
+    with pytest.raises(parki.errors.ParkiValueError, match=r"condition of .*finer=3"):
+        equation.preconditioner()
+    f, _ = solved(equation, equation.right_side(UP + 0 * surface.nodes), False, 1e-3)
+    assert abs(equation.resultants(f)[0][2, 0] / (6 * np.pi) - 1) < 1e-3
+
+
 def test_a_ring():
     """A thin torus: its centre is in the fluid. Both equations have the same drag."""
     surface = parki.Surface.tori(ORIGIN, 1.0, 0.4, steps=(24, 10), finer=3)

@@ -136,7 +136,7 @@ def test_moments_vanish(order, k):
     t, weights = np.polynomial.legendre.leggauss(b.size)
     t, weights = 50 * (t + 1), 50 * weights
     p = coefficients(np, b, order)
-    change = Functions(np, t + b**2, b, np.ones_like(b), 0, p)[k]
+    change = Functions(np, t + b**2, b, np.ones_like(b), np.sign(b), p)[k]
 
     def moment(m):
         return (change * t**m) @ weights
@@ -191,6 +191,28 @@ def test_kernels_are_those_of_sums(key):
 def test_limits_on_an_ellipsoid(want, bound, side):
     error = green(ellipsoid(8, 3), FAR, want, side=side, inside=SIGNS[side])
     assert error < bound
+
+
+@pytest.mark.parametrize("finer", [1, 2])
+def test_jumps_at_nodes_are_exact(finer):
+    """Also those of tractions along any direction; the smooth delta function has 4e-3 or more."""
+    surface = parki.Surface.tori(ORIGIN, 1.0, 0.5, steps=(18, 6), finer=finer)
+    x, n = surface.nodes, surface.normals
+    f, e = np.random.default_rng(5).normal(size=(2, *x.shape))
+    both = surface.single_layer, surface.double_layer
+    along, facing = (f * n).sum(axis=0), (e * n).sum(axis=0)
+    across = e - facing * n
+    tractions = facing * f + along * across + (f * across).sum(axis=0) * n
+    rows = (
+        (both[0], {"want": "p"}, along),
+        (both[0], {"want": "traction"}, -f),
+        (both[0], {"want": "traction", "targets": x, "directions": e}, -tractions),
+        (both[1], {}, -f),
+        (both[1], {"constants": False, "targets": x}, -f),
+    )
+    for layer, more, jump in rows:
+        out, inner = (layer(f, side=side, **more, **FREE) for side in ("outside", "inside"))
+        assert np.abs((out - inner) / (8 * np.pi) - jump).max() < 1e-10 * np.abs(out).max()
 
 
 @pytest.mark.parametrize("place", [0.02, 0.5, 2.0, -0.02, -0.5, -1.5, 4.5])

@@ -27,7 +27,6 @@ from parki.surfaces.near import (
     Nodes,
     Regularisation,
     blocks,
-    with_constants,
 )
 from parki.surfaces.plain import constants
 from parki.surfaces.shapes import TOUCHING
@@ -221,10 +220,15 @@ def near_matrices(
         counts.append(finer[2].size)
         starts = np.append(surface.finer_starts, counts[1])
         fine = pairs_of(surface, events, points, finer[:3], starts, setting, check)
-    levels = blocks(xp, layer, events, nodes, fine, setting)
-    if layer.exact is not None and setting.constants and count:
-        sums = _constants(key, surface, events, points)
-        levels = with_constants(xp, layer, events, levels, sums, setting.side)
+    levels = blocks(
+        xp,
+        layer,
+        events,
+        nodes,
+        fine,
+        setting,
+        lambda: _constants(key, surface, events, points),
+    )
     both = zip(levels, counts, strict=True)
     return Near(events, [each.matrix(xp, events, (total, n)) for each, n in both], [], scatter)
 

@@ -17,7 +17,7 @@ from parki.runtime.pool import run_in_threads
 from parki.settings import thread_count
 from parki.surfaces.functions import Singular
 from parki.surfaces.kernels import Layer, SurfacePairs
-from parki.surfaces.near import Events, Nodes, Regularisation, blocks, with_constants
+from parki.surfaces.near import Events, Nodes, Regularisation, blocks
 from parki.surfaces.shapes import TOUCHING, Finer, Shape
 
 FULL = 0.8  # least part of a batch's events that each of its bodies has
@@ -118,11 +118,8 @@ def _with_finer(
     close = events.some(near)
     close = replace(close, node=close.finer)
     pairs = _pairs(xp, close, points[:, near], finer, setting)
-    levels = blocks(xp, layer, close, pairs, None, setting)
-    if layer.exact is not None and setting.constants:
-        sums = whole[:, :, near].sum(axis=-1)
-        levels = with_constants(xp, layer, close, levels, sums, setting.side)
-    (level,) = levels
+    sums = whole[:, :, near].sum(axis=-1)
+    (level,) = blocks(xp, layer, close, pairs, None, setting, lambda: sums)
     size, place = near.size * count, level.event * count + level.index
     if not place.size:
         return whole

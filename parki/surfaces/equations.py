@@ -26,6 +26,7 @@ from parki.surfaces.shapes import Shape
 from parki.typing import Array, OptionKeywords, Unpack
 
 MATRICES = 4  # of a body's size, which an inverse takes at a time
+SINGULAR = 1e12  # condition of a body's own matrix, whose inverse is then of no use
 
 
 class Equation:
@@ -118,6 +119,13 @@ class Equation:
         """Return the inverse of A for each body alone, as an operator: the M of GMRES.
 
         The inverse of a shape is computed once, and turns with its bodies.
+
+        Raises
+        ------
+        ParkiMemoryError
+            If there is no room for the matrix of a body.
+        ParkiValueError
+            If it is singular, as the first kind's may be where bodies have no finer nodes.
         """
         surface, dtype = self.surface, self.surface.nodes.dtype
         own = own_parts(surface, lambda shape: self._inverse(shape).astype(dtype), dtype)
@@ -145,7 +153,16 @@ class Equation:
                 np.eye(size).reshape(size, 3, -1),
                 lambda q: (q.reshape(size, -1) @ own.T).reshape(size, 3, -1),
             )
-            self._inverses[shape] = np.linalg.inv(columns.reshape(size, -1).T)
+            matrix = columns.reshape(size, -1).T
+            inverse = np.linalg.inv(matrix)
+            condition = np.linalg.norm(matrix, 1) * np.linalg.norm(inverse, 1)
+            if not condition < SINGULAR:
+                raise ParkiValueError(
+                    f"the matrix of a body alone has a condition of {condition:.0e}, because nodes "
+                    "alone do not tell all densities apart; take finer nodes (finer=3), or solve "
+                    "without a preconditioner, in more steps"
+                )
+            self._inverses[shape] = inverse
         return self._inverses[shape]
 
     def _operator(self, apply: Any, adjoint: Any) -> Any:

@@ -93,16 +93,16 @@ class Functions:
     b : array, shape (n,)
         Signed distances of their targets from the surface, positive outside.
     width : array, shape (n,)
-    side : int
-        What counts as the sign of b = 0: 1 is the limit from outside, -1 from inside, 0 the mean.
+    sign : array, shape (n,)
+        Of b; where b = 0, 1 is the limit from outside, -1 from inside, 0 the mean of both.
     p : array, shape (order, n)
         `coefficients` of |b|/width.
     """
 
-    def __init__(self, xp: Any, squared: Any, b: Any, width: Any, side: int, p: Any) -> None:
+    def __init__(self, xp: Any, squared: Any, b: Any, width: Any, sign: Any, p: Any) -> None:
         self.xp, self.width, self.p = xp, width, p
         self.rho2 = squared / width**2
-        self.distance, self.sign = abs(b) / width, xp.where(b == 0, side, xp.sign(b))
+        self.distance, self.sign = abs(b) / width, sign
         self.t = self.rho2 - self.distance**2
         self.damp = xp.exp(-self.rho2)
         self.across = squared - b**2  # squared distance along the surface

@@ -15,8 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from parki.surfaces.functions import Functions, Singular, Smooth
 
 
@@ -233,15 +231,22 @@ class Layer:
     jump: float | None = None
     parts: tuple[tuple[str, str], ...] = ()
 
-    def jumps(self, normals: Any) -> Any:
-        """Return the jumps at normals (3, n), shape (rows, columns, n)."""
-        eye = np.eye(self.rows, self.columns, self.first)[:, :, None] + 0 * normals[0]
-        pressure = self.rows == 1 and self.columns == 3
-        return (self.jump or 0.0) * (normals[None] if pressure else eye)
+    def jumps(self, xp: Any, n: Any, e: Any) -> Any:
+        """Return the jumps at normals n (3, n) along directions e, (rows, columns, n)."""
+        found = xp.eye(self.rows, self.columns, self.first)[:, :, None] + 0 * n[0]
+        if self.jump is None:
+            return 0 * found
+        if self.rows == 1 and self.columns == 3:  # pressures
+            found = n[None]
+        elif self.want == "stress":
+            along = _dot(n, e)
+            mixed = n[:, None] * (e - along * n)
+            found = found * along + mixed + mixed.transpose(1, 0, 2)
+        return self.jump * found
 
     def missing(self, xp: Any, inside: Any, sums: Any) -> Any:
         """Return errors of sums of constants (rows, columns, n), with ``inside`` of 1 inside."""
-        eye = xp.asarray(np.eye(self.rows, self.columns, self.first))[:, :, None]
+        eye = xp.eye(self.rows, self.columns, self.first)[:, :, None]
         found = (self.exact or 0.0) * eye * inside - sums
         found[:, : self.first] = 0.0
         return found

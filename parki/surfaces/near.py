@@ -9,6 +9,7 @@ change to a smooth kernel instead, and the rest of the regularised one is a sum 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -146,15 +147,55 @@ def blocks(
     nodes: Nodes,
     finer: Nodes | None,
     setting: Regularisation,
+    sums: Callable[[], Any],
 ) -> list[Blocks]:
     """Return the corrections of pairs with the nodes, and with the finer nodes where there are any.
 
-    ``nodes`` and ``finer`` may have pairs beyond reach, which are left out.
+    ``nodes`` and ``finer`` may have pairs beyond reach, which are left out. ``sums`` returns the
+    sums of constants over the body of each event, (rows, columns, n).
     """
     if finer is None:
-        return [_level(xp, layer, events, nodes, setting, (True, False))]
-    both = zip((nodes, finer), ((False, True), (True, True)), strict=True)
-    return [_level(xp, layer, events, each, setting, what) for each, what in both]
+        levels = [_level(xp, layer, events, nodes, setting, (True, False))]
+    else:
+        both = zip((nodes, finer), ((False, True), (True, True)), strict=True)
+        levels = [_level(xp, layer, events, each, setting, what) for each, what in both]
+    at = xp.flatnonzero(events.node >= 0)
+    own = 0.5 * setting.side * layer.jumps(xp, events.n0[:, at], events.e[:, at])
+    if layer.exact is not None and setting.constants and events.b.size:
+        missing = _missing(xp, layer, events, levels, sums().copy(), setting.side)
+        own += missing[..., at]
+        *first, last = levels
+        total = xp.bincount(last.event, last.bump, events.b.size)
+        total = xp.where((events.node < 0) & (total > 0), total, xp.inf)
+        share = last.bump / total[last.event]
+        levels = [*first, replace(last, values=last.values + missing[..., last.event] * share)]
+    known = Blocks(at, events.node[at], own, xp.zeros(at.size))
+    return [_joined(xp, levels[0], known), *levels[1:]]
+
+
+def _missing(
+    xp: Any, layer: Layer, events: Events, levels: list[Blocks], whole: Any, side: int
+) -> Any:
+    """Return minus the errors of constants on the body of each event, (rows, columns, n).
+
+    They act on the density at the nearest point: a node's, or the mean that the smooth delta
+    function takes of the nodes around. ``whole`` are the sums, to which corrections are added.
+    """
+    for each in levels:
+        for row, column in np.ndindex(layer.rows, layer.columns):
+            weights = each.values[row, column]
+            whole[row, column] += xp.bincount(each.event, weights, events.b.size)
+    signs = _signs(xp, layer, events, side)
+    return layer.missing(xp, 0.5 * (1 - signs), whole)
+
+
+def _signs(xp: Any, layer: Layer, events: Events, side: int) -> Any:
+    """Return on which side of the surface events are, 1 outside, shape (n,).
+
+    At nodes it is the mean of both sides, if the jump is a multiple of the density there.
+    """
+    known = (events.node >= 0) & (layer.jump is not None)
+    return xp.where(events.b == 0, xp.where(known, 0, side), xp.sign(events.b))
 
 
 def _level(
@@ -172,6 +213,7 @@ def _level(
     reach = setting.split_reach * events.h if smooth else setting.reach * width
     near = xp.flatnonzero(squared < reach[nodes.event] ** 2)
     p = coefficients(xp, abs(events.b) / width, setting.order)
+    signs = _signs(xp, layer, events, setting.side)
     found: list[tuple[Any, Any]] = []
     for first in range(0, near.size, AT_ONCE[xp is not np]):
         some = near[first : first + AT_ONCE[xp is not np]]
@@ -188,7 +230,7 @@ def _level(
             behind = events.thin[event] & ((n * n0).sum(axis=0) <= 0) & (rho < BEHIND)
             k = xp.flatnonzero((rho < setting.reach) & ~behind)
             at, b = event[k], events.b[event[k]]
-            f = Functions(xp, squared[some[k]], b, width[at], setting.side, p[:, at])
+            f = Functions(xp, squared[some[k]], b, width[at], signs[at], p[:, at])
             value[..., k] += layer.block(
                 SurfacePairs(xp, r[:, k], n0[:, k], b, n[:, k], e[:, k], f)
             )
@@ -198,34 +240,6 @@ def _level(
     nothing = xp.zeros((layer.rows, layer.columns, 0)), xp.zeros(0)
     values, bumps = (xp.concatenate(each, axis=-1) for each in zip(nothing, *found, strict=True))
     return Blocks(nodes.event[near], nodes.index[near], values, bumps)
-
-
-def with_constants(
-    xp: Any, layer: Layer, events: Events, levels: list[Blocks], plain: Any, side: int
-) -> list[Blocks]:
-    """Return blocks that make the layer exact for constant densities on the body of each event.
-
-    ``plain`` (rows, columns, n) are the sums over the body's nodes for constants. What is missing
-    acts on the density at the nearest point: a node's, or the mean that the smooth delta function
-    takes of the nodes around.
-    """
-    count = events.b.size
-    whole = plain.copy()
-    for each in levels:
-        for row in range(layer.rows):
-            for column in range(layer.columns):
-                weights = each.values[row, column]
-                whole[row, column] += xp.bincount(each.event, weights, count)
-    inside = xp.where(events.b == 0, 0.5 * (1 - side), 1.0 * (events.b < 0))
-    missing = layer.missing(xp, inside, whole)
-    at = xp.flatnonzero(events.node >= 0)
-    *first, last = levels
-    total = xp.bincount(last.event, last.bump, count)
-    total = xp.where((events.node < 0) & (total > 0), total, xp.inf)
-    share = last.bump / total[last.event]
-    levels = [*first, replace(last, values=last.values + missing[..., last.event] * share)]
-    own = Blocks(at, events.node[at], missing[..., at], xp.zeros(at.size))
-    return [_joined(xp, levels[0], own), *levels[1:]]
 
 
 def _joined(xp: Any, *several: Blocks) -> Blocks:

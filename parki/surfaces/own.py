@@ -14,7 +14,7 @@ from parki.solving.pairs import near_pairs, sparse
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.dense import dense_matrix, plain_matrix, rules_of
 from parki.surfaces.kernels import LAYERS, Layer
-from parki.surfaces.near import Events, Nodes, Regularisation, blocks, with_constants
+from parki.surfaces.near import Events, Nodes, Regularisation, blocks
 from parki.surfaces.plain import FREE, constants
 from parki.surfaces.polar import polar_matrix
 from parki.surfaces.shapes import TOUCHING, Shape
@@ -53,12 +53,16 @@ def _own_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> 
     apart = np.flatnonzero(pairs.distances >= TOUCHING * h[i])
     event, index = (np.concatenate([each[apart], every]) for each in (i, j))
     r = np.concatenate([r[:, apart], np.zeros((3, count))], axis=1)
-    levels = blocks(np, layer, events, Nodes(normals, shape.areas, event, index, r), None, setting)
-    if layer.exact is not None and setting.constants:
-        given = shape.nodes, shape.nodes, normals, shape.areas
-        plain = constants(np, key, given, normals, None)
-        levels = with_constants(np, layer, events, levels, plain, setting.side)
-    return levels[0].matrix(np, events, (count, count))
+    (level,) = blocks(
+        np,
+        layer,
+        events,
+        Nodes(normals, shape.areas, event, index, r),
+        None,
+        setting,
+        lambda: constants(np, key, (shape.nodes, shape.nodes, normals, shape.areas), normals, None),
+    )
+    return level.matrix(np, events, (count, count))
 
 
 def whole_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> np.ndarray:

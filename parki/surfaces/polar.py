@@ -59,7 +59,7 @@ def polar_matrix(layer: Layer, shape: Any, side: int, exact: bool) -> np.ndarray
         inside = np.full(count, 0.5 * (1 - side))
         missing = layer.missing(np, inside, found.sum(axis=3).transpose(0, 2, 1))
     else:
-        missing = 0.5 * side * layer.jumps(shape.normals)
+        missing = 0.5 * side * layer.jumps(np, shape.normals, shape.normals)
     found[:, every, :, every] += missing.transpose(2, 0, 1)
     return found
 
