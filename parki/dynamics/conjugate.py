@@ -118,9 +118,9 @@ def _together(first: Any, *others: Any) -> Any:
 
 def _error(left: float, scale: float, energy: float) -> tuple[float, bool]:
     """Return the relative error, and whether the last step met a positive matrix."""
-    if left <= 0:  # zero, or rounding of it
-        return 0.0, energy > 0
-    return math.sqrt(left / scale) if scale > 0 else math.inf, energy > 0 and not math.isnan(left)
+    # Rounding, and a preconditioner that is not exact, may leave a negative number: no zero.
+    size = math.sqrt(abs(left) / scale) if scale > 0 else math.inf
+    return size if left else 0.0, energy > 0 and not math.isnan(left)
 
 
 def _why(error: float, accuracy: float, products: int, positive: bool, of: str) -> str:

@@ -1,15 +1,13 @@
 """`PairMatrix`: forces and torques by motions of pairs, as a sparse matrix, and solves with it.
 
-Close pairs are few and stiff, and all others hardly resist more than the fluid does. So solves are
-preconditioned by the matrix of the closest pairs alone, on whose diagonal the others count, too.
-Few pairs close to each other form loops, so that a CPU factors that matrix with little fill.
-A device iterates it, by the matrix of each sphere by itself.
+Close pairs are stiff, and all others hardly resist more than the fluid does. So solves are
+preconditioned by what two spheres do: the inverse of each sphere's own block, and for each close
+pair what the other sphere changes in it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,12 +15,9 @@ import numpy as np
 from parki.errors import ParkiError
 from parki.solving.pairs import block_matrix, sparse
 
-# Gaps of close pairs over the mean radius, and how many of them a sphere has at most in the mean,
-# because the fill grows fast beyond.
-CLOSE, MOST_CLOSE = 0.1, 1.25
-ERROR, OF_CLOSE = 0.3, 1e-2  # of solves, and of those with close pairs, in the norm of the energy
+CLOSE = 0.3  # gaps of close pairs, over the mean radius
+ERROR, ROUNDING = 0.3, 1e-14  # of solves, and of the square of their norm
 MOST_STEPS = 500
-EVERY = {False: 1, True: 4}  # steps after which errors are compared, by whether on a device
 
 
 class PairMatrix:
@@ -40,37 +35,44 @@ class PairMatrix:
         Over the mean radius.
     diagonal : array, shape (6, N)
         Positive.
-    factored : bool, optional
-        Whether close pairs are factored. Default: on a CPU.
     """
 
     def __init__(
-        self,
-        xp: Any,
-        blocks: Any,
-        first: Any,
-        second: Any,
-        gaps: Any,
-        diagonal: Any,
-        factored: bool | None = None,
+        self, xp: Any, blocks: Any, first: Any, second: Any, gaps: Any, diagonal: Any
     ) -> None:
         self.xp, self.diagonal, self.count = xp, diagonal, diagonal.shape[1]
         own = np.zeros_like(diagonal, shape=(6, 6, self.count))
-        for block, spheres in ((blocks[0, 0], first), (blocks[1, 1], second)):
-            for row, each in zip(own.reshape(36, -1), block.reshape(36, -1), strict=True):
-                row += np.bincount(spheres, weights=each, minlength=self.count)
+        self._add(own, blocks, first, second)
         self.matrix = self._matrix(blocks, first, second, own)
-        own = own.copy()
         for axis in range(6):
             own[axis, axis] += diagonal[axis]
         close = np.flatnonzero((gaps < CLOSE) & (first != second))
-        close = close[np.argsort(gaps[close])][: int(MOST_CLOSE * self.count)]
-        matrix = self._matrix(blocks[..., close], first[close], second[close], own)
-        self.close = (
-            self._factor(matrix)
-            if (xp is np if factored is None else factored)
-            else self._iterated(matrix, np.linalg.inv(np.moveaxis(own, -1, 0)))
-        )
+        self.inverse = self._inverse(blocks[..., close], first[close], second[close], own)
+
+    def _add(self, own: Any, blocks: Any, first: Any, second: Any) -> None:
+        """Add what pairs say of each of their spheres to the blocks (6, 6, N) of spheres."""
+        for block, spheres in ((blocks[0, 0], first), (blocks[1, 1], second)):
+            for row, each in zip(own.reshape(36, -1), block.reshape(36, -1), strict=True):
+                row += np.bincount(spheres, weights=each, minlength=self.count)
+
+    def _inverse(self, blocks: Any, first: Any, second: Any, own: Any) -> Any:
+        """Return the inverse, about, of the matrix with these pairs and blocks of spheres.
+
+        It is the sum of inverses of spheres alone, and of each pair less its two spheres. This is
+        exact for separate pairs, and positive for any: see docs/notebook/decisions.md.
+        """
+        alone = np.linalg.inv(np.moveaxis(own, -1, 0))
+        pairs = np.empty_like(alone, shape=(first.size, 2, 6, 2, 6))
+        for k, spheres in enumerate((first, second)):
+            pairs[:, k, :, k] = np.moveaxis(own, -1, 0)[spheres]
+            pairs[:, k, :, 1 - k] = np.moveaxis(blocks[k, 1 - k], -1, 0)
+        pairs = np.linalg.inv(pairs.reshape(-1, 12, 12)).reshape(pairs.shape)
+        for k, spheres in enumerate((first, second)):
+            pairs[:, k, :, k] -= alone[spheres]
+        pairs = pairs.transpose(1, 3, 2, 4, 0).copy()
+        found = np.moveaxis(alone, 0, -1).copy()
+        self._add(found, pairs, first, second)
+        return self._matrix(pairs, first, second, found)
 
     def _matrix(self, blocks: Any, first: Any, second: Any, own: Any) -> Any:
         """Return the sparse matrix of pairs, and of spheres by themselves."""
@@ -93,64 +95,34 @@ class PairMatrix:
             return (matrix @ moves.T.ravel()).reshape(-1, 6).T
         return (matrix @ moves.ravel()).reshape(6, -1)
 
-    def _factor(self, matrix: Any) -> Callable[[Any], Any]:
-        """Return solves with a matrix, by its factors."""
-        from scipy.sparse.linalg import splu  # takes a while, and is for this alone
-
-        how = {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
-        factors = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", **how)
-        return lambda acts: factors.solve(acts.T.ravel()).reshape(-1, 6).T
-
-    def _iterated(self, matrix: Any, inverses: Any) -> Callable[[Any], Any]:
-        """Return solves with a matrix, about, by the inverses (N, 6, 6) of its blocks."""
-        # A product of rows is far faster on a device than as many products of small matrices.
-        rows = np.moveaxis(inverses, 0, -1).copy()
-
-        def solve(acts: Any) -> Any:
-            def product(moves: Any) -> Any:
-                return self._times(matrix, moves)
-
-            def alone(left: Any) -> Any:
-                return (rows * left).sum(axis=1)
-
-            return self._conjugate(product, alone, acts, OF_CLOSE)[0]
-
-        return solve
-
     def __call__(self, moves: Any) -> Any:
         """Return forces and torques (6, N) by motions (6, N)."""
         return self._times(self.matrix, moves)
 
     def solve(self, acts: Any) -> tuple[Any, Any]:
-        """Return motions v, about, by forces and torques (6, N) of R and the diagonal matrix; R v.
+        """Return motions v, about, by forces and torques b (6, N) of A = R + D^-1; and R v.
 
-        By conjugate gradients, whose preconditioner is the matrix of close pairs.
+        By conjugate gradients. D^-1 is the diagonal matrix. What counts is the error of R v, of
+        which the caller has the energy by D: where b - A v is left, the squares of that error and
+        of v's make ``left.(D - A^-1) left``, and all of it is ``b.(D - A^-1) b``.
         """
-
-        def product(moves: Any) -> Any:
-            return self.diagonal * moves + self(moves)
-
-        found, left = self._conjugate(product, self.close, acts, ERROR)
-        return found, acts - left - self.diagonal * found
-
-    def _conjugate(self, product: Any, precondition: Any, acts: Any, error: float) -> Any:
-        """Return a solution, and what is left."""
-        found, left = np.zeros_like(acts), acts
-        towards = z = precondition(left)
-        first = size = (left * z).sum()
+        found, left, towards, before = np.zeros_like(acts), acts, 0.0, 1.0
+        whole = (acts**2 / self.diagonal).sum()
         for step in range(MOST_STEPS):
-            if step % EVERY[self.xp is not np] == 0 and float(size) <= error**2 * float(first):
-                return found, left
-            along = product(towards)
+            z = self._times(self.inverse, left)
+            size = (left * z).sum()
+            off, of = (left**2 / self.diagonal).sum() - size, whole - (acts * found).sum()
+            if step and off <= ERROR**2 * of + ROUNDING * whole:
+                return found, acts - left - self.diagonal * found
+            towards = z + size / before * towards
+            along = self.diagonal * towards + self(towards)
             curvature = (towards * along).sum()
             ahead = size / (curvature + (curvature == 0))  # nothing is left
             found = found + ahead * towards
             left = left - ahead * along
-            z = precondition(left)
-            size, before = (left * z).sum(), size
-            towards = z + size / (before + (before == 0)) * towards
+            before = size + (size == 0)
         raise ParkiError(
             "the lubrication of pairs still has an error of "
-            f"{math.sqrt(float(size) / float(first)):.2g} after {MOST_STEPS} iterations; give a "
+            f"{math.sqrt(max(float(off / of), 0.0)):.2g} after {MOST_STEPS} iterations; give a "
             "roughness, as spheres are too close to contact"
         )
