@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiError
-from parki.solving.pairs import block_matrix, sparse
+from parki.solving.pairs import sparse, sums_by
 
 CLOSE = 0.3  # gaps of close pairs, over the mean radius
 ERROR, ROUNDING = 0.3, 1e-14  # of solves, and of the square of their norm
@@ -51,9 +51,9 @@ class PairMatrix:
 
     def _add(self, own: Any, blocks: Any, first: Any, second: Any) -> None:
         """Add what pairs say of each of their spheres to the blocks (6, 6, N) of spheres."""
-        for block, spheres in ((blocks[0, 0], first), (blocks[1, 1], second)):
-            for row, each in zip(own.reshape(36, -1), block.reshape(36, -1), strict=True):
-                row += np.bincount(spheres, weights=each, minlength=self.count)
+        sums = sums_by(self.xp, np.concatenate([first, second]), self.count)
+        values = np.concatenate([blocks[0, 0], blocks[1, 1]], axis=-1).reshape(36, -1)
+        own += (sums @ values.T).T.reshape(own.shape)
 
     def _inverse(self, blocks: Any, first: Any, second: Any, own: Any) -> Any:
         """Return the inverse, about, of the matrix with these pairs and blocks of spheres.
@@ -76,19 +76,28 @@ class PairMatrix:
 
     def _matrix(self, blocks: Any, first: Any, second: Any, own: Any) -> Any:
         """Return the sparse matrix of pairs, and of spheres by themselves."""
-        xp, every = self.xp, self.xp.arange(self.count)
+        xp, every = self.xp, self.xp.arange(self.count, dtype=np.int32)
         rows, columns = (
             np.concatenate([first, second, every]),
             np.concatenate([second, first, every]),
         )
         values = np.concatenate([blocks[0, 1], blocks[1, 0], own], axis=-1)
-        if xp is not np:  # whose vectors have a component after the other
-            return block_matrix(xp, values, rows, columns, (self.count, self.count))
         order = np.argsort(rows, kind="stable")
-        ends = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=self.count))])
-        data = np.ascontiguousarray(np.moveaxis(values, -1, 0)[order])
-        shape = 6 * self.count, 6 * self.count
-        return sparse(np).bsr_matrix((data, columns[order], ends), shape=shape)
+        ends = np.searchsorted(rows[order], np.arange(self.count + 1, like=rows))
+        columns, shape = columns[order].astype(np.int32), (6 * self.count, 6 * self.count)
+        if xp is np:
+            data = np.moveaxis(values, -1, 0)[order]
+            return sparse(np).bsr_matrix((data, columns, ends), shape=shape)
+        # CuPy has no blocks. Vectors have a component after the other, and products take columns
+        # in any order.
+        data = values.transpose(0, 2, 1)[:, order]
+        places = columns[:, None] + self.count * xp.arange(6, dtype=np.int32)
+        places = xp.broadcast_to(places, data.shape).ravel()
+        begins = 6 * (order.size * xp.arange(6)[:, None] + ends[:-1]).ravel()
+        begins = np.append(begins, np.asarray([data.size], like=begins)).astype(np.int32)
+        found = sparse(xp).csr_matrix((data.ravel(), places, begins), shape=shape)
+        found.has_canonical_format = True  # or they sort them
+        return found
 
     def _times(self, matrix: Any, moves: Any) -> Any:
         if self.xp is np:

@@ -111,6 +111,14 @@ def block_matrix(xp: Any, blocks: Any, targets: Any, sources: Any, counts: tuple
     return sparse(xp).coo_matrix((blocks.ravel(), tuple(places)), shape=shape).tocsr()
 
 
+def sums_by(xp: Any, index: Any, count: int) -> Any:
+    """Return the CSR matrix (count, n) that adds the values of n pairs by an index."""
+    places = xp.arange(index.size, dtype=np.int32)
+    whole = index.astype(np.int32), places
+    shape = count, index.size
+    return sparse(xp).coo_matrix((xp.ones(index.size), whole), shape=shape).tocsr()
+
+
 @telling
 def near_pairs(
     trg: Array,
