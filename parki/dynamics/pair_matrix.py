@@ -122,7 +122,7 @@ class PairMatrix:
             z = self._times(self.inverse, left)
             size = float(np.vdot(left, z))
             off, of = float(np.vdot(left, left / self.diagonal)) - size, whole - power
-            if not whole or step and off <= ERROR**2 * of + ROUNDING * whole:
+            if not whole or (step and off <= ERROR**2 * of + ROUNDING * whole):
                 return found, acts - left - self.diagonal * found
             towards = z + size / before * towards
             along = self.diagonal * towards + self(towards)
