@@ -25,8 +25,6 @@ TERMS = 7
 SPILL = True  # whether the field continues beyond the end of a periodic z
 # g2p_gradient only:
 VALUES = True  # also add the field itself, as g2p_target does
-TOGETHER = 3  # components at a time
-PRESSURE = True  # also gather the pressure, the field's next component, if all are together
 
 
 @pk.workunit
@@ -79,7 +77,6 @@ def g2p_gradient(
     first: int,
     field: pk.View4D[REAL],
     pot: pk.View2D[REAL],
-    pressure: pk.View2D[REAL],
     gradient: pk.View2D[REAL],
 ):
     """Add the far field's derivatives at sorted target i to column order[i].
@@ -92,57 +89,41 @@ def g2p_gradient(
     take_values(window, wx, wy, wz)
     take_values(slope, dx, dy, dz)
     out: int = order[i]
-    # One component at a time would wait for its sums; the sums of all exceed a GPU's registers.
-    for group in range(COMPONENTS // TOGETHER):
-        at: int = group * TOGETHER
-        value: List[REAL] = [0.0] * (TOGETHER * ROW)
-        along0: List[REAL] = [0.0] * (TOGETHER * ROW)
-        along1: List[REAL] = [0.0] * (TOGETHER * ROW)
-        level: List[REAL] = [0.0] * ROW
+    # One component at a time: the sums of all exceed a GPU's registers.
+    for k in range(COMPONENTS):
+        value: List[REAL] = [0.0] * ROW
+        along0: List[REAL] = [0.0] * ROW
+        along1: List[REAL] = [0.0] * ROW
         for a in range(P):
             grid_point(g0, 0, c0 + a)
             # Sums of a plane come first: they serve all derivatives along x.
-            plane: List[REAL] = [0.0] * (TOGETHER * ROW)
-            slopes: List[REAL] = [0.0] * (TOGETHER * ROW)
-            flat: List[REAL] = [0.0] * ROW
+            plane: List[REAL] = [0.0] * ROW
+            slopes: List[REAL] = [0.0] * ROW
             for b in range(P):
                 grid_point(g1, 1, c1 + b)
                 g1 = g1 + above
                 w: REAL = wy[b]
                 d: REAL = dy[b]
-                for k in range(TOGETHER):
-                    for z in range(ROW):
-                        plane[k * ROW + z] += w * field[at + k][g0][g1][c2 + z]
-                        slopes[k * ROW + z] += d * field[at + k][g0][g1][c2 + z]
-                if PRESSURE:
-                    for z in range(ROW):
-                        flat[z] += w * field[COMPONENTS][g0][g1][c2 + z]
+                for z in range(ROW):
+                    plane[z] += w * field[k][g0][g1][c2 + z]
+                    slopes[z] += d * field[k][g0][g1][c2 + z]
             x: REAL = wx[a]
             x0: REAL = dx[a]
-            for z in range(TOGETHER * ROW):
+            for z in range(ROW):
                 value[z] += x * plane[z]
                 along0[z] += x0 * plane[z]
                 along1[z] += x * slopes[z]
-            if PRESSURE:
-                for z in range(ROW):
-                    level[z] += x * flat[z]
-        for k in range(TOGETHER):
-            u: REAL = 0.0
-            u0: REAL = 0.0
-            u1: REAL = 0.0
-            u2: REAL = 0.0
-            for z in range(ROW):
-                u += value[k * ROW + z] * wz[z]
-                u0 += along0[k * ROW + z] * wz[z]
-                u1 += along1[k * ROW + z] * wz[z]
-                u2 += value[k * ROW + z] * dz[z]
-            if VALUES:
-                pot[at + k][out] += u
-            gradient[3 * (at + k)][out] += u0 * descent[0]
-            gradient[3 * (at + k) + 1][out] += u1 * descent[1]
-            gradient[3 * (at + k) + 2][out] += u2 * descent[2]
-        if PRESSURE:
-            p: REAL = 0.0
-            for z in range(ROW):
-                p += level[z] * wz[z]
-            pressure[0][out] += p
+        u: REAL = 0.0
+        u0: REAL = 0.0
+        u1: REAL = 0.0
+        u2: REAL = 0.0
+        for z in range(ROW):
+            u += value[z] * wz[z]
+            u0 += along0[z] * wz[z]
+            u1 += along1[z] * wz[z]
+            u2 += value[z] * dz[z]
+        if VALUES:
+            pot[k][out] += u
+        gradient[3 * k][out] += u0 * descent[0]
+        gradient[3 * k + 1][out] += u1 * descent[1]
+        gradient[3 * k + 2][out] += u2 * descent[2]

@@ -19,7 +19,6 @@ TERMS = 7
 VALUES = True  # whether the velocity is wanted
 GRADIENT = True
 PRESSURE = True
-TOGETHER = 4  # components at a time, as in `g2p_gradient`
 SYSTEMS = False  # whether targets are of several systems, each with a grid of its own
 
 
@@ -61,84 +60,80 @@ def g2p_tensor(
     pull0: REAL = 0.0
     pull1: REAL = 0.0
     pull2: REAL = 0.0
-    for group in range(4 // TOGETHER):
-        at: int = group * TOGETHER
-        value: List[REAL] = [0.0] * (TOGETHER * ROW)
-        along0: List[REAL] = [0.0] * (TOGETHER * ROW)
-        along1: List[REAL] = [0.0] * (TOGETHER * ROW)
-        along00: List[REAL] = [0.0] * (TOGETHER * ROW)
-        along01: List[REAL] = [0.0] * (TOGETHER * ROW)
-        along11: List[REAL] = [0.0] * (TOGETHER * ROW)
+    for c in range(4):
+        value: List[REAL] = [0.0] * ROW
+        along0: List[REAL] = [0.0] * ROW
+        along1: List[REAL] = [0.0] * ROW
+        along00: List[REAL] = [0.0] * ROW
+        along01: List[REAL] = [0.0] * ROW
+        along11: List[REAL] = [0.0] * ROW
         for a in range(P):
             grid_point(g0, 0, c0 + a)
             # Sums of a plane come first: they serve all derivatives along x.
-            plane: List[REAL] = [0.0] * (TOGETHER * ROW)
-            slopes: List[REAL] = [0.0] * (TOGETHER * ROW)
-            bends: List[REAL] = [0.0] * (TOGETHER * ROW)
+            plane: List[REAL] = [0.0] * ROW
+            slopes: List[REAL] = [0.0] * ROW
+            bends: List[REAL] = [0.0] * ROW
             for b in range(P):
                 grid_point(g1, 1, c1 + b)
                 g1 = g1 + above
                 w: REAL = wy[b]
                 d: REAL = dy[b]
                 e: REAL = cy[b]
-                for k in range(TOGETHER):
-                    for z in range(ROW):
-                        plane[k * ROW + z] += w * field[at + k][g0][g1][c2 + z]
-                        slopes[k * ROW + z] += d * field[at + k][g0][g1][c2 + z]
-                        bends[k * ROW + z] += e * field[at + k][g0][g1][c2 + z]
+                for z in range(ROW):
+                    plane[z] += w * field[c][g0][g1][c2 + z]
+                    slopes[z] += d * field[c][g0][g1][c2 + z]
+                    bends[z] += e * field[c][g0][g1][c2 + z]
             x: REAL = wx[a]
             x0: REAL = dx[a]
             x00: REAL = cx[a]
-            for z in range(TOGETHER * ROW):
+            for z in range(ROW):
                 value[z] += x * plane[z]
                 along0[z] += x0 * plane[z]
                 along1[z] += x * slopes[z]
                 along00[z] += x00 * plane[z]
                 along01[z] += x0 * slopes[z]
                 along11[z] += x * bends[z]
-        for k in range(TOGETHER):
-            c: int = at + k
-            u: REAL = 0.0
-            u0: REAL = 0.0
-            u1: REAL = 0.0
-            u2: REAL = 0.0
-            u00: REAL = 0.0
-            u01: REAL = 0.0
-            u02: REAL = 0.0
-            u11: REAL = 0.0
-            u12: REAL = 0.0
-            u22: REAL = 0.0
-            for z in range(ROW):
-                u += value[k * ROW + z] * wz[z]
-                u0 += along0[k * ROW + z] * wz[z]
-                u1 += along1[k * ROW + z] * wz[z]
-                u2 += value[k * ROW + z] * dz[z]
-                u00 += along00[k * ROW + z] * wz[z]
-                u01 += along01[k * ROW + z] * wz[z]
-                u02 += along0[k * ROW + z] * dz[z]
-                u11 += along11[k * ROW + z] * wz[z]
-                u12 += along1[k * ROW + z] * dz[z]
-                u22 += value[k * ROW + z] * cz[z]
-            if c < 3:
-                if VALUES:
-                    pot[c][out] += u
-                if GRADIENT:
-                    gradient[3 * c][out] += u0 * descent[0]
-                    gradient[3 * c + 1][out] += u1 * descent[1]
-                    gradient[3 * c + 2][out] += u2 * descent[2]
-                s0: REAL = tensors[3 * c][out] * descent[0]
-                s1: REAL = tensors[3 * c + 1][out] * descent[1]
-                s2: REAL = tensors[3 * c + 2][out] * descent[2]
-                pull0 += (s0 * u00 + s1 * u01 + s2 * u02) * descent[0]
-                pull1 += (s0 * u01 + s1 * u11 + s2 * u12) * descent[1]
-                pull2 += (s0 * u02 + s1 * u12 + s2 * u22) * descent[2]
-            else:
-                if PRESSURE:
-                    pressure[0][out] += u
-                strength: REAL = tensors[9][out]
-                pull0 += strength * u0 * descent[0]
-                pull1 += strength * u1 * descent[1]
-                pull2 += strength * u2 * descent[2]
+        u: REAL = 0.0
+        u0: REAL = 0.0
+        u1: REAL = 0.0
+        u2: REAL = 0.0
+        u00: REAL = 0.0
+        u01: REAL = 0.0
+        u02: REAL = 0.0
+        u11: REAL = 0.0
+        u12: REAL = 0.0
+        u22: REAL = 0.0
+        for z in range(ROW):
+            u += value[z] * wz[z]
+            u0 += along0[z] * wz[z]
+            u1 += along1[z] * wz[z]
+            u2 += value[z] * dz[z]
+            u00 += along00[z] * wz[z]
+            u01 += along01[z] * wz[z]
+            u02 += along0[z] * dz[z]
+            u11 += along11[z] * wz[z]
+            u12 += along1[z] * dz[z]
+            u22 += value[z] * cz[z]
+        if c < 3:
+            if VALUES:
+                pot[c][out] += u
+            if GRADIENT:
+                gradient[3 * c][out] += u0 * descent[0]
+                gradient[3 * c + 1][out] += u1 * descent[1]
+                gradient[3 * c + 2][out] += u2 * descent[2]
+            s0: REAL = tensors[3 * c][out] * descent[0]
+            s1: REAL = tensors[3 * c + 1][out] * descent[1]
+            s2: REAL = tensors[3 * c + 2][out] * descent[2]
+            pull0 += (s0 * u00 + s1 * u01 + s2 * u02) * descent[0]
+            pull1 += (s0 * u01 + s1 * u11 + s2 * u12) * descent[1]
+            pull2 += (s0 * u02 + s1 * u12 + s2 * u22) * descent[2]
+        else:
+            if PRESSURE:
+                pressure[0][out] += u
+            strength: REAL = tensors[9][out]
+            pull0 += strength * u0 * descent[0]
+            pull1 += strength * u1 * descent[1]
+            pull2 += strength * u2 * descent[2]
     pull[0][out] += pull0
     pull[1][out] += pull1
     pull[2][out] += pull2

@@ -12,8 +12,9 @@ from typing import List
 
 import pykokkos as pk
 
+from kernels.blocks.batch import begin_batch, reach, take_point
 from kernels.blocks.spread import gradients
-from kernels.blocks.window import evaluate, place
+from kernels.blocks.window import evaluate
 
 REAL = pk.double
 PLAIN = 3  # components that are spread by the window itself
@@ -84,45 +85,21 @@ def p2g_block(
         batch: int = starts[column]
         while batch < end:
             # Take sources while their windows fit into the block.
-            low0: int = cells[0]
-            low1: int = cells[1]
-            low2: int = cells[2]
-            high0: int = 0
-            high1: int = 0
-            high2: int = 0
+            begin_batch()
             lines: int = 0
             depth: int = 0
             count: int = 0
             more: int = 1
             while more == 1:
-                place(src, batch + count)
-                l1: int = low1
-                l2: int = low2
-                h1: int = high1
-                h2: int = high2
-                if c1 < l1:
-                    l1 = c1
-                if c2 < l2:
-                    l2 = c2
-                if c1 > h1:
-                    h1 = c1
-                if c2 > h2:
-                    h2 = c2
+                reach(src, batch + count)
                 tall: int = (h1 + P - 1) // SIDE - l1 // SIDE + 1
                 wide: int = h2 - l2 + P
                 if tall * wide > MOST:
                     more = 0
                 else:
-                    low1 = l1
-                    low2 = l2
-                    high1 = h1
-                    high2 = h2
+                    take_point()
                     lines = tall
                     depth = wide
-                    if c0 < low0:
-                        low0 = c0
-                    if c0 > high0:
-                        high0 = c0
                     at[0][count] = c0
                     at[1][count] = c1
                     at[2][count] = c2

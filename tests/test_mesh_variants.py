@@ -82,20 +82,34 @@ def spread(kernel: str, mesh: EwaldMesh, n: int = 300) -> np.ndarray:
     return p2g.apply(dens, buffer)[..., : mesh.padding.grid[2]]
 
 
-def gather(mesh: EwaldMesh, components: int, want: tuple, same=False, n: int = 300, times: int = 1):
-    """What is gathered from a random field, by name."""
+def gather(
+    mesh: EwaldMesh,
+    components: int,
+    want: tuple,
+    same=False,
+    n: int = 300,
+    times: int = 1,
+    offsets=None,
+):
+    """What is gathered from a random field, by name; ``offsets`` are of several systems."""
     mesh = asked(mesh, kernel="laplace" if components == 1 else "stokes_sl", names=want)
     src, trg = cloud(n, mesh.dtype, 4, mesh.cells), cloud(n, mesh.dtype, 6, mesh.cells)
     trg = src if same else trg
     sources = P2G(mesh, src, None).sources
-    rows = components * (want != ("p",)) + ("p" in want)
-    field = np.zeros((rows, *mesh.stored), dtype=mesh.dtype)
-    values = np.random.default_rng(7).standard_normal((rows, *mesh.padding.grid))
+    tensors = "grad_tensor" in want
+    rows = components * (want != ("p",)) + ("p" in want or tensors)
+    (x, y, z), rng = mesh.padding.grid, np.random.default_rng(7)
+    y *= 1 if offsets is None else len(offsets) - 1
+    field = np.zeros((rows, x, y, z + mesh.spill), dtype=mesh.dtype)
+    values = rng.standard_normal((rows, x, y, z))
     field[..., : mesh.padding.grid[2]] = values
     if mesh.periodicity == 3:
         field[..., mesh.padding.grid[2] :] = field[..., : mesh.spill]
-    g2p = G2P(mesh, trg, sources, same)
-    count = {"u": components, "p": 1, "grad_u": 3 * components}
+    if offsets is not None:
+        sources = None
+    read = rng.standard_normal((10, n)).astype(mesh.dtype) if tensors else None
+    g2p = G2P(mesh, trg, sources, same, offsets, read)
+    count = {"u": components, "p": 1, "grad_u": 3 * components, "grad_tensor": 3}
     results = {name: np.ones((count[name], n), dtype=mesh.dtype) for name in want}
     for _ in range(times):
         g2p.apply(field, results)
@@ -329,15 +343,36 @@ def test_blocks_gather(points, cells):
             assert close(*found), (periodicity, dtype, n)
 
 
+WANTS_OF_BLOCKS = (*WANTS, ("grad_tensor",), ("u", "p", "grad_u", "grad_tensor"))
+
+
 @pytest.mark.parametrize("points", [9, 12])
-def test_batches_do_not_matter(points, monkeypatch):
+def test_blocks_gather_derivatives(points):
+    """Values, derivatives and what tensor targets read, also of several systems."""
+    for cells, n in ((BOXES[3], 40), ((40, 33, 30), 3000)):
+        mesh = make_mesh(points, 3, np.float64, cells=cells)
+        other = make_mesh(points, 3, np.float64, gather="base", cells=cells)
+        for want in WANTS_OF_BLOCKS:
+            blocks = [g.blocks for g in G2P.gathers(asked(mesh, names=want))]
+            assert all(blocks) or "p" in want
+            for offsets in (None, [0, n // 4, n // 4, n]) if "grad_tensor" in want else (None,):
+                how = {"n": n, "offsets": offsets}
+                found, expected = (gather(each, 3, want, **how) for each in (mesh, other))
+                for name in want:
+                    assert close(found[name], expected[name]), (cells, want, name, offsets)
+
+
+@pytest.mark.parametrize("points", [9, 12])
+@pytest.mark.parametrize("want", [WANTS_OF_BLOCKS[1], WANTS_OF_BLOCKS[-1]])
+def test_batches_do_not_matter(want, points, monkeypatch):
     """A target takes the same bits alone and with any others."""
     mesh = make_mesh(points, 3, np.float64, cells=(40, 33, 30))
-    assert G2P.gathers(asked(mesh, names=("u",)))[0].blocks
-    expected = gather(mesh, 3, ("u",), n=3000)["u"]
+    assert G2P.gathers(asked(mesh, names=want))[0].blocks
+    expected = gather(mesh, 3, want, n=3000)
     for size in (1, 77, 1500):
         monkeypatch.setattr(sizes, "BLOCK_PART", size)
-        assert np.array_equal(gather(mesh, 3, ("u",), n=3000)["u"], expected), size
+        found = gather(mesh, 3, want, n=3000)
+        assert all(np.array_equal(found[name], expected[name]) for name in want), size
 
 
 @pytest.mark.each

@@ -159,7 +159,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         return found
     if file == "g2p_tensor":
         kinds = ((14, {"GRADIENT": True}), (4, {"GRADIENT": False, "SYSTEMS": True}))
-        return [{"P": p, "ROW": p, "TERMS": p - 1, "TOGETHER": 1, **kind} for p, kind in kinds]
+        return [{"P": p, "ROW": p, "TERMS": p - 1, **kind} for p, kind in kinds]
     if file == "p2g":
         sizes = ((14, 16, 13), (4, 4, 5), (8, 8, 9), (4, 8, 5), (9, 12, 8), (7, 8, 8))
         shapes = [{"P": p, "ROW": row, "TERMS": terms} for p, row, terms in sizes]
@@ -171,7 +171,9 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         return each_sum(sums, shapes, "p2g")
     if file == "g2p_block":
         shape = {"P": 9, "ROW": 12, "TERMS": 8, "BATCH": 16}
-        return [{**shape, "COMPONENTS": 3}, {**shape, "ROW": 16, "LANES": 16, "COMPONENTS": 1}]
+        every = {"GRADIENT": True, "PRESSURE": True, "TENSORS": True, "SYSTEMS": True}
+        short = {"ROW": 16, "LANES": 16, "COMPONENTS": 1, "GRADIENT": True}
+        return [shape, {**shape, **short}, {**shape, **every, "BATCH": 4, "HIGH": 9}]
     if file == "p2g_tile":
         shapes = [
             {"P": 14, "TERMS": 13, "BATCH": 30},
@@ -216,7 +218,6 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
         shapes = [{"COMPONENTS": n, "P": p, "ROW": p} for n, p in ((3, 14), (1, 4), (3, 8))]
         for shape in shapes:
             shape |= {"TERMS": shape["P"] - 1, "VALUES": shape["COMPONENTS"] == 3}
-            shape |= {"TOGETHER": 1, "PRESSURE": False}
         return [*shapes, {"COMPONENTS": 2, "P": 4, "ROW": 4, "PX": 1}]
     if file == "fgc":
         wants = [{"VELOCITY": n != 2, "PRESSURE": n % 2 == 0} for n in range(len(SUMS))]

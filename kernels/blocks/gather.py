@@ -1,6 +1,6 @@
 """The sums of G2P over the points of a window."""
 
-from kernels.blocks.window import grid_point
+from kernels.blocks.window import grid_point, horner
 
 
 def gather_window(wraps):
@@ -63,36 +63,130 @@ def gather_rows(length):
 
     The window along z has this ``length``, in half cache lines.
     """
-    x: REAL = wx[k][plane - at[0][k]]
+    a: int = plane - at[0][k]
     y0: int = at[1][k]
     z0: int = at[2][k]
-    plane0: List[REAL] = [0.0] * length
-    plane1: List[REAL] = [0.0] * length
-    plane2: List[REAL] = [0.0] * length
-    for b in range(P):
-        w: REAL = wy[k][b]
-        for z in range(length):
-            plane0[z] += w * block[y0 + b][z0 + z]
-        if COMPONENTS > 1:
-            for z in range(length):
-                plane1[z] += w * block[HIGH + y0 + b][z0 + z]
-        if COMPONENTS > 2:
-            for z in range(length):
-                plane2[z] += w * block[2 * HIGH + y0 + b][z0 + z]
-    for v in range(0, length // LANES * LANES, LANES):
+    x: REAL = wx[0][k][a]
+    u: List[REAL] = [0.0] * LANES
+    v: List[REAL] = [0.0] * HALF
+    if ORDERS == 1:
+        level: List[REAL] = [0.0] * (FIELDS * length)
+        for b in range(P):
+            w: REAL = wy[0][k][b]
+            for c in range(FIELDS):
+                for z in range(length):
+                    level[c * length + z] += w * block[c * HIGH + y0 + b][z0 + z]
+        for c in range(FIELDS):
+            fold(length, level, c * length, 0)
+            add_line(length, x, c)
+    else:
+        s: REAL = wx[1][k][a]
+        # One field at a time: the sums of all exceed a CPU's registers.
+        for c in range(FIELDS):
+            level: List[REAL] = [0.0] * length
+            slope1: List[REAL] = [0.0] * length
+            bend1: List[REAL] = [0.0] * length
+            for b in range(P):
+                w: REAL = wy[0][k][b]
+                d: REAL = wy[1][k][b]
+                for z in range(length):
+                    level[z] += w * block[c * HIGH + y0 + b][z0 + z]
+                    slope1[z] += d * block[c * HIGH + y0 + b][z0 + z]
+                if TENSORS:
+                    e: REAL = wy[2][k][b]
+                    for z in range(length):
+                        bend1[z] += e * block[c * HIGH + y0 + b][z0 + z]
+            # A tensor target's reading of this field: by derivatives, or by the pressure itself.
+            t0: REAL = 0.0
+            t1: REAL = 0.0
+            t2: REAL = 0.0
+            p: REAL = 0.0
+            if TENSORS:
+                if c < COMPONENTS:
+                    t0 = strengths[k][3 * c]
+                    t1 = strengths[k][3 * c + 1]
+                    t2 = strengths[k][3 * c + 2]
+                else:
+                    p = strengths[k][9]
+            fold(length, level, 0, 0)
+            if c < COMPONENTS:
+                if VALUES:
+                    add_line(length, x, c)
+                if GRADIENT:
+                    add_line(length, s, SLOPES + 3 * c)
+            elif PRESSURE:
+                add_line(length, x, LEVEL)
+            if TENSORS:
+                add_line(length, t0 * wx[2][k][a] + p * s, PULL)
+            if GRADIENT + TENSORS > 0:
+                fold(length, slope1, 0, 0)
+                if GRADIENT:
+                    if c < COMPONENTS:
+                        add_line(length, x, SLOPES + 3 * c + 1)
+                if TENSORS:
+                    add_line(length, t1 * s, PULL)
+                    add_line(length, t0 * s + p * x, PULL + 1)
+                fold(length, level, 0, 1)
+                if GRADIENT:
+                    if c < COMPONENTS:
+                        add_line(length, x, SLOPES + 3 * c + 2)
+                if TENSORS:
+                    add_line(length, t2 * s, PULL)
+                    add_line(length, t0 * s + p * x, PULL + 2)
+            if TENSORS:
+                fold(length, slope1, 0, 1)
+                add_line(length, t2 * x, PULL + 1)
+                add_line(length, t1 * x, PULL + 2)
+                fold(length, bend1, 0, 0)
+                add_line(length, t1 * x, PULL + 1)
+                fold(length, level, 0, 2)
+                add_line(length, t2 * x, PULL + 2)
+
+
+def fold(length, part, first, order):
+    """Set u and v to a row of a plane's sums times the window along z, or a derivative of it.
+
+    v is of the half line at the row's end.
+    """
+    if length >= LANES:
         for z in range(LANES):
-            sums[k][z] += x * wz[k][v + z] * plane0[v + z]
-        if COMPONENTS > 1:
+            u[z] = wz[order][k][z] * part[first + z]
+        for q in range(LANES, length // LANES * LANES, LANES):
             for z in range(LANES):
-                sums[k][LANES + z] += x * wz[k][v + z] * plane1[v + z]
-        if COMPONENTS > 2:
-            for z in range(LANES):
-                sums[k][2 * LANES + z] += x * wz[k][v + z] * plane2[v + z]
-    for z in range(length // LANES * LANES, length):
-        sums[k][z % LANES] += x * wz[k][z] * plane0[z]
-    if COMPONENTS > 1:
-        for z in range(length // LANES * LANES, length):
-            sums[k][LANES + z % LANES] += x * wz[k][z] * plane1[z]
-    if COMPONENTS > 2:
-        for z in range(length // LANES * LANES, length):
-            sums[k][2 * LANES + z % LANES] += x * wz[k][z] * plane2[z]
+                u[z] += wz[order][k][q + z] * part[first + q + z]
+    if length % LANES > 0:
+        for z in range(HALF):
+            v[z] = (
+                wz[order][k][length // LANES * LANES + z]
+                * (part[first + length // LANES * LANES + z])
+            )
+
+
+def add_line(length, factor, line):
+    """Add to a line of the sums of target k what `fold` found."""
+    if length >= LANES:
+        for z in range(LANES):
+            sums[k][(line) * LANES + z] += (factor) * u[z]
+    if length % LANES > 0:
+        for z in range(HALF):
+            sums[k][(line) * LANES + z] += (factor) * v[z]
+
+
+def keep_window(table, order, to):
+    """Keep the values of a window, or of a derivative of it, for target ``to`` of a batch."""
+    horner(table, TERMS - 1, v0, v1, v2)
+    for p in range(ROW):
+        wx[order][to][p] = v0[p] * z0 + table[TERMS - 1][p]
+    for p in range(ROW):
+        wy[order][to][p] = v1[p] * z1 + table[TERMS - 1][p]
+    for z in range(LONG):
+        wz[order][to][z] = 0.0
+    for p in range(ROW):
+        wz[order][to][shift + p] = v2[p] * z2 + table[TERMS - 1][p]
+
+
+def total(line):
+    """Set u to the sum of a line of target k."""
+    u = 0.0
+    for z in range(LANES):
+        u += sums[k][(line) * LANES + z]

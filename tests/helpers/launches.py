@@ -96,13 +96,13 @@ def make_sum(kernel, periodicity, dtype, executor, want="u", box=BOX, more=None,
     return plan(values)
 
 
-def make_derivatives(dtype: type) -> None:
+def make_derivatives(dtype: type, **options) -> None:
     """Differentiate a small sum by the positions of its sources."""
     rng = np.random.default_rng(1)
     points, norms = (0.9 * rng.random((3, POINTS)).astype(dtype) for _ in range(2))
     dens, values = (rng.standard_normal((n, POINTS)).astype(dtype) for n in (6, 3))
-    options = flat.options(1, BOX, 1e-2, executor="embedded")
-    given = "stokes_comb", points, points, dens, norms, options
+    chosen = flat.options(1, BOX, 1e-2, executor="embedded", **options)
+    given = "stokes_comb", points, points, dens, norms, chosen
     parki.vjp(*given, values=values, wrt=("src",))
 
 
@@ -176,8 +176,10 @@ def record(dtype: type) -> list[Call]:
             comb(method, g2p_method="tile")
         comb(p2p_method="gm1d")
         comb(want=("u", "grad_u"), p2p_method="tile")
-        comb(window_points=10)  # wide windows are gathered from blocks
+        # Wide windows are gathered from blocks, and derivatives, too, in double precision.
+        comb(want=("u", "p", "grad_u"), window_points=10)
         make_derivatives(dtype)
+        make_derivatives(dtype, window_points=10)
         # With lanes, which a host's team does not use by itself.
         lanes = Launch(team=1, vectors=4, targets=20, chunk=30, width=0.5)
         patch.setattr(p2p, "choose_launch", lambda *_: lanes)

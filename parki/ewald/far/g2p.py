@@ -130,37 +130,39 @@ class G2P:
     def gathers(mesh: Mesh, systems: bool = False) -> list[Gathering]:
         """Return the launches for the wanted quantities; ``systems``: see `g2p_tensor`."""
         size, components, want = tile_size(mesh), mesh.fields.results, mesh.fields.want
+        lanes = LINE // mesh.item
         if mesh.fields.tensors:
             parts = {"VALUES": "u", "GRADIENT": "grad_u", "PRESSURE": "p"}
             flags: dict[str, Any] = {flag: name in want for flag, name in parts.items()}
-            flags["TOGETHER"] = 1 if mesh.space.on_device else 4
             flags["SYSTEMS"] = systems
-            return [Gathering(mesh.load("g2p_tensor", "g2p_tensor", **flags), "grad_tensor", 0, 4)]
+            if blocks := in_blocks(mesh, "grad_tensor", 4):
+                kernel = mesh.load("g2p_block", "g2p_block", TENSORS=True, LANES=lanes, **flags)
+            else:
+                kernel = mesh.load("g2p_tensor", "g2p_tensor", **flags)
+            return [Gathering(kernel, "grad_tensor", 0, 4, blocks)]
         step = size.group if size else min(components, GROUP)
         wanted = [("grad_u" if "grad_u" in want else "u", components)]
         if "u" not in want and "grad_u" not in want:
             wanted = []
-        both = "p" in want and "grad_u" in want and not mesh.space.on_device and not size
+        # Blocks take the pressure with derivatives; it follows the velocity's three components.
+        both = {"p", "grad_u"} <= {*want} and in_blocks(mesh, "grad_u", components)
         if "p" in want and not both:
             wanted.append(("p", 1))
         launches = []
         for name, rows in wanted:
             for first in range(0, rows, step):
                 count, gradient = min(step, rows - first), name == "grad_u"
-                blocks = mesh.gather == "target" and not gradient and in_blocks(mesh, count)
+                blocks = in_blocks(mesh, name, count)
                 constants = {"COMPONENTS": count, "VALUES": not gradient or "u" in want}
                 if size:
                     constants.update(size.constants(), GRADIENT=gradient)
                     team = size.batch * size.lanes
                     kernel = mesh.load("g2p_tile", "g2p_tile", team_size=team, **constants)
                 elif blocks:
-                    lanes = LINE // mesh.item
-                    kernel = mesh.load("g2p_block", "g2p_block", COMPONENTS=count, LANES=lanes)
+                    constants.update(GRADIENT=gradient, PRESSURE=both, LANES=lanes)
+                    kernel = mesh.load("g2p_block", "g2p_block", **constants)
                 else:
                     workunit = "g2p_gradient" if gradient else "g2p_target"
-                    if gradient:
-                        together = 1 if mesh.space.on_device else count
-                        constants.update(TOGETHER=together, PRESSURE=both)
                     if not mesh.spills:
                         constants["SPILL"] = False
                     kernel = mesh.load("g2p", workunit, **constants)
@@ -226,13 +228,17 @@ def in_order(space: ExecutionSpace, targets: int) -> bool:
     return not space.on_device and targets >= sizes.IN_ORDER
 
 
-def in_blocks(mesh: Mesh, components: int) -> bool:
-    """Return whether a CPU gathers ``components`` at a time by `g2p_block`.
+def in_blocks(mesh: Mesh, name: str, components: int) -> bool:
+    """Return whether a CPU gathers ``components`` of a result at a time by `g2p_block`.
 
-    It sorts and copies, which takes longer than narrow windows of few components do.
+    It sorts and copies, which takes longer than narrow windows do. Windows of derivatives are
+    narrow if their rows are no longer than a cache line.
     """
-    narrow = mesh.window.points <= (8 if components > 1 else 11)
-    return not (mesh.space.on_device or narrow or mesh.planes == 1)
+    if mesh.gather != "target" or mesh.space.on_device or mesh.planes == 1:
+        return False
+    if name in ("u", "p"):
+        return mesh.window.points > (8 if components > 1 else 11)
+    return mesh.window.points > LINE // mesh.item
 
 
 def part_cells(tiles: Tiles, on_device: bool) -> int:
