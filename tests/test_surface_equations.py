@@ -202,6 +202,8 @@ def test_refusals():
         equation.right_side(np.zeros((3, 2)))
     with pytest.raises(parki.ParkiValueError, match="density has shape"):
         equation(np.zeros((3, 2)))
+    with pytest.raises(parki.ParkiValueError, match=r"reshape\(3, -1\)"):
+        equation.motion(surface.nodes.ravel())
     with pytest.raises(parki.ParkiValueError, match="images in a wall"):
         parki.RigidSurfaces(
             surface, periodicity=2, box=[9, 9, None], wall="no-slip", tolerance=1e-4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 
 import numpy as np
 import pytest
@@ -534,6 +535,18 @@ def test_single_precision():
     assert np.abs(found / (8 * np.pi) - 0.5).max() < 1e-4
 
 
+def test_a_warning_of_bodies_that_overlap():
+    """Once, and not of bodies that are close, or one inside of the other."""
+    for apart, radii, told in ((0.9, 0.5, True), (1.4, 0.5, False), (0.0, [0.5, 0.9], False)):
+        surface = parki.Surface.spheres(np.array([[0, apart], [0, 0], [0, 0]]), radii, order=4)
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            plan = parki.LayerPlan("stokes_sl", surface, **FREE)
+            plan.update_positions(surface.centres + 0.1)
+        overlaps = [each for each in found if "bodies 0 and 1 overlap" in str(each.message)]
+        assert len(overlaps) == told
+
+
 def test_a_warning_of_curvature():
     with pytest.warns(parki.ParkiWarning, match="the surface turns by"):
         error = green(ellipsoid(14, 1), FAR, "u", inside=0.5)
@@ -568,6 +581,27 @@ def test_refusals():
         sphere.single_layer(
             given[0], periodicity=2, box=[9, 9, None], wall="no-slip", tolerance=1e-4
         )
+
+
+def test_refusals_of_places_and_units():
+    y = parki.Surface.directions(6)
+    lost = np.full((3, 1), np.nan)
+    with pytest.raises(parki.ParkiValueError, match="centres contains NaN"):
+        parki.Surface.spheres(lost, 1.0)
+    with pytest.raises(parki.ParkiValueError, match="points contains NaN"):
+        parki.Surface.harmonics(y + lost)
+    with pytest.raises(parki.ParkiValueError, match="inside out; mirror"):
+        parki.Surface.harmonics(-y)
+    with pytest.warns(parki.ParkiWarning, match=r"directions\(4\), in this order"):
+        parki.Surface.harmonics(y[:, :50])
+    for factor in (0.1, 5.0):
+        with pytest.raises(parki.ParkiValueError, match="right unit"):
+            parki.Surface(y, y, factor * parki.Surface.spheres(ORIGIN, 1.0, order=6).areas)
+    with pytest.raises(parki.ParkiTypeError, match=r"expected a parki.Surface"):
+        parki.LayerPlan("stokes_sl", y, **FREE)
+    sphere = parki.Surface.spheres(ORIGIN, 1.0, order=4)
+    with pytest.raises(parki.ParkiValueError, match=r"reshape\(3, -1\)"):
+        sphere.single_layer(sphere.nodes.ravel(), **FREE)
 
 
 def test_no_targets_and_far_targets():

@@ -44,7 +44,7 @@ class Bodies:
         rotations : array, shape (4, B), or ``scipy.spatial.transform.Rotation``, optional
             From the bodies' own frames. Default: as before.
         """
-        places = numbers(as_points("centres", centres))
+        places = numbers("centres", as_points("centres", centres))
         if places.shape != self.centres.shape:
             raise ParkiValueError(
                 f"centres has shape {places.shape}; expected {self.centres.shape}, as before"
@@ -264,9 +264,17 @@ class Bodies:
         return self._array([centre[:, None] + frame @ each for centre, frame, each in both])
 
 
-def numbers(values: Any) -> Any:
-    """Return numbers on the host in double precision."""
-    return np.asarray(to_host(values), np.float64)
+def numbers(name: str, values: Any) -> Any:
+    """Return finite numbers on the host in double precision.
+
+    Raises
+    ------
+    ParkiTypeError, ParkiValueError
+    """
+    found = np.asarray(to_host(as_array(name, values)), np.float64)
+    if not np.isfinite(found).all():
+        raise ParkiValueError(f"{name} contains NaN or infinity")
+    return found
 
 
 def matrices(rotations: Any, count: int) -> Any:

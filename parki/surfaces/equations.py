@@ -20,7 +20,7 @@ from parki.interchange import as_given, finite
 from parki.memory import require
 from parki.surfaces import rigid
 from parki.surfaces.bodies import Bodies
-from parki.surfaces.layer import LayerPlan
+from parki.surfaces.layer import LayerPlan, flat_hint
 from parki.surfaces.own import own_parts, own_products
 from parki.surfaces.shapes import Shape
 from parki.typing import Array, OptionKeywords, Unpack
@@ -173,7 +173,9 @@ class Equation:
         found = like_points(name, values, self.layer.space, self.layer.dtype)
         shape = shape or self.surface.nodes.shape
         if found.shape[-2:] != shape or found.ndim > 3:
-            raise ParkiValueError(f"{name} has shape {found.shape}; expected {shape}")
+            raise ParkiValueError(
+                f"{name} has shape {found.shape}; expected {shape}{flat_hint(found, shape)}"
+            )
         return found
 
     def _single(self, density: Any) -> Any:

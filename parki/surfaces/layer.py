@@ -18,7 +18,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.points import as_points, like_points, take_options
 from parki.ewald.sums import SUMS
-from parki.interchange import as_array, as_given, flag, one_of, positive, whole
+from parki.interchange import as_array, as_given, flag, one_of, positive, shown, to_host, whole
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.surfaces import corrections, gaps, own, plain
 from parki.surfaces.bodies import Bodies
@@ -132,7 +132,7 @@ class LayerPlan:
             self._directions = self._check_directions(directions)
         elif directions is not None:
             raise ParkiValueError(f"directions are for want='traction', but want is {want!r}")
-        self._told = False  # of a gap
+        self._told: set[str] = set()  # warnings, each of which is given once
         self._placed: Any = None
         self._placed = self._place(surface)
 
@@ -196,6 +196,8 @@ class LayerPlan:
 
     def _place(self, surface: Bodies) -> _Placed:
         """Return the sum and the near pairs for a surface."""
+        if not isinstance(surface, Bodies):
+            raise ParkiTypeError(f"surface is {shown(surface)}; expected a parki.Surface")
         xp, own = surface.xp, self._targets is None
         targets: Any = surface.nodes if own else self._targets
         if type(targets) is not type(surface.nodes) or targets.dtype != surface.nodes.dtype:
@@ -216,18 +218,35 @@ class LayerPlan:
         """Warn once of bodies that are too close to each other for their nodes."""
         gap, at = smallest_gap(events)
         expected = gaps.expected(gap, surface.has_finer)
-        if expected < gaps.WORTH or self._told:
+        home, body = (to_host(each) for each in (surface.body[events.target], events.body))
+        apart, pairs = to_host(events.b), home * surface.kinds.size + body
+        crossing = np.intersect1d(pairs[apart < 0], pairs[apart > 0])
+        if crossing.size:
+            one, other = divmod(int(crossing[0]), surface.kinds.size)
+            name = f"bodies {one} and {other} overlap"
+            self._tell(
+                "overlap",
+                f"{name if one != other else f'body {one} and its image overlap'}: some nodes of "
+                "one are inside of the other, where equations make no sense; move them apart",
+            )
+        if expected < gaps.WORTH or crossing.size:
             return
-        self._told = True
-        pair = int(surface.body[int(events.target[at])]), int(events.body[at])
+        pair = int(home[at]), int(body[at])
         both = f"bodies {min(pair)} and {max(pair)}"
         both = both if pair[0] != pair[1] else f"body {pair[0]} and its image"
-        warn(
+        self._tell(
+            "gap",
             f"{both} are {gap:.2g} node distances apart, and nodes do not resolve densities in the "
             f"gap: expect errors of "
             f"{expected:.1g} in velocities of bodies that are pushed together, and far smaller "
-            "ones where they move together; take more nodes, or keep bodies apart"
+            "ones where they move together; take more nodes, or keep bodies apart",
         )
+
+    def _tell(self, name: str, message: str) -> None:
+        """Warn, unless the plan has warned of this before."""
+        if name not in self._told:
+            self._told.add(name)
+            warn(message)
 
     def _summing(self, surface: Bodies, targets: Any) -> Any:
         """Return the plan of the sum at other places: the one so far, where they are in its box."""
@@ -244,11 +263,12 @@ class LayerPlan:
         """Warn of widths that are too long for the surface's curvature."""
         most = self._setting.width * max(shape.turns for shape in surface.shapes)
         if most > MOST_BEND:
-            warn(
+            self._tell(
+                "curvature",
                 f"the surface turns by {most:.2g} radians within the width of the corrections, "
                 "which takes 1 % and more of accuracy near its sharpest place; take more nodes, or "
                 "finer ones (finer=3), or a smaller order and width: plan.check(density) estimates "
-                "the error"
+                "the error",
             )
 
     def _corrections(
@@ -299,7 +319,10 @@ class LayerPlan:
     def _checked(self, name: str, values: Any, shape: tuple[int, ...], rows: int) -> Any:
         found = like_points(name, values, self._plan.space, self._plan.dtype)
         if found.shape[-len(shape) :] != shape or found.ndim > len(shape) + 1:
-            raise ParkiValueError(f"{name} has shape {found.shape}; expected {shape}, or k of them")
+            flat = flat_hint(found, shape)
+            raise ParkiValueError(
+                f"{name} has shape {found.shape}; expected {shape}, or k of them{flat}"
+            )
         return found.reshape(-1, rows, shape[-1])
 
     def timed(self, density: Array) -> tuple[Any, dict[str, float]]:
@@ -433,6 +456,12 @@ class LayerPlan:
             )
         lines.append(f"{near.numbers} numbers in matrices of near pairs")
         return "\n".join(lines)
+
+
+def flat_hint(values: Any, shape: tuple[int, ...]) -> str:
+    """Return a hint for vectors, such as solvers return."""
+    flat = values.ndim == 1 and len(shape) == 2 and values.size == math.prod(shape)
+    return f"; reshape it: .reshape({shape[0]}, -1)" if flat else ""
 
 
 def smallest_gap(events: Events) -> tuple[float, int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.errors import ParkiTypeError, ParkiValueError
+from parki.errors import ParkiTypeError, ParkiValueError, warn
 from parki.ewald.points import as_points
 from parki.interchange import as_array, positive, to_host, whole
 from parki.surfaces import fits, series, shapes, spherical
@@ -17,6 +17,8 @@ from parki.surfaces.shapes import Finer, Shape
 from parki.typing import Array
 
 AREA_OFF = 0.2  # relative error of the normals' flux through a closed surface
+MOST_AREA = 1.3  # of a node, in squares of its spacing: 1 on a square lattice
+ROUGH = 0.05  # of the radius, by which points may differ from their series
 
 
 class Surface(Bodies):
@@ -98,11 +100,14 @@ class Surface(Bodies):
             )
         found, centres = [], []
         for first, last in itertools.pairwise(starts.tolist()):
-            own: Any = [None if each is None else numbers(each[..., first:last]) for each in given]
+            own: Any = [
+                None if each is None else each[..., first:last].astype(np.float64) for each in given
+            ]
             middle = _check_closed(*own[:3])
             own[0] = own[0] - middle
             at = None if project is None else _Moved(project, middle)
             shape = shapes.of_nodes(own[0], own[1], own[2], own[3], at)
+            _check_areas(shape)
             found.append(shape if finer is None else _with_finer(shape, finer, middle))
             centres.append(middle[:, 0])
         kinds, frames = np.arange(len(found)), np.tile(np.eye(3), (len(found), 1, 1))
@@ -124,7 +129,7 @@ class Surface(Bodies):
             How many times finer the nodes near a target are; 1 for the nodes alone.
         """
         count = as_points("centres", centres).shape[1]
-        each = np.zeros(count) + numbers(as_array("radii", radii))
+        each = np.zeros(count) + numbers("radii", radii)
         return cls.ellipsoids(centres, np.tile(each, (3, 1)), order=order, finer=finer)
 
     @classmethod
@@ -144,10 +149,10 @@ class Surface(Bodies):
         order = whole("order", order, "a whole number from 1 on")
         finer = whole("finer", finer, "a whole number from 1 on")
         count = as_points("centres", centres).shape[1]
-        half = numbers(as_array("axes", axes))
+        half = numbers("axes", axes)
         half = np.broadcast_to(half.reshape(3, -1), (3, count))
-        if not (np.isfinite(half) & (half > 0)).all():
-            raise ParkiValueError("half axes and radii must be positive and finite")
+        if not (half > 0).all():
+            raise ParkiValueError("half axes and radii must be positive")
         different, kinds = np.unique(half, axis=1, return_inverse=True)
         found = [shapes.ellipsoid(each, order, finer) for each in different.T]
         return cls._of(found, kinds.ravel(), centres, rotations)
@@ -219,7 +224,7 @@ class Surface(Bodies):
         finer : int
             How many times finer the nodes near a target are, from 2 on.
         """
-        given = numbers(as_array("points", points))
+        given = numbers("points", points)
         each = given[:, None] if given.ndim == 2 else given
         order = round((each.shape[-1] / 2) ** 0.5) - 1 if each.ndim == 3 else 0
         if each.ndim != 3 or len(each) != 3 or order < 1 or 2 * (order + 1) ** 2 != each.shape[2]:
@@ -234,7 +239,18 @@ class Surface(Bodies):
             for body, middle in zip(each.transpose(1, 0, 2), middles.T, strict=True)
         ]
         if any((shape.nodes * shape.normals * shape.areas).sum() <= 0 for shape in found):
-            raise ParkiValueError("points turn the sphere inside out; mirror them")
+            raise ParkiValueError(
+                "points turn the sphere inside out; mirror them, or move them by shorter steps"
+            )
+        apart = max(
+            abs(shape.nodes - body + middle[:, None]).max() / shape.radius
+            for shape, body, middle in zip(found, each.transpose(1, 0, 2), middles.T, strict=True)
+        )
+        if apart > ROUGH:
+            warn(
+                f"points differ by {apart:.0%} of the radius from their series of degree {order}: "
+                f"take places of parki.Surface.directions({order}), in this order, or more of them"
+            )
         surface = object.__new__(cls)
         frames = matrices(None, len(found))
         surface.begin(found, np.arange(len(found)), middles, frames, points)
@@ -248,7 +264,7 @@ class Surface(Bodies):
     @classmethod
     def _of(cls, found: list[Shape], kinds: Any, centres: Array, rotations: Any) -> Surface:
         surface = object.__new__(cls)
-        places = numbers(as_points("centres", centres))
+        places = numbers("centres", as_points("centres", centres))
         surface.begin(found, kinds, places, matrices(rotations, kinds.size), centres)
         return surface
 
@@ -346,11 +362,23 @@ def _check_closed(nodes: np.ndarray, normals: np.ndarray, areas: np.ndarray) -> 
     return middle
 
 
+def _check_areas(shape: Shape) -> None:
+    """Refuse areas that are too small for the volume, or too large for the nodes' distances."""
+    area, volume = shape.areas.sum(), (shape.nodes * shape.normals * shape.areas).sum() / 3
+    least = (36 * np.pi * volume**2) ** (1 / 3)  # of a ball
+    most = MOST_AREA * (shape.spacing**2).sum()
+    if not (1 - AREA_OFF) * least < area < most:
+        raise ParkiValueError(
+            f"areas add up to {area:.3g}; expected {least:.3g}, of a ball with the volume that "
+            f"they give, to {most:.3g}, by the nodes' distances: do they have the right unit?"
+        )
+
+
 def _with_finer(shape: Shape, finer: Any, middle: np.ndarray) -> Shape:
     """Return a shape with finer nodes as the user gives them."""
     if not isinstance(finer, (tuple, list)) or len(finer) != 4:
         raise ParkiTypeError("finer is not (nodes, normals, areas, matrix)")
-    nodes, normals, areas, matrix = (numbers(as_array("finer", each)) for each in finer)
+    nodes, normals, areas, matrix = (numbers("finer", each) for each in finer)
     count = areas.size
     expected = [(3, count), (3, count), (count,), (count, shape.areas.size)]
     if [nodes.shape, normals.shape, areas.shape, matrix.shape] != expected:
