@@ -15,9 +15,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import degrees
+import few
 import numpy as np
 import pytest
 
+from parki import interchange
 from parki.ewald import clear_cache
 from parki.ewald.choice.clustering import pair_density
 from parki.runtime import ExecutionSpace, get_execution_space, host
@@ -60,7 +62,8 @@ MOST_KERNELS = 2020
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Count the kernels that tests take, and those of them that were not in the cache."""
+    """Count the kernels that tests take, and those not in the cache; see who wants slow tests."""
+    few.LONG_RUN[:] = [config.getoption("markexpr") != "not slow"]
     take = host.HostObject.entry
 
     def counted(self: Any) -> Any:
@@ -216,7 +219,7 @@ def to_space(space: ExecutionSpace) -> Callable[[Any], Any]:
 @pytest.fixture
 def to_host() -> Callable[[Any], Any]:
     """Return what brings an array to the host."""
-    return lambda values: values.get() if hasattr(values, "get") else np.asarray(values)
+    return lambda values: np.asarray(interchange.to_host(values))
 
 
 @pytest.fixture

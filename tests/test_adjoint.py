@@ -135,6 +135,7 @@ def test_several_results(want):
     assert mismatch(plan, DENS["stokes_sl"]) <= 1e-9
 
 
+@pytest.mark.each
 @pytest.mark.parametrize(
     "variant",
     [
@@ -193,20 +194,6 @@ def test_points_that_move():
     plan.update_points(0.05 * TRG, 0.05 * SRC, normals(kernel))
     assert plan.setup is not kept.setup
     assert mismatch(plan, DENS[kernel]) <= ROUNDING
-
-
-def test_least_squares():
-    """LSMR finds forces from velocities at more targets than there are sources."""
-    from scipy.sparse.linalg import lsmr
-
-    rng = np.random.default_rng(2)
-    trg = np.array(BOX)[:, None] * rng.random((3, 400))
-    plan = parki.Plan("stokes_sl", trg, SRC, parki.EwaldOptions(2, BOX, 1e-3))
-    forces = rng.standard_normal((3, NS))
-    how = {"atol": 1e-14, "btol": 1e-14, "conlim": 0, "maxiter": 1000}
-    found, *_ = lsmr(plan.as_linear_operator(), plan(forces).reshape(-1), **how)
-    # To far more digits than the tolerance, as both products have one matrix.
-    assert rms(found.reshape(3, -1) - forces) <= 1e-9 * rms(forces)
 
 
 def test_any_densities():

@@ -144,7 +144,7 @@ def test_single_precision(rng):
     [
         ("stokes_sl", (True, True, True), True, "nearest"),
         ("laplace_dipole", (True, True, False), True, "given"),
-        ("stokes_comb", (True, True, True), False, "given"),
+        pytest.param("stokes_comb", (True, True, True), False, "given", marks=pytest.mark.slow),
     ],
 )
 def test_pairs_left_out(kernel, periodic, leans, image, space, to_space, to_host):
@@ -213,10 +213,10 @@ VARIED = Composite(
 @pytest.mark.parametrize(
     ("kernel", "periodicity", "how"),
     [
-        (VARIED, 3, {}),
+        pytest.param(VARIED, 3, {}, marks=pytest.mark.slow),
         (VARIED, (False, True, True), {}),
         ("stokes_sl", 2, {"wall": "no-slip"}),
-        ("stokes_sl", 1, {"wall": "no-slip"}),
+        pytest.param("stokes_sl", 1, {"wall": "no-slip"}, marks=pytest.mark.slow),
     ],
     ids=["composite", "two axes", "wall", "wall and one axis"],
 )

@@ -82,7 +82,7 @@ def test_a_symmetry_plane_is_a_sum_of_twice_the_sources(periodicity):
     assert rms(found[2:]) <= promise < 1e-3 * rms(found)
 
 
-@pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
+@pytest.mark.parametrize("periodicity", [1, 3])
 def test_the_combined_sum_is_one_of_two(periodicity):
     plan, dens = make(COMB, periodicity), density(COMB)
     whole = parki.Plan("stokes_comb", TRG, SRC, NORMS, options(periodicity))

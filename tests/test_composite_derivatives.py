@@ -111,9 +111,9 @@ def test_the_wall():
     assert rms(plan(dens)) <= plan.promise(dens) < 1e-3 * rms(far)
 
 
-@pytest.mark.parametrize("composite", [WALL, OFF], ids=lambda each: each.name)
-def test_single_precision(composite):
+def test_single_precision():
     """Laws have other spaces."""
+    composite = OFF
     given, rng = inputs(composite), np.random.default_rng(4)
     given["values"] = rng.standard_normal((*composite.result, 8))
     moves = {n: rng.standard_normal(given[n].shape) for n in given if n != "values"}

@@ -76,7 +76,6 @@ def sources_by_direct_sums(kernel, given, periodicity, values):
     return found
 
 
-@pytest.mark.chosen_degrees
 @pytest.mark.each
 @pytest.mark.parametrize("periodicity", PERIODICITIES)
 @pytest.mark.parametrize("kernel", FEW)

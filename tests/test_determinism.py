@@ -17,6 +17,7 @@ from parki.ewald.choice import machines
 from parki.ewald.far import sizes
 from parki.ewald.far.sizes import UNORDERED
 from parki.ewald.sums import SUMS
+from parki.interchange import to_host
 from parki.runtime import get_execution_space
 from parki.runtime.spaces import why_unavailable
 
@@ -51,7 +52,7 @@ def results(space, kernel, periodicity, dtype, deterministic, n=2000, **options)
     plan = parki.Plan(kernel, src, src, *norms, chosen, want=want)
     once = call_of(parki, kernel)(src, src, dens, *norms, chosen, want=want)
     found = [*plan(dens), *plan(dens), *once]
-    return [values.get() if hasattr(values, "get") else values for values in found]
+    return [to_host(values) for values in found]
 
 
 def digests(space, deterministic, n):

@@ -21,6 +21,7 @@ def cloud(n: int = 15):
     return 0.28 * grid + 0.05 + 0.08 * rng.random((n, 3)), rng.standard_normal(n)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("more", [{}, {"kappa": 3.0}, {"dipoles": True}], ids=str)
 @pytest.mark.parametrize(("periodicity", "box"), BOXES)
 def test_forces_and_virial_are_derivatives(periodicity, box, more):
@@ -90,7 +91,10 @@ def test_systems_have_the_energies_of_each():
         np.testing.assert_allclose(strained.virial[system], alone.virial, atol=1e-6)
 
 
-@pytest.mark.parametrize(("periodicity", "box"), BOXES)
+@pytest.mark.parametrize(
+    ("periodicity", "box"),
+    [BOXES[0], BOXES[3], *(pytest.param(*case, marks=pytest.mark.slow) for case in BOXES[1:3])],
+)
 def test_dipoles_are_charges_that_are_apart(periodicity, box):
     """Charges of either sign, and what they feel; the energy within a dipole is that of two."""
     points, charges = cloud()

@@ -332,7 +332,7 @@ def test_normals(no_work, kernel, error, message, norms):
     refused(error, message.replace("{}", kernel), kernel=kernel, norms=norms)
 
 
-@pytest.mark.parametrize("kernel", ["laplace", "stokes_sl"])
+@pytest.mark.parametrize("kernel", ["laplace", "stokes_sl", "stokes_rotlet"])
 def test_surplus_normals(no_work, kernel):
     message = f"norms was given, but {kernel} has no normals"
     refused(TYPE, message, kernel=kernel, norms=numbers(3, N))

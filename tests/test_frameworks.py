@@ -110,7 +110,14 @@ def test_hessians(fr, name):
 
 
 @pytest.mark.parametrize("same", [False, True], ids=["apart", "same"])
-@pytest.mark.parametrize("kernel", [name for name, kind in SUMS.items() if kind.dipoles])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name not in ("laplace", "stokes_sl")))
+        for name, kind in SUMS.items()
+        if kind.dipoles
+    ],
+)
 def test_second_derivatives_by_points(fr, kernel, same):
     """The gradient of a derivative along all inputs, against differences of gradients."""
     given = fr.arrays(kernel, same=same, spaced=True)

@@ -14,6 +14,7 @@ import parki
 from parki import ParkiMemoryError, ParkiTypeError, ParkiValueError, ParkiWarning, mesh
 from parki.ewald.far import sizes, stored_mesh
 from parki.ewald.far.conflicts import Private
+from parki.interchange import to_host
 from parki.mesh import Grid, InterpolatePlan, SpreadPlan
 
 SHAPES = {2: (20, 31), 3: (18, 25, 23)}
@@ -54,7 +55,7 @@ def cloud(grid: Grid, n: int = 300, dtype="f8") -> np.ndarray:
 
 
 def close(found, expected, dtype="f8") -> bool:
-    found = found.get() if hasattr(found, "get") else found
+    found = to_host(found)
     largest = np.abs(expected).max()
     assert found.dtype == np.dtype(dtype) and 0 < largest < np.inf
     return bool(np.abs(found - expected).max() <= ROUNDING[dtype] * largest)

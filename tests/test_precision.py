@@ -36,7 +36,6 @@ def density(kernel, rng):
     return rng.standard_normal(SUMS[kernel].density_shape(N))
 
 
-@pytest.mark.chosen_degrees
 @pytest.mark.each
 @pytest.mark.parametrize("kind", ["even", "cluster", "pairs"])
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
@@ -116,6 +115,7 @@ def test_close_pairs_across_faces(kernel, periodicity, space, to_space, rng):
     assert_faces_cost_nothing(kernel, BOXES[0], periodicity, to_space, rng, ("u", "grad_u"))
 
 
+@pytest.mark.each
 @pytest.mark.each
 @pytest.mark.parametrize("periodicity", [1, 2, 3])
 @pytest.mark.parametrize("box", BOXES[1:], ids=["thirds", "tiny", "huge", "thin"])

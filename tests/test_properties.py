@@ -1,9 +1,9 @@
 """What holds for every sum, on inputs that nobody would write down, which Hypothesis finds.
 
 A `Sum` is drawn with its box, its cloud of points (many of them degenerate), its density and what
-is wanted. The normal run draws the same examples every time, of one precision and
-tolerance for each kernel, so that there are few kernels to compile. The slow one draws from all,
-anew each time; PARKI_TEST_EXAMPLES says how many examples each test has.
+is wanted. The normal run draws the same examples every time, of one precision, tolerance and
+number of periodic axes (or two) for each sum, so that there are few kernels to compile. The slow
+one draws from all, anew each time; PARKI_TEST_EXAMPLES says how many examples each test has.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from conftest import USUAL_AXES
 from contract import fields_of, promise, rms
 from hypothesis import HealthCheck, Phase, assume, event, given, settings, target
 from hypothesis import strategies as st
@@ -170,7 +171,8 @@ def sums(draw, slow=False, boxes=SHORT, clouds=CLOUDS, least=1, given_box=False,
         dtype = draw(st.sampled_from(["f4", "f8"]))
         tolerance = draw(st.sampled_from(TOLERANCES[dtype]))
         space = "Serial" if dtype == "f8" else "OpenMP"
-    periodicity = draw(st.integers(0, 3))
+    every = USUAL_AXES.get(kernel, (KERNELS.index(kernel) % 4,))
+    periodicity = draw(st.sampled_from(range(4) if slow else every))
     if units and kernel not in NO_LOGARITHM:
         periodicity = (0, 2, 3, 3)[periodicity]
     if periodicity == 0:

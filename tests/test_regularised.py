@@ -270,12 +270,12 @@ def check(case: Case, space: str = SPACE):
 
 
 @pytest.mark.chosen_degrees
-@pytest.mark.parametrize("case", _marked(sweep_of_blobs(400, 1), 4))
+@pytest.mark.parametrize("case", _marked(sweep_of_blobs(400, 1), 3))
 def test_the_promise(case):
     check(case)
 
 
-@pytest.mark.parametrize("case", _marked(sweep_of_blobs(200, 2, boxes=FLAT), 2))
+@pytest.mark.parametrize("case", _marked(sweep_of_blobs(200, 2, boxes=FLAT), 1))
 def test_the_promise_by_costs_of_a_device(case):
     with costs_of_a_device():
         check(case)

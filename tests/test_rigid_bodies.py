@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from contract import rms
+from contract import matrix_of, rms
 from scipy.spatial.transform import Rotation
 
 import parki
@@ -45,7 +45,7 @@ def dense(of):
         mobility = shapes.free_space(of.blobs, radii) / of.viscosity  # which has its own test
     else:
         spheres = parki.Spheres(of.blobs, radii, of.options, viscosity=of.viscosity)
-        mobility = spheres.as_linear_operator() @ np.eye(3 * radii.size)
+        mobility = matrix_of(spheres.as_linear_operator())
     count, body = (
         of.which.size,
         np.repeat(np.arange(of.which.size), [of.shapes[k].n for k in of.which]),
@@ -93,7 +93,7 @@ def test_blobs_of_any_radii_in_free_space():
     points = np.array([[0, 0.3, 0.5, 0.52, 1.4], [0, 0.1, 0, 0.02, 0], [0, 0, 0.2, 0.2, 0]])
     radii = np.array([0.1, 0.15, 0.3, 0.1, 0.2])
     spheres = parki.Spheres(points, radii, periodicity=0, tolerance=1e-10)
-    exact = spheres.as_linear_operator() @ np.eye(15)
+    exact = matrix_of(spheres.as_linear_operator())
     assert np.allclose(shapes.free_space(points, radii), exact, rtol=0, atol=1e-8)
 
 

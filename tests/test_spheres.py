@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from contract import rms
+from contract import matrix_of, rms
 
 import parki
 from parki.ewald.split.hasimoto import Hasimoto, radial_functions
@@ -355,7 +355,7 @@ def test_energy_of_trapped_spheres():
     kT, stiffness, steps, left_out = 2e-6, 1.0, 200, 30
     centres = 0.9 / 3 * (np.indices((3, 3, 2)).reshape(3, -1) + 0.5)
     spheres = parki.Spheres(centres, 0.1, periodicity=3, box=[0.9, 0.9, 0.6], tolerance=1e-3)
-    mobilities = np.linalg.eigvalsh(spheres.as_linear_operator() @ np.eye(centres.size))
+    mobilities = np.linalg.eigvalsh(matrix_of(spheres.as_linear_operator()))
     dt = 0.6 / (stiffness * mobilities[-1])
     left = 1 - stiffness * dt * mobilities
     energies = 1 / (1 - stiffness * dt * mobilities / 2)

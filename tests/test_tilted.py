@@ -96,6 +96,7 @@ CLUSTERED = {
 }
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("size", [1e-2, 1e-3, 1e-4])
 @pytest.mark.parametrize("kernel", ["laplace", "stokes_sl", "stokes_dl"])
 @pytest.mark.parametrize("name", CLUSTERED)

@@ -191,6 +191,7 @@ GIVEN = [
     *((name, form) for name in ("kappa", "tolerance") for form in ("float64", "array")),
     ("periodicity", "int"),
 ]
+SELDOM = ("list of tensors", "times one")  # the long run has them
 
 
 def given_as(form, value):
@@ -222,7 +223,10 @@ def called_with(name, form):
 
 
 @pytest.mark.each
-@pytest.mark.parametrize(("name", "form"), GIVEN)
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [pytest.param(*case, marks=[pytest.mark.slow] * (case[1] in SELDOM)) for case in GIVEN],
+)
 def test_compiled_functions_watch_constants(name, form):
     """They compile anew for other numbers, and do not keep those of arrays: refused or left out."""
     numbers = NUMBERS | {"periodicity": (3, 2)}

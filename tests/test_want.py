@@ -69,15 +69,6 @@ def exact(kernel, periodicity, want, trg=TRG):
 # --- values -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", ["laplace_dipole", "stokes_comb"])
-def test_split_of_hasimoto(kernel):
-    """Its polynomials are others."""
-    want = everything(kernel)
-    got = make(kernel, 2, split="hasimoto")(density(kernel))
-    for name, value, ref in zip(want, got, exact(kernel, 2, want), strict=True):
-        assert size(value - ref) <= 2e-9 * size(ref), name
-
-
 @pytest.mark.each
 @pytest.mark.parametrize("kernel", FEW)
 @pytest.mark.parametrize("place", [0.0, 3.7])
@@ -127,18 +118,14 @@ def test_rotlets_have_no_pressure():
     assert "want p" in plan.describe()
 
 
-def test_linear_operator():
-    plan = make("stokes_sl", want="grad_u", **ROUGH)
-    operator = plan.as_linear_operator()
-    assert operator.shape == (9 * N, 3 * N)
-    np.testing.assert_array_equal(operator @ DENS[:3].reshape(-1), plan(DENS[:3]).reshape(-1))
-    with pytest.raises(ParkiValueError, match=r"one result, but want is \('u', 'p'\); make a plan"):
-        make("stokes_sl", want=("u", "p"), **ROUGH).as_linear_operator()
-
-
 def test_description():
     assert "OpenMP, want u, grad_u\n" in make("laplace", **ROUGH).describe()
     assert "want" not in make("laplace", want="u", **ROUGH).describe()
+
+
+def test_operators_have_one_result():
+    with pytest.raises(ParkiValueError, match=r"one result, but want is \('u', 'p'\); make a plan"):
+        make("stokes_sl", want=("u", "p"), **ROUGH).as_linear_operator()
 
 
 # --- errors -----------------------------------------------------------------------------------
@@ -186,8 +173,3 @@ def test_impossible_outs():
     ):
         with pytest.raises(error, match=re.escape(message)):
             plan(dens, out=out)
-
-
-def test_normals_of_rotlets_are_refused():
-    with pytest.raises(ParkiTypeError, match="norms was given, but stokes_rotlet has no normals"):
-        Plan("stokes_rotlet", TRG, SRC, NORMS, EwaldOptions(box=BOX))

@@ -323,6 +323,7 @@ SHAPES = {"cube": [1.0, 1.0, 1.0], "flat": [1.0, 1.0, 0.1], "long": [4.0, 1.0, 1
 SHAPES["tilted"] = parki.lattice(1.0, 1.0, 1.0, xy=0.4)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("split", ["auto", "hasimoto"])
 @pytest.mark.parametrize("precision", ["full", "mixed"])
 @pytest.mark.parametrize(

@@ -330,6 +330,11 @@ def rms(values: Array) -> float:
     return float(np.sqrt((values.reshape(-1, values.shape[-1]) ** 2).sum(axis=0).mean()))
 
 
+def matrix_of(operator: Any) -> Array:
+    """Return the matrix of an operator, by kernels of one density, which other tests have too."""
+    return np.stack([operator @ column for column in np.eye(operator.shape[1])], axis=1)
+
+
 def rounding(pot: Array, ref: Array) -> float:
     """Return what rounding in the dtype of ``pot`` may add to the error of a velocity."""
     return _rounding(f"f{pot.dtype.itemsize}", rms(ref))
@@ -473,8 +478,7 @@ class Case(NamedTuple):
         references, sizes = self.reference()
         for field, pot in zip(self.want, results, strict=True):
             ref = references[field]
-            values = pot[..., : ref.shape[-1]]
-            values = values.get() if hasattr(values, "get") else values
+            values = to_host(pot[..., : ref.shape[-1]])
             flow = rms(ref)
             sides = plan.box if plan.box.ndim == 1 else np.diag(plan.box)
             bound = promise(self.kernel, dens, norms, sides, self.promised, field)

@@ -19,6 +19,7 @@ import parki
 from parki.ewald.checks import Check
 from parki.ewald.points import OPTIONS
 from parki.ewald.sums import SUMS
+from parki.interchange import to_host
 from parki.reference import direct_sum
 
 
@@ -336,7 +337,7 @@ class Case:
     # ---------------------------------------------------------------- what is right
     def host(self, values: Any) -> Any:
         """Return an array as NumPy's."""
-        return values.get() if hasattr(values, "get") else np.asarray(values)
+        return np.asarray(to_host(values))
 
     def finite(self, found: Any) -> None:
         """Refuse results with NaN or infinity."""

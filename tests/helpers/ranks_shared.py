@@ -8,6 +8,7 @@ from typing import Any
 
 import parki
 from parki.distributed import use_local_gpu
+from parki.interchange import to_host
 
 
 class Memory:
@@ -25,7 +26,7 @@ class Memory:
 
     def fetch(self, values: Any) -> Any:
         """Return an array of the space on the host."""
-        return values.get() if hasattr(values, "get") else values
+        return to_host(values)
 
     def apart(self, found: Any, exact: Any) -> float:
         """Return how far an array of the space is from one of the host, as a part of its size."""

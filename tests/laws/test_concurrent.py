@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from faces import law
 
-READERS, UPDATES = 2, 16  # an even number: it ends as it began
+READERS, UPDATES = 2, 8  # an even number: it ends as it began
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,7 @@ from parki.ewald.far.g2p import G2P
 from parki.ewald.far.gauge import Constants
 from parki.ewald.far.p2g import P2G
 from parki.ewald.near.p2p import P2P
+from parki.interchange import to_host
 from parki.runtime import get_execution_space
 from parki.runtime.spaces import why_unavailable
 
@@ -111,13 +112,8 @@ def test_late_refusals(face, kernel, periodicity, send):
             with pytest.raises(parki.ParkiValueError):
                 face.apply(face.move(made, spoilt(given[0], name, value)), given[0].dens)
             found = face.apply(made, given[1].dens)
-            assert face.off(given[1], found, host(expected)) <= 1e-3
+            assert face.off(given[1], found, to_host(expected)) <= 1e-3
         made = face.move(made, given[0])
-        new = host(face.apply(face.make(given[0]), given[0].dens))
+        new = to_host(face.apply(face.make(given[0]), given[0].dens))
         assert face.off(given[0], face.apply(made, given[0].dens), new) <= 2
         made = face.move(made, given[1])
-
-
-def host(values):
-    """Return an array on the host."""
-    return values.get() if hasattr(values, "get") else np.asarray(values)

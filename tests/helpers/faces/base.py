@@ -10,6 +10,7 @@ from contract import SCATTER, rms, rounding
 
 import parki
 from examples import EXAMPLES, Example, example
+from parki.interchange import to_host
 
 Array = np.ndarray[Any, np.dtype[Any]]
 BOX = np.array([1.2, 1.0, 0.9])
@@ -266,7 +267,7 @@ class Face:
 
     def off(self, given: Given, found: Any, exact: Any) -> float:
         """Return an error over what tolerance and rounding allow; at most 1 is promised."""
-        found = found.get() if hasattr(found, "get") else np.asarray(found)
+        found = np.asarray(to_host(found))
         assert found.shape == exact.shape
         ratios = [0.0]
         for to, own in self.each(given):

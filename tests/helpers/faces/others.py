@@ -15,6 +15,7 @@ import parki
 from faces.base import BOX, Array, Face, Given
 from faces.plans import Call
 from faces.spheres import VISCOSITY, Spheres
+from parki.interchange import to_host
 
 # Whose arrays are not NumPy's, or whose calls are one-shot.
 OWN = "arrays belong to the framework"
@@ -221,7 +222,7 @@ class Mesh(Face):
         return mesh_reference.spread(given.src, given.dens, self.grid(), window).reshape(3, -1)
 
     def off(self, given: Given, found: Any, exact: Any) -> float:
-        found = found.get() if hasattr(found, "get") else np.asarray(found)
+        found = np.asarray(to_host(found))
         single = found.dtype == np.float32
         return float(abs(found - exact).max() / abs(exact).max() / (1e-5 if single else 1e-12))
 

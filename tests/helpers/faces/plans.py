@@ -231,7 +231,7 @@ class Results(Face):
         return np.concatenate([each.reshape(-1, n) for each in found])
 
     def off(self, given: Given, found: Any, exact: Any) -> float:
-        found = found.get() if hasattr(found, "get") else np.asarray(found)
+        found = np.asarray(to_host(found))
         assert found.shape == exact.shape
         rows, ratios = self.rows(given.kernel), []
         for (_, own), bound in zip(rows, self.bounds(given), strict=True):
