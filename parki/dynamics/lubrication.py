@@ -15,7 +15,7 @@ from parki.dynamics.contact import PLACES, SIZES, SQRT2, SQRT6
 from parki.dynamics.tables import FAR, LENGTHS, scalars
 from parki.errors import ParkiValueError
 from parki.ewald.options import EwaldOptions
-from parki.solving.pairs import near_pairs
+from parki.solving.pairs import module_of, near_pairs, sums_by
 
 SMALLEST_GAP = 1e-6  # over the mean radius; closer pairs resist as much as these
 ROUNDING = 1e-6  # by which spheres that touch may overlap
@@ -54,6 +54,8 @@ class Lubrication:
         i, j, d = i[once], j[once], d[:, once]
         larger = radii[i] >= radii[j]
         self.first, self.second = np.where(larger, i, j), np.where(larger, j, i)
+        both = np.concatenate([self.first, self.second])
+        self.sums = sums_by(module_of(points), both, self.count)
         if not roughness and once.size:
             self._check(1 - pairs.distances[once] / (radii[i] + radii[j]))
         self._place(np.where(larger, -d, d))
@@ -125,18 +127,15 @@ class Lubrication:
                 across[place], across[place + 1] = u - e * along[place], _cross(w, e)
         along = np.einsum("abn,bn->an", self.blocks[0], along)
         across = np.einsum("abn,bin->ain", self.blocks[1], across)
-        acts, stresslets = (
-            np.zeros_like(e, shape=(6, self.count)),
-            np.zeros_like(e, shape=(9, self.count)),
-        )
-        for k, spheres in enumerate((self.first, self.second)):
+        said = np.empty_like(e, shape=(15, 2, n))
+        for k in range(2):
             (f, t, s), (force, torque, shear) = (x[3 * k : 3 * k + 3] for x in (along, across))
             tensors = s / SQRT6 * _deviator(e) + _twice(shear, e) / SQRT2
             tensors += self.blocks[2][k].sum(axis=0) * plane
-            both = np.concatenate([f * e + force, t * e + _cross(e, torque)])
-            self._add(acts, spheres, both)
-            self._add(stresslets, spheres, tensors.reshape(9, n))
-        return acts, stresslets.reshape(3, 3, -1)
+            said[:3, k], said[3:6, k] = f * e + force, t * e + _cross(e, torque)
+            said[6:, k] = tensors.reshape(9, n)
+        found = self._summed(said)
+        return found[:6], found[6:].reshape(3, 3, -1)
 
     def shaken(self, numbers: Any) -> Any:
         """Return forces and torques (6, N) whose covariance is the matrix of motions.
@@ -149,23 +148,23 @@ class Lubrication:
         e = self.axes
         along = np.einsum("in,kin->kn", e, numbers)
         across = numbers - along[:, None] * e
-        found = np.zeros_like(e, shape=(6, self.count))
         moves = np.array([0, 1, 3, 4])  # no strains
         rows = [
             np.einsum("abn,bn->an", _root(self.blocks[0][np.ix_(two, two)]), along[2 * place :][:2])
             for place, two in enumerate(([0, 3], [1, 4]))
         ]
         sides = np.einsum("abn,bin->ain", _root(self.blocks[1][np.ix_(moves, moves)]), across)
-        for k, spheres in enumerate((self.first, self.second)):
-            force, torque = sides[2 * k : 2 * k + 2]
-            f, t = rows[0][k], rows[1][k]
-            self._add(found, spheres, np.concatenate([f * e + force, t * e + _cross(e, torque)]))
-        return found
+        said = np.empty_like(e, shape=(6, 2, self.first.size))
+        for k in range(2):
+            said[:3, k] = rows[0][k] * e + sides[2 * k]
+            said[3:, k] = rows[1][k] * e + _cross(e, sides[2 * k + 1])
+        return self._summed(said)
 
-    def _add(self, found: Any, spheres: Any, values: Any) -> None:
-        """Add values (rows, n) of pairs, each to its sphere's in (rows, N)."""
-        for row, each in zip(found, values, strict=True):
-            row += np.bincount(spheres, weights=each, minlength=self.count)
+    def _summed(self, said: Any) -> Any:
+        """Return sums (rows, N) of what pairs (rows, 2, n) say of first and second spheres."""
+        if not self.first.size:
+            return np.zeros_like(said, shape=(len(said), self.count))
+        return (self.sums @ said.reshape(len(said), -1).T).T
 
     def matrix(self) -> Any:
         """Return the blocks (2, 2, 6, 6, n) of forces and torques by motions, of both spheres."""
