@@ -8,6 +8,7 @@ from helpers.contract import costs_of_a_device
 from helpers.couplet_reference import mobility
 
 import parki
+from parki.dynamics import moments
 from parki.ewald.split.couplets import LiftedCouplets
 from parki.ewald.split.prolate import Prolate
 
@@ -102,6 +103,32 @@ def test_it_is_symmetric(case):
             ours = sum((a * b).sum() for a, b in zip(found, own, strict=True))
             scale = np.linalg.norm(back) * np.linalg.norm(dens)
             assert abs(ours - (back * dens).sum()) < 1e-11 * scale
+
+
+def test_it_is_positive_however_spheres_overlap(case):
+    """By forces, torques and stresslets, in units of spheres alone."""
+    (points, radii, *_), options, _ = case
+    plan = plan_of(points, radii, tolerance=1e-7, **options)
+    scales = np.sqrt(moments.self_mobility(np, radii)).ravel()
+    columns = []
+    for unit in np.eye(11 * COUNT) / scales[:, None]:
+        numbers = unit.reshape(11, COUNT)
+        u, gradients = plan(density(numbers[:3], moments.couplets(np, numbers[3:])))
+        columns.append(np.concatenate([u, moments.turning(np, gradients)]).ravel() / scales)
+    matrix = np.array(columns)
+    assert np.linalg.eigvalsh(matrix + matrix.T)[0] > (-1e-6 if radii[7] == radii[8] else 1e-2)
+
+
+@pytest.mark.parametrize("distance", [0.17, 0.07])
+def test_pairs_that_begin_to_overlap_do_not_jump(distance):
+    """Where they touch, and where one is within the other."""
+    points, radii, *given = suspension(np.diag(BOX))
+    how, found = {"periodicity": 3, "box": BOX, "tolerance": 1e-7}, []
+    for size in (1 - 1e-8, 1 + 1e-8):
+        points[:, 1] = points[:, 0] + size * distance * np.array([0.6, -0.48, 0.64])
+        found.append(plan_of(points, radii, **how)(density(*given)))
+    for inner, outer in zip(*found, strict=True):
+        assert abs(inner - outer).max() < 1e-6 * abs(outer).max()
 
 
 def test_turned_boxes():

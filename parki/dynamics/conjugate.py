@@ -49,6 +49,7 @@ def conjugate(
     most: int,
     show: Show | None = None,
     of: str = "the mobility",
+    last: Callable[[Any, Any, Any], tuple[Any, Any]] = lambda step, z, w: (z, w),
 ) -> Solved:
     """Return the solution, from a start that satisfies the balance.
 
@@ -67,13 +68,17 @@ def conjugate(
     scale : callable
         The energy of a solution, about, by what acts and what moves: the error's is over it.
     accuracy : float
-        Relative error, the root of that ratio, at which it stops.
+        Relative error, the root of that ratio, at which it stops: estimated by what a step as long
+        as the one before takes away.
     most : int
         Products with M at most.
     show : callable, optional
         Called with that error in each step.
     of : str
         What M is, in errors.
+    last : callable
+        What is added to what acts and what moves at the end, by the length of the last step and by
+        what the preconditioner says then, which costs no product. Default: just that.
 
     Raises
     ------
@@ -84,14 +89,15 @@ def conjugate(
     residual = k - mobility(x) + carried(u)
     z, w = precondition(residual)
     p, v, products = z, w, 1
-    left, energy = dot(residual, z), 1.0
+    left, energy, step = dot(residual, z), 1.0, 1.0
     while True:
         # A device is waited for once in each step.
-        error, positive = _error(*to_host(_together(left, scale(x, u), energy)).tolist())
+        found = _together(abs(step) * left, scale(x, u), energy)
+        error, positive = _error(*to_host(found).tolist())
         if show is not None:
             show(error)
         if error <= accuracy:
-            # What the preconditioner says last costs no product.
+            z, w = last(step, z, w)
             return Solved(x + z, u + w, products, error)
         if products >= most or not positive:
             raise ParkiError(_why(error, accuracy, products, positive, of))

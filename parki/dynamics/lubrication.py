@@ -169,20 +169,20 @@ class Lubrication:
     def matrix(self) -> Any:
         """Return the blocks (2, 2, 6, 6, n) of forces and torques by motions, of both spheres."""
         e, n = self.axes, self.first.size
-        line = e[:, None] * e
-        plane = np.asarray(np.eye(3), like=e)[..., None] - line
-        found, zero = np.zeros_like(e, shape=(2, 2, 6, 6, n)), np.zeros_like(e[0])
-        x, y, z = e
-        crossed = np.stack([zero, -z, y, z, zero, -x, -y, x, zero]).reshape(3, 3, n)  # e x
-        axial, other = self.blocks[:2]
+        found = np.empty_like(e, shape=(2, 2, 6, 6, n))
+        axial, across = self.blocks[:2]
         for k in range(2):
             for j in range(2):
                 a, b = 3 * k, 3 * j
-                block = found[k, j]
-                block[:3, :3] = axial[a, b] * line + other[a, b] * plane
-                block[3:, 3:] = axial[a + 1, b + 1] * line + other[a + 1, b + 1] * plane
-                block[:3, 3:] = -other[a, b + 1] * crossed
-                block[3:, :3] = other[a + 1, b] * crossed
+                for part in range(2):  # forces by velocities, and torques by turns
+                    block = found[k, j, 3 * part : 3 * part + 3, 3 * part : 3 * part + 3]
+                    side = across[a + part, b + part]
+                    stretched = (axial[a + part, b + part] - side) * e
+                    for row in range(3):
+                        np.multiply(stretched[row], e, out=block[row])
+                        block[row, row] += side
+                _crossed(-across[a, b + 1] * e, found[k, j, :3, 3:])
+                _crossed(across[a + 1, b] * e, found[k, j, 3:, :3])
         return found
 
 
@@ -192,6 +192,13 @@ def _dot(a: Any, b: Any) -> Any:
 
 def _cross(a: Any, b: Any) -> Any:
     return np.stack([a[i - 2] * b[i - 1] - a[i - 1] * b[i - 2] for i in range(3)])
+
+
+def _crossed(e: Any, found: Any) -> None:
+    """Write the matrices (3, 3, n) of products ``e x`` of vectors (3, n)."""
+    for row in range(3):
+        i, j = row - 2, row - 1
+        found[row, row], found[row, i], found[row, j] = 0, -e[j], e[i]
 
 
 def _twice(a: Any, b: Any) -> Any:

@@ -17,11 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from parki.dynamics.conjugate import Show, Solved, conjugate, dot
 
 # Parts of the mobility of a sphere alone, of forces and torques and of stresslets: they take the
-# fewest iterations at volume fractions of 0.1 to 0.5.
-OF_FORCES, OF_STRESSLETS = 0.4, 0.7
+# fewest iterations at volume fractions of 0.1 to 0.5. They are small because the forces of close
+# pairs move the fluid far away, as stresslets do, more than spheres alone would.
+OF_FORCES, OF_STRESSLETS = 0.2, 0.5
 MOST_PRODUCTS = 200
 
 
@@ -83,6 +86,17 @@ def solve(
         z[:6] = s - resists
         return z, y
 
+    def last(step: Any, z: Any, w: Any) -> tuple[Any, Any]:
+        """Return a step that is as long as the last one in stresslets, and another in motions.
+
+        Motions that R does not resist are mended in full, and those of dense suspensions by far
+        less: that power is a fit to the best steps at volume fractions of 0.01 to 0.5.
+        """
+        size = 1.0 if resistance is None else np.minimum(1, (step / OF_STRESSLETS) ** 3)
+        z = step * z
+        z[:6] *= size / step
+        return z, size * w
+
     def carried(v: Any) -> Any:
         found = 0 * k
         found[:6] = v
@@ -107,4 +121,5 @@ def solve(
         accuracy,
         MOST_PRODUCTS,
         watch,
+        last=last,
     )

@@ -22,7 +22,8 @@ from parki.dynamics.contact import SCALARS, singular
 FILE = Path(__file__).with_name("lubrication.npy")
 NEAR, FAR = 0.08, 2.0  # gaps, over the mean radius
 SMALLEST_RATIO = 0.2
-AT_ONCE, FEW = 1 << 14, 8  # pairs at a time, and ratios whose pairs are taken together
+# Pairs at a time, by whether they are on a device, and ratios whose pairs are taken together.
+AT_ONCE, FEW = {False: 1 << 13, True: 1 << 16}, 8
 
 
 def _powers(begin: tuple[int, ...]) -> Any:
@@ -48,7 +49,11 @@ def near_basis(gap: Any) -> Any:
 
 def chebyshev(x: Any, terms: int) -> Any:
     """Return Chebyshev's polynomials (terms, n) of numbers from -1 to 1."""
-    return np.stack([np.cos(n * np.arccos(np.clip(x, -1, 1))) for n in range(terms)])
+    found = np.empty_like(x, shape=(terms, *x.shape))
+    found[0], found[1] = 1, x
+    for n in range(2, terms):
+        found[n] = 2 * x * found[n - 1] - found[n - 2]
+    return found
 
 
 def by_gap(gap: Any) -> Any:
@@ -78,15 +83,13 @@ def scalars(gap: Any, ratio: Any) -> Any:
         From `SMALLEST_RATIO` to 1.
     """
     found = np.empty_like(gap, shape=(len(SCALARS), gap.size))
-    kinds = np.unique(ratio)
-    if kinds.size <= FEW:
-        for kind in kinds:
-            pairs = np.flatnonzero(ratio == kind)
-            found[:, pairs] = _of_gaps(gap[pairs], kind.reshape(1))
-    else:
-        for begin in range(0, gap.size, AT_ONCE):
-            part = slice(begin, begin + AT_ONCE)
-            found[:, part] = _of_gaps(gap[part], ratio[part])
+    kinds, at_once = np.unique(ratio), AT_ONCE[type(gap) is not np.ndarray]
+    each = kinds.size > FEW
+    for kind in kinds[:1] if each else kinds:
+        pairs = np.arange(gap.size, like=gap) if each else np.flatnonzero(ratio == kind)
+        for begin in range(0, pairs.size, at_once):
+            part = pairs[begin : begin + at_once]
+            found[:, part] = _of_gaps(gap[part], ratio[part] if each else kind.reshape(1))
     return found
 
 
