@@ -1,5 +1,7 @@
 """Rigid spheres against exact pairs, triplets, lattices and dilute limits, and what solves take."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -92,7 +94,7 @@ def test_dilute_limits():
     nodes, weights = np.polynomial.legendre.leggauss(14)
     ends = np.log([1e-9, 1e-6, 1e-4, 2e-3, 0.03, 0.25, 2.0, 10.0, 40.0])
     total = np.zeros(3)
-    for low, high in zip(ends[:-1], ends[1:], strict=True):
+    for low, high in itertools.pairwise(ends):
         for x, weight in zip(nodes, weights, strict=True):
             gap = np.exp(low + (x + 1) / 2 * (high - low))
             found = by_tables(2 + gap)
@@ -232,7 +234,7 @@ def test_drag_of_a_simple_cubic_array():
 
 # --- what solves take -----------------------------------------------------------------------------
 def suspension(fraction, pushed=None):
-    """Return 32 hard spheres in a unit cube and their radius; the closest two at a gap, if given."""
+    """Return 32 hard spheres in a unit cube and their radius; push the closest two to a gap."""
     rng, radius = np.random.default_rng(3), (3 * fraction / (4 * np.pi * 32)) ** (1 / 3)
     corners = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]]).T / 4
     points = (np.mgrid[:2, :2, :2].reshape(3, -1, 1) / 2 + corners[:, None]).reshape(3, -1)

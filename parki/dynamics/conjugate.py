@@ -92,8 +92,7 @@ def conjugate(
     left, energy, step = dot(residual, z), 1.0, 1.0
     while True:
         # A device is waited for once in each step.
-        found = _together(abs(step) * left, scale(x, u), energy)
-        error, positive = _error(*to_host(found).tolist())
+        error, positive = _error(*to_host(_together(step * left, scale(x, u), energy)).tolist())
         if show is not None:
             show(error)
         if error <= accuracy:

@@ -28,7 +28,8 @@ class Motion:
     products : int
         Products with the mobility that it took.
     error : float
-        The estimated error: the root of the dissipation by what is left, over the whole one.
+        The estimated error: the root of the dissipation by what is left, over the whole one. In
+        dense suspensions velocities alone, or stresslets alone, have up to three times that.
     """
 
     velocities: Any

@@ -89,8 +89,8 @@ def solve(
     def last(step: Any, z: Any, w: Any) -> tuple[Any, Any]:
         """Return a step that is as long as the last one in stresslets, and another in motions.
 
-        Motions that R does not resist are mended in full, and those of dense suspensions by far
-        less: that power is a fit to the best steps at volume fractions of 0.01 to 0.5.
+        Motions that R does not resist are mended in full, and motions in dense suspensions by far
+        less: the power is a fit to the best steps at volume fractions of 0.01 to 0.5.
         """
         size = 1.0 if resistance is None else np.minimum(1, (step / OF_STRESSLETS) ** 3)
         z = step * z
