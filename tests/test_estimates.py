@@ -218,15 +218,17 @@ def pair_errors(c, r):
     nodes, weights = np.polynomial.legendre.leggauss(int(60 + 0.6 * c * r.max()))
     k, weights = c * (nodes + 1) / 2, c * weights / np.pi  # times 2/pi
     x = np.outer(r, k)
-    j0, j1, j2, j3, j4, j5 = (spherical_jn(n, x) for n in range(6))
+    j0, j1, j2, j3, j4, j5, j6 = (spherical_jn(n, x) for n in range(7))
     waves = -j1, -j0 / 3 + 2 / 3 * j2, 3 / 5 * j1 - 2 / 5 * j3, j0 / 5 - 4 / 7 * j2 + 8 / 35 * j4
     waves = *waves, -3 / 7 * j1 + 4 / 9 * j3 - 8 / 63 * j5
+    waves = *waves, -j0 / 7 + 10 / 21 * j2 - 24 / 77 * j4 + 16 / 231 * j6
     layers = weights * split.factor(2).at(k**2) / k**2  # of B = -8 pi gamma / k^4
     far = [-2 * (wave @ (layers * k**n)) for n, wave in enumerate(waves, 1)]
     laplace = weights * split.factor(1).at(k**2)
     sine, cosine = np.sin(x), np.cos(x)  # of r phi = B'
     plain = [sine @ (laplace / k), cosine @ laplace]
     plain += [-sine @ (laplace * k), -cosine @ (laplace * k**2), sine @ (laplace * k**3)]
+    plain += [cosine @ (laplace * k**4)]
 
     def radial(far):
         b = [a + b for a, b in zip(far, split.near(r), strict=True)]
@@ -234,7 +236,8 @@ def pair_errors(c, r):
         p, q, slope = -b[0] / (2 * r), -b[1] / 2, -b[2] / (2 * r)
         second = -(b[3] / 2 + slope) / r**2
         third = -(b[4] / (2 * r) + 3 * second) / r**2
-        return RadialPolynomials(p + q, (p - q) / r**2, slope, p, second, third)
+        fourth = -(b[5] / (2 * r**2) + 6 * third + 3 * second / r**2) / r**2
+        return RadialPolynomials(p + q, (p - q) / r**2, slope, p, second, third, fourth)
 
     return radial(plain), radial(far)
 

@@ -89,7 +89,7 @@ def test_a_coinciding_pair_keeps_its_smooth_part(split):
 
 @every_split
 def test_radial_functions_are_derivatives_of_one_another(split):
-    """L' = -R X, X' = -(R' + 3 X) / R, S' = R (R' - X), R'' = R W, W' = R V, by differences."""
+    """L' = -R X, X' = -(R' + 3 X) / R, S' = R (R' - X), R'' = R W, W' = R V, V' = R U."""
     p = split.radial_polynomials(RC, 36)
     r, step = np.linspace(0.05, 0.99, 40), 1e-4
     s = 2 * r**2 - 1
@@ -105,6 +105,7 @@ def test_radial_functions_are_derivatives_of_one_another(split):
         (p.S, r * (values.R - values.X)),
         (p.R, r * values.W),
         (p.W, r * values.V),
+        (p.V, r * values.U),
     ):
         np.testing.assert_allclose(slope(c), expected, atol=3e-5 * np.abs(expected).max())
     third = (values.R + 3 * values.X) / r**2
@@ -188,7 +189,7 @@ def test_near_functions_are_derivatives_of_one_another(split):
     r = np.linspace(0.05, 0.99, 30) * RC
     derivatives = split.near(r)
     up, down = split.near(r + step), split.near(r - step)
-    for order in range(4):
+    for order in range(5):
         found = (up[order] - down[order]) / (2 * step)
         expected = derivatives[order + 1]
         np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())

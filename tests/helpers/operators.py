@@ -120,9 +120,10 @@ def emitted(field: Operator, symbol: Symbol, *axes: int) -> Any:
 
 
 def radial(near: Array, r: Array, order: int) -> list[Array]:
-    """Return (d/dr / r)^n psi for n up to 4, of b', b'' ... at distances r; b is what r became."""
-    b1, b2, b3, b4, b5 = near
+    """Return (d/dr / r)^n psi for n up to 5, of b', b'' ... at distances r; b is what r became."""
+    b1, b2, b3, b4, b5, b6 = near
     second = [b2, b3 / r, (b4 - b3 / r) / r**2, (b5 - 3 * (b4 - b3 / r) / r) / r**3]
+    second.append((b6 - 6 * b5 / r + 15 * b4 / r**2 - 15 * b3 / r**3) / r**4)
     found = [b1 / r]
     for n, each in enumerate(second):
         found.append((each - (2 * n + 1) * found[n]) / r**2)

@@ -88,11 +88,11 @@ def choose_evaluator(
 
 
 def hasimoto_functions(xi_rc: float, r: Array) -> RadialPolynomials:
-    """Return the radial functions at distances ``r > 0`` for rc = 1; W and V are set to 0."""
+    """Return the radial functions at distances ``r > 0`` for rc = 1; W, V and U are set to 0."""
     mean = erf(xi_rc * r) / (2 * r)
     psi = xi_rc / np.sqrt(np.pi) * np.exp(-((xi_rc * r) ** 2))
     return RadialPolynomials(
-        mean + psi, (mean - psi) / r**2, -2 * xi_rc**2 * psi, mean, 0 * r, 0 * r
+        mean + psi, (mean - psi) / r**2, -2 * xi_rc**2 * psi, mean, *np.zeros((3, r.size))
     )
 
 
@@ -112,11 +112,11 @@ def _rational(kernel: str, xi_rc: float, degree: int) -> Array:
 
     def of_mean(error: Array) -> RadialPolynomials:
         """Return the errors of all functions that follow from an error of P."""
-        return RadialPolynomials(error, error / r**2, 0 * r, error, 0 * r, 0 * r)
+        return RadialPolynomials(error, error / r**2, 0 * r, error, *np.zeros((3, r.size)))
 
     kept = Hasimoto(xi_rc).radial_polynomials(1.0, degree)
     lost = [np.polyval(p, 2 * r**2 - 1) - f for p, f in zip(kept, exact, strict=True)]
-    lost[-2:] = 0 * r, 0 * r  # W and V
+    lost[-3:] = np.zeros((3, r.size))  # W, V and U
     peak = xi_rc / np.sqrt(np.pi)
     allowed = np.maximum(felt(RadialPolynomials(*lost)), felt(of_mean(_FLOOR * peak + 0 * r)))
 

@@ -63,7 +63,7 @@ class Core(NamedTuple):
     def tables(self, cutoff: float, degree: int) -> RadialPolynomials:
         """Return the blob's polynomials in powers of its own s, in units of the cut-off."""
         if self.everywhere:
-            return RadialPolynomials(*np.zeros((6, degree + 1)))
+            return RadialPolynomials(*np.zeros((7, degree + 1)))
         found = self.split.tables(self.radius, degree)
         rate = cutoff / self.radius
         return RadialPolynomials(
@@ -73,6 +73,7 @@ class Core(NamedTuple):
             L=rate * found.L,
             W=rate**5 * found.W,
             V=rate**7 * found.V,
+            U=rate**9 * found.U,
         )
 
 
@@ -154,7 +155,7 @@ def _waves(c: float) -> RadialPolynomials:
     k2 = (c * x) ** 2
     weights /= 2 * (weights @ np.sinc(c * x / np.pi))
     z = np.multiply.outer(np.cos(np.pi / (4 * TERMS) * (2 * np.arange(TERMS) + 1)), c * x)
-    first, second = (spherical_jn(n, abs(z)) / abs(z) ** n for n in (1, 2))
+    first, second, third = (spherical_jn(n, abs(z)) / abs(z) ** n for n in (1, 2, 3))
     mean, psi = np.sinc(z / np.pi) @ weights, np.cos(z) @ weights
     fields = RadialPolynomials(
         S=mean + psi,
@@ -163,6 +164,7 @@ def _waves(c: float) -> RadialPolynomials:
         L=mean,
         W=first @ (k2**2 * weights),
         V=-(second @ (k2**3 * weights)),
+        U=third @ (k2**4 * weights),
     )
     found = dct(np.array(fields)) / TERMS
     found[:, 0] /= 2

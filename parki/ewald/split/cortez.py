@@ -136,6 +136,7 @@ def _functions(c: float, epsilon: float, r: Array) -> RadialPolynomials:
         L=mean,
         W=(f2 - 2 * f3) @ (k2**2 * size),
         V=(2 * f4 - f3) @ (k2**3 * size),
+        U=0 * mean,  # which no sum of blobs takes
     )
 
 
@@ -174,6 +175,7 @@ def _remainder(term: str, c: float, epsilon: float) -> tuple[float, float]:
         root / 2,
         7.5 * epsilon**2 * root * q**3,
         -52.5 * epsilon**2 * root * q**4,
+        0 * r,
     )
     lost = RadialPolynomials(*(a - b for a, b in zip(_functions(c, epsilon, r), blob, strict=True)))
     square = term_of(term).square(r**2, lost)

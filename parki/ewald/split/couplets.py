@@ -95,9 +95,9 @@ def _smooth(found: RadialPolynomials) -> tuple[Array, Array, Array, Array]:
 
 
 def _functions(r2: Array, t0: Array, t1: Array, t2: Array, t3: Array) -> RadialPolynomials:
-    """Return the values of radial functions at squared distances; V is not of these terms."""
+    """Return radial functions at squared distances; V and U are not of these terms."""
     return RadialPolynomials(
-        S=2 * t0 - r2 * t1, X=t1, R=r2 * t2 - 3 * t1, L=t0, W=5 * t2 - r2 * t3, V=0 * t0
+        S=2 * t0 - r2 * t1, X=t1, R=r2 * t2 - 3 * t1, L=t0, W=5 * t2 - r2 * t3, V=0 * t0, U=0 * t0
     )
 
 

@@ -424,7 +424,7 @@ def _strength(term: Term) -> float:
     kernel of this derivative alone has the symbol's size.
     """
     order = term.far.order
-    highest = np.eye(5)[term.power + order - 2]
+    highest = np.eye(6)[term.power + order - 2]
     size = float(term.square(np.ones(()), radial_functions(np.ones(()), *highest)))
     return 4 * math.pi * order * math.sqrt(size)
 

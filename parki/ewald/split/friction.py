@@ -129,7 +129,8 @@ class Friction(Split):
 
     def losses(self, rc: float, term: str) -> Array:
         """Return the errors of a pair kernel by cutting the series; a pressure has no friction."""
-        found = series_losses(RadialPolynomials(*self.series(rc)[:6]), term)
+        series = self.series(rc)
+        found = series_losses(RadialPolynomials(*series[:6], 0 * series.V), term)
         bare = self.split.losses(rc, term)
         found[: bare.size] = np.maximum(found[: bare.size], bare[: found.size])
         return found

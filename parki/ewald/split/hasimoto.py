@@ -18,7 +18,7 @@ The pair kernel, with ``R = r/rc``, ``y = 1/R``, ``e = r/|r|`` (r = target - sou
 where L, S, X and R' (field ``R`` of `RadialPolynomials`) are polynomials in ``s = 2 R^2 - 1``.
 Gradients and pressures follow from ``L' = -R X``, ``X' = -(R' + 3 X)/R``, ``S' = R (R' - X)`` and
 ``R'' = R W``, with all derivatives by R: W is the only other polynomial that they need, and
-``V = W' / R`` the only one that the gradient of dipoles of doublets needs.
+``V = W' / R`` and ``U = V' / R`` are what derivatives of doublets need besides.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ class Hasimoto(Split):
         return Factor(ended.factors[order - 1], scale, _MIDDLE * ended.end, ended.end, True)
 
     def near(self, r: ArrayLike) -> tuple[Array, ...]:
-        """Return ``erfc(xi r), -g, 2 xi^2 r g, 2 xi^2 (1 - 2 xi^2 r^2) g``, and its derivative.
+        """Return ``erfc(xi r), -g, 2 xi^2 r g``, and three derivatives of this.
 
         These are the literature's, without an end.
         """
@@ -242,7 +242,8 @@ class Hasimoto(Split):
         g = 2 * self.psi0 * np.exp(-z2)
         second = 2 * self.xi**2 * g
         fifth = -2 * self.xi**2 * r * (3 - 2 * z2) * second
-        return np.asarray(erfc(self.xi * r)), -g, r * second, (1 - 2 * z2) * second, fifth
+        sixth = -2 * self.xi**2 * (3 - 12 * z2 + 4 * z2**2) * second
+        return np.asarray(erfc(self.xi * r)), -g, r * second, (1 - 2 * z2) * second, fifth, sixth
 
     def series(self, rc: float) -> RadialPolynomials:
         """Return Chebyshev series of the radial functions; refuse another cut-off than its own."""
@@ -338,14 +339,21 @@ def _taken(z: float, t: Array) -> Array:
 
 
 def radial_functions(
-    r: Array, b1: Array, b2: Array, b3: Array, b4: Array, b5: Array | float = 0.0
+    r: Array,
+    b1: Array,
+    b2: Array,
+    b3: Array,
+    b4: Array,
+    b5: Array | float = 0.0,
+    b6: Array | float = 0.0,
 ) -> RadialPolynomials:
     """Radial functions of the pair kernel with these residual derivatives."""
     mean, psi, slope = -b1 / (2 * r), -b2 / 2, -b3 / (2 * r)
     r2 = r * r
     second = -(b4 / 2 + slope) / r2
     third = -(b5 / (2 * r) + 3 * second) / r2
-    return RadialPolynomials(mean + psi, (mean - psi) / r2, slope, mean, second, third)
+    fourth = -(b6 / (2 * r2) + 6 * third + 3 * second / r2) / r2
+    return RadialPolynomials(mean + psi, (mean - psi) / r2, slope, mean, second, third, fourth)
 
 
 def radial_series(psi: Array) -> RadialPolynomials:
@@ -361,9 +369,9 @@ def radial_series(psi: Array) -> RadialPolynomials:
     """
     slope = slope_over_r(psi)
     mean, second = solve_radial(1, psi), slope_over_r(slope)
-    return RadialPolynomials(
-        mean + psi, solve_radial(3, -slope), slope, mean, second, slope_over_r(second)
-    )
+    third = slope_over_r(second)
+    others = slope, mean, second, third, slope_over_r(third)
+    return RadialPolynomials(mean + psi, solve_radial(3, -slope), *others)
 
 
 def slope_over_r(f: Array) -> Array:

@@ -61,6 +61,7 @@ def balanced(tables: RadialPolynomials, spread: float) -> BalancedPolynomials:
         L=plus(tables.L, 3 * (1 / 4 - spread / 2 - second @ value(tables.L))),
         W=plus(tables.W, more_w),
         V=plus(tables.V, -5 * (3 * (second @ w) + more_w + fourth @ v)),
+        U=tables.U,
         Y=plus(tables.Y, 5 * (3 * (second @ p) - fourth @ y - 1 / 2)),
     )
 

@@ -99,18 +99,21 @@ class Prolate(Split):
         return Factor(_prolate(self.c).gammas[order - 1], 2 / self.band**2, 1.0, 2.0, False)
 
     def near(self, r: ArrayLike) -> tuple[Array, ...]:
-        """Return ``b', b'', ...`` up to rc, five of them, and 0 beyond."""
+        """Return ``b', b'', ...`` up to rc, six of them, and 0 beyond."""
         t = np.asarray(r, dtype=np.float64) / self.rc
         inside = t <= 1
         t = np.where(inside, t, 1.0)
         radial = _prolate(self.c).radial
-        both, _, slope, mean, second, third = (chebyshev.chebval(2 * t**2 - 1, f) for f in radial)
+        values = (chebyshev.chebval(2 * t**2 - 1, f) for f in radial)
+        both, _, slope, mean, second, third, fourth = values
+        sixth = t**4 * fourth + 6 * t**2 * third + 3 * second
         return (
             np.where(inside, 1 - 2 * t * mean, 0.0),
             np.where(inside, 2 * (mean - both), 0.0) / self.rc,
             np.where(inside, -2 * t * slope, 0.0) / self.rc**2,
             np.where(inside, -2 * (slope + t**2 * second), 0.0) / self.rc**3,
             np.where(inside, -2 * t * (3 * second + t**2 * third), 0.0) / self.rc**4,
+            np.where(inside, -2 * sixth, 0.0) / self.rc**5,
         )
 
     def series(self, rc: float) -> RadialPolynomials:

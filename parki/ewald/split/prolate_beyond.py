@@ -34,6 +34,7 @@ class Beyond(NamedTuple):
     slope: Array
     second: Array
     third: Array
+    fourth: Array
     rest: Array
     whole: float
     edge: float  # psi_0(1) / psi_0(0)
@@ -59,13 +60,15 @@ def beyond(c: float) -> Beyond:
     rate = (c * r) ** 2 - chi
     second = -(2 * r * slope + rate * psi) / (r**2 - 1)
     third = -(4 * r * second + (2 + rate) * slope + 2 * c**2 * r * psi) / (r**2 - 1)
+    fourth = 6 * r * third + (6 + rate) * second + 2 * c**2 * (2 * r * slope + psi)
+    fourth /= 1 - r**2
     # Integrals beyond the last panel by parts, since q = c^2 r^2 - chi changes slowly there.
     end, (value, rise) = 1 + ends[-1], states[-1]
     q = (c * end) ** 2 - chi
     last = (end**2 - 1) / q * (rise + 2 * c**2 * end / q * value)
     later = np.cumsum(np.append(w * (1 / (n + 1) @ series), last)[::-1])[::-1]
     rest = later[1:] + w * ((1 - t ** (n + 1)) / (n + 1) @ series)
-    found = [f.T.ravel() for f in (r, w * weights, psi, slope, second, third, rest)]
+    found = [f.T.ravel() for f in (r, w * weights, psi, slope, second, third, fourth, rest)]
     # The series about 1 reaches 0 too. It loses exp(0.4 c) to rounding there: 1e-10 for c = 60.
     inwards = _from_one(c, chi, -1.0, 150 + int(3 * c))
     edge = 1 / float(inwards.sum())

@@ -88,7 +88,8 @@ def _error(c: float, order: int) -> tuple[Array, Array, RadialPolynomials]:
     scale = 2 * Prolate(c, 1.0).psi0 * out.edge
     # The mollifier of the modes up to c has an integral of 1: the part 1 - lambda is beyond 1.
     scale /= 1 + scale * out.whole
-    derivatives = (scale * f for f in (-out.rest, out.psi, out.slope, out.second, out.third))
+    derived = out.psi, out.slope, out.second, out.third, out.fourth
+    derivatives = (scale * f for f in (-out.rest, *derived))
     outer = radial_functions(out.r, *derivatives)
     x, w = gauss(40 + int(c))
     inner = np.append(0.0, (x + 1) / 2)
@@ -105,7 +106,7 @@ def _error(c: float, order: int) -> tuple[Array, Array, RadialPolynomials]:
 def _wave(size: float, c: float, r: Array) -> RadialPolynomials:
     """Radial functions of ``size j_0(c r)``, by ``j_n(z) / z^n``: each one is the next's slope."""
     z = np.maximum(c * r, 1e-3)
-    _, g1, g2, g3, g4, g5 = (spherical_jn(n, z) / z**n for n in range(6))
+    _, g1, g2, g3, g4, g5, g6 = (spherical_jn(n, z) / z**n for n in range(7))
     unit = size * c**2 / 2
     mean, psi = unit * g1, unit * (g1 - z**2 * g2)
     return RadialPolynomials(
@@ -115,4 +116,5 @@ def _wave(size: float, c: float, r: Array) -> RadialPolynomials:
         L=mean,
         W=unit * c**4 * (5 * g3 - z**2 * g4),
         V=unit * c**6 * (z**2 * g5 - 7 * g4),
+        U=unit * c**8 * (9 * g5 - z**2 * g6),
     )

@@ -139,7 +139,7 @@ class Screened(Split):
     def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
         """Return ``h, h', h'', h'''``."""
         r = np.asarray(r, dtype=np.float64)
-        _, _, third, fourth, _ = self.split.near(r)
+        _, _, third, fourth, *_ = self.split.near(r)
         if isinstance(self.split, Hasimoto):  # without an end
             h, slope = _gaussian(self.split.xi, self.screening, r)
         else:

@@ -74,7 +74,7 @@ class Tail:
             m = mean @ own - (0.5 * point / r - lap / r**3)
             q = psi @ own - 2 * lap / r**3
             s, w = slope @ own + 6 * lap / r**5, second @ own - 30 * lap / r**7
-            levels.append((m + q, (m - q) / r**2, s, m, w, 0 * r))
+            levels.append((m + q, (m - q) / r**2, s, m, w, 0 * r, 0 * r))
         self.r, self.levels = r, np.array(levels)
 
     def size(self, term: str, weights: Sequence[float] = (1.0,)) -> tuple[float, float]:

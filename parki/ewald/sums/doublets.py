@@ -12,40 +12,26 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
 from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
 from parki.ewald.sums.names import Family
-from parki.ewald.sums.pairs import RadialPolynomials
-from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Sum, Term
+from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
+from parki.ewald.sums.sizes import square
 from parki.ewald.sums.sources import DIPOLE
-from parki.ewald.sums.spheres import ROTATION_GRADIENT, sphere_turns
+from parki.ewald.sums.spheres import sphere_turns
 from parki.ewald.sums.written import pair_of
-
-
-def squares(r2: Array, p: RadialPolynomials) -> tuple[Array, Array]:
-    """Return the squared fourth derivatives of P, and the second ones of its Laplacian R."""
-    y = np.where(r2 > 1e-6, (p.R + 3 * p.X) / np.maximum(r2, 1e-6), p.W / 5)
-    fourth = (r2 * p.V - p.W + 8 * y) ** 2 + 12 * (p.W - 4 * y) ** 2 + 24 * y**2
-    return fourth, (p.W + r2 * p.V) ** 2 + 2 * p.W**2
-
-
-def _gradient(r2: Array, p: RadialPolynomials) -> Array:
-    return np.asarray(4 * sum(squares(r2, p)) / 9)
-
 
 VELOCITY = Term(
     "doublet_dipole",
     4,
-    lambda r2, p: ROTATION_GRADIENT.square(r2, p) / 3,  # over nine directions, not three
+    square(symbols.CURL_OF_CURL, DIPOLE),
     Far(GRADIENT, PLAIN, order=1),
     aligned_factor=1.3,
 )
 VELOCITY_GRADIENT = Term(
     "doublet_dipole_grad",
     5,
-    _gradient,
+    square(symbols.CURL_OF_CURL, DIPOLE, "grad_u"),
     Far(GRADIENT, GRADIENT, order=1),
     aligned_factor=1.3,
     derived=True,

@@ -9,6 +9,7 @@ from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
 from parki.ewald.sums.gauges import OF_CHARGES
 from parki.ewald.sums.names import always
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
+from parki.ewald.sums.sizes import square
 from parki.ewald.sums.sources import CHARGE
 from parki.ewald.sums.words import Words
 from parki.ewald.sums.written import pair_of
@@ -16,14 +17,14 @@ from parki.ewald.sums.written import pair_of
 POTENTIAL = Term(
     "laplace",
     1,
-    lambda r2, p: 4 * p.L**2,
+    square(symbols.POTENTIAL, CHARGE),
     Far(order=1),
     (2, -1, 0.116, -1, 0, 0),
 )
 GRADIENT_TERM = Term(
     "laplace_grad",
     2,
-    lambda r2, p: 4 * r2 * p.X**2,
+    square(symbols.POTENTIAL, CHARGE, "grad_u"),
     Far(PLAIN, GRADIENT, order=1),
     (4, 0, 2 / math.pi, 0.5, 0, 0),
     derived=True,

@@ -11,6 +11,7 @@ from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, gradient
 from parki.ewald.sums.names import always
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
+from parki.ewald.sums.sizes import square
 from parki.ewald.sums.sources import CHARGE_DIPOLE
 from parki.ewald.sums.words import Words
 from parki.ewald.sums.written import pair_of
@@ -19,14 +20,14 @@ _PI = math.pi
 POTENTIAL = Term(
     "laplace_dipole",
     2,
-    lambda r2, p: 4 / 3 * r2 * p.X**2,
+    square(symbols.POTENTIAL, CHARGE_DIPOLE),
     Far(GRADIENT, PLAIN, order=1),
     (4 / 3, 0, 2 / (3 * _PI), 0.5, 0, 0),
 )
 GRADIENT_TERM = Term(
     "laplace_dipole_grad",
     3,
-    lambda r2, p: 4 * ((p.R + 2 * p.X) ** 2 + 2 * p.X**2) / 3,
+    square(symbols.POTENTIAL, CHARGE_DIPOLE, "grad_u"),
     Far(GRADIENT, GRADIENT, order=1),
     (4 / 3, 1.5, 1 / (6 * _PI), 2.5, 0, 0),
     derived=True,

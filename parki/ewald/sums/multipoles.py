@@ -9,71 +9,57 @@ are; spheres there take ``multipole_rise(up=2)``, the slope of the flow along an
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from parki.ewald.sums import laplace, laplace_dipole, symbols
 from parki.ewald.sums.adjoint import Adjoint
-from parki.ewald.sums.doublets import squares
 from parki.ewald.sums.gauges import OF_IMAGES
 from parki.ewald.sums.maps import Arrays
 from parki.ewald.sums.names import Family, named
-from parki.ewald.sums.pairs import RadialPolynomials
 from parki.ewald.sums.record import CURVATURE, GRADIENT, PLAIN, Array, Far, Sum, Term, WindowWeights
-from parki.ewald.sums.sources import CHARGE, CHARGE_DIPOLE, QUADRUPOLE
+from parki.ewald.sums.sizes import square
+from parki.ewald.sums.sources import CHARGE, CHARGE_DIPOLE, QUADRUPOLE, Source
+from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.written import pair_of
 
-Size = Callable[[Array, RadialPolynomials], Array]
+_SOURCES = CHARGE, CHARGE_DIPOLE, QUADRUPOLE
+RISE = symbols.SLOPE._replace(structure="rise", up=2)  # of the same size along any axis
 
 
-def _gradient(r2: Array, p: RadialPolynomials) -> Array:
-    # The third derivatives of P: along r, and six times with one index along r.
-    third = (p.R + 3 * p.X) / np.maximum(r2, 1e-12)  # which stays finite: 0 / 0 at a point itself
-    return 4 * r2 * ((p.W - 2 * third) ** 2 + 6 * third**2) * 4 / 36
-
-
-POTENTIAL = Term(
-    "quadrupole",
-    3,
-    lambda r2, p: laplace_dipole.GRADIENT_TERM.square(r2, p) / 3,  # over nine directions, not three
-    Far(CURVATURE, PLAIN, order=1),
-    aligned_factor=1.3,
-)
-GRADIENT_TERM = Term(
-    "quadrupole_grad",
-    4,
-    _gradient,
-    Far(CURVATURE, GRADIENT, order=1),
-    aligned_factor=1.3,
-    derived=True,
-)
-
-
-def _flow(
-    name: str, spread: WindowWeights, power: int, size: Size, slopes: Size, aligned: float = 1.0
-) -> tuple[Term, Term, Term]:
-    """Return the terms of a flow, of its gradient and of one slope, of the first two's sizes."""
-    far, last = (Far(spread, gather, order=1) for gather in (PLAIN, GRADIENT))
-
-    def slope(r2: Array, p: RadialPolynomials) -> Array:
-        return slopes(r2, p) / 3  # over all axes
-
-    return (
-        Term(f"{name}_flow", power, size, far, aligned_factor=aligned),
-        Term(f"{name}_flow_grad", power + 1, slopes, last, aligned_factor=aligned, derived=True),
-        Term(f"{name}_rise", power + 1, slope, far, aligned_factor=aligned),
+def _term(name: str, symbol: Symbol, source: Source, result: str, spread: WindowWeights) -> Term:
+    """Return a term of a multipole."""
+    derived = result == "grad_u"
+    power = source.decay + (symbol.structure != "scalar") + (symbol.structure == "rise") + derived
+    return Term(
+        name,
+        power,
+        square(symbol, source, result),
+        Far(spread, GRADIENT if derived else PLAIN, order=1),
+        aligned_factor=1.3 if source.curvature else 1.0,
+        derived=derived,
     )
 
 
-_ONE, _TWO = laplace.GRADIENT_TERM.square, laplace_dipole.GRADIENT_TERM.square
-_FLOWS = (
-    _flow("charge", PLAIN, 2, _ONE, lambda r2, p: 3 * _TWO(r2, p)),
-    _flow("dipole", GRADIENT, 3, _TWO, lambda r2, p: 3 * _gradient(r2, p)),
-    _flow("quadrupole", CURVATURE, 4, _gradient, lambda r2, p: 4 * squares(r2, p)[0] / 9, 1.3),
+def _terms(
+    name: str, symbol: Symbol, source: Source, spread: WindowWeights, ends: tuple[str, ...]
+) -> tuple[Term, ...]:
+    """Return the terms of "u", and of "grad_u" if there are two ends of names."""
+    pairs = zip(ends, ("u", "grad_u"), strict=False)
+    return tuple(_term(name + end, symbol, source, result, spread) for end, result in pairs)
+
+
+_OF_QUADRUPOLES = _terms("quadrupole", symbols.POTENTIAL, QUADRUPOLE, CURVATURE, ("", "_grad"))
+_FLOWS = tuple(
+    (
+        *_terms(name, symbols.SLOPE, source, spread, ("_flow", "_flow_grad")),
+        *_terms(name, RISE, source, spread, ("_rise",)),
+    )
+    for name, source, spread in zip(
+        ("charge", "dipole", "quadrupole"), _SOURCES, (PLAIN, GRADIENT, CURVATURE), strict=True
+    )
 )
-_SOURCES = CHARGE, CHARGE_DIPOLE, QUADRUPOLE
 QUADRUPOLES = Sum(
     "multipoles(order=2)",
     symbols.POTENTIAL,
@@ -81,8 +67,8 @@ QUADRUPOLES = Sum(
     _SOURCES,
     OF_IMAGES,
     terms={
-        "u": (laplace.POTENTIAL, laplace_dipole.POTENTIAL, POTENTIAL),
-        "grad_u": (laplace.GRADIENT_TERM, laplace_dipole.GRADIENT_TERM, GRADIENT_TERM),
+        "u": (laplace.POTENTIAL, laplace_dipole.POTENTIAL, _OF_QUADRUPOLES[0]),
+        "grad_u": (laplace.GRADIENT_TERM, laplace_dipole.GRADIENT_TERM, _OF_QUADRUPOLES[1]),
     },
 )
 
@@ -129,7 +115,7 @@ def multipole_flow(order: int) -> Sum:
 
 def multipole_rise(up: int) -> Sum:
     """Return the sum of the slope of their flow along an axis, in the solver's order."""
-    own, symbol = multipole_flow(2), symbols.SLOPE._replace(structure="rise", up=up)
+    own, symbol = multipole_flow(2), RISE._replace(up=up)
     return replace(
         own,
         name=named("multipole_rise", up=up),

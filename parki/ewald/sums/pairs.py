@@ -13,9 +13,10 @@ Array = NDArray[np.float64]
 class RadialPolynomials(NamedTuple):
     """Smooth parts of the near kernels in ``s = 2 (r/rc)^2 - 1``, made dimensionless with rc.
 
-    With ``int_0^r psi = r P``, ``psi = Q``, ``psi' = r R``, ``X = (P - Q)/r^2``, ``W = R'/r`` and
-    ``V = W'/r``, each field is a 1-D float64 array of coefficients: ``S = rc (P + Q)``,
-    ``X = rc^3 X``, ``R = rc^3 R``, ``L = rc P``, ``W = rc^5 W``, ``V = rc^7 V``.
+    With ``int_0^r psi = r P``, ``psi = Q``, ``psi' = r R``, ``X = (P - Q)/r^2``, ``W = R'/r``,
+    ``V = W'/r`` and ``U = V'/r``, each field is a 1-D float64 array of coefficients:
+    ``S = rc (P + Q)``, ``X = rc^3 X``, ``R = rc^3 R``, ``L = rc P``, ``W = rc^5 W``,
+    ``V = rc^7 V``, ``U = rc^9 U``.
     """
 
     S: Array
@@ -24,6 +25,7 @@ class RadialPolynomials(NamedTuple):
     L: Array
     W: Array
     V: Array
+    U: Array
 
     @property
     def Y(self) -> Array:  # noqa: N802 (as the fields)
@@ -46,6 +48,7 @@ class BalancedPolynomials(NamedTuple):
     L: Array
     W: Array
     V: Array
+    U: Array
     Y: Array
 
 
@@ -68,7 +71,7 @@ class FrictionPolynomials(NamedTuple):
     @property
     def Y(self) -> Array:  # noqa: N802
         """As of `RadialPolynomials`."""
-        return RadialPolynomials(*self[:6]).Y
+        return RadialPolynomials(*self[:6], self.V).Y
 
 
 class ScreenedPolynomials(NamedTuple):

@@ -13,34 +13,27 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from parki.errors import ParkiValueError
 from parki.ewald.sums import stokes_rotlet, stokes_sl, symbols
 from parki.ewald.sums.adjoint import Adjoint, velocity
 from parki.ewald.sums.gauges import OF_FORCES, Gauge
 from parki.ewald.sums.names import Family, named
-from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
-from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Sum, Term
+from parki.ewald.sums.pairs import PairFunction
+from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
+from parki.ewald.sums.sizes import square
 from parki.ewald.sums.sources import FORCE, TORQUE, Source
 from parki.ewald.sums.symbols import Shell, Symbol
-
-
-def _slopes_of_turns(r2: Array, p: RadialPolynomials) -> Array:
-    third = (p.R + 3 * p.X) / np.maximum(r2, 1e-12)  # which stays finite: 0 / 0 at a point itself
-    return 8 * r2 * ((p.W - third) ** 2 + 4 * third**2) / 3
-
 
 ROTATION = Term(
     "sphere_turns",
     3,
-    lambda r2, p: 8 * (2 * p.X**2 + (p.R + p.X) ** 2) / 3,
+    square(symbols.CURL_OF_CURL, TORQUE),
     Far(order=1),
 )
 ROTATION_GRADIENT = Term(
     "sphere_turns_grad",
     4,
-    _slopes_of_turns,
+    square(symbols.CURL_OF_CURL, TORQUE, "grad_u"),
     Far(PLAIN, GRADIENT, order=1),
     derived=True,
 )

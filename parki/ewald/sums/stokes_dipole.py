@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 
-from parki.ewald.sums import stokes_sl, symbols
+from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, gradient
 from parki.ewald.sums.composite import Addend
 from parki.ewald.sums.names import always
-from parki.ewald.sums.pairs import RadialPolynomials
-from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Sum, Term
+from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
+from parki.ewald.sums.sizes import square
 from parki.ewald.sums.slopes import dipole_tensors, of_tensors
 from parki.ewald.sums.sources import DIPOLE
 from parki.ewald.sums.words import Words
@@ -21,25 +21,10 @@ from parki.ewald.sums.written import pair_of
 _PI = math.pi
 
 
-def _velocity(r2: Array, p: RadialPolynomials) -> Array:
-    return stokes_sl.VELOCITY_GRADIENT.square(r2, p) / 3  # over nine directions, not three
-
-
-def _pressure(r2: Array, p: RadialPolynomials) -> Array:
-    # The second derivatives of Lap B = 2 Q + 4 P: across r, and along r.
-    return (8 * (p.R - 2 * p.X) ** 2 + 4 * (r2 * p.W + 4 * p.X + 3 * p.R) ** 2) / 9
-
-
-def _gradient(r2: Array, p: RadialPolynomials) -> Array:
-    # Second derivatives of G = Lap B - grad grad B: Lap B's, and the fourth derivatives of B.
-    fourth = (p.R + r2 * p.W) ** 2 + 12 * (2 * p.X + p.R) ** 2 + 24 * p.X**2
-    return _pressure(r2, p) + 4 * fourth / 9
-
-
 VELOCITY = Term(
     "stokes_dipole",
     2,
-    _velocity,
+    square(symbols.FLOW, DIPOLE),
     Far(GRADIENT, PLAIN),
     (16 / 9, 1.5, 1 / (9 * _PI), 2.5, 0, 0),
     aligned_factor=1.3,
@@ -47,7 +32,7 @@ VELOCITY = Term(
 VELOCITY_GRADIENT = Term(
     "stokes_dipole_grad",
     3,
-    _gradient,
+    square(symbols.FLOW, DIPOLE, "grad_u"),
     Far(GRADIENT, GRADIENT),
     (2 / 27, 3.5, 1 / (144 * _PI), 4.5, 32 / (135 * _PI**2), 3),
     aligned_factor=1.3,
@@ -56,7 +41,7 @@ VELOCITY_GRADIENT = Term(
 PRESSURE = Term(
     "stokes_dipole_p",
     3,
-    _pressure,
+    square(symbols.FLOW, DIPOLE, "p"),
     Far(GRADIENT, PLAIN),
     (1 / 27, 3.5, 1 / (288 * _PI), 4.5, 4 / (27 * _PI**2), 3),
     aligned_factor=1.8,

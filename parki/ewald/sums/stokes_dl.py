@@ -7,8 +7,8 @@ import math
 from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, mean_of_dipoles, mean_of_forces, traction
 from parki.ewald.sums.names import always
-from parki.ewald.sums.pairs import RadialPolynomials
-from parki.ewald.sums.record import GRADIENT, PLAIN, Array, Far, Sum, Term, WindowWeights
+from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term, WindowWeights
+from parki.ewald.sums.sizes import square
 from parki.ewald.sums.slopes import by_changed_normals, of_layers, of_tensors
 from parki.ewald.sums.sources import LAYER
 from parki.ewald.sums.words import Words
@@ -19,28 +19,10 @@ _PI = math.pi
 _SPREAD = WindowWeights(8 / 7, 6 / 7, -2 / 7)
 
 
-def _velocity(r2: Array, p: RadialPolynomials) -> Array:
-    c, d = -2 * p.R, 4 * p.R + 12 * p.X  # times r: factors of three deltas, and of e e e
-    return r2 * (15 * c**2 + 6 * c * d + d**2) / 9
-
-
-def _gradient(r2: Array, p: RadialPolynomials) -> Array:
-    c, d = -2 * p.R, 4 * p.R + 12 * p.X
-    c1 = c - 2 * r2 * p.W  # (c r)' and (d r)'
-    d1 = -8 * p.R - 24 * p.X + 4 * r2 * p.W
-    along = 15 * c1**2 + 6 * c1 * d1 + d1**2
-    return (along + 2 * (15 * c**2 + 6 * c * d + 3 * d**2)) / 9
-
-
-def _pressure(r2: Array, p: RadialPolynomials) -> Array:
-    a, b = 4 * p.X - 2 * p.R, -12 * p.X - 4 * p.R - 2 * r2 * p.W  # of delta and e e; h'/r, h''-h'/r
-    return 4 * (3 * a**2 + 2 * a * b + b**2) / 9
-
-
 VELOCITY = Term(
     "stokes_dl",
     2,
-    _velocity,
+    square(symbols.FLOW_OF_LAYERS, LAYER),
     Far(_SPREAD, PLAIN),
     (56 / 9, 1.5, 7 / (18 * _PI), 2.5, 0, 0),
     aligned_factor=1.4,
@@ -48,7 +30,7 @@ VELOCITY = Term(
 VELOCITY_GRADIENT = Term(
     "stokes_dl_grad",
     3,
-    _gradient,
+    square(symbols.FLOW_OF_LAYERS, LAYER, "grad_u"),
     Far(_SPREAD, GRADIENT),
     (7 / 27, 3.5, 7 / (288 * _PI), 4.5, 4 / (5 * _PI**2), 3),
     aligned_factor=1.5,
@@ -57,7 +39,7 @@ VELOCITY_GRADIENT = Term(
 PRESSURE = Term(
     "stokes_dl_p",
     3,
-    _pressure,
+    square(symbols.FLOW_OF_LAYERS, LAYER, "p"),
     # Only k.A counts: (|v|^2 + (v.k)^2 / k^2) / 2, v = rho k + b e.
     Far(WindowWeights(2, 1 / 2, 1 / 2), PLAIN),
     (4 / 27, 3.5, 1 / (72 * _PI), 4.5, 16 / (27 * _PI**2), 3),

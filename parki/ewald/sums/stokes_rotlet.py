@@ -8,6 +8,7 @@ from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, half_curl, of_itself
 from parki.ewald.sums.names import always
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
+from parki.ewald.sums.sizes import square
 from parki.ewald.sums.sources import TORQUE
 from parki.ewald.sums.words import Words
 from parki.ewald.sums.written import pair_of
@@ -16,14 +17,14 @@ _PI = math.pi
 VELOCITY = Term(
     "stokes_rotlet",
     2,
-    lambda r2, p: 8 / 3 * r2 * p.X**2,
+    square(symbols.CURL, TORQUE),
     Far(order=1),
     (8 / 3, 0, 4 / (3 * _PI), 0.5, 0, 0),
 )
 VELOCITY_GRADIENT = Term(
     "stokes_rotlet_grad",
     3,
-    lambda r2, p: 8 * ((p.R + 2 * p.X) ** 2 + 2 * p.X**2) / 3,
+    square(symbols.CURL, TORQUE, "grad_u"),
     Far(PLAIN, GRADIENT, order=1),
     (8 / 3, 1.5, 1 / (3 * _PI), 2.5, 0, 0),
     derived=True,

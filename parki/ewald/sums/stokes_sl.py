@@ -8,8 +8,8 @@ from parki.ewald.sums import stokes_dl, symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
 from parki.ewald.sums.gauges import OF_FORCES
 from parki.ewald.sums.names import always
-from parki.ewald.sums.pairs import RadialPolynomials
-from parki.ewald.sums.record import CURVATURE, GRADIENT, PLAIN, Array, Far, Sum, Term
+from parki.ewald.sums.record import CURVATURE, GRADIENT, PLAIN, Far, Sum, Term
+from parki.ewald.sums.sizes import square
 from parki.ewald.sums.sources import FORCE
 from parki.ewald.sums.words import MEAN_PRESSURE, Words
 from parki.ewald.sums.written import pair_of
@@ -17,26 +17,17 @@ from parki.ewald.sums.written import pair_of
 _PI = math.pi
 
 
-def _velocity(r2: Array, p: RadialPolynomials) -> Array:
-    along = p.S + r2 * p.X
-    return 4 * (2 * p.S**2 + along**2) / 3
-
-
-def _gradient(r2: Array, p: RadialPolynomials) -> Array:
-    return r2 * 8 * (4 * p.X**2 + (p.R - p.X) ** 2) / 3
-
-
 VELOCITY = Term(
     "stokes_sl",
     1,
-    _velocity,
+    square(symbols.FLOW, FORCE),
     Far(),
     (8 / 3, 0.5, (4 / (3 * _PI)) ** 2, 1, (4 / (3 * _PI)) ** 2, 1),
 )
 VELOCITY_GRADIENT = Term(
     "stokes_sl_grad",
     2,
-    _gradient,
+    square(symbols.FLOW, FORCE, "grad_u"),
     Far(PLAIN, GRADIENT),
     (16 / 3, 1.5, 1 / (3 * _PI), 2.5, 0, 0),
     derived=True,
@@ -44,7 +35,7 @@ VELOCITY_GRADIENT = Term(
 PRESSURE = Term(
     "stokes_sl_p",
     2,
-    lambda r2, p: r2 * 4 * (2 * p.X - p.R) ** 2 / 3,
+    square(symbols.FLOW, FORCE, "p"),
     Far(),
     (8 / 3, 1.5, 1 / (6 * _PI), 2.5, 0, 0),
     derived=True,

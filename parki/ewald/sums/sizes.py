@@ -1,0 +1,133 @@
+"""Sizes of pair functions, which error estimates take: see `Term.square`.
+
+An operator of `parki.ewald.sums.operators` is a sum of products of vectors, each with a function of
+the distance. It is linear in every vector of unit length but "up". So the mean square over all
+directions is a quadratic form of these functions, by sums over the axes for each vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+
+from parki.ewald.sums.operators import (
+    Differentials,
+    Dots,
+    expand,
+    flow,
+    names_of,
+    pressure,
+)
+from parki.ewald.sums.pairs import Array, RadialPolynomials
+from parki.ewald.sums.sources import Source
+from parki.ewald.sums.symbols import Symbol
+
+Square = Callable[[Array, RadialPolynomials], Array]
+RESULTS = "v", "w"  # whose squares add up; those of sources are averaged
+_GOLDEN = (1 + 5**0.5) / 2
+# Axes of an icosahedron: means over them of products of up to five components are those over all
+# directions. "up" is along each of them in turn.
+UPS = np.array([np.roll([0, 1, sign * _GOLDEN], n) for n in range(3) for sign in (1, -1)])
+UPS /= np.linalg.norm(UPS[0])
+
+
+def square(symbol: Symbol, source: Source, result: str = "u") -> Square:
+    """Return the squared size of a result of one source."""
+    (name,) = names_of([source])
+    operator: Differentials
+    if result == "p":
+        operator = pressure(symbol, source, name)
+    else:
+        slope = ("w",) if result == "grad_u" else ()
+        operator = [each.with_along(*slope) for each in flow(symbol, source, name)]
+    return of_operator(tuple(operator), symbol.order)
+
+
+@lru_cache(maxsize=64)
+def of_operator(operator: tuple[object, ...], order: int) -> Square:
+    """Return the squared size of an operator on psi, of a symbol of this order."""
+    by_functions: dict[tuple[tuple[tuple[int, int], float], ...], Array] = {}
+    found = expand(list(operator), order)  # type: ignore[arg-type]
+    names = sorted({name for dots in found for name in _vectors(dots)} - {"e", "up"})
+    for dots, places in found.items():
+        scale = next(iter(places.values()))
+        key = tuple((place, x / scale) for place, x in places.items())
+        values = scale * np.array([_values(dots, names, up) for up in UPS])
+        by_functions[key] = by_functions.get(key, 0.0) + values
+    functions, values = [*by_functions], np.array([*by_functions.values()])
+    values = values.reshape(len(functions), -1)
+    averaged = len(UPS) * 3.0 ** len([name for name in names if name not in RESULTS])
+    gram = values @ values.T / averaged
+
+    def size(r2: Array, p: RadialPolynomials) -> Array:
+        smooth = _Smooth(r2, p, order)
+        each = [sum(x * smooth(*place) for place, x in key) for key in functions]
+        pairs = combinations_with_replacement(range(len(each)), 2)
+        return np.asarray(sum((1 + (i < j)) * gram[i, j] * each[i] * each[j] for i, j in pairs))
+
+    return size
+
+
+class _Smooth:
+    """The functions ``-2 (-1)^n T_n r^m`` at squared distances."""
+
+    def __init__(self, r2: Array, p: RadialPolynomials, order: int) -> None:
+        self.r2 = np.asarray(r2)
+        # Flows of Stokes take S in place of L, which is more than the same where both are errors.
+        self.functions = [p.L if order == 1 else (p.S + self.r2 * p.X) / 2, p.X]
+        # Q_n times (-1)^n, by n from 1 on
+        self.slopes = [-p.R, p.W, -p.V, p.U]
+        self.small = self.r2 <= 1e-6 * self.r2.max()
+
+    def __call__(self, n: int, m: int) -> Array:
+        """Return one of them."""
+        while len(self.functions) <= n:  # by r^2 T_{n+1} = (2 n + 1) T_n - (-1)^n Q_n
+            k = len(self.functions) - 1
+            far = (2 * k + 1) * self.functions[k] - self.slopes[k - 1]
+            far = far / np.where(self.small, 1.0, self.r2)
+            self.functions.append(np.where(self.small, self.slopes[k] / (2 * k + 3), far))
+        found: Array = -2 * (-1) ** n * self.functions[n] * self.r2 ** (m / 2)
+        return found
+
+
+def _vectors(dots: Dots) -> list[str]:
+    """Return the vectors of products; a tensor is a product of two."""
+    return [name for each in dots for one in _plain(each) for name in one]
+
+
+def _plain(each: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return a product of vectors as products of two, or of three: a determinant; or a number."""
+    if each in (("ab",), ("charge",)):
+        return [("a", "b")] if each == ("ab",) else []
+    if each[0] == "ab":
+        return [("a", each[1]), ("b", each[2])]
+    if each[0] == "cross":
+        return [("v", "t", each[2] if each[1] == "v" else each[1])]
+    return [("v", "t", "e")] if "txe" in each else [each]
+
+
+def _values(dots: Dots, names: list[str], up: Array) -> Array:
+    """Return products for all axes along which the named vectors may be, an axis of it for each."""
+    fixed = {"e": np.eye(3)[2], "up": up}
+    letters = {name: chr(ord("a") + n) for n, name in enumerate(names)}
+    tensors: list[Any] = [np.ones(())]
+    terms, free = [""], iter("zyxwvutsrqp")
+    for one in (each for of in dots for each in _plain(of)):
+        own = ""
+        for name in one:
+            own += letters.get(name) or next(free)
+            if name in fixed:
+                tensors.append(fixed[name])
+                terms.append(own[-1])
+        tensors.append(np.eye(3) if len(one) == 2 else _LEVI_CIVITA)
+        terms.append(own)
+    return np.asarray(np.einsum(f"{','.join(terms)}->{''.join(letters.values())}", *tensors))
+
+
+_LEVI_CIVITA = np.array(
+    [[[(i - j) * (j - k) * (k - i) / 2 for k in range(3)] for j in range(3)] for i in range(3)]
+)
