@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from operators import Operator, derivative, part_of, radial
@@ -12,6 +14,7 @@ from parki.ewald.split.hasimoto import Hasimoto, radial_functions, series_losses
 from parki.ewald.split.prolate import STEP, Prolate, solve
 from parki.ewald.sums import TERMS
 from parki.ewald.sums.record import RadialPolynomials
+from parki.ewald.sums.sizes import UPS
 
 RC = 0.37
 SPLITS = [*(Hasimoto(z / RC) for z in (0.7, 3.2, 5.4)), *(Prolate(c, RC) for c in (3, 14, 34))]
@@ -115,19 +118,23 @@ def test_radial_functions_are_derivatives_of_one_another(split):
 @pytest.mark.parametrize("term", TERMS)
 @pytest.mark.parametrize("split", SPLITS[1::3], ids=name)
 def test_sizes_of_the_terms(term, split):
-    """`Term.square` against the tensors of all unit densities, and normals and axes of rises."""
+    """`Term.square` against the tensors of all unit densities, and normals and axes of rises.
+
+    The square of a rise of vectors is of the fourth order in its axis: the mean over all directions
+    is the one over the axes of an icosahedron.
+    """
     r = np.array([0.3, -0.4, 0.5]) * RC
     d, (q, n) = np.linalg.norm(r), (np.repeat(UNITS, 3, axis=1), np.tile(UNITS, 3))
-    squares = []
-    for up in range(3):
+    squares, places = [], d * UPS if "doublet_rise" in term else [r]
+    for up, r in itertools.product(range(3), places):
         part = part_of(term, up)
         dens, norms = (q, n) if part.source.normal else (np.eye(part.source.rows), None)
         functions = radial(split.near(d), d, part.symbol.order)
         fields = part.fields(dens, norms)
         for at in range(9):  # tensor targets
             for row in part.rows(fields, Operator.d, q[:, at : at + 1], n[:, at : at + 1]):
-                tensor = row.of(lambda axes, f=functions: derivative(axes, r, f))
-                squares.append(np.sum(tensor**2) / dens.shape[1] / 27)
+                tensor = row.of(lambda axes, f=functions, at=r: derivative(axes, at, f))
+                squares.append(np.sum(tensor**2) / dens.shape[1] / 27 / len(places))
                 # The power is that of the length that the kernel carries.
                 powers = {len(axes) + 3 - 2 * part.symbol.order for axes in row}
                 assert powers <= {TERMS[term].power}

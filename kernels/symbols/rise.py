@@ -1,6 +1,9 @@
-"""``u = - M k_n k q``: the slope along the axis n, UP, of the flow of charges' potential."""
+"""``u = - M k_n k q``: the slope along the axis n, UP, of the flow of charges' potential.
 
-from kernels.blocks.mode import take_wavenumber
+Of vectors A it is the slope of a slope along the axis, ``M k_n^2 k (k.A)``, of doublets' flow.
+"""
+
+from kernels.blocks.mode import take_components, take_wavenumber
 
 UP = 2
 
@@ -13,9 +16,15 @@ def multiply():
         n = x
     if UP == 1:
         n = y
-    n = 0.0 - m * n
-    a: REAL = n * hat[0][re]
-    b: REAL = n * hat[0][im]
+    if COMPONENTS == 1:
+        n = 0.0 - m * n
+        a: REAL = n * hat[0][re]
+        b: REAL = n * hat[0][im]
+    else:
+        take_components()
+        n = m * n * n
+        a: REAL = n * (x * a0 + y * a1 + z * a2)
+        b: REAL = n * (x * b0 + y * b1 + z * b2)
     hat[0][re] = a * x
     hat[0][im] = b * x
     hat[1][re] = a * y

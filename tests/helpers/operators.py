@@ -70,6 +70,11 @@ def _curl(a: list[Operator]) -> list[Operator]:
     return [a[k].d(j) - a[j].d(k) for j, k in ((1, 2), (2, 0), (0, 1))]
 
 
+def _risen(up: Any, a: list[Operator]) -> list[Operator]:
+    field = a[0] if len(a) == 1 else added(each.d(up, axis) for axis, each in enumerate(a))
+    return [field.d(up, axis) for axis in range(3)]
+
+
 def _flow(a: list[Operator]) -> list[Operator]:
     along = added(a[axis].d(axis) for axis in range(3))
     pushed = along - added(a[3:]).laplacian
@@ -81,7 +86,7 @@ def fields(symbol: Symbol, a: list[Operator]) -> tuple[list[Operator], Operator]
     structures: dict[str, Callable[[], list[Operator]]] = {
         "scalar": lambda: a,
         "slope": lambda: [a[0].d(axis) for axis in range(3)],
-        "rise": lambda: [a[0].d(symbol.up, axis) for axis in range(3)],
+        "rise": lambda: _risen(symbol.up, a),
         "curl": lambda: _curl(a),
         "flow": lambda: _flow(a),
     }

@@ -60,8 +60,9 @@ def beyond(c: float) -> Beyond:
     rate = (c * r) ** 2 - chi
     second = -(2 * r * slope + rate * psi) / (r**2 - 1)
     third = -(4 * r * second + (2 + rate) * slope + 2 * c**2 * r * psi) / (r**2 - 1)
-    fourth = 6 * r * third + (6 + rate) * second + 2 * c**2 * (2 * r * slope + psi)
-    fourth /= 1 - r**2
+    # Of the series themselves, since the equation divides by r - 1 once more for each derivative.
+    falling = n[4:] * (n[4:] - 1) * (n[4:] - 2) * (n[4:] - 3)
+    fourth = falling * t ** n[:-4] @ series[4:] / w**4
     # Integrals beyond the last panel by parts, since q = c^2 r^2 - chi changes slowly there.
     end, (value, rise) = 1 + ends[-1], states[-1]
     q = (c * end) ** 2 - chi

@@ -71,9 +71,11 @@ class Code:
         return name
 
     def power(self, base: str, power: int) -> str:
-        """Return a power of y or of r, whose square is rr."""
+        """Return a power of y or of r, whose square is rr; 1 / r is y."""
         if self.outer:
             return self.outer.power(base, power)
+        if power < 0:
+            return self.power("y", -power)
         if power == 1:
             return base
         if power == 2:

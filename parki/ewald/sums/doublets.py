@@ -1,8 +1,9 @@
-"""Source doublets s, ``u = grad (s . grad(1 / r))``, and their dipoles: potential flows.
+"""Source doublets s, ``u = grad (s . grad(1 / r))``, and their derivatives: potential flows.
 
 ``doublet``         ``u_i = sum d_i d_j (1 / r) s_j``
 ``doublet_dipole``  ``u_i = sum D_jk d/dy_k d_i d_j (1 / r)``, of which the gradient is the fourth
                     derivative of ``1 / r``
+``doublet_rise``    the second derivative of the doublets' flow along an axis, in the solver's order
 
 Images near a wall take them: see `parki.ewald.sums.walls`.
 """
@@ -14,10 +15,10 @@ from functools import partial
 
 from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
-from parki.ewald.sums.names import Family
+from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
 from parki.ewald.sums.sizes import square
-from parki.ewald.sums.sources import DIPOLE
+from parki.ewald.sums.sources import DIPOLE, FORCE
 from parki.ewald.sums.spheres import sphere_turns
 from parki.ewald.sums.written import pair_of
 
@@ -33,6 +34,17 @@ VELOCITY_GRADIENT = Term(
     5,
     square(symbols.CURL_OF_CURL, DIPOLE, "grad_u"),
     Far(GRADIENT, GRADIENT, order=1),
+    aligned_factor=1.3,
+    derived=True,
+)
+# The second derivative of doublets along an axis: errors are means over all axes.
+_RISES = symbols.CURL_OF_CURL._replace(structure="rise", up=2)
+_RISE = Term("doublet_rise", 5, square(_RISES, FORCE), Far(order=1), aligned_factor=1.3)
+_RISE_GRADIENT = Term(
+    "doublet_rise_grad",
+    6,
+    square(_RISES, FORCE, "grad_u"),
+    Far(PLAIN, GRADIENT, order=1),
     aligned_factor=1.3,
     derived=True,
 )
@@ -61,7 +73,28 @@ DOUBLET_DIPOLE = Sum(
     },
 )
 
+_VECTOR = FORCE._replace(decay=5)
+
+
+def doublet_rise(up: int) -> Sum:
+    """Return the sum of second derivatives of doublets along an axis, of vectors s."""
+    name, symbol = (
+        named("doublet_rise", up=up),
+        symbols.CURL_OF_CURL._replace(structure="rise", up=up),
+    )
+    return Sum(
+        name,
+        symbol,
+        pair_of(symbol, (_VECTOR,), (3, 60)),
+        (_VECTOR,),
+        gauge=None,
+        terms={"u": (_RISE,), "grad_u": (_RISE_GRADIENT,)},
+        adjoints={"u": of_itself(name)},
+    )
+
+
 # Parts of sums near walls, without words.
 FAMILIES = {
     each.name: Family(partial(lambda record: record, each)) for each in (DOUBLET, DOUBLET_DIPOLE)
 }
+FAMILIES["doublet_rise"] = Family(doublet_rise, example={"up": 2})

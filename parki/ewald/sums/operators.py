@@ -11,7 +11,7 @@ psi' / r = -b: -r without its smooth part. So all sums take the same functions, 
 
     b_n = s_n / r^(2 n + 1) - 2 (-1)^n T_n,   s_n = 1, -1, 3, -15, 105 ...
     T_0 = L, T_1 = X, T_2 = Y,   S = 2 L - r^2 X
-    r^2 T_{n+1} = (2 n + 1) T_n - (-1)^n Q_n,   Q_1 = R, Q_2 = W, Q_3 = V
+    r^2 T_{n+1} = (2 n + 1) T_n - (-1)^n Q_n,   Q_1 = R, Q_2 = W, Q_3 = V, Q_4 = U
 
 Brinkman's equation, ``alpha^2 u - laplace u + grad p = 8 pi f``, has another b_0, by `rubbed`. Its
 pressure takes the Laplacian less alpha^2 of psi, which is -2/r. The functions b_n of 1/r, which
@@ -35,7 +35,7 @@ from parki.ewald.sums.symbols import Symbol
 Dots = tuple[tuple[str, ...], ...]
 Place = tuple[int, int]  # n and m of b_n r^m
 Expanded = dict[Dots, dict[Place, float]]
-FUNCTIONS, SLOPES = "LXY", "-RWV"  # the tables T_n and Q_n, by n
+FUNCTIONS, SLOPES = "LXY", "-RWVU"  # the tables T_n and Q_n, by n
 HARMONIC, OF_HARMONIC = 8, "-PQ"
 
 
@@ -98,8 +98,11 @@ def flow(symbol: Symbol, source: Source, name: str, v: str = "v") -> Differentia
     if symbol.structure == "curl":
         return [Differential(-1.0, ("c",))]  # c is v x t
     found = [each.with_along(v) for each in spread]
-    if symbol.structure != "flow":  # a slope, or one of it along an axis
-        return [each.with_along("up") for each in found] if symbol.structure == "rise" else found
+    if symbol.structure == "rise":  # the slope of a slope along an axis, of vectors twice
+        up = ("up",) * (1 if symbol.components == 1 else 2)
+        return [each.with_along(*up) for each in found]
+    if symbol.structure != "flow":
+        return found
     found += [each.with_along(laplacians=1, factor=-1.0) for each in moments(source, name, into=v)]
     if source.normal:
         found += harmonic(symbol, [Differential(-1.0, (v,), (dot(name, "n"),))])
@@ -171,9 +174,9 @@ def contracted(dots: Dots) -> Dots:
     """Return products in one order. Tensors and c = v x t have one product each.
 
     A tensor's are ("ab", x, y), or ("ab",) for its trace; (v x t).e is v.(t x e), and the product
-    with another vector w is ("cross", "v", "w").
+    with another vector w is ("cross", "v", "w"). "up" has the length 1.
     """
-    left = list(dots)
+    left = [each for each in dots if each != ("up", "up")]
     for a, b in (("a", "b"), ("A", "B")):
         mine = [each for each in left if a in each or b in each]
         if mine:
@@ -203,7 +206,7 @@ def tables_of(places: Iterable[Place], given: str = "") -> str:
 
     def need(n: int, m: int) -> None:
         own = FUNCTIONS[n : n + 1]
-        if m < 2 or n == 1 or (own and own in given):
+        if own and (m < 2 or n == 1 or own in given):
             found[own] = None
         elif not own or own not in found:
             need(n - 1, m - 2)

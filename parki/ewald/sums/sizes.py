@@ -79,8 +79,8 @@ class _Smooth:
         self.r2 = np.asarray(r2)
         # Flows of Stokes take S in place of L, which is more than the same where both are errors.
         self.functions = [p.L if order == 1 else (p.S + self.r2 * p.X) / 2, p.X]
-        # Q_n times (-1)^n, by n from 1 on
-        self.slopes = [-p.R, p.W, -p.V, p.U]
+        # Q_n times (-1)^n, by n from 1 on; T_5 has r^5 as a factor, which is nothing at small r.
+        self.slopes = [-p.R, p.W, -p.V, p.U, 0 * p.U]
         self.small = self.r2 <= 1e-6 * self.r2.max()
 
     def __call__(self, n: int, m: int) -> Array:

@@ -99,7 +99,7 @@ def fields_of(symbol: Symbol, sources: tuple[Source, ...]) -> Expansions:
         each(lambda source, name: flow(symbol, source, name)),
         each(lambda source, name: pressure(symbol, source, name)),
         each(lambda source, name: [p.with_along("w") for p in flow(symbol, source, name)])
-        if symbol.up is None
+        if symbol.up is None or symbol.components > 1
         else {},
         each(reading) if forces else {},
     )
@@ -271,8 +271,11 @@ class Text:
     def differentiate(self) -> list[str]:
         """Return the lines of `differentiate`."""
         fields, named = self.fields, self.tables
-        code = Code(" ".join(["e n", *self.names]))
+        code = Code(" ".join(["e n", *self.names]), up=self.symbol.up or 0)
         code.write("begin_blob()")
+        if self.symbol.up is not None:
+            for axis in AXES:
+                code.declare(f"up{axis}", "1.0" if axis == self.symbol.up else "0.0")
         code.take(named.derivatives)
         self._take_distance(
             code, together(each for of in fields for each in of.values()), named.derivatives
