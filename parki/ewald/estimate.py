@@ -25,7 +25,7 @@ from parki.ewald.choice.parameters import select
 from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.near.p2p_lists import PAIRS, most_pairs
-from parki.ewald.options import LARGEST_TOLERANCE, EwaldOptions
+from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.setup import pose, use
 from parki.ewald.placement.asked import Asked
 from parki.ewald.points import take_options
@@ -361,8 +361,7 @@ def _chosen(
     ends = np.array([src.min(axis=1), src.max(axis=1)])
     if each.scale is not None and first == first:  # as `Placement` does
         size, power = each.scale
-        larger = min(options.tolerance * (first / size) ** power, LARGEST_TOLERANCE)
-        options = replace(options, tolerance=max(options.tolerance, larger))
+        options = options.looser((first / size) ** power)
     want = (each.want,) if isinstance(each.want, str) else tuple(each.want)
     task = Task(each.kernel, place.space, options.arithmetic(dtype), options, want)
     frame = Frame.of(task, lattice)

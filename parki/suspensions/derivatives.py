@@ -3,18 +3,24 @@
 A sphere that is displaced meets another velocity of the fluid, by the gradient there; if what acts
 on it is displaced as well, nothing changes. The mobility M is symmetric: for weights v of the
 velocities ``v.M F`` is ``F.M v``. So its derivative by forces is M v, and by a position it is v
-times the gradient there of the flow of F, plus F times the gradient of the flow of v.
+times the gradient there of the flow of F, plus F times the gradient of the flow of v. Near a wall
+images move, too, and each sum has its own derivatives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.derivatives.vjp import jvp as jvp_of_sum
+from parki.ewald.derivatives.vjp import vjp as vjp_of_sum
 from parki.interchange import as_given, names_of
+from parki.suspensions.radii import KINDS
 
 ACTS, MOVES = ("force", "torque"), ("velocity", "turn")
 NAMES = ("forces", "torques", "points")
@@ -94,6 +100,8 @@ def check_alike(names: Iterable[str], *arrays: Any) -> None:
 
 def _by_points(spheres: Any, f: dict[str, Any], v: dict[str, Any]) -> Any:
     """Return derivatives (3, N) by positions, of forces and torques f and of weights v."""
+    if spheres._options.walled:
+        return _by_points_at_wall(spheres, f, v)
     names = [acts for acts in ACTS if acts in f or acts in v]
     none = 0 * next(iter(f.values()))
     found = np.zeros_like(none, shape=none.shape[-2:])
@@ -112,6 +120,13 @@ def _by_points(spheres: Any, f: dict[str, Any], v: dict[str, Any]) -> Any:
 
 def _by_moves(spheres: Any, moves: str, f: dict[str, Any], move: Any) -> Any:
     """Return the change of what moves, for changes (3, N) of positions."""
+    if spheres._options.walled:
+        moved: Any = {"trg": move, "src": move}
+        changes = (
+            jvp_of_sum(*own, tangents=moved) * _scale(spheres, moves, acts)
+            for acts, own in _sums(spheres, moves, f)
+        )
+        return reduce(add, changes)
     found = np.zeros_like(next(iter(f.values())))
     # What acts makes a flow; where it is displaced along an axis, that flow lags behind.
     flows = {
@@ -125,6 +140,28 @@ def _by_moves(spheres: Any, moves: str, f: dict[str, Any], move: Any) -> Any:
             change -= each[:, :, axis]
         _many(found)[...] += change
     return found
+
+
+def _by_points_at_wall(spheres: Any, f: dict[str, Any], v: dict[str, Any]) -> Any:
+    """Return the same near a wall, which changes images, too: of each sum by its own points."""
+    found = 0.0 * spheres._points
+    values: Any
+    for moves, values in zip(MOVES, map(v.get, ACTS), strict=True):
+        for acts, own in _sums(spheres, moves, f) if values is not None else ():
+            parts: Any = vjp_of_sum(*own, values=values, wrt=("trg", "src"))
+            found += _scale(spheres, moves, acts) * (parts["trg"] + parts["src"])
+    return found
+
+
+def _sums(spheres: Any, moves: str, f: dict[str, Any]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield what acts, and the arguments of the sum of what moves by it."""
+    for acts, values in f.items():
+        kernel, *ends, marks, options = spheres._given(moves, acts)
+        yield acts, (kernel, *ends, values, marks, options)
+
+
+def _scale(spheres: Any, moves: str, acts: str) -> Any:
+    return spheres._points.dtype.type(KINDS[moves, acts][2] * spheres.factor)
 
 
 def _many(values: Any) -> Any:

@@ -247,12 +247,6 @@ class Spheres:
                 self._start = None
         return self._plans[key]
 
-    def _applied(self, moves: str, acts: str, values: Any) -> Any:
-        """Return the sum of what moves by what acts."""
-        if self._options.walled and (moves, acts) == ("velocity", "torque"):  # which has no sum
-            return self._plan("turn", "force").adjoint(values)
-        return self._plan(moves, acts)(values)
-
     def _given(self, moves: str, acts: str) -> tuple[Any, ...]:
         """Return the kernel of such a plan, its targets, sources, marks and options."""
         sizes, points = self._sizes, self._points
@@ -393,11 +387,9 @@ class Spheres:
 
         ``want`` may be "grad_u": then it is the gradient (..., 3, 3, N) by their own positions.
         """
-        if want != "u" and self._options.walled:
-            raise wall.lacking("derivatives by points")
         for acts, values in given.items():
             if want == "u":
-                each = self._applied(moves, acts, values)
+                each = self._plan(moves, acts)(values)
             else:
                 *points, options = self._given(moves, acts)
                 each = self._sum((*points, options.of_derivatives()), values, want)
@@ -438,11 +430,10 @@ class Spheres:
         self, acts: str, values: Any, points: Array, names: tuple[str, ...]
     ) -> Iterator[tuple[str, Any]]:
         """Yield the parts of the flow that forces or torques make, by name."""
-        # Torques make no pressure, and their sums have no stress.
-        of = {"stress": "grad_u", "p": "u"} if acts == "torque" else {}
+        # Torques make no pressure without a wall, and their sums have no stress there.
+        alone = acts == "torque" and not self._options.walled
+        of = {"stress": "grad_u", "p": "u"} if alone else {}
         asked = tuple(dict.fromkeys(of.get(name, name) for name in names))
-        if self._options.walled and acts == "torque":
-            raise wall.lacking("flow by torques")
         marks = self._sizes.marks
         if marks is not None:
             marks = np.zeros(as_points("points", points).shape[-1]), marks

@@ -35,14 +35,6 @@ def check_heights(points: Any, radii: Any) -> None:
         )
 
 
-def lacking(what: str) -> ParkiValueError:
-    """Return the error of what parki does not have near a wall."""
-    return ParkiValueError(
-        f"spheres near a wall have no {what}; parki has velocities and turns there, their "
-        "derivatives by forces and torques, and the flow of the fluid by forces"
-    )
-
-
 def divergence(spheres: Any, white: White, moves: tuple[str, ...] = MOVES[:1]) -> list[Any]:
     """Return the divergence of the mobility by a random finite difference, (3, N) for each move.
 

@@ -159,13 +159,14 @@ class MappedSum(NamedTuple):
     shared: Shared
     sum: OneSum
     at: Arrays
+    of_targets: Arrays
 
     @classmethod
     def placed(
         cls,
         shared: Shared,
         options: EwaldOptions,
-        trg: Any,
+        of_targets: Arrays,
         at: Arrays,
         labels: Labels | None,
         systems: Systems | None = None,
@@ -175,7 +176,8 @@ class MappedSum(NamedTuple):
         systems, labels, order = shared.arranged(systems, labels)
         at = at | order
         src, norms = shared.points(at, kind)
-        return cls(shared, OneSum(kind, options, trg, src, norms, labels, systems), at)
+        own = OneSum(kind, options, of_targets["points"], src, norms, labels, systems)
+        return cls(shared, own, at, of_targets)
 
     def _densities(self, dens: Any) -> Any:
         """Return the densities (k, rows, N) of the sum."""
@@ -199,8 +201,7 @@ class MappedSum(NamedTuple):
 
     def _link(self, results: Map, rows: Arrays) -> Link:
         """Return the link of a map of results at the targets."""
-        at = {"points": self.sum.trg}
-        return Link("rows", "trg", slopes(results, rows, at, "points"))
+        return Link("rows", "trg", slopes(results, rows, self.of_targets, "points"))
 
     @property
     def _varied(self) -> list[Addend]:
@@ -222,7 +223,7 @@ class MappedSum(NamedTuple):
 
         targets, sources = v.shape[-1], self.at["points"].shape[1]
         sizes = {name: result_rows(self.shared.kernel, name) for name in self.shared.want}
-        values = self.shared.values({"u": v}, {"points": self.sum.trg}, sizes)
+        values = self.shared.values({"u": v}, self.of_targets, sizes)
         links = [] if dens is None else self._links(dens, wrt)
         own = None if dens is None else self._densities(dens[None])[0]
         direct = [name for name in ("dens", "trg") if name in wrt]
@@ -271,7 +272,7 @@ class MappedSum(NamedTuple):
             [{name: rows[n] for name, rows in of.items()} for n in range(len(dens))]
             for of in (changes, own)
         )
-        changed = [*self.shared.rows(each, {"points": self.sum.trg}).values()]
+        changed = [*self.shared.rows(each, self.of_targets).values()]
         for addend in varied:
             parts = [self._link(addend.results, of).push(moves["trg"]) for of in values]
             changed.append(np.stack(parts))

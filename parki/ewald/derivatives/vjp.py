@@ -19,6 +19,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.derivatives.by_box import NAMES, check_box
 from parki.ewald.derivatives.in_boxes import InBoxes
 from parki.ewald.derivatives.mapped_sum import MappedSum, arguments_of, check_maps, labels_of
+from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.systems import Systems, check_systems, first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
@@ -211,6 +212,7 @@ class _Asked(NamedTuple):
     several: bool = False
     labels: Labels | None = None
     systems: Systems | None = None
+    length: float = 1.0  # of the box
 
     @classmethod
     def checked(
@@ -231,7 +233,8 @@ class _Asked(NamedTuple):
         meaning = f"names of inputs of {composite.name}"
         names_of(label, names, meaning, mapping=label == "tangents")
         if options.walled:
-            composite = near_wall(kernel, options.wall, by=names)
+            up = options.axes.index(2)
+            composite = near_wall(kernel, options.wall, up=up, by=names)
         of = composite, composite is kernel, trg, src, norms, options
         given = arguments_of(*of).checked()
         arrays = given.arrays
@@ -246,6 +249,8 @@ class _Asked(NamedTuple):
         own_systems = check_systems(systems, arrays, given.space, options)
         labels = labels_of(composite, exclude, arrays, options, own_systems)
         asked = asked._replace(labels=labels, systems=own_systems)
+        if composite.scales:
+            asked = asked._replace(length=resolve(asked.options, given.extents).length)
         if {*names} & {*NAMES}:
             check_box(composite, systems)
         if dens is None and {*names} == {"dens"}:
@@ -282,11 +287,20 @@ class _Asked(NamedTuple):
     @property
     def sums(self) -> list[MappedSum]:
         """What is summed: each density of each sum."""
-        at = {"points": self.src, "norms": self.norms}
+        at, of_targets = {"points": self.src, "norms": self.norms}, {"points": self.trg}
+        if isinstance(self.norms, tuple):
+            of_targets["marks"], at["marks"] = self.norms
         shared = together(joined(self.composite.addends))
         each = [Shared(one.kernel, [own]) for one in shared for own in one.lists]
-        how = self.options, self.trg, at, self.labels, self.systems
-        return [MappedSum.placed(one, *how) for one in each]
+        how = of_targets, at, self.labels, self.systems
+        return [MappedSum.placed(one, self._of(one.kernel), *how) for one in each]
+
+    def _of(self, kernel: str) -> EwaldOptions:
+        """Return the options of a sum, with the tolerance that the scale of its results allows."""
+        for name, size, power in self.composite.scales:
+            if name == kernel:
+                return self.options.looser((self.length / size) ** power)
+        return self.options
 
     def pulled(self, v: Any, dens: Any, wrt: Iterable[str]) -> dict[str, Any]:
         """Return the derivatives (k, rows, N) for values (k, rows, Nt).

@@ -408,6 +408,11 @@ class EwaldOptions(metaclass=Shown):
         mean = self.dl_mean or "zero"
         return replace(self, expert=self.expert.of_derivatives(), dl_mean=mean)
 
+    def looser(self, times: float) -> EwaldOptions:
+        """Return the same with a tolerance as many times larger, as far as there is such a one."""
+        larger = max(self.tolerance, min(self.tolerance * times, LARGEST_TOLERANCE))
+        return replace(self, tolerance=larger)
+
     def arithmetic(self, dtype: Any) -> np.dtype[Any]:
         """Return the dtype of the arithmetic for arrays of ``dtype``."""
         return np.dtype(np.float32 if self.precision == "mixed" else dtype)

@@ -19,7 +19,7 @@ from parki.ewald.derivatives.mapped_sum import labels_of
 from parki.ewald.geometry.boxes import WHOLE, Columns, Group
 from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.systems import Systems, check_systems
-from parki.ewald.options import LARGEST_TOLERANCE, EwaldOptions
+from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.access import Access
 from parki.ewald.pipeline.placed_sum import PlacedSum, as_before
 from parki.ewald.pipeline.protocol import Pipeline
@@ -227,10 +227,9 @@ class Placement:
         """Return a member's options, with the tolerance that the scale of its results allows."""
         if member.scale is None or member is first:
             return options
-        (size, power), tolerance = member.scale, self.options.tolerance
-        times = (first.sum.lattice.length / size) ** power
-        larger = max(tolerance, min(tolerance * times, LARGEST_TOLERANCE))
-        return replace(options, tolerance=larger)
+        size, power = member.scale
+        own = replace(options, tolerance=self.options.tolerance)
+        return own.looser((first.sum.lattice.length / size) ** power)
 
     def _sum(
         self, member: Member, places: Places | None, points: PlanPoints, access: Access | None

@@ -59,6 +59,7 @@ DOUBLET = replace(
         "u": of_itself("doublet"),
         "grad_u": Adjoint("doublet_dipole", ("u",), velocity),
     },
+    dipoles="doublet_dipole",
 )
 DOUBLET_DIPOLE = Sum(
     "doublet_dipole",

@@ -234,6 +234,15 @@ class Sum:
         return self.results * (9 if self.curvature else 3 if self.gradient else 1)
 
     @property
+    def turns(self) -> tuple[bool, bool]:
+        """Whether targets, and sources, are spheres that turn, or that torques act on."""
+        if self.symbol.shells:
+            return self.symbol.shells[0].turns, self.symbol.shells[1].turns
+        targets, sources = self.symbol.laplacians
+        turning = self.symbol.order == 1 and self.pair.marks is not None
+        return turning and not targets, turning and not sources
+
+    @property
     def lifts(self) -> Array | float:
         """What squared radii are multiplied by, for each row of a density: see `Source.ball`."""
         each = [(SHELL, BALL)[s.ball] for s in self.sources for _ in range(s.rows)]

@@ -1,7 +1,8 @@
 """Spheres of two radii, by Rotne, Prager and Yamakawa, whatever their distance.
 
 ``sphere_sl``    velocities of forces: ``u = sum [ m(r) I + l(r) r r^T / r^2 ] f``
-``sphere_curl``  velocities of torques, and turns of forces: ``u = sum c(r) t x r / r``
+``sphere_curl``  velocities of torques: ``u = sum c(r) t x r / r``
+``sphere_turn``  turns of forces, which is the same sum, except near a wall
 ``sphere_turns`` twice the turns of torques, as the first one
 
 The files of ``kernels/pairs`` have m, l and c. A sphere's own force or torque is in the sum.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from parki.errors import ParkiValueError
@@ -87,13 +89,20 @@ def sphere_sl(radius: float, source_radius: float) -> Sum:
     return _sum("sphere_sl", radii, (False, False), symbols.FLOW, pair, values)
 
 
-def sphere_curl(turning: float, moving: float) -> Sum:
-    """Return the sum of velocities of torques, or of turns of forces."""
+def sphere_turn(turning: float, moving: float, family: str = "sphere_turn") -> Sum:
+    """Return the sum of turns of forces."""
     pair = PairFunction("sphere_curl", (1, 45), "X-", "XR-", power=2)
     radii = {"turning": turning, "moving": moving}
     terms = {"u": (stokes_rotlet.VELOCITY,), "grad_u": (stokes_rotlet.VELOCITY_GRADIENT,)}
     values = TORQUE, None, terms
-    return _sum("sphere_curl", radii, (True, False), symbols.CURL, pair, values)
+    return _sum(family, radii, (True, False), symbols.CURL, pair, values)
+
+
+def sphere_curl(turning: float, moving: float) -> Sum:
+    """Return the sum of velocities of torques, whose targets move and whose sources turn."""
+    found = sphere_turn(turning, moving, "sphere_curl")
+    shells = Shell(float(moving), False), Shell(float(turning), True)
+    return replace(found, symbol=found.symbol._replace(shells=shells))
 
 
 def sphere_turns(radius: float, source_radius: float) -> Sum:
@@ -110,5 +119,8 @@ _BOTH = {"turning": 1, "moving": 1}
 # Parts of `parki.Spheres`, without words.
 FAMILIES = {
     make.__name__: Family(make, lengths, dict.fromkeys(lengths, 0.02))
-    for make, lengths in ((sphere_sl, _RADII), (sphere_curl, _BOTH), (sphere_turns, _RADII))
+    for make, lengths in (
+        *((sphere_sl, _RADII), (sphere_curl, _BOTH)),
+        *((sphere_turn, _BOTH), (sphere_turns, _RADII)),
+    )
 }

@@ -11,12 +11,13 @@ derivatives of the flow by y, and with h, and double layers add sinks. So every 
 the sum itself, of sources and of their images, and one sum of `parki.ewald.sums.multipoles` or of
 their flow. Spheres take the Laplacian of the flow by x and by y, which quadrupoles make.
 
-Derivatives by points would take third derivatives of phi. For these the same flow has another form,
-by Blake (1971), of dipoles of forces and of source doublets at y*:
+Derivatives by points and transposes would take derivatives of phi that have no sums. For these the
+same flow has another form, by Blake (1971), of dipoles of forces and of source doublets at y*:
 
 ``u = G(x - y) f - G(x - y*) f - 2 h (f* . grad) G(x - y*) e3 - 2 h^2 grad (f* . grad) 1 / R``
 
-with ``R = |x - y*|``. See ``docs/theory.md``.
+with ``R = |x - y*|``, of velocities of sums alone. Spheres with torques have no other form. See
+``docs/theory.md``.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ import numpy as np
 
 from parki.errors import ParkiValueError
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.adjoint import gradient, half_curl
+from parki.ewald.sums.adjoint import gradient
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import Arrays, Curved, Map, mapped, velocity
 from parki.ewald.sums.names import named
-from parki.ewald.sums.results import LONG, OWN
+from parki.ewald.sums.record import Sum
+from parki.ewald.sums.results import LONG, OWN, Slopes
 from parki.ewald.sums.stress import stress
 
 
@@ -78,6 +80,9 @@ def _slopes_of_flow(found: Arrays, at: Arrays) -> Any:
 
 def _stress_of_flow(found: Arrays, at: Arrays) -> Any:
     return stress({"grad_u": _slopes_of_flow(found, at), "p": 2 * found["u"][2:]}, {})
+
+
+Wanted = dict[str, Callable[..., Composite]]
 
 
 class _Want(NamedTuple):
@@ -307,122 +312,209 @@ def _potential_flow(found: Arrays, at: Arrays) -> Any:
 
 
 # ------------------------------------------------------------------ spheres
-def _of_spheres(
-    kernel: str, radius: float, source_radius: float, up: int, want: str, transposed: bool = False
-) -> Composite:
-    """Return velocities of spheres, or other results at points, by forces on other spheres.
+class _Radii(NamedTuple):
+    """The radii of targets and of sources; None where marks of the points have them.
 
-    With ``c = 2 b^2 / 3``, b the sources' radius, phi has quadrupoles ``c e3 f*``, too. ``a^2 / 3``
-    times the slope along x3 of grad phi is what a target of radius a feels more: the potential flow
-    of dipoles of phi's charges, of quadrupoles and of octupoles.
+    ``largest`` is the largest one of all.
     """
-    share, c = radius**2 / 3, 2 * source_radius**2 / 3
-    quadrupoles = partial(_of_radius, source_radius)
 
-    def raised(dens: Any, at: Arrays) -> Any:
-        rows = np.zeros_like(dens)
-        rows[2] = -share * _charges(dens, at)[0]
-        return rows
+    targets: float | None
+    sources: float | None
+    largest: float
 
-    def lifted(dens: Any, at: Arrays) -> Any:
-        return _across(-share * _dipoles(dens, at))
+    @classmethod
+    def of(cls, kind: Sum) -> _Radii:
+        """Return the radii that the targets and the sources of a sum of spheres have."""
+        if kind.pair.marks is None:
+            one, other = (shell.radius for shell in kind.symbol.shells or ())
+            return cls(one, other, max(one, other))
+        flow = kind.symbol.order == 2 and not kind.symbol.laplacians[0]
+        return cls(0.0 if flow else None, None, kind.pair.largest)
 
-    def level(dens: Any, at: Arrays) -> Any:
-        return c * mirrored(dens, at)
 
-    def of_level(found: Arrays, at: Arrays) -> Any:
-        return _quadrupole_flow(found, at) - share * found["grad_u"][2::3]
+def _square(radius: float | None, at: Arrays) -> Any:
+    return at["marks"] ** 2 if radius is None else radius**2
 
-    of = _FORCES._replace(quadrupoles=quadrupoles if c else None)
-    if want != "u":
-        return _near(kernel, want, of)
-    more: list[Addend] = []
-    if transposed:
-        more += [Addend(*_ALONG[2], level, mirrored)] if c else []
-        more += [Addend("doublet_dipole", _BOTH, of_level, quadrupoles, mirrored)] if c else []
-        if share:
-            more += [Addend("laplace_dipole", ("grad_u",), gradient, raised, mirrored)]
-            more += [Addend("doublet_dipole", ("u",), _potential_flow, lifted, mirrored)]
-        return _near(kernel, want, _FORCES, more)
-    swapped = named("sphere_sl", radius=source_radius, source_radius=radius)
-    more = [_rise(radius, quadrupoles, up)] if share else []
-    scales = tuple((each.kernel, share**0.5, 2) for each in more)
-    return _near(kernel, want, of, more, scales=scales, transposed=(swapped, "u", velocity))
+
+def _swollen(radius: float | None, found: Arrays, at: Arrays) -> Any:
+    """Return a third of a velocity times the squares of the targets' radii."""
+    return _square(radius, at) / 3 * found["u"]
 
 
 def _of_radius(radius: float | None, dens: Any, at: Arrays) -> Any:
-    """Return phi's quadrupoles of forces on spheres; without a radius, of marks."""
-    squares = at["marks"] ** 2 if radius is None else radius**2
-    return _across(2 / 3 * squares * mirrored(dens, at))
+    """Return phi's quadrupoles ``2 b^2 / 3 e3 f*`` of forces on spheres."""
+    return _across(2 / 3 * _square(radius, at) * mirrored(dens, at))
 
 
-def _rising(radius: float | None, found: Arrays, at: Arrays) -> Any:
-    """Return the velocity that spheres gain over points; without a radius, by marks."""
-    return (at["marks"] ** 2 if radius is None else radius**2) / 3 * found["u"]
+def _of_forces_on_spheres(kernel: str, radii: _Radii, up: int, want: str) -> Composite:
+    """Return velocities of spheres, or other results at points, by forces on other spheres.
+
+    With ``c = 2 b^2 / 3``, b the sources' radius, phi has quadrupoles ``c e3 f*``, too. ``a^2 / 3``
+    times the slope along x3 of grad phi is what a target of radius a feels more.
+    """
+    of, more, how = _FORCES, list[Addend](), dict[str, Any]()
+    if radii.sources != 0:
+        of = _FORCES._replace(quadrupoles=partial(_of_radius, radii.sources))
+    if radii.targets != 0:
+        name, results = named("multipole_rise", up=up), partial(_swollen, radii.targets)
+        rows = _FORCES._replace(quadrupoles=partial(_of_radius, radii.sources)).rows
+        more = [Addend(name, ("u",), results, rows, mirrored)]
+        how["scales"] = ((name, radii.largest / 3**0.5, 2),)
+    back = SUMS[kernel].adjoints.get("u")
+    if want == "u" and back is not None:  # the mobility, which is symmetric
+        how["transposed"] = back.kernel, "u", velocity
+    return _near(kernel, want, of, more, **how)
 
 
-def _rise(radius: float | None, quadrupoles: Map, up: int) -> Addend:
-    rows = _FORCES._replace(quadrupoles=quadrupoles).rows
-    name = named("multipole_rise", up=up)
-    return Addend(name, ("u",), partial(_rising, radius), rows, mirrored)
+def _over_wall(times: float, found: Arrays, at: Arrays) -> Any:
+    """Return a velocity times the height over the wall."""
+    return times * at["points"][2] * found["u"]
 
 
-def _of_marks(kernel: str, up: int) -> Wanted:
-    """Return results of spheres of any radii, which are marks of their points."""
-    kind = SUMS[kernel]
-    targets, sources = kind.symbol.laplacians
-    if kind.symbol.order != 2:  # turns
-        forces, torques = (
-            partial(_turns_of_forces, kernel, None),
-            partial(_turns_of_torques, kernel),
-        )
-        return {"u": forces if sources else torques}
-    quadrupoles = partial(_of_radius, None)
-    of, known = _FORCES._replace(quadrupoles=quadrupoles), ("u",) if targets else tuple(_WANTED)
-    more = [_rise(None, quadrupoles, up)] if targets else []
-    scales = tuple((each.kernel, kind.pair.largest / 3**0.5, 2) for each in more)
-    how: dict[str, Any] = {"scales": scales}
-    if targets:  # the mobility, which is symmetric
-        how["transposed"] = kernel, "u", velocity
-    return {want: partial(_near, kernel, want, of, more, **how) for want in known}
-
-
-def _across_normal(times: float, name: str, found: Arrays, at: Arrays) -> Any:
-    """Return ``times e3 x`` a vector: half the curl of ``x3 grad phi - e3 phi``, of grad phi."""
-    rows = np.zeros_like(found[name])
-    rows[0], rows[1] = -times * found[name][1], times * found[name][0]
+def _along_normal(found: Arrays, at: Arrays) -> Any:
+    rows = np.zeros_like(found["u"])
+    rows[2] = found["u"][2]
     return rows
 
 
-def _curl(found: Arrays, at: Arrays) -> Any:
-    return 2 * half_curl(found, at)
+def _raised(dens: Any, at: Arrays) -> Any:
+    return _across(_dipoles(dens, at))
 
 
-def _turns(kernel: str, addends: list[Addend], times: float, of: _Images) -> Composite:
-    """Return turns, ``times`` half the curl of the flow, by sums that have transposes."""
-    of_flow, of_level = (
-        partial(_across_normal, times, "grad_u"),
-        partial(_across_normal, -times, "u"),
-    )
-    addends += [
-        of._replace(quadrupoles=None).phi(("grad_u",), of_flow),
-        Addend("doublet_dipole", ("u",), of_level, of.quadrupoles, mirrored),
+def _blake_spheres(kernel: str, radii: _Radii, up: int) -> Composite:
+    """Return the velocities of spheres by Blake's form, of velocities of sums alone.
+
+    The Laplacians of the flow by x and by y make ``2 grad (f . grad) + 4 h d3 grad (f* . grad)``
+    and ``2 P grad (f* . grad) + 4 x3 d3 grad (f* . grad)`` of 1 / R, with ``P = diag(1, 1, -1)``,
+    and both of them ``8 d3 d3 grad (f* . grad)``. The image of the sum itself has the first term
+    of one and of the other radius.
+    """
+
+    def own(dens: Any, at: Arrays) -> Any:
+        """Return ``2 b^2 / 3 f*``."""
+        return 2 / 3 * _square(radii.sources, at) * mirrored(dens, at)
+
+    def doublets(dens: Any, at: Arrays) -> Any:
+        rows = _doublets(dens, at)
+        rows[2] += own(dens, at)[2]
+        return rows
+
+    of_u, dipoles = (("u",), velocity), ("doublet_dipole", ("u",))
+    swollen, name = partial(_swollen, radii.targets), named("doublet_rise", up=up)
+    addends = [
+        Addend(kernel, *of_u),
+        Addend(kernel, *of_u, _opposite, mirrored),
+        Addend("stokes_dipole", *of_u, _force_dipoles, mirrored),
+        Addend("doublet", *of_u, Curved(doublets, _change_of_doublets), mirrored),
     ]
+    if radii.sources != 0:
+        along = partial(_of_radius, radii.sources)
+        addends += [
+            Addend("doublet", ("u",), _along_normal, lambda *given: -own(*given), mirrored),
+            Addend(*dipoles, partial(_over_wall, -1.0), along, mirrored),
+        ]
+    if radii.targets != 0:
+        addends.append(Addend(*dipoles, swollen, _raised, mirrored))
+    if radii.targets != 0 != radii.sources:
+        addends.append(Addend(name, ("u",), swollen, own, mirrored))
+    scales = ("doublet_dipole", radii.largest, 2), (name, 0.7 * radii.largest, 4)
+    return _composite(kernel, "u", addends, scales=scales)
+
+
+# ------------------------------------------------------------------ torques on spheres
+def _turned(vectors: Any, times: float = 1.0) -> Any:
+    """Return ``times e3 x`` a vector."""
+    rows = np.zeros_like(vectors)
+    rows[0], rows[1] = -times * vectors[1], times * vectors[0]
+    return rows
+
+
+def _turned_density(dens: Any, at: Arrays) -> Any:
+    return _turned(dens)
+
+
+def _turned_flow(times: float, found: Arrays, at: Arrays) -> Any:
+    return _turned(found["u"], times)
+
+
+def _twice_across(dens: Any, at: Arrays) -> Any:
+    return 2 * _across(_turned(dens))
+
+
+def _mirrored_flow(found: Arrays, at: Arrays) -> Any:
+    return mirrored(found["u"], at)
+
+
+def _turns_of_forces(kernel: str, radii: _Radii, up: int) -> Composite:
+    """Return turns of spheres by forces on others: half the curl of their flow in Blake's form."""
+    turned = ("u",), partial(_turned_flow, 1.0)
+    along = partial(_of_radius, radii.sources)
+    addends = [
+        Addend(kernel, ("u",), velocity),
+        Addend(kernel, ("u",), velocity, _opposite, mirrored),
+        Addend("doublet", *turned, lambda *given: -_dipoles(*given), mirrored),
+    ]
+    if radii.sources != 0:
+        addends.append(Addend("doublet_dipole", *turned, lambda *given: -along(*given), mirrored))
+    return _composite(kernel, "u", addends, scales=(("doublet_dipole", radii.largest, 2),))
+
+
+def _flow_of_torques(kernel: str, radii: _Radii, up: int, want: str) -> Composite:
+    """Return velocities of spheres, or other results at points, by torques on other spheres.
+
+    It is the transpose of the turns by forces, and its pressure is that of points.
+    """
+
+    def of(flow: Map, pressure: float = 0.0) -> tuple[tuple[str, ...], Map]:
+        """Return what a result needs of a sum, and the map of it; ``pressure`` times a row is p."""
+        if want == "u":
+            return ("u",), flow
+
+        def made(found: Arrays, at: Arrays) -> Any:
+            p = pressure * found["u"][2:]
+            if want == "p":
+                return p
+            rows = Slopes(flow)(found, at)
+            return rows if want == "grad_u" else stress({"p": p, "grad_u": rows}, at)
+
+        return ("u",) if want == "p" else _BOTH, made
+
+    addends = [
+        Addend(kernel, *of(velocity)),
+        Addend(kernel, *of(_mirrored_flow), mirrored, mirrored),
+        Addend("doublet", *of(partial(_over_wall, -2.0), -4.0), _turned_density, mirrored),
+    ]
+    if radii.targets != 0:
+        swollen = of(partial(_swollen, radii.targets))
+        addends.append(Addend("doublet_dipole", *swollen, _twice_across, mirrored))
+    return _composite(kernel, want, addends, scales=(("doublet_dipole", radii.largest, 2),))
+
+
+def _turns_of_torques(kernel: str, radii: _Radii, up: int) -> Composite:
+    """Return twice the turns of spheres by torques on others: the curl of their flow."""
+    addends = (
+        Addend(kernel, ("u",), velocity),
+        Addend("doublet", ("u",), velocity, mirrored, mirrored),
+        Addend("doublet", ("u",), partial(_turned_flow, -4.0), _turned_density, mirrored),
+    )
     return _composite(kernel, "u", addends)
 
 
-def _turns_of_forces(kernel: str, source_radius: float | None) -> Composite:
-    of = _FORCES._replace(quadrupoles=partial(_of_radius, source_radius))
-    return _turns(kernel, of.addends(kernel, "u"), 1.0, of)
+def _of_spheres(kernel: str, up: int, alone: bool) -> Wanted:
+    """Return results of spheres, by sums whose velocities ``alone`` are taken, if so."""
+    kind = SUMS[kernel]
+    given = kernel, _Radii.of(kind), up
+    if kind.symbol.order == 2 and alone:
+        return {"u": partial(_blake_spheres, *given)}
+    if kind.symbol.order == 2:
+        results = ("u",) if given[1].targets != 0 else tuple(_WANTED)
+        return {want: partial(_of_forces_on_spheres, *given, want) for want in results}
+    of_targets, of_sources = kind.turns
+    if not of_targets:
+        return {want: partial(_flow_of_torques, *given, want) for want in _WANTED}
+    return {"u": partial(_turns_of_torques if of_sources else _turns_of_forces, *given)}
 
 
-def _turns_of_torques(kernel: str) -> Composite:
-    of = _of_tensors(_spin)
-    image = Addend("stokes_dipole", ("grad_u",), _curl, of.own, mirrored)
-    return _turns(kernel, [Addend(kernel, ("u",), velocity), image], 2.0, of)
-
-
-Wanted = dict[str, Callable[..., Composite]]
 _KERNELS: dict[str, Wanted] = {
     "stokes_sl": {want: partial(_of_forces, want) for want in _WANTED},
     **{
@@ -448,17 +540,9 @@ def near_wall(
         return kernel
     known: Wanted = {}
     if isinstance(kernel, str):
-        known, shells = _KERNELS.get(kernel, {}), SUMS[kernel].symbol.shells
-        if SUMS[kernel].pair.marks is not None:
-            known = _of_marks(kernel, up)
-        elif shells and shells[1].turns:
-            known = {"u": partial(_turns_of_torques, kernel)}
-        elif shells and shells[0].turns:
-            known = {"u": partial(_turns_of_forces, kernel, shells[1].radius)}
-        elif shells:
-            radii = shells[0].radius, shells[1].radius
-            results = ("u",) if radii[0] else tuple(_WANTED)
-            known = {name: partial(_of_spheres, kernel, *radii, up, name) for name in results}
+        known, kind = _KERNELS.get(kernel, {}), SUMS[kernel]
+        if kind.symbol.shells or kind.pair.marks is not None:
+            known = _of_spheres(kernel, up, bool(by))
     if not isinstance(want, str) or want not in known:
         name = kernel.name if isinstance(kernel, Composite) else kernel
         raise ParkiValueError(
@@ -468,5 +552,4 @@ def near_wall(
         )
     if kernel == "stokes_sl" and {*by} - {"dens"}:
         return _blake()
-    both = kernel in _DIPOLES or bool(shells and not shells[0].turns)
-    return known[want](transposed=True) if by and both else known[want]()
+    return known[want](transposed=True) if by and kernel in _DIPOLES else known[want]()
