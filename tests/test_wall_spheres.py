@@ -124,6 +124,58 @@ def test_torques(periodicity):
     assert np.abs(found - exact).max() <= 1e-5 * np.abs(exact).max()
 
 
+@pytest.mark.parametrize(
+    "radii", [0.05, RADII, np.where(np.arange(12) % 5, RADII, 0)], ids=["one", "two", "tracers"]
+)
+@pytest.mark.parametrize("torques", [False, True])
+def test_derivatives(radii, torques):
+    """By differences of sums of a finer tolerance; two spheres overlap, and some are tracers."""
+    points, moves = POINTS.copy(), RNG.standard_normal((3, 12))
+    points[:, 1] = points[:, 0] + [0.03, -0.02, 0.05]
+    acts, weights = (FORCES, 0.1 * VALUES)[: 1 + torques], (VALUES, 0.1 * FORCES)[: 1 + torques]
+
+    def moved(step):
+        spheres = parki.Spheres(points + step * moves, radii, options(tolerance=1e-10))
+        return np.reshape(spheres.velocities(*acts), (-1, 3, 12))
+
+    step = 1e-4
+    exact = 8 * (moved(step) - moved(-step)) - (moved(2 * step) - moved(-2 * step))
+    exact /= 12 * step
+    spheres = parki.Spheres(points, radii, options())
+    change = np.reshape(spheres.jvp(*acts, tangents={"points": moves}), (-1, 3, 12))
+    for found, own in zip(change, exact, strict=True):
+        assert 0 < abs(found - own).max() <= 1e-7 * abs(own).max()
+    names = dict(zip(("values", "turns"), weights, strict=False))
+    slope = spheres.vjp(*acts, **names, wrt=("points",))["points"]
+    total = sum((one * other).sum() for one, other in zip(change, weights, strict=True))
+    assert (slope * moves).sum() == pytest.approx(total, rel=1e-6)
+
+
+@pytest.mark.parametrize("radii", [0.05, RADII], ids=["one", "two"])
+def test_flow_by_torques(radii):
+    """Outside of spheres it is the flow of dipoles of forces, which images make otherwise."""
+    arms, names = np.zeros((3, 3, 3)), ("u", "p", "grad_u", "stress")
+    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        arms[i, j, k], arms[k, j, i] = 0.5, -0.5
+    given = options(2, 1e-9)
+    where = RNG.random((3, 40)) * [[1.2], [1.0], [0.7]]
+    apart = np.linalg.norm(where[:, :, None] - POINTS[:, None], axis=0).min(axis=1) > 0.1
+    where = where[:, apart]
+    spheres = parki.Spheres(POINTS, radii, given, viscosity=0.5)
+    found = spheres.flow(None, where, FORCES, want=names)
+    dipoles = np.einsum("ijk,jn->ikn", arms, FORCES)
+    exact = parki.stokes_dipole(where, POINTS, dipoles, given, want=names)
+    for name, one, other in zip(names, found, exact, strict=True):
+        other = other / (4 * np.pi if name in ("u", "grad_u") else 8 * np.pi)
+        assert (
+            0
+            < rms(np.reshape(one - other, (-1, where.shape[1])))
+            <= 1e-6 * rms(other.reshape(-1, where.shape[1]))
+        ), name
+    both = spheres.flow(FORCES, where, FORCES), spheres.flow(FORCES, where)
+    assert rms(both[0] - both[1] - found[0]) <= 1e-8 * rms(both[0])
+
+
 def test_noise_with_torques():
     spheres = parki.Spheres(POINTS[:, :3], RADII[:3], options(0, 1e-6))
     mobility = matrix_of(spheres.as_linear_operator(torques=True))
@@ -186,12 +238,6 @@ def test_the_mobility_and_its_noise():
 
 def test_what_spheres_lack():
     spheres, lower = parki.Spheres(POINTS, RADII, options()), POINTS * [[1], [1], [0.2]]
-    for call in (
-        lambda: spheres.flow(FORCES, POINTS, FORCES),
-        lambda: spheres.vjp(FORCES, values=VALUES, wrt=("points",)),
-    ):
-        with pytest.raises(parki.ParkiValueError, match="spheres near a wall have no"):
-            call()
     before = spheres.velocities(FORCES)
     with pytest.raises(parki.ParkiValueError, match="over the wall, which cuts it"):
         parki.Spheres(lower, 0.1, options())

@@ -1,6 +1,6 @@
 """``u = - M k_n k q``: the slope along the axis n, UP, of the flow of charges' potential.
 
-Of vectors A it is the slope of a slope along the axis, ``M k_n^2 k (k.A)``, of doublets' flow.
+Vectors A have its slope along the axis once more, ``M k_n^2 k (k.A)``: doublets' flow.
 """
 
 from kernels.blocks.mode import take_components, take_wavenumber

@@ -154,7 +154,7 @@ def _by_points_at_wall(spheres: Any, f: dict[str, Any], v: dict[str, Any]) -> An
 
 
 def _sums(spheres: Any, moves: str, f: dict[str, Any]) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield what acts, and the arguments of the sum of what moves by it."""
+    """Yield "force" or "torque", and the arguments of the sum of what moves by it."""
     for acts, values in f.items():
         kernel, *ends, marks, options = spheres._given(moves, acts)
         yield acts, (kernel, *ends, values, marks, options)

@@ -17,7 +17,7 @@ from parki.meaning import refuse_variable
 KINDS = {
     ("velocity", "force"): ("sphere_sl", ("radius", "source_radius"), 1.0, "polydisperse_sl"),
     ("velocity", "torque"): ("sphere_curl", ("moving", "turning"), 1.0, "polydisperse_curl"),
-    ("turn", "force"): ("sphere_turn", ("turning", "moving"), 1.0, "polydisperse_turn"),
+    ("turn", "force"): ("sphere_spin", ("turning", "moving"), 1.0, "polydisperse_turn"),
     ("turn", "torque"): ("sphere_turns", ("radius", "source_radius"), 0.5, "polydisperse_turns"),
 }
 LONGEST = 1e100  # and the shortest one is its inverse: their third powers are numbers

@@ -18,7 +18,7 @@ The pair kernel, with ``R = r/rc``, ``y = 1/R``, ``e = r/|r|`` (r = target - sou
 where L, S, X and R' (field ``R`` of `RadialPolynomials`) are polynomials in ``s = 2 R^2 - 1``.
 Gradients and pressures follow from ``L' = -R X``, ``X' = -(R' + 3 X)/R``, ``S' = R (R' - X)`` and
 ``R'' = R W``, with all derivatives by R: W is the only other polynomial that they need, and
-``V = W' / R`` and ``U = V' / R`` are what derivatives of doublets need besides.
+``V = W' / R`` and ``U = V' / R`` are for derivatives of doublets, too.
 """
 
 from __future__ import annotations

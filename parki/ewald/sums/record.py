@@ -69,7 +69,8 @@ class Term:
         fields of p are the values of the radial functions there, or of errors of them.  The size
         is the Frobenius norm averaged over the directions of the densities (and normals),
         ``|K|``, ``|K| / sqrt(3)`` or ``|K| / 3``: what a density of unit norm feels in the mean
-        square.  The sizes of the symbol and of the splits' errors follow from it.
+        square: see `parki.ewald.sums.sizes`.  The sizes of the symbol and of the splits' errors
+        follow from it.
     far : Far
     prolate : tuple of 6 floats, optional
         Leading terms for large c of the prolate split's error: factor and power of c of its rms, of

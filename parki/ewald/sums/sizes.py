@@ -27,7 +27,7 @@ from parki.ewald.sums.sources import Source
 from parki.ewald.sums.symbols import Symbol
 
 Square = Callable[[Array, RadialPolynomials], Array]
-RESULTS = "v", "w"  # whose squares add up; those of sources are averaged
+RESULTS = "v", "w"  # whose squares add up, where sources are averaged
 _GOLDEN = (1 + 5**0.5) / 2
 # Axes of an icosahedron: means over them of products of up to five components are those over all
 # directions. "up" is along each of them in turn.

@@ -2,7 +2,7 @@
 
 ``sphere_sl``    velocities of forces: ``u = sum [ m(r) I + l(r) r r^T / r^2 ] f``
 ``sphere_curl``  velocities of torques: ``u = sum c(r) t x r / r``
-``sphere_turn``  turns of forces, which is the same sum, except near a wall
+``sphere_spin``  turns of forces, which is the same sum, except near a wall
 ``sphere_turns`` twice the turns of torques, as the first one
 
 The files of ``kernels/pairs`` have m, l and c. A sphere's own force or torque is in the sum.
@@ -89,7 +89,7 @@ def sphere_sl(radius: float, source_radius: float) -> Sum:
     return _sum("sphere_sl", radii, (False, False), symbols.FLOW, pair, values)
 
 
-def sphere_turn(turning: float, moving: float, family: str = "sphere_turn") -> Sum:
+def sphere_spin(turning: float, moving: float, family: str = "sphere_spin") -> Sum:
     """Return the sum of turns of forces."""
     pair = PairFunction("sphere_curl", (1, 45), "X-", "XR-", power=2)
     radii = {"turning": turning, "moving": moving}
@@ -100,7 +100,7 @@ def sphere_turn(turning: float, moving: float, family: str = "sphere_turn") -> S
 
 def sphere_curl(turning: float, moving: float) -> Sum:
     """Return the sum of velocities of torques, whose targets move and whose sources turn."""
-    found = sphere_turn(turning, moving, "sphere_curl")
+    found = sphere_spin(turning, moving, "sphere_curl")
     shells = Shell(float(moving), False), Shell(float(turning), True)
     return replace(found, symbol=found.symbol._replace(shells=shells))
 
@@ -121,6 +121,6 @@ FAMILIES = {
     make.__name__: Family(make, lengths, dict.fromkeys(lengths, 0.02))
     for make, lengths in (
         *((sphere_sl, _RADII), (sphere_curl, _BOTH)),
-        *((sphere_turn, _BOTH), (sphere_turns, _RADII)),
+        *((sphere_spin, _BOTH), (sphere_turns, _RADII)),
     )
 }

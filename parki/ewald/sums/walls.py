@@ -422,23 +422,23 @@ def _blake_spheres(kernel: str, radii: _Radii, up: int) -> Composite:
 
 
 # ------------------------------------------------------------------ torques on spheres
-def _turned(vectors: Any, times: float = 1.0) -> Any:
+def _crossed(vectors: Any, times: float = 1.0) -> Any:
     """Return ``times e3 x`` a vector."""
     rows = np.zeros_like(vectors)
     rows[0], rows[1] = -times * vectors[1], times * vectors[0]
     return rows
 
 
-def _turned_density(dens: Any, at: Arrays) -> Any:
-    return _turned(dens)
+def _crossed_density(dens: Any, at: Arrays) -> Any:
+    return _crossed(dens)
 
 
-def _turned_flow(times: float, found: Arrays, at: Arrays) -> Any:
-    return _turned(found["u"], times)
+def _crossed_flow(times: float, found: Arrays, at: Arrays) -> Any:
+    return _crossed(found["u"], times)
 
 
 def _twice_across(dens: Any, at: Arrays) -> Any:
-    return 2 * _across(_turned(dens))
+    return 2 * _across(_crossed(dens))
 
 
 def _mirrored_flow(found: Arrays, at: Arrays) -> Any:
@@ -447,15 +447,15 @@ def _mirrored_flow(found: Arrays, at: Arrays) -> Any:
 
 def _turns_of_forces(kernel: str, radii: _Radii, up: int) -> Composite:
     """Return turns of spheres by forces on others: half the curl of their flow in Blake's form."""
-    turned = ("u",), partial(_turned_flow, 1.0)
+    crossed = ("u",), partial(_crossed_flow, 1.0)
     along = partial(_of_radius, radii.sources)
     addends = [
         Addend(kernel, ("u",), velocity),
         Addend(kernel, ("u",), velocity, _opposite, mirrored),
-        Addend("doublet", *turned, lambda *given: -_dipoles(*given), mirrored),
+        Addend("doublet", *crossed, lambda *given: -_dipoles(*given), mirrored),
     ]
     if radii.sources != 0:
-        addends.append(Addend("doublet_dipole", *turned, lambda *given: -along(*given), mirrored))
+        addends.append(Addend("doublet_dipole", *crossed, lambda *given: -along(*given), mirrored))
     return _composite(kernel, "u", addends, scales=(("doublet_dipole", radii.largest, 2),))
 
 
@@ -482,7 +482,7 @@ def _flow_of_torques(kernel: str, radii: _Radii, up: int, want: str) -> Composit
     addends = [
         Addend(kernel, *of(velocity)),
         Addend(kernel, *of(_mirrored_flow), mirrored, mirrored),
-        Addend("doublet", *of(partial(_over_wall, -2.0), -4.0), _turned_density, mirrored),
+        Addend("doublet", *of(partial(_over_wall, -2.0), -4.0), _crossed_density, mirrored),
     ]
     if radii.targets != 0:
         swollen = of(partial(_swollen, radii.targets))
@@ -495,7 +495,7 @@ def _turns_of_torques(kernel: str, radii: _Radii, up: int) -> Composite:
     addends = (
         Addend(kernel, ("u",), velocity),
         Addend("doublet", ("u",), velocity, mirrored, mirrored),
-        Addend("doublet", ("u",), partial(_turned_flow, -4.0), _turned_density, mirrored),
+        Addend("doublet", ("u",), partial(_crossed_flow, -4.0), _crossed_density, mirrored),
     )
     return _composite(kernel, "u", addends)
 

@@ -152,17 +152,13 @@ class WallSpheres(Spheres):
     name, words = "wall spheres", "`parki.Spheres` near a wall"
     periodicities = (2,)
     transposed = TOLERANCE
-    differences = 1e-4  # of sums that have errors
-
-    def inputs(self, given: Given) -> dict[str, Array]:
-        """Return the arrays by which there are derivatives: not by points."""
-        return {"forces": given.dens}
+    differences = 1e-5  # of sums that have errors
 
     def settings(self) -> dict[str, Any]:
         return {"wall": "no-slip"}
 
     def radii(self, numbers: Array) -> Any:
-        return np.where(numbers % 3, 0.05, 0.07)
+        return np.where(numbers % 3, 0.05, 0.06)
 
     def exact(self, given: Given) -> Array:
         how = {"tolerance": 1e-3 * TOLERANCE, "cutoff": 0.5 * given.unit, "precision": "full"}
