@@ -60,7 +60,7 @@ def beyond(c: float) -> Beyond:
     rate = (c * r) ** 2 - chi
     second = -(2 * r * slope + rate * psi) / (r**2 - 1)
     third = -(4 * r * second + (2 + rate) * slope + 2 * c**2 * r * psi) / (r**2 - 1)
-    # Of the series themselves, since the equation divides by r - 1 once more for each derivative.
+    # By the series, since the equation divides by r - 1 once more for each derivative.
     falling = n[4:] * (n[4:] - 1) * (n[4:] - 2) * (n[4:] - 3)
     fourth = falling * t ** n[:-4] @ series[4:] / w**4
     # Integrals beyond the last panel by parts, since q = c^2 r^2 - chi changes slowly there.

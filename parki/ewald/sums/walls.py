@@ -462,11 +462,11 @@ def _turns_of_forces(kernel: str, radii: _Radii, up: int) -> Composite:
 def _flow_of_torques(kernel: str, radii: _Radii, up: int, want: str) -> Composite:
     """Return velocities of spheres, or other results at points, by torques on other spheres.
 
-    It is the transpose of the turns by forces, and its pressure is that of points.
+    It is the transpose of the turns by forces, with the pressure of torques on points.
     """
 
     def of(flow: Map, pressure: float = 0.0) -> tuple[tuple[str, ...], Map]:
-        """Return what a result needs of a sum, and the map of it; ``pressure`` times a row is p."""
+        """Return results of a sum, and their map, of this flow; ``pressure`` times a row is p."""
         if want == "u":
             return ("u",), flow
 
