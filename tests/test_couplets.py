@@ -160,7 +160,9 @@ def test_exchanged_axes():
 
 
 @pytest.mark.parametrize("of", ["one radius", "two radii"])
-@pytest.mark.parametrize(("periodicity", "box"), [(1, BOX), (2, TILTED)])
+@pytest.mark.parametrize(
+    ("periodicity", "box"), [(1, BOX), pytest.param(2, TILTED, marks=pytest.mark.slow)]
+)
 def test_free_axes(periodicity, box, of):
     """Spheres apart are points with Laplacians, which four other sums make."""
     rng = np.random.default_rng(2)

@@ -17,11 +17,11 @@ def check(face, given, dtype, precision):
     assert face.off(own, found, face.exact(given)) <= 1
 
 
-@law("precisions")
+@law("precisions", joined=False)
 def test_single(face, kernel, periodicity):
     check(face, few(face, kernel, periodicity), "f4", "full")
 
 
-@law("mixed")
+@law("mixed", joined=False)
 def test_mixed(face, kernel, periodicity):
     check(face, few(face, kernel, periodicity), "f8", "mixed")

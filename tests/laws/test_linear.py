@@ -6,7 +6,7 @@ import numpy as np
 from faces import law
 
 
-@law("linear")
+@law("linear", joined=False)
 def test_linear(face, kernel, periodicity):
     given, other = (face.given(kernel, periodicity, seed) for seed in range(2))
     made = face.make(given)

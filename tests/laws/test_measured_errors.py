@@ -5,7 +5,7 @@ from __future__ import annotations
 from faces import law
 
 
-@law("check")
+@law("check", joined=False)
 def test_check(face, kernel, periodicity):
     given = face.given(kernel, periodicity, tolerance=1e-4)
     made = face.make(given)

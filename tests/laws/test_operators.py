@@ -6,7 +6,7 @@ import numpy as np
 from faces import law
 
 
-@law("operator")
+@law("operator", joined=False)
 def test_operator(face, kernel, periodicity):
     given = face.given(kernel, periodicity)
     made = face.make(given)

@@ -7,7 +7,7 @@ import pytest
 from faces import law
 
 
-@law("permuted")
+@law("permuted", joined=False)
 def test_permuted(face, kernel, periodicity):
     given, rng = face.given(kernel, periodicity), np.random.default_rng(1)
     to, of = (rng.permutation(points.shape[1]) for points in (given.trg, given.src))
@@ -65,7 +65,7 @@ LAYOUTS = {
 }
 
 
-@law("foreign")
+@law("foreign", joined=False)
 @pytest.mark.parametrize("layout", [*LAYOUTS, "exchanged"])
 def test_arrays(face, kernel, periodicity, layout):
     given = face.given(kernel, periodicity)

@@ -39,7 +39,7 @@ def test_derivatives(face, kernel, periodicity, same):
     )
 
 
-@law("derivatives")
+@law("derivatives", joined=False)
 def test_several_densities(face, kernel, periodicity, space, to_space, to_host):
     """In every space: derivatives by points are summed over densities, others are of each alone."""
     one, two = (face.given(kernel, periodicity, seed, tolerance=1e-8) for seed in range(2))

@@ -6,7 +6,7 @@ import pytest
 from faces import law
 
 
-@law("units")
+@law("units", joined=False)
 @pytest.mark.parametrize("unit", [1e-12, 1e-3, 30.0, 1e6])
 def test_units(face, kernel, periodicity, unit):
     given = face.given(kernel, periodicity, unit=unit)

@@ -28,20 +28,19 @@ USUAL = ("laplace", "stokes_comb", "stokes_dipole", "gravity", *BLOBS)
 ALONE = (Face(), *plans.FACES, *spheres.FACES, *others.FACES)
 # On ranks that were started for it, laws meet the faces that these have.
 ON_RANKS = bool(os.environ.get("PARKI_LAWS_ON_RANKS"))
-# Faces that join two others, and laws about which they say no more than these: the default run
-# leaves them out there, as they take most kernels.
+# Faces that join two others, which take most kernels.
 JOINED = () if ON_RANKS else tuple(each for each in plans.FACES if len(type(each).__bases__) > 1)
-OF_PARTS = "precisions mixed linear permuted units foreign operator check".split()
 FACES: dict[str, Face] = {each.name: each for each in (ranks.FACES if ON_RANKS else ALONE)}
 
 
-def law(name: str) -> Callable[[Any], Any]:
+def law(name: str, *, joined: bool = True) -> Callable[[Any], Any]:
     """Return what has a test meet all faces that a law is about: ``face, kernel, periodicity``.
 
-    The default run meets each face (of some laws those that join no others), each of the usual sums
-    and each number of periodic axes; the long run meets all combinations.
+    The default run meets each face, each of the usual sums and each number of periodic axes; the
+    long run meets all combinations. Faces that join two others are left to it if not ``joined``:
+    where they have nothing of their own.
     """
-    found = cases(name)
+    found = cases(name, joined=joined)
     names = ("face", "kernel", "periodicity")
 
     def mark(test: Any) -> Any:
@@ -50,14 +49,14 @@ def law(name: str) -> Callable[[Any], Any]:
     return mark
 
 
-def cases(name: str) -> list[Any]:
+def cases(name: str, *, joined: bool = True) -> list[Any]:
     """Return the parameters of a law."""
     found = []
     for face in FACES.values():
         if name in face.lacks:
             continue
         usual = [n for n in USUAL if n in face.sums] or face.sums[:1]
-        if face in JOINED and name in OF_PARTS:
+        if face in JOINED and not joined:
             usual = []
         for kernel in face.sums if LONG_RUN[0] else usual:
             for periodicity in face.periodicities:
