@@ -1,0 +1,302 @@
+"""Images of forces and of their dipoles at a wall without slip, x3 = 0: composites of sums.
+
+A force f at y, of height h over the wall, has its image at ``y* = (y1, y2, -h)``. With
+``f* = (f1, f2, -f3)``
+
+``u = G(x - y) f - G(x - y*) f* + x3 grad phi - e3 phi``,  ``p = p_G + 2 d phi / d x3``,
+
+where charges 2 f3 and dipoles -2 h f* at y* have the potential phi, and both Stokeslets the
+pressure p_G: the images of Gimbutas, Greengard and Veerapaneni (2015). Dipoles of forces are
+derivatives of the flow by y, and with h, and double layers add sinks. So every sum near a wall is
+the sum itself, of sources and of their images, and one sum of `parki.ewald.sums.multipoles` or of
+their flow. Spheres take the Laplacian of the flow by x and by y, which quadrupoles make.
+
+Derivatives by points and transposes would take derivatives of phi that have no sums. For these the
+same flow has another form, by Blake (1971), of dipoles of forces and of source doublets at y*:
+
+``u = G(x - y) f - G(x - y*) f - 2 h (f* . grad) G(x - y*) e3 - 2 h^2 grad (f* . grad) 1 / R``
+
+with ``R = |x - y*|``, of velocities of sums alone. Spheres with torques have no other form. See
+``docs/theory.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from parki.ewald.sums.adjoint import gradient
+from parki.ewald.sums.composite import Addend, Composite
+from parki.ewald.sums.maps import Arrays, Curved, Map, mapped, velocity
+from parki.ewald.sums.names import named
+from parki.ewald.sums.results import LONG, OWN
+from parki.ewald.sums.stress import stress
+
+
+def mirrored(vectors: Any, at: Arrays) -> Any:
+    """Return points, or other vectors, mirrored at the wall."""
+    rows = vectors.copy()
+    rows[2] *= -1
+    return rows
+
+
+def _against(dens: Any, at: Arrays) -> Any:
+    return -mirrored(dens, at)
+
+
+def _charges(dens: Any, at: Arrays) -> Any:
+    return 2 * dens[2:]
+
+
+def dipoles(dens: Any, at: Arrays) -> Any:
+    """Return phi's dipoles of forces, ``-2 h f*``."""
+    return -2 * at["points"][2] * mirrored(dens, at)
+
+
+# ------------------------------------------------------------------ results of phi
+def _flow(found: Arrays, at: Arrays) -> Any:
+    """Return ``x3 grad phi - e3 phi``, a flow of Stokes for any potential phi."""
+    rows = at["points"][2] * found["grad_u"]
+    rows[2] -= found["u"][0]
+    return rows
+
+
+def _pressure_of_flow(found: Arrays, at: Arrays) -> Any:
+    return 2 * found["grad_u"][2:]
+
+
+def _slopes_of_flow(found: Arrays, at: Arrays) -> Any:
+    """Return the gradient of the flow, for u = grad phi and its gradient."""
+    rows = at["points"][2] * found["grad_u"]
+    rows[2::3] += found["u"]
+    rows[6:] -= found["u"]
+    return rows
+
+
+def _stress_of_flow(found: Arrays, at: Arrays) -> Any:
+    return stress({"grad_u": _slopes_of_flow(found, at), "p": 2 * found["u"][2:]}, {})
+
+
+Wanted = dict[str, Callable[..., Composite]]
+
+
+class _Want(NamedTuple):
+    """A result: what it needs of a sum in a fluid without a wall, its map, and its shape.
+
+    And the family of sums of phi, what is needed of them, and the map of this.
+    """
+
+    needs: tuple[str, ...]
+    own: Map
+    shape: tuple[int, ...]
+    family: str
+    of_phi: tuple[str, ...]
+    flow: Map
+
+
+BOTH = ("u", "grad_u")
+WANTED = {
+    "u": _Want(*OWN["u"], (3,), "multipoles", BOTH, _flow),
+    "p": _Want(*OWN["p"], (), "multipoles", BOTH[1:], _pressure_of_flow),
+    "grad_u": _Want(*OWN["grad_u"], (3, 3), "multipole_flow", BOTH, _slopes_of_flow),
+    "stress": _Want(*OWN["stress"], (3, 3), "multipole_flow", BOTH, _stress_of_flow),
+}
+
+
+class _Images(NamedTuple):
+    """What a sum has at y*: maps of its densities, to densities of its own and to phi's.
+
+    ``normals`` are the map of normals, where there are any.
+    """
+
+    own: Map
+    charges: Map | None
+    dipoles: Map | None
+    quadrupoles: Map | None = None
+    normals: Map | None = None
+
+    def rows(self, dens: Any, at: Arrays) -> Any:
+        """Return the density of the multipoles of phi."""
+        rows = np.zeros_like(dens, shape=(4 if self.quadrupoles is None else 13, dens.shape[-1]))
+        each = self.charges, self.dipoles, self.quadrupoles
+        for made, part in zip(each, (slice(1), slice(1, 4), slice(4, 13)), strict=True):
+            if made is not None:
+                rows[part] = made(dens, at)
+        return rows
+
+    def phi(self, needs: tuple[str, ...], flow: Map, family: str = "multipoles") -> Addend:
+        """Return the flow that phi makes."""
+        name = named(family, order=1 if self.quadrupoles is None else 2)
+        return Addend(name, needs, flow, self.rows, mirrored)
+
+    def addends(self, kernel: str, want: str) -> list[Addend]:
+        """Return the sum and its images, without phi."""
+        needs, own, *_ = WANTED[want]
+        images = Addend(kernel, needs, own, self.own, mirrored, self.normals)
+        return [Addend(kernel, needs, own), images]
+
+
+def composite_of(
+    kernel: str, want: str, of: _Images, more: Iterable[Addend] = (), **others: Any
+) -> Composite:
+    """Return a result of a sum near a wall, with ``more`` addends."""
+    wanted = WANTED[want]
+    addends = *of.addends(kernel, want), of.phi(wanted.of_phi, wanted.flow, wanted.family), *more
+    return composite(kernel, want, addends, **others)
+
+
+def composite(
+    kernel: str,
+    want: str,
+    addends: Iterable[Addend],
+    density: tuple[int, ...] = (3,),
+    **others: Any,
+) -> Composite:
+    """Return addends as a result near a wall."""
+    name, shape = f"{LONG[want]}{kernel} near a wall", WANTED[want].shape
+    return Composite(name, density, shape, tuple(addends), walled=True, **others)
+
+
+FORCES = _Images(_against, _charges, dipoles)
+
+
+def of_forces(want: str) -> Composite:
+    """Return a result of forces."""
+    back = ("stokes_dipole", "u", velocity) if want == "grad_u" else None
+    return composite_of("stokes_sl", want, FORCES, transposed=back)
+
+
+# ------------------------------------------------------------------ Blake's own form
+def opposite(dens: Any, at: Arrays) -> Any:
+    """Return the forces at y*."""
+    return -dens
+
+
+def across(vectors: Any) -> Any:
+    """Return the dipoles ``e3 v^T``."""
+    rows = np.zeros_like(vectors, shape=(9, vectors.shape[1]))
+    rows[6:] = vectors
+    return rows
+
+
+def force_dipoles(dens: Any, at: Arrays) -> Any:
+    """Return the dipoles ``2 h e3 f*`` of forces."""
+    return across(-dipoles(dens, at))
+
+
+def doublets(dens: Any, at: Arrays) -> Any:
+    """Return the source doublets ``-2 h^2 f*``."""
+    return -2 * at["points"][2] ** 2 * mirrored(dens, at)
+
+
+def change_of_doublets(dens: Any, at: Arrays, moves: Arrays) -> Any:
+    """Return how the doublets change with the heights of their sources."""
+    return -4 * at["points"][2] * moves["points"][2] * mirrored(dens, at)
+
+
+def of_forces_by_points() -> Composite:
+    """Return the flow of forces in Blake's form, which has derivatives by points."""
+    of_doublets, of_u = Curved(doublets, change_of_doublets), (("u",), velocity)
+    addends = (
+        Addend("stokes_sl", *of_u),
+        Addend("stokes_sl", *of_u, opposite, mirrored),
+        Addend("stokes_dipole", *of_u, force_dipoles, mirrored),
+        Addend("doublet", *of_u, of_doublets, mirrored),
+    )
+    return composite("stokes_sl", "u", addends)
+
+
+# ------------------------------------------------------------------ dipoles of forces
+def _tensors(dens: Any, at: Arrays) -> Any:
+    """Return dipoles D as (3, 3, N)."""
+    return dens.reshape(3, 3, dens.shape[-1])
+
+
+def _layers(dens: Any, at: Arrays) -> Any:
+    """Return the dipoles of a double layer, whose other part are its sinks."""
+    product = dens[:, None] * at["norms"]
+    return -(product + product.swapaxes(0, 1))
+
+
+def _reflected(tensors: Map, dens: Any, at: Arrays) -> Any:
+    """Return the dipoles at y*, ``-P D P`` with ``P = diag(1, 1, -1)``."""
+    rows = -tensors(dens, at)
+    rows[2] *= -1
+    rows[:, 2] *= -1
+    return rows.reshape(9, -1)
+
+
+def _slope_of_dipoles(tensors: Map, dens: Any, at: Arrays) -> Any:
+    """Return phi's dipoles: of charges that are apart, and of dipoles as heights change."""
+    rows = tensors(dens, at)
+    return mirrored(2 * (rows[2] - rows[:, 2]), at)
+
+
+def _slope_of_heights(tensors: Map, dens: Any, at: Arrays) -> Any:
+    """Return phi's quadrupoles."""
+    return 2 * at["points"][2] * _reflected(tensors, dens, at)
+
+
+def _sinks(dens: Any, at: Arrays) -> Any:
+    """Return phi's dipoles of sinks; a double layer's D is symmetric, and has none."""
+    rows = np.zeros_like(dens)
+    rows[2] = 4 * (dens * at["norms"]).sum(axis=0)
+    return rows
+
+
+def _of_tensors(tensors: Map) -> _Images:
+    maps = (partial(each, tensors) for each in (_slope_of_dipoles, _slope_of_heights))
+    return _Images(partial(_reflected, tensors), None, *maps)
+
+
+def _traction(found: Arrays, at: Arrays) -> Any:
+    """Return ``-sigma n``, sigma the stress."""
+    return -(found["stress"].reshape(3, 3, -1) * at["norms"]).sum(axis=1)
+
+
+_LAYERS = _Images(_against, None, _sinks, partial(_slope_of_heights, _layers), mirrored)
+DIPOLES = {"stokes_dipole": _of_tensors(_tensors), "stokes_dl": _LAYERS}
+# Forces or dipoles at x make at y what the transposes are of: a gradient, or a traction.
+_BACK = {"stokes_dipole": ("grad_u", gradient), "stokes_dl": ("stress", _traction)}
+
+
+def of_dipoles(kernel: str, want: str, transposed: bool = False) -> Composite:
+    """Return a result of dipoles of forces, or of double layers.
+
+    If ``transposed``, it is of sums that have transposes.
+    """
+    of, density = DIPOLES[kernel], (3, 3) if kernel == "stokes_dipole" else (3,)
+    if transposed:
+        along = [Addend(*_ALONG[n], partial(_row, of.quadrupoles, n), mirrored) for n in range(3)]
+        flow = Addend("doublet_dipole", ("u",), _quadrupole_flow, of.quadrupoles, mirrored)
+        others = of._replace(quadrupoles=None).phi(BOTH, _flow)
+        return composite(
+            kernel, want, [*of.addends(kernel, want), others, *along, flow], density=density
+        )
+    own = {"u": "stokes_sl", "grad_u": "stokes_dipole"}
+    back = (own[want], *_BACK[kernel]) if want in own else None
+    return composite_of(kernel, want, of, density=density, transposed=back)
+
+
+# ------------------------------------------------------------------ quadrupoles with transposes
+def _along(axis: int, found: Arrays, at: Arrays) -> Any:
+    """Return ``e3`` times a slope: quadrupoles have the potential that dipoles lose along it."""
+    rows = np.zeros_like(found["grad_u"])
+    rows[2] = found["grad_u"][axis]
+    return rows
+
+
+def _row(quadrupoles: Map | None, axis: int, dens: Any, at: Arrays) -> Any:
+    """Return a row of quadrupoles: dipoles that have their potential as a slope."""
+    return mapped(quadrupoles, dens, at)[3 * axis : 3 * axis + 3]
+
+
+_ALONG = tuple(("laplace_dipole", ("grad_u",), partial(_along, axis)) for axis in range(3))
+
+
+def _quadrupole_flow(found: Arrays, at: Arrays) -> Any:
+    """Return ``x3 grad phi`` of quadrupoles, for dipoles of doublets, which point against it."""
+    return -at["points"][2] * found["u"]
