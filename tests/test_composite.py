@@ -254,9 +254,6 @@ def test_a_map_that_fails_where_points_moved():
     assert np.array_equal(plan(FORCES), before)
 
 
-# --- ranks ----------------------------------------------------------------------------------------
-
-
 # --- what addends share ---------------------------------------------------------------------------
 
 

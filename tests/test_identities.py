@@ -75,9 +75,6 @@ def agree(plans, dens, *results, factor=1.0, share=1.0):
     return rms(one - two) <= share * bound + rounding
 
 
-# --- the method's own freedom ---------------------------------------------------------------------
-
-
 # --- symmetries of space --------------------------------------------------------------------------
 
 
@@ -282,9 +279,6 @@ def test_from_one_period_more_to_one_less(kernel, more, rate):
     # Terms that are odd add up to nothing; two more derivatives add two powers.
     steps = min(source.decay for source in example(kernel).kind.sources) - 1
     assert changes[0] / changes[1] == pytest.approx(2 ** (rate + 2 * (steps // 2)), rel=0.1)
-
-
-# --- known values ---------------------------------------------------------------------------------
 
 
 # --- closed surfaces ------------------------------------------------------------------------------
