@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import parki
-from parki.dynamics import contact, tables
+from parki.dynamics import contact, moments, tables
+from parki.dynamics.mobility import MomentFields, MomentMobility
 from parki.reference.rigid_spheres import in_basis, moment_mobility, resistance
 
 UNITS = {"viscosity": 1 / (8 * np.pi), "accuracy": 1e-9}
@@ -230,6 +231,22 @@ def test_drag_of_a_simple_cubic_array():
         array = parki.RigidSpheres(np.zeros((3, 1)), 1.0, lubrication=lubrication, **how)
         found = array.velocities(alone(1, 0, 0))[0, 0] * 6 * np.pi
         assert 1 / found == pytest.approx(exact, rel=3e-4)
+
+
+# --- parts of the mobility ------------------------------------------------------------------------
+def test_the_near_field_is_positive_if_its_split_says_so():
+    """With radii of 1 and 4, overlaps and nested spheres, as split noise needs it."""
+    rng = np.random.default_rng(6)
+    points, radii = rng.random((3, 8)), np.array([0.12, 0.03] * 4)
+    points[:, 1] = points[:, 0] + 0.03
+    points[:, 2] = points[:, 0] + [0.1, 0.05, 0.0]
+    options = parki.EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-4)
+    plan = MomentMobility(points, radii, options).sum
+    assert plan.setup.split.positive
+    scales = np.sqrt(moments.self_mobility(np, radii))
+    units = np.eye(88).reshape(88, 11, 8) / scales
+    near = np.array([(MomentFields(plan).near(each) / scales).ravel() for each in units])
+    assert np.linalg.eigvalsh((near + near.T) / 2)[0] > 0.02
 
 
 # --- what solves take -----------------------------------------------------------------------------
