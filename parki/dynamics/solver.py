@@ -87,12 +87,11 @@ def solve(
         return z, y
 
     def last(step: Any, z: Any, w: Any) -> tuple[Any, Any]:
-        """Return a step that is as long as the last one in stresslets, and another in motions.
+        """Return a step as long as the last one in stresslets, and in motions as if D were exact.
 
-        Motions that R does not resist are mended in full, and motions in dense suspensions by far
-        less: the power is a fit to the best steps at volume fractions of 0.01 to 0.5.
+        Steps of spheres far apart have the length `OF_STRESSLETS`, and mend motions in full.
         """
-        size = 1.0 if resistance is None else np.minimum(1, (step / OF_STRESSLETS) ** 3)
+        size = 1.0 if resistance is None else np.minimum(1, step / OF_STRESSLETS)
         z = step * z
         z[:6] *= size / step
         return z, size * w

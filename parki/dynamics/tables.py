@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from parki.dynamics.contact import SCALARS, singular
+from parki.interchange import to_host
 
 FILE = Path(__file__).with_name("lubrication.npy")
 NEAR, FAR = 0.08, 2.0  # gaps, over the mean radius
 SMALLEST_RATIO = 0.2
 # Pairs at a time, by whether they are on a device, and ratios whose pairs are taken together.
-AT_ONCE, FEW = {False: 1 << 13, True: 1 << 16}, 8
+AT_ONCE, FEW = {False: 1 << 13, True: 1 << 20}, 8
 
 
 def _powers(begin: tuple[int, ...]) -> Any:
@@ -83,19 +84,21 @@ def scalars(gap: Any, ratio: Any) -> Any:
         From `SMALLEST_RATIO` to 1.
     """
     found = np.empty_like(gap, shape=(len(SCALARS), gap.size))
-    kinds, at_once = np.unique(ratio), AT_ONCE[type(gap) is not np.ndarray]
+    # What depends on the ratio alone is made on the host where few ratios serve all pairs.
+    kinds = to_host(np.unique(ratio))
     each = kinds.size > FEW
     for kind in kinds[:1] if each else kinds:
         pairs = np.arange(gap.size, like=gap) if each else np.flatnonzero(ratio == kind)
+        at_once = AT_ONCE[type(gap) is not np.ndarray]
         for begin in range(0, pairs.size, at_once):
             part = pairs[begin : begin + at_once]
-            found[:, part] = _of_gaps(gap[part], ratio[part] if each else kind.reshape(1))
+            found[:, part] = _of_gaps(gap[part], ratio[part] if each else np.array([kind]))
     return found
 
 
 def _of_gaps(gap: Any, ratio: Any) -> Any:
     """Return the numbers of some pairs, with one ratio for each, or one for all."""
-    every = np.asarray(coefficients(), like=gap)
+    every = np.asarray(coefficients(), like=ratio)
     near = gap < NEAR
     x = np.where(near, gap, NEAR)
     functions = np.concatenate(
@@ -106,12 +109,13 @@ def _of_gaps(gap: Any, ratio: Any) -> Any:
     )
     of_ratio = chebyshev(by_ratio(ratio), len(every))
     if ratio.size == 1:
-        found = np.tensordot(of_ratio[:, 0], every, axes=1).T @ functions
+        weights = np.tensordot(of_ratio[:, 0], every, axes=1).T
+        found = np.asarray(weights, like=gap) @ functions
     else:
         both = of_ratio[:, None] * functions
         found = every.reshape(-1, len(SCALARS)).T @ both.reshape(-1, gap.size)
-    found *= ratio ** np.asarray(OF_SECOND, like=gap)[:, None]
-    log = -np.log(x)
-    for each, part in zip((1 / x, log, x * log), singular(ratio), strict=True):
-        found += near * each * part
+    found *= np.asarray(ratio ** np.asarray(OF_SECOND, like=ratio)[:, None], like=gap)
+    log, parts = -np.log(x), np.asarray(singular(ratio), like=gap)
+    for function, part in zip((1 / x, log, x * log), parts, strict=True):
+        found += near * function * part
     return found
