@@ -7,7 +7,7 @@ multiply-adds if it is faster.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +42,10 @@ class Ceilings:
     def root(self) -> float:
         """Number of operations that take the time of an inverse root."""
         return self.flops / self.roots
+
+    def best(self, other: Ceilings) -> Ceilings:
+        """Return the larger ones of two measurements."""
+        return Ceilings(*(max(pair) for pair in zip(astuple(self), astuple(other), strict=True)))
 
 
 def ceilings(run: Run, dtype: str = "f8") -> Ceilings:

@@ -14,7 +14,7 @@ from typing import Any
 
 from parki import __version__
 from parki.runtime import host
-from parki.settings import thread_count
+from parki.settings import SETTINGS, thread_count
 
 from .run import Run
 
@@ -44,7 +44,8 @@ def machine(run: Run) -> dict[str, Any]:
     if not run.device:
         # Load of the last minute, this run included: more than the threads means other programs.
         facts["load"] = round(os.getloadavg()[0], 1)
-        return {**facts, "name": f"{facts['cpu']}, {thread_count()} threads"}
+        threads = thread_count()
+        return {**facts, "name": f"{facts['cpu']}, {threads} thread{'s' * (threads > 1)}"}
     runtime = run.xp.cuda.runtime
     properties = runtime.getDeviceProperties(run.xp.cuda.Device().id)
     return {
@@ -96,7 +97,7 @@ def on_device(found: Record) -> bool:
 
 
 def processor() -> str:
-    """Return the CPU's name and its widest vectors, as far as known."""
+    """Return the CPU's name and its widest vectors that CXX allows, as far as known."""
     name, wide = platform.processor() or platform.machine(), ""
     facts = Path("/proc/cpuinfo")
     if facts.is_file():
@@ -105,7 +106,8 @@ def processor() -> str:
             if line.startswith("model name"):
                 name = line.partition(":")[2].strip()
                 break
-        wide = " (AVX-512)" if "avx512f" in text else " (AVX2)" if " avx2" in text else ""
+        long = "avx512f" in text and "-mno-avx512f" not in SETTINGS["CXX"].value()
+        wide = " (AVX-512)" if long else " (AVX2)" if " avx2" in text else ""
     return name + wide
 
 

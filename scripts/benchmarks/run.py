@@ -130,12 +130,14 @@ class Run:
                 times[name].append((by or self.seconds)(call))
         return {name: statistics.median(found) for name, found in times.items()}
 
-    def stages(self, plan: Any, dens: Any, rounds: int = 5) -> dict[str, float]:
+    def stages(
+        self, plan: Any, dens: Any, rounds: int = 5, of: Callable[[Any], float] = statistics.median
+    ) -> dict[str, float]:
         """Return the median seconds of a plan's stages; the third sum has lists of pairs."""
         for _ in range(3):
             plan(dens)
         found = [plan.timed(dens)[1] for _ in range(2 if self.quick else rounds)]
-        return {stage: statistics.median(each[stage] for each in found) for stage in found[0]}
+        return {stage: of([each[stage] for each in found]) for stage in found[0]}
 
     # --- arrays -----------------------------------------------------------------------------------
 
