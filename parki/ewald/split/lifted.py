@@ -19,12 +19,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from parki.ewald.split.hasimoto import Factor, Hasimoto, Split, series_losses
+from parki.ewald.split.hasimoto import Hasimoto, series_losses
 from parki.ewald.split.means import flow
+from parki.ewald.split.of_points import OfPoints
 from parki.ewald.split.prolate import Prolate
-from parki.ewald.split.shells import OfPoints
 from parki.ewald.split.tails import MOST, Tail
 from parki.ewald.split.waves import GONE, of_waves, waves
 from parki.ewald.sums.pairs import LiftedPolynomials, RadialPolynomials
@@ -37,7 +37,7 @@ LEAST = -0.05
 
 @dataclass(frozen=True)
 class Lifted(OfPoints):
-    """The split of points ``base``, and of their Laplacians.
+    """The split of points ``base``, and of their Laplacians, which the grid has apart.
 
     Parameters
     ----------
@@ -54,23 +54,9 @@ class Lifted(OfPoints):
     sides: int
     order: int
 
-    @property
-    def bare(self) -> Split:
-        """The split of points."""
-        return self.base
-
-    @property
-    def endless(self) -> Lifted:
-        """The same of points without an end."""
-        return replace(self, base=self.base.endless)
-
     def scaled(self, factor: float) -> Lifted:
         """Return the same split with all lengths multiplied by ``factor``."""
         return replace(self, base=self.base.scaled(factor), largest=self.largest * factor)
-
-    def factor(self, order: int) -> Factor:
-        """Return the factor of points: the grid has their Laplacians apart."""
-        return self.base.factor(order)
 
     def felt(self, order: int, k2: Array) -> Array:
         """Return the factor of the radius, 0 to the largest, that makes a mode largest."""
@@ -85,10 +71,6 @@ class Lifted(OfPoints):
         whole = np.sinc(k * self.largest / np.pi) ** 2
         far = (1 - (k * self.largest) ** 2 / 6) ** 2 * factor.at(k**2)
         return bool((whole - far).min() >= LEAST)
-
-    def near(self, r: ArrayLike) -> tuple[Array, ...]:
-        """Return the near field of points."""
-        return self.base.near(r)
 
     def enlarged(self, term: str, rc: float) -> tuple[float, float]:
         """Return the error of the near field over the error of points, or 1 if that is larger."""

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from parki.ewald.split.hasimoto import Factor, Split, horner_order
 from parki.ewald.split.means import flow
+from parki.ewald.split.of_points import OfPoints
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.tails import MOST, Tail
 from parki.ewald.split.waves import GONE, ball, of_waves, sampled, waves
@@ -35,33 +36,6 @@ LEAST = 2.5  # least cut-off, over the sum of the radii: polynomials of smaller 
 # Parts of the sum of the radii by which points have a smaller cut-off, of which the least is taken
 # that makes no larger errors. With all of it the near field ends at the cut-off.
 PARTS = (0.3, 0.5, 0.7, 1.0)
-
-
-@dataclass(frozen=True)
-class OfPoints(Split):
-    """A split that takes its mollifier and its band from the split of points, ``base``."""
-
-    base: Split
-
-    @property
-    def name(self) -> str:
-        """The name of the split of points."""
-        return self.base.name
-
-    @property
-    def psi0(self) -> float:
-        """Mollifier of points at 0."""
-        return self.base.psi0
-
-    @property
-    def band(self) -> float:
-        """Largest wavenumber of the far field."""
-        return self.base.band
-
-    @property
-    def background(self) -> float:
-        """As for points."""
-        return self.base.background
 
 
 @dataclass(frozen=True)
@@ -85,9 +59,9 @@ class Shells(OfPoints):
     law: int = 0
 
     @property
-    def endless(self) -> Shells:
-        """The same of points without an end."""
-        return replace(self, base=self.base.endless)
+    def bare(self) -> Shells:
+        """The split itself."""
+        return self
 
     @property
     def reach(self) -> float:
