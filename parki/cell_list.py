@@ -30,7 +30,7 @@ from parki.interchange import (
 )
 from parki.memory import require, telling
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
-from parki.settings import thread_count
+from parki.settings import MOST_THREADS, thread_count
 
 # Launches over fewer points run in the calling thread: to wake another one takes longer.
 FEW = 4096
@@ -80,6 +80,8 @@ class CellList:
     ----------
     points : array, shape (3, N + spare)
         Wrapped points in sorted order.
+    n_cells : int
+        Number of cells in all systems.
     order : array, shape (N,), int32
         ``points[:, i]`` is the input's column ``order[i]``. The sort is stable.
     cells : array, shape (N,), int32
@@ -221,11 +223,12 @@ class CellList:
         xp = self.xp
         self.executor = executor
         self.dtype = points.dtype
-        self._real = real_name(points.dtype)
+        self.n_cells = math.prod(self.shape) * self.systems
+        self._gathers: dict[tuple[Any, int], Kernel] = {}
         grid = (self.box, self.shape, self.periodic, corner, self.space)
         how: dict[str, Any] = {"along": along, "executor": executor, "tilts": tilts}
         wrapped, self.cells = locate(points, *grid, scale=scale, **how)
-        kernels = self.kernels(self.space, self._real, executor)
+        kernels = self.kernels(self.space, real_name(points.dtype), executor)
         if offsets is not None:
             load("cell_list", "place_systems", self.space, executor=executor)(
                 self.cells.size,
@@ -253,11 +256,6 @@ class CellList:
         if space.on_device:
             names[1:] = ["sort_few", "count_cells", "list_cells", "order_cells"]
         return {n: load("cell_list", n, space, executor=executor, REAL=real) for n in names}
-
-    @property
-    def n_cells(self) -> int:
-        """Number of cells in all systems."""
-        return int(math.prod(self.shape)) * self.systems
 
     def _sort_on_device(self, kernels: dict[str, Kernel]) -> None:
         """Sort without waiting for the device: see ``kernels/cell_list.py``."""
@@ -322,8 +320,11 @@ class CellList:
             raise ParkiValueError(
                 f"out has shape {result.shape}; expected {flat.shape}, or more columns"
             )
-        kernel = self.gather_kernel(self.space, flat.dtype, flat.shape[0], self.executor)
-        _launch(kernel, n, rows=flat, order=self.order, sorted_rows=result)
+        kind = flat.dtype, flat.shape[0]
+        if kind not in self._gathers:
+            self._gathers[kind] = self.gather_kernel(self.space, *kind, self.executor)
+        gather = self._gathers[kind]
+        gather(n, 1 if n < FEW else MOST_THREADS, rows=flat, order=self.order, sorted_rows=result)
         return result.reshape(rows.shape) if out is None else out
 
     @staticmethod
@@ -410,19 +411,21 @@ def locate(
     find = "find_cells" if tilts is None else "find_tilted_cells"
     x, y, z = shape
     strides = (1, x, x * y) if along else (y * z, z, 1)
-    _launch(
-        load("cell_list", find, space, executor=executor, REAL=real_name(dtype)),
+    corner, length, inverse_width = constant([origin, box, np.divide(shape, box)], dtype)
+    cells_along, steps, wraps = constant([shape, strides, periodic], np.int32)
+    load("cell_list", find, space, executor=executor, REAL=real_name(dtype))(
         n,
+        _threads(n),
         tilts=tilts,
         points=points,
         wrapped=wrapped,
         cells=cells,
-        origin=constant(origin, dtype),
-        length=constant(box, dtype),
-        inverse_width=constant(np.divide(shape, box), dtype),
-        shape=constant(shape, np.int32),
-        strides=constant(strides, np.int32),
-        periodic=constant(periodic, np.int32),
+        origin=corner,
+        length=length,
+        inverse_width=inverse_width,
+        shape=cells_along,
+        strides=steps,
+        periodic=wraps,
         scale=scale,
     )
     return wrapped, cells
@@ -525,16 +528,17 @@ def runs(
         few[0](most, columns=columns, parts=parts, **cut)
         return parts
     counts = xp.zeros(columns * pieces + 1, dtype=np.int32)
-    _launch(count, columns * pieces, counts=counts[1:], **cut)
+    count(columns * pieces, _threads(columns * pieces), counts=counts[1:], **cut)
     begins = xp.cumsum(counts, dtype=np.int32)
     parts = xp.empty((3, most if space.on_device else int(begins[-1])), dtype=np.int32)
-    _launch(write, parts.shape[1], runs=columns * pieces, begins=begins, parts=parts, **cut)
+    made = {"begins": begins, "parts": parts}
+    write(parts.shape[1], _threads(parts.shape[1]), runs=columns * pieces, **made, **cut)
     return parts
 
 
-def _launch(kernel: Kernel, count: int, **arguments: Any) -> None:
-    """Launch a kernel that does little for each point."""
-    (kernel.alone if count < FEW else kernel)(count, **arguments)
+def _threads(count: int) -> int:
+    """Return the most threads for a kernel that does little for each of ``count`` points."""
+    return 1 if count < FEW else MOST_THREADS
 
 
 def parts_kernels(space: ExecutionSpace, executor: str | None = None) -> list[Kernel]:

@@ -288,10 +288,10 @@ def test_components_are_transformed_together_or_one_by_one(monkeypatch, periodic
         return [result] if want == "u" else result
 
     plan, together = apply()
-    assert len(plan.pipeline.stages.fgc._angles(4)) == 1
+    assert len(plan.pipeline.stages.fgc.forward) == 1
     monkeypatch.setattr("parki.ewald.far.sizes.APART", plan.pipeline.stages.fgc.hat.nbytes - 1)
     plan, apart = apply()
-    assert len(plan.pipeline.stages.fgc._angles(4)) == 4
+    assert len(plan.pipeline.stages.fgc.forward) == 4
     for a, b in zip(listed(together), listed(apart), strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
 

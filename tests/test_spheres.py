@@ -120,39 +120,10 @@ def test_far_noise_has_the_far_matrix(radii, box):
     np.testing.assert_allclose(plan(forces) - plan.pipeline.near(forces), far, rtol=1e-10)
 
 
-@pytest.mark.parametrize("box", [BOX, TILTED], ids=["straight", "tilted"])
-def test_noise_of_torques_takes_one_factor(box):
-    """Far and near field are squares, by themselves, and together they are the mobility."""
-    spheres, _, *acts = given(0.07, 3, 1e-6, box=box)
-    turning, shape = spheres._turning(), (2, 3, COUNT)
-    turning.place()
-    turning.shaken(np.zeros, COUNT)
-    parts = [pipeline.stages for pipeline in turning.pipelines[:2]]
-    fields = [
-        each.fgc.shaken(each.marks.spread(each.p2g, a, each.sorted, None, 0, 1)).copy()
-        for each, a in zip(parts, acts, strict=True)
-    ]
-    near = turning.near(np.array(acts))
-    for each, moved, own in zip(parts, spheres.velocities(*acts), near, strict=True):
-        far, each.p2g.clean = np.zeros((3, COUNT)), False
-        each.marks.gather(each.g2p, each.fgc.shaken(sum(fields)), {"u": far}, 0, 1)
-        exact = moved / spheres.factor
-        np.testing.assert_allclose(own + far, exact, atol=1e-6 * abs(exact).max())
-    matrix = np.array([turning.near(e.reshape(shape)).ravel() for e in np.eye(6 * COUNT)])
-    np.testing.assert_allclose(matrix, matrix.T, atol=1e-10 * matrix.max())
-    assert np.linalg.eigvalsh(matrix)[0] > 0
-    # Spheres that moved have noise of their own.
-    others = suspension(seed=1)[0]
-    new = parki.Spheres(others, 0.07, periodicity=3, box=box, tolerance=1e-6)
-    spheres.update_points(others)
-    drawn = [each.noise(np.random.default_rng(1), torques=True) for each in (spheres, new)]
-    np.testing.assert_allclose(*drawn, atol=1e-5 * abs(drawn[0][1]).max())
-
-
-@pytest.mark.parametrize("box", [BOX, TILTED], ids=["straight", "tilted"])
-def test_noise_of_torques_on_any_radii(box):
+@pytest.mark.parametrize(("radii", "box"), [("one", BOX), ("one", TILTED), ("any", TILTED)])
+def test_noise_of_torques(radii, box):
     """Forces and torques are one density: its far field is a square, its near field positive."""
-    spheres, _, *acts = given(RADII["any"], 3, 1e-4, box=box)
+    spheres, _, *acts = given(RADII[radii], 3, 1e-4, box=box)
     turning, shape = spheres._turning(), (2, 3, COUNT)
     assert turning.plan.setup.split.positive
     stages, far = turning.pipeline.stages, np.zeros((12, COUNT))
@@ -164,16 +135,18 @@ def test_noise_of_torques_on_any_radii(box):
     stages.marks.gather(stages.g2p, field, own, 0, 1)
     stages.p2g.clean = False
     near = turning.near(np.array(acts))
-    for moved, one, other in zip(
-        spheres.velocities(*acts), near, (far[:3], couplets.turns(far[3:])), strict=True
-    ):
+    u, slopes = turning.plan(dens)
+    whole = u, couplets.turns(slopes.reshape(9, COUNT))
+    parts = near, (far[:3], couplets.turns(far[3:])), whole, spheres.velocities(*acts)
+    for one, other, both, moved in zip(*parts, strict=True):
+        np.testing.assert_allclose(one + other, both, atol=1e-6 * abs(both).max())
         exact = moved / spheres.factor
-        np.testing.assert_allclose(one + other, exact, atol=1e-6 * abs(exact).max())
+        np.testing.assert_allclose(both, exact, atol=1e-4 * abs(exact).max())
     matrix = np.array([turning.near(e.reshape(shape)).ravel() for e in np.eye(6 * COUNT)])
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-10 * matrix.max())
     assert np.linalg.eigvalsh(matrix)[0] > 0
     others = suspension(seed=1)[0]
-    new = parki.Spheres(others, RADII["any"], periodicity=3, box=box, tolerance=1e-4)
+    new = parki.Spheres(others, RADII[radii], periodicity=3, box=box, tolerance=1e-4)
     spheres.update_points(others)
     drawn = [each.noise(np.random.default_rng(1), torques=True) for each in (spheres, new)]
     np.testing.assert_allclose(*drawn, atol=1e-4 * abs(drawn[0][1]).max())

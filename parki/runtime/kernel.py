@@ -23,7 +23,7 @@ from parki.runtime.specialise import Constant, Specialised
 from parki.runtime.syntax import DTYPES, REALS
 from parki.runtime.translate import Translated, View
 from parki.runtime.translations import translation
-from parki.settings import EXECUTORS, SETTINGS, host_settings, thread_count
+from parki.settings import EXECUTORS, MOST_THREADS, SETTINGS, host_settings, thread_count
 from parki.settings import executor as usual_executor
 
 LARGEST = 2**31 - 1  # largest index, and largest value of the dialect's int
@@ -97,13 +97,16 @@ class Kernel:
                 self._launch = self._object.load()
             return self._launch
 
-    def __call__(self, count: int, /, **arguments: Any) -> None:
+    def __call__(self, count: int, threads: int = MOST_THREADS, /, **arguments: Any) -> None:
         """Launch over ``count`` indices, or teams.
 
         Parameters
         ----------
         count : int
             Number of work items; nothing happens for 0.
+        threads : int
+            Most threads of a CPU. Default: all of the space. Of 1 the calling thread launches, and
+            others may do so at the same time: see `by_many`.
         **arguments
             Arrays and scalars by the workunit's argument names. Arguments that this
             specialisation does not use are ignored (and may be None).
@@ -118,18 +121,6 @@ class Kernel:
         UnavailableError
             If this process was forked from one that used the space.
         """
-        self._run(count, min(count, self._threads), arguments)
-
-    def alone(self, count: int, /, **arguments: Any) -> None:
-        """Launch in the calling thread only; others may do so at the same time (see `by_many`)."""
-        self._run(count, 1, arguments)
-
-    @property
-    def by_many(self) -> bool:
-        """Whether several CPU threads may launch at the same time, each its own work items."""
-        return not (self._upstream or self.space.on_device)
-
-    def _run(self, count: int, threads: int, arguments: dict[str, Any]) -> None:
         if count <= 0:
             return
         if self._lost:
@@ -143,7 +134,11 @@ class Kernel:
             for name, dtype, rank in self._plan:
                 value = arguments[name]
                 if dtype is None:
-                    values.append(self._scalar(name, rank, value))
+                    if rank not in (*REALS, "pk.int64") and not -LARGEST <= value <= LARGEST:
+                        raise ParkiValueError(
+                            f"{self.workunit.name}: {name} is {value}, but an int has 32 bits"
+                        )
+                    values.append(float(value) if rank in REALS else int(value))
                     continue
                 if value.dtype != dtype or value.ndim != rank:
                     raise ParkiValueError(
@@ -165,11 +160,16 @@ class Kernel:
         launch = self._launch or self.build()
         if self._upstream or self.space.on_device:
             launch(values, count)
-        elif failure := launch(self._pack(*values), count, threads):
+        elif failure := launch(self._pack(*values), count, min(count, threads, self._threads)):
             name = self.workunit.name
             if failure == 2:
                 raise KernelError(f"{name}: there is no memory for a team's scratch")
             raise KernelError(f"{name}: the threads of a team met different barriers")
+
+    @property
+    def by_many(self) -> bool:
+        """Whether several CPU threads may launch at the same time, each its own work items."""
+        return not (self._upstream or self.space.on_device)
 
     def table(self, values: Any, dtype: Any) -> Any:
         """Return a small array in the form of the kernel's ``tables``: NumPy's if by value."""
@@ -186,15 +186,6 @@ class Kernel:
                 f"expected a NumPy array of shape {shape}, which is passed by value"
             )
         return list(table.ravel())
-
-    def _scalar(self, name: str, kind: int | str, value: Any) -> int | float:
-        if kind in REALS:
-            return float(value)
-        if kind != "pk.int64" and not -LARGEST <= value <= LARGEST:
-            raise ParkiValueError(
-                f"{self.workunit.name}: {name} is {value}, but an int has 32 bits"
-            )
-        return int(value)
 
 
 _loaded: dict[tuple[Any, ...], Kernel] = {}

@@ -51,9 +51,6 @@ class Couplets:
         """The pipeline of the present points."""
         return cast(OneDevice, self.plan.pipeline)
 
-    def place(self) -> None:
-        """Do nothing: the plan has the points."""
-
     def near(self, values: Any) -> Any:
         """Return the near field of forces and torques (2, 3, N): velocities and turns."""
         return self._moved(self.pipeline.near(density(*values)))

@@ -8,9 +8,9 @@ The far one takes white noise on the grid, multiplies it by the root of the mult
 it as a plan does. Its covariance is the far matrix itself, with all errors of the window. The near
 one takes Lanczos' iteration, of few products with the near matrix.
 
-Torques and turns are drawn in the same way: of spheres of one radius by `Turning`, and of several
-radii by `Couplets`, whose near field is positive up to about the same radius. Without periodic axes
-the far field's kernel fades out, and is not positive there. `root` iterates the whole matrix then.
+Torques and turns are drawn in the same way, by `Couplets`, whose near field is positive up to about
+the same radius. Without periodic axes the far field's kernel fades out, and is not positive there.
+`root` iterates the whole matrix then.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from parki.ewald.plan import Plan
 from parki.interchange import finite, shown, to_host
 from parki.suspensions.couplets import Couplets
 from parki.suspensions.derivatives import ACTS, MOVES
-from parki.suspensions.turning import Turning
 
 MOST_STEPS = 200
 TINY = float(np.finfo(np.float32).tiny)
@@ -116,7 +115,7 @@ def drawn(spheres: Any, white: White, torques: bool, accuracy: float, size: floa
 
 def split(
     plan: Plan,
-    turning: Turning | Couplets | None,
+    turning: Couplets | None,
     white: White,
     accuracy: float,
     size: float,
@@ -124,14 +123,12 @@ def split(
 ) -> tuple[Any, int]:
     """Return ``size`` times what `root` does, of a triply periodic plan from sources to themselves.
 
-    With `Turning` or `Couplets` it is noise of velocities and turns.
+    With `Couplets` it is noise of velocities and turns.
     """
     placed, count = plan.members[0].sum, plan.n_targets
     with plan.exclusive():
         pipeline, order = cast(OneDevice, placed.pipeline), placed.order
-        fields: OneDevice | Turning | Couplets = turning or pipeline
-        if turning is not None:
-            turning.place()
+        fields: OneDevice | Couplets = turning or pipeline
         start = white((*((3,) if turning is None else turning.rows), count))
         far = fields.shaken(white, count)
         far *= far.dtype.type(size)

@@ -23,7 +23,6 @@ from parki.suspensions import couplets, derivatives, noise, wall
 from parki.suspensions.couplets import Couplets
 from parki.suspensions.derivatives import ACTS, MOVES
 from parki.suspensions.radii import KINDS, Radii
-from parki.suspensions.turning import Turning
 from parki.typing import Array, Box, OptionKeywords, Unpack
 
 MOST_BOXES = 1e8  # radii over the longest edge of the box
@@ -122,7 +121,7 @@ class Spheres:
         """Begin with points by options, without plans."""
         self._start: Any = points, options  # until there is a plan, which has them then
         self._plans: dict[tuple[str, str], Any] = {}
-        self._turns: Turning | Couplets | None = None  # for noise of torques
+        self._turns: Couplets | None = None  # for noise of torques
         self._shifted: Spheres | None = None  # for the drift near a wall: see `wall.divergence`
         self._shifting = threading.RLock()
 
@@ -252,14 +251,11 @@ class Spheres:
         sizes, points = self._sizes, self._points
         return sizes.kernels[moves, acts], points, points, sizes.marks, self._options
 
-    def _turning(self) -> Turning | Couplets:
-        """Return the near fields and grids of noise with torques."""
-        if self._turns is None and self._sizes.marks is not None:
+    def _turning(self) -> Couplets:
+        """Return the near field and the grid of noise with torques."""
+        if self._turns is None:
             plan = self._plans[ALL] = self._first.beside(self._sizes.couplets, couplets.WANT)
             self._turns = Couplets(plan)
-        if self._turns is None:
-            kernels, plan = self._sizes.kernels, self._plan("velocity", "force")
-            self._turns = Turning(plan, (kernels["turn", "force"], kernels["turn", "torque"]))
         return self._turns
 
     # What differs over ranks: see `parki.distributed.spheres`.

@@ -33,7 +33,7 @@ from parki.ewald.split.hasimoto import Split
 from parki.ewald.task import Task
 from parki.runtime import Kernel, load
 from parki.runtime.pool import cuts, run_in_threads
-from parki.settings import thread_count
+from parki.settings import MOST_THREADS, thread_count
 
 
 @dataclass
@@ -94,6 +94,7 @@ class Convolution:
         self.inputs = mesh.task.sum.components
         self.rows = field_rows(mesh.task.kernel, mesh.task.want)
         self.components = max(self.inputs, self.rows)
+        self.together = mesh.task.sum.symbol.grids
         transforms = transforms_of(mesh.space)
         length = mesh.padding.local[0]
         self.transforms = transforms(mesh.padding.grid, length, mesh.periodicity == 3, sets)
@@ -253,15 +254,13 @@ class Convolution:
         If ``alone``, in this thread; else in all threads of the CPU.
         """
         real = hat.reshape(self.components, -1).view(self.mesh.dtype)
-        alone = alone or real.size < FFT_LEAST
-        convolve = self.convolve.alone if alone else self.convolve
-        together = self.mesh.task.sum.symbol.grids
-        convolve(
-            real.shape[1] // 2 // together,
+        self.convolve(
+            real.shape[1] // 2 // self.together,
+            1 if alone or real.size < FFT_LEAST else MOST_THREADS,
             hat=real,
             multiplier=block.multiplier,
             inverse_unit=self.factor,
-            sets=self.sets // together,
+            sets=self.sets // self.together,
             **block.arguments,
         )
 
@@ -330,7 +329,12 @@ class FGC(Convolution):
         x, y, z = mesh.padding.modes
         modes = (self.components, x, sets * y, z)
         size = 2 * math.prod(modes)
-        self.apart = mesh.space.on_device or before >= size
+        apart = mesh.space.on_device or before >= size
+        # The components that are transformed together, in order, and those transformed back.
+        self.forward, self.back = (
+            [slice(0, n)] if apart else [slice(first, first + 1) for first in range(n)]
+            for n in (self.inputs, self.rows)
+        )
         if mesh.space.on_device:
             self.hat = self.xp.empty(modes, dtype=self.complex_type)
         else:
@@ -355,13 +359,13 @@ class FGC(Convolution):
         ``plane`` replaces the grids' modes (0, 0, 1), (0, 0, 2), ...: see `parki.ewald.far.plane`.
         Its shape is (2, sets, modes), for components 0 and 1, or (1, sets, modes).
         """
-        for c in self._angles(self.inputs):
+        for c in self.forward:
             self.transforms.real(grid[c], self.hat[c])
         if self.mesh.periodicity == 3:
             self.multiply(self.blocks[0], self.hat)
         else:
             self.planes(self.hat, plane)
-        for c in reversed(self._angles(self.rows)):
+        for c in reversed(self.back):
             self.transforms.real_inverse(self.hat[c], self.field[c])
         if self.mesh.periodicity == 3:
             n, spill = self.mesh.padding.grid[2], self.mesh.spill
@@ -418,18 +422,6 @@ class FGC(Convolution):
         square = self.xp.where(square > 0, square, 1)
         return self._no_nyquist(self.xp.maximum(block.multiplier, 0) / (square * count), block)
 
-    def curl_noise(self, turns: FGC) -> None:
-        """Let noise be half the curl of a flow, whose squares ``turns`` convolves with.
-
-        Both are curls of spheres' flow, on one grid: this one of velocities or turns, the other one
-        of both.
-        """
-        if self._root is None:
-            block, count = self.blocks[0], math.prod(self.blocks[0].lengths)
-            square = self.xp.maximum(turns.blocks[0].multiplier, 0) / (2 * count)
-            root = self._no_nyquist(square, block)
-            self._root = self.xp.copysign(root, block.multiplier)
-
     def _no_nyquist(self, square: Any, block: Block) -> Any:
         """Return the root of a multiplier, and zeros at Nyquist indices."""
         found = self.xp.sqrt(square)
@@ -439,9 +431,3 @@ class FGC(Convolution):
                 index[axis] = n // 2
                 found[tuple(index)] = 0
         return found.astype(self.mesh.dtype)
-
-    def _angles(self, count: int) -> list[slice]:
-        """Return slices of the components that are transformed together, in order."""
-        if self.apart:
-            return [slice(0, count)]
-        return [slice(first, first + 1) for first in range(count)]

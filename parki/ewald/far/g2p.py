@@ -18,7 +18,7 @@ from parki.ewald.far.columns import Gather
 from parki.ewald.far.mesh import Mesh, Sorted, Tiles
 from parki.ewald.far.sizes import G2P_PARTS, LINE, block_part, g2p_part, sizes_of
 from parki.runtime import ExecutionSpace, Kernel
-from parki.settings import thread_count
+from parki.settings import MOST_THREADS, thread_count
 
 GROUP = 3  # components that `g2p_target` gathers at a time
 
@@ -207,10 +207,10 @@ class G2P:
         for g in self.launches:
             rows = slice(g.first, g.first + g.count)
             pot, gradient = results.get("p" if g.name == "p" else "u"), results.get("grad_u")
-            launch = g.kernel.alone if self._few else g.kernel
             part = block_part(self.count, self._threads) if g.blocks else 1
-            launch(
+            g.kernel(
                 -(-self.count // part),
+                1 if self._few else MOST_THREADS,
                 size=part,
                 count=self.count,
                 field=field[-1:] if g.name == "p" else field[g.first :],

@@ -42,8 +42,9 @@ def zeros(space: ExecutionSpace, size: int, dtype: Any) -> Any:
 
 def clear(memory: Any) -> None:
     """Fill a contiguous array, of the CPU or a device, with zeros."""
-    threads = min(thread_count(), memory.nbytes // PIECE)
-    if threads < 2 or not isinstance(memory, np.ndarray):
+    pieces = memory.nbytes // PIECE
+    threads = min(thread_count(), pieces) if pieces > 1 and isinstance(memory, np.ndarray) else 1
+    if threads < 2:
         memory.fill(0)
         return
     flat = memory.reshape(-1)

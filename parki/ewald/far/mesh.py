@@ -147,6 +147,8 @@ class Mesh:
     spill : int
         Grid planes beyond the last one along z. Where z is periodic they stand for the first ones
         again, so that windows need no wrapping along z.
+    wraps : tuple of 3 bools
+        Whether windows wrap at the end of each axis.
     planes : int
         Points of the window along x: P, or 1.
     arguments : dict
@@ -183,6 +185,7 @@ class Mesh:
         self.window, self.spread, self.gather, self.factor = window, spread, gather, factor
         self.planes = 1 if planar else window.points
         xp, dtype, degree = self.xp, self.dtype, window.degree
+        self.wraps = tuple(n == own for n, own in zip(grid, cells, strict=True))
         self.row, self.spill = along_z(window.points, dtype, self.wraps[2], space.on_device)
         self.spills = spills
         if not spills:
@@ -207,11 +210,6 @@ class Mesh:
     def xp(self) -> Any:
         """The array module of the space."""
         return self.space.array_module
-
-    @property
-    def wraps(self) -> tuple[bool, ...]:
-        """Whether windows wrap at the end of each axis."""
-        return tuple(n == cells for n, cells in zip(self.grid, self.cells, strict=True))
 
     @property
     def stored(self) -> tuple[int, int, int]:

@@ -141,12 +141,11 @@ class Owner(Variant):
         else:
             self.load("p2g", "p2g_owner")
         self.threads = thread_count() if mesh.space.name == "OpenMP" else 1
-        self.launch: Callable[..., None] = self.launches[0]
 
     def work(self, sources: Sorted) -> dict[str, Any]:
         """Return where the tiles' sources start, and the colours."""
         if self.mesh.few(sources.order.size, self.mesh.fields.components):
-            self.threads, self.launch = 1, self.launches[0].alone
+            self.threads = 1
         return {"starts": sources.starts, "colours": self._shared(sources)}
 
     def _shared(self, sources: Sorted) -> list[tuple[int, Any]]:
@@ -172,7 +171,7 @@ class Owner(Variant):
         """Launch once for each colour, and fold the spill where it stands for the first planes."""
         systems = arguments["systems"]
         for count, colour in arguments.pop("colours"):
-            self.launch(systems * count, colour=colour, **arguments)
+            self.launches[0](systems * count, self.threads, colour=colour, **arguments)
         if self.mesh.wraps[2]:
             (_, y, n), spill = self.mesh.grid, self.mesh.spill
             first = arguments["first"]

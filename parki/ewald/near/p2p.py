@@ -37,6 +37,7 @@ from parki.ewald.near.sizes import (
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Frame, Task
 from parki.runtime import ExecutionSpace, Kernel, load
+from parki.settings import MOST_THREADS
 
 # Sources that a lane of p2p_tile searches before it computes the ones in reach, by the bytes of a
 # number. Longer lists are more equal, but leave less of a multiprocessor's memory to its cache.
@@ -177,13 +178,14 @@ class P2P:
         # On a CPU three densities, and a fourth one of zeros, take less time than two and one.
         self.full = 3 / 4 if stages(task, pair) else 1.0
         self.launches: dict[str, Callable[..., None]] = {}
-        self.few, self._tile = not space.on_device and trg.shape[1] <= FEW, tile
+        few = not space.on_device and trg.shape[1] <= FEW
+        self.threads, self._tile = 1 if few else MOST_THREADS, tile
         if "u" in kernels:
             special, count = cache(partial(near_kernel, task, pair, tile)), self.tiles.shape[1]
 
             def velocity(many: int, **arguments: Any) -> None:
                 kernel = special(FORGETS, many) if launch is None else kernels["u"]
-                (kernel.alone if self.few else kernel)(count, **arguments)
+                kernel(count, self.threads, **arguments)
 
             self.launches["u"] = velocity
             if pair.method == "tile":
@@ -273,8 +275,8 @@ class P2P:
         special = partial(slopes_kernel, task, pair, self._tile, strain=strain)
         kernel, tiles = special(), self.tiles
         if stages(task, pair):
-            each = kernel.alone if self.few else kernel
-            return Derivatives(kernel, tiles, lambda _, **given: each(tiles.shape[1], **given))
+            count, threads = tiles.shape[1], self.threads
+            return Derivatives(kernel, tiles, lambda _, **given: kernel(count, threads, **given))
         tile = tile_of_slopes(pair.method, self._tile)
         if pair.method != "tile":
             tiles = self.cut(tile.targets)
@@ -310,7 +312,7 @@ class P2P:
 
         Zeros may take the place of one that there is not.
         """
-        return next(n for n in self.together if self.full * n <= many)
+        return 1 if many == 1 else next(n for n in self.together if self.full * n <= many)
 
     def buffer(self, rows: int) -> Any:
         """Return memory for ``rows`` rows of sorted sources, with columns of zeros beyond them."""

@@ -11,6 +11,7 @@ from typing import Any, cast
 from parki.cell_list import CellList
 from parki.ewald.pipeline.stages import Stages
 from parki.runtime import ExecutionSpace
+from parki.settings import MOST_THREADS
 
 # Parameters still suit while the pairs that share a cell change by no more than this part of their
 # number: `choice.reuse` allows more. Fewer pairs than points take no time, and change by chance:
@@ -55,9 +56,9 @@ class Crowding:
         most = max(sizes.values())
         items = min(MOST_ITEMS, most)
         kernel = CellList.pairs_kernel(space, stages.setup.task.executor)
-        launch = kernel.alone if most <= MOST_ITEMS else kernel  # no thread of a CPU need wake
+        threads = 1 if most <= MOST_ITEMS else MOST_THREADS  # no thread of a CPU need wake
         cells = {"trg": trg, "src": src, "gathered": far[0], "spread": far[1]}
-        launch(3 * items, items=items, pairs=numbers, **sizes, **cells)
+        kernel(3 * items, threads, items=items, pairs=numbers, **sizes, **cells)
 
     def read(self) -> list[float]:
         """Return the numbers of now, for which the host waits."""

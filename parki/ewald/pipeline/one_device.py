@@ -224,8 +224,8 @@ class OneDevice(Pipeline):
 
         The points are in the box, or it must be asked whether they were: see `looked_at`.
         """
-        graph, before, setup = self.graph, self.setup, self._within(task, lattice)
-        if graph is None or setup is None:
+        graph, before = self.graph, self.setup
+        if graph is None or (setup := self._within(task, lattice)) is None:
             return False
         if self.slack is not None and self.slack.takes(arrays):
             arrays = self.slack.points(task.xp, arrays)

@@ -124,6 +124,7 @@ class PlacedSum:
             labels = check_labels(request.exclude, kernel, points, arrays, options, systems)
             how = names, of, labels is not None
             self.task = Task(kernel, space, options.arithmetic(self.dtype), options, *how)
+            self._result_shapes = {n: result_shape(kernel, n, 1)[:-1] for n in names}
             self.order = _order(self.task)
             self.access = access or Access(space)
             shape, tensors = arrays["trg"].shape, request.tensors
@@ -378,7 +379,7 @@ class PlacedSum:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of each result that is wanted."""
         task, count = self.task, self.counts[0]
-        shapes = {n: result_shape(task.kernel, n, count) for n in task.names}
+        shapes = {n: (*self._result_shapes[n], count) for n in task.names}
         if task.transposed_pair:
             shapes["transposed_pair"] = task.pair.rows, count
         return shapes

@@ -126,7 +126,7 @@ class Member:
                     rows, power_of(self.kernel, name)
                 )
             return
-        rows = self.shared.rows(by_density(self.shared.want, results), places.of_targets)
+        rows = self.shared.rows(by_density(self.want, results), places.of_targets)
         for addend, each in rows.items():
             totals[addend.of][..., columns.place("trg")] += each
 

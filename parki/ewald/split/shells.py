@@ -50,13 +50,10 @@ class Shells(OfPoints):
         The targets' and the sources'.
     order : int
         The symbol's: 1 harmonic, 2 biharmonic.
-    law : int
-        The order of the factor of points, if it is not the symbol's.
     """
 
     shells: tuple[Shell, Shell]
     order: int
-    law: int = 0
 
     @property
     def bare(self) -> Shells:
@@ -91,7 +88,7 @@ class Shells(OfPoints):
 
     def factor(self, order: int) -> Factor:
         """Return the factor of points times the shells', as a polynomial in k^2."""
-        given = self.base.factor(self.law or order)
+        given = self.base.factor(order)
         end = min(given.end, GONE)
 
         def values(t: Array) -> Array:
@@ -154,5 +151,5 @@ def _points(base: Any, order: int, term: str) -> tuple[float, float]:
 @lru_cache(maxsize=256)
 def _radial(split: Shells) -> RadialPolynomials:
     """Radial functions for a cut-off of 1."""
-    k, gamma = waves(split.base, split.law or split.order, 1 + split.reach)
+    k, gamma = waves(split.base, split.order, 1 + split.reach)
     return of_waves(split.order, k, gamma * split._shape(k))

@@ -220,7 +220,7 @@ class Sum:
         """Whether sources are spread with the window's second derivatives."""
         return any(source.curvature for source in self.sources)
 
-    @property
+    @cached_property
     def lengths(self) -> Array | None:
         """How many lengths the rows of a density have more than the pair function counts.
 
