@@ -18,7 +18,7 @@ from parki.errors import ParkiTypeError, ParkiValueError, by_words
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import as_points, like_points, take_options
-from parki.interchange import as_array, library_of, number, positive, to_host
+from parki.interchange import as_array, library_of, positive, to_host
 from parki.runtime import get_execution_space
 from parki.solving import rotations
 from parki.suspensions import noise
@@ -441,9 +441,7 @@ class RigidBodies:
         ParkiValueError, ParkiTypeError
             As of `parki.Spheres.noise`.
         """
-        for name, value in (("kT", kT), ("dt", dt)):
-            if not 0 <= number(name, value, "a number, 0 or more") < math.inf:
-                raise ParkiValueError(f"{name} is {value!r}; expected a number, 0 or more")
+        noise.check_step(kT, dt)
         placed = self._placed
         rng = noise.generator("rng", rng, placed.xp)
         loads, flow = (

@@ -24,11 +24,10 @@ from parki.interchange import (
     finite,
     flag,
     library_of,
-    number,
     positive,
     to_host,
 )
-from parki.suspensions.noise import generator
+from parki.suspensions.noise import check_accuracy, check_step, generator
 from parki.suspensions.noise import white as white_numbers
 from parki.suspensions.radii import Radii
 from parki.suspensions.spheres import WORDS, alone
@@ -127,12 +126,7 @@ class RigidSpheres:
                 f"{1 / SMALLEST_RATIO:g}, up to which lubrication has tables; give "
                 "lubrication=False, or other radii"
             )
-        least = float(np.finfo(array.dtype).eps)
-        if not least <= finite("accuracy", accuracy, "a number below 1") < 1:
-            raise ParkiValueError(
-                f"accuracy is {accuracy!r}; expected the relative error of solves, at least "
-                f"{least:.1g} for {array.dtype}, and below 1"
-            )
+        check_accuracy(accuracy, array.dtype, "solves")
         self.accuracy = float(accuracy)
         with by_words(WORDS):
             self._mobility = MomentMobility(array, self._sizes.each, given)
@@ -340,9 +334,7 @@ class RigidSpheres:
         ParkiValueError, ParkiTypeError
             As of `noise` and `solve`.
         """
-        for name, value in (("kT", kT), ("dt", dt)):
-            if not 0 <= number(name, value, "a number, 0 or more") < math.inf:
-                raise ParkiValueError(f"{name} is {value!r}; expected a number, 0 or more")
+        check_step(kT, dt)
         white = self._white(rng, drawn=bool(kT * dt))
         k, f, _ = rigid_motion.sides(self, forces, torques, gradient)
         if kT * dt:

@@ -25,7 +25,7 @@ import numpy as np
 from parki.errors import ParkiError, ParkiTypeError, ParkiValueError
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.plan import Plan
-from parki.interchange import finite, shown, to_host
+from parki.interchange import finite, number, shown, to_host
 from parki.suspensions.couplets import Couplets
 from parki.suspensions.derivatives import ACTS, MOVES
 
@@ -62,6 +62,13 @@ def check_accuracy(accuracy: Any, dtype: Any, of: str = "the noise") -> None:
             f"accuracy is {accuracy!r}; expected the relative error of {of}, at least "
             f"{least:.1g} for {dtype}, and below 1"
         )
+
+
+def check_step(kT: Any, dt: Any) -> None:
+    """Refuse a thermal energy and a duration that are not both a number, 0 or more."""
+    for name, value in (("kT", kT), ("dt", dt)):
+        if not 0 <= number(name, value, "a number, 0 or more") < math.inf:
+            raise ParkiValueError(f"{name} is {value!r}; expected a number, 0 or more")
 
 
 def white(rng: Any, dtype: Any) -> White:

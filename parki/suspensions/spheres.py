@@ -18,7 +18,7 @@ from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.plan import Plan, summed
 from parki.ewald.points import as_points, check_want, like_points, take_options
-from parki.interchange import as_given, flag, library_of, number, positive, unchanged
+from parki.interchange import as_given, flag, library_of, positive, unchanged
 from parki.suspensions import couplets, derivatives, noise, wall
 from parki.suspensions.couplets import Couplets
 from parki.suspensions.derivatives import ACTS, MOVES
@@ -551,9 +551,7 @@ class Spheres:
             As of `noise`.
         """
         with self._together(f"displacements by kT={kT}, dt={dt}"):
-            for name, value in (("kT", kT), ("dt", dt)):
-                if not 0 <= number(name, value, "a number, 0 or more") < math.inf:
-                    raise ParkiValueError(f"{name} is {value!r}; expected a number, 0 or more")
+            noise.check_step(kT, dt)
         rng = self._generator(rng, torques is not None, accuracy, drawn=bool(kT * dt))
         turns, parts = torques is not None, list[Any]()
         if forces is not None or turns:
