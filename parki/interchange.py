@@ -269,9 +269,9 @@ def library_of(like: Any) -> Callable[[Any], Any]:
     libraries = {base.__module__.partition(".")[0] for base in type(like).__mro__}
     if "cupy" in libraries:
         return unchanged
-    found: Callable[[Any], Any] = unchanged
+    back: Callable[[Any], Any] = unchanged
     if "torch" in libraries:
-        found = sys.modules["torch"].from_dlpack
+        back = sys.modules["torch"].from_dlpack
     elif hasattr(like, "__array_namespace__"):
         take = like.__array_namespace__().from_dlpack
 
@@ -279,7 +279,7 @@ def library_of(like: Any) -> Callable[[Any], Any]:
             _finish(result)
             return take(result)
 
-    return found
+    return back
 
 
 def finish_reading(*values: Any) -> None:

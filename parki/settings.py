@@ -205,12 +205,12 @@ def _kept(read: Callable[[], T]) -> Callable[[], T]:
 
     @functools.wraps(read)
     def kept() -> T:
-        found = _once.found
-        if found is None:
+        values = _once.found
+        if values is None:
             return read()
-        if read not in found:
-            found[read] = read()
-        value: T = found[read]
+        if read not in values:
+            values[read] = read()
+        value: T = values[read]
         return value
 
     return kept

@@ -56,13 +56,28 @@ def test_the_environment_is_read_once_in_a_step(clouds, monkeypatch):
     read, text = [], settings.Setting.text
     monkeypatch.setattr(settings.Setting, "text", lambda s: read.append(s.name) or text(s))
     plan(dens)
+    assert not read  # of kernels that the plan has
+    plan.update_points(clouds[0], clouds[0])
+    assert read
     assert len(read) == len(set(read))
     # The next call reads it again, and so does all that is no call.
     monkeypatch.setenv("PARKI_NUM_THREADS", "3")
     before = len(read)
-    plan(dens)
+    plan.update_points(clouds[1], clouds[1])
     assert len(read) > before
     assert settings.thread_count() == 3
+
+
+def launched(monkeypatch):
+    """Return a list that takes the threads of each launch."""
+    threads, launch = [], Kernel.__call__
+
+    def call(kernel, count, most=settings.MOST_THREADS, /, **arguments):
+        threads.append(min(count, most, kernel._threads))
+        launch(kernel, count, most, **arguments)
+
+    monkeypatch.setattr(Kernel, "__call__", call)
+    return threads
 
 
 @pytest.mark.chosen_degrees
@@ -73,8 +88,7 @@ def test_launches_that_wake_threads(count, threaded, monkeypatch, rng):
     points, dens = rng.random((2, 3, count), dtype=np.float32)
     plan = parki.Plan("stokes_sl", points, points, OPTIONS)
     expected = plan(dens)
-    threads, run = [], Kernel._run
-    monkeypatch.setattr(Kernel, "_run", lambda k, c, t, a: threads.append(t) or run(k, c, t, a))
+    threads = launched(monkeypatch)
     found = plan(dens)
     assert threads.count(2) >= threaded if threaded > 1 else threads.count(2) == threaded
     np.testing.assert_array_equal(found, expected)
@@ -83,8 +97,7 @@ def test_launches_that_wake_threads(count, threaded, monkeypatch, rng):
 def test_little_work_stays_in_the_calling_thread(clouds, monkeypatch):
     (points, *_), _ = clouds
     monkeypatch.setenv("PARKI_NUM_THREADS", "2")
-    threads, run = [], Kernel._run
-    monkeypatch.setattr(Kernel, "_run", lambda k, c, t, a: threads.append(t) or run(k, c, t, a))
+    threads = launched(monkeypatch)
     cells = {"shape": (3, 3, 3), "execution_space": "OpenMP"}
     few = parki.CellList(points, None, [1, 1, 1], **cells)
     assert {*threads} == {1}

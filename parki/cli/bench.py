@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
         timed = shown.track(tasks, description="timing")
         moving = [steps(each, space) for each in timed] if arguments.steps else []
         sums = [] if arguments.steps else [bench(each, space) for each in timed]
-    found = {
+    times = {
         "parki": __version__,
         "machine": machines.identity(space),
         "space": space.name,
@@ -129,12 +129,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         rows = [{**asdict(each), "points_per_second": each.rate} for each in sums]
         rows += [asdict(each) for each in moving]
-        print(json.dumps({**found, "steps" if moving else "sums": rows}, indent=2))
+        print(json.dumps({**times, "steps" if moving else "sums": rows}, indent=2))
         return 0
     out = Console()
     out.print(
-        f"{found['kernel']}, {found['periodicity']} periodic axes, tolerance "
-        f"{found['tolerance']:g}, {found['dtype']}; {space}: {found['machine']}",
+        f"{times['kernel']}, {times['periodicity']} periodic axes, tolerance "
+        f"{times['tolerance']:g}, {times['dtype']}; {space}: {times['machine']}",
         soft_wrap=True,
         highlight=False,
     )
@@ -142,7 +142,7 @@ def run(arguments: argparse.Namespace) -> int:
         out.print(report_steps(moving))
         return 0
     out.print(report(sums))
-    out.print(f"The model's numbers are {found['model']}.", soft_wrap=True, highlight=False)
+    out.print(f"The model's numbers are {times['model']}.", soft_wrap=True, highlight=False)
     return 0
 
 

@@ -94,7 +94,7 @@ def _is_parkis(path: Path) -> bool:
 def show(arguments: argparse.Namespace) -> int:
     """Print the contents of the cache; return the exit code."""
     folder = cache_directory()
-    found = contents(folder)
+    kept = contents(folder)
     if arguments.json:
         listed = {
             kind: [
@@ -102,17 +102,17 @@ def show(arguments: argparse.Namespace) -> int:
                 for p in paths
                 if p.suffix not in PARTS
             ]
-            for kind, paths in found.items()
+            for kind, paths in kept.items()
         }
         print(json.dumps({"folder": str(folder), **listed}, indent=2))
         return 0
     print(folder)
     table = Table("what", Column("number", justify="right"), Column("MB", justify="right"))
     table.box = SIMPLE_HEAD
-    for kind, paths in found.items():
+    for kind, paths in kept.items():
         table.add_row(KINDS[kind][0], str(_number(paths)), f"{_megabytes(paths):.1f}")
     Console().print(table)
-    for path in found["tuned"]:
+    for path in kept["tuned"]:
         when = time.strftime("%Y-%m-%d", time.localtime(_modified(path)))
         print(f"{path.name} ({_bytes(path) / 1e3:.0f} kB, {when})")
     return 0
@@ -121,13 +121,13 @@ def show(arguments: argparse.Namespace) -> int:
 def clear(_: argparse.Namespace) -> int:
     """Remove all entries of the cache that can be removed; return the exit code."""
     folder = cache_directory()
-    found = contents(folder)
+    entries = contents(folder)
     lines = [
         f"{_number(paths)} {KINDS[kind][0]} ({_megabytes(paths):.1f} MB)"
-        for kind, paths in found.items()
+        for kind, paths in entries.items()
         if paths
     ]
-    kept = [error for paths in found.values() for p in paths if (error := _remove(p))]
+    kept = [error for paths in entries.values() for p in paths if (error := _remove(p))]
     with suppress(OSError):  # it has files of others, or there is none
         (folder / UPSTREAM).rmdir()
     if kept:

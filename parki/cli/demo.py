@@ -209,13 +209,13 @@ def run(arguments: argparse.Namespace) -> int:
     print("The total is the time of one application; the plan is made once for many.\n", flush=True)
 
     sampled = np.linspace(0, points - 1, SAMPLES, dtype=int)
-    found = compare(plan, pts, dens, norms, result, sampled)
-    verdict = "OK: the promise is kept" if found.kept else "NOT OK: the promise is broken"
+    compared = compare(plan, pts, dens, norms, result, sampled)
+    verdict = "OK: the promise is kept" if compared.kept else "NOT OK: the promise is broken"
     print(
         f"Against the direct sum at {SAMPLES} of the points:\n"
-        f"  error (rms) {found.error:.2e}, promised {found.promise:.2e}, "
-        f"ratio {found.ratio:.2g}\n"
-        f"  relative to the flow (rms {found.flow:.3g}): {found.error / found.flow:.1e}\n"
+        f"  error (rms) {compared.error:.2e}, promised {compared.promise:.2e}, "
+        f"ratio {compared.ratio:.2g}\n"
+        f"  relative to the flow (rms {compared.flow:.3g}): {compared.error / compared.flow:.1e}\n"
         f"  {verdict}.\n",
         flush=True,
     )
@@ -228,7 +228,7 @@ def run(arguments: argparse.Namespace) -> int:
             f"{count} points, tolerance {bound}",
         )
         _draw(drops, (pts, norms, dens), options, picture, title)
-    return 0 if found.kept else 1
+    return 0 if compared.kept else 1
 
 
 def _draw(

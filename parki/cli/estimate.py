@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the estimate; return the exit code."""
     want = tuple(arguments.want.split(","))
     space: Any = arguments.space and space_name(arguments.space)
-    found = estimate(
+    estimated = estimate(
         arguments.kernel,
         arguments.points,
         targets=arguments.targets,
@@ -73,5 +73,5 @@ def run(arguments: argparse.Namespace) -> int:
         wall="no-slip" if arguments.wall else None,
         execution_space=space,
     )
-    print(json.dumps(asdict(found), indent=2) if arguments.json else found)
+    print(json.dumps(asdict(estimated), indent=2) if arguments.json else estimated)
     return 0

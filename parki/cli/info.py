@@ -44,8 +44,8 @@ def declare(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the facts; return the exit code."""
-    found = facts()
-    print(json.dumps(found, indent=2) if arguments.json else text(found))
+    known = facts()
+    print(json.dumps(known, indent=2) if arguments.json else text(known))
     return 0
 
 
@@ -131,18 +131,18 @@ def _answer(ask: Callable[[], Any]) -> Any:
 
 
 def _compiler() -> str:
-    found = host.compiler()
-    return f"{found.version} ({found.path})"
+    compiler = host.compiler()
+    return f"{compiler.version} ({compiler.path})"
 
 
 def _kernels() -> str:
     """Return where the CPU's kernels come from."""
     if shipped.usable():
         return f"the usual ones came compiled, for {shipped.level()}; others on first use"
-    found = host.compilers()
-    if found[0].here:
+    compilers = host.compilers()
+    if compilers[0].here:
         return "compiled on first use"
-    return f"those in the cache, compiled by {', '.join(c.version for c in found)}"
+    return f"those in the cache, compiled by {', '.join(c.version for c in compilers)}"
 
 
 def _cupy() -> str | None:

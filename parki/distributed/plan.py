@@ -166,8 +166,8 @@ class Plan(AnyPlan[Wanted]):
             there = []
             for array in arrays:
                 rows = array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
-                found = route.forward("migration", rows)
-                there.append(found.reshape(*array.shape[:-1], found.shape[1]))
+                moved = route.forward("migration", rows)
+                there.append(moved.reshape(*array.shape[:-1], moved.shape[1]))
         return tuple(as_given(array, like) for array, like in zip(there, given, strict=True))
 
     def check(self, dens: Any, targets: int = 32) -> NoReturn:

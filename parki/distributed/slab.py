@@ -216,7 +216,7 @@ class Slab(Pipeline):
     ) -> Setup:
         """Return the set-up that rank 0 chooses, or keeps; ``trg`` and ``src`` are wrapped."""
         clouds = self._sample(task, points, trg, src)
-        found: Any = None  # problem and parameters, or None where the present ones are kept
+        chosen: Any = None  # problem and parameters, or None where the present ones are kept
         if clouds:
             apart = task.options.images_below(points.survey.of_sources)
             density = pair_density(clouds[0], clouds[-1], frame.lattice.edges, apart=apart)
@@ -224,11 +224,11 @@ class Slab(Pipeline):
                 density = replace(density, self_pairs=1 / points.survey.totals[1])
             if before is None or not before.suits(density, points):
                 size = self.team.size
-                found = choose(task, points, frame, density, clouds, once=once, ranks=size)
-        found = self.team.broadcast(found)
-        if before is not None and found is None:
+                chosen = choose(task, points, frame, density, clouds, once=once, ranks=size)
+        chosen = self.team.broadcast(chosen)
+        if before is not None and chosen is None:
             return before
-        return Setup.of(task, frame, *found)
+        return Setup.of(task, frame, *chosen)
 
     def _sample(self, task: Task, points: Points, trg: Any, src: Any) -> list[Any] | None:
         """Return some targets and sources of all ranks on rank 0, one array if they are the same.
@@ -253,8 +253,8 @@ class Slab(Pipeline):
         """Return the targets and the sources of all ranks in each cell along the first axis."""
         task, n = setup.task, setup.mesh.padding.cells[0]
         counts = task.xp.stack([task.xp.bincount(index, minlength=n) for index in cells])
-        found = self.team.sum(counts.astype(np.float64))
-        return list(to_host(found))
+        totals = self.team.sum(counts.astype(np.float64))
+        return list(to_host(totals))
 
     def _balance(
         self, points: Points, setup: Setup, counts: list[NDArray[np.float64]], reach: int

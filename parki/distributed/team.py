@@ -178,8 +178,8 @@ class Team:
     def gather(self, value: Any) -> list[Any] | None:
         """Return the objects of all ranks on rank 0, None on the others."""
         self.agree("telling rank 0")
-        found = self.comm.gather(value)
-        return None if found is None else list(found)
+        gathered = self.comm.gather(value)
+        return None if gathered is None else list(gathered)
 
     def broadcast(self, value: Any) -> Any:
         """Return rank 0's object."""

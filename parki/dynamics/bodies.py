@@ -198,11 +198,13 @@ class RigidBodies:
             At the blobs, one body after the other.
         """
         several = vectors if isinstance(vectors, (list, tuple)) and len(self.shapes) > 1 else None
-        found = [vectors] if several is None else list(several)
-        if len(found) != len(self.shapes):
-            raise ParkiValueError(f"vectors has {len(found)} arrays; expected {len(self.shapes)}")
+        per_shape = [vectors] if several is None else list(several)
+        if len(per_shape) != len(self.shapes):
+            raise ParkiValueError(
+                f"vectors has {len(per_shape)} arrays; expected {len(self.shapes)}"
+            )
         xp, dtype = self._placed.xp, self._placed.dtype
-        own = [xp.asarray(as_array("vectors", each)).astype(dtype) for each in found]
+        own = [xp.asarray(as_array("vectors", each)).astype(dtype) for each in per_shape]
         for each, shape in zip(own, self.shapes, strict=True):
             if each.shape != (3, shape.n):
                 raise ParkiValueError(
@@ -275,8 +277,8 @@ class RigidBodies:
         forces, torques : array, shape (3, B), optional
             Torques are about the positions of the bodies. None stands for none.
         """
-        found = self.solve(forces, torques)
-        return found.velocities, found.turns
+        motion = self.solve(forces, torques)
+        return motion.velocities, motion.turns
 
     @alone
     def solve(
@@ -320,10 +322,10 @@ class RigidBodies:
         if forces is torques is slip is gradient is None:
             raise ParkiTypeError("give forces, torques, slip or a gradient: nothing moves bodies")
         flow = bodies_given.flow(self, slip, gradient)
-        found = bodies_solver.solved(
+        solution = bodies_solver.solved(
             self, bodies_given.loads(self, forces, torques), flow, start, callback
         )
-        return bodies_motion.motion(self._placed, found, self.viscosity, self._back)
+        return bodies_motion.motion(self._placed, solution, self.viscosity, self._back)
 
     @alone
     def forces(
@@ -353,10 +355,10 @@ class RigidBodies:
             flow = flow + own
         first = placed.freed(flow)
         scale = float(dot(flow, first[0]))
-        found = bodies_solver.iterated(
+        solution = bodies_solver.iterated(
             self, placed.freed, first, flow, scale, self.accuracy, callback
         )
-        loads = placed.carried_back(found.acts) + placed.resisted(motions)
+        loads = placed.carried_back(solution.acts) + placed.resisted(motions)
         loads *= placed.dtype.type(self.viscosity)
         return self._back(loads[0]), self._back(loads[1])
 
@@ -380,11 +382,11 @@ class RigidBodies:
             raise ParkiValueError(
                 "motion is of other bodies, or of these before they moved; call solve again"
             )
-        found = self._spheres.flow(motion._begin[0], points, want=want)
+        fields = self._spheres.flow(motion._begin[0], points, want=want)
         one, scale = isinstance(want, str), self._placed.dtype.type(self.viscosity)
         results = tuple(
             self._back(each * scale if name in ("p", "stress") else each)
-            for name, each in ([(want, found)] if one else zip(want, found, strict=True))
+            for name, each in ([(want, fields)] if one else zip(want, fields, strict=True))
         )
         return results[0] if one else results
 
@@ -455,8 +457,8 @@ class RigidBodies:
             )
             flow = shaken + drift if flow is None else flow + shaken + drift
             loads = loads + spun + pulled
-        found = bodies_solver.solved(self, loads, flow)
-        moved = placed.dtype.type(dt) * found.moves
+        solution = bodies_solver.solved(self, loads, flow)
+        moved = placed.dtype.type(dt) * solution.moves
         return self._back(moved[0]), self._back(moved[1])
 
     @alone
@@ -470,8 +472,8 @@ class RigidBodies:
         """
         rng = noise.generator("rng", rng, self._placed.xp)
         flow, loads = brownian.shaken(self, rng, 1 / math.sqrt(self.viscosity))
-        found = bodies_solver.solved(self, loads, flow).moves
-        return self._back(found[0]), self._back(found[1])
+        motions = bodies_solver.solved(self, loads, flow).moves
+        return self._back(motions[0]), self._back(motions[1])
 
     # ------------------------------------------------------------------ views
     def describe(self) -> str:

@@ -41,11 +41,13 @@ def drift(bodies: Any, white: noise.White, size: float) -> tuple[Any, Any]:
     loads, moves = w.copy(), w.copy()
     loads[0] /= real(extent)
     moves[0] *= real(extent)
-    found = bodies_solver.solved(bodies, loads, None, accuracy=min(LOOSER * bodies.accuracy, 0.5))
+    solution = bodies_solver.solved(
+        bodies, loads, None, accuracy=min(LOOSER * bodies.accuracy, 0.5)
+    )
     step = real(wall.STEP * blob / extent)
-    [change] = wall.difference(bodies._spheres, step * placed.carried(moves), found.acts)
+    [change] = wall.difference(bodies._spheres, step * placed.carried(moves), solution.acts)
     arms = placed.turning(w[1])  # by which these change
-    flow = placed.turning(found.moves[1], arms) - change / step
-    pull = -placed.resisted_by(w[1], found.moves)
-    pull[1] -= placed.torques(found.acts, arms)
+    flow = placed.turning(solution.moves[1], arms) - change / step
+    pull = -placed.resisted_by(w[1], solution.moves)
+    pull[1] -= placed.torques(solution.acts, arms)
     return real(size) * flow, real(size) * pull

@@ -15,32 +15,32 @@ from parki.interchange import as_array, shown, to_host
 
 def kinds(shapes: Any, which: Any, count: int) -> tuple[tuple[BodyShape, ...], Any]:
     """Return shapes, and the number of each body's shape."""
-    found = tuple(shapes) if isinstance(shapes, (list, tuple)) else (shapes,)
-    for each in found or (None,):
+    bodies = tuple(shapes) if isinstance(shapes, (list, tuple)) else (shapes,)
+    for each in bodies or (None,):
         if not isinstance(each, BodyShape):
             raise ParkiTypeError(
                 f"shapes is {shown(shapes)}; expected a parki.BodyShape, or a list of them (bodies "
                 "of a parki.Surface are for parki.RigidSurfaces)"
             )
     if which is None:
-        if len(found) > 1:
+        if len(bodies) > 1:
             raise ParkiTypeError(
-                f"there are {len(found)} shapes, and which is missing; give the number of each "
+                f"there are {len(bodies)} shapes, and which is missing; give the number of each "
                 "body's shape, such as which=[0, 0, 1]"
             )
-        return found, np.zeros(count, int)
+        return bodies, np.zeros(count, int)
     numbers = to_host(as_array("which", which))
     if numbers.dtype.kind not in "iu" or numbers.shape != (count,):
         raise ParkiValueError(
             f"which has shape {numbers.shape} and dtype {numbers.dtype}; expected {count} whole "
             "numbers, the shape of each body"
         )
-    if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(found):
+    if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(bodies):
         raise ParkiValueError(
             f"which has numbers from {numbers.min()} to {numbers.max()}; expected 0 to "
-            f"{len(found) - 1}, for {len(found)} shapes"
+            f"{len(bodies) - 1}, for {len(bodies)} shapes"
         )
-    return found, numbers.astype(int)
+    return bodies, numbers.astype(int)
 
 
 def of_bodies(bodies: Any, name: str, given: Any) -> Any:
@@ -54,12 +54,12 @@ def of_bodies(bodies: Any, name: str, given: Any) -> Any:
 
 def like(bodies: Any, name: str, given: Any, shape: tuple[int, ...], meaning: str) -> Any:
     """Return an array of a shape in the library of the blobs, or refuse it."""
-    found = like_points(name, given, bodies._first.space, bodies._placed.dtype)
-    if tuple(found.shape) != shape:
-        raise ParkiValueError(f"{name} has shape {tuple(found.shape)}; expected {shape}, {meaning}")
-    if not bool(bodies._placed.xp.isfinite(found).all()):
+    array = like_points(name, given, bodies._first.space, bodies._placed.dtype)
+    if tuple(array.shape) != shape:
+        raise ParkiValueError(f"{name} has shape {tuple(array.shape)}; expected {shape}, {meaning}")
+    if not bool(bodies._placed.xp.isfinite(array).all()):
         raise ParkiValueError(f"{name} has NaN or infinite numbers")
-    return found
+    return array
 
 
 def loads(bodies: Any, forces: Any, torques: Any) -> Any:
@@ -75,7 +75,7 @@ def flow(bodies: Any, slip: Any, gradient: Any) -> Any:
         shape = tuple(placed.arms.shape)
         flow = like(bodies, "slip", slip, shape, "one for each of the blobs")
     if gradient is not None:
-        found = flows.gradient(gradient, bodies.options)
-        strain = placed.xp.asarray((found + found.T) / 2, placed.dtype)
+        slope = flows.gradient(gradient, bodies.options)
+        strain = placed.xp.asarray((slope + slope.T) / 2, placed.dtype)
         flow = -strain @ placed.arms if flow is None else flow - strain @ placed.arms
     return flow

@@ -84,12 +84,12 @@ def drift(rigid: Any, w: Any) -> tuple[Any, Any, Any]:
 
 def stresslets(rigid: Any, w: Any) -> Any:
     """Return the change of the stresslets (3, 3, N) of forces w along w: Brownian ones over kT."""
-    slips, forces, found = drift(rigid, w)
+    slips, forces, drifting = drift(rigid, w)
     change = rigid._solved(-slips, -forces)
-    found = found + moments.symmetric(rigid._xp, change.acts[6:])
+    drifting = drifting + moments.symmetric(rigid._xp, change.acts[6:])
     if rigid._pairs is not None:
-        found += rigid._pairs.acting(change.moves)[1]
-    return found
+        drifting += rigid._pairs.acting(change.moves)[1]
+    return drifting
 
 
 def advance(rigid: Any, dt: float, step: Any) -> int:

@@ -115,10 +115,10 @@ def conjugate(
 
 def _together(first: Any, *others: Any) -> Any:
     """Return numbers as one array of the library of the first."""
-    found = np.empty_like(first, shape=(1 + len(others),))
+    both = np.empty_like(first, shape=(1 + len(others),))
     for place, each in enumerate((first, *others)):
-        found[place] = each
-    return found
+        both[place] = each
+    return both
 
 
 def _error(left: float, scale: float, energy: float) -> tuple[float, bool]:

@@ -35,7 +35,7 @@ SQRT2, SQRT6 = math.sqrt(2), math.sqrt(6)
 
 def singular(ratio: Any) -> Any:
     """Return g1, g2 and g3 of the scalars of radii 1 and ``ratio`` (n,), shape (3, scalars, n)."""
-    found: Any = np.zeros_like(ratio, shape=(3, len(SCALARS), *ratio.shape))
+    terms: Any = np.zeros_like(ratio, shape=(3, len(SCALARS), *ratio.shape))
     for first, (a, b) in enumerate(((1 + 0 * ratio, ratio), (ratio, 1 + 0 * ratio))):
         one, both = _coefficients(b / a), a + b
         # Seen from sphere 2, the vector between the spheres has the other sign.
@@ -44,7 +44,7 @@ def singular(ratio: Any) -> Any:
         def put(m: int, row: int, column: int, size: Any, values: Any) -> None:
             place = PLACES[m, min(row, column), max(row, column)]
             for order, each in enumerate(values):
-                found[order, place] = size * each
+                terms[order, place] = size * each
 
         own = {name: values[0] for name, values in one.items()}
         put(0, i, i, 0.75 * a, own["XA"])
@@ -70,7 +70,7 @@ def singular(ratio: Any) -> Any:
         put(1, i + 2, j + 1, both**3 / 8 * SQRT2, other["YH"])
         put(1, i + 2, j + 2, 5 / 48 * both**3, other["YM"])
         put(2, 0, 1, 5 / 48 * both**3, other["ZM"])
-    return found
+    return terms
 
 
 def _coefficients(q: Any) -> dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]]:

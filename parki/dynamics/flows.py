@@ -17,12 +17,12 @@ def gradient(given: Any, options: EwaldOptions) -> Any:
     """Return the gradient (3, 3) of a flow as NumPy's array, or refuse it; None is no flow."""
     if given is None:
         return np.zeros((3, 3))
-    found = to_host(as_array("gradient", given)).astype(np.float64)
-    if found.shape != (3, 3) or not np.isfinite(found).all():
+    slope = to_host(as_array("gradient", given)).astype(np.float64)
+    if slope.shape != (3, 3) or not np.isfinite(slope).all():
         raise ParkiValueError(
-            f"gradient has shape {found.shape}; expected (3, 3), finite: [i, j] = d u_i / d x_j"
+            f"gradient has shape {slope.shape}; expected (3, 3), finite: [i, j] = d u_i / d x_j"
         )
-    trace, size = float(np.trace(found)), float(abs(found).max())
+    trace, size = float(np.trace(slope)), float(abs(slope).max())
     if abs(trace) > TRACE * size:
         raise ParkiValueError(
             f"gradient has a trace of {trace:g}; expected the gradient of an incompressible "
@@ -30,16 +30,16 @@ def gradient(given: Any, options: EwaldOptions) -> Any:
         )
     periodic = np.array(options.periodic)
     for axis in np.flatnonzero(periodic):
-        moved = found @ options.vectors[axis]
+        moved = slope @ options.vectors[axis]
         if (abs(moved[~periodic]) > TRACE * size * abs(options.vectors[axis]).max()).any():
             raise ParkiValueError(
                 f"gradient moves the periodic vector {axis} by {moved.tolist()}, along a "
                 "free axis, which a box cannot follow; take a flow along the periodic axes, or "
                 "three periodic axes"
             )
-    if options.walled and (found[:, :2].any() or found[2].any()):
+    if options.walled and (slope[:, :2].any() or slope[2].any()):
         raise ParkiValueError(
             "gradient is of a flow that moves the wall; expected one along the wall that depends "
             "on the height alone: numbers at [0, 2] and [1, 2]"
         )
-    return found
+    return slope

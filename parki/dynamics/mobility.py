@@ -52,8 +52,8 @@ class MomentMobility:
     @property
     def options(self) -> EwaldOptions:
         """The options, with the present box."""
-        found: EwaldOptions = self.sum.options
-        return found
+        options: EwaldOptions = self.sum.options
+        return options
 
     def update_points(self, points: Any, box: Any = None) -> None:
         """Move the spheres; on any error all stays as it was."""

@@ -19,15 +19,15 @@ SQRT2, SQRT6 = math.sqrt(2), math.sqrt(6)
 
 
 def _basis() -> Any:
-    found = np.zeros((8, 3, 3))
+    basis = np.zeros((8, 3, 3))
     for axis in range(3):
         j, k = (axis + 1) % 3, (axis + 2) % 3
-        found[axis, k, j], found[axis, j, k] = 0.5, -0.5
-    found[3] = np.diag([1, -1, 0]) / SQRT2
-    found[4] = np.diag([-1, -1, 2]) / SQRT6
-    for row, (j, k) in zip(found[5:], ((0, 1), (0, 2), (1, 2)), strict=True):
+        basis[axis, k, j], basis[axis, j, k] = 0.5, -0.5
+    basis[3] = np.diag([1, -1, 0]) / SQRT2
+    basis[4] = np.diag([-1, -1, 2]) / SQRT6
+    for row, (j, k) in zip(basis[5:], ((0, 1), (0, 2), (1, 2)), strict=True):
         row[j, k] = row[k, j] = 1 / SQRT2
-    return found
+    return basis
 
 
 # Couplets of three unit torques and of five unit stresslets.

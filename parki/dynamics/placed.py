@@ -66,67 +66,67 @@ class Placed:
 
         ``arms`` (3, N), from the origins to the blobs, may be others than at present.
         """
-        found = self.xp.empty_like(self.arms)
+        velocities = self.xp.empty_like(self.arms)
         arms = self.arms if arms is None else arms
         for kind in self.kinds:
             own, arm = turns[:, kind.bodies, None], arms[:, kind.blobs]
-            found[:, kind.blobs] = cross(self.xp, own, arm)
-        return found
+            velocities[:, kind.blobs] = cross(self.xp, own, arm)
+        return velocities
 
     def carried(self, motions: Any) -> Any:
         """Return K u: the velocities of blobs that motions carry."""
-        found = self.turning(motions[1])
+        velocities = self.turning(motions[1])
         for kind in self.kinds:
-            found[:, kind.blobs] += motions[0][:, kind.bodies, None]
-        return found
+            velocities[:, kind.blobs] += motions[0][:, kind.bodies, None]
+        return velocities
 
     def torques(self, forces: Any, arms: Any = None) -> Any:
         """Return the torques (3, B) of forces on blobs, about the origins of bodies."""
-        found = self._loads()[1]
+        torques = self._loads()[1]
         each = cross(self.xp, self.arms if arms is None else arms, forces)
         for kind in self.kinds:
-            found[:, kind.bodies] = each[:, kind.blobs].sum(axis=2)
-        return found
+            torques[:, kind.bodies] = each[:, kind.blobs].sum(axis=2)
+        return torques
 
     def carried_back(self, forces: Any) -> Any:
         """Return K^T x: forces and torques on bodies by forces on blobs."""
-        found = self._loads()
+        loads = self._loads()
         for kind in self.kinds:
-            found[0][:, kind.bodies] = forces[:, kind.blobs].sum(axis=2)
-        found[1] = self.torques(forces)
-        return found
+            loads[0][:, kind.bodies] = forces[:, kind.blobs].sum(axis=2)
+        loads[1] = self.torques(forces)
+        return loads
 
     def moments(self, forces: Any) -> Any:
         """Return sums of r F^T over the blobs of each body, shape (3, 3, B)."""
-        found = self.xp.empty((3, 3, self._count), self.dtype)
+        moments = self.xp.empty((3, 3, self._count), self.dtype)
         for kind in self.kinds:
             arm, force = self.arms[:, kind.blobs], forces[:, kind.blobs]
-            found[:, :, kind.bodies] = self.xp.einsum("ibn,jbn->ijb", arm, force)
-        return found
+            moments[:, :, kind.bodies] = self.xp.einsum("ibn,jbn->ijb", arm, force)
+        return moments
 
     def rotated_since(self, then: Placed, forces: Any, motions: Any) -> tuple[Any, Any]:
         """Return forces on blobs and motions turned with bodies that were elsewhere then."""
         rotation = self.xp.matmul(self.frames, then.frames.transpose(0, 2, 1))
-        found = self.xp.empty_like(forces)
+        rotated = self.xp.empty_like(forces)
         for kind in self.kinds:
             own = forces[:, kind.blobs].transpose(1, 0, 2)
-            found[:, kind.blobs] = self.xp.matmul(rotation[kind.bodies], own).transpose(1, 0, 2)
-        return found, self.xp.einsum("bij,tjb->tib", rotation, motions)
+            rotated[:, kind.blobs] = self.xp.matmul(rotation[kind.bodies], own).transpose(1, 0, 2)
+        return rotated, self.xp.einsum("bij,tjb->tib", rotation, motions)
 
     def in_lab(self, vectors: list[Any]) -> Any:
         """Return vectors (3, n) in the frames of each shape as vectors (3, N) in the lab's."""
-        found = self.xp.empty_like(self.arms)
+        in_lab = self.xp.empty_like(self.arms)
         for kind, own in zip(self.kinds, vectors, strict=True):
-            found[:, kind.blobs] = self.xp.matmul(self.frames[kind.bodies], own).transpose(1, 0, 2)
-        return found
+            in_lab[:, kind.blobs] = self.xp.matmul(self.frames[kind.bodies], own).transpose(1, 0, 2)
+        return in_lab
 
     # ------------------------------------------------------------------ each body alone
     def alone(self, residual: Any) -> tuple[Any, Any]:
         """Return forces and motions of bodies alone whose blobs have velocities, without loads."""
         forces, motions = self.xp.empty_like(self.arms), self._loads()
         for kind in self.kinds:
-            found = self._local(kind, residual) @ kind.answer
-            self._back(kind, found, forces, motions)
+            answers = self._local(kind, residual) @ kind.answer
+            self._back(kind, answers, forces, motions)
         return forces, motions
 
     def driven(self, loads: Any) -> tuple[Any, Any]:
@@ -134,45 +134,45 @@ class Placed:
         forces, motions = self.xp.empty_like(self.arms), self._loads()
         for kind in self.kinds:
             own = self._local_loads(kind, loads)
-            found = self.xp.concatenate([own @ kind.driven, own @ kind.motion], axis=1)
-            self._back(kind, found, forces, motions)
+            answers = self.xp.concatenate([own @ kind.driven, own @ kind.motion], axis=1)
+            self._back(kind, answers, forces, motions)
         return forces, motions
 
     def energy(self, motions: Any) -> Any:
         """Return the power of motions (2, 3, B) against the drag of bodies alone."""
-        found: Any = 0.0
+        power: Any = 0.0
         for kind in self.kinds:
             own = self._local_loads(kind, motions)
-            found = found + dot(own @ kind.drag, own)
-        return found
+            power = power + dot(own @ kind.drag, own)
+        return power
 
     def freed(self, residual: Any) -> tuple[Any, Any]:
         """Return forces on blobs of bodies alone by velocities, and no motions."""
         forces = self.xp.empty_like(self.arms)
         for kind in self.kinds:
-            found = self._local(kind, residual) @ kind.inverse
-            self._back(kind, found, forces, None)
+            acts = self._local(kind, residual) @ kind.inverse
+            self._back(kind, acts, forces, None)
         return forces, 0 * self._loads()
 
     def resisted(self, motions: Any, power: float = 1.0) -> Any:
         """Return R u, torques by turns that move no blob; or a power of R times u."""
-        found = 0 * self._loads()
+        torques = 0 * self._loads()
         for kind in self.kinds:
             if not kind.axes.shape[1]:
                 continue
             axes = self.xp.matmul(self.frames[kind.bodies], kind.axes)  # (B, 3, 1 or 3)
             along = self.xp.einsum("bim,ib->bm", axes, motions[1][:, kind.bodies])
             strength = self.dtype.type(kind.shape.spin_drag**power)
-            found[1][:, kind.bodies] = strength * self.xp.einsum("bim,bm->ib", axes, along)
-        return found
+            torques[1][:, kind.bodies] = strength * self.xp.einsum("bim,bm->ib", axes, along)
+        return torques
 
     def resisted_by(self, turns: Any, motions: Any) -> Any:
         """Return the change of R u where bodies turn by small rotation vectors (3, B)."""
         crossed = self.xp.zeros_like(motions)
         crossed[1] = cross(self.xp, turns, motions[1])
-        found = -self.resisted(crossed)
-        found[1] += cross(self.xp, turns, self.resisted(motions)[1])
-        return found
+        change = -self.resisted(crossed)
+        change[1] += cross(self.xp, turns, self.resisted(motions)[1])
+        return change
 
     # ------------------------------------------------------------------ within
     @property

@@ -233,8 +233,8 @@ class RigidSpheres:
         """
         if forces is None and torques is None:
             raise ParkiTypeError("forces and torques are None; give one of them, or both")
-        found = self.solve(forces, torques)
-        return found.velocities if torques is None else (found.velocities, found.turns)
+        motion = self.solve(forces, torques)
+        return motion.velocities if torques is None else (motion.velocities, motion.turns)
 
     @alone
     def solve(
@@ -274,9 +274,9 @@ class RigidSpheres:
             If the solve does not converge.
         """
         k, f, strain = rigid_motion.sides(self, forces, torques, gradient)
-        found = self._solved(k, f, rigid_motion.begun(self, start, strain), callback)
+        solution = self._solved(k, f, rigid_motion.begun(self, start, strain), callback)
         like = next((each for each in (forces, torques) if each is not None), None)
-        return rigid_motion.motion(self, found, strain, like)
+        return rigid_motion.motion(self, solution, strain, like)
 
     def _solved(
         self, k: Any, f: Any, start: Any = None, watch: Any = None, accuracy: float | None = None
@@ -392,8 +392,8 @@ class RigidSpheres:
             As of `noise`.
         """
         kT = finite("kT", kT, "a number, 0 or more")
-        found = kT * brownian.stresslets(self, self._white(rng)((3, self.radii.size)))
-        return self._back(found.astype(self._mobility.dtype))
+        stresslets = kT * brownian.stresslets(self, self._white(rng)((3, self.radii.size)))
+        return self._back(stresslets.astype(self._mobility.dtype))
 
     @alone
     def noise(self, rng: Any, *, torques: bool = False) -> Any:
@@ -419,8 +419,8 @@ class RigidSpheres:
             With one or two periodic axes, where the mobility is not positive.
         """
         torques = flag("torques", torques)
-        found = self._solved(*brownian.shaken(self, self._white(rng)))
-        return self._step(found, math.sqrt(self.factor), torques)
+        solution = self._solved(*brownian.shaken(self, self._white(rng)))
+        return self._step(solution, math.sqrt(self.factor), torques)
 
     def _white(self, rng: Any, drawn: bool = True) -> Any:
         """Return a function that makes arrays of normal numbers; refuse noise that is not there."""

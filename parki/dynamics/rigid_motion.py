@@ -88,16 +88,16 @@ def begun(rigid: Any, start: Motion | None, strain: Any) -> solver.Start | None:
 
 def like(rigid: Any, name: str, values: Any) -> Any:
     """Return an array of the spheres' library in double precision, or refuse it."""
-    found = like_points(name, values, rigid._mobility.space, rigid._mobility.dtype)
-    return found.astype(np.float64)
+    array = like_points(name, values, rigid._mobility.space, rigid._mobility.dtype)
+    return array.astype(np.float64)
 
 
 def taken(rigid: Any, **given: Any) -> list[Any]:
     """Return arrays (3, N) in double precision, or None; refuse impossible ones."""
-    found = list[Any]()
+    arrays = list[Any]()
     for name, each in given.items():
         if each is None:
-            found.append(None)
+            arrays.append(None)
             continue
         values = like(rigid, name, each)
         if values.shape != (3, rigid.radii.size):
@@ -107,5 +107,5 @@ def taken(rigid: Any, **given: Any) -> list[Any]:
             )
         if not bool(rigid._xp.isfinite(values).all()):
             raise ParkiValueError(f"{name} contains NaN or infinite values")
-        found.append(values)
-    return found
+        arrays.append(values)
+    return arrays

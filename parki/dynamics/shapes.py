@@ -297,7 +297,7 @@ def icosphere(level: int) -> Any:
         for k in range(j + 1, 12)
         if near[i, j] and near[j, k] and near[i, k]
     ]
-    found = corners.tolist()
+    nodes = corners.tolist()
     for _ in range(level):
         middle: dict[tuple[int, int], int] = {}
         divided = []
@@ -307,14 +307,14 @@ def icosphere(level: int) -> Any:
             for edge in ((i, j), (j, k), (i, k)):
                 pair = min(edge), max(edge)
                 if pair not in middle:
-                    middle[pair] = len(found)
-                    between = np.add(found[pair[0]], found[pair[1]])
-                    found.append((between / np.linalg.norm(between)).tolist())
+                    middle[pair] = len(nodes)
+                    between = np.add(nodes[pair[0]], nodes[pair[1]])
+                    nodes.append((between / np.linalg.norm(between)).tolist())
                 new.append(middle[pair])
             a, b, c = new
             divided += [(i, a, c), (j, a, b), (k, b, c), (a, b, c)]
         faces = divided
-    return np.array(found).T
+    return np.array(nodes).T
 
 
 def _length(name: str, value: float) -> float:

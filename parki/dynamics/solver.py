@@ -37,10 +37,10 @@ class Start(NamedTuple):
 
 def diagonal(own: Any) -> Any:
     """Return the diagonal matrix D (11, N) in the place of M, of the mobility of spheres alone."""
-    found = own.copy()
-    found[:6] *= OF_FORCES
-    found[6:] *= OF_STRESSLETS
-    return found
+    diagonal = own.copy()
+    diagonal[:6] *= OF_FORCES
+    diagonal[6:] *= OF_STRESSLETS
+    return diagonal
 
 
 def solve(
@@ -97,9 +97,9 @@ def solve(
         return z, size * w
 
     def carried(v: Any) -> Any:
-        found = 0 * k
-        found[:6] = v
-        return found
+        moved = 0 * k
+        moved[:6] = v
+        return moved
 
     if start is None:
         first = balanced(k, f)

@@ -105,11 +105,11 @@ def _instead(setup: Setup) -> Iterator[str]:
         if setup.pair.evaluator or other == problem.split:  # only Hasimoto's split can
             return
     try:
-        found = select(replace(problem, split=other))
+        other_choice = select(replace(problem, split=other))
     except ParkiValueError:
         yield f"{NAMES[other]}, which does not reach the tolerance"
     else:
-        ratio = found.total / setup.parameters.total
+        ratio = other_choice.total / setup.parameters.total
         yield f"{NAMES[other]}, predicted to take {ratio:.2f} times as long"
 
 

@@ -129,8 +129,8 @@ class _Machine(NamedTuple):
         measured = re.search(r"(\d+) threads", self.content["machine"])
         threads = 1 if device else int(measured[1]) if measured else thread_count()
         lanes = 1 if device else vector_row(1, task.dtype)
-        found = machines.of_file(self.content, precision, lanes, threads)
-        return found if device or measured else replace(found, workers=threads)
+        numbers = machines.of_file(self.content, precision, lanes, threads)
+        return numbers if device or measured else replace(numbers, workers=threads)
 
     def kept(self, targets: int) -> float:
         """Return the most pairs of lists that are kept."""

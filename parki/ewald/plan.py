@@ -320,9 +320,9 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         """
         with self.exclusive(), self._placement.together("adjoint"):
             rows, several = self._values(values)
-            found = self._transposed(rows)
+            dens = self._transposed(rows)
         like = values if isinstance(self.want, str) else values[0]
-        return as_given(found.reshape(*several, *self._total.density_shape), like)
+        return as_given(dens.reshape(*several, *self._total.density_shape), like)
 
     def _transposed(self, rows: dict[str, Any]) -> Any:
         """Return densities (k, rows, N) of values (k, rows, N) at the targets, by result."""
@@ -475,9 +475,9 @@ class AnyPlan(Uncopied, Generic[Wanted]):
                     f"dens has shape {values.shape}; check takes one density at a time, such as "
                     "dens[0]"
                 )
-            found, bounds = self(values), self.promise(values)
+            fields, bounds = self(values), self.promise(values)
             one = isinstance(self.want, str)
-            results = dict(zip(self._asked.results, (found,) if one else found, strict=True))
+            results = dict(zip(self._asked.results, (fields,) if one else fields, strict=True))
             exact = self._total.exact(sample, self._density(values))
             flat = {n: a.reshape(len(exact[n]), -1) for n, a in results.items()}
             errors = sample.errors(

@@ -596,11 +596,11 @@ def extremes(*arrays: Any) -> list[NDArray[np.float64]]:
         steps, total = [few], array.shape[1]
         if total > AT_ONCE:
             steps.insert(0, xp.empty((2, len(array), min(MOST_ITEMS, total)), dtype=dtype))
-        for found in steps:
-            items = found.shape[2]
+        for step in steps:
+            items = step.shape[2]
             across = {"total": low.shape[1], "items": items, "rows": len(array)}
-            kernel(items, lows=low, highs=high, low=found[0], high=found[1], **across)
-            low, high = found
+            kernel(items, lows=low, highs=high, low=step[0], high=step[1], **across)
+            low, high = step
     return [_ends(low, high) for low, high in parts(to_host(together))]
 
 

@@ -55,8 +55,8 @@ def run_sum(*arrays: Any, kernel: str, options: Any, batch: Batch, names: tuple[
     dens, many = stacked(kernel, "dens", given["dens"])
     own = options_of(options, given)
     arguments = kernel, *points_of(given), given.get("norms"), own
-    found = summed(arguments, dens, **batch._asdict())
-    return found.reshape(*many, *result_shape(kernel, "u", given["trg"].shape[1]))
+    result = summed(arguments, dens, **batch._asdict())
+    return result.reshape(*many, *result_shape(kernel, "u", given["trg"].shape[1]))
 
 
 def run_push(
@@ -82,8 +82,8 @@ def run_push(
         )
     own = given.get("norms"), options_of(options, given)
     arguments = kernel, *points_of(given), dens, *own
-    found = jvp(*arguments, tangents=tangents, **batch._asdict())
-    return found.reshape(*many, *result_shape(kernel, "u", given["trg"].shape[1]))
+    change = jvp(*arguments, tangents=tangents, **batch._asdict())
+    return change.reshape(*many, *result_shape(kernel, "u", given["trg"].shape[1]))
 
 
 def run_pull(
@@ -102,15 +102,17 @@ def run_pull(
     inputs: Any = tuple("lattice" if name == "box" else name for name in wrt) + ("src",) * both
     own = given.get("norms"), options_of(options, given)
     arguments = kernel, *points_of(given), dens, *own
-    found = vjp(*arguments, values=values, wrt=inputs, **batch._asdict())
+    derivatives = vjp(*arguments, values=values, wrt=inputs, **batch._asdict())
     if both:
-        found["trg"] = found["trg"] + found["src"]
+        derivatives["trg"] = derivatives["trg"] + derivatives["src"]
     if "box" in wrt:
-        lattice = found["lattice"]
-        found["box"] = lattice if given["box"].ndim == 2 else lattice.diagonal()
+        lattice = derivatives["lattice"]
+        derivatives["box"] = lattice if given["box"].ndim == 2 else lattice.diagonal()
     if "dens" in wrt:
-        found["dens"] = found["dens"].reshape(*many, *found["dens"].shape[1 if many else 0 :])
-    return [found[name] for name in wrt]
+        derivatives["dens"] = derivatives["dens"].reshape(
+            *many, *derivatives["dens"].shape[1 if many else 0 :]
+        )
+    return [derivatives[name] for name in wrt]
 
 
 def run_bend(
@@ -164,8 +166,8 @@ def run_bend(
 
 def run_linear(values: Any, *, plan: LinearMap, transposed: bool) -> Any:
     """Apply a plan, or its adjoint."""
-    found = plan.found(values.shape, transposed)
+    product = plan.found(values.shape, transposed)
     inner, _ = plan.shapes(transposed)
     many = values.shape[: values.ndim - len(inner)]
     stacked = values.reshape(*[math.prod(many)][: len(many)], *inner)
-    return plan(stacked, transposed).reshape(found)
+    return plan(stacked, transposed).reshape(product)

@@ -46,8 +46,8 @@ def _callback(run: Any, many: bool, on_device: bool) -> Any:
                 xp = get_execution_space("GPU").array_module
                 stack.enter_context(xp.asarray(buffers[0]).device)
                 stack.enter_context(xp.cuda.ExternalStream(context.stream))
-            found = run(*(xp.asarray(each) for each in buffers))
-            for into, each in zip(*((out, found) if many else ([out], [found])), strict=True):
+            results = run(*(xp.asarray(each) for each in buffers))
+            for into, each in zip(*((out, results) if many else ([out], [results])), strict=True):
                 xp.asarray(into)[...] = each
 
     return call
@@ -59,14 +59,14 @@ def _primitive(name: str, run: Any, shapes: Any, many: bool = False) -> Any:
     primitive.multiple_results = many
 
     def abstract(*arrays: Any, **params: Any) -> Any:
-        found = [_like(arrays[0], shape) for shape in shapes(*arrays, **params)]
-        return found if many else found[0]
+        results = [_like(arrays[0], shape) for shape in shapes(*arrays, **params)]
+        return results if many else results[0]
 
     def lowered(on_device: bool, *arrays: Any, **params: Any) -> Any:
         dtype = arrays[0].dtype
-        found = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes(*arrays, **params)]
+        results = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes(*arrays, **params)]
         call = _callback(partial(run, **params), many, on_device)
-        return buffer_callback(call, found if many else found[0])(*arrays)
+        return buffer_callback(call, results if many else results[0])(*arrays)
 
     def eager(*arrays: Any, **params: Any) -> Any:
         # Tangents may be NumPy arrays, which are moved to the device of the JAX arrays.

@@ -121,8 +121,8 @@ def _bend_transpose(
     back = {name: c for name, c in zip(needs, cotangents, strict=True) if _there(c)}
     parts = _bent(inputs, back, values, names=names, needs=moves, **params)
     unknown = [ad.is_undefined_primal(each) for each in given[len(names) : -1]]
-    found = [part if wanted else None for part, wanted in zip(parts, unknown, strict=True)]
-    return [*[None] * len(names), *found, None]
+    kept = [part if wanted else None for part, wanted in zip(parts, unknown, strict=True)]
+    return [*[None] * len(names), *kept, None]
 
 
 def _pull_transpose(
@@ -133,10 +133,10 @@ def _pull_transpose(
     changes = [c for c in cotangents if _there(c)]
     if moves == ("dens",):
         inputs["dens"] = changes[0]
-        found = SUM.bind(*inputs.values(), names=tuple(inputs), **params)
+        summed = SUM.bind(*inputs.values(), names=tuple(inputs), **params)
     else:
-        found = PUSH.bind(*given[:-1], *changes, names=names, moves=moves, **params)
-    return [None] * len(names) + [found]
+        summed = PUSH.bind(*given[:-1], *changes, names=names, moves=moves, **params)
+    return [None] * len(names) + [summed]
 
 
 def _linear_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
@@ -161,7 +161,7 @@ def _batched(primitive: Any, arrays: Any, dims: Any, **params: Any) -> Any:
         LINEAR: [0],
     }
     if mapped == alone.get(primitive):
-        found = primitive.bind(*moved, **params)
+        results = primitive.bind(*moved, **params)
     else:
 
         def one(parts: Any) -> Any:
@@ -170,8 +170,8 @@ def _batched(primitive: Any, arrays: Any, dims: Any, **params: Any) -> Any:
                 given[place] = part
             return primitive.bind(*given, **params)
 
-        found = jax.lax.map(one, [moved[place] for place in mapped])
-    return found, [0] * len(found) if primitive.multiple_results else 0
+        results = jax.lax.map(one, [moved[place] for place in mapped])
+    return results, [0] * len(results) if primitive.multiple_results else 0
 
 
 def register() -> None:

@@ -174,11 +174,11 @@ class Mobility:
                 "more"
             )
         acts, backs = self._read(forces, torques)
-        found = self._moved(acts) if acts else self._nothing()
+        velocities = self._moved(acts) if acts else self._nothing()
         if kbt:
             noise = self._noise(math.sqrt(2 * kbt / dt))
-            found = [moved + each for moved, each in zip(found, noise, strict=True)]
-        return self._pair(found, backs)
+            velocities = [moved + each for moved, each in zip(velocities, noise, strict=True)]
+        return self._pair(velocities, backs)
 
     # ------------------------------------------------------------------ work
     @property

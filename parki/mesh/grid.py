@@ -164,8 +164,8 @@ class Anchors:
     def of_grid(self, stored: Any) -> Any:
         """Return the grid's part of stored values (C, x, y, z), with the axes of the grid."""
         ends = zip(self.before, (n for n, _, _ in self._axes), strict=True)
-        found = stored[(slice(None), *(slice(first, first + n) for first, n in ends))]
-        return found[:, 0] if self.grid.dimensions == 2 else found
+        part = stored[(slice(None), *(slice(first, first + n) for first, n in ends))]
+        return part[:, 0] if self.grid.dimensions == 2 else part
 
     def mesh(
         self,

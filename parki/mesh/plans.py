@@ -373,8 +373,8 @@ def spread(
     plan = SpreadPlan(
         points, grid, window, method, components=components, execution_space=execution_space
     )
-    found: Any = plan(values)
-    return grid.with_values(found if given.ndim == 1 or components > 1 else found[None])
+    on_grid: Any = plan(values)
+    return grid.with_values(on_grid if given.ndim == 1 or components > 1 else on_grid[None])
 
 
 def interpolate(
@@ -408,8 +408,8 @@ def interpolate(
     plan = InterpolatePlan(
         points, grid, window, method, components=components, execution_space=execution_space
     )
-    found = plan(grid.values)
-    return found if plain or components > 1 else found[None]
+    at_points = plan(grid.values)
+    return at_points if plain or components > 1 else at_points[None]
 
 
 def groups(components: int) -> list[tuple[int, int]]:

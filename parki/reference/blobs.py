@@ -55,10 +55,10 @@ def _gaussian(t: Array, depth: int) -> tuple[list[Array], list[Array]]:
     follow from the last one: (2 n + 1) F_n = 2 t F_(n + 1) + exp(-t), a sum without cancellation.
     """
     size, decay, last = 2 / math.sqrt(math.pi), np.exp(-t), depth - 1
-    found = [hyp1f1(last + 0.5, last + 1.5, -t) / (2 * last + 1)]
+    derivatives = [hyp1f1(last + 0.5, last + 1.5, -t) / (2 * last + 1)]
     for n in reversed(range(last)):
-        found.insert(0, (2 * t * found[0] + decay) / (2 * n + 1))
-    mean = [size * (-2.0) ** n * each for n, each in enumerate(found)]
+        derivatives.insert(0, (2 * t * derivatives[0] + decay) / (2 * n + 1))
+    mean = [size * (-2.0) ** n * each for n, each in enumerate(derivatives)]
     return mean, [size * (-2.0) ** n * decay for n in range(depth)]
 
 

@@ -52,7 +52,7 @@ def near(split: ReferenceSplit, moments: Moments) -> Array:
             for a in range(3)
         ]
         square = [{n: d * d for n, d in shifts.items()} for shifts in along]
-        found, pairs = [], 0
+        parts, pairs = [], 0
         for shift in images:
             if vectors is not None:
                 moves = np.array(shift) @ vectors
@@ -62,15 +62,15 @@ def near(split: ReferenceSplit, moments: Moments) -> Array:
             pair = np.flatnonzero(r2 < cutoff2)
             r = np.stack([along[a][shift[a]].take(pair) for a in range(3)])
             target = pair // shape[1]
-            found.append((r, r2.take(pair), target, pair - (target * shape[1] - s0)))
+            parts.append((r, r2.take(pair), target, pair - (target * shape[1] - s0)))
             pairs += pair.size
             if pairs < _PAIRS and shift is not images[-1]:
                 continue
-            r, r2, target, source = (np.concatenate(each, -1) for each in zip(*found, strict=True))
+            r, r2, target, source = (np.concatenate(each, -1) for each in zip(*parts, strict=True))
             values = _pair_values(split, moments, r, r2, source, coincide)
             for row in range(split.all_rows):
                 result[row, trg] += np.bincount(target, values[row], shape[0])
-            found, pairs = [], 0
+            parts, pairs = [], 0
     return result
 
 

@@ -68,7 +68,7 @@ def two_spheres(a: float, b: float, r: float) -> dict[str, tuple[float, float]]:
         If the spheres overlap, or the gap is so small that the series are too long.
     """
     (axial, across, last), c = resistance(a, b, r).values(), a + b
-    found = {
+    functions = {
         "XA": (axial[0, 0] / (0.75 * a), axial[0, 3] / (3 * c / 8)),
         "YA": (across[0, 0] / (0.75 * a), across[0, 3] / (3 * c / 8)),
         "YB": (-across[1, 0] / (a * a / 2), -across[1, 3] / (c * c / 8)),
@@ -80,8 +80,8 @@ def two_spheres(a: float, b: float, r: float) -> dict[str, tuple[float, float]]:
     }
     for name, matrix, own in (("XM", axial, 2), ("YM", across, 2), ("ZM", last, 0)):
         other = own + len(matrix) // 2
-        found[name] = matrix[own, own] / (5 / 6 * a**3), matrix[own, other] / (5 / 48 * c**3)
-    return {name: (float(one), float(two)) for name, (one, two) in found.items()}
+        functions[name] = matrix[own, own] / (5 / 6 * a**3), matrix[own, other] / (5 / 48 * c**3)
+    return {name: (float(one), float(two)) for name, (one, two) in functions.items()}
 
 
 def resistance(a: float, b: float, r: float, digits: float = 9.0) -> dict[int, Any]:
@@ -108,7 +108,7 @@ def _resistance(m: int, terms: int, a: float, b: float, r: float) -> Any:
     one, two = _met(m, n, a, b, r), _met(m, n, b, a, -r)
     # No slip on sphere 1 is x_1 + one x_2 = own_1; x_2 is eliminated. Swirls about the line of
     # centres are a system of their own.
-    found = np.zeros((2, len(kinds), 2, 3, n.size))  # the sphere that moves, then the series
+    coefficients = np.zeros((2, len(kinds), 2, 3, n.size))  # the sphere that moves, then the series
     for rows in [[0, 1], [2]] if m == 0 else [[0, 1, 2]]:
         size = len(rows) * n.size
         k1, k2 = (each[rows][:, :, rows].reshape(size, size) for each in (one, two))
@@ -117,8 +117,8 @@ def _resistance(m: int, terms: int, a: float, b: float, r: float) -> Any:
         x1 = np.linalg.solve(np.eye(size) - k1 @ k2, given)
         x2 = np.hstack([0 * g1, g2]) - k2 @ x1
         for sphere, x in enumerate((x1, x2)):
-            found[:, :, sphere, rows] = x.T.reshape(2, len(kinds), len(rows), n.size)
-    parts = [_moments(m, radius, found[:, :, i]) for i, radius in enumerate((a, b))]
+            coefficients[:, :, sphere, rows] = x.T.reshape(2, len(kinds), len(rows), n.size)
+    parts = [_moments(m, radius, coefficients[:, :, i]) for i, radius in enumerate((a, b))]
     matrix = np.concatenate(parts, axis=-1).reshape(2 * len(kinds), -1) / (8 * math.pi)
     return (matrix + matrix.T) / 2
 
@@ -219,21 +219,21 @@ def moment_mobility(points: Any, radii: Any) -> Any:
     the basis of `COUPLETS`.
     """
     count = points.shape[1]
-    found = np.zeros((count, 11, count, 11))
+    mobility = np.zeros((count, 11, count, 11))
     for i, j in itertools.product(range(count), repeat=2):
         a, b = radii[i], radii[j]
         if i == j:
-            found[i, :, j] = np.diag([4 / (3 * a)] * 3 + [1 / a**3] * 3 + [1.2 / a**3] * 5)
+            mobility[i, :, j] = np.diag([4 / (3 * a)] * 3 + [1 / a**3] * 3 + [1.2 / a**3] * 5)
             continue
         r = points[:, i] - points[:, j]
         squares = {"ff": (a * a + b * b) / 3, "fc": a * a / 3 + b * b / 5}
         squares |= {"cf": a * a / 5 + b * b / 3, "cc": (a * a + b * b) / 5}
         part = {name: _derivatives(r, size) for name, size in squares.items()}
-        found[i, :3, j, :3] = part["ff"][0]
-        found[i, :3, j, 3:] = -np.einsum("ijk,mjk->im", part["fc"][1], COUPLETS)
-        found[i, 3:, j, :3] = np.einsum("ijk,mik->mj", part["cf"][1], COUPLETS)
-        found[i, 3:, j, 3:] = -np.einsum("ijkl,pik,qjl->pq", part["cc"][2], COUPLETS, COUPLETS)
-    return found.reshape(11 * count, -1)
+        mobility[i, :3, j, :3] = part["ff"][0]
+        mobility[i, :3, j, 3:] = -np.einsum("ijk,mjk->im", part["fc"][1], COUPLETS)
+        mobility[i, 3:, j, :3] = np.einsum("ijk,mik->mj", part["cf"][1], COUPLETS)
+        mobility[i, 3:, j, 3:] = -np.einsum("ijkl,pik,qjl->pq", part["cc"][2], COUPLETS, COUPLETS)
+    return mobility.reshape(11 * count, -1)
 
 
 def _derivatives(r: Any, size: float) -> tuple[Any, Any, Any]:

@@ -116,12 +116,12 @@ def _closed(count: int, alpha: float, r2: Array, coincide: float) -> list[Array]
     series = [2 * (-1) ** n / (factorial(n) * (n + 2)) for n in range(20)]
     shape = np.polynomial.polynomial.polyval(near, series)
     shape = np.where(z > 1, 2 * (1 - (1 + far) * np.exp(-far)) / far**2, shape)
-    found, bessel = [], [np.ones_like(z), 1 + z]  # reverse polynomials
+    derivatives, bessel = [], [np.ones_like(z), 1 + z]  # reverse polynomials
     for n in range(count):
-        found.append(np.where(same, 0.0, (-1) ** n * shape / r ** (2 * n + 1)))
+        derivatives.append(np.where(same, 0.0, (-1) ** n * shape / r ** (2 * n + 1)))
         shape = (2 * n + 3) * shape - 2 * bessel[n] * np.exp(-z)
         bessel.append((2 * n + 3) * bessel[-1] + z**2 * bessel[-2])
-    return found
+    return derivatives
 
 
 def _far(count: int, alpha: float, xi: float) -> list[Array]:
@@ -129,7 +129,7 @@ def _far(count: int, alpha: float, xi: float) -> list[Array]:
     terms = 40
     if xi == 0:
         return [np.zeros(1)] * count
-    found = []
+    derivatives = []
     for kappa in (0.0, alpha):
         a = kappa / (2 * xi)
         damping = np.exp(-(a**2))
@@ -138,8 +138,8 @@ def _far(count: int, alpha: float, xi: float) -> list[Array]:
         for n in range(count + terms):  # derivatives at 0
             value = (kappa**2 * value - (-2 * xi**2) ** n * charge) / (2 * n + 3)
             values.append(value)
-        found.append(np.array(values))
-    rest = 2 / alpha**2 * (found[0] - found[1])
+        derivatives.append(np.array(values))
+    rest = 2 / alpha**2 * (derivatives[0] - derivatives[1])
     factorials = np.array([float(factorial(n)) for n in range(terms)])
     return [rest[n : n + terms] / factorials for n in range(count)]
 

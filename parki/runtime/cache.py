@@ -116,8 +116,8 @@ def exists(name: str, suffix: str = ".so") -> bool:
 def contents(suffix: str) -> list[bytes]:
     """Return the contents of all good entries of the cache folder with a suffix."""
     folder = cache_directory()
-    found = [_content(folder / file) for file in _files(folder) if file.endswith(suffix)]
-    return [each for each in found if each is not None]
+    entries = [_content(folder / file) for file in _files(folder) if file.endswith(suffix)]
+    return [each for each in entries if each is not None]
 
 
 def keep(name: str, content: bytes, suffix: str) -> None:

@@ -268,7 +268,7 @@ class HostObject:
         if self.shipped is not None:
             return
         try:
-            found = compilers()
+            installed = compilers()
         except UnavailableError as error:
             if not shipped.usable():
                 raise
@@ -276,7 +276,7 @@ class HostObject:
                 f"the kernel {name} is needed in a form that did not come compiled with parki, as "
                 f"those of the usual variants did; {error}"
             ) from None
-        for self.compiler in found:
+        for self.compiler in installed:
             self.flags = [*FLAGS, *_own_flags(self.compiler), f"-DPK_TEAM={team_size}"]
             self.flags += ["-DPK_SERIAL"] if serial else []
             # An object for 'native' is only loaded on machines of the same kind.

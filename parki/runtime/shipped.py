@@ -67,8 +67,8 @@ def level() -> str:
 def features() -> set[str]:
     """Return the features of processor and system that NumPy found."""
     core = "numpy._core" if hasattr(np, "_core") else "numpy.core"  # before NumPy 2
-    found = importlib.import_module(f"{core}._multiarray_umath").__cpu_features__
-    return {name for name, there in found.items() if there}
+    known = importlib.import_module(f"{core}._multiarray_umath").__cpu_features__
+    return {name for name, there in known.items() if there}
 
 
 def library() -> ctypes.CDLL | None:

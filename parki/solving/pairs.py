@@ -175,15 +175,15 @@ def pairs_within(
     # Differences of float32 positions are exact in float64, and so is the choice of pairs.
     targets, sources = (_wrapped(xp, points, options) for points in (trg, src))
     nothing = xp.empty(0, np.int64), xp.empty(0, np.int32), xp.empty((3, 0)), xp.empty(0)
-    found = [nothing]
+    parts = [nothing]
     if all(counts):
         _require(given.space, options, counts, reach)
         low, high = targets.min(axis=1) - MARGIN * reach, targets.max(axis=1) + MARGIN * reach
         images, owner = _images(xp, sources, options, xp.stack([low, high]), reach)
         at_once = AT_ONCE[given.space.on_device]
         if owner.size:
-            found += _search(xp, targets, images, owner, reach, low, at_once, itself)
-    rows, index, r, distance = (xp.concatenate(each, axis=-1) for each in zip(*found, strict=True))
+            parts += _search(xp, targets, images, owner, reach, low, at_once, itself)
+    rows, index, r, distance = (xp.concatenate(each, axis=-1) for each in zip(*parts, strict=True))
     indptr = xp.zeros(counts[0] + 1, dtype=np.int32)
     if rows.size:
         indptr[1:] = xp.searchsorted(rows, xp.arange(counts[0]), side="right")

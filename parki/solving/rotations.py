@@ -60,7 +60,7 @@ def rotated(xp: Any, unit: Any, turns: Any) -> Any:
     # sinc of NumPy is sin(pi x) / (pi x), which has a value at 0.
     a, b, c = 0.5 * xp.sinc(half / np.pi) * turns
     d, (x, y, z, w) = xp.cos(half), unit
-    found = xp.stack(
+    quaternions_after = xp.stack(
         [
             d * x + a * w + b * z - c * y,
             d * y + b * w + c * x - a * z,
@@ -68,4 +68,4 @@ def rotated(xp: Any, unit: Any, turns: Any) -> Any:
             d * w - a * x - b * y - c * z,
         ]
     )
-    return found / (found * found).sum(axis=0) ** 0.5
+    return quaternions_after / (quaternions_after * quaternions_after).sum(axis=0) ** 0.5

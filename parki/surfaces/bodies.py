@@ -64,24 +64,24 @@ class Bodies:
 
     def smooth(self, density: Any) -> Any:
         """Return the parts (..., N) of densities that finer nodes resolve: see `Shape.smooth`."""
-        found = density
+        smooth_part = density
         for shape, index, _ in self.groups:
             if shape.smooth is not None:
-                found = found.copy() if found is density else found
-                found[..., index] = density[..., index] @ self.on_device(shape, "smooth").T
-        return found
+                smooth_part = smooth_part.copy() if smooth_part is density else smooth_part
+                smooth_part[..., index] = density[..., index] @ self.on_device(shape, "smooth").T
+        return smooth_part
 
     def last_degrees(self, density: Any) -> Any:
         """Return the parts (..., N) of densities in the last degrees of their series, and beyond.
 
         They are zero where nothing is known of a series.
         """
-        found = self.xp.zeros_like(density)
+        last = self.xp.zeros_like(density)
         for shape, index, _ in self.groups:
             if shape.finer is not None and shape.finer.lower is not None:
                 own = density[..., index]
-                found[..., index] = own - own @ self.on_device(shape, "finer.lower").T
-        return found
+                last[..., index] = own - own @ self.on_device(shape, "finer.lower").T
+        return last
 
     def on_device(self, shape: Shape, name: str) -> Any:
         """Return a matrix of a shape in the memory of the nodes, which is copied once."""
@@ -121,10 +121,10 @@ class Bodies:
     def integrals(self, values: Any) -> Any:
         """Return integrals over the surface of each body, (..., B), of values (..., N)."""
         weighted = values * self.areas
-        found = self.xp.empty((*values.shape[:-1], self.kinds.size), weighted.dtype)
+        integrals = self.xp.empty((*values.shape[:-1], self.kinds.size), weighted.dtype)
         for index, bodies in self.alike:
-            found[..., bodies] = weighted[..., index].sum(axis=-1)
-        return found
+            integrals[..., bodies] = weighted[..., index].sum(axis=-1)
+        return integrals
 
     @cached_property
     def whole(self) -> Any:
@@ -145,13 +145,13 @@ class Bodies:
         """
         xp, arm = self.xp, self.arms.astype(np.float64)
         first, second = self.integrals(arm), self.integrals(arm[:, None] * arm)
-        found, eye = xp.zeros((self.kinds.size, 6, 6)), xp.eye(3)
-        found[:, :3, :3] = self.whole[:, None, None] * eye
-        found[:, 3:, 3:] = xp.trace(second)[:, None, None] * eye - second.transpose(2, 0, 1)
+        matrices, eye = xp.zeros((self.kinds.size, 6, 6)), xp.eye(3)
+        matrices[:, :3, :3] = self.whole[:, None, None] * eye
+        matrices[:, 3:, 3:] = xp.trace(second)[:, None, None] * eye - second.transpose(2, 0, 1)
         for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):  # first x velocity, spin x first
-            found[:, 3 + i, j], found[:, 3 + j, i] = -first[k], first[k]
-            found[:, i, 3 + j], found[:, j, 3 + i] = first[k], -first[k]
-        return xp.linalg.inv(found)
+            matrices[:, 3 + i, j], matrices[:, 3 + j, i] = -first[k], first[k]
+            matrices[:, i, 3 + j], matrices[:, j, 3 + i] = first[k], -first[k]
+        return xp.linalg.inv(matrices)
 
     # ------------------------------------------------------------------ close points
     def copies(self, targets: Any, options: Any, reach: float) -> tuple[Any, Any, Any]:
@@ -171,7 +171,7 @@ class Bodies:
             Targets, bodies, and displacements from the bodies' centres; on the host.
         """
         radii = np.array([shape.radius + reach * shape.spacing.max() for shape in self.shapes])
-        size, found = np.ceil(np.log2(radii))[self.kinds], []
+        size, near = np.ceil(np.log2(radii))[self.kinds], []
         for each in np.unique(size):  # one search for bodies of about one size
             bodies = np.flatnonzero(size == each)
             centres = self.xp.asarray(self.centres[:, bodies].astype(self._dtype))
@@ -179,8 +179,8 @@ class Bodies:
             pairs = pairs_within(targets, centres, radius, options)
             several = pairs.targets, pairs.indices, pairs.displacements
             i, j, r = (to_host(array) for array in several)
-            found.append((i, bodies[j], r.astype(np.float64)))
-        i, body, r = (np.concatenate(each, axis=-1) for each in zip(*found, strict=True))
+            near.append((i, bodies[j], r.astype(np.float64)))
+        i, body, r = (np.concatenate(each, axis=-1) for each in zip(*near, strict=True))
         close = np.zeros(i.size, bool)
         for kind, shape in enumerate(self.shapes):
             mine = np.flatnonzero(self.kinds[body] == kind)
@@ -245,8 +245,8 @@ class Bodies:
         return (*arrays, self.xp.asarray(body))
 
     def _each(self, name: str) -> list[np.ndarray]:
-        found = [shape.part(name) for shape in self.shapes]
-        return [found[kind] for kind in self.kinds]
+        parts = [shape.part(name) for shape in self.shapes]
+        return [parts[kind] for kind in self.kinds]
 
     def _array(self, several: list[np.ndarray]) -> Any:
         joined = np.concatenate([np.empty((*several[0].shape[:-1], 0)), *several], axis=-1)

@@ -80,10 +80,10 @@ def events_near(
     target, at, finer, n0, b, h, times, thin, body, points = (
         xp.asarray(each[..., kept]) for each in host
     )
-    found = target, at, n0, directions[:, target], b, h, times, thin, body, finer
+    fields = target, at, n0, directions[:, target], b, h, times, thin, body, finer
     if home is not None:
-        surface.close[key] = Events(*found), points
-    return Events(*found), points
+        surface.close[key] = Events(*fields), points
+    return Events(*fields), points
 
 
 def pairs_of(
@@ -103,7 +103,7 @@ def pairs_of(
     fine = starts is not surface.systems
     there = events.finer if fine else events.node
     zero = xp.flatnonzero(there >= 0)
-    found = [(zero, there[zero], xp.zeros((3, zero.size)))]
+    parts = [(zero, there[zero], xp.zeros((3, zero.size)))]
     begins, sizes = xp.asarray(starts), np.diff(starts)
     radius, least = setting.radius(surface.has_finer) * events.h, TOUCHING * events.h
     count, body = 0, to_host(events.body)
@@ -119,8 +119,8 @@ def pairs_of(
             event, node = xp.nonzero(near)
             count += event.size
             check(count)
-            found.append((some[event], index[event, node], r[:, event, node]))
-    event, index, r = (xp.concatenate(each, axis=-1) for each in zip(*found, strict=True))
+            parts.append((some[event], index[event, node], r[:, event, node]))
+    event, index, r = (xp.concatenate(each, axis=-1) for each in zip(*parts, strict=True))
     return Nodes(normals, areas, event, index, r)
 
 

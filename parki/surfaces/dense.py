@@ -60,15 +60,15 @@ def rules_of(
     xp: Any, shape: Shape, on_device: Callable[[str], Any], centre: Any, frame: Any
 ) -> list[Rule]:
     """Return the finer nodes of a body; ``on_device`` has the shape's arrays in its memory."""
-    found, most = [], cast(Finer, shape.finer)
+    rules, most = [], cast(Finer, shape.finer)
     for name, finer in (("finer.", most), ("finer.fewer.", most.fewer)):
         if finer is not None:
             matrix, *places = (
                 on_device(name + each) for each in ("matrix", "nodes", "normals", "areas")
             )
             nodes, normals = centre[:, None] + frame @ places[0], frame @ places[1]
-            found.append(Rule(nodes, normals, places[2], finer.times, finer.folding(xp, matrix)))
-    return found[::-1]
+            rules.append(Rule(nodes, normals, places[2], finer.times, finer.folding(xp, matrix)))
+    return rules[::-1]
 
 
 def dense_matrix(
@@ -91,7 +91,7 @@ def dense_matrix(
     rules : list of Rule
         Finer nodes, the finest ones last. An event takes the first ones whose sum is good enough.
     """
-    found = xp.empty((layer.rows, layer.columns, events.b.size, nodes[2].size))
+    matrix = xp.empty((layer.rows, layer.columns, events.b.size, nodes[2].size))
     apart, left = abs(events.b) / events.h, xp.arange(events.b.size)
     for rule in rules:
         enough = setting.farthest / rule.times if rule is not rules[-1] else -1.0
@@ -101,8 +101,8 @@ def dense_matrix(
             part = mine[first : first + step]
             some, at = events.some(part), points[:, part]
             whole = rule.fold(_with_finer(xp, layer, some, at, rule, setting))
-            found[:, :, part] = whole - plain_matrix(xp, layer, at, some.e, nodes)
-    return found
+            matrix[:, :, part] = whole - plain_matrix(xp, layer, at, some.e, nodes)
+    return matrix
 
 
 def _with_finer(
@@ -138,8 +138,8 @@ def _pairs(xp: Any, events: Events, points: Any, nodes: Any, setting: Regularisa
     event, index = xp.nonzero((squared < reach[:, None] ** 2) & (squared >= least[:, None] ** 2))
     r = points[:, event] - places[:, index]
     zero = xp.flatnonzero(events.finer >= 0)
-    found = (event, zero), (index, events.finer[zero]), (r, xp.zeros((3, zero.size)))
-    event, index, r = (xp.concatenate(each, axis=-1) for each in found)
+    pairs = (event, zero), (index, events.finer[zero]), (r, xp.zeros((3, zero.size)))
+    event, index, r = (xp.concatenate(each, axis=-1) for each in pairs)
     return Nodes(normals, areas, event, index, r)
 
 
@@ -169,7 +169,7 @@ def batches(
     ends = to_host(xp.searchsorted(events.body[order], xp.arange(bodies + 1))).tolist()
     sizes, many = np.diff(surface.systems), np.diff(ends)
     centres, frames = xp.asarray(surface.centres), xp.asarray(surface.frames)
-    found, left = [], np.lexsort((-many, sizes))
+    parts, left = [], np.lexsort((-many, sizes))
     left = left[many[left] > 0]
     while left.size:
         n, most = int(sizes[left[0]]), int(many[left[0]])
@@ -192,8 +192,8 @@ def batches(
         run_in_threads(fill, range(some.size), thread_count() if xp is np else 1)
         nodes = surface.systems[some][:, None] + np.arange(n)
         flat = matrix.reshape(some.size, layer.rows * most, -1)
-        found.append(PaddedMatrices(index, xp.asarray(nodes), flat))
-    return found
+        parts.append(PaddedMatrices(index, xp.asarray(nodes), flat))
+    return parts
 
 
 def _of_body(

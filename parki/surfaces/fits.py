@@ -60,20 +60,18 @@ class Fit:
     def __call__(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return normals and signed distances at the nearest points."""
         parts = [slice(a, a + AT_ONCE) for a in range(0, points.shape[1], AT_ONCE)]
-        found = [self._some(points[:, part]) for part in parts]
-        if not found:
+        nearest = [self._some(points[:, part]) for part in parts]
+        if not nearest:
             return np.empty((3, 0)), np.empty(0)
-        normals, distances = zip(*found, strict=True)
+        normals, distances = zip(*nearest, strict=True)
         return np.concatenate(normals, axis=1), np.concatenate(distances)
 
     def curvatures(self) -> np.ndarray:
         """Return the sums of both curvatures at the nodes, shape (n,)."""
         places = np.arange(self.spacing.size)
-        found = [
-            self._coefficients(places[k : k + AT_ONCE]) for k in range(0, len(places), AT_ONCE)
-        ]
+        sums = [self._coefficients(places[k : k + AT_ONCE]) for k in range(0, len(places), AT_ONCE)]
         squares = (POWERS.sum(axis=0) == 2) & (POWERS.max(axis=0) == 2)  # of u^2 and of v^2
-        return np.asarray(-2 * np.concatenate(found)[:, squares].sum(axis=1) / self.spacing)
+        return np.asarray(-2 * np.concatenate(sums)[:, squares].sum(axis=1) / self.spacing)
 
     def _some(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         centres, place = np.unique(self._tree.query(points.T)[1], return_inverse=True)

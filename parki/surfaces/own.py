@@ -70,16 +70,16 @@ def whole_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) ->
     layer, count = LAYERS[key], shape.areas.size
     corrected = own_matrix(key, shape, setting)
     dense = corrected if isinstance(corrected, np.ndarray) else corrected.toarray()
-    found: np.ndarray = dense.reshape(layer.rows, count, layer.columns, count).copy()
-    found += _plain(layer, shape)
-    return found.reshape(dense.shape)
+    matrix: np.ndarray = dense.reshape(layer.rows, count, layer.columns, count).copy()
+    matrix += _plain(layer, shape)
+    return matrix.reshape(dense.shape)
 
 
 def _plain(layer: Layer, shape: Shape) -> Any:
     """Return the sum over a body's other nodes as a matrix (rows, n, columns, n)."""
     nodes = shape.nodes, shape.normals, shape.areas
-    found = plain_matrix(np, layer, shape.nodes, shape.normals, nodes)
-    return found.transpose(0, 2, 1, 3)
+    matrix = plain_matrix(np, layer, shape.nodes, shape.normals, nodes)
+    return matrix.transpose(0, 2, 1, 3)
 
 
 def own_parts(surface: Bodies, matrix_of: Callable[[Shape], Any], dtype: Any) -> list[Any]:
@@ -88,21 +88,21 @@ def own_parts(surface: Bodies, matrix_of: Callable[[Shape], Any], dtype: Any) ->
     Bodies of a shape have one matrix (rows n, columns n). Dense ones of shapes with one body each,
     which have as many nodes, are stacked: (B, rows n, columns n).
     """
-    xp, found = surface.xp, []
+    xp, parts = surface.xp, []
     single: dict[int, list[Any]] = {}
     for shape, index, bodies in surface.groups:
         matrix = matrix_of(shape)
         if bodies.size == 1 and isinstance(matrix, np.ndarray):
             single.setdefault(shape.areas.size, []).append((index, bodies, matrix))
         else:
-            found.append((index, bodies, matrix))
+            parts.append((index, bodies, matrix))
     for several in single.values():
         indices, numbers, matrices = zip(*several, strict=True)
         together = matrices[0] if len(matrices) == 1 else np.stack(matrices)
-        found.append((xp.concatenate(indices), np.concatenate(numbers), together))
+        parts.append((xp.concatenate(indices), np.concatenate(numbers), together))
     return [
         (index, xp.asarray(surface.frames[bodies], dtype), _moved_to(xp, matrix))
-        for index, bodies, matrix in found
+        for index, bodies, matrix in parts
     ]
 
 
@@ -118,8 +118,8 @@ def own_products(own: Any, q: Any, rows: int, transposed: bool = False) -> Any:
             flat = local @ (matrix if transposed else matrix.transpose(0, 2, 1))
         else:
             flat = product(matrix, local.reshape(-1, local.shape[2]), transposed)
-        found = flat.reshape(*local.shape[:2], rows, -1).transpose(1, 2, 0, 3)
-        yield index, _rotated(frames, found)
+        products = flat.reshape(*local.shape[:2], rows, -1).transpose(1, 2, 0, 3)
+        yield index, _rotated(frames, products)
 
 
 def product(matrix: Any, vectors: Any, transposed: bool) -> Any:

@@ -52,9 +52,9 @@ def _with_moments(surface: Bodies, first: Any, second: Any) -> tuple[Any, Any]:
     """Return the rigid motions with these integrals over the surface, and moments."""
     xp = surface.xp
     moments = xp.moveaxis(xp.concatenate([first, second], axis=-2), -1, -2)[..., None]
-    found = (surface.mobility @ moments)[..., 0]
-    found = xp.moveaxis(found, -1, -2).astype(first.dtype)
-    return found[..., :3, :], found[..., 3:, :]
+    motions = (surface.mobility @ moments)[..., 0]
+    motions = xp.moveaxis(motions, -1, -2).astype(first.dtype)
+    return motions[..., :3, :], motions[..., 3:, :]
 
 
 def _at_nodes(surface: Bodies, values: Any) -> Any:

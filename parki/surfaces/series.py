@@ -81,11 +81,13 @@ class Fold:
             own = self._copies[np]
             self._copies[xp] = tuple(None if each is None else xp.asarray(each) for each in own)
         first, middle, last = self._copies[xp]
-        found = (rows.reshape(-1, len(first)) @ first).reshape(-1, middle.shape[-2], first.shape[1])
-        found = xp.ascontiguousarray(found.transpose(2, 0, 1)) @ middle
-        found = xp.ascontiguousarray(found.transpose(1, 2, 0))
-        found = found if last is None else found.reshape(-1, len(last)) @ last
-        return found.reshape(*rows.shape[:-1], -1)
+        products = (rows.reshape(-1, len(first)) @ first).reshape(
+            -1, middle.shape[-2], first.shape[1]
+        )
+        products = xp.ascontiguousarray(products.transpose(2, 0, 1)) @ middle
+        products = xp.ascontiguousarray(products.transpose(1, 2, 0))
+        products = products if last is None else products.reshape(-1, len(last)) @ last
+        return products.reshape(*rows.shape[:-1], -1)
 
 
 @functools.lru_cache(maxsize=16)

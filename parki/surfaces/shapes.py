@@ -215,8 +215,8 @@ def _finer_ellipsoid(half: np.ndarray, order: int, times: int) -> dict[str, Any]
     """Return the fields of times finer nodes of an ellipsoid."""
     at, weights = directions(times * (order + 1) - 1)
     names = ("nodes", "normals", "areas")
-    found = dict(zip(names, _stretched(half, at, weights), strict=True))
-    return {**found, **to_finer(order, times)}
+    fields_by_name = dict(zip(names, _stretched(half, at, weights), strict=True))
+    return {**fields_by_name, **to_finer(order, times)}
 
 
 def _stretched(half: np.ndarray, unit: np.ndarray, weights: np.ndarray) -> tuple[Any, Any, Any]:

@@ -22,20 +22,20 @@ ROWS = (7, 5), (2, 6), (3, 1)
 
 def density(forces: Any, torques: Any) -> Any:
     """Return the density (..., 12, N) of forces and torques (..., 3, N)."""
-    found = np.zeros_like(forces, shape=(*forces.shape[:-2], 12, forces.shape[-1]))
-    found[..., :3, :] = forces
+    dens = np.zeros_like(forces, shape=(*forces.shape[:-2], 12, forces.shape[-1]))
+    dens[..., :3, :] = forces
     for axis, (plus, minus) in enumerate(ROWS):
-        found[..., 3 + plus, :] = torques[..., axis, :] / 2
-        found[..., 3 + minus, :] = -found[..., 3 + plus, :]
-    return found
+        dens[..., 3 + plus, :] = torques[..., axis, :] / 2
+        dens[..., 3 + minus, :] = -dens[..., 3 + plus, :]
+    return dens
 
 
 def turns(gradients: Any) -> Any:
     """Return turns (..., 3, N) of mean gradients (..., 9, N)."""
-    found = np.zeros_like(gradients, shape=(*gradients.shape[:-2], 3, gradients.shape[-1]))
+    turns = np.zeros_like(gradients, shape=(*gradients.shape[:-2], 3, gradients.shape[-1]))
     for axis, (plus, minus) in enumerate(ROWS):
-        found[..., axis, :] = (gradients[..., plus, :] - gradients[..., minus, :]) / 2
-    return found
+        turns[..., axis, :] = (gradients[..., plus, :] - gradients[..., minus, :]) / 2
+    return turns
 
 
 class Couplets:
@@ -64,6 +64,6 @@ class Couplets:
         self.pipeline.repeated(name, work, given, found)
 
     def _moved(self, rows: Any) -> Any:
-        found = np.zeros_like(rows, shape=(2, 3, rows.shape[-1]))
-        found[0], found[1] = rows[:3], turns(rows[3:])
-        return found
+        moved = np.zeros_like(rows, shape=(2, 3, rows.shape[-1]))
+        moved[0], moved[1] = rows[:3], turns(rows[3:])
+        return moved

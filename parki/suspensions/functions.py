@@ -48,11 +48,11 @@ def velocities(
     factor = 1 / (8 * math.pi * positive("viscosity", viscosity))
 
     def moved(moves: str) -> Any:
-        found: Any = 0
+        motions: Any = 0
         for acts, _, values in named:
             each = total(kernels[moves, acts], values)
-            found = found + factor * KINDS[moves, acts][2] * each
-        return found
+            motions = motions + factor * KINDS[moves, acts][2] * each
+        return motions
 
-    found = [moved(moves) for moves in MOVES[: 1 + (given[1] is not None)]]
-    return found[0] if given[1] is None else tuple(found)
+    motions = [moved(moves) for moves in MOVES[: 1 + (given[1] is not None)]]
+    return motions[0] if given[1] is None else tuple(motions)

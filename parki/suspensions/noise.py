@@ -113,11 +113,11 @@ def drawn(spheres: Any, white: White, torques: bool, accuracy: float, size: floa
     own = turning.plan if turning else plan
     if _apart(spheres) and own.setup.split.positive:
         how["size"] *= math.sqrt(spheres.factor)
-        found, spheres._products = split(own, turning, white, accuracy, **how)
+        numbers, spheres._products = split(own, turning, white, accuracy, **how)
     else:
         start = white((2, *shape) if torques else shape)
-        found, spheres._products = root(product, start, accuracy, total=spheres._total, **how)
-    return found
+        numbers, spheres._products = root(product, start, accuracy, total=spheres._total, **how)
+    return numbers
 
 
 def split(
@@ -140,11 +140,11 @@ def split(
         far = fields.shaken(white, count)
         far *= far.dtype.type(size)
         repeated = fields.repeated if pipeline.short else None
-        found, products = root(fields.near, start, accuracy, repeated, size=size, **how)
-        found += far
+        numbers, products = root(fields.near, start, accuracy, repeated, size=size, **how)
+        numbers += far
         if not order.kept:
-            order.back(found.copy(), found)
-        return found, products
+            order.back(numbers.copy(), numbers)
+        return numbers, products
 
 
 def root(
@@ -194,16 +194,16 @@ def root(
     numbers, before, changes = np.zeros((2, 0)), np.zeros(0), list[float]()
     basis, many, work = list[Any](), first, partial(advance, matrix, total)
     while True:
-        found = {
+        outputs = {
             "basis": np.empty_like(white, shape=(many + 1, *white.shape)),
             "numbers": np.empty_like(white, shape=(2, many + 1)),
         }
         if repeated:
-            repeated(f"Lanczos {many}{' more' * ('start' in given)}", work, given | scaled, found)
+            repeated(f"Lanczos {many}{' more' * ('start' in given)}", work, given | scaled, outputs)
         else:
-            work({**given, **scaled, **found})
-        basis = [*basis[:-1], *(block[:-1] for block in basis[-1:]), found["basis"]]
-        *more, last = to_host(found["numbers"]).astype(np.float64).T  # for which a device waits
+            work({**given, **scaled, **outputs})
+        basis = [*basis[:-1], *(block[:-1] for block in basis[-1:]), outputs["basis"]]
+        *more, last = to_host(outputs["numbers"]).astype(np.float64).T  # for which a device waits
         numbers = np.hstack([numbers, np.transpose(more)])
         if not changes:
             size *= last[0]
@@ -226,7 +226,7 @@ def root(
                 f"the noise still changes by {changes[-1]:.2g} after {MOST_STEPS} steps; expected "
                 f"an error of {accuracy:g}"
             )
-        given = {"start": found["basis"][-2:], "beside": found["numbers"][1, many - 1 : many]}
+        given = {"start": outputs["basis"][-2:], "beside": outputs["numbers"][1, many - 1 : many]}
         many = 1
 
 
@@ -307,10 +307,10 @@ def advance(
 
 def _combined(weights: Any, blocks: Iterable[Any]) -> Any:
     """Return the sum of weighted vectors, of which the last ones may be left out."""
-    found: Any = 0
+    total: Any = 0
     for block in blocks:
         vectors = block[: len(weights)]
         own, weights = weights[: len(vectors)], weights[len(vectors) :]
         own = np.asarray(own, like=block).reshape(-1, *[1] * (block.ndim - 1))
-        found = found + (own * vectors).sum(axis=0)
-    return found
+        total = total + (own * vectors).sum(axis=0)
+    return total

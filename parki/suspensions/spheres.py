@@ -156,8 +156,8 @@ class Spheres:
 
     @property
     def _options(self) -> EwaldOptions:
-        found: EwaldOptions = self._first.options if self._start is None else self._start[1]
-        return found
+        options: EwaldOptions = self._first.options if self._start is None else self._start[1]
+        return options
 
     # ------------------------------------------------------------------ attributes
     @property
@@ -199,9 +199,9 @@ class Spheres:
     @viscosity.setter
     def viscosity(self, viscosity: float) -> None:
         with self._together("viscosity"):
-            found = positive("viscosity", viscosity)
-            self._check_alike("viscosity", found)
-        self._viscosity = found
+            number = positive("viscosity", viscosity)
+            self._check_alike("viscosity", number)
+        self._viscosity = number
 
     @property
     def factor(self) -> float:
@@ -343,8 +343,10 @@ class Spheres:
         ParkiValueError, ParkiTypeError
             If there are neither forces nor torques, or they are impossible.
         """
-        found = self._velocities(forces, torques)
-        return as_given(found if found[1:] else found[0], torques if forces is None else forces)
+        motions = self._velocities(forces, torques)
+        return as_given(
+            motions if motions[1:] else motions[0], torques if forces is None else forces
+        )
 
     def _velocities(self, forces: Array | None, torques: Array | None) -> tuple[Any, ...]:
         """Return velocities and, with torques, turns as arrays of NumPy or CuPy."""
@@ -359,13 +361,13 @@ class Spheres:
         names = [name for name, each in given.items() if each is not None]
         with self._together(" and ".join(names)):
             derivatives.refuse_none(given, given.values())
-            plan, found = self._plan("velocity", "force"), {}
+            plan, arrays = self._plan("velocity", "force"), {}
             for acts, (name, each) in zip(ACTS, given.items(), strict=False):
                 if each is not None:
-                    found[acts] = like_points(name, each, plan.space, plan.dtype)
-                    derivatives.check_shape(name, found[acts], self._shape)
-            derivatives.check_alike(given, *found.values())
-        return found
+                    arrays[acts] = like_points(name, each, plan.space, plan.dtype)
+                    derivatives.check_shape(name, arrays[acts], self._shape)
+            derivatives.check_alike(given, *arrays.values())
+        return arrays
 
     def _motions(self, given: dict[str, Any], moves: Iterable[str]) -> tuple[Any, ...]:
         """Return velocities, or turns, or both, by what acts, by name."""
@@ -415,12 +417,12 @@ class Spheres:
         """
         with self._together(f"flow of {want!r}"):
             names = check_want("stokes_sl", want)
-        found: dict[str, Any] = dict.fromkeys(names, 0.0)
+        totals: dict[str, Any] = dict.fromkeys(names, 0.0)
         for acts, values in self._taken(forces=forces, torques=torques).items():
             for name, each in self._flow(acts, values, points, names):
-                found[name] = found[name] + each
+                totals[name] = totals[name] + each
         like = torques if forces is None else forces
-        return as_given(found[want] if isinstance(want, str) else tuple(found.values()), like)
+        return as_given(totals[want] if isinstance(want, str) else tuple(totals.values()), like)
 
     def _flow(
         self, acts: str, values: Any, points: Array, names: tuple[str, ...]
@@ -594,8 +596,8 @@ class Spheres:
         """
         torques = flag("torques", torques)
         white = self._white(self._generator(rng, torques, accuracy))
-        found = noise.drawn(self, white, torques, accuracy)
-        return (self._back(found[0]), self._back(found[1])) if torques else self._back(found)
+        drawn = noise.drawn(self, white, torques, accuracy)
+        return (self._back(drawn[0]), self._back(drawn[1])) if torques else self._back(drawn)
 
     def _generator(self, rng: Any, torques: bool, accuracy: float, drawn: bool = True) -> Any:
         """Return a generator of random numbers; refuse noise, if it is drawn, that is not there."""

@@ -90,8 +90,8 @@ def _sum(
     given = {"trg": trg, "src": src, "dens": dens}
     _check(given if norms is None else {**given, "norms": norms})
     inputs = trg, None if trg is src else src, dens, norms
-    found = _summed(kernel, text, *inputs)
-    return found if box is None else _in_box(found, box, kernel, text, *inputs)
+    result = _summed(kernel, text, *inputs)
+    return result if box is None else _in_box(result, box, kernel, text, *inputs)
 
 
 _calls = calls(_sum, "Tensor", "torch.rand({}, dtype=torch.float64)", constants.named)
@@ -167,8 +167,8 @@ def sphere_velocities(
 
     def total(kernel: str, dens: Any) -> Any:
         inputs = points, None, dens, marks
-        found = _summed(kernel, text, *inputs)
-        return found if box is None else _in_box(found, box, kernel, text, *inputs)
+        result = _summed(kernel, text, *inputs)
+        return result if box is None else _in_box(result, box, kernel, text, *inputs)
 
     if torch.compiler.is_compiling():
         viscosity = constants.constant("viscosity", viscosity)

@@ -53,8 +53,8 @@ def constant(name: str, value: Any) -> Any:
     if isinstance(value, Expert):
         return [constant(field, getattr(value, field)) for field in EXPERT]
     if isinstance(value, (list, tuple)) and not isinstance(value, Varied):
-        found = [constant(name, each) for each in value]
-        return found if isinstance(value, list) else tuple(found)
+        items = [constant(name, each) for each in value]
+        return items if isinstance(value, list) else tuple(items)
     is_array = hasattr(value, "shape") or isinstance(value, Varied)
     raise ParkiTypeError(
         f"{name} is {'an array' if is_array else f'a {kind.__name__}'} within torch.compile, which "
@@ -119,8 +119,8 @@ def first_box(boxes: Any) -> Any:
 @_once
 def sizes(radii: Any, points: Any) -> tuple[Any, Any]:
     """Return the names of the sums of spheres, and marks, if any, for a number of points."""
-    found = Radii.of(radii, points)
-    return found.kernels, None if found.marks is None else torch.from_numpy(found.marks.copy())
+    sizes = Radii.of(radii, points)
+    return sizes.kernels, None if sizes.marks is None else torch.from_numpy(sizes.marks.copy())
 
 
 @lru_cache(maxsize=256)

@@ -39,13 +39,13 @@ def _named(tensors: Any) -> dict[str, Any]:
 
 def _pulled(ctx: Any, needs: tuple[bool, ...], values: Any) -> tuple[Any, ...]:
     """Return the derivatives by the inputs that need them, and None for the others."""
-    found: dict[str, Any] = {}
+    derivatives: dict[str, Any] = {}
     wrt = [name for name, need in zip(INPUTS, needs, strict=True) if need]
     if values is not None and wrt:
         given = ctx.saved_tensors[:4]
         parts = Pull.apply(ctx.kernel, ctx.options, " ".join(wrt), *given, values)
-        found = dict(zip(wrt, parts, strict=True))
-    return tuple(map(found.get, INPUTS))
+        derivatives = dict(zip(wrt, parts, strict=True))
+    return tuple(map(derivatives.get, INPUTS))
 
 
 def _bent(
@@ -142,11 +142,11 @@ class Pull(_Mapped):
         *given, values = ctx.saved_tensors
         named = zip(ctx.wrt.split(), parts, strict=True)
         moves = {name: part for name, part in named if part is not None}
-        how, inner, found = (ctx.kernel, ctx.options, tuple(given)), _by(needs, ctx.wrt), None
+        how, inner, derivatives = (ctx.kernel, ctx.options, tuple(given)), _by(needs, ctx.wrt), None
         others = _bent(*how, moves, values, inner) if moves else {}
         if by_values and moves:
-            found = changed(*how, moves)
-        return None, None, None, *map(others.get, INPUTS), found
+            derivatives = changed(*how, moves)
+        return None, None, None, *map(others.get, INPUTS), derivatives
 
     @staticmethod
     @torch.compiler.disable
@@ -154,9 +154,9 @@ class Pull(_Mapped):
         """Return the change of the derivatives."""
         *inner, values = tangents[3:]
         *given, own = ctx.saved_tensors[:5]
-        found, names = ctx.saved_tensors[5:], tuple(ctx.wrt.split())
+        inputs, names = ctx.saved_tensors[5:], tuple(ctx.wrt.split())
         moves = {name: each for name, each in _named(inner).items() if name in _by(inner, ctx.wrt)}
-        parts = dict(zip(names, map(torch.zeros_like, found), strict=True))
+        parts = dict(zip(names, map(torch.zeros_like, inputs), strict=True))
         how = ctx.kernel, ctx.options
         if values is not None:
             parts = dict(zip(names, Pull.apply(*how, ctx.wrt, *given, values), strict=True))
@@ -232,11 +232,11 @@ class InBox(_Mapped):
     def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives by the sum and by the box."""
         box, *given = ctx.saved_tensors
-        found, values = None, Fixed.apply(values, box)
+        derivatives, values = None, Fixed.apply(values, box)
         if ctx.needs_input_grad[1]:
-            found = PullBox.apply(ctx.kernel, ctx.options, *given, values).to(box)
-            found = found if box.ndim == 2 else found.diagonal()
-        return values, found, *(None for _ in range(6))
+            derivatives = PullBox.apply(ctx.kernel, ctx.options, *given, values).to(box)
+            derivatives = derivatives if box.ndim == 2 else derivatives.diagonal()
+        return values, derivatives, *(None for _ in range(6))
 
     @staticmethod
     @torch.compiler.disable
@@ -309,10 +309,10 @@ class Linear(_Mapped):
     @staticmethod
     def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
-        found = None
+        derivatives = None
         if values is not None and ctx.needs_input_grad[2]:
-            found = Linear.apply(ctx.plan, not ctx.transposed, values)
-        return None, None, found
+            derivatives = Linear.apply(ctx.plan, not ctx.transposed, values)
+        return None, None, derivatives
 
     @staticmethod
     @torch.compiler.disable

@@ -60,16 +60,16 @@ def _mapped(
         stacked = given[several].movedim(dims[several], 0)
         many = stacked.shape[: stacked.ndim - own]
         flat = stacked.reshape(-1, *stacked.shape[len(many) :])
-        found = call(*given[:several], flat, *given[several + 1 :])
-        found = _each(found, lambda one: one.reshape(*many, *one.shape[1:]))
+        result = call(*given[:several], flat, *given[several + 1 :])
+        result = _each(result, lambda one: one.reshape(*many, *one.shape[1:]))
     else:
         results = []
         for place in range(info.batch_size):
             pairs = zip(given, dims, strict=True)
             part = (a.select(d, place) if isinstance(d, int) else a for a, d in pairs)
             results.append(call(*part))
-        found = _stacked(results)
-    return found, _each(found, lambda _: 0)
+        result = _stacked(results)
+    return result, _each(result, lambda _: 0)
 
 
 def _each(found: Any, change: Callable[[Any], Any]) -> Any:

@@ -84,13 +84,13 @@ def timings(
     UnavailableError
         If times of the same task differ in each round.
     """
-    found: dict[TimedPlan, list[Timing]] = {task: [] for task in todo}
+    measured: dict[TimedPlan, list[Timing]] = {task: [] for task in todo}
     for number in range(1, 2 if space.on_device else MOST + 1):
         require_free(space, say)
         for task in shown(todo):
-            found[task].append(take(task))
-        if space.on_device or (number >= LEAST and (apart := scatter(found)) <= AGREE):
-            return [each for own in found.values() for each in _shortest(own)]
+            measured[task].append(take(task))
+        if space.on_device or (number >= LEAST and (apart := scatter(measured)) <= AGREE):
+            return [each for own in measured.values() for each in _shortest(own)]
         if number >= LEAST:
             say(f"times of the same sum differ by a factor of {apart:.1f}; another round")
     raise _busy(f"after {MOST} rounds, times of the same sum differ by a factor of {apart:.1f}")

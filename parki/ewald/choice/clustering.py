@@ -159,9 +159,9 @@ def pair_density(
     clouds = [sample_s] if same else [sample_s, sample_t]
     scales = 2.0 ** -np.arange(LEVELS + 1.0)
     places = [cloud * (2.0**LEVELS / unit) for cloud in clouds]
-    found = [_counted(places, offset * 2.0**LEVELS, same, ids) for offset in OFFSETS]
+    densities = [_counted(places, offset * 2.0**LEVELS, same, ids) for offset in OFFSETS]
     # Clustering is measured up to a scale and only grows below it.
-    ratios = np.fmax(*found)
+    ratios = np.fmax(*densities)
     values = np.maximum.accumulate(np.fmax(1.0, ratios), axis=1)
     if apart:  # then the last ratio that was measured is a bound below its scale
         known = np.where(np.isnan(ratios[0]), 0, np.arange(LEVELS + 1))
@@ -196,9 +196,9 @@ def _counted(
         begins = tops > level
         edges, tops = edges[begins], tops[begins]
         members = edges[1:] - edges[:-1]
-        found = members if same else targets[edges[1:]] - targets[edges[:-1]]
-        partners = members - (1 if same else found)
-        in_cells, share = found * partners, 8.0 ** (level - LEVELS)
+        in_cell = members if same else targets[edges[1:]] - targets[edges[:-1]]
+        partners = members - (1 if same else in_cell)
+        in_cells, share = in_cell * partners, 8.0 ** (level - LEVELS)
         pairs = int(in_cells.sum())
         if pairs < FEWEST_PAIRS and level < LEVELS:
             continue
@@ -210,7 +210,7 @@ def _counted(
             result[0, level] = max(result[0, level], largest)
         others = [(2, partners, n_sources - same)]
         if not same:
-            others.append((1, found, n_targets))
+            others.append((1, in_cell, n_targets))
         for row, beside, many in others:
             # Not a BLAS product: it starts threads, and costs milliseconds where other ranks wait.
             threes = int((in_cells * (beside - 1)).sum())
@@ -245,7 +245,7 @@ def _merged(
     A key is twice the Morton key of the point's finest cell, plus 1 for targets. The bits of three
     indices interleave, so that coarser cells are right shifts.
     """
-    found = []
+    keys_of_all = []
     largest = max(float(points.max(initial=0.0)) for points in places) + offset
     systems = int(max(each.max(initial=0) for each in ids)).bit_length()
     most = min(_MOST, 2 ** ((62 - systems) // 3)) - 1
@@ -257,7 +257,7 @@ def _merged(
             keys |= _SPREAD.take(index & _LOW) << axis + 1
             if index.max(initial=0) > _LOW:
                 keys |= _SPREAD.take(index >> _BITS) << 3 * _BITS + axis + 1
-        found.append(keys | ids[number] << shift)
-    both = np.concatenate(found)
+        keys_of_all.append(keys | ids[number] << shift)
+    both = np.concatenate(keys_of_all)
     small = both.max(initial=0) < 2**32
     return np.sort(both.astype(np.uint32) if small else both), shift  # takes half the time

@@ -250,10 +250,10 @@ class Search:
         constants = np.where(np.isnan(self.constants), self.constant, self.constants)
         errors = (self.exponents + constants)[:, columns] - HOPE
         enough = errors <= self.margin[:, None]
-        found = []
+        predictions = []
         for row, steps in self.grids.items():
             if row in self.judged:
-                found.append((self.judged[row].total, row, self.judged[row]))
+                predictions.append((self.judged[row].total, row, self.judged[row]))
                 continue
             suffices = bool(enough[row].any())
             place = int(enough[row].argmax()) if suffices else -1
@@ -261,8 +261,8 @@ class Search:
             error = math.exp(min(errors[row, place], MOST_ERROR))
             grid = GridChoice(steps, p, 0.0, self._times(row, p), 0.0, error)
             # Grids that are predicted not to suffice come last.
-            found.append((grid.total if suffices else math.inf, row, grid))
-        return sorted(found, key=lambda item: item[:2])
+            predictions.append((grid.total if suffices else math.inf, row, grid))
+        return sorted(predictions, key=lambda item: item[:2])
 
     def _times(self, row: int, p: int) -> dict[str, float]:
         if (row, p) not in self.times:

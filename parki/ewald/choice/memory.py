@@ -294,18 +294,18 @@ def block_sizes(
         x, y, z = padding.grid
         return 0.0, float(x * (y if tilted else y // 2 + 1) * (z // 2 + 1))
     each = 2 * item * components
-    found = [
+    sizes = [
         (last - first, y, z)
         for first, last, (_, y, z), _ in padding.blocks(sizes_of(on_device).block // each, part)
     ]
     threads, block = 1, 0.0
     if not on_device:
-        threads = workers(components * sum(n * y * z for n, y, z in found), thread_count())
-    for n, y, z in found:
+        threads = workers(components * sum(n * y * z for n, y, z in sizes), thread_count())
+    for n, y, z in sizes:
         size = n if on_device else math.ceil(n / parts(each * n * y * z, threads))
         block = max(block, float(size * y * z))
-    values = sum(n * (y if tilted else y // 2 + 1) * (z // 2 + 1) for n, y, z in found)
-    return min(threads, sum(n for n, _, _ in found)) * block, float(values)
+    values = sum(n * (y if tilted else y // 2 + 1) * (z // 2 + 1) for n, y, z in sizes)
+    return min(threads, sum(n for n, _, _ in sizes)) * block, float(values)
 
 
 def work_area(padding: Padding, lines: float, padded: float, item: int) -> float:
@@ -351,20 +351,20 @@ def fitting(
     def fits(changed: Problem, cutoff: float | None) -> Parameters | None:
         changed = replace(changed, cutoff=cutoff)
         try:
-            found = select(changed)
+            proposal = select(changed)
         except ParkiValueError:
             return None
-        return found if predict(changed, found, use).peak <= free else None
+        return proposal if predict(changed, proposal, use).peak <= free else None
 
     # Where the user asked for a cut-off, parki's own choice may be enough.
     own = fits(problem, None)
     cutoffs = [ratio * chosen.cutoff for ratio in LARGER] + ([own.cutoff] if own else [])
     for cutoff in sorted(cutoffs):
-        found = fits(problem, cutoff)
-        if found is not None:
-            ratio = found.total / seconds
+        proposal = fits(problem, cutoff)
+        if proposal is not None:
+            ratio = proposal.total / seconds
             cost = f"takes {ratio:.2g} times as long" if ratio > 1 else "is faster, too"
-            yield f"cutoff={found.cutoff * length:.4g}, which {cost}"
+            yield f"cutoff={proposal.cutoff * length:.4g}, which {cost}"
             break
     narrow = chosen.points <= MOST_POINTS[np.dtype(np.float32)]
     if use.dtype == np.float64 and problem.tolerance >= 1e-6 and narrow:

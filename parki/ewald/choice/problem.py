@@ -286,11 +286,11 @@ class Problem:
         If all points may be ``close``, each target has a source just beyond the cut-off, whatever
         the cloud. The error there is half of the largest one in the mean.
         """
-        found = {t: estimates.near(t, split, cutoff, 1.0, self.periods) for t in self.terms}
-        worst = max(self.weight(t) * self.bound(each, cutoff) for t, each in found.items())
+        errors = {t: estimates.near(t, split, cutoff, 1.0, self.periods) for t in self.terms}
+        worst = max(self.weight(t) * self.bound(each, cutoff) for t, each in errors.items())
         if close:
             worst = max(
-                worst, *(each.peak / 2 / math.sqrt(self.sources) for each in found.values())
+                worst, *(each.peak / 2 / math.sqrt(self.sources) for each in errors.values())
             )
         return worst / self.tolerance
 

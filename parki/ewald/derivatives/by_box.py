@@ -90,11 +90,11 @@ def _flux(given: tuple[Any, ...], dens: Any, values: Any) -> Array:
     That is times the volume, which `_strain` strains, too.
     """
     trg, src, norms = (np.asarray(to_host(each), dtype=np.float64) for each in given[1:4])
-    found = np.zeros((3, 3))
+    change = np.zeros((3, 3))
     for q, w in zip(dens, values, strict=True):
         strengths, w = (to_host(q[-3:]) * norms).sum(axis=0), to_host(w)
-        found += np.outer(w.sum(axis=1), src @ strengths) - strengths.sum() * (w @ trg.T)
-    return 8 * np.pi * found
+        change += np.outer(w.sum(axis=1), src @ strengths) - strengths.sum() * (w @ trg.T)
+    return 8 * np.pi * change
 
 
 def _rows(options: EwaldOptions) -> Any:
@@ -116,12 +116,12 @@ def _strain(given: tuple[Any, ...], dens: Any, values: Any, labels: Labels | Non
         task, order, pipeline = placed.task, placed.order, cast(OneDevice, placed.pipeline)
         fields = _Fields.of(task, pipeline, placed.points.arrays)
         pairs = zip(placed.solvers(dens), order.rows(values), strict=True)
-        found = [fields.strained(*pair) for pair in pairs]
+        strains = [fields.strained(*pair) for pair in pairs]
     placed.leave(once=True)
     rotation = np.eye(3)[order.axes]
     if order.rotation is not None:
         rotation = order.rotation @ rotation
-    return [rotation.T @ each @ rotation for each in found]
+    return [rotation.T @ each @ rotation for each in strains]
 
 
 class _Fields(NamedTuple):

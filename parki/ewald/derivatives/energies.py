@@ -134,18 +134,18 @@ def energy(
     how: dict[str, Any] = {"exclude": exclude, "systems": systems, "boxes": boxes}
     total: Any
     if systems is None:
-        found = _of_one(x, q, d, options, kappa, strained, how)
-        total = float(found.each.sum())
+        energies = _of_one(x, q, d, options, kappa, strained, how)
+        total = float(energies.each.sum())
     else:
-        found = _of_several(x, q, d, options, kappa, strained, how)
-        total = np.array([found.each[a:b].sum() for a, b in pairwise(found.ends)])
+        energies = _of_several(x, q, d, options, kappa, strained, how)
+        total = np.array([energies.each[a:b].sum() for a, b in pairwise(energies.ends)])
 
     def like(values: Any) -> Any:
         return as_given(values.T if rows else values, points)
 
-    fields = None if found.field is None else like(found.field)
-    potentials = as_given(found.potentials, points)
-    return Energy(total, like(found.forces), found.virial, potentials, fields)
+    fields = None if energies.field is None else like(energies.field)
+    potentials = as_given(energies.potentials, points)
+    return Energy(total, like(energies.forces), energies.virial, potentials, fields)
 
 
 class _Parts(NamedTuple):
@@ -180,10 +180,10 @@ def _of_one(
     # With charges as weights, the derivative by the density is the potential. The derivatives by
     # the points as targets and as sources are equal, and half of each is the energy's.
     wrt: Any = ("dens", *["src"] * (d is None or by_box), *["lattice"] * by_box)
-    found: Any = vjp(name, x, x, q, options=options, values=q, wrt=wrt, **how)
-    potentials, virial, field = found["dens"], None, None
-    forces = -found["src"] if "src" in wrt else None
-    lattice = to_host(found["lattice"]) if by_box else np.zeros((3, 3))
+    derivatives: Any = vjp(name, x, x, q, options=options, values=q, wrt=wrt, **how)
+    potentials, virial, field = derivatives["dens"], None, None
+    forces = -derivatives["src"] if "src" in wrt else None
+    lattice = to_host(derivatives["lattice"]) if by_box else np.zeros((3, 3))
     each = q * potentials
     if d is not None:
         of = x, q, d, options, how
@@ -215,8 +215,8 @@ def _of_several(
         cells = [*rows_of_boxes(boxes)]
         check_systems_of_boxes(systems, len(cells))
     if not strained and (d is None or boxes is None):
-        found = _of_one(x, q, d, options, kappa, False, how)
-        return found._replace(ends=ends)
+        together = _of_one(x, q, d, options, kappa, False, how)
+        return together._replace(ends=ends)
     parts, labels = [], how["exclude"]
     for (a, b), box in zip(pairwise(ends), cells, strict=True):
         own = labels

@@ -65,9 +65,9 @@ class Product:
         given, many = values.dtype, columns.shape[1:]
         if given.kind in "biuf":
             values = values.astype(self.dtype, copy=False)
-        found = self.call(values.T.reshape(*many, *self.inner))
-        found = found.reshape(*many, math.prod(self.outer)).T
-        return found.astype(np.result_type(self.dtype, given), copy=False)
+        products = self.call(values.T.reshape(*many, *self.inner))
+        products = products.reshape(*many, math.prod(self.outer)).T
+        return products.astype(np.result_type(self.dtype, given), copy=False)
 
     def of_one(self, vector: Any) -> Any:
         """Return the product with a vector, which may be a column."""

@@ -52,19 +52,19 @@ class OneSum(NamedTuple):
         for result, v in values.items() if names else ():
             if (record := self.kind.adjoints.get(result)) is None:
                 raise lacking(self.kind.name, result, names[0])
-            at = {"dens": dens, "norms": self.norms, "trg": self.trg, "src": self.src}
+            cloud = {"dens": dens, "norms": self.norms, "trg": self.trg, "src": self.src}
             back = {"dens": (record,), **self.kind.pulled}
             if "src" in parts and ("src" not in back or result != "u"):
                 back["src"], more_at = self._by_sources(record, result, dens)
-                at |= more_at
+                cloud |= more_at
             back = {name: back[name] for name in names}
             alone = record.transposed_pair and {*parts} == {"dens"}
             pair = (self.kind.name, self.norms) if alone else None
-            for name, rows in self.rows(back, v, at, record, pair).items():
+            for name, rows in self.rows(back, v, cloud, record, pair).items():
                 parts[name] += rows
         if "trg" in parts:
-            at = {result: v[0] for result, v in values.items()}
-            parts["trg"] += self.rows({"trg": more}, dens[None], at)["trg"]
+            cloud = {result: v[0] for result, v in values.items()}
+            parts["trg"] += self.rows({"trg": more}, dens[None], cloud)["trg"]
         return parts
 
     def _by_sources(self, record: Adjoint, result: str, dens: Any) -> tuple[Any, Arrays]:
@@ -88,11 +88,11 @@ class OneSum(NamedTuple):
         kind, many, count = self.kind, len(dens), self.trg.shape[1]
         shapes = {name: (many, result_rows(kind.name, name), count) for name in want}
         changed = {name: np.zeros_like(self.trg, shape=shape) for name, shape in shapes.items()}
-        at = {name: move for name, move in moves.items() if name != "dens"}
+        cloud = {name: move for name, move in moves.items() if name != "dens"}
         for name in ("dens", "norms"):
             if name in moves:
                 linear = {result: changes(kind, result, name) for result in want}
-                rows = self.rows(linear, moves["dens"] if name == "dens" else dens, at)
+                rows = self.rows(linear, moves["dens"] if name == "dens" else dens, cloud)
                 for result, (row,) in rows.items():
                     changed[result] += row
         of: dict[Any, tuple[Addend, ...]] = {}
@@ -100,7 +100,7 @@ class OneSum(NamedTuple):
             moved = [changes(kind, result, name) for name in ("trg", "src") if name in moves]
             of |= {result: tuple(chain(*moved))} if moved else {}
             of |= {("own", result): changes(kind, result, "dens")} if own else {}
-        each = [self.rows(of, one[None], at) for one in dens] if of else []
+        each = [self.rows(of, one[None], cloud) for one in dens] if of else []
         for n, rows in enumerate(each):
             for result in rows.keys() & changed.keys():
                 changed[result][n] += reduce(add, rows[result])[0]
@@ -111,7 +111,7 @@ class OneSum(NamedTuple):
         self,
         of: Mapping[Any, tuple[Addend, ...]],
         dens: Any,
-        at: Arrays,
+        cloud: Arrays,
         back: Adjoint | None = None,
         pair: Any = None,
     ) -> dict[Any, list[Any]]:
@@ -132,11 +132,11 @@ class OneSum(NamedTuple):
             how["total"] = lambda parts: systems.of_targets(systems.sums(parts))
         for shared in together(chain(*of.values()), own):
             kind, first, want = SUMS[shared.kernel], shared.addends[0], shared.want
-            norms = mapped(first.normals, self.norms, at) if kind.normals else None
+            norms = mapped(first.normals, self.norms, cloud) if kind.normals else None
             if kind.pair.marks is not None:
                 norms = self.norms[:: -1 if back else 1]
-            tensors = next((each.tensors(at) for each in shared.addends if each.tensors), None)
-            v = shared.densities(dens, at)
+            tensors = next((each.tensors(cloud) for each in shared.addends if each.tensors), None)
+            v = shared.densities(dens, cloud)
             shaped = v.reshape(len(v), *kind.density_shape(v.shape[-1]))
             given = kind.name, *ends, norms, self.options
             results = sum_once(given, shaped, want, tensors=tensors, **more)
@@ -144,6 +144,6 @@ class OneSum(NamedTuple):
             if back and self.options.dl_mean == "flux":
                 volume = resolve(self.options, np.empty((0, 3))).volume
                 for values, each in zip(v, by_dens, strict=True):
-                    back.add_mean(each, values, at, volume, tensors=tensors, **how)
-            rows |= shared.rows(by_dens, at)
+                    back.add_mean(each, values, cloud, volume, tensors=tensors, **how)
+            rows |= shared.rows(by_dens, cloud)
         return {name: [rows[each] for each in addends] for name, addends in of.items()}

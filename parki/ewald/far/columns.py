@@ -105,8 +105,8 @@ def usual_staging(points: int) -> float:
     It is for three components in double precision, and needs no device.
     """
     limits = tuple(scratch(teams, SCRATCH) for teams, *_ in FILLINGS)
-    found = _fitted(points, 8, device_threads(points, 8), 3, 1, limits, True)
-    return found.halo(points) * (1 + PLACE / found.group) if found else 1.0
+    staged = _fitted(points, 8, device_threads(points, 8), 3, 1, limits, True)
+    return staged.halo(points) * (1 + PLACE / staged.group) if staged else 1.0
 
 
 def _threads(mesh: Mesh) -> tuple[int, int, int, int]:

@@ -72,8 +72,8 @@ def cropped(
             x, y = basis[0, 0] * x, basis[0, 1] * x + basis[1, 1] * y
         modes = np.hypot(x, y).ravel()
         across, largest = xp.asarray(waves[2]), float(waves[2][-1])
-        found = truncated.transforms(task, modes, across, largest, padding, edge, screening)
-        return task.xp.asarray(found.reshape([k.size for k in waves]))
+        hats = truncated.transforms(task, modes, across, largest, padding, edge, screening)
+        return task.xp.asarray(hats.reshape([k.size for k in waves]))
     # A kernel and the period are the same in all free directions: modes are numbered by the
     # squares of their wavenumbers.
     beyond = 4 * padding.steepness / padding.width  # X is exp(-1) there
@@ -125,11 +125,11 @@ def cropped(
             )
     else:
         values = kernels(waves[0], numbers)
-    found = xp.empty([k.size for k in waves])
+    hats = xp.empty([k.size for k in waves])
     for part in cuts(len(values), blocks(len(values) * sums.size)):
         rows = product("iyz,kz->iyk", values[part][:, places], matrices[-1])
-        found[part] = product("jy,iyk->ijk", matrices[-2], rows)
-    return task.xp.asarray(found)
+        hats[part] = product("jy,iyk->ijk", matrices[-2], rows)
+    return task.xp.asarray(hats)
 
 
 def _matrix(xp: Any, padding: Padding, edge: float, k: Any, wide: Any) -> Any:

@@ -143,12 +143,12 @@ class Convolution:
             modes = padding.grid[0]
             return [self._block(split, 0, modes, padding.plain)]
         item = self.components * self.sets * self.complex_type.itemsize
-        found = padding.blocks(sizes_of(mesh.space.on_device).block // item, self.modes)
-        begin = found[0][0] if found else 0
-        end = max((last for _, last, _, ends in found if ends), default=begin)
+        bounds = padding.blocks(sizes_of(mesh.space.on_device).block // item, self.modes)
+        begin = bounds[0][0] if bounds else 0
+        end = max((last for _, last, _, ends in bounds if ends), default=begin)
         given: Any = self._ending(mesh, split, begin, end) if end > begin else None
         blocks = []
-        for first, last, sizes, ends in found:
+        for first, last, sizes, ends in bounds:
             own = given[first - begin : last - begin] if ends else None
             blocks.append(self._block(split, first, last, sizes, own))
         return blocks
@@ -424,10 +424,10 @@ class FGC(Convolution):
 
     def _no_nyquist(self, square: Any, block: Block) -> Any:
         """Return the root of a multiplier, and zeros at Nyquist indices."""
-        found = self.xp.sqrt(square)
+        root = self.xp.sqrt(square)
         for axis, n in enumerate(block.lengths):
             if n % 2 == 0:  # there odd factors are 0, and the product is no square
                 index: list[Any] = [slice(None)] * 3
                 index[axis] = n // 2
-                found[tuple(index)] = 0
-        return found.astype(self.mesh.dtype)
+                root[tuple(index)] = 0
+        return root.astype(self.mesh.dtype)

@@ -41,10 +41,10 @@ def slope(n: int, modes: Array, alpha: float, r: Array) -> Array:
     safe, k, r = np.where(modes > 0, modes, 1.0), *np.broadcast_arrays(whole, r)
     with np.errstate(divide="ignore", invalid="ignore"):
         first = np.where(modes > 0, safe * k1(safe * r), 1 / r)
-        found = -4 / alpha**2 * (first - k * k1(k * r))
+        slopes = -4 / alpha**2 * (first - k * k1(k * r))
     close = (k - modes) * r <= _APART
-    found[close] = -4 * r[close] * _mean(lambda x, r: x * k0(x * r), modes, k, r, close)
-    return np.asarray(found)
+    slopes[close] = -4 * r[close] * _mean(lambda x, r: x * k0(x * r), modes, k, r, close)
+    return np.asarray(slopes)
 
 
 def value(n: int, modes: Array, alpha: float, r: float, radius: float) -> Array:
@@ -59,12 +59,12 @@ def value(n: int, modes: Array, alpha: float, r: float, radius: float) -> Array:
         m = -np.exp(-modes * r) * np.expm1(-apart * r) + np.exp(-whole * r) * apart / whole
         return np.where(positive, 4 * np.pi * square / safe * m, 0.0)
     first = np.where(positive, k0(safe * r), -np.log(r / radius))
-    found = np.asarray(4 * square * (first - k0(whole * r)))
+    values = np.asarray(4 * square * (first - k0(whole * r)))
     close = positive & ((whole - modes) * r <= _APART) & (whole < 1.5 * modes)
     there = np.full(modes.shape, r)
     mean = _mean(lambda x, r: k1(x * r), modes, whole, there, close)
-    found[close] = 4 * r * whole[close] ** 2 * mean
-    return found
+    values[close] = 4 * r * whole[close] ** 2 * mean
+    return values
 
 
 def _mean(function: Any, modes: Array, whole: Array, r: Array, where: Any) -> Array:

@@ -43,16 +43,16 @@ class SciPy:
 
     def real_inverse(self, modes: Any, length: int, axis: int, out: Any) -> None:
         """Transform modes to ``length`` real values, of which ``out`` takes the first ones."""
-        found = self.fft.irfft(modes, n=length, axis=axis, norm="forward")
-        out[...] = found[_first(out.shape[axis], axis, out.ndim)]
+        values = self.fft.irfft(modes, n=length, axis=axis, norm="forward")
+        out[...] = values[_first(out.shape[axis], axis, out.ndim)]
 
     def complex(self, values: Any, axis: int, forward: bool) -> None:
         """Transform in place."""
         transform = self.fft.fft if forward else self.fft.ifft
         norm = "backward" if forward else "forward"  # neither scales
-        found = transform(values, axis=axis, norm=norm, overwrite_x=True)
-        if not np.may_share_memory(found, values):
-            values[...] = found
+        modes = transform(values, axis=axis, norm=norm, overwrite_x=True)
+        if not np.may_share_memory(modes, values):
+            values[...] = modes
 
 
 class Ducc:

@@ -97,9 +97,9 @@ def tabulate(
 def kernels(task: Task, split: Split) -> list[Kernel]:
     """Return all kernels that make multipliers."""
     periodicity = task.periodicity
-    found = [] if periodicity > 1 else [truncated.kernel(task)]
+    kernels = [] if periodicity > 1 else [truncated.kernel(task)]
     kinds = [False] * (periodicity > 0) + [True] * (periodicity < 3)
-    return found + [_kernel(task, split, given) for given in kinds]
+    return kernels + [_kernel(task, split, given) for given in kinds]
 
 
 def _kernel(task: Task, split: Split, given: bool) -> Kernel:

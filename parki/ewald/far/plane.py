@@ -100,13 +100,13 @@ class PlaneModes:
             wave = xp.ones_like(rotation)
             for mode in range(self.slope.size):
                 wave *= rotation
-                found = self._total(weights, wave)
+                modes = self._total(weights, wave)
                 slope = self.slope[mode]
-                sums[..., mode] += slope * found[:rows]
-                for power, row in zip(poles, found[1:], strict=False):
+                sums[..., mode] += slope * modes[:rows]
+                for power, row in zip(poles, modes[1:], strict=False):
                     sums[..., mode] += slope**power * row
                 if single is not None:
-                    sums[..., mode] += found[2:]
+                    sums[..., mode] += modes[2:]
         return sums * self.factor
 
     def _total(self, weights: Any, wave: Any) -> Any:

@@ -204,8 +204,8 @@ def field_rows(kernel: str, want: tuple[str, ...]) -> int:
 
 def wanted(want: tuple[str, ...]) -> dict[str, bool]:
     """Return the switches of the convolution; gradients are gathered from the velocity."""
-    found = {*want}
+    names = {*want}
     return {
-        "VELOCITY": bool(found & {"u", "grad_u", "grad_tensor"}),
-        "PRESSURE": bool(found & {"p", "grad_tensor"}),
+        "VELOCITY": bool(names & {"u", "grad_u", "grad_tensor"}),
+        "PRESSURE": bool(names & {"p", "grad_tensor"}),
     }

@@ -242,9 +242,9 @@ class StoredG2P:
         given = dict(mesh.arguments, src=targets.points, shape=shape)
         mesh.load(FILE, "list_windows")(n * lines, points=points, weights=weights, **given)
         starts = xp.arange(n + 1, dtype=np.int64) * entries
-        found = weights, points, starts
+        arrays = weights, points, starts
         size = n, math.prod(mesh.stored)
-        self.matrix = _matrix(mesh.space.adapter.sparse(), found, size)
+        self.matrix = _matrix(mesh.space.adapter.sparse(), arrays, size)
         self.back = xp.empty(n, dtype=np.int32)
         self.back[targets.order] = xp.arange(n, dtype=np.int32)
         self._found: Any = None

@@ -104,12 +104,12 @@ class FarStrain:
     def _spread(self, points: Any, rows: Any) -> Any:
         """Return the transforms of rows (rows, N) at wrapped points; planes are padded later."""
         xp, p2g = self.fgc.xp, P2G(self.mesh, points, None)
-        found = xp.empty((len(rows), *self.mesh.padding.modes), dtype=self.fgc.complex_type)
+        hats = xp.empty((len(rows), *self.mesh.padding.modes), dtype=self.fgc.complex_type)
         buffer = xp.empty((1, points.shape[1]), dtype=self.mesh.dtype)
-        for row, into in zip(rows, found, strict=True):
+        for row, into in zip(rows, hats, strict=True):
             grid = p2g.apply(xp.ascontiguousarray(row[None]), buffer)
             self.fgc.transforms.real(grid, into[None])
-        return found
+        return hats
 
     def _transformed(self, hat: Any, block: Block, part: slice) -> Any:
         """Return the transforms (rows, x, y, z) of a part of a block, in double precision."""
@@ -181,13 +181,13 @@ class FarStrain:
 
     def _changes(self) -> list[Any]:
         """Return the `Block.change` of each block."""
-        found: list[Any] = [0.0 for _ in self.fgc.whole]
+        changes: list[Any] = [0.0 for _ in self.fgc.whole]
         for number, weight in WEIGHTS.items():
             for change in (number * STEP, -number * STEP):
                 own = weight * number / change * (1 + change) ** self.mesh.periodicity
                 for n, block in enumerate(self._scaled(1 + change)):
-                    found[n] = found[n] + own * block.multiplier
-        return found
+                    changes[n] = changes[n] + own * block.multiplier
+        return changes
 
     def _scaled(self, scale: float) -> list[Block]:
         """Return the blocks of a box whose periodic edges are multiplied, in double precision."""

@@ -192,10 +192,10 @@ class DeviceTransforms:
     def across_inverse(self, hat: Any, values: Any) -> None:
         """Transform ``hat`` (destroyed) into real planes."""
         for each, modes in zip(self._apart(values), self._apart(hat), strict=True):
-            found = each if _aligned(each) else each.copy()
-            self._run(self._planes_plan(found, False), found, modes, False)
-            if found is not each:
-                each[...] = found
+            aligned = each if _aligned(each) else each.copy()
+            self._run(self._planes_plan(aligned, False), aligned, modes, False)
+            if aligned is not each:
+                each[...] = aligned
 
     def _apart(self, planes: Any) -> Any:
         """Return planes in which each set has planes of its own."""

@@ -54,18 +54,18 @@ class Order:
         if not self.changes:
             return arrays
         same = arrays["trg"] is arrays["src"]
-        found = {n: each for n, each in arrays.items() if not (same and n == "src")}
+        ordered = {n: each for n, each in arrays.items() if not (same and n == "src")}
         if self.finer:
-            found = {n: each.astype(np.float64, copy=False) for n, each in found.items()}
-        found = {n: self.rows(each) for n, each in found.items()}
-        return {name: found["trg" if same and name == "src" else name] for name in arrays}
+            ordered = {n: each.astype(np.float64, copy=False) for n, each in ordered.items()}
+        ordered = {n: self.rows(each) for n, each in ordered.items()}
+        return {name: ordered["trg" if same and name == "src" else name] for name in arrays}
 
     def rows(self, values: Any) -> Any:
         """Return values (..., rows, N) in the other order; themselves, if that is the same."""
         if self.kept or values.shape[-2] == 1:
             return values
-        found = values.take(self.places(values.shape[-2]), axis=-2)
-        return found if self.rotation is None else _rotated(found, self.rotation)
+        ordered = values.take(self.places(values.shape[-2]), axis=-2)
+        return ordered if self.rotation is None else _rotated(ordered, self.rotation)
 
     def back(self, values: Any, out: Any) -> None:
         """Write values (..., rows, N) of the other order in the caller's."""
@@ -105,14 +105,14 @@ def _rotated(values: Any, rotation: Any) -> Any:
 
     Value by value, so that equal points stay equal; in double precision.
     """
-    rows, found = values.shape[-2], values.astype(np.float64)
+    rows, rotated = values.shape[-2], values.astype(np.float64)
     first = rows in (4, 13)  # a number comes before the rest
     groups = [[first + 3 * each + axis for axis in range(3)] for each in range(rows // 3)]
     if rows > 6:  # both indices of a tensor, one after the other
         start = {13: 4, 12: 3}.get(rows, 0)
         groups += [[start + axis + 3 * each for each in range(3)] for axis in range(3)]
     for group in groups:
-        given = [found[..., row, :].copy() for row in group]
+        given = [rotated[..., row, :].copy() for row in group]
         for row, weights in zip(group, rotation.tolist(), strict=True):
-            found[..., row, :] = sum(w * each for w, each in zip(weights, given, strict=True))
-    return found.astype(values.dtype)
+            rotated[..., row, :] = sum(w * each for w, each in zip(weights, given, strict=True))
+    return rotated.astype(values.dtype)

@@ -45,8 +45,8 @@ class Columns:
 
     def place(self, name: str) -> Any:
         """Return the columns of an input or a result, as an index."""
-        found = self.targets if name in OF_TARGETS else self.sources
-        return slice(None) if found is None else found
+        columns = self.targets if name in OF_TARGETS else self.sources
+        return slice(None) if columns is None else columns
 
     def take(self, name: str, values: Any) -> Any:
         """Return the columns of an input or a result; itself, if these are all."""

@@ -43,18 +43,18 @@ def warn_of_images(
     total : callable
         Sums a number over all ranks.
     """
-    options, found = task.options, dict[str, int]()
+    options, images = task.options, dict[str, int]()
     if task.sum.normals and all(options.periodic) and options.dl_mean is None:
-        found["mean"] = _outside(options, survey.of_sources)
+        images["mean"] = _outside(options, survey.of_sources)
     if task.dtype == np.float32 and not task.mixed:
-        found["apart"] = _period_apart(options, survey)
-    for name, axis in found.items():
+        images["apart"] = _period_apart(options, survey)
+    for name, axis in images.items():
         clouds = [arrays["src"], arrays["trg"]][: 1 + (name == "apart")]
         if axis >= 0 and _in_short_cell(options, clouds, total):
-            found[name] = -1
+            images[name] = -1
     if survey.rank > 0:
         return
-    axis = found.get("mean", -1)
+    axis = images.get("mean", -1)
     if axis >= 0:
         warn(
             f"sources are outside of the box along axis {axis}, as of bodies that cross a face, "
@@ -64,7 +64,7 @@ def warn_of_images(
             "this sum: docs/gauges.md",
             ImageWarning,
         )
-    axis = found.get("apart", -1)
+    axis = images.get("apart", -1)
     if axis >= 0:
         warn(
             "trg and src are two float32 arrays with points a period or more apart along axis "

@@ -64,9 +64,9 @@ class Labels:
         self.count, self.numbers = common.size, []
         for label, none in zip(both, (-1, -2), strict=True):
             place = np.searchsorted(common, label)
-            found = place < common.size
-            found[found] = common[place[found]] == label[found]
-            self.numbers.append(np.where(found, place, none).astype(np.int32))
+            shared = place < common.size
+            shared[shared] = common[place[shared]] == label[shared]
+            self.numbers.append(np.where(shared, place, none).astype(np.int32))
         self._placed: dict[Any, tuple[Members, list[Any]]] = {}
 
     def __eq__(self, other: object) -> bool:

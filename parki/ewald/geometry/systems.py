@@ -115,7 +115,7 @@ def check_systems(
                 f"{name} is {method!r}, which sums one system at a time; with "
                 f"systems leave it to 'auto', or choose one of {', '.join(known)}"
             )
-    found = []
+    offsets = []
     counts = (arrays[name].shape[1] for name in ("trg", "src"))
     for name, array, count in zip(("targets", "sources"), _pair(systems), counts, strict=True):
         if array.size < 2 or array[0] != 0 or array[-1] != count or (np.diff(array) < 0).any():
@@ -124,15 +124,15 @@ def check_systems(
                 f"systems has {array.size} offsets of {name}, {ends}; expected two or more, from "
                 f"0 to the {count} {name} given, none smaller than the one before"
             )
-        found.append(array.astype(np.int32))
-    if found[0].size != found[1].size:
+        offsets.append(array.astype(np.int32))
+    if offsets[0].size != offsets[1].size:
         raise ParkiValueError(
-            f"systems has {found[0].size - 1} systems of targets, but {found[1].size - 1} of "
+            f"systems has {offsets[0].size - 1} systems of targets, but {offsets[1].size - 1} of "
             "sources; give each system both, of which there may be none"
         )
-    if arrays["trg"] is arrays["src"] and (found[0] != found[1]).any():
+    if arrays["trg"] is arrays["src"] and (offsets[0] != offsets[1]).any():
         arrays["trg"] = arrays["trg"].copy()  # which are sorted by their own systems
-    return Systems(found[0], found[1], space, options.expert.executor)
+    return Systems(offsets[0], offsets[1], space, options.expert.executor)
 
 
 def _pair(systems: Any) -> list[NDArray[Any]]:

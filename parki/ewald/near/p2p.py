@@ -346,21 +346,21 @@ class P2P:
                 if self.marks is not None:
                     buffer[first + given, : self.marks.size] = self.marks
             if "u" in self.launches:
-                found = pot = results["grad_u" if self.slopes else self.velocity][part]
+                sums = pot = results["grad_u" if self.slopes else self.velocity][part]
                 if len(pot) < many or self.slopes:
                     count = pot.shape[1] * 4 // 3 if self.slopes else pot.shape[1]
-                    found = xp.empty((many, count, pot.shape[2]), dtype=pot.dtype)
+                    sums = xp.empty((many, count, pot.shape[2]), dtype=pot.dtype)
                 launch = self.launches["u"]
                 if not lists and isinstance(launch, PairLists):
                     launch = launch.without
-                flat = found.reshape(-1, found.shape[-1])
+                flat = sums.reshape(-1, sums.shape[-1])
                 launch(many, dens=buffer, pot=flat, **self.own["u"], **self.arguments)
                 if self.slopes:
-                    np.multiply(found[: len(pot), 1:], self.rate, out=pot)
+                    np.multiply(sums[: len(pot), 1:], self.rate, out=pot)
                     if "u" in results:
-                        results["u"][part] = found[: len(pot), :1]
-                elif found is not pot:
-                    pot[...] = found[: len(pot)]
+                        results["u"][part] = sums[: len(pot), :1]
+                elif sums is not pot:
+                    pot[...] = sums[: len(pot)]
             if "derivatives" in self.launches:
                 launch = self.launches["derivatives"]
                 if not lists and isinstance(launch, PairLists):
@@ -494,12 +494,15 @@ def near_kernel(task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, many: 
 
 def _by_lists(task: Task, tile: Tile, lists: int) -> dict[str, int]:
     """Return the constants of p2p_tile: its lanes, and what it does with lists."""
-    found, listed = CANDIDATES[task.dtype.itemsize], lists != FORGETS  # these are in other memory
+    candidates, listed = (
+        CANDIDATES[task.dtype.itemsize],
+        lists != FORGETS,
+    )  # these are in other memory
     return {
         "LANES": tile.lanes,
         "TILES": TEAM,
-        "CANDIDATES": tile.candidates if listed else found,
-        "LIST": 1 if listed else found,
+        "CANDIDATES": tile.candidates if listed else candidates,
+        "LIST": 1 if listed else candidates,
         "LISTS": lists,
     }
 

@@ -84,8 +84,8 @@ class LabelledPairs:
             reach = max(pair.cutoff, float(np.hypot.reduce(lattice.sides * lattice.periodic)) / 2)
 
             def made(frame: Frame) -> Any:
-                found = frame.lattice.images(reach)
-                vectors = np.hstack([found[:, np.lexsort(found)], frame.lattice.matrix.T])
+                images = frame.lattice.images(reach)
+                vectors = np.hstack([images[:, np.lexsort(images)], frame.lattice.matrix.T])
                 return shifts(vectors, task.dtype, digit)
 
             copies = frame.constant(task.space, ("labels", reach, digit), made, task.dtype)
@@ -113,15 +113,15 @@ class LabelledPairs:
             many = 1 if derived else next(n for n in self.together if n <= len(dens) - done)
             part = slice(done, done + many)
             own = task.xp.take(dens[part], self.members.sources, axis=2)
-            found = {name: a[part].reshape(-1, a.shape[-1]) for name, a in results.items()}
+            flat = {name: a[part].reshape(-1, a.shape[-1]) for name, a in results.items()}
             kernel, _ = label_kernel(task, self.pair, many)
             kernel(
                 self.members.targets.size,
                 dens=own.reshape(-1, own.shape[-1]),
-                pot=found.get("transposed_pair" if task.transposed_pair else "u"),
-                pressure=found.get("p"),
-                gradient=found.get("grad_u"),
-                pull=found.get("grad_tensor"),
+                pot=flat.get("transposed_pair" if task.transposed_pair else "u"),
+                pressure=flat.get("p"),
+                gradient=flat.get("grad_u"),
+                pull=flat.get("grad_tensor"),
                 **self.arguments,
             )
             done += many

@@ -27,14 +27,14 @@ def near_strain(p2p: P2P, task: Task, pair: Pair, unit: float, dens: Any, weight
     sources.sort(scaled, out=buffer[: len(dens)])
     if p2p.marks is not None:
         buffer[len(dens), : p2p.marks.size] = p2p.marks
-    found = xp.empty((9, weights.shape[1]), dtype=p2p.dtype)
+    gradients = xp.empty((9, weights.shape[1]), dtype=p2p.dtype)
     rows = pair.rows(task.sum.derivative_tables(("grad_u",)))
     own = p2p.of_derivatives(by, rows, weights.astype(p2p.dtype, copy=False))
     own |= dict.fromkeys(("pot", "pressure", "pull"))
-    by.launch(1, dens=buffer, gradient=found, **own, **p2p.arguments)
+    by.launch(1, dens=buffer, gradient=gradients, **own, **p2p.arguments)
     if p2p.labelled is not None:
-        p2p.labelled.strained(scaled, found, **own)
-    sums = to_host(xp.stack([row.sum(dtype=np.float64) for row in found]))
+        p2p.labelled.strained(scaled, gradients, **own)
+    sums = to_host(xp.stack([row.sum(dtype=np.float64) for row in gradients]))
     total = pair.cutoff * unit * sums.reshape(3, 3)
     if p2p.contacts is not None:
         total = total + near_strain(p2p.contacts, *p2p.close, unit, dens, weights)

@@ -84,11 +84,11 @@ class Asked(NamedTuple):
         own = isinstance(self.kernel, Composite)
         return arguments_of(self.composite, own, trg, src, norms, options)
 
-    def check_maps(self, trg: Any, at: Arrays) -> None:
+    def check_maps(self, trg: Any, cloud: Arrays) -> None:
         """Refuse maps of a user's composite that make impossible values: see `check_maps`."""
         own = isinstance(self.kernel, Composite) and not self.kernel.walled
         for part in self.parts if own else ():
-            check_maps(part, trg, at)
+            check_maps(part, trg, cloud)
 
 
 def _of_all(names: tuple[str, ...], parts: tuple[Composite, ...]) -> Composite:

@@ -29,7 +29,7 @@ class Places(NamedTuple):
     Attributes
     ----------
     columns : Columns
-    at : dict
+    of_sources : dict
         "points" and "norms" of the sources, or None, which maps take; "marks", if they have any;
         and the "order" of the sum's sources.
     of_targets : dict
@@ -37,7 +37,7 @@ class Places(NamedTuple):
     """
 
     columns: Columns
-    at: Arrays
+    of_sources: Arrays
     of_targets: Arrays
 
 
@@ -95,19 +95,19 @@ class Member:
     # ------------------------------------------------------------------ maps
     def points(self, places: Places) -> tuple[Any, Any, Any]:
         """Return targets, sources and normals of the sum."""
-        trg, at = places.of_targets["points"], places.at
+        trg, cloud = places.of_targets["points"], places.of_sources
         if self.shared is None:
-            return trg, at["points"], at["norms"]
-        return trg, *self.shared.points(at, SUMS[self.kernel])
+            return trg, cloud["points"], cloud["norms"]
+        return trg, *self.shared.points(cloud, SUMS[self.kernel])
 
-    def densities(self, values: Any, at: Arrays | None = None) -> Any:
+    def densities(self, values: Any, cloud: Arrays | None = None) -> Any:
         """Return the densities (k, rows, N) of the sum, for densities of the plan.
 
-        ``at`` takes the place of what its maps find.
+        ``cloud`` takes the place of what its maps find.
         """
         v = self.columns.take("dens", values)
         if self.shared is not None:
-            v = self.shared.densities(v, at or cast(Places, self.places).at)
+            v = self.shared.densities(v, cloud or cast(Places, self.places).of_sources)
         return self.task.xp.ascontiguousarray(v)
 
     def shaped(self, dens: Any) -> Any:
@@ -141,7 +141,7 @@ class Member:
             return self._transposed(own)
         places = cast(Places, self.places)
         back = self._transposed(self.shared.values(own, places.of_targets, self._sizes))
-        return self.shared.pulled(back, places.at, rows)
+        return self.shared.pulled(back, places.of_sources, rows)
 
     def _transposed(self, values: dict[str, Any]) -> Any:
         """Return the transpose (k, rows, sources) of values (k, rows, targets), by result."""
@@ -175,10 +175,10 @@ class Member:
                 (n, bound / scale ** power_of(self.kernel, n)) for n, bound in bounds.items()
             )
             return
-        at, many = cast(Places, self.places).of_targets, len(values)
+        cloud, many = cast(Places, self.places).of_targets, len(values)
         for n, own in enumerate(self.shared.lists):
             for addend in own:
                 sizes = {name: self._sizes[name] for name in addend.want}
-                for name, factor in factors(weights(addend.results, sizes, at)).items():
+                for name, factor in factors(weights(addend.results, sizes, cloud)).items():
                     own_bounds = bounds[name][n * many : (n + 1) * many]
                     yield addend.of, pipeline.largest(factor) * own_bounds

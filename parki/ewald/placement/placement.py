@@ -248,13 +248,13 @@ class Placement:
         if member.group is not None:
             columns = member.group.columns(points.systems, points.systems.space.array_module)
         trg, src, norms = columns.points(*points[:3])
-        at = {"points": src, "norms": norms}
+        cloud = {"points": src, "norms": norms}
         if member.shared is not None:
-            at |= member.shared.arranged(self._marked(member, columns, points)[0], None)[2]
+            cloud |= member.shared.arranged(self._marked(member, columns, points)[0], None)[2]
         of_targets = {"points": trg}
         if isinstance(norms, tuple):
-            of_targets["marks"], at["marks"] = norms
-        return Places(columns, at, of_targets)
+            of_targets["marks"], cloud["marks"] = norms
+        return Places(columns, cloud, of_targets)
 
     def _arguments(
         self, member: Member, places: Places | None, points: PlanPoints, anew: bool

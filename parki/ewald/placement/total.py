@@ -121,14 +121,14 @@ class Total:
             results: list[Any] = [None] * len(members)
             own: Any = {name: arrays[name] for name in ("points", "norms") if name in arrays}
             places = [
-                Places(WHOLE, {**at, **own}, {**of_targets, "points": arrays["trg"]})
-                for _, at, of_targets in (cast(Places, member.places) for member in members)
+                Places(WHOLE, {**of_sources, **own}, {**of_targets, "points": arrays["trg"]})
+                for _, of_sources, of_targets in (cast(Places, member.places) for member in members)
             ]
 
             def run(first: int = 0) -> None:  # members are branches, of one and the rest
                 rest = partial(run, first + 1) if first + 1 < len(members) else None
                 with self.space.adapter.beside(rest):
-                    dens = members[first].densities(arrays["dens"], places[first].at)
+                    dens = members[first].densities(arrays["dens"], places[first].of_sources)
                     results[first] = members[first].sum.summed(dens, None, unwatched)
 
             run()

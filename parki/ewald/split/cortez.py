@@ -70,16 +70,16 @@ class CortezSplit(Prolate):
 
         They follow from the near field at the cut-off, where it is what pairs beyond leave out.
         """
-        found: RadialPolynomials = self.radial_polynomials(rc, degree)
-        s, _, r, mean, *_ = (float(table.sum()) for table in found)  # at the cut-off
+        tables: RadialPolynomials = self.radial_polynomials(rc, degree)
+        s, _, r, mean, *_ = (float(table.sum()) for table in tables)  # at the cut-off
         square = (self.epsilon / rc) ** 2
         root = math.sqrt(1 + square)
         first, second = 1 / root - 2 * mean, square / root**3 - 2 * (s - mean)
         third = -3 * square / root**5 - 2 * r
         more_r = 3 / 2 * (second - first)
         more_w = 5 / 2 * (third + 2 * second - 2 * first - 10 / 3 * more_r)
-        return found._replace(
-            S=plus(found.S, first), R=plus(found.R, more_r), W=plus(found.W, more_w)
+        return tables._replace(
+            S=plus(tables.S, first), R=plus(tables.R, more_r), W=plus(tables.W, more_w)
         )
 
     def series(self, rc: float) -> RadialPolynomials:
@@ -156,9 +156,9 @@ def _bessel(z: Array) -> list[Array]:
 def _series(c: float, epsilon: float) -> RadialPolynomials:
     count = 20 + int(4 * math.sqrt(c))
     t = np.cos(np.pi / (4 * count) * (2 * np.arange(count) + 1))
-    found = np.asarray(dct(np.array(_functions(c, epsilon, t)))) / count
-    found[:, 0] /= 2
-    return RadialPolynomials(*found)
+    series = np.asarray(dct(np.array(_functions(c, epsilon, t)))) / count
+    series[:, 0] /= 2
+    return RadialPolynomials(*series)
 
 
 @lru_cache(maxsize=256)

@@ -52,16 +52,16 @@ class LiftedCouplets(Lifted):
 
     def tables(self, rc: float, degree: int) -> Any:
         """Return the polynomials that pairs take, with exact integrals."""
-        found: CoupletPolynomials = self.radial_polynomials(rc, degree)
-        balanced = (_balanced(found[4 * n : 4 * n + 4], *whole) for n, whole in enumerate(WHOLE))
+        tables: CoupletPolynomials = self.radial_polynomials(rc, degree)
+        balanced = (_balanced(tables[4 * n : 4 * n + 4], *whole) for n, whole in enumerate(WHOLE))
         return CoupletPolynomials(*(table for each in balanced for table in each))
 
     def losses(self, rc: float, term: str) -> Array:
         """Return bounds of the errors of cutting the series at each degree, shape (n,)."""
-        found, square = self.series(rc), (self.largest / rc) ** 2 / 6
-        total = np.zeros(max(each.size for each in found))
+        series, square = self.series(rc), (self.largest / rc) ** 2 / 6
+        total = np.zeros(max(each.size for each in series))
         for n, weight in enumerate(weights(square, self.sides)):
-            own = found[4 * n : 4 * n + 4]
+            own = series[4 * n : 4 * n + 4]
             s, lost = tails(own)
             r2 = (1 + s) / 2
             error = np.sqrt(term_of(term).square(r2, _functions(r2, *lost)).max(axis=1))
@@ -75,11 +75,11 @@ class AlikeCouplets(LiftedCouplets):
 
     def tables(self, rc: float, degree: int) -> Any:
         """Return the polynomials that pairs take, with the Laplacians of both spheres."""
-        found, square = super().tables(rc, degree), (self.largest / rc) ** 2
+        tables, square = super().tables(rc, degree), (self.largest / rc) ** 2
         shell, own_ball = square / 6, square / 10
 
         def both(n: int, one: float, other: float) -> Array:
-            points, once, twice = found[n], found[4 + n], found[8 + n]
+            points, once, twice = tables[n], tables[4 + n], tables[8 + n]
             return np.asarray(points + (one + other) * once + one * other * twice)
 
         return AlikePolynomials(
@@ -116,7 +116,7 @@ def _balanced(tables: tuple[Array, ...], flow: float, slope: float) -> tuple[Arr
     def value(table: Array) -> Array:
         return np.asarray(np.polyval(table, 2 * square - 1))
 
-    found = own @ (15 * value(t1) - 10 * square * value(t2) + square**2 * value(t3))
-    t1 = plus(t1, (slope - found) / 5)
-    found = own @ (4 * value(t0) - 4 / 3 * square * value(t1))
-    return plus(t0, 3 / 4 * (flow - found)), t1, t2, t3
+    integral = own @ (15 * value(t1) - 10 * square * value(t2) + square**2 * value(t3))
+    t1 = plus(t1, (slope - integral) / 5)
+    integral = own @ (4 * value(t0) - 4 / 3 * square * value(t1))
+    return plus(t0, 3 / 4 * (flow - integral)), t1, t2, t3

@@ -199,12 +199,12 @@ def truncation(
 @lru_cache(maxsize=64)
 def _outside(term: str, split: Any, edge: float) -> tuple[float, float]:
     """Integrals beyond a face of the box of modes: of the squared symbol, and of its size."""
-    found = []
+    integrals = []
     for power in (2, 1):
         s, k, k2, factor, weights = _face(split, edge, power, term_of(term).far.order)
         size = _symbol(term, factor, k2)
-        found.append(4 * np.pi * float(weights @ (size**power * s * k)) / (2 * np.pi) ** 3)
-    return found[0], found[1]
+        integrals.append(4 * np.pi * float(weights @ (size**power * s * k)) / (2 * np.pi) ** 3)
+    return integrals[0], integrals[1]
 
 
 @lru_cache(maxsize=16)
@@ -268,7 +268,7 @@ class Modes:
         if basis is not None:
             signed = [(sx * x, sy * y, z) for sx in (1, -1) for sy in (1, -1)]
             squares = [_length_square(waves, basis) for waves in signed]
-        found: dict[str, list[Array]] = {}
+        errors: dict[str, list[Array]] = {}
         orders = {term_of(t).far.order for t in terms}
         for square in squares:
             k2 = square + split.screening**2
@@ -276,12 +276,12 @@ class Modes:
             gammas = {order: split.felt(order, k2) for order in orders}
             for term in terms:
                 powers = _mode_powers(term, gammas[term_of(term).far.order], k2)
-                before = found.get(term, [0.0 * power for power in powers])
+                before = errors.get(term, [0.0 * power for power in powers])
                 share = 1 / len(squares)
-                found[term] = [a + share * b for a, b in zip(before, powers, strict=True)]
+                errors[term] = [a + share * b for a, b in zip(before, powers, strict=True)]
         self.profiles: dict[str, list[list[Array]]] = {}
         for term in terms:
-            powers = found[term]
+            powers = errors[term]
             for power in powers:
                 power[0, 0, 0] = 0.0
             weights = [rule[1] for rule in rules]

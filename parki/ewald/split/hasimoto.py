@@ -147,8 +147,8 @@ class Split(Protocol):
 
     def radial_polynomials(self, rc: float, degree: int) -> Any:
         """Return polynomials of the near kernel's smooth parts in powers of s, highest first."""
-        found: Tables = self.series(rc)
-        return type(found)(*(horner_order(c[: degree + 1], degree) for c in found))
+        series: Tables = self.series(rc)
+        return type(series)(*(horner_order(c[: degree + 1], degree) for c in series))
 
     def tables(self, rc: float, degree: int) -> Any:
         """Return the polynomials that pairs take: see `parki.ewald.split.means`."""
@@ -432,8 +432,8 @@ def series_losses(series: RadialPolynomials, term: str) -> Array:
     over r/rc in (0, 1] counts.
     """
     s, lost = tails(series)
-    found = term_of(term).square((1 + s) / 2, RadialPolynomials(*lost))
-    return np.asarray(np.sqrt(found.max(axis=1)))
+    squares = term_of(term).square((1 + s) / 2, RadialPolynomials(*lost))
+    return np.asarray(np.sqrt(squares.max(axis=1)))
 
 
 def tails(series: Sequence[Array]) -> tuple[Array, list[Array]]:

@@ -166,11 +166,11 @@ def solve(
         return Prolate(_fewest(lambda n: error(Prolate(n * STEP, rc)) / goal) * STEP, rc)
     if kind != "hasimoto":
         raise ParkiValueError(f"split is {kind!r}; expected one of {', '.join(SPLITS)}")
-    found = exponent(lambda x: error(Hasimoto(math.sqrt(x) / rc)), goal)
+    square = exponent(lambda x: error(Hasimoto(math.sqrt(x) / rc)), goal)
     least = max(_LEAST_EXPONENT, _SCREENED_EXPONENT * screening * rc)
-    if found < least and screening * rc > _SCREENED:
-        return Hasimoto(math.sqrt(found) / rc)
-    return Hasimoto(math.sqrt(max(found, least)) / rc, rc)
+    if square < least and screening * rc > _SCREENED:
+        return Hasimoto(math.sqrt(square) / rc)
+    return Hasimoto(math.sqrt(max(square, least)) / rc, rc)
 
 
 def exponent(error: Callable[[float], float], goal: float) -> float:

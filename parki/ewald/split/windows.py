@@ -139,12 +139,12 @@ def tables(pieces: Sequence[Any], degree: int) -> tuple[Array, Array]:
     """
     w = np.zeros((degree + 1, len(pieces)))
     for column, piece in enumerate(pieces):
-        found = np.zeros(1, dtype=np.longdouble)
+        knots = np.zeros(1, dtype=np.longdouble)
         for coefficient in piece[::-1]:  # Horner's rule for polynomials in s
-            found = np.convolve(found, np.array([0.5, 0.5], dtype=np.longdouble))
-            found[0] += coefficient
-        found = np.trim_zeros(found, "b")
-        w[degree + 1 - found.size :, column] = found[::-1]
+            knots = np.convolve(knots, np.array([0.5, 0.5], dtype=np.longdouble))
+            knots[0] += coefficient
+        knots = np.trim_zeros(knots, "b")
+        w[degree + 1 - knots.size :, column] = knots[::-1]
     powers = np.arange(degree, -1, -1)[:, None]
     dw = np.zeros_like(w)
     dw[1:] = -2 * (powers * w)[:-1]  # r falls by half a step as s grows by one
@@ -153,11 +153,11 @@ def tables(pieces: Sequence[Any], degree: int) -> tuple[Array, Array]:
 
 def _reversed(piece: Array) -> Array:
     """Return a polynomial in 1 - u from one in u."""
-    found = np.zeros(1)
+    polynomial = np.zeros(1)
     for coefficient in piece[::-1]:
-        found = np.convolve(found, [1.0, -1.0])
-        found[0] += coefficient
-    return found[: piece.size]
+        polynomial = np.convolve(polynomial, [1.0, -1.0])
+        polynomial[0] += coefficient
+    return polynomial[: piece.size]
 
 
 @lru_cache(maxsize=64)

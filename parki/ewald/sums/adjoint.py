@@ -21,30 +21,30 @@ from parki.ewald.sums.maps import velocity as velocity
 Mean = Callable[[Any, Any], Any]
 
 
-def gradient(found: Arrays, at: Arrays) -> Any:
+def gradient(results: Arrays, cloud: Arrays) -> Any:
     """Return the gradient: row 3 j + k is the derivative of component j along axis k."""
-    return found["grad_u"]
+    return results["grad_u"]
 
 
-def traction(found: Arrays, at: Arrays) -> Any:
+def traction(results: Arrays, cloud: Arrays) -> Any:
     """Return ``-sigma n``, sigma the stress of the transposed sum.
 
     The double layer's ``T_jlm(r)`` is the stress of the single layer's flow of v_j, and odd in r,
     which changes its sign when the points are transposed.
     """
-    slopes = found["grad_u"].reshape(3, 3, -1)
-    both = ((slopes + slopes.swapaxes(0, 1)) * at["norms"]).sum(axis=1)
-    return found["p"] * at["norms"] - both
+    slopes = results["grad_u"].reshape(3, 3, -1)
+    both = ((slopes + slopes.swapaxes(0, 1)) * cloud["norms"]).sum(axis=1)
+    return results["p"] * cloud["norms"] - both
 
 
-def velocity_and_traction(found: Arrays, at: Arrays) -> Any:
+def velocity_and_traction(results: Arrays, cloud: Arrays) -> Any:
     """Return both, for the rows of the single and of the double layer."""
-    return np.concatenate([found["u"], traction(found, at)])
+    return np.concatenate([results["u"], traction(results, cloud)])
 
 
-def half_curl(found: Arrays, at: Arrays) -> Any:
+def half_curl(results: Arrays, cloud: Arrays) -> Any:
     """Return half the curl of the transposed sum: a torque turns what a force moves."""
-    slopes = found["grad_u"].reshape(3, 3, -1)
+    slopes = results["grad_u"].reshape(3, 3, -1)
     rows = slopes[0].copy()
     for axis in range(3):
         after, last = (axis + 1) % 3, (axis + 2) % 3
@@ -92,25 +92,27 @@ class Adjoint(Addend):
 
     def add_mean(
         self,
-        found: Arrays,
+        results: Arrays,
         values: Any,
-        at: Arrays,
+        cloud: Arrays,
         volume: float,
         total: Callable[[Any], Any] = lambda parts: parts.sum(axis=1, keepdims=True),
         tensors: Any = None,
     ) -> None:
         """Add the pressure of a layer without net flux, and what tensor targets read of it.
 
-        ``values`` (rows, targets) are at ``at["trg"]``, in a box of this volume. ``total`` sums
+        ``values`` (rows, targets) are at ``cloud["trg"]``, in a box of this volume. ``total`` sums
         rows (4, targets) of all ranks, or of the system of each source, to (4, 1) or (4, sources).
         """
         if self.mean is None:
             return
-        v, trg, src = (a.astype(np.float64, copy=False) for a in (values, at["trg"], at["src"]))
+        v, trg, src = (
+            a.astype(np.float64, copy=False) for a in (values, cloud["trg"], cloud["src"])
+        )
         sums = total(8 * math.pi / volume * self.mean(v, trg))
-        found["p"] += (sums[:3] * src).sum(axis=0) + sums[3]
+        results["p"] += (sums[:3] * src).sum(axis=0) + sums[3]
         if tensors is not None:
-            found["grad_tensor"] += tensors[-1] * sums[:3]
+            results["grad_tensor"] += tensors[-1] * sums[:3]
 
 
 def of_itself(kernel: str) -> Adjoint:

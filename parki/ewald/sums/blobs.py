@@ -39,11 +39,11 @@ def checked(kind: Any, epsilon: Any) -> Blob:
 
 def families(plain: Mapping[str, Family]) -> dict[str, Family]:
     """Return families of sums that are regularised, if their calls say so, by their names."""
-    names, found = {*plain}, {}
+    names, regularised = {*plain}, {}
     for name, family in plain.items():
         words = family.words and family.words._replace(parameters=REGULARISED)
-        found[name] = Family(_maker(family.make(), names), {"epsilon": 1}, words=words)
-    return found
+        regularised[name] = Family(_maker(family.make(), names), {"epsilon": 1}, words=words)
+    return regularised
 
 
 def _maker(plain: Sum, names: set[str]) -> Callable[..., Sum]:

@@ -149,13 +149,13 @@ class Code:
 
         ``named`` are the tables of these functions, or the tables by part of a density.
         """
-        found: Sharing = defaultdict(dict)
+        products: Sharing = defaultdict(dict)
         for part, of in expanded.items():
             own = named if isinstance(named, str) else named[part]
             for dots, places in of.items():
                 name, factor = self.radial(places, own, cut)
-                found[name][dots] = factor
-        return found
+                products[name][dots] = factor
+        return products
 
     def of(self, names: Iterable[str]) -> Code:
         """Return where vectors are known first."""
@@ -306,7 +306,7 @@ class Code:
 
     def _sides(self, *sides: Vector) -> list[dict[str, tuple[float, Any]]]:
         """Return vectors of two sides by functions of the distance: each a factor times a sum."""
-        found = []
+        both = []
         for side in sides:
             by_name: dict[str, dict[Any, float]] = defaultdict(dict)
             for vector, sharing in side.items():
@@ -317,16 +317,16 @@ class Code:
             for name, terms in by_name.items():
                 scale = next(iter(terms.values()))
                 each[name] = scale, tuple((key, x / scale) for key, x in terms.items())
-            found.append(each)
-        return found
+            both.append(each)
+        return both
 
     def _side(self, side: dict[str, tuple[float, Any]]) -> list[list[Any]]:
         """Return the terms of each component of a vector next to e."""
-        found: list[list[tuple[float, list[str]]]] = [[] for _ in AXES]
+        components: list[list[tuple[float, list[str]]]] = [[] for _ in AXES]
         for k, (scale, terms) in side.items():
             for axis in AXES:
-                found[axis].append((scale, [k, self._inner(terms, axis)]))
-        return found
+                components[axis].append((scale, [k, self._inner(terms, axis)]))
+        return components
 
     def _inner(self, terms: Any, axis: int) -> str:
         """Return a component of a sum of vectors."""
@@ -375,26 +375,26 @@ def vectors_of(dots: Iterable[tuple[str, ...]]) -> list[str]:
 
 def grouped(sharing: Sharing, formal: str) -> Vector:
     """Return the vectors that multiply a formal vector."""
-    found: Vector = defaultdict(lambda: defaultdict(dict))
+    vectors: Vector = defaultdict(lambda: defaultdict(dict))
     for name, scalars in sharing.items():
         for dots, x in scalars.items():
             mine = next(each for each in dots if formal in each)
             vector = _partner(mine, formal)
             rest = list(dots)
             rest.remove(mine)
-            found[vector][name][tuple(rest)] = x
-    return found
+            vectors[vector][name][tuple(rest)] = x
+    return vectors
 
 
 def paired(sharing: Sharing, formal: str) -> Vector:
     """Return the matrix that two formal vectors, of rows and of columns, are multiplied by."""
-    found: Vector = defaultdict(lambda: defaultdict(dict))
+    matrix: Vector = defaultdict(lambda: defaultdict(dict))
     for name, scalars in sharing.items():
         for dots, x in scalars.items():
             key, mine = _place(dots, *formal)
             rest = [each for each in dots if each not in mine]
-            found[key][name][tuple(rest)] = x
-    return found
+            matrix[key][name][tuple(rest)] = x
+    return matrix
 
 
 def _place(dots: Dots, v: str, w: str) -> tuple[tuple[Any, ...], list[tuple[str, ...]]]:

@@ -39,12 +39,12 @@ class Addend:
     want : tuple of str
         What is needed of it.
     results : callable
-        ``results(found, at)``: the rows of the composite, of these results by name, at the targets.
+        ``results(by_name, cloud)``: the rows of the composite, of the sum's results at the targets.
     density, sources, normals : callable or None
-        ``density(dens, at)``: the density of the sum, of the composite's; likewise its sources and
-        their normals. None takes them as they are.
+        ``density(dens, cloud)``: the density of the sum, of the composite's; likewise its sources
+        and their normals. None takes them as they are.
     tensors : callable or None
-        ``tensors(at)``: the targets as tensor targets, (10, N).
+        ``tensors(cloud)``: the targets as tensor targets, (10, N).
     of : str
         The result of the composite that it is a part of.
     """
@@ -58,10 +58,10 @@ class Addend:
     tensors: Callable[[Arrays], Any] | None = None
     of: str = "u"
 
-    def rows(self, found: Arrays, at: Arrays) -> Any:
+    def rows(self, results: Arrays, cloud: Arrays) -> Any:
         """Return the rows that results make; and a near field by itself, if there is one."""
-        rows = self.results(found, at)
-        return rows + found["transposed_pair"] if "transposed_pair" in found else rows
+        rows = self.results(results, cloud)
+        return rows + results["transposed_pair"] if "transposed_pair" in results else rows
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,12 @@ def joined(addends: Iterable[Addend]) -> list[Addend]:
         names = "density", "sources", "normals"
         return {name: Beside(tuple(getattr(each, name) for each in same)) for name in names}
 
-    found: dict[Any, list[Addend]] = {}
+    groups: dict[Any, list[Addend]] = {}
     for each in addends:
         key = each.kernel, each.want, each.results, each.of
-        found.setdefault(key, []).append(each)
+        groups.setdefault(key, []).append(each)
     return [
-        same[0] if len(same) == 1 else replace(same[0], **beside(same)) for same in found.values()
+        same[0] if len(same) == 1 else replace(same[0], **beside(same)) for same in groups.values()
     ]
 
 
@@ -156,82 +156,82 @@ class Shared(NamedTuple):
         systems, labels, dict
             The order by the name "order", to be added to what its maps find.
         """
-        maps, order, at = self._maps, None, {}
+        maps, order, cloud = self._maps, None, {}
         if systems is not None and len(maps) > 1:
-            systems, order, at["order"] = systems.beside(len(maps))
+            systems, order, cloud["order"] = systems.beside(len(maps))
         copies = tuple(each is None for each in maps)
-        return systems, labels and labels.beside(copies, systems, order), at
+        return systems, labels and labels.beside(copies, systems, order), cloud
 
-    def points(self, at: Arrays, kind: Any) -> tuple[Any, Any]:
+    def points(self, cloud: Arrays, kind: Any) -> tuple[Any, Any]:
         """Return the sources of the sum with this record, and their normals or marks, if any."""
-        first, norms = self.addends[0], at["norms"]
-        src = ordered(mapped(first.sources, at["points"], at), at)
+        first, norms = self.addends[0], cloud["norms"]
+        src = ordered(mapped(first.sources, cloud["points"], cloud), cloud)
         if kind.pair.marks is not None:  # of targets and sources
-            return src, (norms[0], ordered(np.tile(norms[1], len(self._maps)), at))
-        norms = mapped(first.normals, norms, at) if kind.normals and norms is not None else None
-        return src, ordered(norms, at)
+            return src, (norms[0], ordered(np.tile(norms[1], len(self._maps)), cloud))
+        norms = mapped(first.normals, norms, cloud) if kind.normals and norms is not None else None
+        return src, ordered(norms, cloud)
 
-    def densities(self, dens: Any, at: Arrays) -> Any:
+    def densities(self, dens: Any, cloud: Arrays) -> Any:
         """Return the densities (k lists, rows, N) of the sum, for k of the composite."""
-        made = _stacked([mapped(own[0].density, each, at) for own in self.lists for each in dens])
-        return ordered(made, at)
+        maps = [addends[0].density for addends in self.lists]
+        return ordered(_stacked([mapped(m, one, cloud) for m in maps for one in dens]), cloud)
 
-    def values(self, given: Arrays, at: Arrays, sizes: dict[str, int]) -> Arrays:
+    def values(self, given: Arrays, cloud: Arrays, sizes: dict[str, int]) -> Arrays:
         """Return values (k lists, rows, N) by result, from a composite's, (k, rows, N)."""
         first = next(iter(given.values()))
         many, total = len(first), len(first) * len(self.lists)
         shapes = {name: (total, size, first.shape[-1]) for name, size in sizes.items()}
-        found = {name: np.zeros_like(first, shape=shape) for name, shape in shapes.items()}
+        values = {name: np.zeros_like(first, shape=shape) for name, shape in shapes.items()}
         for n, own in enumerate(self.lists):
             for each in own:
                 rows = given[each.of]
                 parts = {"u": rows}
                 if each.results is not velocity:
-                    matrix = weights(each.results, {name: sizes[name] for name in each.want}, at)
+                    matrix = weights(each.results, {name: sizes[name] for name in each.want}, cloud)
                     parts = transposed(matrix, rows)
                 for name, part in parts.items():
-                    found[name][n * many : (n + 1) * many] += part
-        return found
+                    values[name][n * many : (n + 1) * many] += part
+        return values
 
-    def pulled(self, back: Any, at: Arrays, rows: int) -> Any:
+    def pulled(self, back: Any, cloud: Arrays, rows: int) -> Any:
         """Return densities (k, rows, N) of a composite, from what the transposed sum makes."""
-        back = unordered(back, at)
+        back = unordered(back, cloud)
         each = zip(self.lists, np.split(back, len(self.lists)), strict=True)
-        return reduce(add, [pulled(own[0].density, values, at, rows) for own, values in each])
+        return reduce(add, [pulled(own[0].density, values, cloud, rows) for own, values in each])
 
-    def rows(self, results: list[Arrays], at: Arrays) -> dict[Addend, Any]:
+    def rows(self, results: list[Arrays], cloud: Arrays) -> dict[Addend, Any]:
         """Return the rows (k, rows, N) of each addend, from the results of each density."""
         many = len(results) // len(self.lists)
         places = [slice(n * many, (n + 1) * many) for n in range(len(self.lists))]
         return {
-            each: _stacked([each.rows(found, at) for found in results[place]])
+            each: _stacked([each.rows(by_name, cloud) for by_name in results[place]])
             for own, place in zip(self.lists, places, strict=True)
             for each in own
         }
 
 
-def ordered(values: Any, at: Arrays) -> Any:
+def ordered(values: Any, cloud: Arrays) -> Any:
     """Return values at sources in the order of their systems, if there is one."""
-    return values if values is None or "order" not in at else values[..., at["order"]]
+    return values if values is None or "order" not in cloud else values[..., cloud["order"]]
 
 
-def unordered(values: Any, at: Arrays) -> Any:
+def unordered(values: Any, cloud: Arrays) -> Any:
     """Return values at sources as `ordered` took them."""
-    if "order" not in at:
+    if "order" not in cloud:
         return values
-    found = np.empty_like(values)
-    found[..., at["order"]] = values
-    return found
+    before = np.empty_like(values)
+    before[..., cloud["order"]] = values
+    return before
 
 
 def _stacked(arrays: list[Any]) -> Any:
     """Return arrays with one more axis, which takes a copy of several alone."""
     if len(arrays) == 1:
         return arrays[0][None]
-    found = np.empty_like(arrays[0], shape=(len(arrays), *arrays[0].shape))
-    for place, each in zip(found, arrays, strict=True):
+    stack = np.empty_like(arrays[0], shape=(len(arrays), *arrays[0].shape))
+    for place, each in zip(stack, arrays, strict=True):
         place[...] = each
-    return found
+    return stack
 
 
 def together(addends: Iterable[Addend], own: str = "") -> list[Shared]:

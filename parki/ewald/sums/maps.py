@@ -1,9 +1,9 @@
 """Maps of densities, results and points: functions that treat every point by itself.
 
-A map takes values (rows, N), or results by name, and ``at``: what else there is at the points, such
-as "points" and "norms". Maps of densities and results are linear: their transposes, and how much
-they enlarge errors, follow from what they make of ones. Maps that are affine in the points and in
-the normals are their own derivatives by them; others are `Curved`, and say theirs.
+A map takes values (rows, N), or results by name, and ``cloud``: what else there is at the points,
+such as "points" and "norms". Maps of densities and results are linear: their transposes, and how
+much they enlarge errors, follow from what they make of ones. Maps that are affine in the points and
+in the normals are their own derivatives by them; others are `Curved`, and say theirs.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Map = Callable[[Any, Arrays], Any]
 Weights = dict[str, Any]  # by result: for each row of it, its weights in all rows made of it
 
 
-def velocity(found: Arrays, at: Arrays) -> Any:
+def velocity(results: Arrays, cloud: Arrays) -> Any:
     """Return a sum itself: the map of results that changes nothing."""
-    return found["u"]
+    return results["u"]
 
 
-def mapped(function: Map | None, values: Any, at: Arrays) -> Any:
+def mapped(function: Map | None, values: Any, cloud: Arrays) -> Any:
     """Return the map of values, in their dtype."""
-    return values if function is None else function(values, at).astype(values.dtype, copy=False)
+    return values if function is None else function(values, cloud).astype(values.dtype, copy=False)
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class Beside:
 
     maps: tuple[Map | None, ...]
 
-    def __call__(self, values: Any, at: Arrays) -> Any:
+    def __call__(self, values: Any, cloud: Arrays) -> Any:
         """Return the maps of values (rows, N), (rows, N maps)."""
-        parts = [mapped(each, values, at) for each in self.maps]
+        parts = [mapped(each, values, cloud) for each in self.maps]
         rows, count = parts[0].shape[:-1], parts[0].shape[-1]
         # One by one: what `concatenate` uploads to a device, no graph would keep.
-        found = np.empty_like(parts[0], shape=(*rows, len(parts) * count))
+        mapped_values = np.empty_like(parts[0], shape=(*rows, len(parts) * count))
         for n, part in enumerate(parts):
-            found[..., n * count : (n + 1) * count] = part
-        return found
+            mapped_values[..., n * count : (n + 1) * count] = part
+        return mapped_values
 
 
 @dataclass(frozen=True)
@@ -60,16 +60,16 @@ class Curved:
     function : callable
         The map.
     change : callable
-        ``change(values, at, moves)``: how the rows change, to first order, where ``moves`` has the
-        change of "points" or of "norms" in ``at``; the density or the results stay.
+        ``change(values, cloud, moves)``: how the rows change, to first order, where ``moves`` has
+        the change of "points" or of "norms" in ``cloud``; the density or the results stay.
     """
 
     function: Map
     change: Callable[[Any, Arrays, Arrays], Any]
 
-    def __call__(self, values: Any, at: Arrays) -> Any:
+    def __call__(self, values: Any, cloud: Arrays) -> Any:
         """Return the map of values."""
-        return self.function(values, at)
+        return self.function(values, cloud)
 
 
 def check_made(what: str, function: Map, made: Any, shape: tuple[int, ...]) -> None:
@@ -80,16 +80,16 @@ def check_made(what: str, function: Map, made: Any, shape: tuple[int, ...]) -> N
     ParkiValueError
         It says ``what`` the map makes.
     """
-    found = ""
+    problem = ""
     if not hasattr(made, "shape"):
-        found = f"type {type(made).__name__}"
+        problem = f"type {type(made).__name__}"
     elif tuple(made.shape) != shape:
-        found = f"shape {tuple(made.shape)}"
+        problem = f"shape {tuple(made.shape)}"
     elif not np.isfinite(made).all():
-        found = "NaN or infinity"
-    if found:
+        problem = "NaN or infinity"
+    if problem:
         raise ParkiValueError(
-            f"the composite makes {what} of {found}; expected {shape}, finite numbers for each "
+            f"the composite makes {what} of {problem}; expected {shape}, finite numbers for each "
             f"point: correct the map {_name(function)} of its addend"
         )
 
@@ -99,20 +99,20 @@ def _name(function: Map) -> str:
     return str(getattr(own, "__qualname__", repr(own)))
 
 
-def slopes(function: Map | None, values: Any, at: Arrays, name: str) -> list[Any]:
-    """Return the derivatives of a map by each row of ``at[name]``: three arrays (rows, N).
+def slopes(function: Map | None, values: Any, cloud: Arrays, name: str) -> list[Any]:
+    """Return the derivatives of a map by each row of ``cloud[name]``: three arrays (rows, N).
 
-    Where ``values`` are ``at[name]`` itself, as for a map of points, they change with it.
+    Where ``values`` are ``cloud[name]`` itself, as for a map of points, they change with it.
 
     Raises
     ------
     ParkiValueError
-        If the map is not affine in ``at[name]``, and not `Curved`.
+        If the map is not affine in ``cloud[name]``, and not `Curved`.
     """
     if isinstance(function, Beside):
-        each = zip(*(slopes(one, values, at, name) for one in function.maps), strict=True)
+        each = zip(*(slopes(one, values, cloud, name) for one in function.maps), strict=True)
         return [np.concatenate(of, axis=-1) for of in each]
-    given = at[name]
+    given = cloud[name]
     size = (
         2.0 ** math.frexp(_largest(np.abs(given)))[1]
     )  # of points, for the rounding of sums with constants
@@ -120,14 +120,14 @@ def slopes(function: Map | None, values: Any, at: Arrays, name: str) -> list[Any
     for axis, unit in enumerate(units):
         unit[axis] = 1
     if isinstance(function, Curved):
-        changes = [function.change(values, at, {name: unit}) for unit in units]
+        changes = [function.change(values, cloud, {name: unit}) for unit in units]
         for each in changes:
-            check_made(f"a change with the {name}", function, each, function(values, at).shape)
+            check_made(f"a change with the {name}", function, each, function(values, cloud).shape)
         return changes
 
     def made(other: Any) -> Any:
         into = other if values is given else values
-        return into if function is None else function(into, {**at, name: other})
+        return into if function is None else function(into, {**cloud, name: other})
 
     with np.errstate(all="ignore"):  # what is not finite is refused
         constant, there = made(np.zeros_like(given)), made(given)
@@ -148,21 +148,21 @@ def slopes(function: Map | None, values: Any, at: Arrays, name: str) -> list[Any
     return parts
 
 
-def weights(results: Map, sizes: dict[str, int], at: Arrays | None = None) -> Weights:
+def weights(results: Map, sizes: dict[str, int], cloud: Arrays | None = None) -> Weights:
     """Return the matrix of a map: the map of ones in each row of results that have ``sizes`` rows.
 
-    Without ``at`` the map is the same at all points, and weights are numbers. With it they are
+    Without ``cloud`` the map is the same at all points, and weights are numbers. With it they are
     arrays (N,), to be taken once.
     """
-    ones = np.ones(1) if at is None else np.ones_like(at["points"][0])
+    ones = np.ones(1) if cloud is None else np.ones_like(cloud["points"][0])
 
     def column(name: str, row: int) -> Any:
         unit = {n: np.zeros_like(ones, shape=(rows, len(ones))) for n, rows in sizes.items()}
         unit[name][row] = 1
-        return results(unit, at) if at else results(unit, {})[:, 0].tolist()
+        return results(unit, cloud) if cloud else results(unit, {})[:, 0].tolist()
 
     each: Weights = {n: map(partial(column, n), range(size)) for n, size in sizes.items()}
-    return each if at else {name: list(columns) for name, columns in each.items()}
+    return each if cloud else {name: list(columns) for name, columns in each.items()}
 
 
 def transposed(weights: Weights, values: Any) -> Arrays:
@@ -180,25 +180,25 @@ def factors(weights: Weights) -> dict[str, float]:
 
     It is the root of the largest sum of a column, times the largest sum of a row.
     """
-    found = {}
+    bounds = {}
     for name, columns in weights.items():
         most, total = 0.0, 0.0
         for column in map(np.abs, columns):
             most, total = max(most, _largest(column.sum(axis=0))), total + column
-        found[name] = math.sqrt(most * _largest(total))
-    return found
+        bounds[name] = math.sqrt(most * _largest(total))
+    return bounds
 
 
 def _largest(values: Any) -> float:
     return float(values.max()) if values.size else 0.0
 
 
-def pulled(function: Map | None, values: Any, at: Arrays, rows: int) -> Any:
+def pulled(function: Map | None, values: Any, cloud: Arrays, rows: int) -> Any:
     """Return values (..., N) times the transpose of a map of ``rows`` rows."""
     if function is None:
         return values
     if isinstance(function, Beside):
         each = zip(function.maps, np.split(values, len(function.maps), axis=-1), strict=True)
-        return reduce(add, [pulled(of, own, at, rows) for of, own in each])
-    matrix = weights(lambda found, at: function(found["dens"], at), {"dens": rows}, at)
+        return reduce(add, [pulled(of, own, cloud, rows) for of, own in each])
+    matrix = weights(lambda results, cloud: function(results["dens"], cloud), {"dens": rows}, cloud)
     return transposed(matrix, values)["dens"]

@@ -33,10 +33,10 @@ class RadialPolynomials(NamedTuple):
 
         ``(r^5 Y)' = r^4 W``: of W's coefficients of powers of s, the highest first.
         """
-        found, above = np.array(self.W), 0.0
-        for place, power in enumerate(reversed(range(found.size))):
-            above = found[place] = (found[place] - 2 * (power + 1) * above) / (2 * power + 5)
-        return found
+        series, above = np.array(self.W), 0.0
+        for place, power in enumerate(reversed(range(series.size))):
+            above = series[place] = (series[place] - 2 * (power + 1) * above) / (2 * power + 5)
+        return series
 
 
 class BalancedPolynomials(NamedTuple):

@@ -164,23 +164,23 @@ def polydisperse(name: str, largest: Any) -> Sum:
 def sphere_couplets(radius: Any) -> Sum:
     """Return the sum of forces and couplets on spheres of one radius, without marks."""
     check_radius("radius", radius)
-    found, own = polydisperse("polydisperse_couplets", radius), {"radius": float(radius)}
-    pair = couplets.ALIKE._replace(least=found.pair.least, largest=found.pair.largest)
+    any_radii, own = polydisperse("polydisperse_couplets", radius), {"radius": float(radius)}
+    pair = couplets.ALIKE._replace(least=any_radii.pair.least, largest=any_radii.pair.largest)
     back = {
         name: replace(e, kernel=named("sphere_couplets", **own))
-        for name, e in found.adjoints.items()
+        for name, e in any_radii.adjoints.items()
     }
-    rest = named("spheres_in_contact", **own) if found.contacts else ""
+    rest = named("spheres_in_contact", **own) if any_radii.contacts else ""
     return replace(
-        found, name=named("sphere_couplets", **own), pair=pair, adjoints=back, contacts=rest
+        any_radii, name=named("sphere_couplets", **own), pair=pair, adjoints=back, contacts=rest
     )
 
 
 def spheres_in_contact(radius: Any) -> Sum:
     """Return the part of its near field that pairs in contact add."""
-    found = polydisperse("couplets_in_contact", radius)
+    any_radii = polydisperse("couplets_in_contact", radius)
     name = named("spheres_in_contact", radius=float(radius))
-    return replace(found, name=name, pair=found.pair._replace(marks=None))
+    return replace(any_radii, name=name, pair=any_radii.pair._replace(marks=None))
 
 
 # Parts of `parki.Spheres`, without words.

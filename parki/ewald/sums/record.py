@@ -172,8 +172,8 @@ class Sum:
 
     def derivative_tables(self, want: tuple[str, ...], values: bool = False) -> str:
         """Return the tables that derivatives take, with or without values."""
-        found = self.pair.tensors if "grad_tensor" in want else self.pair.derivatives
-        return found + values * self.pair.with_values
+        names = self.pair.tensors if "grad_tensor" in want else self.pair.derivatives
+        return names + values * self.pair.with_values
 
     @cached_property
     def rows(self) -> int:
@@ -275,30 +275,30 @@ class Sum:
         """Return the constants of P2P's kernels that depend on the sum."""
         given = self.symbol, self.sources, self.pair.contacts, self.pair.marks is not None
         file = self.pair.file or text_of(*given)
-        found = {"PAIRS": file, "NORMALS": self.normals, "TABLES": len(self.pair.values)}
+        constants = {"PAIRS": file, "NORMALS": self.normals, "TABLES": len(self.pair.values)}
         blob = self.pair.blob
-        found |= {"BLOB": blob is not None, "ALGEBRAIC": blob is not None and blob.algebraic}
-        found |= {"MARKS": self.pair.marks is not None, **dict(self.pair.constants)}
+        constants |= {"BLOB": blob is not None, "ALGEBRAIC": blob is not None and blob.algebraic}
+        constants |= {"MARKS": self.pair.marks is not None, **dict(self.pair.constants)}
         if transposed:
-            found |= {"TRANSPOSED_PAIR": True, "CHARGES": self.results, "OUTPUTS": self.rows}
-            return found
-        found |= {"CHARGES": self.near_rows, "OUTPUTS": self.results}
+            constants |= {"TRANSPOSED_PAIR": True, "CHARGES": self.results, "OUTPUTS": self.rows}
+            return constants
+        constants |= {"CHARGES": self.near_rows, "OUTPUTS": self.results}
         if slopes:
-            found |= {
+            constants |= {
                 "WITH_SLOPES": True,
                 "OUTPUTS": 4 * self.results,
                 "TABLES": len(self.pair.slopes),
             }
-        return found
+        return constants
 
     @cached_property
     def p2g(self) -> dict[str, Any]:
         """The constants of P2G's kernels; the literature's have none for tensors."""
         plain = sum(source.rows for source in self.sources if not source.gradient)
         tensors = any(source.gradient and not source.normal for source in self.sources)
-        found = {"PLAIN": plain, "LAYERS": self.normals}
-        found |= {"TENSORS": self.components} if tensors else {}
-        return found | ({"QUADRUPOLES": True} if self.curvature else {})
+        constants = {"PLAIN": plain, "LAYERS": self.normals}
+        constants |= {"TENSORS": self.components} if tensors else {}
+        return constants | ({"QUADRUPOLES": True} if self.curvature else {})
 
     @property
     def fgc(self) -> dict[str, Any]:

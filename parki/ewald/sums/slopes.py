@@ -5,8 +5,8 @@ With values v at the targets, the transposed sum is a flow w. A source's part of
 ``-(q n^T + n q^T)``, with ``q.n`` times the pressure. Its gradient is the
 derivative by the source. See ``docs/derivatives.md``.
 
-Maps find "dens" and "norms" of the sum in ``at``, and values of results by the names of these. For
-a change it has the changes, by their names.
+Maps find "dens" and "norms" of the sum in ``cloud``, and values of results by the names of these.
+For a change it has the changes, by their names.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from parki.ewald.sums.maps import Arrays, Map, velocity
 Composites = Mapping[str, tuple[Addend, ...]]  # by the name of an input
 
 
-def of_vectors(found: Arrays, at: Arrays) -> Any:
+def of_vectors(results: Arrays, cloud: Arrays) -> Any:
     """Return ``sum_i f_i d_k w_i``, of charges or of vectors f in the first rows of a density."""
-    slopes = _slopes(found)
-    return (at["dens"][: len(slopes), None] * slopes).sum(axis=0)
+    slopes = _slopes(results)
+    return (cloud["dens"][: len(slopes), None] * slopes).sum(axis=0)
 
 
-def of_tensors(found: Arrays, at: Arrays) -> Any:
+def of_tensors(results: Arrays, cloud: Arrays) -> Any:
     """Return the readings' gradient of tensor targets at the sources."""
-    return found["grad_tensor"]
+    return results["grad_tensor"]
 
 
-def of_both(found: Arrays, at: Arrays) -> Any:
+def of_both(results: Arrays, cloud: Arrays) -> Any:
     """Return the sum of both: forces, and double layers as tensor targets."""
-    return of_vectors(found, at) + found["grad_tensor"]
+    return of_vectors(results, cloud) + results["grad_tensor"]
 
 
-def layer_tensors(at: Arrays) -> Any:
+def layer_tensors(cloud: Arrays) -> Any:
     """Return the tensor targets (10, N) of double layers: rows D_jk, then s."""
-    q, norms = at["dens"][-3:], at["norms"]
+    q, norms = cloud["dens"][-3:], cloud["norms"]
     rows = np.zeros_like(q, shape=(10, q.shape[1]))
     products = q[:, None] * norms
     rows[:9] = -(products + products.swapaxes(0, 1)).reshape(9, -1)
@@ -52,15 +52,15 @@ def layer_tensors(at: Arrays) -> Any:
     return rows
 
 
-def dipole_tensors(at: Arrays) -> Any:
+def dipole_tensors(cloud: Arrays) -> Any:
     """Return the tensor targets (10, N) of dipoles, which have no strength."""
-    dens = at["dens"]
+    dens = cloud["dens"]
     return np.concatenate([dens, np.zeros_like(dens[:1])])
 
 
-def by_normals(found: Arrays, at: Arrays) -> Any:
+def by_normals(results: Arrays, cloud: Arrays) -> Any:
     """Return the derivative by normals, to which q is what they are to q."""
-    return traction(found, {"norms": at["dens"][-3:]})
+    return traction(results, {"norms": cloud["dens"][-3:]})
 
 
 def of_layers(want: tuple[str, ...], sources: Map) -> Composites:
@@ -69,19 +69,21 @@ def of_layers(want: tuple[str, ...], sources: Map) -> Composites:
     return {"src": (tensors,), "norms": (Addend("", want, by_normals),)}
 
 
-def products(dens: Any, at: Arrays) -> Any:
+def products(dens: Any, cloud: Arrays) -> Any:
     """Return the dipoles that sources are which change: their densities along their changes."""
-    return (dens[:, None] * at["src"]).reshape(3 * len(dens), dens.shape[1])
+    return (dens[:, None] * cloud["src"]).reshape(3 * len(dens), dens.shape[1])
 
 
 def by_targets(kind: Any, result: str) -> tuple[Addend, ...]:
-    """Return the derivative of ``values.result`` by the targets; values are ``at[result]``.
+    """Return the derivative of ``values.result`` by the targets; values are ``cloud[result]``.
 
     The derivative of "u" takes its gradient. The others take dipoles along each axis.
     """
 
     def along(axis: int) -> Map:
-        return lambda found, at: _on(axis, -(at[result] * found[result]).sum(axis=0)[None])
+        return lambda results, cloud: _on(
+            axis, -(cloud[result] * results[result]).sum(axis=0)[None]
+        )
 
     return TARGETS if result == "u" else _by_dipoles(kind, result, along)
 
@@ -89,11 +91,11 @@ def by_targets(kind: Any, result: str) -> tuple[Addend, ...]:
 def changes(kind: Any, result: str, name: str) -> tuple[Addend, ...]:
     """Return the change of a result where an input changes."""
 
-    def itself(found: Arrays, at: Arrays) -> Any:
-        return found[result]
+    def itself(results: Arrays, cloud: Arrays) -> Any:
+        return results[result]
 
     def along(axis: int) -> Map:
-        return lambda found, at: -found[result] * at["trg"][axis]
+        return lambda results, cloud: -results[result] * cloud["trg"][axis]
 
     if name == "dens":
         return (Addend("", (result,), itself),)
@@ -128,15 +130,15 @@ def _against(axis: int) -> Addend:
     return Addend(
         "",
         ("grad_u",),
-        lambda found, at: -_slopes(found)[:, axis],
-        lambda dens, at: dens * at["src"][axis],
+        lambda results, cloud: -_slopes(results)[:, axis],
+        lambda dens, cloud: dens * cloud["src"][axis],
     )
 
 
-def _slopes(found: Arrays) -> Any:
+def _slopes(results: Arrays) -> Any:
     """Return the gradient by component and axis, (results, 3, N)."""
-    rows, count = found["grad_u"].shape
-    return found["grad_u"].reshape(rows // 3, 3, count)
+    rows, count = results["grad_u"].shape
+    return results["grad_u"].reshape(rows // 3, 3, count)
 
 
 def _on(axis: int, values: Any) -> Any:
@@ -146,7 +148,7 @@ def _on(axis: int, values: Any) -> Any:
     return rows.reshape(3 * len(values), values.shape[1])
 
 
-_ALONG = tuple(partial(lambda axis, dens, at: _on(axis, dens), axis) for axis in range(3))
+_ALONG = tuple(partial(lambda axis, dens, cloud: _on(axis, dens), axis) for axis in range(3))
 MOVED = tuple(map(_against, range(3)))
 
 
@@ -154,15 +156,17 @@ def by_changed_normals(kernel: str) -> Composites:
     """Return the change of u with normals, in which a sum is linear, as in q: of a double layer."""
     how: dict[str, Any] = {
         "density": lambda dens, _: dens[-3:],
-        "normals": lambda _, at: at["norms"],
+        "normals": lambda _, cloud: cloud["norms"],
     }
     return {"norms": (Addend(kernel, ("u",), velocity, **how),)}
 
 
 # All sums have these.
 TARGETS = (
-    Addend("", ("grad_u",), lambda found, at: (at["u"][:, None] * _slopes(found)).sum(axis=0)),
+    Addend(
+        "", ("grad_u",), lambda results, cloud: (cloud["u"][:, None] * _slopes(results)).sum(axis=0)
+    ),
 )
 MOVED_TARGETS = (
-    Addend("", ("grad_u",), lambda found, at: (_slopes(found) * at["trg"]).sum(axis=1)),
+    Addend("", ("grad_u",), lambda results, cloud: (_slopes(results) * cloud["trg"]).sum(axis=1)),
 )

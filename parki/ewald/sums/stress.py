@@ -14,18 +14,18 @@ from parki.ewald.sums.composite import Addend, wanted
 from parki.ewald.sums.maps import Arrays, transposed, weights
 
 
-def stress(found: Arrays, at: Arrays) -> Any:
+def stress(results: Arrays, at: Arrays) -> Any:
     """Return the stress, in the memory ``at["out"]`` if there is any; without "p" no pressure."""
-    rows = at["out"] if "out" in at else np.empty_like(found["grad_u"])
-    if rows is not found["grad_u"]:
-        rows[...] = found["grad_u"]
+    rows = at["out"] if "out" in at else np.empty_like(results["grad_u"])
+    if rows is not results["grad_u"]:
+        rows[...] = results["grad_u"]
     for i in range(3):
         for j in range(i):
             rows[..., 3 * i + j, :] += rows[..., 3 * j + i, :]
             rows[..., 3 * j + i, :] = rows[..., 3 * i + j, :]
         rows[..., 4 * i, :] *= 2
-        if "p" in found:
-            rows[..., 4 * i, :] -= found["p"][..., 0, :]
+        if "p" in results:
+            rows[..., 4 * i, :] -= results["p"][..., 0, :]
     return rows
 
 
@@ -41,15 +41,15 @@ def parts(names: Iterable[str]) -> tuple[str, ...]:
 
 def split(results: Arrays, summed: tuple[str, ...], xp: Any) -> Arrays:
     """Return where to sum, (k, rows, N): the results, and for parts their memory, or more."""
-    found = {name: results[name] for name in summed if name in results}
+    parts = {name: results[name] for name in summed if name in results}
     for name in MADE.keys() & results.keys():
         whole = results[name]
         for part, rows in WEIGHTS[name].items():
-            if part in summed and part not in found:
+            if part in summed and part not in parts:
                 own = len(rows) == whole.shape[1]
                 shape = len(whole), len(rows), whole.shape[2]
-                found[part] = whole if own else xp.empty(shape, dtype=whole.dtype)
-    return found
+                parts[part] = whole if own else xp.empty(shape, dtype=whole.dtype)
+    return parts
 
 
 def combine(results: Arrays, parts: Arrays) -> None:
@@ -60,8 +60,8 @@ def combine(results: Arrays, parts: Arrays) -> None:
 
 def seeds(values: Arrays) -> Arrays:
     """Return values (k, rows, N) of what is summed, for values of what is made of it."""
-    found = {name: rows for name, rows in values.items() if name not in MADE}
+    parts = {name: rows for name, rows in values.items() if name not in MADE}
     for name in MADE.keys() & values.keys():
         for part, rows in transposed(WEIGHTS[name], values[name]).items():
-            found[part] = found[part] + rows if part in found else rows
-    return found
+            parts[part] = parts[part] + rows if part in parts else rows
+    return parts

@@ -143,10 +143,10 @@ def pair_of(
     fused : bool
         As of a `PairFunction`.
     """
-    found, fields = tables(symbol, sources), fields_of(symbol, sources)
+    names, fields = tables(symbol, sources), fields_of(symbol, sources)
     first, normal = next(iter(fields.u.values())), sources[0].normal
     powers = {2 * (n % HARMONIC) + 1 - m for places in first.values() for n, m in places}
-    power, named = powers.pop() - normal, found._asdict()
+    power, named = powers.pop() - normal, names._asdict()
     if symbol.friction:
         named["polynomials"] = FrictionPolynomials
     return PairFunction("", operations, power=power, fused=fused, **named)

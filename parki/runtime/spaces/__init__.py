@@ -80,8 +80,8 @@ def why_unavailable(name: str) -> str:
 
     try:
         if name in ("Cuda", "HIP"):
-            found = _device_name(name)
-            return "" if found == name else f"CuPy here is built for {found}"
+            device = _device_name(name)
+            return "" if device == name else f"CuPy here is built for {device}"
         compiler.check_compiler()
     except (ParkiValueError, UnavailableError) as error:  # includes an invalid setting
         return str(error)
