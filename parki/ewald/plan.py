@@ -128,18 +128,20 @@ class AnyPlan(Uncopied, Generic[Wanted]):
     def points(self) -> Points:
         """The points, and their box: another object for other points."""
         with self.exclusive():
-            own, given = self.members[0].sum.given, self._placement.points
+            of_first, whole = self.members[0].sum.given, self._placement.points
             if self._total.plain:
-                return own
+                return of_first
             version, points = self._points
             if version is not self._placement.version:
-                arrays = {"trg": given.trg, "src": given.src}
-                if isinstance(given.norms, tuple):
+                arrays = {"trg": whole.trg, "src": whole.src}
+                if isinstance(whole.norms, tuple):
                     names = "trg_marks", "src_marks"
-                    arrays |= {n: a[None] for n, a in zip(names, given.norms, strict=True)}
-                elif given.norms is not None:
-                    arrays["norms"] = given.norms
-                points = replace(own, arrays=arrays, systems=given.systems, labels=given.exclude)
+                    arrays |= {n: a[None] for n, a in zip(names, whole.norms, strict=True)}
+                elif whole.norms is not None:
+                    arrays["norms"] = whole.norms
+                points = replace(
+                    of_first, arrays=arrays, systems=whole.systems, labels=whole.exclude
+                )
                 self._points = self._placement.version, points
             return cast(Points, points)
 
@@ -326,57 +328,57 @@ class AnyPlan(Uncopied, Generic[Wanted]):
 
     def _transposed(self, rows: dict[str, Any]) -> Any:
         """Return densities (k, rows, N) of values (k, rows, N) at the targets, by result."""
-        given, back = self._placement.points, self._asked.transposed
+        points, back = self._placement.points, self._asked.transposed
         if back is None or not all(map(len, rows.values())):
             return self._total.transposed(rows)
         (values,), (kernel, want, results) = rows.values(), back
         shape = len(values), *self._asked.results[self.want], values.shape[-1]
         own = self._swapped(kernel, want)(values.reshape(shape))
-        at = {"points": given.src, "norms": given.norms}
-        return np.stack([results(found, at) for found in by_density((want,), (own,))])
+        cloud = {"points": points.src, "norms": points.norms}
+        return np.stack([results(found, cloud) for found in by_density((want,), (own,))])
 
     def _swapped(self, kernel: str, want: str) -> Any:
         """Return the plan from the targets to the sources, where these are now."""
         plan, version = self._back
-        given, boxes = self._placement.points, self._placement.boxes
-        swapped = given.systems and given.systems.swapped()
+        points, boxes = self._placement.points, self._placement.boxes
+        swapped = points.systems and points.systems.swapped()
         how = {
             "systems": swapped and (swapped.targets, swapped.sources),
-            "exclude": given.exclude and given.exclude.swapped(swapped),
+            "exclude": points.exclude and points.exclude.swapped(swapped),
         }
         how = {name: each for name, each in how.items() if each is not None}
         if plan is None or plan.options != self.options:
             more = how if boxes is None else {"boxes": boxes, **how}
-            marks = given.norms[::-1] if isinstance(given.norms, tuple) else None
-            of = kernel, given.src, given.trg, marks, self.options
+            marks = points.norms[::-1] if isinstance(points.norms, tuple) else None
+            of = kernel, points.src, points.trg, marks, self.options
             plan = self._again(*of, want=want, **more)
         elif version is not self._placement.version:
-            plan.update_points(given.src, given.trg, **how)
+            plan.update_points(points.src, points.trg, **how)
         self._back = plan, self._placement.version
         return plan
 
-    def _again(self, *given: Any, **keywords: Any) -> Any:
+    def _again(self, *arguments: Any, **keywords: Any) -> Any:
         """Return another plan on the same device, or on the same ranks."""
-        return Plan(*given, **keywords)
+        return Plan(*arguments, **keywords)
 
-    def _values(self, given: Any) -> tuple[dict[str, Any], tuple[int, ...]]:
+    def _values(self, arrays: Any) -> tuple[dict[str, Any], tuple[int, ...]]:
         """Return values at the targets by result, (k, rows, targets); and (k,), if k were given."""
         many = not isinstance(self.want, str)
-        if many and not (isinstance(given, (tuple, list)) and len(given) == len(self.want)):
+        if many and not (isinstance(arrays, (tuple, list)) and len(arrays) == len(self.want)):
             raise ParkiTypeError(
-                f"values is a {type(given).__name__}; expected a tuple of {len(self.want)} "
+                f"values is a {type(arrays).__name__}; expected a tuple of {len(self.want)} "
                 "arrays, as want has"
             )
-        given, rows = given if many else (given,), {}
+        arrays, rows = arrays if many else (arrays,), {}
         for place, (name, shape) in enumerate(self._total.shapes().items()):
             label = f"values[{place}]" if many else "values"
-            values = like_points(label, given[place], self.space, self.dtype)
+            values = like_points(label, arrays[place], self.space, self.dtype)
             how: dict[str, Any] = {"several": True, "single": self.task.mixed, "of": "targets"}
             rows[name] = check_density(label, values, shape, **how)
         sizes = {array.shape[:-2] for array in rows.values()}
         if len(sizes) > 1:
             raise ParkiValueError(
-                f"values have shapes {', '.join(str(tuple(a.shape)) for a in given)}; expected "
+                f"values have shapes {', '.join(str(tuple(a.shape)) for a in arrays)}; expected "
                 "as many in each, one or k"
             )
         (several,) = sizes
@@ -645,8 +647,8 @@ class Plan(AnyPlan[Wanted]):
         norms, options = take_options(norms, options, others, box=first_box(boxes))
         if rows is not None:
             options = replace(options, box=rows[0])
-        given = PlanPoints(trg, src, norms, systems, exclude, options)
-        super().__init__(Placement(OneDevice, given, rows), Asked.of(kernel, want, options))
+        points = PlanPoints(trg, src, norms, systems, exclude, options)
+        super().__init__(Placement(OneDevice, points, rows), Asked.of(kernel, want, options))
 
     def update_points(
         self,
@@ -690,7 +692,7 @@ class Plan(AnyPlan[Wanted]):
 
 @telling
 def summed(
-    given: tuple[Any, ...],
+    arguments: tuple[Any, ...],
     dens: Any,
     want: str | tuple[str, ...] = "u",
     exclude: Any = None,
@@ -699,23 +701,23 @@ def summed(
 ) -> Any:
     """Return the sum of one density, near a wall and in many boxes by a plan of its own.
 
-    ``given`` has the first five arguments of `Plan`; the others are named as there.
+    ``arguments`` has the first five arguments of `Plan`; the others are named as there.
     """
-    if given[4].walled or boxes is not None:
+    if arguments[4].walled or boxes is not None:
         how: dict[str, Any] = {"exclude": exclude, "systems": systems, "boxes": boxes}
-        plan: Any = Plan(*given, want=want, **how)
+        plan: Any = Plan(*arguments, want=want, **how)
         return plan(dens)
-    return sum_once(given, dens, want, systems, exclude=exclude)
+    return sum_once(arguments, dens, want, systems, exclude=exclude)
 
 
 def plan_and_sum(
-    given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...] = "u"
+    arguments: tuple[Any, ...], dens: Any, want: str | tuple[str, ...] = "u"
 ) -> tuple[Plan[Any], Any]:
     """Return a plan that is placed for one density, and what is wanted of it.
 
-    ``given`` has the first five arguments of `Plan`.
+    ``arguments`` has the first five arguments of `Plan`.
     """
-    kernel, trg, src, norms, options = given
+    kernel, trg, src, norms, options = arguments
     plan: Plan[Any] = Plan.__new__(Plan)
     placement = Placement(
         OneDevice, PlanPoints(trg, src, norms, None, None, check_options(options))

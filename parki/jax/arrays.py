@@ -26,9 +26,9 @@ from parki.ewald.sums import SUMS
 from parki.interchange import to_host
 
 
-def points_of(given: dict[str, Any]) -> tuple[Any, Any]:
+def points_of(named: dict[str, Any]) -> tuple[Any, Any]:
     """Return targets and sources, as one array if the targets are the sources."""
-    return given["trg"], given.get("src", given["trg"])
+    return named["trg"], named.get("src", named["trg"])
 
 
 def stacked(kernel: str, name: str, array: Any) -> tuple[Any, tuple[int, ...]]:
@@ -38,25 +38,25 @@ def stacked(kernel: str, name: str, array: Any) -> tuple[Any, tuple[int, ...]]:
     return array.reshape(*[math.prod(many)][: len(many)], *array.shape[len(many) :]), many
 
 
-def density_shape(kernel: str, given: dict[str, Any], values: Any) -> tuple[int, ...]:
+def density_shape(kernel: str, named: dict[str, Any], values: Any) -> tuple[int, ...]:
     """Return the shape of a density that is not given, by the axes of values."""
     many = values.shape[: values.ndim - len(result_shape(kernel, "u", 0))]
-    return (*many, *SUMS[kernel].density_shape(points_of(given)[1].shape[1]))
+    return (*many, *SUMS[kernel].density_shape(points_of(named)[1].shape[1]))
 
 
-def options_of(options: EwaldOptions, given: dict[str, Any]) -> EwaldOptions:
+def options_of(options: EwaldOptions, named: dict[str, Any]) -> EwaldOptions:
     """Return options with the box that is given, if there is one."""
-    return replace(options, box=to_host(given["box"]).tolist()) if "box" in given else options
+    return replace(options, box=to_host(named["box"]).tolist()) if "box" in named else options
 
 
 def run_sum(*arrays: Any, kernel: str, options: Any, batch: Batch, names: tuple[str, ...]) -> Any:
     """Return a sum."""
-    given = dict(zip(names, arrays, strict=True))
-    dens, many = stacked(kernel, "dens", given["dens"])
-    own = options_of(options, given)
-    arguments = kernel, *points_of(given), given.get("norms"), own
+    named = dict(zip(names, arrays, strict=True))
+    dens, many = stacked(kernel, "dens", named["dens"])
+    own = options_of(options, named)
+    arguments = kernel, *points_of(named), named.get("norms"), own
     result = summed(arguments, dens, **batch._asdict())
-    return result.reshape(*many, *result_shape(kernel, "u", given["trg"].shape[1]))
+    return result.reshape(*many, *result_shape(kernel, "u", named["trg"].shape[1]))
 
 
 def run_push(
@@ -68,9 +68,9 @@ def run_push(
     moves: tuple[Any, ...],
 ) -> Any:
     """Return the change of a sum by tangents of ``moves``, which follow the inputs."""
-    given = dict(zip(names, arrays, strict=False))
+    named = dict(zip(names, arrays, strict=False))
     tangents = dict(zip(moves, arrays[len(names) :], strict=True))
-    dens, many = stacked(kernel, "dens", given["dens"])
+    dens, many = stacked(kernel, "dens", named["dens"])
     if "dens" in tangents:
         tangents["dens"], _ = stacked(kernel, "dens", tangents["dens"])
     if "trg" in tangents and "src" not in names:
@@ -80,10 +80,10 @@ def run_push(
             "box has a tangent, but parki has derivatives by the box in reverse mode alone; take "
             "jax.grad or jax.vjp, or leave the box constant"
         )
-    own = given.get("norms"), options_of(options, given)
-    arguments = kernel, *points_of(given), dens, *own
+    own = named.get("norms"), options_of(options, named)
+    arguments = kernel, *points_of(named), dens, *own
     change = jvp(*arguments, tangents=tangents, **batch._asdict())
-    return change.reshape(*many, *result_shape(kernel, "u", given["trg"].shape[1]))
+    return change.reshape(*many, *result_shape(kernel, "u", named["trg"].shape[1]))
 
 
 def run_pull(
@@ -95,19 +95,19 @@ def run_pull(
     wrt: tuple[Any, ...],
 ) -> list[Any]:
     """Return the derivatives by ``wrt``; the values follow the inputs."""
-    given = dict(zip(names, arrays, strict=False))
+    named = dict(zip(names, arrays, strict=False))
     values, many = stacked(kernel, "u", arrays[-1])
     both = "trg" in wrt and "src" not in names
-    dens = stacked(kernel, "dens", given["dens"])[0] if "dens" in given else None
+    dens = stacked(kernel, "dens", named["dens"])[0] if "dens" in named else None
     inputs: Any = tuple("lattice" if name == "box" else name for name in wrt) + ("src",) * both
-    own = given.get("norms"), options_of(options, given)
-    arguments = kernel, *points_of(given), dens, *own
+    own = named.get("norms"), options_of(options, named)
+    arguments = kernel, *points_of(named), dens, *own
     derivatives = vjp(*arguments, values=values, wrt=inputs, **batch._asdict())
     if both:
         derivatives["trg"] = derivatives["trg"] + derivatives["src"]
     if "box" in wrt:
         lattice = derivatives["lattice"]
-        derivatives["box"] = lattice if given["box"].ndim == 2 else lattice.diagonal()
+        derivatives["box"] = lattice if named["box"].ndim == 2 else lattice.diagonal()
     if "dens" in wrt:
         derivatives["dens"] = derivatives["dens"].reshape(
             *many, *derivatives["dens"].shape[1 if many else 0 :]
@@ -125,16 +125,16 @@ def run_bend(
     needs: tuple[str, ...],
 ) -> list[Any]:
     """Return second derivatives by ``needs``; changes of ``moves`` and values follow the inputs."""
-    given = dict(zip(names, arrays, strict=False))
-    own = options_of(options, given)
-    if "dens" not in given:  # on which derivatives by densities do not depend
-        trg, shape = given["trg"], density_shape(kernel, given, arrays[-1])
+    named = dict(zip(names, arrays, strict=False))
+    own = options_of(options, named)
+    if "dens" not in named:  # on which derivatives by densities do not depend
+        trg, shape = named["trg"], density_shape(kernel, named, arrays[-1])
         if isinstance(trg, jax.Array):
-            given["dens"] = jax.numpy.zeros(shape, trg.dtype, device=trg.device)
+            named["dens"] = jax.numpy.zeros(shape, trg.dtype, device=trg.device)
         else:
-            given["dens"] = np.zeros_like(trg, shape=shape)
+            named["dens"] = np.zeros_like(trg, shape=shape)
     changes = dict(zip(moves, arrays[len(names) : -1], strict=True))
-    values, dens = stacked(kernel, "u", arrays[-1])[0], stacked(kernel, "dens", given["dens"])[0]
+    values, dens = stacked(kernel, "u", arrays[-1])[0], stacked(kernel, "dens", named["dens"])[0]
     if "dens" in changes:
         changes["dens"], _ = stacked(kernel, "dens", changes["dens"])
 
@@ -156,10 +156,10 @@ def run_bend(
         trg, src, d, norms = inputs
         return summed((of, trg, trg if src is None else src, norms, own), d, **how(swapped))
 
-    inputs = given["trg"], given.get("src"), dens, given.get("norms")
+    inputs = named["trg"], named.get("src"), dens, named.get("norms")
     parts = bent(kernel, inputs, changes, values, needs, pull, total)
     return [
-        parts[name].reshape(given[name].shape) if name in parts else 0 * given[name]
+        parts[name].reshape(named[name].shape) if name in parts else 0 * named[name]
         for name in needs
     ]
 

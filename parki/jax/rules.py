@@ -26,14 +26,14 @@ def _sum_jvp(primals: Any, tangents: Any, *, names: tuple[str, ...], **params: A
     changes = [t for t in tangents if _there(t)]
     if moves == ("dens",):
         place = names.index("dens")
-        given = [*primals[:place], changes[0], *primals[place + 1 :]]
-        return out, SUM.bind(*given, names=names, **params)
+        arguments = [*primals[:place], changes[0], *primals[place + 1 :]]
+        return out, SUM.bind(*arguments, names=names, **params)
     return out, PUSH.bind(*primals, *changes, names=names, moves=moves, **params)
 
 
-def _sum_transpose(cotangent: Any, *given: Any, names: tuple[str, ...], **params: Any) -> Any:
+def _sum_transpose(cotangent: Any, *arguments: Any, names: tuple[str, ...], **params: Any) -> Any:
     """Transpose a sum, which is linear in the density."""
-    known = [(n, a) for n, a in zip(names, given, strict=True) if not ad.is_undefined_primal(a)]
+    known = [(n, a) for n, a in zip(names, arguments, strict=True) if not ad.is_undefined_primal(a)]
     rest = tuple(name for name, _ in known)
     (back,) = PULL.bind(
         *(array for _, array in known), cotangent, names=rest, wrt=("dens",), **params
@@ -51,11 +51,11 @@ def _push_jvp(primals: Any, tangents: Any, *, names: tuple[str, ...], **params: 
 
 
 def _push_transpose(
-    cotangent: Any, *given: Any, names: tuple[str, ...], moves: tuple[str, ...], **params: Any
+    cotangent: Any, *arguments: Any, names: tuple[str, ...], moves: tuple[str, ...], **params: Any
 ) -> Any:
-    inputs = given[: len(names)]
+    inputs = arguments[: len(names)]
     parts = PULL.bind(*inputs, cotangent, names=names, wrt=moves, **params)
-    unknown = [ad.is_undefined_primal(each) for each in given[len(names) :]]
+    unknown = [ad.is_undefined_primal(each) for each in arguments[len(names) :]]
     return [None] * len(names) + [
         part if wanted else None for part, wanted in zip(parts, unknown, strict=True)
     ]
@@ -77,13 +77,13 @@ def _pull_jvp(primals: Any, tangents: Any, *, names: tuple[str, ...], **params: 
 
 
 def _bent(
-    given: Any, moves: dict[str, Any], values: Any, *, needs: tuple[str, ...], **params: Any
+    arguments: Any, moves: dict[str, Any], values: Any, *, needs: tuple[str, ...], **params: Any
 ) -> Any:
     """Return second derivatives, or refuse them."""
     if "box" in {*moves, *needs} or (not SUMS[params["kernel"]].dipoles and {*moves} != {"dens"}):
         refuse_second(needs, moves, params["kernel"])
     names = tuple(moves)
-    return BEND.bind(*given, *moves.values(), values, moves=names, needs=needs, **params)
+    return BEND.bind(*arguments, *moves.values(), values, moves=names, needs=needs, **params)
 
 
 def _bend_jvp(
@@ -97,45 +97,45 @@ def _bend_jvp(
         )
     change = [jnp.zeros_like(each) for each in out]
     changes = [ad.instantiate_zeros(each) for each in tangents[first:]]
-    for given in (
+    for arguments in (
         (*primals[:first], *changes[:-1], primals[-1]),
         (*primals[:-1], changes[-1]),
     ):
-        more = BEND.bind(*given, names=names, moves=moves, **params)
+        more = BEND.bind(*arguments, names=names, moves=moves, **params)
         change = [own + each for own, each in zip(change, more, strict=True)]
     return out, change
 
 
 def _bend_transpose(
     cotangents: Any,
-    *given: Any,
+    *arguments: Any,
     names: tuple[str, ...],
     moves: tuple[str, ...],
     needs: tuple[str, ...],
     **params: Any,
 ) -> Any:
     """Transpose second derivatives, whose matrix is symmetric."""
-    inputs, values = given[: len(names)], given[-1]
+    inputs, values = arguments[: len(names)], arguments[-1]
     if ad.is_undefined_primal(values):
         refuse_second(needs, moves, params["kernel"], twice=True)
     back = {name: c for name, c in zip(needs, cotangents, strict=True) if _there(c)}
     parts = _bent(inputs, back, values, names=names, needs=moves, **params)
-    unknown = [ad.is_undefined_primal(each) for each in given[len(names) : -1]]
+    unknown = [ad.is_undefined_primal(each) for each in arguments[len(names) : -1]]
     kept = [part if wanted else None for part, wanted in zip(parts, unknown, strict=True)]
     return [*[None] * len(names), *kept, None]
 
 
 def _pull_transpose(
-    cotangents: Any, *given: Any, names: tuple[str, ...], wrt: tuple[str, ...], **params: Any
+    cotangents: Any, *arguments: Any, names: tuple[str, ...], wrt: tuple[str, ...], **params: Any
 ) -> Any:
-    inputs = dict(zip(names, given[:-1], strict=True))
+    inputs = dict(zip(names, arguments[:-1], strict=True))
     moves = tuple(name for name, c in zip(wrt, cotangents, strict=True) if _there(c))
     changes = [c for c in cotangents if _there(c)]
     if moves == ("dens",):
         inputs["dens"] = changes[0]
         summed = SUM.bind(*inputs.values(), names=tuple(inputs), **params)
     else:
-        summed = PUSH.bind(*given[:-1], *changes, names=names, moves=moves, **params)
+        summed = PUSH.bind(*arguments[:-1], *changes, names=names, moves=moves, **params)
     return [None] * len(names) + [summed]
 
 
@@ -165,10 +165,10 @@ def _batched(primitive: Any, arrays: Any, dims: Any, **params: Any) -> Any:
     else:
 
         def one(parts: Any) -> Any:
-            given = list(moved)
+            arguments = list(moved)
             for place, part in zip(mapped, parts, strict=True):
-                given[place] = part
-            return primitive.bind(*given, **params)
+                arguments[place] = part
+            return primitive.bind(*arguments, **params)
 
         results = jax.lax.map(one, [moved[place] for place in mapped])
     return results, [0] * len(results) if primitive.multiple_results else 0

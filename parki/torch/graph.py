@@ -24,12 +24,12 @@ OF_BOX = (
 )
 
 
-def changed(kernel: str, options: str, given: tuple[Any, ...], moves: dict[str, Any]) -> Any:
+def changed(kernel: str, options: str, arguments: tuple[Any, ...], moves: dict[str, Any]) -> Any:
     """Return the change of a sum for changes of its inputs, in the graph."""
     if [*moves] == ["dens"]:
-        trg, src, _, norms = given
+        trg, src, _, norms = arguments
         return SumFunction.apply(kernel, options, trg, src, moves["dens"], norms)
-    return Push.apply(kernel, options, *given, *map(moves.get, INPUTS))
+    return Push.apply(kernel, options, *arguments, *map(moves.get, INPUTS))
 
 
 def _named(tensors: Any) -> dict[str, Any]:
@@ -42,8 +42,8 @@ def _pulled(ctx: Any, needs: tuple[bool, ...], values: Any) -> tuple[Any, ...]:
     derivatives: dict[str, Any] = {}
     wrt = [name for name, need in zip(INPUTS, needs, strict=True) if need]
     if values is not None and wrt:
-        given = ctx.saved_tensors[:4]
-        parts = Pull.apply(ctx.kernel, ctx.options, " ".join(wrt), *given, values)
+        arguments = ctx.saved_tensors[:4]
+        parts = Pull.apply(ctx.kernel, ctx.options, " ".join(wrt), *arguments, values)
         derivatives = dict(zip(wrt, parts, strict=True))
     return tuple(map(derivatives.get, INPUTS))
 
@@ -51,7 +51,7 @@ def _pulled(ctx: Any, needs: tuple[bool, ...], values: Any) -> tuple[Any, ...]:
 def _bent(
     kernel: str,
     options: str,
-    given: tuple[Any, ...],
+    arguments: tuple[Any, ...],
     moves: dict[str, Any],
     values: Any,
     needs: tuple[str, ...],
@@ -68,7 +68,7 @@ def _bent(
     def total(of: str, swapped: bool, inputs: Any) -> Any:
         return SumFunction.apply(of, how(swapped), *inputs)
 
-    return bent(kernel, given, moves, values, needs, pull, total)
+    return bent(kernel, arguments, moves, values, needs, pull, total)
 
 
 class _Mapped(torch.autograd.Function):
@@ -77,8 +77,8 @@ class _Mapped(torch.autograd.Function):
     mapper: Any = staticmethod(map_push)
 
     def __init_subclass__(cls) -> None:
-        def vmap(info: Any, dims: Any, *given: Any) -> Any:
-            return cls.mapper(cls.apply, info, dims, *given)
+        def vmap(info: Any, dims: Any, *arguments: Any) -> Any:
+            return cls.mapper(cls.apply, info, dims, *arguments)
 
         cls.vmap = staticmethod(torch.compiler.disable(vmap))  # type: ignore[method-assign]
 
@@ -93,16 +93,16 @@ class SumFunction(_Mapped):
     mapper = staticmethod(map_sum)
 
     @staticmethod
-    def forward(*given: Any) -> Any:
+    def forward(*arguments: Any) -> Any:
         """Return the sum."""
-        return operators.sum(*given)
+        return operators.sum(*arguments)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Keep what derivatives need."""
-        ctx.kernel, ctx.options, *given = inputs
-        ctx.save_for_backward(*given)
-        ctx.save_for_forward(*given)
+        ctx.kernel, ctx.options, *arguments = inputs
+        ctx.save_for_backward(*arguments)
+        ctx.save_for_forward(*arguments)
         ctx.set_materialize_grads(False)
 
     @staticmethod
@@ -123,26 +123,30 @@ class Pull(_Mapped):
     mapper = staticmethod(map_pull)
 
     @staticmethod
-    def forward(*given: Any) -> tuple[Any, ...]:
+    def forward(*arguments: Any) -> tuple[Any, ...]:
         """Return the derivatives by the inputs named."""
-        return operators.named(given[2], operators.pull(*given))
+        return operators.named(arguments[2], operators.pull(*arguments))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Keep what derivatives need."""
-        ctx.kernel, ctx.options, ctx.wrt, *given = inputs
-        ctx.save_for_backward(*given)
-        ctx.save_for_forward(*given, *output)
+        ctx.kernel, ctx.options, ctx.wrt, *arguments = inputs
+        ctx.save_for_backward(*arguments)
+        ctx.save_for_forward(*arguments, *output)
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, *parts: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
         *needs, by_values = ctx.needs_input_grad[3:]
-        *given, values = ctx.saved_tensors
+        *arguments, values = ctx.saved_tensors
         named = zip(ctx.wrt.split(), parts, strict=True)
         moves = {name: part for name, part in named if part is not None}
-        how, inner, derivatives = (ctx.kernel, ctx.options, tuple(given)), _by(needs, ctx.wrt), None
+        how, inner, derivatives = (
+            (ctx.kernel, ctx.options, tuple(arguments)),
+            _by(needs, ctx.wrt),
+            None,
+        )
         others = _bent(*how, moves, values, inner) if moves else {}
         if by_values and moves:
             derivatives = changed(*how, moves)
@@ -153,15 +157,15 @@ class Pull(_Mapped):
     def jvp(ctx: Any, *tangents: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the change of the derivatives."""
         *inner, values = tangents[3:]
-        *given, own = ctx.saved_tensors[:5]
+        *arguments, own = ctx.saved_tensors[:5]
         inputs, names = ctx.saved_tensors[5:], tuple(ctx.wrt.split())
         moves = {name: each for name, each in _named(inner).items() if name in _by(inner, ctx.wrt)}
         parts = dict(zip(names, map(torch.zeros_like, inputs), strict=True))
         how = ctx.kernel, ctx.options
         if values is not None:
-            parts = dict(zip(names, Pull.apply(*how, ctx.wrt, *given, values), strict=True))
+            parts = dict(zip(names, Pull.apply(*how, ctx.wrt, *arguments, values), strict=True))
         if moves:
-            for name, each in _bent(*how, tuple(given), moves, own, names).items():
+            for name, each in _bent(*how, tuple(arguments), moves, own, names).items():
                 parts[name] = parts[name] + each
         return tuple(parts.values())
 
@@ -181,27 +185,27 @@ class Push(_Mapped):
     """The change of a sum in the graph: linear in the changes of its inputs."""
 
     @staticmethod
-    def forward(*given: Any) -> Any:
+    def forward(*arguments: Any) -> Any:
         """Return the change."""
-        return operators.push(*given)
+        return operators.push(*arguments)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Keep what derivatives need."""
-        ctx.kernel, ctx.options, *given = inputs
-        ctx.moves = " ".join(_named(given[4:]))
-        ctx.save_for_backward(*given)
-        ctx.save_for_forward(*given[:4])
+        ctx.kernel, ctx.options, *arguments = inputs
+        ctx.moves = " ".join(_named(arguments[4:]))
+        ctx.save_for_backward(*arguments)
+        ctx.save_for_forward(*arguments[:4])
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
-        given, moves = ctx.saved_tensors[:4], _named(ctx.saved_tensors[4:])
+        arguments, moves = ctx.saved_tensors[:4], _named(ctx.saved_tensors[4:])
         parts: dict[str, Any] = {}
         if values is not None:
             inner = _by(ctx.needs_input_grad[2:6], ctx.moves)
-            parts = _bent(ctx.kernel, ctx.options, given, moves, values, inner)
+            parts = _bent(ctx.kernel, ctx.options, arguments, moves, values, inner)
         linear = _pulled(ctx, ctx.needs_input_grad[6:], values)
         return None, None, *map(parts.get, INPUTS), *linear
 
@@ -218,23 +222,23 @@ class InBox(_Mapped):
     """A sum that was found, in a box that requires a gradient."""
 
     @staticmethod
-    def forward(found: Any, box: Any, *given: Any) -> Any:
+    def forward(found: Any, box: Any, *arguments: Any) -> Any:
         """Return the sum."""
         return found.view_as(found)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Keep what the derivative needs."""
-        _, box, ctx.kernel, ctx.options, *given = inputs
-        ctx.save_for_backward(box, *given)
+        _, box, ctx.kernel, ctx.options, *arguments = inputs
+        ctx.save_for_backward(box, *arguments)
 
     @staticmethod
     def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives by the sum and by the box."""
-        box, *given = ctx.saved_tensors
+        box, *arguments = ctx.saved_tensors
         derivatives, values = None, Fixed.apply(values, box)
         if ctx.needs_input_grad[1]:
-            derivatives = PullBox.apply(ctx.kernel, ctx.options, *given, values).to(box)
+            derivatives = PullBox.apply(ctx.kernel, ctx.options, *arguments, values).to(box)
             derivatives = derivatives if box.ndim == 2 else derivatives.diagonal()
         return values, derivatives, *(None for _ in range(6))
 
@@ -273,9 +277,9 @@ class PullBox(_Mapped):
     """The derivative of a sum by lattice vectors, in the graph, which has no derivatives."""
 
     @staticmethod
-    def forward(*given: Any) -> Any:
+    def forward(*arguments: Any) -> Any:
         """Return the derivative, shape (3, 3)."""
-        return operators.pull_box(*given)
+        return operators.pull_box(*arguments)
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> Any:  # type: ignore[override]
@@ -321,17 +325,17 @@ class Linear(_Mapped):
         return Linear.apply(ctx.plan, ctx.transposed, tangent)
 
 
-def _pull(*given: Any) -> operators.Four:
-    wrt, values = given[2], given[-1]
-    return operators.four(dict(zip(wrt.split(), Pull.apply(*given), strict=True)), values)
+def _pull(*arguments: Any) -> operators.Four:
+    wrt, values = arguments[2], arguments[-1]
+    return operators.four(dict(zip(wrt.split(), Pull.apply(*arguments), strict=True)), values)
 
 
 def _apply(number: int, transposed: bool, values: Any) -> Any:
     return Linear.apply(operators.linear_map(number), transposed, values)
 
 
-operators.differentiate("sum", lambda *given: SumFunction.apply(*given))
-operators.differentiate("pull_box", lambda *given: PullBox.apply(*given))
-operators.differentiate("push", lambda *given: Push.apply(*given))
+operators.differentiate("sum", lambda *arguments: SumFunction.apply(*arguments))
+operators.differentiate("pull_box", lambda *arguments: PullBox.apply(*arguments))
+operators.differentiate("push", lambda *arguments: Push.apply(*arguments))
 operators.differentiate("pull", _pull)
 operators.differentiate("apply", _apply)

@@ -19,35 +19,35 @@ Dims = tuple[int | None, ...]
 DENS, VALUES = 5, 7  # positions in the arguments of derivatives
 
 
-def map_sum(call: Call, info: Any, dims: Dims, *given: Any) -> tuple[Any, Any]:
+def map_sum(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, Any]:
     """Map a sum with arguments kernel, options, targets, sources, density, normals."""
-    return _mapped(call, 4, len(SUMS[given[0]].density_shape(0)), info, dims, given)
+    return _mapped(call, 4, len(SUMS[arguments[0]].density_shape(0)), info, dims, arguments)
 
 
-def map_pull(call: Call, info: Any, dims: Dims, *given: Any) -> tuple[Any, Any]:
+def map_pull(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, Any]:
     """Map derivatives with arguments kernel, options, names, the four inputs, and values."""
     place = -1
-    if given[2] == "dens":  # they do not depend on the density
+    if arguments[2] == "dens":  # they do not depend on the density
         place, dim = VALUES, dims[DENS]
-        one = given[DENS] if dim is None else given[DENS].select(dim, 0)
-        given = (*given[:DENS], one, *given[DENS + 1 :])
+        one = arguments[DENS] if dim is None else arguments[DENS].select(dim, 0)
+        arguments = (*arguments[:DENS], one, *arguments[DENS + 1 :])
         dims = (*dims[:DENS], None, *dims[DENS + 1 :])
-    return _mapped(call, place, len(result_shape(given[0], "u", 0)), info, dims, given)
+    return _mapped(call, place, len(result_shape(arguments[0], "u", 0)), info, dims, arguments)
 
 
-def map_push(call: Call, info: Any, dims: Dims, *given: Any) -> tuple[Any, Any]:
+def map_push(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, Any]:
     """Map changes with arguments kernel, options, the four inputs and their changes."""
-    return _mapped(call, -1, 0, info, dims, given)
+    return _mapped(call, -1, 0, info, dims, arguments)
 
 
-def map_apply(call: Call, info: Any, dims: Dims, *given: Any) -> tuple[Any, Any]:
+def map_apply(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, Any]:
     """Map a plan, given as `LinearMap` and whether it is transposed, over densities or values."""
-    plan, transposed, _ = given
-    return _mapped(call, 2, len(plan.shapes(transposed)[0]), info, dims, given)
+    plan, transposed, _ = arguments
+    return _mapped(call, 2, len(plan.shapes(transposed)[0]), info, dims, arguments)
 
 
 def _mapped(
-    call: Call, several: int, own: int, info: Any, dims: Dims, given: tuple[Any, ...]
+    call: Call, several: int, own: int, info: Any, dims: Dims, arguments: tuple[Any, ...]
 ) -> tuple[Any, Any]:
     """Return the result of a call with mapped arguments, and the axes along which it is mapped.
 
@@ -55,17 +55,17 @@ def _mapped(
     """
     mapped = [place for place, dim in enumerate(dims) if isinstance(dim, int)]
     if not mapped:
-        return _each(call(*given), lambda one: one), None
+        return _each(call(*arguments), lambda one: one), None
     if mapped == [several]:
-        stacked = given[several].movedim(dims[several], 0)
+        stacked = arguments[several].movedim(dims[several], 0)
         many = stacked.shape[: stacked.ndim - own]
         flat = stacked.reshape(-1, *stacked.shape[len(many) :])
-        result = call(*given[:several], flat, *given[several + 1 :])
+        result = call(*arguments[:several], flat, *arguments[several + 1 :])
         result = _each(result, lambda one: one.reshape(*many, *one.shape[1:]))
     else:
         results = []
         for place in range(info.batch_size):
-            pairs = zip(given, dims, strict=True)
+            pairs = zip(arguments, dims, strict=True)
             part = (a.select(d, place) if isinstance(d, int) else a for a, d in pairs)
             results.append(call(*part))
         result = _stacked(results)

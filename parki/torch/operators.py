@@ -73,8 +73,8 @@ Four = tuple[Any, Any, Any, Any]
 GIVEN = "str kernel, str options, {}Tensor trg, Tensor? src, Tensor dens, Tensor? norms"
 
 
-def _sum(kernel: AnyKernel, options: str, *given: Any) -> Any:
-    return summed(kernel, read(options), *given)
+def _sum(kernel: AnyKernel, options: str, *arguments: Any) -> Any:
+    return summed(kernel, read(options), *arguments)
 
 
 def _sum_shape(kernel: str, options: str, trg: Any, src: Any, dens: Any, norms: Any) -> Any:
@@ -82,12 +82,12 @@ def _sum_shape(kernel: str, options: str, trg: Any, src: Any, dens: Any, norms: 
     return trg.new_empty((*many, *result_shape(kernel, "u", trg.shape[1])))
 
 
-def _pull(kernel: AnyKernel, options: str, wrt: str, *given: Any) -> Four:
-    return four(pulled(kernel, read(options), wrt, given[:4], given[4]), given[4])
+def _pull(kernel: AnyKernel, options: str, wrt: str, *arguments: Any) -> Four:
+    return four(pulled(kernel, read(options), wrt, arguments[:4], arguments[4]), arguments[4])
 
 
-def _pull_shapes(kernel: str, options: str, wrt: str, *given: Any) -> Four:
-    *inputs, values = given
+def _pull_shapes(kernel: str, options: str, wrt: str, *arguments: Any) -> Four:
+    *inputs, values = arguments
     shapes = {n: each.shape for n, each in zip(INPUTS, inputs, strict=True) if each is not None}
     # Several values give one derivative by densities each; other derivatives are added up.
     many = values.shape[: values.ndim - len(result_shape(kernel, "u", 0))]
@@ -96,20 +96,20 @@ def _pull_shapes(kernel: str, options: str, wrt: str, *given: Any) -> Four:
     return four({name: values.new_empty(shapes[name]) for name in wrt.split()}, values)
 
 
-def _pull_box(kernel: AnyKernel, options: str, *given: Any) -> Any:
-    return pulled(kernel, read(options), "lattice", given[:4], given[4])["lattice"]
+def _pull_box(kernel: AnyKernel, options: str, *arguments: Any) -> Any:
+    return pulled(kernel, read(options), "lattice", arguments[:4], arguments[4])["lattice"]
 
 
-def _pull_box_shape(kernel: str, options: str, *given: Any) -> Any:
-    return given[4].new_empty(3, 3)
+def _pull_box_shape(kernel: str, options: str, *arguments: Any) -> Any:
+    return arguments[4].new_empty(3, 3)
 
 
-def _push(kernel: AnyKernel, options: str, *given: Any) -> Any:
-    return pushed(kernel, read(options), given[:4], given[4:])
+def _push(kernel: AnyKernel, options: str, *arguments: Any) -> Any:
+    return pushed(kernel, read(options), arguments[:4], arguments[4:])
 
 
-def _push_shape(kernel: str, options: str, *given: Any) -> Any:
-    return _sum_shape(kernel, options, *given[:4])
+def _push_shape(kernel: str, options: str, *arguments: Any) -> Any:
+    return _sum_shape(kernel, options, *arguments[:4])
 
 
 def _apply(handle: int, transposed: bool, values: Any) -> Any:
@@ -140,9 +140,9 @@ def _define(name: str, schema: str, run: Any, shape: Any) -> Any:
     torch.library.register_fake(f"parki::{name}", shape, lib=_library)
     operator = getattr(torch.ops.parki, name)
 
-    def call(*given: Any) -> Any:
+    def call(*arguments: Any) -> Any:
         with torch._C._AutoDispatchBelowAutograd():
-            return operator(*given)
+            return operator(*arguments)
 
     return call
 

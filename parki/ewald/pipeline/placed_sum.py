@@ -64,7 +64,7 @@ class PlacedSum:
     ----------
     pipeline : Pipeline
         Without points.
-    given, want, systems
+    arguments, want, systems
         The arguments of `parki.Plan`, its first five in a tuple.
     request : Request, optional
     access : Access, optional
@@ -89,7 +89,7 @@ class PlacedSum:
     def __init__(
         self,
         pipeline: Pipeline,
-        given: tuple[Any, ...],
+        arguments: tuple[Any, ...],
         want: str | tuple[str, ...],
         systems: Any = None,
         request: Request | None = None,
@@ -103,7 +103,7 @@ class PlacedSum:
         self.before: _State | None = None
         self.pipeline = pipeline
         with pipeline.together("Plan"), read_once(), told():
-            checked = self._own(check_arguments(*given))
+            checked = self._own(check_arguments(*arguments))
             kernel, arrays = checked.kernel, checked.arrays
             options, space = checked.options, checked.space
             if options.walled:
@@ -156,9 +156,9 @@ class PlacedSum:
             plan_cache.keep(self.task, once, left, self.access.done)
 
     # ------------------------------------------------------------------ what is placed
-    def _own(self, given: Arguments) -> Arguments:
+    def _own(self, taken: Arguments) -> Arguments:
         """Return arguments whose arrays nobody changes later on."""
-        return given if self._owned else given.owned()
+        return taken if self._owned else taken.owned()
 
     @property
     def given(self) -> Points:
@@ -181,19 +181,19 @@ class PlacedSum:
         return int(arrays["trg"].shape[1]), int(arrays["src"].shape[1])
 
     def _points_of(
-        self, task: Task, given: Arguments, systems: Systems | None, labels: Labels | None
+        self, task: Task, taken: Arguments, systems: Systems | None, labels: Labels | None
     ) -> Points:
         """Return the points with what they decide; a plan's box stays, if it has one."""
         options = task.options
-        survey = self.pipeline.survey(task, given.arrays, given.extents)
-        warn_of_images(task, survey, given.arrays, self.pipeline.total)
+        survey = self.pipeline.survey(task, taken.arrays, taken.extents)
+        warn_of_images(task, survey, taken.arrays, self.pipeline.total)
         # An empty plan keeps no box or parameters: choose them from these points.
         empty = self.pipeline.setup is None or not all(survey.totals)
         lattice = resolve(options, survey.extents, None if empty else self._given.lattice)
         if not empty:
-            check_stay(options, lattice, given.extents)
+            check_stay(options, lattice, taken.extents)
         tolerance = task.tolerance(survey, systems)
-        return Points(given.arrays, given.extents, survey, lattice, tolerance, systems, labels)
+        return Points(taken.arrays, taken.extents, survey, lattice, tolerance, systems, labels)
 
     def _placed(
         self, task: Task, points: Points, once: bool = False, pipeline: Pipeline | None = None
@@ -205,13 +205,13 @@ class PlacedSum:
         return pipeline.empty()
 
     # ------------------------------------------------------------------ other points
-    def update(self, given: tuple[Any, ...], box: Any = None, *, keep: bool = False) -> None:
+    def update(self, arguments: tuple[Any, ...], box: Any = None, *, keep: bool = False) -> None:
         """Place other points, perhaps in another box: see `parki.Plan.update_points`.
 
-        ``given`` are targets, sources, normals, systems and labels. On an error the sum stays as it
-        was. With ``keep``, `restore` can bring the points before back later on.
+        ``arguments`` are targets, sources, normals, systems and labels. On an error the sum stays
+        as it was. With ``keep``, `restore` can bring the points before back later on.
         """
-        trg, src, norms, systems, exclude = given
+        trg, src, norms, systems, exclude = arguments
         with self.pipeline.together("update_points"):
             task, lattice = self.task, self.lattice
             if box is not None:
@@ -228,10 +228,10 @@ class PlacedSum:
                 )
             anew = systems is not None or exclude is not None
             if anew or not self._follow(task, order, lattice, taken):
-                given = self._own(taken.checked())
-                systems = self._systems_of(given, systems)
-                labels = self._labels_of(given, exclude, systems)
-                own = self._points_of(task, given, systems, labels)
+                taken = self._own(taken.checked())
+                systems = self._systems_of(taken, systems)
+                labels = self._labels_of(taken, exclude, systems)
+                own = self._points_of(task, taken, systems, labels)
                 points = own.ordered(order)
                 before = self._state(*(self.given, self.points) if keep else ())
                 self.pipeline = self._placed(task, points)
@@ -326,20 +326,20 @@ class PlacedSum:
         arrays = self.pipeline.copies(taken.arrays)
         return taken._replace(arrays=self.order.inverse.arrays(arrays)).checked()
 
-    def _systems_of(self, given: Arguments, systems: Any) -> Systems | None:
+    def _systems_of(self, taken: Arguments, systems: Any) -> Systems | None:
         """Return the systems of other points; those that there were, if they are the same."""
         old = self._given.systems
         systems = as_before("systems", systems, old and (old.targets, old.sources))
-        new = check_systems(systems, given.arrays, self.task.space, self.task.options)
+        new = check_systems(systems, taken.arrays, self.task.space, self.task.options)
         return old if new == old else new
 
-    def _labels_of(self, given: Arguments, exclude: Any, systems: Systems | None) -> Labels | None:
+    def _labels_of(self, taken: Arguments, exclude: Any, systems: Systems | None) -> Labels | None:
         """Return the labels of other points; those that there were, if they are the same."""
         old, task, same = self._given.labels, self.task, systems is self._given.systems
         exclude = as_before("exclude", exclude, old)
         if exclude is None:
             return None
-        new = check_labels(exclude, task.kernel, True, given.arrays, task.options, systems)
+        new = check_labels(exclude, task.kernel, True, taken.arrays, task.options, systems)
         return old if new == old and same else new
 
     # ------------------------------------------------------------------ apply
@@ -373,8 +373,8 @@ class PlacedSum:
 
     def solvers(self, values: Any) -> Any:
         """Return densities (k, rows, N) in the order of the pipeline's axes and in its unit."""
-        given, setup = self.order.rows(values), self.pipeline.setup
-        return given if setup is None else setup.measured(given)
+        ordered, setup = self.order.rows(values), self.pipeline.setup
+        return ordered if setup is None else setup.measured(ordered)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of each result that is wanted."""
@@ -417,9 +417,9 @@ class PlacedSum:
         if self.task.flux and not self._flux_seen:
             self._flux_seen = look_for_flux(self.task, self.given, values, self.pipeline.total)
 
-    def _of_targets(self, name: str, given: Any, shape: tuple[int, ...], **how: bool) -> Any:
+    def _of_targets(self, name: str, values: Any, shape: tuple[int, ...], **how: bool) -> Any:
         """Return values of the targets as (rows, targets), or refuse them."""
-        values = like_points(name, given, self.task.space, self.dtype)
+        values = like_points(name, values, self.task.space, self.dtype)
         return check_density(name, values, shape, of="targets", **how)
 
 
@@ -445,7 +445,7 @@ def _order(task: Task) -> Order:
 
 def place_and_sum(
     pipeline: Pipeline,
-    given: tuple[Any, ...],
+    arguments: tuple[Any, ...],
     dens: Any,
     want: str | tuple[str, ...],
     systems: Any = None,
@@ -453,11 +453,11 @@ def place_and_sum(
 ) -> tuple[PlacedSum, Any]:
     """Return a sum that is placed for one density, and what is wanted of that.
 
-    ``given`` has the first five arguments of `parki.Plan`; ``others`` are those of `Request`. The
-    density is checked along with the rest, before any work.
+    ``arguments`` are the first five of `parki.Plan`; ``others`` are those of `Request`. The density
+    is checked along with the rest, before any work.
     """
     with pipeline.together("sum"):
-        placed = PlacedSum(pipeline, given, want, systems, Request(**others), owned=True)
+        placed = PlacedSum(pipeline, arguments, want, systems, Request(**others), owned=True)
         values = placed.density(dens)
         with placed.access():
             placed.place(once=True)
@@ -465,13 +465,13 @@ def place_and_sum(
 
 
 def sum_once(
-    given: tuple[Any, ...],
+    arguments: tuple[Any, ...],
     dens: Any,
     want: str | tuple[str, ...],
     systems: Any = None,
     **others: Any,
 ) -> Any:
     """Return the sum of one density, by what the last such sum left; leave it for the next."""
-    placed, result = place_and_sum(OneDevice(), given, dens, want, systems, **others)
+    placed, result = place_and_sum(OneDevice(), arguments, dens, want, systems, **others)
     placed.leave(once=True)
     return result
