@@ -275,7 +275,7 @@ def library_of(like: Any) -> Callable[[Any], Any]:
     elif hasattr(like, "__array_namespace__"):
         take = like.__array_namespace__().from_dlpack
 
-        def found(result: Any) -> Any:
+        def back(result: Any) -> Any:
             _finish(result)
             return take(result)
 

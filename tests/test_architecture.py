@@ -28,7 +28,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("near.sizes", "far.sizes", "far.columns", "far.lengths", "far.padding"),
     ),
     "pipeline": (*POINTS, *HALL, "near", "far", "choice"),
-    "derivatives": (*POINTS, *HALL, "near", "far", "pipeline", "plan"),
+    "derivatives": (*POINTS, *HALL, "near", "far", "pipeline", "placement.any_plan"),
     "placement": (
         *HALL,
         "describe",

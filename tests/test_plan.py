@@ -217,7 +217,7 @@ def test_a_promise_is_for_densities_in_the_memory_of_the_plan(kernel, monkeypatc
         with pytest.raises(parki.ParkiTypeError, match="dens is on the host"):
             plan.promise(dens)
     there = SimpleNamespace(shape=dens.shape, dtype=dens.dtype)
-    monkeypatch.setattr("parki.ewald.points.as_array", lambda name, value: value)
+    monkeypatch.setattr("parki.ewald.points.values.as_array", lambda name, value: value)
     with pytest.raises(parki.ParkiTypeError, match="dens is on a device"):
         plan.promise(there)
 

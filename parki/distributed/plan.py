@@ -14,9 +14,9 @@ from parki.distributed.transport import Transport
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import place_and_sum
+from parki.ewald.placement.any_plan import AnyPlan
 from parki.ewald.placement.asked import Asked
 from parki.ewald.placement.placement import Placement, PlanPoints
-from parki.ewald.plan import AnyPlan
 from parki.ewald.points import check_points, check_space, take_options
 from parki.ewald.sums import with_parameters
 from parki.interchange import as_array, as_given

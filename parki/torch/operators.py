@@ -16,7 +16,7 @@ import torch
 
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives.linear_map import LinearMap
-from parki.ewald.plan import AnyPlan
+from parki.ewald.placement.any_plan import AnyPlan
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Points

@@ -12,12 +12,7 @@ from parki.ewald.geometry.boxes import Columns, Group, check_systems_of_boxes, g
 from parki.ewald.geometry.labels import Labels, check_labels, warn_of_long
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.options import EwaldOptions
-from parki.ewald.points import (
-    check_density,
-    like_points,
-    result_shape,
-    take_arguments,
-)
+from parki.ewald.points import check_density, like_points, result_shape, take_arguments
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.composite import Composite
 from parki.interchange import as_given, names_of

@@ -9,7 +9,7 @@ from typing import Any
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.derivatives.linear_operator import Shape
-from parki.ewald.plan import AnyPlan
+from parki.ewald.placement.any_plan import AnyPlan
 
 
 def check_plan(plan: Any) -> None:

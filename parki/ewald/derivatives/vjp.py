@@ -23,12 +23,7 @@ from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.systems import Systems, check_systems, first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
-from parki.ewald.points import (
-    check_density,
-    like_points,
-    result_shape,
-    take_options,
-)
+from parki.ewald.points import check_density, like_points, result_shape, take_options
 from parki.ewald.sums import sum_of
 from parki.ewald.sums.composite import Addend, Composite, Shared, joined, together
 from parki.ewald.sums.maps import velocity

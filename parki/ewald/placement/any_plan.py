@@ -1,0 +1,503 @@
+"""`AnyPlan`: what plans of one device and of many ranks have in common, whose points are placed.
+
+A plan has members, which are sums, of a placement: one unchanged sum, or several whose densities
+and results are mapped, near a wall and in boxes of different sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any, Generic, cast, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.checks import Check, Checks, Sample
+from parki.ewald.choice.memory import Memory
+from parki.ewald.choice.parameters import Parameters
+from parki.ewald.derivatives.linear_operator import linear_operator
+from parki.ewald.derivatives.vjp import jvp, vjp
+from parki.ewald.describe import facts, headline
+from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline.misfits import Misfits
+from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
+from parki.ewald.pipeline.setup import Setup
+from parki.ewald.placement.asked import Asked
+from parki.ewald.placement.placement import Placement
+from parki.ewald.placement.swapped import Swapped
+from parki.ewald.placement.total import Total
+from parki.ewald.points import as_rows, check_density, check_values, like_points, marks_of
+from parki.ewald.task import Points, Task
+from parki.html import table
+from parki.interchange import as_array, as_given
+from parki.typing import (
+    AnyKernel,
+    Array,
+    ArrayT,
+    DerivedBy,
+    InputName,
+    ResultName,
+    Wanted,
+)
+
+
+class Uncopied:
+    """What is neither copied nor pickled, as copies would share what moves with the points."""
+
+    def __reduce__(self) -> Any:
+        raise ParkiTypeError(
+            "a Plan cannot be pickled or copied: it holds memory and compiled kernels of this "
+            "process; pass on kernel, points and options, and make a plan of them there"
+        )
+
+
+class AnyPlan(Uncopied, Generic[Wanted]):
+    """What plans of one device and of many ranks have in common.
+
+    Parameters
+    ----------
+    placement : Placement
+        The points, which plans may have in common.
+    asked : Asked
+    members : list of Member, optional
+        The sums of the plan, of those of the placement. Default: placed now.
+    """
+
+    def __init__(self, placement: Placement, asked: Asked, dens: Any = None) -> None:
+        self._placement, self._asked = placement, asked
+        self.members = placement.add(asked, dens)
+        self._total = Total(placement, asked, self.members)
+        first = self.members[0]
+        self.kernel: str = asked.kernel if isinstance(asked.kernel, str) else asked.name
+        self.want: Any = asked.want
+        self.dtype, self.space = first.sum.dtype, first.task.space
+        self.seconds = placement.seconds  # that "plan" took, and the last "update" of points
+        self._misfits: Misfits | None = None  # in densities, which a device counts
+        self._points: tuple[Any, Any] = (None, None)  # by the version of the placement
+        self._swapped = Swapped(placement, asked, self._total, self._again)
+
+    # Returns another plan on the same device, or on the same ranks.
+    _again: Callable[..., Any]
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Wait for other threads and streams that use the points, and look at late ones."""
+        with self._placement.access():
+            self._placement.settle()
+            yield
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Let no other thread or stream use the points; late ones may still be so."""
+        return self._placement.access()
+
+    def beside(self, kernel: AnyKernel, want: Any = "u") -> Any:
+        """Return a plan of another sum of the same points; all of these plans move together."""
+        plan = type(self).__new__(type(self))
+        plan.__dict__.update(self.__dict__)
+        AnyPlan.__init__(plan, self._placement, Asked.of(kernel, want, self.options))
+        return plan
+
+    # ------------------------------------------------------------------ what was chosen
+    @property
+    def task(self) -> Task:
+        """What is asked of the first sum, in its present box."""
+        return self.members[0].task
+
+    @property
+    def options(self) -> EwaldOptions:
+        """The options, with the present box."""
+        return self._placement.options
+
+    @property
+    def points(self) -> Points:
+        """The points, and their box: another object for other points."""
+        with self.exclusive():
+            of_first, whole = self.members[0].sum.given, self._placement.points
+            if self._total.plain:
+                return of_first
+            version, points = self._points
+            if version is not self._placement.version:
+                arrays = {"trg": whole.trg, "src": whole.src}
+                if isinstance(whole.norms, tuple):
+                    names = "trg_marks", "src_marks"
+                    arrays |= {n: a[None] for n, a in zip(names, whole.norms, strict=True)}
+                elif whole.norms is not None:
+                    arrays["norms"] = whole.norms
+                points = replace(
+                    of_first, arrays=arrays, systems=whole.systems, labels=whole.exclude
+                )
+                self._points = self._placement.version, points
+            return cast(Points, points)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The stages of the first sum."""
+        with self.exclusive():
+            return self.members[0].sum.pipeline
+
+    @property
+    def n_targets(self) -> int:
+        """Targets of this rank."""
+        return self._total.counts[0]
+
+    @property
+    def n_sources(self) -> int:
+        """Sources of this rank."""
+        return self._total.counts[1]
+
+    @property
+    def box(self) -> NDArray[np.float64]:
+        """Edge lengths, shape (3,); of a tilted box its lattice vectors, shape (3, 3).
+
+        With boxes for systems, these, with an axis more.
+        """
+        if self._placement.boxes is not None:
+            return np.array(self._placement.boxes, dtype=float)
+        lattice = self.points.lattice
+        lengths = lattice.by_user(lattice.sides)
+        if self.options.walled:  # the box of the sums reaches below the wall
+            lengths[2] += self.origin[2]
+        if self.options.cell is None:
+            return lengths
+        rows = zip(self.options.box, np.diag(lengths), strict=True)
+        return np.array([own if row is None else row for row, own in rows])
+
+    @property
+    def origin(self) -> NDArray[np.float64]:
+        """Corner of the box, shape (3,)."""
+        return self.points.lattice.by_user(self.points.lattice.origin)
+
+    @property
+    def setup(self) -> Setup | None:
+        """What box and parameters decide; None if there is nothing to sum."""
+        return self.pipeline.setup
+
+    @property
+    def parameters(self) -> Parameters | None:
+        """What was chosen for the first sum; None if there is nothing to sum."""
+        return None if self.setup is None else self.setup.parameters
+
+    @property
+    def memory(self) -> Memory | None:
+        """Bytes that the plan needs, by part, as predicted for the points it was made of.
+
+        The parts of several sums are named by the sum and the part.
+        """
+        if len(self.members) == 1:
+            return self.members[0].memory
+        parts: dict[str, float] = {}
+        held = peak = 0.0
+        for member in self.members:
+            if (own := member.memory) is not None:
+                peak = max(peak, sum(parts.values()) + own.peak)  # made one after the other
+                for name, size in own.parts.items():
+                    label = f"{member.kernel} {name}"
+                    parts[label] = parts.get(label, 0.0) + size
+                held += own.held
+        return Memory(parts, held, peak)
+
+    # ------------------------------------------------------------------ apply
+    @overload
+    def __call__(self: AnyPlan[ResultName], dens: ArrayT, out: ArrayT | None = None) -> ArrayT: ...
+    @overload
+    def __call__(
+        self: AnyPlan[tuple[ResultName, ...]], dens: ArrayT, out: Sequence[ArrayT] | None = None
+    ) -> tuple[ArrayT, ...]: ...
+    def __call__(self, dens: Any, out: Any = None) -> Any:
+        """Return the wanted results of a density.
+
+        On a device the second call keeps lists of the pairs in reach, some five bytes for each, if
+        they take at most a third of the free memory and the plan need not be deterministic; later
+        calls take them.
+
+        Parameters
+        ----------
+        dens : array, shape (Ns,), (3, Ns), (6, Ns) or (3, 3, Ns), or with k first
+            As for the call of the same name as the kernel, such as `parki.laplace`. Same dtype and
+            memory as the points. With k densities at once, such as (k, 3, Ns), results have k
+            first, too; pairs are computed for several.
+        out : array or tuple of arrays, optional
+            Where to write: as what is returned; C-contiguous. With it a repeated call allocates
+            nothing but those lists, what the FFT library needs for itself, and the pressure where
+            a stress is wanted without it.
+
+        Returns
+        -------
+        array, or tuple of arrays if ``want`` is one
+            In the memory and of the library of ``dens``; ``out`` itself, if given. "u" has shape
+            (3, Nt), "p" (Nt,), "grad_u" and "stress" (3, 3, Nt); for Laplace (Nt,) and (3, Nt). Not
+            scaled: the velocity is the single layer over 8 pi mu, and its pressure and stress the
+            same over 8 pi.
+        """
+        with self._placement.access(), self._placement.together("plan(dens)"):
+            return self._apply(dens, out, unwatched)
+
+    def _apply(self, dens: Any, out: Any, watch: Watch) -> Any:
+        """Return the wanted results of a density.
+
+        The host waits for what a device has counted after all is launched, so that the device does
+        not wait for the host.
+        """
+        late = self.members[0].sum.pipeline.alone and self.space.adapter.records()
+        values = self._density(dens, late)
+        results = self._total.apply(values, out, watch)
+        if late and self._misfits is not None and self._misfits.found():
+            check_values("dens", values, self._total.density_shape, self.task.mixed)
+        return as_given(results, dens) if out is None else results
+
+    def _density(self, dens: Any, late: bool = False) -> Any:
+        """Return a density as (rows, sources), or several as (k, rows, sources), C-contiguous.
+
+        Refuse an impossible one. ``late`` says that a device may count impossible values meanwhile.
+        """
+        shape, mixed = self._total.density_shape, self.task.mixed
+        values = like_points("dens", dens, self.space, self.dtype)
+        values = as_rows("dens", values, shape, several=True)
+        self.members[0].sum.require_several(values)
+        if late and values.size:
+            self._misfits = self._misfits or Misfits(self.space, self.dtype, mixed)
+            self._misfits.count(values)
+        elif not late:
+            check_values("dens", values, shape, mixed)
+        return values
+
+    def timed(self, dens: Array) -> tuple[Any, dict[str, float]]:
+        """Return the wanted results and the seconds of each stage.
+
+        By events on a device, which waits until the host has launched all stages: an application
+        of few points takes as long as these launches, which no stage's time has in it.
+        """
+        with self._placement.access(), self._placement.together("plan(dens)"):
+            watch = self.space.adapter.watch(self.members[0].sum.pipeline.ahead)
+            return self._apply(dens, None, watch), watch.seconds()
+
+    @overload
+    def adjoint(self: AnyPlan[ResultName], values: ArrayT) -> ArrayT: ...
+    @overload
+    def adjoint(self: AnyPlan[tuple[ResultName, ...]], values: Sequence[ArrayT]) -> ArrayT: ...
+    def adjoint(self, values: Any) -> Any:
+        """Return the transposed sum: of values at the targets, what they make at the sources.
+
+        ``<values, plan(dens)> = <plan.adjoint(values), dens>`` for every density, up to rounding.
+        The transpose is a sum of another kernel from the targets to the sources, and costs about
+        as much; ``docs/derivatives.md`` has the table. Its set-up is made by the first call, with
+        the plan's parameters, and kept.
+
+        Parameters
+        ----------
+        values : array, or tuple of arrays if ``want`` is one
+            Of the shapes that a call returns, in the dtype and memory of the points; or k of them
+            at once, with k first.
+
+        Returns
+        -------
+        array, shape (Ns,), (3, Ns), (6, Ns) or (3, 3, Ns), or with k first
+            As a density, in the library of ``values``. The rms of its error over the sources is at
+            most ``tolerance * sqrt(Q) / l**p``, with p as in `promise` and Q the sum of the squared
+            values; times the rms of the normals for double layers, and sqrt(3) for dipoles.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            If the values are impossible, or if parki has no sum for the transpose, as for the
+            pressures and stresses of double layers and dipoles.
+        ParkiMemoryError
+            If there is no room for the transposed sum.
+        """
+        with self.exclusive(), self._placement.together("adjoint"):
+            rows, several = self._values(values)
+            dens = self._swapped(rows)
+        like = values if isinstance(self.want, str) else values[0]
+        return as_given(dens.reshape(*several, *self._total.density_shape), like)
+
+    def _values(self, arrays: Any) -> tuple[dict[str, Any], tuple[int, ...]]:
+        """Return values at the targets by result, (k, rows, targets); and (k,), if k were given."""
+        many = not isinstance(self.want, str)
+        if many and not (isinstance(arrays, (tuple, list)) and len(arrays) == len(self.want)):
+            raise ParkiTypeError(
+                f"values is a {type(arrays).__name__}; expected a tuple of {len(self.want)} "
+                "arrays, as want has"
+            )
+        arrays, rows = arrays if many else (arrays,), {}
+        for place, (name, shape) in enumerate(self._total.shapes().items()):
+            label = f"values[{place}]" if many else "values"
+            values = like_points(label, arrays[place], self.space, self.dtype)
+            how: dict[str, Any] = {"several": True, "single": self.task.mixed, "of": "targets"}
+            rows[name] = check_density(label, values, shape, **how)
+        sizes = {array.shape[:-2] for array in rows.values()}
+        if len(sizes) > 1:
+            raise ParkiValueError(
+                f"values have shapes {', '.join(str(tuple(a.shape)) for a in arrays)}; expected "
+                "as many in each, one or k"
+            )
+        (several,) = sizes
+        return {name: a if several else a[None] for name, a in rows.items()}, several
+
+    # ------------------------------------------------------------------ derivatives
+    def vjp(
+        self, dens: Array | None, values: ArrayT, wrt: tuple[DerivedBy, ...] = ("dens",)
+    ) -> dict[str, ArrayT]:
+        """Return the derivatives of ``<values, u>``, ``u = plan(dens)``: see `parki.vjp`."""
+        return vjp(*self._inputs(dens), values=values, wrt=wrt, **self._how)
+
+    def jvp(self, dens: Array | None, tangents: dict[InputName, ArrayT]) -> ArrayT:
+        """Return the first-order change of ``plan(dens)``: see `parki.jvp`."""
+        return jvp(*self._inputs(dens), tangents=tangents, **self._how)
+
+    def _inputs(self, dens: Any) -> tuple[Any, ...]:
+        """Return the first arguments of derivatives; refuse a plan that has none."""
+        if self.want != "u":
+            raise ParkiValueError(
+                f"derivatives are of plans with want='u', but want is {self.want!r}; make a plan "
+                "with want='u'"
+            )
+        arrays = self.points.arrays
+        norms = arrays.get("norms", marks_of(arrays))
+        return self._asked.kernel, arrays["trg"], arrays["src"], dens, norms, self.options
+
+    @property
+    def _how(self) -> dict[str, Any]:
+        """Systems, boxes and labels, as derivatives take them."""
+        points, boxes = self.points, self._placement.boxes
+        systems = points.systems and (points.systems.targets, points.systems.sources)
+        return {"systems": systems, "exclude": points.labels, "boxes": boxes}
+
+    def promise(self, dens: Array) -> Any:
+        """Return the bound of the rms error that the tolerance promises for a density.
+
+        ``tolerance * sqrt(Q) / l**p`` with Q the sum of ``|f|^2`` (single layer), ``|q|^2 |n|^2``
+        (double layer), ``|t|^2`` (rotlets), ``|D|^2`` (dipoles) or ``q^2`` (Laplace), l the cube
+        root of the box's volume, p = 2 for the double layer, rotlets and dipoles and 1 otherwise;
+        the combined sum adds its two bounds. For the pressure and the gradient, whose error is the
+        rms over targets of its Frobenius norm, p is greater by one. The stress has the errors of
+        its parts: sqrt(3) times the pressure's and twice the gradient's. Rounding comes
+        on top: a small multiple of the unit roundoff times the rms of the result.
+
+        Returns
+        -------
+        float, or tuple of floats if ``want`` is a tuple
+            Of k densities at once, arrays of shape (k,); of S systems, (S,), or both.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            If the density has another shape, is not finite, or is in other memory than the points.
+        """
+        with self.exclusive(), self._placement.together("promise"):
+            bounds = self._total.bounds(self._density(dens))
+        return bounds[0] if isinstance(self.want, str) else bounds
+
+    @overload
+    def check(self: AnyPlan[ResultName], dens: Array, targets: int = 32) -> Check: ...
+    @overload
+    def check(self: AnyPlan[tuple[ResultName, ...]], dens: Array, targets: int = 32) -> Checks: ...
+    def check(self, dens: Any, targets: int = 32) -> Check | Checks:
+        """Measure the error of the sum of a density, at a few targets chosen at random.
+
+        Sums anew, and at these targets once more in float64 with a tolerance 100 times smaller (at
+        least 1e-13) and other parameters. Finds what no estimate knows, such as densities that add
+        up on a lattice.
+
+        Parameters
+        ----------
+        dens : array
+            As for a call.
+        targets : int
+            How many to sample, always the same ones; all, if there are fewer.
+
+        Returns
+        -------
+        Check, or tuple of them if ``want`` is a tuple
+            With ``error``, ``promise``, ``flow`` (the rms of the result), ``relative`` (error over
+            flow) and ``reference`` (the other sum's tolerance); `str` gives them as a line, and
+            a tuple as a line for each result.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            If the density is impossible.
+        ParkiMemoryError
+            If there is no room for the other sum.
+        """
+        with self.exclusive():
+            sample, values = Sample(self.n_targets, targets), as_array("dens", dens)
+            if values.ndim > len(self._total.density_shape):
+                raise ParkiValueError(
+                    f"dens has shape {values.shape}; check takes one density at a time, such as "
+                    "dens[0]"
+                )
+            fields, bounds = self(values), self.promise(values)
+            one = isinstance(self.want, str)
+            results = dict(zip(self._asked.results, (fields,) if one else fields, strict=True))
+            exact = self._total.exact(sample, self._density(values))
+            flat = {n: a.reshape(len(exact[n]), -1) for n, a in results.items()}
+            errors = sample.errors(
+                flat, exact, [self._rms(b, sample) for b in ((bounds,) if one else bounds)]
+            )
+        return errors[0] if one else errors
+
+    def _rms(self, bound: Any, sample: Sample) -> float:
+        """Return a bound for sampled targets, each of which has the bound of its system."""
+        systems = self.points.systems
+        if systems is None:
+            return float(bound)
+        numbers = np.searchsorted(systems.targets, sample.chosen, "right") - 1
+        return float(np.sqrt(np.mean(np.square(bound)[numbers])))
+
+    def as_linear_operator(self) -> Any:
+        """Return the plan as a linear operator on flattened densities, for GMRES and LSMR.
+
+        SciPy's `scipy.sparse.linalg.LinearOperator`, or CuPy's on a device. Its matrix-vector
+        product takes a vector of length rows x Ns and returns the flattened result; its ``rmatvec``
+        is `adjoint`. Products with a matrix sum its columns at once. Whole numbers and other real
+        types are converted to the plan's, in which the sum is computed; the result has the type
+        that the product with a matrix of the plan's type would have.
+
+        Raises
+        ------
+        ParkiValueError
+            If ``want`` is a tuple.
+        """
+        shapes = self.shapes_for("as_linear_operator")
+        return linear_operator(self, self.adjoint, shapes, self.dtype, self.space)
+
+    def shapes_for(self, needed_by: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the shapes of result and density; refuse a plan of several results."""
+        if not isinstance(self.want, str):
+            raise ParkiValueError(
+                f"{needed_by} needs a plan with one result, but want is {self.want}; make a plan "
+                "with want='u'"
+            )
+        return self._total.shapes()[self.want], self._total.density_shape
+
+    def describe(self) -> str:
+        """Return the sum, the points and the chosen parameters as text of a few lines."""
+        with self.exclusive():
+            parts: list[str] = [member.describe() for member in self.members]
+            if self._total.plain:
+                return parts[0]
+            head = f"{self._asked.name}: {self._of_parts}"
+            return "\n".join([head, *self._total.describe(), *parts])
+
+    @property
+    def _of_parts(self) -> str:
+        """Which sums there are."""
+        composite, boxes, count = self._asked.composite, self._placement.boxes, len(self.members)
+        if boxes is not None:
+            return f"{len(boxes)} systems in boxes of their own, {count} plans"
+        return f"{len(cast(Any, composite).addends)} addends, {count} sums"
+
+    def __repr__(self) -> str:
+        if self._total.plain:
+            return f"<parki.Plan: {headline(self.task, self.points)}>"
+        boxes = self._placement.boxes
+        what = self.options.periods if boxes is None else f"{len(boxes)} boxes"
+        return f"<parki.Plan: {self._asked.name}, {what}>"
+
+    def _repr_html_(self) -> str:
+        return table(
+            "parki.Plan", facts(self.task, self.points, self.pipeline, self.seconds["plan"])
+        )

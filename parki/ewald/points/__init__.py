@@ -1,0 +1,35 @@
+"""The public boundary: arrays come in, are checked once, and leave as solver arrays.
+
+No module after this one checks a user's array again. `arguments` has points and options, `values`
+densities and results.
+"""
+
+from parki.ewald.points.arguments import OPTIONS as OPTIONS
+from parki.ewald.points.arguments import Arguments as Arguments
+from parki.ewald.points.arguments import as_points as as_points
+from parki.ewald.points.arguments import check_arguments as check_arguments
+from parki.ewald.points.arguments import check_dtypes as check_dtypes
+from parki.ewald.points.arguments import check_normals as check_normals
+from parki.ewald.points.arguments import check_options as check_options
+from parki.ewald.points.arguments import check_points as check_points
+from parki.ewald.points.arguments import check_shape as check_shape
+from parki.ewald.points.arguments import limits as limits
+from parki.ewald.points.arguments import marks_of as marks_of
+from parki.ewald.points.arguments import take_arguments as take_arguments
+from parki.ewald.points.arguments import take_options as take_options
+from parki.ewald.points.values import MOST_SINGLE as MOST_SINGLE
+from parki.ewald.points.values import RESULTS as RESULTS
+from parki.ewald.points.values import TENSOR as TENSOR
+from parki.ewald.points.values import TENSOR_ROWS as TENSOR_ROWS
+from parki.ewald.points.values import as_rows as as_rows
+from parki.ewald.points.values import check_density as check_density
+from parki.ewald.points.values import check_names as check_names
+from parki.ewald.points.values import check_output as check_output
+from parki.ewald.points.values import check_outputs as check_outputs
+from parki.ewald.points.values import check_space as check_space
+from parki.ewald.points.values import check_values as check_values
+from parki.ewald.points.values import check_want as check_want
+from parki.ewald.points.values import extremes as extremes
+from parki.ewald.points.values import like_points as like_points
+from parki.ewald.points.values import result_rows as result_rows
+from parki.ewald.points.values import result_shape as result_shape
