@@ -116,18 +116,18 @@ class PairMatrix:
         of v's make ``left.(D - A^-1) left``, and all of it is ``b.(D - A^-1) b``.
         """
         # Numbers are on the host, where they cost a device less than launches.
-        found, left, towards, before, power = np.zeros_like(acts), acts, 0.0, 1.0, 0.0
+        motions, left, towards, before, power = np.zeros_like(acts), acts, 0.0, 1.0, 0.0
         whole = float(np.vdot(acts, acts / self.diagonal))
         for step in range(MOST_STEPS):
             z = self._times(self.inverse, left)
             size = float(np.vdot(left, z))
             off, of = float(np.vdot(left, left / self.diagonal)) - size, whole - power
             if not whole or (step and off <= ERROR**2 * of + ROUNDING * whole):
-                return found, acts - left - self.diagonal * found
+                return motions, acts - left - self.diagonal * motions
             towards = z + size / before * towards
             along = self.diagonal * towards + self(towards)
             ahead = size / float(np.vdot(towards, along))
-            found = found + ahead * towards
+            motions = motions + ahead * towards
             left = left - ahead * along
             power, before = power + ahead * size, size
         raise ParkiError(

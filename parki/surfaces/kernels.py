@@ -103,12 +103,12 @@ def _tensor(p: SurfacePairs, n: Any) -> Any:
 def single_velocity(p: SurfacePairs) -> Any:
     """Return 1/r + r r/r^3."""
     one, three = p.f[1], p.f[3]
-    found = _squares(p, three)
+    block = _squares(p, three)
     for i in range(3):
-        found[i, i] += one
+        block[i, i] += one
     if p.n0 is not None:
-        found += p.n0[:, None] * p.n0[None] * (one - _dot(p.r, p.r) * three)
-    return found
+        block += p.n0[:, None] * p.n0[None] * (one - _dot(p.r, p.r) * three)
+    return block
 
 
 def single_pressure(p: SurfacePairs) -> Any:
@@ -166,22 +166,22 @@ def double_traction(p: SurfacePairs) -> Any:
 
 def _plain_traction(p: SurfacePairs) -> Any:
     along, facing, both = _dot(p.r, p.n), _dot(p.r, p.e), _dot(p.n, p.e)
-    found = _squares(p, 60 * p.f[7] * along * facing - 6 * p.f[5] * both)
+    block = _squares(p, 60 * p.f[7] * along * facing - 6 * p.f[5] * both)
     three, five = 4 * p.f[3], 6 * p.f[5]
     for i, j in itertools.product(range(3), repeat=2):
-        found[i, j] -= three * p.e[i] * p.n[j]
-        found[i, j] -= five * (along * p.r[i] * p.e[j] + facing * p.n[i] * p.r[j])
+        block[i, j] -= three * p.e[i] * p.n[j]
+        block[i, j] -= five * (along * p.r[i] * p.e[j] + facing * p.n[i] * p.r[j])
         if i == j:
-            found[i, j] -= five * along * facing
-    return found
+            block[i, j] -= five * along * facing
+    return block
 
 
 def _product(a: Any, b: Any) -> list[Any]:
     """Return the product of two polynomials of b, by their coefficients."""
-    found: list[Any] = [0.0] * (len(a) + len(b) - 1)
+    product: list[Any] = [0.0] * (len(a) + len(b) - 1)
     for (i, one), (j, other) in itertools.product(enumerate(a), enumerate(b)):
-        found[i + j] = found[i + j] + one * other
-    return found
+        product[i + j] = product[i + j] + one * other
+    return product
 
 
 def _with(polynomial: Any, powers: Any) -> Any:
@@ -247,9 +247,9 @@ class Layer:
     def missing(self, xp: Any, inside: Any, sums: Any) -> Any:
         """Return errors of sums of constants (rows, columns, n), with ``inside`` of 1 inside."""
         eye = xp.eye(self.rows, self.columns, self.first)[:, :, None]
-        found = (self.exact or 0.0) * eye * inside - sums
-        found[:, : self.first] = 0.0
-        return found
+        errors = (self.exact or 0.0) * eye * inside - sums
+        errors[:, : self.first] = 0.0
+        return errors
 
 
 def _both(want: str) -> Layer:

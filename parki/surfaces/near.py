@@ -214,7 +214,7 @@ def _level(
     near = xp.flatnonzero(squared < reach[nodes.event] ** 2)
     p = coefficients(xp, abs(events.b) / width, setting.order)
     signs = _signs(xp, layer, events, setting.side)
-    found: list[tuple[Any, Any]] = []
+    parts: list[tuple[Any, Any]] = []
     for first in range(0, near.size, AT_ONCE[xp is not np]):
         some = near[first : first + AT_ONCE[xp is not np]]
         event, n = nodes.event[some], nodes.normals[:, nodes.index[some]]
@@ -236,9 +236,9 @@ def _level(
             )
             bump[k] = f.bump()
         areas = nodes.areas[nodes.index[some]]
-        found.append((value * areas, bump * areas))
+        parts.append((value * areas, bump * areas))
     nothing = xp.zeros((layer.rows, layer.columns, 0)), xp.zeros(0)
-    values, bumps = (xp.concatenate(each, axis=-1) for each in zip(nothing, *found, strict=True))
+    values, bumps = (xp.concatenate(each, axis=-1) for each in zip(nothing, *parts, strict=True))
     return Blocks(nodes.event[near], nodes.index[near], values, bumps)
 
 

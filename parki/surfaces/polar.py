@@ -37,7 +37,7 @@ def polar_matrix(layer: Layer, shape: Any, side: int, exact: bool) -> np.ndarray
     """
     sphere: Sphere = shape.sphere
     around, count = 2 * sphere.densities + 2, shape.areas.size
-    found = np.empty((layer.rows, count, layer.columns, count))
+    matrix = np.empty((layer.rows, count, layer.columns, count))
     of_points, of_nodes = (
         _rolled(2 * order + 2, order + 1, around) for order in (sphere.order, sphere.densities)
     )
@@ -53,15 +53,15 @@ def polar_matrix(layer: Layer, shape: Any, side: int, exact: bool) -> np.ndarray
         block = layer.block(SurfacePairs(np, r, None, None, normal / size, e, functions))
         rows = block @ densities
         for place, index in zip(nodes, of_nodes, strict=True):
-            found[:, place, :, index] = rows[:, :, place % around].transpose(2, 0, 1)
+            matrix[:, place, :, index] = rows[:, :, place % around].transpose(2, 0, 1)
     every = np.arange(count)
     if exact and layer.exact is not None:
         inside = np.full(count, 0.5 * (1 - side))
-        missing = layer.missing(np, inside, found.sum(axis=3).transpose(0, 2, 1))
+        missing = layer.missing(np, inside, matrix.sum(axis=3).transpose(0, 2, 1))
     else:
         missing = 0.5 * side * layer.jumps(np, shape.normals, shape.normals)
-    found[:, every, :, every] += missing.transpose(2, 0, 1)
-    return found
+    matrix[:, every, :, every] += missing.transpose(2, 0, 1)
+    return matrix
 
 
 def _rolled(along: int, rings: int, around: int) -> np.ndarray:
