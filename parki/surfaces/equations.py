@@ -132,11 +132,11 @@ class Equation:
 
         def apply(density: Any, transposed: bool = False) -> Any:
             q = self._checked("density", density)
-            found = surface.xp.empty_like(q)
+            result = surface.xp.empty_like(q)
             several = q.reshape(-1, 3, q.shape[-1])
             for index, values in own_products(own, several, 3, transposed):
-                found.reshape(several.shape)[:, :, index] = values
-            return as_given(found, density)
+                result.reshape(several.shape)[:, :, index] = values
+            return as_given(result, density)
 
         return self._operator(apply, lambda values: apply(values, True))
 
@@ -170,13 +170,13 @@ class Equation:
         return linear_operator(apply, adjoint, (shape, shape), self.layer.dtype, self.layer.space)
 
     def _checked(self, name: str, values: Any, shape: tuple[int, ...] | None = None) -> Any:
-        found = like_points(name, values, self.layer.space, self.layer.dtype)
+        array = like_points(name, values, self.layer.space, self.layer.dtype)
         shape = shape or self.surface.nodes.shape
-        if found.shape[-2:] != shape or found.ndim > 3:
+        if array.shape[-2:] != shape or array.ndim > 3:
             raise ParkiValueError(
-                f"{name} has shape {found.shape}; expected {shape}{flat_hint(found, shape)}"
+                f"{name} has shape {array.shape}; expected {shape}{flat_hint(array, shape)}"
             )
-        return found
+        return array
 
     def _single(self, density: Any) -> Any:
         """Return the single layer of a density over 8 pi, by a plan that follows the bodies."""

@@ -187,12 +187,12 @@ class LayerPlan:
             return None
         if self._targets is None:
             raise ParkiValueError("directions are for targets; at the nodes they are the normals")
-        found = as_array("directions", directions)
-        if found.shape != self._targets.shape:
+        array = as_array("directions", directions)
+        if array.shape != self._targets.shape:
             raise ParkiValueError(
-                f"directions has shape {found.shape}; expected {self._targets.shape}, as targets"
+                f"directions has shape {array.shape}; expected {self._targets.shape}, as targets"
             )
-        return found.copy()
+        return array.copy()
 
     def _place(self, surface: Bodies) -> _Placed:
         """Return the sum and the near pairs for a surface."""
@@ -310,20 +310,20 @@ class LayerPlan:
             surface = placed.surface
             acting = plain.strengths(self._key[0], q, surface.normals, surface.areas)
             summed = placed.plan(surface.xp.ascontiguousarray(acting))
-        found = plain.rows_of(self._key[1], summed, placed.e)
-        found = (found + self._corrected(placed, q)).astype(q.dtype)
+        rows = plain.rows_of(self._key[1], summed, placed.e)
+        rows = (rows + self._corrected(placed, q)).astype(q.dtype)
         many = as_array("density", density).ndim > len(self._shapes[1])
         shape = self._shapes[0]
-        return as_given(found.reshape(*(found.shape[:1] if many else ()), *shape), density)
+        return as_given(rows.reshape(*(rows.shape[:1] if many else ()), *shape), density)
 
     def _checked(self, name: str, values: Any, shape: tuple[int, ...], rows: int) -> Any:
-        found = like_points(name, values, self._plan.space, self._plan.dtype)
-        if found.shape[-len(shape) :] != shape or found.ndim > len(shape) + 1:
-            flat = flat_hint(found, shape)
+        array = like_points(name, values, self._plan.space, self._plan.dtype)
+        if array.shape[-len(shape) :] != shape or array.ndim > len(shape) + 1:
+            flat = flat_hint(array, shape)
             raise ParkiValueError(
-                f"{name} has shape {found.shape}; expected {shape}, or k of them{flat}"
+                f"{name} has shape {array.shape}; expected {shape}, or k of them{flat}"
             )
-        return found.reshape(-1, rows, shape[-1])
+        return array.reshape(-1, rows, shape[-1])
 
     def timed(self, density: Array) -> tuple[Any, dict[str, float]]:
         """Return the layer of a density, and the seconds of the sum's stages and of corrections."""
@@ -357,9 +357,9 @@ class LayerPlan:
         back = back.reshape(len(v), -1, surface.areas.size)
         if SUMS[self._key[0]].rows > self._layer.columns:  # dipoles along the normals
             back = (back * surface.normals).sum(axis=1, keepdims=True)
-        found = (back * surface.areas + self._corrected(placed, v, True)).astype(v.dtype)
+        dens = (back * surface.areas + self._corrected(placed, v, True)).astype(v.dtype)
         many = as_array("values", values).ndim > len(self._shapes[0])
-        return as_given(found.reshape(*(found.shape[:1] if many else ()), *self._shapes[1]), values)
+        return as_given(dens.reshape(*(dens.shape[:1] if many else ()), *self._shapes[1]), values)
 
     def _corrected(self, placed: _Placed, q: Any, transposed: bool = False) -> Any:
         """Return the corrections (k, rows, Nt) of densities (k, columns, N).
@@ -369,21 +369,21 @@ class LayerPlan:
         near, surface, flat = placed.near, placed.surface, q.reshape(len(q), -1)
         rows = self._layer.columns if transposed else self._layer.rows
         count = surface.areas.size if transposed else self._plan.n_targets
-        found = surface.xp.zeros((len(q), rows, count), q.dtype)
+        corrections = surface.xp.zeros((len(q), rows, count), q.dtype)
         for k, matrix in enumerate(near.sparse):
             given = self._finer(surface, q).reshape(len(q), -1) if k and not transposed else flat
             part = own.product(matrix, given, transposed).reshape(len(q), rows, -1)
-            found += self._finer(surface, part, True) if k and transposed else part
-        found = near.returned(found, q) if transposed else near.added(found, q)
+            corrections += self._finer(surface, part, True) if k and transposed else part
+        corrections = near.returned(corrections, q) if transposed else near.added(corrections, q)
         for index, values in own.own_products(placed.own, q, rows, transposed):
-            found[:, :, index] += values
-        return found
+            corrections[:, :, index] += values
+        return corrections
 
     @staticmethod
     def _finer(surface: Bodies, q: Any, transposed: bool = False) -> Any:
         """Return densities (k, columns, N) at the finer nodes of all bodies; or transposed."""
         xp = surface.xp
-        found: list[Any] = [None] * surface.kinds.size
+        parts: list[Any] = [None] * surface.kinds.size
         starts = surface.finer_starts if transposed else surface.systems
         for shape, _, bodies in surface.groups:
             matrix = surface.on_device(shape, "finer.matrix")
@@ -391,8 +391,8 @@ class LayerPlan:
             index = xp.asarray(starts[bodies][:, None] + np.arange(len(matrix)))
             values = q[:, :, index] @ matrix
             for place, body in enumerate(bodies):
-                found[body] = values[:, :, place]
-        return xp.concatenate(found, axis=-1)
+                parts[body] = values[:, :, place]
+        return xp.concatenate(parts, axis=-1)
 
     def as_linear_operator(self) -> Any:
         """Return the layer as an operator on flattened densities, a component after the other."""
@@ -408,12 +408,12 @@ class LayerPlan:
         """
         q = self._checked("density", density, self._shapes[1], self._layer.columns)
         placed, wider = self._placed, self._setting.wider()
-        found, size = self._corrected(placed, q), abs(self(density)).max()
+        change, size = self._corrected(placed, q), abs(self(density)).max()
         own, near = self._corrections(placed.surface, placed.e, wider, placed.plan.space)
         other = self._corrected(placed._replace(own=own, near=near), q)
         last = placed.surface.last_degrees(q).astype(q.dtype).reshape(-1, *self._shapes[1])
         unresolved = abs(self(last)).max()
-        return float((abs(found - other).max() + unresolved) / size) if found.size else 0.0
+        return float((abs(change - other).max() + unresolved) / size) if change.size else 0.0
 
     def update_positions(self, centres: Array, rotations: Any = None) -> None:
         """Move the bodies: their own corrections turn with them, near pairs are found anew.

@@ -98,7 +98,7 @@ class Surface(Bodies):
                 "project and finer are of one body, but systems has several; make a surface of "
                 "each body, and join them by parki.Surface.join"
             )
-        found, centres = [], []
+        kinds_of, centres = [], []
         for first, last in itertools.pairwise(starts.tolist()):
             own: Any = [
                 None if each is None else each[..., first:last].astype(np.float64) for each in given
@@ -108,10 +108,10 @@ class Surface(Bodies):
             at = None if project is None else _Moved(project, middle)
             shape = shapes.of_nodes(own[0], own[1], own[2], own[3], at)
             _check_areas(shape)
-            found.append(shape if finer is None else _with_finer(shape, finer, middle))
+            kinds_of.append(shape if finer is None else _with_finer(shape, finer, middle))
             centres.append(middle[:, 0])
-        kinds, frames = np.arange(len(found)), np.tile(np.eye(3), (len(found), 1, 1))
-        self.begin(found, kinds, np.stack(centres, axis=1), frames, nodes)
+        kinds, frames = np.arange(len(kinds_of)), np.tile(np.eye(3), (len(kinds_of), 1, 1))
+        self.begin(kinds_of, kinds, np.stack(centres, axis=1), frames, nodes)
 
     # ------------------------------------------------------------------ ready made
     @classmethod
@@ -154,8 +154,8 @@ class Surface(Bodies):
         if not (half > 0).all():
             raise ParkiValueError("half axes and radii must be positive")
         different, kinds = np.unique(half, axis=1, return_inverse=True)
-        found = [shapes.ellipsoid(each, order, finer) for each in different.T]
-        return cls._of(found, kinds.ravel(), centres, rotations)
+        kinds_of = [shapes.ellipsoid(each, order, finer) for each in different.T]
+        return cls._of(kinds_of, kinds.ravel(), centres, rotations)
 
     @classmethod
     def tori(
@@ -234,17 +234,17 @@ class Surface(Bodies):
             )
         times = whole("finer", finer, "a whole number from 2 on", 2)
         middles = each.mean(axis=2)
-        found = [
+        kinds = [
             spherical.mapped(body - middle[:, None], order, times)
             for body, middle in zip(each.transpose(1, 0, 2), middles.T, strict=True)
         ]
-        if any((shape.nodes * shape.normals * shape.areas).sum() <= 0 for shape in found):
+        if any((shape.nodes * shape.normals * shape.areas).sum() <= 0 for shape in kinds):
             raise ParkiValueError(
                 "points turn the sphere inside out; mirror them, or move them by shorter steps"
             )
         apart = max(
             abs(shape.nodes - body + middle[:, None]).max() / shape.radius
-            for shape, body, middle in zip(found, each.transpose(1, 0, 2), middles.T, strict=True)
+            for shape, body, middle in zip(kinds, each.transpose(1, 0, 2), middles.T, strict=True)
         )
         if apart > ROUGH:
             warn(
@@ -252,8 +252,8 @@ class Surface(Bodies):
                 f"take places of parki.Surface.directions({order}), in this order, or more of them"
             )
         surface = object.__new__(cls)
-        frames = matrices(None, len(found))
-        surface.begin(found, np.arange(len(found)), middles, frames, points)
+        frames = matrices(None, len(kinds))
+        surface.begin(kinds, np.arange(len(kinds)), middles, frames, points)
         return surface
 
     @staticmethod
@@ -331,13 +331,13 @@ class _Moved:
 
 def _host(name: str, value: Any, rows: int, count: int) -> Any:
     """Return rows of numbers for all nodes, on the host."""
-    found = to_host(as_array(name, value))
+    array = to_host(as_array(name, value))
     expected = (rows, count) if rows > 1 else (count,)
-    if found.shape != expected:
-        raise ParkiValueError(f"{name} has shape {found.shape}; expected {expected}, as nodes has")
-    if found.dtype.kind != "f" or not np.isfinite(found).all():
-        raise ParkiTypeError(f"{name} has dtype {found.dtype}, or NaN; expected finite floats")
-    return found
+    if array.shape != expected:
+        raise ParkiValueError(f"{name} has shape {array.shape}; expected {expected}, as nodes has")
+    if array.dtype.kind != "f" or not np.isfinite(array).all():
+        raise ParkiTypeError(f"{name} has dtype {array.dtype}, or NaN; expected finite floats")
+    return array
 
 
 def _check_closed(nodes: np.ndarray, normals: np.ndarray, areas: np.ndarray) -> Any:
