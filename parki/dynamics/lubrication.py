@@ -85,16 +85,16 @@ class Lubrication:
     def _block(self, numbers: Any, m: int) -> Any:
         """Return the symmetric matrices (k, k, n) of one m."""
         size = SIZES[m]
-        found = np.zeros_like(numbers, shape=(size, size, numbers.shape[1]))
+        block = np.zeros_like(numbers, shape=(size, size, numbers.shape[1]))
         for (own, i, j), place in PLACES.items():
             if own == m:
-                found[i, j] = found[j, i] = numbers[place]
+                block[i, j] = block[j, i] = numbers[place]
         if self.relative and m < 2:
             mean = np.eye(6)
             mean[np.ix_([0, 3], [0, 3])] -= 0.5
             mean = np.asarray(mean, like=numbers)
-            found = np.einsum("ab,bcn,cd->adn", mean, found, mean)
-        return found
+            block = np.einsum("ab,bcn,cd->adn", mean, block, mean)
+        return block
 
     def shifted(self, shift: Any) -> Lubrication:
         """Return the same pairs of spheres that have moved by (3, N)."""
@@ -169,21 +169,21 @@ class Lubrication:
     def matrix(self) -> Any:
         """Return the blocks (2, 2, 6, 6, n) of forces and torques by motions, of both spheres."""
         e, n = self.axes, self.first.size
-        found = np.empty_like(e, shape=(2, 2, 6, 6, n))
+        blocks = np.empty_like(e, shape=(2, 2, 6, 6, n))
         axial, across = self.blocks[:2]
         for k in range(2):
             for j in range(2):
                 a, b = 3 * k, 3 * j
                 for part in range(2):  # forces by velocities, and torques by turns
-                    block = found[k, j, 3 * part : 3 * part + 3, 3 * part : 3 * part + 3]
+                    block = blocks[k, j, 3 * part : 3 * part + 3, 3 * part : 3 * part + 3]
                     side = across[a + part, b + part]
                     stretched = (axial[a + part, b + part] - side) * e
                     for row in range(3):
                         np.multiply(stretched[row], e, out=block[row])
                         block[row, row] += side
-                _crossed(-across[a, b + 1] * e, found[k, j, :3, 3:])
-                _crossed(across[a + 1, b] * e, found[k, j, 3:, :3])
-        return found
+                _crossed(-across[a, b + 1] * e, blocks[k, j, :3, 3:])
+                _crossed(across[a + 1, b] * e, blocks[k, j, 3:, :3])
+        return blocks
 
 
 def _dot(a: Any, b: Any) -> Any:
@@ -214,9 +214,9 @@ def _deviator(e: Any) -> Any:
 
 def _root(matrices: Any) -> Any:
     """Return L (k, k, n) with L L^T the matrices, which rounding may leave not quite positive."""
-    left, found = matrices.copy(), np.zeros_like(matrices)
+    left, root = matrices.copy(), np.zeros_like(matrices)
     for k in range(len(left)):
         size = np.sqrt(np.maximum(left[k, k], 0))
-        found[:, k] = np.where(size > 0, left[:, k] / np.where(size > 0, size, 1), 0)
-        left -= found[:, k, None] * found[None, :, k]
-    return found
+        root[:, k] = np.where(size > 0, left[:, k] / np.where(size > 0, size, 1), 0)
+        left -= root[:, k, None] * root[None, :, k]
+    return root

@@ -63,14 +63,14 @@ def jvp(spheres: Any, given: Pair, tangents: dict[str, Any]) -> Any:
         with spheres._together("jvp"):
             check_alike(("forces", "their tangents"), *f.values(), *df.values())
             check_alike(("points", "their tangents"), spheres._points, move)
-    found, moved = [], MOVES[: 1 + turns]
+    moving, moved = [], MOVES[: 1 + turns]
     changed = spheres._motions(df, moved) if df else ()
     for place, moves in enumerate(moved):
         parts = [changed[place]] if df else []
         if by_position:
             parts.append(_by_moves(spheres, moves, f, move))
-        found.append(as_given(sum(parts[1:], parts[0]), next(iter(tangents.values()))))
-    return tuple(found) if turns else found[0]
+        moving.append(as_given(sum(parts[1:], parts[0]), next(iter(tangents.values()))))
+    return tuple(moving) if turns else moving[0]
 
 
 def refuse_none(names: Iterable[str], arrays: Iterable[Any]) -> None:
@@ -127,7 +127,7 @@ def _by_moves(spheres: Any, moves: str, f: dict[str, Any], move: Any) -> Any:
             for acts, own in _sums(spheres, moves, f)
         )
         return reduce(add, changes)
-    found = np.zeros_like(next(iter(f.values())))
+    moving = np.zeros_like(next(iter(f.values())))
     # What acts makes a flow; where it is displaced along an axis, that flow lags behind.
     flows = {
         name: np.concatenate([_many(each), *(_many(each * axis) for axis in move)])
@@ -138,8 +138,8 @@ def _by_moves(spheres: Any, moves: str, f: dict[str, Any], move: Any) -> Any:
         change = (still * move).sum(axis=2)
         for axis, each in enumerate(lag):
             change -= each[:, :, axis]
-        _many(found)[...] += change
-    return found
+        _many(moving)[...] += change
+    return moving
 
 
 def _by_points_at_wall(spheres: Any, f: dict[str, Any], v: dict[str, Any]) -> Any:

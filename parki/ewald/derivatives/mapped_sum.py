@@ -69,7 +69,7 @@ def labels_of(
     return check_labels(exclude, composite.name, points, arrays, options, systems)
 
 
-def check_maps(composite: Composite, trg: Any, at: Arrays) -> None:
+def check_maps(composite: Composite, trg: Any, cloud: Arrays) -> None:
     """Refuse maps that do not make finite rows, of the right number, for each point.
 
     Maps of densities and of results are linear: what they make of ones says what they make of all.
@@ -78,7 +78,7 @@ def check_maps(composite: Composite, trg: Any, at: Arrays) -> None:
     ----------
     composite : Composite
     trg : array, shape (3, Nt)
-    at : dict of arrays
+    cloud : dict of arrays
         "points", shape (3, Ns), and "norms", of the same shape or None.
 
     Raises
@@ -89,17 +89,17 @@ def check_maps(composite: Composite, trg: Any, at: Arrays) -> None:
     for each in composite.addends:
         kind, of = sum_of(each.kernel), f"for {each.kernel}"
         check_want(each.kernel, each.want)
-        count = at["points"].shape[1]
+        count = cloud["points"].shape[1]
         with np.errstate(all="ignore"):
             for name, function, values in (
-                (f"sources {of}", each.sources, at["points"]),
-                (f"normals {of}", each.normals if kind.normals else None, at["norms"]),
+                (f"sources {of}", each.sources, cloud["points"]),
+                (f"normals {of}", each.normals if kind.normals else None, cloud["norms"]),
             ):
                 if function is not None:
-                    check_made(name, function, function(values, at), (3, count))
+                    check_made(name, function, function(values, cloud), (3, count))
             if each.density is not None or [*inputs.values()] != [kind.rows]:
                 own = each.density or itself
-                columns = weights(partial(_of_density, own), inputs, at)
+                columns = weights(partial(_of_density, own), inputs, cloud)
                 for made in columns["dens"]:
                     check_made(f"a density {of}", own, made, (kind.rows, count))
             if each.results is not velocity or kind.results != math.prod(composite.result):
@@ -115,8 +115,8 @@ def itself(values: Any, _: Arrays) -> Any:
     return values
 
 
-def _of_density(function: Map, inputs: Arrays, at: Arrays) -> Any:
-    return function(inputs["dens"], at)
+def _of_density(function: Map, inputs: Arrays, cloud: Arrays) -> Any:
+    return function(inputs["dens"], cloud)
 
 
 class Link(NamedTuple):
@@ -158,7 +158,7 @@ class MappedSum(NamedTuple):
 
     shared: Shared
     sum: OneSum
-    at: Arrays
+    cloud: Arrays
     of_targets: Arrays
 
     @classmethod
@@ -167,33 +167,33 @@ class MappedSum(NamedTuple):
         shared: Shared,
         options: EwaldOptions,
         of_targets: Arrays,
-        at: Arrays,
+        cloud: Arrays,
         labels: Labels | None,
         systems: Systems | None = None,
     ) -> MappedSum:
         """Return the sum at what its maps make of the sources."""
         kind = SUMS[shared.kernel]
         systems, labels, order = shared.arranged(systems, labels)
-        at = at | order
-        src, norms = shared.points(at, kind)
+        cloud = cloud | order
+        src, norms = shared.points(cloud, kind)
         own = OneSum(kind, options, of_targets["points"], src, norms, labels, systems)
-        return cls(shared, own, at, of_targets)
+        return cls(shared, own, cloud, of_targets)
 
     def _densities(self, dens: Any) -> Any:
         """Return the densities (k, rows, N) of the sum."""
-        return self.shared.densities(dens, self.at)
+        return self.shared.densities(dens, self.cloud)
 
     def _links(self, dens: Any, inputs: Iterable[str]) -> list[Link]:
         """Return the links of maps at the sources, for one density of the composite."""
         first = self.shared.addends[0]
-        maps = {"dens": (first.density, dens), "src": (first.sources, self.at["points"])}
+        maps = {"dens": (first.density, dens), "src": (first.sources, self.cloud["points"])}
         if self.sum.kind.normals:
-            maps["norms"] = first.normals, self.at["norms"]
+            maps["norms"] = first.normals, self.cloud["norms"]
         links = []
         for by in [name for name in NAMES if name in inputs]:
             for of, (function, values) in maps.items():
                 if function is not None:
-                    parts = slopes(function, values, self.at, NAMES[by])
+                    parts = slopes(function, values, self.cloud, NAMES[by])
                     links += [Link(of, by, parts)] if any(part.any() for part in parts) else []
                 elif of == by:
                     links.append(Link(of, by, None))
@@ -218,10 +218,12 @@ class MappedSum(NamedTuple):
         def more(each: Addend) -> Addend:
             """Return the derivative by targets of a map of results, which takes them."""
             return Addend(
-                "", each.want, lambda found, at: self._link(each.results, found).pull(v[0], targets)
+                "",
+                each.want,
+                lambda found, cloud: self._link(each.results, derivatives).pull(v[0], targets),
             )
 
-        targets, sources = v.shape[-1], self.at["points"].shape[1]
+        targets, sources = v.shape[-1], self.cloud["points"].shape[1]
         sizes = {name: result_rows(self.shared.kernel, name) for name in self.shared.want}
         values = self.shared.values({"u": v}, self.of_targets, sizes)
         links = [] if dens is None else self._links(dens, wrt)
@@ -231,17 +233,19 @@ class MappedSum(NamedTuple):
         asked = dict.fromkeys([*direct, *alone, *(link.of for link in links)])
         varied = self._varied
         parts = self.sum.pulled(values, own, asked, tuple(map(more, varied)))
-        found = {name: parts[name] for name in direct}
+        derivatives = {name: parts[name] for name in direct}
         if alone:
             moves = {"trg": parts["trg"][len(varied) :], "src": parts["src"]}
-            found["lattice"] = [self._by_lattice(values["u"], own, moves)]
-        found |= {name: [] for name in NAMES}
-        if "dens" in found:
-            found["dens"] = [self.shared.pulled(part, self.at, rows) for part in parts["dens"]]
+            derivatives["lattice"] = [self._by_lattice(values["u"], own, moves)]
+        derivatives |= {name: [] for name in NAMES}
+        if "dens" in derivatives:
+            derivatives["dens"] = [
+                self.shared.pulled(part, self.cloud, rows) for part in parts["dens"]
+            ]
         for link in links:
-            own = [unordered(part, self.at) for part in parts[link.of]]
-            found[link.by] += [link.pull(part, sources) for part in own]
-        return found
+            own = [unordered(part, self.cloud) for part in parts[link.of]]
+            derivatives[link.by] += [link.pull(part, sources) for part in own]
+        return derivatives
 
     def _by_lattice(self, values: Any, dens: Any, moves: dict[str, list[Any]]) -> Any:
         """Return the derivative by lattice vectors, for parts of those by the sum's own points."""
@@ -261,7 +265,7 @@ class MappedSum(NamedTuple):
             inner["dens"] = self._densities(moves["dens"]).copy()  # it may be the given array
         for n, each in enumerate(dens):
             for link in self._links(each, moves):
-                change = ordered(link.push(moves[link.by]), self.at)
+                change = ordered(link.push(moves[link.by]), self.cloud)
                 if link.of == "dens":
                     inner.setdefault("dens", np.zeros_like(densities))[n] += change
                 elif not n:  # it is the same for all densities

@@ -282,12 +282,12 @@ class _Asked(NamedTuple):
     @property
     def sums(self) -> list[MappedSum]:
         """What is summed: each density of each sum."""
-        at, of_targets = {"points": self.src, "norms": self.norms}, {"points": self.trg}
+        cloud, of_targets = {"points": self.src, "norms": self.norms}, {"points": self.trg}
         if isinstance(self.norms, tuple):
-            of_targets["marks"], at["marks"] = self.norms
+            of_targets["marks"], cloud["marks"] = self.norms
         shared = together(joined(self.composite.addends))
         each = [Shared(one.kernel, [own]) for one in shared for own in one.lists]
-        how = of_targets, at, self.labels, self.systems
+        how = of_targets, cloud, self.labels, self.systems
         return [MappedSum.placed(one, self._of(one.kernel), *how) for one in each]
 
     def _of(self, kernel: str) -> EwaldOptions:

@@ -64,16 +64,16 @@ class Core(NamedTuple):
         """Return the blob's polynomials in powers of its own s, in units of the cut-off."""
         if self.everywhere:
             return RadialPolynomials(*np.zeros((7, degree + 1)))
-        found = self.split.tables(self.radius, degree)
+        blob = self.split.tables(self.radius, degree)
         rate = cutoff / self.radius
         return RadialPolynomials(
-            S=rate * found.S,
-            X=rate**3 * found.X,
-            R=rate**3 * found.R,
-            L=rate * found.L,
-            W=rate**5 * found.W,
-            V=rate**7 * found.V,
-            U=rate**9 * found.U,
+            S=rate * blob.S,
+            X=rate**3 * blob.X,
+            R=rate**3 * blob.R,
+            L=rate * blob.L,
+            W=rate**5 * blob.W,
+            V=rate**7 * blob.V,
+            U=rate**9 * blob.U,
         )
 
 

@@ -23,12 +23,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.polynomial import chebyshev
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.split.hasimoto import Factor, Split, series_losses, slope_over_r, solve_radial
-from parki.ewald.split.screened import mollifier
+from parki.ewald.split.of_points import OfPoints
+from parki.ewald.split.screened import mollifier, smooth
 from parki.ewald.sums.pairs import FrictionPolynomials, RadialPolynomials
 
 Array = NDArray[np.float64]
@@ -53,58 +53,27 @@ def with_friction(split: Split, alpha: float) -> Split:
 
 
 @dataclass(frozen=True)
-class Friction(Split):
+class Friction(OfPoints):
     """A split for Brinkman's equation.
 
     Parameters
     ----------
-    split : Split
+    base : Split
         The split for Stokes' equations. Its errors are bounds: friction makes all fields smaller.
     friction : float
         alpha, in inverse length units.
     """
 
-    split: Split
     friction: float = 0.0
-
-    @property
-    def bare(self) -> Split:
-        """The split for Stokes' equations."""
-        return self.split
-
-    @property
-    def endless(self) -> Friction:
-        """The same of a split without an end."""
-        return Friction(self.split.endless, self.friction)
-
-    @property
-    def name(self) -> str:
-        """Name of the split for Stokes' equations."""
-        return self.split.name
 
     def scaled(self, factor: float) -> Friction:
         """Return the same split with all lengths multiplied by ``factor``."""
-        return Friction(self.split.scaled(factor), self.friction / factor)
-
-    @property
-    def psi0(self) -> float:
-        """The mollifier at 0."""
-        return self.split.psi0
-
-    @property
-    def band(self) -> float:
-        """Largest wavenumber of the far field."""
-        return self.split.band
-
-    @property
-    def background(self) -> float:
-        """As of the split for Stokes' equations."""
-        return self.split.background
+        return Friction(self.base.scaled(factor), self.friction / factor)
 
     @property
     def beta(self) -> float:
         """The part of the slope of the mollifier's transform, from 1 for alpha = 0 to 0."""
-        bare: Any = self.split
+        bare: Any = self.base
         if math.isinf(getattr(bare, "rc", 0.0)):
             q = (self.friction / (2 * bare.xi)) ** 2
             return float(-math.expm1(-q) / q)
@@ -112,15 +81,11 @@ class Friction(Split):
 
     def factor(self, order: int) -> Factor:
         """Return the far-field factor, as a function of k^2."""
-        plain, whole = self.split.factor(1), self.split.factor(2)
+        plain, whole = self.base.factor(1), self.base.factor(2)
         terms = np.zeros(max(plain.coefficients.size, whole.coefficients.size))
         terms[terms.size - plain.coefficients.size :] += (1 - self.beta) * plain.coefficients
         terms[terms.size - whole.coefficients.size :] += self.beta * whole.coefficients
         return whole._replace(coefficients=terms)
-
-    def near(self, r: ArrayLike) -> tuple[Array, ...]:
-        """Return the functions of the split for Stokes' equations, which are larger."""
-        return self.split.near(r)
 
     def series(self, rc: float) -> FrictionPolynomials:
         """Return Chebyshev series of the radial functions for the cut-off ``rc``."""
@@ -131,7 +96,7 @@ class Friction(Split):
         """Return the errors of a pair kernel by cutting the series; a pressure has no friction."""
         series = self.series(rc)
         found = series_losses(RadialPolynomials(*series[:6], 0 * series.V), term)
-        bare = self.split.losses(rc, term)
+        bare = self.base.losses(rc, term)
         found[: bare.size] = np.maximum(found[: bare.size], bare[: found.size])
         return found
 
@@ -150,7 +115,7 @@ def _beta(split: Any, alpha: float) -> float:
 def _series(split: Friction) -> FrictionPolynomials:
     """Series for a cut-off of 1, complete to double precision."""
     z, beta = split.friction, split.beta
-    bare = split.split.series(1.0)
+    bare = split.base.series(1.0)
     count = bare.R.size + 8 + int(6 * math.sqrt(min(z, _LAYER)))
     slope, second, third = (
         np.append(f, np.zeros(count - f.size)) for f in (bare.R, bare.W, bare.V)
@@ -183,19 +148,13 @@ def _series(split: Friction) -> FrictionPolynomials:
 
 def _smooth(z: float, source: Array, edge: float) -> Array:
     """Return the series of Y, of which the Laplacian less z^2 is a source; ``edge`` is Y(1)."""
-    if z > _LAYER:
-        found = -source / z**2
-        for _ in range(8):
-            slope = slope_over_r(found)
-            found = (3 * slope + _squared(slope_over_r(slope)) - source) / z**2
-        return np.asarray(found)
-    # In r^2: Y = Y(1) - int_r^1 Y', where Y' = -r X and (r^3 X)' = -r^2 (source + z^2 Y).
-    count = source.size
-    inner = solve_radial(3, np.eye(count))
-    integral: Any = chebyshev.chebint(inner, lbnd=1)[:count] / 4
-    at_one = np.zeros(count)
-    at_one[0] = edge
-    return np.asarray(np.linalg.solve(np.eye(count) - z**2 * integral, at_one + integral @ source))
+    if z <= _LAYER:
+        return smooth(z, source, edge)
+    y = -source / z**2
+    for _ in range(8):
+        slope = slope_over_r(y)
+        y = (3 * slope + _squared(slope_over_r(slope)) - source) / z**2
+    return np.asarray(y)
 
 
 def _squared(series: Array) -> Array:

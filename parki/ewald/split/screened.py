@@ -26,12 +26,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfc, erfcx
 
 from parki.errors import ParkiValueError
-from parki.ewald.split.hasimoto import (
-    Factor,
-    Hasimoto,
-    Split,
-    solve_radial,
-)
+from parki.ewald.split.hasimoto import Factor, Hasimoto, Split, solve_radial
+from parki.ewald.split.of_points import OfPoints
 from parki.ewald.split.quadrature import gauss
 from parki.ewald.sums import term_of
 from parki.ewald.sums.pairs import ScreenedPolynomials
@@ -69,56 +65,30 @@ def screened(split: Split, kappa: float) -> Split:
 
 
 @dataclass(frozen=True)
-class Screened(Split):
+class Screened(OfPoints):
     """A split for screened charges.
 
     Parameters
     ----------
-    split : Split
+    base : Split
         The split without screening.
     screening : float
         kappa, in inverse length units.
     """
 
-    split: Split
     screening: float = 0.0
 
     @property
     def amplitude(self) -> float:  # type: ignore[override]
         """1 / N; 0 if it is below rounding."""
-        if isinstance(self.split, Hasimoto) and math.isinf(self.split.rc):
-            return _kept(math.exp(-((self.screening / self.split.xi) ** 2) / 4))
-        bare: Any = self.split
+        if isinstance(self.base, Hasimoto) and math.isinf(self.base.rc):
+            return _kept(math.exp(-((self.screening / self.base.xi) ** 2) / 4))
+        bare: Any = self.base
         return _compact(bare, self.screening)
-
-    @property
-    def bare(self) -> Split:
-        """The split without screening."""
-        return self.split
-
-    @property
-    def endless(self) -> Screened:
-        """The same screening of a split without an end."""
-        return Screened(self.split.endless, self.screening)
-
-    @property
-    def name(self) -> str:
-        """Name of the split without screening."""
-        return self.split.name
 
     def scaled(self, factor: float) -> Screened:
         """Return the same split with all lengths multiplied by ``factor``."""
-        return Screened(self.split.scaled(factor), self.screening / factor)
-
-    @property
-    def psi0(self) -> float:
-        """The mollifier at 0, without screening."""
-        return self.split.psi0
-
-    @property
-    def band(self) -> float:
-        """Largest wavenumber of the far field."""
-        return self.split.band
+        return Screened(self.base.scaled(factor), self.screening / factor)
 
     @property
     def background(self) -> float:
@@ -127,7 +97,7 @@ class Screened(Split):
 
     def factor(self, order: int) -> Factor:
         """Return the factor as a function of ``k^2 + kappa^2``."""
-        bare, amplitude = self.split.factor(order), self.amplitude
+        bare, amplitude = self.base.factor(order), self.amplitude
         if amplitude == 0:
             return bare._replace(coefficients=np.zeros(1))
         more = bare.scale * self.screening**2
@@ -139,9 +109,9 @@ class Screened(Split):
     def near(self, r: ArrayLike) -> tuple[Array, Array, Array, Array]:
         """Return ``h, h', h'', h'''``."""
         r = np.asarray(r, dtype=np.float64)
-        _, _, third, fourth, *_ = self.split.near(r)
-        if isinstance(self.split, Hasimoto):  # without an end
-            h, slope = _gaussian(self.split.xi, self.screening, r)
+        _, _, third, fourth, *_ = self.base.near(r)
+        if isinstance(self.base, Hasimoto):  # without an end
+            h, slope = _gaussian(self.base.xi, self.screening, r)
         else:
             h, slope = self._within(r)
         square, a = self.screening**2, self.amplitude
@@ -149,7 +119,7 @@ class Screened(Split):
 
     def _within(self, r: Array) -> tuple[Array, Array]:
         """Return h and h' of a split that ends."""
-        rc = float(self.split.rc)  # type: ignore[attr-defined]
+        rc = float(self.base.rc)  # type: ignore[attr-defined]
         t = np.minimum(r / rc, 1.0)
         mean, slope, number = self.series(rc)
         mean, slope = (2 * chebyshev.chebval(2 * t**2 - 1, f) for f in (mean, slope))
@@ -207,19 +177,25 @@ def _series(split: Screened) -> ScreenedPolynomials:
     """Series for a cut-off of 1, complete to double precision."""
     z, a = split.screening, split.amplitude
     beyond = 0.0
-    if isinstance(split.split, Hasimoto) and math.isinf(split.split.rc):
-        beyond = float(_gaussian(split.split.xi, z, np.ones(1))[0][0])
-    source = split.split.series(1.0).R
+    if isinstance(split.base, Hasimoto) and math.isinf(split.base.rc):
+        beyond = float(_gaussian(split.base.xi, z, np.ones(1))[0][0])
+    source = split.base.series(1.0).R
     count = source.size + 8 + int(6 * math.sqrt(z))
     source = np.append(a * source, np.zeros(count - source.size))
-    # In r^2: L = L(1) - int_r^1 L', where L' = -r X and (r^3 X)' = -r^2 (psi'/rN + kappa^2 L).
+    mean = smooth(z, source, (math.exp(-z) - beyond) / 2)
+    slope = solve_radial(3, -(source + z**2 * mean))
+    return ScreenedPolynomials(_whole(mean), _whole(slope), np.array([z]))
+
+
+def smooth(z: float, source: Array, edge: float) -> Array:
+    """Return the series of L, of which the Laplacian less z^2 is a source; ``edge`` is L(1)."""
+    # In r^2: L = L(1) - int_r^1 L', where L' = -r X and (r^3 X)' = -r^2 (source + z^2 L).
+    count = source.size
     inner = solve_radial(3, np.eye(count))
     integral: Any = chebyshev.chebint(inner, lbnd=1)[:count] / 4
     at_one = np.zeros(count)
-    at_one[0] = (math.exp(-z) - beyond) / 2
-    mean = np.linalg.solve(np.eye(count) - z**2 * integral, at_one + integral @ source)
-    slope = -inner @ (source + z**2 * mean)
-    return ScreenedPolynomials(_whole(mean), _whole(slope), np.array([z]))
+    at_one[0] = edge
+    return np.asarray(np.linalg.solve(np.eye(count) - z**2 * integral, at_one + integral @ source))
 
 
 def _whole(series: Array) -> Array:
