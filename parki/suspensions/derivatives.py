@@ -33,17 +33,17 @@ def vjp(spheres: Any, given: Pair, weights: Pair, wrt: tuple[str, ...]) -> dict[
     with spheres._together("vjp"):
         names_of("wrt", wrt, MEANING, NAMES)
     with spheres._together(f"vjp by {[name for name in NAMES if name in wrt]}"):
-        v, found = spheres._taken(values=weights[0], turns=weights[1]), {}
+        v, derivatives = spheres._taken(values=weights[0], turns=weights[1]), {}
     if "points" in wrt:
         f = spheres._taken(forces=given[0], torques=given[1])
         with spheres._together("vjp"):
             check_alike(("forces", "values"), *f.values(), *v.values())
-        found["points"] = _by_points(spheres, f, v)
+        derivatives["points"] = _by_points(spheres, f, v)
     names = [name for name in NAMES[:2] if name in wrt]
     moves = [MOVES[NAMES.index(name)] for name in names]
-    found |= dict(zip(names, spheres._motions(v, moves) if moves else (), strict=True))
+    derivatives |= dict(zip(names, spheres._motions(v, moves) if moves else (), strict=True))
     like = weights[1] if weights[0] is None else weights[0]
-    return {name: as_given(found[name], like) for name in wrt}
+    return {name: as_given(derivatives[name], like) for name in wrt}
 
 
 def jvp(spheres: Any, given: Pair, tangents: dict[str, Any]) -> Any:
@@ -104,7 +104,7 @@ def _by_points(spheres: Any, f: dict[str, Any], v: dict[str, Any]) -> Any:
         return _by_points_at_wall(spheres, f, v)
     names = [acts for acts in ACTS if acts in f or acts in v]
     none = 0 * next(iter(f.values()))
-    found = np.zeros_like(none, shape=none.shape[-2:])
+    derivatives = np.zeros_like(none, shape=none.shape[-2:])
 
     def beside(*both: dict[str, Any]) -> dict[str, Any]:
         parts = {name: [_many(each.get(name, none)) for each in both] for name in names}
@@ -114,8 +114,8 @@ def _by_points(spheres: Any, f: dict[str, Any], v: dict[str, Any]) -> Any:
     for acts, moves in zip(ACTS, MOVES, strict=True):
         if acts in names:
             for slopes in spheres._parts(moves, beside(f, v), "grad_u"):
-                found += (factors[acts][:, :, None] * slopes).sum(axis=(0, 1))
-    return found
+                derivatives += (factors[acts][:, :, None] * slopes).sum(axis=(0, 1))
+    return derivatives
 
 
 def _by_moves(spheres: Any, moves: str, f: dict[str, Any], move: Any) -> Any:

@@ -95,10 +95,10 @@ class Friction(OfPoints):
     def losses(self, rc: float, term: str) -> Array:
         """Return the errors of a pair kernel by cutting the series; a pressure has no friction."""
         series = self.series(rc)
-        found = series_losses(RadialPolynomials(*series[:6], 0 * series.V), term)
+        losses = series_losses(RadialPolynomials(*series[:6], 0 * series.V), term)
         bare = self.base.losses(rc, term)
-        found[: bare.size] = np.maximum(found[: bare.size], bare[: found.size])
-        return found
+        losses[: bare.size] = np.maximum(losses[: bare.size], bare[: losses.size])
+        return losses
 
 
 @lru_cache(maxsize=1024)
@@ -159,8 +159,8 @@ def _smooth(z: float, source: Array, edge: float) -> Array:
 
 def _squared(series: Array) -> Array:
     """Return the series of a function times r^2, of the same length."""
-    found = series / 2
-    found[:-1] += series[1:] / 4
-    found[1:] += series[:-1] / 4
-    found[1] += series[0] / 4
-    return np.asarray(found)
+    product = series / 2
+    product[:-1] += series[1:] / 4
+    product[1:] += series[:-1] / 4
+    product[1] += series[0] / 4
+    return np.asarray(product)

@@ -69,11 +69,11 @@ def beyond(c: float) -> Beyond:
     last = (end**2 - 1) / q * (rise + 2 * c**2 * end / q * value)
     later = np.cumsum(np.append(w * (1 / (n + 1) @ series), last)[::-1])[::-1]
     rest = later[1:] + w * ((1 - t ** (n + 1)) / (n + 1) @ series)
-    found = [f.T.ravel() for f in (r, w * weights, psi, slope, second, third, fourth, rest)]
+    columns = [f.T.ravel() for f in (r, w * weights, psi, slope, second, third, fourth, rest)]
     # The series about 1 reaches 0 too. It loses exp(0.4 c) to rounding there: 1e-10 for c = 60.
     inwards = _from_one(c, chi, -1.0, 150 + int(3 * c))
     edge = 1 / float(inwards.sum())
-    return Beyond._make([*found, float(later[0]), edge])
+    return Beyond._make([*columns, float(later[0]), edge])
 
 
 def _panels(c: float) -> list[float]:

@@ -97,16 +97,16 @@ def flow(symbol: Symbol, source: Source, name: str, v: str = "v") -> Differentia
         return spread
     if symbol.structure == "curl":
         return [Differential(-1.0, ("c",))]  # c is v x t
-    found = [each.with_along(v) for each in spread]
+    parts = [each.with_along(v) for each in spread]
     if symbol.structure == "rise":  # the slope of a slope along an axis, of vectors twice
         up = ("up",) * (1 if symbol.components == 1 else 2)
-        return [each.with_along(*up) for each in found]
+        return [each.with_along(*up) for each in parts]
     if symbol.structure != "flow":
-        return found
-    found += [each.with_along(laplacians=1, factor=-1.0) for each in moments(source, name, into=v)]
+        return parts
+    parts += [each.with_along(laplacians=1, factor=-1.0) for each in moments(source, name, into=v)]
     if source.normal:
-        found += harmonic(symbol, [Differential(-1.0, (v,), (dot(name, "n"),))])
-    return found
+        parts += harmonic(symbol, [Differential(-1.0, (v,), (dot(name, "n"),))])
+    return parts
 
 
 def pressure(symbol: Symbol, source: Source, name: str) -> Differentials:
@@ -124,15 +124,15 @@ def harmonic(symbol: Symbol, operator: Differentials) -> Differentials:
 
 def names_of(sources: Iterable[Source]) -> list[str]:
     """Return a name for each source."""
-    found = []
+    names = []
     for source in sources:
         if source.rows == 9:
-            found.append("ab")
+            names.append("ab")
         elif source.rows == 1:
-            found.append("charge")
+            names.append("charge")
         else:
-            found.append("q" if source.normal else "t" if source.axial else "f")
-    return found
+            names.append("q" if source.normal else "t" if source.axial else "f")
+    return names
 
 
 def pairings(items: tuple[str, ...]) -> Iterator[tuple[Dots, tuple[str, ...]]]:
@@ -150,12 +150,12 @@ def pairings(items: tuple[str, ...]) -> Iterator[tuple[Dots, tuple[str, ...]]]:
 
 def expand(operator: Differentials, order: int) -> Expanded:
     """Return the products of an operator on psi, each with its coefficients of b_n r^m."""
-    found: dict[Dots, dict[Place, float]] = defaultdict(lambda: defaultdict(float))
+    products: dict[Dots, dict[Place, float]] = defaultdict(lambda: defaultdict(float))
     for coefficient, along, dots, laplacians, rubs in operator:
         for pairs, singles in pairings(along):
             key = contracted((*dots, *pairs, *(dot(each, "e") for each in singles)))
             if rubs:
-                found[key][HARMONIC + len(pairs) + len(singles), len(singles)] -= 2 * coefficient
+                products[key][HARMONIC + len(pairs) + len(singles), len(singles)] -= 2 * coefficient
                 continue
             radial = {(len(pairs) + len(singles), 0): coefficient}
             for _ in range(laplacians):  # (lap b)_n = (3 + 2 n) b_{n+1} + r^2 b_{n+2}
@@ -165,8 +165,8 @@ def expand(operator: Differentials, order: int) -> Expanded:
                     more[n + 2, squares + 1] += x
                 radial = more
             for (n, squares), x in radial.items():
-                found[key][n + 1 - order, len(singles) + 2 * squares] += (3 - 2 * order) * x
-    kept = {key: {p: x for p, x in radial.items() if x} for key, radial in found.items()}
+                products[key][n + 1 - order, len(singles) + 2 * squares] += (3 - 2 * order) * x
+    kept = {key: {p: x for p, x in radial.items() if x} for key, radial in products.items()}
     return {key: radial for key, radial in kept.items() if radial}
 
 
@@ -202,22 +202,22 @@ def singular(n: int) -> int:
 
 def tables_of(places: Iterable[Place], given: str = "") -> str:
     """Return the names of the tables that functions b_n r^m take, if possible of those given."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
 
     def need(n: int, m: int) -> None:
         own = FUNCTIONS[n : n + 1]
         if own and (m < 2 or n == 1 or own in given):
-            found[own] = None
-        elif not own or own not in found:
+            names[own] = None
+        elif not own or own not in names:
             need(n - 1, m - 2)
-            found[SLOPES[n - 1]] = None
+            names[SLOPES[n - 1]] = None
 
     for n, m in sorted(places, key=lambda each: (each[1] > 1, each)):
         if n < HARMONIC:
             need(n, m)
         else:
-            found[OF_HARMONIC[n - HARMONIC]] = None
-    return "".join(found)
+            names[OF_HARMONIC[n - HARMONIC]] = None
+    return "".join(names)
 
 
 @lru_cache(maxsize=1024)
@@ -228,10 +228,10 @@ def smooth(n: int, m: int, tables: str) -> dict[tuple[str, int], float]:
         return {(own, m): 1.0}
     if n == 0:
         return {("S", m): 0.5, ("X", m + 2): 0.5}
-    found = {key: (2 * n - 1) * x for key, x in smooth(n - 1, m - 2, tables).items()}
+    coefficients = {key: (2 * n - 1) * x for key, x in smooth(n - 1, m - 2, tables).items()}
     key = SLOPES[n - 1], m - 2
-    found[key] = found.get(key, 0.0) + (-1) ** n
-    return found
+    coefficients[key] = coefficients.get(key, 0.0) + (-1) ** n
+    return coefficients
 
 
 def radial(places: dict[Place, float], tables: str) -> dict[tuple[str, int], float]:
@@ -239,12 +239,12 @@ def radial(places: dict[Place, float], tables: str) -> dict[tuple[str, int], flo
 
     What cancels is left out, so that nothing loses digits.
     """
-    found: dict[tuple[str, int], float] = defaultdict(float)
+    coefficients: dict[tuple[str, int], float] = defaultdict(float)
     for (n, m), x in places.items():
-        found["y", 2 * n + 1 - m] += singular(n) * x
+        coefficients["y", 2 * n + 1 - m] += singular(n) * x
         for key, each in smooth(n, m, tables).items():
-            found[key] -= 2 * (-1) ** n * x * each
-    return {key: x for key, x in found.items() if x}
+            coefficients[key] -= 2 * (-1) ** n * x * each
+    return {key: x for key, x in coefficients.items() if x}
 
 
 def rubbed(places: dict[Place, float], tables: str) -> dict[tuple[str, int], float]:
@@ -254,15 +254,15 @@ def rubbed(places: dict[Place, float], tables: str) -> dict[tuple[str, int], flo
     ``kernels/blocks/friction.py``.
     """
     own = {place: x for place, x in places.items() if place[0] < HARMONIC}
-    found = defaultdict(float, {k: x for k, x in radial(own, tables).items() if k[0] != "y"})
+    coefficients = defaultdict(float, {k: x for k, x in radial(own, tables).items() if k[0] != "y"})
     for (n, m), x in places.items():
         if n < HARMONIC:
-            found[f"whole{n}", m] += x
+            coefficients[f"whole{n}", m] += x
         else:
             n -= HARMONIC
-            found["y", 2 * n + 1 - m] += singular(n) * x
-            found[OF_HARMONIC[n], m] -= 2 * (-1) ** n * x
-    return {key: x for key, x in found.items() if x}
+            coefficients["y", 2 * n + 1 - m] += singular(n) * x
+            coefficients[OF_HARMONIC[n], m] -= 2 * (-1) ** n * x
+    return {key: x for key, x in coefficients.items() if x}
 
 
 def together(expanded: Iterable[Expanded]) -> set[Place]:
