@@ -220,7 +220,7 @@ class MappedSum(NamedTuple):
             return Addend(
                 "",
                 each.want,
-                lambda found, cloud: self._link(each.results, derivatives).pull(v[0], targets),
+                lambda results, cloud: self._link(each.results, results).pull(v[0], targets),
             )
 
         targets, sources = v.shape[-1], self.cloud["points"].shape[1]
