@@ -44,18 +44,18 @@ class _Radii(NamedTuple):
         return cls(0.0 if flow else None, None, kind.pair.largest)
 
 
-def _square(radius: float | None, at: Arrays) -> Any:
-    return at["marks"] ** 2 if radius is None else radius**2
+def _square(radius: float | None, cloud: Arrays) -> Any:
+    return cloud["marks"] ** 2 if radius is None else radius**2
 
 
-def _swollen(radius: float | None, found: Arrays, at: Arrays) -> Any:
+def _swollen(radius: float | None, results: Arrays, cloud: Arrays) -> Any:
     """Return a third of a velocity times the squares of the targets' radii."""
-    return _square(radius, at) / 3 * found["u"]
+    return _square(radius, cloud) / 3 * results["u"]
 
 
-def _of_radius(radius: float | None, dens: Any, at: Arrays) -> Any:
+def _of_radius(radius: float | None, dens: Any, cloud: Arrays) -> Any:
     """Return phi's quadrupoles ``2 b^2 / 3 e3 f*`` of forces on spheres."""
-    return images.across(2 / 3 * _square(radius, at) * mirrored(dens, at))
+    return images.across(2 / 3 * _square(radius, cloud) * mirrored(dens, cloud))
 
 
 def _of_forces_on_spheres(kernel: str, radii: _Radii, up: int, want: str) -> Composite:
@@ -78,19 +78,19 @@ def _of_forces_on_spheres(kernel: str, radii: _Radii, up: int, want: str) -> Com
     return images.composite_of(kernel, want, of, more, **how)
 
 
-def _over_wall(times: float, found: Arrays, at: Arrays) -> Any:
+def _over_wall(times: float, results: Arrays, cloud: Arrays) -> Any:
     """Return a velocity times the height over the wall."""
-    return times * at["points"][2] * found["u"]
+    return times * cloud["points"][2] * results["u"]
 
 
-def _along_normal(found: Arrays, at: Arrays) -> Any:
-    rows = np.zeros_like(found["u"])
-    rows[2] = found["u"][2]
+def _along_normal(results: Arrays, cloud: Arrays) -> Any:
+    rows = np.zeros_like(results["u"])
+    rows[2] = results["u"][2]
     return rows
 
 
-def _raised(dens: Any, at: Arrays) -> Any:
-    return images.across(images.dipoles(dens, at))
+def _raised(dens: Any, cloud: Arrays) -> Any:
+    return images.across(images.dipoles(dens, cloud))
 
 
 def _blake_spheres(kernel: str, radii: _Radii, up: int) -> Composite:
@@ -102,13 +102,13 @@ def _blake_spheres(kernel: str, radii: _Radii, up: int) -> Composite:
     of one and of the other radius.
     """
 
-    def own(dens: Any, at: Arrays) -> Any:
+    def own(dens: Any, cloud: Arrays) -> Any:
         """Return ``2 b^2 / 3 f*``."""
-        return 2 / 3 * _square(radii.sources, at) * mirrored(dens, at)
+        return 2 / 3 * _square(radii.sources, cloud) * mirrored(dens, cloud)
 
-    def doublets(dens: Any, at: Arrays) -> Any:
-        rows = images.doublets(dens, at)
-        rows[2] += own(dens, at)[2]
+    def doublets(dens: Any, cloud: Arrays) -> Any:
+        rows = images.doublets(dens, cloud)
+        rows[2] += own(dens, cloud)[2]
         return rows
 
     of_u, dipoles = (("u",), velocity), ("doublet_dipole", ("u",))
@@ -141,20 +141,20 @@ def _crossed(vectors: Any, times: float = 1.0) -> Any:
     return rows
 
 
-def _crossed_density(dens: Any, at: Arrays) -> Any:
+def _crossed_density(dens: Any, cloud: Arrays) -> Any:
     return _crossed(dens)
 
 
-def _crossed_flow(times: float, found: Arrays, at: Arrays) -> Any:
-    return _crossed(found["u"], times)
+def _crossed_flow(times: float, results: Arrays, cloud: Arrays) -> Any:
+    return _crossed(results["u"], times)
 
 
-def _twice_across(dens: Any, at: Arrays) -> Any:
+def _twice_across(dens: Any, cloud: Arrays) -> Any:
     return 2 * images.across(_crossed(dens))
 
 
-def _mirrored_flow(found: Arrays, at: Arrays) -> Any:
-    return mirrored(found["u"], at)
+def _mirrored_flow(results: Arrays, cloud: Arrays) -> Any:
+    return mirrored(results["u"], cloud)
 
 
 def _turns_of_forces(kernel: str, radii: _Radii, up: int) -> Composite:
@@ -182,12 +182,12 @@ def _flow_of_torques(kernel: str, radii: _Radii, up: int, want: str) -> Composit
         if want == "u":
             return ("u",), flow
 
-        def made(found: Arrays, at: Arrays) -> Any:
-            p = pressure * found["u"][2:]
+        def made(results: Arrays, cloud: Arrays) -> Any:
+            p = pressure * results["u"][2:]
             if want == "p":
                 return p
-            rows = Slopes(flow)(found, at)
-            return rows if want == "grad_u" else stress({"p": p, "grad_u": rows}, at)
+            rows = Slopes(flow)(results, cloud)
+            return rows if want == "grad_u" else stress({"p": p, "grad_u": rows}, cloud)
 
         return ("u",) if want == "p" else images.BOTH, made
 
