@@ -36,48 +36,48 @@ from parki.ewald.sums.results import LONG, OWN
 from parki.ewald.sums.stress import stress
 
 
-def mirrored(vectors: Any, at: Arrays) -> Any:
+def mirrored(vectors: Any, cloud: Arrays) -> Any:
     """Return points, or other vectors, mirrored at the wall."""
     rows = vectors.copy()
     rows[2] *= -1
     return rows
 
 
-def _against(dens: Any, at: Arrays) -> Any:
-    return -mirrored(dens, at)
+def _against(dens: Any, cloud: Arrays) -> Any:
+    return -mirrored(dens, cloud)
 
 
-def _charges(dens: Any, at: Arrays) -> Any:
+def _charges(dens: Any, cloud: Arrays) -> Any:
     return 2 * dens[2:]
 
 
-def dipoles(dens: Any, at: Arrays) -> Any:
+def dipoles(dens: Any, cloud: Arrays) -> Any:
     """Return phi's dipoles of forces, ``-2 h f*``."""
-    return -2 * at["points"][2] * mirrored(dens, at)
+    return -2 * cloud["points"][2] * mirrored(dens, cloud)
 
 
 # ------------------------------------------------------------------ results of phi
-def _flow(found: Arrays, at: Arrays) -> Any:
+def _flow(results: Arrays, cloud: Arrays) -> Any:
     """Return ``x3 grad phi - e3 phi``, a flow of Stokes for any potential phi."""
-    rows = at["points"][2] * found["grad_u"]
-    rows[2] -= found["u"][0]
+    rows = cloud["points"][2] * results["grad_u"]
+    rows[2] -= results["u"][0]
     return rows
 
 
-def _pressure_of_flow(found: Arrays, at: Arrays) -> Any:
-    return 2 * found["grad_u"][2:]
+def _pressure_of_flow(results: Arrays, cloud: Arrays) -> Any:
+    return 2 * results["grad_u"][2:]
 
 
-def _slopes_of_flow(found: Arrays, at: Arrays) -> Any:
+def _slopes_of_flow(results: Arrays, cloud: Arrays) -> Any:
     """Return the gradient of the flow, for u = grad phi and its gradient."""
-    rows = at["points"][2] * found["grad_u"]
-    rows[2::3] += found["u"]
-    rows[6:] -= found["u"]
+    rows = cloud["points"][2] * results["grad_u"]
+    rows[2::3] += results["u"]
+    rows[6:] -= results["u"]
     return rows
 
 
-def _stress_of_flow(found: Arrays, at: Arrays) -> Any:
-    return stress({"grad_u": _slopes_of_flow(found, at), "p": 2 * found["u"][2:]}, {})
+def _stress_of_flow(results: Arrays, cloud: Arrays) -> Any:
+    return stress({"grad_u": _slopes_of_flow(results, cloud), "p": 2 * results["u"][2:]}, {})
 
 
 Wanted = dict[str, Callable[..., Composite]]
@@ -118,13 +118,13 @@ class _Images(NamedTuple):
     quadrupoles: Map | None = None
     normals: Map | None = None
 
-    def rows(self, dens: Any, at: Arrays) -> Any:
+    def rows(self, dens: Any, cloud: Arrays) -> Any:
         """Return the density of the multipoles of phi."""
         rows = np.zeros_like(dens, shape=(4 if self.quadrupoles is None else 13, dens.shape[-1]))
         each = self.charges, self.dipoles, self.quadrupoles
         for made, part in zip(each, (slice(1), slice(1, 4), slice(4, 13)), strict=True):
             if made is not None:
-                rows[part] = made(dens, at)
+                rows[part] = made(dens, cloud)
         return rows
 
     def phi(self, needs: tuple[str, ...], flow: Map, family: str = "multipoles") -> Addend:
@@ -170,7 +170,7 @@ def of_forces(want: str) -> Composite:
 
 
 # ------------------------------------------------------------------ Blake's own form
-def opposite(dens: Any, at: Arrays) -> Any:
+def opposite(dens: Any, cloud: Arrays) -> Any:
     """Return the forces at y*."""
     return -dens
 
@@ -182,19 +182,19 @@ def across(vectors: Any) -> Any:
     return rows
 
 
-def force_dipoles(dens: Any, at: Arrays) -> Any:
+def force_dipoles(dens: Any, cloud: Arrays) -> Any:
     """Return the dipoles ``2 h e3 f*`` of forces."""
-    return across(-dipoles(dens, at))
+    return across(-dipoles(dens, cloud))
 
 
-def doublets(dens: Any, at: Arrays) -> Any:
+def doublets(dens: Any, cloud: Arrays) -> Any:
     """Return the source doublets ``-2 h^2 f*``."""
-    return -2 * at["points"][2] ** 2 * mirrored(dens, at)
+    return -2 * cloud["points"][2] ** 2 * mirrored(dens, cloud)
 
 
-def change_of_doublets(dens: Any, at: Arrays, moves: Arrays) -> Any:
+def change_of_doublets(dens: Any, cloud: Arrays, moves: Arrays) -> Any:
     """Return how the doublets change with the heights of their sources."""
-    return -4 * at["points"][2] * moves["points"][2] * mirrored(dens, at)
+    return -4 * cloud["points"][2] * moves["points"][2] * mirrored(dens, cloud)
 
 
 def of_forces_by_points() -> Composite:
@@ -210,40 +210,40 @@ def of_forces_by_points() -> Composite:
 
 
 # ------------------------------------------------------------------ dipoles of forces
-def _tensors(dens: Any, at: Arrays) -> Any:
+def _tensors(dens: Any, cloud: Arrays) -> Any:
     """Return dipoles D as (3, 3, N)."""
     return dens.reshape(3, 3, dens.shape[-1])
 
 
-def _layers(dens: Any, at: Arrays) -> Any:
+def _layers(dens: Any, cloud: Arrays) -> Any:
     """Return the dipoles of a double layer, whose other part are its sinks."""
-    product = dens[:, None] * at["norms"]
+    product = dens[:, None] * cloud["norms"]
     return -(product + product.swapaxes(0, 1))
 
 
-def _reflected(tensors: Map, dens: Any, at: Arrays) -> Any:
+def _reflected(tensors: Map, dens: Any, cloud: Arrays) -> Any:
     """Return the dipoles at y*, ``-P D P`` with ``P = diag(1, 1, -1)``."""
-    rows = -tensors(dens, at)
+    rows = -tensors(dens, cloud)
     rows[2] *= -1
     rows[:, 2] *= -1
     return rows.reshape(9, -1)
 
 
-def _slope_of_dipoles(tensors: Map, dens: Any, at: Arrays) -> Any:
+def _slope_of_dipoles(tensors: Map, dens: Any, cloud: Arrays) -> Any:
     """Return phi's dipoles: of charges that are apart, and of dipoles as heights change."""
-    rows = tensors(dens, at)
-    return mirrored(2 * (rows[2] - rows[:, 2]), at)
+    rows = tensors(dens, cloud)
+    return mirrored(2 * (rows[2] - rows[:, 2]), cloud)
 
 
-def _slope_of_heights(tensors: Map, dens: Any, at: Arrays) -> Any:
+def _slope_of_heights(tensors: Map, dens: Any, cloud: Arrays) -> Any:
     """Return phi's quadrupoles."""
-    return 2 * at["points"][2] * _reflected(tensors, dens, at)
+    return 2 * cloud["points"][2] * _reflected(tensors, dens, cloud)
 
 
-def _sinks(dens: Any, at: Arrays) -> Any:
+def _sinks(dens: Any, cloud: Arrays) -> Any:
     """Return phi's dipoles of sinks; a double layer's D is symmetric, and has none."""
     rows = np.zeros_like(dens)
-    rows[2] = 4 * (dens * at["norms"]).sum(axis=0)
+    rows[2] = 4 * (dens * cloud["norms"]).sum(axis=0)
     return rows
 
 
@@ -252,9 +252,9 @@ def _of_tensors(tensors: Map) -> _Images:
     return _Images(partial(_reflected, tensors), None, *maps)
 
 
-def _traction(found: Arrays, at: Arrays) -> Any:
+def _traction(results: Arrays, cloud: Arrays) -> Any:
     """Return ``-sigma n``, sigma the stress."""
-    return -(found["stress"].reshape(3, 3, -1) * at["norms"]).sum(axis=1)
+    return -(results["stress"].reshape(3, 3, -1) * cloud["norms"]).sum(axis=1)
 
 
 _LAYERS = _Images(_against, None, _sinks, partial(_slope_of_heights, _layers), mirrored)
@@ -282,21 +282,21 @@ def of_dipoles(kernel: str, want: str, transposed: bool = False) -> Composite:
 
 
 # ------------------------------------------------------------------ quadrupoles with transposes
-def _along(axis: int, found: Arrays, at: Arrays) -> Any:
+def _along(axis: int, results: Arrays, cloud: Arrays) -> Any:
     """Return ``e3`` times a slope: quadrupoles have the potential that dipoles lose along it."""
-    rows = np.zeros_like(found["grad_u"])
-    rows[2] = found["grad_u"][axis]
+    rows = np.zeros_like(results["grad_u"])
+    rows[2] = results["grad_u"][axis]
     return rows
 
 
-def _row(quadrupoles: Map | None, axis: int, dens: Any, at: Arrays) -> Any:
+def _row(quadrupoles: Map | None, axis: int, dens: Any, cloud: Arrays) -> Any:
     """Return a row of quadrupoles: dipoles that have their potential as a slope."""
-    return mapped(quadrupoles, dens, at)[3 * axis : 3 * axis + 3]
+    return mapped(quadrupoles, dens, cloud)[3 * axis : 3 * axis + 3]
 
 
 _ALONG = tuple(("laplace_dipole", ("grad_u",), partial(_along, axis)) for axis in range(3))
 
 
-def _quadrupole_flow(found: Arrays, at: Arrays) -> Any:
+def _quadrupole_flow(results: Arrays, cloud: Arrays) -> Any:
     """Return ``x3 grad phi`` of quadrupoles, for dipoles of doublets, which point against it."""
-    return -at["points"][2] * found["u"]
+    return -cloud["points"][2] * results["u"]
