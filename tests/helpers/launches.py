@@ -151,11 +151,11 @@ def sort_as_devices_do(dtype: type) -> None:
 def record(dtype: type) -> list[Call]:
     """Return all launches of small sums by the embedded executor."""
     calls: list[Call] = []
-    original = Kernel._run  # all launches go through it, also in parki's own threads
+    original = Kernel.__call__  # all launches go through it, also in parki's own threads
 
-    def run(self, count, threads, arguments):
+    def run(self, count, *threads, **arguments):
         before = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in arguments.items()}
-        original(self, count, threads, arguments)
+        original(self, count, *threads, **arguments)
         after = {k: v.copy() for k, v in arguments.items() if isinstance(v, np.ndarray)}
         calls.append(Call(self, count, before, after))
 
@@ -163,7 +163,7 @@ def record(dtype: type) -> list[Call]:
         make_sum("stokes_comb", periodicity, dtype, "embedded", want, p2g_method=method, **more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Kernel, "_run", run)
+        patch.setattr(Kernel, "__call__", run)
         comb(want=("u", "p", "grad_u"))
         comb(split="hasimoto", radial="erfc")  # uses the library's erf and exp
         comb("tile", p2p_method="tile")
