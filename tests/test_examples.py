@@ -161,6 +161,20 @@ def test_drops(picture, tmp_path):
     np.testing.assert_array_equal(later["volumes"][0], first["volumes"][0])
 
 
+def test_capsule(picture):
+    """Small deformations are those of a theory, and forces the derivative of an energy."""
+    example = load("capsule")
+    words = "--capillaries 0.02 --order 4 --step 0.35".split()
+    found = example.main([*words, "--plot", str(picture)])
+    assert found[0.02] == pytest.approx(25 / 12 * 0.02, rel=5e-3)
+    membrane = example.Membrane(4)
+    forces = membrane.forces(membrane.rest)
+    assert np.abs(forces).max() < 1e-12
+    pushed = membrane.forces(1.02 * membrane.rest)  # round: all of it is pulled inwards by 2 T / a
+    tension = (1 - 1.02**-6) * membrane.weights * 1.02
+    np.testing.assert_allclose(pushed, -2 * tension * membrane.rest, atol=1e-12)
+
+
 def ellipsoids(order: int, centres: np.ndarray) -> np.ndarray:
     axes = np.array([[1.2, 0.9, 1.0], [1.0, 1.1, 0.9], [0.85, 1.05, 1.1]])[:, : centres.shape[1]]
     return centres[:, :, None] + axes[:, :, None] * parki.Surface.directions(order)[:, None]

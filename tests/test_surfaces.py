@@ -612,6 +612,22 @@ def test_no_targets_and_far_targets():
     assert np.allclose(sphere.single_layer(sphere.nodes, far, **FREE), plain)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
+@pytest.mark.parametrize("accuracy", [1e-2, 1e-6])
+@pytest.mark.parametrize("finer", [1, 3])
+def test_no_pairs_on_a_gpu(finer, accuracy):
+    """CuPy's reductions and counts refuse arrays without elements."""
+    import cupy
+
+    sphere = parki.Surface.spheres(cupy.zeros((3, 1)), 1.0, order=4, finer=finer)
+    for place, count in ((1.0, 0), (10.0, 2), (0.99, 1)):
+        x = cupy.full((3, count), place)
+        plan = parki.LayerPlan("stokes_dl", sphere, x, accuracy=accuracy, **FREE)
+        assert plan(sphere.nodes).shape == (3, count)
+        assert plan.adjoint(x).shape == sphere.nodes.shape
+
+
 def test_nearest_points_of_shapes():
     for shape in (shapes.ellipsoid(AXES, 8, 1), shapes.torus(1.0, 0.4, (24, 8), 1)):
         b = 0.2 * shape.spacing
