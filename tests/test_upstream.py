@@ -247,7 +247,7 @@ def test_every_launch_of_a_sum_goes_to_upstream(monkeypatch, periodicity):
     ours = make_sum("stokes_comb", periodicity, np.float64, "embedded")
     original = Kernel.__call__
 
-    def run(self, count, *threads, **arguments):
+    def run(self, count, /, *threads, **arguments):
         launched.append(self.workunit.name)
         original(self, count, *threads, **arguments)
 

@@ -153,7 +153,7 @@ def record(dtype: type) -> list[Call]:
     calls: list[Call] = []
     original = Kernel.__call__  # all launches go through it, also in parki's own threads
 
-    def run(self, count, *threads, **arguments):
+    def run(self, count, /, *threads, **arguments):
         before = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in arguments.items()}
         original(self, count, *threads, **arguments)
         after = {k: v.copy() for k, v in arguments.items() if isinstance(v, np.ndarray)}
