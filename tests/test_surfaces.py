@@ -607,6 +607,9 @@ def test_refusals_of_places_and_units():
 def test_no_targets_and_far_targets():
     sphere = parki.Surface.spheres(ORIGIN, 1.0, order=4)
     assert sphere.double_layer(sphere.nodes, np.empty((3, 0)), **FREE).shape == (3, 0)
+    nowhere = parki.LayerPlan("stokes_dl", sphere, np.empty((3, 0)), **FREE)
+    assert not nowhere.adjoint(np.empty((3, 0))).any()
+    assert nowhere.adjoint(np.empty((2, 3, 0))).shape == (2, *sphere.nodes.shape)
     far = np.full((3, 2), 10.0)
     plain = parki.stokes_sl(far, sphere.nodes, sphere.nodes * sphere.areas, **FREE)
     assert np.allclose(sphere.single_layer(sphere.nodes, far, **FREE), plain)

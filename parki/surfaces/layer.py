@@ -323,7 +323,8 @@ class LayerPlan:
             raise ParkiValueError(
                 f"{name} has shape {array.shape}; expected {shape}, or k of them{flat}"
             )
-        return array.reshape(-1, rows, shape[-1])
+        many = array.shape[: array.ndim - len(shape)] or (1,)
+        return array.reshape(*many, rows, shape[-1])
 
     def timed(self, density: Array) -> tuple[Any, dict[str, float]]:
         """Return the layer of a density, and the seconds of the sum's stages and of corrections."""
