@@ -77,7 +77,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         self.seconds = placement.seconds  # that "plan" took, and the last "update" of points
         self._misfits: Misfits | None = None  # in densities, which a device counts
         self._points: tuple[Any, Any] = (None, None)  # by the version of the placement
-        self._swapped = Swapped(placement, asked, self._total, self._again)
+        self._swapped = Swapped(placement, asked, self._total)
 
     # Returns another plan on the same device, or on the same ranks.
     _again: Callable[..., Any]
@@ -309,7 +309,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         """
         with self.exclusive(), self._placement.together("adjoint"):
             rows, several = self._values(values)
-            dens = self._swapped(rows)
+            dens = self._swapped(rows, self._again)
         like = values if isinstance(self.want, str) else values[0]
         return as_given(dens.reshape(*several, *self._total.density_shape), like)
 
