@@ -29,7 +29,7 @@ from parki.interchange import (
     whole,
 )
 from parki.memory import require, telling
-from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
+from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load, load_all
 from parki.settings import MOST_THREADS, thread_count
 
 # Launches over fewer points run in the calling thread: to wake another one takes longer.
@@ -39,6 +39,11 @@ FEW = 4096
 SORTED_AT_ONCE, CUT_AT_ONCE = 1024, 128
 # Bytes of a cell: in the lists, and while they are made.
 CELL = 16.0
+# What counts the points of cells and puts them in order, by whether it runs on a device.
+SORTING = {
+    False: ("count_chunk", "place_chunk"),
+    True: ("sort_few", "count_cells", "list_cells", "order_cells"),
+}
 
 
 class CellList:
@@ -125,10 +130,11 @@ class CellList:
                 f"points is on a device (CuPy), but execution_space is {self.space}; move it with "
                 "cupy.asnumpy(...), or leave execution_space to parki"
             )
-        points = _contiguous(xp, xp.asarray(points))
+        points = xp.ascontiguousarray(points)
         if points.ndim != 2 or points.shape[0] != 3:
             raise ParkiValueError(f"points has shape {points.shape}; expected (3, N)")
-        _check_dtype("points", points)
+        if points.dtype not in REAL_NAMES:
+            raise _wrong_dtype("points", points)
         self.box = numbers("box", box, as_number, "3 positive lengths")
         limits = np.finfo(points.dtype)
         least, most = float(limits.tiny) * 2**31, float(limits.max)
@@ -205,7 +211,7 @@ class CellList:
         self.space, self.xp = space, space.array_module
         self.box, self.shape, self.periodic = (*map(float, box),), tuple(shape), tuple(periodic)
         self.systems = 1 if how.get("offsets") is None else len(how["offsets"]) - 1
-        self._sort(_contiguous(self.xp, points), origin, **how)
+        self._sort(points, origin, **how)
 
     def _sort(
         self,
@@ -227,8 +233,9 @@ class CellList:
         self._gathers: dict[tuple[Any, int], Kernel] = {}
         grid = (self.box, self.shape, self.periodic, corner, self.space)
         how: dict[str, Any] = {"along": along, "executor": executor, "tilts": tilts}
+        find, *kernels = self.kernels(self.space, REAL_NAMES[points.dtype], executor)
+        how["find"] = find if tilts is None else None
         wrapped, self.cells = locate(points, *grid, scale=scale, **how)
-        kernels = self.kernels(self.space, real_name(points.dtype), executor)
         if offsets is not None:
             load("cell_list", "place_systems", self.space, executor=executor)(
                 self.cells.size,
@@ -238,9 +245,9 @@ class CellList:
                 each=math.prod(self.shape),
             )
         if self.space.on_device:
-            self._sort_on_device(kernels)
+            self._sort_on_device(*kernels)
         else:
-            self._sort_on_host(kernels)
+            self._sort_on_host(*kernels)
         self.points = self.sort(wrapped, out=with_spare(xp, wrapped.shape, spare, self.dtype))
 
     def __reduce__(self) -> Any:
@@ -250,14 +257,16 @@ class CellList:
         )
 
     @staticmethod
-    def kernels(space: ExecutionSpace, real: str, executor: str | None = None) -> dict[str, Kernel]:
-        """Return the kernels of a cell list with ``real`` arithmetic, by name."""
-        names = ["find_cells", "count_chunk", "place_chunk"]
-        if space.on_device:
-            names[1:] = ["sort_few", "count_cells", "list_cells", "order_cells"]
-        return {n: load("cell_list", n, space, executor=executor, REAL=real) for n in names}
+    def kernels(
+        space: ExecutionSpace, real: str, executor: str | None = None
+    ) -> tuple[Kernel, ...]:
+        """Return the kernels of a cell list with ``real`` arithmetic, of which the first finds."""
+        names = SORTING[space.on_device]
+        return load_all("cell_list", ("find_cells", *names), space, executor=executor, REAL=real)
 
-    def _sort_on_device(self, kernels: dict[str, Kernel]) -> None:
+    def _sort_on_device(
+        self, sort_few: Kernel, count_cells: Kernel, list_cells: Kernel, order_cells: Kernel
+    ) -> None:
         """Sort without waiting for the device: see ``kernels/cell_list.py``."""
         xp, n = self.xp, self.cells.size
         if self.n_cells == 1:  # `order_cells` would compare each point with all others
@@ -270,18 +279,18 @@ class CellList:
             last = self.n_cells
             self.counts, self.starts = (xp.empty(m, dtype=np.int32) for m in (last, last + 1))
             made = {"counts": self.counts, "starts": self.starts, "order": self.order}
-            kernels["sort_few"](max(n, last + 1), cells=self.cells, total=n, last=last, **made)
+            sort_few(max(n, last + 1), cells=self.cells, total=n, last=last, **made)
             return
         numbers, listed = (xp.empty(n, dtype=np.int32) for _ in range(2))
         zeros = xp.zeros(self.n_cells + 1, dtype=np.int32)
         self.counts = zeros[1:]
-        kernels["count_cells"](n, cells=self.cells, counts=self.counts, numbers=numbers)
+        count_cells(n, cells=self.cells, counts=self.counts, numbers=numbers)
         self.starts = xp.cumsum(zeros, dtype=np.int32)
         lists = {"cells": self.cells, "starts": self.starts, "listed": listed}
-        kernels["list_cells"](n, numbers=numbers, **lists)
-        kernels["order_cells"](n, order=self.order, **lists)
+        list_cells(n, numbers=numbers, **lists)
+        order_cells(n, order=self.order, **lists)
 
-    def _sort_on_host(self, kernels: dict[str, Kernel]) -> None:
+    def _sort_on_host(self, count_chunk: Kernel, place_chunk: Kernel) -> None:
         """Sort by counting: chunks count their points, then place them after earlier chunks."""
         n = self.cells.size
         threads = thread_count() if self.space.name == "OpenMP" else 1
@@ -289,14 +298,14 @@ class CellList:
         chunks = max(1, min(threads, n // max(FEW, self.n_cells)))
         size = -(-n // chunks)
         histogram = np.zeros((chunks, self.n_cells), dtype=np.int32)
-        kernels["count_chunk"](chunks, cells=self.cells, histogram=histogram, size=size, total=n)
+        count_chunk(chunks, cells=self.cells, histogram=histogram, size=size, total=n)
         self.counts = histogram.sum(axis=0, dtype=np.int32)
         self.starts = np.zeros(self.n_cells + 1, dtype=np.int32)
         np.cumsum(self.counts, out=self.starts[1:])
         np.subtract(np.cumsum(histogram, axis=0, dtype=np.int32), histogram, out=histogram)
         histogram += self.starts[:-1]
         self.order = np.empty(n, dtype=np.int32)
-        kernels["place_chunk"](
+        place_chunk(
             chunks, cells=self.cells, histogram=histogram, order=self.order, size=size, total=n
         )
 
@@ -310,9 +319,12 @@ class CellList:
         out : array, optional
             Array for the result: shape (C, N) or wider, same dtype, C-contiguous.
         """
-        _check_dtype("rows", rows)
+        if rows.dtype not in REAL_NAMES:
+            raise _wrong_dtype("rows", rows)
         n = self.order.size
-        flat = _contiguous(self.xp, rows.reshape(1, -1) if rows.ndim == 1 else rows)
+        flat = rows.reshape(1, -1) if rows.ndim == 1 else rows
+        if not flat.flags.c_contiguous:  # which a device's library takes time to look at
+            flat = self.xp.ascontiguousarray(flat)
         if flat.ndim != 2 or flat.shape[1] != n:
             raise ParkiValueError(f"rows has shape {rows.shape}; expected {n} columns")
         result = self.xp.empty_like(flat) if out is None else out
@@ -391,6 +403,7 @@ def locate(
     along: bool = False,
     tilts: Any = None,
     executor: str | None = None,
+    find: Kernel | None = None,
 ) -> tuple[Any, Any]:
     """Scale points, wrap them into a box and find their cells; nothing is sorted or checked.
 
@@ -398,6 +411,8 @@ def locate(
     ----------
     points, box, shape, periodic, origin, scale, along, tilts
         As for `CellList`.
+    find : Kernel, optional
+        Which finds the cells. Default: loaded.
 
     Returns
     -------
@@ -405,15 +420,18 @@ def locate(
     cells : array, shape (N,), int32
     """
     xp, constant = space.array_module, space.adapter.constant
-    points = _contiguous(xp, points)
+    if not points.flags.c_contiguous:
+        points = xp.ascontiguousarray(points)
     dtype, n = points.dtype, points.shape[1]
     wrapped, cells = xp.empty_like(points), xp.empty(n, dtype=np.int32)
-    find = "find_cells" if tilts is None else "find_tilted_cells"
+    if find is None:
+        name = "find_cells" if tilts is None else "find_tilted_cells"
+        find = load("cell_list", name, space, executor=executor, REAL=REAL_NAMES[dtype])
     x, y, z = shape
     strides = (1, x, x * y) if along else (y * z, z, 1)
     corner, length, inverse_width = constant([origin, box, np.divide(shape, box)], dtype)
     cells_along, steps, wraps = constant([shape, strides, periodic], np.int32)
-    load("cell_list", find, space, executor=executor, REAL=real_name(dtype))(
+    find(
         n,
         _threads(n),
         tilts=tilts,
@@ -449,11 +467,6 @@ def with_spare(xp: Any, shape: tuple[int, int], spare: int, dtype: Any) -> Any:
     return array
 
 
-def _contiguous(xp: Any, array: Any) -> Any:
-    """Return the array itself if it is C-contiguous, which a device's library takes time for."""
-    return array if array.flags.c_contiguous else xp.ascontiguousarray(array)
-
-
 def _cells_of(cutoff: Any, box: tuple[float, ...]) -> tuple[int, ...]:
     """Return the number of cells along each edge of a box, at least ``cutoff`` wide."""
     width = positive("cutoff", cutoff, "a positive, finite width of a cell")
@@ -484,9 +497,8 @@ def _checked_tilts(tilts: Any, points: Any) -> Any:
     return array
 
 
-def _check_dtype(name: str, array: Any) -> None:
-    if array.dtype not in REAL_NAMES:
-        raise ParkiTypeError(f"{name} has dtype {array.dtype}; expected float32 or float64")
+def _wrong_dtype(name: str, array: Any) -> ParkiTypeError:
+    return ParkiTypeError(f"{name} has dtype {array.dtype}; expected float32 or float64")
 
 
 def runs(
@@ -541,7 +553,7 @@ def _threads(count: int) -> int:
     return 1 if count < FEW else MOST_THREADS
 
 
-def parts_kernels(space: ExecutionSpace, executor: str | None = None) -> list[Kernel]:
+def parts_kernels(space: ExecutionSpace, executor: str | None = None) -> tuple[Kernel, ...]:
     """Return the kernels of `runs`."""
-    names = ["count_parts", "list_parts"] + ["list_few"] * space.on_device
-    return [load("cell_list", name, space, executor=executor) for name in names]
+    names = ("count_parts", "list_parts", "list_few")
+    return load_all("cell_list", names[: 2 + space.on_device], space, executor=executor)

@@ -223,10 +223,10 @@ def executor() -> str:
 
 
 @_kept
-def host_settings() -> tuple[int, str, int]:
-    """Return the settings of kernels of the CPU: the emulated team, the compiler, and threads."""
+def host_settings() -> tuple[str, int, str, int]:
+    """Return those of kernels of the CPU: executor, emulated team, compiler, and threads."""
     team = SETTINGS["PARKI_EMULATED_TEAM"].number()
-    return team, SETTINGS["CXX"].value(), thread_count()
+    return SETTINGS["PARKI_EXECUTOR"].value(), team, SETTINGS["CXX"].value(), thread_count()
 
 
 @_kept

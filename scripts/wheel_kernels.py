@@ -114,7 +114,7 @@ def kernels() -> Iterator[Kernel]:
 def base(dtype: np.dtype) -> Iterator[Kernel]:
     """Yield the kernels that depend only on the precision."""
     real = real_name(dtype)
-    yield from CellList.kernels(SPACE, real).values()
+    yield from CellList.kernels(SPACE, real)
     yield load("cell_list", "place_systems", SPACE)
     yield load("cell_list", "sum_systems", SPACE, REAL=real)
     yield CellList.pairs_kernel(SPACE)

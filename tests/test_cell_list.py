@@ -271,7 +271,7 @@ def test_sort_of_devices(monkeypatch, at_once, along):
     cells = CellList(points, None, box, along=along, **grid)
     order, starts, counts = cells.order, cells.starts, cells.counts
     names = ("sort_few", "count_cells", "list_cells", "order_cells")
-    cells._sort_on_device({n: load("cell_list", n, cells.space) for n in names})
+    cells._sort_on_device(*(load("cell_list", n, cells.space) for n in names))
     np.testing.assert_array_equal(cells.order, order)
     np.testing.assert_array_equal(cells.starts, starts)
     np.testing.assert_array_equal(cells.counts, counts)

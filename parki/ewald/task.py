@@ -80,26 +80,32 @@ class Task:
         return tuple(name for name in stress.parts(self.names) if self.sum.terms[name])
 
     @cached_property
+    def slopes(self) -> bool:
+        """Whether the near field's kernel of "u" sums the gradient, too."""
+        known = not (self.transposed_pair or self.labelled)
+        return known and self.sum.slopes(self.want, self.space.on_device)
+
+    @cached_property
     def periodicity(self) -> int:
         """The number of periodic axes, which come first in the solver."""
         return sum(self.options.periodic)
 
-    @property
+    @cached_property
     def tensors(self) -> bool:
         """Whether targets have tensors."""
         return "grad_tensor" in self.names
 
-    @property
+    @cached_property
     def flux(self) -> bool:
         """Whether the mean of a double layer is the one without flux through the box."""
         return self.sum.normals and self.options.dl_mean == "flux"
 
-    @property
+    @cached_property
     def mixed(self) -> bool:
         """Whether arrays are float64 while most of the arithmetic is float32."""
         return self.options.precision == "mixed"
 
-    @property
+    @cached_property
     def finer(self) -> bool:
         """Whether positions are float64 while most of the arithmetic is float32.
 
@@ -107,7 +113,7 @@ class Task:
         """
         return self.mixed or (self.tilted and self.dtype == np.float32)
 
-    @property
+    @cached_property
     def tilted(self) -> bool:
         """Whether the box has lattice vectors, not lengths."""
         return self.options.cell is not None
@@ -116,12 +122,12 @@ class Task:
         """Return whether the boxes of two tasks are equal, or both tilted."""
         return (self.tilted and other.tilted) or self.options.box == other.options.box
 
-    @property
+    @cached_property
     def executor(self) -> str | None:
         """The executor of the kernels."""
         return self.options.expert.executor
 
-    @property
+    @cached_property
     def xp(self) -> Any:
         """The array module of the space."""
         return self.space.array_module
@@ -229,17 +235,17 @@ class Points:
             survey=survey,
         )
 
-    @property
+    @cached_property
     def targets(self) -> int:
         """Targets of this rank."""
         return int(self.arrays["trg"].shape[1])
 
-    @property
+    @cached_property
     def sources(self) -> int:
         """Sources of this rank."""
         return int(self.arrays["src"].shape[1])
 
-    @property
+    @cached_property
     def counts(self) -> tuple[int, int, int]:
         """Average targets and sources of a system, and the number of systems."""
         count = self.systems.count if self.systems else 1
@@ -310,7 +316,7 @@ class Frame:
         """Return the basis as an array of a space."""
         return self.constant(space, "basis", lambda frame: frame.lattice.basis, dtype)
 
-    @property
+    @cached_property
     def factor(self) -> float:
         """Factor from the user's lengths to solver units, and from the solver's results back."""
         return 1 / self.unit

@@ -20,7 +20,7 @@ A kernel passes through these modules in order:
     pool         CPU threads for work outside kernels
 """
 
-from parki.runtime.kernel import Kernel, load, prepare, preparing
+from parki.runtime.kernel import Kernel, load, load_all, prepare, preparing
 from parki.runtime.spaces import (
     ExecutionSpace,
     available_spaces,
@@ -34,6 +34,7 @@ __all__ = [
     "available_spaces",
     "get_execution_space",
     "load",
+    "load_all",
     "prepare",
     "preparing",
     "space_name",

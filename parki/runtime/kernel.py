@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -219,13 +220,14 @@ def load(
     **constants
         Values of the file's compile-time constants.
     """
-    chosen = executor or usual_executor()
+    machine: tuple[Any, ...] = ()
+    if space.on_device:
+        chosen = executor or usual_executor()
+    else:
+        machine = host_settings()
+        chosen, team_size, vector_length = executor or machine[0], 1, 1
     if chosen not in EXECUTORS:
         raise ParkiValueError(f"executor is {chosen!r}; expected one of {', '.join(EXECUTORS)}")
-    machine: tuple[Any, ...] = ()
-    if not space.on_device:
-        team_size = vector_length = 1
-        machine = host_settings()
     shapes = tuple(sorted(tables.items())) if tables else ()
     how = (space.name, chosen, team_size, vector_length, machine, shapes)
     # The key has types because 1 == 1.0. Users may edit their own files meanwhile, not parki's.
@@ -240,6 +242,27 @@ def load(
         _loaded[key] = Kernel(done, translated, space, chosen, team_size, vector_length)
     _loaded[asked] = _loaded[key]
     return _loaded[key]
+
+
+def load_all(
+    file: str,
+    workunits: tuple[str, ...],
+    space: ExecutionSpace,
+    *,
+    executor: str | None = None,
+    **constants: Constant,
+) -> tuple[Kernel, ...]:
+    """Return kernels of one of parki's files and of the same constants: see `load`."""
+    settings = usual_executor() if space.on_device else host_settings()
+    return _all(file, workunits, space, executor, settings, **constants)
+
+
+@lru_cache(maxsize=256)
+def _all(
+    file: str, workunits: tuple[str, ...], space: ExecutionSpace, executor: str | None, _: Any, **by: Any
+) -> tuple[Kernel, ...]:
+    """Return kernels by the settings, which tell these from others."""
+    return tuple(load(file, name, space, executor=executor, **by) for name in workunits)
 
 
 def prepare(kernels: Iterable[Kernel]) -> None:

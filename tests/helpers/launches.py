@@ -127,12 +127,12 @@ def sort_as_devices_do(dtype: type) -> None:
     cells = CellList(points, None, (1, 1, 1), shape=(1, 1, 7), execution_space=space)
     real = real_name(dtype)
     names = ("sort_few", "list_cells", "order_cells")
-    kernels = {n: load("cell_list", n, space, REAL=real) for n in names}
+    few, *others = (load("cell_list", n, space, REAL=real) for n in names)
     in_order = load("cell_list", "count_cells", get_execution_space("Serial"), REAL=real)
     for at_once in (POINTS, 0):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(cell_list, "SORTED_AT_ONCE", at_once)
-            cells._sort_on_device({**kernels, "count_cells": in_order})
+            cells._sort_on_device(few, in_order, *others)
     cut = {"starts": cells.starts, "length": 7, "pieces": 2, "size": 30, "columns": 1}
     load("cell_list", "list_few", space)(9, parts=np.empty((3, 9), np.int32), **cut)
     ends = dict(zip(("low", "high"), np.empty((2, 3, 4), dtype), strict=True))

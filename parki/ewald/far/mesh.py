@@ -23,6 +23,7 @@ from parki.ewald.far.sizes import SCRATCH, along_z
 from parki.ewald.split.window import KaiserBessel, Window
 from parki.ewald.task import Frame, Task
 from parki.runtime import ExecutionSpace, Kernel, load
+from parki.runtime.forks import cached_property
 
 
 @dataclass(frozen=True)
@@ -88,12 +89,12 @@ class Fields:
     want: tuple[str, ...] = ("u",)
     deterministic: bool = False
 
-    @property
+    @cached_property
     def tensors(self) -> bool:
         """Whether targets have tensors."""
         return "grad_tensor" in self.want
 
-    @property
+    @cached_property
     def curvature(self) -> bool:
         """Whether sources are spread with the window's second derivatives."""
         return bool(self.sources.get("QUADRUPOLES"))
@@ -206,12 +207,12 @@ class Mesh:
             half = padded[:, : (window.points + 1) // 2]
             self.tables[name] = np.ascontiguousarray(half, dtype=dtype)
 
-    @property
+    @cached_property
     def xp(self) -> Any:
         """The array module of the space."""
         return self.space.array_module
 
-    @property
+    @cached_property
     def stored(self) -> tuple[int, int, int]:
         """Shape of a grid component in memory, with the spill along z."""
         x, y, z = self.grid
@@ -223,7 +224,7 @@ class Mesh:
         index[length // 2 + 1 :] -= length
         return np.asarray(2 * np.pi / (length * self.steps[axis]) * index)
 
-    @property
+    @cached_property
     def item(self) -> int:
         """Bytes of a number."""
         return int(np.dtype(self.dtype).itemsize)
@@ -237,7 +238,7 @@ class Mesh:
         values = points * components * self.planes * self.window.points**2
         return not self.space.on_device and values < sizes.WINDOWS_LEAST
 
-    @property
+    @cached_property
     def terms(self) -> int:
         """Coefficients of the window's polynomials."""
         return self.window.degree + 1

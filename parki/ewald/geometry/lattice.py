@@ -89,12 +89,12 @@ class Lattice:
     def __hash__(self) -> int:
         return hash(self.key)
 
-    @property
+    @cached_property
     def periodic(self) -> tuple[bool, ...]:
         """Whether each axis repeats."""
         return (True,) * self.periodicity + (False,) * (3 - self.periodicity)
 
-    @property
+    @cached_property
     def tilted(self) -> bool:
         """Whether it has vectors of its own, which may be along the axes for a while."""
         return self.tilts is not None
@@ -104,12 +104,12 @@ class Lattice:
         """Corner of the brick of the near field, whose periodic axes have 0 in the middle."""
         return np.where(self.periodic, -self.sides / 2, self.origin)
 
-    @property
+    @cached_property
     def volume(self) -> float:
         """The product of the sides."""
         return float(np.prod(self.sides))
 
-    @property
+    @cached_property
     def length(self) -> float:
         """The cube root of the volume, where the volume itself may overflow."""
         x, y, z = self.sides.tolist()

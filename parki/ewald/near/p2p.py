@@ -23,7 +23,7 @@ from parki.ewald.geometry.systems import Systems
 from parki.ewald.near.p2p_cells import cells_kernel, reach
 from parki.ewald.near.p2p_labels import LabelledPairs
 from parki.ewald.near.p2p_lists import FORGETS, TEAM, PairLists
-from parki.ewald.near.pair import Pair, own_constants, parts, shifts, slopes
+from parki.ewald.near.pair import Pair, own_constants, parts, shifts
 from parki.ewald.near.sizes import (
     Launch,
     Tile,
@@ -171,7 +171,7 @@ class P2P:
             "transposed_pair" if task.transposed_pair else "u",
         )
         outputs = task.pair.rows if task.transposed_pair else task.sum.results
-        self.slopes = slopes(task)
+        self.slopes = task.slopes
         self.together: tuple[int, ...] = (1,)
         if launch is None and outputs <= MOST_OUTPUTS:
             self.together = TOGETHER[self.slopes :]
@@ -401,7 +401,7 @@ def stages(task: Task, pair: Pair) -> bool:
 def together(task: Task, pair: Pair) -> bool:
     """Return whether the kernel of derivatives sums the potential, too."""
     want, own = task.chosen_by[1], pair.method == "tile" or stages(task, pair)
-    return own and not slopes(task) and "u" in want and want != ("u",)
+    return own and not task.slopes and "u" in want and want != ("u",)
 
 
 def near_kernels(
@@ -410,13 +410,13 @@ def near_kernels(
     """Return the P2P kernels for the wanted results: of the potential, and of its derivatives."""
     kernels, values = {}, together(task, pair)
     want = task.chosen_by[1]
-    if slopes(task) or ("u" in want and not values):
+    if task.slopes or ("u" in want and not values):
         launch = launch or choose_launch(pair.method, task.space)
         if launch is not None:
             kernels["u"] = cells_kernel(task, pair, launch)
         else:
             kernels["u"] = near_kernel(task, pair, tile)
-    if want != ("u",) and not slopes(task):
+    if want != ("u",) and not task.slopes:
         kernels["derivatives"] = slopes_kernel(task, pair, tile)
     return kernels
 

@@ -69,7 +69,7 @@ class Pair(NamedTuple):
     def table(self, task: Task) -> Array:
         """Return the table that evaluates the radial functions of "u"."""
         function = task.pair.pair
-        names = function.slopes if slopes(task) else function.values
+        names = function.slopes if task.slopes else function.values
         return self.evaluator.table if self.evaluator else self.rows(names)
 
     def check_held(self, task: Task) -> None:
@@ -98,20 +98,13 @@ class Pair(NamedTuple):
         number = EVALUATORS.index(self.evaluator.name) if self.evaluator else 0
         degree = self.evaluator.degree if self.evaluator else self.degree
         known = dict(
-            task.pair.p2p(bool(task.transposed_pair), slopes(task)),
+            task.pair.p2p(bool(task.transposed_pair), task.slopes),
             REAL=real_name(task.dtype),
             DEGREE=degree,
             PERIODIC=task.periodicity,
             EVALUATOR=number,
         )
         return known | own_constants(task)
-
-
-def slopes(task: Task) -> bool:
-    """Return whether the kernel of "u" sums the gradient, too."""
-    if task.transposed_pair or task.labelled:
-        return False
-    return task.sum.slopes(task.want, task.space.on_device)
 
 
 def own_constants(task: Task) -> dict[str, Any]:

@@ -268,13 +268,13 @@ class EwaldOptions(metaclass=Shown):
                 lengths[axis] = sum(w * row for w, row in zip(weights, given, strict=True))
         return lengths
 
-    @property
+    @cached_property
     def periodic(self) -> tuple[bool, bool, bool]:
         """For each axis whether it is periodic."""
         given: Any = self.periodicity
         return given if isinstance(given, tuple) else (given > 0, given > 1, given > 2)
 
-    @property
+    @cached_property
     def axes(self) -> tuple[int, int, int]:
         """The axes as sums take them: turned in a circle so that the periodic ones come first."""
         if isinstance(self.periodicity, int):
@@ -347,7 +347,7 @@ class EwaldOptions(metaclass=Shown):
             check_length(max(given))
         return tuple(lengths)
 
-    @property
+    @cached_property
     def walled(self) -> bool:
         """Whether sums are composites, of sources and of their images behind a wall."""
         return self.wall is not None

@@ -169,7 +169,7 @@ class Setup:
         """Return all kernels of a plan with this number of targets in its near field."""
         task, chosen, mesh = self.task, self.parameters, self.mesh
         space, dtype, executor, rows = task.space, task.dtype, task.executor, task.sum.rows
-        kernels = list(CellList.kernels(space, real_name(dtype), executor).values())
+        kernels = [*CellList.kernels(space, real_name(dtype), executor)]
         kernels += [CellList.gather_kernel(space, dtype, n, executor) for n in sorted({3, rows})]
         kernels += [*parts_kernels(space, executor), CellList.pairs_kernel(space, executor)]
         tile = near_tile(space, chosen.p2p, targets, chosen.read, dtype)

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import i0e
 
 from parki.ewald.split.hasimoto import horner_order
+from parki.runtime.forks import cached_property
 
 Array = NDArray[np.float64]
 _NEAREST = (0, -1, 1, -2, 2)  # images of a mode that are computed one by one
@@ -94,7 +95,7 @@ class KaiserBessel:
     points: int
     beta: float
 
-    @property
+    @cached_property
     def degree(self) -> int:
         """See `default_degree`."""
         return default_degree(self.points)

@@ -180,27 +180,27 @@ class Sum:
         """Rows of a density."""
         return sum(source.rows for source in self.sources)
 
-    @property
+    @cached_property
     def results(self) -> int:
         """Rows of the velocity or potential."""
         return self.symbol.results
 
-    @property
+    @cached_property
     def components(self) -> int:
         """Fields on the grid that sources are spread onto."""
         return self.symbol.components
 
-    @property
+    @cached_property
     def spread(self) -> int:
         """Components that sources are spread onto, on all grids."""
         return self.components * (1 + self.symbol.laplacians[1])
 
-    @property
+    @cached_property
     def gathered(self) -> int:
         """Components that targets are gathered from, on all grids."""
         return self.results * (1 + self.symbol.laplacians[0])
 
-    @property
+    @cached_property
     def near_rows(self) -> int:
         """Rows of a density in the near field, where marks follow it."""
         return self.rows + (self.pair.marks is not None)
@@ -229,12 +229,12 @@ class Sum:
         powers = [each.decay - self.pair.power for each in self.sources for _ in range(each.rows)]
         return np.array(powers)[:, None] if any(powers) and not self.normals else None
 
-    @property
+    @cached_property
     def source_components(self) -> int:
         """Components of the largest part of a source: a vector, or the product of two."""
         return self.results * (9 if self.curvature else 3 if self.gradient else 1)
 
-    @property
+    @cached_property
     def turns(self) -> tuple[bool, bool]:
         """Whether targets, and sources, are spheres that turn, or that torques act on."""
         if self.symbol.shells:
@@ -243,7 +243,7 @@ class Sum:
         turning = self.symbol.order == 1 and self.pair.marks is not None
         return turning and not targets, turning and not sources
 
-    @property
+    @cached_property
     def lifts(self) -> Array | float:
         """What squared radii are multiplied by, for each row of a density: see `Source.ball`."""
         each = [(SHELL, BALL)[s.ball] for s in self.sources for _ in range(s.rows)]
@@ -300,7 +300,7 @@ class Sum:
         constants |= {"TENSORS": self.components} if tensors else {}
         return constants | ({"QUADRUPOLES": True} if self.curvature else {})
 
-    @property
+    @cached_property
     def fgc(self) -> dict[str, Any]:
         """The constants of FGC's convolution."""
         symbol, power = self.symbol, self.pair.power
