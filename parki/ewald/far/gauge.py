@@ -44,7 +44,7 @@ class Constants:
         mesh: EwaldMesh,
         split: Split,
         points: tuple[Any, Any, Any] | None,
-        together: Callable[[Any], Any] = lambda value: value,
+        together: Callable[[Any], Any] | None = None,
         systems: Systems | None = None,
     ) -> None:
         self.together, self.systems = together, systems
@@ -101,7 +101,8 @@ class Constants:
         """Return the sums of rows that targets see, shape (rows, 1) or (rows, targets)."""
         if self.systems is not None:
             return self.systems.of_targets(self.systems.sums(rows))
-        return self.together(_sums(self.xp, rows))
+        sums = _sums(self.xp, rows)
+        return sums if self.together is None else self.together(sums)
 
 
 def _sums(xp: Any, rows: Any) -> Any:

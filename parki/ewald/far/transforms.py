@@ -41,6 +41,8 @@ class HostTransforms:
     ) -> None:
         self.fft, self.threads = library(), thread_count()
         self.grid, self.length, self.periodic, self.sets = grid, length, periodic, sets
+        # By shape and axis: the parts, and the threads that take them.
+        self._parts: dict[tuple[tuple[int, ...], int], tuple[list[slice], int]] = {}
 
     def real(self, values: Any, hat: Any) -> None:
         """Transform real components (components, x, sets y, z and spill) into ``hat``."""
@@ -118,9 +120,12 @@ class HostTransforms:
 
     def _in_threads(self, work: Callable[[slice], None], modes: Any, axis: int) -> None:
         """Do ``work`` for parts of the modes' rows along an axis; a thread takes one at a time."""
-        threads = workers(modes.size, self.threads)
-        rounds = -(-modes.nbytes // (threads * PART))
-        run_in_threads(work, cuts(modes.shape[axis], threads * rounds), threads)
+        if (parts := self._parts.get((modes.shape, axis))) is None:
+            threads = workers(modes.size, self.threads)
+            rounds = -(-modes.nbytes // (threads * PART))
+            parts = cuts(modes.shape[axis], threads * rounds), threads
+            self._parts[modes.shape, axis] = parts
+        run_in_threads(work, *parts)
 
 
 class DeviceTransforms:

@@ -297,17 +297,21 @@ class OneDevice(Pipeline):
     # ------------------------------------------------------------------ apply
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         """Run the stages, or replay them where they launch the same again and again."""
-        sources, lists = cast(Stages, self.stages).p2p.sources, self.lists
-        slack = self.slack
+        stages, slack = cast(Stages, self.stages), self.slack
+        space, lists = stages.setup.task.space, stages.p2p.lists
+        if self.applications.problem and slack is None and lists is None:  # as on a CPU
+            stages.run(dens, results, watch)
+            return
         inputs, outputs = dens, results
         if slack is not None:
-            inputs, outputs = slack.densities(sources.xp, dens), slack.results(sources.xp, results)
+            xp = space.array_module
+            inputs, outputs = slack.densities(xp, dens), slack.results(xp, results)
         if len(dens) > 1 and lists is not None and self.decision not in ("record", "keep"):
             lists.begun = True  # this is a repeated sum
-        if sources.space.adapter.capturing():  # it is part of a composite's graph
+        if space.adapter.capturing():  # it is part of a composite's graph
             self._run(inputs, outputs, watch)
         else:
-            self.applications.apply(sources.space, self._run, lists, inputs, outputs, watch)
+            self.applications.apply(space, self._run, lists, inputs, outputs, watch)
         if slack is not None:
             for name, array in results.items():
                 array[...] = outputs[name][..., : array.shape[-1]]

@@ -74,6 +74,8 @@ class PlacedSum:
 
     Attributes
     ----------
+    sizes : dict of str to int
+        The rows of each result.
     order : Order
         From the user's axes to the pipeline's, of which the periodic ones come first.
     lattice : Lattice
@@ -125,6 +127,9 @@ class PlacedSum:
             how = names, of, labels is not None
             self.task = Task(kernel, space, options.arithmetic(self.dtype), options, *how)
             self._result_shapes = {n: result_shape(kernel, n, 1)[:-1] for n in names}
+            if of:
+                self._result_shapes["transposed_pair"] = (self.task.pair.rows,)
+            self.sizes = {name: math.prod(shape) for name, shape in self._result_shapes.items()}
             self.order = _order(self.task)
             self.access = access or Access(space)
             shape, tensors = arrays["trg"].shape, request.tensors
@@ -345,44 +350,47 @@ class PlacedSum:
     # ------------------------------------------------------------------ apply
     def summed(self, values: Any, out: Any, watch: Watch) -> Any:
         """Return the wanted results of a density, or of several, that were checked."""
-        self.look(values)
-        task, shapes = self.task, self.shapes()
-        if values.ndim == 3:
-            shapes = {name: (len(values), *shape) for name, shape in shapes.items()}
-        else:
-            values = values[None]
-        results = check_outputs(out, self.want, shapes, values, task.space)
-        summed = task.want if self.pipeline.setup and len(values) else ()
-        summed += ("transposed_pair",) if summed and task.transposed_pair else ()
-        if summed:
-            many, count = len(values), self.counts[0]
-            rows = {
-                name: array.reshape(many, math.prod(array.shape[:-1]) // many, count)
-                for name, array in results.items()
-            }
-            parts = stress.split(rows, summed, task.xp)
-            self.pipeline.apply(self.solvers(values), parts, watch)
-            stress.combine(rows, parts)
-            if not self.order.kept:
-                for array in rows.values():
-                    self.order.back(array.copy(), array)
-            summed += (*stress.MADE,)
-        for name in results.keys() - set(summed):
-            results[name].fill(0)
+        shapes = self.shapes(*values.shape[:-2])
+        results = check_outputs(out, self.want, shapes, values, self.task.space)
+        values = values if values.ndim == 3 else values[None]
+        many = len(values)
+        rows = {
+            n: array.reshape(many, self.sizes[n], array.shape[-1]) for n, array in results.items()
+        }
+        self.overwrite(rows, values, watch)
         return results[self.want] if isinstance(self.want, str) else tuple(results.values())
+
+    def overwrite(self, rows: dict[str, Any], values: Any, watch: Watch) -> None:
+        """Overwrite results (k, rows, targets) by those of densities (k, rows, sources)."""
+        task, pipeline, order = self.task, self.pipeline, self.order
+        if task.flux and not self._flux_seen:
+            self._flux_seen = look_for_flux(task, self.given, values, pipeline.total)
+        if pipeline.setup is None or not task.want or not len(values):
+            for array in rows.values():
+                array.fill(0)
+            return
+        summed = (*task.want, "transposed_pair") if task.transposed_pair else task.want
+        parts = rows if summed == (*rows,) else stress.split(rows, summed, task.xp)
+        pipeline.apply(self.solvers(values), parts, watch)
+        if parts is not rows:
+            stress.combine(rows, parts)
+            for name in rows.keys() - {*summed, *stress.MADE}:
+                rows[name].fill(0)
+        if not order.kept:
+            for array in rows.values():
+                order.back(array.copy(), array)
 
     def solvers(self, values: Any) -> Any:
         """Return densities (k, rows, N) in the order of the pipeline's axes and in its unit."""
-        ordered, setup = self.order.rows(values), self.pipeline.setup
-        return ordered if setup is None else setup.measured(ordered)
+        ordered = values if self.order.kept else self.order.rows(values)
+        if self.task.sum.lengths is None or self.pipeline.setup is None:
+            return ordered
+        return self.pipeline.setup.measured(ordered)
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shape of each result that is wanted."""
-        task, count = self.task, self.counts[0]
-        shapes = {n: (*self._result_shapes[n], count) for n in task.names}
-        if task.transposed_pair:
-            shapes["transposed_pair"] = task.pair.rows, count
-        return shapes
+    def shapes(self, *several: int) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each result; for ``several`` densities at once, if it is given."""
+        count = self.counts[0]
+        return {n: (*several, *shape, count) for n, shape in self._result_shapes.items()}
 
     def density(self, dens: Any) -> Any:
         """Return a density as (rows, sources), or several as (k, rows, sources), C-contiguous.
@@ -411,11 +419,6 @@ class PlacedSum:
             f"the results of {len(values)} densities at {targets} targets",
             "sum fewer at a time",
         )
-
-    def look(self, values: Any) -> None:
-        """Warn if the mean of a density that was checked depends on images; once, if at all."""
-        if self.task.flux and not self._flux_seen:
-            self._flux_seen = look_for_flux(self.task, self.given, values, self.pipeline.total)
 
     def _of_targets(self, name: str, values: Any, shape: tuple[int, ...], **how: bool) -> Any:
         """Return values of the targets as (rows, targets), or refuse them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -124,15 +125,15 @@ class Stages:
         if len(dens) == 1 and self._apart(dens.shape[-1]):
             own = xp.empty_like(self.sorted)  # both fields sort the density at the same time
             to_place = partial(self._spread, dens, watch, own, apart)
-        with space.adapter.beside(to_place), watch("P2P"):
+        beside = space.adapter.beside(to_place) if to_place else nullcontext()
+        with beside, watch("P2P"):
             self.p2p.apply(dens, self._buffer(len(dens)), flat)
         done = 0
         while done < len(dens):
             many = self._together(len(dens) - done)
             part = slice(done, done + many)
             fields = apart or [self._spread(dens[part], watch)]
-            gathered = {name: array[part] for name, array in flat.items()}
-            self._gather(fields[0], exact[part], gathered, watch)
+            self._gather(fields[0], exact[part], flat, done, watch)
             done += many
         for name, array in results.items():
             if array is not flat[name]:
@@ -220,15 +221,17 @@ class Stages:
             fields.append(field)
         return field
 
-    def _gather(self, field: Any, exact: Any, results: dict[str, Any], watch: Watch) -> None:
-        """Add the far field of densities to their results.
+    def _gather(
+        self, field: Any, exact: Any, results: dict[str, Any], done: int, watch: Watch
+    ) -> None:
+        """Add the far field of densities to their results, which come after ``done`` others.
 
         The gauge takes densities as they were given: ``exact``, in double precision where they are
         rounded for the rest.
         """
         with watch("G2P"):
             for place, each in enumerate(exact):
-                own = {name: a[place] for name, a in results.items() if name != "transposed_pair"}
+                own = {n: a[done + place] for n, a in results.items() if n != "transposed_pair"}
                 first = place * self.grids
                 self.marks.gather(self.g2p, field, own, first, first + self.count)
                 self.gauge.add(each, own)

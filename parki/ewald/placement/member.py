@@ -15,10 +15,11 @@ from parki.ewald.describe import describe
 from parki.ewald.geometry.boxes import WHOLE, Columns, Group
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import PlacedSum
+from parki.ewald.pipeline.protocol import Watch
 from parki.ewald.points import result_rows
 from parki.ewald.promise import promise
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.composite import Shared, by_density
+from parki.ewald.sums.composite import Shared
 from parki.ewald.sums.maps import Arrays, factors, weights
 from parki.ewald.task import Task
 
@@ -105,30 +106,42 @@ class Member:
 
         ``cloud`` takes the place of what its maps find.
         """
-        v = self.columns.take("dens", values)
+        columns = self.columns
+        v = values if columns is WHOLE else columns.take("dens", values)
         if self.shared is not None:
             v = self.shared.densities(v, cloud or cast(Places, self.places).of_sources)
-        return self.task.xp.ascontiguousarray(v)
+        return self.sum.task.xp.ascontiguousarray(v)
+
+    def summed(self, dens: Any, watch: Watch) -> Arrays:
+        """Return the results (k, rows, N) of the sum, by name, for densities of the sum."""
+        own, shape = self.sum, (len(dens), self.sum.counts[0])
+        rows = {
+            name: np.empty_like(dens, shape=(shape[0], size, shape[1]))
+            for name, size in own.sizes.items()
+        }
+        own.overwrite(rows, dens, watch)
+        return rows
 
     def shaped(self, dens: Any) -> Any:
         """Return densities (k, rows, N) of the sum in the shape that calls take."""
         return dens.reshape(len(dens), *self.task.sum.density_shape(dens.shape[-1]))
 
-    def add_results(self, results: Any, totals: dict[str, Any], places: Places) -> None:
-        """Add what the sum has found at places to the results (k, rows, N) of the plan."""
+    def add_results(self, results: Arrays, totals: Arrays, places: Places) -> None:
+        """Add what the sum has found at places to the results of the plan, all (k, rows, N)."""
         columns = places.columns
-        if isinstance(self.want, str) and not isinstance(results, tuple):
-            results = (results,)
+        at = slice(None) if columns.targets is None else columns.targets
         if self.shared is None:
-            for (name, total), array in zip(totals.items(), results, strict=True):
-                rows = array.reshape(*total.shape[:2], array.shape[-1])
-                total[..., columns.place("trg")] += columns.results(
-                    rows, power_of(self.kernel, name)
-                )
+            for name, total in totals.items():
+                rows = columns.results(results[name], power_of(self.kernel, name))
+                total[..., at] += rows
             return
-        rows = self.shared.rows(by_density(self.want, results), places.of_targets)
-        for addend, each in rows.items():
-            totals[addend.of][..., columns.place("trg")] += each
+        done = 0
+        for addends in self.shared.lists:
+            for n in range(len(totals[addends[0].of])):
+                by_name = {name: rows[done + n] for name, rows in results.items()}
+                for addend in addends:
+                    totals[addend.of][n][:, at] += addend.rows(by_name, places.of_targets)
+            done += len(totals[addends[0].of])
 
     # ------------------------------------------------------------------ transposed
     def transposed(self, values: dict[str, Any], rows: int) -> Any:

@@ -92,9 +92,7 @@ class Total:
         return results[0] if isinstance(want, str) else results
 
     def _sum(self, values: Any, totals: dict[str, Any], watch: Watch) -> None:
-        results = [
-            member.sum.summed(member.densities(values), None, watch) for member in self.members
-        ]
+        results = [member.summed(member.densities(values), watch) for member in self.members]
         self._add(results, totals, [cast(Places, member.places) for member in self.members])
 
     def _add(self, results: list[Any], totals: dict[str, Any], places: list[Places]) -> None:
@@ -129,7 +127,7 @@ class Total:
                 rest = partial(run, first + 1) if first + 1 < len(members) else None
                 with self.space.adapter.beside(rest):
                     dens = members[first].densities(arrays["dens"], places[first].of_sources)
-                    results[first] = members[first].sum.summed(dens, None, unwatched)
+                    results[first] = members[first].summed(dens, unwatched)
 
             run()
             self._add(results, {name: arrays[name] for name in totals}, places)
@@ -202,7 +200,10 @@ class Total:
             given, places_of, how = sample.given(member.sum, own)
             placed = place_and_sum(OneDevice(), given, dens.astype(np.float64), member.want, **how)
             results = placed[1] if isinstance(placed[1], tuple) else (placed[1],)
-            sampled = tuple(each[..., places_of] for each in results)
+            sampled = {
+                name: array[..., places_of].reshape(len(dens), size, -1)
+                for (name, size), array in zip(placed[0].sizes.items(), results, strict=True)
+            }
             columns = member.columns.among(own, at)
             of_targets = {n: a[..., own].astype(np.float64) for n, a in places.of_targets.items()}
             places = places._replace(columns=columns, of_targets=of_targets)
