@@ -259,7 +259,12 @@ def load_all(
 
 @lru_cache(maxsize=256)
 def _all(
-    file: str, workunits: tuple[str, ...], space: ExecutionSpace, executor: str | None, _: Any, **by: Any
+    file: str,
+    workunits: tuple[str, ...],
+    space: ExecutionSpace,
+    executor: str | None,
+    _: Any,
+    **by: Any,
 ) -> tuple[Kernel, ...]:
     """Return kernels by the settings, which tell these from others."""
     return tuple(load(file, name, space, executor=executor, **by) for name in workunits)
