@@ -44,6 +44,8 @@ def as_array(name: str, value: Any) -> Any:
         If it is on a device, and CuPy is missing, the process was forked from one that used the
         device, or a stream is captured.
     """
+    if type(value) is np.ndarray and value.dtype != object:  # it means its numbers
+        return value
     refuse_meaning(name, value)
     if isinstance(value, np.ndarray) and value.dtype != object:
         return np.asarray(value)

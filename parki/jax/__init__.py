@@ -26,6 +26,7 @@ from parki.ewald.geometry.systems import Batch, first_box
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.points import check_normals, take_options
+from parki.ewald.sums import sum_of
 from parki.jax import rules
 from parki.jax.primitives import LINEAR, SUM, varying
 from parki.meaning import refuse_meaning
@@ -90,7 +91,7 @@ def _sum(
     True
     """
     norms, options, box = _taken(norms, options, keywords, boxes)
-    check_normals(kernel, norms)
+    check_normals(sum_of(kernel), norms)
     given = {"trg": trg, "src": src, "dens": dens, **box}
     if trg is src:  # in both roles
         del given["src"]

@@ -28,6 +28,7 @@ from parki.ewald.derivatives.linear_map import check_plan
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.points import check_normals, take_options
+from parki.ewald.sums import sum_of
 from parki.meaning import Varied, refuse_layout
 from parki.suspensions.functions import velocities
 from parki.torch import constants, operators
@@ -200,7 +201,7 @@ def _in_box(found: Any, box: Any, *given: Any) -> Any:
 # `torch.compile` does not look into these two, but traces what they launch and its derivatives.
 @torch.compiler.allow_in_graph
 def _summed(kernel: str, text: str, *given: Any) -> Any:
-    check_normals(kernel, given[-1])
+    check_normals(sum_of(kernel), given[-1])
     for name, tensor in zip(INPUTS, given, strict=True):
         if tensor is not None:
             refuse_layout(name, tensor)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -269,37 +270,33 @@ class Convolution:
 
         They are padded, transformed along y and z, and back. ``plane`` is as for `FGC.apply`.
         """
-        begin = self.blocks[0].first if self.blocks else 0
         _, y, z = self.mesh.padding.grid
         hat = hat.reshape(*hat.shape[:2], self.sets, y, z)
+        run_in_threads(partial(self._planes, hat, plane), self.blocks, self.threads)
 
-        def convolve(block: Block) -> None:
-            memory = self.padded.pop()
-            try:
-                self._planes(block, hat[:, block.first - begin : block.last - begin], plane, memory)
-            finally:
-                self.padded.append(memory)
-
-        run_in_threads(convolve, self.blocks, self.threads)
-
-    def _planes(self, block: Block, hat: Any, plane: Any, memory: Any) -> None:
-        """Convolve the modes of a block, padded in ``memory``."""
+    def _planes(self, modes: Any, plane: Any, block: Block) -> None:
+        """Convolve a block of the modes, of which the first ones are the first block's."""
         _, y, z = self.mesh.padding.grid
-        count, sets = block.last - block.first, self.sets
-        shape = (self.components, count, sets, *block.lengths[1:])
-        padded = memory[: math.prod(shape)].reshape(shape)
-        spread = padded[: self.inputs]
-        spread[..., :y, :z] = hat[: self.inputs]
-        spread[..., :y, z:] = 0
-        spread[..., y:, :] = 0
-        planes = padded.reshape(self.components, count * sets, *block.lengths[1:])
-        self.transforms.planes(planes[: self.inputs])
-        if plane is not None and block.first == 0:
-            spread[: len(plane), 0, :, 0, 1 : plane.shape[2] + 1] = plane
-            spread[: len(plane), 0, :, 0, -plane.shape[2] :] = plane[..., ::-1].conj()
-        self.multiply(block, padded, alone=self.threads > 1)
-        self.transforms.planes_inverse(planes[: self.rows])
-        hat[: self.rows] = padded[: self.rows, ..., :y, :z]
+        begin, count, sets = self.blocks[0].first, block.last - block.first, self.sets
+        hat = modes[:, block.first - begin : block.last - begin]
+        memory = self.padded.pop()
+        try:
+            shape = (self.components, count, sets, *block.lengths[1:])
+            padded = memory[: math.prod(shape)].reshape(shape)
+            spread = padded[: self.inputs]
+            spread[..., :y, :z] = hat[: self.inputs]
+            spread[..., :y, z:] = 0
+            spread[..., y:, :] = 0
+            planes = padded.reshape(self.components, count * sets, *block.lengths[1:])
+            self.transforms.planes(planes[: self.inputs])
+            if plane is not None and block.first == 0:
+                spread[: len(plane), 0, :, 0, 1 : plane.shape[2] + 1] = plane
+                spread[: len(plane), 0, :, 0, -plane.shape[2] :] = plane[..., ::-1].conj()
+            self.multiply(block, padded, alone=self.threads > 1)
+            self.transforms.planes_inverse(planes[: self.rows])
+            hat[: self.rows] = padded[: self.rows, ..., :y, :z]
+        finally:
+            self.padded.append(memory)
 
 
 class FGC(Convolution):

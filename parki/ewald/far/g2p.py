@@ -175,6 +175,9 @@ class G2P:
         Results have shape (rows, targets). Fields of several systems lie side by side along y;
         ``first`` is the number of this one.
         """
+        if self._back is None and self._axes is None:
+            self._gather(field, results, first)
+            return
         apart = list(results) if self._back is not None else []
         if self._axes is not None:
             apart = apart or [name for name in ("grad_u", "grad_tensor") if name in results]

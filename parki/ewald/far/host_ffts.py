@@ -44,7 +44,9 @@ class SciPy:
     def real_inverse(self, modes: Any, length: int, axis: int, out: Any) -> None:
         """Transform modes to ``length`` real values, of which ``out`` takes the first ones."""
         values = self.fft.irfft(modes, n=length, axis=axis, norm="forward")
-        out[...] = values[_first(out.shape[axis], axis, out.ndim)]
+        if out.shape[axis] < length:
+            values = values[_first(out.shape[axis], axis, out.ndim)]
+        out[...] = values
 
     def complex(self, values: Any, axis: int, forward: bool) -> None:
         """Transform in place."""

@@ -34,7 +34,7 @@ def resolve(options: EwaldOptions, extents: Array, before: Lattice | None = None
         If the edges differ too much, or overflow.
     """
     axes = options.axes
-    origin, last = np.array([options.ends(axis) for axis in axes]).T.copy()
+    origin, last = np.array([options.ends[axis] for axis in axes]).T.copy()
     lattice = Lattice(last - origin, sum(options.periodic), origin=origin, axes=axes)
     lattice = lattice.shaped(options.cell)
     free = [n for n, axis in enumerate(axes) if options.box[axis] is None]

@@ -312,7 +312,7 @@ class P2P:
 
         Zeros may take the place of one that there is not.
         """
-        return 1 if many == 1 else next(n for n in self.together if self.full * n <= many)
+        return next(n for n in self.together if self.full * n <= many)
 
     def buffer(self, rows: int) -> Any:
         """Return memory for ``rows`` rows of sorted sources, with columns of zeros beyond them."""
@@ -335,7 +335,7 @@ class P2P:
         while done < len(dens):
             # The sum that keeps lists takes one density.
             most = 1 if lists and self.lists is not None and self.lists.due else len(dens) - done
-            many = self.most(most)
+            many = 1 if most == 1 else self.most(most)
             part = slice(done, done + min(many, most))
             buffer[len(dens[part]) * rows : many * rows] = 0
             for place, each in enumerate(dens[part]):

@@ -156,17 +156,17 @@ def cells_of(
 
     The cells are one system's, of ``systems`` that share the ``sources``.
     """
-    per_edge = box / cutoff
+    per_edge, sizes = box / cutoff, sizes_of(space)
     if launch is None:
         near = sources / systems / float(np.prod(np.maximum(per_edge, (1e-9, 1e-9, 1.0))))
-        columns = max(COLUMNS, math.sqrt(near / sizes_of(space).column))
+        columns = max(COLUMNS, math.sqrt(near / sizes.column))
         # Hardly a pair is beyond the cut-off along an edge within it.
         across = np.where(per_edge > 1, columns, COLUMNS)
         per_edge = per_edge * (across[0], across[1], DEPTH)
     else:
         per_edge = per_edge / launch.width
     # Cells are numbered with 32 bits.
-    most = min(max(sizes_of(space).cells * sources / systems, 64.0), 2.0**30 / systems)
+    most = min(max(sizes.cells * sources / systems, 64.0), 2.0**30 / systems)
     excess = float(np.prod(per_edge)) / most
     if excess > 1:
         per_edge /= excess ** (1 / 3)

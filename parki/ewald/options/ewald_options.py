@@ -241,7 +241,7 @@ class EwaldOptions(metaclass=Shown):
                 "axes, along which the box is the extent of the plan's first points"
             )
         other = copy(self)  # the other fields were checked
-        for name in ("cell", "edges"):
+        for name in ("cell", "edges", "ends"):
             other.__dict__.pop(name, None)
         object.__setattr__(other, "box", Moving(rows) if tilts else rows)
         other._check_tilted()
@@ -358,10 +358,10 @@ class EwaldOptions(metaclass=Shown):
             return self
         return Mirrored(**{field.name: getattr(self, field.name) for field in fields(self)})
 
-    def ends(self, axis: int) -> tuple[float, float]:
-        """Return where the box begins and ends along an axis; it ends at NaN without a length."""
-        length = self.edges[axis]
-        return 0.0, math.nan if length is None else length
+    @cached_property
+    def ends(self) -> tuple[tuple[float, float], ...]:
+        """Where the box begins and ends along each axis; it ends at NaN without a length."""
+        return _from_zero(*self.edges)
 
     def thinnest(self, extents: Any) -> float:
         """Return how thick a box is at least in directions without lengths, for `extents`."""
@@ -410,8 +410,11 @@ class EwaldOptions(metaclass=Shown):
 
     def looser(self, times: float) -> EwaldOptions:
         """Return the same with a tolerance as many times larger, as far as there is such a one."""
-        larger = max(self.tolerance, min(self.tolerance * times, LARGEST_TOLERANCE))
-        return replace(self, tolerance=larger)
+        return replace(self, tolerance=self.larger_tolerance(times))
+
+    def larger_tolerance(self, times: float) -> float:
+        """Return a tolerance as many times larger, as far as there is such a one."""
+        return max(self.tolerance, min(self.tolerance * times, LARGEST_TOLERANCE))
 
     def arithmetic(self, dtype: Any) -> np.dtype[Any]:
         """Return the dtype of the arithmetic for arrays of ``dtype``."""
@@ -469,10 +472,11 @@ class Mirrored(EwaldOptions):
         """Whether sums are composites: these are the sums of one."""
         return False
 
-    def ends(self, axis: int) -> tuple[float, float]:
-        """Return where the box begins and ends along an axis."""
-        begin, end = super().ends(axis)
-        return (-end, end) if axis == 2 and not math.isnan(end) else (begin, end)
+    @cached_property
+    def ends(self) -> tuple[tuple[float, float], ...]:
+        """Where the box begins and ends along each axis."""
+        x, y, z = self.edges
+        return (*_from_zero(x, y), (0.0, math.nan) if z is None else (-z, z))
 
     def thinnest(self, extents: Any) -> float:
         """Return the distance of the lowest point from its image.
@@ -484,6 +488,10 @@ class Mirrored(EwaldOptions):
     def images_below(self, of_sources: Any) -> bool:
         """Return whether all sources are below the wall; targets are above it."""
         return len(of_sources) > 0 and bool(of_sources[:, 2].max() <= 0)
+
+
+def _from_zero(*lengths: float | None) -> tuple[tuple[float, float], ...]:
+    return tuple((0.0, math.nan if length is None else length) for length in lengths)
 
 
 def _periodicity(given: Any) -> int | tuple[bool, bool, bool]:

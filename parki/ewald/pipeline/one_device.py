@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -66,7 +67,7 @@ class OneDevice(Pipeline):
         self.crowding = Crowding()
         # The previous set-up and points, for `undo`.
         self._before: tuple[Setup | None, dict[str, Any]] = None, {}
-        self._box: Lattice | None = None  # the present one, where points have followed
+        self._box: Lattice | None = None  # the present one, if it is known that the set-up fits
 
     def empty(self) -> OneDevice:
         """Return a pipeline without points."""
@@ -115,10 +116,11 @@ class OneDevice(Pipeline):
             "choose": self._chosen,
         }
         for decision in decisions:
-            if all(getattr(arrival, name) for name in decision.conditions):
+            if all(map(partial(getattr, arrival), decision.conditions)):
                 new = made.get(decision.name, self._launched)(arrival)
                 if new is not None:
                     new.decision = decision.name
+                    new._box = None if arrival.asked else arrival.points.lattice
                     return new
         raise AssertionError("the last decision has no conditions")
 
@@ -272,7 +274,7 @@ class OneDevice(Pipeline):
     def _within(self, task: Task, lattice: Lattice) -> Setup | None:
         """Return the set-up for a box; None if its grid is no longer one for that."""
         setup = self.setup
-        if setup is None or lattice is self._box:
+        if setup is None or lattice == self._box:
             return setup
         return setup.within(Frame.of(task, lattice, setup.frame))
 

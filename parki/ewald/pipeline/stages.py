@@ -76,13 +76,14 @@ class Stages:
         if tensors is not None:
             tensors = tensors.astype(task.dtype, copy=False)
         self.marks = Marks.of(task, frame, marks_of(arrays))
+        self._recorded = task.space.adapter.records()
         how: dict[str, Any] = {"tensors": tensors, "marks": self.marks.each, "systems": systems}
         # For several densities, by their number; with their FGC.
         self._grids: dict[int, tuple[Any, FGC]] = {} if old is None else old._grids
         spread = None if task.transposed_pair else norms
         far = partial(self._place_far, *wrapped, spread, tensors, (*given, exact), old)
-        apart = self._apart(wrapped[1].shape[1])
-        with task.space.adapter.beside(far if apart else None):
+        apart = self._recorded and self._apart(wrapped[1].shape[1])
+        with task.space.adapter.beside(far) if apart else nullcontext():
             self.p2p = P2P(task, frame, setup.pair, *given, norms, labels=labels, **how)
             rows, sources = task.sum.rows, wrapped[1].shape[1]
             # For sorted densities of P2P, by how many at a time.
@@ -122,15 +123,16 @@ class Stages:
             flat = {name: xp.empty(array.shape, dtype=real) for name, array in results.items()}
         to_place, self._to_place = self._to_place, None
         apart: list[Any] = []
-        if len(dens) == 1 and self._apart(dens.shape[-1]):
+        if self._recorded and len(dens) == 1 and self._apart(dens.shape[-1]):
             own = xp.empty_like(self.sorted)  # both fields sort the density at the same time
             to_place = partial(self._spread, dens, watch, own, apart)
         beside = space.adapter.beside(to_place) if to_place else nullcontext()
         with beside, watch("P2P"):
-            self.p2p.apply(dens, self._buffer(len(dens)), flat)
+            buffer = self._buffers[1] if len(dens) == 1 else self._buffer(len(dens))
+            self.p2p.apply(dens, buffer, flat)
         done = 0
         while done < len(dens):
-            many = self._together(len(dens) - done)
+            many = 1 if done + 1 == len(dens) else self._together(len(dens) - done)
             part = slice(done, done + many)
             fields = apart or [self._spread(dens[part], watch)]
             self._gather(fields[0], exact[part], flat, done, watch)
@@ -154,7 +156,7 @@ class Stages:
         results = self.p2p.sources.xp.empty((self.rows, self.sizes["trg"][1]), dtype=real)
         dens = dens.astype(real, copy=False)[None]
         by_name = {name: rows[None] for name, rows in self._by_name(results).items()}
-        self.p2p.apply(dens, self._buffer(1), by_name, lists)
+        self.p2p.apply(dens, self._buffers[1], by_name, lists)
         return results
 
     @property
@@ -194,8 +196,7 @@ class Stages:
 
         Each launch of few points leaves most of a device idle.
         """
-        adapter = self.setup.task.space.adapter
-        return sources <= APART and adapter.records() and bool(adapter.capturing())
+        return sources <= APART and bool(self.setup.task.space.adapter.capturing())
 
     def _spread(
         self, dens: Any, watch: Watch, own: Any = None, fields: list[Any] | None = None
@@ -252,7 +253,7 @@ class Stages:
         On a CPU one after the other, which finds its grid in the cache.
         """
         mesh, space = self.setup.mesh, self.setup.task.space
-        if many == 1 or not self.p2g.variant.several or not space.on_device:
+        if not self.p2g.variant.several or not space.on_device:
             return 1
         names = ("grid", "modes", "padded block", "transforms")
         own = sum(self.memory.parts[name] for name in names)

@@ -106,7 +106,7 @@ class Member:
 
         ``cloud`` takes the place of what its maps find.
         """
-        columns = self.columns
+        columns = WHOLE if self.places is None else self.places.columns
         v = values if columns is WHOLE else columns.take("dens", values)
         if self.shared is not None:
             v = self.shared.densities(v, cloud or cast(Places, self.places).of_sources)
@@ -114,12 +114,12 @@ class Member:
 
     def summed(self, dens: Any, watch: Watch) -> Arrays:
         """Return the results (k, rows, N) of the sum, by name, for densities of the sum."""
-        own, shape = self.sum, (len(dens), self.sum.counts[0])
+        many, count = len(dens), cast(Places, self.places).of_targets["points"].shape[1]
         rows = {
-            name: np.empty_like(dens, shape=(shape[0], size, shape[1]))
-            for name, size in own.sizes.items()
+            name: np.empty_like(dens, shape=(many, size, count))
+            for name, size in self.sum.sizes.items()
         }
-        own.overwrite(rows, dens, watch)
+        self.sum.overwrite(rows, dens, watch)
         return rows
 
     def shaped(self, dens: Any) -> Any:
@@ -140,7 +140,7 @@ class Member:
             for n in range(len(totals[addends[0].of])):
                 by_name = {name: rows[done + n] for name, rows in results.items()}
                 for addend in addends:
-                    totals[addend.of][n][:, at] += addend.rows(by_name, places.of_targets)
+                    totals[addend.of][n][:, at] += addend.results(by_name, places.of_targets)
             done += len(totals[addends[0].of])
 
     # ------------------------------------------------------------------ transposed

@@ -213,7 +213,9 @@ class Placement:
         for name, size, power in asked.composite.scales if asked.composite else ():
             if name == member.kernel:
                 member.scale = size, power
-        member.options = self._widened(member, first, member.options)
+        tolerance = self._tolerance(member, first, member.options)
+        if tolerance != member.options.tolerance:
+            member.options = replace(member.options, tolerance=tolerance)
         member.places = self._places(member, points)
         access = self.access if self.members or member is not members[0] else None
         member.sum = self._sum(member, member.places, points, access)
@@ -223,13 +225,12 @@ class Placement:
         """Return the first member of the same boxes."""
         return next(each for each in members if each.group is member.group)
 
-    def _widened(self, member: Member, first: Member, options: EwaldOptions) -> EwaldOptions:
-        """Return a member's options, with the tolerance that the scale of its results allows."""
+    def _tolerance(self, member: Member, first: Member, options: EwaldOptions) -> float:
+        """Return the tolerance that the scale of a member's results allows; else its options'."""
         if member.scale is None or member is first:
-            return options
+            return options.tolerance
         size, power = member.scale
-        own = replace(options, tolerance=self.options.tolerance)
-        return own.looser((first.sum.lattice.length / size) ** power)
+        return self.options.larger_tolerance((first.sum.lattice.length / size) ** power)
 
     def _sum(
         self, member: Member, places: Places | None, points: PlanPoints, access: Access | None
@@ -334,7 +335,7 @@ class Placement:
     ) -> None:
         """Give a member's sum other points; or make another one, if its tolerance changes."""
         options = member.task.options
-        wider = self._widened(member, self._first(member, self.members), options).tolerance
+        wider = self._tolerance(member, self._first(member, self.members), options)
         if wider != options.tolerance:
             member.options = replace(
                 options if box is None else options.deformed(box), tolerance=wider

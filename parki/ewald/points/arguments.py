@@ -15,7 +15,8 @@ from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
 from parki.ewald.options.keywords import refuse_unknown
 from parki.ewald.points.values import as_rows, check_finite, check_single, check_space, extremes
-from parki.ewald.sums import SUMS, sum_of
+from parki.ewald.sums import sum_of
+from parki.ewald.sums.record import Sum
 from parki.interchange import as_array
 from parki.meaning import varied
 from parki.runtime import ExecutionSpace, get_execution_space
@@ -103,22 +104,22 @@ def take_arguments(
     ------
     ParkiTypeError, ParkiValueError
     """
-    kernel = sum_of(kernel).name
+    kind = sum_of(kernel)
     options = check_options(options)
     if varied(options.box) is not None:
         raise ParkiTypeError(
             "box requires a gradient, which the sums of parki itself do not have; call those of "
             "parki.torch, or pass box.detach()"
         )
-    if not (SUMS[kernel].symbol.ends or all(options.periodic)):
+    if not (all(options.periodic) or kind.symbol.ends):
         raise ParkiValueError(
-            f"{kernel} has three periodic axes alone, but the sum is {options.periods}; free axes "
-            "need a kernel that ends, which parki does not have of it: choose periodicity=3"
+            f"{kind.name} has three periodic axes alone, but the sum is {options.periods}; free "
+            "axes need a kernel that ends, which parki does not have of it: choose periodicity=3"
         )
     arrays = {"trg": as_array("trg", trg)}
     arrays["src"] = arrays["trg"] if trg is src else as_array("src", src)
-    check_normals(kernel, norms)
-    marked = SUMS[kernel].pair.marks is not None
+    check_normals(kind, norms)
+    marked = kind.pair.marks is not None
     if norms is not None and not marked:
         arrays["norms"] = as_array("norms", norms)
     dtype = check_dtypes(arrays)
@@ -130,8 +131,8 @@ def take_arguments(
     if "norms" in arrays:
         arrays["norms"] = as_rows("norms", arrays["norms"], (3, arrays["src"].shape[1]))
     if marked:
-        arrays |= _marks(kernel, norms, arrays, space)
-    return Arguments(kernel, space, options, arrays)
+        arrays |= _marks(kind.name, norms, arrays, space)
+    return Arguments(kind.name, space, options, arrays)
 
 
 def check_arguments(*given: Any) -> Arguments:
@@ -226,16 +227,14 @@ def marks_of(arrays: dict[str, Any]) -> tuple[Any, Any] | None:
     return (arrays["trg_marks"][0], arrays["src_marks"][0]) if "src_marks" in arrays else None
 
 
-def check_normals(kernel: str, norms: Any) -> None:
-    """Refuse normals of a kernel without normals or marks, and a double layer without them."""
-    if SUMS[kernel].normals and norms is None:
-        raise ParkiTypeError(f"norms is missing; {kernel} needs normals of shape (3, Ns)")
-    if SUMS[kernel].pair.marks is not None:
-        return
-    if not SUMS[kernel].normals and norms is not None:
+def check_normals(kind: Sum, norms: Any) -> None:
+    """Refuse normals of a sum without normals or marks, and a double layer without them."""
+    if kind.normals and norms is None:
+        raise ParkiTypeError(f"norms is missing; {kind.name} needs normals of shape (3, Ns)")
+    if not kind.normals and norms is not None and kind.pair.marks is None:
         raise ParkiTypeError(
-            f"norms was given, but {kernel} has no normals; leave it out (a plan takes densities "
-            "when it is called: plan(dens))"
+            f"norms was given, but {kind.name} has no normals; leave it out (a plan takes "
+            "densities when it is called: plan(dens))"
         )
 
 
@@ -316,7 +315,7 @@ def _check_extent(name: str, points: Any, extent: Any, options: EwaldOptions) ->
                 f"{name} reaches to {max(low, high, key=abs):g} along axis {axis}, more than 1e6 "
                 "boxes away; wrap the points into the box first, where their digits are known"
             )
-        first, last = options.ends(axis)
+        first, last = options.ends[axis]
         raise ParkiValueError(
             f"{name} reaches from {low:g} to {high:g} along axis {axis}, which is free, but the "
             f"box there is [{first:g}, {last:g}]; "
@@ -336,7 +335,7 @@ def limits(options: EwaldOptions, dtype: Any) -> NDArray[np.float64]:
     for axis, length in enumerate(options.edges):
         if length is None:
             continue
-        first, last = options.ends(axis)
+        first, last = options.ends[axis]
         if options.periodic[axis]:
             ends[:, axis] = -1e6 * length, 1e6 * length
         else:

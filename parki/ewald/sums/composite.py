@@ -173,8 +173,9 @@ class Shared(NamedTuple):
 
     def densities(self, dens: Any, cloud: Arrays) -> Any:
         """Return the densities (k lists, rows, N) of the sum, for k of the composite."""
-        maps = [addends[0].density for addends in self.lists]
-        return ordered(_stacked([mapped(m, one, cloud) for m in maps for one in dens]), cloud)
+        each = [mapped(own[0].density, one, cloud) for own in self.lists for one in dens]
+        stack = each[0][None] if len(each) == 1 else _stacked(each)
+        return ordered(stack, cloud) if "order" in cloud else stack
 
     def values(self, given: Arrays, cloud: Arrays, sizes: dict[str, int]) -> Arrays:
         """Return values (k lists, rows, N) by result, from a composite's, (k, rows, N)."""
