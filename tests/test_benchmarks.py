@@ -26,6 +26,8 @@ from benchmarks.ceilings import Ceilings  # noqa: E402
 from benchmarks.run import TINY, Run  # noqa: E402
 from cases import calls, clouds, floor  # noqa: E402
 
+from parki import get_execution_space  # noqa: E402
+
 # Sums are added in another order; 14 units of the largest value were seen.
 ROUNDING = 60
 MEASURED = (*FOLDERS["benchmarks"], "floor")
@@ -148,7 +150,8 @@ def test_pages_are_written(file, tmp_path, monkeypatch):
 
 def test_calls_are_few(monkeypatch):
     monkeypatch.setenv("PARKI_NUM_THREADS", "2")  # a thread has parts of its own
-    rows = calls.measure(Run(parki.get_execution_space("CPU"), quick=True))["parki's own functions"]
+    run = Run(get_execution_space("CPU"), quick=True)
+    rows = calls.measure(run)["parki's own functions"]
     seen = {row["what"]: (row["files"], row["calls"]) for row in rows}
     assert seen.keys() == MOST_CALLS.keys()
     for what, (files, count) in MOST_CALLS.items():
