@@ -22,7 +22,8 @@ from parki.interchange import as_array, library_of, positive, to_host
 from parki.runtime import get_execution_space
 from parki.solving import rotations
 from parki.suspensions import noise
-from parki.suspensions.spheres import Spheres, alone
+from parki.suspensions.placed_spheres import alone
+from parki.suspensions.spheres import Spheres
 from parki.typing import Array, Box, OptionKeywords, Unpack
 
 LOOSEST = 1e-3  # error of velocities, where the tolerance is larger

@@ -29,8 +29,8 @@ from parki.interchange import (
 )
 from parki.suspensions.noise import check_accuracy, check_step, generator
 from parki.suspensions.noise import white as white_numbers
+from parki.suspensions.placed_spheres import WORDS, alone
 from parki.suspensions.radii import Radii
-from parki.suspensions.spheres import WORDS, alone
 from parki.typing import Array, Box, OptionKeywords, Unpack
 
 WORDS_OF_OWN = "radii", "viscosity", "lubrication", "roughness", "accuracy"
