@@ -224,7 +224,7 @@ def executor() -> str:
 
 @_kept
 def host_settings() -> tuple[str, int, str, int]:
-    """Return those of kernels of the CPU: executor, emulated team, compiler, and threads."""
+    """Return the executor, the emulated team, the compiler and the threads of the CPU."""
     team = SETTINGS["PARKI_EMULATED_TEAM"].number()
     return SETTINGS["PARKI_EXECUTOR"].value(), team, SETTINGS["CXX"].value(), thread_count()
 

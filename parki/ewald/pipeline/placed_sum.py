@@ -361,7 +361,7 @@ class PlacedSum:
         return results[self.want] if isinstance(self.want, str) else tuple(results.values())
 
     def overwrite(self, rows: dict[str, Any], values: Any, watch: Watch) -> None:
-        """Overwrite results (k, rows, targets) by those of densities (k, rows, sources)."""
+        """Overwrite results (k, rows, targets) by the sums of densities (k, rows, sources)."""
         task, pipeline, order = self.task, self.pipeline, self.order
         if task.flux and not self._flux_seen:
             self._flux_seen = look_for_flux(task, self.given, values, pipeline.total)

@@ -1,0 +1,320 @@
+"""`PlacedSpheres`: where spheres are, and the plans of what moves by what, which move with them.
+
+What is made of the plans, such as velocities and noise, is in `parki.suspensions.spheres`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from parki.errors import ParkiTypeError, ParkiValueError, by_words
+from parki.ewald.options import EwaldOptions
+from parki.ewald.plan import Plan, summed
+from parki.ewald.points import as_points, like_points, take_options
+from parki.interchange import library_of, positive, unchanged
+from parki.suspensions import couplets, derivatives, noise, wall
+from parki.suspensions.couplets import Couplets
+from parki.suspensions.derivatives import ACTS
+from parki.suspensions.radii import KINDS, Radii
+from parki.typing import Array, Box, OptionKeywords, Unpack
+
+MOST_BOXES = 1e8  # radii over the longest edge of the box
+
+ALL = "all", "all"  # what moves by what, in the sum of forces and couplets
+
+# What sums call them.
+WORDS = {"trg": "points", "src": "centres", "dens": "forces or torques"}
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def alone(method: Method) -> Method:
+    """Let one thread after the other do what takes several sums, at the same points."""
+
+    @functools.wraps(method)
+    def call(self: Any, *given: Any, **keywords: Any) -> Any:
+        with by_words(WORDS), self._first.alone():
+            return method(self, *given, **keywords)
+
+    return cast(Method, call)
+
+
+class PlacedSpheres:
+    """The points of spheres, their radii, and their plans: see `Spheres` for the arguments."""
+
+    def __init__(
+        self,
+        points: Array,
+        radii: Any,
+        options: EwaldOptions | None = None,
+        *,
+        viscosity: float = 1.0,
+        **keywords: Unpack[OptionKeywords],
+    ) -> None:
+        with self._together("Spheres"):
+            _, given = take_options(None, options, keywords, also=("radii", "viscosity"))
+            array = as_points("points", points)
+            self._shape, self._back = tuple(array.shape), library_of(points)
+            self._begin(array, given)
+            self._sizes = Radii.of(radii, self._shape[1], self._of_all)
+        self.viscosity = viscosity
+        self._products = noise.FIRST  # which the last noise took
+        with self._together("radii"):
+            self._check_radii()
+        with by_words(WORDS):
+            self._plan("velocity", "force")  # refuses impossible points
+        with self._together("heights"):
+            self._check_heights(self._points)
+
+    def _begin(self, points: Any, options: EwaldOptions) -> None:
+        """Begin with points by options, without plans."""
+        self._start: Any = points, options  # until there is a plan, which has them then
+        self._plans: dict[tuple[str, str], Any] = {}
+        self._turns: Couplets | None = None  # for noise of torques
+        self._shifted: PlacedSpheres | None = None  # for `wall.divergence`
+        self._shifting = threading.RLock()
+
+    def _twin(self, points: Any, options: EwaldOptions) -> PlacedSpheres:
+        """Return the same spheres elsewhere, whose plans are their own and not made yet."""
+        other = object.__new__(type(self))
+        other.__dict__ |= self.__dict__
+        other._begin(points, options)
+        return other
+
+    def __copy__(self) -> Any:
+        return self._twin(self._points, self._options)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        raise ParkiTypeError(
+            "Spheres cannot be pickled: their plans hold memory and compiled kernels of this "
+            "process; pass on points, radii, options and viscosity, and make Spheres of them there"
+        )
+
+    @property
+    def _first(self) -> Any:
+        """The plan of velocities by forces, whose points all plans have."""
+        return self._plan("velocity", "force")
+
+    @property
+    def _points(self) -> Any:
+        """The centres, which nobody else changes."""
+        return self._first.points.arrays["trg"] if self._start is None else self._start[0]
+
+    @property
+    def _options(self) -> EwaldOptions:
+        options: EwaldOptions = self._first.options if self._start is None else self._start[1]
+        return options
+
+    # ------------------------------------------------------------------ attributes
+    @property
+    def points(self) -> Any:
+        """The centres, shape (3, N)."""
+        if not isinstance(self._points, np.ndarray) or self._back is not unchanged:
+            return self._back(self._points.copy())
+        view = self._points.view()
+        view.flags.writeable = False
+        return view
+
+    @points.setter
+    def points(self, points: Array) -> None:
+        self.update_points(points)
+
+    @property
+    def radii(self) -> Any:
+        """The radius of each sphere, shape (N,)."""
+        return self._sizes.each
+
+    @radii.setter
+    def radii(self, _: Any) -> None:
+        raise _fixed("radii", "make new Spheres of other radii")
+
+    @property
+    def options(self) -> EwaldOptions:
+        """The options, with the present box."""
+        return self._options
+
+    @options.setter
+    def options(self, _: Any) -> None:
+        raise _fixed("options", "make new Spheres, or call update_points(points, box=...)")
+
+    @property
+    def viscosity(self) -> float:
+        """Viscosity of the fluid."""
+        return self._viscosity
+
+    @viscosity.setter
+    def viscosity(self, viscosity: float) -> None:
+        with self._together("viscosity"):
+            number = positive("viscosity", viscosity)
+            self._check_alike("viscosity", number)
+        self._viscosity = number
+
+    @property
+    def factor(self) -> float:
+        """What the sums are multiplied by: ``1 / (8 pi viscosity)``."""
+        return 1 / (8 * math.pi * self._viscosity)
+
+    def _check_heights(self, points: Any) -> None:
+        if self._options.walled:
+            wall.check_heights(points, self.radii)
+
+    def _check_radii(self) -> None:
+        """Refuse radii that the box is a point of, or whose third powers are no numbers."""
+        dtype, box = self._points.dtype, self._options.edges
+        sizes = self.radii[self.radii > 0]
+        if not sizes.size:
+            return
+        with np.errstate(invalid="ignore", over="ignore"):  # the plan refuses such points
+            longest = float(max(row.max() - row.min() for row in self._points))
+        if not math.isfinite(longest):
+            return
+        longest = max([longest or 1.0, *(edge for edge in box if edge is not None)])
+        numbers = np.finfo(dtype)
+        least, most = (float(end) ** (1 / 3) for end in (numbers.tiny, numbers.max / 1000))
+        least, most = max(1.0, longest) * least, min(most, MOST_BOXES * longest)
+        for size in (sizes.min(), sizes.max()):
+            if not least <= size <= most:
+                raise ParkiValueError(
+                    f"radii has {size:g}, but spheres in this box have radii of {least:.2g} to "
+                    f"{most:.2g} in {dtype}; give 0 for a tracer"
+                )
+
+    def _plan(self, moves: str, acts: str) -> Any:
+        """Return the plan of what moves by what acts."""
+        key = moves, acts
+        if key not in self._plans:
+            kernel = self._sizes.kernels[key]
+            if self._plans:
+                self._plans[key] = self._first.beside(kernel)
+            else:
+                points, options = self._start
+                self._plans[key] = self._make(kernel, points, points, self._sizes.marks, options)
+                self._start = None
+        return self._plans[key]
+
+    def _given(self, moves: str, acts: str) -> tuple[Any, ...]:
+        """Return the kernel of such a plan, its targets, sources, marks and options."""
+        sizes, points = self._sizes, self._points
+        return sizes.kernels[moves, acts], points, points, sizes.marks, self._options
+
+    def _turning(self) -> Couplets:
+        """Return the near field and the grid of noise with torques."""
+        if self._turns is None:
+            plan = self._plans[ALL] = self._first.beside(self._sizes.couplets, couplets.WANT)
+            self._turns = Couplets(plan)
+        return self._turns
+
+    # What differs over ranks: see `parki.distributed.spheres`.
+    _splits = True  # whether noise may be drawn apart for far and near field
+
+    def _make(self, *given: Any) -> Any:
+        return Plan(*given)
+
+    def _sum(self, given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...]) -> Any:
+        """Return a sum whose plan is not kept."""
+        return summed(given, dens, want)
+
+    def _together(self, call: str) -> AbstractContextManager[Any]:
+        """Raise on all ranks what is raised on one of them; refuse ranks in other calls."""
+        return nullcontext()
+
+    def _check_alike(self, name: str, value: float) -> None:
+        """Refuse a number that differs between ranks."""
+
+    def _of_all(self, values: Any) -> Any:
+        """Return radii of all ranks, among which are the smallest and the largest ones."""
+        return values
+
+    def _total(self, values: Any) -> Any:
+        """Return sums over the spheres of all ranks."""
+        return values
+
+    def _white(self, rng: Any) -> noise.White:
+        return noise.white(rng, self._plan("velocity", "force").dtype)
+
+    @alone
+    def update_points(self, points: Array, *, box: Box | None = None) -> None:
+        """Move the spheres, each of which keeps its radius.
+
+        Parameters
+        ----------
+        points : array, shape (3, N)
+        box : array, shape (3, 3), or 3 lengths
+            The present box: see `parki.Plan.update_points`. Default: as before.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            If there are more or fewer points, or they are impossible.
+        """
+        with self._together("update_points" + " and box" * (box is not None)):
+            given: Any = as_points("points", points)
+            if given.shape != self._shape:
+                raise ParkiValueError(
+                    f"points has shape {given.shape}; expected {self._shape}, a centre for "
+                    "each of the spheres; make new Spheres for another number"
+                )
+            self._check_heights(given)
+        self._move(given, box)
+        self._back = library_of(points)
+
+    def _move(self, points: Any, box: Any = None) -> None:
+        """Move all plans to points that were checked."""
+        self._first.update_points(points, points, **({} if box is None else {"box": box}))
+
+    # ------------------------------------------------------------------ products
+    def _taken(self, **given: Any) -> dict[str, Any]:
+        """Return the arrays that are not None, by what acts: first "force", then "torque".
+
+        On all ranks, refuse nothing at all, and impossible arrays.
+        """
+        names = [name for name, each in given.items() if each is not None]
+        with self._together(" and ".join(names)):
+            derivatives.refuse_none(given, given.values())
+            plan, arrays = self._plan("velocity", "force"), {}
+            for acts, (name, each) in zip(ACTS, given.items(), strict=False):
+                if each is not None:
+                    arrays[acts] = like_points(name, each, plan.space, plan.dtype)
+                    derivatives.check_shape(name, arrays[acts], self._shape)
+            derivatives.check_alike(given, *arrays.values())
+        return arrays
+
+    def _motions(self, given: dict[str, Any], moves: Iterable[str]) -> tuple[Any, ...]:
+        """Return velocities, or turns, or both, by what acts, by name."""
+        return tuple(self._moved(each, given) for each in moves)
+
+    def _moved(self, moves: str, given: dict[str, Any]) -> Any:
+        """Return velocities or turns by what acts, by name."""
+        first, *others = self._parts(moves, given)
+        for each in others:
+            first += each
+        return first
+
+    def _parts(self, moves: str, given: dict[str, Any], want: str = "u") -> Iterator[Any]:
+        """Yield the parts of each sphere's velocity that forces and torques make.
+
+        ``want`` may be "grad_u": then it is the gradient (..., 3, 3, N) by their own positions.
+        """
+        for acts, values in given.items():
+            if want == "u":
+                each = self._plan(moves, acts)(values)
+            else:
+                *points, options = self._given(moves, acts)
+                each = self._sum((*points, options.of_derivatives()), values, want)
+            each *= each.dtype.type(KINDS[moves, acts][2] * self.factor)
+            yield each
+
+
+def _fixed(name: str, remedy: str) -> ParkiTypeError:
+    """Return the error of an attribute that was assigned to."""
+    return ParkiTypeError(f"{name} of Spheres cannot be changed; {remedy}")
