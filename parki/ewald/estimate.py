@@ -333,7 +333,7 @@ def _sums(kernel: Any, want: Any, options: EwaldOptions) -> Iterator[_OneSum]:
     """Yield the sums that a plan would have as members."""
     asked = Asked.of(kernel, want, options)
     if asked.composite is None:
-        yield _OneSum(asked.kernel, asked.want, options)
+        yield _OneSum(asked.name, asked.want, options)
         return
     scales = {name: (size, power) for name, size, power in asked.composite.scales}
     for one in together(joined(asked.composite.addends)):

@@ -75,7 +75,7 @@ class OneDevice(Pipeline):
 
     @property
     def holds(self) -> float:
-        """Bytes that the stages hold, as predicted; without stages, what the set-up holds."""
+        """Bytes that the stages hold, or the set-up: see `Pipeline.holds`."""
         parts = self.memory.parts if self.memory else {"multiplier": 0.0}
         return sum(parts.values()) if self.stages else parts["multiplier"]
 

@@ -10,29 +10,33 @@ from __future__ import annotations
 from typing import Any
 
 from parki.ewald.choice.machines import machine
+from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.task import Task
 from parki.runtime.spaces import LITTLE, free_memory
+
+Key = tuple[Task, bool, Any]
 
 MOST = 4  # pipelines kept, of each kind
 PART = 1 / 4  # of the free memory, which those that are kept may take
 
 
 # By task, device, and whether it was for one sum; what each used last, and the end of that.
-_kept: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+_kept: dict[Key, tuple[Pipeline, Any]] = {}
 
 
-def take(task: Task, once: bool) -> tuple[Any, Any]:
+def take(task: Task, once: bool) -> tuple[Pipeline | None, Any]:
     """Return a pipeline that nobody uses, and the block to follow; or None twice.
 
     None, too, where other numbers of the machine would now choose its parameters.
     """
     kept, done = _kept.pop(_key(task, once), (None, None))
-    if kept is None or kept.setup.problem.machine != machine(task.space, task.dtype):
+    setup = None if kept is None else kept.setup
+    if setup is None or setup.problem.machine != machine(task.space, task.dtype):
         return None, None
     return kept, done
 
 
-def keep(task: Task, once: bool, pipeline: Any, done: Any = None) -> None:
+def keep(task: Task, once: bool, pipeline: Pipeline, done: Any = None) -> None:
     """Keep a pipeline that is not used any more, if there is room for what it ``holds``.
 
     None is kept where the box depends on the points; nor where the options are deterministic, as
@@ -59,5 +63,5 @@ def clear_cache() -> None:
     _kept.clear()
 
 
-def _key(task: Task, once: bool) -> tuple[Any, ...]:
+def _key(task: Task, once: bool) -> Key:
     return task, once, task.space.adapter.device()

@@ -102,6 +102,11 @@ class Pipeline:
         """Return a pipeline for new plans like this one: its set-up, and which points suited."""
         raise NotImplementedError
 
+    @property
+    def holds(self) -> float:
+        """Bytes that the stages hold, as predicted; without stages, what the set-up holds."""
+        raise NotImplementedError
+
     def recorded(self, many: int) -> Any:
         """Return the graph of an application to ``many`` densities, if there is one."""
         return None

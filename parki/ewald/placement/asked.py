@@ -34,8 +34,8 @@ class Asked(NamedTuple):
         For each result.
     """
 
-    kernel: Any
-    want: Any
+    kernel: str | Composite
+    want: str | tuple[str, ...]
     density: tuple[int, ...]
     results: dict[str, tuple[int, ...]]
     composite: Composite | None = None

@@ -64,7 +64,7 @@ class Member:
     """
 
     kernel: str
-    want: Any
+    want: str | tuple[str, ...]
     options: EwaldOptions
     shared: Shared | None = None
     group: Group | None = None

@@ -198,7 +198,7 @@ class Placement:
         for group in groups:
             options = points.options if group is None else group.options
             if asked.composite is None:
-                members.append(Member(asked.kernel, asked.want, options, None, group))
+                members.append(Member(asked.name, asked.want, options, None, group))
             else:
                 shared = together(joined(asked.composite.addends))
                 own = options.of_sums()

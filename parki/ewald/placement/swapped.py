@@ -27,7 +27,7 @@ class Swapped:
     def __init__(self, placement: Placement, asked: Asked, total: Total) -> None:
         self.placement, self.asked, self.total = placement, asked, total
         self._plan: Any = None
-        self._version: Any = None  # of the points that the plan has
+        self._version: object = None  # of the points that the plan has
 
     def __call__(self, rows: dict[str, Any], make: Callable[..., Any]) -> Any:
         """Return densities (k, rows, N) of values (k, rows, N) at the targets, by result.

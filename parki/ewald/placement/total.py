@@ -46,7 +46,8 @@ class Total:
         first = members[0]
         self.plain = first.shared is None and first.group is None
         self.space = first.task.space
-        self._graphs: dict[int, Any] = {}  # by densities: graphs of sums, and one of all
+        # By densities: graphs of sums, and one of all.
+        self._graphs: dict[int, tuple[list[Replay | None], Replay]] = {}
         self._problem = ""  # why a device cannot record it
 
     @property
@@ -136,7 +137,7 @@ class Total:
         if given.norms is not None and not isinstance(given.norms, tuple):  # marks stay
             inputs["norms"] = given.norms
         before, graph = self._graphs.get(many, (None, None))
-        if before != graphs or not graph.takes({**inputs, **totals}):
+        if before != graphs or graph is None or not graph.takes({**inputs, **totals}):
             graph = Replay(self.space, work, {**inputs, **totals})
             self._graphs[many], self._problem = (graphs, graph), graph.problem
             if self._problem:
