@@ -11,6 +11,7 @@ from parki.dynamics.mobility import MomentFields, MomentMobility
 from parki.dynamics.pair_matrix import PairMatrix
 from parki.reference import two_spheres
 from parki.reference.rigid_spheres import COUPLETS, in_basis, moment_mobility, resistance
+from parki.runtime import get_execution_space
 
 # Five spheres apart in a unit cube, two of which are across a face from each other.
 POINTS = np.array(
@@ -144,16 +145,15 @@ def pairs():
 
 
 def test_products_matrix_and_roots_are_of_one_matrix(pairs):
-    own = 1 + np.arange(30.0).reshape(6, 5)
-    of = pairs.matrix(), pairs.first, pairs.second, pairs.gaps
-    matrix = PairMatrix(np, *of, own)
+    own = 1 + np.arange(10.0).reshape(2, 5)
+    matrix = PairMatrix(get_execution_space("CPU"), pairs, 1 / own)
     moves = vectors(rows=6)
     exact = pairs.acting(moves)[0]
     assert off(matrix(moves), exact) < 1e-13
     dense = np.array([matrix(each.reshape(6, 5)).ravel() for each in np.eye(30)])
     roots = [pairs.shaken(each.reshape(4, 3, -1)).ravel() for each in np.eye(12 * pairs.first.size)]
     assert off(np.transpose(roots) @ roots, dense) < 1e-13
-    found, product = matrix.solve(exact + own * moves)
+    found, product = matrix.solve(exact + np.repeat(own, 3, axis=0) * moves)
     assert off(found, moves) < 0.5
     assert off(product, matrix(found)) < 1e-12
     # Strain and motion meet in a symmetric matrix, too.
@@ -441,8 +441,7 @@ def by_matrices(monkeypatch):
         count = couplets.shape[-1]
         matrix = moment_mobility(self.points, self.radii).reshape(count, 11, count, 11)
         numbers = sizes * np.einsum("mjk,jkn->mn", COUPLETS, couplets)
-        force = np.zeros((3, count)) if forces is None else forces
-        found = np.einsum("injm,mj->ni", matrix, np.concatenate([force, numbers]))
+        found = np.einsum("injm,mj->ni", matrix, np.concatenate([forces, numbers]))
         return found[:3], np.einsum("mjk,mn->jkn", COUPLETS, sizes * found[3:])
 
     monkeypatch.setattr(MomentMobility, "__call__", product)
@@ -482,6 +481,32 @@ def test_drift_is_the_divergence_of_the_mobility(by_matrices, lubrication):
             exact_stresslets += side * motion.stresslets / (2 * step)
     assert off(drift, exact) < 1e-4
     assert off(stresslets, exact_stresslets) < 1e-4
+
+
+def test_pairs_on_a_spring_keep_their_distances(by_matrices):
+    """In Boltzmann's distribution of r, spring, noise and drift change r by nothing in the mean."""
+    two, units = by_matrices(True), np.eye(6).reshape(6, 3, 2)
+    line, middle, rest, width = np.array([0, 0, 1.0]), np.full((3, 1), 0.5), 0.26, 0.02
+
+    def apart(moves, axis=2):
+        return moves[axis, 1] - moves[axis, 0]
+
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    roots = (nodes + 1) / 2 * np.sqrt(0.14)
+    changes = np.zeros(3)
+    for root, weight in zip(roots, weights, strict=True):
+        r = 0.21 + root**2
+        two.update_points(middle + line[:, None] * [-r / 2, r / 2])
+        along, across = (
+            apart(two.velocities(np.outer(axis, [-1, 1])), place)
+            for place, axis in ((2, line), (0, line[[2, 1, 0]]))
+        )
+        drift = -apart(sum(two._solved(*brownian.drift(two, w)[:2]).moves for w in units))
+        change = [-(r - rest) / width**2 * along, 2 * across / r, drift]
+        size = weight * root * r**2 * np.exp(-(((r - rest) / width) ** 2) / 2)
+        changes += size * np.array(change)
+    assert abs(changes.sum()) < 1e-3 * abs(changes).max()
+    assert abs(changes[:2].sum()) > 0.2 * abs(changes).max()  # without drift
 
 
 def test_steps_that_would_overlap_are_halved_and_counted(monkeypatch):

@@ -7,7 +7,8 @@ mobility    `MomentMobility`: how forces and couplets move spheres
 contact     the singular resistance of two spheres close to contact
 tables      the rest of it, by a file that `scripts/lubrication.py` makes
 lubrication `Lubrication`: pairs of spheres in reach, and how they resist
-pair_matrix `PairMatrix`: the same as a sparse matrix, and solves with it
+pair_product `PairProduct`: the same by a kernel, for many products
+pair_matrix `PairMatrix`: solves with these products
 solver      the equations of rigid spheres, and their preconditioner
 brownian    noise and drift of Brownian steps
 rigid       `RigidSpheres`, in physical units, and `Motion` in `rigid_motion`

@@ -26,7 +26,7 @@ from parki.suspensions import noise
 STEPS = {"float64": 1e-3, "float32": 1e-2}  # distances for M, in smallest radii, by dtype
 STEP_OF_PAIRS = 1e-6
 # Accuracy of the solve under forces w: the drift has an error of a few times that.
-ROUGHLY = 3e-3
+ROUGHLY = 1e-2
 MOST_HALVES = 12  # how often a step is halved, which leaves a 64th of its noise
 
 
@@ -48,8 +48,10 @@ def slip(rigid: Any, white: noise.White) -> Any:
     scales, plan = rigid._own**-0.5, rigid._mobility.sum
     apart = rigid.options.periodicity == 3 and rigid.radii.size > 0
     if apart and plan.members[0].sum.order.kept and plan.setup.split.positive:
+        how = {"scales": scales, "first": rigid._products if plan.space.on_device else 1}
         fields = MomentFields(plan)
-        return noise.split(plan, fields, white, rigid.accuracy, size=1.0, scales=scales)[0]
+        numbers, rigid._products = noise.split(plan, fields, white, rigid.accuracy, 1.0, **how)
+        return numbers
     return noise.root(rigid._product, white(scales.shape), rigid.accuracy, scales=scales)[0]
 
 

@@ -166,23 +166,23 @@ class Lubrication:
             return np.zeros_like(said, shape=(len(said), self.count))
         return (self.sums @ said.reshape(len(said), -1).T).T
 
-    def matrix(self) -> Any:
-        """Return the blocks (2, 2, 6, 6, n) of forces and torques by motions, of both spheres."""
-        e, n = self.axes, self.first.size
-        blocks = np.empty_like(e, shape=(2, 2, 6, 6, n))
-        axial, across = self.blocks[:2]
-        for k in range(2):
-            for j in range(2):
-                a, b = 3 * k, 3 * j
-                for part in range(2):  # forces by velocities, and torques by turns
-                    block = blocks[k, j, 3 * part : 3 * part + 3, 3 * part : 3 * part + 3]
-                    side = across[a + part, b + part]
-                    stretched = (axial[a + part, b + part] - side) * e
-                    for row in range(3):
-                        np.multiply(stretched[row], e, out=block[row])
-                        block[row, row] += side
-                _crossed(-across[a, b + 1] * e, blocks[k, j, :3, 3:])
-                _crossed(across[a + 1, b] * e, blocks[k, j, 3:, :3])
+    def between(self, which: Any) -> Any:
+        """Return the blocks (6, 6, n) of what acts on first spheres by motions of second ones.
+
+        Of ``which`` pairs, by their numbers.
+        """
+        e = self.axes[:, which]
+        blocks = np.empty_like(e, shape=(6, 6, which.size))
+        axial, across = (each[:3, 3:, which] for each in self.blocks[:2])
+        for part in range(2):  # forces by velocities, and torques by turns
+            block = blocks[3 * part : 3 * part + 3, 3 * part : 3 * part + 3]
+            side = across[part, part]
+            stretched = (axial[part, part] - side) * e
+            for row in range(3):
+                np.multiply(stretched[row], e, out=block[row])
+                block[row, row] += side
+        _crossed(-across[0, 1] * e, blocks[:3, 3:])
+        _crossed(across[1, 0] * e, blocks[3:, :3])
         return blocks
 
 

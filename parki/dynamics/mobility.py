@@ -64,14 +64,13 @@ class MomentMobility:
 
         Parameters
         ----------
-        forces : array, shape (3, N), or None
-            On the fluid. None stands for no forces.
+        forces : array, shape (3, N)
+            On the fluid.
         couplets : array, shape (3, 3, N)
             First moments of the forces on the fluid.
         """
         xp = self.space.array_module
-        given = xp.zeros_like(couplets[0]) if forces is None else forces
-        u, gradients = self.sum(xp.concatenate([given, couplets.reshape(9, -1)]))
+        u, gradients = self.sum(xp.concatenate([forces, couplets.reshape(9, -1)]))
         return u, gradients
 
 

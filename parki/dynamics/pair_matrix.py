@@ -1,4 +1,4 @@
-"""`PairMatrix`: forces and torques by motions of pairs, as a sparse matrix, and solves with it.
+"""`PairMatrix`: solves with the resistance of pairs of spheres, and of what is left of the fluid.
 
 Close pairs are stiff, and all others hardly resist more than the fluid does. So solves are
 preconditioned by what two spheres do: the inverse of each sphere's own block, and for each close
@@ -12,7 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from parki.dynamics.lubrication import Lubrication
+from parki.dynamics.pair_product import PairProduct
 from parki.errors import ParkiError
+from parki.interchange import to_host
+from parki.runtime import ExecutionSpace
 from parki.solving.pairs import sparse, sums_by
 
 CLOSE = 0.3  # gaps of close pairs, over the mean radius
@@ -23,65 +27,62 @@ MOST_STEPS = 500
 class PairMatrix:
     """The matrix R of pairs, and solves with R and a diagonal matrix.
 
+    Motions are scaled within, so that the diagonal matrix is 1.
+
     Parameters
     ----------
-    xp : module
-        NumPy or CuPy.
-    blocks : array, shape (2, 2, 6, 6, n)
-        Forces and torques by motions, of the first and the second sphere of each pair.
-    first, second : array, shape (n,)
-        Spheres of each pair.
-    gaps : array, shape (n,)
-        Over the mean radius.
-    diagonal : array, shape (6, N)
-        Positive.
+    space : ExecutionSpace
+    pairs : Lubrication
+        At least one.
+    mobility : array, shape (2, N)
+        Inverse of the diagonal, of velocities and of turns; positive.
     """
 
-    def __init__(
-        self, xp: Any, blocks: Any, first: Any, second: Any, gaps: Any, diagonal: Any
-    ) -> None:
-        self.xp, self.diagonal, self.count = xp, diagonal, diagonal.shape[1]
-        own = np.zeros_like(diagonal, shape=(6, 6, self.count))
-        self._add(own, blocks, first, second)
-        self.matrix = self._matrix(blocks, first, second, own)
+    def __init__(self, space: ExecutionSpace, pairs: Lubrication, mobility: Any) -> None:
+        self.xp, self.count = space.array_module, pairs.count
+        scales = mobility**0.5
+        self.scale = np.repeat(scales, 3, axis=0)
+        self.product = PairProduct(space, pairs, scales)
+        own = self.product.alone()
         for axis in range(6):
-            own[axis, axis] += diagonal[axis]
-        close = np.flatnonzero((gaps < CLOSE) & (first != second))
-        self.inverse = self._inverse(blocks[..., close], first[close], second[close], own)
+            own[axis, axis] += 1
+        close = np.flatnonzero((pairs.gaps < CLOSE) & (pairs.first != pairs.second))
+        first, second = pairs.first[close], pairs.second[close]
+        between = pairs.between(close)
+        between *= self.scale[:, None, first] * self.scale[:, second]
+        self.inverse = self._inverse(between, first, second, own)
 
-    def _add(self, own: Any, blocks: Any, first: Any, second: Any) -> None:
-        """Add what pairs say of each of their spheres to the blocks (6, 6, N) of spheres."""
-        sums = sums_by(self.xp, np.concatenate([first, second]), self.count)
-        values = np.concatenate([blocks[0, 0], blocks[1, 1]], axis=-1).reshape(36, -1)
-        own += (sums @ values.T).T.reshape(own.shape)
-
-    def _inverse(self, blocks: Any, first: Any, second: Any, own: Any) -> Any:
+    def _inverse(self, between: Any, first: Any, second: Any, own: Any) -> Any:
         """Return the inverse, about, of the matrix with these pairs and blocks of spheres.
 
         It is the sum of inverses of spheres alone, and of each pair less its two spheres. This is
         exact for separate pairs, and positive for any: see docs/notebook/decisions.md.
         """
-        alone = np.linalg.inv(np.moveaxis(own, -1, 0))
+        own = np.moveaxis(own, -1, 0)
+        alone = np.linalg.inv(own)
         pairs = np.empty_like(alone, shape=(first.size, 2, 6, 2, 6))
+        pairs[:, 0, :, 1] = np.moveaxis(between, -1, 0)
+        pairs[:, 1, :, 0] = pairs[:, 0, :, 1].swapaxes(1, 2)
         for k, spheres in enumerate((first, second)):
-            pairs[:, k, :, k] = np.moveaxis(own, -1, 0)[spheres]
-            pairs[:, k, :, 1 - k] = np.moveaxis(blocks[k, 1 - k], -1, 0)
+            pairs[:, k, :, k] = own[spheres]
         pairs = np.linalg.inv(pairs.reshape(-1, 12, 12)).reshape(pairs.shape)
         for k, spheres in enumerate((first, second)):
             pairs[:, k, :, k] -= alone[spheres]
         pairs = pairs.transpose(1, 3, 2, 4, 0).copy()
         found = np.moveaxis(alone, 0, -1).copy()
-        self._add(found, pairs, first, second)
-        return self._matrix(pairs, first, second, found)
+        sums = sums_by(self.xp, np.concatenate([first, second]), self.count)
+        values = np.concatenate([pairs[0, 0], pairs[1, 1]], axis=-1).reshape(36, -1)
+        found += (sums @ values.T).T.reshape(found.shape)
+        return self._matrix(pairs[0, 1], pairs[1, 0], first, second, found)
 
-    def _matrix(self, blocks: Any, first: Any, second: Any, own: Any) -> Any:
-        """Return the sparse matrix of pairs, and of spheres by themselves."""
+    def _matrix(self, one: Any, other: Any, first: Any, second: Any, own: Any) -> Any:
+        """Return the sparse matrix of blocks between pairs, and of spheres by themselves."""
         xp, every = self.xp, self.xp.arange(self.count, dtype=np.int32)
         rows, columns = (
             np.concatenate([first, second, every]),
             np.concatenate([second, first, every]),
         )
-        values = np.concatenate([blocks[0, 1], blocks[1, 0], own], axis=-1)
+        values = np.concatenate([one, other, own], axis=-1)
         order = np.argsort(rows, kind="stable")
         ends = np.searchsorted(rows[order], np.arange(self.count + 1, like=rows))
         columns, shape = columns[order].astype(np.int32), (6 * self.count, 6 * self.count)
@@ -99,14 +100,15 @@ class PairMatrix:
         found.has_canonical_format = True  # or they sort them
         return found
 
-    def _times(self, matrix: Any, moves: Any) -> Any:
+    def _inverted(self, acts: Any) -> Any:
         if self.xp is np:
-            return (matrix @ moves.T.ravel()).reshape(-1, 6).T
-        return (matrix @ moves.ravel()).reshape(6, -1)
+            return (self.inverse @ acts.T.ravel()).reshape(-1, 6).T
+        return (self.inverse @ acts.ravel()).reshape(6, -1)
 
     def __call__(self, moves: Any) -> Any:
         """Return forces and torques (6, N) by motions (6, N)."""
-        return self._times(self.matrix, moves)
+        moves = np.divide(moves, self.scale, out=np.empty_like(self.scale))
+        return self.product(moves, np.empty_like(moves)) / self.scale
 
     def solve(self, acts: Any) -> tuple[Any, Any]:
         """Return motions v, about, by forces and torques b (6, N) of A = R + D^-1; and R v.
@@ -115,20 +117,27 @@ class PairMatrix:
         which the caller has the energy by D: where b - A v is left, the squares of that error and
         of v's make ``left.(D - A^-1) left``, and all of it is ``b.(D - A^-1) b``.
         """
-        # Numbers are on the host, where they cost a device less than launches.
-        motions, left, towards, before, power = np.zeros_like(acts), acts, 0.0, 1.0, 0.0
-        whole = float(np.vdot(acts, acts / self.diagonal))
+        acts = self.scale * acts
+        # One launch changes motions and what is left, and one makes both products with the latter.
+        # A device is waited for twice in each step.
+        work = np.zeros_like(acts, shape=(3, *acts.shape))
+        motions, left, z = work
+        changes = np.zeros_like(acts, shape=(2, *acts.shape))
+        towards, less = changes
+        left[...] = acts
+        before, power, whole = 1.0, 0.0, None
         for step in range(MOST_STEPS):
-            z = self._times(self.inverse, left)
-            size = float(np.vdot(left, z))
-            off, of = float(np.vdot(left, left / self.diagonal)) - size, whole - power
+            z[...] = self._inverted(left)
+            every, size = to_host(work[1:].reshape(2, -1) @ left.ravel()).tolist()
+            whole = every if whole is None else whole
+            off, of = every - size, whole - power
             if not whole or (step and off <= ERROR**2 * of + ROUNDING * whole):
-                return motions, acts - left - self.diagonal * motions
-            towards = z + size / before * towards
-            along = self.diagonal * towards + self(towards)
-            ahead = size / float(np.vdot(towards, along))
-            motions = motions + ahead * towards
-            left = left - ahead * along
+                return self.scale * motions, (acts - left - motions) / self.scale
+            towards *= size / before
+            towards += z
+            self.product(towards, less, unit=1.0, sign=-1.0)
+            ahead = -size / float(np.vdot(towards, less))
+            work[:2] += ahead * changes
             power, before = power + ahead * size, size
         raise ParkiError(
             "the lubrication of pairs still has an error of "

@@ -27,7 +27,7 @@ from parki.interchange import (
     positive,
     to_host,
 )
-from parki.suspensions.noise import check_accuracy, check_step, generator
+from parki.suspensions.noise import FIRST, check_accuracy, check_step, generator
 from parki.suspensions.noise import white as white_numbers
 from parki.suspensions.placed_spheres import WORDS, alone
 from parki.suspensions.radii import Radii
@@ -134,6 +134,7 @@ class RigidSpheres:
         self._own = moments.self_mobility(self._xp, self._sizes.each)
         self._back = library_of(points)
         self._shifted: MomentMobility | None = None  # for the drift: see `brownian`
+        self._products = FIRST  # which the last noise took
         self._pairs, self._matrix = self._paired(self._mobility.points, self.options)
 
     def _paired(
@@ -147,8 +148,8 @@ class RigidSpheres:
         pairs = Lubrication(points, radii, options, self._roughness)
         if not pairs.first.size:
             return pairs, None
-        own = 1 / solver.diagonal(self._own)[:6]
-        return pairs, PairMatrix(xp, pairs.matrix(), pairs.first, pairs.second, pairs.gaps, own)
+        mobility = solver.diagonal(self._own)[:6:3]
+        return pairs, PairMatrix(self._mobility.space, pairs, mobility)
 
     def __reduce__(self) -> Any:
         raise ParkiTypeError(
@@ -289,9 +290,8 @@ class RigidSpheres:
         """Return the product of the mobility with eleven numbers for each sphere, (11, N)."""
         mobility = mobility or self._mobility
         xp, dtype = self._xp, self._mobility.dtype
-        forces = acts[:3].astype(dtype) if acts[:3].any() else None
-        couplets = moments.couplets(xp, acts[3:]).astype(dtype)
-        u, gradients = mobility(forces, couplets)
+        couplets = moments.couplets(xp, acts[3:])
+        u, gradients = mobility(acts[:3].astype(dtype), couplets.astype(dtype))
         return xp.concatenate([u, moments.turning(xp, gradients)]).astype(np.float64)
 
     def _zeros(self, rows: int) -> Any:
