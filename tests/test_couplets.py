@@ -1,5 +1,6 @@
 """Spheres of any radii with forces and couplets in one sum: torques and stresslets."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from helpers.couplet_reference import mobility
 
 import parki
 from parki.dynamics import moments
+from parki.ewald.far import host_memory
 from parki.ewald.split.couplets import LiftedCouplets
 from parki.ewald.split.prolate import Prolate
 
@@ -262,3 +264,24 @@ def test_points_alone():
             for kernel, dens in (("stokes_sl", forces), ("stokes_dipole", couplets))
         )
         np.testing.assert_allclose(ours, theirs, atol=1e-5 * abs(theirs).max())
+
+
+@pytest.mark.parametrize("sizes", [(0.01, 0.005), (0.01, 0.01)], ids=["two radii", "one radius"])
+def test_memory_that_is_predicted(sizes, monkeypatch):
+    """Laplacians are gathered as well, radii are kept, and pairs in contact have lists as well."""
+    monkeypatch.setattr(host_memory, "LEAST", 1 << 60)  # which is not traced
+    rng, options = np.random.default_rng(4), {"periodicity": 3, "box": [1, 1, 1]}
+    points, radii = rng.random((3, 20_000)), np.array(sizes * 10_000)
+    dens = rng.standard_normal((12, 20_000))
+    plan_of(points, radii, tolerance=1e-3, **options)(dens)  # what is made once in a process
+    parki.clear_cache()
+    tracemalloc.start()
+    try:
+        plan = plan_of(points, radii, tolerance=1e-3, **options)
+        plan(dens)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    by_chance = plan.memory.parts["transforms"]  # of threads at the same time
+    assert 0.95 * peak <= plan.memory.peak
+    assert plan.memory.peak - by_chance <= 1.1 * peak

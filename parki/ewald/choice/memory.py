@@ -253,17 +253,24 @@ def points_bytes(
     one_order = use.same and chosen.p2g != "base" and chosen.g2p == "target"
     far = float(each) * (sources if one_order else sources + targets) + normals
     cells = systems * math.prod(padding.cells)
+    results = [result_rows(problem.kernel, name) for name in problem.want]
     if chosen.p2g == "tile":
         far += list_bytes(chosen.points, sources, cells)
     if chosen.g2p == "tile":
         far += 8.0 * cells / 16
     if not on_device and targets >= IN_ORDER:  # as G2P then gathers in order
-        rows = sum(result_rows(problem.kernel, name) for name in problem.want)
-        far += (8 + rows * item) * targets
+        far += (8 + sum(results) * item) * targets
     if any(kind.symbol.laplacians):
-        # As given, and what the Laplacians are multiplied by; targets with their marks, sorted; a
-        # second gathering.
-        far += item * (3 * sources + (7 + kind.gathered) * targets)
+        # A second gathering, and the largest of its results times their factors.
+        far += item * (sum(results) + max(results)) * targets
+        if kind.pair.marks is not None:
+            # Marks as given, and what the Laplacians are multiplied by, for each row if rows
+            # differ; targets with their marks, sorted.
+            lifts = kind.rows if np.ndim(kind.lifts) else 1
+            far += item * ((2 + lifts) * sources + 7 * targets)
+    if kind.contacts:
+        # A near field of its own: points sorted with their marks, a density and results.
+        near += (each + (2 + kind.near_rows + sum(results)) * item) * both
     if use.labels is not None:
         # Points with a row of labels, and the labels; points by labels, and the densities.
         near += (4 * item + 4) * (sources + targets)
