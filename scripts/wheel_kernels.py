@@ -120,7 +120,7 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
     yield load("cell_list", "sum_systems", SPACE, REAL=real)
     yield CellList.pairs_kernel(SPACE)
     yield from parts_kernels(SPACE)
-    yield load("resist", "resist", SPACE, SLICE=SLICE)
+    yield load("resist", "resist", SPACE, REAL="double", SLICE=SLICE)
     for rows in sorted({3, *(SUMS[name].rows for name in SUMMED)}):
         yield CellList.gather_kernel(SPACE, dtype, rows)
     for rows in (1, 3, 9):  # rows of results

@@ -17,8 +17,8 @@ from parki.settings import MOST_THREADS
 
 FEW = 256  # spheres, whose pairs take less time than to wake another thread
 SLICE = 32  # spheres whose pairs are side by side
-# Places in the matrices of m = 0 and 1 of forces and torques on a sphere (0, 1) by its own velocity
-# and turn (0, 1), and by those of the other sphere (3, 4); in the order of the kernel.
+# Places in the matrices of m = 0 and 1, in the order of the kernel: rows of the force and torque on
+# a sphere, columns of its velocity and turn (0, 1), and of the other one's (3, 4).
 ALONG = (0, 0), (0, 3), (1, 1), (1, 4)
 ACROSS = (0, 0), (0, 1), (0, 3), (0, 4), (1, 1), (1, 3), (1, 4)
 
@@ -47,7 +47,7 @@ class PairProduct:
                 size = scales[acts, spheres[k]] * scales[moves % 3, by]
                 number = pairs.blocks[m][acts + 3 * k, (moves + 3 * k) % 6]
                 np.multiply(size, number, out=numbers[row, k])
-        self._kernel = load("resist", "resist", space, SLICE=SLICE)
+        self._kernel = load("resist", "resist", space, REAL="double", SLICE=SLICE)
         self._given = self._in_slices(numbers.reshape(14, -1), rows, others)
 
     def _in_slices(self, numbers: Any, rows: Any, others: Any) -> dict[str, Any]:
