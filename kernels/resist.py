@@ -23,12 +23,11 @@ def resist(
     sign: REAL,
     acts: pk.View2D[REAL],
 ):
-    """Write ``sign`` times forces and torques on sphere i, by its motion and that of others.
+    """Write ``sign`` times forces and torques on sphere i, by its motion and by others.
 
-    Motions are ``own`` of the sphere and ``moves`` of others, (6, N): they may be the same. Added
-    is ``unit`` times the motion. Of pair p of the sphere are ``others`` and ``numbers`` at
-    ``begins[i] + 32 p``: a unit vector along the pair, forces and torques along it by velocities
-    and turns, and those across it.
+    The sphere moves by ``own``, others by ``moves``, (6, N), which may be the same; ``unit`` times
+    its motion is added. Pair p has ``others`` and ``numbers`` at ``begins[i] + 32 p``: a unit
+    vector along the pair, what acts along it by velocities and turns, and what acts across it.
     """
     ux: REAL = own[0][i]
     uy: REAL = own[1][i]

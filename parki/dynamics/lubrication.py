@@ -167,9 +167,9 @@ class Lubrication:
         return (self.sums @ said.reshape(len(said), -1).T).T
 
     def between(self, which: Any) -> Any:
-        """Return the blocks (6, 6, n) of what acts on first spheres by motions of second ones.
+        """Return what acts on first spheres by motions of second ones, as blocks (6, 6, n).
 
-        Of ``which`` pairs, by their numbers.
+        ``which`` has the numbers of the n pairs.
         """
         e = self.axes[:, which]
         blocks = np.empty_like(e, shape=(6, 6, which.size))
