@@ -167,7 +167,7 @@ class Lubrication:
         return (self.sums @ said.reshape(len(said), -1).T).T
 
     def between(self, which: Any) -> Any:
-        """Return what acts on first spheres by motions of second ones, as blocks (6, 6, n).
+        """Return blocks (6, 6, n): forces and torques on first spheres by motions of second ones.
 
         ``which`` has the numbers of the n pairs.
         """
