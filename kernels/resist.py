@@ -1,8 +1,10 @@
-"""How pairs of spheres close to each other resist their motion.
+"""How pairs of spheres close to each other resist their motion, and products of their blocks.
 
 A work item owns a sphere, and adds what its pairs say. The pairs of 32 spheres, a slice, are side
 by side in memory: first pairs, then second ones, and so on.
 """
+
+from typing import List
 
 import pykokkos as pk
 
@@ -86,3 +88,27 @@ def resist(
     acts[3][i] = sign * tx
     acts[4][i] = sign * ty
     acts[5][i] = sign * tz
+
+
+@pk.workunit
+def multiply_blocks(
+    i: int,
+    counts: pk.View1D[pk.int32],
+    begins: pk.View1D[pk.int64],
+    others: pk.View1D[pk.int32],
+    numbers: pk.View2D[REAL],
+    moves: pk.View2D[REAL],
+    acts: pk.View2D[REAL],
+):
+    """Write the product of the blocks (36, ...) of sphere i with the ``moves`` (6, N) of others."""
+    sums: List[REAL] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    k: pk.int64 = begins[i]
+    for p in range(counts[i]):
+        j: int = others[k]
+        for column in range(6):
+            move: REAL = moves[column][j]
+            for row in range(6):
+                sums[row] += numbers[6 * row + column][k] * move
+        k = k + SLICE
+    for row in range(6):
+        acts[row][i] = sums[row]

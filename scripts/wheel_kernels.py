@@ -15,7 +15,7 @@ import numpy as np
 
 from parki.arrays import USUAL, real_name
 from parki.cell_list import CellList, parts_kernels
-from parki.dynamics.pair_product import SLICE
+from parki.dynamics import pair_product
 from parki.ewald.choice.machines import COMPILED_DEGREES
 from parki.ewald.far import multiplier
 from parki.ewald.far.fgc import FGC
@@ -120,7 +120,7 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
     yield load("cell_list", "sum_systems", SPACE, REAL=real)
     yield CellList.pairs_kernel(SPACE)
     yield from parts_kernels(SPACE)
-    yield load("resist", "resist", SPACE, REAL="double", SLICE=SLICE)
+    yield from (pair_product.kernel(name, SPACE) for name in ("resist", "multiply_blocks"))
     for rows in sorted({3, *(SUMS[name].rows for name in SUMMED)}):
         yield CellList.gather_kernel(SPACE, dtype, rows)
     for rows in (1, 3, 9):  # rows of results

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from parki.dynamics.lubrication import Lubrication
-from parki.dynamics.pair_product import PairProduct
+from parki.dynamics.pair_product import BlockProduct, PairProduct
 from parki.errors import ParkiError
 from parki.interchange import to_host
 from parki.runtime import ExecutionSpace
-from parki.solving.pairs import sparse, sums_by
+from parki.solving.pairs import sums_by
 
 CLOSE = 0.3  # gaps of close pairs, over the mean radius
 ERROR, ROUNDING = 0.3, 1e-14  # of solves, and of the square of their norm
@@ -39,7 +39,7 @@ class PairMatrix:
     """
 
     def __init__(self, space: ExecutionSpace, pairs: Lubrication, mobility: Any) -> None:
-        self.xp, self.count = space.array_module, pairs.count
+        self.count = pairs.count
         scales = mobility**0.5
         self.scale = np.repeat(scales, 3, axis=0)
         self.product = PairProduct(space, pairs, scales)
@@ -50,9 +50,11 @@ class PairMatrix:
         first, second = pairs.first[close], pairs.second[close]
         between = pairs.between(close)
         between *= self.scale[:, None, first] * self.scale[:, second]
-        self.inverse = self._inverse(between, first, second, own)
+        self.inverse = self._inverse(space, between, first, second, own)
 
-    def _inverse(self, between: Any, first: Any, second: Any, own: Any) -> Any:
+    def _inverse(
+        self, space: ExecutionSpace, between: Any, first: Any, second: Any, own: Any
+    ) -> BlockProduct:
         """Return the inverse, about, of the matrix with these pairs and blocks of spheres.
 
         It is the sum of inverses of spheres alone, and of each pair less its two spheres. This is
@@ -70,40 +72,15 @@ class PairMatrix:
             pairs[:, k, :, k] -= alone[spheres]
         pairs = pairs.transpose(1, 3, 2, 4, 0).copy()
         found = np.moveaxis(alone, 0, -1).copy()
-        sums = sums_by(self.xp, np.concatenate([first, second]), self.count)
+        sums = sums_by(space.array_module, np.concatenate([first, second]), self.count)
         values = np.concatenate([pairs[0, 0], pairs[1, 1]], axis=-1).reshape(36, -1)
         found += (sums @ values.T).T.reshape(found.shape)
-        return self._matrix(pairs[0, 1], pairs[1, 0], first, second, found)
-
-    def _matrix(self, one: Any, other: Any, first: Any, second: Any, own: Any) -> Any:
-        """Return the sparse matrix of blocks between pairs, and of spheres by themselves."""
-        xp, every = self.xp, self.xp.arange(self.count, dtype=np.int32)
+        every = np.arange(self.count, like=first)
         rows, columns = (
-            np.concatenate([first, second, every]),
-            np.concatenate([second, first, every]),
+            np.concatenate([one, other, every]) for one, other in ((first, second), (second, first))
         )
-        values = np.concatenate([one, other, own], axis=-1)
-        order = np.argsort(rows, kind="stable")
-        ends = np.searchsorted(rows[order], np.arange(self.count + 1, like=rows))
-        columns, shape = columns[order].astype(np.int32), (6 * self.count, 6 * self.count)
-        if xp is np:
-            data = np.moveaxis(values, -1, 0)[order]
-            return sparse(np).bsr_matrix((data, columns, ends), shape=shape)
-        # CuPy has no blocks. Vectors have a component after the other, and products take columns
-        # in any order.
-        data = values.transpose(0, 2, 1)[:, order]
-        places = columns[:, None] + self.count * xp.arange(6, dtype=np.int32)
-        places = xp.broadcast_to(places, data.shape).ravel()
-        begins = 6 * (order.size * xp.arange(6)[:, None] + ends[:-1]).ravel()
-        begins = np.append(begins, np.asarray([data.size], like=begins)).astype(np.int32)
-        found = sparse(xp).csr_matrix((data.ravel(), places, begins), shape=shape)
-        found.has_canonical_format = True  # or they sort them
-        return found
-
-    def _inverted(self, acts: Any) -> Any:
-        if self.xp is np:
-            return (self.inverse @ acts.T.ravel()).reshape(-1, 6).T
-        return (self.inverse @ acts.ravel()).reshape(6, -1)
+        blocks = np.concatenate([pairs[0, 1], pairs[1, 0], found], axis=-1)
+        return BlockProduct(space, blocks, rows, columns, self.count)
 
     def __call__(self, moves: Any) -> Any:
         """Return forces and torques (6, N) by motions (6, N)."""
@@ -127,7 +104,7 @@ class PairMatrix:
         left[...] = acts
         before, power, whole = 1.0, 0.0, None
         for step in range(MOST_STEPS):
-            z[...] = self._inverted(left)
+            self.inverse(left, z)
             every, size = to_host(work[1:].reshape(2, -1) @ left.ravel()).tolist()
             whole = every if whole is None else whole
             off, of = every - size, whole - power

@@ -18,7 +18,7 @@ from parki import cell_list
 from parki.arrays import real_name
 from parki.cell_list import CellList
 from parki.dynamics.lubrication import Lubrication
-from parki.dynamics.pair_product import PairProduct
+from parki.dynamics.pair_matrix import PairMatrix
 from parki.ewald.far import conflicts, stored_mesh
 from parki.ewald.near import p2p
 from parki.ewald.near.sizes import Launch
@@ -150,8 +150,7 @@ def sort_as_devices_do(dtype: type) -> None:
     mend(POINTS, **where, **what)
     radii, options = np.full(POINTS, 0.01), flat.options(3, BOX)
     pairs = Lubrication(points.astype(float), radii, options, roughness=0.1)
-    product = PairProduct(space, pairs, np.ones((2, POINTS)))
-    product(np.ones((6, POINTS)), np.empty((6, POINTS)), unit=0.5)
+    PairMatrix(space, pairs, np.ones((2, POINTS))).solve(np.ones((6, POINTS)))
 
 
 def record(dtype: type) -> list[Call]:
