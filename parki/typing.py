@@ -55,7 +55,7 @@ KernelWithParameters = NewType("KernelWithParameters", str)  # what `parki.kerne
 AnyKernel = KernelName | KernelWithParameters
 ResultName = Literal["u", "p", "grad_u", "stress"]
 InputName = Literal["trg", "src", "dens", "norms"]
-DerivedBy = Literal[InputName, "box", "lattice"]
+DerivedBy = Literal[InputName, "box", "lattice", "kappa", "alpha", "epsilon"]
 SpaceName = Literal["OpenMP", "Serial", "Cuda", "HIP", "CPU", "Threads", "GPU"]
 # Values of options.
 Densities = Literal["random", "any"]

@@ -36,8 +36,8 @@ Array = NDArray[np.float64]
 NAMES = ("box", "lattice")
 
 
-def check_box(composite: Composite, systems: Any) -> None:
-    """Refuse derivatives by the box that parki does not have."""
+def check_box(composite: Composite, systems: Any, by: str = "the box") -> None:
+    """Refuse derivatives by the box, or by what takes them, that parki does not have."""
     what = "systems" if systems is not None else ""
     for each in composite.addends:
         kind = SUMS[each.kernel]
@@ -48,8 +48,8 @@ def check_box(composite: Composite, systems: Any) -> None:
             what = f"{composite.name}, which takes {', '.join(each.want)} of {each.kernel}"
     if what:
         raise ParkiValueError(
-            f"a derivative by the box was asked for, which parki does not have for {what}; take "
-            "the difference of two sums in slightly different boxes, with a tolerance well below it"
+            f"a derivative by {by} was asked for, which parki does not have for {what}; take the "
+            f"difference of two sums in which {by} differs slightly, with a tolerance well below it"
         )
 
 
@@ -73,7 +73,7 @@ def by_lattice(
         Labels of the points, where pairs are left out.
     """
     options = given[4]
-    whole, derivative = whole_of(_rows(options)), np.zeros((3, 3))
+    whole, derivative = vectors_of(options), np.zeros((3, 3))
     for points, slopes in moves:
         derivative -= to_host((slopes[:, None].astype(np.float64) * points).sum(axis=-1))
     if all(points.size for points, _ in moves) and any(options.periodic):
@@ -97,12 +97,13 @@ def _flux(given: tuple[Any, ...], dens: Any, values: Any) -> Array:
     return 8 * np.pi * change
 
 
-def _rows(options: EwaldOptions) -> Any:
-    """Return the lattice vectors as they were given."""
+def vectors_of(options: EwaldOptions) -> Array:
+    """Return the lattice vectors as they were given, in rows; a free axis may have any."""
     box: Any = options.box
-    if (rows := rows_of(box)) is not None:
-        return rows
-    return tuple(None if b is None else tuple(b * np.eye(3)[n]) for n, b in enumerate(box))
+    rows = rows_of(box)
+    if rows is None:
+        rows = tuple(None if b is None else tuple(b * np.eye(3)[n]) for n, b in enumerate(box))
+    return whole_of(rows)
 
 
 def _strain(given: tuple[Any, ...], dens: Any, values: Any, labels: Labels | None) -> list[Array]:

@@ -7,7 +7,7 @@ composite. See ``docs/derivatives.md``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from itertools import chain
 from operator import add
@@ -17,6 +17,7 @@ import numpy as np
 
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives.by_box import NAMES, check_box
+from parki.ewald.derivatives.by_length import by_scale
 from parki.ewald.derivatives.in_boxes import InBoxes
 from parki.ewald.derivatives.mapped_sum import MappedSum, arguments_of, check_maps, labels_of
 from parki.ewald.geometry.extent import resolve
@@ -24,7 +25,7 @@ from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.systems import Systems, check_systems, first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import check_density, like_points, result_shape, take_options
-from parki.ewald.sums import sum_of
+from parki.ewald.sums import SUMS, sum_of
 from parki.ewald.sums.composite import Addend, Composite, Shared, joined, together
 from parki.ewald.sums.maps import velocity
 from parki.ewald.sums.walls import near_wall
@@ -64,10 +65,10 @@ def vjp(
         densities alone.
     values : array, shape (3, Nt), or (Nt,) for Laplace
         Weights in the dtype and memory of the points; k comes first if there are k densities.
-    wrt : tuple of {"dens", "norms", "trg", "src", "box", "lattice"}
+    wrt : tuple of {"dens", "norms", "trg", "src", "box", "lattice", "kappa", "alpha", "epsilon"}
         Inputs to differentiate with respect to; "box", or "lattice" for a row for each lattice
         vector even where the box has lengths. Points stay where they are while the box changes:
-        see ``docs/derivatives.md``.
+        see ``docs/derivatives.md``. The last three are parameters of sums.
 
     Returns
     -------
@@ -103,8 +104,10 @@ def vjp(
     if {*wrt} != {"dens"}:
         asked.check_as_many("values", v)
     count, v, asked = len(v), _some(v), asked._replace(dens=_some(asked.dens))
-    by_box = {*wrt} & {*NAMES}
-    inputs = {*wrt} - by_box | ({"trg", "src", "lattice"} if by_box else set())
+    by_box, by_length = {*wrt} & {*NAMES}, {*wrt} & {*asked.lengths}
+    inputs: set[str] = {name for name in wrt if name not in by_box | by_length}
+    inputs |= {"trg", "src", "lattice"} if by_box or by_length else set()
+    inputs |= asked.inputs.keys() if by_length else set()
     if {*wrt} == {"dens"}:
         parts = [asked.pulled(v, None, inputs)]
     else:
@@ -114,6 +117,8 @@ def vjp(
     shapes = dict(asked.shapes)
     if by_box:
         derivatives |= asked.by_box(derivatives["lattice"])
+    if by_length:
+        derivatives |= asked.by_lengths(parts, v)
     if "dens" in wrt:
         every = [part["dens"] for part in parts]
         derivatives["dens"] = asked.space.array_module.concatenate(every)[:count]
@@ -208,6 +213,7 @@ class _Asked(NamedTuple):
     labels: Labels | None = None
     systems: Systems | None = None
     length: float = 1.0  # of the box
+    lengths: Mapping[str, tuple[float, int]] = {}  # parameters, and their powers of a length
 
     @classmethod
     def checked(
@@ -234,8 +240,9 @@ class _Asked(NamedTuple):
         given = arguments_of(*of).checked()
         arrays = given.arrays
         inputs: tuple[str, ...] = INPUTS if "norms" in arrays else INPUTS[:3]
+        lengths = {} if composite.walled or composite is kernel else SUMS.lengths(composite.name)
         if label == "wrt":
-            inputs += NAMES
+            inputs += (*NAMES, *lengths)
         names_of(label, names, f"{meaning}: {', '.join(inputs)}", inputs)
         points = arrays["trg"], arrays["src"], given.normals
         asked = cls(composite, given.options.of_sums().of_derivatives(), given.space, *points)
@@ -243,11 +250,11 @@ class _Asked(NamedTuple):
             check_maps(composite, points[0], {"points": points[1], "norms": points[2]})
         own_systems = check_systems(systems, arrays, given.space, options)
         labels = labels_of(composite, exclude, arrays, options, own_systems)
-        asked = asked._replace(labels=labels, systems=own_systems)
+        asked = asked._replace(labels=labels, systems=own_systems, lengths=lengths)
         if composite.scales:
             asked = asked._replace(length=resolve(asked.options, given.extents).length)
-        if {*names} & {*NAMES}:
-            check_box(composite, systems)
+        for name in [n for n in names if n in NAMES or n in lengths]:
+            check_box(composite, systems, name if name in lengths else "the box")
         if dens is None and {*names} == {"dens"}:
             return asked
         values = asked.like("dens", dens, "dens")
@@ -313,6 +320,22 @@ class _Asked(NamedTuple):
         own = lattice if self.options.cell is not None else lattice.diagonal()
         by_name = {"box": own, "lattice": lattice}
         return {name: self.space.array_module.asarray(each) for name, each in by_name.items()}
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The arrays that a length is taken with: see `by_scale`."""
+        arrays = {"dens": self.dens, "trg": self.trg, "src": self.src}
+        return arrays if self.norms is None else {**arrays, "norms": self.norms}
+
+    def by_lengths(self, parts: list[dict[str, Any]], v: Any) -> dict[str, Any]:
+        """Return the derivatives by parameters, for those by inputs for each density."""
+        each = zip(self.dens, parts, v, strict=True)
+        total = sum(
+            by_scale(self.composite.name, self.options, {**self.inputs, "dens": q}, part, own)
+            for q, part, own in each
+        )
+        xp = self.space.array_module
+        return {n: xp.asarray(total / (power * t)) for n, (t, power) in self.lengths.items()}
 
     def pushed(self, dens: Any, moves: dict[str, Any]) -> Any:
         """Return the change (k, rows, Nt) for changes of inputs, of which "dens" has k."""

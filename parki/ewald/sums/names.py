@@ -134,6 +134,12 @@ class Sums(Mapping[str, Sum]):
             f"{next((each for each in self if '(' in each), 'name(parameter=1.0)')!r}"
         )
 
+    def lengths(self, name: str) -> dict[str, tuple[float, int]]:
+        """Return the parameters of a listed sum that are powers of a length, and the powers."""
+        family, given = self._read(name)
+        powers = self.families[family].lengths if family in self.listed else {}
+        return {n: (given[n], power) for n, power in powers.items() if given.get(n)}
+
     def in_unit(self, name: str, unit: float) -> str:
         """Return the name of a sum whose lengths are measured in another unit."""
         if "(" not in name:

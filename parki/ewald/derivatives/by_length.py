@@ -1,0 +1,69 @@
+"""Derivatives of ``w.u`` by lengths that a sum has as parameters, such as 1 / kappa of `yukawa`.
+
+A sum u with a parameter t that is a length to the power q has no other length than those of points
+and box. Times s, all of them, and normals, too, divide u by a power of s. So, by Euler,
+
+    q t du/dt = - p u - sum_i x_i . du/dx_i - sum_i n_i . du/dn_i - sum_n A_n . du/dA_n
+
+for lattice vectors A_n, and p = 1 where there are normals. One periodic axis makes u depend on the
+logarithm of the unit of length, too, where the densities do not add up to zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.ewald.derivatives.by_box import vectors_of
+from parki.ewald.derivatives.in_boxes import power_of
+from parki.ewald.geometry.extent import resolve
+from parki.ewald.options import EwaldOptions
+from parki.ewald.sums import SUMS
+from parki.ewald.sums.gauges import Ends
+
+
+def by_scale(
+    kernel: str,
+    options: EwaldOptions,
+    inputs: dict[str, Any],
+    slopes: dict[str, Any],
+    values: Any,
+) -> float:
+    """Return ``q t d(w.u)/dt``, for the weights w of one density (rows, Ns).
+
+    Parameters
+    ----------
+    kernel : str
+    options : EwaldOptions
+    inputs, slopes : dict of arrays, shape (rows, N)
+        "dens", "trg", "src" and perhaps "norms", and the derivatives by them; among these also
+        that by the "lattice", (3, 3).
+    values : array, shape (rows, Nt)
+    """
+    scaled = power_of(kernel, "u") * _product(slopes["dens"], inputs["dens"])
+    scaled += sum(_product(slopes[name], inputs[name]) for name in inputs if name != "dens")
+    if any(options.periodic):
+        scaled += float((vectors_of(options) * slopes["lattice"]).sum())
+    if sum(options.periodic) == 1:
+        strength = inputs["dens"][: len(values)].sum(axis=1, dtype=np.float64)
+        flow = np.asarray(_by_unit(kernel, options), like=strength) * strength
+        scaled -= float((flow * values.sum(axis=1, dtype=np.float64)).sum())
+    return -scaled
+
+
+def _product(a: Any, b: Any) -> float:
+    return float((a.astype(np.float64) * b).sum())
+
+
+def _by_unit(kernel: str, options: EwaldOptions) -> NDArray[np.float64]:
+    """Return how results change with the logarithm of all lengths, for one periodic axis."""
+    gauge, lattice = SUMS[kernel].gauge, resolve(options, np.empty((0, 3)))
+    if gauge is None:
+        return np.zeros(SUMS[kernel].results)
+    after, before = (gauge.ends(Ends(1, lattice.sides, 1.0, log, 0.0)) for log in (1.0, 0.0))
+    change, turn = after - before, np.eye(3)[[*options.axes]]
+    if options.cell is not None and options.cell.rotation is not None:
+        turn = options.cell.rotation @ turn
+    return np.asarray(turn.T @ change if change.size == 3 else change)

@@ -1,0 +1,95 @@
+"""Derivatives by parameters that are lengths against differences of sums with other parameters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import parki
+
+N, BOX, STEP = 60, np.array([1.0, 1.1, 0.9]), 3e-4
+TWO = (False, True, True)
+# A sum, its parameter, a value, and which axes repeat; blobs that overlap, and forces along one
+# axis, whose velocities hang on the logarithm of the unit.
+CASES = [
+    ("yukawa", "kappa", 2.0, 3),
+    ("yukawa", "kappa", 2.0, 0),
+    ("brinkman_sl", "alpha", 2.0, TWO),
+    ("brinkman_sl", "alpha", 2.0, 3),
+    ("stokes_sl", "epsilon", 0.1, 1),
+    ("stokes_sl", "epsilon", 0.1, (False, True, False)),
+    ("stokes_dl", "epsilon", 0.1, 3),
+    ("stokes_comb", "epsilon", 0.1, 1),
+]
+
+
+def given(kernel, periodicity, count, leans=False):
+    """Return the arrays of a sum, off the origin, its weights, and options."""
+    rng = np.random.default_rng(0)
+    kind = parki.ewald.sums.SUMS[kernel]
+    points = rng.random((3, N)) * BOX[:, None] + [[2.0], [0.0], [-1.0]]
+    dens = rng.standard_normal((count, *kind.density_shape(N)))
+    values = rng.standard_normal((count, *([3] if kind.results == 3 else []), N))
+    norms = rng.standard_normal((3, N)) if kind.normals else None
+    axes = (True,) * periodicity if isinstance(periodicity, int) else periodicity
+    axes = (*axes, False, False, False)[:3]
+    box = [length if periodic else None for length, periodic in zip(BOX, axes, strict=True)]
+    if leans:
+        box = parki.lattice(*BOX, xy=0.3, yz=-0.2)
+    mean = {"dl_mean": "zero"} if kind.normals and all(axes) else {}
+    return points, dens, norms, values, parki.EwaldOptions(periodicity, box, 1e-8, **mean)
+
+
+@pytest.mark.parametrize(("name", "parameter", "value", "periodicity"), CASES)
+def test_difference(name, parameter, value, periodicity):
+    def kernel(times):
+        return parki.kernel(name, **{parameter: times * value})
+
+    points, dens, norms, values, options = given(kernel(1), periodicity, 1)
+
+    def weighted(times):
+        plan = parki.Plan(kernel(times), points, points, norms, options)
+        return np.vdot(values[0], plan(dens[0]))
+
+    difference = (weighted(1 + STEP) - weighted(1 - STEP)) / (2 * STEP * value)
+    plan = parki.Plan(kernel(1), points, points, norms, options)
+    found = plan.vjp(dens[0], values[0], ("dens", parameter))
+    assert found[parameter].shape == ()
+    assert abs(found[parameter] - difference) < 1e-5 * abs(difference)
+    alone = plan.vjp(dens[0], values[0])["dens"]  # perhaps by another sum, within the promise
+    np.testing.assert_allclose(found["dens"], alone, rtol=0, atol=1e-6 * np.abs(alone).max())
+
+
+def test_several_densities_add_up_in_a_box_that_leans():
+    kernel = parki.kernel("yukawa", kappa=3.0)
+    points, dens, _, values, options = given(kernel, 3, 2, leans=True)
+    arrays = kernel, points, points
+    together = parki.vjp(*arrays, dens, options, values=values, wrt=("kappa",))["kappa"]
+    each = [
+        parki.vjp(*arrays, q, options, values=v, wrt=("kappa",))["kappa"]
+        for q, v in zip(dens, values, strict=True)
+    ]
+    assert abs(together - sum(each)) < 1e-12 * abs(together)
+
+    def weighted(kappa):
+        plan = parki.Plan(parki.kernel("yukawa", kappa=kappa), points, points, options)
+        return np.vdot(values, plan(dens))
+
+    difference = (weighted(3 + STEP) - weighted(3 - STEP)) / (2 * STEP)
+    assert abs(together - difference) < 1e-5 * abs(difference)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "wrt", "how", "words"),
+    [
+        ("laplace", "kappa", {}, "wrt is .*expected names of inputs of laplace: trg, src, dens"),
+        ("yukawa(kappa=2.0)", "alpha", {}, "dens, box, lattice, kappa"),
+        ("yukawa(kappa=2.0)", "kappa", {"systems": [0, 30, 60]}, "by kappa was .*for systems"),
+        ("brinkman_dl(alpha=2.0)", "alpha", {}, "by alpha was asked for.*differs slightly"),
+    ],
+)
+def test_refusals(kernel, wrt, how, words):
+    points, dens, norms, values, options = given(kernel, 3, 1)
+    arrays = kernel, points, points, dens[0], norms, options
+    with pytest.raises(parki.ParkiValueError, match=words):
+        parki.vjp(*arrays, values=values[0], wrt=(wrt,), **how)
