@@ -37,7 +37,7 @@ MOST_CALLS = {
     "parki.stokes_comb(...)": (63, 570),
     "plan(dens)": (30, 115),
     "plan.update_points(...)": (53, 335),
-    "Spheres.displacements near a wall": (76, 4800),
+    "Spheres.displacements near a wall": (76, 4600),
 }
 
 

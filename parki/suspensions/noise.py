@@ -103,9 +103,9 @@ def drawn(spheres: Any, white: White, torques: bool, accuracy: float, size: floa
 
     def product(values: Any) -> Any:
         if not torques:
-            return spheres._moved("velocity", {"force": values})
+            return spheres._moved("velocity", {"force": values}, own=True)
         given = dict(zip(ACTS, values, strict=True))
-        return plan.task.xp.stack(spheres._motions(given, MOVES))
+        return plan.task.xp.stack(spheres._motions(given, MOVES, own=True))
 
     how: dict[str, Any] = {"scales": scales, "size": size}
     how["first"] = spheres._products if plan.space.on_device else 1
@@ -249,7 +249,7 @@ def _weights(diagonal: Any, beside: Any) -> Any:
     matrix = np.zeros((count, count))
     matrix.flat[:: count + 1], matrix.flat[count :: count + 1] = diagonal, beside[: count - 1]
     values, vectors = np.linalg.eigh(matrix)
-    if values[0] <= 0:
+    if not values[0] > 0:  # or NaN, of numbers that overflow
         raise ParkiError(
             f"the mobility has the eigenvalue {values[0]:.2g} of {values[-1]:.2g}: by its error it "
             "is not positive; give a smaller tolerance"

@@ -289,25 +289,30 @@ class PlacedSpheres:
             derivatives.check_alike(given, *arrays.values())
         return arrays
 
-    def _motions(self, given: dict[str, Any], moves: Iterable[str]) -> tuple[Any, ...]:
+    def _motions(
+        self, given: dict[str, Any], moves: Iterable[str], own: bool = False
+    ) -> tuple[Any, ...]:
         """Return velocities, or turns, or both, by what acts, by name."""
-        return tuple(self._moved(each, given) for each in moves)
+        return tuple(self._moved(each, given, own) for each in moves)
 
-    def _moved(self, moves: str, given: dict[str, Any]) -> Any:
-        """Return velocities or turns by what acts, by name."""
-        first, *others = self._parts(moves, given)
+    def _moved(self, moves: str, given: dict[str, Any], own: bool = False) -> Any:
+        """Return velocities or turns by what acts, by name; ``own`` arrays are not checked."""
+        first, *others = self._parts(moves, given, own=own)
         for each in others:
             first += each
         return first
 
-    def _parts(self, moves: str, given: dict[str, Any], want: str = "u") -> Iterator[Any]:
+    def _parts(
+        self, moves: str, given: dict[str, Any], want: str = "u", own: bool = False
+    ) -> Iterator[Any]:
         """Yield the parts of each sphere's velocity that forces and torques make.
 
         ``want`` may be "grad_u": then it is the gradient (..., 3, 3, N) by their own positions.
         """
         for acts, values in given.items():
             if want == "u":
-                each = self._plan(moves, acts)(values)
+                plan = self._plan(moves, acts)
+                each = plan.product(values) if own else plan(values)
             else:
                 *points, options = self._given(moves, acts)
                 each = self._sum((*points, options.of_derivatives()), values, want)

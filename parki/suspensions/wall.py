@@ -68,9 +68,9 @@ def _moved(spheres: Any, shift: Any, forces: Any, moves: tuple[str, ...]) -> lis
         for each in moves:
             other._plan(each, "force")
         spheres._shifted, other._viscosity = other, spheres.viscosity
-        return [other._moved(each, {"force": forces}) for each in moves]
+        return [other._moved(each, {"force": forces}, own=True) for each in moves]
     except ParkiValueError:  # a sphere has left the box
         edges = zip(options.box, options.periodic, strict=True)
         box = tuple(edge if periodic else None for edge, periodic in edges)
         other = spheres._twin(points, replace(options, box=box))
-    return [other._moved(each, {"force": forces}) for each in moves]
+    return [other._moved(each, {"force": forces}, own=True) for each in moves]

@@ -112,7 +112,10 @@ class Stages:
         else:
             self.fgc = old.fgc
         self.g2p = G2P(mesh, trg, sources, trg is src, targets, tensors)
-        self.gauge = self.setup.gauge(*given, systems=systems)
+        if old is not None and old.systems is systems and not self.setup.task.flux:
+            self.gauge = old.gauge  # which takes no points, nor what tilts change
+        else:
+            self.gauge = self.setup.gauge(*given, systems=systems)
 
     def run(self, dens: Any, results: dict[str, Any], watch: Watch = unwatched) -> None:
         """Overwrite results (k, rows, targets) with the sums of densities (k, rows, sources)."""

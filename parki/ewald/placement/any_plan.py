@@ -235,6 +235,15 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         with self._placement.access(), self._placement.together("plan(dens)"):
             return self._apply(dens, out, unwatched)
 
+    def product(self, values: Any) -> Any:
+        """Return what a call does, of a density (rows, N) that nobody need check.
+
+        It is for iterations, whose vectors are made of products: no device is waited for.
+        """
+        with self._placement.access(), self._placement.together("plan(dens)"):
+            values = self.space.array_module.ascontiguousarray(values)
+            return self._total.apply(values, None, unwatched)
+
     def _apply(self, dens: Any, out: Any, watch: Watch) -> Any:
         """Return the wanted results of a density.
 
