@@ -1,7 +1,7 @@
 """Derivatives of ``w.u`` by lengths that a sum has as parameters, such as 1 / kappa of `yukawa`.
 
-A sum u with a parameter t that is a length to the power q has no other length than those of points
-and box. Times s, all of them, and normals, too, divide u by a power of s. So, by Euler,
+A sum u has a parameter t that is a length to the power q; its other lengths are in points and box.
+If all lengths, and normals, are multiplied by s, u is divided by a power p of s. So, by Euler,
 
     q t du/dt = - p u - sum_i x_i . du/dx_i - sum_i n_i . du/dn_i - sum_n A_n . du/dA_n
 
@@ -63,7 +63,7 @@ def _by_unit(kernel: str, options: EwaldOptions) -> NDArray[np.float64]:
     if gauge is None:
         return np.zeros(SUMS[kernel].results)
     after, before = (gauge.ends(Ends(1, lattice.sides, 1.0, log, 0.0)) for log in (1.0, 0.0))
-    change, turn = after - before, np.eye(3)[[*options.axes]]
+    change, rotation = after - before, np.eye(3)[[*options.axes]]
     if options.cell is not None and options.cell.rotation is not None:
-        turn = options.cell.rotation @ turn
-    return np.asarray(turn.T @ change if change.size == 3 else change)
+        rotation = options.cell.rotation @ rotation
+    return np.asarray(rotation.T @ change if change.size == 3 else change)

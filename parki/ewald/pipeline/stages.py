@@ -10,6 +10,7 @@ from typing import Any
 from parki.ewald.choice.memory import Memory
 from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P
+from parki.ewald.far.gauge import Constants
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.plane import PlaneModes
 from parki.ewald.near.p2p import P2P
@@ -49,6 +50,7 @@ class Stages:
 
     p2g: P2G
     fgc: FGC
+    gauge: Constants
 
     def __init__(
         self,

@@ -236,9 +236,9 @@ class AnyPlan(Uncopied, Generic[Wanted]):
             return self._apply(dens, out, unwatched)
 
     def product(self, values: Any) -> Any:
-        """Return what a call does, of a density (rows, N) that nobody need check.
+        """Return the results of a density (rows, N), which is not checked.
 
-        It is for iterations, whose vectors are made of products: no device is waited for.
+        Iterations take it, as their vectors are made of products; they wait for no device.
         """
         with self._placement.access(), self._placement.together("plan(dens)"):
             values = self.space.array_module.ascontiguousarray(values)
