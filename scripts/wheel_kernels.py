@@ -44,8 +44,8 @@ FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
 # Highest degree of the near field's polynomials, for the potential and for its derivatives; all are
 # multiples of `COMPILED_DEGREES`. `parki.ewald.choice.parameters.select` chose them for tolerances
 # from 0.3 to the smallest, 1 to 1 000 000 points, 0 to 3 periodic axes, cubes, long and flat boxes,
-# and tight clusters. Derivatives of double layers and dipoles below 3e-9 need degrees 32 to 48, and
-# are left out because they would be a fifth of all kernels. One kappa has the kernels of all.
+# and tight clusters. Derivatives of double layers and dipoles below 3e-10 need degrees of up to 36,
+# and are left out because they would be many. One kappa has the kernels of all.
 IMAGES = "multipoles(order=1)"  # of forces near a wall, with all results at once
 DEGREES = {
     FLOAT64: {

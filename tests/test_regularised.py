@@ -15,7 +15,7 @@ from scipy.special import kv
 import parki
 from parki.cli.arguments import kernel_name
 from parki.errors import ParkiValueError
-from parki.ewald.split.core import BANDWIDTH, ProlateBlob, split_of
+from parki.ewald.split.core import split_of
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.sums import SUMS, kernel
 from parki.ewald.sums.pairs import Blob
@@ -354,22 +354,6 @@ def test_impossible_options():
         direct_sum("stokes_sl(epsilon=-1.0)", given.trg, given.src, given.dens, periodicity=0)
     with pytest.raises(ValueError, match="but laplace has no blobs"):
         direct_sum("laplace(epsilon=1.0)", given.trg, given.src, given.dens[0], periodicity=0)
-
-
-def test_prolate_series():
-    """The waves of blobs are the split's own functions, with more digits of their derivatives."""
-    blob, split = (each.series(1.0) for each in (ProlateBlob(BANDWIDTH, 1.0), split_prolate()))
-    for name, digits in zip("SXRLW", (1e-14, 1e-13, 1e-13, 1e-14, 1e-11), strict=True):
-        a, b = getattr(blob, name), getattr(split, name)
-        n = max(a.size, b.size)
-        a, b = np.pad(a, (0, n - a.size)), np.pad(b, (0, n - b.size))
-        assert np.abs(a - b).max() <= 10 * digits * np.abs(a).max()
-
-
-def split_prolate():
-    from parki.ewald.split.prolate import Prolate
-
-    return Prolate(BANDWIDTH, 1.0)
 
 
 def test_kernels_know_no_blob_unless_there_is_one():

@@ -365,7 +365,7 @@ def test_degrees_that_are_chosen_come(script, monkeypatch, kernel, dtype):
 
     monkeypatch.setattr(Setup, "kernels", note)
     pretend(monkeypatch)
-    tight = 1e-6 if dtype == "float32" else 3e-9
+    tight = 1e-6 if dtype == "float32" else 3e-10
     cases = ((0.3, 20, 1000.0, 4), (tight, 30_000, 1.0, 4), (tight, 1, 1000.0, 2))
     for tolerance, n, edge, periodicities in cases:
         points = np.random.default_rng(3).random((3, n)).astype(dtype)

@@ -6,13 +6,15 @@ import itertools
 
 import numpy as np
 import pytest
+from contract import rms
 from operators import Operator, derivative, part_of, radial
 from scipy.special import erfc
 
+import parki
 from parki.errors import ParkiValueError
 from parki.ewald.split.hasimoto import Hasimoto, radial_functions, series_losses
-from parki.ewald.split.prolate import STEP, Prolate, solve
-from parki.ewald.sums import TERMS
+from parki.ewald.split.prolate import STEP, Prolate, legendre_series, solve
+from parki.ewald.sums import SUMS, TERMS
 from parki.ewald.sums.record import RadialPolynomials
 from parki.ewald.sums.sizes import UPS
 
@@ -140,6 +142,41 @@ def test_sizes_of_the_terms(term, split):
                 assert powers <= {TERMS[term].power}
     found = TERMS[term].square(d**2, radial_functions(d, *split.near(d)))
     assert found == pytest.approx(sum(squares), rel=1e-11)
+
+
+@pytest.mark.parametrize("c", [20.0, 30.0, 45.0])
+def test_derivatives_of_the_prolate_function(c):
+    """At r = 0, by the powers that its differential equation has: no digits are lost."""
+    chi = legendre_series(c)[1]
+    terms = [0.0, Prolate(c, 1.0).psi0]
+    for k in range(0, 8, 2):
+        terms.append(((k * (k + 1) - chi) * terms[-1] + c**2 * terms[-2]) / ((k + 1) * (k + 2)))
+    found = [np.polynomial.chebyshev.chebval(-1, f) for f in Prolate(c, 1.0).series(1.0)]
+    for place, each, factor in zip((2, 4, 5, 6), terms[2:], (2, 8, 48, 384), strict=True):
+        assert found[place] == pytest.approx(factor * each, rel=2e-12)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "tolerance"), [("doublet_rise(up=2)", 1e-8), ("stokes_dipole", 1e-11)]
+)
+def test_steep_sums_do_not_depend_on_the_split(kernel, tolerance):
+    """Points that are apart, so that nothing is large and rounds."""
+    rng = np.random.default_rng(0)
+    src = (np.indices((4, 4, 4)).reshape(3, -1) + 0.5 * rng.random((3, 64))) / 4
+    dens = rng.standard_normal(SUMS[kernel].density_shape(64))
+    plans = [
+        parki.Plan(
+            kernel,
+            src,
+            src,
+            parki.EwaldOptions(3, [1, 1, 1], tolerance, expert=parki.Expert(split=split)),
+            want="grad_u",
+        )
+        for split in ("prolate", "hasimoto")
+    ]
+    one, other = (plan(dens) for plan in plans)
+    rounding = 64 * np.finfo("f8").eps * rms(other)
+    assert rms(one - other) <= 2 * plans[0].promise(dens) + rounding
 
 
 # Kernels that take Y have it of W, which knows X and R at small r better than they do.

@@ -11,7 +11,6 @@ from parki.errors import ParkiValueError
 from parki.ewald.choice.parameters import select
 from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.pipeline.setup import Setup
-from parki.ewald.split.prolate import choose_split
 from parki.ewald.split.window import default_degree
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Points, Task
@@ -99,11 +98,9 @@ def _lists(pipeline: Pipeline) -> Iterator[str]:
 def _instead(setup: Setup) -> Iterator[str]:
     """Yield how the other split compares, if the plan could take it with the same options."""
     problem = setup.problem
-    other = "hasimoto"
-    if problem.split == other:
-        other = choose_split("auto", problem.kernel, problem.want, problem.tolerance)
-        if setup.pair.evaluator or other == problem.split:  # only Hasimoto's split can
-            return
+    other = "prolate" if problem.split == "hasimoto" else "hasimoto"
+    if setup.pair.evaluator:  # only Hasimoto's split can
+        return
     try:
         other_choice = select(replace(problem, split=other))
     except ParkiValueError:

@@ -72,9 +72,6 @@ OF_FEW, MANY_SAMPLED = ("blobs_from_afar", "elsewhere", "outside"), 1000
 # Rounding may add this many times the unit roundoff of the rms of the result; more in double
 # precision, for windows of up to 18 points and for the 1e-14 of the direct sum itself.
 ROUNDING = {"f4": 64, "f8": 128, "mixed": 64}
-# The prolate split warns that pressures and gradients of double layers and dipoles reach no more
-# than this.
-PROLATE = 3e-9
 # The promise is one of the mean square over random densities. On whole lattices few waves have the
 # error, and single densities scatter about the mean; `test_the_worst_density` holds the mean.
 SCATTER = 1.5
@@ -404,16 +401,6 @@ class Case(NamedTuple):
         return ", ".join(map(str, factors + asked))
 
     @property
-    def promised(self) -> float:
-        """The tolerance that is promised, where it is not the one that is asked for."""
-        derivatives = self.want != ("u",) and example(self.kernel).products
-        return (
-            max(self.tolerance, PROLATE)
-            if self.split == "prolate" and derivatives
-            else self.tolerance
-        )
-
-    @property
     def points(self) -> Cloud:
         """The points and densities, in float64."""
         return _cloud(self.cloud, self.density, self.n, self.box)
@@ -481,13 +468,13 @@ class Case(NamedTuple):
             values = to_host(pot[..., : ref.shape[-1]])
             flow = rms(ref)
             sides = plan.box if plan.box.ndim == 1 else np.diag(plan.box)
-            bound = promise(self.kernel, dens, norms, sides, self.promised, field)
+            bound = promise(self.kernel, dens, norms, sides, self.tolerance, field)
             if self.density in COHERENT and self.cloud in WHOLE:
                 bound *= (example(self.kernel).components * self.points.src.shape[1]) ** 0.5
             elif self.cloud in WHOLE:
                 bound *= SCATTER
             elif self.density in COHERENT:
-                bound += self.promised * flow
+                bound += self.tolerance * flow
             error = rms(values - ref)
             # Pressures and gradients are differences of velocities at least.
             size = sizes[field] + (sizes["u"] / min(edges_of(self.box)) if field != "u" else 0)

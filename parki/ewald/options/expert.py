@@ -42,8 +42,7 @@ class Expert:
         Grid points P under the window along each axis, 2 to 18. Default: chosen.
     split : {"auto", "prolate", "hasimoto"}
         How near and far field are divided. The prolate split needs 2 to 4 times fewer grid points;
-        Hasimoto's is the literature's. Default: prolate, except for pressures and gradients
-        of double layers below 3e-9, which rounding keeps the prolate split from.
+        Hasimoto's is the literature's. Default: prolate.
     radial : {"polynomial", "erfc", "rational"}
         How the near field's radial functions are evaluated: by polynomials, by the library's erf
         and exp, or by a rational function and exp. The latter two are the literature's, to compare

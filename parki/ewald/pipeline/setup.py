@@ -39,7 +39,6 @@ from parki.ewald.pipeline.misfits import counting_kernel
 from parki.ewald.points import result_rows
 from parki.ewald.split.core import Core
 from parki.ewald.split.hasimoto import Split
-from parki.ewald.split.prolate import choose_split
 from parki.ewald.split.window import KaiserBessel
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Frame, Points, Task
@@ -285,7 +284,7 @@ def pose(
     problem = Problem(
         kernel,
         want,
-        choose_split(expert.split, kernel, want, tolerance),
+        "prolate" if expert.split == "auto" else expert.split,
         box.over(length).widest,
         tolerance,
         density,

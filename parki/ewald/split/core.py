@@ -9,27 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.polynomial import legendre
 from numpy.typing import NDArray
-from scipy.fft import dct
-from scipy.special import spherical_jn
 
 from parki.ewald.split.cortez import least_cutoff
-from parki.ewald.split.hasimoto import Hasimoto, Split, series_losses
-from parki.ewald.split.prolate import Prolate, exponent, legendre_series
-from parki.ewald.split.quadrature import gauss
+from parki.ewald.split.hasimoto import Hasimoto, Split
+from parki.ewald.split.prolate import Prolate, exponent
 from parki.ewald.sums.pairs import Blob, RadialPolynomials
 
 Array = NDArray[np.float64]
 # Bandwidth of prolate blobs, which defines them. At their edge the velocity of a force jumps by
 # 1e-9 of its value. With less bandwidth the blob is wider within its radius, and jumps by more.
 BANDWIDTH = 25.0
-# Terms of its series, with which all radial functions have ended; points of quadratures.
-TERMS, NODES = 26, 64
 
 
 class Core(NamedTuple):
@@ -64,7 +57,8 @@ class Core(NamedTuple):
         """Return the blob's polynomials in powers of its own s, in units of the cut-off."""
         if self.everywhere:
             return RadialPolynomials(*np.zeros((7, degree + 1)))
-        blob = self.split.tables(self.radius, degree)
+        # A blob that ends has no tail to make up for.
+        blob = self.split.radial_polynomials(self.radius, degree)
         rate = cutoff / self.radius
         return RadialPolynomials(
             S=rate * blob.S,
@@ -118,63 +112,10 @@ class Algebraic(NamedTuple):
 AnyCore = Core | Algebraic
 
 
-class ProlateBlob(Prolate):
-    """The prolate split as a blob of fixed bandwidth, for which all series are exact to rounding.
-
-    The prolate function is its own transform: a sum of waves, whose derivatives lose no digits. The
-    derivatives of a Chebyshev series do, and the flow within a small blob is made of them.
-    """
-
-    def scaled(self, factor: float) -> ProlateBlob:
-        """Return the same split with all lengths multiplied by ``factor``."""
-        return ProlateBlob(self.c, self.rc * factor)
-
-    def tables(self, rc: float, degree: int) -> Any:
-        """Return the polynomials that pairs take: a blob that ends has no tail to make up for."""
-        return self.radial_polynomials(rc, degree)
-
-    def series(self, rc: float) -> RadialPolynomials:
-        """Return Chebyshev series of the radial functions."""
-        return _waves(self.c)
-
-    def losses(self, rc: float, term: str) -> Any:
-        """Return the errors of cutting the series."""
-        return _losses(self.c, term)
-
-
-@lru_cache(maxsize=32)
-def _losses(c: float, term: str) -> Any:
-    return series_losses(_waves(c), term)
-
-
-@lru_cache(maxsize=1)
-def _waves(c: float) -> RadialPolynomials:
-    x, weights = gauss(NODES)
-    terms, _ = legendre_series(c)
-    weights = weights * legendre.legval(x, terms)
-    k2 = (c * x) ** 2
-    weights /= 2 * (weights @ np.sinc(c * x / np.pi))
-    z = np.multiply.outer(np.cos(np.pi / (4 * TERMS) * (2 * np.arange(TERMS) + 1)), c * x)
-    first, second, third = (spherical_jn(n, abs(z)) / abs(z) ** n for n in (1, 2, 3))
-    mean, psi = np.sinc(z / np.pi) @ weights, np.cos(z) @ weights
-    fields = RadialPolynomials(
-        S=mean + psi,
-        X=first @ (k2 * weights),
-        R=-(np.sinc(z / np.pi) @ (k2 * weights)),
-        L=mean,
-        W=first @ (k2**2 * weights),
-        V=-(second @ (k2**3 * weights)),
-        U=third @ (k2**4 * weights),
-    )
-    found = dct(np.array(fields)) / TERMS
-    found[:, 0] /= 2
-    return RadialPolynomials(*found)
-
-
 def split_of(blob: Blob) -> Split:
     """Return the split whose mollifier a blob is."""
     if blob.kind == "prolate":
-        return ProlateBlob(BANDWIDTH, blob.epsilon)
+        return Prolate(BANDWIDTH, blob.epsilon)
     return Hasimoto(1 / blob.epsilon)
 
 

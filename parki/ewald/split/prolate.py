@@ -20,9 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.polynomial import chebyshev, legendre
 from numpy.typing import ArrayLike, NDArray
+from scipy.fft import dct
 from scipy.linalg import eigh_tridiagonal
+from scipy.special import spherical_jn
 
-from parki.errors import ParkiValueError, warn
+from parki.errors import ParkiValueError
 from parki.ewald.split.hasimoto import (
     Factor,
     Hasimoto,
@@ -30,19 +32,16 @@ from parki.ewald.split.hasimoto import (
     chebyshev_series,
     ends_at,
     horner_order,
-    radial_series,
     series_losses,
 )
 from parki.ewald.split.means import balanced
-from parki.ewald.sums import SUMS
+from parki.ewald.split.quadrature import gauss
 from parki.ewald.sums.pairs import RadialPolynomials
 
 Array = NDArray[np.float64]
 SPLITS = ("hasimoto", "prolate")
 # One step of c changes the error by 1.28, and costs on average 2 % more modes than needed.
 STEP = 0.25
-# Rounding grows with the fifth derivative of the mollifier, which these fields contain.
-SMALLEST_DERIVED = 3e-9
 _LEAST, _MOST = 3.0, 60.0  # the error estimates hold from 3 on; exp(-60) is below all tolerances
 # Least (xi rc)^2 of Hasimoto's split, by itself and over kappa rc: what ends at a smaller cut-off
 # has a wider transform than the Gaussian, of which errors are estimated.
@@ -103,7 +102,7 @@ class Prolate(Split):
         t = np.asarray(r, dtype=np.float64) / self.rc
         inside = t <= 1
         t = np.where(inside, t, 1.0)
-        radial = _prolate(self.c).radial
+        radial = _waves(self.c)
         values = (chebyshev.chebval(2 * t**2 - 1, f) for f in radial)
         both, _, slope, mean, second, third, fourth = values
         sixth = t**4 * fourth + 6 * t**2 * third + 3 * second
@@ -119,7 +118,7 @@ class Prolate(Split):
     def series(self, rc: float) -> RadialPolynomials:
         """Return Chebyshev series of the radial functions; refuse another cut-off than its own."""
         ends_at(rc, self.rc)
-        return _prolate(self.c).radial
+        return _waves(self.c)
 
     def tables(self, rc: float, degree: int) -> Any:
         """Return the polynomials that pairs take, with exact integrals, unless c is small."""
@@ -184,20 +183,6 @@ def exponent(error: Callable[[float], float], goal: float) -> float:
     return x
 
 
-def choose_split(asked: str, kernel: str, want: tuple[str, ...], tolerance: float) -> str:
-    """Return the split for "auto", or the one asked for; warn if it misses the tolerance."""
-    takes_w = "W" in SUMS[kernel].derivative_tables(want) and want != ("u",)
-    if not takes_w or tolerance >= SMALLEST_DERIVED:
-        return "prolate" if asked == "auto" else asked
-    if asked == "prolate":
-        warn(
-            f"tolerance is {tolerance:g}, but pressures and gradients of double "
-            f"layers and dipoles reach {SMALLEST_DERIVED:g} at best by the prolate split; choose "
-            "split='auto' or 'hasimoto'"
-        )
-    return "hasimoto" if asked == "auto" else asked
-
-
 def _fewest(error: Callable[[int], float]) -> int:
     """Return the fewest steps of c whose error, which falls about like exp(-c), is at most 1."""
     least, most = math.ceil(_LEAST / STEP), math.floor(_MOST / STEP)
@@ -219,9 +204,8 @@ def _fewest(error: Callable[[int], float]) -> int:
 
 
 class _Functions(NamedTuple):
-    """Functions of c alone: Chebyshev series of the radial functions, Horner coefficients."""
+    """Functions of c alone: Horner coefficients of factors, and numbers."""
 
-    radial: RadialPolynomials
     gammas: tuple[Array, Array]
     psi0: float
     chi: float
@@ -229,12 +213,12 @@ class _Functions(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _losses(c: float, term: str) -> Array:
-    return series_losses(_prolate(c).radial, term)
+    return series_losses(_waves(c), term)
 
 
 @lru_cache(maxsize=256)
 def _prolate(c: float) -> _Functions:
-    """All dimensionless functions; psi_0 is its own transform: one series serves r and k."""
+    """All functions of wavenumbers, without dimensions."""
     terms, chi = legendre_series(c)
     count = 20 + int(4 * math.sqrt(c))
     # Chebyshev points of s = 2 t^2 - 1 by their angle; half of the angle belongs to t.
@@ -245,7 +229,37 @@ def _prolate(c: float) -> _Functions:
     psi0 = float(legendre.legval(0.0, terms))
     gammas = [chebyshev_series(f / psi0) for f in (psi, psi - slope_term)]
     harmonic, biharmonic = (horner_order(f, f.size - 1) for f in gammas)
-    return _Functions(radial_series(chebyshev_series(psi)), (harmonic, biharmonic), psi0, chi)
+    return _Functions((harmonic, biharmonic), psi0, chi)
+
+
+@lru_cache(maxsize=256)
+def _waves(c: float) -> RadialPolynomials:
+    """Return Chebyshev series of the radial functions, all of which are exact to rounding.
+
+    psi_0 is its own transform: a sum of waves. Their derivatives lose no digits, as those of a
+    Chebyshev series do: of four of them eleven digits would be left, or fewer.
+    """
+    count = int(4.5 + 4.3 * math.sqrt(c))  # with which all of them have ended
+    x, weights = gauss(2 * int(12 + 0.7 * c))
+    terms, _ = legendre_series(c)
+    weights = weights * legendre.legval(x, terms)
+    k2 = (c * x) ** 2
+    weights /= 2 * (weights @ np.sinc(c * x / np.pi))
+    z = np.multiply.outer(np.cos(np.pi / (4 * count) * (2 * np.arange(count) + 1)), c * x)
+    first, second, third = (spherical_jn(n, abs(z)) / abs(z) ** n for n in (1, 2, 3))
+    mean, psi = np.sinc(z / np.pi) @ weights, np.cos(z) @ weights
+    fields = RadialPolynomials(
+        S=mean + psi,
+        X=first @ (k2 * weights),
+        R=-(np.sinc(z / np.pi) @ (k2 * weights)),
+        L=mean,
+        W=first @ (k2**2 * weights),
+        V=-(second @ (k2**3 * weights)),
+        U=third @ (k2**4 * weights),
+    )
+    found = dct(np.array(fields)) / count
+    found[:, 0] /= 2
+    return RadialPolynomials(*found)
 
 
 @lru_cache(maxsize=256)
