@@ -16,7 +16,6 @@ from parki.ewald.geometry.boxes import WHOLE, Columns, Group
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import PlacedSum
 from parki.ewald.pipeline.protocol import Watch
-from parki.ewald.points import result_rows
 from parki.ewald.promise import promise
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.composite import Shared
@@ -153,7 +152,7 @@ class Member:
             }
             return self._transposed(own)
         places = cast(Places, self.places)
-        back = self._transposed(self.shared.values(own, places.of_targets, self._sizes))
+        back = self._transposed(self.shared.values(own, places.of_targets, self.sum.sizes))
         return self.shared.pulled(back, places.of_sources, rows)
 
     def _transposed(self, values: dict[str, Any]) -> Any:
@@ -166,11 +165,6 @@ class Member:
         if not order.kept:
             order.back(back.copy(), back)
         return back
-
-    @property
-    def _sizes(self) -> dict[str, int]:
-        """The rows of each result."""
-        return {name: result_rows(self.kernel, name) for name in self.task.names}
 
     # ------------------------------------------------------------------ views
     def describe(self) -> str:
@@ -191,7 +185,7 @@ class Member:
         cloud, many = cast(Places, self.places).of_targets, len(values)
         for n, own in enumerate(self.shared.lists):
             for addend in own:
-                sizes = {name: self._sizes[name] for name in addend.want}
+                sizes = {name: self.sum.sizes[name] for name in addend.want}
                 for name, factor in factors(weights(addend.results, sizes, cloud)).items():
                     own_bounds = bounds[name][n * many : (n + 1) * many]
                     yield addend.of, pipeline.largest(factor) * own_bounds
