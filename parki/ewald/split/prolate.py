@@ -236,8 +236,8 @@ def _prolate(c: float) -> _Functions:
 def _waves(c: float) -> RadialPolynomials:
     """Return Chebyshev series of the radial functions, all of which are exact to rounding.
 
-    psi_0 is its own transform: a sum of waves. Their derivatives lose no digits, as those of a
-    Chebyshev series do: of four of them eleven digits would be left, or fewer.
+    psi_0 is its own transform: a sum of waves. Their derivatives lose no digits. A Chebyshev
+    series does: after four derivatives eleven digits would be left, or fewer.
     """
     count = int(4.5 + 4.3 * math.sqrt(c))  # with which all of them have ended
     x, weights = gauss(2 * int(12 + 0.7 * c))
