@@ -11,7 +11,6 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -189,7 +188,8 @@ class Kernel:
         return list(table.ravel())
 
 
-_loaded: dict[tuple[Any, ...], Kernel] = {}
+# By what was asked for: one kernel, or several of a file.
+_loaded: dict[tuple[Any, ...], tuple[Kernel, ...]] = {}
 
 
 def load(
@@ -233,15 +233,15 @@ def load(
     # The key has types because 1 == 1.0. Users may edit their own files meanwhile, not parki's.
     asked = (file, workunit, *how, *constants.items(), *map(type, constants.values()))
     if asked in _loaded and not file.endswith(".py"):
-        return _loaded[asked]
+        return _loaded[asked][0]
     by_value = tables if space.on_device and chosen == "embedded" else None
     threads = team_size * vector_length
     done, translated = translation(file, workunit, constants, threads, by_value)
     key = (done.text, done.real, *how)
     if key not in _loaded:
-        _loaded[key] = Kernel(done, translated, space, chosen, team_size, vector_length)
+        _loaded[key] = (Kernel(done, translated, space, chosen, team_size, vector_length),)
     _loaded[asked] = _loaded[key]
-    return _loaded[key]
+    return _loaded[key][0]
 
 
 def load_all(
@@ -254,20 +254,12 @@ def load_all(
 ) -> tuple[Kernel, ...]:
     """Return kernels of one of parki's files and of the same constants: see `load`."""
     settings = usual_executor() if space.on_device else host_settings()
-    return _all(file, workunits, space, executor, settings, **constants)
-
-
-@lru_cache(maxsize=256)
-def _all(
-    file: str,
-    workunits: tuple[str, ...],
-    space: ExecutionSpace,
-    executor: str | None,
-    _: Any,
-    **by: Any,
-) -> tuple[Kernel, ...]:
-    """Return kernels by the settings, which tell these from others."""
-    return tuple(load(file, name, space, executor=executor, **by) for name in workunits)
+    values = (*constants.items(), *map(type, constants.values()))
+    asked = (file, workunits, space.name, executor, settings, *values)
+    if asked not in _loaded:
+        by: dict[str, Any] = {"executor": executor, **constants}
+        _loaded[asked] = tuple(load(file, workunit, space, **by) for workunit in workunits)
+    return _loaded[asked]
 
 
 def prepare(kernels: Iterable[Kernel]) -> None:
