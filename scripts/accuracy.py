@@ -153,14 +153,7 @@ def report(rows: list[dict[str, Any]]) -> int:
 
 # --- draw -------------------------------------------------------------------------------------
 
-# Colours of all panels, readable by the colour-blind.
-COLOURS = dict(
-    zip(
-        KERNELS,
-        ("#E69F00", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#000000", "#999999"),
-        strict=True,
-    )
-)
+# Colours of all panels, readable by the colour-blind, and words.
 LABELS = {
     "laplace": "Laplace",
     "stokes_sl": "single layer",
@@ -170,7 +163,17 @@ LABELS = {
     "stokes_dipole": "dipoles",
     "laplace_dipole": "dipoles of charges",
     "yukawa(kappa=2.0)": "screened charges",
+    "brinkman_sl(alpha=2.0)": "Brinkman's single layer",
+    "brinkman_dl(alpha=2.0)": "Brinkman's double layer",
 }
+COLOURS = dict(
+    zip(
+        LABELS,
+        ("#E69F00", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#000000", "#999999")
+        + ("#F0E442", "#8C510A"),
+        strict=True,
+    )
+)
 MARKERS = {"f8": "o", "f4": "^"}
 FLOOR = 3e-3
 

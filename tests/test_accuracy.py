@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import runpy
+from pathlib import Path
 from typing import Any
 
 import flat
@@ -420,3 +422,9 @@ def test_the_promise_of_a_plan():
         plan, dens = case.plan()
         promised = [outcome.promise for outcome in case.outcomes()]
         np.testing.assert_allclose(plan.promise(dens), promised, rtol=1e-12)
+
+
+def test_the_script_draws_all_sums(monkeypatch):
+    scripts = Path(__file__).parents[1] / "scripts"
+    monkeypatch.syspath_prepend(scripts)
+    assert [*runpy.run_path(str(scripts / "accuracy.py"))["COLOURS"]] == [*KERNELS]
