@@ -10,7 +10,7 @@ from parki.dynamics import contact, moments, tables
 from parki.dynamics import lubrication as lubrications
 from parki.dynamics.mobility import MomentFields, MomentMobility
 from parki.dynamics.pair_matrix import PairMatrix
-from parki.reference.rigid_spheres import in_basis, moment_mobility, resistance
+from parki.reference.rigid_spheres import in_basis, moment_mobility, pressures, resistance
 from parki.runtime import get_execution_space
 from parki.suspensions import noise
 
@@ -77,6 +77,21 @@ def test_pairs_in_strain_move_as_batchelor_and_green_have_it(gap, axial, across)
     apart = [two.solve(gradient=each).velocities @ [-1, 1] / r for each in (Z, ACROSS)]
     assert -apart[0][2] == pytest.approx(axial, abs=2e-6 if gap < 1 else 2e-3)
     assert -apart[1][0] / 0.5 == pytest.approx(across, abs=2e-5 if gap < 1 else 5e-4)
+
+
+def test_pressures_of_exact_pairs():
+    """Near contact numbers of another program, far away those of a force and a stresslet."""
+    for gap, squeezed, strained in ((0.1, 0.3248, 2.6271), (0.03, 0.3527, 9.5822)):
+        found = pressures(1.0, 1.0, 2 + gap)[0]
+        assert (found[0] - found[3]) * gap == pytest.approx(squeezed, abs=1e-4)  # 3/8 at contact
+        assert found[2] + found[5] == pytest.approx(strained, abs=1e-4)
+    force, stresslet = resistance(1.0, 0.5, 12.0)[0][[3, 5], 0]
+    far = (-force / 12**2 + stresslet * 6**0.5 / 12**3) * 1.0**3
+    found = pressures(1.0, 0.5, 12.0)
+    assert found[0, 0] == pytest.approx(far, rel=1e-3)
+    turned = pressures(0.5, 1.0, 12.0)[1] * [-1, 1, 1, -1, 1, 1]
+    np.testing.assert_allclose(found[0], np.roll(turned, 3), atol=1e-12)
+    assert not found[:, [1, 4]].any()
 
 
 def by_tables(r):

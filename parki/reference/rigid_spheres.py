@@ -89,6 +89,25 @@ def resistance(a: float, b: float, r: float, digits: float = 9.0) -> dict[int, A
 
     ``digits`` is how many decimals the series have, roughly.
     """
+    terms = _terms(a, b, r, digits)
+    return {m: _resistance(m, terms[m], a, b, r) for m in range(3)}
+
+
+def pressures(a: float, b: float, r: float, digits: float = 9.0) -> Any:
+    """Return the traces of the first moments of the forces on the fluid, by motions of m = 0.
+
+    A sphere in an incoming flow of pressure p at its centre has ``4 pi a^3 p``, here of two
+    spheres, exactly, shape (2, 6): for sphere 1 and 2, by U_z, W_z and E of both.
+    """
+    terms = _terms(a, b, r, digits)[0]
+    n, series = np.arange(1, terms + 1), _series(0, terms, a, b, r)[..., 0, :]
+    one = a**3 * (series[:, :, 1] * (-1.0) ** n * (b / r) ** (n + 1)).sum(axis=-1)
+    two = b**3 * (series[:, :, 0] * (a / r) ** (n + 1)).sum(axis=-1)
+    return np.stack([one, two]).reshape(2, 6) / 2
+
+
+def _terms(a: float, b: float, r: float, digits: float) -> list[int]:
+    """Return the numbers of terms of series, by m; refuse spheres that are too close."""
     if not r > a + b > 0 or min(a, b) <= 0:
         raise ValueError(f"radii {a:g} and {b:g} at a distance of {r:g}; expected a gap")
     gap, ratio = 2 * r / (a + b) - 2, min(a, b) / max(a, b)
@@ -96,11 +115,20 @@ def resistance(a: float, b: float, r: float, digits: float = 9.0) -> dict[int, A
     if terms > MOST_TERMS:
         raise ValueError(f"gap is {gap:g} of the mean radius, which takes {terms} terms of series")
     # Motion along the line of centres is the hardest to resolve.
-    return {m: _resistance(m, max(terms if m else int(1.6 * terms), 16), a, b, r) for m in range(3)}
+    return [max(each, 16) for each in (int(1.6 * terms), terms, terms)]
 
 
 def _resistance(m: int, terms: int, a: float, b: float, r: float) -> Any:
     """Return the resistance of one m, by series of this many terms."""
+    coefficients = _series(m, terms, a, b, r)
+    parts = [_moments(m, radius, coefficients[:, :, i]) for i, radius in enumerate((a, b))]
+    size = parts[0].shape[-1]
+    matrix = np.concatenate(parts, axis=-1).reshape(2 * size, -1) / (8 * math.pi)
+    return (matrix + matrix.T) / 2
+
+
+def _series(m: int, terms: int, a: float, b: float, r: float) -> Any:
+    """Return pressure, potential and swirl of spheres, by motions: (2, kinds, 2, 3, terms)."""
     n = np.arange(max(m, 1), terms + 1)
     kinds = "UWE" if m < 2 else "E"
     motions = [np.array([_motion(m, n.size, own, kind) for kind in kinds]) for own in (a, b)]
@@ -118,9 +146,7 @@ def _resistance(m: int, terms: int, a: float, b: float, r: float) -> Any:
         x2 = np.hstack([0 * g1, g2]) - k2 @ x1
         for sphere, x in enumerate((x1, x2)):
             coefficients[:, :, sphere, rows] = x.T.reshape(2, len(kinds), len(rows), n.size)
-    parts = [_moments(m, radius, coefficients[:, :, i]) for i, radius in enumerate((a, b))]
-    matrix = np.concatenate(parts, axis=-1).reshape(2 * len(kinds), -1) / (8 * math.pi)
-    return (matrix + matrix.T) / 2
+    return coefficients
 
 
 def _met(m: int, n: Any, own: float, other: float, height: float) -> Any:
