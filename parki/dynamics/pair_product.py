@@ -113,7 +113,7 @@ def in_slices(numbers: Any, rows: Any, columns: Any, count: int) -> dict[str, An
     order = np.argsort(rows, kind="stable")
     rows, spheres = rows[order], np.arange(count, like=rows)
     counts = np.bincount(rows, minlength=count)
-    longest = np.zeros_like(counts, shape=-(-count // SLICE) * SLICE)
+    longest = np.zeros_like(counts, shape=(-(-count // SLICE) * SLICE,))
     longest[:count] = counts
     longest = longest.reshape(-1, SLICE).max(axis=1)
     ends = SLICE * np.cumsum(longest)
@@ -122,7 +122,7 @@ def in_slices(numbers: Any, rows: Any, columns: Any, count: int) -> dict[str, An
     places, size = begins[rows] + SLICE * of_sphere, int(ends[-1])
     given = {
         "numbers": np.zeros_like(numbers, shape=(len(numbers), size)),
-        "others": np.zeros_like(columns, shape=size, dtype=np.int32),
+        "others": np.zeros_like(columns, shape=(size,), dtype=np.int32),
         "counts": counts.astype(np.int32),
         "begins": begins.astype(np.int64),
     }
