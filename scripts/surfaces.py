@@ -261,6 +261,10 @@ def suspension(
     several = [equation.layer.timed(q)[1] for _ in range(5)]
     for name in several[0]:
         print(f"  {name:12} {min(each[name] for each in several) * 1e3:8.2f} ms")
+    start = seconds()
+    for _ in range(10):
+        equation.layer(q)
+    print(f"an application takes {(seconds() - start) * 100:.2f} ms by the clock")
     both = [equation] if not where.on_device else [equation, made(np)]
     for moved in (False, True):
         if moved:

@@ -14,7 +14,7 @@ from started import NO_GPU
 import parki
 from parki import memory
 from parki.interchange import to_host
-from parki.surfaces import corrections, fits, plain, shapes
+from parki.surfaces import corrections, fits, plain, products, shapes
 from parki.surfaces.functions import Functions, coefficients, laguerre
 from parki.surfaces.kernels import LAYERS, SurfacePairs
 
@@ -337,11 +337,31 @@ def test_matrices_of_events_are_the_same_by_both_ways(monkeypatch):
     plans = [parki.LayerPlan("stokes_dl", surface, x, **FREE)]
     monkeypatch.setattr(corrections, "MOST_DENSE", 0)
     plans.append(parki.LayerPlan("stokes_dl", surface, x, **FREE))
-    assert bool(plans[0]._placed.near.dense) and not plans[1]._placed.near.dense
+    assert plans[0]._placed.near.finer is None and plans[1]._placed.near.finer is not None
     one, other = (plan(q) for plan in plans)
     assert np.abs(one - other).max() < 2e-4 * np.abs(one).max()
     back, same = (plan.adjoint(one) for plan in plans)
     assert np.abs(back - same).max() < 1e-3 * np.abs(back).max()
+
+
+@pytest.mark.parametrize("kernel", ["stokes_comb", "laplace_dipole"])
+def test_matrices_of_events_are_the_same_by_rows_and_by_bodies(kernel, monkeypatch):
+    """As a device has them, and as the CPU has them, for bodies of two sizes."""
+    surfaces = [ellipsoid(5, 2), ellipsoid(4, 2).moved(np.array([[2.1], [0.0], [0.1]]))]
+    surface = parki.Surface.join(*surfaces)
+    rng, columns = np.random.default_rng(3), 6 if kernel == "stokes_comb" else 1
+    q = np.squeeze(rng.normal(size=(2, columns, surface.areas.size)))
+    first = parki.LayerPlan(kernel, surface, **FREE)
+    monkeypatch.setitem(products.FORMS, False, products.by_rows)
+    monkeypatch.setattr(products, "MOST", 1000 * columns)  # so that rows are several matrices
+    second = parki.LayerPlan(kernel, surface, **FREE)
+    assert [type(each) for each in first._placed.near.nodes] == 2 * [products.ByBodies]
+    assert len(second._placed.near.nodes) > 2 and first.describe() == second.describe()
+    one, other = first(q), second(q)
+    assert np.abs(one - other).max() < 1e-12 * np.abs(one).max()
+    assert np.abs(first(q[1]) - other[1]).max() < 1e-12 * np.abs(one).max()
+    one, other = first.adjoint(one), second.adjoint(one)
+    assert np.abs(one - other).max() < 1e-12 * np.abs(one).max()
 
 
 def test_nodes_alone_find_the_surface():

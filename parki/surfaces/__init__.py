@@ -9,6 +9,7 @@ spherical    shapes that are maps of the unit sphere, and their curvatures
 near         corrections of pairs as blocks, exact for constants
 plain        the sums over nodes that corrections are added to
 dense        corrections of small bodies by all of their finer nodes
+products     products of densities with matrices of events
 polar        layers at a body's own nodes by polar coordinates
 own          a body's own matrix
 corrections  near pairs of targets with other bodies and images

@@ -17,9 +17,7 @@ from parki.ewald.options import EwaldOptions
 from parki.interchange import to_host
 from parki.memory import require
 from parki.runtime import ExecutionSpace
-from parki.solving.pairs import module_of, sparse
 from parki.surfaces.bodies import Bodies
-from parki.surfaces.dense import PaddedMatrices, batches
 from parki.surfaces.kernels import LAYERS
 from parki.surfaces.near import (
     ON_SURFACE,
@@ -29,6 +27,7 @@ from parki.surfaces.near import (
     blocks,
 )
 from parki.surfaces.plain import constants
+from parki.surfaces.products import FORMS
 from parki.surfaces.shapes import TOUCHING
 
 # Bytes of a pair of a target and a node, and of each number in its block, as found.
@@ -126,57 +125,26 @@ def pairs_of(
 
 @dataclass(frozen=True)
 class Near:
-    """Matrices of events: sparse ones of densities at the nodes and at finer ones, or dense ones.
+    """Matrices of events, whose products are added.
 
     Attributes
     ----------
     events : Events
-    sparse : list of sparse matrices
-        From densities at the nodes, and at the finer ones.
-    dense : list of PaddedMatrices
-    scatter : sparse matrix, shape (Nt, number of events)
+    nodes : list of matrices
+        From densities at the nodes: sparse, or `ByBodies`.
+    finer : sparse matrix, optional
+        From densities at the finer nodes.
     """
 
     events: Events
-    sparse: list[Any]
-    dense: list[PaddedMatrices]
-    scatter: Any
+    nodes: list[Any]
+    finer: Any = None
 
     @property
     def numbers(self) -> int:
         """How many numbers the matrices have."""
-        return sum(int(each.nnz) for each in self.sparse) + sum(
-            int(each.matrix.size) for each in self.dense
-        )
-
-    def added(self, found: Any, q: Any) -> Any:
-        """Return results (k, rows, Nt) with the dense products of q (k, columns, N)."""
-        if not self.dense:
-            return found
-        xp, (several, rows) = module_of(q), found.shape[:2]
-        values = xp.zeros((several, rows, self.events.b.size + 1), found.dtype)
-        for each in self.dense:
-            product = each.matrix @ _columns(q, each.nodes)
-            local = product.reshape(len(product), rows, -1, several)
-            values[:, :, each.events] = local.transpose(3, 1, 0, 2)
-        flat = values[..., :-1].reshape(several * rows, -1)
-        return found + (self.scatter @ flat.T).T.reshape(found.shape)
-
-    def returned(self, found: Any, v: Any) -> Any:
-        """Return densities (k, columns, N) with the transposed products of v (k, rows, Nt)."""
-        xp, several = module_of(v), len(v)
-        nothing = xp.zeros((*v.shape[:2], 1), v.dtype)
-        at = xp.concatenate([v[:, :, self.events.target], nothing], axis=-1)
-        for each in self.dense:
-            product = each.matrix.transpose(0, 2, 1) @ _columns(at, each.events)
-            local = product.reshape(len(product), found.shape[1], -1, several)
-            found[:, :, each.nodes] += local.transpose(3, 1, 0, 2)
-        return found
-
-
-def _columns(values: Any, index: Any) -> Any:
-    """Return the values (k, m, N) at indices (B, n) as vectors for each body, (B, m n, k)."""
-    return values[:, :, index].transpose(2, 1, 3, 0).reshape(len(index), -1, len(values))
+        both = self.nodes if self.finer is None else [*self.nodes, self.finer]
+        return sum(int(each.nnz) for each in both)
 
 
 def near_matrices(
@@ -199,14 +167,12 @@ def near_matrices(
     numbers, what = layer.rows * layer.columns, "near the surface"
     remedy = "give fewer targets at a time, or ask for less accuracy"
     count, total = events.b.size, given[0].shape[1]
-    places = events.target, xp.arange(count)
-    ones = xp.ones(count, surface.nodes.dtype)
-    scatter = sparse(xp).coo_matrix((ones, places), shape=(total, count)).tocsr()
     sizes = np.diff(surface.systems)
     if surface.has_finer and sizes.max() <= MOST_DENSE:
-        needed = 8.0 * numbers * float(sizes[to_host(events.body)].sum())
+        needed = 12.0 * numbers * float(sizes[to_host(events.body)].sum())
         require(space, needed, f"corrections of {count:.3g} targets {what}", remedy)
-        return Near(events, [], batches(surface, layer, events, points, setting), scatter)
+        form = FORMS[space.on_device]
+        return Near(events, form((surface, layer, events, points, setting), total))
 
     def check(pairs: int) -> None:
         needed = pairs * (PAIR + NUMBER * numbers)
@@ -230,7 +196,8 @@ def near_matrices(
         lambda: _constants(key, surface, events, points),
     )
     both = zip(levels, counts, strict=True)
-    return Near(events, [each.matrix(xp, events, (total, n)) for each, n in both], [], scatter)
+    first, *last = (each.matrix(xp, events, (total, n)) for each, n in both)
+    return Near(events, [first], *last)
 
 
 def _constants(key: tuple[str, str], surface: Bodies, events: Events, points: Any) -> Any:

@@ -12,15 +12,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from parki.interchange import to_host
-from parki.runtime.pool import run_in_threads
-from parki.settings import thread_count
 from parki.surfaces.functions import Singular
 from parki.surfaces.kernels import Layer, SurfacePairs
 from parki.surfaces.near import Events, Nodes, Regularisation, blocks
 from parki.surfaces.shapes import TOUCHING, Finer, Shape
 
-FULL = 0.8  # least part of a batch's events that each of its bodies has
 AT_ONCE = {False: 1 << 14, True: 1 << 22}  # pairs, by whether they are on a device
 
 Places = tuple[Any, Any, Any]  # nodes, normals and areas
@@ -143,60 +139,7 @@ def _pairs(xp: Any, events: Events, points: Any, nodes: Any, setting: Regularisa
     return Nodes(normals, areas, event, index, r)
 
 
-@dataclass(frozen=True)
-class PaddedMatrices:
-    """Matrices of some bodies with as many nodes, and with about as many events.
-
-    Attributes
-    ----------
-    events : array, shape (B, E)
-        Numbers of events; their count where a body has fewer of them.
-    nodes : array, shape (B, n)
-    matrix : array, shape (B, rows E, columns n)
-    """
-
-    events: Any
-    nodes: Any
-    matrix: Any
-
-
-def batches(
-    surface: Any, layer: Layer, events: Events, points: Any, setting: Regularisation
-) -> list[PaddedMatrices]:
-    """Return the matrices of events with the bodies that they are near to."""
-    xp, bodies = surface.xp, surface.kinds.size
-    order = xp.argsort(events.body, kind="stable")
-    ends = to_host(xp.searchsorted(events.body[order], xp.arange(bodies + 1))).tolist()
-    sizes, many = np.diff(surface.systems), np.diff(ends)
-    centres, frames = xp.asarray(surface.centres), xp.asarray(surface.frames)
-    parts, left = [], np.lexsort((-many, sizes))
-    left = left[many[left] > 0]
-    while left.size:
-        n, most = int(sizes[left[0]]), int(many[left[0]])
-        alike = (sizes[left] == n) & (many[left] >= FULL * most)
-        some, left = left[alike], left[~alike]
-        index = xp.full((some.size, most), events.b.size)
-        shape = some.size, layer.rows, most, layer.columns, n
-        matrix = xp.zeros(shape, surface.nodes.dtype)
-
-        def fill(place: int, some: Any = some, index: Any = index, matrix: Any = matrix) -> None:
-            body = int(some[place])
-            mine = order[ends[body] : ends[body + 1]]
-            index[place, : mine.size] = mine
-            where = centres[:, body], frames[body]
-            block = _of_body(
-                surface, layer, body, where, events.some(mine), points[:, mine], setting
-            )
-            matrix[place, :, : mine.size] = block.transpose(0, 2, 1, 3)
-
-        run_in_threads(fill, range(some.size), thread_count() if xp is np else 1)
-        nodes = surface.systems[some][:, None] + np.arange(n)
-        flat = matrix.reshape(some.size, layer.rows * most, -1)
-        parts.append(PaddedMatrices(index, xp.asarray(nodes), flat))
-    return parts
-
-
-def _of_body(
+def matrix_of_body(
     surface: Any, layer: Layer, body: int, where: Any, events: Events, points: Any, setting: Any
 ) -> Any:
     """Return the matrix of events with the body they are near to."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
@@ -334,11 +333,10 @@ class LayerPlan:
             acting = plain.strengths(self._key[0], q, surface.normals, surface.areas)
             seconds = placed.plan.timed(surface.xp.ascontiguousarray(acting))[1]
             for _ in range(2):  # once more, after the memory is there
-                self.space.adapter.synchronize()
-                start = time.perf_counter()
-                self._corrected(placed, q)
-                self.space.adapter.synchronize()
-                seconds["corrections"] = time.perf_counter() - start
+                watch = self.space.adapter.watch(True)
+                with watch("corrections"):
+                    self._corrected(placed, q)
+                seconds |= watch.seconds()
         return self(density), seconds
 
     def adjoint(self, values: Array) -> Any:
@@ -371,13 +369,14 @@ class LayerPlan:
         rows = self._layer.columns if transposed else self._layer.rows
         count = surface.areas.size if transposed else self._plan.n_targets
         corrections = surface.xp.zeros((len(q), rows, count), q.dtype)
-        for k, matrix in enumerate(near.sparse):
-            given = self._finer(surface, q).reshape(len(q), -1) if k and not transposed else flat
-            part = own.product(matrix, given, transposed).reshape(len(q), rows, -1)
-            corrections += self._finer(surface, part, True) if k and transposed else part
-        corrections = near.returned(corrections, q) if transposed else near.added(corrections, q)
         for index, values in own.own_products(placed.own, q, rows, transposed):
-            corrections[:, :, index] += values
+            corrections[:, :, index] = values
+        for matrix in near.nodes:
+            corrections += own.product(matrix, flat, transposed).reshape(corrections.shape)
+        if near.finer is not None:
+            given = flat if transposed else self._finer(surface, q).reshape(len(q), -1)
+            part = own.product(near.finer, given, transposed).reshape(len(q), rows, -1)
+            corrections += self._finer(surface, part, True) if transposed else part
         return corrections
 
     @staticmethod

@@ -123,8 +123,9 @@ def own_products(own: Any, q: Any, rows: int, transposed: bool = False) -> Any:
 
 
 def product(matrix: Any, vectors: Any, transposed: bool) -> Any:
-    """Return products with rows (k, n) of vectors: sparse matrices stand left of them."""
-    return ((matrix.T if transposed else matrix) @ vectors.T).T
+    """Return products with rows (k, n) of vectors: matrices of events stand left."""
+    left = matrix.transpose() if transposed else matrix
+    return (left @ vectors[0])[None] if len(vectors) == 1 else (left @ vectors.T).T
 
 
 def _rotated(frames: Any, values: Any) -> Any:
