@@ -15,7 +15,7 @@ def allowed(face, kernel):
     return face.differences * (3 if "epsilon" in kernel else 1)
 
 
-@law("derivatives")
+@law("derivatives", joined=False)
 @pytest.mark.parametrize("same", [False, True], ids=["apart", "same"])
 def test_derivatives(face, kernel, periodicity, same):
     given = face.given(kernel, periodicity, tolerance=1e-8, same=same)
