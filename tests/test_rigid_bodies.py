@@ -423,6 +423,18 @@ def test_refused_moves_change_nothing():
         assert np.array_equal(old, new)
 
 
+def test_memory_that_nothing_has_set(monkeypatch):
+    """It may hold any bits, NaN as well: zeros are not made of it."""
+    right = bodies().forces(VELOCITIES, SPINS)
+
+    def unset(shape, dtype=float, **how):
+        return np.full(shape, np.nan if np.dtype(dtype).kind == "f" else 0, dtype, **how)
+
+    monkeypatch.setattr(np, "empty", unset)
+    for found, each in zip(bodies().forces(VELOCITIES, SPINS), right, strict=True):
+        np.testing.assert_allclose(found, each, rtol=0, atol=1e-9 * abs(each).max())
+
+
 def test_threads():
     """Each gets its own motion while others move the bodies there and back."""
     of = bodies(tolerance=1e-3)

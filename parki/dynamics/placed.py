@@ -152,11 +152,11 @@ class Placed:
         for kind in self.kinds:
             acts = self._local(kind, residual) @ kind.inverse
             self._back(kind, acts, forces, None)
-        return forces, 0 * self._loads()
+        return forces, self.xp.zeros_like(self._loads())
 
     def resisted(self, motions: Any, power: float = 1.0) -> Any:
         """Return R u, torques by turns that move no blob; or a power of R times u."""
-        torques = 0 * self._loads()
+        torques = self.xp.zeros_like(self._loads())
         for kind in self.kinds:
             if not kind.axes.shape[1]:
                 continue
