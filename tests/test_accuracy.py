@@ -386,34 +386,6 @@ def test_coherent_densities(kernel, periodicity):
         assert outcome.error <= 0.3 * case.tolerance * outcome.flow
 
 
-def test_the_sweep_meets_all_pairs():
-    """The order of cases is worth its name: every value soon, and every pair of two."""
-    first = list(itertools.islice(sweep(), 1000))
-    assert len(set(first)) == len(first)
-    seen = set()
-    for case in first:
-        values = [(name, value) for name, value in case._asdict().items() if name != "want"]
-        seen |= set(itertools.combinations(values, 2))
-    found = {(a[0], b[0]): 0 for a, b in seen}
-    for a, b in seen:
-        found[a[0], b[0]] += 1
-    counts = {
-        "cloud": 16,
-        "density": 7,
-        "box": 8,
-        "kernel": len(KERNELS),
-        "periodicity": 4,
-        "n": 2,
-        "split": 3,
-    }
-    for (a, b), number in found.items():
-        if a in counts and b in counts:
-            # Without normals there is no angle to them.
-            plain = sum(not example(kernel).products for kernel in KERNELS)
-            missing = 2 * plain if {a, b} == {"density", "kernel"} else 0
-            assert number == counts[a] * counts[b] - missing, (a, b)
-
-
 def test_the_promise_of_a_plan():
     """The bound that users read off a plan is the one that is tested."""
     for kernel in USUAL:

@@ -11,7 +11,7 @@ from numpy.polynomial import chebyshev
 
 import parki
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.far import friction, truncated
+from parki.ewald.far import friction
 from parki.ewald.split.friction import LEAST, MOST, Friction, with_friction
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.prolate import Prolate
@@ -75,38 +75,6 @@ def test_without_friction_the_tables_are_those_of_stokes(split):
         s = np.linspace(-1, 1, 31)
         own, other = (chebyshev.chebval(s, getattr(of, field)) for of in (found, exact))
         np.testing.assert_allclose(own, other, atol=1e-6 * abs(other).max())
-
-
-# ---------------------------------------------------------------------- kernels that end
-@pytest.mark.parametrize("alpha", [1e-6, 0.01, 0.7, 3.0, 25.0])
-@pytest.mark.parametrize("free", [1, 2])
-def test_kernels_are_means_of_those_of_stokes(free, alpha):
-    """``1 / (k^2 (k^2 + alpha^2))`` is the mean of ``1 / (k^2 + t alpha^2)^2`` for t in [0, 1]."""
-    nodes, weights = np.polynomial.legendre.leggauss(400)
-    t, r, modes = (nodes + 1) / 2, np.array([[0.8], [2.1]]), np.array([0.4, 6.0])
-    slopes, values = np.zeros((2, 2)), np.zeros(2)
-    for each, weight in zip(t, weights / 2, strict=True):
-        k = np.sqrt(modes**2 + each * alpha**2)
-        given = free, k > 0, k
-        slopes += weight * truncated._stokes_slope(*given, r, 2.5)
-        values += weight * truncated._stokes(*given, np.array(1.1), 2.5)
-    found = friction.slope(free, modes, alpha, r)
-    np.testing.assert_allclose(found, slopes, rtol=1e-9)
-    found = friction.value(free, modes, alpha, 1.1, 2.5)
-    np.testing.assert_allclose(found, (modes**2 + alpha**2) * values, rtol=1e-9)
-
-
-@pytest.mark.parametrize("alpha", [1e-5, 0.3, 1.9, 2.1, 30.0])
-def test_kernels_of_the_mode_that_does_not_change_along_an_axis(alpha):
-    """The slope is the integral of ``-4 r x K0(x r) / alpha^2`` over x, and so is the kernel's."""
-    step, r = 1e-3, np.array([[0.7], [1.6]])
-    zero = np.zeros(1)
-    ahead, behind = (
-        np.array([friction.value(2, zero, alpha, float(x) + sign * step, 2.0)[0] for x in r[:, 0]])
-        for sign in (1, -1)
-    )
-    slope = friction.slope(2, zero, alpha, r)[:, 0] * alpha**2
-    assert (abs((ahead - behind) / (2 * step) - slope) < 1e-5 + 1e-6 * abs(slope)).all()
 
 
 # ---------------------------------------------------------------------- sums

@@ -162,16 +162,6 @@ def test_coinciding_points_keep_their_order(space, to_space, to_host):
     assert int(cells.counts.max()) == n
 
 
-def test_repeated_runs_are_equal(space, to_space, to_host):
-    points = to_space(points_near(BOX, 20_000))
-    first, *others = (listed(space, points) for _ in range(4))
-    for other in others:
-        for name in ("points", "order", "cells", "counts", "starts"):
-            np.testing.assert_array_equal(
-                to_host(getattr(first, name)), to_host(getattr(other, name))
-            )
-
-
 def test_equal_for_any_number_of_threads():
     code = """
     import hashlib, numpy as np, parki

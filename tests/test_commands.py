@@ -5,7 +5,6 @@ import json
 import os
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from parki.cli.tune import command as tune_report
 from parki.ewald.choice import machines
 from parki.ewald.far.lengths import Lengths, Tables
 from parki.ewald.sums import SUMS
-from parki.runtime import cache, host
+from parki.runtime import host
 
 WITH_FOLDER = ("not_parki.so", "notes.txt", "tuned.json", "tuned-violin.json", f"{'e' * 40}.so")
 
@@ -180,14 +179,6 @@ def test_check_sees_a_wrong_sum(few, monkeypatch):
     right = check.direct_sum
     monkeypatch.setattr(check, "direct_sum", lambda *a, **k: 1.001 * right(*a, **k))
     assert cli.main(["check", "--space", "Serial"]) == 1
-
-
-def test_pages_say_how_long_it_takes(capsys):
-    assert cli.main(["check", "--help"]) == 0
-    root = Path(__file__).parents[1]
-    pages = [root / "README.md", root / "docs/install.md"]
-    for text in (capsys.readouterr().out, *(page.read_text(encoding="utf-8") for page in pages)):
-        assert "a minute or two" in " ".join(text.split())
 
 
 # --- eval -------------------------------------------------------------------------------------
@@ -405,11 +396,6 @@ def test_cache_that_cannot_be_cleared(folder, monkeypatch, capsys):
     monkeypatch.setattr(cache_command.shutil, "rmtree", refuse)
     assert "1 files" in refused(["cache", "clear"], capsys)
     assert not list(folder.glob("*a.so"))
-
-
-def test_place_of_a_cached_file(folder):
-    assert cache.place("new") == folder / "new"
-    assert cache.place("notes.txt") == folder / "notes.txt"
 
 
 # --- bench ------------------------------------------------------------------------------------

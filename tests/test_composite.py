@@ -34,9 +34,6 @@ from parki.ewald.sums.maps import factors, transposed, weights
 from parki.ewald.sums.stress import WEIGHTS, stress
 from parki.reference import direct_sum
 
-KERNELS = ("laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_rotlet")
-KERNELS += ("laplace_dipole", "stokes_dipole")
-
 
 def options(periodicity=3, tolerance=TOLERANCE):
     return parki.EwaldOptions(periodicity, BOX, tolerance)
@@ -80,21 +77,6 @@ def test_a_symmetry_plane_is_a_sum_of_twice_the_sources(periodicity):
     plan.update_points(wall, SRC)
     found = plan(FORCES)
     assert rms(found[2:]) <= promise < 1e-3 * rms(found)
-
-
-@pytest.mark.parametrize("periodicity", [1, 3])
-def test_the_combined_sum_is_one_of_two(periodicity):
-    plan, dens = make(COMB, periodicity), density(COMB)
-    whole = parki.Plan("stokes_comb", TRG, SRC, NORMS, options(periodicity))
-    exact = direct_sum("stokes_comb", TRG, SRC, dens, NORMS, box=BOX, periodicity=periodicity)
-    assert plan.promise(dens) == pytest.approx(whole.promise(dens))
-    assert rms(plan(dens) - exact) <= plan.promise(dens)
-    values = np.random.default_rng(2).standard_normal((3, TRG.shape[1]))
-    back, other = plan.adjoint(values), whole.adjoint(values)
-    length, q = np.prod(BOX) ** (1 / 3), np.linalg.norm(values)
-    assert rms(back[:3] - other[:3]) <= 2 * TOLERANCE * q / length
-    assert rms(back[3:] - other[3:]) <= 8 * TOLERANCE * q / length**2 * rms(NORMS)
-    assert mismatch(plan, dens) <= 1e-13
 
 
 def test_stokeslets_of_harmonic_functions():

@@ -16,7 +16,6 @@ from parki.ewald.split import estimates
 from parki.ewald.split.hasimoto import Hasimoto, radial_functions
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.prolate_error import by_quadrature, pair_error
-from parki.ewald.split.window import images
 from parki.ewald.sums import TERMS
 from parki.ewald.sums.record import RadialPolynomials
 
@@ -171,23 +170,6 @@ def rms(*pairs):
 def matched(ratio):
     """Split whose K / 2 xi on the coarsest axis is ``ratio``."""
     return Hasimoto(np.pi / STEPS.max() / 2 / ratio)
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("xi_rc", [2.5, 4.0])
-def test_near_closed_forms(kernel, xi_rc):
-    rc, volume = 0.3, 2.0
-    xi = xi_rc / rc
-    closed = (
-        {
-            "laplace": 1 / (xi**2 * rc**1.5),
-            "stokes_sl": np.sqrt(8 * rc / 3),
-            "stokes_dl": np.sqrt(112 / 9 * xi**4 * rc**3),
-        }[kernel]
-        * np.exp(-(xi_rc**2))
-        / np.sqrt(volume)
-    )
-    assert 0.85 < estimates.near(kernel, Hasimoto(xi), rc, volume).rms / closed < 1.05
 
 
 @pytest.mark.parametrize("term", TERMS)
@@ -420,115 +402,6 @@ def test_mode_rule_of_large_grids(kernel, ratio, monkeypatch):
 
 def plain(rho2, carried, across, twice):
     return rho2
-
-
-def stress(rho2, carried, across, twice):
-    return 4 / 9 * carried + 2 / 9 * across + rho2 / 3
-
-
-def bent(rho2, carried, across, twice):
-    return twice
-
-
-# Symbol over gamma; squares of the spreading and the gathering half; what bounds them for a far b.
-HALVES = {
-    "stokes_dl": (lambda k2: 8 * np.pi / k2, stress, plain, 7 / 9, np.sqrt(6) / 3),
-    "stokes_dl_grad": (
-        lambda k2: 8 * np.pi / np.sqrt(k2),
-        stress,
-        lambda rho2, carried, across, _: 7 / 9 * carried,
-        1,
-        (np.sqrt(6) + np.sqrt(7)) / 3,
-    ),
-    "stokes_dl_p": (
-        lambda k2: 8 * np.pi / np.sqrt(k2),
-        lambda rho2, carried, across, _: 2 / 9 * (2 * carried - across),
-        plain,
-        4 / 9,
-        2 / 3,
-    ),
-    "stokes_dipole": (
-        lambda k2: np.sqrt(2) / 3 * 8 * np.pi / k2,
-        lambda rho2, carried, across, _: carried,
-        plain,
-        1,
-        1,
-    ),
-    "stokes_dipole_grad": (
-        lambda k2: np.sqrt(2) / 3 * 8 * np.pi / np.sqrt(k2),
-        lambda rho2, carried, across, _: carried,
-        lambda rho2, carried, across, _: carried,
-        1,
-        2,
-    ),
-    "stokes_sl_tensor": (
-        lambda k2: np.sqrt(7 / 27) * 8 * np.pi / np.sqrt(k2),
-        plain,
-        bent,
-        1,
-        np.sqrt(2),
-    ),
-    "stokes_sl_grad": (
-        lambda k2: np.sqrt(2 / 3) * 8 * np.pi / k2,
-        plain,
-        lambda rho2, carried, across, _: carried,
-        1,
-        1,
-    ),
-}
-
-
-@pytest.mark.parametrize("term", HALVES)
-@pytest.mark.parametrize(("points", "shape", "ratio"), [(6, 2.1, 3.4), (8, 2.7, 6.0)])
-def test_profiles_against_sums_mode_by_mode(term, points, shape, ratio):
-    """The one-dimensional profiles hold what a sum over all modes, axes and images gives."""
-    split = matched(ratio)
-    factor, *halves, of_plain, far_size = HALVES[term]
-    angles = [2 * np.pi * np.abs(np.fft.fftfreq(m)) for m in SHAPE]
-    k = np.meshgrid(*(a / h for a, h in zip(angles, STEPS, strict=True)), indexing="ij")
-    k2 = k[0] ** 2 + k[1] ** 2 + k[2] ** 2
-    k2[0, 0, 0] = 1
-    symbol = factor(k2) * split.factor(2).at(k2)
-    symbol[0, 0, 0] = 0
-    square = size = rest = 0.0
-    for axis in range(3):
-        form = [-1 if i == axis else 1 for i in range(3)]
-        image = images(angles[axis], [(points, shape * points)])
-        far = image.b_square[0] - (image.b[:, 0] ** 2).sum(axis=0)
-        far_rho = image.rho_square[0] - (image.rho[:, 0] ** 2).sum(axis=0)
-        far_c = image.c_square[0] - (image.c[:, 0] ** 2).sum(axis=0)
-        pairs = list(zip(image.rho[:, 0], image.b[:, 0], image.c[:, 0], strict=True))
-        pairs += [
-            (np.sqrt(far_rho), 0 * far, 0 * far),
-            (0 * far, np.sqrt(np.maximum(far, 0)), 0 * far),
-            (0 * far, 0 * far, np.sqrt(np.maximum(far_c, 0))),
-        ]
-        for half in halves:
-            scale = of_plain if half is plain else 1
-            for number, (rho, b, c) in enumerate(pairs):
-                rho, b = rho.reshape(form), b.reshape(form) / STEPS[axis]
-                c = c.reshape(form) / STEPS[axis] ** 2
-                across = b**2 * (1 - k[axis] ** 2 / k2)
-                carried = rho**2 * k2 + 2 * rho * b * k[axis] + b**2  # |k'|^2
-                # Of the products of two wavenumbers: along the axis, across, and mixed.
-                rest2 = k2 - k[axis] ** 2
-                twice = (rho * k[axis] ** 2 + c) ** 2 + (rho * rest2) ** 2
-                twice = (twice + 2 * rest2 * (rho * k[axis] + b) ** 2) / k2
-                value = scale * half(rho**2 * k2, carried, across, twice)
-                square += (symbol**2 * value).sum()
-                if number < len(image.rho) and half is not plain:
-                    size += (symbol * np.sqrt(np.maximum(value, 0))).sum()
-            if half is plain:
-                size += (symbol * np.sqrt(scale * k2) * image.rho_size[0].reshape(form)).sum()
-        rest += far_size * (symbol * image.b_rest[0].reshape(form)).sum() / STEPS[axis]
-        if bent in halves:
-            of_c = (symbol / np.sqrt(k2) * image.c_rest[0].reshape(form)).sum()
-            rest += of_c / STEPS[axis] ** 2
-    rms_found, peak_found = (
-        x[0, 0] * VOLUME for x in aliasing(term, split, LENGTHS, SHAPE, [points], [shape])
-    )
-    assert rms_found == pytest.approx(np.sqrt(square), rel=1e-9)
-    assert size < peak_found - rest < 1.3 * size
 
 
 def test_aliasing_of_many_windows_is_that_of_each():

@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from contract import PERIODICITIES, ROUNDING, fields_of, rms
-from few import FEW
 from operators import divergence, emitted, of_sum, over_plane
 
 import parki
@@ -29,12 +28,10 @@ CROSS = np.array(
     [[[(i - j) * (j - k) * (k - i) / 2 for k in range(3)] for j in range(3)] for i in range(3)]
 )
 
-every_kernel = pytest.mark.parametrize("kernel", EXAMPLES)
 # Sums without a length: screening adds sources, and ends the sum over images.
 every_plain_kernel = pytest.mark.parametrize(
     "kernel", [name for name, each in EXAMPLES.items() if not each.sized]
 )
-few_kernels = pytest.mark.parametrize("kernel", FEW)
 every_periodicity = pytest.mark.parametrize("periodicity", PERIODICITIES)
 
 
@@ -73,65 +70,6 @@ def agree(plans, dens, *results, factor=1.0, share=1.0):
     bound = sum(plan.promise(d) for plan, d in zip(plans, dens, strict=True))
     rounding = ROUNDED * (rms(one) + rms(two))
     return rms(one - two) <= share * bound + rounding
-
-
-# --- symmetries of space --------------------------------------------------------------------------
-
-
-@pytest.mark.each
-@few_kernels
-@every_periodicity
-def test_translation(kernel, periodicity):
-    """All points move: along periodic axes across the border, along free ones far away."""
-    trg, src = points(1), points(2)
-    trg[:, :5] = src[:, :5]
-    dens, norms = density(kernel)
-    box = [None if axis >= periodicity else float(b) for axis, b in enumerate(BOX)]
-    here = make(kernel, trg, src, norms, periodicity, box)
-    shift = np.array([[1.25], [1.5], [0.75]])
-    shift[periodicity:] += 1024
-    there = make(kernel, trg + shift, src + shift, norms, periodicity, box)
-    # The potential of free charges has no constant, and no logarithm of the unit, to shift it.
-    assert agree([here, there], [dens, dens], here(dens), there(dens))
-
-
-# Which axes have the same rights, by periodicity.
-TURNS = {0: (1, 2, 0), 1: (0, 2, 1), 2: (1, 0, 2), 3: (2, 0, 1)}
-
-
-@pytest.mark.each
-@every_kernel
-@every_periodicity
-def test_axes_have_equal_rights(kernel, periodicity):
-    """The same points with axes exchanged and one mirrored; rotlets turn the other way."""
-    axes, kind = list(TURNS[periodicity]), example(kernel).kind
-    trg, src = points(1), points(2)
-    dens, norms = density(kernel)
-    mirror, box = np.array([[-1.0], [1.0], [1.0]]), BOX[axes]
-
-    def turned(values):
-        """Turn vectors, or products of two of them; axial ones have another sign."""
-        found = values.reshape(*(3,) * round(np.log(len(values)) / np.log(3)), -1)
-        for axis in range(found.ndim - 1):
-            found = mirror * found.swapaxes(axis, -2).take(axes, -2)
-            found = found.swapaxes(axis, -2)
-        return found.reshape(values.shape)
-
-    def moved(cloud):
-        return turned(cloud) + np.array([[box[0]], [0.0], [0.0]])
-
-    # Exchanges of two axes, and the mirror, each reverse torques.
-    handed = -np.linalg.det(IDENTITY[axes])
-    new = [
-        turned(own) * (handed if source.axial else 1.0)
-        for source, own in kind.parts(dens.reshape(kind.rows, -1))
-    ]
-    new = np.concatenate(new).reshape(dens.shape)
-    plan = make(kernel, trg, src, norms, periodicity)
-    turned_norms = None if norms is None else turned(norms)
-    other = make(kernel, moved(trg), moved(src), turned_norms, periodicity, box)
-    expected = turned(np.atleast_2d(plan(dens)))
-    assert agree([plan, other], [dens, new], expected, np.atleast_2d(other(new)))
 
 
 # --- reciprocity ----------------------------------------------------------------------------------
@@ -250,35 +188,6 @@ def test_from_three_periods_to_two(kernel):
     u, _ = of_sum(kind, dens, norms)
     expected = np.array([row.of(mean).sum(axis=1) for row in u]).reshape(open_(dens).shape)
     assert agree([open_, closed], [dens, dens], closed(dens), open_(dens) + expected)
-
-
-@pytest.mark.each
-@every_plain_kernel
-@pytest.mark.parametrize(
-    ("more", "rate"), [pytest.param(2, 2, id="2P to 1P"), pytest.param(1, 3, id="1P to 0P")]
-)
-def test_from_one_period_more_to_one_less(kernel, more, rate):
-    """The images of a neutral cloud fade as L^-2 (a plane of lines), L^-3 (a line of clouds)."""
-    src = points(2, box=[1, 1, 1])
-    trg = points(1, box=[1, 1, 1])
-    dens, norms = density(kernel)
-    dens = dens - dens.mean(axis=-1, keepdims=True)
-    if norms is not None:  # a net stresslet would do the same, but for a net source of fluid
-        norms = norms - (dens[-3:] * norms).sum() / (dens[-3:] ** 2).sum() * dens[-3:]
-    changes = []
-    for length in (20.0, 40.0):
-        box = [1.0, 1.0, 1.0]
-        box[more - 1] = length
-        less = [*box[: more - 1], None, *box[more:]]
-        flows = [
-            make(kernel, trg, src, norms, periodicity, edges, tolerance=1e-11, cutoff=None)(dens)
-            for periodicity, edges in ((more, box), (more - 1, less))
-        ]
-        changes.append(rms(flows[0] - flows[1]))
-    assert changes[1] > 0
-    # Terms that are odd add up to nothing; two more derivatives add two powers.
-    steps = min(source.decay for source in example(kernel).kind.sources) - 1
-    assert changes[0] / changes[1] == pytest.approx(2 ** (rate + 2 * (steps // 2)), rel=0.1)
 
 
 # --- closed surfaces ------------------------------------------------------------------------------

@@ -14,9 +14,6 @@ from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.lifted import Lifted
 from parki.ewald.split.prolate import Prolate
-from parki.ewald.split.shells import PARTS, Shells
-from parki.ewald.split.tails import MOST
-from parki.ewald.sums.symbols import Shell
 
 BOX = np.array([1.2, 1.0, 0.9])
 LONG = np.array([2.4, 0.6, 0.7])
@@ -83,7 +80,7 @@ def test_variants_of_a_device(periodicity):
     assert rms(8 * np.pi * turns - exact) <= bounds(BOX, forces, torques, 1e-4)[1]
 
 
-VARIANTS = [("p2p_method", name) for name in ("gm1d", "gm2d", "sm1d", "sm2d", "tile")]
+VARIANTS = [("p2p_method", name) for name in ("gm1d", "sm2d", "tile")]
 VARIANTS += [("p2g_method", "tile"), ("g2p_method", "base"), ("g2p_method", "tile")]
 
 
@@ -236,18 +233,6 @@ def test_errors_grow_with_the_radius(split, term, sides, radius):
     assert peak == pytest.approx(max(1.0, largest[1] / largest[0]), rel=0.05)
 
 
-@pytest.mark.parametrize("kind", ["prolate", "hasimoto"])
-def test_errors_beyond_the_quadrature_are_bounds(kind):
-    """Where the error is below rounding, it is larger than by a quadrature that reaches so far."""
-
-    def split(x):
-        return Prolate(x, 1.0) if kind == "prolate" else Hasimoto(np.sqrt(x))
-
-    by_formula = Lifted(split(1.1 * MOST), 0.15, 2, 2).enlarged("stokes_sl", 1.0)
-    _, below = Lifted(split(MOST), 0.15, 2, 2).enlarged("stokes_sl", 1.0)
-    assert 1.2 * below < by_formula[1] < 3 * below
-
-
 def test_degrees_are_those_of_the_largest_spheres():
     """Cutting the polynomials costs no more than is allowed, of large spheres as well."""
     split, delta = Lifted(Prolate(14.0, 1.0), 0.45, 2, 2), 1e-4
@@ -265,34 +250,6 @@ def test_degrees_are_those_of_the_largest_spheres():
     degree = split.polynomial_degree("stokes_sl", 1.0, delta)
     of_points = Prolate(14.0, 1.0).polynomial_degree("stokes_sl", 1.0, delta)
     assert worst(degree, 0.0) <= worst(degree, 0.45) <= delta < worst(of_points, 0.45)
-
-
-@pytest.mark.parametrize(("c", "radius"), [(10.0, 0.15), (16.0, 0.1)])
-def test_shells_that_end_beyond_the_cutoff(c, radius):
-    """Errors beyond the cut-off are compared with those of points: here by other formulas."""
-
-    def errors(split, radius, rc):
-        x, weights = np.polynomial.legendre.leggauss(160)
-        k = split.band * (x + 1) / 2
-        gamma = (
-            split.band / 2 * weights * split.factor(2).at(k**2) * np.sinc(k * radius / np.pi) ** 2
-        )
-        r = np.linspace(rc, 5.0 * rc, 1000)
-        z = np.outer(r, k)
-        iso = 4 / np.pi * (spherical_jn(0, z) - spherical_jn(1, z) / z) @ gamma
-        axial = 4 / np.pi * spherical_jn(2, z) @ gamma
-        iso -= (1 + 2 * radius**2 / (3 * r**2)) / r
-        square = 2 * iso**2 + (iso + axial - (1 - 2 * radius**2 / r**2) / r) ** 2
-        return np.trapezoid(r**2 * square, r), square.max()
-
-    seen = []
-    for part in PARTS:
-        base = Prolate(c, 1 - 2 * part * radius)
-        own, points = errors(base, radius, 1.0), errors(base, 0.0, base.rc)
-        worst = max(ours / theirs for ours, theirs in zip(own, points, strict=True))
-        seen.append(Shells(base, (Shell(radius, False),) * 2, 2).keeps(["stokes_sl"], 1.0))
-        assert seen[-1] == (part == 1 or worst <= 1) or abs(worst - 1) < 0.05, (part, worst)
-    assert seen[-1] and any(seen[:-1])
 
 
 def test_refusals():

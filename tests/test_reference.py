@@ -5,8 +5,6 @@ The module under test imports nothing but its own parts from parki, and this fil
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +26,6 @@ PRESSED = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
 BOX = np.array([1.2, 1.0, 0.8])
 VOLUME = BOX.prod()
 TOLERANCE = 1e-13  # what the module promises, of the rms; it reaches about 1e-14
-ORACLE = Path(__file__).resolve().parents[2] / "shared" / "reference" / "oracle.py"
 
 every_kernel = pytest.mark.parametrize("kernel", KERNELS)
 periodic = pytest.mark.parametrize("periodicity", [1, 2, 3])
@@ -392,23 +389,6 @@ def test_many_sources_meet_the_blocked_paths(periodicity):
         direct_sum("stokes_comb", trg, src, dens, norms, **arguments, xi=xi) for xi in (5.0, 7.0)
     )
     assert_close(low, high)
-
-
-@pytest.mark.parametrize(
-    "kernel", [name for name in KERNELS if not name.endswith(("rotlet", "dipole"))]
-)
-@every_periodicity
-def test_agrees_with_an_independent_oracle(kernel, periodicity):
-    if not ORACLE.exists():
-        pytest.skip(f"needs the independent oracle, ../{'/'.join(ORACLE.parts[-3:])}")
-    spec = importlib.util.spec_from_file_location("oracle", ORACLE)
-    oracle = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(oracle)
-    trg, src, dens, norms = system(kernel)
-    normals = (norms,) if kernel in ("stokes_dl", "stokes_comb") else ()
-    expected = getattr(oracle, kernel)(trg, src, dens, *normals, BOX, periodicity)
-    result = direct_sum(kernel, trg, src, dens, norms, box=BOX, periodicity=periodicity)
-    assert_close(result, expected)
 
 
 @every_kernel

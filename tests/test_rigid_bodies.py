@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import runpy
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -146,14 +145,6 @@ def test_dense_solution(periodicity):
     loads = flat(*of.forces(VELOCITIES, SPINS))
     expected = np.linalg.solve(exact, flat(VELOCITIES, SPINS))
     assert rms(loads - expected) <= 2e-6 * rms(expected)
-
-
-def test_linear_operator_is_symmetric_and_positive():
-    of = bodies(tolerance=1e-6)
-    matrix = of.as_linear_operator() @ np.eye(24)
-    assert rms(matrix - matrix.T) <= 1e-5 * rms(matrix)
-    assert np.linalg.eigvalsh(matrix)[0] > 0
-    assert np.array_equal(matrix[:, 3], flat(*of.velocities(np.eye(12)[3].reshape(3, 4))))
 
 
 def test_bodies_turn_with_everything():
@@ -407,22 +398,6 @@ def test_moves_are_exact():
     assert np.allclose(of.blobs, before)
 
 
-def test_refused_moves_change_nothing():
-    of = bodies("wall", tolerance=1e-4)
-    before = of.velocities(FORCES), of.positions, of.quaternions, of.blobs
-    for refused in (
-        lambda: of.move(np.array([[0.0], [0.0], [-0.3]]) * np.ones(4), SPINS),
-        lambda: of.update_positions(PLACES, np.zeros((4, 4))),
-        lambda: of.update_positions(PLACES + np.nan),
-        lambda: of.update_positions(PLACES, box=[1, 1]),
-    ):
-        with pytest.raises(parki.ParkiError):
-            refused()
-    after = of.velocities(FORCES), of.positions, of.quaternions, of.blobs
-    for old, new in zip(before, after, strict=True):
-        assert np.array_equal(old, new)
-
-
 def test_memory_that_nothing_has_set(monkeypatch):
     """It may hold any bits, NaN as well: zeros are not made of it."""
     right = bodies().forces(VELOCITIES, SPINS)
@@ -433,59 +408,6 @@ def test_memory_that_nothing_has_set(monkeypatch):
     monkeypatch.setattr(np, "empty", unset)
     for found, each in zip(bodies().forces(VELOCITIES, SPINS), right, strict=True):
         np.testing.assert_allclose(found, each, rtol=0, atol=1e-9 * abs(each).max())
-
-
-def test_threads():
-    """Each gets its own motion while others move the bodies there and back."""
-    of = bodies(tolerance=1e-3)
-    places = [PLACES, PLACES + 0.05]
-    exact = []
-    for each in places:
-        of.update_positions(each)
-        exact.append(of.velocities(FORCES)[0])
-    with ThreadPoolExecutor(3) as pool:
-        moves = pool.map(lambda k: of.update_positions(places[k % 2]), range(10))
-        found = pool.map(lambda _: of.velocities(FORCES)[0], range(10))
-        list(moves)
-        for each in found:
-            assert min(rms(each - known) for known in exact) <= 1e-9 * rms(each)
-
-
-def test_boxes_change():
-    """With the box, as for spheres."""
-    of, box = bodies(), parki.lattice(*BOX, xy=0.3)
-    of.update_positions(PLACES, TURNS, box=box)
-    assert of.options.cell is not None
-    exact = parki.RigidBodies(
-        **MIXED, positions=PLACES, quaternions=TURNS, periodicity=3, box=box, tolerance=1e-7
-    )
-    found, expected = of.velocities(FORCES)[0], exact.velocities(FORCES)[0]
-    assert rms(found - expected) <= 1e-6 * rms(expected)
-
-
-def test_bodies_across_faces():
-    """Moved across a face, bodies have the same velocities."""
-    one, two = bodies(), bodies()
-    two.move(np.array([[0.6], [-0.5], [0.4]]) * np.ones(4))
-    for found, exact in zip(two.velocities(FORCES), one.velocities(FORCES), strict=True):
-        assert rms(found - exact) <= 1e-5 * rms(exact)
-
-
-def test_single_precision():
-    of = parki.RigidBodies(
-        **MIXED,
-        positions=PLACES.astype("f4"),
-        quaternions=TURNS,
-        periodicity=3,
-        box=BOX,
-        tolerance=1e-4,
-    )
-    found = of.solve(FORCES.astype("f4"), TORQUES.astype("f4"))
-    exact = bodies().solve(FORCES, TORQUES)
-    assert found.velocities.dtype == found.turns.dtype == found.blob_forces.dtype == np.float32
-    assert rms(found.velocities - exact.velocities) <= 4e-4 * rms(exact.velocities)
-    step = of.displacements(1e-3, 1e-2, 0, FORCES.astype("f4"))
-    assert step[0].dtype == np.float32 and np.isfinite(step[1]).all()
 
 
 def test_every_space(space, to_space, to_host):

@@ -339,23 +339,6 @@ def test_errors_are_those_that_are_told(cubic):
         assert found.products < exact.products
 
 
-def test_operator(cubic):
-    forces, torques = vectors(1), vectors(2)
-    found = cubic.as_linear_operator(torques=True) @ np.stack([forces, torques]).ravel()
-    exact = np.stack(cubic.velocities(forces, torques))
-    assert (found == exact.ravel()).all()
-    several = cubic.as_linear_operator() @ np.stack([forces.ravel(), torques.ravel()]).T
-    assert (several[:, 0] == cubic.velocities(forces).ravel()).all()
-
-
-def test_no_spheres():
-    none = np.zeros((3, 0))
-    rigid = parki.RigidSpheres(none, 0.1, tolerance=1e-6, **CUBE)
-    found = rigid.velocities(none), rigid.noise(0), rigid.displacements(1.0, 0.1, 0, none)
-    assert all(each.shape == (3, 0) for each in found)
-    assert not rigid.stress(rigid.solve(gradient=SHEAR)).any()
-
-
 def test_nothing_moves_without_forces(cubic):
     motion = cubic.solve()
     assert motion.products == 0

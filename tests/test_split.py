@@ -12,7 +12,7 @@ from scipy.special import erfc
 
 import parki
 from parki.errors import ParkiValueError
-from parki.ewald.split.hasimoto import Hasimoto, radial_functions, series_losses
+from parki.ewald.split.hasimoto import Hasimoto, radial_functions
 from parki.ewald.split.prolate import STEP, Prolate, legendre_series, solve
 from parki.ewald.sums import SUMS, TERMS
 from parki.ewald.sums.record import RadialPolynomials
@@ -28,60 +28,6 @@ def name(split):
 
 
 every_split = pytest.mark.parametrize("split", SPLITS, ids=name)
-
-
-def exact_kernels(xi, r, f, q, n):
-    """Near single layer, double layer and Laplace kernels (f, q, n of shape (3,)) at r (3,)."""
-    d = np.linalg.norm(r)
-    g, tail = 2 * xi / np.sqrt(np.pi) * np.exp(-((xi * d) ** 2)), erfc(xi * d)
-    single = (tail / d - g) * f + (tail / d + g) / d**2 * (f @ r) * r
-    second = -6 * tail / d**5 - 6 * g / d**4 - 4 * xi**2 * g / d**2
-    spread = 2 * xi**2 * g * ((q @ n) * r + (n @ r) * q + (q @ r) * n)
-    return single, spread + second * (q @ r) * (n @ r) * r, tail / d * f[0]
-
-
-def assembled_kernels(polynomials, rc, r, f, q, n):
-    """The same from the polynomials, as the P2P kernel forms them."""
-    d = np.linalg.norm(r)
-    e, scaled = r / d, d / rc
-    y, s = 1 / scaled, 2 * scaled**2 - 1
-    both, cross, slope, mean, *_ = (np.polyval(c, s) for c in polynomials)
-    single = (y - 2 * both) * f + (y - 2 * cross * scaled**2) * (f @ e) * e
-    double = -2 * slope * scaled * ((q @ n) * e + (n @ e) * q + (q @ e) * n)
-    double += (-6 * y**2 + (4 * slope + 12 * cross) * scaled) * (q @ e) * (n @ e) * e
-    rotlet = (y**2 - 2 * cross * scaled) * np.cross(f, e)
-    return single / rc, double / rc**2, (y - 2 * mean) / rc * f[0], rotlet / rc**2
-
-
-def residual_kernels(split, r, *densities):
-    """The same from derivatives of what a split leaves of the distance."""
-    d, found = np.linalg.norm(r), []
-    for term in ("stokes_sl", "stokes_dl", "laplace", "stokes_rotlet"):
-        part = part_of(term)
-        functions = radial(split.near(d), d, part.symbol.order)
-        rows = part.fields(*part.given(*(each[:, None] for each in densities)))
-        found.append(
-            np.ravel([row.of(lambda axes, g=functions: derivative(axes, r, g)) for row in rows])
-        )
-    return found
-
-
-@every_split
-def test_pair_kernels_from_the_polynomials(split):
-    polynomials = split.radial_polynomials(RC, 36)
-    rng = np.random.default_rng(2)
-    for _ in range(100):
-        r, f, q, n = rng.standard_normal((4, 3))
-        r *= RC * rng.random() / np.linalg.norm(r)
-        y = RC / np.linalg.norm(r)
-        found = assembled_kernels(polynomials, RC, r, f, q, n)
-        expected = residual_kernels(split, r, f, q, n)
-        if isinstance(split, Hasimoto):
-            for a, b in zip(exact_kernels(split.xi, r, f, q, n), expected, strict=False):
-                np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13 * np.abs(b).max())
-        scales = (1 + y) / RC, (1 + y**2) / RC**2, (1 + y) / RC, (1 + y**2) / RC**2
-        for a, b, scale in zip(found, expected, scales, strict=True):
-            assert np.abs(a - b).max() < 2e-12 * scale
 
 
 @every_split
@@ -204,27 +150,6 @@ def test_polynomial_degree_is_enough_and_not_more(term, split, tolerance):
 
     assert worst(degree) < 1.05 * tolerance
     assert worst(degree - 1) > 0.95 * tolerance
-
-
-@pytest.mark.parametrize(
-    ("kernel", "field", "size"),
-    [
-        ("laplace", "L", 2),
-        ("stokes_sl", "S", 2),
-        ("stokes_sl", "X", 2 / np.sqrt(3)),
-        ("stokes_dl", "X", 12 / 3),
-        ("stokes_dl", "R", np.sqrt(28) / 3),  # |-2 (three permutations) + 4 e e e|
-        ("stokes_rotlet", "X", 2 * np.sqrt(2 / 3)),
-        ("stokes_dl_p", "W", 4 / 3),
-    ],
-)
-def test_size_of_a_lost_coefficient(kernel, field, size):
-    """A series of T_1 alone errs most at r = rc, by its coefficient in the pair kernel's norm."""
-    series = {name: np.zeros(3) for name in RadialPolynomials._fields}
-    series[field][1] = 1e-3
-    for tolerance, degree in ((1.01e-3 * size, 0), (0.99e-3 * size, 1)):
-        losses = series_losses(RadialPolynomials(**series), kernel)
-        assert (losses >= tolerance).sum() == degree
 
 
 @every_split

@@ -47,8 +47,8 @@ def half_tilt(axis, periodicity=3):
 @pytest.mark.parametrize(
     ("periodicity", "method", "kernels"),
     [
-        (3, "auto", KERNELS),
-        pytest.param(3, "auto", OTHERS, marks=pytest.mark.slow),
+        (3, "auto", KERNELS[2:4]),
+        pytest.param(3, "auto", KERNELS[:2] + KERNELS[4:] + OTHERS, marks=pytest.mark.slow),
         (2, "auto", ("laplace", "stokes_comb", "stokes_dipole")),
         pytest.param(2, "auto", (*KERNELS[1:3], *OTHERS, *BLOBS), marks=pytest.mark.slow),
         pytest.param(3, "auto", BLOBS, marks=pytest.mark.slow),
@@ -181,20 +181,6 @@ def test_walls(kernel):
         for points, cell in ((src, box), (twice, whole))
     )
     assert rms(near(dens) - exact(both)) < near.promise(dens)
-
-
-def test_noise_has_the_root_of_the_far_field():
-    box = parki.lattice(*LENGTHS, 0.4, -0.3, 0.35)
-    _, src, *_ = cloud(box)
-    spheres = parki.Spheres(src, 0.1, box=box, periodicity=3, tolerance=1e-4)
-    fgc = spheres._plan("velocity", "force").pipeline.stages.fgc
-    (block,), lattice = fgc.blocks, fgc.mesh.frame.lattice
-    root, shape = np.asarray(fgc._of_root(block)), fgc.mesh.grid
-    numbers = np.meshgrid(*(np.fft.fftfreq(n, 1 / n) for n in shape[:2]), np.arange(root.shape[2]))
-    numbers = np.stack([each.transpose(1, 0, 2) for each in numbers], axis=-1)
-    square = ((2 * np.pi * numbers @ lattice.inverse.T) ** 2).sum(axis=-1)
-    size = np.maximum(block.multiplier, 0)
-    np.testing.assert_allclose(root**2 * square * np.prod(shape), size, atol=1e-12 * size.max())
 
 
 @pytest.mark.parametrize(

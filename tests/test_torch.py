@@ -62,29 +62,6 @@ def test_second_derivatives_in_both_modes():
     assert torch.autograd.gradgradcheck(one, (given["trg"],), **how)
 
 
-@pytest.mark.parametrize("kernel", ["stokes_sl", "brinkman_sl"])
-def test_second_derivatives_of_flows(kernel):
-    """The Hessian times changes of all inputs, against differences of gradients."""
-    rng, options = np.random.default_rng(0), {"periodicity": 3, "box": [1, 1, 1]}
-    shapes = (3, 6), (3, 5), (3, 5)
-    given, moves = ([torch.from_numpy(rng.random(each)) for each in shapes] for _ in range(2))
-    call, more = getattr(parki.torch, kernel), {"alpha": 2.0} if "brinkman" in kernel else {}
-
-    def slopes(step, **how):
-        each = [(a + step * b).requires_grad_() for a, b in zip(given, moves, strict=True)]
-        total = call(*each, **more, **options, tolerance=1e-10).sin().sum()
-        return each, torch.autograd.grad(total, each, **how)
-
-    inputs, first = slopes(0, create_graph=True)
-    along = sum((a * b).sum() for a, b in zip(first, moves, strict=True))
-    found, exact, step = torch.autograd.grad(along, inputs), [0.0, 0.0, 0.0], 1e-4
-    for distance, weight in ((1, 2 / 3), (2, -1 / 12)):
-        ahead, back = (slopes(sign * distance * step)[1] for sign in (1, -1))
-        exact = [e + weight / step * (a - b) for e, a, b in zip(exact, ahead, back, strict=True)]
-    for one, other in zip(found, exact, strict=True):
-        assert (one - other).abs().max() <= 1e-6 * other.abs().max()
-
-
 def test_gradients_by_densities_are_there_from_a_plan():
     """As for a loss of forces, without and with the second derivatives of a sum."""
     given = tensors("laplace", same=True)

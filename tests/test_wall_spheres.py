@@ -125,9 +125,10 @@ def test_torques(periodicity):
 
 
 @pytest.mark.parametrize(
-    "radii", [0.05, RADII, np.where(np.arange(12) % 5, RADII, 0)], ids=["one", "two", "tracers"]
+    ("radii", "torques"),
+    [(0.05, True), (np.where(np.arange(12) % 5, RADII, 0), False)],
+    ids=["one", "tracers"],
 )
-@pytest.mark.parametrize("torques", [False, True])
 def test_derivatives(radii, torques):
     """By differences of sums of a finer tolerance; two spheres overlap, and some are tracers."""
     points, moves = POINTS.copy(), RNG.standard_normal((3, 12))

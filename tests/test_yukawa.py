@@ -11,20 +11,16 @@ import numpy as np
 import pytest
 from contract import rms
 from numpy.polynomial import chebyshev
-from scipy.special import erfc, erfcx, j0, k0
+from scipy.special import erfc, erfcx
 
 import parki
 from parki.errors import ParkiValueError
-from parki.ewald.far.padding import pad
-from parki.ewald.far.truncated import transforms, zero_mode
 from parki.ewald.options import EwaldOptions
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.prolate import Prolate, legendre_series
 from parki.ewald.split.screened import REACH, Screened, screened
 from parki.ewald.sums import SUMS
-from parki.ewald.task import Task
 from parki.reference import direct_sum
-from parki.runtime import get_execution_space
 
 BOX = (1.0, 1.3, 0.8)
 SCREENINGS = [1e-6, 1e-2, 1.0, 5.0, 15.0, REACH]
@@ -109,20 +105,6 @@ def test_tables_against_quadrature(split, kappa):
     assert np.abs((above - below) / (2 * step) - slope).max() < 3e-6 * (1 + kappa) ** 2
 
 
-@pytest.mark.parametrize("kappa", [0.5, 6.0, 30.0])
-@pytest.mark.parametrize("split", SPLITS, ids=lambda each: each.name)
-def test_derivatives_of_the_near_field(split, kappa):
-    """Which the estimates of Hasimoto's split take beyond the cut-off, too."""
-    r, step = np.array([0.2, 0.6, 0.9, 1.2, 2.0]), 1e-5
-    own = Screened(split, kappa)
-    below, found, above = own.near(r - step), own.near(r), own.near(r + step)
-    for n in range(3):
-        difference = (above[n] - below[n]) / (2 * step)
-        assert np.abs(difference - found[n + 1]).max() < 1e-5 * np.abs(found[n + 1]).max()
-    if isinstance(split, Prolate):
-        assert not found[0][r > 1].any()
-
-
 @pytest.mark.parametrize("split", SPLITS, ids=lambda each: each.name)
 def test_screening_scales_with_the_split(split):
     one, other = Screened(split, 3.0), Screened(split.scaled(0.25), 12.0)
@@ -145,52 +127,6 @@ def test_a_table_is_as_short_as_the_tolerance_allows():
             lost = chebyshev.chebval(s, series) - chebyshev.chebval(s, series[: degree + 1])
             assert np.abs(lost).max() <= tolerance
             assert np.abs(series[degree:]).sum() > tolerance
-
-
-# ---------------------------------------------------------------------- kernels that fade
-@pytest.mark.parametrize("kappa", [1e-4, 0.3, 8.0])
-@pytest.mark.parametrize("periodicity", [0, 1, 2])
-def test_transforms_of_kernels_that_fade(periodicity, kappa):
-    """Against quadrature of the kernel, which fades to a constant along one or two free axes."""
-    n = 3 - periodicity
-    padding = pad(periodicity, np.ones(3), np.full(3, 1 / 32), 12, 0.3, math.inf, 1e-9)
-    task = Task(
-        name(kappa), get_execution_space("Serial"), np.dtype("f8"), EwaldOptions(periodicity, BOX)
-    )
-    edges = np.concatenate([[0.0], np.geomspace(1e-9, 2 * padding.radius, 120)])
-    t, weights = np.polynomial.legendre.leggauss(24)
-    r = (edges[:-1, None] + np.diff(edges)[:, None] * (t + 1) / 2).ravel()
-    weights = (np.diff(edges)[:, None] / 2 * weights).ravel()
-    middle, half = (padding.radius + padding.onset) / 2, (padding.radius - padding.onset) / 2
-    chi = erfc(padding.steepness * (r - middle) / half) / 2
-    modes = np.array([0.0, 2 * np.pi])[: 1 + (periodicity > 0)]
-    across = np.array([0.0, 1.7, 11.0])
-    found = transforms(task, modes, across, 100.0, padding, padding.period**n, kappa)
-    means = zero_mode(1, periodicity, padding, kappa)
-
-    def kernel(k, r):
-        if n == 3:
-            return np.exp(-k * r) / r
-        return 2 * k0(k * r) if n == 2 else 2 * np.pi / k * np.exp(-k * r)
-
-    for i, mode in enumerate(modes):
-        k = math.hypot(mode, kappa)
-        c = kernel(k, middle) if n < 3 else 0.0
-        for j, free in enumerate(across):
-            if n == 3:
-                wave = 4 * np.pi * r**2 * np.sinc(free * r / np.pi)
-            elif n == 2:
-                wave = 2 * np.pi * r * j0(free * r)
-            else:
-                wave = 2 * np.cos(free * r)
-            expected = weights @ (wave * (kernel(k, r) - c) * chi)
-            if free == 0:
-                expected += c * padding.period**n
-            if mode == 0 and free == 0:
-                assert found[i, j] == 0
-                assert means == pytest.approx(expected, rel=1e-9)
-            else:
-                assert found[i, j] == pytest.approx(expected, rel=1e-8, abs=1e-9)
 
 
 # ---------------------------------------------------------------------- the reference
@@ -310,13 +246,6 @@ def test_no_other_evaluators(radial):
     options = EwaldOptions(3, BOX, expert=parki.Expert(split="hasimoto", radial=radial))
     with pytest.raises(ParkiValueError, match="polynomials alone"):
         parki.Plan(name(2.0), trg, src, None, options)
-
-
-def test_no_adjoint_of_the_gradient():
-    trg, src, _ = cloud()
-    values = np.ones((3, trg.shape[1]))
-    with pytest.raises(ParkiValueError, match="grad_u"):
-        parki.Plan(name(2.0), trg, src, None, EwaldOptions(3, BOX), want="grad_u").adjoint(values)
 
 
 SHAPES = {"cube": [1.0, 1.0, 1.0], "flat": [1.0, 1.0, 0.1], "long": [4.0, 1.0, 1.0]}
