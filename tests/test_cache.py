@@ -135,7 +135,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize(
     "damage",
-    [pytest.param(name, marks=[pytest.mark.slow] * (n > 3)) for n, name in enumerate(DAMAGES)],
+    [pytest.param(name, marks=[pytest.mark.slow] * (n > 1)) for n, name in enumerate(DAMAGES)],
 )
 def test_damaged_entry(folder, tmp_path, damage):
     kernel = small_kernel(tmp_path, SQUARE)

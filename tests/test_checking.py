@@ -68,14 +68,6 @@ def test_a_tuple_prints_a_line_for_each(rng):
     assert again == checks and str(again) == str(checks)
 
 
-def test_float32(rng):
-    compare(*make(rng, "stokes_sl", 3, np.float32, tolerance=1e-3))
-
-
-def test_box_of_the_extent(rng):
-    compare(*make(rng, "stokes_sl", 1, box=(1, None, None)))
-
-
 def test_sample(rng):
     plan, dens, _ = make(rng, "stokes_sl", 3)
     check = plan.check(dens)

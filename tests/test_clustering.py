@@ -151,13 +151,6 @@ def test_who_is_about_pairs(trg, src):
         assert np.all((ratio > 0.5) & (ratio < 3)), radius  # cubes, not balls
 
 
-def test_half_in_clusters_pairs_are_there():
-    """Where half of the points are in clusters, nearly all pairs have many others about them."""
-    src = np.concatenate([uniform(20_000), blob(20_000, 0.02)], axis=1)
-    density = pair_density(src, src, BOX)
-    assert min(density.about(0.01)) > 1.5 * density.typical(0.01) > 30
-
-
 def test_the_same_values_in_two_arrays_count_as_the_same_points():
     src = uniform(500)
     first, second = pair_density(src, src, BOX), pair_density(src.copy(), src, BOX)

@@ -339,7 +339,6 @@ def test_display_on_a_terminal(tmp_path):
     [
         ("logging.basicConfig(level='INFO', format='LOG %(message)s')", "LOG "),
         ("logging.basicConfig(format='LOG %(message)s')", None),  # its level is WARNING
-        ("logging.getLogger('parki').setLevel('WARNING')", None),
         ("logging.getLogger('other').addHandler(logging.StreamHandler())", ""),
     ],
 )

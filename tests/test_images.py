@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from contract import ROUNDING, rms
-from scipy.sparse.linalg import LinearOperator, gmres
 
 import parki
 
@@ -92,22 +91,6 @@ def test_a_body_that_moves_through_the_box(space, to_space, to_host, rng):
         assert rms(to_host(once)[:, far]) <= bound
 
 
-def test_bodies_of_many_systems(space, to_space, to_host, rng):
-    chosen = options(dl_mean="flux")
-    bodies = [body(centre) for centre in CENTRES]
-    targets = [outside(centre, rng) for centre in CENTRES]
-    src, norms = (np.concatenate([each[i] for each in bodies], axis=1) for i in (0, 1))
-    ends = [0, *np.cumsum([each.shape[1] for each in targets])]
-    offsets = ends, [800 * place for place in range(5)]
-    given = [to_space(a) for a in (np.concatenate(targets, axis=1), src, norms)]
-    plan = parki.Plan("stokes_dl", *given, chosen, systems=offsets)
-    dens = to_space(np.repeat(E_X, src.shape[1], axis=1))
-    for part, bound in zip(
-        np.split(to_host(plan(dens)), ends[1:-1], axis=1), plan.promise(dens), strict=True
-    ):
-        assert rms(part) <= 2 * bound  # of random densities; this one is constant
-
-
 @pytest.mark.filterwarnings("ignore::parki.ImageWarning")
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_moments_keep_their_digits(dtype):
@@ -129,72 +112,6 @@ def test_moments_keep_their_digits(dtype):
     difference = found["flux"].astype("f8") - found["zero"]
     off = rms(difference - 8 * np.pi * expected)
     assert off <= 2 * np.finfo(dtype).eps * rms(found["flux"])
-
-
-class Sphere:
-    """One of a cubic array with the solid fraction 0.125, somewhere, and flows on its surface."""
-
-    radius = (3 * 0.125 / (4 * np.pi)) ** (1 / 3)
-    chosen = options(1e-6, dl_mean="flux")
-
-    def __init__(self, centre):
-        self.surface, self.norms, self.weights = body(centre, 10, self.radius)
-        self.centre, self.n = np.array(centre)[:, None], self.weights.size
-        self.plan = parki.Plan("stokes_dl", self.surface, self.surface, self.norms, self.chosen)
-        # What the rule for the sphere makes of constants, which have no flow outside.
-        home = body([0.5, 0.5, 0.5], 10, self.radius)[0]
-        constants = np.repeat(np.eye(3)[:, :, None], self.n, axis=2)
-        self.of_constants = parki.Plan("stokes_dl", home, home, self.norms, self.chosen)(constants)
-
-    def layer(self, q):
-        """Return the flow of a double layer right outside of it."""
-        return self.plan(q) - np.einsum("jin,jn->in", self.of_constants, q)
-
-    def point(self, force, off=0.0, want="u"):
-        """Return what a force at the centre makes at the surface."""
-        return parki.stokes_sl(self.surface + off, self.centre, force, self.chosen, want=want)
-
-    def mean(self, q):
-        return q @ self.weights / self.weights.sum()
-
-    def solve(self, flow, wanted):
-        operator = LinearOperator(
-            (3 * self.n, 3 * self.n), matvec=lambda v: flow(v.reshape(3, -1)).ravel(), dtype=float
-        )
-        q, failed = gmres(operator, wanted.ravel(), rtol=1e-6, restart=50, maxiter=1)
-        assert not failed
-        return self.mean(q.reshape(3, -1))[0]
-
-
-@pytest.mark.parametrize("centre", CENTRES)
-def test_the_drag_on_a_cubic_array(centre):
-    """A completed double layer; Zick and Homsy: K = 4.292."""
-    array = Sphere(centre)
-    forces = 6 * np.pi * array.radius * np.eye(3)[..., None]
-    points = np.stack([array.point(force) for force in forces])
-
-    def flow(q):
-        return array.layer(q) + np.tensordot(array.mean(q), points, 1)
-
-    drag = array.solve(flow, np.repeat(8 * np.pi * E_X, array.n, axis=1))
-    assert drag == pytest.approx(4.292, abs=0.003)
-
-
-@pytest.mark.parametrize("centre", CENTRES)
-def test_a_drop_of_high_viscosity(centre):
-    """It settles as a rigid sphere does: the weight of a ball is that of a point, by a^2 / 10."""
-    array, ratio = Sphere(centre), 1000.0
-    # laplace u = grad p + 8 pi f / V, of which f is along x.
-    step = 1e-3 * np.eye(3)[..., None]
-    slope = [array.point(E_X, off, "p") - array.point(E_X, -off, "p") for off in step]
-    laplacian = np.stack(slope) / 2e-3 + 8 * np.pi * E_X
-    weight = array.point(E_X) + array.radius**2 / 10 * laplacian
-
-    def flow(u):
-        return u - (ratio - 1) / (8 * np.pi) * array.layer(u)
-
-    speed = array.solve(flow, weight / (8 * np.pi))
-    assert 1 / (6 * np.pi * array.radius * speed) == pytest.approx(4.292, abs=0.01)
 
 
 # ---------------------------------------------------------------------- warnings

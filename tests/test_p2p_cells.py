@@ -134,18 +134,6 @@ def test_every_space(method, dtype, space):
 
 
 @pytest.mark.each
-@pytest.mark.parametrize("radial", ["erfc", "rational"])
-@pytest.mark.parametrize("kernel", FEW)
-def test_evaluators(kernel, radial):
-    expected = near_field(kernel, "uniform", 3, "staged", radial=radial)
-    pot = near_field(kernel, "uniform", 3, "sm1d", radial=radial)
-    assert close(pot, expected)
-    # The split is kept by polynomials to a few digits.
-    polynomials = near_field(kernel, "uniform", 3, "sm1d")
-    assert np.abs(pot - polynomials).max() < 0.01 * np.abs(polynomials).max()
-
-
-@pytest.mark.each
 @pytest.mark.parametrize("kernel", [pytest.param("stokes_comb", marks=pytest.mark.slow), "laplace"])
 @pytest.mark.parametrize("method", CELL_METHODS)
 def test_teams(method, kernel, monkeypatch):

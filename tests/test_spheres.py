@@ -235,7 +235,7 @@ def test_noise_has_the_mobility(radii, periodicity, cutoff, turns):
     spheres, _, *acts = given(RADII[radii], periodicity, tolerance, cutoff=cutoff)
     acts = np.array(acts if turns else acts[:1])
     expected = (acts * spheres.velocities(*acts)).sum()
-    rng, draws = np.random.default_rng(2), 100 if tolerance == 1e-4 else 60
+    rng, draws = np.random.default_rng(2), 50 if tolerance == 1e-4 else 30
     squares = [(acts * spheres.noise(rng, torques=turns)).sum() ** 2 for _ in range(draws)]
     assert abs(np.mean(squares) / expected - 1) < 4 * np.sqrt(2 / draws)
 

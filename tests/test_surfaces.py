@@ -254,36 +254,41 @@ def test_convergence_of_nodes_alone(order, width, ratio, bound, place):
     assert errors[1] < bound
 
 
-@pytest.mark.parametrize("place", [0.0, 0.3, -0.3])
-@pytest.mark.parametrize("shape", ["ellipsoid", "torus"])
-def test_convergence_of_other_shapes(shape, place):
-    """On nodes alone with 1.5 times smaller h, by h^4 at least; the order is 9."""
-    errors = []
-    for k in (2, 3):
-        if shape == "torus":
-            surface = parki.Surface.tori(ORIGIN, 1.0, 0.5, steps=(24 * k, 8 * k), finer=1)
-        else:
-            surface = ellipsoid(6 * k + 1, 1, (1.0, 0.8, 0.7))
-        errors.append(at_distance(surface, FAR, place, order=4, width=1.6))
-    assert errors[0] > 1.5**4 * errors[1]
-    assert errors[1] < 5e-3
+def star(order):
+    y = parki.Surface.directions(order)
+    return parki.Surface.harmonics((1 + 0.2 * y[0] ** 3 - 0.1 * y[1] * y[2]) * y)
+
+
+def rod(order):
+    return parki.Surface.rods(ORIGIN, 2.0, 0.5, order=order)
+
+
+def torus(around, finer):
+    steps = around, around // 3
+    return parki.Surface.tori(ORIGIN, 1.0, 0.5, steps=steps, finer=finer)
+
+
+ALONE = {"order": 4, "width": 1.6}
+# Two surfaces, options, how much the error falls at least, and the most that is left. On nodes
+# alone with 1.5 times smaller h it falls by h^4, of order 9. On finer nodes what is left is the
+# error of the density's series, which falls exponentially.
+CONVERGENCE = {
+    "ellipsoid alone": (lambda k: ellipsoid(6 * k + 1, 1, (1.0, 0.8, 0.7)), (2, 3), ALONE, 5, 5e-3),
+    "torus alone": (lambda k: torus(24 * k, 1), (2, 3), ALONE, 5, 5e-3),
+    "ellipsoid": (lambda degree: ellipsoid(degree, 3), (5, 9), {}, 8, 5e-3),
+    "torus": (lambda around: torus(around, 3), (18, 24), {}, 4, 5e-3),
+    "star": (star, (7, 11), {}, 5, 5e-3),
+    "rod": (rod, (7, 11), {}, 5, 5e-3),
+}
 
 
 @pytest.mark.parametrize("place", [0.0, 0.3, -0.3])
-def test_convergence_on_finer_nodes(place):
-    """What is left is the error of the density's series, which falls exponentially."""
-    errors = [at_distance(ellipsoid(degree, 3), FAR, place) for degree in (5, 9)]
-    assert errors[0] > 8 * errors[1]
-
-
-@pytest.mark.parametrize("place", [0.0, 0.3, -0.3])
-def test_torus(place):
-    errors = []
-    for steps in ((18, 6), (24, 8)):
-        surface = parki.Surface.tori(ORIGIN, 1.0, 0.5, steps=steps, finer=3)
-        errors.append(at_distance(surface, FAR, place))
-    assert errors[0] > 4 * errors[1]
-    assert errors[1] < 5e-3
+@pytest.mark.parametrize("shape", CONVERGENCE)
+def test_convergence(shape, place):
+    make, sizes, more, ratio, bound = CONVERGENCE[shape]
+    errors = [at_distance(make(size), FAR, place, **more) for size in sizes]
+    assert errors[0] > ratio * errors[1]
+    assert errors[1] < bound
 
 
 def test_sources_inside():
@@ -716,19 +721,8 @@ def test_harmonics_have_the_geometry_of_shapes():
         parki.Surface.harmonics(given * [[1.0], [1.0], [-1.0]])
 
 
-@pytest.mark.parametrize("place", [0.0, 0.3, -0.3])
-@pytest.mark.parametrize("shape", ["star", "rod"])
-def test_stars_and_rods(shape, place):
-    errors = []
-    for order in (7, 11):
-        y = parki.Surface.directions(order)
-        if shape == "star":
-            surface = parki.Surface.harmonics((1 + 0.2 * y[0] ** 3 - 0.1 * y[1] * y[2]) * y)
-        else:
-            surface = parki.Surface.rods(ORIGIN, 2.0, 0.5, order=order)
-            assert abs(np.abs(surface.nodes[2]).max() / surface.nodes[2].max() - 1) < 1e-9
-        errors.append(at_distance(surface, FAR, place))
-    assert errors[0] > 5 * errors[1]
-    assert errors[1] < 5e-3
+def test_rods():
+    nodes = rod(7).nodes
+    assert abs(np.abs(nodes[2]).max() / nodes[2].max() - 1) < 1e-9
     with pytest.raises(parki.ParkiValueError, match="at least the diameter"):
         parki.Surface.rods(ORIGIN, 1.0, 0.6)

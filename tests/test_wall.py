@@ -234,17 +234,6 @@ def test_the_promise(periodicity, box, where, tolerance):
     assert rms(plan(FORCES) - exact) <= plan.promise(FORCES) + rounding
 
 
-def test_what_the_promise_is():
-    """The bounds of the sums, where heights multiply densities and results."""
-    plan = make()
-    length, h = (2 * np.prod(BOX)) ** (1 / 3), SRC[2]
-    layers = (2 * (FORCES**2).sum()) ** 0.5 / length
-    charges, dipoles = (2 * (each**2).sum() ** 0.5 for each in (FORCES[2], h * FORCES))
-    phi = (charges / length + dipoles / length**2) * (1 + TRG[2].max() / length)
-    total = TOLERANCE * (layers + phi)
-    assert plan.promise(FORCES) == pytest.approx(total, rel=1e-12)
-
-
 def test_few_pairs_of_images_are_not_counted_again(monkeypatch):
     """Images have few targets close by, whose number changes by chance from step to step."""
     points = [np.random.default_rng(seed).random((3, 2000)) for seed in range(3)]
