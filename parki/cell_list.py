@@ -21,6 +21,7 @@ from parki.interchange import (
     as_flag,
     as_number,
     as_whole,
+    check_space,
     flag,
     numbers,
     positive,
@@ -125,11 +126,7 @@ class CellList:
         self.space = get_execution_space(execution_space, points)
         xp = self.xp = self.space.array_module
         points = as_array("points", points)
-        if not (isinstance(points, np.ndarray) or self.space.on_device):
-            raise ParkiTypeError(
-                f"points is on a device (CuPy), but execution_space is {self.space}; move it with "
-                "cupy.asnumpy(...), or leave execution_space to parki"
-            )
+        check_space({"points": points}, self.space)
         points = xp.ascontiguousarray(points)
         if points.ndim != 2 or points.shape[0] != 3:
             raise ParkiValueError(f"points has shape {points.shape}; expected (3, N)")

@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,11 @@ def by_words(words: dict[str, str]) -> Iterator[None]:
 
 
 def old_names(
-    module: str, until: str, renamed: dict[str, str], home: str = ""
+    module: str,
+    until: str,
+    renamed: dict[str, str],
+    home: str = "",
+    later: dict[str, str] | None = None,
 ) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a module whose names have changed: old ones work, and warn.
 
@@ -103,9 +108,17 @@ def old_names(
         New names by the old ones.
     home : str
         Where the new names are. Default: in the module itself.
+    later : dict of str to str, optional
+        Modules that are imported when a name of theirs is asked for first, by these names. A
+        module that the name itself means is its own.
     """
 
     def find(name: str) -> Any:
+        if later and name in later:
+            value = import_module(later[name])
+            if value.__name__ != f"{module}.{name}":
+                value = getattr(value, name)
+            return vars(sys.modules[module]).setdefault(name, value)
         if name not in renamed:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         new = f"{home or module}.{renamed[name]}"

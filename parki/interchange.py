@@ -17,7 +17,7 @@ import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.meaning import is_tensor, refuse_meaning, variable
-from parki.runtime import captures, forks, get_execution_space
+from parki.runtime import ExecutionSpace, captures, forks, get_execution_space
 
 T = TypeVar("T")
 # DLPack's memory kinds: host and pinned memory; CUDA's and ROCm's memory, and CUDA's managed one.
@@ -245,6 +245,25 @@ def numbers(
     except (RuntimeError, TypeError, ValueError):
         what = shown(values if given is None else given)
         raise ParkiTypeError(f"{name} is {what}; expected {meaning}") from None
+
+
+def check_space(arrays: dict[str, Any], space: ExecutionSpace) -> None:
+    """Refuse arrays outside of the memory of the space, or not on the current device."""
+    current = space.adapter.device()
+    for name, array in arrays.items():
+        on_host = isinstance(array, np.ndarray)
+        if on_host == space.on_device:
+            here = "on the host (NumPy)" if on_host else "on a device (CuPy)"
+            remedy = "cupy.asarray(...)" if on_host else "cupy.asnumpy(...)"
+            raise ParkiTypeError(
+                f"{name} is {here}, but execution_space is {space}; "
+                f"move it with {remedy}, or leave execution_space to parki"
+            )
+        if not on_host and int(array.device.id) != current:
+            raise ParkiValueError(
+                f"{name} is on device {int(array.device.id)}, but the current one is {current}; "
+                f"call parki inside of 'with cupy.cuda.Device({int(array.device.id)}):'"
+            )
 
 
 def to_host(values: Any) -> Any:

@@ -13,6 +13,8 @@ import inspect
 import pickle
 import pydoc
 import re
+import subprocess
+import sys
 import typing
 from dataclasses import fields, replace
 from pathlib import Path
@@ -257,8 +259,16 @@ def test_what_users_are_shown():
     text = pydoc.plain(pydoc.render_doc(parki.EwaldOptions))
     assert "images_below" not in text and "exclude_image" in text
     shown = parki.__doc__.partition("\n\n")[2]
-    for name in (*SUMS.listed, "Plan", "Spheres", "vjp"):
+    for name in (*SUMS.listed, "Plan", "Spheres", "vjp", "Surface"):
         assert re.search(rf"^    {name} +[A-Z].*\.$", shown, re.M), name
+
+
+def test_points_alone_import_nothing_that_is_built_on_sums():
+    code = "import parki, sys; parki.stokes_sl; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[1] for name in run.stdout.split() if name[:6] == "parki."}
+    assert "ewald" in loaded
+    assert not loaded & {"distributed", "dynamics", "mesh", "reference", "surfaces", "suspensions"}
 
 
 def test_parameters_are_no_options():

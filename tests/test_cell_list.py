@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small_kernels import run_python
 
-from parki import CellList, ParkiMemoryError, ParkiValueError, cell_list
+from parki import CellList, ParkiMemoryError, ParkiTypeError, ParkiValueError, cell_list
 from parki.cell_list import runs
 from parki.ewald import points as ewald_points
 from parki.runtime import get_execution_space, load
@@ -138,6 +138,10 @@ def test_layouts(space, to_space, to_host, layout):
         given = space.array_module.asfortranarray(given)
     elif layout == "list":
         given = points.tolist()
+        if space.on_device:
+            with pytest.raises(ParkiTypeError, match=r"points is on the host \(NumPy\), but"):
+                listed(space, given)
+            return
     elif not space.on_device:
         given.flags.writeable = False
     cells, expected = listed(space, given), listed(space, to_space(points))

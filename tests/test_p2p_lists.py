@@ -96,7 +96,6 @@ def test_tiles_of_all_clouds(few, crowded, space, to_space, monkeypatch):
         points = np.random.default_rng(5).random(points.shape)
     points, dens, norms = (to_space(a) for a in (points, dens, norms))
     monkeypatch.setattr("parki.ewald.near.sizes.FEW", 2500 if few else 0)
-    monkeypatch.setattr(p2p_lists, "FEW", 2**14 if few else 0)  # or a device orders the tiles
     monkeypatch.setattr("parki.ewald.near.sizes.FEW_READ", 4500)
     monkeypatch.setattr("parki.ewald.near.sizes.MANY_READ", 4500 * 8)
     plan = plan_of("stokes_comb", points, norms, space)

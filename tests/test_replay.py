@@ -13,6 +13,7 @@ import parki
 from parki import EwaldOptions
 from parki.ewald.pipeline import replay
 from parki.ewald.sums import SUMS
+from parki.interchange import to_host
 from parki.runtime import get_execution_space
 from parki.runtime.spaces import cupy, why_unavailable
 
@@ -45,6 +46,25 @@ def record(plan, dens):
     for _ in range(3):
         plan(dens)
     assert "as one graph" in plan.describe()
+
+
+PARTS = {
+    "whole": (..., ...),
+    "columns": ((..., slice(3, 6)), (..., slice(0, 3))),
+    "rows": ((slice(2, 4),), (slice(0, 2),)),
+    "planes": ((slice(None), slice(1, 3)), (slice(None), slice(3, 5))),
+    "every other": ((..., slice(1, None, 2)), (..., slice(0, None, 2))),
+}
+
+
+@pytest.mark.parametrize(("to", "given"), PARTS.values(), ids=PARTS)
+def test_copies(space, to, given):
+    """By kernels or, where rows are in equal steps, without: all else stays."""
+    values = np.random.default_rng(0).random((4, 5, 6))
+    array, expected = space.array_module.asarray(values), values.copy()
+    space.adapter.copy(array[to], array[given])
+    expected[to] = values[given]
+    np.testing.assert_array_equal(to_host(array), expected)
 
 
 @pytest.mark.gpu

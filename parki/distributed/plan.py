@@ -17,9 +17,9 @@ from parki.ewald.pipeline.placed_sum import place_and_sum
 from parki.ewald.placement.any_plan import AnyPlan
 from parki.ewald.placement.asked import Asked
 from parki.ewald.placement.placement import Placement, PlanPoints
-from parki.ewald.points import check_points, check_space, take_options
+from parki.ewald.points import check_points, take_options
 from parki.ewald.sums import with_parameters
-from parki.interchange import as_array, as_given
+from parki.interchange import as_array, as_given, check_space
 from parki.typing import AnyKernel, Array, ArrayT, SumKeywords, Unpack, Wanted
 
 

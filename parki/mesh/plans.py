@@ -20,10 +20,10 @@ from parki.ewald.far.host_memory import clear, zeros
 from parki.ewald.far.mesh import Fields
 from parki.ewald.far.spreading import Variant
 from parki.ewald.pipeline.access import Access
-from parki.ewald.points import check_dtypes, check_output, check_space, extremes, like_points
+from parki.ewald.points import check_dtypes, check_output, extremes, like_points
 from parki.ewald.split.window import Window
 from parki.ewald.split.windows import kaiser_bessel
-from parki.interchange import as_array, as_given, one_of, whole
+from parki.interchange import as_array, as_given, check_space, one_of, whole
 from parki.memory import telling
 from parki.mesh.grid import Anchors, Grid
 from parki.runtime import ExecutionSpace, get_execution_space, prepare

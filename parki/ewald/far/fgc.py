@@ -365,8 +365,7 @@ class FGC(Convolution):
         for c in reversed(self.back):
             self.transforms.real_inverse(self.hat[c], self.field[c])
         if self.mesh.periodicity == 3:
-            n, spill = self.mesh.padding.grid[2], self.mesh.spill
-            self.field[..., n:] = self.field[..., :spill]
+            self._wrap()
         return self.field
 
     def shaken(self, grid: Any) -> Any:
@@ -381,9 +380,13 @@ class FGC(Convolution):
             self._root = self._of_root(block)
         self.multiply(replace(block, multiplier=self._root), self.hat)
         self.transforms.real_inverse(self.hat, self.field)
-        n, spill = self.mesh.padding.grid[2], self.mesh.spill
-        self.field[..., n:] = self.field[..., :spill]
+        self._wrap()
         return self.field
+
+    def _wrap(self) -> None:
+        """Repeat the first columns of the fields after the last ones."""
+        n, spill = self.mesh.padding.grid[2], self.mesh.spill
+        self.mesh.space.adapter.copy(self.field[..., n:], self.field[..., :spill])
 
     def given(self, mesh: EwaldMesh, split: Split) -> Any:
         """Return the transforms that `fill` needs, for which there may be no memory.

@@ -43,17 +43,7 @@ class Lengths:
         first, self.last = min(self.costs, default=0), max(self.costs, default=0)
         lengths = sorted({n for n in SMOOTH if not first <= n <= self.last} | self.costs.keys())
         self.lengths = lengths
-        # The best length to take instead of each, by the number of axes.
-        self.best = {axes: self._best(axes) for axes in (1, 2, 3)}
-
-    def _best(self, axes: int) -> list[int]:
-        lengths = []
-        for i, least in enumerate(self.lengths):
-            reach = bisect_left(self.lengths, least * MOST ** (1 / axes) + 1e-9)
-            choice = self.lengths[i : max(reach, i + 1)]
-            beside = OTHER_AXES if axes == 1 else 0.0
-            lengths.append(min(choice, key=lambda n: n**axes * (self.cost(n) + beside)))
-        return lengths
+        self._best: dict[tuple[int, int], int] = {}  # by the place of the least one, and axes
 
     def at_least(self, length: float, axes: int) -> int:
         """Return the cheapest length of at least ``length``.
@@ -67,7 +57,13 @@ class Lengths:
         index = bisect_left(self.lengths, math.ceil(length - 1e-9))
         if index == len(self.lengths):
             return 2 * math.ceil(length / 2)
-        return self.best[axes][index]
+        if (index, axes) not in self._best:
+            reach = bisect_left(self.lengths, self.lengths[index] * MOST ** (1 / axes) + 1e-9)
+            choice = self.lengths[index : max(reach, index + 1)]
+            beside = OTHER_AXES if axes == 1 else 0.0
+            cheapest = min(choice, key=lambda n: n**axes * (self.cost(n) + beside))
+            self._best[index, axes] = cheapest
+        return self._best[index, axes]
 
     def cost(self, *lengths: int) -> float:
         """Return the cost per value of a transform along axes of these lengths."""

@@ -150,10 +150,10 @@ class P2P:
         self.norms = None
         if norms is not None and task.transposed_pair:
             self.norms = self.targets.sort(norms)
-            self.norms /= -cutoff
+            self.norms *= -1 / cutoff
         elif norms is not None:
             self.norms = self.sources.sort(norms, out=self.buffer(3))
-            self.norms /= cutoff
+            self.norms *= 1 / cutoff  # as normals were by their factor: one kernel on a device
         self.lists: PairLists | None = None
         self.marks: Any = None  # of the sorted sources, over r_c to their power
         if marks is not None:

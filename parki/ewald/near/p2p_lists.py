@@ -25,7 +25,6 @@ MOST_ROWS = 2**31  # rows are counted with 32 bits
 # Rows of each tile, over the longest lists of the points before; and over the mean of the lists,
 # up to which there is memory for that.
 SPARE, UNEVEN = 1.15, 4.0
-FEW = 2**14  # tiles that the host orders in no more time than a device takes
 # Bytes of the lists for a pair within the cut-off, and the part of the free memory that a plan
 # leaves. No more than this many pairs per target are assumed, so that few sums query free memory.
 BYTES, LEFT, PAIRS = 5.0, 0.75, 10_000
@@ -154,13 +153,9 @@ class PairLists:
         """Allocate the memory for lists, if there is enough."""
         xp, self._stride = self.space.array_module, 0
         prepare([self.kernel(use, 1) for use in (COUNTS, KEEPS, TAKES)])
-        rows = self._launch(COUNTS, arguments)
-        needed = to_host(rows)
-        # The host orders few tiles before a device has compiled a dozen small kernels for this.
-        where, tiles = xp, arguments["tiles"]
-        if self.tiles <= FEW:
-            where, tiles, rows = np, to_host(tiles), needed
-        total, longest = int(needed.sum(dtype=np.int64)), int(needed.max()) if self.tiles else 0
+        # The host orders tiles: a device would compile a dozen small kernels for a second.
+        rows = to_host(self._launch(COUNTS, arguments))
+        total, longest = int(rows.sum(dtype=np.int64)), int(rows.max()) if self.tiles else 0
         self.size, most = 4 * self.lanes * total, PART * free_memory(self.space)
         fits = total < MOST_ROWS and self.size <= most
         try:
@@ -168,17 +163,14 @@ class PairLists:
         except MemoryError:  # no block is large enough: sums do without
             self.lists = None
         if self.lists is not None:
-            order = self._longest_first(where, rows)
-            rows, self.use = rows[order], KEEPS
-            ends = where.zeros(self.tiles + 1, dtype=np.int32)
-            ends[1:] = where.cumsum(rows, dtype=np.int64)
-            self.rows = xp.asarray(ends)
-            self.ordered = xp.asarray(where.ascontiguousarray(tiles[:, order]))
+            order, self.use = self._longest_first(rows), KEEPS
+            self.rows = xp.asarray(np.append(0, rows[order].cumsum(dtype=np.int64)).astype("i4"))
+            self.ordered = xp.asarray(to_host(arguments["tiles"]).take(order, axis=1))
             stride = math.ceil(SPARE * longest)
             if stride * self.tiles < min(UNEVEN * total, MOST_ROWS, most / (4 * self.lanes)):
                 self._stride = stride
 
-    def _longest_first(self, xp: Any, rows: Any) -> Any:
+    def _longest_first(self, rows: Any) -> Any:
         """Return an order of the tiles, by teams, in which teams of long lists begin first.
 
         Neighbouring teams read nearly the same sources. They remain neighbours if their lists have
@@ -186,9 +178,9 @@ class PairLists:
         """
         full = self.tiles - self.tiles % TEAM  # the last team may lack tiles, and stays last
         if not full:
-            return xp.arange(self.tiles)
+            return np.arange(self.tiles)
         lengths = 1.0 + rows[:full].reshape(-1, TEAM).sum(axis=1)
-        halvings = xp.log2(lengths.max() / lengths).astype(xp.int32)
-        teams = xp.argsort(halvings, kind="stable")
-        tiles = teams[:, None] * TEAM + xp.arange(TEAM)
-        return xp.concatenate([tiles.ravel(), xp.arange(full, self.tiles)])
+        halvings = np.log2(lengths.max() / lengths).astype(np.int32)
+        teams = np.argsort(halvings, kind="stable")
+        tiles = teams[:, None] * TEAM + np.arange(TEAM)
+        return np.concatenate([tiles.ravel(), np.arange(full, self.tiles)])

@@ -26,7 +26,6 @@ from parki.ewald.points.values import check_density as check_density
 from parki.ewald.points.values import check_names as check_names
 from parki.ewald.points.values import check_output as check_output
 from parki.ewald.points.values import check_outputs as check_outputs
-from parki.ewald.points.values import check_space as check_space
 from parki.ewald.points.values import check_values as check_values
 from parki.ewald.points.values import check_want as check_want
 from parki.ewald.points.values import extremes as extremes

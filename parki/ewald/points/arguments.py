@@ -14,10 +14,10 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
 from parki.ewald.options.keywords import refuse_unknown
-from parki.ewald.points.values import as_rows, check_finite, check_single, check_space, extremes
+from parki.ewald.points.values import as_rows, check_finite, check_single, extremes
 from parki.ewald.sums import sum_of
 from parki.ewald.sums.record import Sum
-from parki.interchange import as_array
+from parki.interchange import as_array, check_space
 from parki.meaning import varied
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.typing import OptionKeywords
@@ -67,10 +67,15 @@ class Arguments(NamedTuple):
 
     def owned(self) -> Arguments:
         """Return these with copies of the arrays, which nobody changes later; one stays one."""
-        copies = {name: each.copy() for name, each in self.arrays.items()}
+        copies = {name: self._copied(each) for name, each in self.arrays.items()}
         if self.arrays["trg"] is self.arrays["src"]:
             copies["src"] = copies["trg"]
         return self._replace(arrays=copies)
+
+    def _copied(self, array: Any) -> Any:
+        copied = self.space.array_module.empty(array.shape, dtype=array.dtype)
+        self.space.adapter.copy(copied, array)
+        return copied
 
 
 def take_arguments(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from parki.arrays import real_name
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.sums import SUMS, stress
-from parki.interchange import as_array, to_host
+from parki.interchange import as_array, check_space, to_host
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
 
 RESULTS = ("u", "p", "grad_u", "stress")
@@ -212,25 +212,6 @@ def check_output(
         raise ParkiValueError(
             f"{label} shares memory with {given}, which is read after it is written"
         )
-
-
-def check_space(arrays: dict[str, Any], space: ExecutionSpace) -> None:
-    """Refuse arrays outside of the memory of the space, or not on the current device."""
-    current = space.adapter.device()
-    for name, array in arrays.items():
-        on_host = isinstance(array, np.ndarray)
-        if on_host == space.on_device:
-            here = "on the host (NumPy)" if on_host else "on a device (CuPy)"
-            remedy = "cupy.asarray(...)" if on_host else "cupy.asnumpy(...)"
-            raise ParkiTypeError(
-                f"{name} is {here}, but execution_space is {space}; "
-                f"move it with {remedy}, or leave execution_space to parki"
-            )
-        if not on_host and int(array.device.id) != current:
-            raise ParkiValueError(
-                f"{name} is on device {int(array.device.id)}, but the current one is {current}; "
-                f"call parki inside of 'with cupy.cuda.Device({int(array.device.id)}):'"
-            )
 
 
 def like_points(name: str, given: Any, space: ExecutionSpace, dtype: Any) -> Any:

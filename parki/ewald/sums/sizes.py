@@ -27,6 +27,7 @@ from parki.ewald.sums.sources import Source
 from parki.ewald.sums.symbols import Symbol
 
 Square = Callable[[Array, RadialPolynomials], Array]
+_Places = tuple[tuple[tuple[int, int], float], ...]
 RESULTS = "v", "w"  # whose squares add up, where sources are averaged
 _GOLDEN = (1 + 5**0.5) / 2
 # Axes of an icosahedron: means over them of products of up to five components are those over all
@@ -47,10 +48,23 @@ def square(symbol: Symbol, source: Source, result: str = "u") -> Square:
     return of_operator(tuple(operator), symbol.order)
 
 
-@lru_cache(maxsize=64)
 def of_operator(operator: tuple[object, ...], order: int) -> Square:
     """Return the squared size of an operator on psi, of a symbol of this order."""
-    by_functions: dict[tuple[tuple[tuple[int, int], float], ...], Array] = {}
+
+    def size(r2: Array, p: RadialPolynomials) -> Array:
+        functions, gram = _forms(operator, order)
+        smooth = _Smooth(r2, p, order)
+        each = [sum(x * smooth(*place) for place, x in key) for key in functions]
+        pairs = combinations_with_replacement(range(len(each)), 2)
+        return np.asarray(sum((1 + (i < j)) * gram[i, j] * each[i] * each[j] for i, j in pairs))
+
+    return size
+
+
+@lru_cache(maxsize=64)
+def _forms(operator: tuple[object, ...], order: int) -> tuple[list[_Places], Array]:
+    """Return functions of the distance, and the quadratic form of them that is the mean square."""
+    by_functions: dict[_Places, Array] = {}
     found = expand(list(operator), order)  # type: ignore[arg-type]
     names = sorted({name for dots in found for name in _vectors(dots)} - {"e", "up"})
     for dots, places in found.items():
@@ -61,15 +75,7 @@ def of_operator(operator: tuple[object, ...], order: int) -> Square:
     functions, values = [*by_functions], np.array([*by_functions.values()])
     values = values.reshape(len(functions), -1)
     averaged = len(UPS) * 3.0 ** len([name for name in names if name not in RESULTS])
-    gram = values @ values.T / averaged
-
-    def size(r2: Array, p: RadialPolynomials) -> Array:
-        smooth = _Smooth(r2, p, order)
-        each = [sum(x * smooth(*place) for place, x in key) for key in functions]
-        pairs = combinations_with_replacement(range(len(each)), 2)
-        return np.asarray(sum((1 + (i < j)) * gram[i, j] * each[i] * each[j] for i, j in pairs))
-
-    return size
+    return functions, values @ values.T / averaged
 
 
 class _Smooth:
