@@ -11,13 +11,13 @@ derivatives of the flow by y, and with h, and double layers add sinks. So every 
 the sum itself, of sources and of their images, and one sum of `parki.ewald.sums.multipoles` or of
 their flow. Spheres take the Laplacian of the flow by x and by y, which quadrupoles make.
 
-Derivatives by points and transposes would take derivatives of phi that have no sums. For these the
-same flow has another form, by Blake (1971), of dipoles of forces and of source doublets at y*:
+Derivatives by points and transposes take sums whose velocities alone are used. So for these the
+slopes of phi are flows of source doublets, and forces have another form, by Blake (1971), of
+dipoles of forces and of source doublets at y*:
 
 ``u = G(x - y) f - G(x - y*) f - 2 h (f* . grad) G(x - y*) e3 - 2 h^2 grad (f* . grad) 1 / R``
 
-with ``R = |x - y*|``, of velocities of sums alone. Spheres with torques have no other form. See
-``docs/theory.md``.
+with ``R = |x - y*|``. Spheres with torques have no other form. See ``docs/theory.md``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from parki.ewald.sums.adjoint import gradient
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import Arrays, Curved, Map, mapped, velocity
 from parki.ewald.sums.names import named
-from parki.ewald.sums.results import LONG, OWN
+from parki.ewald.sums.results import LONG, OWN, Slopes
 from parki.ewald.sums.stress import stress
 
 
@@ -263,40 +263,63 @@ DIPOLES = {"stokes_dipole": _of_tensors(_tensors), "stokes_dl": _LAYERS}
 _BACK = {"stokes_dipole": ("grad_u", gradient), "stokes_dl": ("stress", _traction)}
 
 
-def of_dipoles(kernel: str, want: str, transposed: bool = False) -> Composite:
+def of_dipoles(kernel: str, want: str, alone: bool = False) -> Composite:
     """Return a result of dipoles of forces, or of double layers.
 
-    If ``transposed``, it is of sums that have transposes.
+    If ``alone``, phi is made of velocities of sums, which have transposes and derivatives.
     """
     of, density = DIPOLES[kernel], (3, 3) if kernel == "stokes_dipole" else (3,)
-    if transposed:
-        along = [Addend(*_ALONG[n], partial(_row, of.quadrupoles, n), mirrored) for n in range(3)]
-        flow = Addend("doublet_dipole", ("u",), _quadrupole_flow, of.quadrupoles, mirrored)
-        others = of._replace(quadrupoles=None).phi(BOTH, _flow)
-        return composite(
-            kernel, want, [*of.addends(kernel, want), others, *along, flow], density=density
-        )
+    if alone:
+        addends = *of.addends(kernel, want), *_phi_alone(of, want)
+        return composite(kernel, want, addends, density=density)
     own = {"u": "stokes_sl", "grad_u": "stokes_dipole"}
     back = (own[want], *_BACK[kernel]) if want in own else None
     return composite_of(kernel, want, of, density=density, transposed=back)
 
 
-# ------------------------------------------------------------------ quadrupoles with transposes
-def _along(axis: int, results: Arrays, cloud: Arrays) -> Any:
-    """Return ``e3`` times a slope: quadrupoles have the potential that dipoles lose along it."""
-    rows = np.zeros_like(results["grad_u"])
-    rows[2] = results["grad_u"][axis]
+# ------------------------------------------------------------------ phi by velocities alone
+def results_of(want: str, flow: Map, pressure: float = 0.0) -> tuple[tuple[str, ...], Map]:
+    """Return results of a sum, and their map, of this flow; ``pressure`` times a row is p."""
+    if want == "u":
+        return ("u",), flow
+
+    def made(results: Arrays, cloud: Arrays) -> Any:
+        p = pressure * results["u"][2:]
+        if want == "p":
+            return p
+        rows = Slopes(flow)(results, cloud)
+        return rows if want == "grad_u" else stress({"p": p, "grad_u": rows}, cloud)
+
+    return ("u",) if want == "p" else BOTH, made
+
+
+def over_wall(times: float, results: Arrays, cloud: Arrays) -> Any:
+    """Return a velocity times the height over the wall."""
+    return times * cloud["points"][2] * results["u"]
+
+
+def _down(row: int, results: Arrays, cloud: Arrays) -> Any:
+    """Return ``-e3`` times a row."""
+    rows = np.zeros_like(results["u"], shape=(3, results["u"].shape[1]))
+    rows[2] = -results["u"][row]
     return rows
 
 
 def _row(quadrupoles: Map | None, axis: int, dens: Any, cloud: Arrays) -> Any:
-    """Return a row of quadrupoles: dipoles that have their potential as a slope."""
+    """Return a row of quadrupoles: doublets whose flow along this axis is their potential."""
     return mapped(quadrupoles, dens, cloud)[3 * axis : 3 * axis + 3]
 
 
-_ALONG = tuple(("laplace_dipole", ("grad_u",), partial(_along, axis)) for axis in range(3))
+def _phi_alone(of: _Images, want: str) -> list[Addend]:
+    """Return the flow of dipoles and quadrupoles, of sums whose velocities alone are taken.
 
-
-def _quadrupole_flow(results: Arrays, cloud: Arrays) -> Any:
-    """Return ``x3 grad phi`` of quadrupoles, for dipoles of doublets, which point against it."""
-    return -cloud["points"][2] * results["u"]
+    The flow of doublets is against the slope of the potential of such dipoles.
+    """
+    slopes = results_of(want, partial(over_wall, -1.0), -2.0)
+    sums = [("doublet", slopes, of.dipoles), ("doublet_dipole", slopes, of.quadrupoles)]
+    if want != "p":
+        sums.append(("laplace_dipole", results_of(want, partial(_down, 0)), of.dipoles))
+        for axis in range(3):
+            flow = results_of(want, partial(_down, axis))
+            sums.append(("doublet", flow, partial(_row, of.quadrupoles, axis)))
+    return [Addend(kernel, *results, density, mirrored) for kernel, results, density in sums]

@@ -16,11 +16,9 @@ from parki.errors import ParkiValueError
 from parki.ewald.sums import SUMS
 from parki.ewald.sums import wall_images as images
 from parki.ewald.sums.composite import Addend, Composite
-from parki.ewald.sums.maps import Arrays, Curved, Map, velocity
+from parki.ewald.sums.maps import Arrays, Curved, velocity
 from parki.ewald.sums.names import named
 from parki.ewald.sums.record import Sum
-from parki.ewald.sums.results import Slopes
-from parki.ewald.sums.stress import stress
 from parki.ewald.sums.wall_images import Wanted, mirrored
 
 
@@ -78,11 +76,6 @@ def _of_forces_on_spheres(kernel: str, radii: _Radii, up: int, want: str) -> Com
     return images.composite_of(kernel, want, of, more, **how)
 
 
-def _over_wall(times: float, results: Arrays, cloud: Arrays) -> Any:
-    """Return a velocity times the height over the wall."""
-    return times * cloud["points"][2] * results["u"]
-
-
 def _along_normal(results: Arrays, cloud: Arrays) -> Any:
     rows = np.zeros_like(results["u"])
     rows[2] = results["u"][2]
@@ -123,7 +116,7 @@ def _blake_spheres(kernel: str, radii: _Radii, up: int) -> Composite:
         along = partial(_of_radius, radii.sources)
         addends += [
             Addend("doublet", ("u",), _along_normal, lambda *given: -own(*given), mirrored),
-            Addend(*dipoles, partial(_over_wall, -1.0), along, mirrored),
+            Addend(*dipoles, partial(images.over_wall, -1.0), along, mirrored),
         ]
     if radii.targets != 0:
         addends.append(Addend(*dipoles, swollen, _raised, mirrored))
@@ -176,25 +169,11 @@ def _flow_of_torques(kernel: str, radii: _Radii, up: int, want: str) -> Composit
 
     It is the transpose of the turns by forces, with the pressure of torques on points.
     """
-
-    def of(flow: Map, pressure: float = 0.0) -> tuple[tuple[str, ...], Map]:
-        """Return results of a sum, and their map, of this flow; ``pressure`` times a row is p."""
-        if want == "u":
-            return ("u",), flow
-
-        def made(results: Arrays, cloud: Arrays) -> Any:
-            p = pressure * results["u"][2:]
-            if want == "p":
-                return p
-            rows = Slopes(flow)(results, cloud)
-            return rows if want == "grad_u" else stress({"p": p, "grad_u": rows}, cloud)
-
-        return ("u",) if want == "p" else images.BOTH, made
-
+    of = partial(images.results_of, want)
     addends = [
         Addend(kernel, *of(velocity)),
         Addend(kernel, *of(_mirrored_flow), mirrored, mirrored),
-        Addend("doublet", *of(partial(_over_wall, -2.0), -4.0), _crossed_density, mirrored),
+        Addend("doublet", *of(partial(images.over_wall, -2.0), -4.0), _crossed_density, mirrored),
     ]
     if radii.targets != 0:
         swollen = of(partial(_swollen, radii.targets))
@@ -264,4 +243,4 @@ def near_wall(
         )
     if kernel == "stokes_sl" and {*by} - {"dens"}:
         return images.of_forces_by_points()
-    return known[want](transposed=True) if by and kernel in images.DIPOLES else known[want]()
+    return known[want](alone=True) if by and kernel in images.DIPOLES else known[want]()

@@ -108,11 +108,6 @@ class Wall(Face):
     def place(self, rng: np.random.Generator, box: Array, count: int) -> Array:
         return 0.05 + 0.9 * super().place(rng, box, count)
 
-    def inputs(self, given: Given) -> dict[str, Array]:
-        """Return the arrays by which there are derivatives: of dipoles, densities alone."""
-        found = super().inputs(given)
-        return found if given.kernel == self.sums[0] else {"dens": found["dens"]}
-
     def reference(self, given: Given) -> Array:
         """Return a finer sum of one part, of other parameters, in the unit 1."""
         unit, n = given.unit, given.example
