@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import parki
-from parki.dynamics import contact, moments, tables
+from parki.dynamics import brownian, contact, moments, tables
 from parki.dynamics import lubrication as lubrications
 from parki.dynamics.mobility import MomentFields, MomentMobility
 from parki.dynamics.pair_matrix import PairMatrix
@@ -411,6 +411,26 @@ def test_rough_noise_has_the_mean_square_of_noise():
     np.testing.assert_allclose(*np.sum(squares, axis=1), rtol=4e-3)
     forces = np.random.default_rng(4).standard_normal(points.shape)
     assert rough.solve(forces).products <= 7
+
+
+def test_the_drift_is_solved_as_roughly_as_it_may():
+    """To the root of the accuracy by fewer products, of which the mean has little."""
+    points, radius = suspension(0.3)
+    how = {"periodicity": 3, "box": [1, 1, 1], "tolerance": 1e-4}
+    rough, exact = (
+        parki.RigidSpheres(points, radius, accuracy=accuracy, **how) for accuracy in (1e-2, 1e-6)
+    )
+    products, solved = [], rough._solved
+    rough._solved = lambda *given, **more: products.append(solved(*given, **more)) or products[-1]
+    drawn, drifts = np.random.default_rng(9).standard_normal((12, *points.shape)), []
+    for w in drawn:
+        sides = [brownian.drift(each, w)[:2] for each in (rough, exact)]
+        drifts.append([exact._solved(*each).moves[:3] for each in sides])
+    assert max(each.products for each in products) <= 4
+    found, tight = np.moveaxis(drifts, 1, 0)
+    assert np.linalg.norm(found - tight) < 0.1 * np.linalg.norm(tight)
+    along = ((found - tight).mean(axis=0) * tight.mean(axis=0)).sum()
+    assert abs(along) < 0.05 * (tight.mean(axis=0) ** 2).sum()
 
 
 def test_pairs_count_up_to_a_gap_of_their_diameter(monkeypatch):

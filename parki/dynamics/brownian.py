@@ -5,11 +5,12 @@ each pair has its own root. Solved together, their motion has the covariance of 
 rigid spheres G (Fiore and Swan, 2018, without R). G varies in space, so that a step has the drift
 kT div G as well. That is minus the motion by a slip and by forces on the fluid,
 
-    M(r + d w / 2) x - M(r - d w / 2) x    and    R(r + d w / 2) v - R(r - d w / 2) v    over d,
+    M(r + d w) x - M(r) x    and    R(r + d w) v - R(r) v    over d,
 
 in the mean over normal numbers w, where x acts and v moves under forces w. So a step takes two
-solves, and no difference of solutions. The distances d differ: M varies over radii, R over gaps.
-The stresslets of forces w change in the same way along w: they are the Brownian stress.
+solves, and no difference of solutions. What is left out of order d is odd in w: it has no mean. The
+distances d differ: M varies over radii, R over gaps. The stresslets of forces w change in the same
+way along w: they are the Brownian stress.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from parki.dynamics.mobility import MomentFields, MomentMobility
 from parki.errors import ParkiValueError
 from parki.suspensions import noise
 
-STEPS = {"float64": 1e-3, "float32": 1e-2}  # distances for M, in smallest radii, by dtype
-STEP_OF_PAIRS = 1e-6
-# Accuracy of the solve under forces w: the drift has an error of a few times that.
-ROUGHLY = 1e-2
+STEPS = {"float64": 1e-3, "float32": 1e-2}  # distances for M, in smallest radii, by arithmetic
+STEP_OF_PAIRS = 1e-7
+# Power of the accuracy to which motions under forces w are solved. To 0.1 the mean of the drift is
+# right to a hundredth, as most errors have no mean: see docs/notebook/decisions.md.
+ROUGHLY = 0.5
 MOST_HALVES = 12  # how often a step is halved, which leaves a 64th of its noise
 
 
@@ -63,30 +65,32 @@ def shaken(rigid: Any, white: Any) -> tuple[Any, Any]:
     return k, f
 
 
-def drift(rigid: Any, w: Any) -> tuple[Any, Any, Any]:
+def drift(rigid: Any, w: Any, stresslets: bool = False) -> tuple[Any, Any, Any]:
     """Return slip (11, N) and forces (6, N) whose mean over normal numbers w (3, N) drifts.
 
-    And the change of the stresslets (3, 3, N) of pairs along w, by the same motion.
+    And the change of the stresslets (3, 3, N) of pairs along w, by the same motion, if wanted.
     """
     f = rigid._zeros(6)
     f[:3] = w
-    under = rigid._solved(rigid._zeros(11), f, accuracy=max(ROUGHLY, rigid.accuracy))
-    distance = STEPS[rigid._mobility.dtype.name] * rigid._sizes.smallest
-    ahead, back = (
-        rigid._product(under.acts, _there(rigid, side * distance * w)) for side in (0.5, -0.5)
-    )
-    slips = (ahead - back) / distance
+    under = rigid._solved(rigid._zeros(11), f, accuracy=rigid.accuracy**ROUGHLY)
+    real = rigid.options.arithmetic(rigid._mobility.dtype)
+    distance = STEPS[real.name] * rigid._sizes.smallest
+    slips = rigid._product(under.acts, _there(rigid, distance * w)) - rigid._product(under.acts)
+    slips /= distance
     if rigid._pairs is None:
-        return slips, rigid._zeros(6), 0 * moments.symmetric(rigid._xp, slips[6:])
+        return slips, rigid._zeros(6), 0.0
     distance = STEP_OF_PAIRS * rigid._sizes.smallest
-    sides = [rigid._pairs.shifted(side * distance * w).acting(under.moves) for side in (0.5, -0.5)]
-    forces, stresslets = ((one - other) / distance for one, other in zip(*sides, strict=True))
-    return slips, forces, stresslets
+    ahead, here = (
+        pairs.acting(under.moves, stresslets=stresslets)
+        for pairs in (rigid._pairs.shifted(distance * w), rigid._pairs)
+    )
+    forces, changes = ((one - other) / distance for one, other in zip(ahead, here, strict=True))
+    return slips, forces, changes
 
 
 def stresslets(rigid: Any, w: Any) -> Any:
     """Return the change of the stresslets (3, 3, N) of forces w along w: Brownian ones over kT."""
-    slips, forces, drifting = drift(rigid, w)
+    slips, forces, drifting = drift(rigid, w, stresslets=True)
     change = rigid._solved(-slips, -forces)
     drifting = drifting + moments.symmetric(rigid._xp, change.acts[6:])
     if rigid._pairs is not None:

@@ -104,10 +104,13 @@ class Lubrication:
         return other
 
     # ------------------------------------------------------------------ products
-    def acting(self, moves: Any = None, strain: Any = None) -> tuple[Any, Any]:
+    def acting(
+        self, moves: Any = None, strain: Any = None, stresslets: bool = True
+    ) -> tuple[Any, Any]:
         """Return how pairs act on the fluid, by motions (6, N) and a strain (3, 3) of all spheres.
 
-        These are forces and torques (6, N), and stresslets (3, 3, N). Either argument may be None.
+        These are forces and torques (6, N), and stresslets (3, 3, N), which are left out for less
+        time: (3, 3, 0). Motions or strain may be None.
         """
         e, n = self.axes, self.first.size
         along = np.zeros_like(e, shape=(6, n))
@@ -127,15 +130,16 @@ class Lubrication:
                 across[place], across[place + 1] = u - e * along[place], _cross(w, e)
         along = np.einsum("abn,bn->an", self.blocks[0], along)
         across = np.einsum("abn,bin->ain", self.blocks[1], across)
-        said = np.empty_like(e, shape=(15, 2, n))
+        said = np.empty_like(e, shape=(15 if stresslets else 6, 2, n))
         for k in range(2):
             (f, t, s), (force, torque, shear) = (x[3 * k : 3 * k + 3] for x in (along, across))
-            tensors = s / SQRT6 * _deviator(e) + _twice(shear, e) / SQRT2
-            tensors += self.blocks[2][k].sum(axis=0) * plane
             said[:3, k], said[3:6, k] = f * e + force, t * e + _cross(e, torque)
-            said[6:, k] = tensors.reshape(9, n)
+            if stresslets:
+                tensors = s / SQRT6 * _deviator(e) + _twice(shear, e) / SQRT2
+                tensors += self.blocks[2][k].sum(axis=0) * plane
+                said[6:, k] = tensors.reshape(9, n)
         found = self._summed(said)
-        return found[:6], found[6:].reshape(3, 3, -1)
+        return found[:6], found[6:].reshape(3, 3, self.count if stresslets else 0)
 
     def shaken(self, numbers: Any) -> Any:
         """Return forces and torques (6, N) whose covariance is the matrix of motions.

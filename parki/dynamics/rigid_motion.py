@@ -62,7 +62,7 @@ def sides(rigid: Any, forces: Any, torques: Any, gradient: Any) -> tuple[Any, An
     strain = (flow + flow.T) / (2 * rigid.factor)
     k[6:] = -moments.five(rigid._xp, rigid._xp.asarray(strain))[:, None]
     if rigid._pairs is not None and strain.any():
-        f += rigid._pairs.acting(strain=strain)[0]
+        f += rigid._pairs.acting(strain=strain, stresslets=False)[0]
     return k, f, strain
 
 
