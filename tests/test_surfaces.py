@@ -507,7 +507,10 @@ def test_a_refused_move_leaves_all_as_it_was(monkeypatch):
 OF_BOTH = [("stokes_sl", "u"), ("stokes_dl", "u"), ("stokes_comb", "u"), ("stokes_sl", "p")]
 
 
-@pytest.mark.parametrize("key", [*OF_BOTH, ("laplace_dipole", "u")])
+@pytest.mark.parametrize(
+    "key",
+    [*OF_BOTH, ("laplace_dipole", "u"), pytest.param(("stokes_dl", "p"), marks=pytest.mark.slow)],
+)
 def test_transpose_and_operator(key):
     centres = np.array([[0.3, 0.75], [0.5, 0.45], [0.45, 0.55]])
     surface = parki.Surface.spheres(centres, [0.25, 0.2], order=5, finer=3)

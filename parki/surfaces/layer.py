@@ -345,7 +345,6 @@ class LayerPlan:
         Raises
         ------
         ParkiValueError, ParkiTypeError
-            Also if parki has no sum for the transpose, as for pressures of double layers.
         """
         v = self._checked("values", values, self._shapes[0], self._layer.rows)
         with self._alone() as placed:

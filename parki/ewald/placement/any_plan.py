@@ -312,7 +312,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         ------
         ParkiValueError, ParkiTypeError
             If the values are impossible, or if parki has no sum for the transpose, as for the
-            pressures and stresses of double layers and dipoles.
+            pressures of blobs.
         ParkiMemoryError
             If there is no room for the transposed sum.
         """

@@ -11,7 +11,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.points import Arguments, check_names, check_want, result_shape, take_arguments
 from parki.ewald.sums import sum_of
 from parki.ewald.sums.composite import Composite
-from parki.ewald.sums.maps import Arrays, Map
+from parki.ewald.sums.maps import Arrays
 from parki.ewald.sums.results import of_result
 from parki.ewald.sums.walls import near_wall
 
@@ -67,11 +67,6 @@ class Asked(NamedTuple):
         """The name of the sum."""
         return self.composite.name if self.composite else str(self.kernel)
 
-    @property
-    def transposed(self) -> tuple[str, str, Map] | None:
-        """The sum that is the transpose of a composite, its result and a map; or None."""
-        return self.composite.transposed if self.composite else None
-
     def taken(self, trg: Any, src: Any, norms: Any, options: EwaldOptions) -> Arguments:
         """Return the arguments of all sums, of which no values were looked at.
 
@@ -100,5 +95,4 @@ def _of_all(names: tuple[str, ...], parts: tuple[Composite, ...]) -> Composite:
     addends = tuple(replace(one, of=name) for name, part in each for one in part.addends)
     scales = tuple(dict.fromkeys(scale for part in parts for scale in part.scales))
     name = ", ".join(part.name for part in parts)
-    back = first.transposed if len(parts) == 1 else None
-    return replace(first, name=name, addends=addends, scales=scales, transposed=back)
+    return replace(first, name=name, addends=addends, scales=scales, transposed=None)

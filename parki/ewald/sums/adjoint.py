@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from parki.ewald.sums.composite import Addend
-from parki.ewald.sums.maps import Arrays
+from parki.ewald.sums.maps import Arrays, Map
 from parki.ewald.sums.maps import velocity as velocity
 
 Mean = Callable[[Any, Any], Any]
@@ -40,6 +40,22 @@ def traction(results: Arrays, cloud: Arrays) -> Any:
 def velocity_and_traction(results: Arrays, cloud: Arrays) -> Any:
     """Return both, for the rows of the single and of the double layer."""
     return np.concatenate([results["u"], traction(results, cloud)])
+
+
+def curvature(results: Arrays, cloud: Arrays) -> Any:
+    """Return twice the Hessian of the potential of charges: the pressure of dipoles, transposed."""
+    return 2 * results["grad_u"]
+
+
+def layer_curvature(results: Arrays, cloud: Arrays) -> Any:
+    """Return the same for double layers, dipoles ``-(q n^T + n q^T)``."""
+    slopes = results["grad_u"].reshape(3, 3, -1)
+    return -4 * (slopes * cloud["norms"]).sum(axis=1)
+
+
+def both_curvatures(results: Arrays, cloud: Arrays) -> Any:
+    """Return the transposed pressures of the single and of the double layer."""
+    return np.concatenate([2 * results["u"], layer_curvature(results, cloud)])
 
 
 def half_curl(results: Arrays, cloud: Arrays) -> Any:
@@ -113,6 +129,11 @@ class Adjoint(Addend):
         results["p"] += (sums[:3] * src).sum(axis=0) + sums[3]
         if tensors is not None:
             results["grad_tensor"] += tensors[-1] * sums[:3]
+
+
+def of_pressure(want: tuple[str, ...], rows: Map, factor: float) -> Adjoint:
+    """Return the adjoint of a pressure, by the flow of charges and its gradient."""
+    return Adjoint("multipole_flow(order=0)", want, rows, tolerance_factor=factor)
 
 
 def of_itself(kernel: str) -> Adjoint:

@@ -68,6 +68,7 @@ def brinkman_dipole(alpha: float) -> Sum:
         terms=stokes_dipole.STOKES_DIPOLE.terms,
         adjoints={
             "u": Adjoint(forces, ("grad_u",), gradient, transposed_pair=True),
+            "p": stokes_dipole.STOKES_DIPOLE.adjoints["p"],
             "grad_u": Adjoint(name, ("grad_u",), gradient),
         },
         pulled=stokes_dipole.STOKES_DIPOLE.pulled,
@@ -91,6 +92,7 @@ def brinkman_dl(alpha: float) -> Sum:
         terms=bare.terms,
         adjoints={
             "u": replace(bare.adjoints["u"], kernel=forces),
+            "p": bare.adjoints["p"],
             "grad_u": replace(bare.adjoints["grad_u"], kernel=dipoles),
         },
         pulled=bare.pulled,

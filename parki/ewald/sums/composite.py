@@ -78,9 +78,10 @@ class Composite:
     scales : tuple of (str, float, int)
         Kernels whose results are multiplied by lengths to a power, and have a power of the inverse
         length as much higher. They take a tolerance as much larger.
-    transposed : tuple (str, str, callable), or None
+    transposed : tuple (str, str, callable), Composite or None
         A sum from the targets to the sources by the same options, its result and a map of this: the
-        transpose of the composite, within the promise. None takes the transposes of all addends.
+        transpose of the composite, within the promise. Or a composite of the same result, whose
+        addends have transposes. None takes the transposes of all addends.
     walled : bool
         Whether its addends are those of a sum near a wall.
     """
@@ -90,7 +91,7 @@ class Composite:
     result: tuple[int, ...]
     addends: tuple[Addend, ...]
     scales: tuple[tuple[str, float, int], ...] = ()
-    transposed: tuple[str, str, Map] | None = None
+    transposed: tuple[str, str, Map] | Composite | None = None
     walled: bool = False
 
     @property

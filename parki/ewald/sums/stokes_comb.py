@@ -5,8 +5,10 @@ from __future__ import annotations
 from parki.ewald.sums import stokes_dl, stokes_sl, symbols
 from parki.ewald.sums.adjoint import (
     Adjoint,
+    both_curvatures,
     mean_of_dipoles,
     mean_of_forces,
+    of_pressure,
     velocity_and_traction,
 )
 from parki.ewald.sums.gauges import OF_FORCES
@@ -29,6 +31,7 @@ STOKES_COMB = Sum(
         "u": Adjoint(
             "stokes_sl", _WANT, velocity_and_traction, mean=mean_of_forces, transposed_pair=True
         ),
+        "p": of_pressure(("u", "grad_u"), both_curvatures, 0.43),
         "grad_u": Adjoint("stokes_dipole", _WANT, velocity_and_traction, mean=mean_of_dipoles),
     },
     pulled=of_layers(_WANT, of_both),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from parki.ewald.sums import symbols
-from parki.ewald.sums.adjoint import Adjoint, gradient
+from parki.ewald.sums.adjoint import Adjoint, curvature, gradient, of_pressure
 from parki.ewald.sums.composite import Addend
 from parki.ewald.sums.names import always
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
@@ -57,6 +57,7 @@ STOKES_DIPOLE = Sum(
     terms=TERMS,
     adjoints={
         "u": Adjoint("stokes_sl", ("grad_u",), gradient, transposed_pair=True),
+        "p": of_pressure(("grad_u",), curvature, 0.86),
         "grad_u": Adjoint("stokes_dipole", ("grad_u",), gradient),
     },
     pulled={"src": (Addend("", ("grad_u", "grad_tensor"), of_tensors, tensors=dipole_tensors),)},

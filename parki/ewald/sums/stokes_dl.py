@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 
 from parki.ewald.sums import symbols
-from parki.ewald.sums.adjoint import Adjoint, mean_of_dipoles, mean_of_forces, traction
+from parki.ewald.sums.adjoint import (
+    Adjoint,
+    layer_curvature,
+    mean_of_dipoles,
+    mean_of_forces,
+    of_pressure,
+    traction,
+)
 from parki.ewald.sums.names import always
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term, WindowWeights
 from parki.ewald.sums.sizes import square
@@ -58,6 +65,7 @@ STOKES_DL = Sum(
         "u": Adjoint(
             "stokes_sl", ("p", "grad_u"), traction, mean=mean_of_forces, transposed_pair=True
         ),
+        "p": of_pressure(("grad_u",), layer_curvature, 0.43),
         "grad_u": Adjoint("stokes_dipole", ("p", "grad_u"), traction, mean=mean_of_dipoles),
     },
     pulled=of_layers(("p", "grad_u"), of_tensors),

@@ -165,7 +165,8 @@ FORCES = _Images(_against, _charges, dipoles)
 
 def of_forces(want: str) -> Composite:
     """Return a result of forces."""
-    back = ("stokes_dipole", "u", velocity) if want == "grad_u" else None
+    back: Any = ("stokes_dipole", "u", velocity) if want == "grad_u" else None
+    back = of_forces_by_points(want) if want == "stress" else back
     return composite_of("stokes_sl", want, FORCES, transposed=back)
 
 
@@ -197,16 +198,16 @@ def change_of_doublets(dens: Any, cloud: Arrays, moves: Arrays) -> Any:
     return -4 * cloud["points"][2] * moves["points"][2] * mirrored(dens, cloud)
 
 
-def of_forces_by_points() -> Composite:
-    """Return the flow of forces in Blake's form, which has derivatives by points."""
-    of_doublets, of_u = Curved(doublets, change_of_doublets), (("u",), velocity)
+def of_forces_by_points(want: str = "u") -> Composite:
+    """Return a result of forces in Blake's form, which has derivatives by points."""
+    of_doublets, own = Curved(doublets, change_of_doublets), OWN[want]
     addends = (
-        Addend("stokes_sl", *of_u),
-        Addend("stokes_sl", *of_u, opposite, mirrored),
-        Addend("stokes_dipole", *of_u, force_dipoles, mirrored),
-        Addend("doublet", *of_u, of_doublets, mirrored),
+        Addend("stokes_sl", *own),
+        Addend("stokes_sl", *own, opposite, mirrored),
+        Addend("stokes_dipole", *own, force_dipoles, mirrored),
+        Addend("doublet", *results_of(want, velocity), of_doublets, mirrored),
     )
-    return composite("stokes_sl", "u", addends)
+    return composite("stokes_sl", want, addends)
 
 
 # ------------------------------------------------------------------ dipoles of forces
@@ -273,7 +274,7 @@ def of_dipoles(kernel: str, want: str, alone: bool = False) -> Composite:
         addends = *of.addends(kernel, want), *_phi_alone(of, want)
         return composite(kernel, want, addends, density=density)
     own = {"u": "stokes_sl", "grad_u": "stokes_dipole"}
-    back = (own[want], *_BACK[kernel]) if want in own else None
+    back = (own[want], *_BACK[kernel]) if want in own else of_dipoles(kernel, want, alone=True)
     return composite_of(kernel, want, of, density=density, transposed=back)
 
 
@@ -284,11 +285,11 @@ def results_of(want: str, flow: Map, pressure: float = 0.0) -> tuple[tuple[str, 
         return ("u",), flow
 
     def made(results: Arrays, cloud: Arrays) -> Any:
-        p = pressure * results["u"][2:]
+        of = {"p": pressure * results["u"][2:]} if pressure or want == "p" else {}
         if want == "p":
-            return p
-        rows = Slopes(flow)(results, cloud)
-        return rows if want == "grad_u" else stress({"p": p, "grad_u": rows}, cloud)
+            return of["p"]
+        of["grad_u"] = Slopes(flow)(results, cloud)
+        return of["grad_u"] if want == "grad_u" else stress(of, cloud)
 
     return ("u",) if want == "p" else BOTH, made
 
