@@ -187,10 +187,6 @@ def test_wrong_maps_and_arguments():
         make(SLIP)(FORCES[:, 1:])
     with pytest.raises(parki.ParkiValueError, match=r"src has shape \(2, 40\); expected \(3, N\)"):
         parki.Plan(SLIP, TRG, SRC[:2], options())
-    dipole = Addend("stokes_dipole", ("p",), lambda found, _: found["p"])
-    plan = make(Composite("pressure", (3, 3), (), (dipole,)))
-    with pytest.raises(parki.ParkiValueError, match="no sum for"):
-        plan.adjoint(np.ones(50))
 
 
 @pytest.mark.parametrize(
