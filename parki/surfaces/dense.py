@@ -1,7 +1,8 @@
 """Corrections of events by all finer nodes of a body, as dense matrices.
 
 The layer of the interpolated density, by a sum over the finer nodes with close pairs regularised,
-takes the place of the sum over the nodes. It suits bodies of up to a thousand nodes.
+takes the place of the sum over the nodes. It suits bodies of up to a thousand nodes. Finer nodes
+are the same for all bodies of a shape as seen from the bodies' frames, so these have one matrix.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from parki.surfaces.kernels import Layer, SurfacePairs
 from parki.surfaces.near import Events, Nodes, Regularisation, blocks
 from parki.surfaces.shapes import TOUCHING, Finer, Shape
 
-AT_ONCE = {False: 1 << 14, True: 1 << 22}  # pairs, by whether they are on a device
+AT_ONCE = {False: 1 << 14, True: 1 << 20}  # pairs, by whether they are on a device
 
 Places = tuple[Any, Any, Any]  # nodes, normals and areas
 
@@ -27,20 +28,22 @@ def plain_matrix(
 ) -> Any:
     """Return the sum over nodes at points as a matrix (rows, columns, points, nodes).
 
-    Pairs at r = 0 are left out, and those closer than ``least``, shape (points,).
+    The nodes may be others for each point: places and normals (3, points, nodes). Pairs at r = 0
+    are left out, and those closer than ``least``, shape (points,).
     """
-    places, normals, areas = nodes
-    r = points[:, :, None] - places[:, None]
+    places, normals = (each if each.ndim == 3 else each[:, None] for each in nodes[:2])
+    areas = nodes[2]
+    r = points[:, :, None] - places
     squared = r[0] * r[0] + r[1] * r[1] + r[2] * r[2]
     if least is not None:
         squared[squared < least[:, None] ** 2] = 0.0
     functions = Singular(xp, squared, areas)
-    return layer.block(SurfacePairs(xp, r, None, None, normals[:, None], e[:, :, None], functions))
+    return layer.block(SurfacePairs(xp, r, None, None, normals, e[:, :, None], functions))
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Finer nodes (3, m) of a body, normals and areas, and how many times finer they are.
+    """Finer nodes (3, m) of a shape, normals and areas, and how many times finer they are.
 
     ``fold`` returns products of rows (..., m) with the matrix of interpolation, (..., n).
     """
@@ -52,53 +55,43 @@ class Rule:
     fold: Callable[[Any], Any]
 
 
-def rules_of(
-    xp: Any, shape: Shape, on_device: Callable[[str], Any], centre: Any, frame: Any
-) -> list[Rule]:
-    """Return the finer nodes of a body; ``on_device`` has the shape's arrays in its memory."""
+def rules_of(xp: Any, shape: Shape, in_memory: Callable[[str], Any]) -> list[Rule]:
+    """Return the finer nodes of a shape, whose arrays ``in_memory`` returns by their names."""
     rules, most = [], cast(Finer, shape.finer)
     for name, finer in (("finer.", most), ("finer.fewer.", most.fewer)):
         if finer is not None:
-            matrix, *places = (
-                on_device(name + each) for each in ("matrix", "nodes", "normals", "areas")
-            )
-            nodes, normals = centre[:, None] + frame @ places[0], frame @ places[1]
-            rules.append(Rule(nodes, normals, places[2], finer.times, finer.folding(xp, matrix)))
+            parts = "nodes", "normals", "areas", "matrix"
+            nodes, normals, areas, matrix = (in_memory(name + part) for part in parts)
+            rules.append(Rule(nodes, normals, areas, finer.times, finer.folding(xp, matrix)))
     return rules[::-1]
 
 
-def dense_matrix(
-    xp: Any,
-    layer: Layer,
-    events: Events,
-    points: Any,
-    nodes: tuple[Any, Any, Any],
-    rules: list[Rule],
-    setting: Regularisation,
+def finer_matrix(
+    xp: Any, layer: Layer, events: Events, points: Any, rules: list[Rule], setting: Regularisation
 ) -> Any:
-    """Return the corrections of events with one body, (rows, columns, events, nodes).
+    """Return the regularised layers of interpolated densities, (rows, columns, events, nodes).
 
     Parameters
     ----------
+    events : Events
+        Vectors and finer nodes of the events as the body's frame has them.
     points : array, shape (3, n)
-        Places of the events, next to the nodes.
-    nodes : tuple of arrays
-        Nodes, normals and areas of the body.
+        Places of the events, next to the body's nodes.
     rules : list of Rule
         Finer nodes, the finest ones last. An event takes the first ones whose sum is good enough.
     """
-    matrix = xp.empty((layer.rows, layer.columns, events.b.size, nodes[2].size))
+    parts, places = [], []
     apart, left = abs(events.b) / events.h, xp.arange(events.b.size)
     for rule in rules:
         enough = setting.farthest / rule.times if rule is not rules[-1] else -1.0
         mine, left = left[apart[left] > enough], left[apart[left] <= enough]
         step = max(1, AT_ONCE[xp is not np] // rule.areas.size)
         for first in range(0, mine.size, step):
-            part = mine[first : first + step]
-            some, at = events.some(part), points[:, part]
-            whole = rule.fold(_with_finer(xp, layer, some, at, rule, setting))
-            matrix[:, :, part] = whole - plain_matrix(xp, layer, at, some.e, nodes)
-    return matrix
+            some = mine[first : first + step]
+            given = events.some(some), points[:, some]
+            parts.append(rule.fold(_with_finer(xp, layer, *given, rule, setting)))
+            places.append(some)
+    return xp.concatenate(parts, axis=2)[:, :, xp.argsort(xp.concatenate(places))]
 
 
 def _with_finer(
@@ -139,15 +132,32 @@ def _pairs(xp: Any, events: Events, points: Any, nodes: Any, setting: Regularisa
     return Nodes(normals, areas, event, index, r)
 
 
-def matrix_of_body(
-    surface: Any, layer: Layer, body: int, where: Any, events: Events, points: Any, setting: Any
+def matrix_near(
+    surface: Any, layer: Layer, kind: int, events: Events, points: Any, setting: Regularisation
 ) -> Any:
-    """Return the matrix of events with the body they are near to."""
-    xp, shape = surface.xp, surface.shapes[surface.kinds[body]]
-    first, start = int(surface.systems[body]), int(surface.finer_starts[body])
+    """Return corrections of events with bodies of one shape, (events, rows, columns, nodes)."""
+    xp, shape, body = surface.xp, surface.shapes[kind], events.body
+    centres, frames, first, start = (
+        xp.asarray(each)
+        for each in (surface.centres, surface.frames, surface.systems, surface.finer_starts)
+    )
+    index = first[body][:, None] + xp.arange(shape.areas.size)
     arrays = surface.nodes, surface.normals, surface.areas
-    mine = slice(first, first + shape.areas.size)
-    nodes: Any = tuple(each[..., mine].astype(np.float64) for each in arrays)
-    some = replace(events, finer=xp.where(events.finer < 0, -1, events.finer - start))
-    rules = rules_of(xp, shape, lambda name: surface.on_device(shape, name), *where)
-    return dense_matrix(xp, layer, some, points, nodes, rules, setting)
+    nodes: Any = tuple(each[..., index].astype(np.float64) for each in arrays)
+    plain = plain_matrix(xp, layer, points, events.e, nodes)
+
+    frame = frames[body]
+    arms, n0, e = (
+        (frame * each.T[:, :, None]).sum(axis=1).T
+        for each in (points - centres[:, body], events.n0, events.e)
+    )
+    finer = xp.where(events.finer < 0, -1, events.finer - start[body])
+    seen = replace(events, n0=n0, e=e, finer=finer)
+    rules = rules_of(xp, shape, lambda name: surface.on_device(shape, name))
+    block = finer_matrix(xp, layer, seen, arms, rules, setting).transpose(2, 0, 1, 3)
+    if layer.rows == 3:
+        block = (frame @ block.reshape(body.size, 3, -1)).reshape(block.shape)
+    if layer.columns % 3 == 0:
+        vectors = block.reshape(body.size, -1, 3, index.shape[1])
+        block = (frame[:, None] @ vectors).reshape(block.shape)
+    return block - plain.transpose(2, 0, 1, 3)

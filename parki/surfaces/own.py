@@ -12,7 +12,7 @@ import numpy as np
 
 from parki.solving.pairs import near_pairs, sparse
 from parki.surfaces.bodies import Bodies
-from parki.surfaces.dense import dense_matrix, plain_matrix, rules_of
+from parki.surfaces.dense import finer_matrix, plain_matrix, rules_of
 from parki.surfaces.kernels import LAYERS, Layer
 from parki.surfaces.near import Events, Nodes, Regularisation, blocks
 from parki.surfaces.plain import FREE, constants
@@ -44,10 +44,9 @@ def _own_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> 
     node, fine = shape.at(shape.nodes, h)
     events = Events(every, node, normals, normals, zeros, h, times, thin, 0 * every, fine)
     if finer is not None:
-        nodes = shape.nodes, normals, shape.areas
-        rules = rules_of(np, shape, shape.part, np.zeros(3), np.eye(3))
-        matrix = dense_matrix(np, layer, events, shape.nodes, nodes, rules, setting)
-        return matrix.transpose(0, 2, 1, 3).reshape(layer.rows * count, -1)
+        rules = rules_of(np, shape, shape.part)
+        matrix = finer_matrix(np, layer, events, shape.nodes, rules, setting).transpose(0, 2, 1, 3)
+        return (matrix - _plain(layer, shape)).reshape(layer.rows * count, -1)
     pairs = near_pairs(shape.nodes, shape.nodes, setting.radius(False) * h.max(), FREE)
     i, j, r = pairs.targets, pairs.indices, pairs.displacements
     apart = np.flatnonzero(pairs.distances >= TOUCHING * h[i])

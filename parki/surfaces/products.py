@@ -14,7 +14,7 @@ from parki.interchange import to_host
 from parki.runtime.pool import run_in_threads
 from parki.settings import thread_count
 from parki.solving.pairs import MOST, sparse, sums_by
-from parki.surfaces.dense import matrix_of_body
+from parki.surfaces.dense import AT_ONCE, matrix_near
 from parki.surfaces.kernels import Layer
 from parki.surfaces.near import Events, Regularisation
 
@@ -147,17 +147,20 @@ def _sizes(surface: Any, body: Any) -> list[tuple[int, Any]]:
 def _fill(given: Given, some: Any, data: Any) -> None:
     """Set the blocks (events, rows, columns, n) of some events, with bodies of n nodes."""
     surface, layer, events, points, setting = given
-    xp, body = surface.xp, to_host(events.body)[some]
-    centres, frames = xp.asarray(surface.centres), xp.asarray(surface.frames)
-    order = np.argsort(body, kind="stable")
-    bodies, starts = np.unique(body[order], return_index=True)
+    xp = surface.xp
+    kinds, shapes = surface.kinds[to_host(events.body)[some]], surface.shapes
+    most = {kind: max(1, AT_ONCE[xp is not np] // shapes[kind].areas.size) for kind in set(kinds)}
+    tasks = [
+        (kind, places[first : first + step])
+        for kind, step in most.items()
+        for places in [np.flatnonzero(kinds == kind)]
+        for first in range(0, places.size, step)
+    ]
 
     def fill(task: tuple[int, Any]) -> None:
-        number, places = task
-        own, where = xp.asarray(some[places]), (centres[:, number], frames[number])
-        chosen = events.some(own), points[:, own]
-        block = matrix_of_body(surface, layer, number, where, *chosen, setting)
-        data[xp.asarray(places)] = block.transpose(2, 0, 1, 3)
+        kind, places = task
+        own = xp.asarray(some[places])
+        near = surface, layer, kind, events.some(own), points[:, own], setting
+        data[xp.asarray(places)] = matrix_near(*near)
 
-    tasks = zip(bodies.tolist(), np.split(order, starts[1:]), strict=True)
     run_in_threads(fill, tasks, thread_count() if xp is np else 1)
