@@ -281,11 +281,13 @@ def copy(to: Any, values: Any) -> None:
     CuPy compiles a kernel for each kind of copy, a tenth of a second at the first; the runtime
     copies rows that follow each other in equal steps without one.
     """
-    steps = [_step(each) for each in (to, values)]
-    if to.dtype != values.dtype or None in steps:
-        to[...] = values
-    elif to.flags.c_contiguous and values.flags.c_contiguous:
+    same = to.dtype == values.dtype
+    if same and to.flags.c_contiguous and values.flags.c_contiguous:
         to.data.copy_from_device_async(values.data, values.nbytes)
+        return
+    steps = [_step(each) for each in (to, values)]
+    if not same or None in steps:
+        to[...] = values
     elif values.size:
         cuda, width = array_module().cuda, values.shape[-1] * values.itemsize
         places = to.data.ptr, steps[0], values.data.ptr, steps[1], width, values.nbytes // width
