@@ -5,7 +5,7 @@ non-negative wavenumbers) times a tensor structure, which a file of ``kernels/sy
 "The far field in Fourier space" of docs/theory.md. One work item owns one mode. Complex numbers are
 pairs of reals.
 
-`evaluate` and `tabulate` make M when a plan is made.
+`evaluate`, `truncate` and `tabulate` make M when a plan is made.
 """
 
 from typing import List
@@ -139,6 +139,45 @@ def evaluate(
                 value[m] = after
         for m in range(WIDTH):
             values[first + m][i] = 0.5 * twice * value[m] - later[m] + pieces[0][index][first + m]
+
+
+@pk.workunit
+def truncate(
+    i: int,
+    values: pk.View2D[pk.double],
+    squares: pk.View1D[pk.double],
+    across: pk.View1D[pk.double],
+    faded: pk.View2D[pk.double],
+    row: pk.View1D[pk.int32],
+    constant: pk.View1D[pk.double],
+    whole: pk.double,
+    largest: pk.double,
+    screening: pk.double,
+    order: int,
+    count: int,
+):
+    """Make the transform of a kernel that ends, at mode and wavenumber i, from what fading adds.
+
+    The kernel is ``whole / k^2`` for k^2 = ``squares + across^2``, over ``k^2 + screening``
+    again if ``order`` is 2; with order 1 screening is in the k^2. ``faded`` has rows for some modes
+    (``row`` is -1 without), up to ``largest``; ``constant`` is added where ``across`` is 0.
+    """
+    m: int = i // count
+    j: int = i - m * count
+    k: pk.double = across[j]
+    square: pk.double = squares[m] + k * k
+    value: pk.double = 0.0
+    if square > 0.0:
+        value = whole
+        if row[m] >= 0 and k <= largest:
+            value -= faded[row[m]][j]
+        if order == 2:
+            value = value / (square * (square + screening))
+        else:
+            value = value / (square + screening)
+        if k == 0.0:
+            value += constant[m]
+    values[m][j] = value
 
 
 @pk.workunit

@@ -29,9 +29,7 @@ from parki.interchange import to_host
 from parki.runtime.pool import cuts
 
 Array = NDArray[np.float64]
-# Values, values of kernels, and values along an axis that the host has before a device has compiled
-# what makes them: a dozen small kernels each.
-FEW, FEW_KERNELS, SHORT = 2**15, 2**20, 256
+FEW = 2**15  # values that the host has before a device has compiled what makes them
 
 
 def cropped(
@@ -65,15 +63,13 @@ def cropped(
     periodicity = task.periodicity
     free, edge = range(periodicity, 3), padding.period
     xp = np if math.prod(k.size for k in waves) <= FEW else task.xp
-    own = np if xp is np or max(k.size for k in waves) <= SHORT else xp
     if periodicity == 2:
         x, y = waves[0][:, None], waves[1]
         if basis is not None:
             x, y = basis[0, 0] * x, basis[0, 1] * x + basis[1, 1] * y
         modes = np.hypot(x, y).ravel()
-        across, largest = xp.asarray(waves[2]), float(waves[2][-1])
-        hats = truncated.transforms(task, modes, across, largest, padding, edge, screening)
-        return task.xp.asarray(hats.reshape([k.size for k in waves]))
+        given = modes, waves[2], float(waves[2][-1]), padding, edge, screening
+        return truncated.transforms(task, *given).reshape([k.size for k in waves])
     # A kernel and the period are the same in all free directions: modes are numbered by the
     # squares of their wavenumbers.
     beyond = 4 * padding.steepness / padding.width  # X is exp(-1) there
@@ -86,20 +82,17 @@ def cropped(
         same = matrices and box[axis] == box[last] and steps[axis] == steps[last]
         same = same and np.array_equal(waves[axis], waves[last])
         if not same:
-            k, wide = own.asarray(waves[axis]), unit * own.arange(count)
-            made = _matrix(own, padding, float(box[axis]), k, wide) / edge
+            made = _matrix(padding, float(box[axis]), waves[axis], unit * np.arange(count)) / edge
         matrices.append(matrices[-1] if same else xp.asarray(made))
-    *first, second, third = (own.arange(count, dtype=np.int32) ** 2 for count in counts)
+    *first, second, third = (np.arange(count, dtype=np.int32) ** 2 for count in counts)
     most = sum((count - 1) ** 2 for count in counts)
 
     def kernels(modes: Array, numbers: Any) -> Any:
         """Return the transforms for square wavenumbers, in units of the smallest but 0."""
-        across, largest = unit * own.sqrt(numbers), unit * math.sqrt(most)
-        if modes.size * across.size > FEW_KERNELS:
-            across = task.xp.asarray(across)
+        across, largest = unit * np.sqrt(numbers), unit * math.sqrt(most)
         volume = edge ** len(free)
         made = truncated.transforms(task, modes, across, largest, padding, volume, screening)
-        return to_host(made) if xp is np else xp.asarray(made)
+        return to_host(made) if xp is np else made
 
     def product(axes: str, *operands: Any) -> Any:
         """Sum products; deterministic sums avoid BLAS, whose digits may depend on its threads."""
@@ -111,12 +104,12 @@ def cropped(
 
     # Kernels depend on y and z by a sum of two squares, and few numbers are such sums.
     sums = second[:, None] + third
-    there = own.zeros(int(sums[-1, -1]) + 1, dtype=bool)
+    there = np.zeros(int(sums[-1, -1]) + 1, dtype=bool)
     there[sums] = True
-    numbers, places = own.flatnonzero(there), own.cumsum(there, dtype=np.int64)[sums] - 1
+    numbers, places = np.flatnonzero(there), np.cumsum(there, dtype=np.int32)[sums] - 1
     places = xp.asarray(places)
     if first:
-        [kernel] = kernels(np.zeros(1), own.arange(most + 1))
+        [kernel] = kernels(np.zeros(1), np.arange(most + 1))
         squares, numbers = xp.asarray(first[0]), xp.asarray(numbers)
         values = xp.empty((waves[0].size, numbers.size))
         for part in cuts(numbers.size, blocks(numbers.size * counts[0])):
@@ -132,14 +125,14 @@ def cropped(
     return task.xp.asarray(hats)
 
 
-def _matrix(xp: Any, padding: Padding, edge: float, k: Any, wide: Any) -> Any:
+def _matrix(padding: Padding, edge: float, k: Array, wide: Array) -> Array:
     """Return the matrix that convolves modes ``wide`` of an even function to modes ``k``."""
     width = padding.width
     middle = edge + padding.kept + width / 2
 
-    def wave(q: Any) -> Any:
-        fades = xp.exp(-((q * (width / (4 * padding.steepness))) ** 2))
-        return 2 * middle * xp.sinc(q * (middle / math.pi)) * fades
+    def wave(q: Array) -> Array:
+        fades = np.exp(-((q * (width / (4 * padding.steepness))) ** 2))
+        return 2 * middle * np.sinc(q * (middle / math.pi)) * fades
 
     both = wave(k[:, None] - wide) + wave(k[:, None] + wide)
     both[:, 0] /= 2  # there is one mode 0

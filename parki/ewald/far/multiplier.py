@@ -97,7 +97,7 @@ def tabulate(
 def kernels(task: Task, split: Split) -> list[Kernel]:
     """Return all kernels that make multipliers."""
     periodicity = task.periodicity
-    kernels = [] if periodicity > 1 else [truncated.kernel(task)]
+    kernels = [] if periodicity == 3 else truncated.kernels(task)
     kinds = [False] * (periodicity > 0) + [True] * (periodicity < 3)
     return kernels + [_kernel(task, split, given) for given in kinds]
 

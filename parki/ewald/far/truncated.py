@@ -81,8 +81,8 @@ def transforms(
     task : Task
     modes : ndarray, 1-D
         Wavenumbers along the periodic directions; 0 alone, if there is none.
-    across : array, 1-D
-        Wavenumbers across them, up to ``largest``: of NumPy, to have the values on the host.
+    across : ndarray, 1-D
+        Wavenumbers across them, up to ``largest``.
     padding : Padding
         Radii between which kernels fade.
     volume : float
@@ -95,64 +95,63 @@ def transforms(
     Returns
     -------
     array, shape (modes, across), float64
-        Without a split or a window; 0 where both are 0.
+        In the space's memory; without a split or a window; 0 where both are 0.
     """
-    xp, order = _module(task, across), order or task.sum.symbol.order
-    kept = xp.asarray(modes**2)[:, None] + across**2 > 0
-    if screening and order == 1:
-        modes = np.hypot(modes, screening)
-    rows, constant = _rows(task, order, modes, across, largest, padding, screening)
-    square = xp.asarray(modes**2)[:, None] + across**2
-    safe = xp.where(square > 0, square, 1.0)
-    values = (4 * np.pi * order - rows) / safe
-    if order == 2:
-        values /= safe + screening**2
-    values += xp.asarray(volume * constant)[:, None] * (across == 0)
+    xp, order = task.xp, order or task.sum.symbol.order
+    screened = np.hypot(modes, screening) if screening and order == 1 else modes
+    values = xp.empty((modes.size, across.size))
+    kernels(task)[0](
+        values.size,
+        values=values,
+        squares=xp.asarray(modes**2),
+        across=xp.asarray(across),
+        **_fades(task, order, screened, across, largest, padding, (screening, volume)),
+        whole=4 * np.pi * order,
+        screening=screening**2,
+        order=order,
+        count=across.size,
+    )
     if order == 2 and screening and task.periodicity == 2 and not modes.all():
         # Two derivatives of m are the potential of screened charges, which does not grow.
         given = np.zeros(1), across, largest, padding, volume, screening
-        line = 2 * transforms(task, *given, order=1)[0] / xp.where(across == 0, 1.0, across**2)
-        values[xp.asarray(np.flatnonzero(modes == 0))] = line
-    return values * kept
+        line = 2 * to_host(transforms(task, *given, order=1)[0])
+        line = np.divide(line, across**2, out=np.zeros_like(line), where=across != 0)
+        for mode in np.flatnonzero(modes == 0):
+            task.space.adapter.copy(values[mode], xp.asarray(line))
+    return values
 
 
-def _module(task: Task, values: Any) -> Any:
-    """Return the module of values that may be on the host, whatever the task's space."""
-    return np if isinstance(values, np.ndarray) else task.xp
-
-
-def _rows(
+def _fades(
     task: Task,
     order: int,
     modes: Array,
-    across: Any,
+    across: Array,
     largest: float,
     padding: Padding,
-    screening: float,
-) -> tuple[Any, Array]:
-    """Return F[p], of Stokes F[l] + kappa^2 F[m], (modes, across), and constants faded to."""
-    xp, free = _module(task, across), 3 - task.periodicity
-    rows, constant = xp.zeros((modes.size, across.size)), np.zeros(modes.size)
+    how: tuple[float, float],
+) -> dict[str, Any]:
+    """Return F[p], of Stokes F[l] + kappa^2 F[m], and the constants that kernels fade to."""
+    (screening, volume), xp, free = how, task.xp, 3 - task.periodicity
+    row, constant = np.full(modes.size, -1, dtype=np.int32), np.zeros(modes.size)
     # What fading adds has no larger wavenumbers than a Gaussian as wide.
     largest = min(largest, _SMOOTH / _scale(padding))
-    inside = xp.flatnonzero(across <= largest)
-    across = across[inside]
+    inside = across[: np.flatnonzero(across <= largest).max(initial=-1) + 1]
     # Others' kernels have gone before they fade: most of those in a plane.
     felt = np.flatnonzero(modes * _fading(largest, padding).r[0] < _GONE)
-    if felt.size:
-        kernels = _kernels(order, free, modes[felt], largest, padding, screening)
+    faded: Any = np.zeros((1, 1))
+    if felt.size and inside.size:
+        made = _kernels(order, free, modes[felt], largest, padding, screening)
         nodes = _fading(largest, padding).r.size
-        waves_there = across.size if free == 1 else _TERMS * _intervals(largest, padding)
+        waves_there = inside.size if free == 1 else _TERMS * _intervals(largest, padding)
         where = np if waves_there * nodes <= _FEW else xp
-        values = _added(where, free, modes[felt], across, kernels, largest, padding)
+        faded = _added(where, free, modes[felt], inside, made, largest, padding)
         if free == 1:
-            added = xp.asarray(values.T)
+            faded = where.ascontiguousarray(faded.T)
         else:
-            pieces = xp.asarray(_pieces(where, values))
-            added = _evaluate(task, pieces, largest, across)
-        rows[xp.asarray(felt)[:, None], inside] = added
-        constant[felt] = kernels.constant
-    return rows, constant
+            faded = _evaluate(task, _pieces(where, faded), largest, inside)
+        row[felt], constant[felt] = np.arange(felt.size), volume * made.constant
+    host = {"faded": faded, "row": row, "constant": constant}
+    return {"largest": largest, **{name: xp.asarray(each) for name, each in host.items()}}
 
 
 def zero_mode(order: int, periodicity: int, padding: Padding, screening: float = 0.0) -> float:
@@ -347,7 +346,7 @@ def _added(
     With what makes m (or p) fade to c: ``K^2 c`` times the transform of chi joins ``F[m - c]``.
     """
     if n == 1:
-        k = to_host(across) if xp is np else across
+        k = xp.asarray(across)
         wave, inside = _waves(xp, n, k, largest, padding)
     else:
         k, wave, inside = _node_waves(xp, n, largest, padding)
@@ -408,26 +407,30 @@ def _width(task: Task) -> int:
     return _WIDTH if task.periodicity else 1
 
 
-def kernel(task: Task) -> Kernel:
-    """Return the kernel that evaluates `_pieces`."""
-    terms, width = _TERMS, _width(task)
-    return load("fgc", "evaluate", task.space, executor=task.executor, TERMS=terms, WIDTH=width)
+def kernels(task: Task) -> list[Kernel]:
+    """Return the kernels that make `transforms`, the last one of `_pieces`."""
+    by: dict[str, Any] = {"executor": task.executor}
+    first = load("fgc", "truncate", task.space, **by)
+    if task.periodicity == 2:
+        return [first]
+    return [first, load("fgc", "evaluate", task.space, TERMS=_TERMS, WIDTH=_width(task), **by)]
 
 
-def _evaluate(task: Task, pieces: Any, largest: float, k: Any) -> Any:
-    """Evaluate `_pieces` at many k; shape (modes, k.size)."""
-    xp, own, width = task.xp, _module(task, k), _width(task)
+def _evaluate(task: Task, pieces: Any, largest: float, k: Array) -> Any:
+    """Evaluate `_pieces` at many k; shape (modes, k.size), or some more."""
+    xp, width = task.xp, _width(task)
     terms, intervals, modes = pieces.shape
     groups = -(-modes // width)
-    whole = own.zeros((terms, intervals, groups * width))
+    where = np if isinstance(pieces, np.ndarray) else xp
+    whole = where.zeros((terms, intervals, groups * width))
     whole[:, :, :modes] = pieces
     values = xp.empty((groups * width, k.size))
-    kernel(task)(
+    kernels(task)[-1](
         k.size,
         pieces=xp.asarray(whole),
-        places=xp.asarray((k * (intervals / largest)).ravel()),
+        places=xp.asarray(k * (intervals / largest)),
         values=values,
         groups=groups,
         intervals=intervals,
     )
-    return (to_host(values) if own is np else values)[:modes]
+    return values
