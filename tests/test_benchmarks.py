@@ -24,7 +24,7 @@ import choices  # noqa: E402
 from benchmarks import FOLDERS, models, page, record, table9  # noqa: E402
 from benchmarks.ceilings import Ceilings  # noqa: E402
 from benchmarks.run import TINY, Run  # noqa: E402
-from cases import calls, clouds, floor  # noqa: E402
+from cases import calls, floor  # noqa: E402
 
 from parki import get_execution_space  # noqa: E402
 
@@ -270,22 +270,3 @@ def test_choices_runs(tmp_path, monkeypatch):
     path.write_text(json.dumps({"machine": "another", "numbers": "its own", "rows": []}))
     with pytest.raises(SystemExit):
         choices.main()
-
-
-def test_pairs_of_clouds():
-    """Those within the cut-off, through the faces that repeat too; each point is one of its own."""
-    rng = np.random.default_rng(0)
-    for points in clouds.clouds(300, rng).values():
-        apart = points[:, :, None] - points[:, None]
-        apart[0] -= np.round(apart[0])
-        expected = (np.linalg.norm(apart, axis=0) <= 0.15).sum()
-        assert clouds.pairs(points, 0.15, rng) == pytest.approx(expected)
-
-
-def test_clouds_are_timed(tmp_path):
-    file = tmp_path / "clouds.json"
-    assert benchmark.main(["clouds", "--quick", "--tolerance", "1e-2", "--json", str(file)]) == 0
-    (rows,) = record.read([file])[0]["results"].values()
-    assert [row["cloud"] for row in rows] == ["uniform", "clustered", "sphere", "two scales"]
-    assert rows[0]["over uniform"] == 1
-    assert all(row["P2P, ms"] > 0 and row["ns for a pair"] > 0 for row in rows)

@@ -31,7 +31,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     ),
     "papers": ("guo", "ljungkvist", "rossinelli", "finufft", "fmm3d", "dmk", "spheres"),
     "cases": (
-        *("floor", "radial", "clouds", "published", "first_sums", "several", "tilted"),
-        *("derivatives", "calls", "fading", "trace", "small_sums", "small_steps"),
+        *("floor", "radial", "first_sums", "several", "tilted", "derivatives"),
+        *("calls", "fading", "trace", "small_sums", "small_steps"),
     ),
 }
