@@ -22,7 +22,6 @@ from parki.ewald.choice import far_points
 from parki.ewald.geometry.axes import Order
 from parki.ewald.sums import SUMS
 from parki.libmobility import Solver
-from parki.reference import direct_sum
 
 N, BOX, TOLERANCE = 60, (1.5, 1.0, 0.7), 1e-5
 EVERY = [*itertools.product((False, True), repeat=3)]
@@ -154,22 +153,6 @@ def test_sums_turn_with_the_axes(kernel, periodic, rng):
     # The gradient of a potential is a vector; of three rows, as is the density of a layer.
     ours, theirs = plan.adjoint(values), exact.adjoint(by_hand(periodic, *values))
     np.testing.assert_array_equal(axis(ours, TURNED[periodic]), theirs)
-
-
-@pytest.mark.each
-@turned
-@pytest.mark.parametrize("kernel", FEW)
-def test_the_reference_turns_with_the_axes(kernel, periodic):
-    want = wants(kernel)
-    trg, src, dens, *norms = arrays = given(kernel)
-    box = box_of(periodic, free=False)
-    ours = direct_sum(kernel, trg, src, dens, *norms, box=box, periodicity=periodic, want=want)
-    other, sources, density, *normals = by_hand(periodic, *arrays)
-    box = [box[each] for each in TURNED[periodic]]
-    how = {"box": box, "periodicity": sum(periodic), "want": want}
-    theirs = direct_sum(kernel, other, sources, density, *normals, **how)
-    for name, one, two in zip(want, ours, theirs, strict=True):
-        np.testing.assert_array_equal(axis(one, TURNED[periodic]), two, err_msg=name)
 
 
 # ---------------------------------------------------------------------- what is made of sums

@@ -44,7 +44,11 @@ def made(kernel, rng, sources=40, targets=9):
 @pytest.mark.each
 @pytest.mark.parametrize("cutoff", [None, 0.2], ids=["images", "short"])
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
-@pytest.mark.parametrize("kernel", [*USUAL, SCREENED])
+@pytest.mark.parametrize(
+    "kernel",
+    [pytest.param(name, marks=pytest.mark.slow) for name in USUAL if name != "stokes_comb"]
+    + ["stokes_comb", SCREENED],
+)
 def test_against_direct_sums(kernel, periodicity, cutoff, space, to_space, to_host, rng):
     """Where pairs are beyond the cut-off, and where their other images are within it."""
     trg, src, dens, norms, labels = made(kernel, rng)
