@@ -293,6 +293,8 @@ def test_tilted_boxes(image, rng):
                 assert rms((one - right)[..., certain]) <= bound + 1e3 * CLOSE * rms(right), kernel
             square = sum((each**2).sum() for each in found)
             assert (plan.adjoint(found) * dens).sum() == pytest.approx(square, rel=1e-9)
+            if kernel != "laplace":
+                continue
             plan = parki.Plan(*given, tolerance=1e-4, precision="mixed", cutoff=cutoff, **how)
             for one, right, bound in zip(plan(dens), found, plan.promise(dens), strict=True):
                 assert rms((one - right)[..., certain]) <= bound + 1e-5 * rms(right)
