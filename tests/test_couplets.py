@@ -53,7 +53,9 @@ def errors(found, exact):
 
 
 # Each result alone, and variants of a device, have kernels of their own: some cases are enough.
-some = pytest.mark.parametrize("case", ["tilted", "one radius"], indirect=True)
+some = pytest.mark.parametrize(
+    "case", ["tilted", pytest.param("one radius", marks=pytest.mark.slow)], indirect=True
+)
 
 
 @pytest.fixture(scope="module", params=["brick", "tilted", "free", "one radius"])
