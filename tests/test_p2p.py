@@ -58,7 +58,8 @@ def test_close_pairs_in_single_precision(kernel, periodicity, place, space):
     fields = ("u", "grad_u")
     expected = None
     for method, want in itertools.product(METHODS, (("u",), fields)):
-        if method not in ("auto", "tile") and want != ("u",):
+        fewer = method not in ("auto", "tile") and want != ("u",)
+        if fewer or (kernel == "stokes_dl" and method != "auto"):
             continue
         options = parki.EwaldOptions(
             periodicity, given, 1e-3, expert=parki.Expert(p2p_method=method)
