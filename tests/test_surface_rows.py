@@ -59,7 +59,8 @@ def test_samples_of_a_fine_ellipsoid():
     """M = 6 on 2450 nodes alone, between the nodes: 12 samples of 40 points.
 
     The largest error of a sample varies by a factor of two to four with its points. What is known
-    of one sample, 3e-6, 6e-6 and 1e-4, is about the median here.
+    of one sample is 3e-6, 6e-6 and 1e-4; medians over a hundred other samples are 4e-6, 6e-6 and
+    1.5e-4.
     """
     surface = parki.Surface.ellipsoids(script.ORIGIN, script.AXES, order=34, finer=1)
     x, n, _ = script.between_nodes(surface, 480)
