@@ -46,6 +46,9 @@ SORTING = {
     True: ("sort_few", "count_cells", "list_cells", "order_cells"),
 }
 
+# What sorts rows along with points, by the kernels of a list: by dtype and number of rows.
+_GATHERS: dict[tuple[Kernel, ...], dict[tuple[Any, int], Kernel]] = {}
+
 
 class CellList:
     """Points sorted by cells.
@@ -173,8 +176,9 @@ class CellList:
         require(self.space, CELL * cells, f"lists of {cells:.3g} cells", remedy)
         if tilts is not None:
             tilts = _checked_tilts(tilts, points)
+        own = points, self.shape, self.box, self.periodic, corner, self.space
         how = {"scale": scale, "spare": spare, "offsets": offsets, "tilts": tilts}
-        self._sort(points, corner, along=flag("along", along), executor=executor, **how)
+        self._make(*own, along=flag("along", along), executor=executor, **how)
 
     @classmethod
     def made(
@@ -203,17 +207,6 @@ class CellList:
         periodic: Sequence[bool],
         origin: Sequence[float],
         space: ExecutionSpace,
-        **how: Any,
-    ) -> None:
-        self.space, self.xp = space, space.array_module
-        self.box, self.shape, self.periodic = (*map(float, box),), tuple(shape), tuple(periodic)
-        self.systems = 1 if how.get("offsets") is None else len(how["offsets"]) - 1
-        self._sort(points, origin, **how)
-
-    def _sort(
-        self,
-        points: Any,
-        corner: Sequence[float],
         *,
         scale: float = 1.0,
         spare: int = 0,
@@ -222,15 +215,18 @@ class CellList:
         executor: str | None = None,
         along: bool = False,
     ) -> None:
-        """Sort points by the cells of this list's box."""
-        xp = self.xp
+        """Sort points by the cells of a box."""
+        xp = self.xp = space.array_module
+        self.space = space
+        self.box, self.shape, self.periodic = (*map(float, box),), tuple(shape), tuple(periodic)
+        self.systems = 1 if offsets is None else len(offsets) - 1
         self.executor = executor
         self.dtype = points.dtype
         self.n_cells = math.prod(self.shape) * self.systems
-        self._gathers: dict[tuple[Any, int], Kernel] = {}
-        grid = (self.box, self.shape, self.periodic, corner, self.space)
+        grid = (self.box, self.shape, self.periodic, origin, self.space)
         how: dict[str, Any] = {"along": along, "executor": executor, "tilts": tilts}
-        find, *kernels = self.kernels(self.space, REAL_NAMES[points.dtype], executor)
+        find, *kernels = made = self.kernels(self.space, REAL_NAMES[points.dtype], executor)
+        self._gathers = _GATHERS.setdefault(made, {})
         how["find"] = find if tilts is None else None
         wrapped, self.cells = locate(points, *grid, scale=scale, **how)
         if offsets is not None:
@@ -430,7 +426,7 @@ def locate(
     cells_along, steps, wraps = constant([shape, strides, periodic], np.int32)
     find(
         n,
-        _threads(n),
+        1 if n < FEW else MOST_THREADS,
         tilts=tilts,
         points=points,
         wrapped=wrapped,
@@ -536,18 +532,15 @@ def runs(
         parts = xp.empty((3, most), dtype=np.int32)
         few[0](most, columns=columns, parts=parts, **cut)
         return parts
-    counts = xp.zeros(columns * pieces + 1, dtype=np.int32)
-    count(columns * pieces, _threads(columns * pieces), counts=counts[1:], **cut)
+    cells = columns * pieces
+    counts = xp.zeros(cells + 1, dtype=np.int32)
+    count(cells, 1 if cells < FEW else MOST_THREADS, counts=counts[1:], **cut)
     begins = xp.cumsum(counts, dtype=np.int32)
     parts = xp.empty((3, most if space.on_device else int(begins[-1])), dtype=np.int32)
     made = {"begins": begins, "parts": parts}
-    write(parts.shape[1], _threads(parts.shape[1]), runs=columns * pieces, **made, **cut)
+    most = parts.shape[1]
+    write(most, 1 if most < FEW else MOST_THREADS, runs=cells, **made, **cut)
     return parts
-
-
-def _threads(count: int) -> int:
-    """Return the most threads for a kernel that does little for each of ``count`` points."""
-    return 1 if count < FEW else MOST_THREADS
 
 
 def parts_kernels(space: ExecutionSpace, executor: str | None = None) -> tuple[Kernel, ...]:

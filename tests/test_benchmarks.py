@@ -34,10 +34,10 @@ MEASURED = (*FOLDERS["benchmarks"], "floor")
 # Files and calls of parki's own functions, a little above those of two threads. The time of small
 # sums follows them: raise one only for something that users gain more by.
 MOST_CALLS = {
-    "parki.stokes_comb(...)": (63, 570),
-    "plan(dens)": (30, 115),
-    "plan.update_points(...)": (53, 335),
-    "Spheres.displacements near a wall": (76, 4600),
+    "parki.stokes_comb(...)": (61, 500),
+    "plan(dens)": (28, 110),
+    "plan.update_points(...)": (50, 290),
+    "Spheres.displacements near a wall": (72, 3900),
 }
 
 

@@ -101,21 +101,13 @@ class Constants:
         """Return the sums of rows that targets see, shape (rows, 1) or (rows, targets)."""
         if self.systems is not None:
             return self.systems.of_targets(self.systems.sums(rows))
-        sums = _sums(self.xp, rows)
+        if self.xp is np or rows.shape[1] <= SHORT:
+            sums = rows.sum(axis=1, keepdims=True)
+        else:  # CuPy gives each row to a single block: long ones are added up one at a time
+            sums = self.xp.empty((len(rows), 1), dtype=rows.dtype)
+            for place, row in enumerate(rows):  # what `stack` uploads, no graph would keep
+                sums[place] = row.sum()
         return sums if self.together is None else self.together(sums)
-
-
-def _sums(xp: Any, rows: Any) -> Any:
-    """Return the sum of each row, shape (rows, 1).
-
-    CuPy gives each row of a matrix to a single block: long ones are added up one at a time.
-    """
-    if xp is np or rows.shape[1] <= SHORT:
-        return rows.sum(axis=1, keepdims=True)
-    sums = xp.empty((len(rows), 1), dtype=rows.dtype)
-    for place, row in enumerate(rows):  # what `stack` uploads, no graph would keep
-        sums[place] = row.sum()
-    return sums
 
 
 def _ends(mesh: EwaldMesh, split: Split) -> Ends:

@@ -25,8 +25,8 @@ class Library(Protocol):
     def real_inverse(self, modes: Any, length: int, axis: int, out: Any) -> None:
         """Transform modes to ``length`` real values, of which ``out`` takes the first ones."""
 
-    def complex(self, values: Any, axis: int, forward: bool) -> None:
-        """Transform in place."""
+    def complex(self, forward: bool, *each: tuple[Any, int]) -> None:
+        """Transform values along their axis in place, one after the other."""
 
 
 class SciPy:
@@ -48,13 +48,14 @@ class SciPy:
             values = values[_first(out.shape[axis], axis, out.ndim)]
         out[...] = values
 
-    def complex(self, values: Any, axis: int, forward: bool) -> None:
-        """Transform in place."""
+    def complex(self, forward: bool, *each: tuple[Any, int]) -> None:
+        """Transform values along their axis in place, one after the other."""
         transform = self.fft.fft if forward else self.fft.ifft
         norm = "backward" if forward else "forward"  # neither scales
-        modes = transform(values, axis=axis, norm=norm, overwrite_x=True)
-        if not np.may_share_memory(modes, values):
-            values[...] = modes
+        for values, axis in each:
+            modes = transform(values, axis=axis, norm=norm, overwrite_x=True)
+            if not np.may_share_memory(modes, values):
+                values[...] = modes
 
 
 class Ducc:
@@ -84,9 +85,10 @@ class Ducc:
         else:
             out[...] = self.fft.c2r(modes, **how)[_first(out.shape[axis], axis, out.ndim)]
 
-    def complex(self, values: Any, axis: int, forward: bool) -> None:
-        """Transform in place."""
-        self.fft.c2c(values, axes=(axis,), forward=forward, out=values)
+    def complex(self, forward: bool, *each: tuple[Any, int]) -> None:
+        """Transform values along their axis in place, one after the other."""
+        for values, axis in each:
+            self.fft.c2c(values, axes=(axis,), forward=forward, out=values)
 
 
 def _first(count: int, axis: int, rank: int) -> tuple[slice, ...]:

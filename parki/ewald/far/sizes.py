@@ -94,7 +94,7 @@ def owner_tiles(cells: Sequence[float], points: int, wraps: Sequence[bool]) -> t
     at least P + 1 steps, which keeps tiles of one colour apart: a tile's sources reach P - 1 points
     into the next one, whose own edge may lie between grid points.
     """
-    x, y = (int(n // (points + 1)) for n in cells[:2])
+    x, y = int(cells[0] // (points + 1)), int(cells[1] // (points + 1))
     if wraps[0]:
         x -= x % 2
     if wraps[1]:

@@ -77,7 +77,7 @@ class HostTransforms:
 
         def planes(part: slice) -> None:
             self.fft.real(inner[:, part], self.grid[2], 3, hat[:, part])
-            self.fft.complex(hat[:, part], 2, forward=True)
+            self.fft.complex(True, (hat[:, part], 2))
 
         self._in_threads(planes, hat, 1)
 
@@ -87,7 +87,7 @@ class HostTransforms:
         inner = values[..., : self.grid[2]]
 
         def planes(part: slice) -> None:
-            self.fft.complex(hat[:, part], 2, forward=False)
+            self.fft.complex(False, (hat[:, part], 2))
             self.fft.real_inverse(hat[:, part], self.grid[2], 3, inner[:, part])
 
         self._in_threads(planes, hat, 1)
@@ -106,17 +106,15 @@ class HostTransforms:
         This runs in one thread, as does `planes_inverse`: other threads may have other modes.
         """
         # The rows of zeros need no transform along z.
-        self.fft.complex(padded[:, :, : self.grid[1]], 3, forward=True)
-        self.fft.complex(padded, 2, forward=True)
+        self.fft.complex(True, (padded[:, :, : self.grid[1]], 3), (padded, 2))
 
     def planes_inverse(self, padded: Any) -> None:
         """Transform back along y and z in place; rows y past the grid are left half done."""
-        self.fft.complex(padded, 2, forward=False)
-        self.fft.complex(padded[:, :, : self.grid[1]], 3, forward=False)
+        self.fft.complex(False, (padded, 2), (padded[:, :, : self.grid[1]], 3))
 
     def _lines(self, modes: Any, forward: bool) -> None:
         """Transform complex modes (components, x, y, z) along x in place."""
-        self._in_threads(lambda part: self.fft.complex(modes[:, :, part], 1, forward), modes, 2)
+        self._in_threads(lambda part: self.fft.complex(forward, (modes[:, :, part], 1)), modes, 2)
 
     def _in_threads(self, work: Callable[[slice], None], modes: Any, axis: int) -> None:
         """Do ``work`` for parts of the modes' rows along an axis; a thread takes one at a time."""
@@ -125,7 +123,12 @@ class HostTransforms:
             rounds = -(-modes.nbytes // (threads * PART))
             parts = cuts(modes.shape[axis], threads * rounds), threads
             self._parts[modes.shape, axis] = parts
-        run_in_threads(work, *parts)
+        each, threads = parts
+        if threads > 1:
+            run_in_threads(work, each, threads)
+            return
+        for part in each:
+            work(part)
 
 
 class DeviceTransforms:

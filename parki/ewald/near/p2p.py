@@ -106,6 +106,7 @@ class P2P:
         stretch: tuple[float, float] | None = None,
         systems: Systems | None = None,
         labels: Labels | None = None,
+        kept: Kernels | None = None,
     ) -> None:
         space, executor = task.space, task.executor
         lattice, factor = frame.lattice, frame.factor
@@ -146,7 +147,8 @@ class P2P:
 
         size = tile.targets if launch is None else launch.targets
         self.cut, self.tiles = cut, cut(size)
-        kernels = near_kernels(task, pair, tile, launch)
+        self.kernels: Kernels = Kernels.of(task, pair, tile, launch, kept)
+        kernels, special = self.kernels.usual, self.kernels.special
         self.norms = None
         if norms is not None and task.transposed_pair:
             self.norms = self.targets.sort(norms)
@@ -181,7 +183,7 @@ class P2P:
         few = not space.on_device and trg.shape[1] <= FEW
         self.threads, self._tile = 1 if few else MOST_THREADS, tile
         if "u" in kernels:
-            special, count = cache(partial(near_kernel, task, pair, tile)), self.tiles.shape[1]
+            count = self.tiles.shape[1]
 
             def velocity(many: int, **arguments: Any) -> None:
                 kernel = special(FORGETS, many) if launch is None else kernels["u"]
@@ -419,6 +421,34 @@ def near_kernels(
     if want != ("u",) and not task.slopes:
         kernels["derivatives"] = slopes_kernel(task, pair, tile)
     return kernels
+
+
+class Kernels(NamedTuple):
+    """The kernels of a set-up and a tile, which points that move keep.
+
+    Attributes
+    ----------
+    pair, tile
+    usual : dict of str to Kernel
+        See `near_kernels`.
+    special : callable
+        ``special(lists, many)``: those of the potential, see `near_kernel`.
+    """
+
+    pair: Pair
+    tile: Tile
+    usual: dict[str, Kernel]
+    special: Callable[..., Kernel]
+
+    @classmethod
+    def of(
+        cls, task: Task, pair: Pair, tile: Tile, launch: Launch | None, kept: Kernels | None
+    ) -> Kernels:
+        """Return those that were kept, or others where these are not of the same."""
+        if kept is not None and kept.pair is pair and kept.tile == tile:
+            return kept
+        special = cache(partial(near_kernel, task, pair, tile))
+        return cls(pair, tile, near_kernels(task, pair, tile, launch), special)
 
 
 class Derivatives(NamedTuple):

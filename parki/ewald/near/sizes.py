@@ -170,5 +170,5 @@ def cells_of(
     excess = float(np.prod(per_edge)) / most
     if excess > 1:
         per_edge /= excess ** (1 / 3)
-    x, y, z = (max(1, int(n)) for n in per_edge)
+    x, y, z = np.maximum(per_edge, 1).astype(int).tolist()
     return x, y, z

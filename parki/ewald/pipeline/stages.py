@@ -48,6 +48,7 @@ class Stages:
         Whether the far field is placed during the first near field.
     """
 
+    p2p: P2P
     p2g: P2G
     fgc: FGC
     gauge: Constants
@@ -86,7 +87,8 @@ class Stages:
         far = partial(self._place_far, *wrapped, spread, tensors, (*given, exact), old)
         apart = self._recorded and self._apart(wrapped[1].shape[1])
         with task.space.adapter.beside(far) if apart else nullcontext():
-            self.p2p = P2P(task, frame, setup.pair, *given, norms, labels=labels, **how)
+            how |= {"labels": labels, "kept": None if old is None else old.p2p.kernels}
+            self.p2p = P2P(task, frame, setup.pair, *given, norms, **how)
             rows, sources = task.sum.rows, wrapped[1].shape[1]
             # For sorted densities of P2P, by how many at a time.
             self._buffers: dict[int, Any] = {1: self.p2p.buffer(self.p2p.rows)}

@@ -93,6 +93,13 @@ class Member:
         return slice(None) if self.group is None else self.group.numbers
 
     # ------------------------------------------------------------------ maps
+    def takes_as(self, other: Member) -> bool:
+        """Return whether its densities are those of another member, made by the same maps."""
+        one, same = self.shared, other.shared
+        if one is None or same is None or self.group is not other.group:
+            return False
+        return one.made_by == same.made_by
+
     def points(self, places: Places) -> tuple[Any, Any, Any]:
         """Return targets, sources and normals of the sum."""
         trg, cloud = places.of_targets["points"], places.of_sources

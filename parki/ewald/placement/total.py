@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -46,6 +47,9 @@ class Total:
         first = members[0]
         self.plain = first.shared is None and first.group is None
         self.space = first.task.space
+        # Members that take the densities of the one before.
+        self._again = [False, *(after.takes_as(one) for one, after in pairwise(members))]
+        self._records = placement.options.walled and self.space.adapter.records()
         # By densities: graphs of sums, and one of all.
         self._graphs: dict[int, tuple[list[Replay | None], Replay]] = {}
         self._problem = ""  # why a device cannot record it
@@ -85,7 +89,8 @@ class Total:
                 written.items(), self.asked.results.values(), strict=True
             )
         }
-        if len(values) and (watch is not unwatched or not self._recorded(values, totals)):
+        recorded = self._records and watch is unwatched
+        if len(values) and not (recorded and self._recorded(values, totals)):
             self._sum(values, totals, watch)
             if settle():
                 self._sum(values, totals, watch)
@@ -93,8 +98,12 @@ class Total:
         return results[0] if isinstance(want, str) else results
 
     def _sum(self, values: Any, totals: dict[str, Any], watch: Watch) -> None:
-        results = [member.summed(member.densities(values), watch) for member in self.members]
-        self._add(results, totals, [cast(Places, member.places) for member in self.members])
+        results, places, dens = [], list[Places](), None
+        for member, again in zip(self.members, self._again, strict=True):
+            dens = dens if again else member.densities(values)
+            results.append(member.summed(dens, watch))
+            places.append(cast(Places, member.places))
+        self._add(results, totals, places)
 
     def _add(self, results: list[Any], totals: dict[str, Any], places: list[Places]) -> None:
         """Overwrite results (k, rows, N) by the results of all members, at places."""
@@ -109,7 +118,7 @@ class Total:
         Points are copied as densities are, so that it may be another cloud.
         """
         members, many, given = self.members, len(values), self.placement.points
-        if not given.options.walled or self._problem or not self.space.adapter.records():
+        if self._problem:
             return False
         counts = [many * len(cast(Any, member.shared).lists) for member in members]
         graphs = [m.sum.pipeline.recorded(n) for m, n in zip(members, counts, strict=True)]

@@ -136,6 +136,11 @@ class Shared(NamedTuple):
         return wanted(self.addends)
 
     @property
+    def made_by(self) -> list[Any]:
+        """The maps of sources, and of densities, which say what the densities are."""
+        return [self._maps, *(own[0].density for own in self.lists)]
+
+    @property
     def _maps(self) -> tuple[Map | None, ...]:
         """The map of each copy of the sources."""
         own = self.addends[0].sources
@@ -160,8 +165,9 @@ class Shared(NamedTuple):
         maps, order, cloud = self._maps, None, {}
         if systems is not None and len(maps) > 1:
             systems, order, cloud["order"] = systems.beside(len(maps))
-        copies = tuple(each is None for each in maps)
-        return systems, labels and labels.beside(copies, systems, order), cloud
+        if labels is not None:
+            labels = labels.beside(tuple(each is None for each in maps), systems, order)
+        return systems, labels, cloud
 
     def points(self, cloud: Arrays, kind: Any) -> tuple[Any, Any]:
         """Return the sources of the sum with this record, and their normals or marks, if any."""

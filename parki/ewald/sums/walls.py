@@ -62,13 +62,12 @@ def _of_forces_on_spheres(kernel: str, radii: _Radii, up: int, want: str) -> Com
     With ``c = 2 b^2 / 3``, b the sources' radius, phi has quadrupoles ``c e3 f*``, too. ``a^2 / 3``
     times the slope along x3 of grad phi is what a target of radius a feels more.
     """
-    of, more, how = images.FORCES, list[Addend](), dict[str, Any]()
-    if radii.sources != 0:
-        of = images.FORCES._replace(quadrupoles=partial(_of_radius, radii.sources))
+    more, how = list[Addend](), dict[str, Any]()
+    swollen = images.FORCES._replace(quadrupoles=partial(_of_radius, radii.sources))
+    of = images.FORCES if radii.sources == 0 else swollen
     if radii.targets != 0:
         name, results = named("multipole_rise", up=up), partial(_swollen, radii.targets)
-        rows = images.FORCES._replace(quadrupoles=partial(_of_radius, radii.sources)).rows
-        more = [Addend(name, ("u",), results, rows, mirrored)]
+        more = [Addend(name, ("u",), results, swollen.rows, mirrored)]
         how["scales"] = ((name, radii.largest / 3**0.5, 2),)
     back = SUMS[kernel].adjoints.get("u")
     if want == "u" and back is not None:  # the mobility, which is symmetric
