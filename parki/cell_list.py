@@ -31,6 +31,7 @@ from parki.interchange import (
 )
 from parki.memory import require, telling
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load, load_all
+from parki.runtime.forks import Uncopied
 from parki.settings import MOST_THREADS, thread_count
 
 # Launches over fewer points run in the calling thread: to wake another one takes longer.
@@ -50,7 +51,7 @@ SORTING = {
 _GATHERS: dict[tuple[Kernel, ...], dict[tuple[Any, int], Kernel]] = {}
 
 
-class CellList:
+class CellList(Uncopied):
     """Points sorted by cells.
 
     Parameters
@@ -107,6 +108,8 @@ class CellList:
     ParkiTypeError
         If the points are neither float32 nor float64.
     """
+
+    _made_of = "points and box"
 
     @telling
     def __init__(
@@ -242,12 +245,6 @@ class CellList:
         else:
             self._sort_on_host(*kernels)
         self.points = self.sort(wrapped, out=with_spare(xp, wrapped.shape, spare, self.dtype))
-
-    def __reduce__(self) -> Any:
-        raise ParkiTypeError(
-            "a CellList cannot be pickled or copied: it holds memory and compiled kernels of this "
-            "process; pass on its points and box, and sort them there"
-        )
 
     @staticmethod
     def kernels(

@@ -20,6 +20,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.points import as_points, like_points, take_options
 from parki.interchange import as_array, library_of, positive, to_host
 from parki.runtime import get_execution_space
+from parki.runtime.forks import Uncopied
 from parki.solving import rotations
 from parki.suspensions import noise
 from parki.suspensions.placed_spheres import alone
@@ -29,7 +30,7 @@ from parki.typing import Array, Box, OptionKeywords, Unpack
 LOOSEST = 1e-3  # error of velocities, where the tolerance is larger
 
 
-class RigidBodies:
+class RigidBodies(Uncopied):
     """Rigid bodies of blobs in a viscous fluid, with forces, slip, shear and Brownian motion.
 
     The blobs of a body are spheres that keep their places in it. Forces between them make all
@@ -84,6 +85,8 @@ class RigidBodies:
     ((3, 5), (3, 5))
     """
 
+    _made_of = "shapes, positions, quaternions, options and viscosity"
+
     # What spheres are called here.
     words: ClassVar = {"points": "blobs", "sphere": "blob", "Spheres": "RigidBodies"}
 
@@ -118,12 +121,6 @@ class RigidBodies:
         self._back = library_of(positions)
         with by_words(self.words):
             self._spheres = Spheres(self._placed.blobs, radii, options)
-
-    def __reduce__(self) -> Any:
-        raise ParkiTypeError(
-            "RigidBodies cannot be pickled or copied: their plans hold memory and compiled kernels "
-            "of this process; pass on shapes, positions, quaternions, options and viscosity"
-        )
 
     def _place(self, xp: Any, positions: Any, quaternions: Any, dtype: Any) -> Placed:
         if not bool(xp.isfinite(positions).all()):

@@ -27,6 +27,7 @@ from parki.interchange import (
     positive,
     to_host,
 )
+from parki.runtime.forks import Uncopied
 from parki.suspensions.noise import FIRST, check_accuracy, check_step, generator
 from parki.suspensions.noise import white as white_numbers
 from parki.suspensions.placed_spheres import WORDS, alone
@@ -37,7 +38,7 @@ WORDS_OF_OWN = "radii", "viscosity", "lubrication", "roughness", "accuracy"
 ROUGH = "a gap over the mean radius, 0 or more and below 1"
 
 
-class RigidSpheres:
+class RigidSpheres(Uncopied):
     """Rigid spheres in a viscous fluid: they do not strain, and resist the strain of others.
 
     `parki.Spheres` has forces and torques alone. Here each sphere has a stresslet as well, such
@@ -90,6 +91,8 @@ class RigidSpheres:
     >>> bool(1.3 < 1 + rigid.stress(motion)[0, 1] < 1.4)  # relative viscosity
     True
     """
+
+    _made_of = "points, radii, options and viscosity"
 
     def __init__(
         self,
@@ -150,12 +153,6 @@ class RigidSpheres:
             return pairs, None
         mobility = solver.diagonal(self._own)[:6:3]
         return pairs, PairMatrix(self._mobility.space, pairs, mobility)
-
-    def __reduce__(self) -> Any:
-        raise ParkiTypeError(
-            "RigidSpheres cannot be pickled or copied: their plans hold memory and compiled "
-            "kernels of this process; pass on points, radii, options and viscosity"
-        )
 
     @property
     def _first(self) -> Any:

@@ -27,6 +27,7 @@ from parki.interchange import as_array, as_given, check_space, one_of, whole
 from parki.memory import telling
 from parki.mesh.grid import Anchors, Grid
 from parki.runtime import ExecutionSpace, get_execution_space, prepare
+from parki.runtime.forks import Uncopied
 from parki.runtime.pool import cuts, run_in_threads
 from parki.settings import thread_count
 from parki.typing import Array, ArrayT
@@ -46,7 +47,7 @@ FARTHEST = 1e6  # periods from the grid, beyond which points have few digits lef
 PIECE = 4 << 20  # bytes whose copy takes a CPU thread about ten times as long as waking another
 
 
-class _Plan:
+class _Plan(Uncopied):
     """Common part of plans in both directions: points, grid, window and execution space.
 
     Attributes
@@ -54,6 +55,8 @@ class _Plan:
     seconds : float
         Seconds of setting up.
     """
+
+    _made_of = "points and grid"
 
     _methods: tuple[str, ...]
     _doing: str  # what it does, in words
@@ -106,12 +109,6 @@ class _Plan:
     def _set_up(self, method: str) -> str:
         """Prepare what the calls launch; return the method that "auto" stands for."""
         raise NotImplementedError
-
-    def __reduce__(self) -> Any:
-        raise ParkiTypeError(
-            f"a {type(self).__name__} cannot be pickled or copied: it holds memory and compiled "
-            "kernels of this process; pass on points and grid, and make another of them there"
-        )
 
     def _shifted(self, points: Any) -> Any:
         """Return points (3, N) in mesh coordinates, wrapped into the periods."""

@@ -3,7 +3,7 @@
 In the child, CUDA and HIP fail with their own errors, and Kokkos's OpenMP waits for ever for
 threads that only the parent has. What was used before a fork is therefore refused after it. parki's
 own threads survive: the child starts others. A lock that another thread held at the fork would stay
-closed for ever.
+closed for ever. No process takes what another one's memory and kernels are part of.
 """
 
 from __future__ import annotations
@@ -15,11 +15,29 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from parki.errors import UnavailableError
+from parki.errors import ParkiTypeError, UnavailableError
 
 T = TypeVar("T")
+
+
+class Uncopied:
+    """What is neither copied nor pickled, as copies would share what moves with the points.
+
+    ``_made_of`` says what to pass on instead.
+    """
+
+    _made_of: ClassVar[str]
+
+    def __reduce__(self) -> Any:
+        name = type(self).__name__
+        one = name if name.endswith("s") else f"a {name}"
+        raise ParkiTypeError(
+            f"{one} cannot be pickled or copied: it would need the memory and compiled kernels of "
+            f"this process; pass on {self._made_of}, and make another one there"
+        )
+
 
 _used: set[str] = set()
 _lost: set[str] = set()

@@ -19,6 +19,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan, summed
 from parki.ewald.points import as_points, like_points, take_options
 from parki.interchange import library_of, positive, unchanged
+from parki.runtime.forks import Uncopied
 from parki.suspensions import couplets, derivatives, noise, wall
 from parki.suspensions.couplets import Couplets
 from parki.suspensions.derivatives import ACTS
@@ -46,8 +47,10 @@ def alone(method: Method) -> Method:
     return cast(Method, call)
 
 
-class PlacedSpheres:
+class PlacedSpheres(Uncopied):
     """The points of spheres, their radii, and their plans: see `Spheres` for the arguments."""
+
+    _made_of = "points, radii, options and viscosity"
 
     def __init__(
         self,
@@ -93,12 +96,6 @@ class PlacedSpheres:
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self.__copy__()
-
-    def __reduce__(self) -> Any:
-        raise ParkiTypeError(
-            "Spheres cannot be pickled: their plans hold memory and compiled kernels of this "
-            "process; pass on points, radii, options and viscosity, and make Spheres of them there"
-        )
 
     @property
     def _first(self) -> Any:

@@ -33,6 +33,7 @@ from parki.ewald.points import as_rows, check_density, check_values, like_points
 from parki.ewald.task import Points, Task
 from parki.html import table
 from parki.interchange import as_array, as_given
+from parki.runtime.forks import Uncopied
 from parki.typing import (
     AnyKernel,
     Array,
@@ -42,16 +43,6 @@ from parki.typing import (
     ResultName,
     Wanted,
 )
-
-
-class Uncopied:
-    """What is neither copied nor pickled, as copies would share what moves with the points."""
-
-    def __reduce__(self) -> Any:
-        raise ParkiTypeError(
-            "a Plan cannot be pickled or copied: it holds memory and compiled kernels of this "
-            "process; pass on kernel, points and options, and make a plan of them there"
-        )
 
 
 class AnyPlan(Uncopied, Generic[Wanted]):
@@ -65,6 +56,8 @@ class AnyPlan(Uncopied, Generic[Wanted]):
     members : list of Member, optional
         The sums of the plan, of those of the placement. Default: placed now.
     """
+
+    _made_of = "kernel, points and options"
 
     def __init__(self, placement: Placement, asked: Asked, dens: Any = None) -> None:
         self._placement, self._asked = placement, asked
