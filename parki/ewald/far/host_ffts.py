@@ -25,7 +25,7 @@ class Library(Protocol):
     def real_inverse(self, modes: Any, length: int, axis: int, out: Any) -> None:
         """Transform modes to ``length`` real values, of which ``out`` takes the first ones."""
 
-    def complex(self, forward: bool, *each: tuple[Any, int]) -> None:
+    def complex(self, forward: bool, *lines: tuple[Any, int]) -> None:
         """Transform values along their axis in place, one after the other."""
 
 
@@ -48,11 +48,11 @@ class SciPy:
             values = values[_first(out.shape[axis], axis, out.ndim)]
         out[...] = values
 
-    def complex(self, forward: bool, *each: tuple[Any, int]) -> None:
+    def complex(self, forward: bool, *lines: tuple[Any, int]) -> None:
         """Transform values along their axis in place, one after the other."""
         transform = self.fft.fft if forward else self.fft.ifft
         norm = "backward" if forward else "forward"  # neither scales
-        for values, axis in each:
+        for values, axis in lines:
             modes = transform(values, axis=axis, norm=norm, overwrite_x=True)
             if not np.may_share_memory(modes, values):
                 values[...] = modes
@@ -85,9 +85,9 @@ class Ducc:
         else:
             out[...] = self.fft.c2r(modes, **how)[_first(out.shape[axis], axis, out.ndim)]
 
-    def complex(self, forward: bool, *each: tuple[Any, int]) -> None:
+    def complex(self, forward: bool, *lines: tuple[Any, int]) -> None:
         """Transform values along their axis in place, one after the other."""
-        for values, axis in each:
+        for values, axis in lines:
             self.fft.c2c(values, axes=(axis,), forward=forward, out=values)
 
 

@@ -123,11 +123,11 @@ class HostTransforms:
             rounds = -(-modes.nbytes // (threads * PART))
             parts = cuts(modes.shape[axis], threads * rounds), threads
             self._parts[modes.shape, axis] = parts
-        each, threads = parts
+        slices, threads = parts
         if threads > 1:
-            run_in_threads(work, each, threads)
+            run_in_threads(work, slices, threads)
             return
-        for part in each:
+        for part in slices:
             work(part)
 
 

@@ -94,7 +94,7 @@ class Member:
 
     # ------------------------------------------------------------------ maps
     def takes_as(self, other: Member) -> bool:
-        """Return whether its densities are those of another member, made by the same maps."""
+        """Return whether the same maps make its densities and the other member's."""
         one, same = self.shared, other.shared
         if one is None or same is None or self.group is not other.group:
             return False
