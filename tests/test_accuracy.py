@@ -49,7 +49,7 @@ SPACE = os.environ.get("PARKI_TEST_SPACE", "CPU")
 def cases(size: int, always: int, slow: int, **which: Any) -> list[Any]:
     """Return the first cases of a size; the default run has ``always`` of them.
 
-    It has one of those that share a reference, each another sum. An eighth of these takes the
+    It has one of those that share a reference, each another sum. A quarter of these takes the
     degrees that parki chooses, as the long run does; the others share kernels.
     """
 
@@ -57,7 +57,7 @@ def cases(size: int, always: int, slow: int, **which: Any) -> list[Any]:
         turn, other = divmod(number, SHARED)
         if other or turn >= always:
             return [pytest.mark.slow, pytest.mark.chosen_degrees]
-        return [pytest.mark.chosen_degrees] * (8 * turn < always)
+        return [pytest.mark.chosen_degrees] * (4 * turn < always)
 
     every = itertools.islice(sweep((size,), **which), slow)
     return [pytest.param(c, id=str(c), marks=marks(number)) for number, c in enumerate(every)]
