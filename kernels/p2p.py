@@ -43,7 +43,7 @@ import pykokkos as pk
 from kernels.blocks.radial import take_radial
 from kernels.blocks.stage import begin_walk, fill_stage, meet
 from kernels.blocks.vector import take_vector
-from kernels.pairs.yukawa import interact
+from kernels.pairs.spheres import interact
 
 REAL = pk.double
 CHARGES = 6  # rows of a density

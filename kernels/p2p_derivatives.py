@@ -14,7 +14,7 @@ from kernels.blocks.radial import take_polynomials
 from kernels.blocks.slopes import add_sums, begin_strain, begin_sums, store_sums, strain
 from kernels.blocks.stage import begin_walk, fill_stage, meet
 from kernels.blocks.vector import take_target, take_vector
-from kernels.pairs.yukawa import differentiate
+from kernels.pairs.spheres import differentiate
 
 REAL = pk.double
 CHARGES = 6  # rows of a density

@@ -21,7 +21,7 @@ from kernels.blocks.labels import begin_labels, begin_lap, meet_label
 from kernels.blocks.radial import take_polynomials, take_radial
 from kernels.blocks.slopes import begin_strain, begin_sums, strain
 from kernels.blocks.vector import take_target, take_vector
-from kernels.pairs.yukawa import differentiate, interact
+from kernels.pairs.spheres import differentiate, interact
 
 REAL = pk.double
 CHARGES = 6  # rows of a density

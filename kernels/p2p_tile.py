@@ -23,7 +23,7 @@ from kernels.blocks.radial import take_polynomials, take_radial
 from kernels.blocks.slopes import add_sums, begin_strain, begin_sums, store_sums, strain
 from kernels.blocks.vector import take_target, take_vector
 from kernels.blocks.walk import begin_copies, bound, meet_copy
-from kernels.pairs.yukawa import differentiate, interact
+from kernels.pairs.spheres import differentiate, interact
 
 REAL = pk.double
 CHARGES = 6  # rows of a density

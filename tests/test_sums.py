@@ -79,7 +79,7 @@ def test_records_agree_with_the_reference(example):
     assert ("p" in kernel.terms) == (kernel.results == 3)
     for name, terms in kernel.terms.items():
         if name == TENSOR:
-            assert [term.power for term in terms] == [3]
+            assert [term.power for term in terms] == [each.decay + 2 for each in kernel.sources]
             continue
         assert fields[name].any() == bool(terms)
         powers = {source.decay + (name != "u") for source in kernel.sources}

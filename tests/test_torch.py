@@ -40,12 +40,9 @@ def tensors(kernel, device="cpu", dtype="f8", requires=True, **more):
 # --- derivatives ----------------------------------------------------------------------------------
 
 
-def test_other_second_derivatives_are_refused():
+def test_two_derivatives_in_forward_mode_are_refused():
     given = tensors("stokes_dl")
     call = function("stokes_dl", parki.EwaldOptions(3, BOX, 1e-4))
-    (slope,) = torch.autograd.grad(call(given).square().sum(), given["trg"], create_graph=True)
-    with pytest.raises(parki.ParkiTypeError, match=r"a second derivative of stokes_dl by trg, src"):
-        slope.square().sum().backward()
     twice = lambda x: torch.func.jvp(lambda y: call({**given, "trg": y}), (x,), (x,))[1]  # noqa: E731
     with pytest.raises(parki.ParkiTypeError, match="take reverse mode for one of the two"):
         torch.func.jvp(twice, (given["trg"],), (given["trg"],))
@@ -354,9 +351,9 @@ def test_mapped_densities_are_summed_at_once(monkeypatch):
 
     shapes, original = [], ewald.summed
 
-    def spy(given, dens, **more):
+    def spy(given, dens, *want, **more):
         shapes.append(dens.shape)
-        return original(given, dens, **more)
+        return original(given, dens, *want, **more)
 
     monkeypatch.setattr(ewald, "summed", spy)
     given, calls = functions("laplace")

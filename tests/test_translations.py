@@ -60,7 +60,7 @@ def right(kernel) -> bool:
     return np.array_equal(v, np.arange(5.0) ** 2 + 0.25)
 
 
-TILE = {"REAL": "float", "DEGREE": np.int64(8), "PAIRS": "yukawa", "CHARGES": 1, "OUTPUTS": 1}
+TILE = {"REAL": "float", "DEGREE": np.int64(8), "PAIRS": "spheres", "CHARGES": 1, "OUTPUTS": 1}
 REQUESTS = [
     ("cell_list", "find_cells", {"REAL": "float"}, 1, None),
     ("p2p", "p2p_staged", {"REAL": "double", "DEGREE": 8}, 1, None),
@@ -118,7 +118,7 @@ def test_an_edited_kernel_is_translated_again(folder, tmp_path, monkeypatch):
 def test_edited_blocks_are_translated_again(kernels, monkeypatch):
     asked = REQUESTS[1]
     before = translation(*asked)[1].text
-    file = kernels / "pairs" / "yukawa.py"
+    file = kernels / "pairs" / "spheres.py"
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace(" += ", " -= "), encoding="utf-8")
     forget(monkeypatch)

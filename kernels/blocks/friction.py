@@ -1,4 +1,8 @@
-"""Singular parts of the radial functions of Brinkman's equation.
+"""Singular parts of the radial functions of screened charges and of Brinkman's equation.
+
+With z = kappa r and the reverse Bessel polynomials theta, ``exp(-kappa r) / r`` has the functions
+``b_n = (-1)^n theta_n exp(-z) / r^(2 n + 1)``. Each is as accurate as its size, however small: the
+difference of 1/r and a polynomial would round as 1/r does. Brinkman's equation has others:
 
 With z = alpha r they are ``b_n = (-1)^n shape_n / r^(2 n + 1)``, where ::
 
@@ -9,13 +13,18 @@ with the reverse Bessel polynomials theta. The recurrence keeps all digits for a
 """
 
 
-def fall(table):
-    """Declare what follows from alpha r_c, which is the last number of ``table``."""
+def fade(table):
+    """Declare what follows from alpha or kappa times r_c, which is the last number of ``table``."""
     screened: REAL = table[DEGREE] * r
     squared: REAL = screened * screened
     fallen: REAL = pk.exp(0.0 - screened)
     theta0: REAL = 1.0
     theta1: REAL = 1.0 + screened
+
+
+def fall(table):
+    """Declare the same, and shape_0 of Brinkman's equation."""
+    fade(table)
     # For small z its series, which keeps the digits that the difference loses.
     minus: REAL = 0.0 - pk.fmin(screened, 1.0)
     shape0: REAL = 5.310530369319317e-15

@@ -23,9 +23,17 @@ def take_tensor(array, row, at):
 
 def take_target(at):
     """Take a tensor target: its tensor, the trace of that, and its strength."""
-    take_tensor(tensors, 0, at)
+    s00: REAL = tensors[0][at]
+    s01: REAL = tensors[1][at]
+    s02: REAL = tensors[2][at]
+    s10: REAL = tensors[3][at]
+    s11: REAL = tensors[4][at]
+    s12: REAL = tensors[5][at]
+    s20: REAL = tensors[6][at]
+    s21: REAL = tensors[7][at]
+    s22: REAL = tensors[8][at]
     strength: REAL = tensors[9][at]
-    trace: REAL = d00 + d11 + d22
+    read_trace: REAL = s00 + s11 + s22
     pull0: REAL = 0.0
     pull1: REAL = 0.0
     pull2: REAL = 0.0

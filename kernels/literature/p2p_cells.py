@@ -19,7 +19,7 @@ import pykokkos as pk
 
 from kernels.blocks.radial import take_radial
 from kernels.blocks.walk import clip, wrap
-from kernels.pairs.yukawa import interact
+from kernels.pairs.spheres import interact
 
 REAL = pk.double
 CHARGES = 6  # rows of ``dens``

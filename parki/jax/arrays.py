@@ -16,7 +16,7 @@ import numpy as np
 
 from parki.errors import ParkiTypeError
 from parki.ewald.derivatives.linear_map import LinearMap
-from parki.ewald.derivatives.second import bent
+from parki.ewald.derivatives.second import bent, of_want
 from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
@@ -138,26 +138,24 @@ def run_bend(
     if "dens" in changes:
         changes["dens"], _ = stacked(kernel, "dens", changes["dens"])
 
-    def how(swapped: bool) -> dict[str, Any]:
-        pair = batch.systems
-        return batch._replace(systems=pair[::-1] if pair and swapped else pair)._asdict()
-
-    def pull(of: Any, swapped: bool, wanted: Any, inputs: Any, weights: Any) -> Any:
+    def pull(of: Any, want: str, wanted: Any, inputs: Any, weights: Any) -> Any:
         trg, src, d, norms = inputs
         both = src is None and "trg" in wanted
-        ends = trg, trg if src is None else src
-        wrt = (*wanted, "src") if both else wanted
-        result = vjp(of, *ends, d, norms, own, values=weights, wrt=wrt, **how(swapped))
+        given = of_want(of, want), trg, trg if src is None else src, d, norms, own
+        more: dict[str, Any] = {"values": weights, "wrt": (*wanted, "src") if both else wanted}
+        result = vjp(*given, **more | batch._asdict())
         if both:
             result["trg"] = result["trg"] + result["src"]
         return result
 
-    def total(of: Any, swapped: bool, inputs: Any) -> Any:
-        trg, src, d, norms = inputs
-        return summed((of, trg, trg if src is None else src, norms, own), d, **how(swapped))
-
     inputs = named["trg"], named.get("src"), dens, named.get("norms")
-    parts = bent(kernel, inputs, changes, values, needs, pull, total)
+
+    def array(numbers: Any) -> Any:
+        if isinstance(values, jax.Array):
+            return jax.device_put(np.array(numbers, values.dtype), values.device)
+        return np.asarray(numbers, values.dtype, like=values)
+
+    parts = bent(kernel, inputs, changes, values, needs, pull, array)
     return [
         parts[name].reshape(named[name].shape) if name in parts else 0 * named[name]
         for name in needs

@@ -9,9 +9,8 @@ import jax
 from jax import numpy as jnp
 from jax.interpreters import ad, batching
 
-from parki.errors import ParkiTypeError
 from parki.ewald.derivatives.linear_map import LinearMap
-from parki.ewald.derivatives.second import refuse_second
+from parki.ewald.derivatives.second import bends, refuse_second, refuse_third
 from parki.ewald.sums import SUMS
 from parki.jax.primitives import BEND, LINEAR, PULL, PUSH, SUM
 
@@ -80,7 +79,7 @@ def _bent(
     arguments: Any, moves: dict[str, Any], values: Any, *, needs: tuple[str, ...], **params: Any
 ) -> Any:
     """Return second derivatives, or refuse them."""
-    if "box" in {*moves, *needs} or (not SUMS[params["kernel"]].dipoles and {*moves} != {"dens"}):
+    if "box" in {*moves, *needs} or (not bends(SUMS[params["kernel"]]) and {*moves} != {"dens"}):
         refuse_second(needs, moves, params["kernel"])
     names = tuple(moves)
     return BEND.bind(*arguments, *moves.values(), values, moves=names, needs=needs, **params)
@@ -92,9 +91,7 @@ def _bend_jvp(
     first = len(names)
     out = BEND.bind(*primals, names=names, moves=moves, **params)
     if any(map(_there, tangents[:first])):
-        raise ParkiTypeError(
-            "a third derivative was asked for, of a second one by points; parki has none"
-        )
+        refuse_third()
     change = [jnp.zeros_like(each) for each in out]
     changes = [ad.instantiate_zeros(each) for each in tangents[first:]]
     for arguments in (

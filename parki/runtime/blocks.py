@@ -1,6 +1,6 @@
 """Blocks: statements common to several kernels, inserted wherever they are called.
 
-A kernel file says ``from kernels.pairs.yukawa import interact`` and calls it as a statement. The
+A kernel file says ``from kernels.pairs.spheres import interact`` and calls it as a statement. The
 call is replaced by the function's body, with arguments for parameters; all other names refer to the
 caller's variables. Blocks may call blocks of their own file and its imports. Constants at the top
 of their file join the kernel's. A constant may choose another file of the same folder, or be the

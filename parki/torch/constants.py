@@ -100,12 +100,9 @@ def with_systems(text: str, systems: Any, boxes: Any) -> str:
     return json.dumps(json.loads(text) | Batch.of(systems, boxes)._asdict())
 
 
-def swapped(text: str) -> str:
-    """Return such a string for sums from the targets to the sources."""
-    values = json.loads(text)
-    if not values.get("systems"):
-        return text
-    return json.dumps(values | {"systems": values["systems"][::-1]})
+def with_want(text: str, want: str) -> str:
+    """Return such a string for a result of a sum."""
+    return text if want == "u" else json.dumps(json.loads(text) | {"want": want})
 
 
 def first_box(boxes: Any) -> Any:
@@ -128,7 +125,8 @@ def read(text: str) -> How:
     """Return the options of a string, and the systems and boxes in it, if there are any."""
     values = json.loads(text)
     systems, boxes = (values.pop(name, None) for name in Batch._fields)
-    return _made(values), Batch.of(systems and tuple(systems), boxes)
+    want = values.pop("want", "u")
+    return How(_made(values), Batch.of(systems and tuple(systems), boxes), want)
 
 
 def _made(values: Any) -> EwaldOptions:

@@ -13,7 +13,7 @@ import torch
 
 from parki.errors import ParkiTypeError
 from parki.ewald.derivatives.linear_map import LinearMap
-from parki.ewald.derivatives.second import bent, refuse_second
+from parki.ewald.derivatives.second import bent, refuse_second, refuse_third
 from parki.torch import constants, operators
 from parki.torch.maps import map_apply, map_pull, map_push, map_sum
 from parki.torch.sums import INPUTS
@@ -57,18 +57,14 @@ def _bent(
     needs: tuple[str, ...],
 ) -> dict[str, Any]:
     """Return second derivatives, in the graph: see `bent`."""
+    if constants.read(options).want != "u":
+        refuse_third()
 
-    def how(swapped: bool) -> str:
-        return constants.swapped(options) if swapped else options
+    def pull(of: str, want: str, names: tuple[str, ...], inputs: Any, weights: Any) -> Any:
+        how = constants.with_want(options, want)
+        return dict(zip(names, Pull.apply(of, how, " ".join(names), *inputs, weights), strict=True))
 
-    def pull(of: str, swapped: bool, names: tuple[str, ...], inputs: Any, weights: Any) -> Any:
-        parts = Pull.apply(of, how(swapped), " ".join(names), *inputs, weights)
-        return dict(zip(names, parts, strict=True))
-
-    def total(of: str, swapped: bool, inputs: Any) -> Any:
-        return SumFunction.apply(of, how(swapped), *inputs)
-
-    return bent(kernel, arguments, moves, values, needs, pull, total)
+    return bent(kernel, arguments, moves, values, needs, pull, values.new_tensor)
 
 
 class _Mapped(torch.autograd.Function):

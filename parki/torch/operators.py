@@ -79,7 +79,7 @@ def _sum(kernel: AnyKernel, options: str, *arguments: Any) -> Any:
 
 def _sum_shape(kernel: str, options: str, trg: Any, src: Any, dens: Any, norms: Any) -> Any:
     many = dens.shape[: dens.ndim - len(SUMS[kernel].density_shape(0))]
-    return trg.new_empty((*many, *result_shape(kernel, "u", trg.shape[1])))
+    return trg.new_empty((*many, *result_shape(kernel, read(options).want, trg.shape[1])))
 
 
 def _pull(kernel: AnyKernel, options: str, wrt: str, *arguments: Any) -> Four:
@@ -90,7 +90,7 @@ def _pull_shapes(kernel: str, options: str, wrt: str, *arguments: Any) -> Four:
     *inputs, values = arguments
     shapes = {n: each.shape for n, each in zip(INPUTS, inputs, strict=True) if each is not None}
     # Several values give one derivative by densities each; other derivatives are added up.
-    many = values.shape[: values.ndim - len(result_shape(kernel, "u", 0))]
+    many = values.shape[: values.ndim - len(result_shape(kernel, read(options).want, 0))]
     own = len(SUMS[kernel].density_shape(0))
     shapes["dens"] = (*many, *shapes["dens"][len(shapes["dens"]) - own :])
     return four({name: values.new_empty(shapes[name]) for name in wrt.split()}, values)

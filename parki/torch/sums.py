@@ -6,16 +6,24 @@ of several inputs are one string with spaces.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from parki.ewald import plan as ewald
+from parki.ewald.derivatives.second import of_want
 from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
 from parki.typing import AnyKernel
 
 INPUTS = ("trg", "src", "dens", "norms")
-How = tuple[EwaldOptions, Batch]
+
+
+class How(NamedTuple):
+    """Options, systems and their boxes, and which result of a sum is meant."""
+
+    options: EwaldOptions
+    batch: Batch
+    want: str = "u"
 
 
 def plain(*tensors: Any) -> list[Any]:
@@ -26,8 +34,8 @@ def plain(*tensors: Any) -> list[Any]:
 def summed(kernel: AnyKernel, how: How, *given: Any) -> Any:
     """Return a sum, given targets, sources or None, density, and normals or None."""
     trg, src, dens, norms = plain(*given)
-    own = kernel, trg, trg if src is None else src, norms, how[0]
-    return ewald.summed(own, dens, **how[1]._asdict())
+    own = kernel, trg, trg if src is None else src, norms, how.options
+    return ewald.summed(own, dens, how.want, **how.batch._asdict())
 
 
 def pulled(
@@ -41,8 +49,8 @@ def pulled(
         dens = None  # the derivatives do not depend on it
     points = trg, trg if src is None else src
     asked = (*names, "src") if both else names
-    more = how[1]._asdict()
-    derivatives = vjp(kernel, *points, dens, norms, how[0], values=values, wrt=asked, **more)
+    more: dict[str, Any] = {"values": values, "wrt": asked, **how.batch._asdict()}
+    derivatives = vjp(of_want(kernel, how.want), *points, dens, norms, how.options, **more)
     if both:
         derivatives["trg"] = derivatives["trg"] + derivatives.pop("src")
     return derivatives
@@ -56,4 +64,5 @@ def pushed(kernel: AnyKernel, how: How, given: tuple[Any, ...], changes: tuple[A
     if src is None and "trg" in tangents:
         tangents["src"] = tangents["trg"]
     points = trg, trg if src is None else src
-    return jvp(kernel, *points, dens, norms, how[0], tangents=tangents, **how[1]._asdict())
+    own = of_want(kernel, how.want), *points, dens, norms, how.options
+    return jvp(*own, tangents=tangents, **how.batch._asdict())

@@ -53,8 +53,10 @@ class OneSum(NamedTuple):
             if (record := self.kind.adjoints.get(result)) is None:
                 raise lacking(self.kind.name, result, names[0])
             cloud = {"dens": dens, "norms": self.norms, "trg": self.trg, "src": self.src}
-            back = {"dens": (record,), **self.kind.pulled}
-            if "src" in parts and ("src" not in back or result != "u"):
+            bent = self.kind.bent if result == "grad_u" else {}
+            back = {"dens": (record,), **self.kind.pulled, **bent}
+            read = "src" in back and (result == "u" or "grad_tensor" in SUMS[record.kernel].terms)
+            if "src" in parts and not read:
                 back["src"], more_at = self._by_sources(record, result, dens)
                 cloud |= more_at
             back = {name: back[name] for name in names}
@@ -136,7 +138,7 @@ class OneSum(NamedTuple):
             if kind.pair.marks is not None:
                 norms = self.norms[:: -1 if back else 1]
             tensors = next((each.tensors(cloud) for each in shared.addends if each.tensors), None)
-            v = shared.densities(dens, cloud)
+            v = of_last_rows(shared.densities(dens, cloud), kind)
             shaped = v.reshape(len(v), *kind.density_shape(v.shape[-1]))
             given = kind.name, *ends, norms, self.options
             results = sum_once(given, shaped, want, tensors=tensors, **more)
@@ -147,3 +149,12 @@ class OneSum(NamedTuple):
                     back.add_mean(each, values, cloud, volume, tensors=tensors, **how)
             rows |= shared.rows(by_dens, cloud)
         return {name: [rows[each] for each in addends] for name, addends in of.items()}
+
+
+def of_last_rows(dens: Any, kind: Sum) -> Any:
+    """Return densities (k, rows, N) with zeros before them, if they are the last parts alone."""
+    if dens.shape[1] >= kind.rows:
+        return dens
+    whole = np.zeros_like(dens, shape=(len(dens), kind.rows, dens.shape[2]))
+    whole[:, -dens.shape[1] :] = dens
+    return whole

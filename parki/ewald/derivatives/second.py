@@ -1,10 +1,11 @@
-"""Second derivatives of sums whose sources have a sum of dipoles.
+"""Second derivatives of sums.
 
 Values times the change of a sum, ``G = <values, change for moves>``, have derivatives by all
-inputs. A source that moves adds a dipole. A target that moves reads the slope, of which the
-transpose is a dipole at the target. So G is three sums: of changes of the density, of dipoles at
-the sources, and of dipoles at the targets, where the sources read. Their first derivatives are the
-second derivatives of the sum. The matrix of these is symmetric in the moves and the inputs.
+inputs. Where densities or normals move, G is a sum of their changes. A target that moves reads the
+gradient, and a source that moves is one where all targets move the other way. So G is a sum of
+gradients, times the product of values and moves; where the sum of the sources' dipoles has
+derivatives, it takes the place of three sums. Their first derivatives are the second derivatives
+of the sum. The matrix of these is symmetric in the moves and the inputs.
 """
 
 from __future__ import annotations
@@ -14,10 +15,16 @@ from typing import Any
 
 from parki.errors import ParkiTypeError
 from parki.ewald.sums import SUMS
+from parki.ewald.sums.record import Sum
+from parki.ewald.sums.results import of_one, of_result
 
-# By kernel, whether targets and sources change places, names of inputs, the inputs, and values.
-Pull = Callable[[str, bool, tuple[str, ...], tuple[Any, ...], Any], Mapping[str, Any]]
-Total = Callable[[str, bool, tuple[Any, ...]], Any]
+# By kernel, its result, names of inputs, the inputs, and values.
+Pull = Callable[[str, str, tuple[str, ...], tuple[Any, ...], Any], Mapping[str, Any]]
+
+
+def of_want(kernel: Any, want: str) -> Any:
+    """Return a sum for `parki.vjp`, of one of its results."""
+    return kernel if want == "u" else of_result(of_one(SUMS[kernel]), want)
 
 
 def bent(
@@ -27,7 +34,7 @@ def bent(
     values: Any,
     needs: tuple[str, ...],
     pull: Pull,
-    total: Total,
+    array: Callable[[list[Any]], Any],
 ) -> dict[str, Any]:
     """Return the derivatives of G by the inputs in ``needs``; those that are zero are left out.
 
@@ -42,46 +49,67 @@ def bent(
     values : array
         In the shape of the sum.
     needs : tuple of str
-    pull, total : callable
-        Derivatives of a sum, by name, and a sum.
+    pull : callable
+        Derivatives of a result of a sum, by name.
+    array : callable
+        ``array(numbers)``: an array of numbers, like the values.
 
     Raises
     ------
     ParkiTypeError
-        If the sum has no sum of dipoles, and more than densities move.
+        If the sum has no second derivatives, and more than densities move.
     """
     trg, src, dens, norms = given
     derivatives: dict[str, Any] = {}
     if not needs or not moves:
         return derivatives
-    dipoles = SUMS[kernel].dipoles
-    if not dipoles and [*moves] != ["dens"]:
+    kind = SUMS[kernel]
+    if not bends(kind) and [*moves] != ["dens"]:
         refuse_second(needs, moves, kernel)
 
-    def add(names: dict[str, str], of: str, swapped: bool, inputs: Any, weights: Any) -> None:
-        names = {own: name for own, name in names.items() if name in needs}
-        parts = pull(of, swapped, (*names,), inputs, weights) if names else {}
-        for own, name in names.items():
-            part = (parts[own] * away).sum(-2) if own == "dens" else parts[own]
-            derivatives[name] = derivatives[name] + part if name in derivatives else part
+    def add(of: str, want: str, inputs: Any, weights: Any, **made: Any) -> None:
+        """Add derivatives; ``made`` are maps of those by inputs which it does not take as given."""
+        names = tuple(n for n in needs if n not in made or made[n])
+        parts = pull(of, want, names, inputs, weights) if names else {}
+        for name, part in parts.items():
+            own = made[name](part) if name in made else part
+            derivatives[name] = derivatives[name] + own if name in derivatives else own
 
-    same = {name: name for name in ("trg", "src", "norms")}
+    def of_layers(part: Any) -> Any:
+        """Return a density of the layers alone."""
+        own = [[float(source.normal)] for source in kind.sources for _ in range(source.rows)]
+        return part * array(own)
+
     away, towards = moves.get("trg" if src is None else "src"), moves.get("trg")
     if "dens" in moves:
-        add(same, kernel, False, (trg, src, moves["dens"], norms), values)
-    if away is not None:
-        tensors = dens[..., None, :] * away
-        names = {name: name for name in ("trg", "src", "dens")}
-        add(names, dipoles, False, (trg, src, tensors, None), values)
+        add(kernel, "u", (trg, src, moves["dens"], norms), values, dens=None)
+    if "norms" in moves:
+        inputs = trg, src, of_layers(dens), moves["norms"]
+        add(kernel, "u", inputs, values, dens=of_layers, norms=None)
     if towards is not None:
-        points = (trg, None) if src is None else (src, trg)
-        inputs = (*points, values[..., None, :] * towards, None)
-        names = {"trg": "trg"} if src is None else {"src": "trg", "trg": "src"}
-        add(names, dipoles, True, inputs, dens)
-        if "dens" in needs:
-            part = total(dipoles, True, inputs)
-            derivatives["dens"] = derivatives["dens"] + part if "dens" in derivatives else part
+        add(kernel, "grad_u", (trg, src, dens, norms), values[..., None, :] * towards)
+    if away is not None and kind.dipoles and SUMS[kind.dipoles].adjoints:
+        tensors = dens[..., None, :] * away
+        back = lambda part: (part * away).sum(-2)  # noqa: E731
+        add(kind.dipoles, "u", (trg, src, tensors, None), values, dens=back)
+    elif away is not None:
+        inner = len(kind.density_shape(1))
+        many = dens.ndim - inner
+        along = away[(slice(None), *[None] * (dens.ndim - 1))]  # an axis of the points comes first
+        moved = (along * dens[None]).reshape(-1, *dens.shape[many:])
+        unit = array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+        unit = unit[(slice(None), *[None] * (values.ndim - 1), slice(None), None)]
+        weights = 0 - values[None, ..., None, :] * unit
+        weights = weights.reshape(-1, *weights.shape[1 + many :])
+        back = lambda part: (part.reshape(3, *dens.shape) * along).sum(0)  # noqa: E731
+        add(kernel, "grad_u", (trg, src, moved, norms), weights, dens=back)
     return derivatives
+
+
+def bends(kind: Sum) -> bool:
+    """Return whether a sum has second derivatives by points."""
+    read = "grad_tensor" in kind.terms or "trg" in kind.bent
+    return "grad_u" in kind.adjoints and bool(kind.dipoles or read)
 
 
 def refuse_second(by: Iterable[str], of: Iterable[str], kernel: str, twice: bool = False) -> None:
@@ -95,7 +123,7 @@ def refuse_second(by: Iterable[str], of: Iterable[str], kernel: str, twice: bool
     """
     if not (by := [*by]):
         return
-    known = ", ".join(name for name, kind in SUMS.items() if kind.dipoles)
+    known = ", ".join(name for name, kind in SUMS.items() if bends(kind))
     remedy = f"parki has those of {known}, and of others by densities alone"
     if twice:
         remedy = "take reverse mode for one of the two, as grad and backward do"
@@ -104,4 +132,16 @@ def refuse_second(by: Iterable[str], of: Iterable[str], kernel: str, twice: bool
         f"{', '.join(of)}; {remedy}. A plan with want='grad_u' has the gradient as values, which "
         "apply differentiates by densities; where first derivatives alone are meant, do not "
         "differentiate them again"
+    )
+
+
+def refuse_third() -> None:
+    """Refuse third derivatives.
+
+    Raises
+    ------
+    ParkiTypeError
+    """
+    raise ParkiTypeError(
+        "a third derivative was asked for, of a second one by points; parki has none"
     )

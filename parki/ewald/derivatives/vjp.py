@@ -24,10 +24,10 @@ from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.systems import Systems, check_systems, first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
-from parki.ewald.points import check_density, like_points, result_shape, take_options
+from parki.ewald.points import check_density, like_points, take_options
 from parki.ewald.sums import SUMS, sum_of
-from parki.ewald.sums.composite import Addend, Composite, Shared, joined, together
-from parki.ewald.sums.maps import velocity
+from parki.ewald.sums.composite import Composite, Shared, joined, together
+from parki.ewald.sums.results import of_one
 from parki.ewald.sums.walls import near_wall
 from parki.interchange import as_given, names_of
 from parki.memory import telling
@@ -230,7 +230,7 @@ class _Asked(NamedTuple):
         systems: Any,
     ) -> _Asked:
         """Return the composite; refuse impossible arguments, and ``names`` of inputs it lacks."""
-        composite = kernel if isinstance(kernel, Composite) else _of_one(kernel)
+        composite = kernel if isinstance(kernel, Composite) else of_one(sum_of(kernel))
         meaning = f"names of inputs of {composite.name}"
         names_of(label, names, meaning, mapping=label == "tangents")
         if options.walled:
@@ -340,14 +340,6 @@ class _Asked(NamedTuple):
     def pushed(self, dens: Any, moves: dict[str, Any]) -> Any:
         """Return the change (k, rows, Nt) for changes of inputs, of which "dens" has k."""
         return reduce(add, [rows for each in self.sums for rows in each.pushed(dens, moves)])
-
-
-def _of_one(kernel: Any) -> Composite:
-    """Return a sum as a composite."""
-    kind = sum_of(kernel)
-    result = result_shape(kind.name, "u", 1)[:-1]
-    density = kind.density_shape(1)[:-1]
-    return Composite(kind.name, density, result, (Addend(kind.name, ("u",), velocity),))
 
 
 def _some(values: Any) -> Any:

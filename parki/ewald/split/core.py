@@ -50,7 +50,8 @@ class Core(NamedTuple):
     def columns(self, names: str, cutoff: float, degree: int) -> Array:
         """Return polynomials by row, and the square of the cut-off over the radius."""
         found = self.tables(cutoff, degree)
-        rows = [[*getattr(found, name), (cutoff / self.radius) ** 2] for name in names]
+        none = np.zeros_like(found.S)  # of the row of numbers
+        rows = [[*getattr(found, name, none), (cutoff / self.radius) ** 2] for name in names]
         return np.array(rows)
 
     def tables(self, cutoff: float, degree: int) -> RadialPolynomials:
@@ -106,7 +107,8 @@ class Algebraic(NamedTuple):
             "R": (0, -3 * square, 0, 0),
             "W": (15 * square, 0, 0, 0),
         }
-        return np.array([[*(0.5 * p for p in powers[name]), square] for name in names])
+        none = 0, 0, 0, 0  # of the row of numbers
+        return np.array([[*(0.5 * p for p in powers.get(name, none)), square] for name in names])
 
 
 AnyCore = Core | Algebraic

@@ -142,6 +142,7 @@ def _series(split: Friction) -> FrictionPolynomials:
         V=2 * (tables[3] - chain[3]),
         P=bare.X - beta / 2 * bare.R,
         Q=solve_radial(5, bare.W) + beta / 2 * bare.W,
+        O=-solve_radial(7, bare.V) - beta / 2 * bare.V,
         K=np.array([z]),
     )
 

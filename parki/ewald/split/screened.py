@@ -121,7 +121,7 @@ class Screened(OfPoints):
         """Return h and h' of a split that ends."""
         rc = float(self.base.rc)  # type: ignore[attr-defined]
         t = np.minimum(r / rc, 1.0)
-        mean, slope, number = self.series(rc)
+        mean, slope, _, number = self.series(rc)
         mean, slope = (2 * chebyshev.chebval(2 * t**2 - 1, f) for f in (mean, slope))
         z, inside = float(number[0]), r < rc
         fallen = np.exp(-z * t)
@@ -135,8 +135,10 @@ class Screened(OfPoints):
 
     def losses(self, rc: float, term: str) -> Array:
         """Return bounds of the errors of cutting the series at each degree, shape (n,)."""
-        mean, slope, _ = self.series(rc)
-        kept = 2 * np.abs(mean if term_of(term).power == 1 else slope)
+        tables, power = self.series(rc), term_of(term).power
+        kept = 2 * np.abs(tables[min(power, 2) - 1])
+        if power > 2:  # of the second derivatives, which take 3 X + R at most
+            kept = 4 * kept + 2 * np.abs(tables.R)
         return np.append(np.cumsum(kept[:0:-1])[::-1], 0.0)
 
 
@@ -183,8 +185,9 @@ def _series(split: Screened) -> ScreenedPolynomials:
     count = source.size + 8 + int(6 * math.sqrt(z))
     source = np.append(a * source, np.zeros(count - source.size))
     mean = smooth(z, source, (math.exp(-z) - beyond) / 2)
-    slope = solve_radial(3, -(source + z**2 * mean))
-    return ScreenedPolynomials(_whole(mean), _whole(slope), np.array([z]))
+    bend = source + z**2 * mean
+    slope = solve_radial(3, -bend)
+    return ScreenedPolynomials(_whole(mean), _whole(slope), _whole(bend), np.array([z]))
 
 
 def smooth(z: float, source: Array, edge: float) -> Array:

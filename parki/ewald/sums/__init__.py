@@ -53,6 +53,7 @@ _MODULES = (
 _FAMILIES = {each.__name__.rpartition(".")[2]: each.FAMILY for each in _MODULES}
 _WITH_BLOBS = ("stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
 _PARTS = spheres.FAMILIES | polydisperse.FAMILIES | doublets.FAMILIES | multipoles.FAMILIES
+_PARTS |= yukawa.FAMILIES
 _REGULARISED = blobs.families({n: _FAMILIES[n] for n in _WITH_BLOBS})
 SUMS = Sums(_FAMILIES | _REGULARISED | brinkman.FAMILIES | _PARTS)
 TERMS = {

@@ -11,12 +11,13 @@ from dataclasses import replace
 
 from parki.errors import ParkiValueError
 from parki.ewald.sums import stokes_dipole, stokes_dl, stokes_sl, symbols
-from parki.ewald.sums.adjoint import Adjoint, gradient, of_itself, velocity
+from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
+from parki.ewald.sums.dipoles import dipoles_of
 from parki.ewald.sums.gauges import WITH_FRICTION
 from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.record import Sum
 from parki.ewald.sums.slopes import by_changed_normals
-from parki.ewald.sums.sources import DIPOLE, FORCE, LAYER
+from parki.ewald.sums.sources import FORCE, LAYER
 from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.words import MEAN_PRESSURE, Words
 from parki.ewald.sums.written import pair_of
@@ -59,20 +60,7 @@ def brinkman_dipole(alpha: float) -> Sum:
     """Return the sum of dipoles of forces, which the derivatives of the other take."""
     value, symbol = _symbol(alpha)
     name, forces = (named(each, alpha=value) for each in ("brinkman_dipole", "brinkman_sl"))
-    return Sum(
-        name,
-        symbol,
-        pair_of(symbol, (DIPOLE,), (3, 150)),
-        (DIPOLE,),
-        gauge=None,
-        terms=stokes_dipole.STOKES_DIPOLE.terms,
-        adjoints={
-            "u": Adjoint(forces, ("grad_u",), gradient, transposed_pair=True),
-            "p": stokes_dipole.STOKES_DIPOLE.adjoints["p"],
-            "grad_u": Adjoint(name, ("grad_u",), gradient),
-        },
-        pulled=stokes_dipole.STOKES_DIPOLE.pulled,
-    )
+    return dipoles_of(forces, name, symbol, (3, 150), stokes_dipole.STOKES_DIPOLE.terms)
 
 
 def brinkman_dl(alpha: float) -> Sum:

@@ -16,6 +16,7 @@ Sharing = dict[str, Scalars]  # the same for each function of the distance, by i
 Vector = dict[Any, Sharing]  # the same for each vector or matrix
 AXES = range(3)
 CONSTANTS = "K-"  # rows of tables that have numbers
+ENTRIES = {"ab": "d", "AB": "s"}  # of tensors of sources and of targets
 
 
 def opposite(sharing: Sharing) -> Sharing:
@@ -165,7 +166,7 @@ class Code:
         """Return a product of vectors, or a number of a source."""
         if dots in (("ab",), ("AB",)):
             if dots == ("AB",):
-                return "trace"
+                return "read_trace"
             return self.of(["ab"]).declare("trace", "d00 + d11 + d22")
         if len(dots) == 1:
             return dots[0]
@@ -176,10 +177,11 @@ class Code:
             return self.component(dots[0] if dots[1] == "up" else dots[1], self.up)
         if dots[0] in ("ab", "AB"):
             vector: Any = dots[0], "*", dots[2]
-            left, name = dots[1], f"{dots[1]}d{dots[2]}"
+            d = ENTRIES[dots[0]]
+            left, name = dots[1], f"{dots[1]}{d}{dots[2]}"
             if left == "e" != dots[2]:
                 vector = dots[0], "e", "*"
-                left, name = dots[2], f"{dots[2]}dte"
+                left, name = dots[2], f"{dots[2]}{d}te"
         else:
             (left, vector), name = dots, "".join(dots)
         pairs = [(1.0, [self.component(left, i), self.component(vector, i)]) for i in AXES]
@@ -194,11 +196,11 @@ class Code:
         if isinstance(vector, str):
             return f"{vector}{axis}"
         tensor, *open_ = vector
-        other = open_[1] if open_[0] == "*" else open_[0]
-        entries = [f"d{axis}{i}" if open_[0] == "*" else f"d{i}{axis}" for i in AXES]
+        other, d = open_[1] if open_[0] == "*" else open_[0], ENTRIES[tensor]
+        entries = [f"{d}{axis}{i}" if open_[0] == "*" else f"{d}{i}{axis}" for i in AXES]
         if other == "up":
             return entries[self.up]
-        name = f"{'d' if open_[0] == '*' else 'dt'}{other}{axis}"
+        name = f"{d if open_[0] == '*' else d + 't'}{other}{axis}"
         terms = [(1.0, [entry, f"{other}{i}"]) for i, entry in enumerate(entries)]
         return self.of([tensor, other]).declare(name, total(terms))
 
@@ -341,7 +343,7 @@ class Code:
         parts = [(v,) if isinstance(v, str) else v for (v, _), _ in terms]
         where = self.of(vectors_of([*parts, *(each for (_, dots), _ in terms for each in dots)]))
         known = [name for name, own in where.declared.items() if own == text]
-        return known[0] if known else where.declare(f"h{len(where.declared)}", text)
+        return known[0] if known else where.declare(f"{where.prefix}h{len(where.declared)}", text)
 
 
 EVALUATED = {

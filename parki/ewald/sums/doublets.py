@@ -15,6 +15,7 @@ from functools import partial
 
 from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
+from parki.ewald.sums.dipoles import dipoles_of
 from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
 from parki.ewald.sums.sizes import square
@@ -61,17 +62,12 @@ DOUBLET = replace(
     },
     dipoles="doublet_dipole",
 )
-DOUBLET_DIPOLE = Sum(
+DOUBLET_DIPOLE = dipoles_of(
+    "doublet",
     "doublet_dipole",
     symbols.CURL_OF_CURL,
-    pair_of(symbols.CURL_OF_CURL, (DIPOLE,), (2, 55)),
-    (DIPOLE._replace(decay=4),),
-    gauge=None,
-    terms={"u": (VELOCITY,), "grad_u": (VELOCITY_GRADIENT,)},
-    adjoints={
-        "u": Adjoint("doublet", ("grad_u",), lambda found, _: found["grad_u"]),
-        "grad_u": Adjoint("doublet_dipole", ("grad_u",), lambda found, _: found["grad_u"]),
-    },
+    (2, 55),
+    {"u": (VELOCITY,), "grad_u": (VELOCITY_GRADIENT,)},
 )
 
 _VECTOR = FORCE._replace(decay=5)

@@ -8,13 +8,12 @@ from __future__ import annotations
 import math
 
 from parki.ewald.sums import symbols
-from parki.ewald.sums.adjoint import Adjoint, gradient
+from parki.ewald.sums.dipoles import dipoles_of
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
+from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Term
 from parki.ewald.sums.sizes import square
 from parki.ewald.sums.sources import CHARGE_DIPOLE
 from parki.ewald.sums.words import Words
-from parki.ewald.sums.written import pair_of
 
 _PI = math.pi
 POTENTIAL = Term(
@@ -32,17 +31,13 @@ GRADIENT_TERM = Term(
     (4 / 3, 1.5, 1 / (6 * _PI), 2.5, 0, 0),
     derived=True,
 )
-LAPLACE_DIPOLE = Sum(
+LAPLACE_DIPOLE = dipoles_of(
+    "laplace",
     "laplace_dipole",
     symbols.POTENTIAL,
-    pair_of(symbols.POTENTIAL, (CHARGE_DIPOLE,), (1, 19)),
-    (CHARGE_DIPOLE,),
-    gauge=None,
-    terms={"u": (POTENTIAL,), "grad_u": (GRADIENT_TERM,)},
-    adjoints={
-        "u": Adjoint("laplace", ("grad_u",), gradient),
-        "grad_u": Adjoint("laplace_dipole", ("grad_u",), gradient),
-    },
+    (1, 19),
+    {"u": (POTENTIAL,), "grad_u": (GRADIENT_TERM,)},
+    dipoles="multipoles(order=2)",  # of which they are the last rows
 )
 WORDS = Words(
     "dipoles d of charges",

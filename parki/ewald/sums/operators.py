@@ -15,7 +15,7 @@ psi' / r = -b: -r without its smooth part. So all sums take the same functions, 
 
 Brinkman's equation, ``alpha^2 u - laplace u + grad p = 8 pi f``, has another b_0, by `rubbed`. Its
 pressure takes the Laplacian less alpha^2 of psi, which is -2/r. The functions b_n of 1/r, which
-`rubbed` makes, too, have n + HARMONIC in place of n, and the tables P and Q for T_1 and T_2.
+`rubbed` makes, too, have n + HARMONIC in place of n, and the tables P, Q and O for T_1 to T_3.
 
 Vectors have names. "v" is the direction in which the result is taken, "w" one along which it is
 differentiated once more, and "e" from source to target. Tensors D are products a b of two vectors.
@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -36,7 +36,7 @@ Dots = tuple[tuple[str, ...], ...]
 Place = tuple[int, int]  # n and m of b_n r^m
 Expanded = dict[Dots, dict[Place, float]]
 FUNCTIONS, SLOPES = "LXY", "-RWVU"  # the tables T_n and Q_n, by n
-HARMONIC, OF_HARMONIC = 8, "-PQ"
+HARMONIC, OF_HARMONIC = 8, "-PQO"
 
 
 class Differential(NamedTuple):
@@ -56,6 +56,11 @@ class Differential(NamedTuple):
         along, laplacians = self.along + more, self.laplacians + laplacians
         factor *= self.coefficient
         return self._replace(coefficient=factor, along=along, laplacians=laplacians)
+
+    def renamed(self, names: Mapping[str, str]) -> Differential:
+        """Return it with other vectors in the place of those named."""
+        along, *dots = ([names.get(v, v) for v in of] for of in (self.along, *self.dots))
+        return self._replace(along=tuple(along), dots=tuple(dot(*pair) for pair in dots))
 
 
 Differentials = list[Differential]
@@ -114,6 +119,17 @@ def pressure(symbol: Symbol, source: Source, name: str) -> Differentials:
     if symbol.structure != "flow" or symbol.order != 2:
         return []
     return harmonic(symbol, moments(source, name))
+
+
+def readings(symbol: Symbol, source: Source, name: str) -> Differentials:
+    """Return the operator of a reading, differentiated along w; a tensor is the product f m."""
+    columns = {"a": "f", "b": "m"} if name == "ab" else {}
+    pushed = [
+        p.with_along("w")._replace(dots=(*p.dots, ("strength",)))
+        for p in pressure(symbol, source, name)
+    ]
+    every = [p.with_along("B", "w") for p in flow(symbol, source, name, v="A")] + pushed
+    return [term.renamed(columns) for term in every]
 
 
 def harmonic(symbol: Symbol, operator: Differentials) -> Differentials:

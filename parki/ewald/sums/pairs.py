@@ -55,7 +55,7 @@ class BalancedPolynomials(NamedTuple):
 class FrictionPolynomials(NamedTuple):
     """`RadialPolynomials` of Brinkman's equation, and the constant ``K = alpha rc``.
 
-    P and Q are T_1 and T_2 of the pressure. `parki.ewald.split.friction` makes them.
+    P, Q and O are T_1 to T_3 of the pressure. `parki.ewald.split.friction` makes them.
     """
 
     S: Array
@@ -66,6 +66,7 @@ class FrictionPolynomials(NamedTuple):
     V: Array
     P: Array
     Q: Array
+    O: Array  # noqa: E741 (as the others)
     K: Array
 
     @property
@@ -77,12 +78,14 @@ class FrictionPolynomials(NamedTuple):
 class ScreenedPolynomials(NamedTuple):
     """Smooth parts of screened charges in ``s = 2 (r/rc)^2 - 1``, made dimensionless with rc.
 
-    With the near field ``exp(-kappa r) / r - 2 L`` they are ``rc L``, ``X = -rc^3 L' / r``, and the
-    constant ``K = kappa rc``. See `parki.ewald.split.screened`.
+    With the near field ``exp(-kappa r) / r - 2 L`` they are ``rc L``, ``X = -rc^3 L' / r``,
+    ``R = rc^3 (L'' + 2 L' / r)``, and the constant ``K = kappa rc``. See
+    `parki.ewald.split.screened`.
     """
 
     L: Array
     X: Array
+    R: Array
     K: Array
 
 

@@ -133,6 +133,8 @@ class Sum:
         less time, as composites: of ``v.u``, of values v from the targets to the sources, where
         "" is the transposed sum; and the change of u, where sources or normals change. See
         `parki.ewald.sums.slopes`.
+    bent : mapping of str to tuple of Addend
+        Likewise the derivatives by "trg" and "src" of ``values.grad_u``.
     """
 
     name: str
@@ -147,6 +149,7 @@ class Sum:
     contacts: str = ""
     pulled: Composites = field(default_factory=dict, hash=False)
     pushed: Composites = field(default_factory=dict, hash=False)
+    bent: Composites = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         """Refuse values that no sum can be made of.

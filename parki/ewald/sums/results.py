@@ -11,6 +11,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.sums.adjoint import gradient
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import Arrays, Map, slopes, velocity
+from parki.ewald.sums.record import Sum
 from parki.ewald.sums.stress import stress
 
 LONG = {"u": "", "p": "pressure of ", "grad_u": "gradient of ", "stress": "stress of "}
@@ -41,6 +42,13 @@ class Slopes:
         moved = slopes(self.flow, {"u": found["u"]}, at, "points")
         rows = [self.flow({"u": found["grad_u"][k::3]}, at) + moved[k] for k in range(3)]
         return np.stack(rows, axis=1).reshape(3 * len(rows[0]), -1)
+
+
+def of_one(kind: Sum) -> Composite:
+    """Return a sum as a composite."""
+    result = () if kind.results == 1 else (kind.results,)
+    addend = Addend(kind.name, ("u",), velocity)
+    return Composite(kind.name, kind.density_shape(1)[:-1], result, (addend,))
 
 
 def of_result(composite: Composite, want: str) -> Composite:

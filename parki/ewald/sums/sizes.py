@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 
 from parki.ewald.sums.operators import (
+    Differential,
     Differentials,
     Dots,
     expand,
     flow,
     names_of,
     pressure,
+    readings,
 )
 from parki.ewald.sums.pairs import Array, RadialPolynomials
 from parki.ewald.sums.sources import Source
@@ -42,10 +44,21 @@ def square(symbol: Symbol, source: Source, result: str = "u") -> Square:
     operator: Differentials
     if result == "p":
         operator = pressure(symbol, source, name)
+    elif result == "grad_tensor":
+        operator = [term for read in readings(symbol, source, name) for term in _of_layer(read)]
     else:
         slope = ("w",) if result == "grad_u" else ()
         operator = [each.with_along(*slope) for each in flow(symbol, source, name)]
     return of_operator(tuple(operator), symbol.order)
+
+
+def _of_layer(reading: Differential) -> Differentials:
+    """Return the reading of a double layer, which has the density x and the normal z."""
+    if ("strength",) in reading.dots:
+        dots = [("x", "z") if pair == ("strength",) else pair for pair in reading.dots]
+        return [reading._replace(dots=tuple(dots))]
+    both = (reading.renamed({"A": a, "B": b}) for a, b in ("xz", "zx"))
+    return [term._replace(coefficient=-term.coefficient) for term in both]
 
 
 def of_operator(operator: tuple[object, ...], order: int) -> Square:

@@ -54,8 +54,12 @@ def layer_tensors(cloud: Arrays) -> Any:
 
 def dipole_tensors(cloud: Arrays) -> Any:
     """Return the tensor targets (10, N) of dipoles, which have no strength."""
-    dens = cloud["dens"]
-    return np.concatenate([dens, np.zeros_like(dens[:1])])
+    return _without_strength("dens", cloud)
+
+
+def _without_strength(name: str, cloud: Arrays) -> Any:
+    """Return tensors as tensor targets (10, N)."""
+    return np.concatenate([cloud[name], np.zeros_like(cloud[name][:1])])
 
 
 def by_normals(results: Arrays, cloud: Arrays) -> Any:
@@ -77,8 +81,14 @@ def products(dens: Any, cloud: Arrays) -> Any:
 def by_targets(kind: Any, result: str) -> tuple[Addend, ...]:
     """Return the derivative of ``values.result`` by the targets; values are ``cloud[result]``.
 
-    The derivative of "u" takes its gradient. The others take dipoles along each axis.
+    The derivative of "u" takes its gradient. "grad_u" takes the gradient of readings of tensor
+    targets, if the sum has them. Other results take dipoles along each axis.
     """
+    bent: Composites = kind.bent if result == "grad_u" else {}
+    if "trg" in bent:
+        return bent["trg"]
+    if result == "grad_u" and "grad_tensor" in kind.terms and not kind.dipoles:
+        return BENT_TARGETS
 
     def along(axis: int) -> Map:
         return lambda results, cloud: _on(
@@ -165,6 +175,11 @@ def by_changed_normals(kernel: str) -> Composites:
 TARGETS = (
     Addend(
         "", ("grad_u",), lambda results, cloud: (cloud["u"][:, None] * _slopes(results)).sum(axis=0)
+    ),
+)
+BENT_TARGETS = (
+    Addend(
+        "", ("grad_tensor",), of_tensors, tensors=lambda cloud: _without_strength("grad_u", cloud)
     ),
 )
 MOVED_TARGETS = (

@@ -26,7 +26,7 @@ STOKES_COMB = Sum(
     pair_of(symbols.FLOW_OF_LAYERS, (FORCE, LAYER), (3, 50)),
     (FORCE, LAYER),
     OF_FORCES,
-    terms={name: stokes_sl.TERMS[name] + stokes_dl.TERMS[name] for name in stokes_sl.TERMS},
+    terms={n: of + stokes_dl.STOKES_DL.terms[n] for n, of in stokes_sl.STOKES_SL.terms.items()},
     adjoints={
         "u": Adjoint(
             "stokes_sl", _WANT, velocity_and_traction, mean=mean_of_forces, transposed_pair=True

@@ -8,15 +8,12 @@ from __future__ import annotations
 import math
 
 from parki.ewald.sums import symbols
-from parki.ewald.sums.adjoint import Adjoint, curvature, gradient, of_pressure
-from parki.ewald.sums.composite import Addend
+from parki.ewald.sums.dipoles import dipoles_of
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
+from parki.ewald.sums.record import CURVATURE, GRADIENT, PLAIN, Far, Term
 from parki.ewald.sums.sizes import square
-from parki.ewald.sums.slopes import dipole_tensors, of_tensors
 from parki.ewald.sums.sources import DIPOLE
 from parki.ewald.sums.words import Words
-from parki.ewald.sums.written import pair_of
 
 _PI = math.pi
 
@@ -47,20 +44,21 @@ PRESSURE = Term(
     aligned_factor=1.8,
     derived=True,
 )
+TENSOR_GRADIENT = Term(
+    "stokes_dipole_tensor",
+    4,
+    square(symbols.FLOW, DIPOLE, "grad_tensor"),
+    Far(GRADIENT, CURVATURE),
+    aligned_factor=1.5,
+    derived=True,
+)
 TERMS = {"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)}
-STOKES_DIPOLE = Sum(
+STOKES_DIPOLE = dipoles_of(
+    "stokes_sl",
     "stokes_dipole",
     symbols.FLOW,
-    pair_of(symbols.FLOW, (DIPOLE,), (2, 55)),
-    (DIPOLE,),
-    gauge=None,
-    terms=TERMS,
-    adjoints={
-        "u": Adjoint("stokes_sl", ("grad_u",), gradient, transposed_pair=True),
-        "p": of_pressure(("grad_u",), curvature, 0.86),
-        "grad_u": Adjoint("stokes_dipole", ("grad_u",), gradient),
-    },
-    pulled={"src": (Addend("", ("grad_u", "grad_tensor"), of_tensors, tensors=dipole_tensors),)},
+    (2, 55),
+    {**TERMS, "grad_tensor": (TENSOR_GRADIENT,)},
 )
 WORDS = Words(
     "dipoles D of forces",

@@ -14,7 +14,7 @@ from parki.ewald.sums.adjoint import (
     traction,
 )
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term, WindowWeights
+from parki.ewald.sums.record import CURVATURE, GRADIENT, PLAIN, Far, Sum, Term, WindowWeights
 from parki.ewald.sums.sizes import square
 from parki.ewald.sums.slopes import by_changed_normals, of_layers, of_tensors
 from parki.ewald.sums.sources import LAYER
@@ -53,6 +53,14 @@ PRESSURE = Term(
     aligned_factor=1.8,
     derived=True,
 )
+TENSOR_GRADIENT = Term(
+    "stokes_dl_tensor",
+    4,
+    square(symbols.FLOW_OF_LAYERS, LAYER, "grad_tensor"),
+    Far(_SPREAD, CURVATURE),
+    aligned_factor=1.5,
+    derived=True,
+)
 TERMS = {"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)}
 STOKES_DL = Sum(
     "stokes_dl",
@@ -60,7 +68,7 @@ STOKES_DL = Sum(
     pair_of(symbols.FLOW_OF_LAYERS, (LAYER,), (3, 40)),
     (LAYER,),
     gauge=None,
-    terms=TERMS,
+    terms={**TERMS, "grad_tensor": (TENSOR_GRADIENT,)},
     adjoints={
         "u": Adjoint(
             "stokes_sl", ("p", "grad_u"), traction, mean=mean_of_forces, transposed_pair=True

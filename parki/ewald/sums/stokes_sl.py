@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from parki.ewald.sums import stokes_dl, symbols
+from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
 from parki.ewald.sums.gauges import OF_FORCES
 from parki.ewald.sums.names import always
@@ -40,16 +40,13 @@ PRESSURE = Term(
     (8 / 3, 1.5, 1 / (6 * _PI), 2.5, 0, 0),
     derived=True,
 )
-# What a tensor target reads, of a density v, is what v would feel of a double layer there, whose
-# gradient this is, except for the window. The mean over v is a third.
-_OF_LAYER = stokes_dl.VELOCITY_GRADIENT
 TENSOR_GRADIENT = Term(
     "stokes_sl_tensor",
     3,
-    lambda r2, p: _OF_LAYER.square(r2, p) / 3,
+    square(symbols.FLOW, FORCE, "grad_tensor"),
     Far(PLAIN, CURVATURE),
     (7 / 81, 3.5, 7 / (864 * _PI), 4.5, 4 / (15 * _PI**2), 3),
-    aligned_factor=_OF_LAYER.aligned_factor,
+    aligned_factor=1.5,
     derived=True,
 )
 TERMS = {"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)}

@@ -31,11 +31,12 @@ from parki.ewald.sums.operators import (
     flow,
     names_of,
     pressure,
+    readings,
     rubbed,
     tables_of,
     together,
 )
-from parki.ewald.sums.pairs import FrictionPolynomials, PairFunction
+from parki.ewald.sums.pairs import FrictionPolynomials, PairFunction, ScreenedPolynomials
 from parki.ewald.sums.sources import Source
 from parki.ewald.sums.symbols import Symbol
 
@@ -85,23 +86,14 @@ def fields_of(symbol: Symbol, sources: tuple[Source, ...]) -> Expansions:
     def each(make: Callable[[Source, str], Differentials]) -> dict[str, Expanded]:
         return {name: expand(make(source, name), symbol.order) for name, source in parts}
 
-    def reading(source: Source, name: str) -> Differentials:
-        pushed = [
-            p.with_along("w")._replace(dots=(*p.dots, ("strength",)))
-            for p in pressure(symbol, source, name)
-        ]
-        return [p.with_along("B", "w") for p in flow(symbol, source, name, v="A")] + pushed
-
-    forces = (
-        symbol.structure == "flow" and symbol.order == 2 and not any(s.gradient for s in sources)
-    )
+    read = symbol.structure == "flow" and symbol.order == 2
     return Expansions(
         each(lambda source, name: flow(symbol, source, name)),
         each(lambda source, name: pressure(symbol, source, name)),
         each(lambda source, name: [p.with_along("w") for p in flow(symbol, source, name)])
         if symbol.up is None or symbol.components > 1
         else {},
-        each(reading) if forces else {},
+        each(lambda source, name: readings(symbol, source, name)) if read else {},
     )
 
 
@@ -118,11 +110,18 @@ def tables(symbol: Symbol, sources: tuple[Source, ...]) -> PairTables:
         more = "".join(each for each in values if each not in derivatives)
         more += "-" * (len(more) % 2)
         return PairTables(f"{values}K", f"{derivatives}K", "", tensors, more)
+    if symbol.screening:
+        more = "".join(name for name in values if name not in derivatives)
+        own = tables_of(u | slopes)
+        return PairTables(f"{values}K", f"{derivatives}K", f"{own}K", "", more)
     if symbol.structure == "flow" and {*"LX"} <= {*values}:
         values = values.replace("L", "S")  # which takes an operation less
     tensors = tables_of(p | slopes | readings) if readings else ""
+    tensors = derivatives + "".join(name for name in tensors if name not in derivatives)
+    tensors = f"{tensors}{'-' * (len(tensors) % 2 if len(tensors) > 3 else 0)}" * bool(readings)
     own = tables_of(u | slopes) if symbol.results == 1 else ""
     more = "".join(each for each in values if derivatives and each not in derivatives)
+    more += "--" * (bool(more) and len(tensors) > 3)
     return PairTables(values, derivatives, own, tensors, more)
 
 
@@ -147,8 +146,8 @@ def pair_of(
     first, normal = next(iter(fields.u.values())), sources[0].normal
     powers = {2 * (n % HARMONIC) + 1 - m for places in first.values() for n, m in places}
     power, named = powers.pop() - normal, names._asdict()
-    if symbol.friction:
-        named["polynomials"] = FrictionPolynomials
+    if symbol.screening:
+        named["polynomials"] = FrictionPolynomials if symbol.friction else ScreenedPolynomials
     return PairFunction("", operations, power=power, fused=fused, **named)
 
 
@@ -164,13 +163,14 @@ class Text:
         self.rows = [sum(s.rows for s in sources[:n]) for n in range(len(sources))]
         self.scalar = symbol.results == 1
         self.normals = any(source.normal for source in sources)
+        self.begin = "fall" if symbol.friction else "fade"
 
     def text(self) -> str:
         """Return the whole text."""
         derivatives = self.differentiate() if self.fields.slopes else NO_SLOPES
         head = self.head.format(formula=self.formula())
-        if self.symbol.friction:
-            head += "\nfrom kernels.blocks.friction import fall"
+        if self.symbol.screening:
+            head += f"\nfrom kernels.blocks.friction import {self.begin}"
         return "\n".join([head, "", *self.interact(), "", "", *derivatives, ""])
 
     def formula(self) -> str:
@@ -239,18 +239,20 @@ class Text:
 
     def _take_distance(self, code: Code, places: set[Place], named: str) -> None:
         """Take the direction, the distance, and the singular functions that tables do not have."""
-        if not self.symbol.friction:
+        if not self.symbol.screening:
             code.begin(places)
             return
         code.functions = rubbed
-        for line in ("direction()", "distance(r)", f"fall(p{named.index('K')})"):
+        for line in ("direction()", "distance(r)", f"{self.begin}(p{named.index('K')})"):
             code.write(line)
         for n in range(max(n for n, _ in places if n < HARMONIC) + 1):
-            if n > 2:  # reverse Bessel polynomials
-                code.declare(
-                    f"theta{n - 1}", f"{2 * n - 3}.0 * theta{n - 2} + squared * theta{n - 3}"
-                )
-            if n:
+            own = n if not self.symbol.friction else n - 1
+            if own > 1:  # reverse Bessel polynomials
+                terms = f"{2 * own - 1}.0 * theta{own - 1} + squared * theta{own - 2}"
+                code.declare(f"theta{own}", terms)
+            if not self.symbol.friction:
+                code.declare(f"shape{n}", f"theta{n} * fallen" if n else "fallen")
+            elif n:
                 less = f"2.0 * theta{n - 1} * fallen"
                 code.declare(f"shape{n}", f"{2 * n + 1}.0 * shape{n - 1} - {less}")
             sign = "0.0 - " if n % 2 else ""
@@ -284,11 +286,9 @@ class Text:
         if self.normals:
             code.write("take_vector(n0, n1, n2, normal, first_normal, at)")
         most = named.derivatives + named.with_values
-        every = named.tensors or named.derivatives
         # The rows of tables that values alone take: see `take_polynomials`.
-        rows = {
-            each: f"p{n + (6 if len(every) > 3 else 3)}" for n, each in enumerate(named.with_values)
-        }
+        lengths = len(named.derivatives), len(named.tensors)
+        first, other = (3 if n < 4 else 6 if n < 7 else 10 for n in lengths)
         matrix = [f"g{i}{j}" for i in AXES for j in AXES]
         for flag, of, own in (
             ("VALUES", fields.u, most),
@@ -297,11 +297,21 @@ class Text:
             ("TENSORS", fields.readings, named.tensors),
         ):
             inner = Code("", flag[0].lower(), code)
-            if flag == "TENSORS":
-                rows = {each: f"p{n}" for n, each in enumerate(named.tensors)}
-            for each in own:
-                if each not in named.derivatives + CONSTANTS:
-                    inner.write(f"polynomial(t{each.lower()}, {rows[each]})")
+            for table in own:
+                if table in named.derivatives + CONSTANTS:
+                    continue
+                if flag == "TENSORS":
+                    inner.write(f"polynomial(t{table.lower()}, p{named.tensors.index(table)})")
+                    continue
+                n = named.with_values.index(table)
+                lines = [f"polynomial(t{table.lower()}, p{n + row})" for row in (first, other)]
+                if named.tensors and first != other:
+                    lines = ["if TENSORS:", *deeper(lines[1:]), "else:", *deeper(lines[:1])]
+                inner.lines += lines if named.tensors and first != other else lines[:1]
+            if flag == "TENSORS" and self.names == ["ab"]:
+                self._read_columns(inner, of, own)
+                code.within(f"if {flag}:", inner)
+                continue
             shared = inner.shared(of, own)
             if not shared:
                 continue
@@ -319,3 +329,17 @@ class Text:
         words = '    """Add to the sums of derivatives what one source does."""'
         head = "def differentiate(density, row, normal, first_normal, at):"
         return [head, words, *deeper(code.lines)]
+
+    def _read_columns(self, code: Code, fields: dict[str, Expanded], named: str) -> None:
+        """Write what a target reads of a tensor: of each column f, along its axis m."""
+        if not fields:
+            return
+        shared = code.shared(fields, named)
+        inner = Code("f m", "c", code)
+        for i in AXES:
+            inner.write(f"f{i}: REAL = density[row + {3 * i} + column][at]")
+            inner.write(f"m{i}: REAL = 0.0")
+        for i in AXES:
+            inner.lines += [f"if column == {i}:", f"    m{i} = 1.0"]
+        inner.add_vector(grouped(shared, "w"), [f"pull{i}" for i in AXES])
+        code.within("for column in range(3):", inner)

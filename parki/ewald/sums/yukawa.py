@@ -5,45 +5,53 @@ from __future__ import annotations
 import math
 
 from parki.errors import ParkiValueError
-from parki.ewald.sums import laplace, symbols
-from parki.ewald.sums.adjoint import of_itself
+from parki.ewald.sums import laplace, laplace_dipole, symbols
+from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
+from parki.ewald.sums.dipoles import dipoles_of
 from parki.ewald.sums.gauges import OF_SCREENED
 from parki.ewald.sums.names import Family, named
-from parki.ewald.sums.pairs import PairFunction, ScreenedPolynomials
 from parki.ewald.sums.record import Sum
 from parki.ewald.sums.sources import CHARGE
+from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.words import Words
+from parki.ewald.sums.written import pair_of
 from parki.interchange import number
-
-_PAIR = PairFunction(
-    "yukawa",
-    (1, 28),
-    values="LK",
-    derivatives="XK",
-    with_values="L",
-    polynomials=ScreenedPolynomials,
-)
 
 
 def yukawa(kappa: float) -> Sum:
     """Return the sum of an inverse screening length, or refuse what is none."""
+    symbol, name, dipoles = _named(kappa)
+    return Sum(
+        name,
+        symbol,
+        pair_of(symbol, (CHARGE,), (1, 28)),
+        (CHARGE,),
+        OF_SCREENED,
+        terms=laplace.LAPLACE.terms,
+        adjoints={"u": of_itself(name), "grad_u": Adjoint(dipoles, ("u",), velocity)},
+        dipoles=dipoles,
+    )
+
+
+def yukawa_dipole(kappa: float) -> Sum:
+    """Return the sum of dipoles of screened charges, which the derivatives of these take."""
+    symbol, charges, name = _named(kappa)
+    return dipoles_of(charges, name, symbol, (2, 45), laplace_dipole.LAPLACE_DIPOLE.terms)
+
+
+def _named(kappa: float) -> tuple[Symbol, str, str]:
+    """Return the symbol, and the names of both sums; refuse what is no screening length.
+
+    The symbol, and so its errors, are smaller at each mode than Laplace's.
+    """
     value = number("kappa", kappa, "a positive number, the inverse screening length")
     if not 0 < value < math.inf:
         raise ParkiValueError(
             f"kappa is {value:g}; expected a positive, finite number, the inverse screening "
             "length; for charges that are not screened take laplace"
         )
-    name = named("yukawa", kappa=value)
-    # Its symbol is smaller at each mode, and so are its errors.
-    return Sum(
-        name,
-        symbols.POTENTIAL._replace(screening=value),
-        _PAIR,
-        (CHARGE,),
-        OF_SCREENED,
-        terms={"u": (laplace.POTENTIAL,), "grad_u": (laplace.GRADIENT_TERM,)},
-        adjoints={"u": of_itself(name)},
-    )
+    names = named("yukawa", kappa=value), named("yukawa_dipole", kappa=value)
+    return symbols.POTENTIAL._replace(screening=value), *names
 
 
 WORDS = Words(
@@ -61,3 +69,4 @@ WORDS = Words(
     },
 )
 FAMILY = Family(yukawa, lengths={"kappa": -1}, example={"kappa": 2.0}, words=WORDS)
+FAMILIES = {"yukawa_dipole": FAMILY._replace(make=yukawa_dipole, words=None)}

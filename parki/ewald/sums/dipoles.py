@@ -1,0 +1,55 @@
+"""Records of dipoles, which follow from the record of charges or of forces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from parki.ewald.sums.adjoint import Adjoint, curvature, gradient, of_pressure
+from parki.ewald.sums.composite import Addend
+from parki.ewald.sums.record import Sum, Term
+from parki.ewald.sums.slopes import dipole_tensors, of_tensors
+from parki.ewald.sums.sources import CHARGE_DIPOLE, DIPOLE
+from parki.ewald.sums.symbols import Symbol
+from parki.ewald.sums.written import pair_of
+
+OF_FLOWS = {"src": (Addend("", ("grad_u", "grad_tensor"), of_tensors, tensors=dipole_tensors),)}
+
+
+def dipoles_of(
+    kernel: str,
+    name: str,
+    symbol: Symbol,
+    operations: tuple[int, int],
+    terms: Mapping[str, tuple[Term, ...]],
+    dipoles: str = "",
+) -> Sum:
+    """Return the sum of dipoles of charges or of forces.
+
+    Parameters
+    ----------
+    kernel, name : str
+        The sum of charges or forces, whose matrix is symmetric, and the new one.
+    symbol, terms, dipoles
+        As of a `Sum`.
+    operations : tuple of two int
+        As of a `PairFunction`.
+    """
+    source = CHARGE_DIPOLE if symbol.results == 1 else DIPOLE
+    source = source._replace(decay=terms["u"][0].power)
+    viscous = symbol.order == 2
+    pressure = {"p": of_pressure(("grad_u",), curvature, 0.86)} if viscous else {}
+    return Sum(
+        name,
+        symbol,
+        pair_of(symbol, (source,), operations),
+        (source,),
+        gauge=None,
+        terms=terms,
+        adjoints={
+            "u": Adjoint(kernel, ("grad_u",), gradient, transposed_pair=viscous),
+            **pressure,
+            "grad_u": Adjoint(name, ("grad_u",), gradient),
+        },
+        dipoles=dipoles,
+        pulled=OF_FLOWS if viscous else {},
+    )
