@@ -11,6 +11,7 @@ from few import FEW
 from frameworks import BOX, PERIODICITIES, difference, exact, inputs
 
 import parki
+from parki.ewald.derivatives.second import bent
 from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
@@ -217,6 +218,13 @@ def test_impossible_arguments():
         parki.jvp(*arguments, tangents={"src": values})
     with pytest.raises(parki.ParkiTypeError, match="norms is missing; stokes_dl needs normals"):
         parki.vjp("stokes_dl", *arguments[1:4], options, values=values)
+
+
+def test_near_a_wall_second_derivatives_are_refused_in_its_words():
+    given = tuple(inputs("stokes_sl").values())
+    arguments = ({"trg": given[0]}, np.ones((3, 4)), ("trg", "dens"), None, np.array, True)
+    with pytest.raises(parki.ParkiTypeError, match="near a wall parki has those by densities al"):
+        bent("stokes_sl", (*given, None), *arguments)
 
 
 def test_tensors_are_checked():

@@ -155,7 +155,7 @@ def run_bend(
             return jax.device_put(np.array(numbers, values.dtype), values.device)
         return np.asarray(numbers, values.dtype, like=values)
 
-    parts = bent(kernel, inputs, changes, values, needs, pull, array)
+    parts = bent(kernel, inputs, changes, values, needs, pull, array, own.walled)
     return [
         parts[name].reshape(named[name].shape) if name in parts else 0 * named[name]
         for name in needs

@@ -57,14 +57,16 @@ def _bent(
     needs: tuple[str, ...],
 ) -> dict[str, Any]:
     """Return second derivatives, in the graph: see `bent`."""
-    if constants.read(options).want != "u":
+    read = constants.read(options)
+    if read.want != "u":
         refuse_third()
 
     def pull(of: str, want: str, names: tuple[str, ...], inputs: Any, weights: Any) -> Any:
         how = constants.with_want(options, want)
         return dict(zip(names, Pull.apply(of, how, " ".join(names), *inputs, weights), strict=True))
 
-    return bent(kernel, arguments, moves, values, needs, pull, values.new_tensor)
+    walled = read.options.walled
+    return bent(kernel, arguments, moves, values, needs, pull, values.new_tensor, walled)
 
 
 class _Mapped(torch.autograd.Function):

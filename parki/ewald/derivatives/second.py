@@ -35,6 +35,7 @@ def bent(
     needs: tuple[str, ...],
     pull: Pull,
     array: Callable[[list[Any]], Any],
+    walled: bool,
 ) -> dict[str, Any]:
     """Return the derivatives of G by the inputs in ``needs``; those that are zero are left out.
 
@@ -53,6 +54,8 @@ def bent(
         Derivatives of a result of a sum, by name.
     array : callable
         ``array(numbers)``: an array of numbers, like the values.
+    walled : bool
+        Whether there is a wall, near which gradients have no derivatives.
 
     Raises
     ------
@@ -64,8 +67,8 @@ def bent(
     if not needs or not moves:
         return derivatives
     kind = SUMS[kernel]
-    if not bends(kind) and [*moves] != ["dens"]:
-        refuse_second(needs, moves, kernel)
+    if (walled or not bends(kind)) and [*moves] != ["dens"]:
+        refuse_second(needs, moves, kernel, walled=walled)
 
     def add(of: str, want: str, inputs: Any, weights: Any, **made: Any) -> None:
         """Add derivatives; ``made`` are maps of those by inputs which it does not take as given."""
@@ -112,10 +115,12 @@ def bends(kind: Sum) -> bool:
     return "grad_u" in kind.adjoints and bool(kind.dipoles or read)
 
 
-def refuse_second(by: Iterable[str], of: Iterable[str], kernel: str, twice: bool = False) -> None:
+def refuse_second(
+    by: Iterable[str], of: Iterable[str], kernel: str, twice: bool = False, walled: bool = False
+) -> None:
     """Refuse derivatives by inputs, if there are any, of derivatives by inputs.
 
-    ``twice`` says that both are changes, as of forward mode.
+    ``twice`` says that both are changes, as of forward mode, and ``walled`` that there is a wall.
 
     Raises
     ------
@@ -125,7 +130,9 @@ def refuse_second(by: Iterable[str], of: Iterable[str], kernel: str, twice: bool
         return
     known = ", ".join(name for name, kind in SUMS.items() if bends(kind))
     remedy = f"parki has those of {known}, and of others by densities alone"
-    if twice:
+    if walled:
+        remedy = "near a wall parki has those by densities alone"
+    elif twice:
         remedy = "take reverse mode for one of the two, as grad and backward do"
     raise ParkiTypeError(
         f"a second derivative of {kernel} by {', '.join(by)} was asked for, of a derivative by "
