@@ -423,7 +423,7 @@ def locate(
     cells_along, steps, wraps = constant([shape, strides, periodic], np.int32)
     find(
         n,
-        1 if n < FEW else MOST_THREADS,
+        _threads(n),
         tilts=tilts,
         points=points,
         wrapped=wrapped,
@@ -531,13 +531,17 @@ def runs(
         return parts
     cells = columns * pieces
     counts = xp.zeros(cells + 1, dtype=np.int32)
-    count(cells, 1 if cells < FEW else MOST_THREADS, counts=counts[1:], **cut)
+    count(cells, _threads(cells), counts=counts[1:], **cut)
     begins = xp.cumsum(counts, dtype=np.int32)
     parts = xp.empty((3, most if space.on_device else int(begins[-1])), dtype=np.int32)
     made = {"begins": begins, "parts": parts}
-    most = parts.shape[1]
-    write(most, 1 if most < FEW else MOST_THREADS, runs=cells, **made, **cut)
+    write(parts.shape[1], _threads(parts.shape[1]), runs=cells, **made, **cut)
     return parts
+
+
+def _threads(count: int) -> int:
+    """Return the most threads for a kernel that does little for each of ``count`` points."""
+    return 1 if count < FEW else MOST_THREADS
 
 
 def parts_kernels(space: ExecutionSpace, executor: str | None = None) -> tuple[Kernel, ...]:

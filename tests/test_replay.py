@@ -54,6 +54,8 @@ PARTS = {
     "rows": ((slice(2, 4),), (slice(0, 2),)),
     "planes": ((slice(None), slice(1, 3)), (slice(None), slice(3, 5))),
     "every other": ((..., slice(1, None, 2)), (..., slice(0, None, 2))),
+    "backwards": ((slice(2, 4),), (slice(1, None, -1),)),
+    "one for all": ((slice(2, 4),), (slice(0, 1),)),
 }
 
 
@@ -62,9 +64,19 @@ def test_copies(space, to, given):
     """By kernels or, where rows are in equal steps, without: all else stays."""
     values = np.random.default_rng(0).random((4, 5, 6))
     array, expected = space.array_module.asarray(values), values.copy()
-    space.adapter.copy(array[to], array[given])
+    part = space.array_module.broadcast_to(array[given], array[to].shape)
+    space.adapter.copy(array[to], part)
     expected[to] = values[given]
     np.testing.assert_array_equal(to_host(array), expected)
+
+
+def test_rows_in_equal_steps():
+    """Of their bytes, where a runtime can copy them: neither backwards nor one row for all."""
+    values = np.zeros((4, 5, 6))
+    steps = [48, 48, None, 96, None, None, None]
+    parts = values, values[..., 2:], values[:, 1:3], values[0, ::2], values[..., ::2]
+    parts = *parts, values[::-1, ::-1], np.broadcast_to(values[0, :1], (5, 6))
+    assert [cupy._step(part) for part in parts] == steps
 
 
 @pytest.mark.gpu

@@ -123,12 +123,7 @@ class HostTransforms:
             rounds = -(-modes.nbytes // (threads * PART))
             parts = cuts(modes.shape[axis], threads * rounds), threads
             self._parts[modes.shape, axis] = parts
-        slices, threads = parts
-        if threads > 1:
-            run_in_threads(work, slices, threads)
-            return
-        for part in slices:
-            work(part)
+        run_in_threads(work, *parts)
 
 
 class DeviceTransforms:

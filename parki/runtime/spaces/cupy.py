@@ -302,10 +302,11 @@ def _step(array: Any) -> int | None:
         return row
     steps: list[int] = list(array.strides[:-1])
     pairs = zip(steps, steps[1:], array.shape[1:], strict=False)
-    even = array.strides[-1] == array.itemsize and all(
-        long == n * short for long, short, n in pairs
-    )
-    return steps[-1] if even and steps else None
+    even = all(long == n * short for long, short, n in pairs)
+    if not steps or not even or array.strides[-1] != array.itemsize:
+        return None
+    # Steps back, and rows that are one row in memory, are nothing that the runtime copies.
+    return steps[-1] if steps[-1] >= array.shape[-1] * array.itemsize else None
 
 
 def upload(to: Any, values: Any) -> None:
