@@ -25,7 +25,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "choice": (
         *("sums", "split", "options", "points", "geometry"),
         # Sizes, which launch nothing.
-        *("near.sizes", "far.sizes", "far.columns", "far.lengths", "far.padding"),
+        *("near.sizes", "far.sizes", "far.columns", "far.padding"),
     ),
     "pipeline": (*POINTS, *HALL, "near", "far", "choice"),
     "derivatives": (*POINTS, *HALL, "near", "far", "pipeline", "placement.any_plan"),

@@ -16,7 +16,7 @@ from parki.cli import cache as cache_command
 from parki.cli import main as cli
 from parki.cli.tune import command as tune_report
 from parki.ewald.choice import machines
-from parki.ewald.far.lengths import Lengths, Tables
+from parki.ewald.far.padding import Lengths, Tables
 from parki.ewald.sums import SUMS
 from parki.runtime import host
 

@@ -14,8 +14,7 @@ import parki
 from parki.arrays import USUAL
 from parki.ewald.choice import cost, machines
 from parki.ewald.choice.clustering import pair_density
-from parki.ewald.far.lengths import SMOOTH, Lengths, Tables
-from parki.ewald.far.padding import Passes, pad
+from parki.ewald.far.padding import SMOOTH, Lengths, Passes, Tables, pad
 from parki.ewald.far.sizes import owner_tiles
 
 

@@ -10,7 +10,7 @@ from helpers.couplet_reference import mobility
 
 import parki
 from parki.dynamics import moments
-from parki.ewald.far import host_memory
+from parki.ewald.far import p2g
 from parki.ewald.split.couplets import LiftedCouplets
 from parki.ewald.split.prolate import Prolate
 
@@ -280,7 +280,7 @@ def test_points_alone():
 @pytest.mark.parametrize("sizes", [(0.01, 0.005), (0.01, 0.01)], ids=["two radii", "one radius"])
 def test_memory_that_is_predicted(sizes, monkeypatch):
     """Laplacians are gathered as well, radii are kept, and pairs in contact have lists as well."""
-    monkeypatch.setattr(host_memory, "LEAST", 1 << 60)  # which is not traced
+    monkeypatch.setattr(p2g, "LEAST", 1 << 60)  # which is not traced
     rng, options = np.random.default_rng(4), {"periodicity": 3, "box": [1, 1, 1]}
     points, radii = rng.random((3, 20_000)), np.array(sizes * 10_000)
     dens = rng.standard_normal((12, 20_000))

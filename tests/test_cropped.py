@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from parki.ewald.far import truncated
-from parki.ewald.far.cropped import cropped
+from parki.ewald.far.multiplier import cropped
 from parki.ewald.far.padding import pad
 from parki.ewald.options import EwaldOptions
 from parki.ewald.task import Task
@@ -97,6 +97,6 @@ def test_a_device_has_few_values_from_the_host(periodicity, monkeypatch):
     waves = [2 * np.pi / (n * h) * np.arange(n // 2 + 1) for n, h in lengths]
     found = []
     for few in (2**30, 0):
-        monkeypatch.setattr("parki.ewald.far.cropped.FEW", few)
+        monkeypatch.setattr("parki.ewald.far.multiplier.FEW", few)
         found.append(cropped(task, padding, box, STEPS, waves).get())
     assert np.abs(found[0] - found[1]).max() <= 1e-12 * np.abs(found[1]).max()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import parki
-from parki.ewald.far import host_ffts
-from parki.ewald.far.host_ffts import LIBRARIES
+from parki.ewald.far import transforms
+from parki.ewald.far.transforms import LIBRARIES
 
 NAMES = sorted(LIBRARIES)
 
@@ -29,9 +29,9 @@ def made():
 @pytest.fixture
 def forgotten():
     """Let the libraries be loaded anew, before the test and after it."""
-    host_ffts._loaded.cache_clear()
+    transforms._loaded.cache_clear()
     yield
-    host_ffts._loaded.cache_clear()
+    transforms._loaded.cache_clear()
 
 
 def near(found, exact):
@@ -80,17 +80,17 @@ def test_a_sum_takes_the_library_that_is_named(made, monkeypatch, name):
 
 def test_scipy_transforms_unless_another_is_named(monkeypatch, forgotten):
     monkeypatch.delenv("PARKI_FFT", raising=False)
-    assert isinstance(host_ffts.library(), host_ffts.SciPy)
+    assert isinstance(transforms.library(), transforms.SciPy)
 
 
 def test_a_library_that_is_not_here_is_named(monkeypatch, forgotten):
     monkeypatch.setitem(sys.modules, "ducc0", None)
     monkeypatch.setenv("PARKI_FFT", "ducc0")
     with pytest.raises(parki.UnavailableError, match=r"PARKI_FFT is 'ducc0'.*pip install ducc0"):
-        host_ffts.library()
+        transforms.library()
 
 
 def test_another_library_is_refused(monkeypatch):
     monkeypatch.setenv("PARKI_FFT", "fftw")
     with pytest.raises(parki.ParkiValueError, match="PARKI_FFT is 'fftw'; expected ducc0 or scipy"):
-        host_ffts.library()
+        transforms.library()

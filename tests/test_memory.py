@@ -25,7 +25,7 @@ from parki.ewald.choice.clustering import PairDensity
 from parki.ewald.choice.grids import POINTS
 from parki.ewald.choice.parameters import select
 from parki.ewald.choice.problem import Problem
-from parki.ewald.far import host_memory, transforms
+from parki.ewald.far import p2g, transforms
 from parki.ewald.far.padding import Level
 from parki.ewald.geometry.lattice import Lattice
 from parki.runtime.spaces import free_memory
@@ -127,44 +127,44 @@ def test_it_is_shown():
 
 # ---------------------------------------------------------------------- left and taken again
 def test_a_sum_takes_the_memory_that_was_left(monkeypatch):
-    monkeypatch.setattr(host_memory, "_left", [])
-    space, size = parki.get_execution_space("Serial"), host_memory.LEAST // 8 + 12
+    monkeypatch.setattr(p2g, "_left", [])
+    space, size = parki.get_execution_space("Serial"), p2g.LEAST // 8 + 12
 
     def address(array):
         return array.__array_interface__["data"][0]
 
-    first = host_memory.zeros(space, size, "f8")
+    first = p2g.zeros(space, size, "f8")
     assert first.shape == (size,) and not first.any()
     first[:] = np.nan
     part, place = first[size // 2 :].reshape(2, -1), address(first)
     del first
     # A view of it is still there.
-    other = host_memory.zeros(space, size, "f8")
+    other = p2g.zeros(space, size, "f8")
     assert address(other) != place and np.isnan(part).all()
     del part
-    again = host_memory.zeros(space, 2 * size - 5, "f4")
+    again = p2g.zeros(space, 2 * size - 5, "f4")
     assert address(again) == place
     assert again.dtype == np.float32 and again.shape == (2 * size - 5,) and not again.any()
     # The larger one of two that are left is kept; what is too small is not taken.
-    larger = host_memory.zeros(space, 2 * size, "f8")
+    larger = p2g.zeros(space, 2 * size, "f8")
     place = address(larger)
     del again, larger, other
-    assert len(host_memory._left) == 1
-    assert address(host_memory.zeros(space, size, "f8")) == place
-    assert address(host_memory.zeros(space, size, "f8")) == place
-    assert host_memory.zeros(space, 3 * size, "f8").size == 3 * size
+    assert len(p2g._left) == 1
+    assert address(p2g.zeros(space, size, "f8")) == place
+    assert address(p2g.zeros(space, size, "f8")) == place
+    assert p2g.zeros(space, 3 * size, "f8").size == 3 * size
 
 
 def test_repeated_sums_take_the_same_memory(monkeypatch):
-    monkeypatch.setattr(host_memory, "LEAST", 1)
-    monkeypatch.setattr(host_memory, "_left", [])
+    monkeypatch.setattr(p2g, "LEAST", 1)
+    monkeypatch.setattr(p2g, "_left", [])
     before = plan()
     dens = np.random.default_rng(0).standard_normal((3, before.n_sources))
     exact, memory = before(dens), before.pipeline.stages.p2g.memory.ctypes.data
     del before
-    assert len(host_memory._left) == 1
+    assert len(p2g._left) == 1
     after = plan()
-    assert not host_memory._left
+    assert not p2g._left
     assert after.pipeline.stages.p2g.memory.ctypes.data == memory
     np.testing.assert_array_equal(after(dens), exact)
 
@@ -180,10 +180,10 @@ def free_bytes(monkeypatch):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads_fill_memory_with_zeros(monkeypatch, threads):
     """All of it, and nothing beside it."""
-    monkeypatch.setattr(host_memory, "thread_count", lambda: threads)
-    monkeypatch.setattr(host_memory, "PIECE", 8)
+    monkeypatch.setattr(p2g, "thread_count", lambda: threads)
+    monkeypatch.setattr(p2g, "PIECE", 8)
     whole = np.ones(1000)
-    host_memory.clear(whole[100:801].reshape(1, 701))
+    p2g.clear(whole[100:801].reshape(1, 701))
     assert not whole[100:801].any()
     assert whole.sum() == 299
 

@@ -13,7 +13,7 @@ import pytest
 import parki
 from parki import ParkiMemoryError, ParkiTypeError, ParkiValueError, ParkiWarning, mesh
 from parki.ewald.far import sizes, stored_mesh
-from parki.ewald.far.conflicts import Private
+from parki.ewald.far.stored_mesh import Private
 from parki.interchange import to_host
 from parki.mesh import Grid, InterpolatePlan, SpreadPlan
 

@@ -163,7 +163,7 @@ def test_blocks_of_a_device():
 
 
 # ---------------------------------------------------------------------- parts without points
-MODULES = ("near.p2p", "far.mesh", "far.p2g", "far.p2g_paper")
+MODULES = ("near.p2p", "far.mesh", "far.p2g", "far.spreading")
 VARIANTS = [(p2p, "owner", "target", "u") for p2p in P2P_METHODS]
 VARIANTS += [("auto", "tile", "tile", ("u", "p", "grad_u")), ("auto", "hybrid", "base", "u")]
 

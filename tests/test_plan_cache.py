@@ -7,9 +7,9 @@ import pytest
 
 import parki
 from parki import EwaldOptions
-from parki.ewald.pipeline import plan_cache as recent
+from parki.ewald.pipeline import protocol as recent
 from parki.ewald.pipeline.one_device import OneDevice
-from parki.ewald.pipeline.plan_cache import _kept
+from parki.ewald.pipeline.protocol import _kept
 
 OPTIONS = EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-5)
 

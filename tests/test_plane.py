@@ -9,7 +9,7 @@ import pytest
 from contract import cloud, error_over_promise
 
 import parki
-from parki.ewald.far.plane import MODES
+from parki.ewald.far.gauge import MODES
 from parki.interchange import to_host
 
 

@@ -12,8 +12,7 @@ from helpers.recording import let_the_host_record
 
 import parki
 from parki import EwaldOptions
-from parki.ewald.pipeline.decisions import DECISIONS, Arrival
-from parki.ewald.pipeline.slack import Slack
+from parki.ewald.pipeline.decisions import DECISIONS, Arrival, Slack
 from parki.ewald.sums import SUMS
 from parki.runtime.spaces import host
 from parki.runtime.spaces.cupy import NotRecordedError

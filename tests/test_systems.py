@@ -41,7 +41,7 @@ def rms(values):
 
 
 def test_high_boxes_in_single_precision(space, to_space, rng):
-    """Where modes of planes are summed apart: see `parki.ewald.far.plane`."""
+    """Where modes of planes are summed apart: see `parki.ewald.far.gauge`."""
     box = (1.0, 1.0, 30.0)
     trg, src, norms, dens = made("stokes_dl", rng, to_space, box)
     options = EwaldOptions(2, box, 1e-4)

@@ -18,7 +18,7 @@ from parki.cli.tune import rounds
 from parki.ewald.choice import cost, machines
 from parki.ewald.choice.clustering import pair_density
 from parki.ewald.choice.parameters import select
-from parki.ewald.far.lengths import EQUAL, MOST, SMOOTH, Lengths, Tables
+from parki.ewald.far.padding import EQUAL, MOST, SMOOTH, Lengths, Tables
 from parki.reference import direct_sum
 from parki.runtime import get_execution_space
 

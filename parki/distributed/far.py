@@ -12,11 +12,11 @@ from parki.distributed.halo import Halo
 from parki.distributed.slabs import Slabs
 from parki.distributed.transport import Transport
 from parki.ewald.far.g2p import G2P
+from parki.ewald.far.gauge import PlaneModes
 from parki.ewald.far.p2g import P2G
-from parki.ewald.far.plane import PlaneModes
 from parki.ewald.far.sizes import field_rows
-from parki.ewald.pipeline.marks import Marks
 from parki.ewald.pipeline.setup import Setup
+from parki.ewald.pipeline.stages import Marks
 
 
 class SlabFar:

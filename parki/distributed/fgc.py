@@ -76,7 +76,7 @@ class _Periodic:
         field : array, shape (rows, planes, sets, y, z)
             Output: the far field.
         plane : array or None
-            Always None here; see `parki.ewald.far.plane`.
+            Always None here; see `parki.ewald.far.gauge`.
         """
         c = self.convolution
 

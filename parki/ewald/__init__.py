@@ -26,7 +26,7 @@ from parki.ewald.derivatives.vjp import jvp as jvp
 from parki.ewald.derivatives.vjp import vjp as vjp
 from parki.ewald.options import EwaldOptions as EwaldOptions
 from parki.ewald.options.expert import Expert as Expert
-from parki.ewald.pipeline.plan_cache import clear_cache as clear_cache
+from parki.ewald.pipeline.protocol import clear_cache as clear_cache
 from parki.ewald.plan import Plan as Plan
 from parki.ewald.sums import kernel as kernel
 

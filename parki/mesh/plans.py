@@ -14,12 +14,12 @@ import numpy as np
 
 from parki.cell_list import locate
 from parki.errors import ParkiTypeError, ParkiValueError, warn
-from parki.ewald.far import conflicts, p2g, stored_mesh
+from parki.ewald.far import p2g, stored_mesh
 from parki.ewald.far.g2p import G2P, GROUP
-from parki.ewald.far.host_memory import clear, zeros
 from parki.ewald.far.mesh import Fields
+from parki.ewald.far.p2g import clear, zeros
 from parki.ewald.far.spreading import Variant
-from parki.ewald.pipeline.access import Access
+from parki.ewald.pipeline.protocol import Access
 from parki.ewald.points import check_dtypes, check_output, extremes, like_points
 from parki.ewald.split.window import Window
 from parki.ewald.split.windows import kaiser_bessel
@@ -32,7 +32,7 @@ from parki.runtime.pool import cuts, run_in_threads
 from parki.settings import thread_count
 from parki.typing import Array, ArrayT
 
-VARIANTS = p2g.VARIANTS | conflicts.VARIANTS | stored_mesh.VARIANTS
+VARIANTS = p2g.VARIANTS | stored_mesh.VARIANTS
 SPREAD_METHODS = ("auto", *VARIANTS)
 INTERPOLATE_METHODS = ("auto", "target", "tile", "base", "stored")
 SPACES_METHODS = {False: ("owner", "target"), True: ("tile", "tile")}

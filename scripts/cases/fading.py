@@ -1,8 +1,8 @@
 """Fading: the error due to the fading of kernels, in boxes of many aspect ratios.
 
 Pairs of random points are summed by their modes, without windows: once with the kernels of
-`parki.ewald.far.cropped`, and once with kernels that fade much later and over twice the distance.
-The difference is the error of fading only, relative to the promised error. It tests the bounds of
+`cropped`, and once with kernels that fade much later and over twice the distance. The difference is
+the error of fading only, relative to the promised error. It tests the bounds of
 `parki.ewald.far.padding.fading`.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.run import Run
 
 import parki
-from parki.ewald.far.cropped import cropped
+from parki.ewald.far.multiplier import cropped
 from parki.ewald.far.padding import Padding, pad
 from parki.ewald.split import estimates
 from parki.ewald.split.prolate import Prolate, solve

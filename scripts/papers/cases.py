@@ -9,8 +9,8 @@ from typing import Any
 
 from benchmarks.run import Run
 
-from parki.ewald.far.host_memory import clear
 from parki.ewald.far.mesh import Fields
+from parki.ewald.far.p2g import clear
 from parki.ewald.split.window import Window
 from parki.mesh.grid import Anchors, Grid
 from parki.mesh.plans import VARIANTS, InterpolatePlan

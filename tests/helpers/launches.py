@@ -19,7 +19,7 @@ from parki.arrays import real_name
 from parki.cell_list import CellList
 from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.pair_matrix import PairMatrix
-from parki.ewald.far import conflicts, stored_mesh
+from parki.ewald.far import stored_mesh
 from parki.ewald.near import p2p
 from parki.ewald.near.sizes import Launch
 from parki.ewald.sums import SUMS
@@ -113,7 +113,7 @@ def spread_and_interpolate(dtype: type) -> None:
     grid = parki.mesh.Grid((12, 13, 14), spacing=1 / 12)
     points = np.random.default_rng(0).random((3, POINTS)).astype(dtype)
     more = {"execution_space": "Serial"}
-    for method in (*conflicts.VARIANTS, *stored_mesh.VARIANTS):
+    for method in stored_mesh.VARIANTS:
         if method != "unprotected":
             spread = parki.mesh.SpreadPlan(points, grid, method=method, **more)
             spread(points[0])

@@ -9,7 +9,7 @@ from scipy.special import i0e, i1e, ive
 from parki.ewald.choice import machines
 from parki.ewald.choice.grids import POINTS
 from parki.ewald.choice.problem import Problem
-from parki.ewald.far.lengths import NO_TABLES
+from parki.ewald.far.padding import NO_TABLES
 from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.split.window import KaiserBessel
 

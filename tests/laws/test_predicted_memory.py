@@ -7,14 +7,14 @@ import tracemalloc
 from faces import law
 
 import parki
-from parki.ewald.far import host_memory
+from parki.ewald.far import p2g
 
 
 @law("memory")
 def test_memory(face, kernel, periodicity, monkeypatch):
     monkeypatch.setattr(type(face), "counts", ((8000, 8000),))
     # The memory that a sum leaves to the next one is not traced.
-    monkeypatch.setattr(host_memory, "LEAST", 1 << 60)
+    monkeypatch.setattr(p2g, "LEAST", 1 << 60)
     given = face.given(kernel, periodicity, cutoff=None, tolerance=1e-3)
     face.apply(face.make(given), given.dens)  # kernels take memory while they are compiled
     parki.clear_cache()  # of tables that are left

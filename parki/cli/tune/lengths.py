@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.ewald.far.lengths import SMOOTH, Lengths, Tables
+from parki.ewald.far.padding import SMOOTH, Lengths, Tables
 from parki.ewald.far.transforms import transforms_of
 from parki.runtime import ExecutionSpace
 from parki.runtime.spaces import free_memory

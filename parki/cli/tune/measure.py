@@ -28,7 +28,7 @@ from parki.ewald.choice import machines
 from parki.ewald.choice.cost import near_name
 from parki.ewald.choice.grids import POINTS
 from parki.ewald.choice.parameters import Parameters
-from parki.ewald.far.lengths import Tables
+from parki.ewald.far.padding import Tables
 from parki.ewald.far.sizes import owner_tiles
 from parki.ewald.options.expert import Expert
 from parki.ewald.sums import SUMS

@@ -15,8 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from parki.ewald.far.columns import computed, device_threads, usual_staging
-from parki.ewald.far.lengths import NO_TABLES, Tables
-from parki.ewald.far.padding import Passes
+from parki.ewald.far.padding import NO_TABLES, Passes, Tables
 from parki.ewald.far.sizes import (
     SIDES,
     g2p_part,

@@ -20,7 +20,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.choice.cost import Pairs
 from parki.ewald.choice.grids import POINTS, REFINEMENTS, Search, coarsest, fit, forecast
 from parki.ewald.choice.problem import NEAR, Problem
-from parki.ewald.far.lengths import NO_TABLES
+from parki.ewald.far.padding import NO_TABLES
 from parki.ewald.split.core import Algebraic, AnyCore, Core
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.prolate import solve

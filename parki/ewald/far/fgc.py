@@ -18,8 +18,8 @@ import numpy as np
 
 from parki.arrays import real_name
 from parki.ewald.far import multiplier, truncated
-from parki.ewald.far.cropped import cropped
 from parki.ewald.far.mesh import EwaldMesh
+from parki.ewald.far.multiplier import cropped
 from parki.ewald.far.sizes import (
     FFT_LEAST,
     field_rows,
@@ -353,7 +353,7 @@ class FGC(Convolution):
     def apply(self, grid: Any, plane: Any = None) -> Any:
         """Return the far field on the grids for spread densities (components, x, sets y, z).
 
-        ``plane`` replaces the grids' modes (0, 0, 1), (0, 0, 2), ...: see `parki.ewald.far.plane`.
+        ``plane`` replaces the grids' modes (0, 0, 1), (0, 0, 2), ...: see `PlaneModes`.
         Its shape is (2, sets, modes), for components 0 and 1, or (1, sets, modes).
         """
         for c in self.forward:

@@ -2,12 +2,14 @@
 
 It takes points in solver units and the window's tables. parki's own variants are here: `p2g_owner`
 and `p2g_block` for CPUs, and `p2g_tile` for devices. The variants of the literature are in
-`p2g_paper`.
+`spreading`.
 """
 
 from __future__ import annotations
 
 import math
+import mmap
+import weakref
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -16,8 +18,6 @@ import numpy as np
 
 from parki.cell_list import runs
 from parki.errors import ParkiValueError
-from parki.ewald.far import p2g_paper
-from parki.ewald.far.host_memory import clear, zeros
 from parki.ewald.far.mesh import Mesh, Sorted
 from parki.ewald.far.sizes import (
     LINE,
@@ -30,9 +30,69 @@ from parki.ewald.far.sizes import (
     p2g_part,
     sizes_of,
 )
-from parki.ewald.far.spreading import Variant
-from parki.runtime import Kernel
+from parki.ewald.far.spreading import GridVariant, Hybrid, SourceVariant, Variant
+from parki.runtime import ExecutionSpace, Kernel
+from parki.runtime.pool import cuts, run_in_threads
 from parki.settings import thread_count
+
+# Memory of a CPU's grids: a sum reuses what the previous one left, as the first touch of new pages
+# can take as long as several stages. What a plan leaves is marked as free (MADV_FREE): the system
+# takes it if it runs short. Sums on devices have CuPy's pool for this.
+#
+# Fewest bytes to keep: the C library returns larger blocks to the system when they are freed.
+LEAST = 1 << 20
+# Bytes that a thread fills in about ten times the time that another takes to wake.
+PIECE = 4 << 20
+_left: list[mmap.mmap] = []  # one at most
+
+
+def zeros(space: ExecutionSpace, size: int, dtype: Any) -> Any:
+    """Return zeros, shape (size,): on a host in memory that was left, if it is large enough."""
+    needed = size * np.dtype(dtype).itemsize
+    if space.on_device or needed < LEAST or not hasattr(mmap, "MADV_FREE"):
+        return space.array_module.zeros(size, dtype=dtype)
+    block = _left.pop() if _left else None
+    if block is not None and len(block) >= needed:
+        memory = np.asarray(_Loan(block, size, np.dtype(dtype)))
+        clear(memory)  # memory left may be of another precision
+        return memory
+    block = mmap.mmap(-1, needed, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        block.madvise(mmap.MADV_HUGEPAGE)
+    return np.asarray(_Loan(block, size, np.dtype(dtype)))
+
+
+def clear(memory: Any) -> None:
+    """Fill a contiguous array, of the CPU or a device, with zeros."""
+    pieces = memory.nbytes // PIECE
+    threads = min(thread_count(), pieces) if pieces > 1 and isinstance(memory, np.ndarray) else 1
+    if threads < 2:
+        memory.fill(0)
+        return
+    flat = memory.reshape(-1)
+    run_in_threads(lambda part: flat[part].fill(0), cuts(flat.size, threads), threads)
+
+
+class _Loan:
+    """The base of an array and its views; the block is left once the last of them is gone."""
+
+    def __init__(self, block: mmap.mmap, size: int, dtype: np.dtype[Any]) -> None:
+        address = np.frombuffer(block, dtype=np.uint8).ctypes.data
+        self.__array_interface__ = {
+            "shape": (size,),
+            "typestr": dtype.str,
+            "data": (address, False),
+            "version": 3,
+        }
+        weakref.finalize(self, _leave, block).atexit = False
+
+
+def _leave(block: mmap.mmap) -> None:
+    """Keep a block, unless the one that is kept is larger."""
+    block.madvise(mmap.MADV_FREE)
+    if not _left or len(_left[0]) < len(block):
+        _left[:] = [block]
+
 
 # Sources staged at a time, by three threads each, and teams on a multiprocessor.
 BATCH, TEAMS = 42, 6
@@ -305,8 +365,8 @@ def _colours(
 VARIANTS: dict[str, Callable[[Mesh], Variant]] = {
     "owner": Owner,
     "tile": TileVariant,
-    "base": p2g_paper.SourceVariant,
-    "source": p2g_paper.SourceVariant,
-    "grid": p2g_paper.GridVariant,
-    "hybrid": p2g_paper.Hybrid,
+    "base": SourceVariant,
+    "source": SourceVariant,
+    "grid": GridVariant,
+    "hybrid": Hybrid,
 }

@@ -1,8 +1,7 @@
 """`OneDevice`: the pipeline of a plan on one device, or on the CPUs of one process.
 
-`stages` is what is placed, `replay` what a device makes as graphs, and `crowding` says cheaply
-whether the set-up still suits points that moved. `decisions` has the table of how points are placed
-that arrive; here its conditions are answered, and its decisions made.
+`stages` is what is placed, and `replay` what a device makes as graphs. `decisions` has the table of
+how points are placed that arrive; here its decisions are made.
 """
 
 from __future__ import annotations
@@ -18,14 +17,19 @@ from parki.ewald.choice.memory import Memory, check_memory
 from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.geometry.lattice_numbers import LatticeNumbers
 from parki.ewald.near.p2p_lists import PairLists
-from parki.ewald.pipeline import plan_cache
-from parki.ewald.pipeline.crowding import Crowding
-from parki.ewald.pipeline.decisions import DECISIONS, Arrival, Decision, State, wrapped
+from parki.ewald.pipeline.decisions import (
+    DECISIONS,
+    Arrival,
+    Crowding,
+    Decision,
+    Slack,
+    State,
+    wrapped,
+)
 from parki.ewald.pipeline.misfits import Mending
-from parki.ewald.pipeline.protocol import Pipeline, Watch
+from parki.ewald.pipeline.protocol import Pipeline, Watch, clear_cache
 from parki.ewald.pipeline.replay import Applications, Replay, how
 from parki.ewald.pipeline.setup import Setup, choose, use
-from parki.ewald.pipeline.slack import Slack
 from parki.ewald.pipeline.stages import Stages
 from parki.ewald.task import Frame, Points, Task
 from parki.runtime import preparing
@@ -172,7 +176,7 @@ class OneDevice(Pipeline):
         asked = replace(setup.problem, targets=targets, sources=sources, systems=systems)
         labels = points.labels.sizes if points.labels else None
         needs = asked, setup.parameters, use(task, points.survey.same, labels, arrival.once)
-        memory = check_memory(*needs, setup.frame.length, plan_cache.clear_cache)
+        memory = check_memory(*needs, setup.frame.length, clear_cache)
         with preparing(setup.kernels(points.targets)):
             new = self._stages(arrival, memory)
         return new._suited(arrival)

@@ -14,7 +14,7 @@ import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.choice.reuse import check_stay
-from parki.ewald.far.p2g_paper import check_spreading
+from parki.ewald.far.spreading import check_spreading
 from parki.ewald.geometry.axes import Order
 from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.images import look_for_flux, may_warn, warn_of_images
@@ -22,10 +22,8 @@ from parki.ewald.geometry.labels import Labels, check_labels
 from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.near.p2p_cells import check_wanted
-from parki.ewald.pipeline import plan_cache
-from parki.ewald.pipeline.access import Access
 from parki.ewald.pipeline.one_device import OneDevice
-from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
+from parki.ewald.pipeline.protocol import Access, Pipeline, Watch, keep, take, unwatched
 from parki.ewald.points import (
     TENSOR_ROWS,
     Arguments,
@@ -148,7 +146,7 @@ class PlacedSum:
         """
         kept, done = None, None
         if self.pipeline.alone and not self._given.systems:
-            kept, done = plan_cache.take(self.task, once)
+            kept, done = take(self.task, once)
         with self.access():
             self.access.follow(done)
             self.pipeline = self._placed(self.task, self._points, once, kept)
@@ -158,7 +156,7 @@ class PlacedSum:
         pipeline = self.pipeline
         if pipeline.alone and pipeline.setup is not None and not self._given.systems:
             left = pipeline if once else pipeline.left()
-            plan_cache.keep(self.task, once, left, self.access.done)
+            keep(self.task, once, left, self.access.done)
 
     # ------------------------------------------------------------------ what is placed
     def _own(self, taken: Arguments) -> Arguments:

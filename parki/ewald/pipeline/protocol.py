@@ -6,17 +6,65 @@ the far field. There are `OneDevice`, and `parki.distributed.slab.Slab` for a ra
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, cast
 
 import numpy as np
 
+from parki.ewald.choice.machines import machine
 from parki.ewald.choice.memory import Memory
 from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.task import Points, Survey, Task
+from parki.memory import told
+from parki.runtime import ExecutionSpace, captures, forks
+from parki.runtime.spaces import LITTLE, free_memory
+from parki.settings import read_once
+
+
+class Access:
+    """The one lock of the sums of a placement.
+
+    Attributes
+    ----------
+    done : object or None
+        The end of the last block, after which another stream may use the memory.
+    """
+
+    def __init__(self, space: ExecutionSpace) -> None:
+        self.space, self.done = space, cast(Any, None)
+        self._lock, self._holder = forks.Lock("this plan"), 0
+        self._block: Any
+
+    def __call__(self) -> AbstractContextManager[None]:
+        """Wait for other threads and, on a device, other streams that use the memory.
+
+        Within this, the same thread enters again for nothing.
+        """
+        return self._lock if self._holder == threading.get_ident() else self._alone()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        space = self.space
+        with self._lock, read_once(), told():
+            if space.on_device:
+                forks.refuse(space.name)  # before CUDA says something else
+                captures.refuse()
+            self._block = space.adapter.exclusive(self.done)
+            self._holder = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._holder = 0
+                self.done = self._block.end()
+
+    def follow(self, done: Any) -> None:
+        """Wait, within this, for streams that used other memory until then."""
+        self._block.follow(done)
+
 
 Watch = Callable[[str], AbstractContextManager[Any]]  # of the stages, by name
 unwatched: Watch = nullcontext  # times no stage
@@ -128,3 +176,58 @@ class Pipeline:
     def describe(self) -> str:
         """Return lines to add to the description of a plan."""
         raise NotImplementedError
+
+
+Key = tuple[Task, bool, Any]
+
+MOST = 4  # pipelines kept, of each kind
+PART = 1 / 4  # of the free memory, which those that are kept may take
+
+
+# What finished sums and new plans leave for the next ones like them, which would else choose
+# parameters, plan transforms and tabulate multipliers again. By task, device, and whether it was
+# for one sum; what each used last, and the end of that.
+_kept: dict[Key, tuple[Pipeline, Any]] = {}
+
+
+def take(task: Task, once: bool) -> tuple[Pipeline | None, Any]:
+    """Return a pipeline that nobody uses, and the block to follow; or None twice.
+
+    None, too, where other numbers of the machine would now choose its parameters.
+    """
+    kept, done = _kept.pop(_key(task, once), (None, None))
+    setup = None if kept is None else kept.setup
+    if setup is None or setup.problem.machine != machine(task.space, task.dtype):
+        return None, None
+    return kept, done
+
+
+def keep(task: Task, once: bool, pipeline: Pipeline, done: Any = None) -> None:
+    """Keep a pipeline that is not used any more, if there is room for what it ``holds``.
+
+    None is kept where the box depends on the points; nor where the options are deterministic, as
+    parameters would depend on the sums before.
+    """
+    if None in task.options.box or task.options.deterministic:
+        return
+    _kept[_key(task, once)] = pipeline, done
+    same_kind = [key for key in list(_kept) if key[1] == once]
+    for key in same_kind[:-MOST]:
+        _kept.pop(key, None)
+    held = sum(each.holds for each, _ in list(_kept.values()))
+    if held > LITTLE and held > PART * (free_memory(task.space) + held):
+        clear_cache()
+
+
+def clear_cache() -> None:
+    """Give back the memory that sums have left for the next ones like them.
+
+    `parki.stokes_comb` and its relatives keep grids and tables of the last four sums, and the last
+    four plans leave parameters and tables for new ones like them, all in at most a quarter of the
+    free memory. Sums in a loop cost what time steps of a plan cost. Plans are not concerned.
+    """
+    _kept.clear()
+
+
+def _key(task: Task, once: bool) -> Key:
+    return task, once, task.space.adapter.device()

@@ -20,9 +20,8 @@ from parki.ewald.geometry.boxes import WHOLE, Columns, Group
 from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.access import Access
 from parki.ewald.pipeline.placed_sum import PlacedSum, as_before
-from parki.ewald.pipeline.protocol import Pipeline
+from parki.ewald.pipeline.protocol import Access, Pipeline
 from parki.ewald.placement.asked import Asked
 from parki.ewald.placement.member import Member, Places
 from parki.ewald.points import check_density, check_points, marks_of

@@ -21,7 +21,7 @@ import numpy as np
 from parki.arrays import USUAL, vector_row
 from parki.errors import ParkiValueError
 from parki.ewald.choice.cost import COUNTS, Machine
-from parki.ewald.far.lengths import Lengths, Tables
+from parki.ewald.far.padding import Lengths, Tables
 from parki.runtime import ExecutionSpace, host, private
 from parki.runtime import shipped as compiled
 from parki.settings import cache_directory, thread_count
