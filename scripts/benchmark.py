@@ -7,11 +7,11 @@
     python scripts/benchmark.py --from h200.json               # shows records again
     python scripts/benchmark.py --docs                         # tables in docs, from docs/results
 
-A file in ``scripts/benchmarks``, ``scripts/papers`` or ``scripts/cases`` for each case says what it
-measures. ``--points``, ``--tolerance``, ``--periodicity``, ``--kernel`` and ``--dtype`` replace the
-case's own values, where it has some. FINUFFT (cuFINUFFT on a GPU) and FMM3D (fmm3dpy, on CPUs) are
-left out if their packages are not installed, and DMK (on CPUs) unless DMK_LIBRARY names the file of
-its library. ``spheres`` measures parki alone if libMobility, or a module with its calls that
+Files in ``scripts/benchmarks``, ``scripts/papers`` and ``scripts/cases`` say what cases measure.
+``--points``, ``--tolerance``, ``--periodicity``, ``--kernel`` and ``--dtype`` replace the case's
+own values, where it has some. FINUFFT (cuFINUFFT on a GPU) and FMM3D (fmm3dpy, on CPUs) are left
+out if their packages are not installed, and DMK (on CPUs) unless DMK_LIBRARY names the file of its
+library. ``spheres`` measures parki alone if libMobility, or a module with its calls that
 LIBMOBILITY names, cannot be imported. Pictures need matplotlib.
 """
 
@@ -21,17 +21,15 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
-from benchmarks import FOLDERS, page, record
+from benchmarks import FOLDERS, case, page, record
 from benchmarks.run import Run
 from benchmarks.show import Table
 
 import parki
 
-PLACES = {name: folder for folder, names in FOLDERS.items() for name in names}
+NAMES = [name for names in FOLDERS.values() for name in names]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run = Run(space, args.points, args.quick, **chosen)
     names = [name for given in args.cases for name in FOLDERS.get(given, (given,))]
     for name in names:
-        if missing := _missing(case(name), run.device):
+        if missing := case(name).missing(run.device):
             print(f"{name} is left out: {missing}")
             continue
         begun = time.perf_counter()
@@ -58,26 +56,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if args.json:  # after each, so that an interrupted run keeps its results
             record.write(args.json, records)
     for found in records if args.draw else ():
-        if hasattr(case(found["kind"]), "draw"):
+        if draw := case(found["kind"]).draw:
             more = f"-{found['kind']}" if len(records) > 1 else ""
-            case(found["kind"]).draw(found, args.draw.with_stem(args.draw.stem + more))
+            draw(found, args.draw.with_stem(args.draw.stem + more))
     if not records and not names:
-        for name in PLACES:
-            print(f"{name:14} {': '.join(page.about(case(name)))}")
+        for name in NAMES:
+            print(f"{name:14} {': '.join(case(name).about)}")
     return 0
-
-
-def case(name: str) -> ModuleType:
-    """Return the module of a case."""
-    return import_module(f"{PLACES[name]}.{name}")
 
 
 def tables(found: record.Record) -> list[Table]:
     """Return the tables of a record."""
-    module = case(found["kind"])
-    if hasattr(module, "tables"):
-        made: list[Table] = module.tables(found)
-        return made
+    if make := case(found["kind"]).tables:
+        return make(found)
     return [Table.plain(title, rows) for title, rows in found["results"].items() if rows]
 
 
@@ -91,31 +82,24 @@ def show(found: record.Record) -> None:
 
 def text(name: str) -> str:
     """Return a page of docs with its tables."""
-    return page.page(name, case, tables)
+    return page.page(name, tables)
 
 
 def write_pages(names: Sequence[str]) -> None:
     """Write the tables and pictures of pages."""
     for name in names or page.PAGES:
         for found in page.results(name):
-            if hasattr(case(found["kind"]), "draw"):
-                case(found["kind"]).draw(found, page.DOCS / page.picture(name, found))
+            if draw := case(found["kind"]).draw:
+                draw(found, page.DOCS / page.picture(name, found))
         (page.DOCS / f"{name}.md").write_text(text(name), encoding="utf-8")
         print(f"wrote {name}.md")
-
-
-def _missing(module: ModuleType, on_device: bool) -> str:
-    """Return why a case cannot run here, or ''."""
-    if on_device and hasattr(module, "CPU_ALONE"):
-        return "it runs on CPUs alone"
-    return module.missing(on_device) if hasattr(module, "missing") else ""
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("cases", nargs="*", choices=[[], *PLACES, *FOLDERS], metavar="CASE")
+    parser.add_argument("cases", nargs="*", choices=[[], *NAMES, *FOLDERS], metavar="CASE")
     parser.add_argument("--space", default="CPU", help="CPU, Cuda, ...")
     parser.add_argument("--points", type=int, help="default: a number that suits the case")
     parser.add_argument("--quick", action="store_true", help="few points: tests the script")

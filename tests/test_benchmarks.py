@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import benchmark  # noqa: E402
 import choices  # noqa: E402
-from benchmarks import FOLDERS, models, page, record, table9  # noqa: E402
+from benchmarks import FOLDERS, case, models, page, record, whole  # noqa: E402
 from benchmarks.ceilings import Ceilings  # noqa: E402
 from benchmarks.run import TINY, Run  # noqa: E402
 from cases import calls, floor  # noqa: E402
@@ -65,12 +65,12 @@ def test_records_say_what_they_are_of(file):
 
 
 def test_near_field(results):
-    (case,) = results["table6"]["cases"]
-    methods = [row["method"] for row in case["rows"]]
+    (found,) = results["table6"]["cases"]
+    methods = [row["method"] for row in found["rows"]]
     assert methods == "staged tile gm1d gm2d sm1d sm2d gm1d sm1d".split()
-    assert all(row["seconds"] > 0 and row["difference"] < 1e-13 for row in case["rows"])
+    assert all(row["seconds"] > 0 and row["difference"] < 1e-13 for row in found["rows"])
     # 4 pi / 3 times 30 sources, less what is beyond the free faces.
-    assert 40 < case["pairs"] / TINY < 126
+    assert 40 < found["pairs"] / TINY < 126
 
 
 @pytest.mark.parametrize(("table", "variants"), [("table7", 6), ("table8", 3)])
@@ -88,11 +88,11 @@ def test_whole_sums(results, table):
 
 
 def test_floors(results):
-    assert len(results["floor"]["cases"]) == len(floor.CASES)
-    for case in results["floor"]["cases"].values():
-        assert min(found["floor"] for found in case["stages"].values()) > 0
+    assert len(results["floor"]["cases"]) == len(floor.PLANS)
+    for each in results["floor"]["cases"].values():
+        assert min(found["floor"] for found in each["stages"].values()) > 0
         # P2G has all components, G2P those of the result.
-        p2g, g2p = (case["stages"][stage]["operations"] for stage in ("P2G", "G2P"))
+        p2g, g2p = (each["stages"][stage]["operations"] for stage in ("P2G", "G2P"))
         assert g2p <= p2g <= 3 * g2p
 
 
@@ -111,7 +111,7 @@ def test_shown_again_and_drawn(file, tmp_path, capsys):
     assert "| hybrid " in text
     assert "\n\n\n\n" not in text
     changed.unlink()
-    drawn = {f"p-{kind}.png" for kind in MEASURED if hasattr(benchmark.case(kind), "draw")}
+    drawn = {f"p-{kind}.png" for kind in MEASURED if case(kind).draw}
     assert {path.name for path in tmp_path.iterdir()} == drawn != set()
 
 
@@ -122,11 +122,11 @@ def test_pages_are_written_from_the_results(name):
     assert (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") == text
     pictures = re.findall(r"\]\((images/.*?)\)", text)
     assert pictures and all((ROOT / "docs" / picture).is_file() for picture in pictures)
-    cases = FOLDERS.get(name, (name,))
+    cases = list(FOLDERS.get(name, (name,)))
     assert {found["kind"] for found in page.results(name)} == set(cases)
-    assert [place[2] for place in page.PLACE.finditer(text)] == list(cases)
+    assert [place[2] for place in page.PLACE.finditer(text)] == cases
     for kind in cases:
-        title, heading = page.about(benchmark.case(kind))
+        title, heading = case(kind).about
         assert f" {title}: {heading}\n" in text
         assert f"`python scripts/benchmark.py {kind}`" in text
 
@@ -144,7 +144,7 @@ def test_pages_are_written(file, tmp_path, monkeypatch):
     assert benchmark.main(["--docs", "floor"]) == 0
     text = (tmp_path / "floor.md").read_text(encoding="utf-8")
     assert text.startswith(before) and text.endswith(after) and "old" not in text
-    assert text.count("| P2G ") == len(floor.CASES)
+    assert text.count("| P2G ") == len(floor.PLANS)
     assert all((tmp_path / name).is_file() for name in re.findall(r"\]\((images/.*?)\)", text))
 
 
@@ -160,7 +160,7 @@ def test_calls_are_few(monkeypatch):
 
 def test_cases_are_listed(capsys):
     assert benchmark.main([]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(benchmark.PLACES)
+    assert len(capsys.readouterr().out.splitlines()) == len(benchmark.NAMES)
     with pytest.raises(SystemExit):
         benchmark.main(["table4"])
 
@@ -223,7 +223,7 @@ def test_models_from_pessimistic_to_optimistic():
 
 @pytest.mark.parametrize("letter", "UNS")
 def test_distributions_are_in_the_cube(letter):
-    points = table9.draw_points(letter, 20_000, np.random.default_rng(1))
+    points = whole.draw_points(letter, 20_000, np.random.default_rng(1))
     assert points.shape == (3, 20_000)
     assert ((points >= 0) & (points < 1)).all()
     assert np.abs(points.mean(axis=1) - 0.5).max() < 0.01

@@ -24,7 +24,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.split.window import KaiserBessel
 from parki.ewald.task import Frame, Task
 
-from . import models
+from . import Case, models
 from .ceilings import Ceilings, ceilings
 from .record import Record
 from .run import ENOUGH, ROUNDS, Run, roundings
@@ -184,3 +184,27 @@ def model_table(record: Record, stage: str) -> Table:
 
 def _name(row: dict[str, Any]) -> str:
     return row["method"] + ("" if row["ran"] == row["method"] else f", ran as {row['ran']}")
+
+
+# Points per microsecond and efficiency on one H200, 4e6 points, by window.
+SPREAD: dict[int, dict[str, tuple[float, int]]] = {
+    4: {"base": (80.57, 5), "source": (54.17, 3), "grid": (82.52, 10), "hybrid": (178.23, 11)},
+    8: {"base": (8.38, 3), "source": (11.3, 4), "grid": (16.28, 26), "hybrid": (101.28, 39)},
+    14: {"base": (1.49, 2), "source": (2.52, 3), "grid": (3.39, 52), "hybrid": (24.05, 25)},
+}
+GATHERED: dict[int, dict[str, tuple[float, int]]] = {
+    4: {"base": (523.13, 24), "target": (760.22, 35)},
+    8: {"base": (63.68, 23), "target": (141.38, 52)},
+}
+CASES = {
+    "table7": Case(
+        "Table 7: variants of spreading (P2G) by window.",
+        partial(measure_stage, stage="P2G", windows=SPREAD),
+        partial(stage_tables, stage="P2G", papers=SPREAD),
+    ),
+    "table8": Case(
+        "Table 8: variants of gathering (G2P) by window.",
+        partial(measure_stage, stage="G2P", windows=GATHERED),
+        partial(stage_tables, stage="G2P", papers=GATHERED),
+    ),
+}

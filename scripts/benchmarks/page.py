@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
+from . import case
 from .record import Record, read, where
 from .show import Table
 
@@ -26,31 +26,23 @@ def fill(name: str, write: Callable[[str], str]) -> str:
     return PLACE.sub(lambda place: place[1] + write(place[2]) + place[3], text)
 
 
-def page(
-    name: str, case: Callable[[str], ModuleType], tables: Callable[[Record], list[Table]]
-) -> str:
+def page(name: str, tables: Callable[[Record], list[Table]]) -> str:
     """Return a page with the tables of its records."""
     records = results(name)
 
     def write(kind: str) -> str:
         text = []
-        title, heading = about(case(kind))
+        title, heading = case(kind).about
         for found in (found for found in records if found["kind"] == kind):
             machine, _, versions = where(found).partition("; ")
             level = "##" if name == "floor" else "###"  # which has one case
             text.append(f"{level} {title.split(' (')[0]}, on {machine}\n\n{versions}\n")
-            if hasattr(case(kind), "draw"):
+            if case(kind).draw:
                 text.append(f"![{heading}]({picture(name, found)})\n")
             text += [f"{table.text()}\n" for table in tables(found)]
         return "\n".join(text)
 
     return fill(name, write)
-
-
-def about(module: ModuleType) -> tuple[str, str]:
-    """Return a case's title and its heading."""
-    title, _, words = str(module.__doc__).partition("\n\n")[0].partition(": ")
-    return title, " ".join(words.split()).rstrip(".")
 
 
 def picture(name: str, found: Record) -> str:

@@ -130,6 +130,13 @@ class Run:
                 times[name].append((by or self.seconds)(call))
         return {name: statistics.median(found) for name, found in times.items()}
 
+    def milliseconds(
+        self, calls: dict[str, Callable[[], Any]], rounds: int = 5, first: int = 1
+    ) -> dict[str, float]:
+        """Return the same by the clock, in milliseconds."""
+        found = self.medians(calls, rounds, first, self.clock)
+        return {name: 1e3 * took for name, took in found.items()}
+
     def stages(
         self, plan: Any, dens: Any, rounds: int = 5, of: Callable[[Any], float] = statistics.median
     ) -> dict[str, float]:

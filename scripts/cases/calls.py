@@ -14,11 +14,11 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+from benchmarks import Case, cpu_alone
 from benchmarks.run import Run
 
 import parki
 
-CPU_ALONE = True
 ROOT = str(Path(parki.__file__).parent)
 
 
@@ -59,3 +59,6 @@ def counted(work: Callable[[], Any]) -> dict[str, int]:
         sys.setprofile(None)
     files = len({file for file, _ in calls})
     return {"files": files, "functions": len(calls), "calls": sum(calls.values())}
+
+
+CASES = {"calls": Case(__doc__, measure, missing=cpu_alone)}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks import Case
 from benchmarks.ceilings import ceilings
 from benchmarks.record import Record
 from benchmarks.run import Run
@@ -22,7 +23,7 @@ from parki.ewald.far.sizes import field_rows
 from parki.ewald.sums import SUMS
 
 # Name, kernel, periodicity, tolerance, and whether points are on a sphere.
-CASES = (
+PLANS = (
     ("combined, 1-periodic, 1e-4", "stokes_comb", 1, 1e-4, False),
     ("combined, 1-periodic, 1e-9", "stokes_comb", 1, 1e-9, False),
     ("single layer, 3-periodic, 1e-4", "stokes_sl", 3, 1e-4, False),
@@ -61,7 +62,7 @@ def measure(run: Run) -> dict[str, Any]:
     top, n, found = ceilings(run), run.size(100_000, 4_000_000), {}
     # Of a CPU that others use, too, the least times are the machine's, as ceilings are.
     rounds, of = (7, statistics.median) if run.device else (25, min)
-    for name, kernel, periodicity, tolerance, sphere in CASES:
+    for name, kernel, periodicity, tolerance, sphere in PLANS:
         points = run.random.standard_normal((3, n))
         points = 0.5 + 0.4 * points / np.linalg.norm(points, axis=0)
         points, dens, norms = run.cloud(kernel, n, points=points if sphere else None)
@@ -130,3 +131,6 @@ def draw(record: Record, file: Path) -> None:
     axis.set(ylabel="GFLOP/s", xlim=(x[0], x[-1]))
     axis.grid(which="major")
     save(made, file, record["machine"]["name"])
+
+
+CASES = {"floor": Case(__doc__, measure, tables, draw)}

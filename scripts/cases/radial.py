@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks import Case
 from benchmarks.record import Record
 from benchmarks.run import Run
 from benchmarks.show import DARK, PAPER, PARKI, Table, count, figure, save
@@ -174,3 +175,6 @@ def draw(record: Record, file: Path) -> None:
     right.set(title=f"Time of P2P over that with polynomials, tolerance {first:g}")
     right.legend()
     save(made, file, f"{record['machine']['name']}, {count(found['points'])} points")
+
+
+CASES = {"radial": Case(__doc__, measure, tables, draw)}

@@ -13,6 +13,7 @@ import statistics
 from collections import defaultdict
 from typing import Any
 
+from benchmarks import Case
 from benchmarks.run import Run
 
 import parki
@@ -81,3 +82,6 @@ def measure(run: Run) -> dict[str, Any]:
         "a step among others": 1e6 * together / STEPS,
     }
     return {f"Steps of {kernel}, {n:,} points": rows, "Microseconds of a step": [whole]}
+
+
+CASES = {"trace": Case(__doc__, measure, missing=missing)}

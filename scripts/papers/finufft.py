@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks import Case, not_installed
 from benchmarks.record import Record
 from benchmarks.run import Run
 from benchmarks.show import SERIES, Table, count, figure, number, precision, save
 
 from parki.mesh import Grid, InterpolatePlan, SpreadPlan, kaiser_bessel
-
-from . import cases
 
 WINDOWS = (4, 6, 8, 10, 12, 14)
 MOST = {"f4": 8, "f8": 16}  # points of their widest window
@@ -35,7 +34,7 @@ def tolerance(points: int, dimensions: int) -> float:
 
 def missing(on_device: bool) -> str:
     """Return what is missing for the comparison, or ''."""
-    return cases.not_installed("cufinufft" if on_device else "finufft")
+    return not_installed("cufinufft" if on_device else "finufft")
 
 
 def measure(run: Run) -> dict[str, Any]:
@@ -186,3 +185,6 @@ def draw(record: Record, file: Path) -> None:
     panels[0].set_ylabel("their time over parki's")
     panels[0].legend(fontsize=8)
     save(made, file, f"{record['machine']['name']}, {record['results']['library']}")
+
+
+CASES = {"finufft": Case(__doc__, measure, tables, draw, missing)}

@@ -1,4 +1,4 @@
-"""Common parts of comparisons with other sums in free space: points, errors, times, tables.
+"""Sums in free space beside other methods: points, errors, times, tables.
 
 A peer is a function of kernel, points, densities and tolerance that returns two calls: a whole sum,
 and one that reuses everything independent of the densities, or None.
@@ -6,12 +6,17 @@ and one that reuses everything independent of the densities, or None.
 
 from __future__ import annotations
 
+import ctypes
+import importlib
 import itertools
+import os
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks import Case, cpu_alone, not_installed
 from benchmarks.record import Record
 from benchmarks.run import Run
 from benchmarks.show import SERIES, Table, count, figure, number, save
@@ -21,7 +26,8 @@ from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
 Call = Callable[[], Any]
-Peer = Callable[[str, Any, Any, float], tuple[Call, Call | None]]
+Calls = tuple[Call, Call | None]
+Peer = Callable[[str, Any, Any, float], Calls]
 
 NAMES = {"laplace": "charges", "stokes_sl": "point forces"}
 CLOUDS = ("uniform", "sphere", "clusters")
@@ -143,3 +149,148 @@ def draw(record: Record, file: Path) -> None:
     panels[0].set_ylabel("seconds")
     made.legend(*panels[0].get_legend_handles_labels(), loc="outside right center")
     save(made, file, f"{record['machine']['name']}, {record['results']['library']}")
+
+
+# --- FMM3D ----------------------------------------------------------------------------------------
+
+# Their function, the factor of its results, and its arguments for densities and a flag.
+FMM3D = {
+    "laplace": ("lfmm3d", 4 * np.pi, ("charges", "pg")),
+    "stokes_sl": ("stfmm3d", 8 * np.pi, ("stoklet", "ifppreg")),
+}
+
+
+def measure_fmm3d(run: Run) -> dict[str, Any]:
+    """Return a row for each kernel, cloud and number of digits."""
+    library = importlib.import_module("fmm3dpy")
+
+    def peer(kernel: str, points: Any, dens: Any, eps: float) -> Calls:
+        function, factor, (charges, flag) = FMM3D[kernel]
+        given = {"eps": eps, "sources": points, charges: dens, flag: 1}
+        return lambda: factor * getattr(library, function)(**given).pot, None
+
+    return {"rows": measure(run, peer), "library": f"FMM3D {metadata.version('fmm3dpy')}"}
+
+
+# --- DMK ------------------------------------------------------------------------------------------
+
+LEAVES = (60, 200, 280)
+# Number of the kernel, number of the output, and factor of the results.
+DMK = {"laplace": (1, 1, 1.0), "stokes_sl": (3, 4, 2.0)}
+SILENT = 6  # a log level
+
+
+class Parameters(ctypes.Structure):
+    """``pdmk_params`` of dmk.h."""
+
+    _fields_ = (
+        ("n_dim", ctypes.c_int),
+        ("eps", ctypes.c_double),
+        ("kernel", ctypes.c_int),
+        ("eval_src", ctypes.c_int),
+        ("eval_trg", ctypes.c_int),
+        ("fparam", ctypes.c_double),
+        ("use_periodic", ctypes.c_int),
+        ("n_per_leaf", ctypes.c_int),
+        ("log_level", ctypes.c_int),
+        ("debug_flags", ctypes.c_uint32),
+        ("debug_params", ctypes.c_double * 8),
+    )
+
+
+class Library:
+    """DMK's functions for double precision."""
+
+    def __init__(self, file: str) -> None:
+        self.functions = ctypes.CDLL(file)
+        pointer, number = ctypes.c_void_p, ctypes.c_int
+        self.functions.pdmk_last_error_message.restype = ctypes.c_char_p
+        self.functions.pdmk_tree_create.restype = pointer
+        self.functions.pdmk_tree_create.argtypes = [
+            *(pointer, Parameters, number, pointer, pointer, pointer, number, pointer)
+        ]
+        self.functions.pdmk_tree_eval.argtypes = [pointer] * 3
+        self.functions.pdmk_tree_update_charges.argtypes = [pointer] * 3
+        self.functions.pdmk_tree_destroy.argtypes = [pointer]
+
+    def parameters(self, kernel: str, eps: float, leaf: int) -> Parameters:
+        """Return the library's parameters of the sum."""
+        found = Parameters()
+        self.functions.pdmk_init_default_params(ctypes.byref(found))
+        found.n_dim, found.eps, found.n_per_leaf, found.log_level = 3, eps, leaf, SILENT
+        found.kernel, found.eval_src, _ = DMK[kernel]
+        found.eval_trg = found.eval_src
+        return found
+
+
+class Tree:
+    """A tree of sources, which are the targets; ``points`` (N, 3) and ``dens`` (N, rows)."""
+
+    def __init__(self, library: Library, parameters: Parameters, points: Any, dens: Any) -> None:
+        self.library, self.dens, self.result = library, dens, np.empty_like(dens)
+        given = len(points), points.ctypes.data, dens.ctypes.data
+        self.tree = library.functions.pdmk_tree_create(None, parameters, *given, None, 0, None)
+        self._check(not self.tree)
+
+    def evaluate(self) -> Any:
+        """Return the sums, shape (N, rows)."""
+        failed = self.library.functions.pdmk_tree_eval(self.tree, self.result.ctypes.data, None)
+        self._check(failed)
+        return self.result
+
+    def again(self) -> Any:
+        """Pass the densities again, and return their sums."""
+        update = self.library.functions.pdmk_tree_update_charges
+        self._check(update(self.tree, self.dens.ctypes.data, None))
+        return self.evaluate()
+
+    def destroy(self) -> None:
+        """Free the tree."""
+        self.library.functions.pdmk_tree_destroy(self.tree)
+
+    def _check(self, failed: bool | int) -> None:
+        if failed:
+            raise RuntimeError(self.library.functions.pdmk_last_error_message().decode())
+
+
+def measure_dmk(run: Run) -> dict[str, Any]:
+    """Return a row for each kernel, cloud and number of digits."""
+    library = Library(os.environ["DMK_LIBRARY"])
+    kept: list[Tree] = []
+
+    def peer(kernel: str, points: Any, dens: Any, eps: float) -> Calls:
+        points = np.ascontiguousarray(points.T)
+        dens = np.ascontiguousarray(dens.reshape(-1, len(points)).T)
+        factor = DMK[kernel][2]
+
+        def call(leaf: int) -> Any:
+            tree = Tree(library, library.parameters(kernel, eps, leaf), points, dens)
+            found = factor * tree.evaluate().T
+            tree.destroy()
+            return found
+
+        call(LEAVES[0])
+        best = min(LEAVES, key=lambda leaf: run.clock(lambda: call(leaf)))
+        while kept:
+            kept.pop().destroy()
+        kept.append(Tree(library, library.parameters(kernel, eps, best), points, dens))
+        return lambda: call(best), lambda: factor * kept[0].again().T
+
+    return {"rows": measure(run, peer), "library": "DMK"}
+
+
+CASES = {
+    "fmm3d": Case(
+        "FMM3D (Greengard, Rokhlin and others): sums in free space by a fast multipole method.",
+        *(measure_fmm3d, tables, draw),
+        missing=lambda on_device: cpu_alone(on_device) or not_installed("fmm3dpy"),
+    ),
+    "dmk": Case(
+        "DMK (Jiang and Greengard, 2025): sums in free space by a dual-space multilevel splitting.",
+        *(measure_dmk, tables, draw),
+        missing=lambda on_device: (
+            cpu_alone(on_device)
+            or ("" if "DMK_LIBRARY" in os.environ else "DMK_LIBRARY is not set")
+        ),
+    ),
+}

@@ -9,6 +9,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from benchmarks import Case
 from benchmarks.record import Record
 from benchmarks.run import TINY, Run, roundings
 from benchmarks.show import SERIES, Table, count, figure, ms, number, save
@@ -16,7 +17,7 @@ from benchmarks.show import SERIES, Table, count, figure, ms, number, save
 from parki.arrays import USUAL
 from parki.mesh import Grid, bspline
 
-from . import cases
+from .methods import Method, spreading
 
 NAMES = {
     "base": "particle",
@@ -51,10 +52,10 @@ def measure(run: Run) -> dict[str, Any]:
     for p, k in meshes:
         window, grid = bspline(p), Grid((k,) * 3, spacing=1 / k)
 
-        def make(method: str, n: int) -> cases.Case:
+        def make(method: str, n: int) -> Method:
             name = USUAL[run.device][1] if method == "parki" else method
             points, values = run.uniform(3, n), run.normal((1, n))
-            return cases.spreading(run, name, points, values, grid, window)  # noqa: B023
+            return spreading(run, name, points, values, grid, window)  # noqa: B023
 
         slow: set[str] = set()
         for method in NAMES:  # compiles
@@ -145,3 +146,6 @@ def draw(record: Record, file: Path) -> None:
         panel.grid()
     made.legend(*panels[0].get_legend_handles_labels(), loc="outside right center")
     save(made, file, f"{record['machine']['name']}, p = {p}, K = {k}")
+
+
+CASES = {"guo": Case(__doc__, measure, tables, draw)}

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from benchmarks import Case
 from benchmarks.record import Record
 from benchmarks.run import Run
 from benchmarks.show import SERIES, Table, count, figure, ms, number, precision, save
@@ -19,7 +20,7 @@ from benchmarks.show import SERIES, Table, count, figure, ms, number, precision,
 from parki.arrays import USUAL
 from parki.mesh import Grid, kaiser_bessel
 
-from . import cases
+from .methods import interpolation, spreading
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "matrix_free_poisson.py"
 CONFLICTS = ("atomics", "colouring", "private", "unprotected")
@@ -54,7 +55,7 @@ def _conflicts(run: Run) -> list[dict[str, Any]]:
             for method in (*CONFLICTS, usual):
                 if method == "private" and run.device:
                     continue
-                case = cases.spreading(run, method, points, values, _grid(n), kaiser_bessel(6))
+                case = spreading(run, method, points, values, _grid(n), kaiser_bessel(6))
                 took = run.median(case.apply)
                 row = {"dtype": dtype, "components": components, "method": method}
                 rows.append(row | {"apply": took, "N": n, "memory": case.memory})
@@ -77,9 +78,9 @@ def _stored(run: Run) -> list[dict[str, Any]]:
                 ("G2P", (usual[2], "stored")),
             ):
                 if stage == "P2G":
-                    make, given = cases.spreading, values
+                    make, given = spreading, values
                 else:
-                    make, given = cases.interpolation, field
+                    make, given = interpolation, field
                 found = {}
                 for method in methods:
                     few = given[:, :100] if stage == "P2G" else given
@@ -226,3 +227,6 @@ def draw(record: Record, file: Path) -> None:
     for panel in panels:
         panel.grid()
     save(made, file, record["machine"]["name"])
+
+
+CASES = {"ljungkvist": Case(__doc__, measure, tables, draw)}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks import Case
 from benchmarks.ceilings import ceilings
 from benchmarks.record import Record, on_device
 from benchmarks.run import Run, roundings
@@ -122,3 +123,6 @@ def draw(record: Record, file: Path) -> None:
         panel.grid(which="major")
     left.legend(fontsize=8, labelcolor=DARK)
     save(made, file, record["machine"]["name"])
+
+
+CASES = {"rossinelli": Case(__doc__, measure, tables, draw)}

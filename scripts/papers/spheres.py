@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks import Case
 from benchmarks.record import Record
 from benchmarks.run import TINY, Run
 from benchmarks.show import SERIES, Table, count, figure, ms, save
@@ -272,3 +273,6 @@ def draw(record: Record, file: Path) -> None:
     panels[0].set_ylabel("milliseconds")
     made.legend(*panels[0].get_legend_handles_labels(), loc="outside right center")
     save(made, file, record["machine"]["name"])
+
+
+CASES = {"spheres": Case(__doc__, measure, tables, draw)}

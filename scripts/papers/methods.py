@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,7 @@ from parki.mesh.plans import VARIANTS, InterpolatePlan
 
 
 @dataclass
-class Case:
+class Method:
     """A method that was set up for points.
 
     Attributes
@@ -37,11 +36,6 @@ class Case:
     result: Any
 
 
-def not_installed(package: str) -> str:
-    """Return the message that a package is not installed, or '' if it is."""
-    return "" if importlib.util.find_spec(package) else f"{package} is not installed"
-
-
 def spreading(
     run: Run,
     method: Any,
@@ -50,7 +44,7 @@ def spreading(
     grid: Grid,
     window: Window,
     **changes: Any,
-) -> Case:
+) -> Method:
     """Set up spreading ``values`` (C, N), at most three components, at ``points`` (3, N) of [0, 1).
 
     ``method`` is a name or a variant; ``changes`` replace some of its arguments.
@@ -74,19 +68,19 @@ def spreading(
         variant.spread(dict(arguments, dens=dens, grid=stored, first=0))
 
     ends = tuple(slice(0, n) for n in mesh.grid)
-    return Case(took, apply, _bytes(kept), stored[(slice(None), *ends)])
+    return Method(took, apply, _bytes(kept), stored[(slice(None), *ends)])
 
 
 def interpolation(
     run: Run, method: str, points: Any, field: Any, grid: Grid, window: Window
-) -> Case:
+) -> Method:
     """Set up interpolation of ``field`` (C, *shape) at ``points`` of [0, 1)."""
     given = {"components": len(field), "execution_space": run.space}
     plan = InterpolatePlan(points, grid, window, method, **given)
     run.now()
     result = run.xp.zeros((len(field), points.shape[1]), dtype=points.dtype)
     kept = {"matrix": plan._g2p.matrix} if method == "stored" else {}
-    return Case(plan.seconds, lambda: plan(field, out=result), _bytes(kept), result)
+    return Method(plan.seconds, lambda: plan(field, out=result), _bytes(kept), result)
 
 
 def _bytes(arrays: dict[str, Any]) -> int:

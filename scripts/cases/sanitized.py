@@ -1,9 +1,6 @@
-"""Small sums: sums of every kind, as input for a sanitizer (see `scripts/sanitize.sh`).
+"""Sums and steps that are small, as input for a sanitizer (see `scripts/sanitize.sh`).
 
-The sums cover every kernel, periodicity and variant in both precisions, with pressures, gradients
-and derivatives, and every method of `parki.mesh`; with ``--quick`` they leave out what adds no
-compiled code on a device. Results are only tested for NaN; `parki check` tests whether they are
-correct.
+Results are only tested for NaN; `parki check` tests whether they are correct.
 """
 
 from __future__ import annotations
@@ -13,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from benchmarks import Case
 from benchmarks.run import Run
 
 import parki
@@ -27,10 +25,10 @@ POINTS = 150
 BOX = (1.5, 1.0, 0.75)
 ALL = ("u", "p", "grad_u")
 TOLERANCES = {"f4": 1e-3, "f8": 1e-6}
-Case = tuple[str, int, str, dict[str, str], tuple[str, ...]]
+Sum = tuple[str, int, str, dict[str, str], tuple[str, ...]]
 
 
-def cases(brief: bool) -> Iterator[Case]:
+def cases(brief: bool) -> Iterator[Sum]:
     """Yield kernel, periodicity, precision, options and wanted fields."""
     for number, kernel in enumerate(SUMS):
         fields = tuple(name for name in ALL if name in SUMS[kernel].terms)
@@ -55,7 +53,7 @@ def cases(brief: bool) -> Iterator[Case]:
     yield "stokes_comb", 1, "f8", {"precision": "mixed"}, ALL
 
 
-def sum_up(case: Case, run: Run, n: int, rng: np.random.Generator) -> None:
+def sum_up(case: Sum, run: Run, n: int, rng: np.random.Generator) -> None:
     """Make one sum, more with moved points and with systems, and derivatives."""
     kernel, periodicity, dtype, settings, want = case
     xp = run.xp
@@ -111,7 +109,7 @@ def mesh_up(dimensions: int, dtype: str, run: Run, n: int, rng: np.random.Genera
     return count
 
 
-def measure(run: Run) -> dict[str, Any]:
+def measure_sums(run: Run) -> dict[str, Any]:
     """Make the sums, and return their number."""
     rng, count, n = np.random.default_rng(0), 0, run.points or POINTS
     for case in cases(run.quick):
@@ -120,3 +118,76 @@ def measure(run: Run) -> dict[str, Any]:
     for dimensions, dtype in itertools.product((2, 3), ("f8",) if run.quick else ("f4", "f8")):
         count += mesh_up(dimensions, dtype, run, n, rng)
     return {"Small sums without NaN": [{"sums": count}]}
+
+
+def measure_steps(run: Run) -> dict[str, Any]:
+    """Move points of plans that a device records, some out of the box; return their number."""
+    xp, rng, n = run.xp, run.random, run.points or POINTS
+    tilted = parki.lattice(*BOX, 0.3, -0.2, 0.1)
+    given = run.options(3, 1e-3, BOX, exclude_image="given")
+    cases: list[tuple[str, str, Any, dict[str, Any]]] = [
+        ("stokes_sl", "f4", run.options(3, 1e-3, BOX), {}),
+        ("stokes_comb", "f8", run.options(1, 1e-4, BOX), {}),
+        ("stokes_sl", "f8", run.options(3, 1e-4, tilted), {}),
+        ("stokes_comb", "f4", run.options(2, 1e-3, parki.lattice(*BOX, 0.2)), {}),
+        ("stokes_sl", "f4", given, {"exclude": np.arange(n) // 3}),
+        ("stokes_sl", "f8", run.options(2, 1e-4, BOX, wall="no-slip"), {}),
+    ]
+
+    def array(dtype: str, *shape: int) -> Any:
+        return xp.asarray(rng.random(shape).astype(dtype))
+
+    for kernel, dtype, options, more in cases:
+        edges = xp.asarray(np.array(BOX, dtype=dtype))[:, None]
+        clouds = [array(dtype, 3, n) * edges for _ in range(3)]
+        norms = array(dtype, 3, n) if SUMS[kernel].normals else None
+        dens = array(dtype, *SUMS[kernel].density_shape(n))
+        plan = parki.Plan(kernel, clouds[0], clouds[0], norms, options, **more)
+        results = []
+        for number in range(8):
+            points = clouds[number % 3]
+            plan.update_points(points, points, norms)
+            results += [plan(dens) for _ in range(1 + number % 2)]
+            results.append(plan(xp.stack([dens, dens])))
+        if options.cell is not None and options.periodic[2]:
+            for tilt in (0.31, 0.32, 0.33, 0.34, 0.35):
+                plan.update_points(points, points, box=parki.lattice(*BOX, tilt, -0.2, 0.1))
+                results.append(plan(dens))
+        away = clouds[0].copy()
+        away[:, 1] = np.nan
+        try:  # a device says so late, at the sum
+            plan.update_points(away, away, norms)
+            plan(dens)
+        except parki.ParkiError:
+            results.append(plan(dens))
+        else:
+            raise AssertionError(f"{kernel}: NaN among the points was not noticed")
+        assert all(bool(xp.isfinite(found).all()) for found in results), f"{kernel}: NaN"
+    spheres = parki.Spheres(clouds[0], 0.02, run.options(3, 1e-3, BOX))
+    random = xp.random.default_rng(0)
+    for number in range(6):
+        spheres.update_points(clouds[number % 3])
+        moved = spheres.displacements(1.0, 1e-3, random, array("f8", 3, n), accuracy=1e-2)
+        assert bool(xp.isfinite(moved).all()), "spheres: NaN"
+    return {"Plans whose points moved, without NaN": [{"plans": len(cases) + 1}]}
+
+
+CASES = {
+    "small_sums": Case(
+        """Small sums: sums of every kind, as input for a sanitizer.
+
+        The sums cover every kernel, periodicity and variant in both precisions, with pressures,
+        gradients and derivatives, and every method of `parki.mesh`; with ``--quick`` they leave out
+        what adds no compiled code on a device.
+        """,
+        measure_sums,
+    ),
+    "small_steps": Case(
+        """Small steps: plans whose points move, as input for a sanitizer.
+
+        Points move in boxes along the axes, in tilted and deforming ones, near a wall, with labels
+        and as spheres with noise.
+        """,
+        measure_steps,
+    ),
+}
