@@ -337,8 +337,6 @@ def test_plans_and_derivatives():
 def test_plans_of_ranks():
     plan = parki.distributed.Plan("laplace", POINTS, POINTS, **KEYWORDS)
     assert plan.options == OPTIONS
-    with pytest.raises(parki.ParkiValueError, match="precision is 'mixed', which works for parki"):
-        parki.distributed.Plan("laplace", POINTS, POINTS, **KEYWORDS, precision="mixed")
 
 
 def test_types_name_what_there_is():

@@ -125,9 +125,13 @@ def test_what_cannot_be_checked_is_refused(rng):
         empty.check(dens)
 
 
-def test_many_ranks_are_refused(rng):
+def test_ranks_measure_as_one_does(rng):
     points, dens = rng.random((3, 50)), rng.random((3, 50))
     options = parki.EwaldOptions(3, [1, 1, 1], 1e-4)
     plan = parki.distributed.Plan("stokes_sl", points, points, options)
-    with pytest.raises(parki.ParkiTypeError, match=r"check works for parki\.Plan alone"):
-        plan.check(dens)
+    found, alone = (
+        each.check(dens) for each in (plan, parki.Plan("stokes_sl", points, points, options))
+    )
+    assert found.error == pytest.approx(alone.error, rel=1e-6)
+    assert found.flow == pytest.approx(alone.flow, rel=1e-12)
+    assert (found.promise, found.reference) == (pytest.approx(alone.promise), alone.reference)

@@ -144,7 +144,9 @@ def test_an_error_on_one_rank_is_raised_on_all(size, space):
         # Ranks are named that share memory: all of a node, or those of one of its devices.
         "memory": ("ParkiMemoryError", "on ranks 0, " + "1, 2 of 3, but " * (space == "CPU")),
         "options": ("ParkiValueError", "tolerance is 0.0001 on rank 2, but 0.001 on rank 0"),
-        "operator": ("ParkiValueError", "no meaning over many ranks"),
+        "check": ("ParkiValueError", "rank 2 of 3: dens has shape (3, 49); expected (3, 50)"),
+        "targets": ("ParkiValueError", "but rank 2 is at check at 5 targets of plan"),
+        "operator": ("ParkiValueError", "but rank 2 is at as_linear_operator of plan"),
         "new points": ("ParkiValueError", "rank 2 of 3: trg contains NaN"),
         "new density": ("ParkiValueError", "dens has shape (3, 50); expected (3, 60)"),
         "migration": ("ParkiValueError", "rank 2 of 3: array 1 has shape (3, 49); expected (..."),
@@ -181,7 +183,6 @@ def test_spheres_and_walls(size):
         assert np.max(each) <= (1e-7 if "wall" in case else 1e-11), case
     last = f"rank {size - 1} of {size}: "
     words = {
-        "operator": "no meaning over many ranks",
         "rng": "rng draws the same numbers on several ranks",
         "forces": last + "forces has shape (2, ",
         "points": last + "points has shape (2, ",

@@ -202,16 +202,3 @@ def test_what_is_refused(rng):
     options = EwaldOptions(3, [1e-12] * 3, 1e-4, precision="mixed")
     with pytest.raises(ParkiValueError, match="the box has edges of about 1e-12; precision"):
         parki.stokes_sl(1e-12 * points, 1e-12 * points, dens, options)
-
-
-def test_ranks_refuse_it_wherever_options_stand():
-    points, dens = np.random.default_rng(0).random((2, 3, 5))
-    mixed = EwaldOptions(3, [1, 1, 1], 1e-4, precision="mixed")
-    for call in (
-        lambda: parki.distributed.Plan("stokes_sl", points, points, mixed),
-        lambda: parki.distributed.Plan("stokes_sl", points, points, None, mixed),
-        lambda: parki.distributed.stokes_sl(points, points, dens, mixed),
-        lambda: parki.distributed.stokes_sl(points, points, dens, None, mixed),
-    ):
-        with pytest.raises(ParkiValueError, match=r"'mixed', which works for parki\.Plan alone"):
-            call()

@@ -63,6 +63,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
     """Return the memory a rank needs; ``problem`` and ``use`` describe the sum over all ranks."""
     mesh, slabs, rank, reach = place.mesh, place.slabs, place.rank, place.reach
     item, kernel, size = np.dtype(use.dtype).itemsize, problem.kernel, slabs.size
+    given = 8 if use.mixed else item
     grids = SUMS[kernel].symbol.grids
     (targets, sources), (given_targets, given_sources) = place.own, place.given
     cells = max(slabs.cells[rank + 1] - slabs.cells[rank], 1)
@@ -85,28 +86,30 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
     _, near, _ = sort(targets, place.near, replace(use, same=False))
     routes = 8.0 * (given_sources + (0 if use.same else given_targets) + place.near - sources)
     # Copies of a density: in the caller's order, in the slab's, with ghosts, and sorted.
-    densities = SUMS[kernel].near_rows * 2 * (given_sources + sources + place.near)
-    results = rows * (targets + 2 * given_targets) + use.more * given_targets
-    results += use.copied(problem, given_targets, given_sources)
+    densities = SUMS[kernel].near_rows * (given_sources + sources + 2 * place.near)
+    results = rows * (targets + given_targets)
+    # In the dtype of what is given, which mixed precision rounds.
+    copies = SUMS[kernel].near_rows * (given_sources + sources) + (rows + use.more) * given_targets
+    copies += use.copied(problem, given_targets, given_sources)
     _, y, z = mesh.stored
     y *= grids  # side by side
     far_field, swaps = _convolve(use, mesh, slabs, rank, inputs, outputs)
     plane = grids * max(inputs, outputs) * math.prod(mesh.padding.grid[1:])
     # Exchanges of points, densities, results and halos all reuse the memory of the first swap.
     largest = max(
-        swaps[0] / item,
-        2 * (chosen.points - 1) * plane if size > 1 else 0,
-        SUMS[kernel].rows * (given_sources + sources),
-        rows * (given_targets + targets),
-        3 * (given_sources + sources),
+        swaps[0],
+        item * 2 * (chosen.points - 1) * plane if size > 1 else 0,
+        given * SUMS[kernel].rows * (given_sources + sources),
+        item * rows * (given_targets + targets),
+        given * 3 * (given_sources + sources),
     )
     parts = {
-        "points": near + far + routes + item * use.kept(kernel, given_targets, given_sources),
-        "densities and results": item * float(densities + results),
+        "points": near + far + routes + given * use.kept(kernel, given_targets, given_sources),
+        "densities and results": float(item * (densities + results) + given * copies),
         # Field and spread values have separate memory, and windows reach beyond the slab.
         "grid": item * float((inputs + outputs) * (cells + chosen.points - 1) * y * z),
         **far_field,
-        "exchange": item * largest + sum(swaps[1:]),
+        "exchange": largest + sum(swaps[1:]),
     }
     total = sum(parts.values())
     # The slab's points, original and wrapped, are dropped once the plan is made.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from parki.distributed.routes import Route
 from parki.distributed.slab import Slab
 from parki.distributed.slabs import Slabs
 from parki.distributed.team import Team
 from parki.distributed.transport import Transport
-from parki.errors import ParkiTypeError, ParkiValueError
+from parki.errors import ParkiValueError
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import place_and_sum
 from parki.ewald.placement.any_plan import AnyPlan
@@ -169,21 +169,6 @@ class Plan(AnyPlan[Wanted]):
                 moved = route.forward("migration", rows)
                 there.append(moved.reshape(*array.shape[:-1], moved.shape[1]))
         return tuple(as_given(array, like) for array, like in zip(there, given, strict=True))
-
-    def check(self, dens: Any, targets: int = 32) -> NoReturn:
-        """Refuse: the sample would have to be one of all ranks' targets."""
-        raise ParkiTypeError(
-            "check works for parki.Plan alone, but this plan is shared by many ranks; check a "
-            "parki.Plan of fewer points, or compare with a plan of a smaller tolerance"
-        )
-
-    def as_linear_operator(self) -> NoReturn:
-        """Refuse: solvers of SciPy and CuPy would take each rank's part for the whole."""
-        raise ParkiValueError(
-            "as_linear_operator has no meaning over many ranks: SciPy's solvers take the norm of "
-            "one rank's part for that of the whole; use a solver that sums over the ranks, and "
-            "call the plan from it"
-        )
 
 
 def sum_once(given: tuple[Any, ...], dens: Any, comm: Any, want: str | tuple[str, ...]) -> Any:

@@ -80,11 +80,6 @@ class Slab(Pipeline):
     def survey(self, task: Task, arrays: dict[str, Any], extents: Any) -> Survey:
         """Return the facts about the points of all ranks; refuse ranks with other tasks."""
         options = task.options
-        if task.mixed:
-            raise ParkiValueError(
-                "precision is 'mixed', which works for parki.Plan alone; leave it to 'full', or "
-                "pass float32 arrays"
-            )
         asked = {
             "kernel": task.kernel,
             "want": task.names,
@@ -119,7 +114,17 @@ class Slab(Pipeline):
 
     def largest(self, value: float) -> float:
         """Return the largest of a number of all ranks."""
-        return float(max(self.team.all(value)))
+        return float(np.max(self.team.all(value)))  # NaN, if there is one
+
+    def numbered(self, count: int) -> tuple[int, int]:
+        """Return how many points the ranks before this one have, and how many all have."""
+        counts = self.team.all(count)
+        return sum(counts[: self.team.rank]), sum(counts)
+
+    def whole(self, values: Any) -> Any:
+        """Return an array (..., N) with the columns of all ranks, in their order."""
+        whole = np.concatenate(self.team.all(to_host(values)), axis=-1)
+        return np.asarray(whole, like=values)
 
     def empty(self) -> Slab:
         """Return a pipeline without points."""
@@ -299,7 +304,8 @@ class Slab(Pipeline):
         before = dict(self.transport.sent)
         with watch("densities"):
             dens = self.order.density(dens, task.sum.sources)
-            dens = self._from_sources.forward("densities", dens)
+            exact = self._from_sources.forward("densities", dens)
+            dens = exact.astype(task.dtype, copy=False)
         with watch("ghosts"):
             near = self.near.fetch(dens)
 
@@ -321,7 +327,7 @@ class Slab(Pipeline):
             far()
         with watch("G2P"):
             self.far.gather(own)
-            self.gauge.add(dens, own)
+            self.gauge.add(exact, own)
         with watch("results"):
             back = task.xp.empty((rows, next(iter(results.values())).shape[1]), dtype=task.dtype)
             self._to_targets.backward("results", together, back)

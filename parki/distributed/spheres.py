@@ -17,8 +17,7 @@ class Spheres(spheres.Spheres):
     """Spheres of all ranks in one fluid: see `parki.Spheres`.
 
     All ranks make the same calls, each with its own spheres, of which there may be none. An
-    exception on one rank is raised on all of them. There is no linear operator, and the noise
-    iterates the whole mobility.
+    exception on one rank is raised on all of them. The noise iterates the whole mobility.
 
     Parameters
     ----------
@@ -75,7 +74,3 @@ class Spheres(spheres.Spheres):
                 "own, such as numpy.random.default_rng([seed, comm.rank])"
             )
         return white
-
-    def as_linear_operator(self, *, torques: bool = False) -> Any:
-        """Refuse, as a plan over ranks does."""
-        return self._plan("velocity", "force").as_linear_operator()

@@ -20,6 +20,7 @@ from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.options.expert import Expert
 from parki.ewald.pipeline.placed_sum import PlacedSum
+from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.points import marks_of
 from parki.ewald.task import Points, Task
 from parki.typing import Split
@@ -104,14 +105,16 @@ class Sample:
     Parameters
     ----------
     count : int
-        Targets of the plan.
+        Targets of the plan, on this rank.
     targets : int
-        How many to sample.
+        How many to sample, of all ranks' targets.
+    ranks : Pipeline
+        What all ranks share.
 
     Attributes
     ----------
     chosen : ndarray of int
-        The targets of the sample.
+        The targets of the sample, of this rank.
     tolerance : float
         Of the other sums, once there is one.
 
@@ -121,14 +124,16 @@ class Sample:
         If there is nothing to sample.
     """
 
-    def __init__(self, count: int, targets: int) -> None:
-        most, self.tolerance = _count(targets), math.inf
-        if not count:
+    def __init__(self, count: int, targets: int, ranks: Pipeline) -> None:
+        most, self.tolerance, self.ranks = _count(targets), math.inf, ranks
+        before, total = ranks.numbered(count)
+        if not total:
             raise ParkiValueError("check needs targets, but the plan was made with none")
         self.chosen = np.arange(count)
-        if most < count:
+        if most < total:
             draw = np.random.default_rng(SEED)
-            self.chosen = np.sort(draw.choice(count, most, replace=False))
+            chosen = np.sort(draw.choice(total, most, replace=False)) - before
+            self.chosen = chosen[(chosen >= 0) & (chosen < count)]
 
     def of(self, columns: Any) -> tuple[Any, Any]:
         """Return the targets of a sum in these columns that are sampled, and their places in it."""
@@ -147,8 +152,8 @@ class Sample:
         arrays, systems = points.arrays, points.systems
         # Where the box is the points' extent, the outermost targets give the other sum the same.
         free = [r for r, edge in zip(arrays["trg"], task.options.box, strict=True) if edge is None]
-        outer = [int(end) for row in free for end in (row.argmin(), row.argmax())]
-        places = np.concatenate([own, np.array(outer, dtype=int)])
+        ends = [end for row in free if row.size for end in (row.argmin(), row.argmax())]
+        places = np.concatenate([own, np.array([int(end) for end in ends], dtype=int)])
         order = np.argsort(places, kind="stable")
         places, back = places[order], np.argsort(order)[: len(own)]
         offsets: Any = None
@@ -175,7 +180,7 @@ class Sample:
         checks = []
         for (name, ours), promise in zip(results.items(), promises, strict=True):
             difference = ours[..., self.chosen].astype(np.float64) - exact[name]
-            error, flow = _rms(difference), _rms(exact[name])
+            error, flow = (_rms(each, self.ranks) for each in (difference, exact[name]))
             checks.append(Check(error, float(promise), flow, self.tolerance))
         return Checks(tuple(results), checks)
 
@@ -206,10 +211,11 @@ def _more_accurate(task: Task, points: Points) -> EwaldOptions:
     )
 
 
-def _rms(values: Any) -> float:
-    """Return the rms over targets, the last axis, of the norm over the other axes."""
-    largest = float(abs(values).max()) if values.size else 0.0
+def _rms(values: Any, ranks: Pipeline) -> float:
+    """Return the rms over all ranks' targets, the last axis, of the norm over the other axes."""
+    largest = ranks.largest(float(abs(values).max()) if values.size else 0.0)
     if not 0 < largest < math.inf:
         return largest
     scaled = values / largest  # their squares are finite
-    return largest * math.sqrt(float((scaled * scaled).sum()) / values.shape[-1])
+    total = ranks.total(float((scaled * scaled).sum()))
+    return largest * math.sqrt(total / ranks.total(values.shape[-1]))

@@ -11,7 +11,6 @@ import numpy as np
 
 from parki.errors import ParkiValueError
 from parki.ewald.checks import FINER, Check
-from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.points import as_points, check_want
 from parki.interchange import as_given, flag
@@ -384,7 +383,8 @@ class Spheres(PlacedSpheres):
         ----------
         torques : bool
             Whether it takes forces and torques to velocities and angular velocities: of shape
-            (2, 3, N), flattened. Otherwise it takes forces (3, N), flattened.
+            (2, 3, N), flattened. Otherwise it takes forces (3, N), flattened. Over ranks it is of
+            all spheres: see `parki.Plan.as_linear_operator`.
         """
         plan = self._plan("velocity", "force")
         torques = flag("torques", torques)
@@ -396,7 +396,8 @@ class Spheres(PlacedSpheres):
             xp = plan.task.xp
             return xp.stack(self.velocities(values[..., 0, :, :], values[..., 1, :, :]), axis=-3)
 
-        return linear_operator(product, product, (shape, shape), plan.dtype, plan.space)
+        with self._together("as_linear_operator"):
+            return plan.operator(product, product, (shape, shape))
 
     def describe(self) -> str:
         """Return the chosen parameters, as text."""

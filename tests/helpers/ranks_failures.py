@@ -69,6 +69,9 @@ def failures(comm: Any, space: str = "CPU") -> None:
     attempt(comm, "density", lambda: plan(dens[:, 1:] if last else dens))
     attempt(comm, "promise", lambda: plan.promise(dens[:, 1:] if last else dens))
     attempt(comm, "adjoint", lambda: plan.adjoint(dens[:, 1:] if last else dens))
+    attempt(comm, "check", lambda: plan.check(dens[:, 1:] if last else dens))
+    attempt(comm, "targets", lambda: plan.check(dens, 5 if last else 4))
+    attempt(comm, "operator", plan.as_linear_operator if last else lambda: plan.promise(dens))
     attempt(comm, "good", good)
     for name, stage, method in inner:
         if last:
@@ -128,7 +131,6 @@ def failures(comm: Any, space: str = "CPU") -> None:
         assert not walk(none).any()
         walk.update_points(points, points)
         assert memory.xp.abs(walk(dens) - expected).max() < 1e-12 * memory.xp.abs(expected).max()
-    attempt(comm, "operator", plan.as_linear_operator)
     # The first rank alone warns of a far point that another has, and at the user's line; on devices
     # that point costs little, and none does.
     many = rng.random((3, 30000 // comm.size))

@@ -88,7 +88,6 @@ def spheres(comm: Any, space: str = "CPU") -> None:
             apart.append(abs(check.flow / other.flow - 1))
             assert check.error <= check.promise
         tell(comm, case, apart=apart)
-    attempt(comm, "operator", found.as_linear_operator)
     attempt(comm, "rng", lambda: found.noise(dealt(memory, mine, many, 0), torques=True))
     attempt(comm, "forces", lambda: found.velocities(own(forces)[:2] if last else own(forces)))
     attempt(comm, "points", lambda: found.update_points(own(moved)[: 3 - last]))

@@ -70,7 +70,7 @@ LAYOUTS = {
 def test_arrays(face, kernel, periodicity, layout):
     given = face.given(kernel, periodicity)
     expected = face.apply(face.make(given), given.dens)
-    own = given.on(LAYOUTS.get(layout, Exchanged))
+    own = face.laid(given, LAYOUTS.get(layout, Exchanged))
     before = [np.array(each) for each in (*own.points, own.dens) if isinstance(each, np.ndarray)]
     found = face.apply(face.make(own), own.dens)
     found = found if isinstance(found, np.ndarray) else np.from_dlpack(found)

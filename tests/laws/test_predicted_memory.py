@@ -26,7 +26,7 @@ def test_memory(face, kernel, periodicity, monkeypatch):
     finally:
         tracemalloc.stop()
     memory = made.memory
-    assert 0 < memory.held <= memory.peak
+    assert 0 <= memory.held <= memory.peak  # a rank may hold none
     # Of few points, objects of Python take as much; tests/test_memory.py has many.
     assert 0.4 * peak <= memory.peak
     # Whether threads hold the results of their transforms at the same time is a matter of chance.

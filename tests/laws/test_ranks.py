@@ -10,7 +10,10 @@ from started import mpirun, parallel
 
 LAWS = Path(__file__).parent
 # Laws about which ranks have nothing to say do not start.
-MET = "linear transposed promise moves refused_updates several_densities units orders in_precisions"
+MET = """
+    linear transposed promise moves refused_updates several_densities units orders in_precisions
+    measured_errors operators last_name predicted_memory
+"""
 pytestmark = pytest.mark.skipif(ON_RANKS, reason="these are the ranks that it starts")
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from parki.ewald.pipeline.protocol import Pipeline
 from parki.interchange import as_array
 from parki.runtime import ExecutionSpace
 
@@ -21,29 +22,49 @@ def linear_operator(
     shapes: tuple[Shape, Shape],
     dtype: Any,
     space: ExecutionSpace,
+    ranks: Pipeline | None = None,
 ) -> Any:
     """Return an operator of SciPy on the host, of CuPy on a device.
+
+    Over ranks it is of the arrays of all ranks, one after the other along their last axis.
 
     Parameters
     ----------
     apply, adjoint : callable
         A plan, and its adjoint.
     shapes : tuple of 2
-        The shapes of a result and of a density.
+        The shapes of a result and of a density, on this rank.
     dtype : dtype
         Dtype of the plan.
     space : ExecutionSpace
+    ranks : Pipeline, optional
+        What all ranks share. Default: there is one.
     """
-    forward = Product(apply, "dens", dtype, *shapes)
-    back = Product(adjoint, "values", dtype, *shapes[::-1])
+    ranks = ranks or Pipeline()
+    ends = [End.of(shape, ranks) for shape in shapes]
+    forward = Product(apply, "dens", dtype, ranks, *ends)
+    back = Product(adjoint, "values", dtype, ranks, *ends[::-1])
     return space.adapter.linear_operator()(
-        (math.prod(shapes[0]), math.prod(shapes[1])),
+        (math.prod(ends[0].whole), math.prod(ends[1].whole)),
         matvec=forward.of_one,
         rmatvec=back.of_one,
         matmat=forward,
         rmatmat=back,
         dtype=dtype,
     )
+
+
+class End(NamedTuple):
+    """The shape of all ranks' results or densities, and this rank's columns of it."""
+
+    whole: Shape
+    own: slice
+
+    @classmethod
+    def of(cls, shape: Shape, ranks: Pipeline) -> End:
+        """Return the end for the shape on this rank."""
+        first, total = ranks.numbered(shape[-1])
+        return cls((*shape[:-1], total), slice(first, first + shape[-1]))
 
 
 @dataclass(frozen=True)
@@ -56,8 +77,9 @@ class Product:
     call: Callable[[Any], Any]
     name: str  # name of the input: "dens" or "values"
     dtype: Any
-    outer: Shape
-    inner: Shape
+    ranks: Pipeline
+    outer: End
+    inner: End
 
     def __call__(self, columns: Any) -> Any:
         """Return the products with columns, or with one vector."""
@@ -65,8 +87,9 @@ class Product:
         given, many = values.dtype, columns.shape[1:]
         if given.kind in "biuf":
             values = values.astype(self.dtype, copy=False)
-        products = self.call(values.T.reshape(*many, *self.inner))
-        products = products.reshape(*many, math.prod(self.outer)).T
+        values = values.T.reshape(*many, *self.inner.whole)
+        products = self.ranks.whole(self.call(values[..., self.inner.own]))
+        products = products.reshape(*many, math.prod(self.outer.whole)).T
         return products.astype(np.result_type(self.dtype, given), copy=False)
 
     def of_one(self, vector: Any) -> Any:

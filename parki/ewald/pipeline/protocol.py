@@ -110,6 +110,14 @@ class Pipeline:
         """Return the largest of a number of all ranks."""
         return value
 
+    def numbered(self, count: int) -> tuple[int, int]:
+        """Return how many points the ranks before this one have, and how many all have."""
+        return 0, count
+
+    def whole(self, values: Any) -> Any:
+        """Return an array (..., N) with the columns of all ranks, in their order."""
+        return values
+
     def empty(self) -> Pipeline:
         """Return a pipeline without points."""
         raise NotImplementedError

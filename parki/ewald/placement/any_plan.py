@@ -399,6 +399,8 @@ class AnyPlan(Uncopied, Generic[Wanted]):
     def check(self, dens: Any, targets: int = 32) -> Check | Checks:
         """Measure the error of the sum of a density, at a few targets chosen at random.
 
+        Over ranks these are some of all ranks' targets, and all ranks get the same answer.
+
         Sums anew, and at these targets once more in float64 with a tolerance 100 times smaller (at
         least 1e-13) and other parameters. Finds what no estimate knows, such as densities that add
         up on a lattice.
@@ -424,8 +426,9 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         ParkiMemoryError
             If there is no room for the other sum.
         """
-        with self.exclusive():
-            sample, values = Sample(self.n_targets, targets), as_array("dens", dens)
+        ranks = self._placement.ranks
+        with self.exclusive(), ranks.together(f"check at {targets} targets"):
+            sample, values = Sample(self.n_targets, targets, ranks), as_array("dens", dens)
             if values.ndim > len(self._total.density_shape):
                 raise ParkiValueError(
                     f"dens has shape {values.shape}; check takes one density at a time, such as "
@@ -458,13 +461,23 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         types are converted to the plan's, in which the sum is computed; the result has the type
         that the product with a matrix of the plan's type would have.
 
+        Over ranks it has the points of all ranks, in their order: each rank has whole vectors, and
+        runs the same solver.
+
         Raises
         ------
         ParkiValueError
             If ``want`` is a tuple.
         """
-        shapes = self.shapes_for("as_linear_operator")
-        return linear_operator(self, self.adjoint, shapes, self.dtype, self.space)
+        with self._placement.together("as_linear_operator"):
+            return self.operator(self, self.adjoint, self.shapes_for("as_linear_operator"))
+
+    def operator(
+        self, apply: Any, adjoint: Any, shapes: tuple[tuple[int, ...], tuple[int, ...]]
+    ) -> Any:
+        """Return a function and its transpose, made of the plan, as a linear operator."""
+        of = shapes, self.dtype, self.space, self._placement.ranks
+        return linear_operator(apply, adjoint, *of)
 
     def shapes_for(self, needed_by: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the shapes of result and density; refuse a plan of several results."""

@@ -70,6 +70,10 @@ class Placement:
 
     Attributes
     ----------
+    make : callable
+        Returns a pipeline without points.
+    ranks : Pipeline
+        What all ranks share: one without points.
     members : list of Member
     access : Access
         Once there are members.
@@ -84,8 +88,9 @@ class Placement:
     def __init__(
         self, make: Callable[[], Pipeline], points: PlanPoints, boxes: tuple[Any, ...] | None = None
     ) -> None:
-        self._make, self.points, self.boxes = make, points, boxes
-        self.together = make().together
+        self.make, self.points, self.boxes = make, points, boxes
+        self.ranks = make()
+        self.together = self.ranks.together
         self.members: list[Member] = []
         self.version = object()
         self.seconds: dict[str, float] = {}
@@ -238,7 +243,7 @@ class Placement:
         *ends, systems, exclude = self._arguments(member, places, points, True)
         of = member.kernel, *ends, member.options
         how = member.want, systems, Request(exclude=exclude), access, places is not None
-        return PlacedSum(self._make(), of, *how)
+        return PlacedSum(self.make(), of, *how)
 
     def _places(self, member: Member, points: PlanPoints) -> Places | None:
         """Return where a member's points are; None if they are those given."""

@@ -15,7 +15,6 @@ import numpy as np
 
 from parki.ewald.checks import Sample
 from parki.ewald.geometry.boxes import WHOLE
-from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.placed_sum import place_and_sum
 from parki.ewald.pipeline.protocol import Watch, unwatched
 from parki.ewald.pipeline.replay import Replay, how
@@ -201,14 +200,16 @@ class Total:
         }
         for member in self.members:
             own, at = sample.of(to_host(member.columns.targets))
-            if not own.size:
+            if not self.placement.ranks.total(own.size):
                 continue
             places = member.places
             if places is None:
                 places = Places(WHOLE, {}, {"points": member.sum.given.arrays["trg"]})
             dens = member.shaped(member.densities(values[None]))
             given, places_of, how = sample.given(member.sum, own)
-            placed = place_and_sum(OneDevice(), given, dens.astype(np.float64), member.want, **how)
+            placed = place_and_sum(
+                self.placement.make(), given, dens.astype(np.float64), member.want, **how
+            )
             results = placed[1] if isinstance(placed[1], tuple) else (placed[1],)
             sampled = {
                 name: array[..., places_of].reshape(len(dens), size, -1)

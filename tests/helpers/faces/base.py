@@ -157,6 +157,10 @@ class Face:
         """Return what sums."""
         return self.plan(given, **given.more)
 
+    def laid(self, given: Given, lay: Callable[[Array], Any]) -> Given:
+        """Return what is given as arrays that lie otherwise in memory, or of another library."""
+        return given.on(lay)
+
     def plan(self, given: Given, **more: Any) -> Any:
         """Return a plan of the sum, and of the results, of this face."""
         how = {"want": self.want(given), **more}

@@ -205,8 +205,8 @@ class Results(Face):
 
     def apply(self, made: Any, dens: Any, *, out: Any = None) -> Any:
         if out is not None:
-            shapes = {"u": (-1,) * (made.task.sum.results > 1), "p": (), "stress": (3, 3)}
-            shapes["grad_u"] = (3,) * (1 + (made.task.sum.results > 1))
+            of_u = (3,) * (made.task.sum.results > 1)
+            shapes = {"u": of_u, "p": (), "grad_u": (*of_u, 3), "stress": (3, 3)}
             rows = self.rows(made.task.kernel)
             made(dens, out=tuple(out[own].reshape(*shapes[n], out.shape[1]) for n, own in rows))
             return out

@@ -6,34 +6,24 @@ ones in the same order. Results go to all ranks, so that they agree on what fail
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
+from scipy.sparse import eye
+from scipy.sparse.linalg import aslinearoperator
 
 from faces.base import Face, Given
 from faces.plans import Axes, Composed, Results, Tilted, Wall
 from faces.spheres import VISCOSITY, Radii
 
 LACKS = {
-    "out": "over ranks there is no `out=` but the rank's own",
     "threads": "ranks make the same calls in the same order",
-    "foreign": "arrays are read as by a plan of one rank",
     "late": "over ranks the host looks at points at once",
     "spaces": "all ranks have one space",
-    "mixed": "mixed precision is for one rank",
     "derivatives": "derivatives are of plans of one rank",
-    "check": "errors are measured by plans of one rank",
-    "operator": "`adjoint` and calls of all ranks make one",
-    "memory": "needs of ranks have tests of their own",
 }
-
-
-class Dealt(NamedTuple):
-    """What a rank has made, and the columns of its targets and sources."""
-
-    made: Any
-    to: Any
-    of: Any
 
 
 class Ranks(Face):
@@ -41,6 +31,10 @@ class Ranks(Face):
 
     name, words = "ranks", "`parki.distributed`"
     lacks, fails = LACKS, {}
+
+    def __init__(self) -> None:
+        # By what a rank has made: the columns of its targets and sources, and how arrays are laid.
+        self.dealt: Any = WeakKeyDictionary()
 
     @property
     def comm(self) -> Any:
@@ -68,9 +62,15 @@ class Ranks(Face):
         found = self.permuted(given, to, of)
         return found._replace(norms=None if given.norms is None else given.norms[:, of]), to, of
 
+    def laid(self, given: Given, lay: Callable[[Any], Any]) -> Given:
+        return given._replace(more={**given.more, "lay": lay})
+
     def make(self, given: Given) -> Any:
+        lay = given.more.get("lay", np.asarray)
         own, to, of = self.own(given)
-        return Dealt(self.made(own), to, of)
+        made = self.made(own.on(lay))
+        self.dealt[made] = to, of, lay
+        return made
 
     def made(self, own: Given) -> Any:
         """Return what sums over ranks."""
@@ -78,26 +78,54 @@ class Ranks(Face):
 
         return distributed.Plan(own.kernel, *own.points, own.options, comm=self.comm)
 
-    def apply(self, made: Dealt, dens: Any) -> Any:
-        return self.whole(super().apply(made.made, dens[..., made.of]), made.to)
+    def apply(self, made: Any, dens: Any, *, out: Any = None) -> Any:
+        to, of, lay = self.dealt[made]
+        how = {} if out is None else {"out": np.ascontiguousarray(out[..., to])}
+        found = self.whole(super().apply(made, lay(dens[..., of]), **how), to)
+        if out is None:
+            return found
+        out[...] = self.whole(how["out"], to)
+        assert np.array_equal(out, found)
+        return out
 
-    def adjoint(self, made: Dealt, values: Any) -> Any:
-        return self.whole(super().adjoint(made.made, values[..., made.to]), made.of)
+    def adjoint(self, made: Any, values: Any) -> Any:
+        to, of, _ = self.dealt[made]
+        return self.whole(super().adjoint(made, values[..., to]), of)
 
     def whole(self, part: Any, columns: Any) -> Any:
         """Return an array of all ranks."""
+        part = part if isinstance(part, np.ndarray) else np.from_dlpack(part)
         told = self.comm.allgather((part, columns))
         found = np.empty((*part.shape[:-1], sum(len(own) for _, own in told)), part.dtype)
         for values, own in told:
             found[..., own] = values
         return found
 
-    def move(self, made: Dealt, given: Given, box: bool = False) -> Any:
-        own, to, of = self.own(given)
-        return Dealt(super().move(made.made, own, box), to, of)
+    def checks(self, made: Any, given: Given) -> Any:
+        dens = given.dens[..., self.dealt[made][1]]
+        found = super().checks(made, given._replace(dens=dens))
+        assert len({*self.comm.allgather(tuple(found))}) == 1
+        return found
 
-    def promise(self, made: Dealt, dens: Any) -> Any:
-        return super().promise(made.made, dens[..., made.of])
+    def operator(self, made: Any) -> Any:
+        found, (to, of, _) = super().operator(made), self.dealt[made]
+
+        def dealt(size: int, columns: Any) -> Any:
+            """Return the matrix that brings vectors in the order of ranks."""
+            order = np.concatenate(self.comm.allgather(columns))
+            numbers = np.arange(size).reshape(-1, order.size)[:, order].ravel()
+            return aslinearoperator(eye(size, format="csr")[numbers])
+
+        return dealt(found.shape[0], to).H @ found @ dealt(found.shape[1], of)
+
+    def move(self, made: Any, given: Given, box: bool = False) -> Any:
+        own, *columns = self.own(given)
+        super().move(made, own, box)
+        self.dealt[made] = *columns, np.asarray
+        return made
+
+    def promise(self, made: Any, dens: Any) -> Any:
+        return super().promise(made, dens[..., self.dealt[made][1]])
 
 
 class RanksAxes(Ranks, Axes):
