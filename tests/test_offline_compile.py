@@ -116,7 +116,7 @@ def constant_sets(file: str) -> list[dict[str, Any]]:
             sums += each_sum([kernel], [{"PERIODIC": 3, "EVALUATOR": number, "DEGREE": degree}])
         sums[0]["MANY"] = 4
         sums += each_sum(BLOBS, [{"DEGREE": 26, "PERIODIC": 3}])
-        sums[-1]["ALGEBRAIC"] = True
+        sums[-1]["ALGEBRAIC"] = 2
         if file == "p2p_tile":  # as on a device: whose lists are forgotten, counted, kept, taken
             tile = {"TILES": 4, "TILE": 8, "LANES": 4}
             own = shapes[1] | tile

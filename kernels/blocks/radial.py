@@ -6,14 +6,14 @@ degree in ``core``, the s of r_b. They follow the others in each row of ``radial
 column has (r_c / r_b)^2.
 
 If ALGEBRAIC, the last column has (epsilon / r_c)^2. Then ``core`` is 1 / (r^2 + epsilon^2), and the
-blob's functions are its square root times polynomials of degree 3.
+blob's functions are its square root times polynomials of this degree.
 
 With PARTS, ``singular`` and ``smooth`` are 0 or 1, and multiply the two parts of a pair.
 """
 
 BLOB = False
-ALGEBRAIC = False  # whether all pairs are within blobs with powers of 1 / (r^2 + epsilon^2)
-CORE = DEGREE * (1 - ALGEBRAIC) + 3 * ALGEBRAIC  # degree of a blob's polynomials
+ALGEBRAIC = 0  # degree in 1 / (r^2 + epsilon^2), if all pairs are within blobs of such powers
+CORE = DEGREE * (1 - (ALGEBRAIC > 0)) + ALGEBRAIC  # degree of a blob's polynomials
 COLUMNS = DEGREE + 1 + BLOB * (CORE + 2)  # of ``radial``
 
 

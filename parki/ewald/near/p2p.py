@@ -494,7 +494,7 @@ def slopes_kernel(
         TILE=tile.targets,
         **constants,
         **own_constants(task),
-        **dict(task.sum.p2p(), TABLES=len(names), WITH_VALUES=bool(task.sum.pair.with_values)),
+        **task.sum.p2p(derivatives=names),
     )
 
 

@@ -145,21 +145,21 @@ def label_kernel(task: Task, pair: Pair, many: int = 1, strain: bool = False) ->
     """
     want = ("grad_u",) if strain else task.chosen_by[1]
     derived, values = want != ("u",), "u" in want
-    workunit, record = "p2p_labels", task.pair.pair
-    constants = {**task.pair.p2p(bool(task.transposed_pair)), "MANY": many}
-    names = record.values
+    workunit, names = "p2p_labels", task.pair.pair.values
+    constants: dict[str, Any] = {"MANY": many}
     if derived:
         workunit += "_derivatives"
         names = task.sum.derivative_tables(want)
         constants |= {
-            "TABLES": len(names),
-            "WITH_VALUES": bool(record.with_values),
+            **task.sum.p2p(derivatives=names),
             "PRESSURE": "p" in want,
             "GRADIENT": "grad_u" in want,
             "TENSORS": task.tensors,
             "VALUES": values,
         }
         names = task.sum.derivative_tables(want, values)
+    else:
+        constants |= task.pair.p2p(bool(task.transposed_pair))
     radial = pair.rows(names)
     kernel = load(
         "p2p_labels",

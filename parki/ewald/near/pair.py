@@ -82,8 +82,9 @@ class Pair(NamedTuple):
         blob = task.pair.pair.blob
         if blob is None:
             return
-        wanted = task.sum.derivative_tables(task.want, values=True) * (task.want != ("u",))
-        tables = self.table(task), self.rows(wanted)
+        tables = [self.table(task)]
+        if task.want != ("u",):
+            tables.append(self.rows(task.sum.derivative_tables(task.want, values=True)))
         largest = max(float(np.abs(each).max(initial=0.0)) for each in tables)
         most = MARGIN * float(np.finfo(task.dtype).max)
         if largest > most:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from parki.ewald.split.cortez import least_cutoff
 from parki.ewald.split.hasimoto import Hasimoto, Split
 from parki.ewald.split.prolate import Prolate, exponent
-from parki.ewald.sums.pairs import Blob, RadialPolynomials
+from parki.ewald.sums.pairs import POWERS, Blob, RadialPolynomials
 
 Array = NDArray[np.float64]
 # Bandwidth of prolate blobs, which defines them. At their edge the velocity of a force jumps by
@@ -97,18 +97,19 @@ class Algebraic(NamedTuple):
     def columns(self, names: str, cutoff: float, degree: int) -> Array:
         """Return polynomials of ``q = 1 / (r^2 + epsilon^2)`` by row, and epsilon over cut-off.
 
-        With ``B = q^(-1/2)``, L, S, X, R and W are the square root of q times these.
+        With ``B = q^(-1/2)``, L, S, X, R, W, Y and V are the square root of q times these.
         """
         square = (self.epsilon / cutoff) ** 2
-        powers = {
-            "L": (0, 0, 0, 1),
-            "S": (0, 0, square, 1),
-            "X": (0, 0, 1, 0),
-            "R": (0, -3 * square, 0, 0),
-            "W": (15 * square, 0, 0, 0),
-        }
-        none = 0, 0, 0, 0  # of the row of numbers
-        return np.array([[*(0.5 * p for p in powers.get(name, none)), square] for name in names])
+        degree = Blob("cortez", self.epsilon).degree(names)
+        size = {"L": 1, "S": square, "X": 1, "Y": 3}
+        size |= {"R": -3 * square, "W": 15 * square, "V": -105 * square}
+        rows = np.zeros((len(names), degree + 2))
+        for row, name in zip(rows, names, strict=True):
+            if name in size:  # and not the row of numbers
+                row[degree - POWERS[name]] = size[name] / 2
+                row[degree] += (name == "S") / 2
+        rows[:, -1] = square
+        return rows
 
 
 AnyCore = Core | Algebraic

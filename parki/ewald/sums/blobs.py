@@ -73,14 +73,11 @@ def regularised(plain: Sum, blob: Blob, names: set[str]) -> Sum:
 
     polynomials, others = plain.pair.operations
     kept = {n: a for n, a in plain.adjoints.items() if a.kernel in names}
-    # Third derivatives take a higher power of 1 / (r^2 + epsilon^2) than pairs have.
-    lacks = "grad_tensor" if blob.algebraic and "V" in plain.pair.tensors else ""
     return replace(
         plain,
         name=name(plain.name),
         # Each polynomial comes with the blob's; the choice between both takes some operations.
         pair=plain.pair._replace(operations=(2 * polynomials, others + 4), blob=blob),
-        terms={result: terms for result, terms in plain.terms.items() if result != lacks},
         adjoints={n: replace(a, kernel=name(a.kernel)) for n, a in kept.items()},
         dipoles=plain.dipoles and name(plain.dipoles),
         pulled=composites(plain.pulled),

@@ -156,6 +156,10 @@ Tables = (
 )
 
 
+# Powers of q = 1 / (r^2 + epsilon^2) in the tables of a blob of Cortez over the root of q.
+POWERS = {"L": 0, "S": 1, "X": 1, "R": 2, "Y": 2, "W": 3, "V": 4}
+
+
 class Blob(NamedTuple):
     """A blob, in place of a point: see `parki.ewald.sums.blobs`.
 
@@ -174,6 +178,10 @@ class Blob(NamedTuple):
     def algebraic(self) -> bool:
         """Whether it never ends, so that its transform is on the grid, too."""
         return self.kind == "cortez"
+
+    def degree(self, names: str) -> int:
+        """Return the degree in ``1 / (r^2 + epsilon^2)`` of tables that never end, or 0."""
+        return max((POWERS.get(name, 0) for name in names), default=0) if self.algebraic else 0
 
 
 class PairFunction(NamedTuple):

@@ -274,24 +274,28 @@ class Sum:
         known = self.pair.slopes and (on_device or self.pair.fused)
         return bool(known) and "grad_u" in want
 
-    def p2p(self, transposed: bool = False, slopes: bool = False) -> dict[str, Any]:
-        """Return the constants of P2P's kernels that depend on the sum."""
+    def p2p(
+        self, transposed: bool = False, slopes: bool = False, derivatives: str = ""
+    ) -> dict[str, Any]:
+        """Return the constants of P2P's kernels that depend on the sum.
+
+        ``derivatives`` are the tables of kernels that sum these.
+        """
         given = self.symbol, self.sources, self.pair.contacts, self.pair.marks is not None
         file = self.pair.file or text_of(*given)
-        constants = {"PAIRS": file, "NORMALS": self.normals, "TABLES": len(self.pair.values)}
+        names = derivatives or (self.pair.slopes if slopes else self.pair.values)
+        constants = {"PAIRS": file, "NORMALS": self.normals, "TABLES": len(names)}
         blob = self.pair.blob
-        constants |= {"BLOB": blob is not None, "ALGEBRAIC": blob is not None and blob.algebraic}
+        constants |= {"BLOB": blob is not None, "ALGEBRAIC": blob.degree(names) if blob else 0}
         constants |= {"MARKS": self.pair.marks is not None, **dict(self.pair.constants)}
+        if derivatives:
+            constants["WITH_VALUES"] = bool(self.pair.with_values)
         if transposed:
             constants |= {"TRANSPOSED_PAIR": True, "CHARGES": self.results, "OUTPUTS": self.rows}
             return constants
         constants |= {"CHARGES": self.near_rows, "OUTPUTS": self.results}
         if slopes:
-            constants |= {
-                "WITH_SLOPES": True,
-                "OUTPUTS": 4 * self.results,
-                "TABLES": len(self.pair.slopes),
-            }
+            constants |= {"WITH_SLOPES": True, "OUTPUTS": 4 * self.results}
         return constants
 
     @cached_property
