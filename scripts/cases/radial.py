@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal, getcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 from benchmarks import Case
 from benchmarks.record import Record
 from benchmarks.run import Run
-from benchmarks.show import DARK, PAPER, PARKI, Table, count, figure, save
+from benchmarks.show import DARK, PAPER, PARKI, figure, save
 from scipy.special import erf
 
 import parki
@@ -84,13 +83,21 @@ def errors(points: int = 1500) -> tuple[dict[str, list[float]], float]:
 
 
 def measure(run: Run) -> dict[str, Any]:
-    """Return the errors, and a row of each kernel and evaluator."""
+    """Return rows of errors, and a row of each kernel and evaluator."""
     curves, floor = errors()
     n, rows = run.size(50_000, 4_000_000), []
     for tolerance in run.tolerance or (1e-6,):
         for kernel in run.kernel or (KERNELS[:1] if run.quick else KERNELS):
             rows += [{"tolerance": tolerance, **row} for row in times(run, kernel, n, tolerance)]
-    return {"points": n, "errors": curves, "library": floor, "rows": rows}
+    missing = [""] * len(TERMS)
+    columns = {CURVES[name]: [*curve, *missing][: len(TERMS)] for name, curve in curves.items()}
+    lines = zip(TERMS, *columns.values(), strict=True)
+    head = ["terms", *columns]
+    return {
+        "Error of erf(x)/x on [0, 6]": [dict(zip(head, line, strict=True)) for line in lines],
+        "Of the library's erf": [{"error": floor}],
+        f"P2P, {n:,} points": rows,
+    }
 
 
 def times(run: Run, kernel: str, n: int, tolerance: float) -> list[dict[str, Any]]:
@@ -111,58 +118,26 @@ def times(run: Run, kernel: str, n: int, tolerance: float) -> list[dict[str, Any
     for name, plan in plans.items():
         difference = float(((results[name] - results["polynomial"]) ** 2).sum() / n) ** 0.5
         row = {"kernel": kernel, "evaluator": name, "degree": plan.parameters.degree}
-        row |= {"terms": plan.setup.pair.evaluator.degree + 1 if name == "rational" else 0}
+        row |= {"terms": plan.setup.pair.evaluator.degree + 1 if name == "rational" else ""}
         row |= {"seconds": seconds[name], "ratio": seconds[name] / seconds["polynomial"]}
-        rows.append(row | {"difference": difference / plan.promise(dens)})
+        rows.append(row | {"difference / promise": difference / plan.promise(dens)})
     return rows
-
-
-def tables(record: Record) -> list[Table]:
-    """Return tables of errors and of times."""
-    found = record["results"]
-
-    def error(row: int, name: str) -> str:
-        curve = found["errors"][name]
-        return f"{curve[row]:.1e}" if row < len(curve) else ""
-
-    curves = [(label, partial(error, name=name)) for name, label in CURVES.items()]
-    return [
-        Table.of(
-            f"Largest error of erf(x)/x on [0, {END:g}], the library's {found['library']:.1e}",
-            range(len(TERMS)),
-            ("terms", lambda row: str(TERMS[row])),
-            *curves,
-        ),
-        Table.of(
-            f"P2P, {count(found['points'])} points",
-            found["rows"],
-            ("tolerance", lambda row: f"{row['tolerance']:g}"),
-            ("kernel", lambda row: row["kernel"]),
-            ("evaluator", lambda row: row["evaluator"]),
-            ("degree", lambda row: str(row["degree"])),
-            ("terms", lambda row: str(row["terms"] or "")),
-            ("seconds", lambda row: f"{row['seconds']:.4f}"),
-            ("ratio", lambda row: f"{row['ratio']:.2f}"),
-            ("difference / promise", lambda row: f"{row['difference']:.1e}"),
-        ),
-    ]
 
 
 def draw(record: Record, file: Path) -> None:
     """Draw the errors, and the times of the first tolerance over those with polynomials."""
-    found = record["results"]
+    lines, (library,), rows = record["results"].values()
     made, (left, right) = figure(2, 4.9, 11)
-    styles = {"x": ("s", PAPER), "x2": ("o", PARKI), "polynomial": (".", DARK)}
-    for name, label in CURVES.items():
-        mark, colour = styles[name]
-        curve = found["errors"][name]
-        left.semilogy(TERMS[: len(curve)], curve, marker=mark, color=colour, label=label)
-    left.axhline(found["library"], color="#7d9b5f", linestyle="--", label="library erf")
+    styles = ("s", PAPER), ("o", PARKI), (".", DARK)
+    for (mark, colour), label in zip(styles, CURVES.values(), strict=True):
+        curve = [(line["terms"], line[label]) for line in lines if line[label] != ""]
+        left.semilogy(*zip(*curve, strict=True), marker=mark, color=colour, label=label)
+    left.axhline(library["error"], color="#7d9b5f", linestyle="--", label="library erf")
     left.set(title="Error of erf(x)/x on [0, 6]", xlabel="number of terms", ylim=(1e-17, 3))
     left.grid()
     left.legend()
-    first = found["rows"][0]["tolerance"]
-    rows = [row for row in found["rows"] if row["tolerance"] == first]
+    first = rows[0]["tolerance"]
+    rows = [row for row in rows if row["tolerance"] == first]
     kernels = list(dict.fromkeys(row["kernel"] for row in rows))[::-1]
     bars = {"erfc": ("library erf", "#7d9b5f", 0.19), "rational": ("rational", PARKI, -0.19)}
     for name, (label, colour, shift) in bars.items():
@@ -174,7 +149,7 @@ def draw(record: Record, file: Path) -> None:
     right.set_yticks(range(len(kernels)), kernels)
     right.set(title=f"Time of P2P over that with polynomials, tolerance {first:g}")
     right.legend()
-    save(made, file, f"{record['machine']['name']}, {count(found['points'])} points")
+    save(made, file, record["machine"]["name"])
 
 
-CASES = {"radial": Case(__doc__, measure, tables, draw)}
+CASES = {"radial": Case(__doc__, measure, draw=draw)}
