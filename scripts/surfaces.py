@@ -13,15 +13,17 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
-import time
+import itertools
 from typing import Any
 
 import numpy as np
+from benchmarks.run import Run
 from scipy.spatial.transform import Rotation
 from scipy.special import elliprd, elliprf
 
 import parki
 from parki.interchange import to_host
+from parki.reference import two_spheres
 from parki.runtime import get_execution_space
 
 AXES = np.array([[1.0], [0.7], [0.5]])
@@ -84,24 +86,6 @@ def between_nodes(surface: Any, count: int = 40) -> tuple[Any, Any, Any]:
     x = shape.nodes[:, nodes] + 0.4 * shape.spacing[nodes] * rng.normal(size=(3, count))
     n, b, h = shape.near(x)
     return x - b * n, n, h
-
-
-def two_spheres(gap: float, same: bool) -> float:
-    """Return F / (6 pi a U) of two spheres along their centres, pushed the same way or together.
-
-    M. Stimson, G. B. Jeffery, Proceedings of the Royal Society A 111, 110-116 (1926). A. D. Maude,
-    British Journal of Applied Physics 12, 293-295 (1961).
-    """
-    alpha, n = np.arccosh(1 + gap / 2), np.arange(1, 20000)
-    n = n[(2 * n + 1) * alpha < 600]
-    factor = 4 / 3 * np.sinh(alpha) * n * (n + 1) / ((2 * n - 1) * (2 * n + 3))
-    once, twice = (n + 0.5) * alpha, (2 * n + 1) * np.sinh(2 * alpha)
-    square = (2 * n + 1) ** 2 * np.sinh(alpha) ** 2
-    if same:
-        part = 1 - (4 * np.sinh(once) ** 2 - square) / (2 * np.sinh(2 * once) + twice)
-    else:
-        part = (4 * np.cosh(once) ** 2 + square) / (2 * np.sinh(2 * once) - twice) - 1
-    return float((factor * part).sum())
 
 
 # ------------------------------------------------------------------ what is measured
@@ -211,11 +195,12 @@ def gap(order: int, distance: float, finer: int = 3, turned: int = 0) -> tuple[f
         np.array([0.0, 2 + width]) * axis, 1.0, order=order, finer=finer
     )
     equation, errors = parki.RigidSurfaces(surface, **{**FREE, "tolerance": 1e-7}), []
-    for same in (True, False):
-        forces = axis * np.array([1.0, 1.0 if same else -1.0])
+    own, other = two_spheres(1.0, 1.0, 2 + width)["XA"]
+    for sign in (1.0, -1.0):
+        forces = axis * np.array([1.0, sign])
         q, _ = solved(equation, equation.right_side(forces), 1e-6)
         velocity = float((axis * equation.motion(q)[0][:, :1]).sum())
-        errors.append(abs(6 * np.pi * velocity - 1 / two_spheres(width, same)))
+        errors.append(abs(6 * np.pi * velocity - 1 / (own + sign * other)))
     return equation.layer.gap, errors[0], errors[1]
 
 
@@ -226,7 +211,7 @@ def suspension(
 
     On a device, also how far values are from those of the CPU, before and after a move.
     """
-    where = get_execution_space(space)
+    run = Run(get_execution_space(space))
     edge = int(np.ceil(bodies ** (1 / 3)))
     rng = np.random.default_rng(0)
     sites = np.indices((edge,) * 3).reshape(3, -1)[:, :bodies]
@@ -239,45 +224,34 @@ def suspension(
         surface = parki.Surface.ellipsoids(xp.asarray(centres), np.array(axes), turn, order=order)
         return parki.RigidSurfaces(surface, **box)
 
-    def seconds() -> float:
-        where.adapter.synchronize()
-        return time.perf_counter()
-
-    start = seconds()
-    equation = made(where.array_module)
-    planned = seconds()
-    b = equation.right_side(where.array_module.asarray(pull))
+    planned, equation = run.timed(lambda: made(run.xp))
+    start = run.now()
+    b = equation.right_side(run.xp.asarray(pull))
     equation.preconditioner()
-    ready = seconds()
-    q, steps = solved(equation, b, rtol)
-    end = seconds()
+    ready = run.now() - start
+    took, (q, steps) = run.timed(lambda: solved(equation, b, rtol))
     velocity = to_host(equation.motion(q)[0])
-    print(f"{bodies} ellipsoids on {where}, {b.shape[1]} nodes; {equation.layer.describe()}")
-    print(f"plan {planned - start:.1f} s, right side and own parts {ready - planned:.1f} s")
-    print(f"GMRES {end - ready:.2f} s in {steps} steps, mean speed {-velocity[2].mean():.4f}")
-    start = seconds()
-    solved(equation, b, rtol)
-    print(f"GMRES once more {seconds() - start:.2f} s")
+    print(f"{bodies} ellipsoids on {run.space}, {b.shape[1]} nodes; {equation.layer.describe()}")
+    print(f"plan {planned:.1f} s, right side and own parts {ready:.1f} s")
+    print(f"GMRES {took:.2f} s in {steps} steps, mean speed {-velocity[2].mean():.4f}")
+    print(f"GMRES once more {run.clock(lambda: solved(equation, b, rtol)):.2f} s")
     several = [equation.layer.timed(q)[1] for _ in range(5)]
     for name in several[0]:
         print(f"  {name:12} {min(each[name] for each in several) * 1e3:8.2f} ms")
-    start = seconds()
-    for _ in range(10):
-        equation.layer(q)
-    print(f"an application takes {(seconds() - start) * 100:.2f} ms by the clock")
-    both = [equation] if not where.on_device else [equation, made(np)]
+    (took,) = run.milliseconds({"": lambda: equation.layer(q)}, 10).values()
+    print(f"an application takes {took:.2f} ms by the clock")
+    others = [made(np)] if run.device else []
     for moved in (False, True):
         if moved:
-            start = seconds()
-            equation.update_positions(centres + 0.01, turn)
-            print(f"a move takes {seconds() - start:.2f} s")
-            for other in both[1:]:
+            took = run.clock(lambda: equation.update_positions(centres + 0.01, turn))
+            print(f"a move takes {took:.2f} s")
+            for other in others:
                 other.update_positions(centres + 0.01, turn)
-        for other in both[1:]:
+        for other in others:
             pairs = [
                 (equation(q), other(to_host(q))),
                 (equation.adjoint(q), other.adjoint(to_host(q))),
-                (equation.right_side(where.array_module.asarray(pull)), other.right_side(pull)),
+                (equation.right_side(run.xp.asarray(pull)), other.right_side(pull)),
             ]
             off = [abs(to_host(mine) - host).max() / abs(host).max() for mine, host in pairs]
             names = zip(("operator", "transpose", "right side"), off, strict=True)
@@ -295,24 +269,19 @@ def report(what: list[str]) -> None:
                 for want in ("u", "p", "traction"):
                     row = " ".join(f"{found[order, place, want]:.0e}" for place in PLACES)
                     print(f"  M = {order}, {want:8} {row}")
-                both = [found[order, 0, name] for name in ("p at nodes", "traction at nodes")]
-                print(f"  M = {order}, at nodes: p {both[0]:.0e}, traction {both[1]:.0e}")
-                both = [found[order, 0, name] for name in ("double", "without constants")]
-                print(f"  M = {order}, double layer {both[0]:.0e}, without constants {both[1]:.0e}")
+                for name in ("p at nodes", "traction at nodes", "double", "without constants"):
+                    print(f"  M = {order}, {name}: {found[order, 0, name]:.0e}")
     if "arrays" in what:
         print("K of simple cubic arrays")
         for fraction, known in ARRAYS.items():
             for order in (8, 12, 16):
                 values = [array(kind, fraction, order) for kind in KINDS]
                 row = "; ".join(f"{K:.6f} in {steps} steps" for K, steps in values)
-                print(
-                    f"  c = {fraction} ({known}), {2 * (order + 1) ** 2} nodes: {row}", flush=True
-                )
-            row = ", ".join(
-                f"{array(parki.RigidSurfaces, fraction, 16, 1, order=m, width=w)[0]:.5f}"
-                for m, w in ORDERS[1:3]
-            )
-            print(f"  c = {fraction}, 578 nodes alone, M = 4 and 6: {row}", flush=True)
+                nodes = 2 * (order + 1) ** 2
+                print(f"  c = {fraction} ({known}), {nodes} nodes: {row}", flush=True)
+            for m, w in ORDERS[1:3]:
+                K, _ = array(parki.RigidSurfaces, fraction, 16, 1, order=m, width=w)
+                print(f"  c = {fraction}, 578 nodes alone, M = {m}: {K:.5f}", flush=True)
     if "ellipsoid" in what:
         print("a moved ellipsoid: error of U, and of the flow at", *PLACES, "node distances")
         for order in (8, 12, 16):
@@ -321,12 +290,11 @@ def report(what: list[str]) -> None:
             print(f"  {2 * (order + 1) ** 2} nodes: {off:.0e}; {row}; {steps} steps", flush=True)
     if "gaps" in what:
         print("two spheres: gap over h, as a plan tells it; errors of U together and apart")
-        for finer in (3, 1):
-            for distance in (2.0, 1.0, 0.5, 0.25, 0.1, 0.05):
-                for order in (6, 9, 13):
-                    told, together, apart = gap(order, distance, finer)
-                    print(f"  finer {finer}, order {order}, {distance}: ", end="")
-                    print(f"{told:.3f}; {together:.0e}, {apart:.0e}", flush=True)
+        distances = (2.0, 1.0, 0.5, 0.25, 0.1, 0.05)
+        for finer, distance, order in itertools.product((3, 1), distances, (6, 9, 13)):
+            told, together, apart = gap(order, distance, finer)
+            print(f"  finer {finer}, order {order}, {distance}: ", end="")
+            print(f"{told:.3f}; {together:.0e}, {apart:.0e}", flush=True)
 
 
 KINDS = parki.RigidSurfaces, parki.FirstKind

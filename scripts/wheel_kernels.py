@@ -47,32 +47,20 @@ FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
 # and tight clusters. Derivatives of double layers and dipoles below 3e-10 need degrees of up to 36,
 # and are left out because they would be many. One kappa has the kernels of all.
 IMAGES = "multipoles(order=1)"  # of forces near a wall, with all results at once
+MOST = {FLOAT64: (28, 32), FLOAT32: (20, 24)}  # of the others
 DEGREES = {
-    FLOAT64: {
-        "laplace": (28, 28),
-        "laplace_dipole": (28, 32),
-        "stokes_sl": (28, 28),
-        "stokes_dl": (28, 28),
-        "stokes_comb": (28, 28),
-        "stokes_rotlet": (28, 32),
-        "stokes_dipole": (28, 28),
-        "yukawa(kappa=2.0)": (28, 28),
-        "brinkman_sl(alpha=2.0)": (28, 28),
-        "brinkman_dl(alpha=2.0)": (28, 28),
-        IMAGES: (28, 32),
-    },
+    FLOAT64: dict.fromkeys(
+        (
+            *("laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole"),
+            *("yukawa(kappa=2.0)", "brinkman_sl(alpha=2.0)", "brinkman_dl(alpha=2.0)"),
+        ),
+        (28, 28),
+    ),
     FLOAT32: {
-        "laplace": (16, 20),
-        "laplace_dipole": (20, 20),
-        "stokes_sl": (20, 20),
-        "stokes_dl": (20, 24),
-        "stokes_comb": (20, 24),
-        "stokes_rotlet": (20, 20),
-        "stokes_dipole": (20, 24),
-        "yukawa(kappa=2.0)": (16, 20),
-        "brinkman_sl(alpha=2.0)": (20, 20),
-        "brinkman_dl(alpha=2.0)": (20, 24),
-        IMAGES: (20, 24),
+        **dict.fromkeys(("laplace", "yukawa(kappa=2.0)"), (16, 20)),
+        **dict.fromkeys(
+            ("laplace_dipole", "stokes_sl", "stokes_rotlet", "brinkman_sl(alpha=2.0)"), (20, 20)
+        ),
     },
 }
 # Sums that have derivatives by the box, and potentials that leave pairs out by `exclude`: the other
@@ -83,9 +71,8 @@ SUMMED = (*SUMS, IMAGES)
 
 
 def degrees(kernel: str, dtype: np.dtype) -> tuple[int, int]:
-    """Return the highest degrees of a sum; of one that was not measured, those of most."""
-    most = (28, 32) if dtype == FLOAT64 else (20, 24)
-    return DEGREES[dtype].get(kernel, most)
+    """Return the highest degrees of a sum; one that was not measured has those of most."""
+    return DEGREES[dtype].get(kernel, MOST[dtype])
 
 
 def wants(kernel: str) -> list[tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import sys
 import warnings
 from pathlib import Path
 
@@ -12,10 +12,9 @@ import pytest
 import parki
 from parki.surfaces import gaps
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "surfaces.py"
-SPEC = importlib.util.spec_from_file_location("surfaces_script", SCRIPT)
-script = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(script)
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+
+import surfaces as script
 
 ROWS = [
     (2, 1.45, {"u": 2e-3, "p": 3e-3, "traction": 4e-2}),
