@@ -91,8 +91,7 @@ def write_pages(names: Sequence[str]) -> None:
         for found in page.results(name):
             if draw := case(found["kind"]).draw:
                 draw(found, page.DOCS / page.picture(name, found))
-        (page.DOCS / f"{name}.md").write_text(text(name), encoding="utf-8")
-        print(f"wrote {name}.md")
+        page.write(name, text(name))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -41,16 +41,11 @@ MODEST, SAME = 1.10, 1.02
 # Limits in seconds and times of one comparison of a choice with the best, and number of visits to
 # a task after all others, because shared machines have slow minutes.
 SECONDS, MOST, VISITS = 1.0, 3, 5
-PAGE = docs.DOCS / "choices.md"
-PICTURE = PAGE.parent / "images" / "choices.png"
 BEST = """\
 Parameters that parki chooses take at most {largest:.2f} times as long as the best found by trying,
 in all {tasks} tasks. In {same} of them nothing was faster by more than two percent.
 """
-TABLE = (
-    "| tolerance | periodic, cloud | r_c | P | variants | ms | over best | best | model |",
-    "| --- " * 9 + "|",
-)
+HEAD = ("tolerance", "periodic, cloud", "r_c", "P", "variants", "ms", "over best", "best", "model")
 
 
 def tasks(space: ExecutionSpace, seed: int) -> list[tune.TimedPlan]:
@@ -118,7 +113,7 @@ def page(results: list[dict[str, Any]]) -> str:
     over = [medians(row)["over"] for result in results for row in result["rows"]]
     same = sum(x <= SAME for x in over)
     best = BEST.format(largest=max(over), tasks=len(over), same=same)
-    return docs.fill("choices", lambda name: best if name == "best" else markdown(results))
+    return docs.fill("choices", lambda name: best if name == "best" else sections(results))
 
 
 def differing(choice: str, best: str) -> str:
@@ -127,43 +122,45 @@ def differing(choice: str, best: str) -> str:
     return ", ".join(b for a, b in pairs if a != b)
 
 
-def markdown(results: list[dict[str, Any]]) -> str:
-    """Return the results as a table."""
-    lines = []
+def sections(results: list[dict[str, Any]]) -> str:
+    """Return the results as tables."""
+    parts = []
     for result in results:
-        rows = sorted(
-            result["rows"],
-            key=lambda r: (r["points"], -r["tolerance"], r["periodicity"], r["clustered"]),
-        )
-        times = [medians(row) for row in rows]
-        over = [each["over"] for each in times]
+        rows = sorted(result["rows"], key=order)
+        over = [medians(row)["over"] for row in rows]
         modest = sum(x <= MODEST for x in over)
         visits = [row["visits"] for row in rows]
         often = ", ".join(f"{n} ({visits.count(n)} tasks)" for n in sorted(set(visits)))
         costs = result["numbers"].replace("those of", "built in for")
-        lines += [
-            f"## {result['machine']}",
-            "",
+        parts.append(
+            f"## {result['machine']}\n\n"
             f"{len(rows)} tasks, costs {costs}. Choice over best: median "
             f"{statistics.median(over):.2f}, largest {max(over):.2f}, within {MODEST - 1:.0%} in "
-            f"{modest} tasks. Visits: {often}.",
-        ]
-        points = 0
-        for r, each in zip(rows, times, strict=True):
-            cloud = "clustered" if r["clustered"] else "uniform"
-            better = differing(r["choice"], r["best"]) if each["over"] > SAME else "the same"
-            model = ", ".join(f"{r['predicted'][s] / each[s]:.2f}" for s in tune.STAGES)
-            cutoff, window, variants = r["choice"].removeprefix("r_c ").split(", ", 2)
-            if r["points"] != points:
-                points = r["points"]
-                lines += ["", f"### {points:,} points, on {result['machine']}", "", *TABLE]
-            lines.append(
-                f"| {r['tolerance']:g} | {r['periodicity']}, {cloud} | {cutoff} "
-                f"| {window.removeprefix('P ')} | {variants} | {1e3 * each['all']:.3g} "
-                f"| {each['over']:.2f} | {better} | {model} |"
-            )
-        lines.append("")
-    return "\n".join(lines)
+            f"{modest} tasks. Visits: {often}.\n"
+        )
+        for points, some in itertools.groupby(rows, lambda row: row["points"]):
+            table = show.markdown(HEAD, map(cells, some))
+            parts.append(f"### {points:,} points, on {result['machine']}\n\n{table}")
+    return "\n".join(parts)
+
+
+def order(row: dict[str, Any]) -> tuple[float, ...]:
+    """Return what sorts the rows."""
+    return row["points"], -row["tolerance"], row["periodicity"], row["clustered"]
+
+
+def cells(row: dict[str, Any]) -> list[str]:
+    """Return a row of a table."""
+    times = medians(row)
+    better = differing(row["choice"], row["best"]) if times["over"] > SAME else "the same"
+    cutoff, window, variants = row["choice"].removeprefix("r_c ").split(", ", 2)
+    return [
+        f"{row['tolerance']:g}",
+        f"{row['periodicity']}, {'clustered' if row['clustered'] else 'uniform'}",
+        *(cutoff, window.removeprefix("P "), variants),
+        *(f"{1e3 * times['all']:.3g}", f"{times['over']:.2f}", better),
+        ", ".join(f"{row['predicted'][s] / times[s]:.2f}" for s in tune.STAGES),
+    ]
 
 
 def draw(results: list[dict[str, Any]], file: Path) -> None:
@@ -198,9 +195,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.docs:
         results = [json.loads(path.read_text()) for path in args.docs]
-        PAGE.write_text(page(results))
-        draw(results, PICTURE)
-        print(f"wrote {PAGE}")
+        docs.write("choices", page(results))
+        draw(results, docs.DOCS / "images/choices.png")
         return
     space, console = get_execution_space(args.space), Console()
     result = {

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import re
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks import page
+from benchmarks.show import markdown
 from numpy.polynomial.legendre import leggauss
 from numpy.typing import NDArray
 from scipy.special import erfc
@@ -27,8 +28,6 @@ from scipy.special import erfc
 import parki
 
 Array = NDArray[np.float64]
-DOCS = Path(__file__).parents[1] / "docs"
-PAGE = DOCS / "boundary_integrals.md"
 BLUE, ORANGE, PALE, INK = "#1f6f8b", "#c4622d", "0.8", "0.25"
 
 # --- what fixes a periodic sum --------------------------------------------------------------------
@@ -268,7 +267,6 @@ SUMS = {
     "traction of a single layer": ("stokes_sl", "stress"),
     "velocity of a double layer": ("stokes_dl", "u"),
 }
-MARK = re.compile(r"(<!-- distance:.*?-->\n\n).*?(\n<!-- end of distance -->)", re.S)
 COLOURS = ("#9fb8c9", "#1f6f8b", "#12303d")
 
 
@@ -310,15 +308,13 @@ def errors(name: str, order: int, distances: tuple[float, ...]) -> list[float]:
     return np.sqrt(squares / np.mean(density(nodes) ** 2)).tolist()
 
 
-def rows(orders: tuple[int, ...] = ORDERS) -> list[str]:
-    """Return the rows of the page's table."""
-    return [
-        f"| {name} | {2 * (order + 1) ** 2} | "
-        + " | ".join(f"{error:.0e}" for error in errors(name, order, SHOWN))
-        + " |"
-        for name in SUMS
-        for order in orders
-    ]
+def table(orders: tuple[int, ...] = ORDERS) -> str:
+    """Return the page's table."""
+    rows = []
+    for name, order in itertools.product(SUMS, orders):
+        cells = (f"{error:.0e}" for error in errors(name, order, SHOWN))
+        rows.append([name, 2 * (order + 1) ** 2, *cells])
+    return markdown(("sum", "nodes", "d = h/2", "d = h", "d = 2h", "d = 4h"), rows)
 
 
 def distance(panels: Any) -> None:
@@ -333,14 +329,6 @@ def distance(panels: Any) -> None:
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("error / density")
     panels[0].legend(frameon=False)
-
-
-def write_table() -> None:
-    """Write the table into the page."""
-    head = "| sum | nodes | d = h/2 | d = h | d = 2h | d = 4h |\n" + "| --- " * 6 + "|\n"
-    text = PAGE.read_text(encoding="utf-8")
-    table = head + "\n".join(rows()) + "\n"
-    PAGE.write_text(MARK.sub(lambda found: found[1] + table + found[2], text), encoding="utf-8")
 
 
 def corrected(panels: Any) -> None:
@@ -443,10 +431,10 @@ def main() -> None:
         with plt.rc_context(TITLES | (GAUGES if name.startswith("gauges") else {})):
             figure, axes = plt.subplots(layout="constrained", **panels)
             draw(axes)
-            figure.savefig((given.folder or DOCS / "images") / f"{name}.png", dpi=dots)
+            figure.savefig((given.folder or page.DOCS / "images") / f"{name}.png", dpi=dots)
             plt.close(figure)
         if name == "distance" and given.folder is None:
-            write_table()
+            page.write("boundary_integrals", page.fill("boundary_integrals", lambda _: table()))
 
 
 if __name__ == "__main__":

@@ -2,12 +2,14 @@
 
     python scripts/rigid.py --space Cuda                   # all parts
     python scripts/rigid.py solves steps --points 20000    # some, with another number of spheres
+    python scripts/rigid.py bodies --docs                  # the table of docs/bodies.md: minutes
 
 `sums` compares the fused sum of forces and couplets with velocities of `parki.Spheres`, over the
 number of spheres. `solves` counts products, and times how long pairs take in them, over the volume
-fraction. `steps` times a Brownian step and its parts, and `bodies` counts products of bodies with
-`scripts/bodies.py`. Hard spheres are at random, by parallel Monte Carlo steps from a lattice.
-Times are medians by the clock, after calls that compile. The tolerance is 1e-3.
+fraction. `steps` times a Brownian step and its parts. `bodies` counts products of spheres of 42
+blobs with gaps of at least 0.05 radii, turned at random, under random forces, at tolerance 1e-4.
+Hard spheres are at random, by parallel Monte Carlo steps from a lattice. Times are medians by the
+clock, after calls that compile. The other tolerances are 1e-3.
 """
 
 from __future__ import annotations
@@ -17,23 +19,30 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-import bodies
 import numpy as np
+from benchmarks import page
 from benchmarks.run import Run
+from benchmarks.show import markdown
 from scipy.spatial import cKDTree
 
 import parki
 from parki.dynamics import brownian
 from parki.ewald.sums import kernel
-from parki.runtime import get_execution_space
 
 SIZES, FRACTIONS, STEPS = (10_000, 100_000, 1_000_000), (0.1, 0.3, 0.5), 0.3
 SWEEPS, FAR = 30, 0.3  # of Monte Carlo, and how far spheres move in each, in radii
 KT, DT = 1e-3, 1e-3
+# Rows of the page of bodies, and errors.
+BODIES, ACCURACIES = ((20, 0.1), (2000, 0.1), (20, 0.25), (2000, 0.25)), (1e-3, 1e-6)
 
 
-def hard_spheres(count: int, fraction: float, rng: np.random.Generator) -> tuple[Any, float]:
-    """Return centres (3, N) of hard spheres of radius 1 in a periodic cube, and its edge."""
+def hard_spheres(
+    count: int, fraction: float, rng: np.random.Generator, apart: float = 2.0
+) -> tuple[Any, float]:
+    """Return centres (3, N) of spheres in a periodic cube, not nearer than ``apart``, and its edge.
+
+    The fraction of the volume is that of spheres of radius 1.
+    """
     edge, side = (4 / 3 * np.pi * count / fraction) ** (1 / 3), 1
     while 4 * side**3 < count:
         side += 1
@@ -44,7 +53,7 @@ def hard_spheres(count: int, fraction: float, rng: np.random.Generator) -> tuple
     for _ in range(SWEEPS):
         moved = (points + rng.uniform(-FAR, FAR, points.shape)) % edge
         while True:  # back with those that overlap, and with those that these overlap then
-            pairs = cKDTree(moved, boxsize=edge).query_pairs(2.0, output_type="ndarray")
+            pairs = cKDTree(moved, boxsize=edge).query_pairs(apart, output_type="ndarray")
             if not pairs.size:
                 break
             moved[pairs] = points[pairs]
@@ -126,8 +135,28 @@ def steps(run: Run, dtype: str) -> None:
 
 def of_bodies(run: Run, dtype: str) -> None:
     """Print products and times of bodies."""
-    for count, fraction in bodies.ROWS[:1] if run.quick else bodies.ROWS:
-        bodies.products(count, fraction, run.space)
+    for count, fraction in BODIES[:1] if run.quick else BODIES:
+        products(run, count, fraction)
+
+
+def products(run: Run, count: int, fraction: float) -> list[int]:
+    """Print and return the products to each accuracy."""
+    rng = np.random.default_rng(count)
+    points, edge = hard_spheres(count, fraction, rng, 2.05)
+    given = (
+        run.send(points),
+        run.send(rng.standard_normal((4, count))),
+        run.options(3, 1e-4, [edge] * 3),
+    )
+    bodies = parki.RigidBodies(parki.BodyShape.sphere(1.0, 42), *given)
+    forces, numbers = run.send(rng.standard_normal((3, count))), []
+    bodies.solve(forces)  # compiles kernels
+    for bodies.accuracy in ACCURACIES:
+        seconds, motion = run.timed(lambda: bodies.solve(forces))
+        numbers.append(motion.products)
+        print(f"{count} bodies, {fraction}, to {bodies.accuracy:g}: {numbers[-1]}", end="")
+        print(f" in {seconds:.2f} s", flush=True)
+    return numbers
 
 
 PARTS = {"sums": sums, "solves": solves, "steps": steps, "bodies": of_bodies}
@@ -140,8 +169,14 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--points", type=int, help="number of spheres")
     parser.add_argument("--dtype", choices=("f4", "f8"), default="f8")
     parser.add_argument("--quick", action="store_true", help="few spheres: tries the script")
+    parser.add_argument("--docs", action="store_true", help="write the table of docs/bodies.md")
     given = parser.parse_args(words)
-    run = Run(get_execution_space(given.space), given.points, given.quick)
+    run = Run(parki.get_execution_space(given.space), given.points, given.quick)
+    if given.docs:
+        rows = [[*row, *products(run, *row)] for row in BODIES]
+        table = markdown(("bodies", "volume fraction", "to 1e-3", "to 1e-6"), rows)
+        page.write("bodies", page.fill("bodies", lambda _: table))
+        return
     for part in given.parts or PARTS:
         PARTS[part](run, given.dtype)
 

@@ -339,19 +339,18 @@ def test_classes_of_errors_are_listed():
 @pytest.fixture(scope="module")
 def pictures():
     """The script that draws pictures, and writes the table of `docs/boundary_integrals.md`."""
-    spec = importlib.util.spec_from_file_location("pictures", ROOT / "scripts" / "pictures.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.EXACT = 80  # enough for the fewest nodes
-    return module
+    import pictures
+
+    pictures.EXACT = 80  # enough for the fewest nodes
+    return pictures
 
 
 def test_table_of_boundary_integrals(pictures):
-    page = (ROOT / "docs" / "boundary_integrals.md").read_text(encoding="utf-8")
-    found = pictures.rows(orders=(8,))
-    assert len(found) == 3
-    assert [row for row in found if row not in page] == []
-    table = pictures.MARK.search(page)[0]
+    text = (DOCS / "boundary_integrals.md").read_text(encoding="utf-8")
+    found = pictures.table(orders=(8,)).splitlines()
+    assert len(found) == 2 + 3
+    assert [row for row in found if row not in text] == []
+    table = text.partition("<!-- distance: ")[2].partition("<!-- end of distance -->")[0]
     assert sum(line.startswith("| ") for line in table.splitlines()) == 2 + 3 * len(pictures.ORDERS)
 
 
@@ -560,11 +559,10 @@ def test_times_of_the_readme_are_those_of_performance():
 
 
 def test_gallery_has_small_pictures():
-    """They are parts of the pictures of the manual, which `scripts/thumbnails.py` cuts out."""
+    """They are parts of the pictures of the manual, which `scripts/gallery.py` cuts out."""
     shown = re.findall(r"images/small/(\w+)\.png", (ROOT / "docs/index.md").read_text("utf-8"))
-    made = re.findall(
-        r'^    "(\w+)": \(', (ROOT / "scripts/thumbnails.py").read_text("utf-8"), re.M
-    )
+    script = (ROOT / "scripts/gallery.py").read_text("utf-8")
+    made = re.findall(r'^    "(\w+)": \(', script, re.M)
     assert len(shown) > 10 and sorted(shown) == sorted(made)
     for name in shown:
         assert (ROOT / f"docs/images/small/{name}.png").stat().st_size < 100_000

@@ -12,7 +12,7 @@ from .show import Table
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("benchmarks", "papers", "floor")
-PLACE = re.compile(r"(<!-- (\w+): written by .*?-->\n\n).*?(\n<!-- end of \2 -->)", re.S)
+PLACE = re.compile(r"(<!-- (\w+): [^>]*-->\n\n).*?(\n<!-- end of \2 -->)", re.S)
 
 
 def results(name: str) -> list[Record]:
@@ -24,6 +24,12 @@ def fill(name: str, write: Callable[[str], str]) -> str:
     """Return a page, its places filled by a function of their names."""
     text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
     return PLACE.sub(lambda place: place[1] + write(place[2]) + place[3], text)
+
+
+def write(name: str, text: str) -> None:
+    """Write a page."""
+    (DOCS / f"{name}.md").write_text(text, encoding="utf-8")
+    print(f"wrote {name}.md")
 
 
 def page(name: str, tables: Callable[[Record], list[Table]]) -> str:

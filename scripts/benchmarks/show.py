@@ -78,6 +78,12 @@ class Table:
         console.print(table, *self.notes, sep="\n")
 
 
+def markdown(head: Sequence[Any], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a table in Markdown, whose columns do not line up."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
+
+
 def cell(value: Any) -> str:
     """Return a number with three digits, a count in full, and text as it is."""
     if isinstance(value, str):
