@@ -28,7 +28,15 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *("near.sizes", "far.sizes", "far.columns", "far.padding"),
     ),
     "pipeline": (*POINTS, *HALL, "near", "far", "choice"),
-    "derivatives": (*POINTS, *HALL, "near", "far", "pipeline", "placement.any_plan"),
+    "derivatives": (
+        *POINTS,
+        *HALL,
+        "near",
+        "far",
+        "pipeline",
+        "placement.any_plan",
+        "placement.asked",
+    ),
     "placement": (
         *HALL,
         "describe",

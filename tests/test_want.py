@@ -123,11 +123,6 @@ def test_description():
     assert "want" not in make("laplace", want="u", **ROUGH).describe()
 
 
-def test_operators_have_one_result():
-    with pytest.raises(ParkiValueError, match=r"one result, but want is \('u', 'p'\); make a plan"):
-        make("stokes_sl", want=("u", "p"), **ROUGH).as_linear_operator()
-
-
 # --- errors -----------------------------------------------------------------------------------
 
 

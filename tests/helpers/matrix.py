@@ -44,6 +44,7 @@ HEAD = """\
 | any arrays | other libraries, any strides |
 | memory told | `plan.memory` |
 | threads | several threads call one plan |
+| yes (number) | not for some sums, by a reason below |
 | no (number) | a reason below; the tests make this page from what they check |
 """
 
@@ -59,8 +60,11 @@ def page() -> str:
         for face in EVERY:
             cells = [face.words]
             for law in columns:
-                why = face.lacks.get(law) or face.fails.get(law)
-                cells.append(f"no ({reasons.setdefault(why, len(reasons) + 1)})" if why else "yes")
+                reason = face.lacks | face.fails
+                some = [reason.get(f"{law} {kernel}") for kernel in face.sums]
+                why = [reason[law]] if law in reason else [*dict.fromkeys(filter(None, some))]
+                numbers = ", ".join(str(reasons.setdefault(n, len(reasons) + 1)) for n in why)
+                cells.append(("no" if law in reason else "yes") + f" ({numbers})" * bool(why))
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
     lines += ["## Reasons", "", "| number | reason |", "| --- | --- |"]

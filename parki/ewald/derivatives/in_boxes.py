@@ -7,14 +7,13 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from parki.ewald.derivatives.mapped_sum import arguments_of, labels_of
-from parki.ewald.geometry.boxes import Columns, Group, check_systems_of_boxes, grouped
-from parki.ewald.geometry.labels import Labels, check_labels, warn_of_long
+from parki.ewald.geometry.boxes import OF_TARGETS, Columns, Group, check_systems_of_boxes, grouped
+from parki.ewald.geometry.labels import Labels, warn_of_long
 from parki.ewald.geometry.systems import Systems, check_systems
 from parki.ewald.options import EwaldOptions
-from parki.ewald.points import check_density, like_points, result_shape, take_arguments
+from parki.ewald.placement.asked import Asked
+from parki.ewald.points import check_density, check_fields, like_points
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.composite import Composite
 from parki.interchange import as_given, names_of
 from parki.runtime import ExecutionSpace
 
@@ -31,8 +30,7 @@ class InBoxes(NamedTuple):
     Each box is looked at by the sum of its group.
     """
 
-    kernel: str | Composite
-    composite: Composite | None
+    asked: Asked
     space: ExecutionSpace
     trg: Any
     src: Any
@@ -44,8 +42,7 @@ class InBoxes(NamedTuple):
     @classmethod
     def checked(
         cls,
-        kernel: Any,
-        composite: Composite | None,
+        asked: Asked,
         points: tuple[Any, Any, Any],
         options: EwaldOptions,
         boxes: tuple[Any, ...],
@@ -53,8 +50,6 @@ class InBoxes(NamedTuple):
         exclude: Any,
     ) -> InBoxes:
         """Return the systems; refuse impossible arguments.
-
-        ``composite`` is what sums ``kernel``, if it is one.
 
         Raises
         ------
@@ -66,26 +61,19 @@ class InBoxes(NamedTuple):
             precision=options.precision,
             execution_space=options.execution_space,
         )
-        if composite is None:
-            taken = take_arguments(kernel, *points, free)
-        else:
-            taken = arguments_of(composite, composite is kernel, *points, free)
-        taken = taken.checked()
+        taken = asked.taken(*points, free).checked()
         arrays = taken.arrays
         if isinstance(systems, Systems):
             systems = systems.targets, systems.sources
         systems = check_systems(systems, arrays, taken.space, options)
         systems = check_systems_of_boxes(systems, len(boxes))
         points = arrays["trg"], arrays["src"], taken.normals
-        if composite is None:
-            kernel, own = taken.kernel, SUMS[taken.kernel].pair.of_points
-            labels = check_labels(exclude, kernel, own, arrays, free, systems)
-            similar = all(options.periodic) and arrays["src"].dtype == np.float64
-            similar = similar and SUMS.in_unit(kernel, 2.0) == kernel
-        else:  # whose maps may have lengths
-            labels, similar = labels_of(composite, exclude, arrays, free, systems), False
+        labels = asked.labels(exclude, arrays, free, systems)
+        similar = all(options.periodic) and arrays["src"].dtype == np.float64
+        similar = similar and not asked.composite  # whose maps may have lengths
+        similar = similar and SUMS.in_unit(taken.kernel, 2.0) == taken.kernel
         of = taken.space, *points, systems, labels, grouped(options, boxes, similar)
-        made = cls(kernel, composite, *of)
+        made = cls(asked, *of)
         if labels and labels is not exclude:
             made.warn_of_long(labels)
         return made
@@ -105,24 +93,33 @@ class InBoxes(NamedTuple):
     # ------------------------------------------------------------------ derivatives
     def vjp(self, vjp: Callable[..., Any], dens: Any, values: Any, wrt: Any) -> dict[str, Any]:
         """Return derivatives by name, of what ``vjp`` finds for each group."""
-        v, dens = self._input("values", values, "u"), self._density(dens)
-        derivatives: dict[str, Any] = {}
+        want, of = self.asked.want, (self.shapes, self.space, self.src.dtype)
+        v, several = check_fields("values", values, want, *of)
+        dens, derivatives = self._density(dens), dict[str, Any]()
         for columns, given, how in self._each(dens):
-            own = columns.results(columns.take("u", v), self._power)
-            for name, part in vjp(*given, values=own, wrt=wrt, **how).items():
+            own = []
+            for n, rows in v.items():
+                part = columns.results(columns.take(n, rows), self._power(n))
+                own.append(part.reshape(*several, *self.asked.results[n], part.shape[-1]))
+            each = own[0] if isinstance(want, str) else own
+            for name, part in vjp(*given, values=each, wrt=wrt, **how).items():
                 self._scatter(columns, name, columns.scaled(name, part), derivatives)
-        return {name: as_given(array, values) for name, array in derivatives.items()}
+        like = values if isinstance(want, str) else values[0]
+        return {name: as_given(array, like) for name, array in derivatives.items()}
 
     def jvp(self, jvp: Callable[..., Any], dens: Any, tangents: dict[Any, Any]) -> Any:
         """Return the change of the sums, of what ``jvp`` finds for each group."""
         names_of("tangents", tangents, "names of inputs, with their changes", mapping=True)
         moves = {n: self._input(f"tangents[{n!r}]", each, n) for n, each in tangents.items()}
-        changes: dict[str, Any] = {}
+        changes, one = dict[str, Any](), isinstance(self.asked.want, str)
         for columns, given, how in self._each(self._density(dens)):
             own = {n: columns.scaled(n, columns.take(n, a)) for n, a in moves.items()}
-            part = jvp(*given, tangents=own, **how)
-            self._scatter(columns, "u", columns.results(part, self._power), changes)
-        return as_given(changes["u"], next(iter(tangents.values())))
+            parts = jvp(*given, tangents=own, **how)
+            for n, part in zip(self.asked.results, (parts,) if one else parts, strict=True):
+                self._scatter(columns, n, columns.results(part, self._power(n)), changes)
+        like = next(iter(tangents.values()))
+        results = tuple(as_given(change, like) for change in changes.values())
+        return results[0] if one else results
 
     def _each(self, dens: Any) -> Iterator[tuple[Columns, tuple[Any, ...], dict[str, Any]]]:
         """Yield the columns of each group, its arguments of derivatives, systems and labels."""
@@ -131,31 +128,32 @@ class InBoxes(NamedTuple):
             trg, src, norms = columns.points(self.trg, self.src, self.norms)
             own = None if dens is None else columns.take("dens", dens)
             systems, labels = group.marked(columns, self.systems, self.labels)
-            how = {"systems": (systems.targets, systems.sources), "exclude": labels}
-            yield columns, (self.kernel, trg, src, own, norms, group.options), how
+            how: dict[str, Any] = {"want": self.asked.want, "exclude": labels}
+            how["systems"] = systems.targets, systems.sources
+            yield columns, (self.asked.kernel, trg, src, own, norms, group.options), how
 
-    @property
-    def _power(self) -> int:
-        """The power of sizes by which results fall; composites have no sizes."""
-        return 0 if self.composite else power_of(cast(str, self.kernel), "u")
+    def _power(self, result: str) -> int:
+        """Return the power of sizes by which a result falls; composites have no sizes."""
+        asked = self.asked
+        return 0 if asked.composite else power_of(cast(str, asked.kernel), result)
 
     def _count(self, name: str) -> int:
-        return int((self.trg if name in ("trg", "u") else self.src).shape[1])
+        return int((self.trg if name in OF_TARGETS else self.src).shape[1])
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each result."""
+        return {n: (*shape, self._count(n)) for n, shape in self.asked.results.items()}
 
     def _density(self, dens: Any) -> Any:
         return None if dens is None else self._input("dens", dens, "dens")
 
     def _input(self, label: str, given: Any, name: str) -> Any:
-        """Return an array of the shape of an input or of the result, or refuse it."""
-        values = like_points(label, given, self.space, self.src.dtype)
-        count, composite, kernel = self._count(name), self.composite, cast(str, self.kernel)
-        if composite:
-            shape = {"u": (*composite.result, count), "dens": (*composite.density, count)}
-        else:
-            own = SUMS[kernel].density_shape(count)
-            shape = {"u": result_shape(kernel, "u", count), "dens": own}
-        several, of = name in shape, "targets" if name in ("trg", "u") else "sources"
-        check_density(label, values, shape.get(name, (3, count)), several=several, of=of)
+        """Return an array of the shape of an input, or refuse it."""
+        values, count = like_points(label, given, self.space, self.src.dtype), self._count(name)
+        shape = *(self.asked.density if name == "dens" else (3,)), count
+        of = "targets" if name == "trg" else "sources"
+        check_density(label, values, shape, several=name == "dens", of=of)
         return values
 
     def _scatter(self, columns: Columns, name: str, part: Any, arrays: dict[str, Any]) -> None:

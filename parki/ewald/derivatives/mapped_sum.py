@@ -14,59 +14,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parki.errors import ParkiValueError
 from parki.ewald.derivatives.by_box import by_lattice
 from parki.ewald.derivatives.one_sum import OneSum
-from parki.ewald.geometry.labels import Labels, check_labels
+from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import EwaldOptions
-from parki.ewald.points import (
-    Arguments,
-    check_density,
-    check_want,
-    like_points,
-    result_rows,
-    take_arguments,
-)
+from parki.ewald.points import check_want, result_rows
 from parki.ewald.sums import SUMS, sum_of
 from parki.ewald.sums.composite import Addend, Composite, Shared, ordered, unordered
-from parki.ewald.sums.maps import Arrays, Map, check_made, slopes, velocity, weights
+from parki.ewald.sums.maps import FIXED, Arrays, Map, check_made, slopes, velocity, weights
 
 NAMES = {"src": "points", "norms": "norms"}  # of inputs in what maps find
-
-
-def arguments_of(
-    composite: Composite, maps: bool, trg: Any, src: Any, norms: Any, options: EwaldOptions
-) -> Arguments:
-    """Return the arguments of all sums of a composite: see `take_arguments`.
-
-    ``maps`` says whether its maps may take normals that none of its sums has.
-    """
-    kernels = [each.kernel for each in composite.addends]
-    first = next((name for name in kernels if SUMS[name].normals), kernels[0])
-    alone = maps and not SUMS[first].normals and SUMS[first].pair.marks is None
-    given = take_arguments(first, trg, src, None if alone else norms, options)
-    if norms is not None and alone:
-        like = like_points("norms", norms, given.space, given.arrays["src"].dtype)
-        given.arrays["norms"] = check_density("norms", like, given.arrays["src"].shape)
-    return given
-
-
-def labels_of(
-    composite: Composite,
-    exclude: Any,
-    arrays: dict[str, Any],
-    options: EwaldOptions,
-    systems: Systems | None = None,
-) -> Labels | None:
-    """Return the labels that were given for a composite: see `check_labels`."""
-    if exclude is not None and not composite.labelled:
-        raise ParkiValueError(
-            f"exclude was given, but {composite.name} moves all sources, and pairs are left out of "
-            "sums of sources where they are; leave exclude out"
-        )
-    points = all(SUMS[kernel].pair.of_points for kernel in composite.labelled)
-    return check_labels(exclude, composite.name, points, arrays, options, systems)
 
 
 def check_maps(composite: Composite, trg: Any, cloud: Arrays) -> None:
@@ -206,10 +164,10 @@ class MappedSum(NamedTuple):
     @property
     def _varied(self) -> list[Addend]:
         """Addends whose maps of results may take the targets."""
-        return [each for each in self.shared.addends if each.results is not velocity]
+        return [each for each in self.shared.addends if each.results not in FIXED]
 
-    def pulled(self, v: Any, dens: Any, wrt: Iterable[str], rows: int) -> dict[str, list[Any]]:
-        """Return parts (k, rows, N) of the derivatives, for values (k, rows, Nt).
+    def pulled(self, v: Arrays, dens: Any, wrt: Iterable[str], rows: int) -> dict[str, list[Any]]:
+        """Return parts (k, rows, N) of the derivatives, for values (k, rows, Nt) of results.
 
         k is 1 unless ``wrt`` is ("dens",). ``rows`` are the density's of the composite. "lattice",
         along with "trg" and "src", is the derivative by lattice vectors, (3, 3).
@@ -217,15 +175,16 @@ class MappedSum(NamedTuple):
 
         def more(each: Addend) -> Addend:
             """Return the derivative by targets of a map of results, which takes them."""
-            return Addend(
-                "",
-                each.want,
-                lambda results, cloud: self._link(each.results, results).pull(v[0], targets),
-            )
 
-        targets, sources = v.shape[-1], self.cloud["points"].shape[1]
+            def pulled(results: Arrays, _: Arrays) -> Any:
+                weights = v[each.of][0]
+                return self._link(each.results, results).pull(weights, weights.shape[-1])
+
+            return Addend("", each.want, pulled)
+
+        sources = self.cloud["points"].shape[1]
         sizes = {name: result_rows(self.shared.kernel, name) for name in self.shared.want}
-        values = self.shared.values({"u": v}, self.of_targets, sizes)
+        values = self.shared.values(v, self.of_targets, sizes)
         links = [] if dens is None else self._links(dens, wrt)
         own = None if dens is None else self._densities(dens[None])[0]
         direct = [name for name in ("dens", "trg") if name in wrt]
@@ -257,8 +216,11 @@ class MappedSum(NamedTuple):
         given = of.kind.name, of.trg, of.src, of.norms, of.options
         return by_lattice(given, dens[None], values, slopes, of.labels)
 
-    def pushed(self, dens: Any, moves: Mapping[str, Any]) -> list[Any]:
-        """Return parts of the change (k, rows, Nt), for changes of inputs; "dens" has k of them."""
+    def pushed(self, dens: Any, moves: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        """Return parts (k, rows, Nt) of the changes of results, for changes of inputs.
+
+        "dens" has k of them.
+        """
         densities = self._densities(dens)
         inner = {"trg": moves["trg"]} if "trg" in moves else {}
         if "dens" in moves:
@@ -276,8 +238,8 @@ class MappedSum(NamedTuple):
             [{name: rows[n] for name, rows in of.items()} for n in range(len(dens))]
             for of in (changes, own)
         )
-        changed = [*self.shared.rows(each, self.of_targets).values()]
+        changed = [(one.of, rows) for one, rows in self.shared.rows(each, self.of_targets).items()]
         for addend in varied:
             parts = [self._link(addend.results, of).push(moves["trg"]) for of in values]
-            changed.append(np.stack(parts))
+            changed.append((addend.of, np.stack(parts)))
         return changed

@@ -24,7 +24,7 @@ from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.composite import Addend, by_density, together
 from parki.ewald.sums.maps import Arrays, mapped, transposed, velocity, weights
 from parki.ewald.sums.record import Sum
-from parki.ewald.sums.slopes import by_targets, changes, lacking
+from parki.ewald.sums.slopes import by_normals, by_targets, changes, lacking
 
 
 class OneSum(NamedTuple):
@@ -46,15 +46,16 @@ class OneSum(NamedTuple):
         k is 1 unless ``wrt`` is ("dens",). ``more`` is part of the derivative by the targets.
         """
         parts: dict[str, list[Any]] = {name: [] for name in wrt}
+        values = {n: v for n, v in values.items() if self.kind.terms[n]}  # others are zero
         names = [name for name in parts if name != "trg"]
         if "trg" in parts:
-            more = (*more, *chain(*(by_targets(self.kind, result) for result in values)))
+            more = (*more, *by_targets(self.kind, values))
         for result, v in values.items() if names else ():
             if (record := self.kind.adjoints.get(result)) is None:
                 raise lacking(self.kind.name, result, names[0])
             cloud = {"dens": dens, "norms": self.norms, "trg": self.trg, "src": self.src}
             bent = self.kind.bent if result == "grad_u" else {}
-            back = {"dens": (record,), **self.kind.pulled, **bent}
+            back = {"dens": (record,), "norms": (by_normals(record),), **self.kind.pulled, **bent}
             read = "src" in back and (result == "u" or "grad_tensor" in SUMS[record.kernel].terms)
             if "src" in parts and not read:
                 back["src"], more_at = self._by_sources(record, result, dens)
@@ -71,14 +72,12 @@ class OneSum(NamedTuple):
 
     def _by_sources(self, record: Adjoint, result: str, dens: Any) -> tuple[Any, Arrays]:
         """Return the derivative by the sources, which are targets of the transposed sum."""
-        kind = SUMS[record.kernel]
-        if result != "u" and not self.kind.dipoles:
-            raise lacking(self.kind.name, result, "src")
-        addends = tuple(chain(*(by_targets(kind, name) for name in record.want)))
+        addends = by_targets(SUMS[record.kernel], record.want, (self.kind.name, result, "src"))
         if record.results is velocity:
             return addends, {"u": dens}
         sizes = {name: result_rows(record.kernel, name) for name in record.want}
-        return addends, transposed(weights(record.results, sizes), dens)
+        cloud = {"points": self.src, "norms": self.norms} if self.kind.normals else None
+        return addends, transposed(weights(record.results, sizes, cloud), dens)
 
     def pushed(
         self, want: tuple[str, ...], dens: Any, moves: Mapping[str, Any], own: bool
@@ -90,16 +89,19 @@ class OneSum(NamedTuple):
         kind, many, count = self.kind, len(dens), self.trg.shape[1]
         shapes = {name: (many, result_rows(kind.name, name), count) for name in want}
         changed = {name: np.zeros_like(self.trg, shape=shape) for name, shape in shapes.items()}
+        moving = tuple(name for name in want if kind.terms[name])  # others are zero
         cloud = {name: move for name, move in moves.items() if name != "dens"}
+        cloud["points"] = self.trg
         for name in ("dens", "norms"):
             if name in moves:
-                linear = {result: changes(kind, result, name) for result in want}
+                linear = {result: changes(kind, result, name) for result in moving}
                 rows = self.rows(linear, moves["dens"] if name == "dens" else dens, cloud)
                 for result, (row,) in rows.items():
                     changed[result] += row
         of: dict[Any, tuple[Addend, ...]] = {}
         for result in want:
-            moved = [changes(kind, result, name) for name in ("trg", "src") if name in moves]
+            by = [name for name in ("trg", "src") if name in moves and result in moving]
+            moved = [changes(kind, result, name) for name in by]
             of |= {result: tuple(chain(*moved))} if moved else {}
             of |= {("own", result): changes(kind, result, "dens")} if own else {}
         each = [self.rows(of, one[None], cloud) for one in dens] if of else []

@@ -36,7 +36,8 @@ class Transpose:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        for name in task.want:
+        summed = [name for name in task.want if task.sum.terms[name]]  # others are zero
+        for name in summed:
             if name not in task.sum.adjoints:
                 others = " or ".join(map(repr, task.sum.adjoints))
                 remedy = f"make a plan whose want is {others}" if others else "no result has one"
@@ -44,7 +45,7 @@ class Transpose:
                     f"the adjoint of {task.kernel} needs that of its {name!r}, which takes "
                     f"derivatives that parki has no sum for; {remedy}"
                 )
-        self.transposed = {n: TransposedSum(task, task.sum.adjoints[n]) for n in task.want}
+        self.transposed = {n: TransposedSum(task, task.sum.adjoints[n]) for n in summed}
 
     def __call__(self, points: Points, pipeline: Pipeline, values: dict[str, Any]) -> Any:
         """Return the transpose (k, rows, sources) of values (k, rows, targets), by result."""

@@ -19,16 +19,15 @@ from parki.errors import ParkiValueError
 from parki.ewald.derivatives.by_box import NAMES, check_box
 from parki.ewald.derivatives.by_length import by_scale
 from parki.ewald.derivatives.in_boxes import InBoxes
-from parki.ewald.derivatives.mapped_sum import MappedSum, arguments_of, check_maps, labels_of
+from parki.ewald.derivatives.mapped_sum import MappedSum
 from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.systems import Systems, check_systems, first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
-from parki.ewald.points import check_density, like_points, take_options
-from parki.ewald.sums import SUMS, sum_of
+from parki.ewald.placement.asked import Asked
+from parki.ewald.points import check_density, check_fields, like_points, take_options
+from parki.ewald.sums import SUMS
 from parki.ewald.sums.composite import Composite, Shared, joined, together
-from parki.ewald.sums.results import of_one
-from parki.ewald.sums.walls import near_wall
 from parki.interchange import as_given, names_of
 from parki.memory import telling
 from parki.runtime import ExecutionSpace
@@ -46,25 +45,29 @@ def vjp(
     norms: Array | EwaldOptions | None = None,
     options: EwaldOptions | None = None,
     *,
-    values: ArrayT,
+    values: Any,
     wrt: tuple[DerivedBy, ...] = ("dens",),
+    want: str | tuple[str, ...] = "u",
     exclude: Any = None,
     systems: Any = None,
     boxes: Any = None,
     **keywords: Unpack[OptionKeywords],
-) -> dict[str, ArrayT]:
+) -> dict[str, Any]:
     """Return the derivatives of ``<values, u>``, u a sum, with respect to its inputs.
+
+    With several results, these products add up.
 
     Parameters
     ----------
-    kernel, trg, src, norms, options, exclude, systems, boxes, **keywords
+    kernel, trg, src, norms, options, want, exclude, systems, boxes, **keywords
         As for `Plan`; a `parki.ewald.sums.composite.Composite` may take the place of the kernel.
         Targets that are sources, one object, have derivatives in both roles: add them up.
     dens : array
         The density of the sum, or k of them at once; may be None for derivatives with respect to
         densities alone.
-    values : array, shape (3, Nt), or (Nt,) for Laplace
-        Weights in the dtype and memory of the points; k comes first if there are k densities.
+    values : array, shape (3, Nt), or (Nt,) for Laplace; or tuple of arrays if ``want`` is one
+        Weights in the shapes of the results, in the dtype and memory of the points; k comes first
+        if there are k densities.
     wrt : tuple of {"dens", "norms", "trg", "src", "box", "lattice", "kappa", "alpha", "epsilon"}
         Inputs to differentiate with respect to; "box", or "lattice" for a row for each lattice
         vector even where the box has lengths. Points stay where they are while the box changes:
@@ -96,37 +99,41 @@ def vjp(
     norms, options = take_options(norms, options, keywords, box=first_box(boxes))
     given = kernel, trg, src, dens, norms, options
     if boxes is not None:
-        each, dens = _in_boxes(given, exclude, systems, boxes)
+        each = _in_boxes(given, want, wrt, exclude, systems, boxes)
         return each.vjp(vjp, dens, values, wrt)
-    asked = _Asked.checked(*given, "wrt", wrt, exclude, systems)
-    v = asked.like("values", values, "u")
-    several, v = v.ndim == 3, _many(v)
+    checked = _Checked.of(*given, want, "wrt", wrt, exclude, systems)
+    v, many = checked.values(values)
     if {*wrt} != {"dens"}:
-        asked.check_as_many("values", v)
-    count, v, asked = len(v), _some(v), asked._replace(dens=_some(asked.dens))
-    by_box, by_length = {*wrt} & {*NAMES}, {*wrt} & {*asked.lengths}
+        checked.check_as_many("values", next(iter(v.values())))
+    count, checked = len(next(iter(v.values()))), checked._replace(dens=_some(checked.dens))
+    v = {name: _some(rows) for name, rows in v.items()}
+    by_box, by_length = {*wrt} & {*NAMES}, {*wrt} & {*checked.lengths}
     inputs: set[str] = {name for name in wrt if name not in by_box | by_length}
     inputs |= {"trg", "src", "lattice"} if by_box or by_length else set()
-    inputs |= asked.inputs.keys() if by_length else set()
+    inputs |= checked.inputs.keys() if by_length else set()
     if {*wrt} == {"dens"}:
-        parts = [asked.pulled(v, None, inputs)]
+        parts = [checked.pulled(v, None, inputs)]
     else:
-        pairs = zip(v, asked.dens, strict=True)
-        parts = [asked.pulled(each[None], density, inputs) for each, density in pairs]
+        each_of = [
+            {name: rows[n : n + 1] for name, rows in v.items()} for n in range(max(1, count))
+        ]
+        pairs = zip(each_of, checked.dens, strict=True)
+        parts = [checked.pulled(one, density, inputs) for one, density in pairs]
     derivatives: dict[str, Any] = {n: sum(part[n] for part in parts) for n in inputs if n != "dens"}
-    shapes = dict(asked.shapes)
+    shapes = dict(checked.shapes)
     if by_box:
-        derivatives |= asked.by_box(derivatives["lattice"])
+        derivatives |= checked.by_box(derivatives["lattice"])
     if by_length:
-        derivatives |= asked.by_lengths(parts, v)
+        derivatives |= checked.by_lengths(parts, v["u"])
     if "dens" in wrt:
         every = [part["dens"] for part in parts]
-        derivatives["dens"] = asked.space.array_module.concatenate(every)[:count]
-        shapes["dens"] = (*[count][:several], *shapes["dens"])
+        derivatives["dens"] = checked.space.array_module.concatenate(every)[:count]
+        shapes["dens"] = (*many, *shapes["dens"])
     wanted = {name: derivatives[name] for name in wrt}
     shaped = {name: a.reshape(shapes.get(name, a.shape)) for name, a in wanted.items()}
-    dtype = asked.trg.dtype  # maps may have made another
-    return {n: as_given(array.astype(dtype, copy=False), values) for n, array in shaped.items()}
+    dtype = checked.trg.dtype  # maps may have made another
+    like = values if isinstance(want, str) else values[0]
+    return {n: as_given(array.astype(dtype, copy=False), like) for n, array in shaped.items()}
 
 
 @telling
@@ -139,16 +146,17 @@ def jvp(
     options: EwaldOptions | None = None,
     *,
     tangents: dict[InputName, ArrayT],
+    want: str | tuple[str, ...] = "u",
     exclude: Any = None,
     systems: Any = None,
     boxes: Any = None,
     **keywords: Unpack[OptionKeywords],
-) -> ArrayT:
+) -> Any:
     """Return the first-order change of a sum u for changes of its arguments.
 
     Parameters
     ----------
-    kernel, trg, src, dens, norms, options, exclude, systems, boxes, **keywords
+    kernel, trg, src, dens, norms, options, want, exclude, systems, boxes, **keywords
         As for `vjp`.
     tangents : dict of str to array
         Changes of "dens", "norms", "trg", "src": in their shapes, in the dtype and memory of the
@@ -156,7 +164,7 @@ def jvp(
 
     Returns
     -------
-    array
+    array, or tuple of arrays if ``want`` is one
         The change, in the shape of the sum and the library of the first of ``tangents``.
 
     Raises
@@ -167,42 +175,42 @@ def jvp(
     norms, options = take_options(norms, options, keywords, box=first_box(boxes))
     given = kernel, trg, src, dens, norms, options
     if boxes is not None:
-        each, dens = _in_boxes(given, exclude, systems, boxes)
-        change: ArrayT = each.jvp(jvp, dens, tangents)
-        return change
-    asked = _Asked.checked(*given, "tangents", tangents, exclude, systems)
+        each = _in_boxes(given, want, tangents, exclude, systems, boxes)
+        return each.jvp(jvp, dens, tangents)
+    checked = _Checked.of(*given, want, "tangents", tangents, exclude, systems)
     moves: dict[Any, Any]
-    moves = {n: asked.like(f"tangents[{n!r}]", given, n) for n, given in tangents.items()}
+    moves = {n: checked.like(f"tangents[{n!r}]", given, n) for n, given in tangents.items()}
     like, changes = next(iter(tangents.values())), moves.pop("dens", None)
-    many = asked.dens if asked.dens is not None else _many(changes)
+    many = checked.dens if checked.dens is not None else _many(changes)
     if changes is not None:
-        asked.check_as_many("tangents['dens']", _many(changes))
+        checked.check_as_many("tangents['dens']", _many(changes))
         moves["dens"] = _some(_many(changes))
-    changed = asked.pushed(_some(many), moves)[: len(many)].astype(asked.trg.dtype, copy=False)
-    several = asked.several if asked.dens is not None else changes.ndim == 3
-    shape = asked.shapes["u"]
-    result: ArrayT = as_given(changed.reshape(*changed.shape[: 1 if several else 0], *shape), like)
-    return result
+    several = checked.several if checked.dens is not None else changes.ndim == 3
+    shapes, dtype, results = checked.shapes_of_results, checked.trg.dtype, []
+    for name, rows in checked.pushed(_some(many), moves).items():
+        changed = rows[: len(many)].astype(dtype, copy=False)
+        shape = *changed.shape[: 1 if several else 0], *shapes[name]
+        results.append(as_given(changed.reshape(shape), like))
+    return results[0] if isinstance(want, str) else tuple(results)
 
 
 def _in_boxes(
-    given: tuple[Any, ...], exclude: Any, systems: Any, boxes: Any
-) -> tuple[InBoxes, Any]:
-    """Return systems in boxes of their own, and the density."""
-    kernel, trg, src, dens, norms, options = given
-    composite = near_wall(kernel, options.wall) if options.walled else None
-    composite = kernel if isinstance(kernel, Composite) else composite
+    given: tuple[Any, ...], want: Any, by: Iterable[str], exclude: Any, systems: Any, boxes: Any
+) -> InBoxes:
+    """Return systems in boxes of their own."""
+    kernel, trg, src, _, norms, options = given
+    asked = Asked.of(kernel, want, options)
     of = (trg, src, norms), options, rows_of_boxes(boxes), systems, exclude
-    return InBoxes.checked(kernel, composite, *of), dens
+    return InBoxes.checked(asked, *of)
 
 
-class _Asked(NamedTuple):
-    """A composite whose arguments were checked: densities (k, rows, Ns), normals (3, Ns).
+class _Checked(NamedTuple):
+    """What is asked, with checked arguments: densities (k, rows, Ns), normals (3, Ns).
 
     Marks (Nt,) and (Ns,) take the place of normals, where points have any.
     """
 
-    composite: Composite
+    asked: Asked
     options: EwaldOptions
     space: ExecutionSpace
     trg: Any
@@ -216,7 +224,7 @@ class _Asked(NamedTuple):
     lengths: Mapping[str, tuple[float, int]] = {}  # parameters, and their powers of a length
 
     @classmethod
-    def checked(
+    def of(
         cls,
         kernel: Any,
         trg: Any,
@@ -224,59 +232,64 @@ class _Asked(NamedTuple):
         dens: Any,
         norms: Any,
         options: EwaldOptions,
+        want: Any,
         label: str,
         names: Iterable[str],
         exclude: Any,
         systems: Any,
-    ) -> _Asked:
-        """Return the composite; refuse impossible arguments, and ``names`` of inputs it lacks."""
-        composite = kernel if isinstance(kernel, Composite) else of_one(sum_of(kernel))
-        meaning = f"names of inputs of {composite.name}"
+    ) -> _Checked:
+        """Check arguments; refuse impossible ones, and ``names`` of inputs that there are not."""
+        meaning = f"names of inputs of {getattr(kernel, 'name', kernel)}"
         names_of(label, names, meaning, mapping=label == "tangents")
-        if options.walled:
-            up = options.axes.index(2)
-            composite = near_wall(kernel, options.wall, up=up, by=names)
-        of = composite, composite is kernel, trg, src, norms, options
-        given = arguments_of(*of).checked()
+        asked = Asked.of(kernel, want, options, by=names)
+        given = asked.taken(trg, src, norms, options).checked()
         arrays = given.arrays
         inputs: tuple[str, ...] = INPUTS if "norms" in arrays else INPUTS[:3]
-        lengths = {} if composite.walled or composite is kernel else SUMS.lengths(composite.name)
+        lengths = {} if asked.composite else SUMS.lengths(asked.name)
         if label == "wrt":
             inputs += (*NAMES, *lengths)
         names_of(label, names, f"{meaning}: {', '.join(inputs)}", inputs)
         points = arrays["trg"], arrays["src"], given.normals
-        asked = cls(composite, given.options.of_sums().of_derivatives(), given.space, *points)
-        if composite is kernel:
-            check_maps(composite, points[0], {"points": points[1], "norms": points[2]})
+        checked = cls(asked, given.options.of_sums().of_derivatives(), given.space, *points)
+        asked.check_maps(points[0], {"points": points[1], "norms": points[2]})
         own_systems = check_systems(systems, arrays, given.space, options)
-        labels = labels_of(composite, exclude, arrays, options, own_systems)
-        asked = asked._replace(labels=labels, systems=own_systems, lengths=lengths)
-        if composite.scales:
-            asked = asked._replace(length=resolve(asked.options, given.extents).length)
+        labels = asked.labels(exclude, arrays, options, own_systems)
+        checked = checked._replace(labels=labels, systems=own_systems, lengths=lengths)
+        if asked.whole.scales:
+            checked = checked._replace(length=resolve(checked.options, given.extents).length)
         for name in [n for n in names if n in NAMES or n in lengths]:
-            check_box(composite, systems, name if name in lengths else "the box")
+            check_box(asked.whole, systems, name if name in lengths else "the box")
         if dens is None and {*names} == {"dens"}:
-            return asked
-        values = asked.like("dens", dens, "dens")
-        return asked._replace(dens=_many(values), several=values.ndim == 3)
+            return checked
+        values = checked.like("dens", dens, "dens")
+        return checked._replace(dens=_many(values), several=values.ndim == 3)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the inputs, and of the sum "u"."""
+        """Shapes of the inputs."""
         targets, sources = self.trg.shape[1], self.src.shape[1]
         return {
             "trg": (3, targets),
             "src": (3, sources),
             "norms": (3, sources),
-            "dens": (*self.composite.density, sources),
-            "u": (*self.composite.result, targets),
+            "dens": (*self.asked.density, sources),
         }
+
+    @property
+    def shapes_of_results(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the results."""
+        return {n: (*shape, self.trg.shape[1]) for n, shape in self.asked.results.items()}
+
+    def values(self, fields: Any) -> tuple[dict[str, Any], tuple[int, ...]]:
+        """Return values of results as (k, rows, N): see `check_fields`."""
+        of = self.asked.want, self.shapes_of_results, self.space, self.trg.dtype
+        return check_fields("values", fields, *of)
 
     def like(self, label: str, given: Any, name: str) -> Any:
         """Return an array of the shape of an input as (rows, N), or densities as (k, rows, N)."""
         values = like_points(label, given, self.space, self.trg.dtype)
-        how: dict[str, Any] = {"of": "targets" if name in ("trg", "u") else "sources"}
-        return check_density(label, values, self.shapes[name], several=name in ("dens", "u"), **how)
+        how: dict[str, Any] = {"of": "targets" if name == "trg" else "sources"}
+        return check_density(label, values, self.shapes[name], several=name == "dens", **how)
 
     def check_as_many(self, label: str, values: Any) -> None:
         """Refuse values (k, rows, N) whose number differs from the number of densities, if any."""
@@ -292,28 +305,33 @@ class _Asked(NamedTuple):
         cloud, of_targets = {"points": self.src, "norms": self.norms}, {"points": self.trg}
         if isinstance(self.norms, tuple):
             of_targets["marks"], cloud["marks"] = self.norms
-        shared = together(joined(self.composite.addends))
+        shared = together(joined(self.asked.whole.addends))
         each = [Shared(one.kernel, [own]) for one in shared for own in one.lists]
         how = of_targets, cloud, self.labels, self.systems
         return [MappedSum.placed(one, self._of(one.kernel), *how) for one in each]
 
     def _of(self, kernel: str) -> EwaldOptions:
         """Return the options of a sum, with the tolerance that the scale of its results allows."""
-        for name, size, power in self.composite.scales:
+        for name, size, power in self.asked.whole.scales:
             if name == kernel:
                 return self.options.looser((self.length / size) ** power)
         return self.options
 
-    def pulled(self, v: Any, dens: Any, wrt: Iterable[str]) -> dict[str, Any]:
-        """Return the derivatives (k, rows, N) for values (k, rows, Nt).
+    def pulled(self, v: dict[str, Any], dens: Any, wrt: Iterable[str]) -> dict[str, Any]:
+        """Return the derivatives (k, rows, N) for values (k, rows, Nt) of results.
 
         k is 1 unless ``wrt`` is ("dens",).
         """
-        rows = math.prod(self.composite.density)
+        rows = math.prod(self.asked.density)
         of_sums = [each.pulled(v, dens, wrt, rows) for each in self.sums]
         parts = {name: [*chain(*(each[name] for each in of_sums))] for name in wrt}
-        none = np.zeros_like(self.src, shape=(1, 3, self.src.shape[1]))
-        return {name: reduce(add, rows) if rows else none for name, rows in parts.items()}
+        many = len(next(iter(v.values())))
+
+        def none(name: str) -> Any:
+            *shape, count = self.shapes[name]
+            return np.zeros_like(self.src, shape=(many, math.prod(shape), count))
+
+        return {name: reduce(add, rows) if rows else none(name) for name, rows in parts.items()}
 
     def by_box(self, lattice: Any) -> dict[str, Any]:
         """Return the derivatives by the box, by name, for those by lattice vectors (3, 3)."""
@@ -331,15 +349,16 @@ class _Asked(NamedTuple):
         """Return the derivatives by parameters, for those by inputs for each density."""
         each = zip(self.dens, parts, v, strict=True)
         total = sum(
-            by_scale(self.composite.name, self.options, {**self.inputs, "dens": q}, part, own)
+            by_scale(self.asked.name, self.options, {**self.inputs, "dens": q}, part, own)
             for q, part, own in each
         )
         xp = self.space.array_module
         return {n: xp.asarray(total / (power * t)) for n, (t, power) in self.lengths.items()}
 
-    def pushed(self, dens: Any, moves: dict[str, Any]) -> Any:
-        """Return the change (k, rows, Nt) for changes of inputs, of which "dens" has k."""
-        return reduce(add, [rows for each in self.sums for rows in each.pushed(dens, moves)])
+    def pushed(self, dens: Any, moves: dict[str, Any]) -> dict[str, Any]:
+        """Return the changes (k, rows, Nt) of results for changes of inputs; "dens" has k."""
+        parts = [part for each in self.sums for part in each.pushed(dens, moves)]
+        return {n: reduce(add, [rows for of, rows in parts if of == n]) for n in self.asked.results}
 
 
 def _some(values: Any) -> Any:

@@ -19,7 +19,13 @@ from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import EwaldOptions
 
 DIGITS = 14  # to which the shapes of boxes agree
-OF_TARGETS = ("trg", "u")  # inputs and results that have a column for each target
+OF_TARGETS = (
+    "trg",
+    "u",
+    "p",
+    "grad_u",
+    "stress",
+)  # inputs and results that have a column for each target
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,15 +6,17 @@ and results are mapped, near a wall and in boxes of different sizes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Generic, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.errors import ParkiTypeError, ParkiValueError
+from parki.errors import ParkiValueError
 from parki.ewald.checks import Check, Checks, Sample
 from parki.ewald.choice.memory import Memory
 from parki.ewald.choice.parameters import Parameters
@@ -29,7 +31,7 @@ from parki.ewald.placement.asked import Asked
 from parki.ewald.placement.placement import Placement
 from parki.ewald.placement.swapped import Swapped
 from parki.ewald.placement.total import Total
-from parki.ewald.points import as_rows, check_density, check_values, like_points, marks_of
+from parki.ewald.points import as_rows, check_fields, check_values, like_points, marks_of
 from parki.ewald.task import Points, Task
 from parki.html import table
 from parki.interchange import as_array, as_given
@@ -310,62 +312,58 @@ class AnyPlan(Uncopied, Generic[Wanted]):
             If there is no room for the transposed sum.
         """
         with self.exclusive(), self._placement.together("adjoint"):
-            rows, several = self._values(values)
+            of = self.want, self._total.shapes(), self.space, self.dtype, self.task.mixed
+            rows, several = check_fields("values", values, *of)
             dens = self._swapped(rows, self._again)
         like = values if isinstance(self.want, str) else values[0]
         return as_given(dens.reshape(*several, *self._total.density_shape), like)
 
-    def _values(self, arrays: Any) -> tuple[dict[str, Any], tuple[int, ...]]:
-        """Return values at the targets by result, (k, rows, targets); and (k,), if k were given."""
-        many = not isinstance(self.want, str)
-        if many and not (isinstance(arrays, (tuple, list)) and len(arrays) == len(self.want)):
-            raise ParkiTypeError(
-                f"values is a {type(arrays).__name__}; expected a tuple of {len(self.want)} "
-                "arrays, as want has"
-            )
-        arrays, rows = arrays if many else (arrays,), {}
-        for place, (name, shape) in enumerate(self._total.shapes().items()):
-            label = f"values[{place}]" if many else "values"
-            values = like_points(label, arrays[place], self.space, self.dtype)
-            how: dict[str, Any] = {"several": True, "single": self.task.mixed, "of": "targets"}
-            rows[name] = check_density(label, values, shape, **how)
-        sizes = {array.shape[:-2] for array in rows.values()}
-        if len(sizes) > 1:
-            raise ParkiValueError(
-                f"values have shapes {', '.join(str(tuple(a.shape)) for a in arrays)}; expected "
-                "as many in each, one or k"
-            )
-        (several,) = sizes
-        return {name: a if several else a[None] for name, a in rows.items()}, several
-
     # ------------------------------------------------------------------ derivatives
+    @overload
     def vjp(
-        self, dens: Array | None, values: ArrayT, wrt: tuple[DerivedBy, ...] = ("dens",)
-    ) -> dict[str, ArrayT]:
+        self: AnyPlan[ResultName],
+        dens: Array | None,
+        values: ArrayT,
+        wrt: tuple[DerivedBy, ...] = ("dens",),
+    ) -> dict[str, ArrayT]: ...
+    @overload
+    def vjp(
+        self: AnyPlan[tuple[ResultName, ...]],
+        dens: Array | None,
+        values: Sequence[ArrayT],
+        wrt: tuple[DerivedBy, ...] = ("dens",),
+    ) -> dict[str, ArrayT]: ...
+    def vjp(self, dens: Any, values: Any, wrt: tuple[DerivedBy, ...] = ("dens",)) -> dict[str, Any]:
         """Return the derivatives of ``<values, u>``, ``u = plan(dens)``: see `parki.vjp`."""
         return vjp(*self._inputs(dens), values=values, wrt=wrt, **self._how)
 
-    def jvp(self, dens: Array | None, tangents: dict[InputName, ArrayT]) -> ArrayT:
+    @overload
+    def jvp(
+        self: AnyPlan[ResultName], dens: Array | None, tangents: dict[InputName, ArrayT]
+    ) -> ArrayT: ...
+    @overload
+    def jvp(
+        self: AnyPlan[tuple[ResultName, ...]],
+        dens: Array | None,
+        tangents: dict[InputName, ArrayT],
+    ) -> tuple[ArrayT, ...]: ...
+    def jvp(self, dens: Any, tangents: Any) -> Any:
         """Return the first-order change of ``plan(dens)``: see `parki.jvp`."""
         return jvp(*self._inputs(dens), tangents=tangents, **self._how)
 
     def _inputs(self, dens: Any) -> tuple[Any, ...]:
-        """Return the first arguments of derivatives; refuse a plan that has none."""
-        if self.want != "u":
-            raise ParkiValueError(
-                f"derivatives are of plans with want='u', but want is {self.want!r}; make a plan "
-                "with want='u'"
-            )
+        """Return the first arguments of derivatives."""
         arrays = self.points.arrays
         norms = arrays.get("norms", marks_of(arrays))
         return self._asked.kernel, arrays["trg"], arrays["src"], dens, norms, self.options
 
     @property
     def _how(self) -> dict[str, Any]:
-        """Systems, boxes and labels, as derivatives take them."""
+        """Results, systems, boxes and labels, as derivatives take them."""
         points, boxes = self.points, self._placement.boxes
         systems = points.systems and (points.systems.targets, points.systems.sources)
-        return {"systems": systems, "exclude": points.labels, "boxes": boxes}
+        how = {"systems": systems, "exclude": points.labels, "boxes": boxes}
+        return {"want": self.want, **how}
 
     def promise(self, dens: Array) -> Any:
         """Return the bound of the rms error that the tolerance promises for a density.
@@ -456,21 +454,38 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         """Return the plan as a linear operator on flattened densities, for GMRES and LSMR.
 
         SciPy's `scipy.sparse.linalg.LinearOperator`, or CuPy's on a device. Its matrix-vector
-        product takes a vector of length rows x Ns and returns the flattened result; its ``rmatvec``
-        is `adjoint`. Products with a matrix sum its columns at once. Whole numbers and other real
-        types are converted to the plan's, in which the sum is computed; the result has the type
-        that the product with a matrix of the plan's type would have.
+        product takes a vector of length rows x Ns and returns the flattened result, or all of them,
+        one after the other; its ``rmatvec`` is `adjoint`. Products with a matrix sum its columns at
+        once. Whole numbers and other real types are converted to the plan's, in which the sum is
+        computed; the result has the type that the product with a matrix of the plan's type would
+        have.
 
         Over ranks it has the points of all ranks, in their order: each rank has whole vectors, and
         runs the same solver.
-
-        Raises
-        ------
-        ParkiValueError
-            If ``want`` is a tuple.
         """
+        density, adjoint = self._total.density_shape, cast(Any, self.adjoint)
+        shapes: list[Any] = [*self._total.shapes().values()]
+        *_, count = shapes[0]
+        ends = np.cumsum([0, *(math.prod(shape[:-1]) for shape in shapes)]).tolist()
+        rows = [slice(*both) for both in pairwise(ends)]
+
+        def joined(dens: Any) -> Any:
+            results: Any = self(dens)
+            many: Any = dens.shape[: dens.ndim - len(density)]
+            joint = np.empty_like(results[0], shape=(*many, ends[-1], count))
+            for place, result in zip(rows, results, strict=True):
+                joint[..., place, :] = result.reshape(joint[..., place, :].shape)
+            return joint
+
+        def back(values: Any) -> Any:
+            parts = zip(rows, shapes, strict=True)
+            many = values.shape[:-2]
+            return adjoint([values[..., place, :].reshape(*many, *shape) for place, shape in parts])
+
         with self._placement.together("as_linear_operator"):
-            return self.operator(self, self.adjoint, self.shapes_for("as_linear_operator"))
+            if isinstance(self.want, str):
+                return self.operator(self, adjoint, (shapes[0], density))
+            return self.operator(joined, back, ((ends[-1], count), density))
 
     def operator(
         self, apply: Any, adjoint: Any, shapes: tuple[tuple[int, ...], tuple[int, ...]]

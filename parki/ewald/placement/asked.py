@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
-from parki.ewald.derivatives.mapped_sum import arguments_of, check_maps
+from parki.errors import ParkiValueError
+from parki.ewald.derivatives.mapped_sum import check_maps
+from parki.ewald.geometry.labels import Labels, check_labels
+from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import EwaldOptions
-from parki.ewald.points import Arguments, check_names, check_want, result_shape, take_arguments
-from parki.ewald.sums import sum_of
+from parki.ewald.points import (
+    Arguments,
+    check_density,
+    check_names,
+    check_want,
+    like_points,
+    take_arguments,
+)
+from parki.ewald.sums import SUMS, sum_of
 from parki.ewald.sums.composite import Composite
 from parki.ewald.sums.maps import Arrays
-from parki.ewald.sums.results import of_result
+from parki.ewald.sums.results import of_one, of_result
 from parki.ewald.sums.walls import near_wall
 
 
 class Asked(NamedTuple):
-    """What a plan sums.
+    """What a plan sums, or takes derivatives of.
 
     Attributes
     ----------
@@ -28,39 +38,47 @@ class Asked(NamedTuple):
         Shape of a density for one source.
     results : dict
         Shape of each result for one target.
-    composite : Composite or None
-        The composite that has all results; None if it is the one sum of this name.
     parts : tuple of Composite
         For each result.
+    whole : Composite
+        The composite that has all results.
+    composite : Composite or None
+        The same; None if it is the one sum of this name.
     """
 
     kernel: str | Composite
     want: str | tuple[str, ...]
     density: tuple[int, ...]
     results: dict[str, tuple[int, ...]]
-    composite: Composite | None = None
-    parts: tuple[Composite, ...] = ()
+    parts: tuple[Composite, ...]
+    whole: Composite
+    composite: Composite | None
 
     @classmethod
-    def of(cls, kernel: Any, want: Any, options: EwaldOptions) -> Asked:
+    def of(cls, kernel: Any, want: Any, options: EwaldOptions, by: Iterable[str] = ()) -> Asked:
         """Return the sum that is asked for; refuse sums and results that parki does not have.
+
+        ``by`` are the inputs of derivatives, if it is for these: see `near_wall`.
 
         Raises
         ------
         ParkiValueError, ParkiTypeError
         """
-        if options.walled or isinstance(kernel, Composite):
-            names, up = check_names(want), options.axes.index(2)
-            own = partial(near_wall, kernel, options.wall, up=up) if options.walled else None
-            parts = tuple(own(n) if own else of_result(kernel, n) for n in names)
-            shapes = {name: each.result for name, each in zip(names, parts, strict=True)}
-            want = want if isinstance(want, str) else names
-            return cls(kernel, want, parts[0].density, shapes, _of_all(names, parts), parts)
-        kind = sum_of(kernel)
-        names = check_want(kind.name, want)
-        shapes = {name: result_shape(kind.name, name, 1)[:-1] for name in names}
-        want = want if isinstance(want, str) else names
-        return cls(kind.name, want, kind.density_shape(1)[:-1], shapes)
+        plain = not options.walled and not isinstance(kernel, Composite)
+        if plain:
+            kind = sum_of(kernel)
+            kernel, names = kind.name, check_want(kind.name, want)
+            one = of_one(kind)
+        else:
+            names, one = check_names(want), kernel
+        if options.walled:
+            up = options.axes.index(2)
+            parts = tuple(near_wall(kernel, options.wall, n, up=up, by=by) for n in names)
+        else:
+            parts = tuple(of_result(one, n) for n in names)
+        shapes = {name: each.result for name, each in zip(names, parts, strict=True)}
+        want, whole = want if isinstance(want, str) else names, _of_all(names, parts)
+        return cls(kernel, want, whole.density, shapes, parts, whole, None if plain else whole)
 
     @property
     def name(self) -> str:
@@ -70,14 +88,39 @@ class Asked(NamedTuple):
     def taken(self, trg: Any, src: Any, norms: Any, options: EwaldOptions) -> Arguments:
         """Return the arguments of all sums, of which no values were looked at.
 
+        Maps of a user's composite may take normals that none of its sums has.
+
         Raises
         ------
         ParkiValueError, ParkiTypeError
         """
-        if self.composite is None:
-            return take_arguments(self.kernel, trg, src, norms, options)
-        own = isinstance(self.kernel, Composite)
-        return arguments_of(self.composite, own, trg, src, norms, options)
+        kernels = [each.kernel for each in self.whole.addends]
+        first = next((name for name in kernels if SUMS[name].normals), kernels[0])
+        alone = isinstance(self.kernel, Composite) and SUMS[first].pair.marks is None
+        alone = alone and not SUMS[first].normals
+        taken = take_arguments(first, trg, src, None if alone else norms, options)
+        if norms is not None and alone:
+            arrays = taken.arrays
+            like = like_points("norms", norms, taken.space, arrays["src"].dtype)
+            arrays["norms"] = check_density("norms", like, arrays["src"].shape)
+        return taken
+
+    def labels(
+        self,
+        exclude: Any,
+        arrays: dict[str, Any],
+        options: EwaldOptions,
+        systems: Systems | None = None,
+    ) -> Labels | None:
+        """Return the labels that were given: see `check_labels`."""
+        kernels = self.whole.labelled
+        if exclude is not None and not kernels:
+            raise ParkiValueError(
+                f"exclude was given, but {self.name} moves all sources, and pairs are left out of "
+                "sums of sources where they are; leave exclude out"
+            )
+        points = all(SUMS[kernel].pair.of_points for kernel in kernels)
+        return check_labels(exclude, self.name, points, arrays, options, systems)
 
     def check_maps(self, trg: Any, cloud: Arrays) -> None:
         """Refuse maps of a user's composite that make impossible values: see `check_maps`."""

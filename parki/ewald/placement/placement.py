@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, cast
 
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives.in_boxes import InBoxes
-from parki.ewald.derivatives.mapped_sum import labels_of
 from parki.ewald.geometry.boxes import WHOLE, Columns, Group
 from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.systems import Systems, check_systems
@@ -149,7 +148,7 @@ class Placement:
 
     def _checked(self, asked: Asked, points: PlanPoints) -> PlanPoints:
         """Return points that maps and boxes can take; as given, if none do."""
-        options, composite = points.options, asked.composite
+        options = points.options
         if self.members and points.trg is None:  # the first sum has them
             own = self.members[0].sum.given
             arrays = own.arrays
@@ -159,7 +158,7 @@ class Placement:
             )
         if self.boxes is not None:
             return self._in_boxes(asked, points)
-        if composite is None:
+        if asked.composite is None:
             return points
         taken = asked.taken(*points[:3], options)
         arrays, space = taken.arrays, taken.space
@@ -179,13 +178,13 @@ class Placement:
         systems = check_systems(offsets, arrays, space, options)
         if systems == self.points.systems:  # whose order of sources a device may have recorded
             systems = self.points.systems
-        labels = labels_of(composite, points.exclude, arrays, options, systems)
+        labels = asked.labels(points.exclude, arrays, options, systems)
         return PlanPoints(trg, src, norms, systems, labels, options)
 
     def _in_boxes(self, asked: Asked, points: PlanPoints) -> PlanPoints:
         """Return the points of systems in boxes; one sum of a group looks where they are."""
         how = points[:3], points.options, cast(Any, self.boxes), points.systems, points.exclude
-        of = InBoxes.checked(asked.kernel, asked.composite, *how)
+        of = InBoxes.checked(asked, *how)
         self._groups = self._groups or of.groups
         for group in self._groups if asked.composite else ():  # of which maps look nowhere
             trg, src, _ = of.columns(group).points(of.trg, of.src, None)

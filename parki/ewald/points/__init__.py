@@ -23,6 +23,7 @@ from parki.ewald.points.values import TENSOR as TENSOR
 from parki.ewald.points.values import TENSOR_ROWS as TENSOR_ROWS
 from parki.ewald.points.values import as_rows as as_rows
 from parki.ewald.points.values import check_density as check_density
+from parki.ewald.points.values import check_fields as check_fields
 from parki.ewald.points.values import check_names as check_names
 from parki.ewald.points.values import check_output as check_output
 from parki.ewald.points.values import check_outputs as check_outputs

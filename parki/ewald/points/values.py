@@ -225,6 +225,50 @@ def like_points(name: str, given: Any, space: ExecutionSpace, dtype: Any) -> Any
     return values
 
 
+def check_fields(
+    name: str,
+    fields: Any,
+    want: str | tuple[str, ...],
+    shapes: dict[str, tuple[int, ...]],
+    space: ExecutionSpace,
+    dtype: Any,
+    single: bool = False,
+) -> tuple[dict[str, Any], tuple[int, ...]]:
+    """Return values of results by their names, (k, rows, N); and (k,), if there are k of each.
+
+    Parameters
+    ----------
+    fields : array, or tuple of arrays
+        As what a call with this ``want`` returns.
+    shapes : dict
+        Shape of each result that is wanted.
+
+    Raises
+    ------
+    ParkiTypeError, ParkiValueError
+    """
+    many = not isinstance(want, str)
+    if many and not (isinstance(fields, (tuple, list)) and len(fields) == len(want)):
+        raise ParkiTypeError(
+            f"{name} is a {type(fields).__name__}; expected a tuple of {len(want)} arrays, as want "
+            "has"
+        )
+    arrays, rows = fields if many else (fields,), {}
+    for place, (result, shape) in enumerate(shapes.items()):
+        label = f"{name}[{place}]" if many else name
+        values = like_points(label, arrays[place], space, dtype)
+        how: dict[str, Any] = {"several": True, "single": single, "of": "targets"}
+        rows[result] = check_density(label, values, shape, **how)
+    sizes = {array.shape[:-2] for array in rows.values()}
+    if len(sizes) > 1:
+        raise ParkiValueError(
+            f"{name} have shapes {', '.join(str(tuple(a.shape)) for a in arrays)}; expected as "
+            "many in each, one or k"
+        )
+    (several,) = sizes
+    return {n: a if several else a[None] for n, a in rows.items()}, several
+
+
 def extremes(*arrays: Any) -> list[NDArray[np.float64]]:
     """Return the smallest and the largest value of each row, shape (2, rows), on the host.
 

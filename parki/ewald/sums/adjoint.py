@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from parki.ewald.sums.composite import Addend
-from parki.ewald.sums.maps import Arrays, Map
+from parki.ewald.sums.maps import Arrays, Map, fixed
 from parki.ewald.sums.maps import velocity as velocity
 
 Mean = Callable[[Any, Any], Any]
 
 
+@fixed
 def gradient(results: Arrays, cloud: Arrays) -> Any:
     """Return the gradient: row 3 j + k is the derivative of component j along axis k."""
     return results["grad_u"]

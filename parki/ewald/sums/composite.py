@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parki.ewald.sums.maps import (
+    FIXED,
     Arrays,
     Beside,
     Map,
@@ -195,7 +196,9 @@ class Shared(NamedTuple):
                 rows = given[each.of]
                 parts = {"u": rows}
                 if each.results is not velocity:
-                    matrix = weights(each.results, {name: sizes[name] for name in each.want}, cloud)
+                    places = None if each.results in FIXED else cloud
+                    needs = {name: sizes[name] for name in each.want}
+                    matrix = weights(each.results, needs, places)
                     parts = transposed(matrix, rows)
                 for name, part in parts.items():
                     values[name][n * many : (n + 1) * many] += part
@@ -243,12 +246,26 @@ def _stacked(arrays: list[Any]) -> Any:
 
 
 def together(addends: Iterable[Addend], own: str = "") -> list[Shared]:
-    """Return sums with their addends. The sum of the composite is ``own``."""
-    sums: dict[Any, dict[Any, list[Addend]]] = {}
+    """Return sums with their addends. The sum of the composite is ``own``.
+
+    A sum has tensor targets of one kind; addends that need none share a sum of their density.
+    """
+    sums: dict[Any, dict[Any, dict[Any, list[Addend]]]] = {}
     for each in addends:
         key = each.kernel or own, each.sources, each.normals
-        sums.setdefault(key, {}).setdefault(each.density, []).append(each)
-    return [Shared(kernel, [*each.values()]) for (kernel, *_), each in sums.items()]
+        by_density = sums.setdefault(key, {}).setdefault(each.tensors, {})
+        by_density.setdefault(each.density, []).append(each)
+    for by_tensors in sums.values():
+        plain = by_tensors.get(None, {})
+        for lists in by_tensors.values():
+            for density in plain.keys() & lists.keys() if lists is not plain else ():
+                lists[density] += plain.pop(density)
+    return [
+        Shared(kernel, [*lists.values()])
+        for (kernel, *_), by_tensors in sums.items()
+        for lists in by_tensors.values()
+        if lists
+    ]
 
 
 def wanted(addends: Iterable[Addend]) -> tuple[str, ...]:

@@ -16,10 +16,11 @@ import numpy as np
 from parki.ewald.sums import laplace, laplace_dipole, symbols
 from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.gauges import OF_IMAGES
-from parki.ewald.sums.maps import Arrays
+from parki.ewald.sums.maps import Arrays, Map
 from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.record import CURVATURE, GRADIENT, PLAIN, Array, Far, Sum, Term, WindowWeights
 from parki.ewald.sums.sizes import square
+from parki.ewald.sums.slopes import along_axes, on_axis
 from parki.ewald.sums.sources import CHARGE, CHARGE_DIPOLE, QUADRUPOLE, Source
 from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.written import pair_of
@@ -98,6 +99,11 @@ def multipoles(order: int) -> Sum:
     return (CHARGES, DIPOLES, QUADRUPOLES)[order]
 
 
+def _bent(axis: int) -> Map:
+    """Return the derivative of values times slopes of a flow along an axis, by doublets."""
+    return lambda found, at: on_axis(axis, (at["grad_u"] * found["grad_u"]).sum(axis=0)[None])
+
+
 def multipole_flow(order: int) -> Sum:
     """Return the sum of their flow."""
     own = multipoles(order)
@@ -110,6 +116,7 @@ def multipole_flow(order: int) -> Sum:
         gauge=None,
         terms={name: tuple(t[n] for t in _FLOWS[: order + 1]) for n, name in enumerate(_BOTH)},
         adjoints={},
+        bent={} if order else {"trg": along_axes("doublet", "grad_u", _bent)},
     )
 
 

@@ -10,13 +10,14 @@ import numpy as np
 from parki.errors import ParkiValueError
 from parki.ewald.sums.adjoint import gradient
 from parki.ewald.sums.composite import Addend, Composite
-from parki.ewald.sums.maps import Arrays, Map, slopes, velocity
+from parki.ewald.sums.maps import Arrays, Map, fixed, slopes, velocity
 from parki.ewald.sums.record import Sum
 from parki.ewald.sums.stress import stress
 
 LONG = {"u": "", "p": "pressure of ", "grad_u": "gradient of ", "stress": "stress of "}
 
 
+@fixed
 def pressure(found: Arrays, at: Arrays) -> Any:
     """Return the pressure."""
     return found["p"]

@@ -11,17 +11,16 @@ For a change it has the changes, by their names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from parki.errors import ParkiValueError
-from parki.ewald.sums.adjoint import traction
 from parki.ewald.sums.composite import Addend
-from parki.ewald.sums.maps import Arrays, Map, velocity
+from parki.ewald.sums.maps import Arrays, Map, mapped, velocity
 
 Composites = Mapping[str, tuple[Addend, ...]]  # by the name of an input
 
@@ -57,20 +56,36 @@ def dipole_tensors(cloud: Arrays) -> Any:
     return _without_strength("dens", cloud)
 
 
+def _reading(names: tuple[str, ...]) -> Addend:
+    """Return the derivative by targets of values of gradients and pressures, which are tensors."""
+
+    def tensors(cloud: Arrays) -> Any:
+        first = cloud[names[0]]
+        rows = np.zeros_like(first, shape=(10, first.shape[1]))
+        for name in names:
+            rows[{"grad_u": slice(9), "p": slice(9, 10)}[name]] = cloud[name]
+        return rows
+
+    return Addend("", ("grad_tensor",), of_tensors, tensors=tensors)
+
+
 def _without_strength(name: str, cloud: Arrays) -> Any:
     """Return tensors as tensor targets (10, N)."""
     return np.concatenate([cloud[name], np.zeros_like(cloud[name][:1])])
 
 
-def by_normals(results: Arrays, cloud: Arrays) -> Any:
-    """Return the derivative by normals, to which q is what they are to q."""
-    return traction(results, {"norms": cloud["dens"][-3:]})
+def by_normals(record: Addend) -> Addend:
+    """Return the derivative by normals, to which q is what they are to q, from the transpose."""
+
+    def rows(results: Arrays, cloud: Arrays) -> Any:
+        return record.results(results, {"norms": cloud["dens"][-3:]})[-3:]
+
+    return replace(record, results=rows)
 
 
 def of_layers(want: tuple[str, ...], sources: Map) -> Composites:
     """Return the derivatives of double layers; ``want`` is what their traction needs."""
-    tensors = Addend("", (*want, "grad_tensor"), sources, tensors=layer_tensors)
-    return {"src": (tensors,), "norms": (Addend("", want, by_normals),)}
+    return {"src": (Addend("", (*want, "grad_tensor"), sources, tensors=layer_tensors),)}
 
 
 def products(dens: Any, cloud: Arrays) -> Any:
@@ -78,24 +93,40 @@ def products(dens: Any, cloud: Arrays) -> Any:
     return (dens[:, None] * cloud["src"]).reshape(3 * len(dens), dens.shape[1])
 
 
-def by_targets(kind: Any, result: str) -> tuple[Addend, ...]:
-    """Return the derivative of ``values.result`` by the targets; values are ``cloud[result]``.
+def by_targets(
+    kind: Any, results: Iterable[str], of: tuple[str, str, str] | None = None
+) -> tuple[Addend, ...]:
+    """Return the derivative of ``values.results`` by the targets; values are in ``cloud``.
 
-    The derivative of "u" takes its gradient. "grad_u" takes the gradient of readings of tensor
-    targets, if the sum has them. Other results take dipoles along each axis.
+    The derivative of "u" takes its gradient. Other results take dipoles along each axis, or the
+    gradient of readings of tensor targets, where the sum has these.
+
+    Parameters
+    ----------
+    kind : Sum
+    results : iterable of str
+    of : tuple of 3 str, optional
+        The sum, the result and the input whose derivative it is part of, for errors.
     """
-    bent: Composites = kind.bent if result == "grad_u" else {}
-    if "trg" in bent:
-        return bent["trg"]
-    if result == "grad_u" and "grad_tensor" in kind.terms and not kind.dipoles:
-        return BENT_TARGETS
+    addends, read = list[Addend](), list[str]()
+    for result in results:
 
-    def along(axis: int) -> Map:
-        return lambda results, cloud: _on(
-            axis, -(cloud[result] * results[result]).sum(axis=0)[None]
-        )
+        def along(axis: int, result: str = result) -> Map:
+            return lambda results, cloud: on_axis(
+                axis, -(cloud[result] * results[result]).sum(axis=0)[None]
+            )
 
-    return TARGETS if result == "u" else _by_dipoles(kind, result, along)
+        if result == "u":
+            addends += TARGETS
+        elif result == "grad_u" and "trg" in kind.bent:
+            addends += kind.bent["trg"]
+        elif kind.dipoles:
+            addends += along_axes(kind.dipoles, result, along)
+        elif "grad_tensor" in kind.terms:
+            read.append(result)
+        else:
+            raise lacking(*(of or (kind.name, result, "trg")))
+    return (*addends, _reading(tuple(read))) if read else tuple(addends)
 
 
 def changes(kind: Any, result: str, name: str) -> tuple[Addend, ...]:
@@ -111,20 +142,67 @@ def changes(kind: Any, result: str, name: str) -> tuple[Addend, ...]:
         return (Addend("", (result,), itself),)
     if name in kind.pushed:
         return tuple(replace(each, want=(result,), results=itself) for each in kind.pushed[name])
-    if name == "trg":
-        return MOVED_TARGETS if result == "u" else _by_dipoles(kind, result, along)
+    if name == "trg" and result == "u":
+        return MOVED_TARGETS
+    if name == "trg" and kind.dipoles:
+        return along_axes(kind.dipoles, result, along)
     if kind.dipoles:
         return (Addend(kind.dipoles, (result,), itself, products),)
-    if result != "u":
+    if result == "u":
+        return MOVED
+    reads = kind.bent.get("trg", BENT_TARGETS if "grad_tensor" in kind.terms else ())
+    if not reads or not reads[0].tensors:
         raise lacking(kind.name, result, name)
-    return MOVED
+    axes: tuple[int | None, ...] = (None,) if name == "trg" else (0, 1, 2)
+    rows: tuple[int | None, ...] = (None,) if result == "p" else (0, 1, 2)
+    return tuple(_read_change(reads[0], axis, row) for axis in axes for row in rows)
 
 
-def _by_dipoles(kind: Any, result: str, along: Callable[[int], Map]) -> tuple[Addend, ...]:
-    """Return addends of dipoles along each axis: a sum decreases along it as they say."""
-    if not kind.dipoles:
-        raise lacking(kind.name, result, "trg")
-    return tuple(Addend(kind.dipoles, (result,), along(n), _ALONG[n]) for n in range(3))
+def _read_change(reading: Addend, axis: int | None, row: int | None) -> Addend:
+    """Return the change of a pressure, or of a row of a gradient, by readings of tensor targets.
+
+    Targets move, or all sources along an axis.
+    """
+
+    def results(found: Arrays, cloud: Arrays) -> Any:
+        slopes = found["grad_tensor"]
+        if row is None:
+            return -slopes[axis][None] if axis is not None else (slopes * cloud["trg"]).sum(0)[None]
+        rows = np.zeros_like(slopes, shape=(9, slopes.shape[1]))
+        rows[3 * row : 3 * row + 3] = slopes if axis is None else -slopes
+        return rows
+
+    def density(dens: Any, cloud: Arrays) -> Any:
+        return mapped(reading.density, dens * cloud["src"][axis], cloud)
+
+    own = reading.density if axis is None else density
+    tensors = _strengths if row is None else _units(row, axis)
+    return replace(reading, results=results, tensors=tensors, density=own)
+
+
+def _strengths(cloud: Arrays) -> Any:
+    """Return tensor targets (10, N) that read pressures."""
+    rows = np.zeros_like(cloud["points"], shape=(10, cloud["points"].shape[1]))
+    rows[9] = 1
+    return rows
+
+
+@cache
+def _units(row: int, axis: int | None) -> Callable[[Arrays], Any]:
+    """Return a maker of tensor targets that read a component's slope along an axis, or a move."""
+
+    def tensors(cloud: Arrays) -> Any:
+        rows = np.zeros_like(cloud["points"], shape=(10, cloud["points"].shape[1]))
+        along = slice(3 * row, 3 * row + 3) if axis is None else 3 * row + axis
+        rows[along] = cloud["trg"] if axis is None else 1
+        return rows
+
+    return tensors
+
+
+def along_axes(kernel: str, result: str, results: Callable[[int], Map]) -> tuple[Addend, ...]:
+    """Return results of a sum of dipoles along each axis; where these are, another decreases."""
+    return tuple(Addend(kernel, (result,), results(n), _ALONG[n]) for n in range(3))
 
 
 def lacking(kernel: str, result: str, name: str) -> ParkiValueError:
@@ -151,14 +229,14 @@ def _slopes(results: Arrays) -> Any:
     return results["grad_u"].reshape(rows // 3, 3, count)
 
 
-def _on(axis: int, values: Any) -> Any:
+def on_axis(axis: int, values: Any) -> Any:
     """Return values (rows, N) as vectors along an axis, (3 rows, N)."""
     rows = np.zeros_like(values, shape=(len(values), 3, values.shape[1]))
     rows[:, axis] = values
     return rows.reshape(3 * len(values), values.shape[1])
 
 
-_ALONG = tuple(partial(lambda axis, dens, cloud: _on(axis, dens), axis) for axis in range(3))
+_ALONG = tuple(partial(lambda axis, dens, cloud: on_axis(axis, dens), axis) for axis in range(3))
 MOVED = tuple(map(_against, range(3)))
 
 
@@ -177,11 +255,7 @@ TARGETS = (
         "", ("grad_u",), lambda results, cloud: (cloud["u"][:, None] * _slopes(results)).sum(axis=0)
     ),
 )
-BENT_TARGETS = (
-    Addend(
-        "", ("grad_tensor",), of_tensors, tensors=lambda cloud: _without_strength("grad_u", cloud)
-    ),
-)
+BENT_TARGETS = (_reading(("grad_u",)),)
 MOVED_TARGETS = (
     Addend("", ("grad_u",), lambda results, cloud: (_slopes(results) * cloud["trg"]).sum(axis=1)),
 )

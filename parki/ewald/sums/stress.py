@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from parki.ewald.sums.composite import Addend, wanted
-from parki.ewald.sums.maps import Arrays, transposed, weights
+from parki.ewald.sums.maps import Arrays, fixed, transposed, weights
 
 
+@fixed
 def stress(results: Arrays, at: Arrays) -> Any:
     """Return the stress, in the memory ``at["out"]`` if there is any; without "p" no pressure."""
     rows = at["out"] if "out" in at else np.empty_like(results["grad_u"])

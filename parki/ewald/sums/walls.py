@@ -240,6 +240,6 @@ def near_wall(
             "parki sums stokes_sl, stokes_dipole and stokes_dl, with want='u', 'p', "
             "'grad_u' and 'stress'"
         )
-    if kernel == "stokes_sl" and {*by} - {"dens"}:
-        return images.of_forces_by_points()
+    if kernel == "stokes_sl" and by and (want != "u" or {*by} - {"dens"}):
+        return images.of_forces_by_points(want)
     return known[want](alone=True) if by and kernel in images.DIPOLES else known[want]()

@@ -59,6 +59,8 @@ def cases(name: str, *, joined: bool = True) -> list[Any]:
         if face in JOINED and not joined:
             usual = []
         for kernel in face.sums if LONG_RUN[0] else usual:
+            if f"{name} {kernel}" in face.lacks:
+                continue
             for periodicity in face.periodicities:
                 marks = [] if kernel in usual else [pytest.mark.slow]
                 if why := face.fails.get(name) or face.fails.get(f"{name} {kernel}"):

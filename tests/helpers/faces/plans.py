@@ -12,7 +12,7 @@ from contract import call_of, rms, rounding
 
 import parki
 from examples import EXAMPLES, example
-from faces.base import TOLERANCE, Array, Face, Given
+from faces.base import BLOBS, TOLERANCE, Array, Face, Given
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import velocity
 from parki.interchange import to_host
@@ -185,10 +185,14 @@ class Results(Face):
     """All that a sum has, one below the other."""
 
     name, words = "results", "several results, `want=`"
+    transposed = TOLERANCE  # by sums of their own
     lacks = {
-        "adjoint": "not every result has a transpose",
-        "operator": "a linear operator has one result",
-        "derivatives": "derivatives are of `u` alone",
+        f"{law} {kernel}": why
+        for kernel, why in (
+            (BLOBS[0], "not of pressures of blobs"),
+            ("gravity", "registered sums say which transposes they have"),
+        )
+        for law in ("adjoint", "derivatives", "operator")
     }
 
     def want(self, given: Given) -> Any:
@@ -205,15 +209,34 @@ class Results(Face):
 
     def apply(self, made: Any, dens: Any, *, out: Any = None) -> Any:
         if out is not None:
-            of_u = (3,) * (made.task.sum.results > 1)
-            shapes = {"u": of_u, "p": (), "grad_u": (*of_u, 3), "stress": (3, 3)}
-            rows = self.rows(made.task.kernel)
-            made(dens, out=tuple(out[own].reshape(*shapes[n], out.shape[1]) for n, own in rows))
+            made(dens, out=self.split(made, out))
             return out
-        shape = np.shape(dens) if isinstance(dens, list) else dens.shape
-        sets = shape[: len(shape) - len(made.task.sum.density_shape(1))]
-        found, first = made(dens), len(sets)
-        rows = [a.reshape(*sets, math.prod(a.shape[first:-1]), a.shape[-1]) for a in found]
+        return self.joined(made, made(dens))
+
+    def adjoint(self, made: Any, values: Any) -> Any:
+        return made.adjoint(self.split(made, values))
+
+    def pull(self, made: Any, given: Given, values: Array) -> dict[str, Array]:
+        return super().pull(made, given, self.split(made, values))
+
+    def push(self, made: Any, given: Given, moves: Mapping[str, Array]) -> Any:
+        return self.joined(made, super().push(made, given, moves))
+
+    def split(self, made: Any, rows: Any) -> tuple[Any, ...]:
+        """Return results, of which there may be several first, from their rows (..., rows, N)."""
+        vector = (3,) * (made.task.sum.results > 1)
+        shapes = {"u": vector, "p": (), "grad_u": (*vector, 3), "stress": (3, 3)}
+        several, count = rows.shape[:-2], rows.shape[-1]
+        return tuple(
+            rows[..., own, :].reshape(*several, *shapes[name], count)
+            for name, own in self.rows(made.task.kernel)
+        )
+
+    def joined(self, made: Any, results: tuple[Any, ...]) -> Any:
+        """Return results one below the other."""
+        several = results[0].shape[: results[0].ndim - (made.task.sum.results > 1) - 1]
+        first = len(several)
+        rows = [a.reshape(*several, math.prod(a.shape[first:-1]), a.shape[-1]) for a in results]
         return np.concatenate(rows, axis=-2)
 
     def promise(self, made: Any, dens: Any) -> Any:
@@ -263,6 +286,7 @@ class WallResults(Results, Wall):
     name, words = "wall results", "several results near a wall"
     sums = ("stokes_sl", "stokes_dl")
     periodicities = (2,)
+    lacks = Results.lacks | {"derivatives stokes_dl": "not of gradients of dipoles by points"}
 
     def reference(self, given: Given) -> Array:
         found = Wall.reference(self, given)
