@@ -51,6 +51,7 @@ from contract import (  # noqa: E402
 import parki  # noqa: E402
 
 PICTURE = ROOT / "docs" / "images" / "accuracy.png"
+SHAPES = {"usual": BOXES, "flat": FLAT, "tilted": TILTED}
 SIZES = {"small": (SMALL,), "large": (LARGE,), "both": (SMALL, LARGE)}
 
 
@@ -88,9 +89,9 @@ def run(args: argparse.Namespace) -> list[dict[str, Any]]:
     part, parts = map(int, args.part.split("/"))
     rows: list[dict[str, Any]] = []
     start, shown = time.perf_counter(), 0.0
-    boxes = {"usual": BOXES, "flat": FLAT, "tilted": TILTED}[args.boxes]
     which = {"kernels": args.kernels, "densities": args.densities}
-    last = itertools.islice(sweep(SIZES[args.size], args.seed, boxes, **which), args.cases)
+    cases = sweep(SIZES[args.size], args.seed, SHAPES[args.boxes], **which)
+    last = itertools.islice(cases, args.cases)
     tty = sys.stderr.isatty()
     try:
         for case in itertools.islice(last, part - 1, None, parts):
@@ -115,6 +116,15 @@ def run(args: argparse.Namespace) -> list[dict[str, Any]]:
 # --- report -----------------------------------------------------------------------------------
 
 
+def largest(rows: list[dict[str, Any]], *factors: str) -> dict[tuple[Any, ...], float]:
+    """Return the largest ratio of each value of some factors."""
+    found: dict[tuple[Any, ...], float] = {}
+    for row in rows:
+        values = tuple(row["case"][factor] for factor in factors)
+        found[values] = max(found.get(values, 0.0), worst(row))
+    return found
+
+
 def report(rows: list[dict[str, Any]]) -> int:
     """Print the worst ratios and cases; return the number of errors larger than promised."""
     summed = [row for row in rows if "fields" in row]
@@ -123,23 +133,12 @@ def report(rows: list[dict[str, Any]]) -> int:
     print("Largest error over promise and rounding")
     columns = list(itertools.product(PERIODICITIES, TOLERANCES))
     print(f"{'':14s}" + "".join(f"{p}P {dtype}".rjust(9) for p, dtype in columns))
+    most = largest(summed, "kernel", "periodicity", "dtype")
     for kernel in dict.fromkeys(row["case"]["kernel"] for row in summed):
-        cells = []
-        for periodicity, dtype in columns:
-            here = [
-                row
-                for row in summed
-                if (row["case"]["kernel"], row["case"]["periodicity"], row["case"]["dtype"])
-                == (kernel, periodicity, dtype)
-            ]
-            cells.append(f"{max(map(worst, here), default=0.0):.2f}".rjust(9))
-        print(f"{kernel:14s}" + "".join(cells))
+        print(f"{kernel:14s}" + "".join(f"{most.get((kernel, *c), 0.0):9.2f}" for c in columns))
     for factor in ("cloud", "density", "box", "split", "n"):
-        values: dict[Any, float] = {}
-        for row in summed:
-            value = row["case"][factor]
-            values[value] = max(values.get(value, 0.0), worst(row))
-        print(f"\nby {factor}: " + ", ".join(f"{v} {r:.2f}" for v, r in values.items()), end="")
+        most = largest(summed, factor)
+        print(f"\nby {factor}: " + ", ".join(f"{v} {r:.2f}" for (v,), r in most.items()), end="")
     print("\n\nWorst cases")
     passed = [row for row in summed if worst(row) > 1]
     summed.sort(key=worst, reverse=True)
@@ -228,28 +227,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--space", default="CPU", help="CPU, Cuda, ...")
-    parser.add_argument("--seconds", type=float, default=600, help="stop after this time")
-    parser.add_argument("--cases", type=int, default=100_000, help="stop after this many cases")
-    parser.add_argument("--part", default="1/1", help="k/n: every n-th case from the k-th on")
-    parser.add_argument("--size", choices=SIZES, default="both", help="numbers of points")
-    parser.add_argument("--seed", type=int, default=0, help="another order of the cases")
-    parser.add_argument(
-        "--boxes",
-        choices=("usual", "flat", "tilted"),
-        default="usual",
-        help="flat: 1:1/8 to 1:8 along axes",
-    )
-    parser.add_argument(
-        "--costs",
-        choices=("own", "device"),
-        default="own",
-        help="cost constants that choose parameters",
-    )
-    parser.add_argument("--kernels", nargs="+", default=KERNELS, help="sums, also with parameters")
-    parser.add_argument("--densities", nargs="+", default=(), choices=tuple(DENSITIES))
-    parser.add_argument("--output", type=Path, help="write the results, as JSON")
-    parser.add_argument("--draw", type=Path, nargs="+", help="draw results; measure nothing")
+    add = parser.add_argument
+    add("--space", default="CPU", help="CPU, Cuda, ...")
+    add("--seconds", type=float, default=600, help="stop after this time")
+    add("--cases", type=int, default=100_000, help="stop after this many cases")
+    add("--part", default="1/1", help="k/n: every n-th case from the k-th on")
+    add("--size", choices=SIZES, default="both", help="numbers of points")
+    add("--seed", type=int, default=0, help="another order of the cases")
+    add("--boxes", choices=SHAPES, default="usual", help="flat: 1:1/8 to 1:8 along axes")
+    add("--costs", choices=("own", "device"), default="own", help="what chooses parameters")
+    add("--kernels", nargs="+", default=KERNELS, help="sums, also with parameters")
+    add("--densities", nargs="+", default=(), choices=tuple(DENSITIES))
+    add("--output", type=Path, help="write the results, as JSON")
+    add("--draw", type=Path, nargs="+", help="draw results; measure nothing")
     args = parser.parse_args()
     if args.draw:
         draw(args.draw)
@@ -258,9 +248,7 @@ def main() -> int:
     with costs_of_a_device() if args.costs == "device" else contextlib.nullcontext():
         rows = run(args)
     if args.output:
-        settings = {
-            key: value for key, value in vars(args).items() if key not in ("draw", "output")
-        }
+        settings = {key: x for key, x in vars(args).items() if key not in ("draw", "output")}
         run_of = Run(parki.get_execution_space(args.space))
         facts = {**record.machine(run_of), **record.versions(run_of)}
         result = {"machine": facts, "settings": settings, "rows": rows}

@@ -123,8 +123,13 @@ class Watch:
         """Return the bytes in use: of the pool, or resident without files."""
         if self.xp is not np:
             return float(self.pool.used_bytes())
-        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-        return 1024.0 * next(int(x.split()[1]) for x in lines if x.startswith("RssAnon:"))
+        return resident()
+
+
+def resident() -> float:
+    """Return the resident bytes that are no file's: the system may drop pages of files."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith("RssAnon:"))
 
 
 def refused(space: str) -> bool:

@@ -16,10 +16,11 @@ import ctypes
 import gc
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.run import Run
+from check_memory import resident
 
 import parki
 from parki.ewald.sums import SUMS
@@ -31,9 +32,8 @@ class Soak:
     """Plans of all kernels, whose points move."""
 
     def __init__(self, space: str, points: int) -> None:
-        self.space, self.points = space, points
-        self.xp = parki.get_execution_space(space).array_module
-        self.rng = np.random.default_rng(0)
+        self.space, self.points = Run(parki.get_execution_space(space)), points
+        self.xp, self.rng = self.space.xp, np.random.default_rng(0)
         self.plans: dict[str, tuple[parki.Plan, Any, Any]] = {}
         self.counts = dict.fromkeys(("calls", "one-shots", "moves", "plans", "refused"), 0)
 
@@ -50,13 +50,12 @@ class Soak:
         assert bool(self.xp.isfinite(found[0] if isinstance(found, tuple) else found).all())
         self.counts["calls"] += 1
         if number % 20 == 3:
-            src, norms = self.array(3), self.normals(kernel)
+            src, _, norms = self.cloud(kernel)
             plan.update_points(src, src, norms)
             self.counts["moves"] += 1
         if number % 20 == 13:
-            src, norms = self.array(3), self.normals(kernel)
-            arguments = [a for a in (norms,) if a is not None]
-            parki.ewald.api._sum(kernel, src, src, self.density(kernel), *arguments, plan.options)
+            src, *arguments = (each for each in self.cloud(kernel) if each is not None)
+            parki.ewald.api._sum(kernel, src, src, *arguments, plan.options)
             self.counts["one-shots"] += 1
         if number % 50 == 33:
             try:
@@ -69,9 +68,9 @@ class Soak:
         kernel = "stokes_comb"
         if kernel not in self.plans:
             self.plans[kernel] = self.plan(kernel, 1, "u")
-            self.moving = self.array(3), self.normals(kernel), self.density(kernel)
+            self.moving = self.cloud(kernel)
         plan, _, out = self.plans[kernel]
-        src, norms, dens = self.moving
+        src, dens, norms = self.moving
         src += 0.1 * plan.parameters.cutoff * (self.xp.random.random(src.shape) - 0.5)
         src %= 1
         plan.update_points(src, src, norms)
@@ -82,11 +81,13 @@ class Soak:
 
     def plan(self, kernel: str, periodicity: int, want: Any) -> tuple[parki.Plan, Any, Any]:
         """Return a plan, a density and an array for results."""
-        src, norms = self.array(3), self.normals(kernel)
-        options = parki.EwaldOptions(periodicity, [1, 1, 1], 1e-4, execution_space=self.space)
-        plan = parki.Plan(kernel, src, src, norms, options, want=want)
-        dens = self.density(kernel)
+        src, dens, norms = self.cloud(kernel)
+        plan = parki.Plan(kernel, src, src, norms, self.space.options(periodicity), want=want)
         return plan, dens, plan(dens)
+
+    def cloud(self, kernel: str) -> Any:
+        """Return new points, a density and normals."""
+        return self.space.cloud(kernel, self.points, random=self.rng)
 
     def warm_up(self) -> None:
         """Make a plan of every kind, because each new kernel keeps half a megabyte."""
@@ -95,29 +96,14 @@ class Soak:
                 for want in WANTS:
                     self.plan(kernel, periodicity, want)
 
-    def normals(self, kernel: str) -> Any:
-        """Return normals, for kernels that have them."""
-        return self.array(3) if SUMS[kernel].normals else None
-
-    def density(self, kernel: str) -> Any:
-        """Return a density."""
-        return self.xp.asarray(self.rng.random(SUMS[kernel].density_shape(self.points)))
-
-    def array(self, rows: int) -> Any:
-        """Return random numbers in the memory of the space."""
-        return self.xp.asarray(self.rng.random((rows, self.points)))
-
     def megabytes(self) -> dict[str, float]:
         """Return the memory in use without plans: resident memory, and CuPy's pool."""
         self.plans.clear()  # their sizes differ
         gc.collect()
         with contextlib.suppress(AttributeError, OSError):  # another C library
             ctypes.CDLL("libc.so.6").malloc_trim(0)
-        # Pages of files do not count, as the system may drop and read them again.
-        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-        size = next(int(line.split()[1]) for line in lines if line.startswith("RssAnon:"))
-        found = {"resident": 1024 * size / 1e6}
-        if self.xp is not np:
+        found = {"resident": resident() / 1e6}
+        if self.space.device:
             pool = self.xp.get_default_memory_pool()
             found["pool, used"] = pool.used_bytes() / 1e6
             found["pool, held"] = pool.total_bytes() / 1e6

@@ -152,15 +152,16 @@ class Run:
         """Return a host array in the memory of the space."""
         return self.xp.asarray(values.astype(dtype))
 
-    def cloud(self, kernel: str, n: int, dtype: str = "f8", points: Any = None) -> Any:
+    def cloud(
+        self, kernel: str, n: int, dtype: str = "f8", points: Any = None, random: Any = None
+    ) -> Any:
         """Return points, uniform in the unit cube if not given, a density, and normals if needed.
 
         Returns
         -------
         tuple of arrays, shape (3, n), that of a density, and (3, n), or None for the last
         """
-        random = self.random
-        kind = SUMS[kernel]
+        random, kind = random or self.random, SUMS[kernel]
         points = self.send(random.random((3, n)) if points is None else points, dtype)
         dens = self.send(random.standard_normal(kind.density_shape(n)), dtype)
         norms = self.send(random.standard_normal((3, n)), dtype) if kind.normals else None

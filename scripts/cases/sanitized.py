@@ -58,13 +58,9 @@ def sum_up(case: Sum, run: Run, n: int, rng: np.random.Generator) -> None:
     kernel, periodicity, dtype, settings, want = case
     xp = run.xp
 
-    def array(*shape: int) -> Any:
-        return xp.asarray(rng.random(shape).astype(dtype))
-
-    edges = xp.asarray(np.array(BOX, dtype=dtype))[:, None]
-    src, trg = array(3, n) * edges, array(3, n // 2 + 1) * edges
-    norms = array(3, n) if SUMS[kernel].normals else None
-    dens = array(*SUMS[kernel].density_shape(n))
+    edges = run.send(np.array(BOX), dtype)[:, None]
+    src, dens, norms = run.cloud(kernel, n, dtype, random=rng)
+    src, trg = edges * src, edges * run.send(rng.random((3, n // 2 + 1)), dtype)
     more: Any = settings
     options = run.options(periodicity, TOLERANCES[dtype], BOX, **more)
     plan = parki.Plan(kernel, trg, src, norms, options, want=want)
@@ -134,14 +130,10 @@ def measure_steps(run: Run) -> dict[str, Any]:
         ("stokes_sl", "f8", run.options(2, 1e-4, BOX, wall="no-slip"), {}),
     ]
 
-    def array(dtype: str, *shape: int) -> Any:
-        return xp.asarray(rng.random(shape).astype(dtype))
-
     for kernel, dtype, options, more in cases:
-        edges = xp.asarray(np.array(BOX, dtype=dtype))[:, None]
-        clouds = [array(dtype, 3, n) * edges for _ in range(3)]
-        norms = array(dtype, 3, n) if SUMS[kernel].normals else None
-        dens = array(dtype, *SUMS[kernel].density_shape(n))
+        edges = run.send(np.array(BOX), dtype)[:, None]
+        clouds = [edges * run.cloud(kernel, n, dtype, random=rng)[0] for _ in range(3)]
+        _, dens, norms = run.cloud(kernel, n, dtype)
         plan = parki.Plan(kernel, clouds[0], clouds[0], norms, options, **more)
         results = []
         for number in range(8):
@@ -167,7 +159,7 @@ def measure_steps(run: Run) -> dict[str, Any]:
     random = xp.random.default_rng(0)
     for number in range(6):
         spheres.update_points(clouds[number % 3])
-        moved = spheres.displacements(1.0, 1e-3, random, array("f8", 3, n), accuracy=1e-2)
+        moved = spheres.displacements(1.0, 1e-3, random, run.normal((3, n)), accuracy=1e-2)
         assert bool(xp.isfinite(moved).all()), "spheres: NaN"
     return {"Plans whose points moved, without NaN": [{"plans": len(cases) + 1}]}
 
