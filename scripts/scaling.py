@@ -152,41 +152,34 @@ def sections(records: list[record.Record]) -> str:
     text = ""
     for (machine, by_rank, periodicity, tolerance, dtype, points), runs in tasks.items():
         kind = "a rank, weak" if by_rank else "in all, strong"
-        versions = ", ".join(f"{k} {v}" for k, v in runs[0]["versions"].items())
         text += f"## {machine}: {periodicity}-periodic, tolerance {tolerance:g}, "
         text += f"{points:,} points {kind}\n\n"
-        columns: list[tuple[str, dict[str, float | None]]] = []
+        columns: dict[str, dict[str, float | None]] = {}
         notes = []
         for found in sorted(runs, key=lambda r: int(r["results"]["ranks"])):
             results = found["results"]
-            ranks = results["ranks"]
+            ranks, sent = results["ranks"], results["home"]["sent"]
             for way in ("random", "home") if ranks > 1 else ("random",):
                 head = f"{ranks}, {way}" if ranks > 1 else "1 rank"
-                seconds = results[way]["seconds"]
-                columns.append((head, {row: 1e3 * seconds[row] for row in ROWS}))
+                columns[head] = {row: 1e3 * results[way]["seconds"][row] for row in ROWS}
             if by_rank and periodicity == 1 and tolerance == 1e-4 and ranks in RANKS:
                 place = RANKS.index(ranks)
-                columns.append((f"{ranks}, paper", {row: ms[place] for row, ms in PAPER.items()}))
+                columns[f"{ranks}, paper"] = {row: ms[place] for row, ms in PAPER.items()}
             grid = " x ".join(map(str, results["parameters"]["grid"]))
-            moved = sum(results["home"]["sent"].values()) / weak.LINK
-            sent = ", ".join(f"{k} {v / 1e6:.3g}" for k, v in results["home"]["sent"].items() if v)
-            notes.append(
-                f"{ranks} by {results['transport']}: grid {grid}, P = {results['parameters']['P']}"
-                + (f"; MB sent by a rank in one application (home): {sent}" if sent else "")
-                + (
-                    f"; at {weak.LINK / 1e9:.0f} GB/s they take {1e3 * moved:.1f} ms"
-                    if sent
-                    else ""
-                )
-            )
-        text += "| | " + " | ".join(head for head, _ in columns) + " |\n"
-        text += "| --- |" + " --- |" * len(columns) + "\n"
+            note = f"{ranks} by {results['transport']}: grid {grid}, P = "
+            note += str(results["parameters"]["P"])
+            if each := ", ".join(f"{k} {v / 1e6:.3g}" for k, v in sent.items() if v):
+                moved = 1e3 * sum(sent.values()) / weak.LINK
+                note += f"; MB sent by a rank in one application (home): {each}; at "
+                note += f"{weak.LINK / 1e9:.0f} GB/s they take {moved:.1f} ms"
+            notes.append(f"- {note}\n")
+        rows = []
         for row in ROWS:
-            values = [column.get(row) for _, column in columns]
-            cells = " | ".join("" if v is None else f"{v:.1f}" for v in values)
-            text += f"| {row} | {cells} |\n"
-        notes.append(f"{pictures.precision(dtype)} precision; {versions}")
-        text += "\n" + "\n".join(f"- {note}" for note in notes) + "\n\n"
+            values = [column.get(row) for column in columns.values()]
+            rows.append([row, *("" if v is None else f"{v:.1f}" for v in values)])
+        versions = ", ".join(f"{k} {v}" for k, v in runs[0]["versions"].items())
+        notes.append(f"- {pictures.precision(dtype)} precision; {versions}\n")
+        text += f"{pictures.markdown(['', *columns], rows)}\n{''.join(notes)}\n"
     return text
 
 
@@ -238,9 +231,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.docs:
         records = record.read(arguments.docs)
-        (page.DOCS / "scaling.md").write_text(text(records), encoding="utf-8")
-        draw(records, page.DOCS / "images" / "scaling.png")
-        print("wrote scaling.md")
+        page.write("scaling", text(records))
+        draw(records, page.DOCS / "images/scaling.png")
         return
     comm = MPI.COMM_WORLD
     if arguments.quick:

@@ -25,7 +25,7 @@ from parki.ewald.task import Frame
 from . import Case, models
 from .ceilings import ceilings
 from .record import Record, on_device
-from .run import ENOUGH, ROUNDS, Run, apart
+from .run import ROUNDS, Run, apart
 from .show import MARKS, SERIES, Table, count, figure, ms, number, save
 
 PERIODICITY, TOLERANCE = 1, 1e-4
@@ -58,6 +58,8 @@ class Near:
     ----------
     cell_size : float
         Sources in r_c^3.
+    pairs : float
+        Number of pairs closer than r_c, counted for some of the targets.
     degree : int
         Degree of the near field's polynomials.
     predicted : float
@@ -85,13 +87,15 @@ class Near:
         self.task = plan.task
         self.cutoff = self.first_cutoff = chosen.cutoff
         self.predicted = chosen.seconds["P2P"]
+        self.pairs = self._pairs()
 
     def resize(self, cell_size: float) -> None:
         """Change the number of sources in r_c^3."""
         self.cell_size = cell_size
         self.cutoff = (cell_size / self.n) ** (1 / 3)
+        self.pairs = self._pairs()
 
-    def pairs(self) -> float:
+    def _pairs(self) -> float:
         """Return the number of pairs closer than r_c, counted for some of the targets."""
         images = math.ceil(self.cutoff)
         ranges = [
@@ -124,6 +128,29 @@ class Near:
         return call
 
 
+Variant = tuple[str, Launch | None]
+
+
+def variants(case: Near, chosen: list[Variant], rounds: int = ROUNDS) -> list[dict[str, Any]]:
+    """Return measurements of variants, which alternate; the first one is the reference."""
+    calls = {str(k): case.near_field(*variant) for k, variant in enumerate(chosen)}
+    results = [call() for call in calls.values()]
+    medians = [*case.run.medians(calls, rounds, first=0).values()]
+    return [
+        {
+            "method": method,
+            "block": [launch.team, launch.vectors] if launch else None,
+            "width": launch.width if launch else None,
+            "seconds": seconds,
+            "targets_per_microsecond": case.n / seconds / 1e6,
+            "pairs_per_second": case.pairs / seconds,
+            "ratio": seconds / medians[0],
+            "difference": apart(result, results[0]),
+        }
+        for (method, launch), result, seconds in zip(chosen, results, medians, strict=True)
+    ]
+
+
 # --- table 3: models against the measured time ----------------------------------------------------
 
 # Milliseconds on one H200, 4e6 points, 256 sources in a cell: the measurement, then the models.
@@ -141,35 +168,21 @@ def measure_models(run: Run) -> dict[str, Any]:
     machine = ceilings(run)
     n = run.size(20_000, 4_000_000)
     case = Near(run, n, cell_size=min(CELL_SIZE, n / 8))
-    pairs = case.pairs()
     flops = models.pair_flops("stokes_comb", case.degree, machine.root)
     share = math.pi / 6 * 27 * case.cell_size * n  # pairs by the paper's model
-    rows = []
-    for method in (*own_variants(run), *CELL_METHODS):
-        launch = choose_launch(method, run.space)
+    chosen: list[Variant] = [(name, None) for name in own_variants(run)]
+    chosen += [(method, choose_launch(method, run.space)) for method in CELL_METHODS]
+    rows = variants(case, chosen)
+    for row, (method, launch) in zip(rows, chosen, strict=True):
         by_pairs, by_share = (
             models.near(method, launch, n, counted, case.cell_size, flops, run.device)
-            for counted in (pairs, share)
+            for counted in (case.pairs, share)
         )
-        rows.append(
-            {
-                "method": method,
-                "block": [launch.team, launch.vectors] if launch else None,
-                "seconds": run.median(case.near_field(method, launch), ROUNDS, ENOUGH),
-                "models": by_pairs.seconds(machine),
-                "paper_share": by_share.seconds(machine)["Tf"] if launch else None,
-            }
-        )
-    return {
-        "points": n,
-        "cell_size": case.cell_size,
-        "degree": case.degree,
-        "pairs": pairs,
-        "flops_per_pair": flops,
-        "predicted": case.predicted,
-        "ceilings": vars(machine),
-        "rows": rows,
-    }
+        row["models"] = by_pairs.seconds(machine)
+        row["paper_share"] = by_share.seconds(machine)["Tf"] if launch else None
+    found = {"points": n, "cell_size": case.cell_size, "degree": case.degree}
+    found |= {"pairs": case.pairs, "flops_per_pair": flops, "predicted": case.predicted}
+    return found | {"ceilings": vars(machine), "rows": rows}
 
 
 def model_tables(record: Record) -> list[Table]:
@@ -235,12 +248,14 @@ def measure_variants(run: Run) -> dict[str, Any]:
     n = run.size(20_000, 1_000_000)
     case = Near(run, n, cell_size=30 if run.quick else 256)
     launches = {method: best_launch(case, method) for method in CELL_METHODS}
-    sizes = (30,) if run.quick else (256, 512)
+    chosen: list[Variant] = [(name, None) for name in own_variants(run)]
+    chosen += launches.items()
+    chosen += [(method, launches[method]._replace(width=0.5)) for method in NARROW]
     cases = []
-    for size in sizes:
+    for size in (30,) if run.quick else (256, 512):
         case.resize(size)
-        pairs = case.pairs()
-        cases.append({"cell_size": size, "pairs": pairs, "rows": variants(case, launches, pairs)})
+        rows = variants(case, chosen, 3)
+        cases.append({"cell_size": size, "pairs": case.pairs, "rows": rows})
     return {"points": n, "degree": case.degree, "cases": cases}
 
 
@@ -260,31 +275,6 @@ def best_launch(case: Near, method: str) -> Launch:
         call()
         times[launch] = case.run.seconds(call)
     return min(times, key=lambda launch: times[launch])
-
-
-def variants(case: Near, launches: dict[str, Launch], pairs: float) -> list[dict[str, Any]]:
-    """Return measurements of the default variant and all others, which alternate."""
-    own = own_variants(case.run)
-    chosen: list[tuple[str, Launch | None]] = [(name, None) for name in own]
-    chosen += launches.items()
-    chosen += [(method, launches[method]._replace(width=0.5)) for method in NARROW]
-    calls = [case.near_field(*variant) for variant in chosen]
-    results = [call() for call in calls]
-    names = {str(number): call for number, call in enumerate(calls)}
-    medians = [*case.run.medians(names, 3, first=0).values()]
-    return [
-        {
-            "method": method,
-            "block": [launch.team, launch.vectors] if launch else None,
-            "width": launch.width if launch else None,
-            "seconds": seconds,
-            "targets_per_microsecond": case.n / seconds / 1e6,
-            "pairs_per_second": pairs / seconds,
-            "ratio": seconds / medians[0],
-            "difference": apart(result, results[0]),
-        }
-        for (method, launch), result, seconds in zip(chosen, results, medians, strict=True)
-    ]
 
 
 def name_of(row: dict[str, Any]) -> str:
@@ -346,20 +336,10 @@ def measure_workloads(run: Run) -> dict[str, Any]:
         flops = models.pair_flops(kernel, case.degree, machine.root)
         for size in sizes:
             case.resize(size)
-            pairs = case.pairs()
-            for method in (own_variants(run)[0], "gm1d"):
-                seconds = run.median(case.near_field(method), ROUNDS, ENOUGH)
-                rows.append(
-                    {
-                        "kernel": kernel,
-                        "cell_size": size,
-                        "method": method,
-                        "seconds": seconds,
-                        "pairs_per_second": pairs / seconds,
-                        "targets_per_microsecond": n / seconds / 1e6,
-                        "share": pairs * flops / seconds / machine.flops,
-                    }
-                )
+            for row in variants(case, [(own_variants(run)[0], None), ("gm1d", None)]):
+                row |= {"kernel": kernel, "cell_size": size}
+                row["share"] = row["pairs_per_second"] * flops / machine.flops
+                rows.append(row)
     return {"points": n, "ceilings": vars(machine), "rows": rows}
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
-from benchmarks.record import Record
+from .record import Record
+from .show import markdown
 
 RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 HOST = 8  # GPUs of a host
@@ -78,10 +79,10 @@ def section(records: list[Record]) -> str:
         "slabs. What would come next is a division along two axes, with exchanges among rows and "
         "columns of ranks."
     )
-    text = f"## A model of more GPUs\n\n{textwrap.fill(words, 100)}\n\n"
-    heads = [f"{card / 1.25e8:.0f} Gbit/s" for card in CARDS]
-    text += "| GPUs | " + " | ".join(heads) + " |\n| --- |" + " --- |" * len(heads) + "\n"
-    for ranks in RANKS:
-        times = [1e3 * seconds(ranks, alone, sent, card) for card in CARDS]
-        text += f"| {ranks} | " + " | ".join(f"{t:.0f}" for t in times) + " |\n"
-    return f"{text}\n{textwrap.fill(ends, 100)}\n\n"
+    rows = (
+        [ranks, *(f"{1e3 * seconds(ranks, alone, sent, card):.0f}" for card in CARDS)]
+        for ranks in RANKS
+    )
+    table = markdown(("GPUs", *(f"{card / 1.25e8:.0f} Gbit/s" for card in CARDS)), rows)
+    words, ends = (textwrap.fill(each, 100) for each in (words, ends))
+    return f"## A model of more GPUs\n\n{words}\n\n{table}\n{ends}\n\n"
