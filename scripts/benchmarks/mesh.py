@@ -26,7 +26,7 @@ from parki.ewald.task import Frame, Task
 
 from . import Case, models
 from .ceilings import Ceilings, ceilings
-from .record import Record
+from .record import Record, pick
 from .run import ENOUGH, ROUNDS, Run, roundings
 from .show import Table, count, ms, number
 
@@ -134,7 +134,7 @@ def stage_tables(record: Record, stage: str, papers: dict[int, Any]) -> list[Tab
     base = {row["P"]: row["seconds"] for row in found["rows"] if row["method"] == "base"}
     for p in base:
         rows, paper = [], papers.get(p, {})
-        for row in (row for row in found["rows"] if row["P"] == p):
+        for row in pick(found["rows"], P=p):
             least = models.Work(**row["work"]).seconds(machine)["T0"]
             of, first = paper.get(row["method"]), paper.get("base")
             theirs = (number(of[0]), f"{of[0] / first[0]:.2f}", f"{of[1]} %") if of else ("",) * 3
@@ -164,7 +164,7 @@ def model_table(record: Record, stage: str) -> Table:
     found = record["results"]
     machine = Ceilings(**found["ceilings"])
     rows = []
-    for row in (row for row in found["rows"] if row["P"] == MODELLED_WINDOW):
+    for row in pick(found["rows"], P=MODELLED_WINDOW):
         seconds = models.Work(**row["work"]).seconds(machine)
         rows.append(row | {"models": seconds, "paper": MODELLED.get((stage, row["method"]), ())})
     return Table.of(

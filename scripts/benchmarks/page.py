@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from . import case
-from .record import Record, read, where
+from .record import Record, pick, read, where
 from .show import Table
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -39,7 +39,7 @@ def page(name: str, tables: Callable[[Record], list[Table]]) -> str:
     def write(kind: str) -> str:
         text = []
         title, heading = case(kind).about
-        for found in (found for found in records if found["kind"] == kind):
+        for found in pick(records, kind=kind):
             machine, _, versions = where(found).partition("; ")
             level = "##" if name == "floor" else "###"  # which has one case
             text.append(f"{level} {title.split(' (')[0]}, on {machine}\n\n{versions}\n")

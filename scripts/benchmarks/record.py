@@ -96,6 +96,11 @@ def on_device(found: Record) -> bool:
     return found["settings"]["space"] in ("Cuda", "HIP")
 
 
+def pick(rows: Sequence[dict[str, Any]], **values: Any) -> list[dict[str, Any]]:
+    """Return the rows that have some values."""
+    return [row for row in rows if all(row[name] == value for name, value in values.items())]
+
+
 def processor() -> str:
     """Return the CPU's name and its widest vectors that CXX allows, as far as known."""
     name, wide = platform.processor() or platform.machine(), ""

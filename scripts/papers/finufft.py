@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks import Case, not_installed
-from benchmarks.record import Record
+from benchmarks.record import Record, pick
 from benchmarks.run import Run
 from benchmarks.show import SERIES, Table, count, figure, number, precision, save
 
@@ -155,7 +155,7 @@ def tables(record: Record) -> list[Table]:
     columns.append(("set-up: parki", lambda row: number(row["set-up"])))
     columns.append((name, lambda row: number(row["their set-up"])))
     for axes in (3, 2):
-        of = [row for row in found["rows"] if row["axes"] == axes]
+        of = pick(found["rows"], axes=axes)
         size = f"{count(of[0]['N'])} points, {of[0]['K']} grid points along each axis"
         made.append(Table.of(f"{axes}-D, {size}: ns", of, *columns))
     return made
@@ -169,15 +169,11 @@ def draw(record: Record, file: Path) -> None:
     for panel, (axes, name) in zip(panels, kinds, strict=True):
         for k, dtype in enumerate(("f8", "f4")):
             for cloud in CLOUDS:
-                of = [
-                    r for r in rows if (r["axes"], r["dtype"], r["cloud"]) == (axes, dtype, cloud)
-                ]
+                of = pick(rows, axes=axes, dtype=dtype, cloud=cloud)
+                points = [(r["P"], r[f"their {name}"] / r[name]) for r in of]
+                how = {"color": SERIES[k], "label": f"{precision(dtype)}, {cloud}", "marker": "o"}
                 line = "-" if cloud == "uniform" else ":"
-                label = f"{precision(dtype)}, {cloud}"
-                ratios = [r[f"their {name}"] / r[name] for r in of]
-                panel.plot(
-                    [r["P"] for r in of], ratios, line, marker="o", color=SERIES[k], label=label
-                )
+                panel.plot(*zip(*points, strict=True), line, **how)
         panel.axhline(1, color="#666666", linewidth=1)
         panel.set(title=f"{axes}-D, {name}", xlabel="window points P")
         panel.grid()

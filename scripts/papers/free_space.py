@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks import Case, cpu_alone, not_installed
-from benchmarks.record import Record
+from benchmarks.record import Record, pick
 from benchmarks.run import Run
 from benchmarks.show import SERIES, Table, count, figure, number, save
 
@@ -137,7 +137,7 @@ def draw(record: Record, file: Path) -> None:
     made, panels = figure(2, 4.2, 10, sharey=True)
     for panel, kernel in zip(panels, NAMES, strict=True):
         for line, cloud in zip(("-", ":", "--"), CLOUDS, strict=True):
-            of = [r for r in rows if (r["kernel"], r["cloud"]) == (kernel, cloud)]
+            of = pick(rows, kernel=kernel, cloud=cloud)
             for color, (seconds, (label, error)) in zip(SERIES, lines.items(), strict=False):
                 if seconds in of[0]:
                     x, y = zip(*((r[error], r[seconds]) for r in of), strict=True)

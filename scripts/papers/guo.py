@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import Case
-from benchmarks.record import Record
+from benchmarks.record import Record, pick
 from benchmarks.run import TINY, Run, roundings
 from benchmarks.show import SERIES, Table, count, figure, ms, number, save
 
@@ -94,9 +94,8 @@ def tables(record: Record) -> list[Table]:
     found, made = record["results"]["rows"], []
     for p, k in dict.fromkeys((row["p"], row["K"]) for row in found):
         times: dict[int, dict[str, Any]] = {}
-        for row in found:
-            if (row["p"], row["K"]) == (p, k):
-                times.setdefault(row["N"], {})[row["method"]] = row
+        for row in pick(found, p=p, K=k):
+            times.setdefault(row["N"], {})[row["method"]] = row
         for key, title in (("apply", "An application"), ("setup", "Setting up")):
             columns = [
                 (name, lambda row, method=method, key=key: ms(row[1].get(method, {}).get(key)))
@@ -107,12 +106,12 @@ def tables(record: Record) -> list[Table]:
             made.append(Table.of(title, times.items(), particles, *columns))
     rows = []
     for p, k, n in dict.fromkeys((row["p"], row["K"], row["N"]) for row in found):
-        of = [row for row in found if (row["p"], row["K"], row["N"]) == (p, k, n)]
+        of = pick(found, p=p, K=k, N=n)
         line = [f"p = {p}, K = {k}", count(n), number(n * p**3 / k**3)]
         papers = [row for row in of if row["method"] not in ("parki", "source", "stored")]
         for applications in APPLICATIONS:
             best = min(papers, key=lambda row: total(row, applications))
-            parki = next(row for row in of if row["method"] == "parki")
+            (parki,) = pick(of, method="parki")
             ratio = total(best, applications) / total(parki, applications)
             line.append(f"{NAMES[best['method']]} {number(ratio)}")
         rows.append(line)
@@ -125,14 +124,12 @@ def tables(record: Record) -> list[Table]:
 def draw(record: Record, file: Path) -> None:
     """Draw applications, set-ups and their total for 20 applications, as Figures 9, 10 and 14."""
     rows = record["results"]["rows"]
-    p, k = max(
-        dict.fromkeys((row["p"], row["K"]) for row in rows if row["K"] <= 128), key=lambda x: x
-    )
-    rows = [row for row in rows if (row["p"], row["K"]) == (p, k)]
+    p, k = max((row["p"], row["K"]) for row in rows if row["K"] <= 128)
+    rows = pick(rows, p=p, K=k)
     made, panels = figure(3, 4.2, 12.5, sharex=True)
     colours = dict(zip(NAMES, (*SERIES, "#4a4a4a", "#9a9a9a", "#d05050"), strict=True))
     for method, name in NAMES.items():
-        of = [row for row in rows if row["method"] == method]
+        of = pick(rows, method=method)
         n = [row["N"] for row in of]
         style: dict[str, Any] = {"color": colours[method], "marker": "o", "markersize": 4}
         if method == "parki":

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from benchmarks import Case
-from benchmarks.record import Record
+from benchmarks.record import Record, pick
 from benchmarks.run import Run
 from benchmarks.show import SERIES, Table, count, figure, ms, number, precision, save
 
@@ -165,7 +165,7 @@ def _conflict_table(found: list[dict[str, Any]]) -> Table:
 
 
 def _stored_table(found: list[dict[str, Any]], stage: str) -> Table:
-    of = [row for row in found if row["stage"] == stage]
+    of = pick(found, stage=stage)
     free = {(row["dtype"], row["P"]): row for row in of if row["computed"]}
     pairs = [(row, free[row["dtype"], row["P"]]) for row in of if not row["computed"]]
 
@@ -193,7 +193,7 @@ def draw(record: Record, file: Path) -> None:
     """Draw conflicts, stored over computed, and the model problem (his Figure 4)."""
     found = record["results"]
     made, panels = figure(4, 4.0, 13.5)
-    of = [row for row in found["conflicts"] if row["dtype"] == "f8" and row["components"] == 1]
+    of = pick(found["conflicts"], dtype="f8", components=1)
     names = [row["method"] for row in of]
     panels[0].barh(range(len(of)), [1e9 * row["apply"] / row["N"] for row in of], color=SERIES[0])
     panels[0].set_yticks(range(len(of)), names)
@@ -202,20 +202,17 @@ def draw(record: Record, file: Path) -> None:
         for dtype, line in (("f8", "-"), ("f4", ":")):
             pairs = []
             for p in dict.fromkeys(row["P"] for row in found["stored"]):
-                kind = stage, dtype, p
-                rows = [r for r in found["stored"] if (r["stage"], r["dtype"], r["P"]) == kind]
-                free = next(row["apply"] for row in rows if row["computed"])
-                pairs.append((p, min(row["apply"] for row in rows if not row["computed"]) / free))
-            label = f"{stage}, {precision(dtype)}"
-            panels[1].plot(
-                *zip(*pairs, strict=True), line, marker="o", color=SERIES[k], label=label
-            )
+                rows = pick(found["stored"], stage=stage, dtype=dtype, P=p)
+                best = min(row["apply"] for row in pick(rows, computed=False))
+                pairs.append((p, best / pick(rows, computed=True)[0]["apply"]))
+            how = {"color": SERIES[k], "label": f"{stage}, {precision(dtype)}", "marker": "o"}
+            panels[1].plot(*zip(*pairs, strict=True), line, **how)
     panels[1].axhline(1, color="#666666", linewidth=1)
     panels[1].set(title="Stored over computed", xlabel="window points P", ylim=(0, None))
     panels[1].legend(fontsize=8)
     methods = list(dict.fromkeys(m for row in found["model"] for m in row["rates"]))
     for panel, axes in zip(panels[2:], (2, 3), strict=True):
-        rows = [row for row in found["model"] if row["axes"] == axes]
+        rows = pick(found["model"], axes=axes)
         for k, method in enumerate(methods):
             line = [
                 (row["p"], row["rates"][method] / 1e6) for row in rows if method in row["rates"]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from benchmarks import Case
 from benchmarks.ceilings import ceilings
-from benchmarks.record import Record, on_device
+from benchmarks.record import Record, on_device, pick
 from benchmarks.run import Run, roundings
 from benchmarks.show import DARK, MARKS, SERIES, Table, figure, ms, number, precision, save
 
@@ -54,18 +54,9 @@ def measure(run: Run) -> dict[str, Any]:
                     raise RuntimeError("the order of the particles changes the result")
                 flops, least = work(n, dtype)
                 roof = min(machine.flops, flops / least * machine.bandwidth)
-                rows.append(
-                    {
-                        "dtype": dtype,
-                        "shape": shape,
-                        "method": method,
-                        "seconds": took,
-                        "setup": plan.seconds,
-                        "flops": flops,
-                        "bytes": least,
-                        "share": flops / took / roof,
-                    }
-                )
+                row = {"dtype": dtype, "shape": shape, "method": method, "seconds": took}
+                row |= {"setup": plan.seconds, "flops": flops, "bytes": least}
+                rows.append(row | {"share": flops / took / roof})
     return {"rows": rows, "ceilings": roofs}
 
 
@@ -83,7 +74,7 @@ def tables(record: Record) -> list[Table]:
         made.append(
             Table.of(
                 f"Interpolation by M'4, {precision(dtype)} precision",
-                [row for row in found["rows"] if row["dtype"] == dtype],
+                pick(found["rows"], dtype=dtype),
                 ("particles", lambda row: " x ".join(map(str, row["shape"]))),
                 ("order", lambda row: METHODS[row["method"]]),
                 ("ms", lambda row: ms(row["seconds"])),
@@ -107,14 +98,12 @@ def draw(record: Record, file: Path) -> None:
         y = np.minimum(top["flops"], x * top["bandwidth"]) / 1e9
         left.loglog(x, y, color=SERIES[k], linewidth=1.6)
         for mark, method in zip(MARKS, METHODS, strict=False):
-            of = [r for r in found["rows"] if (r["dtype"], r["method"]) == (dtype, method)]
+            of = pick(found["rows"], dtype=dtype, method=method)
             last = of[-1]
             style: dict[str, Any] = {"color": SERIES[k], "marker": mark, "markersize": 8}
             label = f"{name}, {METHODS[method]}"
-            reached = last["flops"] / last["seconds"] / 1e9
-            left.loglog(
-                [last["flops"] / last["bytes"]], [reached], linestyle="", label=label, **style
-            )
+            place = last["flops"] / last["bytes"], last["flops"] / last["seconds"] / 1e9
+            left.loglog(*place, linestyle="", label=label, **style)
             particles = [r["shape"][0] * r["shape"][1] for r in of]
             right.semilogx(particles, [100 * r["share"] for r in of], **style)
     left.set(title="Under the roof", xlabel="operations per byte", ylabel="GFLOP/s")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks import Case
-from benchmarks.record import Record
+from benchmarks.record import Record, pick
 from benchmarks.run import TINY, Run
 from benchmarks.show import SERIES, Table, count, figure, ms, save
 
@@ -263,8 +263,7 @@ def draw(record: Record, file: Path) -> None:
     made, panels = figure(len(fractions), 3.8, 3.4 * len(fractions) + 1.5, sharey=True)
     for panel, fraction in zip(panels, fractions, strict=True):
         for color, name in zip(SERIES, solvers, strict=False):
-            kind = fraction, name, asked
-            of = [r for r in found if (r["fraction"], r["solver"], r["asked"]) == kind]
+            of = pick(found, fraction=fraction, solver=name, asked=asked)
             for line, what in (("-", "M F"), ("--", "step")):
                 x, y = zip(*((row["N"], 1e3 * row[what]) for row in of), strict=True)
                 panel.loglog(x, y, line, marker="o", color=color, label=f"{name}, {what}")
