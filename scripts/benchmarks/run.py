@@ -17,6 +17,7 @@ from parki.runtime import ExecutionSpace
 # Largest number of runs of a case, and seconds after which there are no more.
 ROUNDS, ENOUGH = 7, 1.5
 TINY = 400  # points of --quick
+CLOUDS = 4  # of points, among which steps move
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,25 @@ class Run:
         norms = self.send(random.standard_normal((3, n)), dtype) if kind.normals else None
         return points, dens, norms
 
+    def steps(
+        self, kernel: str, n: int, dtype: str, periodicity: int, tolerance: float
+    ) -> Callable[[int], None]:
+        """Return a function of a number that moves a plan's points, and sums a density."""
+        random, options = self.random, self.options(periodicity, tolerance)
+        (points, dens, norms), *others = (
+            self.cloud(kernel, n, dtype, random=random) for _ in range(CLOUDS)
+        )
+        clouds = [points, *(other[0] for other in others)]
+        plan = parki.Plan(kernel, points, points, norms, options)
+        out = plan(dens)
+
+        def step(number: int) -> None:
+            points = clouds[number % CLOUDS]
+            plan.update_points(points, points, norms)
+            plan(dens, out=out)
+
+        return step
+
     def uniform(self, dimensions: int, n: int, dtype: str = "f8") -> Any:
         """Return uniform points in [0, 1)."""
         return self.send(self.random.random((dimensions, n)) * (1 - 1e-6), dtype)
@@ -179,6 +199,21 @@ class Run:
         """Free a device's unused memory."""
         if self.device:
             self.xp.get_default_memory_pool().free_all_blocks()
+
+
+def reach(
+    aim: float, tolerance: float, error_of: Callable[[float], float], safe: float, tries: int
+) -> tuple[float, float]:
+    """Return the first of ever smaller tolerances whose error is the aim at most, and the error.
+
+    An error is taken to fall as the tolerance does, and ``safe`` is a factor of the next one.
+    """
+    for _ in range(tries):
+        tried, error = tolerance, error_of(tolerance)
+        if error <= aim:
+            break
+        tolerance *= safe * min(aim / error, 1.0)
+    return tried, error
 
 
 def apart(found: Any, expected: Any) -> float:

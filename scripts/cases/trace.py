@@ -16,9 +16,7 @@ from typing import Any
 from benchmarks import Case
 from benchmarks.run import Run
 
-import parki
-
-CLOUDS, FIRST, STEPS = 4, 8, 36  # clouds that follow each other; steps before the trace, and in it
+FIRST, STEPS = 8, 36  # steps before the trace, and in it
 
 
 def missing(on_device: bool) -> str:
@@ -43,17 +41,7 @@ def measure(run: Run) -> dict[str, Any]:
 
     kernel, n = (run.kernel or ("stokes_sl",))[0], run.size(10_000, 10_000)
     dtype, periodicity = (run.dtype or ("f4",))[0], (run.periodicity or (3,))[0]
-    options = run.options(periodicity, (run.tolerance or (1e-3,))[0])
-    random = run.random
-    points, dens, norms = run.cloud(kernel, n, dtype)
-    clouds = [points, *(run.send(random.random((3, n)), dtype) for _ in range(CLOUDS - 1))]
-    plan = parki.Plan(kernel, points, points, norms, options)
-    out = plan(dens)
-
-    def step(number: int) -> None:
-        points = clouds[number % CLOUDS]
-        plan.update_points(points, points, norms)
-        plan(dens, out=out)
+    step = run.steps(kernel, n, dtype, periodicity, (run.tolerance or (1e-3,))[0])
 
     def steps() -> None:
         for number in range(STEPS):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from benchmarks import Case, cpu_alone, not_installed
 from benchmarks.record import Record, pick
-from benchmarks.run import Run
+from benchmarks.run import Run, reach
 from benchmarks.show import SERIES, Table, count, figure, number, save
 
 import parki
@@ -76,17 +76,16 @@ def _row(
 
     their_error = error(theirs())
     # For few points a peer may sum directly.
-    tolerance, aim = FIRST * eps, max(their_error, 1e-3 * eps)
-    for _ in range(TRIES):
-        options = run.options(0, tolerance)
-        ours_error = error(getattr(parki, kernel)(points, points, dens, options))
-        if ours_error <= aim:
-            break
-        tolerance *= SAFE * min(aim / ours_error, 1.0)
-    plan = parki.Plan(kernel, points, points, None, options)
+
+    def ours(tolerance: float) -> Any:
+        return getattr(parki, kernel)(points, points, dens, run.options(0, tolerance))
+
+    aim = max(their_error, 1e-3 * eps)
+    tolerance, ours_error = reach(aim, FIRST * eps, lambda t: error(ours(t)), SAFE, TRIES)
+    plan = parki.Plan(kernel, points, points, None, run.options(0, tolerance))
     calls = {
         "theirs": theirs,
-        "one call": lambda: getattr(parki, kernel)(points, points, dens, options),
+        "one call": lambda: ours(tolerance),
         "further": lambda: plan(dens),
     }
     if theirs_further is not None:

@@ -5,11 +5,10 @@ docs/papers.md says what is compared.
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from benchmarks import Case
@@ -22,7 +21,7 @@ from parki.mesh import Grid, kaiser_bessel
 
 from .methods import interpolation, spreading
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "matrix_free_poisson.py"
+EXAMPLES = str(Path(__file__).parents[2] / "examples")
 CONFLICTS = ("atomics", "colouring", "private", "unprotected")
 WINDOWS = (4, 6, 8, 12)
 APPLICATIONS = (20, 1000)
@@ -99,7 +98,8 @@ def _stored(run: Run) -> list[dict[str, Any]]:
 
 def _model(run: Run) -> list[dict[str, Any]]:
     """Time his model problem, by the example."""
-    example = _example()
+    sys.path.insert(0, EXAMPLES)
+    example = import_module("matrix_free_poisson")
     dofs = 300 if run.quick else DOFS[run.device]
     rows = []
     for dimensions in (2, 3):
@@ -108,16 +108,6 @@ def _model(run: Run) -> list[dict[str, Any]]:
             rows.append({"axes": dimensions, "p": degree} | row)
             run.free()
     return rows
-
-
-def _example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("matrix_free_poisson", EXAMPLE)
-    if spec is None or spec.loader is None:
-        raise RuntimeError(f"{EXAMPLE} is missing")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def tables(record: Record) -> list[Table]:

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 from benchmarks import Case
 from benchmarks.record import Record, pick
-from benchmarks.run import TINY, Run
+from benchmarks.run import CLOUDS, TINY, Run, reach
 from benchmarks.show import SERIES, Table, count, figure, ms, save
 
 import parki
-from parki.ewald.sums import SUMS
 
 SIZES = (1000, 10_000, 100_000, 1_000_000)
 MOST = 100_000  # on the CPU, if no number is given
@@ -36,7 +35,6 @@ PEERS = ("PSE", "FCM")
 OWN = "parki.libmobility"  # tests the script on CPUs
 # Sums of points whose time steps are measured in the same run: periodicity, dtype, tolerance.
 STEPS = {"stokes_sl": (3, "f4", 1e-3), "stokes_comb": (1, "f8", 1e-4)}
-CLOUDS = 4
 
 Error = Callable[[Any], float]
 
@@ -76,18 +74,9 @@ def time_steps(run: Run, n: int) -> dict[str, float]:
     """Return the median seconds of time steps of uniform points, by sum."""
     found = {}
     for kernel, (periodicity, dtype, tolerance) in STEPS.items():
-        random, times = run.random, []
-        clouds = [run.send(random.random((3, n)), dtype) for _ in range(CLOUDS)]
-        shapes = [SUMS[kernel].density_shape(n), *[(3, n)] * SUMS[kernel].normals]
-        dens, *norms = (run.send(random.standard_normal(shape), dtype) for shape in shapes)
-        options = parki.EwaldOptions(periodicity, [1, 1, 1], tolerance, execution_space=run.space)
-        plan = parki.Plan(kernel, clouds[0], clouds[0], *norms, options)
-        out = plan(dens)
-        for number in range(4 if run.quick else 2 * CLOUDS * 5):
-            points, begun = clouds[number % CLOUDS], run.now()
-            plan.update_points(points, points, *norms)
-            plan(dens, out)
-            times.append(run.now() - begun)
+        step = run.steps(kernel, n, dtype, periodicity, tolerance)
+        numbers = range(4 if run.quick else 2 * CLOUDS * 5)
+        times = [run.clock(lambda number=number: step(number)) for number in numbers]  # noqa: B023
         found[kernel] = float(np.median(times[len(times) // 4 :]))  # graphs are made in the first
     return found
 
@@ -144,13 +133,15 @@ class Suspension:
 
 def ours(run: Run, given: Suspension, asked: float) -> dict[str, Any]:
     """Return parki's tolerance, measured error and seconds."""
-    tolerance = FIRST * asked
-    for _ in range(TRIES):
-        spheres = parki.Spheres(given.points[0], 1.0, given.options(tolerance))
-        error = given.error(spheres.velocities(given.forces), given.exact)
-        if error <= asked:
-            break
-        tolerance *= SAFE * min(asked / error, 1)
+
+    def made(tolerance: float) -> parki.Spheres:
+        return parki.Spheres(given.points[0], 1.0, given.options(tolerance))
+
+    def error_of(tolerance: float) -> float:
+        return given.error(made(tolerance).velocities(given.forces), given.exact)
+
+    tolerance, error = reach(asked, FIRST * asked, error_of, SAFE, TRIES)
+    spheres = made(tolerance)
     random, turn = run.xp.random.default_rng(1), itertools.cycle(given.points)
 
     def step() -> None:
