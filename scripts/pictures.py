@@ -6,14 +6,16 @@
 
 In `gauges`, a picture for each number of periodic axes, lines are the formulas of docs/gauges.md
 and dots means of parki's sums. `distance` has the errors of plain sums near a sphere, `corrected`
-how near pairs mend them, `fading` how a kernel fades along a free axis, and `surface` and
-`near-and-far` the words of the manual.
+how near pairs mend them, `fading` how a kernel fades along a free axis, `radial` errors of
+approximations of erf(x)/x, and `surface` and `near-and-far` the words of the manual.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import math
+from decimal import Decimal, getcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,9 +25,11 @@ from benchmarks import page
 from benchmarks.show import markdown
 from numpy.polynomial.legendre import leggauss
 from numpy.typing import NDArray
-from scipy.special import erfc
+from scipy.special import erf, erfc
 
 import parki
+from parki.ewald.near.radial import quotient
+from parki.ewald.split.hasimoto import Hasimoto
 
 Array = NDArray[np.float64]
 BLUE, ORANGE, PALE, INK = "#1f6f8b", "#c4622d", "0.8", "0.25"
@@ -400,6 +404,78 @@ def fading(axes: Any) -> None:
         axes.spines[side].set_visible(False)
 
 
+# --- approximations of erf(x)/x ------------------------------------------------------------------
+
+END = 6.0  # the paper's interval
+TERMS = range(4, 41)
+MOST_RATIONAL = 14  # more terms would approximate rounding errors
+CURVES = {
+    "x": ("rational in x (paper)", "s", ORANGE),
+    "x2": ("rational in x²", "o", BLUE),
+    "polynomial": ("polynomial in x²", ".", INK),
+}
+
+
+def exact(x: float) -> float:
+    """Evaluate erf(x)/x, rounded from 30 digits."""
+    square = Decimal(x) ** 2
+    term = total = Decimal(2) / Decimal("3.14159265358979323846264338327950288420").sqrt()
+    k = 0
+    while term > total * Decimal("1e-32"):
+        k += 1
+        term *= 2 * square / (2 * k + 1)
+        total += term
+    return float(total * (-square).exp())
+
+
+def rational(x: Any, terms: int, power: int) -> Any:
+    """Evaluate AAA's approximation of erf(x)/x with ``terms`` terms in x**power, as kernels do."""
+    nodes = (1 - np.cos(np.linspace(0, np.pi, 129))) / 2
+    arguments = END * nodes ** (1 / power)
+    values = np.full(nodes.shape, 2 / math.sqrt(math.pi))
+    np.divide(erf(arguments), arguments, out=values, where=arguments > 0)
+    top, bottom = quotient(nodes, values, terms)
+    variable = (x / END) ** power
+    return np.polyval(top, variable) / np.polyval(bottom, variable)
+
+
+def polynomial(x: Any, terms: int) -> Any:
+    """Evaluate parki's polynomial for erf(x)/x, as the kernel does."""
+    coefficients = Hasimoto(END).radial_polynomials(1.0, terms - 1).L
+    return 2 / END * np.polyval(coefficients, 2 * (x / END) ** 2 - 1)
+
+
+def errors_of_terms(points: int = 1500) -> tuple[dict[str, list[float]], float]:
+    """Return the largest errors of each curve for `TERMS`, and of the library's erf."""
+    getcontext().prec = 36
+    x = END * np.linspace(1e-6, 1, points)
+    values = np.array([exact(float(v)) for v in x])
+
+    def worst(found: Any) -> float:
+        return float(np.abs(found - values).max())
+
+    few = [n for n in TERMS if n <= MOST_RATIONAL]
+    curves = {
+        "x": [worst(rational(x, n, 1)) for n in few],
+        "x2": [worst(rational(x, n, 2)) for n in few],
+        "polynomial": [worst(polynomial(x, n)) for n in TERMS],
+    }
+    return curves, worst(erf(x) / x)
+
+
+def radial(axes: Any) -> None:
+    """Draw the errors of rational functions and polynomials, as figure 4 of the paper does."""
+    curves, library = errors_of_terms()
+    for name, (label, mark, colour) in CURVES.items():
+        terms = TERMS[: len(curves[name])]
+        axes.semilogy(terms, curves[name], marker=mark, color=colour, label=label)
+    axes.axhline(library, color="#7d9b5f", linestyle="--", label="library erf")
+    axes.set(title="Error of erf(x)/x on [0, 6]", xlabel="number of terms", ylim=(1e-17, 3))
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+
+
 # --- all ------------------------------------------------------------------------------------------
 
 # Each has what draws it, how its panels are made, and its dots per inch.
@@ -408,6 +484,7 @@ PICTURES: dict[str, tuple[Any, dict[str, Any], int]] = {
     "surface": (surface, {"figsize": (7, 4.2)}, 110),
     "near-and-far": (sum_of_two, {"figsize": (7, 4.2)}, 110),
     "fading": (fading, {"figsize": (8, 3)}, 150),
+    "radial": (radial, {"figsize": (6, 4)}, 120),
     **{f"gauges-{n}": (partial(gauge, n), THREE, 120) for n in range(4)},
     "distance": (distance, {"ncols": 3, "figsize": (10, 3.4), "sharey": True}, 130),
     "corrected": (corrected, {"ncols": 2, "figsize": (8, 3.8)}, 110),

@@ -47,7 +47,7 @@ FOLDERS = {
         "dmk:free_space spheres:spheres"
     ),
     "cases": _modules(
-        "floor:floor radial:radial first_sums:first_sums several:plans tilted:plans "
+        "floor:floor first_sums:first_sums several:plans tilted:plans "
         "derivatives:plans calls:calls trace:trace small_sums:sanitized small_steps:sanitized"
     ),
 }
