@@ -45,15 +45,9 @@ if TYPE_CHECKING:
     from parki.dynamics import RigidSpheres as RigidSpheres
     from parki.ewald.derivatives.energies import energy as energy
     from parki.ewald.estimate import estimate as estimate
-    from parki.solving import NearPairs as NearPairs
-    from parki.solving import Progress as Progress
-    from parki.solving import near_pairs as near_pairs
-    from parki.surfaces import Drops as Drops
-    from parki.surfaces import FirstKind as FirstKind
-    from parki.surfaces import LayerPlan as LayerPlan
-    from parki.surfaces import RigidSurfaces as RigidSurfaces
-    from parki.surfaces import Surface as Surface
-    from parki.suspensions import Spheres as Spheres
+    from parki.solving import *  # noqa: F403
+    from parki.surfaces import *  # noqa: F403
+    from parki.suspensions import *  # noqa: F403
 else:  # type checkers have the calls from `calls.pyi`, and the new names alone
     # Whoever sums points alone imports nothing of what is built on sums.
     _LATER = {

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.arrays import REAL_NAMES, real_name
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.interchange import (
+    REAL_NAMES,
     as_array,
     as_flag,
     as_number,
@@ -25,6 +25,7 @@ from parki.interchange import (
     flag,
     numbers,
     positive,
+    real_name,
     shown,
     to_host,
     whole,

@@ -1,7 +1,7 @@
 """Conversion of other libraries' arrays, and of results back, by DLPack and without a copy.
 
 The module checks libraries and memory only, not shapes. It also has the checks of single arguments:
-numbers, truth values and texts.
+numbers, truth values and texts; and how kernels name types, and align rows.
 """
 
 from __future__ import annotations
@@ -18,6 +18,26 @@ import numpy as np
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.meaning import is_tensor, refuse_meaning, variable
 from parki.runtime import ExecutionSpace, captures, forks, get_execution_space
+
+REAL_NAMES = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
+
+
+def real_name(dtype: Any) -> str:
+    """Return the kernels' name of a NumPy dtype, ``"float"`` or ``"double"``."""
+    return REAL_NAMES[np.dtype(dtype)]
+
+
+def vector_row(points: int, dtype: Any) -> int:
+    """Return ``points`` rounded up to whole 32-byte vectors: the row length of window tables."""
+    lanes: int = 32 // np.dtype(dtype).itemsize
+    return -(-points // lanes) * lanes
+
+
+def rounded(length: float, dtype: Any) -> float:
+    """Return a length rounded to a dtype, infinite if that does not hold it."""
+    with np.errstate(over="ignore"):
+        return float(dtype.type(length))
+
 
 T = TypeVar("T")
 # DLPack's memory kinds: host and pinned memory; CUDA's and ROCm's memory, and CUDA's managed one.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from parki.dynamics import tables
-from parki.dynamics.contact import SCALARS, singular
+from parki.dynamics.tables import SCALARS, singular
 from parki.reference.rigid_spheres import in_basis, moment_mobility, resistance
 
 RATIOS, NEAR_GAPS, FAR_GAPS = 14, 11, 18

@@ -4,7 +4,7 @@
     python scripts/surfaces.py suspension --bodies 216 --order 6
     python scripts/surfaces.py suspension --space Cuda   # and checks against the CPU
 
-`gaps` measures the table of `parki/surfaces/gaps.py`, and `suspension` the time that corrections
+`gaps` measures the table of `parki/surfaces/plain.py`, and `suspension` the time that corrections
 take. What the others find is tested with fewer nodes in `tests/test_surface_rows.py`.
 """
 

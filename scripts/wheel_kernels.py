@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from parki.arrays import USUAL, real_name
 from parki.cell_list import CellList, parts_kernels
-from parki.dynamics import pair_product
+from parki.dynamics import pair_matrix
+from parki.ewald.choice.cost import USUAL
 from parki.ewald.choice.machines import COMPILED_DEGREES
 from parki.ewald.far import multiplier
 from parki.ewald.far.fgc import FGC
@@ -35,6 +35,7 @@ from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.window import KaiserBessel
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Frame, Task
+from parki.interchange import real_name
 from parki.runtime import Kernel, get_execution_space, host, load, shipped
 from parki.settings import thread_count
 
@@ -107,7 +108,7 @@ def base(dtype: np.dtype) -> Iterator[Kernel]:
     yield load("cell_list", "sum_systems", SPACE, REAL=real)
     yield CellList.pairs_kernel(SPACE)
     yield from parts_kernels(SPACE)
-    yield from (pair_product.kernel(name, SPACE) for name in ("resist", "multiply_blocks"))
+    yield from (pair_matrix.kernel(name, SPACE) for name in ("resist", "multiply_blocks"))
     for rows in sorted({3, *(SUMS[name].rows for name in SUMMED)}):
         yield CellList.gather_kernel(SPACE, dtype, rows)
     for rows in (1, 3, 9):  # rows of results

@@ -46,7 +46,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "pipeline",
         "derivatives",
         "checks",
-        "promise",
     ),
 }
 # What only these import; the rest of parki works without it.

@@ -18,9 +18,9 @@ from sphere_reference import mobility
 
 import parki
 from parki.cli import main as cli
-from parki.ewald.choice import far_points
-from parki.ewald.geometry.axes import Order
+from parki.ewald.choice import reuse
 from parki.ewald.sums import SUMS
+from parki.ewald.task import Order
 from parki.libmobility import Solver
 
 N, BOX, TOLERANCE = 60, (1.5, 1.0, 0.7), 1e-5
@@ -262,8 +262,8 @@ def test_warnings_name_the_axes_of_the_caller(monkeypatch, rng):
     how = {"periodicity": (0, 0, 1), "box": BOX, "tolerance": 1e-3}
     with pytest.warns(parki.ImageWarning, match="a period or more apart along axis 2"):
         parki.stokes_sl(moved(trg, 0, 0, 0.7), src, dens, **how)
-    monkeypatch.setattr(far_points, "SECONDS", 0.0)
-    monkeypatch.setattr(far_points, "LONGER", 1e-3)
+    monkeypatch.setattr(reuse, "SECONDS", 0.0)
+    monkeypatch.setattr(reuse, "LONGER", 1e-3)
     points = rng.random((3, 2000))
     points[0, 0] = 300
     with pytest.warns(

@@ -12,9 +12,9 @@ from numpy.polynomial import chebyshev
 import parki
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.far import friction
-from parki.ewald.split.friction import LEAST, MOST, Friction, with_friction
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.prolate import Prolate
+from parki.ewald.split.screened import LEAST, MOST, Friction, with_friction
 from parki.reference import direct_sum
 
 BOX = (1.0, 1.3, 0.8)

@@ -414,13 +414,13 @@ WINDOWS = r"""
     sys.platform = "win32"
     import_all()
 
-    from parki.runtime import cache, pool, spaces
+    from parki.runtime import cache, forks, spaces
     from parki.settings import split_command, thread_count
 
     command = r'"C:\Program Files\LLVM\clang++.exe" -O2'
     assert split_command(command) == [r"C:\Program Files\LLVM\clang++.exe", "-O2"]
     assert thread_count() >= 1
-    pool.run_in_threads(lambda item: None, range(3), 2)
+    forks.run_in_threads(lambda item: None, range(3), 2)
     folder = cache.directory()
     folder.chmod(0o777)  # as Windows says of every folder
     assert not cache.why_unusable()

@@ -11,9 +11,9 @@ from problems import numbers, problem
 from scipy.spatial import cKDTree
 
 import parki
-from parki.arrays import USUAL
 from parki.ewald.choice import cost, machines
 from parki.ewald.choice.clustering import pair_density
+from parki.ewald.choice.cost import USUAL
 from parki.ewald.far.padding import SMOOTH, Lengths, Passes, Tables, pad
 from parki.ewald.far.sizes import owner_tiles
 

@@ -11,7 +11,7 @@ from helpers.couplet_reference import mobility
 import parki
 from parki.dynamics import moments
 from parki.ewald.far import p2g
-from parki.ewald.split.couplets import LiftedCouplets
+from parki.ewald.split.lifted import LiftedCouplets
 from parki.ewald.split.prolate import Prolate
 
 BOX = np.array([1.2, 1.0, 0.9])

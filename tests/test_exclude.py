@@ -14,7 +14,7 @@ from left_out import without_pairs
 
 import parki
 from parki import ParkiTypeError, ParkiValueError
-from parki.ewald.geometry.labels import MOST, Labels
+from parki.ewald.geometry.systems import MOST, Labels
 from parki.ewald.sums import SUMS
 
 # Labels are chosen at random.
@@ -249,7 +249,7 @@ def test_refused_elsewhere(monkeypatch):
     plan = parki.Plan("stokes_sl", X, X, OPTIONS, exclude=[0] * 5)
     with pytest.raises(ParkiValueError, match="has 5 labels of targets; expected one for each of"):
         plan.update_points(X[:, :4], X[:, :4])
-    monkeypatch.setattr("parki.ewald.geometry.labels.MOST", 4)
+    monkeypatch.setattr("parki.ewald.geometry.systems.MOST", 4)
     single = X.astype("f4")
     with pytest.raises(ParkiValueError, match="single precision tells 4 apart"):
         parki.Plan("stokes_sl", single, single, OPTIONS, exclude=range(5))

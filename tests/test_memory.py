@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 import parki
-from parki import groups
+from parki import settings
 from parki.ewald.choice import machines, memory
 from parki.ewald.choice.clustering import PairDensity
 from parki.ewald.choice.grids import POINTS
@@ -316,8 +316,8 @@ def files(folder, **contents):
 def system(tmp_path, monkeypatch):
     """A system with 5 MB, and files of its own in the place of /proc and the control groups."""
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=5_000_000))
-    monkeypatch.setattr(groups, "PROC", tmp_path / "proc")
-    monkeypatch.setattr(groups, "GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(settings, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(settings, "GROUPS", tmp_path / "groups")
     return tmp_path
 
 

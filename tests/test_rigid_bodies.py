@@ -12,7 +12,7 @@ from contract import matrix_of, rms
 from scipy.spatial.transform import Rotation
 
 import parki
-from parki.dynamics import bodies_brownian, bodies_solver, shapes
+from parki.dynamics import bodies_solver, shapes
 
 BOX = [1.2, 1.0, 0.8]
 BALL = parki.BodyShape.sphere(0.12, 12)
@@ -338,7 +338,7 @@ def test_drift(periodicity):
     )
     found = 0.0
     for unit in np.eye(12):
-        flow, loads = bodies_brownian.drift(
+        flow, loads = bodies_solver.drift(
             of, lambda _, unit=unit: unit.reshape(2, 3, 2).copy(), 0.7
         )
         found = found + bodies_solver.solved(of, loads, flow).moves
@@ -366,7 +366,7 @@ def test_displacements():
     rng, kT = np.random.default_rng(7), 1e-3
     noise = flat(*of.noise(rng))
     of.accuracy /= 10  # whose first solve is looser
-    flow, loads = bodies_brownian.drift(of, lambda shape: rng.standard_normal(shape), kT)
+    flow, loads = bodies_solver.drift(of, lambda shape: rng.standard_normal(shape), kT)
     drift = np.ravel(bodies_solver.solved(of, loads, flow).moves)
     of.accuracy *= 10
     left = flat(*of.displacements(kT, 0.01, 7, FORCES, TORQUES)) - steps[0]

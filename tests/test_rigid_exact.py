@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import parki
-from parki.dynamics import brownian, contact, moments, tables
+from parki.dynamics import brownian, moments, tables
 from parki.dynamics import lubrication as lubrications
-from parki.dynamics.mobility import MomentFields, MomentMobility
+from parki.dynamics.moments import MomentFields, MomentMobility
 from parki.dynamics.pair_matrix import PairMatrix
 from parki.reference.rigid_spheres import in_basis, moment_mobility, pressures, resistance
 from parki.runtime import get_execution_space
@@ -101,7 +101,7 @@ def by_tables(r):
     found = np.linalg.inv(moment_mobility(np.array([[0, 0], [0, 0], [0, r]]), [1.0, 1.0]))
     numbers = tables.scalars(np.array([r - 2]), np.ones(1))[:, 0]
     matrices = {m: in_basis(m).T @ found @ in_basis(m) for m in range(3)}
-    for (m, i, j), place in contact.PLACES.items():
+    for (m, i, j), place in tables.PLACES.items():
         matrices[m][i, j] += numbers[place]
         if i != j:
             matrices[m][j, i] += numbers[place]
@@ -147,14 +147,14 @@ def test_singular_parts_are_those_of_exact_pairs():
     """What is left over is smooth: four functions of the gap fit it, for all scalars."""
     gaps, ratio = np.array([0.006, 0.009, 0.013, 0.018, 0.024, 0.03]), 0.5
     exact = np.array([_scalars(gap, ratio) for gap in gaps])
-    g1, g2, g3 = (each[:, 0] for each in contact.singular(np.array([ratio])))
+    g1, g2, g3 = (each[:, 0] for each in tables.singular(np.array([ratio])))
     log = -np.log(gaps)[:, None]
     left = exact - g1 / gaps[:, None] - g2 * log - g3 * gaps[:, None] * log
     smooth = np.stack([gaps**0, gaps, gaps**2 * log[:, 0], gaps**2], axis=1)
     fit = np.linalg.lstsq(smooth, left, rcond=None)[0]
     assert abs(smooth @ fit - left).max() < 1e-7
     # A wrong third coefficient would show: 728 for 748 in that of Y12M, which some print.
-    place = contact.PLACES[1, 2, 5]
+    place = tables.PLACES[1, 2, 5]
     wrong = left[:, place] - 5 / 48 * 1.5**3 * 60 * 0.5**3 / 2500 / 1.5**3 * gaps * log[:, 0]
     misfit = smooth @ np.linalg.lstsq(smooth, wrong, rcond=None)[0] - wrong
     assert abs(misfit).max() > 3 * abs(smooth @ fit - left)[:, place].max()
@@ -162,7 +162,7 @@ def test_singular_parts_are_those_of_exact_pairs():
 
 def _scalars(gap, ratio):
     found = resistance(1.0, ratio, (1 + ratio) * (1 + gap / 2))
-    return [found[m][i, j] for m, i, j in contact.SCALARS]
+    return [found[m][i, j] for m, i, j in tables.SCALARS]
 
 
 def test_pairs_that_resist_relative_motion_alone():

@@ -5,9 +5,9 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import parki
-from parki.dynamics import brownian, contact, moments, tables
+from parki.dynamics import brownian, moments, tables
 from parki.dynamics.lubrication import Lubrication
-from parki.dynamics.mobility import MomentFields, MomentMobility
+from parki.dynamics.moments import MomentFields, MomentMobility
 from parki.dynamics.pair_matrix import PairMatrix
 from parki.reference import two_spheres
 from parki.reference.rigid_spheres import COUPLETS, in_basis, moment_mobility, resistance
@@ -113,7 +113,7 @@ def exact_scalars(gap, ratio):
         m: exact - in_basis(m).T @ own @ in_basis(m)
         for m, exact in resistance(1.0, ratio, r).items()
     }
-    return np.array([found[m][i, j] for m, i, j in contact.SCALARS])
+    return np.array([found[m][i, j] for m, i, j in tables.SCALARS])
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_pairs_resist_every_motion():
     rng = np.random.default_rng(0)
     gap, ratio = 2 * 10 ** rng.uniform(-6, 0, 500), rng.uniform(0.2, 1, 500)
     found = tables.scalars(gap, ratio)
-    for m, size in enumerate(contact.SIZES):
+    for m, size in enumerate(tables.SIZES):
         matrices = np.zeros((500, size, size))
-        for (own, i, j), place in contact.PLACES.items():
+        for (own, i, j), place in tables.PLACES.items():
             if own == m:
                 matrices[:, i, j] = matrices[:, j, i] = found[place]
         values = np.linalg.eigvalsh(matrices)

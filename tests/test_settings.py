@@ -15,7 +15,7 @@ import pytest
 from small_kernels import RUN, SQUARE, run_python, small_kernel, write_kernel
 
 import parki
-from parki import groups, settings
+from parki import settings
 from parki.cli import main as cli
 from parki.ewald.choice import machines
 from parki.runtime import kernel as kernel_module
@@ -99,18 +99,18 @@ def test_quota_of_a_container(monkeypatch, tmp_path, name):
     }.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text, encoding="utf-8")
-    monkeypatch.setattr(groups, "PROC", tmp_path / "proc")
-    monkeypatch.setattr(groups, "GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(settings, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(settings, "GROUPS", tmp_path / "groups")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(64), raising=False)
     for variable in ("PARKI_NUM_THREADS", "OMP_NUM_THREADS"):
         monkeypatch.delenv(variable, raising=False)
-    groups.processors.cache_clear()
+    settings.processors.cache_clear()
     try:
         assert thread_count() == expected
         monkeypatch.setenv("OMP_NUM_THREADS", "7")  # who asks for more gets it
         assert thread_count() == 7
     finally:
-        groups.processors.cache_clear()
+        settings.processors.cache_clear()
 
 
 def test_a_machine_of_many_cores(monkeypatch):

@@ -10,7 +10,7 @@ import parki
 from parki.ewald.split.hasimoto import Hasimoto, radial_functions
 from parki.ewald.sums import term_of
 from parki.reference import direct_sum
-from parki.suspensions import couplets, noise
+from parki.suspensions import noise
 from parki.suspensions.radii import lengths
 
 BOX = np.array([1.2, 1.0, 0.9])
@@ -127,7 +127,7 @@ def test_noise_of_torques(radii, box):
     turning, shape = spheres._turning(), (2, 3, COUNT)
     assert turning.plan.setup.split.positive
     stages, far = turning.pipeline.stages, np.zeros((12, COUNT))
-    dens = couplets.density(*acts)
+    dens = noise.density(*acts)
     grid = stages.marks.spread(stages.p2g, dens, stages.sorted, None, 0, 1)
     once = stages.fgc.shaken(grid).copy()
     once[:, :, stages.setup.mesh.stored[1] :] = 0  # Laplacians, which noise does not take
@@ -136,8 +136,8 @@ def test_noise_of_torques(radii, box):
     stages.p2g.clean = False
     near = turning.near(np.array(acts))
     u, slopes = turning.plan(dens)
-    whole = u, couplets.turns(slopes.reshape(9, COUNT))
-    parts = near, (far[:3], couplets.turns(far[3:])), whole, spheres.velocities(*acts)
+    whole = u, noise.turns(slopes.reshape(9, COUNT))
+    parts = near, (far[:3], noise.turns(far[3:])), whole, spheres.velocities(*acts)
     for one, other, both, moved in zip(*parts, strict=True):
         np.testing.assert_allclose(one + other, both, atol=1e-6 * abs(both).max())
         exact = moved / spheres.factor

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import parki
-from parki.surfaces import gaps
+from parki.surfaces import plain
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
@@ -125,7 +125,7 @@ def test_gaps(distance):
     """The table holds, and says what the largest error was."""
     with pytest.warns(parki.ParkiWarning, match="resolve densities") if distance < 0.5 else quiet():
         told, together, apart = script.gap(6, distance)
-    expected = gaps.expected(told, True)
+    expected = plain.expected(told, True)
     assert distance < told < 1.2 * distance
     assert 0.3 * expected < apart < 1.2 * expected
     assert together < 0.01 * apart + 1e-6
@@ -144,6 +144,6 @@ def test_a_warning_of_images():
     assert 0.1 < plan.gap < 0.2
     with quiet():
         plan.update_positions(np.full((3, 1), 0.6))
-    assert gaps.expected(3.0, True) == 0.0 and gaps.expected(0.01, True) < 0.07
-    middle = gaps.expected(0.7, True)
-    assert gaps.FINER[1] < middle < gaps.FINER[2]
+    assert plain.expected(3.0, True) == 0.0 and plain.expected(0.01, True) < 0.07
+    middle = plain.expected(0.7, True)
+    assert plain.FINER[1] < middle < plain.FINER[2]

@@ -14,7 +14,7 @@ from started import NO_GPU
 import parki
 from parki import memory
 from parki.interchange import to_host
-from parki.surfaces import corrections, fits, plain, products, shapes
+from parki.surfaces import corrections, dense, plain, series, shapes
 from parki.surfaces.functions import Functions, coefficients, laguerre
 from parki.surfaces.kernels import LAYERS, SurfacePairs
 
@@ -357,10 +357,10 @@ def test_matrices_of_events_are_the_same_by_rows_and_by_bodies(kernel, monkeypat
     rng, columns = np.random.default_rng(3), 6 if kernel == "stokes_comb" else 1
     q = np.squeeze(rng.normal(size=(2, columns, surface.areas.size)))
     first = parki.LayerPlan(kernel, surface, **FREE)
-    monkeypatch.setitem(products.FORMS, False, products.by_rows)
-    monkeypatch.setattr(products, "MOST", 1000 * columns)  # so that rows are several matrices
+    monkeypatch.setitem(dense.FORMS, False, dense.by_rows)
+    monkeypatch.setattr(dense, "MOST", 1000 * columns)  # so that rows are several matrices
     second = parki.LayerPlan(kernel, surface, **FREE)
-    assert [type(each) for each in first._placed.near.nodes] == 2 * [products.ByBodies]
+    assert [type(each) for each in first._placed.near.nodes] == 2 * [dense.ByBodies]
     assert len(second._placed.near.nodes) > 2 and first.describe() == second.describe()
     one, other = first(q), second(q)
     assert np.abs(one - other).max() < 1e-12 * np.abs(one).max()
@@ -664,7 +664,7 @@ def test_nearest_points_of_shapes():
         b = 0.2 * shape.spacing
         normals, distances = shape.project(shape.nodes + b * shape.normals)
         assert np.allclose(distances, b) and np.allclose(normals, shape.normals)
-        fit = fits.Fit(shape.nodes, shape.normals, shape.spacing)
+        fit = series.Fit(shape.nodes, shape.normals, shape.spacing)
         assert np.abs(fit(shape.nodes + b * shape.normals)[1] - b).max() < 1e-9
 
 
@@ -713,10 +713,10 @@ def test_harmonics_have_the_geometry_of_shapes():
         assert np.allclose(getattr(found, name), both, atol=1e-9), name
     assert np.allclose(found.nodes, several.reshape(3, -1))
     alone = ellipsoid(14, 1, (1.0, 0.9, 0.8))
-    bent = fits.Fit(alone.nodes, alone.normals, alone.spacing).curvatures()
+    bent = series.Fit(alone.nodes, alone.normals, alone.spacing).curvatures()
     assert np.abs(bent / alone.curvature - 1).max() < 2e-2
     ring = parki.Surface.tori(ORIGIN, 1.0, 0.4, steps=(90, 36), finer=1)
-    bent = fits.Fit(ring.nodes, ring.normals, ring.spacing).curvatures()
+    bent = series.Fit(ring.nodes, ring.normals, ring.spacing).curvatures()
     assert np.abs(bent - ring.curvature).max() < 4e-2 * ring.curvature.max()
     with pytest.raises(parki.ParkiValueError, match=r"expected \(3, n\)"):
         parki.Surface.harmonics(given[:, :-1])

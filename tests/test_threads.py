@@ -18,8 +18,7 @@ import parki
 from parki.errors import KernelError
 from parki.runtime import host, shipped
 from parki.runtime import kernel as kernel_module
-from parki.runtime.forks import cached_property
-from parki.runtime.pool import cuts, run_in_threads
+from parki.runtime.forks import cached_property, cuts, run_in_threads
 
 COUNT = """
     @pk.workunit
@@ -268,7 +267,7 @@ def test_rows_in_parts(rows, parts, sizes):
 def test_a_child_has_a_pool_of_its_own():
     code = """
     import os, signal, time
-    from parki.runtime.pool import run_in_threads
+    from parki.runtime.forks import run_in_threads
     run_in_threads(time.sleep, [0.01] * 4, 4)
     if not os.fork():
         signal.alarm(60)  # in place of a child that waits for its parent's threads

@@ -10,13 +10,12 @@ import pytest
 from problems import problem
 
 import parki
-from parki.arrays import USUAL
 from parki.cli import main as cli
-from parki.cli.tune import lengths as tune_lengths
+from parki.cli.tune import command
 from parki.cli.tune import measure as tune
-from parki.cli.tune import rounds
 from parki.ewald.choice import cost, machines
 from parki.ewald.choice.clustering import pair_density
+from parki.ewald.choice.cost import USUAL
 from parki.ewald.choice.parameters import select
 from parki.ewald.far.padding import EQUAL, MOST, SMOOTH, Lengths, Tables
 from parki.reference import direct_sum
@@ -127,8 +126,8 @@ def test_tune(own_cache, monkeypatch, capsys):
         tune.TimedPlan("laplace", 3, 1e-2, 500, dtype="float32"),
     ]
     monkeypatch.setattr(tune, "tasks", lambda *_: few)
-    monkeypatch.setattr(rounds, "FREE", 0.0)  # tests may share the machine
-    monkeypatch.setattr(rounds, "AGREE", math.inf)
+    monkeypatch.setattr(command, "FREE", 0.0)  # tests may share the machine
+    monkeypatch.setattr(command, "AGREE", math.inf)
     space = get_execution_space("Serial")
     before = machines.machine(space, "float64")
     assert cli.main(["tune", "--space", "Serial"]) == 0
@@ -157,7 +156,7 @@ def timed(task, seconds):
 @pytest.fixture
 def free(monkeypatch):
     """A machine that no one else uses."""
-    monkeypatch.setattr(rounds, "free_part", lambda _: 1.0)
+    monkeypatch.setattr(command, "free_part", lambda _: 1.0)
 
 
 @pytest.mark.usefixtures("free")
@@ -166,7 +165,7 @@ def test_rounds_go_on_until_times_agree():
     space, said = get_execution_space("Serial"), []
     first, second = (tune.TimedPlan("laplace", p, 1e-2, 500) for p in (2, 3))
     times = {first: iter([1.0, 4.0, 3.0, 1.1]), second: iter([2.0, 2.1, 5.0, 2.0])}
-    found = rounds.timings(
+    found = command.in_rounds(
         [first, second], space, lambda t: timed(t, next(times[t])), lambda t: t, said.append
     )
     assert [each.total for each in found] == [1.0, 1.1, 2.0, 2.0]
@@ -178,20 +177,22 @@ def test_a_machine_whose_times_differ_is_refused():
     space, task = get_execution_space("Serial"), tune.TimedPlan("laplace", 3, 1e-2, 500)
     times = iter([1.0, 2.0, 4.0, 8.0, 16.0])
     with pytest.raises(parki.UnavailableError, match=r"busy: after 5 rounds.*nothing was written"):
-        rounds.timings([task], space, lambda t: timed(t, next(times)), lambda t: t, lambda _: None)
+        command.in_rounds(
+            [task], space, lambda t: timed(t, next(times)), lambda t: t, lambda _: None
+        )
 
 
 def test_a_machine_that_others_use_is_refused(monkeypatch):
-    monkeypatch.setattr(rounds, "free_part", lambda _: 0.4)
-    monkeypatch.setattr(rounds, "PAUSE", 0.0)
+    monkeypatch.setattr(command, "free_part", lambda _: 0.4)
+    monkeypatch.setattr(command, "PAUSE", 0.0)
     said = []
     with pytest.raises(parki.UnavailableError, match="other programs take 60 % of the cores"):
-        rounds.require_free(get_execution_space("Serial"), said.append)
-    assert len(said) == rounds.TRIES
+        command.require_free(get_execution_space("Serial"), said.append)
+    assert len(said) == command.TRIES
 
 
 def test_threads_that_only_compute_say_how_free_a_machine_is():
-    assert 0 < rounds.free_part(1) <= 1.01
+    assert 0 < command.free_part(1) <= 1.01
 
 
 WHOLE = {"machine": "x", "counts": machines.VERSION, "seconds": SECONDS, "usual": USUAL_OF}
@@ -313,7 +314,7 @@ def test_a_plan_follows_the_table(periodicity, own_cache):
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 def test_measured_costs_are_relative(precision):
     space = get_execution_space("Serial")
-    planes, lines, boxes = tune_lengths.measure(space, precision, (16, 18, 20), 4096)
+    planes, lines, boxes = command.measure(space, precision, (16, 18, 20), 4096)
     assert sorted(planes.costs) == sorted(lines.costs) == sorted(boxes.costs) == [16, 18, 20]
     assert sorted(planes.costs.values())[1] == 1
     assert planes.at_least(17, 3) in (18, 20)

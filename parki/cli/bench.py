@@ -20,8 +20,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from parki import __version__
-from parki.cli.arguments import COMMON, add_common, add_json, command
-from parki.cli.terminal import Console, progress
+from parki.cli.arguments import COMMON, Console, add_common, add_json, command, progress
 from parki.cli.tune.measure import STAGES, TimedPlan, check_timed, make
 from parki.cli.tune.measure import run as run_stages
 from parki.ewald.choice import machines

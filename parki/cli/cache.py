@@ -18,8 +18,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
 
-from parki.cli.arguments import add_json, command
-from parki.cli.terminal import Console
+from parki.cli.arguments import Console, add_json, command
 from parki.errors import UnavailableError
 from parki.settings import cache_directory
 

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from parki.cli.arguments import add_common, add_json, command
-from parki.cli.terminal import Console, progress
+from parki.cli.arguments import Console, add_common, add_json, command, progress
 from parki.ewald import EwaldOptions, Plan
 from parki.ewald.sums import SUMS
 from parki.interchange import to_host

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from parki import __version__
-from parki.cli import bench, cache, check, demo, estimate, eval, info, terminal
+from parki.cli import arguments, bench, cache, check, demo, estimate, eval, info
 from parki.cli.tune import command as tune
 from parki.errors import ParkiError, ParkiValueError
 
@@ -47,10 +47,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _answer(argv)
     except KeyboardInterrupt:
-        terminal.report("interrupted")
+        arguments.report("interrupted")
         return 130
     finally:
-        terminal.settle()
+        arguments.settle()
 
 
 def _answer(argv: Sequence[str] | None) -> int:
@@ -58,7 +58,7 @@ def _answer(argv: Sequence[str] | None) -> int:
     code = 0
     try:
         code = _run(argv)
-        terminal.flush()
+        arguments.flush()
         return code
     except BrokenPipeError:  # the reader (head, less) has finished
         return code
@@ -72,7 +72,7 @@ def _answer(argv: Sequence[str] | None) -> int:
             f"{error.filename} cannot be used" if error.filename else "the output cannot be written"
         )
         message = f"{what}: {error.strerror or error}"
-    terminal.report(message)
+    arguments.report(message)
     return 2
 
 

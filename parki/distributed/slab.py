@@ -29,13 +29,12 @@ from parki.errors import ParkiValueError
 from parki.ewald.choice.clustering import SAMPLE, pair_density
 from parki.ewald.choice.memory import Memory
 from parki.ewald.far.gauge import Constants
-from parki.ewald.geometry.axes import Order
 from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
 from parki.ewald.pipeline.setup import Setup, choose, use
 from parki.ewald.pipeline.stages import Marks
-from parki.ewald.task import Frame, Points, Survey, Task
+from parki.ewald.task import Frame, Order, Points, Survey, Task
 from parki.interchange import to_host
 from parki.runtime import prepare
 

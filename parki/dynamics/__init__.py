@@ -2,30 +2,27 @@
 
 Spheres that do not strain:
 
-moments     eleven numbers of each sphere, and their tensors
-mobility    `MomentMobility`: how forces and couplets move spheres
-contact     the singular resistance of two spheres close to contact
-tables      the rest of it, by a file that `scripts/lubrication.py` makes
+moments     eleven numbers of each sphere, and flows; `MomentMobility`: how they move spheres
+tables      the resistance of two spheres: close to contact by formulas, and the rest by a file that
+            `scripts/lubrication.py` makes
 lubrication `Lubrication`: pairs of spheres in reach, and how they resist
-pair_product `PairProduct`: the same by a kernel, for many products
-pair_matrix `PairMatrix`: solves with these products
+pair_matrix `PairProduct`: the same by a kernel, for many products; `PairMatrix`: solves with these
 solver      the equations of rigid spheres, and their preconditioner
 brownian    noise and drift of Brownian steps
-rigid       `RigidSpheres`, in physical units, and `Motion` in `rigid_motion`
-flows       flows around them, and around bodies
+rigid       `RigidSpheres`, in physical units, and `Motion` in `solver`
 
 Bodies of blobs, which are spheres that a body holds:
 
 shapes      `BodyShape`: the blobs of a body, and its own matrices
 conjugate   conjugate gradients for what acts on the fluid and what moves
 placed      bodies at their places, and what each does alone
-bodies      `RigidBodies`, in physical units, with files for arguments, solves, motion and noise
+bodies      `RigidBodies`, in physical units, with `bodies_solver` for solves and noise
 """
 
 from parki.dynamics.bodies import RigidBodies
-from parki.dynamics.bodies_motion import BodyMotion
+from parki.dynamics.bodies_solver import BodyMotion
 from parki.dynamics.rigid import RigidSpheres
-from parki.dynamics.rigid_motion import Motion
 from parki.dynamics.shapes import BodyShape
+from parki.dynamics.solver import Motion
 
 __all__ = ["BodyMotion", "BodyShape", "Motion", "RigidBodies", "RigidSpheres"]

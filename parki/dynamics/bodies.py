@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from parki.dynamics import bodies_brownian as brownian
-from parki.dynamics import bodies_given, bodies_motion, bodies_solver
-from parki.dynamics.bodies_motion import BodyMotion
+from parki.dynamics import bodies_solver
+from parki.dynamics.bodies_solver import BodyMotion
 from parki.dynamics.conjugate import Show, dot
 from parki.dynamics.placed import Placed, SameShape
 from parki.dynamics.shapes import BodyShape
@@ -105,7 +104,7 @@ class RigidBodies(Uncopied):
         also = ("which", "viscosity", "accuracy")
         quaternions, options = take_options(quaternions, options, keywords, also=also)
         array = as_points("positions", positions)
-        self.shapes, self.which = bodies_given.kinds(shapes, which, array.shape[1])
+        self.shapes, self.which = bodies_solver.kinds(shapes, which, array.shape[1])
         xp, dtype = get_execution_space(None, array).array_module, np.dtype(array.dtype)
         self.viscosity = viscosity
         usual = min(options.tolerance, LOOSEST)
@@ -255,9 +254,9 @@ class RigidBodies(Uncopied):
             As for `update_positions`.
         """
         old = self._placed
-        angles = bodies_given.of_bodies(self, "turns", turns).astype(np.float64)
+        angles = bodies_solver.of_bodies(self, "turns", turns).astype(np.float64)
         quaternions = rotations.rotated(old.xp, old.quaternions, angles)
-        positions = old.positions + bodies_given.of_bodies(self, "moves", moves)
+        positions = old.positions + bodies_solver.of_bodies(self, "moves", moves)
         placed = Placed(old.xp, self._kinds, positions, quaternions, old.dtype)
         self._moved(placed, box)
 
@@ -319,11 +318,11 @@ class RigidBodies(Uncopied):
         """
         if forces is torques is slip is gradient is None:
             raise ParkiTypeError("give forces, torques, slip or a gradient: nothing moves bodies")
-        flow = bodies_given.flow(self, slip, gradient)
+        flow = bodies_solver.flow(self, slip, gradient)
         solution = bodies_solver.solved(
-            self, bodies_given.loads(self, forces, torques), flow, start, callback
+            self, bodies_solver.loads(self, forces, torques), flow, start, callback
         )
-        return bodies_motion.motion(self._placed, solution, self.viscosity, self._back)
+        return bodies_solver.motion(self._placed, solution, self.viscosity, self._back)
 
     @alone
     def forces(
@@ -343,12 +342,12 @@ class RigidBodies(Uncopied):
         placed = self._placed
         motions = placed.xp.stack(
             [
-                bodies_given.of_bodies(self, "velocities", velocities),
-                bodies_given.of_bodies(self, "turns", turns),
+                bodies_solver.of_bodies(self, "velocities", velocities),
+                bodies_solver.of_bodies(self, "turns", turns),
             ]
         )
         flow = placed.carried(motions)
-        own = bodies_given.flow(self, slip, gradient)
+        own = bodies_solver.flow(self, slip, gradient)
         if own is not None:
             flow = flow + own
         first = placed.freed(flow)
@@ -445,12 +444,14 @@ class RigidBodies(Uncopied):
         placed = self._placed
         rng = noise.generator("rng", rng, placed.xp)
         loads, flow = (
-            bodies_given.loads(self, forces, torques),
-            bodies_given.flow(self, slip, gradient),
+            bodies_solver.loads(self, forces, torques),
+            bodies_solver.flow(self, slip, gradient),
         )
         if kT * dt:
-            shaken, spun = brownian.shaken(self, rng, math.sqrt(2 * kT / (self.viscosity * dt)))
-            drift, pulled = brownian.drift(
+            shaken, spun = bodies_solver.shaken(
+                self, rng, math.sqrt(2 * kT / (self.viscosity * dt))
+            )
+            drift, pulled = bodies_solver.drift(
                 self, noise.white(rng, placed.dtype), kT / self.viscosity
             )
             flow = shaken + drift if flow is None else flow + shaken + drift
@@ -469,7 +470,7 @@ class RigidBodies(Uncopied):
             Of velocities and of turns, without drift.
         """
         rng = noise.generator("rng", rng, self._placed.xp)
-        flow, loads = brownian.shaken(self, rng, 1 / math.sqrt(self.viscosity))
+        flow, loads = bodies_solver.shaken(self, rng, 1 / math.sqrt(self.viscosity))
         motions = bodies_solver.solved(self, loads, flow).moves
         return self._back(motions[0]), self._back(motions[1])
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from parki.dynamics import moments
 from parki.dynamics.lubrication import OverlapError
-from parki.dynamics.mobility import MomentFields, MomentMobility
+from parki.dynamics.moments import MomentFields, MomentMobility
 from parki.errors import ParkiValueError
 from parki.suspensions import noise
 

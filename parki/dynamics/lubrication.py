@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.dynamics.contact import PLACES, SIZES, SQRT2, SQRT6
-from parki.dynamics.tables import FAR, LENGTHS, scalars
+from parki.dynamics.tables import FAR, LENGTHS, PLACES, SIZES, SQRT2, SQRT6, scalars
 from parki.errors import ParkiValueError
 from parki.ewald.options import EwaldOptions
 from parki.solving.pairs import module_of, near_pairs, sums_by

@@ -1,4 +1,4 @@
-"""Eleven numbers for each sphere, what acts on the fluid and what moves, and their tensors.
+"""Eleven numbers for each sphere, their tensors, and how they move all spheres: `MomentMobility`.
 
 What acts on the fluid is a force F, a torque T and a stresslet S; torque and stresslet are parts of
 a couplet ``D_jk``, the first moment of the forces, ``S_jk + eps_jmk T_m / 2``. What moves is a
@@ -6,6 +6,12 @@ velocity U, an angular velocity W and a rate of strain E; W and E are parts of t
 ``L_jk = d u_j / d x_k``. With an orthonormal basis of the stresslets, which are symmetric and have
 no trace, ``F.U + D:L`` is the dot product of eleven numbers with eleven others, in units of
 8 pi viscosity = 1.
+
+Forces are spread over the surfaces of spheres, and couplets over their volumes; velocities and
+gradients are means in the same way (Durlofsky, Brady and Bossis, 1987). With a sphere's radius a,
+outside of it, that is ``1 + a^2 lap / 6`` for forces and velocities and ``1 + a^2 lap / 10`` for
+couplets and gradients. It is one sum, for any radii and all boxes: see
+`parki.ewald.sums.polydisperse`.
 """
 
 from __future__ import annotations
@@ -14,6 +20,48 @@ import math
 from typing import Any
 
 import numpy as np
+
+from parki.errors import ParkiValueError
+from parki.ewald.options import EwaldOptions
+from parki.ewald.plan import Plan
+from parki.interchange import as_array, to_host
+from parki.suspensions.noise import Couplets
+from parki.suspensions.radii import Radii
+
+TRACE = 1e-9  # of a gradient, over its largest entry
+
+
+def gradient(given: Any, options: EwaldOptions) -> Any:
+    """Return the gradient (3, 3) of a flow as NumPy's array, or refuse it; None is no flow."""
+    if given is None:
+        return np.zeros((3, 3))
+    slope = to_host(as_array("gradient", given)).astype(np.float64)
+    if slope.shape != (3, 3) or not np.isfinite(slope).all():
+        raise ParkiValueError(
+            f"gradient has shape {slope.shape}; expected (3, 3), finite: [i, j] = d u_i / d x_j"
+        )
+    trace, size = float(np.trace(slope)), float(abs(slope).max())
+    if abs(trace) > TRACE * size:
+        raise ParkiValueError(
+            f"gradient has a trace of {trace:g}; expected the gradient of an incompressible "
+            "flow, whose trace is zero"
+        )
+    periodic = np.array(options.periodic)
+    for axis in np.flatnonzero(periodic):
+        moved = slope @ options.vectors[axis]
+        if (abs(moved[~periodic]) > TRACE * size * abs(options.vectors[axis]).max()).any():
+            raise ParkiValueError(
+                f"gradient moves the periodic vector {axis} by {moved.tolist()}, along a "
+                "free axis, which a box cannot follow; take a flow along the periodic axes, or "
+                "three periodic axes"
+            )
+    if options.walled and (slope[:, :2].any() or slope[2].any()):
+        raise ParkiValueError(
+            "gradient is of a flow that moves the wall; expected one along the wall that depends "
+            "on the height alone: numbers at [0, 2] and [1, 2]"
+        )
+    return slope
+
 
 SQRT2, SQRT6 = math.sqrt(2), math.sqrt(6)
 
@@ -60,3 +108,79 @@ def symmetric(xp: Any, numbers: Any) -> Any:
 def five(xp: Any, tensors: Any) -> Any:
     """Return the five numbers (5, N) of symmetric tensors (3, 3, N) without a trace."""
     return xp.tensordot(xp.asarray(BASIS[3:]), tensors, axes=2)
+
+
+WANT = ("u", "grad_u")
+
+
+class MomentMobility:
+    """The mobility of spheres, which may overlap, in units of 8 pi viscosity = 1.
+
+    Parameters
+    ----------
+    points : array, shape (3, N), float32 or float64
+    radii : ndarray, shape (N,)
+        Positive.
+    options : EwaldOptions
+
+    Raises
+    ------
+    ParkiValueError, ParkiTypeError
+        If an argument is impossible.
+    """
+
+    def __init__(self, points: Any, radii: Any, options: EwaldOptions) -> None:
+        self.radii, sizes = radii, Radii.of(radii, points.shape[1])
+        name: Any = sizes.couplets
+        self.sum: Any = Plan(name, points, points, sizes.marks, options, want=WANT)
+        self.dtype, self.space = self.sum.dtype, self.sum.space
+
+    @property
+    def points(self) -> Any:
+        """The centres, which nobody else changes."""
+        return self.sum.points.arrays["trg"]
+
+    @property
+    def options(self) -> EwaldOptions:
+        """The options, with the present box."""
+        options: EwaldOptions = self.sum.options
+        return options
+
+    def update_points(self, points: Any, box: Any = None) -> None:
+        """Move the spheres; on any error all stays as it was."""
+        self.sum.update_points(points, points, **({} if box is None else {"box": box}))
+
+    def __call__(self, forces: Any, couplets: Any) -> tuple[Any, Any]:
+        """Return velocities (3, N) and gradients (3, 3, N) of the fluid, ``d u_i / d x_j``.
+
+        Parameters
+        ----------
+        forces : array, shape (3, N)
+            On the fluid.
+        couplets : array, shape (3, 3, N)
+            First moments of the forces on the fluid.
+        """
+        xp = self.space.array_module
+        u, gradients = self.sum(xp.concatenate([forces, couplets.reshape(9, -1)]))
+        return u, gradients
+
+
+class MomentFields(Couplets):
+    """Near field and grid of the eleven numbers of each sphere, as noise takes them."""
+
+    rows = (11,)
+
+    def near(self, values: Any) -> Any:
+        """Return the near field of eleven numbers for each sphere, (11, N)."""
+        xp = self.plan.space.array_module
+        tensors = couplets(xp, values[3:]).reshape(9, -1)
+        return self._moved(self.pipeline.near(np.concatenate([values[:3], tensors])))
+
+    def repeated(self, name: str, work: Any, given: Any, found: Any) -> None:
+        """Do the work: it is not recorded."""
+        work(given | found)
+
+    def _moved(self, rows: Any) -> Any:
+        xp = self.plan.space.array_module
+        turns = turning(xp, rows[3:].reshape(3, 3, -1))
+        return np.concatenate([rows[:3].astype(np.float64), turns])

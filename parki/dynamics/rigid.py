@@ -8,25 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from parki.dynamics import brownian, moments, rigid_motion, solver
+from parki.dynamics import brownian, moments, solver
 from parki.dynamics.conjugate import Solved
 from parki.dynamics.lubrication import Lubrication
-from parki.dynamics.mobility import MomentMobility
+from parki.dynamics.moments import MomentMobility
 from parki.dynamics.pair_matrix import PairMatrix
-from parki.dynamics.rigid_motion import Motion
+from parki.dynamics.solver import Motion
 from parki.dynamics.tables import SMALLEST_RATIO
 from parki.errors import ParkiTypeError, ParkiValueError, by_words
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import as_points, like_points, take_options
-from parki.interchange import (
-    as_array,
-    finite,
-    flag,
-    library_of,
-    positive,
-    to_host,
-)
+from parki.interchange import as_array, finite, flag, library_of, positive, to_host
 from parki.runtime.forks import Uncopied
 from parki.suspensions.noise import FIRST, check_accuracy, check_step, generator
 from parki.suspensions.noise import white as white_numbers
@@ -271,10 +264,10 @@ class RigidSpheres(Uncopied):
         ParkiError
             If the solve does not converge.
         """
-        k, f, strain = rigid_motion.sides(self, forces, torques, gradient)
-        solution = self._solved(k, f, rigid_motion.begun(self, start, strain), callback)
+        k, f, strain = solver.sides(self, forces, torques, gradient)
+        solution = self._solved(k, f, solver.begun(self, start, strain), callback)
         like = next((each for each in (forces, torques) if each is not None), None)
-        return rigid_motion.motion(self, solution, strain, like)
+        return solver.motion(self, solution, strain, like)
 
     def _solved(
         self, k: Any, f: Any, start: Any = None, watch: Any = None, accuracy: float | None = None
@@ -333,7 +326,7 @@ class RigidSpheres(Uncopied):
         """
         check_step(kT, dt)
         white = self._white(rng, drawn=bool(kT * dt))
-        k, f, _ = rigid_motion.sides(self, forces, torques, gradient)
+        k, f, _ = solver.sides(self, forces, torques, gradient)
         if kT * dt:
             size = math.sqrt(2 * kT / dt / self.factor)
             noises = brownian.shaken(self, white)

@@ -3,7 +3,7 @@
 options            what the user chooses: for all, and for who studies the method
 points             what the user chooses and gives, checked once
 task               what is asked of a plan, its points and the solver's box
-geometry           the order of the axes, the extent of the box, images of points, systems
+geometry           the extent of the box, images of points, systems, labels
 sums               a record for each kernel
 split              the splits into near and far field; the window; their errors
 choice             all parameters from the tolerance, with their cost and memory
@@ -13,7 +13,7 @@ pipeline           who does the work: what is placed, recorded and kept
 derivatives        transposes, vjp and jvp; a plan as a function of densities
 placement          points and all sums that are placed at them, which move together
 plan               what users hold: `Plan(...)` once, `plan(dens)` many times
-promise, checks, describe    the bound of the error, the error measured, what was chosen
+checks, describe   the bound of the error, the error measured, what was chosen
 api                one-shot calls
 """
 

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from parki.ewald.geometry.systems import first_box
 from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import summed
+from parki.ewald.pipeline.placed_sum import sum_once
+from parki.ewald.plan import Plan
 from parki.ewald.points import result_shape, take_options
 from parki.ewald.sums import SUMS, kernel, with_parameters
 from parki.ewald.sums.names import Family
+from parki.memory import telling
 from parki.typing import Array, OptionKeywords, ResultName, Unpack
 
 if TYPE_CHECKING:
@@ -108,6 +110,26 @@ def _docstring(template: str, call: str, family: Family, array: str, random: str
         given=", ".join(given),
         found=result_shape(record.name, "u", 100),
     )
+
+
+@telling
+def summed(
+    arguments: tuple[Any, ...],
+    dens: Any,
+    want: str | tuple[str, ...] = "u",
+    exclude: Any = None,
+    systems: Any = None,
+    boxes: Any = None,
+) -> Any:
+    """Return the sum of one density, near a wall and in many boxes by a plan of its own.
+
+    ``arguments`` has the first five arguments of `Plan`; the others are named as there.
+    """
+    if arguments[4].walled or boxes is not None:
+        how: dict[str, Any] = {"exclude": exclude, "systems": systems, "boxes": boxes}
+        plan: Any = Plan(*arguments, want=want, **how)
+        return plan(dens)
+    return sum_once(arguments, dens, want, systems, exclude=exclude)
 
 
 def _sum(

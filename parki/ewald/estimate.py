@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from parki.arrays import vector_row
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.choice import machines
 from parki.ewald.choice.clustering import SAMPLE, pair_density
@@ -32,7 +31,7 @@ from parki.ewald.points import take_options
 from parki.ewald.sums import SUMS, with_parameters
 from parki.ewald.sums.composite import Shared, joined, together
 from parki.ewald.task import Frame, Task
-from parki.interchange import finite, flag, one_of, shown, whole
+from parki.interchange import finite, flag, one_of, shown, vector_row, whole
 from parki.memory import in_words
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.runtime.kernel import LARGEST
@@ -368,9 +367,7 @@ def _chosen(
     edges = frame.lattice.edges
     trg, src = (_wrapped(cloud, lattice) * edges[:, None] for cloud in (trg, src))
     density = pair_density(
-        *((src, src) if same else (trg, src)),
-        edges,
-        apart=options.images_below(ends),
+        *((src, src) if same else (trg, src)), edges, apart=options.images_below(ends)
     )
     if same:
         density = replace(density, self_pairs=1 / sources)

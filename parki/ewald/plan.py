@@ -11,21 +11,12 @@ from typing import Any
 from parki.ewald.geometry.systems import first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import OneDevice
-from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.placement.any_plan import AnyPlan
 from parki.ewald.placement.asked import Asked
 from parki.ewald.placement.placement import Placement, PlanPoints
 from parki.ewald.points import check_options, take_options
 from parki.ewald.sums import with_parameters
-from parki.memory import telling
-from parki.typing import (
-    AnyKernel,
-    Array,
-    Box,
-    SumKeywords,
-    Unpack,
-    Wanted,
-)
+from parki.typing import AnyKernel, Array, Box, SumKeywords, Unpack, Wanted
 
 
 class Plan(AnyPlan[Wanted]):
@@ -169,26 +160,6 @@ class Plan(AnyPlan[Wanted]):
             its old points.
         """
         self._placement.update(trg, src, norms, systems, exclude, box)
-
-
-@telling
-def summed(
-    arguments: tuple[Any, ...],
-    dens: Any,
-    want: str | tuple[str, ...] = "u",
-    exclude: Any = None,
-    systems: Any = None,
-    boxes: Any = None,
-) -> Any:
-    """Return the sum of one density, near a wall and in many boxes by a plan of its own.
-
-    ``arguments`` has the first five arguments of `Plan`; the others are named as there.
-    """
-    if arguments[4].walled or boxes is not None:
-        how: dict[str, Any] = {"exclude": exclude, "systems": systems, "boxes": boxes}
-        plan: Any = Plan(*arguments, want=want, **how)
-        return plan(dens)
-    return sum_once(arguments, dens, want, systems, exclude=exclude)
 
 
 def plan_and_sum(

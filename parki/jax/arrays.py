@@ -15,12 +15,12 @@ import jax
 import numpy as np
 
 from parki.errors import ParkiTypeError
+from parki.ewald.api import summed
 from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.derivatives.second import bent, of_want
 from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import summed
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.interchange import to_host

@@ -27,8 +27,7 @@ from parki.interchange import as_array, as_given, check_space, one_of, whole
 from parki.memory import telling
 from parki.mesh.grid import Anchors, Grid
 from parki.runtime import ExecutionSpace, get_execution_space, prepare
-from parki.runtime.forks import Uncopied
-from parki.runtime.pool import cuts, run_in_threads
+from parki.runtime.forks import Uncopied, cuts, run_in_threads
 from parki.settings import thread_count
 from parki.typing import Array, ArrayT
 

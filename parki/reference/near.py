@@ -10,14 +10,7 @@ from scipy.special import erfc
 
 from parki.reference import screened
 from parki.reference.blobs import ReferenceBlob
-from parki.reference.split import (
-    SOURCES,
-    TARGETS,
-    Array,
-    Clouds,
-    Moments,
-    ReferenceSplit,
-)
+from parki.reference.split import SOURCES, TARGETS, Array, Clouds, Moments, ReferenceSplit
 
 _PAIRS = 8192  # of several images, whose values are computed together
 _IDENTITY = np.eye(3).reshape(9, 1)
@@ -234,12 +227,7 @@ def _single_layer(field: str, f: Array, r: Array, phi: list[Array], g: list[Arra
 
 
 def _dipole(
-    field: str,
-    dens: Array,
-    r: Array,
-    phi: list[Array],
-    g: list[Array],
-    of_trace: list[Array],
+    field: str, dens: Array, r: Array, phi: list[Array], g: list[Array], of_trace: list[Array]
 ) -> Array:
     """Return u = -D : grad of `_single_layer`, its p or the gradient of u, for D (9, pairs).
 

@@ -15,18 +15,12 @@ A kernel passes through these modules in order:
     kernel       load, prepare and launch, for the stages
     messages     messages to the user meanwhile
     spaces       available execution spaces, and an adapter for each array module
-    forks        refuses devices that a process lost when it was forked
+    forks        refuses devices that a process lost when it was forked; threads outside kernels
     captures     refuses calls inside a stream capture
-    pool         CPU threads for work outside kernels
 """
 
 from parki.runtime.kernel import Kernel, load, load_all, prepare, preparing
-from parki.runtime.spaces import (
-    ExecutionSpace,
-    available_spaces,
-    get_execution_space,
-    space_name,
-)
+from parki.runtime.spaces import ExecutionSpace, available_spaces, get_execution_space, space_name
 
 __all__ = [
     "ExecutionSpace",

@@ -18,16 +18,10 @@ from parki.interchange import to_host
 from parki.memory import require
 from parki.runtime import ExecutionSpace
 from parki.surfaces.bodies import Bodies
+from parki.surfaces.dense import FORMS
 from parki.surfaces.kernels import LAYERS
-from parki.surfaces.near import (
-    ON_SURFACE,
-    Events,
-    Nodes,
-    Regularisation,
-    blocks,
-)
+from parki.surfaces.near import ON_SURFACE, Events, Nodes, Regularisation, blocks
 from parki.surfaces.plain import constants
-from parki.surfaces.products import FORMS
 from parki.surfaces.shapes import TOUCHING
 
 # Bytes of a pair of a target and a node, and of each number in its block, as found.
@@ -38,12 +32,7 @@ AT_ONCE = {False: 1 << 20, True: 1 << 24}  # candidates, by whether they are on 
 
 
 def events_near(
-    surface: Bodies,
-    targets: Any,
-    home: Any,
-    e: Any,
-    options: EwaldOptions,
-    setting: Regularisation,
+    surface: Bodies, targets: Any, home: Any, e: Any, options: EwaldOptions, setting: Regularisation
 ) -> tuple[Events, Any]:
     """Return the events of targets with copies of bodies, and their places next to the bodies.
 
@@ -187,13 +176,7 @@ def near_matrices(
         starts = np.append(surface.finer_starts, counts[1])
         fine = pairs_of(surface, events, points, finer[:3], starts, setting, check)
     levels = blocks(
-        xp,
-        layer,
-        events,
-        nodes,
-        fine,
-        setting,
-        lambda: _constants(key, surface, events, points),
+        xp, layer, events, nodes, fine, setting, lambda: _constants(key, surface, events, points)
     )
     both = zip(levels, counts, strict=True)
     first, *last = (each.matrix(xp, events, (total, n)) for each, n in both)

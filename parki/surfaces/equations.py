@@ -18,12 +18,68 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.points import like_points
 from parki.interchange import as_given, finite
 from parki.memory import require
-from parki.surfaces import rigid
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.layer import LayerPlan, flat_hint
 from parki.surfaces.own import own_parts, own_products
 from parki.surfaces.shapes import Shape
 from parki.typing import Array, OptionKeywords, Unpack
+
+
+def resultants(surface: Bodies, forces: Any) -> tuple[Any, Any]:
+    """Return forces and torques (..., 3, B) of forces per area."""
+    turning = _cross(surface.xp, surface.arms, forces)
+    both = surface.integrals(surface.xp.concatenate([forces, turning], axis=-2))
+    return both[..., :3, :], both[..., 3:, :]
+
+
+def rigid(surface: Bodies, velocity: Any, spin: Any) -> Any:
+    """Return velocities of the nodes of bodies that move and turn, (..., 3, B) each."""
+    at, turning = (_at_nodes(surface, each) for each in (velocity, spin))
+    return at - _cross(surface.xp, surface.arms, turning)
+
+
+def motion(surface: Bodies, velocities: Any) -> tuple[Any, Any]:
+    """Return the rigid motion of each body that is nearest to velocities, (..., 3, B) each.
+
+    Nearest in the mean square over the surface: the six moments of the difference vanish.
+    """
+    return _with_moments(surface, *resultants(surface, velocities))
+
+
+def with_resultants(surface: Bodies, forces: Any, torques: Any) -> Any:
+    """Return forces per area, of the form of rigid motions, with resultants (..., 3, B)."""
+    return rigid(surface, *_with_moments(surface, forces, torques))
+
+
+def rigid_part(surface: Bodies, velocities: Any) -> Any:
+    """Return the velocities of the nearest rigid motions."""
+    return rigid(surface, *motion(surface, velocities))
+
+
+def normal_part(surface: Bodies, velocities: Any) -> Any:
+    """Return the normals times the mean flux of each body, shape (..., 3, N)."""
+    flux = surface.integrals((velocities * surface.normals).sum(axis=-2))
+    return _at_nodes(surface, flux / surface.whole)[..., None, :] * surface.normals
+
+
+def _with_moments(surface: Bodies, first: Any, second: Any) -> tuple[Any, Any]:
+    """Return the rigid motions with these integrals over the surface, and moments."""
+    xp = surface.xp
+    moments = xp.moveaxis(xp.concatenate([first, second], axis=-2), -1, -2)[..., None]
+    motions = (surface.mobility @ moments)[..., 0]
+    motions = xp.moveaxis(motions, -1, -2).astype(first.dtype)
+    return motions[..., :3, :], motions[..., 3:, :]
+
+
+def _at_nodes(surface: Bodies, values: Any) -> Any:
+    return values[..., surface.body].astype(surface.nodes.dtype)
+
+
+def _cross(xp: Any, a: Any, b: Any) -> Any:
+    """Return the product of vectors along the last axis but one."""
+    (x, y, z), (u, v, w) = (xp.moveaxis(each, -2, 0) for each in (a, b))
+    return xp.stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=-2)
+
 
 MATRICES = 4  # of a body's size, which an inverse takes at a time
 SINGULAR = 1e12  # condition of a body's own matrix, whose inverse is then of no use
@@ -81,7 +137,7 @@ class Equation:
     # ------------------------------------------------------------------ what equations are made of
     def _before(self, surface: Bodies, q: Any) -> Any:
         """Return V q, the density of the layer."""
-        return q - rigid.normal_part(surface, q)
+        return q - normal_part(surface, q)
 
     def _after(self, surface: Bodies, values: Any) -> Any:
         """Return W applied to values of the layer."""
@@ -215,7 +271,7 @@ class RigidSurfaces(Equation):
     """
 
     def _beside(self, surface: Bodies, q: Any) -> Any:
-        return rigid.rigid_part(surface, q) - q / 2
+        return rigid_part(surface, q) - q / 2
 
     def spread(self, forces: Any = None, torques: Any = None) -> Any:
         """Return forces per area (3, N) with these resultants (3, B): a rigid motion's values."""
@@ -225,7 +281,7 @@ class RigidSurfaces(Equation):
             nothing if each is None else self._checked(name, each, shape)
             for name, each in (("forces", forces), ("torques", torques))
         ]
-        return rigid.with_resultants(self.surface, *given)
+        return with_resultants(self.surface, *given)
 
     def right_side(self, forces: Any = None, torques: Any = None, flow: Any = None) -> Any:
         """Return minus the flow of forces and torques (3, B) at the nodes, shape (3, N).
@@ -239,7 +295,7 @@ class RigidSurfaces(Equation):
 
     def motion(self, density: Array) -> tuple[Any, Any]:
         """Return velocities and angular velocities (3, B) of a solution."""
-        velocity, spin = rigid.motion(self.surface, self._checked("density", density))
+        velocity, spin = motion(self.surface, self._checked("density", density))
         return -velocity, -spin
 
     def layers(self, density: Array, forces: Any = None, torques: Any = None) -> Any:
@@ -268,18 +324,18 @@ class FirstKind(Equation):
     def _beside(self, surface: Bodies, q: Any) -> Any:
         # What the layer lacks, of about its size: the radius of a sphere with as much area.
         size = (surface.whole / (16 * np.pi)) ** 0.5
-        rest = q - surface.smooth(q) + rigid.normal_part(surface, q)
+        rest = q - surface.smooth(q) + normal_part(surface, q)
         return size[surface.body] * rest
 
     def right_side(self, velocities: Array) -> Any:
         """Return the right side for velocities (3, N) at the nodes."""
         u = self._checked("velocities", velocities)
-        u = u - rigid.normal_part(self.surface, u)
+        u = u - normal_part(self.surface, u)
         return as_given(self.surface.smooth(u), velocities)
 
     def resultants(self, density: Array) -> tuple[Any, Any]:
         """Return the forces and torques (3, B) of the bodies on the fluid."""
-        return rigid.resultants(self.surface, self._checked("density", density))
+        return resultants(self.surface, self._checked("density", density))
 
 
 class Drops(Equation):
@@ -298,11 +354,7 @@ class Drops(Equation):
     """
 
     def __init__(
-        self,
-        surface: Bodies,
-        ratio: float,
-        options: EwaldOptions | None = None,
-        **keywords: Any,
+        self, surface: Bodies, ratio: float, options: EwaldOptions | None = None, **keywords: Any
     ) -> None:
         self.ratio = finite("ratio", ratio, "a ratio of viscosities, from 0 on")
         if self.ratio < 0:

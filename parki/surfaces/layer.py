@@ -19,7 +19,7 @@ from parki.ewald.points import as_points, like_points, take_options
 from parki.ewald.sums import SUMS
 from parki.interchange import as_array, as_given, flag, one_of, positive, shown, to_host, whole
 from parki.runtime import ExecutionSpace, get_execution_space
-from parki.surfaces import corrections, gaps, own, plain
+from parki.surfaces import corrections, own, plain
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.kernels import LAYERS
 from parki.surfaces.near import Events, Regularisation
@@ -216,7 +216,7 @@ class LayerPlan:
     def _check_gaps(self, surface: Bodies, events: Events) -> None:
         """Warn once of bodies that are too close to each other for their nodes."""
         gap, at = smallest_gap(events)
-        expected = gaps.expected(gap, surface.has_finer)
+        expected = plain.expected(gap, surface.has_finer)
         home, body = (to_host(each) for each in (surface.body[events.target], events.body))
         apart, pairs = to_host(events.b), home * surface.kinds.size + body
         crossing = np.intersect1d(pairs[apart < 0], pairs[apart > 0])
@@ -228,7 +228,7 @@ class LayerPlan:
                 f"{name if one != other else f'body {one} and its image overlap'}: some nodes of "
                 "one are inside of the other, where equations make no sense; move them apart",
             )
-        if expected < gaps.WORTH or crossing.size:
+        if expected < plain.WORTH or crossing.size:
             return
         pair = int(home[at]), int(body[at])
         both = f"bodies {min(pair)} and {max(pair)}"

@@ -1,8 +1,12 @@
 """Shapes of bodies in their own frames: nodes, local node distances and nearest points.
 
 A shape knows the point of its surface that is nearest to a given one: exactly, by a function of the
-user's, or by `fits`. With `Finer` nodes and a matrix, densities have values there, too. Shapes are
+user's, or by a `Fit`. With `Finer` nodes and a matrix, densities have values there, too. Shapes are
 NumPy's. They do not know where bodies are, nor what is summed over them.
+
+Some are maps of the unit sphere, by spherical harmonics: drops, stars, rods. The sums of products
+of harmonics over each degree are Legendre polynomials of y.z, so that values and derivatives at
+directions y follow from those at nodes z without computing any harmonic.
 """
 
 from __future__ import annotations
@@ -14,10 +18,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.polynomial.legendre import legder, legval
 
 from parki.runtime.forks import cached_property
-from parki.surfaces import fits
-from parki.surfaces.series import Fold, Sphere, around_torus, directions, to_finer
+from parki.surfaces import series
+from parki.surfaces.series import (
+    Fold,
+    Sphere,
+    around_torus,
+    directions,
+    harmonics,
+    tangents,
+    to_finer,
+)
 
 Project = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 TOUCHING = 1e-6  # node distances within which a point is at a node
@@ -75,11 +88,11 @@ class Shape:
 
     @cached_property
     def _tree(self) -> Any:
-        return fits.tree(self.nodes.T)
+        return series.tree(self.nodes.T)
 
     @cached_property
     def _finer_tree(self) -> Any:
-        return fits.tree(self.finer.nodes.T) if self.finer is not None else None
+        return series.tree(self.finer.nodes.T) if self.finer is not None else None
 
     @cached_property
     def radius(self) -> float:
@@ -96,7 +109,7 @@ class Shape:
         near = self._tree.query(self.nodes.T, min(CLOSE, self.areas.size))[1][:, 1:]
         apart, rotated = (each.T[near] - each.T[:, None] for each in (self.nodes, self.normals))
         bends = np.linalg.norm(rotated, axis=2) / np.linalg.norm(apart, axis=2)
-        same = np.einsum("ia,ija->ij", self.normals.T, self.normals.T[near]) > fits.FACING
+        same = np.einsum("ia,ija->ij", self.normals.T, self.normals.T[near]) > series.FACING
         times = 1.0 if self.finer is None else self.finer.times
         return float((np.where(same, bends, 0).max(axis=1) * self.spacing).max() / times)
 
@@ -105,7 +118,7 @@ class Shape:
         """Sums of both curvatures at the nodes, shape (n,)."""
         if self.bend is not None:
             return self.bend
-        return fits.Fit(self.nodes, self.normals, self.spacing).curvatures()
+        return series.Fit(self.nodes, self.normals, self.spacing).curvatures()
 
     @cached_property
     def smooth(self) -> np.ndarray | None:
@@ -190,8 +203,8 @@ def _touching(tree: Any, points: np.ndarray, spacing: np.ndarray) -> np.ndarray:
 
 def of_nodes(nodes: Any, normals: Any, areas: Any, spacing: Any, project: Any) -> Shape:
     """Return the shape of nodes alone, with local fits for what is not given."""
-    spacing = fits.spacings(nodes, normals) if spacing is None else spacing
-    project = project or fits.Fit(nodes, normals, spacing)
+    spacing = series.spacings(nodes, normals) if spacing is None else spacing
+    project = project or series.Fit(nodes, normals, spacing)
     return Shape(nodes, normals, areas, spacing, project, thin=True)
 
 
@@ -299,3 +312,81 @@ def _torus(ring: float, tube: float, steps: tuple[int, int]) -> tuple[Any, Any, 
     nodes = np.stack([distance * np.cos(u), distance * np.sin(u), tube * np.sin(v)])
     normals = np.stack([np.cos(v) * np.cos(u), np.cos(v) * np.sin(u), np.sin(v)])
     return nodes, normals, tube * distance * 4 * np.pi**2 / (steps[0] * steps[1])
+
+
+@functools.lru_cache(maxsize=16)
+def values(order: int, at: int) -> np.ndarray:
+    """Return the matrix from values at nodes of one order to values at nodes of another one."""
+    return np.asarray(harmonics(order, directions(at)[0]))
+
+
+@functools.lru_cache(maxsize=16)
+def derivatives(order: int, at: int) -> tuple[np.ndarray, ...]:
+    """Return matrices from values at nodes of one order to derivatives at nodes of another one.
+
+    They are along both `tangents`, and along great circles for the second ones: aa, ab and bb.
+    """
+    (nodes, weights), (y, _) = directions(order), directions(at)
+    series = (2 * np.arange(order + 1) + 1) / (4 * np.pi)
+    height = y.T @ nodes
+    first, second = (legval(height, legder(series, k)) * weights for k in (1, 2))
+    a, b = (each.T @ nodes for each in tangents(y))
+    bent = first * height
+    return first * a, first * b, second * a**2 - bent, second * a * b, second * b**2 - bent
+
+
+def mapped(x: np.ndarray, order: int, times: int, densities: int | None = None) -> Shape:
+    """Return the shape of points (3, n) at `directions` (order), with its curvatures.
+
+    Parameters
+    ----------
+    times : int
+        How many times finer the finer nodes are; at least 2.
+    densities : int, optional
+        The order of nodes and densities, if the shape has a higher one.
+    """
+    given, order = order, order if densities is None else densities
+    nodes, normals, areas, spacing, bend = _geometry(x, given, order)
+
+    apart = {}
+
+    def rule(k: int) -> dict[str, Any]:
+        points, facing, patches, apart[k], _ = _geometry(x, given, k * (order + 1) - 1)
+        places = {"nodes": points, "normals": facing, "areas": patches}
+        return {**places, **to_finer(order, k)}
+
+    finer: Any = nested(times, rule)
+    sizes = np.linalg.eigvalsh((nodes * areas) @ nodes.T)
+    project = series.Fit(finer.nodes, finer.normals, apart[times])
+    thin = bool(sizes[-1] > FLAT**2 * sizes[0])
+    sphere = Sphere(x, given, order)
+    return Shape(nodes, normals, areas, spacing, project, finer, thin, bend, sphere)
+
+
+def _geometry(x: np.ndarray, order: int, at: int) -> tuple[Any, ...]:
+    """Return nodes of an order, normals, areas, spacings and curvatures."""
+    _, weights = directions(at)
+    nodes = x @ values(order, at).T
+    a, b, aa, ab, bb = (x @ matrix.T for matrix in derivatives(order, at))
+    normal = np.cross(a, b, axis=0)
+    size = np.linalg.norm(normal, axis=0)
+    normal /= size
+    e, f, g = ((u * v).sum(axis=0) for u, v in ((a, a), (a, b), (b, b)))
+    bends = ((each * normal).sum(axis=0) for each in (aa, ab, bb))
+    first, mixed, second = bends
+    bend = -(first * g - 2 * mixed * f + second * e) / size**2
+    widest = np.sqrt((e + g) / 2 + np.sqrt(((e - g) / 2) ** 2 + f**2))
+    return nodes, normal, weights * size, np.pi / (at + 1) * widest, bend
+
+
+def rod(length: float, radius: float, order: int, times: int) -> Shape:
+    """Return a rod around z with round caps: (z/l)^(2 p) + (d/radius)^2 = 1, 2 l its length.
+
+    p is l/radius, rounded, so that the caps have about the radius of the rod.
+    """
+    half, fine = length / 2, 2 * order + 1  # rings of a multiple of the nodes
+    unit, _ = directions(fine)
+    power = max(1, round(half / radius))
+    series = sum(unit[2] ** (2 * k) for k in range(power))  # (1 - z^(2 p)) / (1 - z^2)
+    across = radius * np.sqrt(series)
+    return mapped(np.stack([across, across, half + 0 * across]) * unit, fine, times, order)

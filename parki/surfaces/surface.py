@@ -10,7 +10,7 @@ import numpy as np
 from parki.errors import ParkiTypeError, ParkiValueError, warn
 from parki.ewald.points import as_points
 from parki.interchange import as_array, positive, to_host, whole
-from parki.surfaces import fits, series, shapes, spherical
+from parki.surfaces import series, shapes
 from parki.surfaces.bodies import Bodies, matrices, numbers
 from parki.surfaces.layer import LayerPlan
 from parki.surfaces.shapes import Finer, Shape
@@ -134,13 +134,7 @@ class Surface(Bodies):
 
     @classmethod
     def ellipsoids(
-        cls,
-        centres: Array,
-        axes: Any,
-        rotations: Any = None,
-        *,
-        order: int = 12,
-        finer: int = 3,
+        cls, centres: Array, axes: Any, rotations: Any = None, *, order: int = 12, finer: int = 3
     ) -> Surface:
         """Return ellipsoids with half axes of shape (3,) or (3, B): see `spheres`.
 
@@ -206,7 +200,7 @@ class Surface(Bodies):
             )
         order = whole("order", order, "a whole number from 1 on")
         times = whole("finer", finer, "a whole number from 2 on", 2)
-        shape = spherical.rod(length, radius, order, times)
+        shape = shapes.rod(length, radius, order, times)
         count = as_points("centres", centres).shape[1]
         return cls._of([shape], np.zeros(count, int), centres, rotations)
 
@@ -235,7 +229,7 @@ class Surface(Bodies):
         times = whole("finer", finer, "a whole number from 2 on", 2)
         middles = each.mean(axis=2)
         kinds = [
-            spherical.mapped(body - middle[:, None], order, times)
+            shapes.mapped(body - middle[:, None], order, times)
             for body, middle in zip(each.transpose(1, 0, 2), middles.T, strict=True)
         ]
         if any((shape.nodes * shape.normals * shape.areas).sum() <= 0 for shape in kinds):
@@ -383,5 +377,5 @@ def _with_finer(shape: Shape, finer: Any, middle: np.ndarray) -> Shape:
     expected = [(3, count), (3, count), (count,), (count, shape.areas.size)]
     if [nodes.shape, normals.shape, areas.shape, matrix.shape] != expected:
         raise ParkiValueError(f"finer has other shapes than {expected}")
-    times = np.median(shape.spacing) / np.median(fits.spacings(nodes, normals))
+    times = np.median(shape.spacing) / np.median(series.spacings(nodes, normals))
     return shape.with_finer(Finer(nodes - middle, normals, areas, matrix, float(times)))

@@ -8,9 +8,11 @@ The far one takes white noise on the grid, multiplies it by the root of the mult
 it as a plan does. Its covariance is the far matrix itself, with all errors of the window. The near
 one takes Lanczos' iteration, of few products with the near matrix.
 
-Torques and turns are drawn in the same way, by `Couplets`, whose near field is positive up to about
-the same radius. Without periodic axes the far field's kernel fades out, and is not positive there.
-`root` iterates the whole matrix then.
+A density of forces and couplets has torques: a torque T is the antisymmetric couplet ``D_jk =
+eps_jmk T_m / 2``, and a sphere turns by half the curl of the mean gradient. They are drawn in the
+same way, by `Couplets`, whose near field is positive up to about the same radius. Without periodic
+axes the far field's kernel fades out, and is not positive there. `root` iterates the whole matrix
+then.
 """
 
 from __future__ import annotations
@@ -26,8 +28,61 @@ from parki.errors import ParkiError, ParkiTypeError, ParkiValueError
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.plan import Plan
 from parki.interchange import finite, number, shown, to_host
-from parki.suspensions.couplets import Couplets
 from parki.suspensions.derivatives import ACTS, MOVES
+
+WANT = ("u", "grad_u")
+# The couplet's rows that are half of each component of a torque, and minus half.
+ROWS = (7, 5), (2, 6), (3, 1)
+
+
+def density(forces: Any, torques: Any) -> Any:
+    """Return the density (..., 12, N) of forces and torques (..., 3, N)."""
+    dens = np.zeros_like(forces, shape=(*forces.shape[:-2], 12, forces.shape[-1]))
+    dens[..., :3, :] = forces
+    for axis, (plus, minus) in enumerate(ROWS):
+        dens[..., 3 + plus, :] = torques[..., axis, :] / 2
+        dens[..., 3 + minus, :] = -dens[..., 3 + plus, :]
+    return dens
+
+
+def turns(gradients: Any) -> Any:
+    """Return turns (..., 3, N) of mean gradients (..., 9, N)."""
+    turns = np.zeros_like(gradients, shape=(*gradients.shape[:-2], 3, gradients.shape[-1]))
+    for axis, (plus, minus) in enumerate(ROWS):
+        turns[..., axis, :] = (gradients[..., plus, :] - gradients[..., minus, :]) / 2
+    return turns
+
+
+class Couplets:
+    """Near field and grid of forces and torques, as noise takes them, by the plan of their sum."""
+
+    rows: tuple[int, ...] = (2, 3)  # of noise
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    @property
+    def pipeline(self) -> OneDevice:
+        """The pipeline of the present points."""
+        return cast(OneDevice, self.plan.pipeline)
+
+    def near(self, values: Any) -> Any:
+        """Return the near field of forces and torques (2, 3, N): velocities and turns."""
+        return self._moved(self.pipeline.near(density(*values)))
+
+    def shaken(self, white: Callable[[tuple[int, ...]], Any], count: int) -> Any:
+        """Return the far field's noise (2, 3, N), of what makes normal numbers of a shape."""
+        return self._moved(self.pipeline.shaken(white, count))
+
+    def repeated(self, name: str, work: Any, given: Any, found: Any) -> None:
+        """Do what `OneDevice.repeated` does."""
+        self.pipeline.repeated(name, work, given, found)
+
+    def _moved(self, rows: Any) -> Any:
+        moved = np.zeros_like(rows, shape=(2, 3, rows.shape[-1]))
+        moved[0], moved[1] = rows[:3], turns(rows[3:])
+        return moved
+
 
 MOST_STEPS = 200
 TINY = float(np.finfo(np.float32).tiny)
@@ -121,12 +176,7 @@ def drawn(spheres: Any, white: White, torques: bool, accuracy: float, size: floa
 
 
 def split(
-    plan: Plan,
-    turning: Couplets | None,
-    white: White,
-    accuracy: float,
-    size: float,
-    **how: Any,
+    plan: Plan, turning: Couplets | None, white: White, accuracy: float, size: float, **how: Any
 ) -> tuple[Any, int]:
     """Return ``size`` times what `root` does, of a triply periodic plan from sources to themselves.
 

@@ -15,14 +15,15 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError, by_words
+from parki.ewald.api import summed
 from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import Plan, summed
+from parki.ewald.plan import Plan
 from parki.ewald.points import as_points, like_points, take_options
 from parki.interchange import library_of, positive, unchanged
 from parki.runtime.forks import Uncopied
-from parki.suspensions import couplets, derivatives, noise, wall
-from parki.suspensions.couplets import Couplets
+from parki.suspensions import derivatives, noise, wall
 from parki.suspensions.derivatives import ACTS
+from parki.suspensions.noise import Couplets
 from parki.suspensions.radii import KINDS, Radii
 from parki.typing import Array, Box, OptionKeywords, Unpack
 
@@ -207,7 +208,7 @@ class PlacedSpheres(Uncopied):
     def _turning(self) -> Couplets:
         """Return the near field and the grid of noise with torques."""
         if self._turns is None:
-            plan = self._plans[ALL] = self._first.beside(self._sizes.couplets, couplets.WANT)
+            plan = self._plans[ALL] = self._first.beside(self._sizes.couplets, noise.WANT)
             self._turns = Couplets(plan)
         return self._turns
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from parki.ewald import plan as ewald
+from parki.ewald import api as ewald
 from parki.ewald.derivatives.second import of_want
 from parki.ewald.derivatives.vjp import jvp, vjp
 from parki.ewald.geometry.systems import Batch

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from parki.arrays import real_name
+from parki.interchange import real_name
 from parki.runtime import load
 
 from .run import Run

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.arrays import USUAL
+from parki.ewald.choice.cost import USUAL
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.p2g import P2G

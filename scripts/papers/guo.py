@@ -14,7 +14,7 @@ from benchmarks.record import Record, pick
 from benchmarks.run import TINY, Run, roundings
 from benchmarks.show import SERIES, Table, count, figure, ms, number, save
 
-from parki.arrays import USUAL
+from parki.ewald.choice.cost import USUAL
 from parki.mesh import Grid, bspline
 
 from .methods import Method, spreading

@@ -16,7 +16,7 @@ from benchmarks.record import Record, pick
 from benchmarks.run import Run
 from benchmarks.show import SERIES, Table, count, figure, ms, number, precision, save
 
-from parki.arrays import USUAL
+from parki.ewald.choice.cost import USUAL
 from parki.mesh import Grid, kaiser_bessel
 
 from .methods import interpolation, spreading

@@ -15,7 +15,6 @@ import pytest
 
 import parki
 from parki import cell_list
-from parki.arrays import real_name
 from parki.cell_list import CellList
 from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.pair_matrix import PairMatrix
@@ -23,6 +22,7 @@ from parki.ewald.far import stored_mesh
 from parki.ewald.near import p2p
 from parki.ewald.near.sizes import Launch
 from parki.ewald.sums import SUMS
+from parki.interchange import real_name
 from parki.runtime import get_execution_space, load
 from parki.runtime.kernel import Kernel
 from parki.runtime.linter import is_constant_name, is_decorated

@@ -1,1 +1,1 @@
-"""`parki tune`: ``measure`` times stages, ``rounds`` until times agree, ``lengths`` transforms."""
+"""`parki tune`: ``measure`` times stages; ``command`` has its output, and rounds that agree."""

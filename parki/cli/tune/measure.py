@@ -20,12 +20,11 @@ from typing import Any, cast
 import numpy as np
 from scipy.optimize import nnls
 
-from parki.arrays import USUAL
 from parki.cli.arguments import check_count, replacing
 from parki.errors import ParkiError, ParkiMemoryError, ParkiValueError, UnavailableError
 from parki.ewald import EwaldOptions, Plan
 from parki.ewald.choice import machines
-from parki.ewald.choice.cost import near_name
+from parki.ewald.choice.cost import USUAL, near_name
 from parki.ewald.choice.grids import POINTS
 from parki.ewald.choice.parameters import Parameters
 from parki.ewald.far.padding import Tables
@@ -243,8 +242,7 @@ def run(task: TimedPlan, space: ExecutionSpace, repeated: bool = True) -> Timing
 
 
 def fit(
-    samples: Sequence[Sample],
-    built_in: dict[str, tuple[float, ...]],
+    samples: Sequence[Sample], built_in: dict[str, tuple[float, ...]]
 ) -> dict[str, list[float]]:
     """Return seconds per count for each variant, nowhere negative.
 

@@ -29,6 +29,8 @@ from parki.ewald.sums import SUMS
 from parki.ewald.sums.record import Sum
 from parki.runtime.forks import cached_property
 
+# Variants of P2P, P2G and G2P that are best nearly everywhere, by whether they run on a device.
+USUAL = {False: ("staged", "owner", "target"), True: ("tile", "tile", "tile")}
 # The counts that each variant's time is linear in, after a constant for its launches. Variants of
 # the literature have none: parameters are chosen for them as for the usual variants.
 COUNTS = {

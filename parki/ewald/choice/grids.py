@@ -207,11 +207,7 @@ class Search:
     """
 
     def __init__(
-        self,
-        problem: Problem,
-        split: Split,
-        cutoff: float,
-        like: Search | None = None,
+        self, problem: Problem, split: Split, cutoff: float, like: Search | None = None
     ) -> None:
         self.problem, self.split, self.cutoff = problem, split, cutoff
         largest = coarsest(problem, split)

@@ -346,11 +346,7 @@ def _check_values(problem: Problem, chosen: Parameters, use: Use) -> None:
 
 
 def fitting(
-    problem: Problem,
-    chosen: Parameters,
-    use: Use,
-    free: float,
-    length: float,
+    problem: Problem, chosen: Parameters, use: Use, free: float, length: float
 ) -> Iterator[str]:
     """Yield proposals that would fit, in words."""
     seconds = chosen.total

@@ -296,15 +296,8 @@ def _best_of(search: Search, core: AnyCore | None = None) -> Parameters | None:
         problem.p2g,
         problem.g2p,
         core,
-        {
-            "near": problem.near(split, cutoff),
-            "truncation": grid.truncation,
-            "window": grid.window,
-        },
-        {
-            "P2P": problem.near_time(near, degree),
-            **grid.times,
-        },
+        {"near": problem.near(split, cutoff), "truncation": grid.truncation, "window": grid.window},
+        {"P2P": problem.near_time(near, degree), **grid.times},
     )
 
 

@@ -21,14 +21,11 @@ from parki.ewald.far.padding import Padding, Passes, pad
 from parki.ewald.far.sizes import owner_tiles
 from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.split import estimates
-from parki.ewald.split.core import Algebraic, AnyCore, Core, core_of
-from parki.ewald.split.cortez import CortezSplit
-from parki.ewald.split.couplets import AlikeCouplets, LiftedCouplets
-from parki.ewald.split.friction import with_friction
+from parki.ewald.split.core import Algebraic, AnyCore, Core, CortezSplit, core_of
 from parki.ewald.split.hasimoto import Split
-from parki.ewald.split.lifted import Lifted
+from parki.ewald.split.lifted import AlikeCouplets, Lifted, LiftedCouplets
 from parki.ewald.split.prolate import Prolate
-from parki.ewald.split.screened import REACH, screened
+from parki.ewald.split.screened import REACH, screened, with_friction
 from parki.ewald.split.shells import Shells
 from parki.ewald.sums import SUMS, term_of
 from parki.ewald.sums.pairs import AlikePolynomials, CoupletPolynomials
@@ -227,10 +224,7 @@ class Problem:
         many = self.systems * scale**3
         grid = float(math.prod(padding.grid)) * many
         passes = Passes(*(many * each for each in passes))
-        cells, wraps = (
-            [scale * n for n in padding.cells],
-            self.lattice.periodic[:2],
-        )
+        cells, wraps = ([scale * n for n in padding.cells], self.lattice.periodic[:2])
         x, y = owner_tiles(cells, points, wraps)
         tiles = self.systems * x, y
         return {

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.far.strain import SYMBOLS, FarStrain, parts_of
-from parki.ewald.geometry.labels import Labels
 from parki.ewald.geometry.lattice import rows_of, whole_of
+from parki.ewald.geometry.systems import Labels
 from parki.ewald.near.strain import near_strain
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import OneDevice

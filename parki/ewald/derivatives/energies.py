@@ -17,8 +17,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.derivatives.by_box import by_lattice
 from parki.ewald.derivatives.vjp import vjp
 from parki.ewald.geometry.boxes import check_systems_of_boxes
-from parki.ewald.geometry.labels import check_labels
-from parki.ewald.geometry.systems import check_systems, first_box, rows_of_boxes
+from parki.ewald.geometry.systems import check_labels, check_systems, first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.points import take_options

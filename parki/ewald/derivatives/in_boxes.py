@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from parki.ewald.geometry.boxes import OF_TARGETS, Columns, Group, check_systems_of_boxes, grouped
-from parki.ewald.geometry.labels import Labels, warn_of_long
-from parki.ewald.geometry.systems import Systems, check_systems
+from parki.ewald.geometry.systems import Labels, Systems, check_systems, warn_of_long
 from parki.ewald.options import EwaldOptions
 from parki.ewald.placement.asked import Asked
 from parki.ewald.points import check_density, check_fields, like_points

@@ -16,8 +16,7 @@ import numpy as np
 
 from parki.ewald.derivatives.by_box import by_lattice
 from parki.ewald.derivatives.one_sum import OneSum
-from parki.ewald.geometry.labels import Labels
-from parki.ewald.geometry.systems import Systems
+from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import check_want, result_rows
 from parki.ewald.sums import SUMS, sum_of

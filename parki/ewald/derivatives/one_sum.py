@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parki.ewald.geometry.extent import resolve
-from parki.ewald.geometry.labels import Labels
-from parki.ewald.geometry.systems import Systems
+from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.points import result_rows

@@ -21,8 +21,7 @@ from parki.ewald.derivatives.by_length import by_scale
 from parki.ewald.derivatives.in_boxes import InBoxes
 from parki.ewald.derivatives.mapped_sum import MappedSum
 from parki.ewald.geometry.extent import resolve
-from parki.ewald.geometry.labels import Labels
-from parki.ewald.geometry.systems import Systems, check_systems, first_box, rows_of_boxes
+from parki.ewald.geometry.systems import Labels, Systems, check_systems, first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
 from parki.ewald.placement.asked import Asked
 from parki.ewald.points import check_density, check_fields, like_points, take_options

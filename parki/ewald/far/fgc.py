@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from parki.arrays import real_name
 from parki.ewald.far import multiplier, truncated
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.multiplier import cropped
@@ -32,8 +31,9 @@ from parki.ewald.far.sizes import (
 from parki.ewald.far.transforms import transforms_of
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.task import Task
+from parki.interchange import real_name
 from parki.runtime import Kernel, load
-from parki.runtime.pool import cuts, run_in_threads
+from parki.runtime.forks import cuts, run_in_threads
 from parki.settings import MOST_THREADS, thread_count
 
 
@@ -166,12 +166,7 @@ class Convolution:
         return cropped(mesh.task, padding, mesh.box, mesh.steps, waves, *how)
 
     def _block(
-        self,
-        split: Split,
-        first: int,
-        last: int,
-        lengths: tuple[int, int, int],
-        given: Any = None,
+        self, split: Split, first: int, last: int, lengths: tuple[int, int, int], given: Any = None
     ) -> Block:
         """Return a block; ``given`` are the transforms of truncated kernels."""
         mesh, xp, lattice = self.mesh, self.xp, self.mesh.frame.lattice

@@ -74,6 +74,7 @@ class Constants:
             # With little screening it is far larger than the rest: its own rounding would show.
             dtype = np.float64 if split.screening or split.friction else mesh.dtype
             self.constant = mesh.space.adapter.constant(column, dtype)
+        self.adds = self.constant is not None or points is not None
 
     def add(self, dens: Any, results: dict[str, Any]) -> None:
         """Add to the results (rows, targets) what belongs to a density (rows, sources)."""

@@ -16,15 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.arrays import real_name
 from parki.ewald.far import truncated
 from parki.ewald.far.padding import Padding
 from parki.ewald.far.sizes import sizes_of
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.task import Task
-from parki.interchange import to_host
+from parki.interchange import real_name, to_host
 from parki.runtime import Kernel, load
-from parki.runtime.pool import cuts
+from parki.runtime.forks import cuts
 
 Array = NDArray[np.float64]
 

@@ -32,7 +32,7 @@ from parki.ewald.far.sizes import (
 )
 from parki.ewald.far.spreading import GridVariant, Hybrid, SourceVariant, Variant
 from parki.runtime import ExecutionSpace, Kernel
-from parki.runtime.pool import cuts, run_in_threads
+from parki.runtime.forks import cuts, run_in_threads
 from parki.settings import thread_count
 
 # Memory of a CPU's grids: a sum reuses what the previous one left, as the first touch of new pages

@@ -21,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcinv
 
+from parki.runtime.forks import cached_property
+
 SMOOTH = sorted(
     2**a * 3**b * 5**c * 7**d
     for a in range(1, 14)
@@ -194,12 +196,12 @@ class Padding:
         """Radius where it ends."""
         return self.onset + self.width
 
-    @property
+    @cached_property
     def whole(self) -> bool:
         """Whether all axes are periodic and transformed together."""
         return self.grid == self.cells
 
-    @property
+    @cached_property
     def modes(self) -> tuple[int, int, int]:
         """Shape of a component's modes before planes are padded."""
         x, y, z = self.grid

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from parki.arrays import vector_row
 from parki.ewald.sums import SUMS
+from parki.interchange import vector_row
 
 LITERATURE = ("base", "source", "grid", "hybrid")  # variants of P2G
 P2G_METHODS = ("auto", "owner", "tile", *LITERATURE)

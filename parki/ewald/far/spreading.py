@@ -1,8 +1,8 @@
 """`Variant`: one way to spread; parki has two, and the literature more.
 
-The variants by Kosmacher, Du, Bagge and Biros (2026) are for comparisons. Their cells
-are tiles of half a window, (P + 1) // 2 grid steps: a source reaches at most the second next tile.
-See `kernels/literature/p2g_paper.py`.
+The variants by Kosmacher, Du, Bagge and Biros (2026) are for comparisons. Their cells are tiles of
+half a window, (P + 1) // 2 grid steps: a source reaches at most the second next tile. See
+`kernels/literature/p2g_paper.py`.
 """
 
 from __future__ import annotations

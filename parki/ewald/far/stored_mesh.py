@@ -2,9 +2,9 @@
 
 Conflicts are handled as by Ljungkvist (2014): see `kernels/literature/conflicts.py`. Stored
 matrices are by Guo, Liu, Xu, Du and Chow (2014, 2015). Rows of P2G are mesh points: see
-`kernels/literature/stored_mesh.py`. `Stored` and `StoredG2P` leave
-the product to SciPy or CuPy. Matrices are made once for the points; then weights are read, not
-computed. Particles are sorted by tiles first, so that neighbours read neighbouring memory.
+`kernels/literature/stored_mesh.py`. `Stored` and `StoredG2P` leave the product to SciPy or CuPy.
+Matrices are made once for the points; then weights are read, not computed. Particles are sorted by
+tiles first, so that neighbours read neighbouring memory.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import numpy as np
 from parki.errors import UnavailableError
 from parki.ewald.far.sizes import AT_ONCE, LINES, PART, workers
 from parki.runtime import ExecutionSpace
-from parki.runtime.pool import cuts, run_in_threads
+from parki.runtime.forks import cuts, run_in_threads
 from parki.settings import SETTINGS, thread_count
 
 

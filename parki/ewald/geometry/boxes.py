@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parki.errors import ParkiValueError
-from parki.ewald.geometry.labels import Labels
-from parki.ewald.geometry.systems import Systems
+from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
 
 DIGITS = 14  # to which the shapes of boxes agree

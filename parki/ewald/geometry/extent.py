@@ -1,16 +1,24 @@
-"""The extent of the box: edges as given, or the extent of the points in free directions."""
+"""The extent of the box, and warnings where a result depends on which image of a point was given.
+
+Edges are as given, or the extent of the points in free directions. The warnings read the clouds'
+smallest and largest coordinates, which are on the host already.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.errors import ParkiValueError
+from parki.errors import ImageWarning, ParkiValueError, warn
 from parki.ewald.geometry.lattice import Lattice, check_length
 from parki.ewald.options import MOST_SLENDER, EwaldOptions
+from parki.ewald.task import Points, Survey, Task
+from parki.interchange import rounded, to_host
 
 Array = NDArray[np.float64]
 # Thickness, over the longest edge, of the box in a direction in which points do not extend.
@@ -72,3 +80,166 @@ def _checked(lattice: Lattice) -> Lattice:
             "points"
         )
     return lattice
+
+
+# Points outside of the box by this part of an edge count as inside: the distance is rounding.
+EDGE = 1e-6
+# A sum of q.n counts as zero below this part of the sum of |q.n|: surfaces have quadrature errors.
+CLOSED = 1e-3
+SINGLE = np.dtype(np.float32)
+
+
+def warn_of_images(
+    task: Task, survey: Survey, arrays: dict[str, Any], total: Callable[[float], float]
+) -> None:
+    """Warn where images matter for every density.
+
+    They do if a triply periodic double layer has no chosen mean and sources outside of the box, as
+    of a body that crosses a face; and if float32 does not resolve the distance of a target from the
+    image of a source. The first of many ranks warns, for the points of all.
+
+    Parameters
+    ----------
+    task : Task
+    survey : Survey
+    arrays : dict
+        "trg" and "src" of this rank.
+    total : callable
+        Sums a number over all ranks.
+    """
+    options, images = task.options, dict[str, int]()
+    if task.sum.normals and all(options.periodic) and options.dl_mean is None:
+        images["mean"] = _outside(options, survey.of_sources)
+    if task.dtype == np.float32 and not task.mixed:
+        images["apart"] = _period_apart(options, survey)
+    for name, axis in images.items():
+        clouds = [arrays["src"], arrays["trg"]][: 1 + (name == "apart")]
+        if axis >= 0 and _in_short_cell(options, clouds, total):
+            images[name] = -1
+    if survey.rank > 0:
+        return
+    axis = images.get("mean", -1)
+    if axis >= 0:
+        warn(
+            f"sources are outside of the box along axis {axis}, as of bodies that cross a face, "
+            "but dl_mean is not given: without it the mean velocity of the double layer is zero, "
+            "and closed bodies move at another velocity than in a suspension without net flux. "
+            "Pass dl_mean='flux' for bodies whose points are together, or dl_mean='zero' to keep "
+            "this sum: docs/gauges.md",
+            ImageWarning,
+        )
+    axis = images.get("apart", -1)
+    if axis >= 0:
+        warn(
+            "trg and src are two float32 arrays with points a period or more apart along axis "
+            f"{axis}: a target at the place of a source's image may count as very close to it, "
+            "with a huge result, as float32 rounds their distance. Pass float64 arrays "
+            "(precision='mixed' sums them in single precision), wrap the points into the box in "
+            "float64 before they are converted (except with dl_mean='flux', which takes them as "
+            "they are), or pass the same array twice where targets are the sources",
+            ImageWarning,
+        )
+
+
+def may_warn(task: Task, same: bool) -> bool:
+    """Return whether it depends on where points are if `warn_of_images` warns.
+
+    ``same`` says whether the targets are the sources.
+    """
+    unsaid = task.sum.normals and all(task.options.periodic) and task.options.dl_mean is None
+    return unsaid or (task.dtype == np.float32 and not task.mixed and not same)
+
+
+def look_for_flux(task: Task, points: Points, dens: Any, total: Callable[[float], float]) -> bool:
+    """Warn if the mean without flux depends on images, as the sum of q.n is not zero.
+
+    Parameters
+    ----------
+    task : Task
+    points : Points
+    dens : array, shape (rows, Ns) or (k, rows, Ns)
+        The density; the first one is examined if there are several.
+    total : callable
+        Sums a number over all ranks.
+
+    Returns
+    -------
+    bool
+        Whether anything was to be examined. That waits for a device, which no further density
+        needs to do.
+    """
+    options = task.options
+    if not task.flux:
+        return False
+    outside = _outside(options, points.survey.extents) >= 0
+    clouds = [points.arrays["src"], points.arrays["trg"]]
+    if not outside or _in_short_cell(options, clouds, total):
+        return False
+    first = dens[0] if dens.ndim == 3 else dens
+    strength = task.xp.multiply(first[-3:], points.arrays["norms"], dtype=np.float64).sum(axis=0)
+    rows = task.xp.empty((2, strength.size))
+    rows[0] = strength
+    rows[1] = abs(strength)
+    if points.systems is not None:
+        sums, sizes = to_host(points.systems.sums(rows))
+    else:
+        sums, sizes = (np.array([total(float(n))]) for n in to_host(rows.sum(axis=1)))
+    if points.survey.rank == 0 and (abs(sums) > CLOSED * sizes).any():
+        warn(
+            "dl_mean is 'flux' and points are outside of the box, but the sum of q.n is not zero: "
+            "the flow is not periodic, and depends on which images of the points were given. Keep "
+            "all points in the box, or pass dl_mean='zero': docs/gauges.md",
+            ImageWarning,
+        )
+    return bool(sizes.any())
+
+
+def _outside(options: EwaldOptions, extents: NDArray[np.float64]) -> int:
+    """Return the first periodic axis along which points are outside of the box, or -1."""
+    for axis, edge in _periods(options):
+        if len(extents):
+            slack = EDGE * edge
+            if extents[:, axis].min() < -slack or extents[:, axis].max() > edge + slack:
+                return axis
+    return -1
+
+
+def _in_short_cell(
+    options: EwaldOptions, clouds: list[Any], total: Callable[[float], float]
+) -> bool:
+    """Return whether all points of all ranks are in the cell of the shortest lattice vectors.
+
+    Points of a tilted box may be, and not in the cell of the vectors given: in a unit cube whose
+    second vector leans by a whole edge.
+    """
+    if options.cell is None:
+        return False
+    short, outside = replace(options, box=options.vectors), False
+    for points in clouds:
+        if points.shape[1]:
+            moved = short.along(points)
+            ends = np.stack([to_host(moved.min(axis=1)), to_host(moved.max(axis=1))])
+            outside = outside or _outside(short, ends) >= 0
+    return total(float(outside)) == 0
+
+
+def _period_apart(options: EwaldOptions, survey: Survey) -> int:
+    """Return the first axis along which targets and sources may be a period apart, or -1.
+
+    In the box they never are. Clouds of the same extent are taken for copies of each other.
+    """
+    if survey.same or survey.same_extents or not all(survey.totals):
+        return -1
+    low, high = survey.extents.min(axis=0), survey.extents.max(axis=0)
+    for axis, edge in _periods(options):
+        inside = low[axis] >= 0 and high[axis] <= max(edge, rounded(edge, SINGLE))
+        if not inside and high[axis] - low[axis] >= (1 - EDGE) * edge:
+            return axis
+    return -1
+
+
+def _periods(options: EwaldOptions) -> Iterator[tuple[int, float]]:
+    """Yield the periodic axes with their periods."""
+    for axis, edge in enumerate(options.edges):
+        if options.periodic[axis] and edge is not None:
+            yield axis, edge

@@ -1,6 +1,6 @@
-"""`Systems`: points of many small systems, which do not interact.
+"""Pairs that are left out: `Systems`, many small ones that do not interact, and `Labels`.
 
-They share one box and one set of parameters. Points of a system are contiguous, and so are its
+Systems share one box and one set of parameters. Points of a system are contiguous, and so are its
 cells, its tiles and its grid. The stages take all systems at once: only offsets of cells and planes
 keep them apart.
 """
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.arrays import real_name
-from parki.errors import ParkiTypeError, ParkiValueError
+from parki.errors import ImageWarning, ParkiTypeError, ParkiValueError, warn
 from parki.ewald.options import EwaldOptions
+from parki.interchange import as_array, real_name, to_host
 from parki.meaning import refuse_variable
 from parki.runtime import ExecutionSpace, load
 
@@ -209,3 +209,229 @@ class Batch(NamedTuple):
             refuse_variable("systems", systems)
             systems = tuple(tuple(each.tolist()) for each in _pair(systems))
         return cls(systems, None if boxes is None else rows_of_boxes(boxes))
+
+
+Numbers = NDArray[np.int64]
+MOST = 2**24  # labels that float32 can tell apart
+
+
+class Members(NamedTuple):
+    """Points whose label a target and a source have, a label after the other, in a space.
+
+    Attributes
+    ----------
+    targets, sources : array, int32
+        Their columns.
+    begins, ends : array, int32
+        Target i of these meets the sources ``begins[i]`` to ``ends[i] - 1``.
+    """
+
+    targets: Any
+    sources: Any
+    begins: Any
+    ends: Any
+
+
+class Labels:
+    """A label of each target and of each source, on the host.
+
+    Parameters
+    ----------
+    targets, sources : ndarray, shape (Nt,) and (Ns,), int64
+        Negative where a point has none.
+    systems : Systems, optional
+        Points of different systems have no label in common.
+    side : int
+        Which of two images that are equally near is left out, 1 or -1.
+    """
+
+    def __init__(
+        self, targets: Numbers, sources: Numbers, systems: Systems | None = None, side: int = 1
+    ) -> None:
+        self.targets, self.sources, self.systems, self.side = targets, sources, systems, side
+        both: list[Any] = [targets, sources]
+        if systems is not None:
+            known = np.unique(np.concatenate(both))  # whose places are no large numbers
+            for n, offsets in enumerate((systems.targets, systems.sources)):
+                owner = np.repeat(np.arange(systems.count), np.diff(offsets))
+                place = np.searchsorted(known, both[n]) * systems.count + owner
+                both[n] = np.where(both[n] < 0, -1, place)
+        first, second = (each[each >= 0] for each in both)
+        common = np.intersect1d(first, second)
+        # The place of a label in common; others have numbers that never meet.
+        self.count, self.numbers = common.size, []
+        for label, none in zip(both, (-1, -2), strict=True):
+            place = np.searchsorted(common, label)
+            shared = place < common.size
+            shared[shared] = common[place[shared]] == label[shared]
+            self.numbers.append(np.where(shared, place, none).astype(np.int32))
+        self._placed: dict[Any, tuple[Members, list[Any]]] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Labels) and all(
+            np.array_equal(a, b)
+            for a, b in ((self.targets, other.targets), (self.sources, other.sources))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Targets and sources of labels that both have."""
+        targets, sources = (int((each >= 0).sum()) for each in self.numbers)
+        return targets, sources
+
+    def placed(self, space: ExecutionSpace) -> tuple[Members, list[Any]]:
+        """Return members, and the numbers of all targets and sources, in the memory of a space.
+
+        They are copied once: launches that were recorded may use them.
+        """
+        if space not in self._placed:
+            xp = space.array_module
+            targets, sources = (np.argsort(each, kind="stable") for each in self.numbers)
+            of_targets, of_sources = self.numbers
+            targets, sources = targets[of_targets[targets] >= 0], sources[of_sources[sources] >= 0]
+            labels = of_sources[sources]
+            ends = [
+                np.searchsorted(labels, of_targets[targets], side) for side in ("left", "right")
+            ]
+            each = (xp.asarray(array.astype(np.int32)) for array in (targets, sources, *ends))
+            self._placed[space] = Members(*each), [xp.asarray(array) for array in self.numbers]
+        return self._placed[space]
+
+    def swapped(self, systems: Systems | None = None) -> Labels:
+        """Return the labels of the transposed sum, with its systems."""
+        return Labels(self.sources, self.targets, systems, -self.side)
+
+    def among(self, systems: Systems | None) -> Labels:
+        """Return the labels of the same points in other systems."""
+        if systems == self.systems:
+            return self
+        return Labels(self.targets, self.sources, systems, self.side)
+
+    def beside(self, own: tuple[bool, ...], systems: Systems | None, order: Any) -> Labels | None:
+        """Return the labels of copies of all sources, in an order; only their ``own`` have any."""
+        if own == (True,) or not any(own):
+            return self if any(own) else None
+        none = np.full_like(self.sources, -1)
+        sources = np.concatenate([self.sources if each else none for each in own])
+        return Labels(
+            self.targets, sources if order is None else sources[order], systems, self.side
+        )
+
+    def of_columns(self, columns: Any, systems: Systems | None) -> Labels:
+        """Return the labels of targets and sources in `Columns`, with their systems."""
+        to, of = (to_host(columns.place(name)) for name in ("trg", "src"))
+        return Labels(self.targets[to], self.sources[of], systems, self.side)
+
+
+def check_labels(
+    exclude: Any,
+    kernel: str,
+    of_points: bool,
+    arrays: dict[str, Any],
+    options: EwaldOptions,
+    systems: Systems | None = None,
+) -> Labels | None:
+    """Return the labels that were given; refuse impossible ones.
+
+    Parameters
+    ----------
+    exclude : array of int, pair of these, Labels or None
+        Labels of targets and sources; one array if both have the same.
+    kernel : str
+    of_points : bool
+        Whether its sources and targets are points, whose pairs are singular.
+    arrays : dict
+        "trg" and "src", shape (3, N).
+    options : EwaldOptions
+        Options, whose variants must know of labels.
+    systems : Systems, optional
+        Of these points, also where labels were made for others.
+
+    Raises
+    ------
+    ParkiTypeError, ParkiValueError
+    """
+    counts = tuple(arrays[name].shape[1] for name in ("trg", "src"))
+    if isinstance(exclude, Labels):
+        if counts == (exclude.targets.size, exclude.sources.size):
+            return exclude.among(systems)
+        exclude = exclude.targets, exclude.sources
+    if exclude is None:
+        return None
+    if not of_points:
+        raise ParkiValueError(
+            f"exclude was given, but {kernel} sums blobs or spheres; their pairs are finite, so "
+            "sum all, and subtract the pairs to leave out yourself (parki.near_pairs lists them)"
+        )
+    method = options.expert.p2p_method
+    if method not in KNOWING["p2p_method"]:
+        raise ParkiValueError(
+            f"p2p_method is {method!r}, which cannot leave out pairs; with exclude leave it to "
+            "'auto'"
+        )
+    both = exclude if isinstance(exclude, tuple) and len(exclude) == 2 else (exclude, exclude)
+    found = []
+    for name, given, count in zip(("targets", "sources"), both, counts, strict=True):
+        try:
+            labels = np.asarray(to_host(as_array("exclude", given)))
+        except (TypeError, ValueError):
+            labels = np.array("")
+        if labels.dtype.kind not in "iu" or labels.ndim != 1:
+            raise ParkiTypeError(
+                f"exclude has labels of {name} of type {labels.dtype} and shape {labels.shape}; "
+                "expected whole numbers, one for each point and negative for none; or a tuple of "
+                "two such arrays, for targets and sources"
+            )
+        if labels.size != count:
+            raise ParkiValueError(
+                f"exclude has {labels.size} labels of {name}; expected one for each of the "
+                f"{count} {name} given, negative for none (exclude=(of_targets, of_sources) gives "
+                "both)"
+            )
+        found.append(labels.astype(np.int64))
+    made = Labels(found[0], found[1], systems)
+    if made.count > MOST and options.arithmetic(arrays["src"].dtype) == np.float32:
+        raise ParkiValueError(
+            f"exclude has {made.count} labels, of which single precision tells {MOST} apart; pass "
+            "float64 arrays"
+        )
+    warn_of_long(made, arrays, options)
+    return made
+
+
+def warn_of_long(labels: Labels, arrays: dict[str, Any], options: EwaldOptions) -> None:
+    """Warn where the points of a label are on more than half of a period, if no image is chosen."""
+    if options.exclude_image is not None:
+        return
+    members = [np.flatnonzero(each >= 0) for each in labels.numbers]
+    number = np.concatenate([each[m] for each, m in zip(labels.numbers, members, strict=True)])
+    order = np.argsort(number, kind="stable")
+    number, inverse = number[order], np.linalg.inv(options.vectors)
+    clouds = [to_host(arrays[name])[:, m] for name, m in zip(("trg", "src"), members, strict=True)]
+    points = np.concatenate(clouds, axis=1)[:, order]
+    for axis in range(3):
+        if not options.periodic[axis] or not number.size:
+            continue
+        places = inverse[:, axis] @ points  # in periods
+        starts = np.flatnonzero(np.diff(number, prepend=-1))
+        reach = np.maximum.reduceat(places, starts) - np.minimum.reduceat(places, starts)
+        far = reach[number] > 1 / 2  # or wrapped
+        of, places = number[far], places[far] % 1
+        places = places[np.lexsort((places, of))]
+        starts = np.flatnonzero(np.diff(of, prepend=-1))
+        if not starts.size:
+            continue
+        gaps = np.diff(places, append=0)
+        gaps[[*starts[1:] - 1, -1]] = places[starts] + 1 - places[[*starts[1:] - 1, -1]]
+        covered = 1 - float(np.maximum.reduceat(gaps, starts).min())
+        if covered > 1 / 2:
+            warn(
+                f"points of one label of exclude are on {covered:.2f} of the period along "
+                f"axis {axis}, so that the nearest image of a point may be one of another body. "
+                "Pass exclude_image='given' for bodies whose points are together, or "
+                "exclude_image='nearest' to keep this sum",
+                ImageWarning,
+            )
+            return

@@ -4,7 +4,7 @@ It takes points as they were given, and the radial polynomials. Moving points in
 round them, and with them the distances of close pairs. So free axes keep their corner, and periodic
 ones are wrapped to -box/2 ... box/2, which is exact, except along tilted axes. The pressure and the
 gradient have a kernel of their own, which walks the same cells. The variants of the literature,
-which walk other cells, are described in `parki.ewald.near.p2p_cells`.
+which walk other cells, are described in `parki.ewald.near.pair`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parki.arrays import real_name
 from parki.cell_list import CellList, runs, with_spare
-from parki.ewald.geometry.labels import Labels
-from parki.ewald.geometry.systems import Systems
-from parki.ewald.near.p2p_cells import cells_kernel, reach
+from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.near.p2p_labels import LabelledPairs
 from parki.ewald.near.p2p_lists import FORGETS, TEAM, PairLists
-from parki.ewald.near.pair import Pair, own_constants, parts, shifts
+from parki.ewald.near.pair import Pair, cells_kernel, own_constants, parts, reach, shifts
 from parki.ewald.near.sizes import (
     Launch,
     Tile,
@@ -36,6 +33,7 @@ from parki.ewald.near.sizes import (
 )
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Frame, Task
+from parki.interchange import real_name
 from parki.runtime import ExecutionSpace, Kernel, load
 from parki.settings import MOST_THREADS
 

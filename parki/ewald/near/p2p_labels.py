@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from parki.arrays import real_name
 from parki.cell_list import locate, multiplied
-from parki.ewald.geometry.labels import Labels
+from parki.ewald.geometry.systems import Labels
 from parki.ewald.near.pair import Pair, parts, shifts
 from parki.ewald.task import Frame, Task
+from parki.interchange import real_name
 from parki.runtime import Kernel, load
 
 

@@ -19,23 +19,21 @@ from parki.ewald.geometry.lattice import (
     straight,
     whole_of,
 )
-from parki.ewald.options.expert import USUAL, Expert, check_expert, require_one_of, set_positive
-from parki.ewald.options.keywords import of_expert, understanding
+from parki.ewald.options.expert import (
+    USUAL,
+    Expert,
+    check_expert,
+    of_expert,
+    require_one_of,
+    set_positive,
+    understanding,
+)
 from parki.html import table
 from parki.interchange import as_number
 from parki.meaning import Varied, refuse_variable, values_of, varied
 from parki.runtime import ExecutionSpace, space_name
 from parki.runtime.forks import cached_property
-from parki.typing import (
-    Box,
-    Densities,
-    ExcludeImage,
-    Mean,
-    Periodicity,
-    Precision,
-    SpaceName,
-    Wall,
-)
+from parki.typing import Box, Densities, ExcludeImage, Mean, Periodicity, Precision, SpaceName, Wall
 
 PERIODICITIES = (0, 1, 2, 3)
 # Below these, rounding in the dtype outweighs the method's own error.

@@ -157,9 +157,7 @@ class Decision(NamedTuple):
 
 DECISIONS = (
     Decision(
-        "keep",
-        ("recorded",),
-        "launch the graph; then, if the parameters are wrong, go on below",
+        "keep", ("recorded",), "launch the graph; then, if the parameters are wrong, go on below"
     ),
     Decision(
         "move",
@@ -298,8 +296,8 @@ class Arrival:
     @property
     def same_setup(self) -> bool:
         """The grid fits the box."""
-        old = self.state.setup
-        return self.setup is not None and old is not None and self.setup.same_memory(old)
+        new, old = self.setup, self.state.setup
+        return new is not None and old is not None and (new is old or new.same_memory(old))
 
     @property
     def singly(self) -> bool:

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.arrays import real_name
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import MOST_SINGLE, limits
+from parki.interchange import real_name
 from parki.runtime import ExecutionSpace, Kernel, load
 
 

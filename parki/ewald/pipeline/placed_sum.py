@@ -15,13 +15,10 @@ import numpy as np
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.choice.reuse import check_stay
 from parki.ewald.far.spreading import check_spreading
-from parki.ewald.geometry.axes import Order
-from parki.ewald.geometry.extent import resolve
-from parki.ewald.geometry.images import look_for_flux, may_warn, warn_of_images
-from parki.ewald.geometry.labels import Labels, check_labels
+from parki.ewald.geometry.extent import look_for_flux, may_warn, resolve, warn_of_images
 from parki.ewald.geometry.lattice import Lattice
-from parki.ewald.geometry.systems import Systems, check_systems
-from parki.ewald.near.p2p_cells import check_wanted
+from parki.ewald.geometry.systems import Labels, Systems, check_labels, check_systems
+from parki.ewald.near.pair import check_wanted
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.ewald.pipeline.protocol import Access, Pipeline, Watch, keep, take, unwatched
 from parki.ewald.points import (
@@ -39,7 +36,7 @@ from parki.ewald.points import (
     take_arguments,
 )
 from parki.ewald.sums import SUMS, stress
-from parki.ewald.task import Points, Request, Task
+from parki.ewald.task import Order, Points, Request, Task
 from parki.interchange import as_given
 from parki.memory import require, told
 from parki.settings import read_once

@@ -47,10 +47,7 @@ class Replay:
     """
 
     def __init__(
-        self,
-        space: ExecutionSpace,
-        work: Callable[[dict[str, Any]], None],
-        arrays: dict[str, Any],
+        self, space: ExecutionSpace, work: Callable[[dict[str, Any]], None], arrays: dict[str, Any]
     ) -> None:
         xp, self.space, self.problem = space.array_module, space, ""
         try:

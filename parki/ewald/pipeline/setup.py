@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.arrays import real_name
 from parki.cell_list import CellList, parts_kernels
 from parki.ewald.choice.clustering import PairDensity, sample
 from parki.ewald.choice.cost import Machine
-from parki.ewald.choice.far_points import warn_of_far_points
 from parki.ewald.choice.machines import machine
 from parki.ewald.choice.memory import Use
 from parki.ewald.choice.parameters import Parameters, check_cutoff, select
 from parki.ewald.choice.problem import Problem
-from parki.ewald.choice.reuse import suit
+from parki.ewald.choice.reuse import suit, warn_of_far_points
 from parki.ewald.far import multiplier
 from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P, in_order
@@ -42,6 +40,7 @@ from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.window import KaiserBessel
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Frame, Points, Task
+from parki.interchange import real_name
 from parki.runtime import Kernel
 
 
@@ -130,9 +129,9 @@ class Setup:
         return other is not None and self.parameters is other.parameters and self.pair is other.pair
 
     def same_memory(self, other: Setup) -> bool:
-        """Return whether another set-up is the same, but perhaps of other tilts in its memory."""
+        """Return whether another set-up is the same, but of other tilts in its memory."""
         numbers = self.frame.numbers
-        return self is other or (numbers is not None and numbers is other.frame.numbers)
+        return numbers is not None and numbers is other.frame.numbers
 
     def transposed(self, task: Task) -> Setup:
         """Return the set-up of the sum from targets to sources, by the same parameters.
@@ -314,11 +313,7 @@ def use(task: Task, same: bool, labels: tuple[int, int] | None, once: bool) -> U
 
 
 def _mesh(
-    task: Task,
-    chosen: Parameters,
-    frame: Frame,
-    steps: NDArray[np.float64],
-    padding: Padding,
+    task: Task, chosen: Parameters, frame: Frame, steps: NDArray[np.float64], padding: Padding
 ) -> EwaldMesh:
     """Return a grid with the window that was chosen."""
     window = KaiserBessel(chosen.points, chosen.beta)

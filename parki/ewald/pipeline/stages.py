@@ -168,7 +168,7 @@ class Stages:
         scratch, sets = FGC.scratch(mesh, self.grids), self.grids // self.count
         self.p2g = P2G(mesh, src, norms, scratch, old and old.p2g.memory, sources_at, sets)
         sources = self.p2g.sources
-        if PlaneModes.needed(mesh):
+        if PlaneModes.needed(mesh) if old is None else old.plane is not None:
             normals = self.p2g.arguments["norms"]
             self.plane = PlaneModes(mesh, sources.points[2], normals, systems)
         if old is None:
@@ -302,7 +302,8 @@ class Stages:
                 own = {n: a[done + place] for n, a in results.items() if n != "transposed_pair"}
                 first = place * self.grids
                 self.marks.gather(self.g2p, field, own, first, first + self.count)
-                self.gauge.add(each, own)
+                if self.gauge.adds:
+                    self.gauge.add(each, own)
 
     def _buffer(self, many: int) -> Any:
         """Return memory for the sorted densities of P2P, of which it takes some at a time.

@@ -29,22 +29,13 @@ from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.placement.asked import Asked
 from parki.ewald.placement.placement import Placement
-from parki.ewald.placement.swapped import Swapped
-from parki.ewald.placement.total import Total
+from parki.ewald.placement.total import Swapped, Total
 from parki.ewald.points import as_rows, check_fields, check_values, like_points, marks_of
 from parki.ewald.task import Points, Task
 from parki.html import table
 from parki.interchange import as_array, as_given
 from parki.runtime.forks import Uncopied
-from parki.typing import (
-    AnyKernel,
-    Array,
-    ArrayT,
-    DerivedBy,
-    InputName,
-    ResultName,
-    Wanted,
-)
+from parki.typing import AnyKernel, Array, ArrayT, DerivedBy, InputName, ResultName, Wanted
 
 
 class AnyPlan(Uncopied, Generic[Wanted]):
@@ -99,7 +90,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
     @property
     def task(self) -> Task:
         """What is asked of the first sum, in its present box."""
-        return self.members[0].task
+        return self.members[0].sum.task
 
     @property
     def options(self) -> EwaldOptions:

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives.mapped_sum import check_maps
-from parki.ewald.geometry.labels import Labels, check_labels
-from parki.ewald.geometry.systems import Systems
+from parki.ewald.geometry.systems import Labels, Systems, check_labels
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import (
     Arguments,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from parki.ewald.checks import promise
 from parki.ewald.choice.memory import Memory
 from parki.ewald.derivatives.in_boxes import power_of
 from parki.ewald.derivatives.transpose import Transpose
@@ -16,7 +17,6 @@ from parki.ewald.geometry.boxes import WHOLE, Columns, Group
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import PlacedSum
 from parki.ewald.pipeline.protocol import Watch
-from parki.ewald.promise import promise
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.composite import Shared
 from parki.ewald.sums.maps import Arrays, factors, weights

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple, cast
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives.in_boxes import InBoxes
 from parki.ewald.geometry.boxes import WHOLE, Columns, Group
-from parki.ewald.geometry.labels import Labels
-from parki.ewald.geometry.systems import Systems, check_systems
+from parki.ewald.geometry.systems import Labels, Systems, check_systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import PlacedSum, as_before
 from parki.ewald.pipeline.protocol import Access, Pipeline

@@ -9,16 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.arrays import rounded
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
-from parki.ewald.options.keywords import refuse_unknown
+from parki.ewald.options.expert import refuse_unknown
 from parki.ewald.points.values import as_rows, check_finite, check_single, extremes
 from parki.ewald.sums import sum_of
 from parki.ewald.sums.record import Sum
-from parki.interchange import as_array, check_space
-from parki.meaning import varied
+from parki.interchange import as_array, check_space, rounded
+from parki.meaning import Varied
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.typing import OptionKeywords
 
@@ -111,7 +110,7 @@ def take_arguments(
     """
     kind = sum_of(kernel)
     options = check_options(options)
-    if varied(options.box) is not None:
+    if isinstance(options.box, Varied):
         raise ParkiTypeError(
             "box requires a gradient, which the sums of parki itself do not have; call those of "
             "parki.torch, or pass box.detach()"

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.arrays import real_name
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.sums import SUMS, stress
-from parki.interchange import as_array, check_space, to_host
+from parki.interchange import as_array, check_space, real_name, to_host
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load
 
 RESULTS = ("u", "p", "grad_u", "stress")

@@ -9,17 +9,183 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.fft import dct
+from scipy.special import kv
 
-from parki.ewald.split.cortez import least_cutoff
-from parki.ewald.split.hasimoto import Hasimoto, Split
-from parki.ewald.split.prolate import Prolate, exponent
+from parki.ewald.split.hasimoto import Factor, Hasimoto, Split, horner_order, series_losses
+from parki.ewald.split.prolate import Prolate, exponent, solve
+from parki.ewald.split.quadrature import gauss, plus
+from parki.ewald.sums import term_of
 from parki.ewald.sums.pairs import POWERS, Blob, RadialPolynomials
 
 Array = NDArray[np.float64]
+NODES = 160  # of quadratures over the band
+# Terms of the far field's factor beyond the split's own: the transform has a logarithm at k = 0.
+MORE_TERMS = 6
+# Series of j_n(z) / z^n in z^2, highest power first, for n = 3 and 4, up to z = 3.
+_BESSEL = [
+    [(-0.5) ** k / (math.factorial(k) * math.prod(range(1, 2 * (n + k) + 2, 2))) for k in range(14)]
+    for n in (3, 4)
+]
+_BESSEL = [each[::-1] for each in _BESSEL]
+
+
+@dataclass(frozen=True)
+class CortezSplit(Prolate):
+    """The prolate split of a sum of blobs of Cortez, whose transform is on the grid along with it.
+
+    The blob ``15 epsilon^4 / (8 pi (r^2 + epsilon^2)^(7/2))`` has the transform
+    ``(k epsilon)^2 K_2(k epsilon) / 2``. It falls so slowly in space that the near field must be
+    the blob's flow minus the one on the grid, which both know the blob. Beyond the cut-off the two
+    differ by about ``epsilon^4 r_c^4 / r^9``. See "Regularised sums" of docs/theory.md.
+
+    Parameters
+    ----------
+    c, rc : float
+        See `parki.ewald.split.prolate.Prolate`.
+    epsilon : float
+    """
+
+    epsilon: float = 0.0
+
+    def scaled(self, factor: float) -> CortezSplit:
+        """Return the same split with all lengths multiplied by ``factor``."""
+        return CortezSplit(self.c, self.rc * factor, self.epsilon * factor)
+
+    def factor(self, order: int) -> Factor:
+        """Return the split's factor times the blob's transform."""
+        plain = super().factor(order)
+        count = plain.coefficients.size + MORE_TERMS
+        x = np.cos(np.pi / (2 * count) * (2 * np.arange(count) + 1))
+        k2 = (x + plain.shift) / plain.scale
+        series = np.asarray(dct(plain.at(k2) * transform(np.sqrt(k2) * self.epsilon))) / count
+        series[0] /= 2
+        return plain._replace(coefficients=horner_order(series, count - 1))
+
+    def tables(self, rc: float, degree: int) -> RadialPolynomials:
+        """Return the polynomials that pairs take, with integrals as in `quadrature`.
+
+        They follow from the near field at the cut-off, where it is what pairs beyond leave out.
+        """
+        tables: RadialPolynomials = self.radial_polynomials(rc, degree)
+        s, _, r, mean, *_ = (float(table.sum()) for table in tables)  # at the cut-off
+        square = (self.epsilon / rc) ** 2
+        root = math.sqrt(1 + square)
+        first, second = 1 / root - 2 * mean, square / root**3 - 2 * (s - mean)
+        third = -3 * square / root**5 - 2 * r
+        more_r = 3 / 2 * (second - first)
+        more_w = 5 / 2 * (third + 2 * second - 2 * first - 10 / 3 * more_r)
+        return tables._replace(
+            S=plus(tables.S, first), R=plus(tables.R, more_r), W=plus(tables.W, more_w)
+        )
+
+    def series(self, rc: float) -> RadialPolynomials:
+        """Return Chebyshev series of the radial functions of the grid's kernel."""
+        return _series(self.c, self.epsilon / self.rc)
+
+    def losses(self, rc: float, term: str) -> Array:
+        """Return the errors of cutting the series."""
+        return series_losses(self.series(rc), term)
+
+    def remainder(self, term: str) -> tuple[float, float]:
+        """Return the error by pairs beyond the cut-off, in its unit: `PairError`'s first two."""
+        return _remainder(term, self.c, self.epsilon / self.rc)
+
+
+def transform(x: Array) -> Array:
+    """Return the transform of the blob at x = k epsilon."""
+    x = np.maximum(x, 1e-6)
+    return np.asarray(x**2 * kv(2, x) / 2)
+
+
+def least_cutoff(epsilon: float, error: Callable[[Split, float], float], goal: float) -> float:
+    """Return the cut-off at which the remainder is within a goal.
+
+    It falls as the fourth power of the cut-off, or faster. ``error(split, cutoff)`` also has the
+    error of the plain split, which is kept to half of the goal.
+    """
+    radius = 5 * epsilon
+    for _ in range(10):
+        plain = solve("prolate", radius, partial(_at, error, radius), goal / 2)
+        ratio = error(CortezSplit(plain.band * radius, radius, epsilon), radius) / goal
+        radius *= min(max(ratio ** (1 / 4), 0.5), 2.0)
+        if abs(ratio - 1) < 0.05:
+            break
+    return max(radius, 2 * epsilon)
+
+
+def _at(error: Callable[[Split, float], float], radius: float, split: Split) -> float:
+    return error(split, radius)
+
+
+def _functions(c: float, epsilon: float, r: Array) -> RadialPolynomials:
+    """Radial functions of the kernel on the grid, for a cut-off of 1, at distances r."""
+    x, weights = gauss(NODES)
+    k = c * (x + 1) / 2
+    # The polynomial that the grid has: what it lacks is no error within the cut-off.
+    size = CortezSplit(c, 1.0, epsilon).factor(2).at(k**2) * weights * c / np.pi
+    f0, f1, f2, f3, f4 = _bessel(np.multiply.outer(r, k))
+    mean, psi, k2 = f1 @ size, (f0 - 2 * f1) @ size, k**2
+    return RadialPolynomials(
+        S=mean + psi,
+        X=f2 @ (k2 * size),
+        R=(2 * f2 - f1) @ (k2 * size),
+        L=mean,
+        W=(f2 - 2 * f3) @ (k2**2 * size),
+        V=(2 * f4 - f3) @ (k2**3 * size),
+        U=0 * mean,  # which no sum of blobs takes
+    )
+
+
+def _bessel(z: Array) -> list[Array]:
+    """Return ``j_n(z) / z^n`` for n from 0 to 4: upwards, or downwards from the series if z < 3."""
+    far, z2 = np.maximum(z, 3.0), np.minimum(z, 3.0) ** 2
+    above = [np.sin(far) / far]
+    above.append((above[0] - np.cos(far)) / far**2)
+    below = [np.polyval(series, z2) for series in _BESSEL]
+    for n in (3, 5, 7):
+        above.append((n * above[-1] - above[-2]) / far**2)
+        below.insert(0, (10 - n) * below[0] - z2 * below[1])
+    return [np.where(z < 3, *pair) for pair in zip(below, above, strict=True)]
+
+
+@lru_cache(maxsize=256)
+def _series(c: float, epsilon: float) -> RadialPolynomials:
+    count = 20 + int(4 * math.sqrt(c))
+    t = np.cos(np.pi / (4 * count) * (2 * np.arange(count) + 1))
+    series = np.asarray(dct(np.array(_functions(c, epsilon, t)))) / count
+    series[:, 0] /= 2
+    return RadialPolynomials(*series)
+
+
+@lru_cache(maxsize=256)
+def _remainder(term: str, c: float, epsilon: float) -> tuple[float, float]:
+    x, weights = gauss(24)
+    r = np.concatenate([[1.0], 1.5 + x / 2, 4 + 2 * x])
+    weights = np.concatenate([[0.0], weights / 2, 2 * weights])
+    q = 1 / (r**2 + epsilon**2)
+    root = np.sqrt(q)
+    blob: tuple[Any, ...] = (
+        (root + epsilon**2 * root * q) / 2,
+        root * q / 2,
+        -1.5 * epsilon**2 * root * q**2,
+        root / 2,
+        7.5 * epsilon**2 * root * q**3,
+        -52.5 * epsilon**2 * root * q**4,
+        0 * r,
+    )
+    lost = RadialPolynomials(*(a - b for a, b in zip(_functions(c, epsilon, r), blob, strict=True)))
+    square = term_of(term).square(r**2, lost)
+    rms = math.sqrt(4 * math.pi * float(weights @ (r**2 * square)))
+    return rms, math.sqrt(float(square.max()))
+
+
 # Bandwidth of prolate blobs, which defines them. At their edge the velocity of a force jumps by
 # 1e-9 of its value. With less bandwidth the blob is wider within its radius, and jumps by more.
 BANDWIDTH = 25.0

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parki.ewald.split.cortez import CortezSplit
+from parki.ewald.split.core import CortezSplit
 from parki.ewald.split.hasimoto import Split, radial_functions
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.prolate_error import pair_error

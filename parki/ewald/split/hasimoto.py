@@ -36,8 +36,7 @@ from scipy.fft import dct
 from scipy.special import erfc, gammaincc, ive
 
 from parki.errors import ParkiValueError
-from parki.ewald.split.means import balanced
-from parki.ewald.split.quadrature import gauss
+from parki.ewald.split.quadrature import balanced, gauss
 from parki.ewald.sums import term_of
 from parki.ewald.sums.pairs import BalancedPolynomials, RadialPolynomials, Tables
 
@@ -151,7 +150,7 @@ class Split(Protocol):
         return type(series)(*(horner_order(c[: degree + 1], degree) for c in series))
 
     def tables(self, rc: float, degree: int) -> Any:
-        """Return the polynomials that pairs take: see `parki.ewald.split.means`."""
+        """Return the polynomials that pairs take: see `parki.ewald.split.quadrature`."""
         return self.radial_polynomials(rc, degree)
 
     def polynomial_degree(self, term: str, rc: float, tolerance: float) -> int:

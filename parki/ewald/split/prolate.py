@@ -34,8 +34,7 @@ from parki.ewald.split.hasimoto import (
     horner_order,
     series_losses,
 )
-from parki.ewald.split.means import balanced
-from parki.ewald.split.quadrature import gauss
+from parki.ewald.split.quadrature import balanced, gauss
 from parki.ewald.sums.pairs import RadialPolynomials
 
 Array = NDArray[np.float64]
@@ -134,11 +133,7 @@ class Prolate(Split):
 
 
 def solve(
-    kind: str,
-    rc: float,
-    error: Callable[[Split], float],
-    goal: float,
-    screening: float = 0.0,
+    kind: str, rc: float, error: Callable[[Split], float], goal: float, screening: float = 0.0
 ) -> Split:
     """Find the split whose near field just meets a goal.
 

@@ -23,11 +23,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from parki.ewald.split.hasimoto import Factor, Split, horner_order
-from parki.ewald.split.means import flow
 from parki.ewald.split.of_points import OfPoints
 from parki.ewald.split.prolate import Prolate
-from parki.ewald.split.tails import MOST, Tail
-from parki.ewald.split.waves import GONE, ball, of_waves, sampled, waves
+from parki.ewald.split.quadrature import flow
+from parki.ewald.split.waves import GONE, MOST, Tail, ball, of_waves, sampled, waves
 from parki.ewald.sums.pairs import RadialPolynomials
 from parki.ewald.sums.symbols import Shell
 

@@ -40,7 +40,7 @@ class RadialPolynomials(NamedTuple):
 
 
 class BalancedPolynomials(NamedTuple):
-    """`RadialPolynomials` with constants that make integrals exact: `parki.ewald.split.means`."""
+    """`RadialPolynomials` with constants that make integrals exact: see `split.quadrature`."""
 
     S: Array
     X: Array
@@ -55,7 +55,7 @@ class BalancedPolynomials(NamedTuple):
 class FrictionPolynomials(NamedTuple):
     """`RadialPolynomials` of Brinkman's equation, and the constant ``K = alpha rc``.
 
-    P, Q and O are T_1 to T_3 of the pressure. `parki.ewald.split.friction` makes them.
+    P, Q and O are T_1 to T_3 of the pressure. `parki.ewald.split.screened` makes them.
     """
 
     S: Array
@@ -112,7 +112,7 @@ class CoupletPolynomials(NamedTuple):
 
     A to D are T_0 to T_3 of points (`parki.ewald.sums.operators`), E to H of the Laplacian of
     their field, and I to M of its Laplacian. T_n is dimensionless with rc to the power 2 n + 1, and
-    each Laplacian adds a factor rc^2. `parki.ewald.split.couplets` makes them.
+    each Laplacian adds a factor rc^2. `parki.ewald.split.lifted` makes them.
     """
 
     A: Array

@@ -36,8 +36,8 @@ WEIGHTS = {"stress": weights(stress, {"p": 1, "grad_u": 9})}
 
 def parts(names: Iterable[str]) -> tuple[str, ...]:
     """Return the results to sum for those that are wanted."""
-    summed = [name for name in names if name not in MADE]
-    return tuple(dict.fromkeys([*summed, *wanted(MADE[name] for name in names if name in MADE)]))
+    summed, made = [n for n in names if n not in MADE], [MADE[n] for n in names if n in MADE]
+    return tuple(dict.fromkeys([*summed, *(wanted(made) if made else ())]))
 
 
 def split(results: Arrays, summed: tuple[str, ...], xp: Any) -> Arrays:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from parki import groups
+from parki import settings
 
 
 def array_module() -> ModuleType:
@@ -143,7 +143,7 @@ def free_memory() -> float:
         left = float(psutil.virtual_memory().available)
     except OSError:  # Linux without /proc
         left = math.inf
-    return min(left, groups.memory_left(), limited())
+    return min(left, settings.memory_left(), limited())
 
 
 def limited() -> float:

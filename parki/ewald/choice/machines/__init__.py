@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from parki.arrays import USUAL, vector_row
 from parki.errors import ParkiValueError
-from parki.ewald.choice.cost import COUNTS, Machine
+from parki.ewald.choice.cost import COUNTS, USUAL, Machine
 from parki.ewald.far.padding import Lengths, Tables
+from parki.interchange import vector_row
 from parki.runtime import ExecutionSpace, host, private
 from parki.runtime import shipped as compiled
 from parki.settings import cache_directory, thread_count
@@ -51,8 +51,8 @@ def machine(space: ExecutionSpace, dtype: Any, fixed: bool = False) -> Machine:
         result = replace(result, workers=threads)
     if not space.on_device and compiled.usable():
         result = replace(result, degrees=COMPILED_DEGREES)
-    if not space.on_device and not host.can_compile():
-        return replace(result, usual=USUAL[False])  # only these came compiled
+        if not host.can_compile():
+            return replace(result, usual=USUAL[False])  # only these came compiled
     return result
 
 
