@@ -17,7 +17,8 @@ import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.meaning import is_tensor, refuse_meaning, variable
-from parki.runtime import ExecutionSpace, captures, forks, get_execution_space
+from parki.runtime import ExecutionSpace, forks, get_execution_space
+from parki.runtime.spaces import refuse_capture
 
 REAL_NAMES = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
@@ -348,7 +349,7 @@ def unchanged(result: T) -> T:
 def _check_device() -> None:
     """Refuse arrays on a device after a fork, and while a stream is captured."""
     forks.refuse("Cuda", "HIP")
-    captures.refuse()
+    refuse_capture()
 
 
 def _exchange(name: str, value: Any) -> Any:

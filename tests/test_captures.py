@@ -7,8 +7,7 @@ import pytest
 
 import parki
 from parki.interchange import as_array
-from parki.runtime import captures
-from parki.runtime.spaces import why_unavailable
+from parki.runtime.spaces import refuse_capture, why_unavailable
 
 REFUSED = "parki was called while the current stream is captured into a CUDA graph"
 OPTIONS = parki.EwaldOptions(3, [1, 1, 1], 1e-3)
@@ -45,7 +44,7 @@ def test_the_host_does_not_care(monkeypatch):
     points = np.random.default_rng(0).random((3, N))
     assert np.isfinite(parki.laplace(points, points, np.ones(N), OPTIONS)).all()
     with pytest.raises(parki.UnavailableError, match=REFUSED):
-        captures.refuse()
+        refuse_capture()
 
 
 # ---------------------------------------------------------------------- on a device

@@ -16,7 +16,6 @@ A kernel passes through these modules in order:
     messages     messages to the user meanwhile
     spaces       available execution spaces, and an adapter for each array module
     forks        refuses devices that a process lost when it was forked; threads outside kernels
-    captures     refuses calls inside a stream capture
 """
 
 from parki.runtime.kernel import Kernel, load, load_all, prepare, preparing

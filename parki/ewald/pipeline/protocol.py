@@ -20,8 +20,8 @@ from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.task import Points, Survey, Task
 from parki.memory import told
-from parki.runtime import ExecutionSpace, captures, forks
-from parki.runtime.spaces import LITTLE, free_memory
+from parki.runtime import ExecutionSpace, forks
+from parki.runtime.spaces import LITTLE, free_memory, refuse_capture
 from parki.settings import read_once
 
 
@@ -52,7 +52,7 @@ class Access:
         with self._lock, read_once(), told():
             if space.on_device:
                 forks.refuse(space.name)  # before CUDA says something else
-                captures.refuse()
+                refuse_capture()
             self._block = space.adapter.exclusive(self.done)
             self._holder = threading.get_ident()
             try:

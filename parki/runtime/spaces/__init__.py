@@ -151,6 +151,20 @@ def available_spaces() -> list[str]:
     return [n for n in SPACES if not why_unavailable(n)]
 
 
+def refuse_capture() -> None:
+    """Refuse to go on while the current stream of CuPy, or of PyTorch, is captured.
+
+    A call waits for the device once, to learn whether its input is finite, and it may allocate.
+    CUDA permits neither: it ends the capture, and memory allocated for it is never freed.
+    """
+    if cupy.capturing():
+        raise UnavailableError(
+            "parki was called while the current stream is captured into a CUDA graph, which waits "
+            "for the device and so cannot be captured; call it before or after the capture: a plan "
+            "launches graphs of its own from the third application on"
+        )
+
+
 def free_memory(space: ExecutionSpace) -> float:
     """Return the bytes that can be allocated; infinity if unknown."""
     return float(space.adapter.free_memory())
