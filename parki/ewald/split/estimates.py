@@ -28,7 +28,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -123,8 +123,7 @@ def near(
         rms = spread * pair.rms * unit * math.sqrt(rc**3 / volume) * images
         # Images add at most three times the mean to a pair's own error.
         return Estimate(rms, math.hypot(worst * pair.peak * unit, 3 * rms), pair.itself * unit)
-    known: Any = split  # equal splits are the same
-    r, weights, functions = _beyond(known, rc)
+    r, weights, functions = _beyond(split, rc)
     square = kind.square(r**2, functions)
     total = 4 * np.pi * float(weights @ (r**2 * square)[1:])
     rms = spread * math.sqrt(total / volume) * images
@@ -132,7 +131,7 @@ def near(
 
 
 @lru_cache(maxsize=8)
-def _beyond(split: Any, rc: float) -> tuple[Array, Array, RadialPolynomials]:
+def _beyond(split: Split, rc: float) -> tuple[Array, Array, RadialPolynomials]:
     """Distances from the cut-off on, weights but the first, and radial functions for all terms."""
     nodes, weights = _decay(rc, np.sqrt(np.pi) * split.psi0, 2.0, 2 * split.screening)
     r = np.concatenate([[rc], rc + nodes])
@@ -186,18 +185,17 @@ def truncation(
     xi = np.sqrt(np.pi) * split.psi0
     mean_square = peak = 0.0
     lattice = [1 + math.sqrt(2 * math.pi) / (xi * period) for period in periods]
-    known: Any = split  # equal splits are the same
     for axis, edge in enumerate((np.pi / np.asarray(steps, dtype=np.float64)).tolist()):
         if edge >= split.band:
             continue
-        square, size = _outside(term, known, edge)
+        square, size = _outside(term, split, edge)
         mean_square += math.prod(lattice[:axis] + lattice[axis + 1 :]) * square / volume
         peak += size
     return Estimate(float(np.sqrt(mean_square)), peak, 0.0 if odd else peak)
 
 
 @lru_cache(maxsize=64)
-def _outside(term: str, split: Any, edge: float) -> tuple[float, float]:
+def _outside(term: str, split: Split, edge: float) -> tuple[float, float]:
     """Integrals beyond a face of the box of modes: of the squared symbol, and of its size."""
     integrals = []
     for power in (2, 1):
@@ -208,7 +206,7 @@ def _outside(term: str, split: Any, edge: float) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=16)
-def _face(split: Any, edge: float, power: int, order: int) -> tuple[Array, ...]:
+def _face(split: Split, edge: float, power: int, order: int) -> tuple[Array, ...]:
     """Distances from a face, wavenumbers, their squares, the split's factor, and weights."""
     if math.isfinite(split.band):
         s, weights = ((split.band - edge) * x for x in _legendre())

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.ewald.split.hasimoto import Hasimoto, series_losses, solve_radial, tails
+from parki.ewald.split.hasimoto import Hasimoto, Split, series_losses, solve_radial, tails
 from parki.ewald.split.of_points import OfPoints
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.quadrature import flow, gauss, plus
@@ -79,7 +79,7 @@ class Lifted(OfPoints):
 
     def enlarged(self, term: str, rc: float) -> tuple[float, float]:
         """Return the error of the near field over the error of points, or 1 if that is larger."""
-        base: Any = self.base.scaled(1 / rc)
+        base = self.base.scaled(1 / rc)
         square = (self.largest / rc) ** 2
         # Beyond the cut-off the error falls as exp(-x r^2) by Hasimoto's split, x = (xi rc)^2, and
         # as J0(c sqrt(2 (r - 1))) by the other one. Laplacians have the powers of x and c.
@@ -91,8 +91,7 @@ class Lifted(OfPoints):
 
     def series(self, rc: float) -> Any:
         """Return Chebyshev series of the radial functions."""
-        base: Any = self.base.scaled(1 / rc)
-        one, two, three = levels(base, self.order)
+        one, two, three = levels(self.base.scaled(1 / rc), self.order)
         return LiftedPolynomials(
             one.S, two.S, three.S, one.X, two.X, three.X, one.R, two.R, three.R
         )
@@ -112,7 +111,7 @@ class Lifted(OfPoints):
 
     def losses(self, rc: float, term: str) -> Array:
         """Return bounds of the errors of cutting the series at each degree, shape (n,)."""
-        base: Any = self.base.scaled(1 / rc)
+        base = self.base.scaled(1 / rc)
         each_level, square = levels(base, self.order), (self.largest / rc) ** 2 / 6
         total = np.zeros(max(each.S.size for each in each_level))
         for weight, each in zip(weights(square, self.sides), each_level, strict=False):
@@ -127,14 +126,14 @@ def weights(square: float, sides: int) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=256)
-def levels(base: Any, order: int) -> tuple[RadialPolynomials, ...]:
+def levels(base: Split, order: int) -> tuple[RadialPolynomials, ...]:
     """Radial functions of points and of their Laplacians, for a cut-off of 1."""
     k, gamma = waves(base, order, 1.0)
     return tuple(of_waves(order, k, gamma * (-(k**2)) ** n) for n in range(3))
 
 
 @lru_cache(maxsize=4096)
-def _ratios(base: Any, order: int, term: str, square: float, sides: int) -> tuple[float, float]:
+def _ratios(base: Split, order: int, term: str, square: float, sides: int) -> tuple[float, float]:
     """Errors of spheres, of a squared radius, over errors of points, beyond a cut-off of 1."""
     tail = _tail(base, order)
     points, spheres = tail.size(term), tail.size(term, weights(square / 6, sides))
@@ -143,7 +142,7 @@ def _ratios(base: Any, order: int, term: str, square: float, sides: int) -> tupl
 
 
 @lru_cache(maxsize=256)
-def _tail(base: Any, order: int) -> Tail:
+def _tail(base: Split, order: int) -> Tail:
     """Errors of points and of their Laplacians, once and twice, beyond a cut-off of 1."""
     shapes = [(lambda k, n=n: (-(k**2)) ** n, n == 0, n == 1) for n in range(3)]
     return Tail(base, order, 1.0, shapes)
@@ -178,7 +177,7 @@ class LiftedCouplets(Lifted):
 
     def series(self, rc: float) -> CoupletPolynomials:
         """Return Chebyshev series of T_0 to T_3 of all levels."""
-        base: Any = self.base.scaled(1 / rc)
+        base = self.base.scaled(1 / rc)
         return CoupletPolynomials(*(t for each in levels(base, self.order) for t in _smooth(each)))
 
     def tables(self, rc: float, degree: int) -> Any:

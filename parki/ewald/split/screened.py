@@ -90,8 +90,7 @@ class Screened(OfPoints):
         """1 / N; 0 if it is below rounding."""
         if isinstance(self.base, Hasimoto) and math.isinf(self.base.rc):
             return _kept(math.exp(-((self.screening / self.base.xi) ** 2) / 4))
-        bare: Any = self.base
-        return _compact(bare, self.screening)
+        return _compact(self.base, self.screening)
 
     def scaled(self, factor: float) -> Screened:
         """Return the same split with all lengths multiplied by ``factor``."""
@@ -137,8 +136,7 @@ class Screened(OfPoints):
 
     def series(self, rc: float) -> ScreenedPolynomials:
         """Return Chebyshev series of the smooth part in ``2 (r/rc)^2 - 1``."""
-        scaled: Any = self.scaled(1 / rc)
-        return _series(scaled)
+        return _series(self.scaled(1 / rc))
 
     def losses(self, rc: float, term: str) -> Array:
         """Return bounds of the errors of cutting the series at each degree, shape (n,)."""
@@ -163,7 +161,7 @@ def _compact(split: Any, kappa: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def mollifier(split: Any) -> tuple[Array, Array]:
+def mollifier(split: Split) -> tuple[Array, Array]:
     """Return Gauss nodes on [0, 1], and weights times psi there, for a cut-off of 1."""
     x, w = gauss(_NODES)
     series, t = split.series(1.0), (x + 1) / 2
@@ -285,8 +283,7 @@ class Friction(OfPoints):
 
     def series(self, rc: float) -> FrictionPolynomials:
         """Return Chebyshev series of the radial functions for the cut-off ``rc``."""
-        scaled: Any = self.scaled(1 / rc)
-        return _friction_series(scaled)
+        return _friction_series(self.scaled(1 / rc))
 
     def losses(self, rc: float, term: str) -> Array:
         """Return the errors of a pair kernel by cutting the series; a pressure has no friction."""

@@ -17,7 +17,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -135,14 +134,13 @@ class Shells(OfPoints):
 def _smaller(split: Shells, rc: float, term: str) -> bool:
     """Whether errors beyond rc are no larger than errors of points beyond 1, in all ways."""
     laplacian = sum(shell.radius**2 for shell in split.shells) / 6
-    base: Any = split.base
-    own = Tail(base, split.order, rc, [(split._shape, 1.0, laplacian)]).size(term)
-    points = _points(base, split.order, term)
+    own = Tail(split.base, split.order, rc, [(split._shape, 1.0, laplacian)]).size(term)
+    points = _points(split.base, split.order, term)
     return all(ours <= theirs for ours, theirs in zip(own, points, strict=True))
 
 
 @lru_cache(maxsize=256)
-def _points(base: Any, order: int, term: str) -> tuple[float, float]:
+def _points(base: Split, order: int, term: str) -> tuple[float, float]:
     """Errors of points beyond a cut-off of 1: mean square, and largest square."""
     return Tail(base, order, 1.0, [(np.ones_like, 1.0, 0.0)]).size(term)
 
