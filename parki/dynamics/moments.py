@@ -132,7 +132,7 @@ class MomentMobility:
     def __init__(self, points: Any, radii: Any, options: EwaldOptions) -> None:
         self.radii, sizes = radii, Radii.of(radii, points.shape[1])
         name: Any = sizes.couplets
-        self.sum: Any = Plan(name, points, points, sizes.marks, options, want=WANT)
+        self.sum: Plan[Any] = Plan(name, points, points, sizes.marks, options, want=WANT)
         self.dtype, self.space = self.sum.dtype, self.sum.space
 
     @property

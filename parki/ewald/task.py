@@ -13,13 +13,42 @@ from numpy.typing import NDArray
 from parki.cell_list import locate, multiplied
 from parki.errors import ParkiValueError
 from parki.ewald.geometry.lattice import Lattice, check_length
-from parki.ewald.geometry.lattice_numbers import LatticeNumbers
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS, stress
 from parki.ewald.sums.record import Sum
 from parki.runtime import ExecutionSpace
 from parki.runtime.forks import cached_property
+
+
+class LatticeNumbers:
+    """Arrays of a few numbers each, which follow from a box that deforms, and stay.
+
+    Launches that were recorded read the same memory each time: another box is another content.
+
+    Parameters
+    ----------
+    space : ExecutionSpace
+        Whose memory they are in.
+    """
+
+    def __init__(self, space: ExecutionSpace) -> None:
+        self._space = space
+        self._arrays: dict[Hashable, tuple[Callable[[Frame], Any], Any]] = {}
+
+    def array(self, name: Hashable, made: Callable[[Frame], Any], frame: Frame, dtype: Any) -> Any:
+        """Return the numbers ``made`` of a frame, as one array for each name and dtype."""
+        key = name, np.dtype(dtype)
+        if key not in self._arrays:
+            values = self._space.array_module.array(made(frame), dtype=dtype, order="C")
+            self._arrays[key] = made, values
+        return self._arrays[key][1]
+
+    def move(self, frame: Frame) -> None:
+        """Overwrite all arrays by as many numbers of another frame; wait for nothing."""
+        for made, array in self._arrays.values():
+            values = np.ascontiguousarray(made(frame), dtype=array.dtype)
+            self._space.adapter.upload(array, values)
 
 
 class Order:

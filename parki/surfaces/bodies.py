@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiValueError
+from parki.ewald.options import EwaldOptions
 from parki.ewald.points import as_points
 from parki.interchange import as_array, to_host
 from parki.runtime import get_execution_space
@@ -154,7 +155,7 @@ class Bodies:
         return xp.linalg.inv(matrices)
 
     # ------------------------------------------------------------------ close points
-    def copies(self, targets: Any, options: Any, reach: float) -> tuple[Any, Any, Any]:
+    def copies(self, targets: Any, options: EwaldOptions, reach: float) -> tuple[Any, Any, Any]:
         """Return targets that may be within reach of copies of bodies, and the copies.
 
         Parameters

@@ -20,6 +20,7 @@ from parki.interchange import to_host
 from parki.runtime.forks import run_in_threads
 from parki.settings import thread_count
 from parki.solving.pairs import MOST, sparse, sums_by
+from parki.surfaces.bodies import Bodies
 from parki.surfaces.functions import Singular
 from parki.surfaces.kernels import Layer, SurfacePairs
 from parki.surfaces.near import Events, Nodes, Regularisation, blocks
@@ -125,7 +126,7 @@ def _with_finer(
     return whole
 
 
-def _pairs(xp: Any, events: Events, points: Any, nodes: Any, setting: Regularisation) -> Nodes:
+def _pairs(xp: Any, events: Events, points: Any, nodes: Places, setting: Regularisation) -> Nodes:
     """Return the pairs of events and nodes within reach of the regularisation."""
     places, normals, areas = nodes
     squared = ((points[:, :, None] - places[:, None]) ** 2).sum(axis=0)
@@ -140,7 +141,7 @@ def _pairs(xp: Any, events: Events, points: Any, nodes: Any, setting: Regularisa
 
 
 def matrix_near(
-    surface: Any, layer: Layer, kind: int, events: Events, points: Any, setting: Regularisation
+    surface: Bodies, layer: Layer, kind: int, events: Events, points: Any, setting: Regularisation
 ) -> Any:
     """Return corrections of events with bodies of one shape, (events, rows, columns, nodes)."""
     xp, shape, body = surface.xp, surface.shapes[kind], events.body
@@ -290,7 +291,7 @@ class _Transposed:
 FORMS = {False: by_bodies, True: by_rows}  # by whether they are on a device
 
 
-def _sizes(surface: Any, body: Any) -> list[tuple[int, Any]]:
+def _sizes(surface: Bodies, body: Any) -> list[tuple[int, Any]]:
     """Return numbers of nodes, and the events with bodies that have as many."""
     sizes = np.diff(surface.systems)[body]
     return [(int(n), np.flatnonzero(sizes == n)) for n in np.unique(sizes)]

@@ -8,6 +8,7 @@ matrix in its frame, whose inverse is the preconditioner.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -147,7 +148,9 @@ class Equation:
         """Return C q."""
         raise NotImplementedError
 
-    def _applied(self, surface: Bodies, q: Any, layer: Any, transposed: bool = False) -> Any:
+    def _applied(
+        self, surface: Bodies, q: Any, layer: Callable[[Any], Any], transposed: bool = False
+    ) -> Any:
         """Return A q, or its transpose applied to q, where ``layer`` is L or its transpose."""
         first, last = self._before, self._after
         if not transposed:
@@ -371,7 +374,9 @@ class Drops(Equation):
     def _beside(self, surface: Bodies, q: Any) -> Any:
         return (1 + self.ratio) / 2 * q
 
-    def _applied(self, surface: Bodies, q: Any, layer: Any, transposed: bool = False) -> Any:
+    def _applied(
+        self, surface: Bodies, q: Any, layer: Callable[[Any], Any], transposed: bool = False
+    ) -> Any:
         return 1 * q if self.ratio == 1 else super()._applied(surface, q, layer, transposed)
 
     def right_side(self, forces: Array, flow: Any = None) -> Any:

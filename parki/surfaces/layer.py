@@ -34,7 +34,7 @@ class _Placed(NamedTuple):
     """What follows from places of bodies. Another one replaces it whole, or not at all."""
 
     surface: Bodies
-    plan: Any  # the sum over nodes
+    plan: Plan[Any]  # the sum over nodes
     e: Any  # directions of tractions
     own: list[tuple[Any, Any, Any]]  # nodes, frames and matrix of each shape's bodies
     near: corrections.Near
@@ -472,7 +472,7 @@ def smallest_gap(events: Events) -> tuple[float, int]:
     return float(apart[at]), at
 
 
-def _within(plan: Any, options: EwaldOptions, points: Any) -> bool:
+def _within(plan: Plan[Any], options: EwaldOptions, points: Any) -> bool:
     """Return whether a plan made of other points has room for these along its free axes."""
     for axis in np.flatnonzero(~np.array(options.periodic)):
         low = float(plan.origin[axis])

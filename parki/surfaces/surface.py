@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError, warn
+from parki.ewald.options import EwaldOptions
 from parki.ewald.points import as_points
 from parki.interchange import as_array, positive, to_host, whole
 from parki.surfaces import series, shapes
@@ -279,31 +280,31 @@ class Surface(Bodies):
 
     # ------------------------------------------------------------------ layers
     def single_layer(
-        self, density: Array, targets: Any = None, options: Any = None, **more: Any
+        self, density: Array, targets: Any = None, options: EwaldOptions | None = None, **more: Any
     ) -> Any:
         """Return the single layer of forces per area, `stokes_sl`: see `LayerPlan`."""
         return LayerPlan("stokes_sl", self, targets, options, **more)(density)
 
     def double_layer(
-        self, density: Array, targets: Any = None, options: Any = None, **more: Any
+        self, density: Array, targets: Any = None, options: EwaldOptions | None = None, **more: Any
     ) -> Any:
         """Return the double layer, `stokes_dl` with the surface's normals: see `LayerPlan`."""
         return LayerPlan("stokes_dl", self, targets, options, **more)(density)
 
     def combined(
-        self, density: Array, targets: Any = None, options: Any = None, **more: Any
+        self, density: Array, targets: Any = None, options: EwaldOptions | None = None, **more: Any
     ) -> Any:
         """Return the sum of both layers, `stokes_comb`, of densities (6, N): see `LayerPlan`."""
         return LayerPlan("stokes_comb", self, targets, options, **more)(density)
 
     def charge_layer(
-        self, density: Array, targets: Any = None, options: Any = None, **more: Any
+        self, density: Array, targets: Any = None, options: EwaldOptions | None = None, **more: Any
     ) -> Any:
         """Return the potential of charges per area, `laplace`: see `LayerPlan`."""
         return LayerPlan("laplace", self, targets, options, **more)(density)
 
     def dipole_layer(
-        self, density: Array, targets: Any = None, options: Any = None, **more: Any
+        self, density: Array, targets: Any = None, options: EwaldOptions | None = None, **more: Any
     ) -> Any:
         """Return the potential of normal dipoles, `laplace_dipole`: see `LayerPlan`."""
         return LayerPlan("laplace_dipole", self, targets, options, **more)(density)

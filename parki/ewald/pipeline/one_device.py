@@ -15,7 +15,6 @@ import numpy as np
 
 from parki.ewald.choice.memory import Memory, check_memory
 from parki.ewald.geometry.lattice import Lattice
-from parki.ewald.geometry.lattice_numbers import LatticeNumbers
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.decisions import (
     DECISIONS,
@@ -31,7 +30,7 @@ from parki.ewald.pipeline.protocol import Pipeline, Watch, clear_cache
 from parki.ewald.pipeline.replay import Applications, Replay, how
 from parki.ewald.pipeline.setup import Setup, choose, use
 from parki.ewald.pipeline.stages import Stages
-from parki.ewald.task import Frame, Points, Task
+from parki.ewald.task import Frame, LatticeNumbers, Points, Task
 from parki.runtime import preparing
 
 # Sources up to which near fields in a graph, without lists of pairs, take less time than near

@@ -26,7 +26,6 @@ from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import Padding, pad
 from parki.ewald.far.sizes import LITERATURE
 from parki.ewald.geometry.lattice import Lattice
-from parki.ewald.geometry.lattice_numbers import LatticeNumbers
 from parki.ewald.near.p2p import near_kernels
 from parki.ewald.near.p2p_labels import label_kernel
 from parki.ewald.near.p2p_lists import most_pairs
@@ -39,7 +38,7 @@ from parki.ewald.split.core import Core
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.window import KaiserBessel
 from parki.ewald.sums import SUMS
-from parki.ewald.task import Frame, Points, Task
+from parki.ewald.task import Frame, LatticeNumbers, Points, Task
 from parki.interchange import real_name
 from parki.runtime import Kernel
 

@@ -90,7 +90,7 @@ class Split(Protocol):
     friction: float = 0.0
     amplitude: float = 1.0
 
-    def __hash__(self) -> int:  # those of dataclasses are equal for equal splits
+    def __hash__(self) -> int:  # in dataclasses by their values
         return id(self)
 
     @property
