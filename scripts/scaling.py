@@ -18,7 +18,6 @@ devices) and without. Parameters are chosen for each run; the paper kept the par
 from __future__ import annotations
 
 import argparse
-import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -51,37 +50,9 @@ ROWS = ("plan", "update", "sort", "densities", "ghosts", "P2P", "P2G", "halo", "
 ROWS += ("results", "stages", "apply apart", "apply")
 
 
-class Clock:
-    """Times calls on all ranks, by medians of the slowest rank."""
-
-    def __init__(self, run: Run, comm: Any, runs: int) -> None:
-        self.run, self.comm, self.runs = run, comm, runs
-
-    def once(self, call: Callable[[], Any]) -> float:
-        """Return the seconds of one call, from a common start."""
-        self.run.now()
-        self.comm.Barrier()
-        start = time.perf_counter()
-        call()
-        return float(self.comm.allreduce(self.run.now() - start, MPI.MAX))
-
-    def median(self, call: Callable[[], Any]) -> float:
-        """Return the median of several calls after a first one."""
-        call()
-        return statistics.median(self.once(call) for _ in range(self.runs))
-
-    def stages(self, plan: Any, dens: Any) -> dict[str, float]:
-        """Return the medians of an application's stages; both halos count as one."""
-        found = [plan.timed(dens)[1] for _ in range(self.runs)]
-        slowest = [{s: self.comm.allreduce(t, MPI.MAX) for s, t in one.items()} for one in found]
-        median = {s: statistics.median(one[s] for one in slowest) for s in slowest[0]}
-        median["halo"] = median.pop("P2G halo") + median.pop("G2P halo")
-        return median
-
-
-def measure(run: Run, comm: Any, arguments: argparse.Namespace) -> dict[str, Any]:
+def measure(run: Run, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the times for this number of ranks, equal on all of them."""
-    size, rank, xp = comm.size, comm.rank, run.xp
+    comm, size, rank, xp = run.comm, run.comm.size, run.comm.rank, run.xp
     n = arguments.points if arguments.weak else arguments.points // size
     box = (float(size) if arguments.weak else 1.0, 1.0, 1.0)
     rng = np.random.default_rng((run.seed, rank))
@@ -89,7 +60,10 @@ def measure(run: Run, comm: Any, arguments: argparse.Namespace) -> dict[str, Any
     norms = run.send(rng.standard_normal((3, n)), arguments.dtype)
     dens = run.send(rng.standard_normal((6, n)), arguments.dtype)
     options = run.options(arguments.periodicity, arguments.tolerance, box)
-    clock = Clock(run, comm, 2 if run.quick else RUNS)
+
+    def median(call: Callable[[], Any]) -> float:
+        return run.medians({"": call}, RUNS, by=run.clock)[""]
+
     found: dict[str, Any] = {"ranks": size, "points": n * size, "box": box}
     for way in ("random", "home"):
         if way == "home":
@@ -103,7 +77,7 @@ def measure(run: Run, comm: Any, arguments: argparse.Namespace) -> dict[str, Any
         def build() -> Any:
             return distributed.Plan("stokes_comb", points, points, norms, options, comm=comm)  # noqa: B023
 
-        seconds = {"plan": clock.median(build)}
+        seconds = {"plan": median(build)}
         plan = build()
         ways = [near, points]
 
@@ -111,14 +85,15 @@ def measure(run: Run, comm: Any, arguments: argparse.Namespace) -> dict[str, Any
             ways.reverse()  # noqa: B023
             plan.update_points(ways[1], ways[1], norms)  # noqa: B023
 
-        seconds["update"] = clock.median(update)
+        seconds["update"] = median(update)
         plan.update_points(points, points, norms)
-        seconds["sort"] = clock.median(lambda: plan.migrate(points, norms))  # noqa: B023
+        seconds["sort"] = median(lambda: plan.migrate(points, norms))  # noqa: B023
         out = xp.empty((3, points.shape[1]), dtype=points.dtype)
         for name, overlap in (("apply", True), ("apply apart", False)):
             plan.pipeline.overlap = overlap
-            seconds[name] = clock.median(lambda: plan(dens, out=out))  # noqa: B023
-        seconds.update(clock.stages(plan, dens))
+            seconds[name] = median(lambda: plan(dens, out=out))  # noqa: B023
+        seconds.update(run.stages(plan, dens, RUNS))
+        seconds["halo"] = seconds.pop("P2G halo") + seconds.pop("G2P halo")
         seconds["stages"] = sum(s for name, s in seconds.items() if name in ROWS[3:11])
         sent = _mean(comm, plan.sent)
         found[way] = {"seconds": seconds, "sent": sent}
@@ -240,9 +215,9 @@ def main() -> None:
     space = parki.get_execution_space(arguments.space)
     if space.on_device:
         use_local_gpu(comm)
-    run = Run(space, arguments.points, arguments.quick)
+    run = Run(space, arguments.points, arguments.quick, comm=comm)
     start = time.perf_counter()
-    results = measure(run, comm, arguments)
+    results = measure(run, arguments)
     if comm.rank:
         return
     found = record.record("scaling", run, time.perf_counter() - start, results)

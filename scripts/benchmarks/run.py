@@ -32,6 +32,8 @@ class Run:
         Whether to use few points and cases, which tests the script and measures nothing.
     tolerance, periodicity, kernel, dtype : tuple
         What a case takes in place of its own values; empty for these.
+    comm : MPI communicator, optional
+        Ranks that begin together; times are those of the slowest.
     """
 
     space: ExecutionSpace
@@ -42,6 +44,7 @@ class Run:
     periodicity: tuple[int, ...] = ()
     kernel: tuple[str, ...] = ()
     dtype: tuple[str, ...] = ()
+    comm: Any = None
 
     @property
     def xp(self) -> Any:
@@ -80,9 +83,16 @@ class Run:
 
     def timed(self, work: Callable[[], Any]) -> tuple[float, Any]:
         """Return the seconds of work by the clock, and its result."""
+        if self.comm is not None:
+            self.now()
+            self.comm.Barrier()
         begun = self.now()
         found = work()
-        return self.now() - begun, found
+        return self.slowest(self.now() - begun), found
+
+    def slowest(self, seconds: float) -> float:
+        """Return the seconds of the slowest rank."""
+        return seconds if self.comm is None else max(self.comm.allgather(seconds))
 
     def clock(self, work: Callable[[], Any]) -> float:
         """Return the seconds of work by the clock."""
@@ -145,7 +155,7 @@ class Run:
         for _ in range(3):
             plan(dens)
         found = [plan.timed(dens)[1] for _ in range(2 if self.quick else rounds)]
-        return {stage: of([each[stage] for each in found]) for stage in found[0]}
+        return {stage: of([self.slowest(one[stage]) for one in found]) for stage in found[0]}
 
     # --- arrays -----------------------------------------------------------------------------------
 
