@@ -24,10 +24,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import FOLDERS, case, page, record
-from benchmarks.run import Run
+from benchmarks.run import asked, basic_parser
 from benchmarks.show import Table
-
-import parki
 
 NAMES = [name for names in FOLDERS.values() for name in names]
 
@@ -41,9 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     records = record.read(args.read)
     for found in records:
         show(found)
-    space = parki.get_execution_space(args.space)
-    chosen = {k: tuple(getattr(args, k)) for k in ("tolerance", "periodicity", "kernel", "dtype")}
-    run = Run(space, args.points, args.quick, **chosen)
+    chosen = ("tolerance", "periodicity", "kernel", "dtype")
+    run = asked(args, **{name: tuple(getattr(args, name)) for name in chosen})
     names = [name for given in args.cases for name in FOLDERS.get(given, (given,))]
     for name in names:
         if missing := case(name).missing(run.device):
@@ -95,13 +92,8 @@ def write_pages(names: Sequence[str]) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = basic_parser(__doc__)
     parser.add_argument("cases", nargs="*", choices=[[], *NAMES, *FOLDERS], metavar="CASE")
-    parser.add_argument("--space", default="CPU", help="CPU, Cuda, ...")
-    parser.add_argument("--points", type=int, help="default: a number that suits the case")
-    parser.add_argument("--quick", action="store_true", help="few points: tests the script")
     for name, kind in (("tolerance", float), ("periodicity", int), ("kernel", str), ("dtype", str)):
         parser.add_argument(f"--{name}", type=kind, nargs="+", default=[])
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results")

@@ -14,14 +14,12 @@ clock, after calls that compile. The other tolerances are 1e-3.
 
 from __future__ import annotations
 
-import argparse
-import statistics
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from benchmarks import page
-from benchmarks.run import Run
+from benchmarks.run import Run, asked, basic_parser
 from benchmarks.show import markdown
 from scipy.spatial import cKDTree
 
@@ -63,8 +61,7 @@ def hard_spheres(
 
 def timed(run: Run, call: Callable[[], Any], times: int = 3) -> float:
     """Return milliseconds of a call, the median of several after the first one."""
-    call()
-    return 1e3 * statistics.median(run.clock(call) for _ in range(1 if run.quick else times))
+    return run.milliseconds({"": call}, times)[""]
 
 
 def sums(run: Run, dtype: str) -> None:
@@ -163,15 +160,12 @@ PARTS = {"sums": sums, "solves": solves, "steps": steps, "bodies": of_bodies}
 
 
 def main(words: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = basic_parser(__doc__)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="default: all")
-    parser.add_argument("--space", default="CPU", help="CPU, Cuda, ...")
-    parser.add_argument("--points", type=int, help="number of spheres")
     parser.add_argument("--dtype", choices=("f4", "f8"), default="f8")
-    parser.add_argument("--quick", action="store_true", help="few spheres: tries the script")
     parser.add_argument("--docs", action="store_true", help="write the table of docs/bodies.md")
     given = parser.parse_args(words)
-    run = Run(parki.get_execution_space(given.space), given.points, given.quick)
+    run = asked(given)
     if given.docs:
         rows = [[*row, *products(run, *row)] for row in BODIES]
         table = markdown(("bodies", "volume fraction", "to 1e-3", "to 1e-6"), rows)

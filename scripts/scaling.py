@@ -26,10 +26,9 @@ from typing import Any
 import numpy as np
 from benchmarks import page, record, weak
 from benchmarks import show as pictures
-from benchmarks.run import TINY, Run
+from benchmarks.run import TINY, Run, asked, basic_parser
 from mpi4py import MPI
 
-import parki
 from parki import distributed
 from parki.distributed import use_local_gpu
 
@@ -129,17 +128,18 @@ def sections(records: list[record.Record]) -> str:
         kind = "a rank, weak" if by_rank else "in all, strong"
         text += f"## {machine}: {periodicity}-periodic, tolerance {tolerance:g}, "
         text += f"{points:,} points {kind}\n\n"
-        columns: dict[str, dict[str, float | None]] = {}
+        columns: list[tuple[str, dict[str, float | None]]] = []
         notes = []
         for found in sorted(runs, key=lambda r: int(r["results"]["ranks"])):
             results = found["results"]
             ranks, sent = results["ranks"], results["home"]["sent"]
             for way in ("random", "home") if ranks > 1 else ("random",):
                 head = f"{ranks}, {way}" if ranks > 1 else "1 rank"
-                columns[head] = {row: 1e3 * results[way]["seconds"][row] for row in ROWS}
+                seconds = results[way]["seconds"]
+                columns.append((head, {row: 1e3 * seconds[row] for row in ROWS}))
             if by_rank and periodicity == 1 and tolerance == 1e-4 and ranks in RANKS:
                 place = RANKS.index(ranks)
-                columns[f"{ranks}, paper"] = {row: ms[place] for row, ms in PAPER.items()}
+                columns.append((f"{ranks}, paper", {row: ms[place] for row, ms in PAPER.items()}))
             grid = " x ".join(map(str, results["parameters"]["grid"]))
             note = f"{ranks} by {results['transport']}: grid {grid}, P = "
             note += str(results["parameters"]["P"])
@@ -150,11 +150,13 @@ def sections(records: list[record.Record]) -> str:
             notes.append(f"- {note}\n")
         rows = []
         for row in ROWS:
-            values = [column.get(row) for column in columns.values()]
+            values = [column.get(row) for _, column in columns]
             rows.append([row, *("" if v is None else f"{v:.1f}" for v in values)])
         versions = ", ".join(f"{k} {v}" for k, v in runs[0]["versions"].items())
         notes.append(f"- {pictures.precision(dtype)} precision; {versions}\n")
-        text += f"{pictures.markdown(['', *columns], rows)}\n{''.join(notes)}\n"
+        text += (
+            f"{pictures.markdown(['', *(head for head, _ in columns)], rows)}\n{''.join(notes)}\n"
+        )
     return text
 
 
@@ -191,17 +193,13 @@ def draw(records: list[record.Record], file: Path) -> None:
 
 def main() -> None:
     """Measure on the ranks of mpirun; the first one writes and prints."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--space", default="CPU")
-    parser.add_argument("--points", type=int, default=100_000)
+    parser = basic_parser(__doc__)
+    parser.set_defaults(points=100_000)
     parser.add_argument("--weak", action="store_true")
     parser.add_argument("--periodicity", type=int, default=1)
     parser.add_argument("--tolerance", type=float, default=1e-4)
     parser.add_argument("--dtype", choices=("f8", "f4"), default="f8")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--quick", action="store_true", help="few points: tests this script")
     parser.add_argument("--docs", type=Path, nargs="+", metavar="FILE", help="write the page")
     arguments = parser.parse_args()
     if arguments.docs:
@@ -212,10 +210,9 @@ def main() -> None:
     comm = MPI.COMM_WORLD
     if arguments.quick:
         arguments.points = TINY
-    space = parki.get_execution_space(arguments.space)
-    if space.on_device:
+    run = asked(arguments, comm=comm)
+    if run.device:
         use_local_gpu(comm)
-    run = Run(space, arguments.points, arguments.quick, comm=comm)
     start = time.perf_counter()
     results = measure(run, arguments)
     if comm.rank:

@@ -12,7 +12,6 @@ ones at random, at a volume fraction of 0.3. Times are medians over the steps af
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
 import io
@@ -25,11 +24,10 @@ from typing import Any
 
 import numpy as np
 import rigid
-from benchmarks.run import Run
+from benchmarks.run import Run, asked, basic_parser
 from scipy.spatial import cKDTree
 
 import parki
-from parki.runtime import get_execution_space
 
 SIZES, FRACTION, SPLIT, STEPS = (1000, 10_000, 100_000), 0.3, 0.5, 4
 KT, DT = 1e-3, 1e-3
@@ -162,14 +160,11 @@ def listed(points: Any, edges: Any, *reaches: Any, **_: Any) -> tuple[Any, ...]:
 
 
 def main(words: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--space", default="CPU", help="CPU, Cuda, ...")
-    parser.add_argument("--points", type=int, help="number of spheres; default: three numbers")
+    parser = basic_parser(__doc__)
     parser.add_argument("--solver", choices=("parki", "JFSD"), help="default: both")
     parser.add_argument("--errors", type=float, nargs="+", default=[1e-3, 1e-5], help="of JFSD")
-    parser.add_argument("--quick", action="store_true", help="few spheres: tries the script")
     given = parser.parse_args(words)
-    run = Run(get_execution_space(given.space), given.points, given.quick)
+    run = asked(given)
     wanted = (given.solver,) if given.solver else ("parki", "JFSD")
     if "JFSD" in wanted and "JFSD" not in os.environ:
         print("JFSD is left out: the variable JFSD names the folder of its sources")

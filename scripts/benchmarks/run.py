@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import time
 from collections.abc import Callable
@@ -209,6 +210,21 @@ class Run:
         """Free a device's unused memory."""
         if self.device:
             self.xp.get_default_memory_pool().free_all_blocks()
+
+
+def basic_parser(text: str | None) -> argparse.ArgumentParser:
+    """Return a parser with the options that make a request."""
+    how = argparse.RawDescriptionHelpFormatter
+    made = argparse.ArgumentParser(description=text, formatter_class=how)
+    made.add_argument("--space", default="CPU", help="CPU, Cuda, ...")
+    made.add_argument("--points", type=int, help="default: a number that suits what is measured")
+    made.add_argument("--quick", action="store_true", help="few points: tests the script")
+    return made
+
+
+def asked(given: argparse.Namespace, **more: Any) -> Run:
+    """Return the request of such options."""
+    return Run(parki.get_execution_space(given.space), given.points, given.quick, **more)
 
 
 def reach(
