@@ -105,11 +105,8 @@ def three(left: Any, right: Any) -> None:
     left.plot(dots, means(dots, 3, ALONG)[0], "o", color=BLUE, ms=4)
     left.set(title="Single layer: mean over the box 0", xlabel="z from the force")
     left.set_ylabel("u along the force, mean over x, y")
-    height, weight = np.polynomial.legendre.leggauss(16)
-    angle = np.tile(np.pi * np.arange(32) / 16, 16)
-    z, ring = np.repeat(height, 32), np.repeat(np.sqrt(1 - height**2), 32)
-    normals = np.stack([ring * np.cos(angle), ring * np.sin(angle), z])
-    areas = np.repeat(weight, 32) * np.pi / 16 * 0.3**2
+    normals, weights = sphere(15)
+    areas = weights * 0.3**2
     line = np.linspace(-0.5, 0.5, 301)
     line = line[abs(abs(line) - 0.3) > 0.06]  # plain sums are wrong close to the surface
     targets = 0.5 + line * ALONG

@@ -411,9 +411,7 @@ def draw(record: Record, file: Path) -> None:
 
 CASES = {
     "table3": Case(
-        "Table 3: models of the near field against its measured time.",
-        measure_models,
-        model_tables,
+        "Table 3: models of the near field against its measured time.", measure_models, model_tables
     ),
     "table6": Case("Table 6: variants of the near field.", measure_variants, variant_tables),
     "figure6": Case(

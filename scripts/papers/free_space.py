@@ -83,11 +83,7 @@ def _row(
     aim = max(their_error, 1e-3 * eps)
     tolerance, ours_error = reach(aim, FIRST * eps, lambda t: error(ours(t)), SAFE, TRIES)
     plan = parki.Plan(kernel, points, points, None, run.options(0, tolerance))
-    calls = {
-        "theirs": theirs,
-        "one call": lambda: ours(tolerance),
-        "further": lambda: plan(dens),
-    }
+    calls = {"theirs": theirs, "one call": lambda: ours(tolerance), "further": lambda: plan(dens)}
     if theirs_further is not None:
         calls["theirs further"] = theirs_further
     plan(dens)

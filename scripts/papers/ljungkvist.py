@@ -31,11 +31,7 @@ DOFS = {False: 300_000, True: 2_000_000}
 
 def measure(run: Run) -> dict[str, Any]:
     """Measure conflicts, stored meshes and the model problem."""
-    return {
-        "conflicts": _conflicts(run),
-        "stored": _stored(run),
-        "model": _model(run),
-    }
+    return {"conflicts": _conflicts(run), "stored": _stored(run), "model": _model(run)}
 
 
 def _grid(n: int) -> Grid:

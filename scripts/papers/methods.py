@@ -37,13 +37,7 @@ class Method:
 
 
 def spreading(
-    run: Run,
-    method: Any,
-    points: Any,
-    values: Any,
-    grid: Grid,
-    window: Window,
-    **changes: Any,
+    run: Run, method: Any, points: Any, values: Any, grid: Grid, window: Window, **changes: Any
 ) -> Method:
     """Set up spreading ``values`` (C, N), at most three components, at ``points`` (3, N) of [0, 1).
 
