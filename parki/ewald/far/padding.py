@@ -365,7 +365,7 @@ def fading(
       to the tolerance, as it does the modes of the kernel itself. What remains is the kernel's size
       relative to its second derivatives at K, (K diameter)^2. With the spectrum at a third of its
       inverse, errors stay below 0.2 of the promise (boxes of 1:1/8 to 1:8 along each free axis,
-      tolerances 0.1 to 1e-6; `scripts/benchmark.py fading`). With the spectrum of the grid in
+      tolerances 0.1 to 1e-6, by sums over modes). With the spectrum of the grid in
       place of the split's band, they reached 4.8.
 
     Rounding is a third error. Double layers take third derivatives of the kernel, whose size is

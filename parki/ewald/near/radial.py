@@ -2,8 +2,9 @@
 
 parki itself evaluates the polynomials of `parki.ewald.split.hasimoto`, for any split. The
 literature calls the library's erf and exp for every pair of Hasimoto's split, or approximates
-erf(x)/x by a rational function (Kosmacher, Du, Bagge, Biros 2026, section 4); compare them by
-``scripts/cases/radial.py``. With z = xi rc, and r in units of rc, Hasimoto's functions are ::
+erf(x)/x by a rational function (Kosmacher, Du, Bagge, Biros 2026, section 4);
+``scripts/pictures.py radial`` draws the errors. With z = xi rc, and r in units of rc, Hasimoto's
+functions are ::
 
     P = erf(z r) / (2 r)    Q = z / sqrt(pi) exp(-z^2 r^2)    R = -2 z^2 Q
     L = P                   S = P + Q                         X = (P - Q) / r^2
