@@ -299,7 +299,7 @@ def check_near(term, split, rc, least, most, seeds=3):
     """Compare Ewald sums over random points with those of a split without errors."""
     found = estimates.near(term, split, rc, VOLUME, LENGTHS)
     systems = [System(term, seed) for seed in range(seeds)]
-    sums = [(s, s.ewald_sum(split, rc), s.ewald_sum(Hasimoto(19.0), 0.32)) for s in systems]
+    sums = [(s, s.ewald_sum(split, rc), s.ewald_sum(Hasimoto(8.7), 0.7)) for s in systems]
     assert least < rms(*sums) / found.rms < most
     for s, a, b in sums:
         assert np.abs(a - b).max() < found.peak * np.sqrt(s.strength)
