@@ -101,7 +101,7 @@ def test_the_transpose_is_exact(kernel, periodicity, want):
 
 def test_a_refused_transpose_names_other_results():
     for kernel, want, remedy in (
-        ("stokes_dl(epsilon=0.1)", "p", "make a plan whose want is 'u' or 'grad_u'"),
+        ("doublet_rise(up=2)", "grad_u", "make a plan whose want is 'u'"),
         ("multipole_flow(order=2)", "u", "no result has one"),  # not: a plan whose want is 'u'
     ):
         task = SimpleNamespace(kernel=kernel, want=(want,), sum=SUMS[kernel])
@@ -223,9 +223,9 @@ def test_impossible_values():
 
 
 def test_a_refused_adjoint_makes_nothing():
-    plan = make("stokes_dl(epsilon=0.1)", want=("u", "p"))
-    with pytest.raises(parki.ParkiValueError, match="takes derivatives that parki has no sum for"):
-        plan.adjoint((np.ones((3, NT)), np.ones(NT)))
+    plan = make("doublet_rise(up=2)", want=("u", "grad_u"))
+    with pytest.raises(parki.ParkiValueError, match="is but a part of others, of spheres or of im"):
+        plan.adjoint((np.ones((3, NT)), np.ones((3, 3, NT))))
     assert plan.members[0]._transpose is None
 
 

@@ -16,7 +16,6 @@ from composites import (
     SLIP,
     STRESS,
     WALL,
-    first,
     images,
     of_squares,
     squares,
@@ -143,7 +142,7 @@ def test_sums_are_shared(monkeypatch):
     monkeypatch.setattr(one_sum, "sum_once", spy)
     for composite, expected in (
         (SLIP, [("stokes_sl", 1, ("u", "grad_u")), ("stokes_sl", 1, ("grad_u",))]),
-        (STRESS, [("stokes_dipole", 3, ("p", "grad_u"))]),
+        (STRESS, [("stokes_sl", 1, ("grad_tensor",))]),
     ):
         given, wrt = inputs(composite), ("dens", "src", "trg") if composite is SLIP else ("trg",)
         values = np.ones((*composite.result, 8))
@@ -213,9 +212,9 @@ def test_wrong_arguments():
         parki.vjp(*arguments(flat, given), values=given["trg"])
     with pytest.raises(parki.ParkiValueError, match=r"a result of laplace of shape \(1, 8\)"):
         parki.jvp(*arguments(flat, given), tangents={"dens": given["dens"]})
-    blobs = "stokes_dl(epsilon=0.1)"
-    pressure = Addend(blobs, ("p",), lambda found, _: found["p"], first)
-    layers = Composite("pressure", (6,), (), (pressure,))
-    with_normals = inputs(COMB)
-    with pytest.raises(parki.ParkiValueError, match=r"'p' of stokes_dl\(eps.* by 'src'"):
-        parki.vjp(*arguments(layers, with_normals), values=np.ones(8), wrt=("src",))
+    slopes = Addend("doublet_rise(up=2)", ("grad_u",), lambda found, _: found["grad_u"])
+    images = Composite("slopes of images", (3,), (3, 3), (slopes,))
+    with pytest.raises(
+        parki.ParkiValueError, match=r"'grad_u' of doublet_rise.* by 'trg', as this"
+    ):
+        parki.vjp(*arguments(images, given), values=np.ones((3, 3, 8)), wrt=("trg",))

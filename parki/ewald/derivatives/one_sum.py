@@ -6,9 +6,7 @@ They are composites of sums again, from `parki.ewald.sums.slopes` and from the r
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import reduce
 from itertools import chain
-from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,9 +19,16 @@ from parki.ewald.points import result_rows
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.composite import Addend, by_density, together
-from parki.ewald.sums.maps import Arrays, mapped, transposed, velocity, weights
+from parki.ewald.sums.maps import Arrays, mapped
 from parki.ewald.sums.record import Sum
-from parki.ewald.sums.slopes import by_normals, by_targets, changes, lacking
+from parki.ewald.sums.slopes import (
+    bilinear,
+    by_normals,
+    by_sources,
+    by_targets,
+    changes,
+    lacking,
+)
 
 
 class OneSum(NamedTuple):
@@ -53,30 +58,26 @@ class OneSum(NamedTuple):
             if (record := self.kind.adjoints.get(result)) is None:
                 raise lacking(self.kind.name, result, names[0])
             cloud = {"dens": dens, "norms": self.norms, "trg": self.trg, "src": self.src}
-            bent = self.kind.bent if result == "grad_u" else {}
-            back = {"dens": (record,), "norms": (by_normals(record),), **self.kind.pulled, **bent}
-            read = "src" in back and (result == "u" or "grad_tensor" in SUMS[record.kernel].terms)
-            if "src" in parts and not read:
-                back["src"], more_at = self._by_sources(record, result, dens)
-                cloud |= more_at
+            back: dict[str, tuple[Addend, ...]] = {
+                "dens": record.all,
+                "norms": tuple(map(by_normals, record.all)),
+            }
+            if "src" in parts:  # which are the targets of the transposed sum
+                sizes = tuple((name, result_rows(record.kernel, name)) for name in record.want)
+                matrices = bilinear(record.results, sizes, self.kind.normals)
+                cloud |= by_sources(matrices, dens, self.norms)
+                lacks = self.kind.name, result, "src"
+                back["src"] = record.each(by_targets(SUMS[record.kernel], record.want, lacks))
             back = {name: back[name] for name in names}
             alone = record.transposed_pair and {*parts} == {"dens"}
             pair = (self.kind.name, self.norms) if alone else None
-            for name, rows in self.rows(back, v, cloud, record, pair).items():
+            own = self._replace(options=record.options(self.options))
+            for name, rows in own.rows(back, v, cloud, record, pair).items():
                 parts[name] += rows
         if "trg" in parts:
             cloud = {result: v[0] for result, v in values.items()}
             parts["trg"] += self.rows({"trg": more}, dens[None], cloud)["trg"]
         return parts
-
-    def _by_sources(self, record: Adjoint, result: str, dens: Any) -> tuple[Any, Arrays]:
-        """Return the derivative by the sources, which are targets of the transposed sum."""
-        addends = by_targets(SUMS[record.kernel], record.want, (self.kind.name, result, "src"))
-        if record.results is velocity:
-            return addends, {"u": dens}
-        sizes = {name: result_rows(record.kernel, name) for name in record.want}
-        cloud = {"points": self.src, "norms": self.norms} if self.kind.normals else None
-        return addends, transposed(weights(record.results, sizes, cloud), dens)
 
     def pushed(
         self, want: tuple[str, ...], dens: Any, moves: Mapping[str, Any], own: bool
@@ -106,7 +107,8 @@ class OneSum(NamedTuple):
         each = [self.rows(of, one[None], cloud) for one in dens] if of else []
         for n, rows in enumerate(each):
             for result in rows.keys() & changed.keys():
-                changed[result][n] += reduce(add, rows[result])[0]
+                for row in rows[result]:
+                    changed[result][n] += row[0]
         values = {n: np.stack([rows["own", n][0][0] for rows in each]) for n in want if own}
         return changed, values
 
@@ -135,7 +137,8 @@ class OneSum(NamedTuple):
             how["total"] = lambda parts: systems.of_targets(systems.sums(parts))
         for shared in together(chain(*of.values()), own):
             kind, first, want = SUMS[shared.kernel], shared.addends[0], shared.want
-            norms = mapped(first.normals, self.norms, cloud) if kind.normals else None
+            given_norms = self.trg if self.norms is None else self.norms
+            norms = mapped(first.normals, given_norms, cloud) if kind.normals else None
             if kind.pair.marks is not None:
                 norms = self.norms[:: -1 if back else 1]
             tensors = next((each.tensors(cloud) for each in shared.addends if each.tensors), None)

@@ -17,6 +17,7 @@ from parki.errors import ParkiTypeError
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.record import Sum
 from parki.ewald.sums.results import of_one, of_result
+from parki.ewald.sums.slopes import readable
 
 # By kernel, its result, names of inputs, the inputs, and values.
 Pull = Callable[[str, str, tuple[str, ...], tuple[Any, ...], Any], Mapping[str, Any]]
@@ -111,8 +112,7 @@ def bent(
 
 def bends(kind: Sum) -> bool:
     """Return whether a sum has second derivatives by points."""
-    read = "grad_tensor" in kind.terms or "trg" in kind.bent
-    return "grad_u" in kind.adjoints and bool(kind.dipoles or read)
+    return "grad_u" in kind.adjoints and bool(kind.dipoles or readable(kind))
 
 
 def refuse_second(

@@ -42,8 +42,8 @@ class Transpose:
                 others = " or ".join(map(repr, task.sum.adjoints))
                 remedy = f"make a plan whose want is {others}" if others else "no result has one"
                 raise ParkiValueError(
-                    f"the adjoint of {task.kernel} needs that of its {name!r}, which takes "
-                    f"derivatives that parki has no sum for; {remedy}"
+                    f"the adjoint of {task.kernel} needs that of its {name!r}, but this sum is but "
+                    f"a part of others, of spheres or of images, which take none; {remedy}"
                 )
         self.transposed = {n: TransposedSum(task, task.sum.adjoints[n]) for n in summed}
 
@@ -73,8 +73,9 @@ class TransposedSum:
     """The transposed sum of one result."""
 
     def __init__(self, task: Task, record: Adjoint) -> None:
-        options = task.options.of_derivatives()
+        options = record.options(task.options.of_derivatives())
         self.own, self.record = task, record
+        self.others = [TransposedSum(task, each) for each in record.others]
         pair = task.kernel if record.transposed_pair else ""
         how = options, record.want, pair, task.labelled
         self.task = Task(record.kernel, task.space, task.dtype, *how)
@@ -108,6 +109,8 @@ class TransposedSum:
             if task.options.dl_mean == "flux":
                 record.add_mean(each, v, points.arrays, points.lattice.volume, total)
             into += record.rows(each, points.arrays)
+        for more in self.others:
+            more.add(points, pipeline, values, totals)
 
     def _placed(self, points: Points, pipeline: Pipeline) -> tuple[Pipeline, Points]:
         """Return a pipeline for points, with the plan's parameters if the matrix stays the same."""
@@ -144,6 +147,8 @@ class TransposedSum:
         swapped = {"trg": arrays["src"], "src": arrays["trg"]}
         if self.task.transposed_pair and "norms" in arrays:
             swapped["norms"] = arrays["norms"]
+        if self.record.normals is not None:
+            swapped["norms"] = self.record.normals(None, arrays)
         if "src_marks" in arrays:
             swapped |= {"trg_marks": arrays["src_marks"], "src_marks": arrays["trg_marks"]}
         labels = points.labels

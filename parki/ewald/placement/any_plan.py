@@ -297,8 +297,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         Raises
         ------
         ParkiValueError, ParkiTypeError
-            If the values are impossible, or if parki has no sum for the transpose, as for the
-            pressures of blobs.
+            If the values are impossible, or of a sum without a call that has no transpose.
         ParkiMemoryError
             If there is no room for the transposed sum.
         """

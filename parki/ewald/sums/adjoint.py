@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from parki.ewald.sums.composite import Addend
-from parki.ewald.sums.maps import Arrays, Map, fixed
+from parki.ewald.sums.maps import Arrays, Map, after, fixed
 from parki.ewald.sums.maps import velocity as velocity
 
 Mean = Callable[[Any, Any], Any]
@@ -100,12 +101,32 @@ class Adjoint(Addend):
     transposed_pair : bool
         Whether its near field takes the sum's own pair function, transposed, which is faster
         than the pair functions of several results.
+    others : tuple of Adjoint
+        More of them, of the same results, which add to it.
     """
 
     symmetric: bool = False
     tolerance_factor: float | None = None
     mean: Mean | None = None
     transposed_pair: bool = False
+    others: tuple[Adjoint, ...] = ()
+
+    @property
+    def all(self) -> tuple[Adjoint, ...]:
+        """It and the others."""
+        return self, *self.others
+
+    def each(self, addends: tuple[Addend, ...]) -> tuple[Addend, ...]:
+        """Return addends of the transposed sum, of all densities and normals that it is of."""
+        return tuple(
+            replace(a, density=after(own.density, a.density), normals=own.normals)
+            for own in self.all
+            for a in addends
+        )
+
+    def options(self, given: Any) -> Any:
+        """Return the options of the transposed sum: other normals have no mean."""
+        return given if self.normals is None else replace(given, dl_mean="zero")
 
     def add_mean(
         self,
@@ -130,6 +151,31 @@ class Adjoint(Addend):
         results["p"] += (sums[:3] * src).sum(axis=0) + sums[3]
         if tensors is not None:
             results["grad_tensor"] += tensors[-1] * sums[:3]
+
+
+def _along(axis: int, charges: Any, cloud: Arrays) -> Any:
+    rows = np.zeros_like(charges, shape=(3, charges.shape[1]))
+    rows[axis] = charges[0] / 6
+    return rows
+
+
+def _axis(axis: int, norms: Any, cloud: Arrays) -> Any:
+    rows = np.zeros_like(cloud["trg"])
+    rows[axis] = 1
+    return rows
+
+
+def by_layers(of: Adjoint, layers: str) -> Adjoint:
+    """Return the adjoint of a pressure by double layers in place of the flow of charges.
+
+    Three of them with normals along the axes, and densities of a sixth of the charges along these,
+    have this flow, of blobs of the layers' shape.
+    """
+    first, *others = (
+        replace(of, kernel=layers, density=partial(_along, n), normals=partial(_axis, n))
+        for n in range(3)
+    )
+    return replace(first, others=(*others,))
 
 
 def of_pressure(want: tuple[str, ...], rows: Map, factor: float) -> Adjoint:

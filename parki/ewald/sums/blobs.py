@@ -13,15 +13,14 @@ from dataclasses import replace
 from typing import Any
 
 from parki.errors import ParkiValueError
-from parki.ewald.sums.composite import Addend
+from parki.ewald.sums.adjoint import by_layers
 from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.pairs import Blob
 from parki.ewald.sums.record import Sum
-from parki.ewald.sums.slopes import Composites
 from parki.ewald.sums.words import REGULARISED
 from parki.interchange import number, one_of
 
-BLOBS = ("gaussian", "prolate", "cortez")
+LAYERS, BLOBS = "stokes_dl", ("gaussian", "prolate", "cortez")
 # A Gaussian of the same hydrodynamic radius as the blob of Cortez has this many times its epsilon.
 CORTEZ = 2 / math.sqrt(math.pi)
 
@@ -57,29 +56,24 @@ def _maker(plain: Sum, names: set[str]) -> Callable[..., Sum]:
 def regularised(plain: Sum, blob: Blob, names: set[str]) -> Sum:
     """Return a sum whose sources are blobs, with transposes and derivatives of the same blob.
 
-    ``names`` are the sums that have blobs. A transpose by any other sum is left out: the pressure
-    of the single layer would take charges that are blobs of another shape.
+    ``names`` are the sums that have blobs. In place of charges, which would be blobs of another
+    shape, transposes of pressures take double layers.
     """
 
     def name(kernel: str) -> str:
         kind = {} if blob.kind == BLOBS[0] else {"blob": blob.kind}
         return named(kernel, epsilon=blob.epsilon, **kind)
 
-    def renamed(each: Addend) -> Addend:
-        return replace(each, kernel=name(each.kernel)) if each.kernel else each
-
-    def composites(of: Composites) -> Composites:
-        return {by: tuple(map(renamed, addends)) for by, addends in of.items()}
-
     polynomials, others = plain.pair.operations
-    kept = {n: a for n, a in plain.adjoints.items() if a.kernel in names}
+    adjoints = {
+        n: replace(a, kernel=name(a.kernel)) if a.kernel in names else by_layers(a, name(LAYERS))
+        for n, a in plain.adjoints.items()
+    }
     return replace(
         plain,
         name=name(plain.name),
         # Each polynomial comes with the blob's; the choice between both takes some operations.
         pair=plain.pair._replace(operations=(2 * polynomials, others + 4), blob=blob),
-        adjoints={n: replace(a, kernel=name(a.kernel)) for n, a in kept.items()},
+        adjoints=adjoints,
         dipoles=plain.dipoles and name(plain.dipoles),
-        pulled=composites(plain.pulled),
-        pushed=composites(plain.pushed),
     )

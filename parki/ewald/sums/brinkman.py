@@ -16,7 +16,6 @@ from parki.ewald.sums.dipoles import dipoles_of
 from parki.ewald.sums.gauges import WITH_FRICTION
 from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.record import Sum
-from parki.ewald.sums.slopes import by_changed_normals
 from parki.ewald.sums.sources import FORCE, LAYER
 from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.words import MEAN_PRESSURE, Words
@@ -83,8 +82,6 @@ def brinkman_dl(alpha: float) -> Sum:
             "p": bare.adjoints["p"],
             "grad_u": replace(bare.adjoints["grad_u"], kernel=dipoles),
         },
-        pulled=bare.pulled,
-        pushed=by_changed_normals(name),
     )
 
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from parki.ewald.sums.adjoint import Adjoint, curvature, gradient, of_pressure
-from parki.ewald.sums.composite import Addend
 from parki.ewald.sums.record import Sum, Term
-from parki.ewald.sums.slopes import dipole_tensors, of_tensors
 from parki.ewald.sums.sources import CHARGE_DIPOLE, DIPOLE
 from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.written import pair_of
-
-OF_FLOWS = {"src": (Addend("", ("grad_u", "grad_tensor"), of_tensors, tensors=dipole_tensors),)}
 
 
 def dipoles_of(
@@ -51,5 +47,4 @@ def dipoles_of(
             "grad_u": Adjoint(name, ("grad_u",), gradient),
         },
         dipoles=dipoles,
-        pulled=OF_FLOWS if viscous else {},
     )

@@ -44,6 +44,13 @@ def mapped(function: Map | None, values: Any, cloud: Arrays) -> Any:
     return values if function is None else function(values, cloud).astype(values.dtype, copy=False)
 
 
+def after(first: Map | None, second: Map | None) -> Map | None:
+    """Return a map of what another one makes."""
+    if first is None or second is None:
+        return first or second
+    return lambda values, cloud: second(first(values, cloud), cloud)
+
+
 @dataclass(frozen=True)
 class Beside:
     """Maps of the same values, whose columns follow each other."""
@@ -180,7 +187,8 @@ def transposed(weights: Weights, values: Any) -> Arrays:
 
     def row(of: Any) -> Any:
         numbered = [(i, each) for i, each in enumerate(of) if not isinstance(each, float) or each]
-        return reduce(add, [each * values[..., i, :] for i, each in numbered])
+        parts = [each * values[..., i, :] for i, each in numbered]
+        return reduce(add, parts) if parts else np.zeros_like(values[..., 0, :])
 
     return {name: np.stack([*map(row, rows)], axis=-2) for name, rows in weights.items()}
 

@@ -16,11 +16,10 @@ import numpy as np
 from parki.ewald.sums import laplace, laplace_dipole, symbols
 from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.gauges import OF_IMAGES
-from parki.ewald.sums.maps import Arrays, Map
+from parki.ewald.sums.maps import Arrays
 from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.record import CURVATURE, GRADIENT, PLAIN, Array, Far, Sum, Term, WindowWeights
 from parki.ewald.sums.sizes import square
-from parki.ewald.sums.slopes import along_axes, on_axis
 from parki.ewald.sums.sources import CHARGE, CHARGE_DIPOLE, QUADRUPOLE, Source
 from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.written import pair_of
@@ -90,6 +89,7 @@ DIPOLES = replace(
         "u": Adjoint("multipoles(order=0)", _BOTH, _both),
         "grad_u": Adjoint("laplace_dipole", _BOTH, _both),
     },
+    dipoles="multipoles(order=2)",
 )
 CHARGES = replace(laplace.LAPLACE, name="multipoles(order=0)", gauge=OF_IMAGES)
 
@@ -97,11 +97,6 @@ CHARGES = replace(laplace.LAPLACE, name="multipoles(order=0)", gauge=OF_IMAGES)
 def multipoles(order: int) -> Sum:
     """Return the sum of multipoles up to an order."""
     return (CHARGES, DIPOLES, QUADRUPOLES)[order]
-
-
-def _bent(axis: int) -> Map:
-    """Return the derivative of values times slopes of a flow along an axis, by doublets."""
-    return lambda found, at: on_axis(axis, (at["grad_u"] * found["grad_u"]).sum(axis=0)[None])
 
 
 def multipole_flow(order: int) -> Sum:
@@ -114,9 +109,9 @@ def multipole_flow(order: int) -> Sum:
         pair=pair_of(symbols.SLOPE, own.sources, (3, 70)),
         sources=tuple(each._replace(decay=each.decay + 1) for each in own.sources),
         gauge=None,
+        dipoles=named("multipole_flow", order=order + 1) if order < 2 else "",
         terms={name: tuple(t[n] for t in _FLOWS[: order + 1]) for n, name in enumerate(_BOTH)},
         adjoints={},
-        bent={} if order else {"trg": along_axes("doublet", "grad_u", _bent)},
     )
 
 

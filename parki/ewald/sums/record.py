@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from parki.errors import ParkiValueError
 from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.gauges import Gauge
+from parki.ewald.sums.maps import Map
 from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
-from parki.ewald.sums.slopes import Composites
 from parki.ewald.sums.sources import Source
 from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.texts import text_of
@@ -128,13 +128,8 @@ class Sum:
     contacts : str
         The sum that adds what this one leaves out of pairs closer than ``pair.least``, if any; its
         near field alone.
-    pulled, pushed : mapping of str to tuple of Addend
-        The derivatives by "src" and "norms" that do not follow from the values above, or take
-        less time, as composites: of ``v.u``, of values v from the targets to the sources, where
-        "" is the transposed sum; and the change of u, where sources or normals change. See
-        `parki.ewald.sums.slopes`.
-    bent : mapping of str to tuple of Addend
-        Likewise the derivatives by "trg" and "src" of ``values.grad_u``.
+    as_dipoles : tuple (str, callable) or None
+        A sum of dipoles that it is, whose gradients targets read, and the map of its density.
     """
 
     name: str
@@ -147,9 +142,7 @@ class Sum:
     dipoles: str = ""
     unit: float = 0.0
     contacts: str = ""
-    pulled: Composites = field(default_factory=dict, hash=False)
-    pushed: Composites = field(default_factory=dict, hash=False)
-    bent: Composites = field(default_factory=dict, hash=False)
+    as_dipoles: tuple[str, Map] | None = None
 
     def __post_init__(self) -> None:
         """Refuse values that no sum can be made of.

@@ -1,77 +1,55 @@
 """The derivatives of results by points and normals, which are composites of other sums.
 
-With values v at the targets, the transposed sum is a flow w. A source's part of ``v.u`` is
-``f.w`` for a force and ``D_jk d_k w_j`` for a dipole. A double layer is the dipole
-``-(q n^T + n q^T)``, with ``q.n`` times the pressure. Its gradient is the
-derivative by the source. See ``docs/derivatives.md``.
+With values v at the targets, the transposed sum has results w at the sources, of which a map makes
+the derivative by the density, linear in w and in the normals. So a source's part of ``v.u`` is a
+sum of its density times w, such as ``f.w`` for a force and ``D_jk d_k w_j`` for a dipole. The
+gradient of this, of which each source reads its part, is the derivative by the source. See
+``docs/derivatives.md``.
 
 Maps find "dens" and "norms" of the sum in ``cloud``, and values of results by the names of these.
-For a change it has the changes, by their names.
+For a change it has the changes, by their names, and the targets as "points".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import replace
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from parki.errors import ParkiValueError
 from parki.ewald.sums.composite import Addend
-from parki.ewald.sums.maps import Arrays, Map, mapped, velocity
+from parki.ewald.sums.maps import Arrays, Map, Weights, after, transposed, velocity, weights
 
-Composites = Mapping[str, tuple[Addend, ...]]  # by the name of an input
-
-
-def of_vectors(results: Arrays, cloud: Arrays) -> Any:
-    """Return ``sum_i f_i d_k w_i``, of charges or of vectors f in the first rows of a density."""
-    slopes = _slopes(results)
-    return (cloud["dens"][: len(slopes), None] * slopes).sum(axis=0)
+Tensors = Callable[[Arrays], Any]
+Addends = tuple[Addend, ...]
 
 
-def of_tensors(results: Arrays, cloud: Arrays) -> Any:
-    """Return the readings' gradient of tensor targets at the sources."""
-    return results["grad_tensor"]
+@lru_cache(maxsize=64)
+def bilinear(results: Map, sizes: tuple[tuple[str, int], ...], normals: bool) -> list[Weights]:
+    """Return the matrix of a map of results for no normal, and its slopes by the normal's axes."""
+    if results is velocity or not normals:
+        return [weights(results, dict(sizes))]
+    points = np.eye(3, 4, 1)
+    every = weights(results, dict(sizes), {"points": points, "norms": points})
+    each = {
+        name: [of - of[:, :1] * (points.sum(axis=0) > 0) for of in columns]
+        for name, columns in every.items()
+    }
+    return [
+        {n: [of[:, k].tolist() for of in columns] for n, columns in each.items()} for k in range(4)
+    ]
 
 
-def of_both(results: Arrays, cloud: Arrays) -> Any:
-    """Return the sum of both: forces, and double layers as tensor targets."""
-    return of_vectors(results, cloud) + results["grad_tensor"]
-
-
-def layer_tensors(cloud: Arrays) -> Any:
-    """Return the tensor targets (10, N) of double layers: rows D_jk, then s."""
-    q, norms = cloud["dens"][-3:], cloud["norms"]
-    rows = np.zeros_like(q, shape=(10, q.shape[1]))
-    products = q[:, None] * norms
-    rows[:9] = -(products + products.swapaxes(0, 1)).reshape(9, -1)
-    rows[9] = (q * norms).sum(axis=0)
-    return rows
-
-
-def dipole_tensors(cloud: Arrays) -> Any:
-    """Return the tensor targets (10, N) of dipoles, which have no strength."""
-    return _without_strength("dens", cloud)
-
-
-def _reading(names: tuple[str, ...]) -> Addend:
-    """Return the derivative by targets of values of gradients and pressures, which are tensors."""
-
-    def tensors(cloud: Arrays) -> Any:
-        first = cloud[names[0]]
-        rows = np.zeros_like(first, shape=(10, first.shape[1]))
-        for name in names:
-            rows[{"grad_u": slice(9), "p": slice(9, 10)}[name]] = cloud[name]
-        return rows
-
-    return Addend("", ("grad_tensor",), of_tensors, tensors=tensors)
-
-
-def _without_strength(name: str, cloud: Arrays) -> Any:
-    """Return tensors as tensor targets (10, N)."""
-    return np.concatenate([cloud[name], np.zeros_like(cloud[name][:1])])
+def by_sources(matrices: list[Weights], dens: Any, norms: Any) -> Arrays:
+    """Return the factors (rows, N) of the transposed results in the part of each source."""
+    first, *slopes = (transposed(each, dens) for each in matrices)
+    for k, each in enumerate(slopes):
+        for name, rows in each.items():
+            first[name] = first[name] + norms[k] * rows
+    return first
 
 
 def by_normals(record: Addend) -> Addend:
@@ -83,9 +61,103 @@ def by_normals(record: Addend) -> Addend:
     return replace(record, results=rows)
 
 
-def of_layers(want: tuple[str, ...], sources: Map) -> Composites:
-    """Return the derivatives of double layers; ``want`` is what their traction needs."""
-    return {"src": (Addend("", (*want, "grad_tensor"), sources, tensors=layer_tensors),)}
+def readable(kind: Any) -> bool:
+    """Return whether targets read the gradients of a sum's gradient and pressure."""
+    return "grad_tensor" in kind.terms or kind.as_dipoles is not None
+
+
+def by_targets(kind: Any, results: Collection[str], lacks: tuple[str, ...] = ()) -> Addends:
+    """Return the derivative by the targets of ``values.result``, added up over results.
+
+    Values are ``cloud[result]``. The derivative of "u" takes its gradient. Others take the gradient
+    of what tensor targets read, if the sum has that, and otherwise dipoles along each axis.
+    ``lacks`` is what an error says instead: see `lacking`.
+    """
+
+    def along(result: str, axis: int) -> Map:
+        return lambda results, cloud: _on(
+            axis, -(cloud[result] * results[result]).sum(axis=0)[None]
+        )
+
+    others = tuple(name for name in results if name != "u")
+    addends = (TARGETS,) if "u" in results else ()
+    if others and readable(kind):
+        return (*addends, _reading(kind, partial(_tensors, others)))
+    return (*addends, *(a for name in others for a in _by_dipoles(kind, name, along, lacks)))
+
+
+def changes(kind: Any, result: str, name: str) -> Addends:
+    """Return the change of a result where an input changes."""
+
+    def itself(results: Arrays, cloud: Arrays) -> Any:
+        return results[result]
+
+    def along(result: str, axis: int) -> Map:
+        return lambda results, cloud: -results[result] * cloud["trg"][axis]
+
+    if name == "dens":
+        return (Addend("", (result,), itself),)
+    if name == "norms":  # in which sums are linear, as in the density of layers
+        return (Addend("", (result,), itself, _of_layers, normals=_changed_normals),)
+    if name == "src" and kind.dipoles:
+        return (Addend(kind.dipoles, (result,), itself, products),)
+    if result != "u" and not readable(kind):
+        return _by_dipoles(kind, result, along, (kind.name, result, name))
+    if name == "trg":
+        return _moved(kind, result, lambda cloud: cloud["trg"])
+    # Sources that move along an axis are as targets that move against it.
+    return tuple(
+        replace(each, density=after(scale, each.density))
+        for axis, scale in enumerate(_TIMES_MOVES)
+        for each in _moved(kind, result, partial(_against, axis))
+    )
+
+
+def _moved(kind: Any, result: str, move: Tensors) -> Addends:
+    """Return the change of a result at targets that move by ``move(cloud)``, (3, N)."""
+
+    def slope(results: Arrays, cloud: Arrays) -> Any:
+        return (_slopes(results) * move(cloud)).sum(axis=1)
+
+    def slope_of_pressure(results: Arrays, cloud: Arrays) -> Any:
+        return (results["grad_tensor"] * move(cloud)).sum(axis=0)[None]
+
+    def tensors(row: int, cloud: Arrays) -> Any:
+        """Return tensors that read the slope of a component of u along the move."""
+        rows = np.zeros_like(cloud["points"], shape=(10, cloud["points"].shape[1]))
+        rows[3 * row : 3 * row + 3] = move(cloud)
+        return rows
+
+    if result == "u":
+        return (Addend("", ("grad_u",), slope),)
+    if result == "p":
+        return (replace(_reading(kind, _strengths), results=slope_of_pressure),)
+    each = ((partial(tensors, row), partial(_as_row, row)) for row in range(3))
+    return tuple(replace(_reading(kind, made), results=rows) for made, rows in each)
+
+
+def _reading(kind: Any, tensors: Tensors) -> Addend:
+    """Return the reading of tensor targets, of a sum or of the sum of dipoles that it is."""
+    kernel, density = ("", None) if "grad_tensor" in kind.terms else kind.as_dipoles
+    return Addend(kernel, ("grad_tensor",), _read, density, tensors=tensors)
+
+
+def _by_dipoles(
+    kind: Any, result: str, along: Callable[[str, int], Map], lacks: tuple[str, ...]
+) -> Addends:
+    """Return addends of dipoles along each axis: a sum decreases along it as they say."""
+    if not kind.dipoles:
+        raise lacking(*(lacks or (kind.name, result, "trg")))
+    return tuple(Addend(kind.dipoles, (result,), along(result, n), _ALONG[n]) for n in range(3))
+
+
+def lacking(kernel: str, result: str, name: str) -> ParkiValueError:
+    """Return the error of a derivative of a sum without a call: of spheres, or near a wall."""
+    return ParkiValueError(
+        f"{result!r} of {kernel} has no derivative by {name!r}, as this sum is but a part of "
+        "others: of spheres, whose flow has slopes with jumps where they touch, or of images; take "
+        "a sum that has a call, or differences of sums"
+    )
 
 
 def products(dens: Any, cloud: Arrays) -> Any:
@@ -93,134 +165,45 @@ def products(dens: Any, cloud: Arrays) -> Any:
     return (dens[:, None] * cloud["src"]).reshape(3 * len(dens), dens.shape[1])
 
 
-def by_targets(
-    kind: Any, results: Iterable[str], of: tuple[str, str, str] | None = None
-) -> tuple[Addend, ...]:
-    """Return the derivative of ``values.results`` by the targets; values are in ``cloud``.
-
-    The derivative of "u" takes its gradient. Other results take dipoles along each axis, or the
-    gradient of readings of tensor targets, where the sum has these.
-
-    Parameters
-    ----------
-    kind : Sum
-    results : iterable of str
-    of : tuple of 3 str, optional
-        The sum, the result and the input whose derivative it is part of, for errors.
-    """
-    addends, read = list[Addend](), list[str]()
-    for result in results:
-
-        def along(axis: int, result: str = result) -> Map:
-            return lambda results, cloud: on_axis(
-                axis, -(cloud[result] * results[result]).sum(axis=0)[None]
-            )
-
-        if result == "u":
-            addends += TARGETS
-        elif result == "grad_u" and "trg" in kind.bent:
-            addends += kind.bent["trg"]
-        elif kind.dipoles:
-            addends += along_axes(kind.dipoles, result, along)
-        elif "grad_tensor" in kind.terms:
-            read.append(result)
-        else:
-            raise lacking(*(of or (kind.name, result, "trg")))
-    return (*addends, _reading(tuple(read))) if read else tuple(addends)
+def _read(results: Arrays, cloud: Arrays) -> Any:
+    return results["grad_tensor"]
 
 
-def changes(kind: Any, result: str, name: str) -> tuple[Addend, ...]:
-    """Return the change of a result where an input changes."""
-
-    def itself(results: Arrays, cloud: Arrays) -> Any:
-        return results[result]
-
-    def along(axis: int) -> Map:
-        return lambda results, cloud: -results[result] * cloud["trg"][axis]
-
-    if name == "dens":
-        return (Addend("", (result,), itself),)
-    if name in kind.pushed:
-        return tuple(replace(each, want=(result,), results=itself) for each in kind.pushed[name])
-    if name == "trg" and result == "u":
-        return MOVED_TARGETS
-    if name == "trg" and kind.dipoles:
-        return along_axes(kind.dipoles, result, along)
-    if kind.dipoles:
-        return (Addend(kind.dipoles, (result,), itself, products),)
-    if result == "u":
-        return MOVED
-    reads = kind.bent.get("trg", BENT_TARGETS if "grad_tensor" in kind.terms else ())
-    if not reads or not reads[0].tensors:
-        raise lacking(kind.name, result, name)
-    axes: tuple[int | None, ...] = (None,) if name == "trg" else (0, 1, 2)
-    rows: tuple[int | None, ...] = (None,) if result == "p" else (0, 1, 2)
-    return tuple(_read_change(reads[0], axis, row) for axis in axes for row in rows)
+def _as_row(row: int, results: Arrays, cloud: Arrays) -> Any:
+    """Return the slope of a component of u as a change of the gradient."""
+    rows = np.zeros_like(results["grad_tensor"], shape=(9, results["grad_tensor"].shape[1]))
+    rows[3 * row : 3 * row + 3] = results["grad_tensor"]
+    return rows
 
 
-def _read_change(reading: Addend, axis: int | None, row: int | None) -> Addend:
-    """Return the change of a pressure, or of a row of a gradient, by readings of tensor targets.
-
-    Targets move, or all sources along an axis.
-    """
-
-    def results(found: Arrays, cloud: Arrays) -> Any:
-        slopes = found["grad_tensor"]
-        if row is None:
-            return -slopes[axis][None] if axis is not None else (slopes * cloud["trg"]).sum(0)[None]
-        rows = np.zeros_like(slopes, shape=(9, slopes.shape[1]))
-        rows[3 * row : 3 * row + 3] = slopes if axis is None else -slopes
-        return rows
-
-    def density(dens: Any, cloud: Arrays) -> Any:
-        return mapped(reading.density, dens * cloud["src"][axis], cloud)
-
-    own = reading.density if axis is None else density
-    tensors = _strengths if row is None else _units(row, axis)
-    return replace(reading, results=results, tensors=tensors, density=own)
+def _tensors(names: tuple[str, ...], cloud: Arrays) -> Any:
+    """Return values of gradients and pressures as tensor targets (10, N): rows D_jk, then s."""
+    rows = np.zeros_like(cloud[names[0]], shape=(10, cloud[names[0]].shape[1]))
+    for name in names:
+        rows[slice(9) if name == "grad_u" else slice(9, 10)] = cloud[name]
+    return rows
 
 
 def _strengths(cloud: Arrays) -> Any:
-    """Return tensor targets (10, N) that read pressures."""
+    """Return tensor targets that read the pressure."""
     rows = np.zeros_like(cloud["points"], shape=(10, cloud["points"].shape[1]))
     rows[9] = 1
     return rows
 
 
-@cache
-def _units(row: int, axis: int | None) -> Callable[[Arrays], Any]:
-    """Return a maker of tensor targets that read a component's slope along an axis, or a move."""
-
-    def tensors(cloud: Arrays) -> Any:
-        rows = np.zeros_like(cloud["points"], shape=(10, cloud["points"].shape[1]))
-        along = slice(3 * row, 3 * row + 3) if axis is None else 3 * row + axis
-        rows[along] = cloud["trg"] if axis is None else 1
-        return rows
-
-    return tensors
+def _against(axis: int, cloud: Arrays) -> Any:
+    """Return moves of targets against an axis."""
+    rows = np.zeros_like(cloud["points"])
+    rows[axis] = -1
+    return rows
 
 
-def along_axes(kernel: str, result: str, results: Callable[[int], Map]) -> tuple[Addend, ...]:
-    """Return results of a sum of dipoles along each axis; where these are, another decreases."""
-    return tuple(Addend(kernel, (result,), results(n), _ALONG[n]) for n in range(3))
+def _of_layers(dens: Any, cloud: Arrays) -> Any:
+    return dens[-3:]  # the last part
 
 
-def lacking(kernel: str, result: str, name: str) -> ParkiValueError:
-    """Return the error of a derivative that takes a sum which parki does not have."""
-    return ParkiValueError(
-        f"parki has no sum for the derivative of {result!r} of {kernel} by {name!r}; take the "
-        "other inputs, and differences of sums for this one"
-    )
-
-
-def _against(axis: int) -> Addend:
-    """Return the change of a sum whose sources move along an axis, as do targets the other way."""
-    return Addend(
-        "",
-        ("grad_u",),
-        lambda results, cloud: -_slopes(results)[:, axis],
-        lambda dens, cloud: dens * cloud["src"][axis],
-    )
+def _changed_normals(norms: Any, cloud: Arrays) -> Any:
+    return cloud["norms"]
 
 
 def _slopes(results: Arrays) -> Any:
@@ -229,33 +212,18 @@ def _slopes(results: Arrays) -> Any:
     return results["grad_u"].reshape(rows // 3, 3, count)
 
 
-def on_axis(axis: int, values: Any) -> Any:
+def _on(axis: int, values: Any) -> Any:
     """Return values (rows, N) as vectors along an axis, (3 rows, N)."""
     rows = np.zeros_like(values, shape=(len(values), 3, values.shape[1]))
     rows[:, axis] = values
     return rows.reshape(3 * len(values), values.shape[1])
 
 
-_ALONG = tuple(partial(lambda axis, dens, cloud: on_axis(axis, dens), axis) for axis in range(3))
-MOVED = tuple(map(_against, range(3)))
-
-
-def by_changed_normals(kernel: str) -> Composites:
-    """Return the change of u with normals, in which a sum is linear, as in q: of a double layer."""
-    how: dict[str, Any] = {
-        "density": lambda dens, _: dens[-3:],
-        "normals": lambda _, cloud: cloud["norms"],
-    }
-    return {"norms": (Addend(kernel, ("u",), velocity, **how),)}
-
-
-# All sums have these.
-TARGETS = (
-    Addend(
-        "", ("grad_u",), lambda results, cloud: (cloud["u"][:, None] * _slopes(results)).sum(axis=0)
-    ),
+_ALONG = tuple(partial(lambda axis, dens, cloud: _on(axis, dens), axis) for axis in range(3))
+_TIMES_MOVES = tuple(
+    partial(lambda axis, dens, cloud: dens * cloud["src"][axis], axis) for axis in range(3)
 )
-BENT_TARGETS = (_reading(("grad_u",)),)
-MOVED_TARGETS = (
-    Addend("", ("grad_u",), lambda results, cloud: (_slopes(results) * cloud["trg"]).sum(axis=1)),
+# All sums have these.
+TARGETS = Addend(
+    "", ("grad_u",), lambda results, cloud: (cloud["u"][:, None] * _slopes(results)).sum(axis=0)
 )

@@ -14,7 +14,6 @@ from parki.ewald.sums.adjoint import (
 from parki.ewald.sums.gauges import OF_FORCES
 from parki.ewald.sums.names import always
 from parki.ewald.sums.record import Sum
-from parki.ewald.sums.slopes import by_changed_normals, of_both, of_layers
 from parki.ewald.sums.sources import FORCE, LAYER
 from parki.ewald.sums.words import MEAN_PRESSURE, Words
 from parki.ewald.sums.written import pair_of
@@ -34,8 +33,6 @@ STOKES_COMB = Sum(
         "p": of_pressure(("u", "grad_u"), both_curvatures, 0.43),
         "grad_u": Adjoint("stokes_dipole", _WANT, velocity_and_traction, mean=mean_of_dipoles),
     },
-    pulled=of_layers(_WANT, of_both),
-    pushed=by_changed_normals("stokes_dl"),
 )
 WORDS = Words(
     "single and double layers",

@@ -16,7 +16,6 @@ from parki.ewald.sums.adjoint import (
 from parki.ewald.sums.names import always
 from parki.ewald.sums.record import CURVATURE, GRADIENT, PLAIN, Far, Sum, Term, WindowWeights
 from parki.ewald.sums.sizes import square
-from parki.ewald.sums.slopes import by_changed_normals, of_layers, of_tensors
 from parki.ewald.sums.sources import LAYER
 from parki.ewald.sums.words import Words
 from parki.ewald.sums.written import pair_of
@@ -76,8 +75,6 @@ STOKES_DL = Sum(
         "p": of_pressure(("grad_u",), layer_curvature, 0.43),
         "grad_u": Adjoint("stokes_dipole", ("p", "grad_u"), traction, mean=mean_of_dipoles),
     },
-    pulled=of_layers(("p", "grad_u"), of_tensors),
-    pushed=by_changed_normals("stokes_dl"),
 )
 WORDS = Words(
     "the double layer (stresslets)",

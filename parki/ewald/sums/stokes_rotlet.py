@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, half_curl, of_itself
-from parki.ewald.sums.composite import Addend
 from parki.ewald.sums.maps import Arrays
 from parki.ewald.sums.names import always
 from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
 from parki.ewald.sums.sizes import square
-from parki.ewald.sums.slopes import BENT_TARGETS, dipole_tensors, of_tensors
 from parki.ewald.sums.sources import TORQUE
 from parki.ewald.sums.words import Words
 from parki.ewald.sums.written import pair_of
@@ -47,11 +44,6 @@ def _dipoles(torques: Any, _: Arrays) -> Any:
     return rows
 
 
-def _targets(cloud: Arrays) -> Any:
-    """Return the tensor targets (10, N) that read what turns torques."""
-    return dipole_tensors({"dens": _dipoles(cloud["dens"], cloud)})
-
-
 STOKES_ROTLET = Sum(
     "stokes_rotlet",
     symbols.CURL,
@@ -63,10 +55,7 @@ STOKES_ROTLET = Sum(
         "u": of_itself("stokes_rotlet"),
         "grad_u": Adjoint("stokes_dipole", ("grad_u",), half_curl, tolerance_factor=0.81),
     },
-    bent={
-        "trg": (replace(BENT_TARGETS[0], kernel="stokes_dipole", density=_dipoles),),
-        "src": (Addend("", ("grad_tensor",), of_tensors, tensors=_targets),),
-    },
+    as_dipoles=("stokes_dipole", _dipoles),
 )
 WORDS = Words(
     "rotlets, the flow of torques t",

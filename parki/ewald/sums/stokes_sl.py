@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from parki.ewald.sums import symbols
-from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
+from parki.ewald.sums.adjoint import Adjoint, of_itself, of_pressure, velocity
 from parki.ewald.sums.gauges import OF_FORCES
 from parki.ewald.sums.names import always
 from parki.ewald.sums.record import CURVATURE, GRADIENT, PLAIN, Far, Sum, Term
@@ -59,9 +59,7 @@ STOKES_SL = Sum(
     terms={**TERMS, "grad_tensor": (TENSOR_GRADIENT,)},
     adjoints={
         "u": of_itself("stokes_sl"),
-        "p": Adjoint(
-            "laplace", ("grad_u",), lambda found, _: 2 * found["grad_u"], tolerance_factor=0.86
-        ),
+        "p": of_pressure(("u",), lambda found, _: 2 * found["u"], 0.86),
         "grad_u": Adjoint("stokes_dipole", ("u",), velocity),
     },
     dipoles="stokes_dipole",
