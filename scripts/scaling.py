@@ -18,13 +18,14 @@ devices) and without. Parameters are chosen for each run; the paper kept the par
 from __future__ import annotations
 
 import argparse
+import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks import page, record, weak
+from benchmarks import page, record
 from benchmarks import show as pictures
 from benchmarks.run import TINY, Run, asked, basic_parser
 from mpi4py import MPI
@@ -144,9 +145,9 @@ def sections(records: list[record.Record]) -> str:
             note = f"{ranks} by {results['transport']}: grid {grid}, P = "
             note += str(results["parameters"]["P"])
             if each := ", ".join(f"{k} {v / 1e6:.3g}" for k, v in sent.items() if v):
-                moved = 1e3 * sum(sent.values()) / weak.LINK
+                moved = 1e3 * sum(sent.values()) / LINK
                 note += f"; MB sent by a rank in one application (home): {each}; at "
-                note += f"{weak.LINK / 1e9:.0f} GB/s they take {moved:.1f} ms"
+                note += f"{LINK / 1e9:.0f} GB/s they take {moved:.1f} ms"
             notes.append(f"- {note}\n")
         rows = []
         for row in ROWS:
@@ -160,9 +161,72 @@ def sections(records: list[record.Record]) -> str:
     return text
 
 
+# --- a model of weak scaling: stages of one GPU, and bytes over rates -----------------------------
+
+# It ignores latencies, imbalance, and slower networks under full load.
+GPUS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+HOST = 8  # GPUs of a host
+# Bytes per second for each GPU: an all-to-all of 100 MB to each other one within a host of four
+# H200s, as measured, and network cards of 100 to 800 Gbit/s.
+LINK, CARDS = 254e9, (12.5e9, 25e9, 50e9, 100e9)
+EXCHANGES = ("FGC", "FGC lines", "FGC modes")
+
+
+def modelled(ranks: int, alone: dict[str, float], sent: dict[str, float], card: float) -> float:
+    """Return the seconds of an application.
+
+    Parameters
+    ----------
+    ranks : int
+    alone : dict
+        Seconds of the stages on one GPU.
+    sent : dict
+        Bytes that one of two ranks sends, by step.
+    card : float
+        Bytes per second of a GPU's network card.
+    """
+    # With two ranks, each sends half of its modes to the other.
+    modes = 2 * sum(size for step, size in sent.items() if step in EXCHANGES)
+    near = min(ranks, HOST)
+    exchange = modes * ((near - 1) / ranks / LINK + (ranks - near) / ranks / card)
+    if ranks > 1:
+        others = sum(size for step, size in sent.items() if step not in EXCHANGES)
+        exchange += others / (LINK if ranks <= HOST else card)
+    # The near field runs during exchanges.
+    rest = alone["stages"] - alone["P2P"]
+    return rest + max(alone["P2P"], exchange)
+
+
+def model(records: list[record.Record]) -> str:
+    """Return the section of the page, from records of one rank and of two."""
+    kinds = "weak", "periodicity", "tolerance"
+    by_ranks = {
+        found["results"]["ranks"]: found["results"]
+        for found in records
+        if [found["settings"][name] for name in kinds] == [True, 1, 1e-4]
+    }
+    if not {1, 2} <= set(by_ranks):
+        return ""
+    alone, sent = by_ranks[1]["home"]["seconds"], by_ranks[2]["home"]["sent"]
+
+    def cells(ranks: int) -> list[str]:
+        return [f"{1e3 * modelled(ranks, alone, sent, card):.0f}" for card in CARDS]
+
+    rows = [[ranks, *cells(ranks)] for ranks in GPUS]
+    table = pictures.markdown(("GPUs", *(f"{card / 1.25e8:.0f} Gbit/s" for card in CARDS)), rows)
+    most = max(by_ranks)
+    least, last = sorted(by_ranks[most][way]["seconds"]["apply"] for way in ("random", "home"))
+    words = (
+        f"Milliseconds of an application of 4,000,000 points on each GPU, by network cards and "
+        f"{LINK / 1e9:.0f} GB/s within a host. Measurements gave {1e3 * least:.0f} to "
+        f"{1e3 * last:.0f} for {most} GPUs:"
+    )
+    return f"{textwrap.fill(words, 100)}\n\n{table}"
+
+
 def text(records: list[record.Record]) -> str:
     """Return the page of the docs."""
-    parts = {"scaling": sections, "model": weak.section}
+    parts = {"scaling": sections, "model": model}
     return page.fill("scaling", lambda name: parts[name](records).rstrip("\n") + "\n")
 
 
