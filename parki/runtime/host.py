@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from parki.errors import KernelError, ParkiValueError, UnavailableError
-from parki.runtime import cache, library, private, shipped, zig
+from parki.runtime import cache, private, shipped, zig
 from parki.runtime.messages import notice, overdue
 from parki.runtime.translate import Translated
 from parki.settings import SETTINGS, cache_directory, cores, split_command, thread_count
@@ -310,7 +310,7 @@ class HostObject:
     def _loaded(self, content: bytes, path: Path) -> Any:
         """Return the entry point of a library."""
         try:
-            return library.load(content, path).parki_entry
+            return private.load(content, path).parki_entry
         except (AttributeError, OSError) as error:
             raise KernelError(
                 f"a compiled kernel cannot be loaded ({error}): {self.compiler.path} wrote "

@@ -25,6 +25,9 @@ from parki.surfaces.own import own_parts, own_products
 from parki.surfaces.shapes import Shape
 from parki.typing import Array, OptionKeywords, Unpack
 
+# Forces, torques and rigid motions of bodies, about their centres, from arrays (k, 3, N) or (3, N)
+# of densities and velocities at the nodes of all bodies.
+
 
 def resultants(surface: Bodies, forces: Any) -> tuple[Any, Any]:
     """Return forces and torques (..., 3, B) of forces per area."""

@@ -1,8 +1,8 @@
 """What a user chooses.
 
 ewald_options    `EwaldOptions`: box, periodicity, tolerance, and what else users have
-expert           `Expert`: what only who studies the method chooses
-keywords         keywords of earlier versions, those that people guess, and unknown ones
+expert           `Expert`: what only who studies the method chooses; keywords of earlier versions,
+                 those that people guess, and unknown ones
 """
 
 from parki.ewald.options.ewald_options import CHOICES as CHOICES

@@ -1,4 +1,4 @@
-"""`Expert`: what only students of the method choose, and everyone else leaves to parki."""
+"""`Expert`: what only students of the method choose; and keywords, earlier and unknown ones."""
 
 from __future__ import annotations
 

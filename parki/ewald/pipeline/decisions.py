@@ -41,8 +41,8 @@ class Crowding:
         Targets or sources, whichever are more.
     """
 
-    def __init__(self, suited: list[float] | None = None) -> None:
-        self.suited = suited
+    def __init__(self) -> None:
+        self.suited: list[float] | None = None
         self.report: Any = None
         self.points = 0
 

@@ -225,7 +225,10 @@ class Total:
 
 
 class Swapped:
-    """The transpose of a plan.
+    """The transpose of a plan, by other plans where its sums need them.
+
+    That is one from the targets to the sources, or one of the same result whose sums have
+    transposes.
 
     Parameters
     ----------
