@@ -50,16 +50,6 @@ def motion(surface: Bodies, velocities: Any) -> tuple[Any, Any]:
     return _with_moments(surface, *resultants(surface, velocities))
 
 
-def with_resultants(surface: Bodies, forces: Any, torques: Any) -> Any:
-    """Return forces per area, of the form of rigid motions, with resultants (..., 3, B)."""
-    return rigid(surface, *_with_moments(surface, forces, torques))
-
-
-def rigid_part(surface: Bodies, velocities: Any) -> Any:
-    """Return the velocities of the nearest rigid motions."""
-    return rigid(surface, *motion(surface, velocities))
-
-
 def normal_part(surface: Bodies, velocities: Any) -> Any:
     """Return the normals times the mean flux of each body, shape (..., 3, N)."""
     flux = surface.integrals((velocities * surface.normals).sum(axis=-2))
@@ -277,7 +267,7 @@ class RigidSurfaces(Equation):
     """
 
     def _beside(self, surface: Bodies, q: Any) -> Any:
-        return rigid_part(surface, q) - q / 2
+        return rigid(surface, *motion(surface, q)) - q / 2
 
     def spread(self, forces: Any = None, torques: Any = None) -> Any:
         """Return forces per area (3, N) with these resultants (3, B): a rigid motion's values."""
@@ -287,7 +277,7 @@ class RigidSurfaces(Equation):
             nothing if each is None else self._checked(name, each, shape)
             for name, each in (("forces", forces), ("torques", torques))
         ]
-        return with_resultants(self.surface, *given)
+        return rigid(self.surface, *_with_moments(self.surface, *given))
 
     def right_side(self, forces: Any = None, torques: Any = None, flow: Any = None) -> Any:
         """Return minus the flow of forces and torques (3, B) at the nodes, shape (3, N).

@@ -110,7 +110,7 @@ class Convolution:
             sizes = [self.components * sets * b.modes for b in self.blocks]
             if self.convolve.by_many:
                 self.threads = workers(sum(sizes), thread_count())
-                self.blocks = self._in_parts()
+                self.blocks = [part for block in self.whole for part in self._parts(block)]
             size = max((self.components * sets * b.modes for b in self.blocks), default=0)
         # One for each thread at work.
         self.padded = [
@@ -224,9 +224,6 @@ class Convolution:
         line = self.xp.asarray(line).reshape(1, 1, -1)
         values, _ = multiplier.tabulate(task, split, rows, factors, line, basis)
         return values.reshape(-1)
-
-    def _in_parts(self) -> list[Block]:
-        return [part for block in self.whole for part in self._parts(block)]
 
     def _parts(self, block: Block) -> list[Block]:
         """Return a block of planes as parts, each convolved by one CPU thread at a time."""
