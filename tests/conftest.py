@@ -106,6 +106,29 @@ def too_many(config: pytest.Config) -> bool:
     return whole and len(TAKEN) > MOST_KERNELS
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make no items of parameters that the long run alone meets: there are four in five of them."""
+    make = metafunc.parametrize
+
+    def parametrize(names: Any, values: Any, *, ids: Any = None, **more: Any) -> None:
+        values = [*values]
+        kept = [place for place, value in enumerate(values) if not is_slow(value)]
+        if kept:
+            values = [values[place] for place in kept]
+            ids = [ids[place] for place in kept] if isinstance(ids, (list, tuple)) else ids
+        make(names, values, ids=ids, **more)
+
+    if not few.LONG_RUN[0]:
+        metafunc.parametrize = parametrize  # type: ignore[method-assign]
+
+
+def is_slow(value: Any) -> bool:
+    """Whether a value of a parameter is marked as slow."""
+    marked = isinstance(value, type(pytest.param()))
+    return marked and any(mark.name == "slow" for mark in value.marks)
+
+
 def pytest_report_header() -> list[str]:
     """Say which spaces have no tests in this run, and why."""
     found = ", ".join(name for name, reason in ABSENT.items() if not reason)
@@ -178,15 +201,17 @@ def covering(
     missing = set().union(*met)
     times: Counter[Any] = Counter()
     kept, likely = set(), [preferred(case) for case in cases]
+    new = {place: len(values) for place, values in enumerate(met)}
 
-    def rank(place: int) -> tuple[int, bool, int, int]:
-        often = sum(times[value] for value in cases[place])
-        return len(met[place] & missing), likely[place], -often, -place
+    def rank(place: int) -> tuple[bool, int, int]:
+        return likely[place], -sum(times[value] for value in cases[place]), -place
 
     while missing:
-        best = max(range(len(cases)), key=rank)
+        most = max(new.values())
+        best = max((place for place, count in new.items() if count == most), key=rank)
         kept.add(best)
         missing -= met[best]
+        new = {place: len(met[place] & missing) for place, count in new.items() if count}
         times.update(cases[best])
     return kept
 

@@ -34,7 +34,7 @@ from contract import (
     rms,
     sweep,
 )
-from few import FEW, USUAL
+from few import FEW, USUAL, wanted
 
 import parki
 from examples import example
@@ -59,7 +59,7 @@ def cases(size: int, always: int, slow: int, **which: Any) -> list[Any]:
             return [pytest.mark.slow, pytest.mark.chosen_degrees]
         return [pytest.mark.chosen_degrees] * (4 * turn < always)
 
-    every = itertools.islice(sweep((size,), **which), slow)
+    every = wanted(itertools.islice(sweep((size,), **which), slow), SHARED * always)
     return [pytest.param(c, id=str(c), marks=marks(number)) for number, c in enumerate(every)]
 
 

@@ -9,6 +9,7 @@ import pickle
 import numpy as np
 import pytest
 from contract import FLAT, SMALL, Case, costs_of_a_device, edges_of, rms, sweep
+from few import wanted
 from scipy.special import kv
 
 import parki
@@ -263,7 +264,7 @@ def sweep_of_blobs(number, seed, **which):
 def _marked(cases, always):
     return [
         pytest.param(case, id=str(case), marks=() if number < always else pytest.mark.slow)
-        for number, case in enumerate(cases)
+        for number, case in enumerate(wanted(cases, always))
     ]
 
 

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from few import LONG_RUN
 
 from faces import others, plans, ranks, spheres
 from faces.base import BLOBS, Face
@@ -58,7 +57,7 @@ def cases(name: str, *, joined: bool = True) -> list[Any]:
         usual = [n for n in USUAL if n in face.sums] or face.sums[:1]
         if face in JOINED and not joined:
             usual = []
-        for kernel in face.sums if LONG_RUN[0] else usual:
+        for kernel in face.sums:
             if f"{name} {kernel}" in face.lacks:
                 continue
             for periodicity in face.periodicities:
