@@ -67,7 +67,7 @@ def refuse_variable(name: str, value: Any) -> None:
             remedy = f", such as {name}.detach()" if is_tensor(each) else ""
             why = "and parki has no derivatives by them"
             if name == "box":
-                why = "except a tensor that requires a gradient, for parki.torch in reverse mode"
+                why = "except a tensor that requires a gradient, for parki.torch"
                 why = "except box= of the calls of parki.jax" if _is_tracer(each) else why
             raise ParkiTypeError(
                 f"{name} {what}, but options are constants, {why}; pass plain numbers{remedy}"
@@ -75,7 +75,7 @@ def refuse_variable(name: str, value: Any) -> None:
 
 
 class Varied(tuple[Any, ...]):
-    """The box of options as numbers, with the tensor that they are of, which requires a gradient.
+    """The box of options as numbers, with the tensor that they are of, which has derivatives.
 
     It equals the box of plain numbers.
     """
@@ -91,14 +91,14 @@ class Varied(tuple[Any, ...]):
 
 
 def varied(box: Any) -> Any:
-    """Return the tensor of a box that requires a gradient; None of other boxes."""
+    """Return the tensor of a box that has derivatives; None of other boxes."""
     if isinstance(box, Varied):
         return box.tensor
-    return box if is_tensor(box) and getattr(box, "requires_grad", False) is True else None
+    return box if is_tensor(box) and _derived(box) else None
 
 
 def values_of(name: str, tensor: Any) -> Any:
-    """Return the numbers of a tensor that requires a gradient, or refuse one without any.
+    """Return the numbers of a tensor as an array of NumPy, or refuse one without any.
 
     Raises
     ------
@@ -106,7 +106,8 @@ def values_of(name: str, tensor: Any) -> Any:
     """
     try:
         if tensor.device.type != "meta":
-            return tensor.detach().tolist()
+            numbers = np.asarray(tensor.detach().tolist())
+            return numbers.astype("f4") if str(tensor.dtype).endswith("float32") else numbers
     except RuntimeError:  # of what has no memory
         pass
     raise ParkiTypeError(f"{name} has no values {OF_TORCH}; take its derivatives outside of that")

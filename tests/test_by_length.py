@@ -16,6 +16,7 @@ CASES = [
     ("yukawa", "kappa", 2.0, 0),
     ("brinkman_sl", "alpha", 2.0, TWO),
     ("brinkman_sl", "alpha", 2.0, 3),
+    pytest.param("brinkman_dl", "alpha", 2.0, TWO, marks=pytest.mark.slow),
     ("stokes_sl", "epsilon", 0.1, 1),
     ("stokes_sl", "epsilon", 0.1, (False, True, False)),
     ("stokes_dl", "epsilon", 0.1, 3),
@@ -85,7 +86,6 @@ def test_several_densities_add_up_in_a_box_that_leans():
         ("laplace", "kappa", {}, "wrt is .*expected names of inputs of laplace: trg, src, dens"),
         ("yukawa(kappa=2.0)", "alpha", {}, "dens, box, lattice, kappa"),
         ("yukawa(kappa=2.0)", "kappa", {"systems": [0, 30, 60]}, "by kappa was .*for systems"),
-        ("brinkman_dl(alpha=2.0)", "alpha", {}, "by alpha was asked for.*differs slightly"),
     ],
 )
 def test_refusals(kernel, wrt, how, words):

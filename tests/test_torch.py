@@ -334,7 +334,7 @@ def test_operators_follow_the_rules_of_pytorch():
     from parki.torch import constants
 
     name = constants.text(parki.EwaldOptions(3, BOX, 1e-6))
-    arguments = ("stokes_sl", name, given["trg"], given["src"], given["dens"], None)
+    arguments = ("stokes_sl", name, given["trg"], given["src"], given["dens"], None, None)
     torch.library.opcheck(
         torch.ops.parki.sum, arguments, test_utils=("test_schema", "test_faketensor")
     )

@@ -72,10 +72,9 @@ def _sum(
     Returns
     -------
     jax.Array, shape {shape}
-        With derivatives in forward and in reverse mode: by densities of any order, by points twice
-        for `laplace` and `stokes_sl`, otherwise once.
-        Where the argument ``box`` is an array of JAX, it has derivatives in reverse mode; it may
-        be given with ``options``, too, whose box it replaces.
+        With derivatives in forward and in reverse mode: by densities of any order, and twice by
+        others. Where the argument ``box`` is an array of JAX, it has derivatives, too; it may be
+        given with ``options``, whose box it replaces.
 
     {raises}, and where second derivatives are asked for that parki does not have.
         Within ``jit``, values that are impossible raise an error of JAX, with the same words.

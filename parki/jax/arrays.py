@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
-from parki.errors import ParkiTypeError
 from parki.ewald.api import summed
 from parki.ewald.derivatives.linear_map import LinearMap
-from parki.ewald.derivatives.second import bent, of_want
-from parki.ewald.derivatives.vjp import jvp, vjp
+from parki.ewald.derivatives.second import along, bent, of_want, pulled, unboxed
+from parki.ewald.derivatives.vjp import jvp
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import result_shape
@@ -49,6 +49,13 @@ def options_of(options: EwaldOptions, named: dict[str, Any]) -> EwaldOptions:
     return replace(options, box=to_host(named["box"]).tolist()) if "box" in named else options
 
 
+def array_of(like: Any, numbers: Any) -> Any:
+    """Return numbers as an array like another one."""
+    if isinstance(like, jax.Array):
+        return jax.device_put(np.array(numbers, like.dtype), like.device)
+    return np.asarray(numbers, like.dtype, like=like)
+
+
 def run_sum(*arrays: Any, kernel: str, options: Any, batch: Batch, names: tuple[str, ...]) -> Any:
     """Return a sum."""
     named = dict(zip(names, arrays, strict=True))
@@ -73,16 +80,17 @@ def run_push(
     dens, many = stacked(kernel, "dens", named["dens"])
     if "dens" in tangents:
         tangents["dens"], _ = stacked(kernel, "dens", tangents["dens"])
+    own = options_of(options, named)
+    changed: Any = 0
+    if "box" in tangents:
+        inputs = named["trg"], named.get("src"), dens, named.get("norms"), named["box"]
+        strain, tangents = unboxed(*inputs[:2], tangents, own, partial(array_of, named["trg"]))
+        (changed,) = along(strain, kernel, own, batch, inputs, None, summed=summed)
     if "trg" in tangents and "src" not in names:
         tangents["src"] = tangents["trg"]
-    if "box" in tangents:
-        raise ParkiTypeError(
-            "box has a tangent, but parki has derivatives by the box in reverse mode alone; take "
-            "jax.grad or jax.vjp, or leave the box constant"
-        )
-    own = named.get("norms"), options_of(options, named)
-    arguments = kernel, *points_of(named), dens, *own
-    change = jvp(*arguments, tangents=tangents, **batch._asdict())
+    arguments = kernel, *points_of(named), dens, named.get("norms"), own
+    how: dict[str, Any] = {"tangents": tangents, **batch._asdict()}
+    change = changed + jvp(*arguments, **how)
     return change.reshape(*many, *result_shape(kernel, "u", named["trg"].shape[1]))
 
 
@@ -97,17 +105,9 @@ def run_pull(
     """Return the derivatives by ``wrt``; the values follow the inputs."""
     named = dict(zip(names, arrays, strict=False))
     values, many = stacked(kernel, "u", arrays[-1])
-    both = "trg" in wrt and "src" not in names
     dens = stacked(kernel, "dens", named["dens"])[0] if "dens" in named else None
-    inputs: Any = tuple("lattice" if name == "box" else name for name in wrt) + ("src",) * both
-    own = named.get("norms"), options_of(options, named)
-    arguments = kernel, *points_of(named), dens, *own
-    derivatives = vjp(*arguments, values=values, wrt=inputs, **batch._asdict())
-    if both:
-        derivatives["trg"] = derivatives["trg"] + derivatives["src"]
-    if "box" in wrt:
-        lattice = derivatives["lattice"]
-        derivatives["box"] = lattice if named["box"].ndim == 2 else lattice.diagonal()
+    inputs = named["trg"], named.get("src"), dens, named.get("norms"), named.get("box")
+    derivatives = pulled(kernel, options_of(options, named), batch, inputs, values, wrt)
     if "dens" in wrt:
         derivatives["dens"] = derivatives["dens"].reshape(
             *many, *derivatives["dens"].shape[1 if many else 0 :]
@@ -138,24 +138,17 @@ def run_bend(
     if "dens" in changes:
         changes["dens"], _ = stacked(kernel, "dens", changes["dens"])
 
-    def pull(of: Any, want: str, wanted: Any, inputs: Any, weights: Any) -> Any:
-        trg, src, d, norms = inputs
-        both = src is None and "trg" in wanted
-        given = of_want(of, want), trg, trg if src is None else src, d, norms, own
-        more: dict[str, Any] = {"values": weights, "wrt": (*wanted, "src") if both else wanted}
-        result = vjp(*given, **more | batch._asdict())
-        if both:
-            result["trg"] = result["trg"] + result["src"]
-        return result
-
     inputs = named["trg"], named.get("src"), dens, named.get("norms")
 
-    def array(numbers: Any) -> Any:
-        if isinstance(values, jax.Array):
-            return jax.device_put(np.array(numbers, values.dtype), values.device)
-        return np.asarray(numbers, values.dtype, like=values)
+    def pull(of: Any, want: str, wanted: Any, those: Any, weights: Any) -> Any:
+        arguments = (*those, named.get("box")), weights, wanted
+        return pulled(of_want(of, want), own, batch, *arguments)
 
-    parts = bent(kernel, inputs, changes, values, needs, pull, array, own.walled)
+    def change(strain: Any) -> list[Any]:
+        return along(strain, kernel, own, batch, (*inputs, named.get("box")), values, needs)
+
+    how = pull, change, partial(array_of, values)
+    parts = bent(kernel, own, inputs, changes, values, needs, *how)
     return [
         parts[name].reshape(named[name].shape) if name in parts else 0 * named[name]
         for name in needs

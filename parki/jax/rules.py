@@ -79,7 +79,7 @@ def _bent(
     arguments: Any, moves: dict[str, Any], values: Any, *, needs: tuple[str, ...], **params: Any
 ) -> Any:
     """Return second derivatives, or refuse them."""
-    if "box" in {*moves, *needs} or (not bends(SUMS[params["kernel"]]) and {*moves} != {"dens"}):
+    if not bends(SUMS[params["kernel"]]) and {*moves} != {"dens"}:
         refuse_second(needs, moves, params["kernel"])
     names = tuple(moves)
     return BEND.bind(*arguments, *moves.values(), values, moves=names, needs=needs, **params)

@@ -29,10 +29,10 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.points import check_normals, take_options
 from parki.ewald.sums import sum_of
-from parki.meaning import Varied, refuse_layout
+from parki.meaning import refuse_layout, varied
 from parki.suspensions.functions import velocities
 from parki.torch import constants, operators
-from parki.torch.graph import InBox, Linear, SumFunction
+from parki.torch.graph import Linear, SumFunction
 from parki.torch.sums import INPUTS
 from parki.typing import OptionKeywords, Unpack
 
@@ -70,9 +70,8 @@ def _sum(
     Returns
     -------
     Tensor, shape {shape}
-        With derivatives by all tensors that require them, in reverse and in forward mode. Those by
-        densities can be taken again; those of `laplace` and `stokes_sl` by points, too. Those by
-        ``box`` exist in reverse mode.
+        With derivatives by all tensors that require them, ``box`` among them, in reverse and in
+        forward mode, which have derivatives again.
 
     {raises}, and where second derivatives are asked for that parki does not have.
 
@@ -90,9 +89,7 @@ def _sum(
     norms, text, box = _taken(norms, options, keywords, systems, boxes)
     given = {"trg": trg, "src": src, "dens": dens}
     _check(given if norms is None else {**given, "norms": norms})
-    inputs = trg, None if trg is src else src, dens, norms
-    result = _summed(kernel, text, *inputs)
-    return result if box is None else _in_box(result, box, kernel, text, *inputs)
+    return _summed(kernel, text, trg, None if trg is src else src, dens, norms, box)
 
 
 _calls = calls(_sum, "Tensor", "torch.rand({}, dtype=torch.float64)", constants.named)
@@ -167,9 +164,7 @@ def sphere_velocities(
         marks = marks.to(points)
 
     def total(kernel: str, dens: Any) -> Any:
-        inputs = points, None, dens, marks
-        result = _summed(kernel, text, *inputs)
-        return result if box is None else _in_box(result, box, kernel, text, *inputs)
+        return _summed(kernel, text, points, None, dens, marks, box)
 
     if torch.compiler.is_compiling():
         viscosity = constants.constant("viscosity", viscosity)
@@ -179,29 +174,20 @@ def sphere_velocities(
 def _taken(
     norms: Any, options: Any, keywords: OptionKeywords, systems: Any = None, boxes: Any = None
 ) -> tuple[Any, str, Any]:
-    """Return normals, options as a text, and the box, if it is a tensor with a gradient."""
+    """Return normals, options as a text, and the box, if it is a tensor with derivatives."""
     first = constants.first_box(boxes)
     norms, options = take_options(norms, options, keywords, constants.text_of, first)
-    box = keywords.get("box") if keywords else options.box
+    box = varied(keywords.get("box") if keywords else options.box)
     text = options if keywords else constants.text(options)
     if systems is not None or boxes is not None:
         text = constants.with_systems(text, systems=systems, boxes=boxes)
-    if isinstance(box, Varied):
-        box = box.tensor
-    return norms, text, box if isinstance(box, torch.Tensor) and box.requires_grad else None
-
-
-# Compiled functions refuse such a box; where they leave a call to Python, they leave this out, too.
-@torch.compiler.disable
-def _in_box(found: Any, box: Any, *given: Any) -> Any:
-    """Return a sum with its derivative by the box."""
-    return InBox.apply(found, box, *given)
+    return norms, text, box
 
 
 # `torch.compile` does not look into these two, but traces what they launch and its derivatives.
 @torch.compiler.allow_in_graph
 def _summed(kernel: str, text: str, *given: Any) -> Any:
-    check_normals(sum_of(kernel), given[-1])
+    check_normals(sum_of(kernel), given[3])
     for name, tensor in zip(INPUTS, given, strict=True):
         if tensor is not None:
             refuse_layout(name, tensor)

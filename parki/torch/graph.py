@@ -11,24 +11,23 @@ from typing import Any
 
 import torch
 
-from parki.errors import ParkiTypeError
 from parki.ewald.derivatives.linear_map import LinearMap
-from parki.ewald.derivatives.second import bent, refuse_second, refuse_third
+from parki.ewald.derivatives.second import bent, refuse_second, refuse_third, unboxed
 from parki.torch import constants, operators
 from parki.torch.maps import map_apply, map_pull, map_push, map_sum
-from parki.torch.sums import INPUTS
-
-OF_BOX = (
-    "a second derivative was asked for, by or of a derivative by the box, but parki has none; "
-    "where others are meant, pass box.detach()"
-)
+from parki.torch.sums import INPUTS, strained
 
 
 def changed(kernel: str, options: str, arguments: tuple[Any, ...], moves: dict[str, Any]) -> Any:
     """Return the change of a sum for changes of its inputs, in the graph."""
+    trg, src, _, norms, box = arguments
     if [*moves] == ["dens"]:
-        trg, src, _, norms = arguments
-        return SumFunction.apply(kernel, options, trg, src, moves["dens"], norms)
+        return SumFunction.apply(kernel, options, trg, src, moves["dens"], norms, box)
+    if "box" in moves:
+        moves = moves | {"box": moves["box"].to(trg)}
+        strain, moves = unboxed(trg, src, moves, constants.read(options).options, trg.new_tensor)
+        (along,) = Strained.apply(kernel, options, "", strain, *arguments, None)
+        return along + changed(kernel, options, arguments, moves)
     return Push.apply(kernel, options, *arguments, *map(moves.get, INPUTS))
 
 
@@ -42,7 +41,7 @@ def _pulled(ctx: Any, needs: tuple[bool, ...], values: Any) -> tuple[Any, ...]:
     derivatives: dict[str, Any] = {}
     wrt = [name for name, need in zip(INPUTS, needs, strict=True) if need]
     if values is not None and wrt:
-        arguments = ctx.saved_tensors[:4]
+        arguments = ctx.saved_tensors[:5]
         parts = Pull.apply(ctx.kernel, ctx.options, " ".join(wrt), *arguments, values)
         derivatives = dict(zip(wrt, parts, strict=True))
     return tuple(map(derivatives.get, INPUTS))
@@ -61,12 +60,19 @@ def _bent(
     if read.want != "u":
         refuse_third()
 
-    def pull(of: str, want: str, names: tuple[str, ...], inputs: Any, weights: Any) -> Any:
-        how = constants.with_want(options, want)
-        return dict(zip(names, Pull.apply(of, how, " ".join(names), *inputs, weights), strict=True))
+    *inputs, box = arguments
 
-    walled = read.options.walled
-    return bent(kernel, arguments, moves, values, needs, pull, values.new_tensor, walled)
+    def pull(of: str, want: str, names: tuple[str, ...], those: Any, weights: Any) -> Any:
+        how = of, constants.with_want(options, want), " ".join(names)
+        return dict(zip(names, Pull.apply(*how, *those, box, weights), strict=True))
+
+    def change(strain: Any) -> Any:
+        return Strained.apply(kernel, options, " ".join(needs), strain, *arguments, values)
+
+    if "box" in moves:
+        moves = moves | {"box": moves["box"].to(values)}
+    more = pull, change, values.new_tensor
+    return bent(kernel, read.options, tuple(inputs), moves, values, needs, *more)
 
 
 class _Mapped(torch.autograd.Function):
@@ -155,8 +161,8 @@ class Pull(_Mapped):
     def jvp(ctx: Any, *tangents: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the change of the derivatives."""
         *inner, values = tangents[3:]
-        *arguments, own = ctx.saved_tensors[:5]
-        inputs, names = ctx.saved_tensors[5:], tuple(ctx.wrt.split())
+        *arguments, own = ctx.saved_tensors[:6]
+        inputs, names = ctx.saved_tensors[6:], tuple(ctx.wrt.split())
         moves = {name: each for name, each in _named(inner).items() if name in _by(inner, ctx.wrt)}
         parts = dict(zip(names, map(torch.zeros_like, inputs), strict=True))
         how = ctx.kernel, ctx.options
@@ -191,104 +197,50 @@ class Push(_Mapped):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Keep what derivatives need."""
         ctx.kernel, ctx.options, *arguments = inputs
-        ctx.moves = " ".join(_named(arguments[4:]))
+        ctx.moves = " ".join(_named(arguments[5:]))
         ctx.save_for_backward(*arguments)
-        ctx.save_for_forward(*arguments[:4])
+        ctx.save_for_forward(*arguments[:5])
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
-        arguments, moves = ctx.saved_tensors[:4], _named(ctx.saved_tensors[4:])
+        arguments, moves = ctx.saved_tensors[:5], _named(ctx.saved_tensors[5:])
         parts: dict[str, Any] = {}
         if values is not None:
-            inner = _by(ctx.needs_input_grad[2:6], ctx.moves)
+            inner = _by(ctx.needs_input_grad[2:7], ctx.moves)
             parts = _bent(ctx.kernel, ctx.options, arguments, moves, values, inner)
-        linear = _pulled(ctx, ctx.needs_input_grad[6:], values)
+        linear = _pulled(ctx, ctx.needs_input_grad[7:], values)
         return None, None, *map(parts.get, INPUTS), *linear
 
     @staticmethod
     @torch.compiler.disable
     def jvp(ctx: Any, _kernel: Any, _options: Any, *tangents: Any) -> Any:  # type: ignore[override]
         """Return the change of the change."""
-        if inner := _by(tangents[:4], ctx.moves):
+        if inner := _by(tangents[:5], ctx.moves):
             refuse_second(inner, ctx.moves.split(), ctx.kernel, twice=True)
-        return changed(ctx.kernel, ctx.options, ctx.saved_tensors, _named(tangents[4:]))
+        return changed(ctx.kernel, ctx.options, ctx.saved_tensors, _named(tangents[5:]))
 
 
-class InBox(_Mapped):
-    """A sum that was found, in a box that requires a gradient."""
-
-    @staticmethod
-    def forward(found: Any, box: Any, *arguments: Any) -> Any:
-        """Return the sum."""
-        return found.view_as(found)
+class Strained(_Mapped):
+    """The change of derivatives, or of a sum, along a strain of points and box, in the graph."""
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Keep what the derivative needs."""
-        _, box, ctx.kernel, ctx.options, *arguments = inputs
-        ctx.save_for_backward(box, *arguments)
-
-    @staticmethod
-    def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
-        """Return the derivatives by the sum and by the box."""
-        box, *arguments = ctx.saved_tensors
-        derivatives, values = None, Fixed.apply(values, box)
-        if ctx.needs_input_grad[1]:
-            derivatives = PullBox.apply(ctx.kernel, ctx.options, *arguments, values).to(box)
-            derivatives = derivatives if box.ndim == 2 else derivatives.diagonal()
-        return values, derivatives, *(None for _ in range(6))
-
-    @staticmethod
-    @torch.compiler.disable
-    def jvp(ctx: Any, found: Any, *_: Any) -> Any:  # type: ignore[override]
-        """Return the change of the sum, whose box does not change: options refuse its tangent."""
-        return found.view_as(found)
-
-
-class Fixed(_Mapped):
-    """Values of which derivatives are taken in a box: these have no derivative by the box again."""
-
-    @staticmethod
-    def forward(values: Any, box: Any) -> Any:
-        """Return the values."""
-        return values.view_as(values)
-
-    @staticmethod
-    def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
-        """Return the derivative by the values; refuse one by the box."""
-        if ctx.needs_input_grad[1]:
-            raise ParkiTypeError(OF_BOX)
-        return values, None
-
-    @staticmethod
-    @torch.compiler.disable
-    def jvp(ctx: Any, values: Any, box: Any) -> Any:  # type: ignore[override]
-        """Return the change of the values."""
-        if box is not None:
-            raise ParkiTypeError(OF_BOX)
-        return values.view_as(values)
-
-
-class PullBox(_Mapped):
-    """The derivative of a sum by lattice vectors, in the graph, which has no derivatives."""
-
-    @staticmethod
-    def forward(*arguments: Any) -> Any:
-        """Return the derivative, shape (3, 3)."""
-        return operators.pull_box(*arguments)
+    def forward(*arguments: Any) -> tuple[Any, ...]:
+        """Return the changes."""
+        kernel, options, wrt, strain, *inputs, values = arguments
+        return strained(kernel, constants.read(options), wrt, strain, tuple(inputs), values)
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> Any:  # type: ignore[override]
-        """Refuse second derivatives."""
-        raise ParkiTypeError(OF_BOX)
+        """Refuse third derivatives."""
+        refuse_third()
 
     @staticmethod
     @torch.compiler.disable
     def jvp(ctx: Any, *_: Any) -> Any:  # type: ignore[override]
-        """Refuse second derivatives."""
-        raise ParkiTypeError(OF_BOX)
+        """Refuse third derivatives."""
+        refuse_third()
 
 
 class Linear(_Mapped):
@@ -323,9 +275,9 @@ class Linear(_Mapped):
         return Linear.apply(ctx.plan, ctx.transposed, tangent)
 
 
-def _pull(*arguments: Any) -> operators.Four:
+def _pull(*arguments: Any) -> operators.Every:
     wrt, values = arguments[2], arguments[-1]
-    return operators.four(dict(zip(wrt.split(), Pull.apply(*arguments), strict=True)), values)
+    return operators.every(dict(zip(wrt.split(), Pull.apply(*arguments), strict=True)), values)
 
 
 def _apply(number: int, transposed: bool, values: Any) -> Any:
@@ -333,7 +285,6 @@ def _apply(number: int, transposed: bool, values: Any) -> Any:
 
 
 operators.differentiate("sum", lambda *arguments: SumFunction.apply(*arguments))
-operators.differentiate("pull_box", lambda *arguments: PullBox.apply(*arguments))
 operators.differentiate("push", lambda *arguments: Push.apply(*arguments))
 operators.differentiate("pull", _pull)
 operators.differentiate("apply", _apply)

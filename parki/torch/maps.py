@@ -17,16 +17,16 @@ from parki.torch.constants import read
 
 Call = Callable[..., Any]
 Dims = tuple[int | None, ...]
-DENS, VALUES = 5, 7  # positions in the arguments of derivatives
+DENS, VALUES = 5, 8  # positions in the arguments of derivatives
 
 
 def map_sum(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, Any]:
-    """Map a sum with arguments kernel, options, targets, sources, density, normals."""
+    """Map a sum with arguments kernel, options, targets, sources, density, normals, box."""
     return _mapped(call, 4, len(SUMS[arguments[0]].density_shape(0)), info, dims, arguments)
 
 
 def map_pull(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, Any]:
-    """Map derivatives with arguments kernel, options, names, the four inputs, and values."""
+    """Map derivatives with arguments kernel, options, names, the inputs, and values."""
     place = -1
     if arguments[2] == "dens":  # they do not depend on the density
         place, dim = VALUES, dims[DENS]
@@ -44,7 +44,7 @@ def map_pull(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, A
 
 
 def map_push(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, Any]:
-    """Map changes with arguments kernel, options, the four inputs and their changes."""
+    """Map changes with arguments kernel, options, the inputs and their changes."""
     return _mapped(call, -1, 0, info, dims, arguments)
 
 

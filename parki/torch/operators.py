@@ -69,47 +69,42 @@ def number(plan: AnyPlan) -> int:
 
 
 # The computation of each operator, and the shape of its result.
-Four = tuple[Any, Any, Any, Any]
-GIVEN = "str kernel, str options, {}Tensor trg, Tensor? src, Tensor dens, Tensor? norms"
+Every = tuple[Any, ...]
+GIVEN = (
+    "str kernel, str options, {}Tensor trg, Tensor? src, Tensor dens, Tensor? norms, Tensor? box"
+)
 
 
 def _sum(kernel: AnyKernel, options: str, *arguments: Any) -> Any:
     return summed(kernel, read(options), *arguments)
 
 
-def _sum_shape(kernel: str, options: str, trg: Any, src: Any, dens: Any, norms: Any) -> Any:
+def _sum_shape(kernel: str, options: str, trg: Any, src: Any, dens: Any, *_: Any) -> Any:
     many = dens.shape[: dens.ndim - len(SUMS[kernel].density_shape(0))]
     return trg.new_empty((*many, *result_shape(kernel, read(options).want, trg.shape[1])))
 
 
-def _pull(kernel: AnyKernel, options: str, wrt: str, *arguments: Any) -> Four:
-    return four(pulled(kernel, read(options), wrt, arguments[:4], arguments[4]), arguments[4])
+def _pull(kernel: AnyKernel, options: str, wrt: str, *arguments: Any) -> Every:
+    *inputs, values = arguments
+    return every(pulled(kernel, read(options), wrt, tuple(inputs), values), values)
 
 
-def _pull_shapes(kernel: str, options: str, wrt: str, *arguments: Any) -> Four:
+def _pull_shapes(kernel: str, options: str, wrt: str, *arguments: Any) -> Every:
     *inputs, values = arguments
     shapes = {n: each.shape for n, each in zip(INPUTS, inputs, strict=True) if each is not None}
     # Several values give one derivative by densities each; other derivatives are added up.
     many = values.shape[: values.ndim - len(result_shape(kernel, read(options).want, 0))]
     own = len(SUMS[kernel].density_shape(0))
     shapes["dens"] = (*many, *shapes["dens"][len(shapes["dens"]) - own :])
-    return four({name: values.new_empty(shapes[name]) for name in wrt.split()}, values)
-
-
-def _pull_box(kernel: AnyKernel, options: str, *arguments: Any) -> Any:
-    return pulled(kernel, read(options), "lattice", arguments[:4], arguments[4])["lattice"]
-
-
-def _pull_box_shape(kernel: str, options: str, *arguments: Any) -> Any:
-    return arguments[4].new_empty(3, 3)
+    return every({name: values.new_empty(shapes[name]) for name in wrt.split()}, values)
 
 
 def _push(kernel: AnyKernel, options: str, *arguments: Any) -> Any:
-    return pushed(kernel, read(options), arguments[:4], arguments[4:])
+    return pushed(kernel, read(options), arguments[:5], arguments[5:])
 
 
 def _push_shape(kernel: str, options: str, *arguments: Any) -> Any:
-    return _sum_shape(kernel, options, *arguments[:4])
+    return _sum_shape(kernel, options, *arguments[:5])
 
 
 def _apply(handle: int, transposed: bool, values: Any) -> Any:
@@ -120,16 +115,15 @@ def _apply_shape(handle: int, transposed: bool, values: Any) -> Any:
     return values.new_empty(linear_map(handle).found(values.shape, transposed))
 
 
-def four(found: dict[str, Any], like: Any) -> Four:
-    """Return derivatives by all four inputs; missing ones are empty."""
-    trg, src, dens, norms = (found.get(name, like.new_empty(0)) for name in INPUTS)
-    return trg, src, dens, norms
+def every(found: dict[str, Any], like: Any) -> Every:
+    """Return derivatives by all inputs; missing ones are empty."""
+    return tuple(found.get(name, like.new_empty(0)) for name in INPUTS)
 
 
-def named(wrt: str, found: Four) -> tuple[Any, ...]:
+def named(wrt: str, found: Every) -> tuple[Any, ...]:
     """Return the derivatives by the named inputs."""
-    every = dict(zip(INPUTS, found, strict=True))
-    return tuple(every[name] for name in wrt.split())
+    by_name = dict(zip(INPUTS, found, strict=True))
+    return tuple(by_name[name] for name in wrt.split())
 
 
 def _define(name: str, schema: str, run: Any, shape: Any) -> Any:
@@ -152,14 +146,11 @@ def differentiate(name: str, function: Any) -> None:
     _library.impl(name, function, "Autograd")
 
 
-_CHANGES = "Tensor? of_trg, Tensor? of_src, Tensor? of_dens, Tensor? of_norms"
-_ALL = "(Tensor, Tensor, Tensor, Tensor)"
+_CHANGES = "Tensor? of_trg, Tensor? of_src, Tensor? of_dens, Tensor? of_norms, Tensor? of_box"
+_ALL = "(Tensor, Tensor, Tensor, Tensor, Tensor)"
 sum = _define("sum", f"({GIVEN.format('')}) -> Tensor", _sum, _sum_shape)
 pull = _define(
     "pull", f"({GIVEN.format('str wrt, ')}, Tensor values) -> {_ALL}", _pull, _pull_shapes
-)
-pull_box = _define(
-    "pull_box", f"({GIVEN.format('')}, Tensor values) -> Tensor", _pull_box, _pull_box_shape
 )
 push = _define("push", f"({GIVEN.format('')}, {_CHANGES}) -> Tensor", _push, _push_shape)
 apply = _define(

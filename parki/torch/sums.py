@@ -1,7 +1,8 @@
 """The operators' computations: sums and derivatives of concrete tensors.
 
-If sources are None, the targets are the sources, and their derivatives include both roles. Names
-of several inputs are one string with spaces.
+If sources are None, the targets are the sources, and their derivatives include both roles. The
+options have the values of a box, and so is the box None unless it requires a gradient. Names of
+several inputs are one string with spaces.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from parki.ewald import api as ewald
+from parki.ewald.derivatives import second
 from parki.ewald.derivatives.second import of_want
-from parki.ewald.derivatives.vjp import jvp, vjp
+from parki.ewald.derivatives.vjp import jvp
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
 from parki.typing import AnyKernel
 
-INPUTS = ("trg", "src", "dens", "norms")
+INPUTS = ("trg", "src", "dens", "norms", "box")
 
 
 class How(NamedTuple):
@@ -32,33 +34,33 @@ def plain(*tensors: Any) -> list[Any]:
 
 
 def summed(kernel: AnyKernel, how: How, *given: Any) -> Any:
-    """Return a sum, given targets, sources or None, density, and normals or None."""
-    trg, src, dens, norms = plain(*given)
+    """Return a sum, given targets, sources or None, density, and normals and box or None."""
+    trg, src, dens, norms, _ = plain(*given)
     own = kernel, trg, trg if src is None else src, norms, how.options
     return ewald.summed(own, dens, how.want, **how.batch._asdict())
 
 
 def pulled(
-    kernel: AnyKernel, how: How, wrt: str, given: tuple[Any, ...], values: Any
+    kernel: AnyKernel, how: How, wrt: str, inputs: tuple[Any, ...], values: Any
 ) -> dict[str, Any]:
     """Return the derivatives by ``wrt``, by name."""
-    trg, src, dens, norms, values = plain(*given, values)
-    names: tuple[Any, ...] = tuple(wrt.split())
-    both = src is None and "trg" in names
-    if names == ("dens",):
-        dens = None  # the derivatives do not depend on it
-    points = trg, trg if src is None else src
-    asked = (*names, "src") if both else names
-    more: dict[str, Any] = {"values": values, "wrt": asked, **how.batch._asdict()}
-    derivatives = vjp(of_want(kernel, how.want), *points, dens, norms, how.options, **more)
-    if both:
-        derivatives["trg"] = derivatives["trg"] + derivatives.pop("src")
-    return derivatives
+    arguments = how.options, how.batch, plain(*inputs), plain(values)[0], tuple(wrt.split())
+    parts = second.pulled(of_want(kernel, how.want), *arguments)
+    return {n: part.to(inputs[-1]) if n == "box" else part for n, part in parts.items()}
+
+
+def strained(
+    kernel: AnyKernel, how: How, wrt: str, strain: Any, inputs: tuple[Any, ...], values: Any
+) -> tuple[Any, ...]:
+    """Return the change of the derivatives by ``wrt`` along a strain; without any, of the sum."""
+    v, along = plain(values, strain)
+    arguments = along, kernel, how.options, how.batch, plain(*inputs), v
+    return tuple(second.along(*arguments, wrt.split() or ("u",), ewald.summed))
 
 
 def pushed(kernel: AnyKernel, how: How, given: tuple[Any, ...], changes: tuple[Any, ...]) -> Any:
     """Return the change of a sum for changes of its inputs; None stands for no change."""
-    trg, src, dens, norms = plain(*given)
+    trg, src, dens, norms, _ = plain(*given)
     named = zip(INPUTS, plain(*changes), strict=True)
     tangents: dict[Any, Any] = {name: change for name, change in named if change is not None}
     if src is None and "trg" in tangents:

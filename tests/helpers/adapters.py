@@ -32,13 +32,19 @@ class Framework:
         return {n: self.array(a.astype(dtype)) for n, a in inputs(kernel, **more).items()}
 
     def function(self, kernel: str, options: Any) -> Any:
-        """Return a sum as a function of arrays: targets are sources where there are none."""
+        """Return a sum as a function of arrays: targets are sources where there are none.
+
+        A box among them takes the place of the options' own one.
+        """
 
         def call(given: Any) -> Any:
-            trg = given["trg"]
+            trg, how = given["trg"], options
             norms = [given["norms"]] if "norms" in given else []
             arguments = trg, given.get("src", trg), given["dens"], *norms
-            return call_of(self.module, kernel)(*arguments, options)
+            if "box" not in given:
+                return call_of(self.module, kernel)(*arguments, how)
+            how = {"periodicity": how.periodicity, "tolerance": how.tolerance}
+            return call_of(self.module, kernel)(*arguments, box=given["box"], **how)
 
         return call
 

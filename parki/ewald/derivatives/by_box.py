@@ -6,11 +6,14 @@ a sum over both fields. A lattice that moves alone has the derivative D, with
     S_ab = sum_n D_na A_nb + sum_i x_ib dw.u/dx_ia
 
 where the last sum is over targets and sources. So D follows from S and from the gradients by
-points, wherever these are given.
+points, wherever these are given. What has no such sum takes differences along strains. They move
+all pairs along, so that sums change slowly however close some points are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -21,13 +24,12 @@ from parki.ewald.far.strain import SYMBOLS, FarStrain, parts_of
 from parki.ewald.geometry.lattice import rows_of, whole_of
 from parki.ewald.geometry.systems import Labels
 from parki.ewald.near.strain import near_strain
-from parki.ewald.options import EwaldOptions
+from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.one_device import OneDevice
-from parki.ewald.pipeline.placed_sum import PlacedSum
+from parki.ewald.pipeline.placed_sum import PlacedSum, sum_once
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.pipeline.stages import Stages
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.composite import Composite
 from parki.ewald.task import Request, Task
 from parki.interchange import to_host
 
@@ -36,29 +38,51 @@ Array = NDArray[np.float64]
 NAMES = ("box", "lattice")
 
 
-def check_box(composite: Composite, systems: Any, by: str = "the box") -> None:
-    """Refuse derivatives by the box, or by what takes them, that parki does not have."""
-    what = "systems" if systems is not None else ""
-    for each in composite.addends:
-        kind = SUMS[each.kernel]
-        sinks = kind.symbol.friction and kind.normals  # with a multiplier of their own in planes
-        if kind.symbol.structure not in SYMBOLS or sinks:
-            what = each.kernel
-        elif each.want != ("u",):
-            what = f"{composite.name}, which takes {', '.join(each.want)} of {each.kernel}"
-    if what:
+# A difference of eighth order: its step, along a strain of norm 1, and weights. Errors grow by the
+# inverse of the step, so that sums take a tolerance as much smaller, in double precision.
+STEP = 0.01
+WEIGHTS = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
+
+
+def check_box(systems: Any, by: str = "the box") -> None:
+    """Refuse derivatives of systems by the box, or by what takes them."""
+    if systems is not None:
         raise ParkiValueError(
-            f"a derivative by {by} was asked for, which parki does not have for {what}; take the "
+            f"a derivative by {by} was asked for, which parki does not have for systems; take the "
             f"difference of two sums in which {by} differs slightly, with a tolerance well below it"
         )
+
+
+def strained(options: EwaldOptions, strain: Array) -> Iterator[tuple[float, EwaldOptions, Array]]:
+    """Yield the weights, the options and the matrices of points of a difference along a strain.
+
+    Parameters
+    ----------
+    options : EwaldOptions
+    strain : array, shape (3, 3)
+        Of points and box, ``dx_a = e_ab x_b``; none along free axes.
+    """
+    options, size = options.of_derivatives(), float(np.linalg.norm(strain))
+    whole, edges = vectors_of(options), cast(Any, options.box)
+    least = SMALLEST_TOLERANCE[np.dtype(np.float64)]
+    how: dict[str, Any] = {"tolerance": max(options.tolerance * STEP, least), "precision": "full"}
+    for number, weight in WEIGHTS.items() if size else ((0, 0.0),):
+        for sign in (1, -1):
+            moved = np.eye(3) + sign * number * STEP / (size or 1.0) * strain
+            rows = whole @ moved.T
+            straight = options.cell is None and not (rows - np.diag(rows.diagonal())).any()
+            box = (rows.diagonal() if straight else rows).tolist()
+            box = [None if old is None else new for old, new in zip(edges, box, strict=True)]
+            yield sign * weight * size / STEP, replace(options, box=box, **how), moved
 
 
 def by_lattice(
     given: tuple[Any, ...],
     dens: Any,
-    values: Any,
+    values: dict[str, Any],
     moves: list[tuple[Any, Any]],
     labels: Labels | None = None,
+    straight: bool = False,
 ) -> Array:
     """Return the derivative by lattice vectors, shape (3, 3), a row for each.
 
@@ -66,22 +90,56 @@ def by_lattice(
     ----------
     given
         The first five arguments of `parki.Plan`.
-    dens, values : array, shapes (k, rows, Ns) and (k, rows, Nt)
+    dens : array, shape (k, rows, Ns)
+    values : dict of arrays, shape (k, rows, Nt)
+        By result.
     moves : list of tuple of 2 arrays, shape (3, N)
         Points as they were given, and the derivatives by them.
     labels : Labels, optional
         Labels of the points, where pairs are left out.
+    straight : bool
+        Whether the diagonal is enough.
     """
     options = given[4]
     whole, derivative = vectors_of(options), np.zeros((3, 3))
     for points, slopes in moves:
         derivative -= to_host((slopes[:, None].astype(np.float64) * points).sum(axis=-1))
     if all(points.size for points, _ in moves) and any(options.periodic):
-        derivative += sum(_strain(given, dens, values, labels))
-        if options.dl_mean == "flux" and SUMS[given[0]].normals:
-            derivative += _flux(given, dens, values) / np.linalg.det(whole)
+        kind = SUMS[given[0]]
+        sinks = kind.symbol.friction and kind.normals  # with a multiplier of their own in planes
+        if [*values] != ["u"] or kind.symbol.structure not in SYMBOLS or sinks:
+            derivative += _differences(given, dens, values, labels, straight)
+        else:
+            derivative += sum(_strain(given, dens, values["u"], labels))
+            if options.dl_mean == "flux" and kind.normals:
+                derivative += _flux(given, dens, values["u"]) / np.linalg.det(whole)
     derivative *= np.outer(options.periodic, options.periodic)
     return np.asarray(np.linalg.inv(whole).T @ derivative.T)
+
+
+def _differences(
+    given: tuple[Any, ...], dens: Any, values: Any, labels: Labels | None, straight: bool
+) -> Array:
+    """Return the derivative by strains of points and box, by differences along each."""
+    kernel, trg, src, norms, options = given
+    same, marked = src is trg, isinstance(norms, tuple)
+    trg, src, dens = (a.astype(np.float64) for a in (trg, src, dens))
+    if norms is not None:
+        norms = tuple(m.astype(np.float64) for m in norms) if marked else norms.astype(np.float64)
+    density = dens.reshape(len(dens), *SUMS[kernel].density_shape(dens.shape[-1]))
+    change = np.zeros((3, 3))
+    asked = np.eye(3) if straight else np.ones((3, 3))
+    for place in np.argwhere(asked * np.outer(options.periodic, options.periodic)):
+        strain = np.zeros((3, 3))
+        strain[tuple(place)] = 1
+        for weight, there, moved in strained(options, strain):
+            matrix = np.asarray(moved, like=trg)
+            points = matrix @ trg
+            arguments = kernel, points, points if same else matrix @ src, norms, there
+            results = sum_once(arguments, density, (*values,), exclude=labels)
+            for w, result in zip(values.values(), results, strict=True):
+                change[tuple(place)] += weight * float((w * result.reshape(w.shape)).sum())
+    return change
 
 
 def _flux(given: tuple[Any, ...], dens: Any, values: Any) -> Array:

@@ -39,13 +39,14 @@ def by_scale(
     options : EwaldOptions
     inputs, slopes : dict of arrays, shape (rows, N)
         "dens", "trg", "src" and perhaps "norms", and the derivatives by them; among these also
-        that by the "lattice", (3, 3).
+        that by the "lattice", (3, 3), or its diagonal as that by the "box" of lengths.
     values : array, shape (rows, Nt)
     """
     scaled = power_of(kernel, "u") * _product(slopes["dens"], inputs["dens"])
     scaled += sum(_product(slopes[name], inputs[name]) for name in inputs if name != "dens")
     if any(options.periodic):
-        scaled += float((vectors_of(options) * slopes["lattice"]).sum())
+        by_box = slopes["lattice"] if "lattice" in slopes else slopes["box"]
+        scaled += float((vectors_of(options) * by_box).sum())
     if sum(options.periodic) == 1:
         strength = inputs["dens"][: len(values)].sum(axis=1, dtype=np.float64)
         flow = np.asarray(_by_unit(kernel, options), like=strength) * strength

@@ -253,7 +253,7 @@ def _multipoles_by_lattice(
     labels = check_labels(how["exclude"], MULTIPOLES, True, {"trg": x, "src": x}, options)
     weights = np.concatenate([q[None], -d])[:, None]
     given = MULTIPOLES, x, x, None, options
-    return by_lattice(given, _moving(q, d), weights, [(x, -2 * forces)], labels)
+    return by_lattice(given, _moving(q, d), {"u": weights}, [(x, -2 * forces)], labels)
 
 
 def _moving(q: Any, d: Any) -> Any:

@@ -169,7 +169,8 @@ class MappedSum(NamedTuple):
         """Return parts (k, rows, N) of the derivatives, for values (k, rows, Nt) of results.
 
         k is 1 unless ``wrt`` is ("dens",). ``rows`` are the density's of the composite. "lattice",
-        along with "trg" and "src", is the derivative by lattice vectors, (3, 3).
+        along with "trg" and "src", is the derivative by lattice vectors, (3, 3), and "box" that by
+        lengths, its diagonal.
         """
 
         def more(each: Addend) -> Addend:
@@ -187,14 +188,16 @@ class MappedSum(NamedTuple):
         links = [] if dens is None else self._links(dens, wrt)
         own = None if dens is None else self._densities(dens[None])[0]
         direct = [name for name in ("dens", "trg") if name in wrt]
-        alone = ["src"] if "lattice" in wrt else []  # whether it changes with the sources or not
+        boxes = [name for name in ("box", "lattice") if name in wrt]
+        alone = ["src"] if boxes else []  # whether it changes with the sources or not
         asked = dict.fromkeys([*direct, *alone, *(link.of for link in links)])
         varied = self._varied
         parts = self.sum.pulled(values, own, asked, tuple(map(more, varied)))
         derivatives = {name: parts[name] for name in direct}
         if alone:
             moves = {"trg": parts["trg"][len(varied) :], "src": parts["src"]}
-            derivatives["lattice"] = [self._by_lattice(values["u"], own, moves)]
+            for name in boxes:
+                derivatives[name] = [self._by_lattice(values, own, moves, name == "box")]
         derivatives |= {name: [] for name in NAMES}
         if "dens" in derivatives:
             derivatives["dens"] = [
@@ -205,7 +208,9 @@ class MappedSum(NamedTuple):
             derivatives[link.by] += [link.pull(part, sources) for part in own]
         return derivatives
 
-    def _by_lattice(self, values: Any, dens: Any, moves: dict[str, list[Any]]) -> Any:
+    def _by_lattice(
+        self, values: Any, dens: Any, moves: dict[str, list[Any]], straight: bool
+    ) -> Any:
         """Return the derivative by lattice vectors, for parts of those by the sum's own points."""
         of = self.sum
         slopes = [
@@ -213,7 +218,7 @@ class MappedSum(NamedTuple):
             for name, points in (("trg", of.trg), ("src", of.src))
         ]
         given = of.kind.name, of.trg, of.src, of.norms, of.options
-        return by_lattice(given, dens[None], values, slopes, of.labels)
+        return by_lattice(given, dens[None], values, slopes, of.labels, straight)
 
     def pushed(self, dens: Any, moves: Mapping[str, Any]) -> list[tuple[str, Any]]:
         """Return parts (k, rows, Nt) of the changes of results, for changes of inputs.

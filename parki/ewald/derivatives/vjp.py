@@ -108,7 +108,8 @@ def vjp(
     v = {name: _some(rows) for name, rows in v.items()}
     by_box, by_length = {*wrt} & {*NAMES}, {*wrt} & {*checked.lengths}
     inputs: set[str] = {name for name in wrt if name not in by_box | by_length}
-    inputs |= {"trg", "src", "lattice"} if by_box or by_length else set()
+    lattice = "lattice" if "lattice" in wrt or checked.options.cell is not None else "box"
+    inputs |= {"trg", "src", lattice} if by_box or by_length else set()
     inputs |= checked.inputs.keys() if by_length else set()
     if {*wrt} == {"dens"}:
         parts = [checked.pulled(v, None, inputs)]
@@ -121,7 +122,7 @@ def vjp(
     derivatives: dict[str, Any] = {n: sum(part[n] for part in parts) for n in inputs if n != "dens"}
     shapes = dict(checked.shapes)
     if by_box:
-        derivatives |= checked.by_box(derivatives["lattice"])
+        derivatives |= checked.by_box(derivatives[lattice])
     if by_length:
         derivatives |= checked.by_lengths(parts, v["u"])
     if "dens" in wrt:
@@ -244,7 +245,7 @@ class _Checked(NamedTuple):
         given = asked.taken(trg, src, norms, options).checked()
         arrays = given.arrays
         inputs: tuple[str, ...] = INPUTS if "norms" in arrays else INPUTS[:3]
-        lengths = {} if asked.composite else SUMS.lengths(asked.name)
+        lengths = {} if asked.composite or want != "u" else SUMS.lengths(asked.name)
         if label == "wrt":
             inputs += (*NAMES, *lengths)
         names_of(label, names, f"{meaning}: {', '.join(inputs)}", inputs)
@@ -257,7 +258,7 @@ class _Checked(NamedTuple):
         if asked.whole.scales:
             checked = checked._replace(length=resolve(checked.options, given.extents).length)
         for name in [n for n in names if n in NAMES or n in lengths]:
-            check_box(asked.whole, systems, name if name in lengths else "the box")
+            check_box(systems, name if name in lengths else "the box")
         if dens is None and {*names} == {"dens"}:
             return checked
         values = checked.like("dens", dens, "dens")
@@ -334,7 +335,7 @@ class _Checked(NamedTuple):
 
     def by_box(self, lattice: Any) -> dict[str, Any]:
         """Return the derivatives by the box, by name, for those by lattice vectors (3, 3)."""
-        own = lattice if self.options.cell is not None else lattice.diagonal()
+        own = lattice if self.options.cell is not None else lattice.diagonal().copy()
         by_name = {"box": own, "lattice": lattice}
         return {name: self.space.array_module.asarray(each) for name, each in by_name.items()}
 

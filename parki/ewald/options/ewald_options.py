@@ -30,7 +30,7 @@ from parki.ewald.options.expert import (
 )
 from parki.html import table
 from parki.interchange import as_number
-from parki.meaning import Varied, refuse_variable, values_of, varied
+from parki.meaning import Varied, is_tensor, refuse_variable, values_of, varied
 from parki.runtime import ExecutionSpace, space_name
 from parki.runtime.forks import cached_property
 from parki.typing import Box, Densities, ExcludeImage, Mean, Periodicity, Precision, SpaceName, Wall
@@ -303,7 +303,8 @@ class EwaldOptions(metaclass=Shown):
         tensor = varied(self.box)
         if tensor is None:
             refuse_variable("box", self.box)
-            return self._lengths(self.box)
+            # Within transformations of PyTorch the numbers of a constant tensor have to be taken.
+            return self._lengths(values_of("box", self.box) if is_tensor(self.box) else self.box)
         return Varied.of(self._lengths(values_of("box", tensor)), tensor)
 
     def _lengths(self, box: Any) -> tuple[Any, ...]:
