@@ -17,38 +17,14 @@ from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
 from parki.ewald.sums.dipoles import dipoles_of
 from parki.ewald.sums.names import Family, named
-from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
-from parki.ewald.sums.sizes import square
+from parki.ewald.sums.record import Sum, terms_of
 from parki.ewald.sums.sources import DIPOLE, FORCE
 from parki.ewald.sums.spheres import sphere_turns
 from parki.ewald.sums.written import pair_of
 
-VELOCITY = Term(
-    "doublet_dipole",
-    4,
-    square(symbols.CURL_OF_CURL, DIPOLE),
-    Far(GRADIENT, PLAIN, order=1),
-    aligned_factor=1.3,
-)
-VELOCITY_GRADIENT = Term(
-    "doublet_dipole_grad",
-    5,
-    square(symbols.CURL_OF_CURL, DIPOLE, "grad_u"),
-    Far(GRADIENT, GRADIENT, order=1),
-    aligned_factor=1.3,
-    derived=True,
-)
 # The second derivative of doublets along an axis: errors are means over all axes.
-_RISES = symbols.CURL_OF_CURL._replace(structure="rise", up=2)
-_RISE = Term("doublet_rise", 5, square(_RISES, FORCE), Far(order=1), aligned_factor=1.3)
-_RISE_GRADIENT = Term(
-    "doublet_rise_grad",
-    6,
-    square(_RISES, FORCE, "grad_u"),
-    Far(PLAIN, GRADIENT, order=1),
-    aligned_factor=1.3,
-    derived=True,
-)
+_RISES, _VECTOR = symbols.CURL_OF_CURL._replace(structure="rise", up=2), FORCE._replace(decay=5)
+_RISE = terms_of("doublet_rise", _RISES, _VECTOR, u=(1.3,), grad_u=(1.3,))
 # Torques on points turn other points as doublets do.
 _TURNS = sphere_turns(0.0, 0.0)
 DOUBLET = replace(
@@ -67,10 +43,14 @@ DOUBLET_DIPOLE = dipoles_of(
     "doublet_dipole",
     symbols.CURL_OF_CURL,
     (2, 55),
-    {"u": (VELOCITY,), "grad_u": (VELOCITY_GRADIENT,)},
+    terms_of(
+        "doublet_dipole",
+        symbols.CURL_OF_CURL,
+        DIPOLE._replace(decay=4),
+        u=(1.3,),
+        grad_u=(1.3,),
+    ),
 )
-
-_VECTOR = FORCE._replace(decay=5)
 
 
 def doublet_rise(up: int) -> Sum:
@@ -85,7 +65,7 @@ def doublet_rise(up: int) -> Sum:
         pair_of(symbol, (_VECTOR,), (3, 60)),
         (_VECTOR,),
         gauge=None,
-        terms={"u": (_RISE,), "grad_u": (_RISE_GRADIENT,)},
+        terms=_RISE,
         adjoints={"u": of_itself(name)},
     )
 

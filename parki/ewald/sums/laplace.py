@@ -8,26 +8,17 @@ from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
 from parki.ewald.sums.gauges import OF_CHARGES
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
-from parki.ewald.sums.sizes import square
+from parki.ewald.sums.record import Sum, terms_of
 from parki.ewald.sums.sources import CHARGE
 from parki.ewald.sums.words import Words
 from parki.ewald.sums.written import pair_of
 
-POTENTIAL = Term(
+TERMS = terms_of(
     "laplace",
-    1,
-    square(symbols.POTENTIAL, CHARGE),
-    Far(order=1),
-    (2, -1, 0.116, -1, 0, 0),
-)
-GRADIENT_TERM = Term(
-    "laplace_grad",
-    2,
-    square(symbols.POTENTIAL, CHARGE, "grad_u"),
-    Far(PLAIN, GRADIENT, order=1),
-    (4, 0, 2 / math.pi, 0.5, 0, 0),
-    derived=True,
+    symbols.POTENTIAL,
+    CHARGE,
+    u=(1, 2, -1, 0.116, -1, 0, 0),
+    grad_u=(1, 4, 0, 2 / math.pi, 0.5, 0, 0),
 )
 LAPLACE = Sum(
     "laplace",
@@ -35,7 +26,7 @@ LAPLACE = Sum(
     pair_of(symbols.POTENTIAL, (CHARGE,), (1, 12)),
     (CHARGE,),
     OF_CHARGES,
-    terms={"u": (POTENTIAL,), "grad_u": (GRADIENT_TERM,)},
+    terms=TERMS,
     adjoints={
         "u": of_itself("laplace"),
         "grad_u": Adjoint("laplace_dipole", ("u",), velocity),

@@ -10,33 +10,24 @@ import math
 from parki.ewald.sums import symbols
 from parki.ewald.sums.dipoles import dipoles_of
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Term
-from parki.ewald.sums.sizes import square
+from parki.ewald.sums.record import terms_of
 from parki.ewald.sums.sources import CHARGE_DIPOLE
 from parki.ewald.sums.words import Words
 
 _PI = math.pi
-POTENTIAL = Term(
+TERMS = terms_of(
     "laplace_dipole",
-    2,
-    square(symbols.POTENTIAL, CHARGE_DIPOLE),
-    Far(GRADIENT, PLAIN, order=1),
-    (4 / 3, 0, 2 / (3 * _PI), 0.5, 0, 0),
-)
-GRADIENT_TERM = Term(
-    "laplace_dipole_grad",
-    3,
-    square(symbols.POTENTIAL, CHARGE_DIPOLE, "grad_u"),
-    Far(GRADIENT, GRADIENT, order=1),
-    (4 / 3, 1.5, 1 / (6 * _PI), 2.5, 0, 0),
-    derived=True,
+    symbols.POTENTIAL,
+    CHARGE_DIPOLE,
+    u=(1, 4 / 3, 0, 2 / (3 * _PI), 0.5, 0, 0),
+    grad_u=(1, 4 / 3, 1.5, 1 / (6 * _PI), 2.5, 0, 0),
 )
 LAPLACE_DIPOLE = dipoles_of(
     "laplace",
     "laplace_dipole",
     symbols.POTENTIAL,
     (1, 19),
-    {"u": (POTENTIAL,), "grad_u": (GRADIENT_TERM,)},
+    TERMS,
     dipoles="multipoles(order=2)",  # of which they are the last rows
 )
 WORDS = Words(

@@ -18,47 +18,29 @@ from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.gauges import OF_IMAGES
 from parki.ewald.sums.maps import Arrays
 from parki.ewald.sums.names import Family, named
-from parki.ewald.sums.record import CURVATURE, GRADIENT, PLAIN, Array, Far, Sum, Term, WindowWeights
-from parki.ewald.sums.sizes import square
+from parki.ewald.sums.record import Array, Sum, Term, terms_of
 from parki.ewald.sums.sources import CHARGE, CHARGE_DIPOLE, QUADRUPOLE, Source
-from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.written import pair_of
 
 _SOURCES = CHARGE, CHARGE_DIPOLE, QUADRUPOLE
 RISE = symbols.SLOPE._replace(structure="rise", up=2)  # of the same size along any axis
 
 
-def _term(name: str, symbol: Symbol, source: Source, result: str, spread: WindowWeights) -> Term:
-    """Return a term of a multipole."""
-    derived = result == "grad_u"
-    power = source.decay + (symbol.structure != "scalar") + (symbol.structure == "rise") + derived
-    return Term(
-        name,
-        power,
-        square(symbol, source, result),
-        Far(spread, GRADIENT if derived else PLAIN, order=1),
-        aligned_factor=1.3 if source.curvature else 1.0,
-        derived=derived,
-    )
+_OF_QUADRUPOLES = terms_of("quadrupole", symbols.POTENTIAL, QUADRUPOLE, u=(1.3,), grad_u=(1.3,))
 
 
-def _terms(
-    name: str, symbol: Symbol, source: Source, spread: WindowWeights, ends: tuple[str, ...]
-) -> tuple[Term, ...]:
-    """Return the terms of "u", and of "grad_u" if there are two ends of names."""
-    pairs = zip(ends, ("u", "grad_u"), strict=False)
-    return tuple(_term(name + end, symbol, source, result, spread) for end, result in pairs)
+def _slopes(name: str, source: Source, aligned: float = 1) -> dict[str, tuple[Term, ...]]:
+    """Return the terms of a multipole's flow, and of the slope of this along an axis as "rise"."""
+    one, two = (source._replace(decay=source.decay + more) for more in (1, 2))
+    of_rise = terms_of(f"{name}_rise", RISE, two, u=(aligned,))
+    of_flow = terms_of(f"{name}_flow", symbols.SLOPE, one, u=(aligned,), grad_u=(aligned,))
+    return {**of_flow, "rise": of_rise["u"]}
 
 
-_OF_QUADRUPOLES = _terms("quadrupole", symbols.POTENTIAL, QUADRUPOLE, CURVATURE, ("", "_grad"))
-_FLOWS = tuple(
-    (
-        *_terms(name, symbols.SLOPE, source, spread, ("_flow", "_flow_grad")),
-        *_terms(name, RISE, source, spread, ("_rise",)),
-    )
-    for name, source, spread in zip(
-        ("charge", "dipole", "quadrupole"), _SOURCES, (PLAIN, GRADIENT, CURVATURE), strict=True
-    )
+_FLOWS = (
+    _slopes("charge", CHARGE),
+    _slopes("dipole", CHARGE_DIPOLE),
+    _slopes("quadrupole", QUADRUPOLE, 1.3),
 )
 QUADRUPOLES = Sum(
     "multipoles(order=2)",
@@ -67,8 +49,8 @@ QUADRUPOLES = Sum(
     _SOURCES,
     OF_IMAGES,
     terms={
-        "u": (laplace.POTENTIAL, laplace_dipole.POTENTIAL, _OF_QUADRUPOLES[0]),
-        "grad_u": (laplace.GRADIENT_TERM, laplace_dipole.GRADIENT_TERM, _OF_QUADRUPOLES[1]),
+        name: laplace.TERMS[name] + laplace_dipole.TERMS[name] + _OF_QUADRUPOLES[name]
+        for name in ("u", "grad_u")
     },
 )
 
@@ -110,7 +92,7 @@ def multipole_flow(order: int) -> Sum:
         sources=tuple(each._replace(decay=each.decay + 1) for each in own.sources),
         gauge=None,
         dipoles=named("multipole_flow", order=order + 1) if order < 2 else "",
-        terms={name: tuple(t[n] for t in _FLOWS[: order + 1]) for n, name in enumerate(_BOTH)},
+        terms={name: tuple(t for of in _FLOWS[: order + 1] for t in of[name]) for name in _BOTH},
         adjoints={},
     )
 
@@ -124,7 +106,7 @@ def multipole_rise(up: int) -> Sum:
         symbol=symbol,
         pair=pair_of(symbol, own.sources, (4, 110)),
         sources=tuple(each._replace(decay=each.decay + 1) for each in own.sources),
-        terms={"u": tuple(terms[2] for terms in _FLOWS)},
+        terms={"u": tuple(term for of in _FLOWS for term in of["rise"])},
     )
 
 

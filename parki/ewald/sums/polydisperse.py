@@ -38,7 +38,7 @@ from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.pairs import LiftedPolynomials, PairFunction
 from parki.ewald.sums.record import Sum, Term
 from parki.ewald.sums.sources import FORCE, TORQUE, Source
-from parki.ewald.sums.spheres import ROTATION, ROTATION_GRADIENT, check_radius
+from parki.ewald.sums.spheres import ROTATION, check_radius
 from parki.ewald.sums.symbols import Symbol
 
 
@@ -73,8 +73,6 @@ _lifted = partial(PairFunction, polynomials=LiftedPolynomials)
 _BOTH = "u", "grad_u"
 _TURNS = TORQUE._replace(decay=3)
 _FLOW = {name: stokes_sl.TERMS[name] for name in ("u", "p", "grad_u")}
-_CURL = {"u": (stokes_rotlet.VELOCITY,), "grad_u": (stokes_rotlet.VELOCITY_GRADIENT,)}
-_ROTATION = {"u": (ROTATION,), "grad_u": (ROTATION_GRADIENT,)}
 KINDS = {
     "polydisperse_sl": Kind(
         symbols.FLOW,
@@ -96,7 +94,7 @@ KINDS = {
         (True, False),
         _lifted("sphere_curl", (2, 45), "XY", "XRYQ", power=2),
         (TORQUE,),
-        _CURL,
+        stokes_rotlet.TERMS,
         "polydisperse_turn",
     ),
     "polydisperse_turn": Kind(
@@ -106,7 +104,7 @@ KINDS = {
             "sphere_curl", (2, 45), "XY", "XRYQ", power=2, constants=(("TURNING_TARGETS", True),)
         ),
         (TORQUE,),
-        _CURL,
+        stokes_rotlet.TERMS,
         "polydisperse_curl",
     ),
     "polydisperse_turns": Kind(
@@ -114,7 +112,7 @@ KINDS = {
         (False, False),
         PairFunction("sphere_turns", (2, 60), "XR", "WY", power=3, with_values="X"),
         (_TURNS,),
-        _ROTATION,
+        ROTATION,
         "polydisperse_turns",
     ),
     "polydisperse_couplets": Kind(

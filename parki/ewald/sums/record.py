@@ -18,6 +18,7 @@ from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.gauges import Gauge
 from parki.ewald.sums.maps import Map
 from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
+from parki.ewald.sums.sizes import square
 from parki.ewald.sums.sources import Source
 from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.texts import text_of
@@ -45,6 +46,8 @@ class WindowWeights(NamedTuple):
 PLAIN = WindowWeights(0, 0, 0)
 GRADIENT = WindowWeights(2, 1, 0)  # |rho k + b e|^2
 CURVATURE = WindowWeights(4, 2, -2, twice=True)  # over k^2: the squares of all products of two
+LAYER = WindowWeights(8 / 7, 6 / 7, -2 / 7)
+LAYER_OF_PRESSURE = WindowWeights(2, 1 / 2, 1 / 2)  # (|v|^2 + (v.k)^2 / k^2) / 2, v = rho k + b e
 
 
 class Far(NamedTuple):
@@ -95,6 +98,49 @@ class Term:
     def differentiates_window(self) -> bool:
         """Whether windows have larger errors in it than in the kernel's other terms."""
         return self.derived and {self.far.spread, self.far.gather} != {PLAIN}
+
+
+# What results have in a name, powers of the inverse length more, and how the window gathers them.
+_ENDS = {
+    "u": ("", 0, PLAIN),
+    "p": ("_p", 1, PLAIN),
+    "grad_u": ("_grad", 1, GRADIENT),
+    "grad_tensor": ("_tensor", 2, CURVATURE),
+}
+
+
+def terms_of(
+    name: str, symbol: Symbol, source: Source, **numbers: tuple[float, ...]
+) -> dict[str, tuple[Term, ...]]:
+    """Return the terms of the results of one source.
+
+    Parameters
+    ----------
+    name : str
+        The first part of the terms' names.
+    symbol : Symbol
+    source : Source
+    **numbers : tuple of float
+        For each result the ``aligned_factor``, and the numbers of ``prolate``, if they are known.
+    """
+    spread = CURVATURE if source.curvature else GRADIENT if source.gradient else PLAIN
+    terms: dict[str, tuple[Term, ...]] = {}
+    for result, (aligned, *known) in numbers.items():
+        end, more, gather = _ENDS[result]
+        if source.normal:  # four grid components, of which the pressure takes k.A alone
+            spread = LAYER_OF_PRESSURE if result == "p" else LAYER
+        terms[result] = (
+            Term(
+                name + end,
+                source.decay + more,
+                square(symbol, source, result),
+                Far(spread, gather, symbol.order),
+                tuple(known) or None,
+                float(aligned),
+                result != "u",
+            ),
+        )
+    return terms
 
 
 @dataclass(frozen=True)

@@ -21,24 +21,12 @@ from parki.ewald.sums.adjoint import Adjoint, velocity
 from parki.ewald.sums.gauges import OF_FORCES, Gauge
 from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.pairs import PairFunction
-from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
-from parki.ewald.sums.sizes import square
+from parki.ewald.sums.record import Sum, Term, terms_of
 from parki.ewald.sums.sources import FORCE, TORQUE, Source
 from parki.ewald.sums.symbols import Shell, Symbol
 
-ROTATION = Term(
-    "sphere_turns",
-    3,
-    square(symbols.CURL_OF_CURL, TORQUE),
-    Far(order=1),
-)
-ROTATION_GRADIENT = Term(
-    "sphere_turns_grad",
-    4,
-    square(symbols.CURL_OF_CURL, TORQUE, "grad_u"),
-    Far(PLAIN, GRADIENT, order=1),
-    derived=True,
-)
+_TURN = TORQUE._replace(decay=3)
+ROTATION = terms_of("sphere_turns", symbols.CURL_OF_CURL, _TURN, u=(1,), grad_u=(1,))
 
 
 def _sum(
@@ -93,8 +81,7 @@ def sphere_spin(turning: float, moving: float, family: str = "sphere_spin") -> S
     """Return the sum of turns of forces."""
     pair = PairFunction("sphere_curl", (1, 45), "X-", "XR-", power=2)
     radii = {"turning": turning, "moving": moving}
-    terms = {"u": (stokes_rotlet.VELOCITY,), "grad_u": (stokes_rotlet.VELOCITY_GRADIENT,)}
-    values = TORQUE, None, terms
+    values = TORQUE, None, stokes_rotlet.TERMS
     return _sum(family, radii, (True, False), symbols.CURL, pair, values)
 
 
@@ -109,8 +96,7 @@ def sphere_turns(radius: float, source_radius: float) -> Sum:
     """Return the sum of twice the turns of torques: of points, the curl of the flow of rotlets."""
     pair = PairFunction("sphere_turns", (2, 60), "XR-", "WY-", power=3, with_values="X")
     radii = {"radius": radius, "source_radius": source_radius}
-    terms = {"u": (ROTATION,), "grad_u": (ROTATION_GRADIENT,)}
-    values = TORQUE._replace(decay=3), None, terms
+    values = _TURN, None, ROTATION
     return _sum("sphere_turns", radii, (True, True), symbols.CURL_OF_CURL, pair, values)
 
 

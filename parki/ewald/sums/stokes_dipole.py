@@ -10,56 +10,21 @@ import math
 from parki.ewald.sums import symbols
 from parki.ewald.sums.dipoles import dipoles_of
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import CURVATURE, GRADIENT, PLAIN, Far, Term
-from parki.ewald.sums.sizes import square
+from parki.ewald.sums.record import terms_of
 from parki.ewald.sums.sources import DIPOLE
 from parki.ewald.sums.words import Words
 
 _PI = math.pi
-
-
-VELOCITY = Term(
-    "stokes_dipole",
-    2,
-    square(symbols.FLOW, DIPOLE),
-    Far(GRADIENT, PLAIN),
-    (16 / 9, 1.5, 1 / (9 * _PI), 2.5, 0, 0),
-    aligned_factor=1.3,
-)
-VELOCITY_GRADIENT = Term(
-    "stokes_dipole_grad",
-    3,
-    square(symbols.FLOW, DIPOLE, "grad_u"),
-    Far(GRADIENT, GRADIENT),
-    (2 / 27, 3.5, 1 / (144 * _PI), 4.5, 32 / (135 * _PI**2), 3),
-    aligned_factor=1.3,
-    derived=True,
-)
-PRESSURE = Term(
-    "stokes_dipole_p",
-    3,
-    square(symbols.FLOW, DIPOLE, "p"),
-    Far(GRADIENT, PLAIN),
-    (1 / 27, 3.5, 1 / (288 * _PI), 4.5, 4 / (27 * _PI**2), 3),
-    aligned_factor=1.8,
-    derived=True,
-)
-TENSOR_GRADIENT = Term(
-    "stokes_dipole_tensor",
-    4,
-    square(symbols.FLOW, DIPOLE, "grad_tensor"),
-    Far(GRADIENT, CURVATURE),
-    aligned_factor=1.5,
-    derived=True,
-)
-TERMS = {"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)}
-STOKES_DIPOLE = dipoles_of(
-    "stokes_sl",
+TERMS = terms_of(
     "stokes_dipole",
     symbols.FLOW,
-    (2, 55),
-    {**TERMS, "grad_tensor": (TENSOR_GRADIENT,)},
+    DIPOLE,
+    u=(1.3, 16 / 9, 1.5, 1 / (9 * _PI), 2.5, 0, 0),
+    p=(1.8, 1 / 27, 3.5, 1 / (288 * _PI), 4.5, 4 / (27 * _PI**2), 3),
+    grad_u=(1.3, 2 / 27, 3.5, 1 / (144 * _PI), 4.5, 32 / (135 * _PI**2), 3),
+    grad_tensor=(1.5,),
 )
+STOKES_DIPOLE = dipoles_of("stokes_sl", "stokes_dipole", symbols.FLOW, (2, 55), TERMS)
 WORDS = Words(
     "dipoles D of forces",
     "u = sum [ D r - D^T r - (tr D) r ] / r^3 + 3 r (r.D r) / r^5",

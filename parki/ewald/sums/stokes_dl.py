@@ -14,60 +14,28 @@ from parki.ewald.sums.adjoint import (
     traction,
 )
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import CURVATURE, GRADIENT, PLAIN, Far, Sum, Term, WindowWeights
-from parki.ewald.sums.sizes import square
+from parki.ewald.sums.record import Sum, terms_of
 from parki.ewald.sums.sources import LAYER
 from parki.ewald.sums.words import Words
 from parki.ewald.sums.written import pair_of
 
 _PI = math.pi
-# Sources are spread with the window's gradient, in four grid components.
-_SPREAD = WindowWeights(8 / 7, 6 / 7, -2 / 7)
-
-
-VELOCITY = Term(
+TERMS = terms_of(
     "stokes_dl",
-    2,
-    square(symbols.FLOW_OF_LAYERS, LAYER),
-    Far(_SPREAD, PLAIN),
-    (56 / 9, 1.5, 7 / (18 * _PI), 2.5, 0, 0),
-    aligned_factor=1.4,
+    symbols.FLOW_OF_LAYERS,
+    LAYER,
+    u=(1.4, 56 / 9, 1.5, 7 / (18 * _PI), 2.5, 0, 0),
+    p=(1.8, 4 / 27, 3.5, 1 / (72 * _PI), 4.5, 16 / (27 * _PI**2), 3),
+    grad_u=(1.5, 7 / 27, 3.5, 7 / (288 * _PI), 4.5, 4 / (5 * _PI**2), 3),
+    grad_tensor=(1.5,),
 )
-VELOCITY_GRADIENT = Term(
-    "stokes_dl_grad",
-    3,
-    square(symbols.FLOW_OF_LAYERS, LAYER, "grad_u"),
-    Far(_SPREAD, GRADIENT),
-    (7 / 27, 3.5, 7 / (288 * _PI), 4.5, 4 / (5 * _PI**2), 3),
-    aligned_factor=1.5,
-    derived=True,
-)
-PRESSURE = Term(
-    "stokes_dl_p",
-    3,
-    square(symbols.FLOW_OF_LAYERS, LAYER, "p"),
-    # Only k.A counts: (|v|^2 + (v.k)^2 / k^2) / 2, v = rho k + b e.
-    Far(WindowWeights(2, 1 / 2, 1 / 2), PLAIN),
-    (4 / 27, 3.5, 1 / (72 * _PI), 4.5, 16 / (27 * _PI**2), 3),
-    aligned_factor=1.8,
-    derived=True,
-)
-TENSOR_GRADIENT = Term(
-    "stokes_dl_tensor",
-    4,
-    square(symbols.FLOW_OF_LAYERS, LAYER, "grad_tensor"),
-    Far(_SPREAD, CURVATURE),
-    aligned_factor=1.5,
-    derived=True,
-)
-TERMS = {"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)}
 STOKES_DL = Sum(
     "stokes_dl",
     symbols.FLOW_OF_LAYERS,
     pair_of(symbols.FLOW_OF_LAYERS, (LAYER,), (3, 40)),
     (LAYER,),
     gauge=None,
-    terms={**TERMS, "grad_tensor": (TENSOR_GRADIENT,)},
+    terms=TERMS,
     adjoints={
         "u": Adjoint(
             "stokes_sl", ("p", "grad_u"), traction, mean=mean_of_forces, transposed_pair=True

@@ -11,27 +11,18 @@ from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, half_curl, of_itself
 from parki.ewald.sums.maps import Arrays
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import GRADIENT, PLAIN, Far, Sum, Term
-from parki.ewald.sums.sizes import square
+from parki.ewald.sums.record import Sum, terms_of
 from parki.ewald.sums.sources import TORQUE
 from parki.ewald.sums.words import Words
 from parki.ewald.sums.written import pair_of
 
 _PI = math.pi
-VELOCITY = Term(
+TERMS = terms_of(
     "stokes_rotlet",
-    2,
-    square(symbols.CURL, TORQUE),
-    Far(order=1),
-    (8 / 3, 0, 4 / (3 * _PI), 0.5, 0, 0),
-)
-VELOCITY_GRADIENT = Term(
-    "stokes_rotlet_grad",
-    3,
-    square(symbols.CURL, TORQUE, "grad_u"),
-    Far(PLAIN, GRADIENT, order=1),
-    (8 / 3, 1.5, 1 / (3 * _PI), 2.5, 0, 0),
-    derived=True,
+    symbols.CURL,
+    TORQUE,
+    u=(1, 8 / 3, 0, 4 / (3 * _PI), 0.5, 0, 0),
+    grad_u=(1, 8 / 3, 1.5, 1 / (3 * _PI), 2.5, 0, 0),
 )
 
 
@@ -50,7 +41,7 @@ STOKES_ROTLET = Sum(
     pair_of(symbols.CURL, (TORQUE,), (1, 25)),
     (TORQUE,),
     gauge=None,
-    terms={"u": (VELOCITY,), "p": (), "grad_u": (VELOCITY_GRADIENT,)},
+    terms={**TERMS, "p": ()},
     adjoints={
         "u": of_itself("stokes_rotlet"),
         "grad_u": Adjoint("stokes_dipole", ("grad_u",), half_curl, tolerance_factor=0.81),

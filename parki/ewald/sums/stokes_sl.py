@@ -8,55 +8,28 @@ from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, of_pressure, velocity
 from parki.ewald.sums.gauges import OF_FORCES
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import CURVATURE, GRADIENT, PLAIN, Far, Sum, Term
-from parki.ewald.sums.sizes import square
+from parki.ewald.sums.record import Sum, terms_of
 from parki.ewald.sums.sources import FORCE
 from parki.ewald.sums.words import MEAN_PRESSURE, Words
 from parki.ewald.sums.written import pair_of
 
 _PI = math.pi
-
-
-VELOCITY = Term(
+TERMS = terms_of(
     "stokes_sl",
-    1,
-    square(symbols.FLOW, FORCE),
-    Far(),
-    (8 / 3, 0.5, (4 / (3 * _PI)) ** 2, 1, (4 / (3 * _PI)) ** 2, 1),
+    symbols.FLOW,
+    FORCE,
+    u=(1, 8 / 3, 0.5, (4 / (3 * _PI)) ** 2, 1, (4 / (3 * _PI)) ** 2, 1),
+    p=(1, 8 / 3, 1.5, 1 / (6 * _PI), 2.5, 0, 0),
+    grad_u=(1, 16 / 3, 1.5, 1 / (3 * _PI), 2.5, 0, 0),
+    grad_tensor=(1.5, 7 / 81, 3.5, 7 / (864 * _PI), 4.5, 4 / (15 * _PI**2), 3),
 )
-VELOCITY_GRADIENT = Term(
-    "stokes_sl_grad",
-    2,
-    square(symbols.FLOW, FORCE, "grad_u"),
-    Far(PLAIN, GRADIENT),
-    (16 / 3, 1.5, 1 / (3 * _PI), 2.5, 0, 0),
-    derived=True,
-)
-PRESSURE = Term(
-    "stokes_sl_p",
-    2,
-    square(symbols.FLOW, FORCE, "p"),
-    Far(),
-    (8 / 3, 1.5, 1 / (6 * _PI), 2.5, 0, 0),
-    derived=True,
-)
-TENSOR_GRADIENT = Term(
-    "stokes_sl_tensor",
-    3,
-    square(symbols.FLOW, FORCE, "grad_tensor"),
-    Far(PLAIN, CURVATURE),
-    (7 / 81, 3.5, 7 / (864 * _PI), 4.5, 4 / (15 * _PI**2), 3),
-    aligned_factor=1.5,
-    derived=True,
-)
-TERMS = {"u": (VELOCITY,), "p": (PRESSURE,), "grad_u": (VELOCITY_GRADIENT,)}
 STOKES_SL = Sum(
     "stokes_sl",
     symbols.FLOW,
     pair_of(symbols.FLOW, (FORCE,), (2, 25)),
     (FORCE,),
     OF_FORCES,
-    terms={**TERMS, "grad_tensor": (TENSOR_GRADIENT,)},
+    terms=TERMS,
     adjoints={
         "u": of_itself("stokes_sl"),
         "p": of_pressure(("u",), lambda found, _: 2 * found["u"], 0.86),
