@@ -148,7 +148,8 @@ class Adjoint(Addend):
             a.astype(np.float64, copy=False) for a in (values, cloud["trg"], cloud["src"])
         )
         sums = total(8 * math.pi / volume * self.mean(v, trg))
-        results["p"] += (sums[:3] * src).sum(axis=0) + sums[3]
+        if "p" in results:
+            results["p"] += (sums[:3] * src).sum(axis=0) + sums[3]
         if tensors is not None:
             results["grad_tensor"] += tensors[-1] * sums[:3]
 
