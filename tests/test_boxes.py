@@ -100,3 +100,21 @@ def test_tilted_boxes(rng):
         found = each(dens)
         square = sum((one**2).sum() for one in found)
         assert (each.adjoint(found) * dens).sum() == pytest.approx(square, rel=1e-9)
+
+
+def test_derivatives_of_several_results(rng):
+    """In both modes, of several densities: those of the systems alone."""
+    points, _, dens = made("laplace", rng, np.asarray)
+    values = tuple(rng.standard_normal((2, *shape, N)) for shape in ((), (3,)))
+    moves = {"trg": rng.standard_normal((3, N)), "dens": rng.standard_normal((2, N))}
+    how = {"periodicity": 3, "tolerance": 1e-6, "want": WANT}
+    plan = parki.Plan("laplace", points, points, systems=OFFSETS, boxes=BOXES, **how)
+    found = plan.vjp(dens, values, ("dens", "src")), plan.jvp(dens, moves)
+    for box, begin, end in zip(BOXES, OFFSETS, OFFSETS[1:], strict=False):
+        of = slice(begin, end)
+        alone = parki.Plan("laplace", points[:, of], points[:, of], box=box, **how)
+        own = dens[:, of], tuple(each[..., of] for each in values), ("dens", "src")
+        change = alone.jvp(dens[:, of], {name: move[..., of] for name, move in moves.items()})
+        right = *alone.vjp(*own).values(), *change
+        for one, each in zip((*found[0].values(), *found[1]), right, strict=True):
+            np.testing.assert_allclose(one[..., of], each, atol=1e-5 * abs(one).max())

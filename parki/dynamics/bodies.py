@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from parki.dynamics import bodies_solver
+from parki.dynamics import bodies_solver, solver
 from parki.dynamics.bodies_solver import BodyMotion
 from parki.dynamics.conjugate import Show, dot
 from parki.dynamics.placed import Placed, SameShape
@@ -272,10 +272,10 @@ class RigidBodies(Uncopied):
         Parameters
         ----------
         forces, torques : array, shape (3, B), optional
-            Torques are about the positions of the bodies. None stands for none.
+            Torques are about the positions of the bodies. None stands for none. Or k sets of them,
+            (k, 3, B), which are solved one by one.
         """
-        motion = self.solve(forces, torques)
-        return motion.velocities, motion.turns
+        return solver.of_sets(self.solve, self._placed.dtype, forces, torques)
 
     @alone
     def solve(
@@ -397,9 +397,8 @@ class RigidBodies(Uncopied):
         shape = (2, *placed.positions.shape)
 
         def product(values: Any) -> Any:
-            if values.ndim > 3:
-                return placed.xp.stack([product(each) for each in values])
-            return self.solve(*values)._begin[1]
+            pair = self.velocities(values[..., 0, :, :], values[..., 1, :, :])
+            return placed.xp.stack([as_array("motions", each) for each in pair], axis=-3)
 
         return linear_operator(product, product, (shape, shape), placed.dtype, self._first.space)
 

@@ -209,13 +209,15 @@ class RigidSpheres(Uncopied):
         Parameters
         ----------
         forces : array, shape (3, N), or None
-            Force on each sphere. None stands for no forces.
-        torques : array, shape (3, N), optional
+            Force on each sphere, or k sets of them, (k, 3, N), which are solved one by one. None
+            stands for no forces.
+        torques : array, optional
+            As the forces.
 
         Returns
         -------
         array, or tuple of 2 arrays
-            In the library of the forces.
+            In the shape and the library of the forces.
 
         Raises
         ------
@@ -224,8 +226,8 @@ class RigidSpheres(Uncopied):
         """
         if forces is None and torques is None:
             raise ParkiTypeError("forces and torques are None; give one of them, or both")
-        motion = self.solve(forces, torques)
-        return motion.velocities if torques is None else (motion.velocities, motion.turns)
+        both = solver.of_sets(self.solve, self._mobility.dtype, forces, torques)
+        return both[0] if torques is None else both
 
     @alone
     def solve(
@@ -474,9 +476,9 @@ class RigidSpheres(Uncopied):
         shape = ((2,) if torques else ()) + (3, self.radii.size)
 
         def product(values: Any) -> Any:
-            if values.ndim > len(shape):
-                return xp.stack([product(each) for each in values])
-            return xp.stack(self.velocities(*values)) if torques else self.velocities(values)
+            if not torques:
+                return self.velocities(values)
+            return xp.stack(self.velocities(values[..., 0, :, :], values[..., 1, :, :]), axis=-3)
 
         sizes = self._mobility
         return linear_operator(product, product, (shape, shape), sizes.dtype, sizes.space)

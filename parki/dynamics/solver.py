@@ -27,7 +27,7 @@ from parki.dynamics import moments
 from parki.dynamics.conjugate import Show, Solved, conjugate, dot
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.points import like_points
-from parki.interchange import as_given
+from parki.interchange import as_array, as_given
 
 # Parts of the mobility of a sphere alone, of forces and torques and of stresslets: they take the
 # fewest iterations at volume fractions of 0.1 to 0.5. They are small because the forces of close
@@ -166,6 +166,31 @@ def motion(rigid: Any, found: Solved, strain: Any, given: Any) -> Motion:
     back = rigid._back if given is None else functools.partial(as_given, like=given)
     velocities, turns, tensors = map(back, arrays)
     return Motion(velocities, turns, tensors, found.products, found.error)
+
+
+def of_sets(solve: Callable[..., Any], dtype: Any, forces: Any, torques: Any) -> tuple[Any, Any]:
+    """Return velocities and turns under forces and torques, or under k sets of them, k first.
+
+    ``solve`` has the motion of one set.
+    """
+    pair = [
+        a if a is None else as_array(n, a) for n, a in (("forces", forces), ("torques", torques))
+    ]
+    arrays = [array for array in pair if array is not None]
+    if all(array.ndim != 3 for array in arrays):
+        one = solve(forces, torques)
+        return one.velocities, one.turns
+    if len(shapes := {tuple(array.shape) for array in arrays}) > 1:
+        raise ParkiValueError(
+            f"forces and torques have shapes {shapes}; expected as many sets of both"
+        )
+    moves, turns = (np.empty_like(arrays[0], dtype=dtype) for _ in range(2))
+    like = torques if forces is None else forces
+    for n in range(len(moves)):
+        one = solve(*(array if array is None else array[n] for array in pair))
+        moves[n], turns[n] = as_array("moves", one.velocities), as_array("turns", one.turns)
+        like = one.velocities
+    return as_given(moves, like), as_given(turns, like)
 
 
 def sides(rigid: Any, forces: Any, torques: Any, gradient: Any) -> tuple[Any, Any, Any]:

@@ -61,8 +61,8 @@ def page() -> str:
             cells = [face.words]
             for law in columns:
                 reason = face.lacks | face.fails
-                some = [reason.get(f"{law} {kernel}") for kernel in face.sums]
-                why = [reason[law]] if law in reason else [*dict.fromkeys(filter(None, some))]
+                some = [reason.get(law) or reason.get(f"{law} {kernel}") for kernel in face.sums]
+                why = [*dict.fromkeys(filter(None, some))]
                 numbers = ", ".join(str(reasons.setdefault(n, len(reasons) + 1)) for n in why)
                 cells.append(("no" if law in reason else "yes") + f" ({numbers})" * bool(why))
             lines.append(f"| {' | '.join(cells)} |")

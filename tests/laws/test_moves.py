@@ -12,7 +12,7 @@ def follows(face, made, now, box=False):
     fresh = face.make(now)
     new = face.apply(fresh, now.dens)
     assert face.off(now, face.apply(made, now.dens), new) <= 2
-    if "adjoint" not in face.lacks:
+    if not face.without("adjoint", now.kernel):
         one, two = (face.adjoint(each, new) for each in (made, fresh))
         assert abs(one - two).max() <= 1e-4 * abs(two).max()
     told, expected = face.promise(made, now.dens), face.promise(fresh, now.dens)

@@ -261,7 +261,7 @@ class Swapped:
         given = values.reshape(len(values), *part.result, count)
         if isinstance(back := part.transposed or part, Composite):
             dens = self._placed(name, make, back, "u", swapped=False).adjoint(given)
-            return dens.reshape(len(values), -1, dens.shape[-1])
+            return dens.reshape(len(values), math.prod(part.density), dens.shape[-1])
         kernel, want, results = back
         sums = self._placed(name, make, kernel, want, swapped=True)(given)
         cloud = {"points": self.placement.points.src, "norms": self.placement.points.norms}

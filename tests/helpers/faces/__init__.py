@@ -52,13 +52,11 @@ def cases(name: str, *, joined: bool = True) -> list[Any]:
     """Return the parameters of a law."""
     found = []
     for face in FACES.values():
-        if name in face.lacks:
-            continue
         usual = [n for n in USUAL if n in face.sums] or face.sums[:1]
         if face in JOINED and not joined:
             usual = []
         for kernel in face.sums:
-            if f"{name} {kernel}" in face.lacks:
+            if face.without(name, kernel):
                 continue
             for periodicity in face.periodicities:
                 marks = [] if kernel in usual else [pytest.mark.slow]

@@ -94,6 +94,10 @@ class Face:
     def __repr__(self) -> str:
         return self.name
 
+    def without(self, law: str, kernel: str) -> str | None:
+        """Return why a law does not hold for a sum as it is meant; None if it does."""
+        return self.lacks.get(law) or self.lacks.get(f"{law} {kernel}")
+
     # ------------------------------------------------------------------ what is given
     def given(
         self,

@@ -12,7 +12,7 @@ from contract import call_of, rms, rounding
 
 import parki
 from examples import EXAMPLES, example
-from faces.base import BLOBS, TOLERANCE, Array, Face, Given
+from faces.base import TOLERANCE, Array, Face, Given
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import velocity
 from parki.interchange import to_host
@@ -187,11 +187,7 @@ class Results(Face):
     name, words = "results", "several results, `want=`"
     transposed = TOLERANCE  # by sums of their own
     lacks = {
-        f"{law} {kernel}": why
-        for kernel, why in (
-            (BLOBS[0], "not of pressures of blobs"),
-            ("gravity", "registered sums say which transposes they have"),
-        )
+        f"{law} gravity": "registered sums say which transposes they have"
         for law in ("adjoint", "derivatives", "operator")
     }
 

@@ -207,7 +207,6 @@ class RigidSpheres(Radii):
         "linear": "each solve has an error of its own",
         "derivatives": "it has none",
         "check": "each motion tells its error",
-        "several": "a solve is for one set of forces",
     }
 
     def radii(self, numbers: Array) -> Any:
