@@ -14,6 +14,7 @@ import pytest
 import parki
 from parki.cli import check, demo
 from parki.cli import main as cli
+from parki.runtime import spaces
 from parki.runtime.spaces import SPACES, why_unavailable
 from parki.runtime.spaces import cupy as cupy_space
 
@@ -47,6 +48,7 @@ def test_info_without_compiler(monkeypatch, capsys):
 
 def test_amd_is_not_advised_to_install_cuda(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
+    monkeypatch.setattr(spaces, "_usable", spaces._usable.__wrapped__)
     cupy_space.array_module.cache_clear()
     try:
         assert "cupy-cuda12x" in why_unavailable("Cuda")
