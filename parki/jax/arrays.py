@@ -17,7 +17,7 @@ import numpy as np
 
 from parki.ewald.api import summed
 from parki.ewald.derivatives.linear_map import LinearMap
-from parki.ewald.derivatives.second import along, bent, of_want, pulled, unboxed
+from parki.ewald.derivatives.second import along, bent, pulled, unboxed
 from parki.ewald.derivatives.vjp import jvp
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
@@ -142,7 +142,7 @@ def run_bend(
 
     def pull(of: Any, want: str, wanted: Any, those: Any, weights: Any) -> Any:
         arguments = (*those, named.get("box")), weights, wanted
-        return pulled(of_want(of, want), own, batch, *arguments)
+        return pulled(of, own, batch, *arguments, want)
 
     def change(strain: Any) -> list[Any]:
         return along(strain, kernel, own, batch, (*inputs, named.get("box")), values, needs)

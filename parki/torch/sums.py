@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from parki.ewald import api as ewald
 from parki.ewald.derivatives import second
-from parki.ewald.derivatives.second import of_want
 from parki.ewald.derivatives.vjp import jvp
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
@@ -45,7 +44,7 @@ def pulled(
 ) -> dict[str, Any]:
     """Return the derivatives by ``wrt``, by name."""
     arguments = how.options, how.batch, plain(*inputs), plain(values)[0], tuple(wrt.split())
-    parts = second.pulled(of_want(kernel, how.want), *arguments)
+    parts = second.pulled(kernel, *arguments, how.want)
     return {n: part.to(inputs[-1]) if n == "box" else part for n, part in parts.items()}
 
 
@@ -66,5 +65,5 @@ def pushed(kernel: AnyKernel, how: How, given: tuple[Any, ...], changes: tuple[A
     if src is None and "trg" in tangents:
         tangents["src"] = tangents["trg"]
     points = trg, trg if src is None else src
-    own = of_want(kernel, how.want), *points, dens, norms, how.options
-    return jvp(*own, tangents=tangents, **how.batch._asdict())
+    own = kernel, *points, dens, norms, how.options
+    return jvp(*own, tangents=tangents, want=how.want, **how.batch._asdict())

@@ -25,7 +25,6 @@ from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.record import Sum
-from parki.ewald.sums.results import of_one, of_result
 from parki.ewald.sums.slopes import readable
 from parki.interchange import as_array, as_given, to_host
 
@@ -35,15 +34,16 @@ Make = Callable[[list[Any]], Any]  # an array of numbers
 UNIT = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
 
 
-def of_want(kernel: Any, want: str) -> Any:
-    """Return a sum for `parki.vjp`, of one of its results."""
-    return kernel if want == "u" else of_result(of_one(SUMS[kernel]), want)
-
-
 def pulled(
-    kernel: Any, options: EwaldOptions, batch: Batch, inputs: Any, values: Any, names: Any
+    kernel: Any,
+    options: EwaldOptions,
+    batch: Batch,
+    inputs: Any,
+    values: Any,
+    names: Any,
+    want: str = "u",
 ) -> dict[str, Any]:
-    """Return derivatives by names of inputs, "box" among them, by name.
+    """Return derivatives of a result by names of inputs, "box" among them, by name.
 
     ``inputs`` are targets, sources or None, density, normals or None, and the box or None. Without
     sources the targets are the sources, and have derivatives in both roles.
@@ -53,7 +53,7 @@ def pulled(
     dens = None if names == ("dens",) else dens  # on which these do not depend
     lattice = "lattice" if box is not None and box.ndim == 2 else "box"
     wrt = tuple(lattice if name == "box" else name for name in (*names, *["src"] * both))
-    how: dict[str, Any] = {"values": values, "wrt": wrt, **batch._asdict()}
+    how: dict[str, Any] = {"values": values, "wrt": wrt, "want": want, **batch._asdict()}
     points = trg, trg if src is None else src
     derivatives: dict[str, Any] = vjp(kernel, *points, dens, norms, options, **how)
     if both:
