@@ -25,8 +25,8 @@ from parki.ewald.sums.record import Sum, Term, terms_of
 from parki.ewald.sums.sources import FORCE, TORQUE, Source
 from parki.ewald.sums.symbols import Shell, Symbol
 
-_TURN = TORQUE._replace(decay=3)
-ROTATION = terms_of("sphere_turns", symbols.CURL_OF_CURL, _TURN, u=(1,), grad_u=(1,))
+_TURNING = TORQUE._replace(decay=3)
+ROTATION = terms_of("sphere_turns", symbols.CURL_OF_CURL, _TURNING, u=(1,), grad_u=(1,))
 
 
 def _sum(
@@ -96,7 +96,7 @@ def sphere_turns(radius: float, source_radius: float) -> Sum:
     """Return the sum of twice the turns of torques: of points, the curl of the flow of rotlets."""
     pair = PairFunction("sphere_turns", (2, 60), "XR-", "WY-", power=3, with_values="X")
     radii = {"radius": radius, "source_radius": source_radius}
-    values = _TURN, None, ROTATION
+    values = _TURNING, None, ROTATION
     return _sum("sphere_turns", radii, (True, True), symbols.CURL_OF_CURL, pair, values)
 
 
