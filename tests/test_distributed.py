@@ -144,6 +144,8 @@ def test_an_error_on_one_rank_is_raised_on_all(size, space):
         # Ranks are named that share memory: all of a node, or those of one of its devices.
         "memory": ("ParkiMemoryError", "on ranks 0, " + "1, 2 of 3, but " * (space == "CPU")),
         "options": ("ParkiValueError", "tolerance is 0.0001 on rank 2, but 0.001 on rank 0"),
+        "vjp": ("ParkiValueError", "rank 2 of 3: dens has shape (3, 49); expected (3, 50)"),
+        "wrt": ("ParkiValueError", "but rank 2 is at vjp by ('src',) of plan"),
         "check": ("ParkiValueError", "rank 2 of 3: dens has shape (3, 49); expected (3, 50)"),
         "targets": ("ParkiValueError", "but rank 2 is at check at 5 targets of plan"),
         "operator": ("ParkiValueError", "but rank 2 is at as_linear_operator of plan"),
@@ -173,14 +175,15 @@ def test_an_error_on_one_rank_is_raised_on_all(size, space):
     "size",
     [pytest.param(3, marks=parallel), pytest.param(2, marks=[*parallel, pytest.mark.slow])],
 )
-def test_spheres_and_walls(size):
+def test_spheres_walls_and_boxes(size):
     """As one rank has them, to rounding; what one rank refuses is refused on all."""
-    found = told(size, "spheres+wall", seconds=240)
+    found = told(size, "spheres+wall+derived", seconds=240)
     apart = {each["case"]: each["apart"] for each in found if "apart" in each}
-    assert set(apart) == {"0P", "2P", "3P", "tilted, 3P", "tilted wall, 2P", "wall, 2P"}
+    by_box = {"by kappa", "by lattice", "by box"}
+    assert set(apart) == {"0P", "2P", "3P", "tilted, 3P", "tilted wall, 2P", "wall, 2P"} | by_box
     for case, each in apart.items():
         # Slabs exchange axes, so that spheres near a wall leave other modes out.
-        assert np.max(each) <= (1e-7 if "wall" in case else 1e-11), case
+        assert np.max(each) <= (1e-7 if "wall" in case or case in by_box else 1e-11), case
     last = f"rank {size - 1} of {size}: "
     words = {
         "rng": "rng draws the same numbers on several ranks",

@@ -43,7 +43,7 @@ class SlabFar:
         self.memory: Any = None  # the grid's, once there are points
         self.modes: Any = None
 
-    def placed(self, trg: Any, src: Any, norms: Any, marks: Marks) -> SlabFar:
+    def placed(self, trg: Any, src: Any, norms: Any, marks: Marks, tensors: Any = None) -> SlabFar:
         """Return this far field for other points; both share their grids, so use one at a time.
 
         Parameters
@@ -54,6 +54,8 @@ class SlabFar:
             Normals in solver units.
         marks : Marks
             The marks of the slab's points.
+        tensors : array, shape (10, Nt), optional
+            As of `Request`.
         """
         far, mesh, task = copy.copy(self), self.mesh, self.setup.task
         corner = self.slabs.cells[self.transport.team.rank] * float(mesh.steps[0])
@@ -63,7 +65,7 @@ class SlabFar:
         same = trg is src
         on_slab = on_slab if same else _shifted(trg, corner)
         sources = far.p2g.sources
-        far.g2p = G2P(self.slab, on_slab, sources, same)
+        far.g2p = G2P(self.slab, on_slab, sources, same, tensors=tensors)
         far.plane = None
         if PlaneModes.needed(mesh):
             far.plane = PlaneModes(mesh, sources.points[2], far.p2g.arguments["norms"])

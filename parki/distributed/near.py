@@ -31,6 +31,8 @@ class SlabP2P:
         Marks of the slab's points in solver units.
     cells : array, shape (N,)
         Grid cells of the sources along the first axis.
+    tensors : array, shape (10, Nt), or None
+        As of `Request`.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class SlabP2P:
         norms: Any,
         marks: Any,
         cells: Any,
+        tensors: Any,
     ) -> None:
         task, frame, step = setup.task, setup.frame, float(setup.mesh.steps[0])
         xp = self.xp = transport.xp
@@ -69,7 +72,8 @@ class SlabP2P:
             ends = (first, last)
             if frame.lattice.periodicity:
                 src, trg = (_from_start(setup, points, start) for points in (src, trg))
-        self.p2p = P2P(task, frame, setup.pair, trg, src, norms, marks=marks, stretch=ends)
+        how = {"tensors": tensors, "marks": marks, "stretch": ends}
+        self.p2p = P2P(task, frame, setup.pair, trg, src, norms, **how)
         self.buffer = self.p2p.buffer(self.p2p.rows)
 
     def fetch(self, values: Any) -> Any:

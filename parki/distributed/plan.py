@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any, cast
 
 from parki.distributed.routes import Route
@@ -12,11 +11,10 @@ from parki.distributed.slabs import Slabs
 from parki.distributed.team import Team
 from parki.distributed.transport import Transport
 from parki.errors import ParkiValueError
+from parki.ewald.api import summed
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.placed_sum import place_and_sum
 from parki.ewald.placement.any_plan import AnyPlan
-from parki.ewald.placement.asked import Asked
-from parki.ewald.placement.placement import Placement, PlanPoints
+from parki.ewald.placement.placement import Placement
 from parki.ewald.points import check_points, take_options
 from parki.ewald.sums import with_parameters
 from parki.interchange import as_array, as_given, check_space
@@ -43,6 +41,13 @@ class Plan(AnyPlan[Wanted]):
         As for `parki.ewald.Plan`, on all ranks; and if ranks ask for different sums.
     ParkiMemoryError
         On all ranks, if those of a node or of a device need more memory than is free there.
+
+    Notes
+    -----
+    For other points (`update_points`) each rank may have more than before, or fewer. Slabs keep
+    their bounds until one of them has 1.3 times the work it would have with others. Points that are
+    on their slab's rank when they are given (`owners`, `migrate`) cross no network; ranks that have
+    nothing for each other exchange nothing.
 
     Examples
     --------
@@ -71,13 +76,8 @@ class Plan(AnyPlan[Wanted]):
         with self.team.together("options"):  # that that one rank refuses are refused on all
             kernel, others = with_parameters(kernel, keywords)
             norms, options = take_options(norms, options, others)
-            asked = Asked.of(kernel, want, options)
-        given = PlanPoints(trg, src, norms, None, None, options)
-        super().__init__(Placement(partial(Slab, self.team), given), asked)
-
-    def _again(self, *given: Any, **keywords: Any) -> Any:
-        """Return another plan on the same ranks."""
-        return Plan(*given, comm=self.team.comm, **keywords)
+            of = Placement.of(Slab(self.team), (kernel, trg, src, norms, options), want)
+        super().__init__(*of)
 
     @property
     def pipeline(self) -> Slab:
@@ -98,26 +98,6 @@ class Plan(AnyPlan[Wanted]):
     def sent(self) -> dict[str, int]:
         """Bytes that this rank sent to others in the last application, by step."""
         return self.pipeline.sent
-
-    def update_points(
-        self,
-        trg: Array,
-        src: Array,
-        norms: Array | None = None,
-        *,
-        systems: Any = None,
-        box: Any = None,
-    ) -> None:
-        """Give the plan other points, on all ranks: see `parki.ewald.Plan.update_points`.
-
-        There are no ``systems``.
-
-        Each rank may have more points than before, or fewer. Slabs keep their bounds until one of
-        them has 1.3 times the work it would have with others. Points that are on their slab's rank
-        when they are given (`owners`, `migrate`) cross no network; ranks that have nothing for each
-        other exchange nothing.
-        """
-        self._placement.update(trg, src, norms, systems, None, box)
 
     def owners(self, points: Array) -> Any:
         """Return the rank on whose slab each point is; shape (N,) for points (3, N).
@@ -176,11 +156,8 @@ def sum_once(given: tuple[Any, ...], dens: Any, comm: Any, want: str | tuple[str
 
     ``given`` are kernel, targets, sources, normals, options and the keywords.
     """
-    kernel, trg, src, norms, options, keywords = given
+    *arguments, norms, options, keywords = given
     team = Team(comm)
     with team.together("options"):
         norms, options = take_options(norms, options, keywords)
-    if options.walled:
-        plan: Any = Plan(kernel, trg, src, norms, options, comm=comm, want=want)
-        return plan(dens)
-    return place_and_sum(Slab(team), (kernel, trg, src, norms, options), dens, want)[1]
+    return summed((*arguments, norms, options), dens, want, ranks=Slab(team))

@@ -57,7 +57,7 @@ class Slab(Pipeline):
     ahead = False  # some exchanges wait for the device
 
     def __init__(self, team: Team) -> None:
-        self.team = team
+        self.team, self.rank = team, team.rank
         self.overlap = team.size > 1
         self.setup: Setup | None = None
         self.memory: Memory | None = None
@@ -107,23 +107,15 @@ class Slab(Pipeline):
         same, same_extents = (all(each[place] for each in told) for place in (1, 2))
         return Survey(totals, before, same, extents, of_sources, same_extents, self.team.rank)
 
-    def total(self, value: float) -> float:
-        """Return the sum of a number over all ranks."""
+    def all(self, value: Any) -> list[Any]:
+        """Return the objects of all ranks, in order."""
+        return self.team.all(value)
+
+    def total(self, value: Any) -> Any:
+        """Return the sum of a number, or of an array of a shape that all have, over all ranks."""
+        if hasattr(value, "dtype"):
+            return self.team.sum(value)
         return float(self.team.sum(np.array(value)))
-
-    def largest(self, value: float) -> float:
-        """Return the largest of a number of all ranks."""
-        return float(np.max(self.team.all(value)))  # NaN, if there is one
-
-    def numbered(self, count: int) -> tuple[int, int]:
-        """Return how many points the ranks before this one have, and how many all have."""
-        counts = self.team.all(count)
-        return sum(counts[: self.team.rank]), sum(counts)
-
-    def whole(self, values: Any) -> Any:
-        """Return an array (..., N) with the columns of all ranks, in their order."""
-        whole = np.concatenate(self.team.all(to_host(values)), axis=-1)
-        return np.asarray(whole, like=values)
 
     def empty(self) -> Slab:
         """Return a pipeline without points."""
@@ -174,7 +166,7 @@ class Slab(Pipeline):
         ]
         new._to_targets, new._from_sources = routes[0], routes[-1]
         own = {"src": new._from_sources.forward("points", arrays["src"])}
-        own["trg"], exact, norms, marks = own["src"], None, None, None
+        own["trg"], exact, norms, marks, tensors = own["src"], None, None, None, None
         if not same:
             own["trg"] = new._to_targets.forward("points", arrays["trg"])
         if "norms" in arrays:
@@ -182,6 +174,9 @@ class Slab(Pipeline):
             route = new._to_targets if task.transposed_pair else new._from_sources
             exact = route.forward("points", exact)
             norms = exact.astype(task.dtype, copy=False)
+        if "tensors" in arrays:
+            tensors = new._to_targets.forward("points", arrays["tensors"])
+            tensors = tensors.astype(task.dtype, copy=False)
         if "src_marks" in arrays:
             of_targets = new._to_targets.forward("points", arrays["trg_marks"])
             marks = of_targets[0], new._from_sources.forward("points", arrays["src_marks"])[0]
@@ -190,11 +185,12 @@ class Slab(Pipeline):
         trg = src if same else frame.wrap(task, own["trg"])
         kept = same_setup and slabs == self.slabs
         far = self.far if kept else SlabFar(new.transport, slabs, setup)
-        new.far = far.placed(trg, src, None if task.transposed_pair else norms, own_marks)
-        new.gauge = setup.gauge(own["trg"], own["src"], exact, together=self.team.sum)
+        new.far = far.placed(trg, src, None if task.transposed_pair else norms, own_marks, tensors)
+        new.gauge = setup.gauge(own["trg"], own["src"], exact, together=self.total)
         at = _cells(setup, src)
         ends = own["trg"], own["src"]
-        new.near = SlabP2P(new.transport, slabs, setup, reach, *ends, norms, own_marks.each, at)
+        how = norms, own_marks.each, at, tensors
+        new.near = SlabP2P(new.transport, slabs, setup, reach, *ends, *how)
         return new
 
     def _frame(self, task: Task, lattice: Lattice) -> Frame:

@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from parki.ewald.geometry.systems import first_box
 from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline.one_device import HERE
 from parki.ewald.pipeline.placed_sum import sum_once
-from parki.ewald.plan import Plan
+from parki.ewald.pipeline.protocol import Pipeline
+from parki.ewald.placement.any_plan import AnyPlan
+from parki.ewald.placement.placement import Placement
 from parki.ewald.points import result_shape, take_options
 from parki.ewald.sums import SUMS, kernel, with_parameters
 from parki.ewald.sums.names import Family
@@ -120,16 +123,18 @@ def summed(
     exclude: Any = None,
     systems: Any = None,
     boxes: Any = None,
+    ranks: Pipeline = HERE,
 ) -> Any:
     """Return the sum of one density, near a wall and in many boxes by a plan of its own.
 
-    ``arguments`` has the first five arguments of `Plan`; the others are named as there.
+    ``arguments`` has the first five arguments of `Plan`, and ``ranks`` is what all ranks share; the
+    others are named as there.
     """
     if arguments[4].walled or boxes is not None:
-        how: dict[str, Any] = {"exclude": exclude, "systems": systems, "boxes": boxes}
-        plan: Any = Plan(*arguments, want=want, **how)
+        of = ranks, arguments, want, systems, exclude, boxes
+        plan: Any = AnyPlan(*Placement.of(*of))
         return plan(dens)
-    return sum_once(arguments, dens, want, systems, exclude=exclude)
+    return sum_once(arguments, dens, want, systems, ranks, exclude=exclude)
 
 
 def _sum(

@@ -5,18 +5,16 @@ This is what users see, and `parki.ewald.placement.any_plan` is what it does.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from parki.ewald.geometry.systems import first_box, rows_of_boxes
+from parki.ewald.geometry.systems import first_box
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.one_device import OneDevice
+from parki.ewald.pipeline.one_device import HERE
 from parki.ewald.placement.any_plan import AnyPlan
-from parki.ewald.placement.asked import Asked
-from parki.ewald.placement.placement import Placement, PlanPoints
+from parki.ewald.placement.placement import Placement
 from parki.ewald.points import check_options, take_options
 from parki.ewald.sums import with_parameters
-from parki.typing import AnyKernel, Array, Box, SumKeywords, Unpack, Wanted
+from parki.typing import AnyKernel, Array, SumKeywords, Unpack, Wanted
 
 
 class Plan(AnyPlan[Wanted]):
@@ -111,55 +109,9 @@ class Plan(AnyPlan[Wanted]):
         **keywords: Unpack[SumKeywords],
     ) -> None:
         kernel, others = with_parameters(kernel, keywords)
-        rows = None if boxes is None else rows_of_boxes(boxes)
         norms, options = take_options(norms, options, others, box=first_box(boxes))
-        if rows is not None:
-            options = replace(options, box=rows[0])
-        points = PlanPoints(trg, src, norms, systems, exclude, options)
-        super().__init__(Placement(OneDevice, points, rows), Asked.of(kernel, want, options))
-
-    def _again(self, *arguments: Any, **keywords: Any) -> Any:
-        """Return another plan on the same device."""
-        return Plan(*arguments, **keywords)
-
-    def update_points(
-        self,
-        trg: Array,
-        src: Array,
-        norms: Array | None = None,
-        *,
-        systems: Any = None,
-        exclude: Any = None,
-        box: Box | None = None,
-    ) -> None:
-        """Give the plan other points, such as the next time step's; there may be more or fewer.
-
-        What hangs on the box and the parameters alone is kept: grid, multiplier, kernels. Where
-        the points are no longer spread as they were when parameters were chosen, so that the near
-        field would take 1.5 times the work, or errors grow, all is chosen and made anew. On any
-        error the plan stays as it was.
-
-        Parameters
-        ----------
-        trg, src, norms
-            As for the plan, with its dtype and in its memory. Where ``box`` gives no length, the
-            points must stay in `origin` to `origin` + `box`, the extent of the first ones.
-        systems, exclude
-            As for the plan, where it has them. Default: as before.
-        box : array, shape (3, 3), or 3 lengths
-            The present box, such as a sheared suspension's. The first time that tilts
-            change, a grid is made for the largest ones; it serves all later ones, as long as the
-            extents ``lx``, ``ly`` and ``lz`` of `parki.lattice` stay. For other lengths all is
-            chosen and made anew. Default: as before.
-
-        Raises
-        ------
-        ParkiValueError, ParkiTypeError
-            As of a new plan. On a device, which places points before the host has looked at them,
-            impossible coordinates may be refused by the plan's next call instead; the plan then has
-            its old points.
-        """
-        self._placement.update(trg, src, norms, systems, exclude, box)
+        of = (kernel, trg, src, norms, options), want, systems, exclude, boxes
+        super().__init__(*Placement.of(HERE, *of))
 
 
 def plan_and_sum(
@@ -169,10 +121,7 @@ def plan_and_sum(
 
     ``arguments`` has the first five arguments of `Plan`.
     """
-    kernel, trg, src, norms, options = arguments
     plan: Plan[Any] = Plan.__new__(Plan)
-    placement = Placement(
-        OneDevice, PlanPoints(trg, src, norms, None, None, check_options(options))
-    )
-    AnyPlan.__init__(plan, placement, Asked.of(kernel, want, options), dens)
+    given = *arguments[:4], check_options(arguments[4])
+    AnyPlan.__init__(plan, *Placement.of(HERE, given, want), dens)
     return plan, plan(dens)

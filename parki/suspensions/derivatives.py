@@ -9,7 +9,7 @@ images move, too, and each sum has its own derivatives.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import reduce
 from operator import add
 from typing import Any
@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.derivatives.vjp import jvp as jvp_of_sum
-from parki.ewald.derivatives.vjp import vjp as vjp_of_sum
 from parki.interchange import as_given, names_of
 from parki.suspensions.radii import KINDS
 
@@ -123,8 +121,8 @@ def _by_moves(spheres: Any, moves: str, f: dict[str, Any], move: Any) -> Any:
     if spheres._options.walled:
         moved: Any = {"trg": move, "src": move}
         changes = (
-            jvp_of_sum(*own, tangents=moved) * _scale(spheres, moves, acts)
-            for acts, own in _sums(spheres, moves, f)
+            spheres._plan(moves, acts).jvp(values, moved) * _scale(spheres, moves, acts)
+            for acts, values in f.items()
         )
         return reduce(add, changes)
     moving = np.zeros_like(next(iter(f.values())))
@@ -147,17 +145,10 @@ def _by_points_at_wall(spheres: Any, f: dict[str, Any], v: dict[str, Any]) -> An
     found = 0.0 * spheres._points
     values: Any
     for moves, values in zip(MOVES, map(v.get, ACTS), strict=True):
-        for acts, own in _sums(spheres, moves, f) if values is not None else ():
-            parts: Any = vjp_of_sum(*own, values=values, wrt=("trg", "src"))
+        for acts, forces in f.items() if values is not None else ():
+            parts = spheres._plan(moves, acts).vjp(forces, values, ("trg", "src"))
             found += _scale(spheres, moves, acts) * (parts["trg"] + parts["src"])
     return found
-
-
-def _sums(spheres: Any, moves: str, f: dict[str, Any]) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield "force" or "torque", and the arguments of the sum of what moves by it."""
-    for acts, values in f.items():
-        kernel, *ends, marks, options = spheres._given(moves, acts)
-        yield acts, (kernel, *ends, values, marks, options)
 
 
 def _scale(spheres: Any, moves: str, acts: str) -> Any:

@@ -9,7 +9,7 @@ import functools
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -17,7 +17,10 @@ import numpy as np
 from parki.errors import ParkiTypeError, ParkiValueError, by_words
 from parki.ewald.api import summed
 from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import Plan
+from parki.ewald.pipeline.one_device import HERE
+from parki.ewald.pipeline.protocol import Pipeline
+from parki.ewald.placement.any_plan import AnyPlan
+from parki.ewald.placement.placement import Placement
 from parki.ewald.points import as_points, like_points, take_options
 from parki.interchange import library_of, positive, unchanged
 from parki.runtime.forks import Uncopied
@@ -52,6 +55,7 @@ class PlacedSpheres(Uncopied):
     """The points of spheres, their radii, and their plans: see `Spheres` for the arguments."""
 
     _made_of = "points, radii, options and viscosity"
+    _ranks: Pipeline = HERE  # what all ranks share
 
     def __init__(
         self,
@@ -196,7 +200,8 @@ class PlacedSpheres(Uncopied):
                 self._plans[key] = self._first.beside(kernel)
             else:
                 points, options = self._start
-                self._plans[key] = self._make(kernel, points, points, self._sizes.marks, options)
+                given = kernel, points, points, self._sizes.marks, options
+                self._plans[key] = AnyPlan(*Placement.of(self._ranks, given, "u"))
                 self._start = None
         return self._plans[key]
 
@@ -212,30 +217,25 @@ class PlacedSpheres(Uncopied):
             self._turns = Couplets(plan)
         return self._turns
 
-    # What differs over ranks: see `parki.distributed.spheres`.
-    _splits = True  # whether noise may be drawn apart for far and near field
-
-    def _make(self, *given: Any) -> Any:
-        return Plan(*given)
-
-    def _sum(self, given: tuple[Any, ...], dens: Any, want: str | tuple[str, ...]) -> Any:
-        """Return a sum whose plan is not kept."""
-        return summed(given, dens, want)
-
     def _together(self, call: str) -> AbstractContextManager[Any]:
         """Raise on all ranks what is raised on one of them; refuse ranks in other calls."""
-        return nullcontext()
+        return self._ranks.together(f"{call} of Spheres,")
 
     def _check_alike(self, name: str, value: float) -> None:
         """Refuse a number that differs between ranks."""
+        first, *others = self._ranks.all(value)
+        for rank, other in enumerate(others, 1):
+            if other != first:
+                raise ParkiValueError(
+                    f"{name} is {other} on rank {rank}, but {first} on rank 0; all spheres are in "
+                    "one fluid"
+                )
 
     def _of_all(self, values: Any) -> Any:
-        """Return radii of all ranks, among which are the smallest and the largest ones."""
-        return values
-
-    def _total(self, values: Any) -> Any:
-        """Return sums over the spheres of all ranks."""
-        return values
+        """Return radii of all ranks: near a wall all of them, else the smallest and largest."""
+        own = np.unique(values)
+        told = self._ranks.all(own if self._options.walled else own[[0, -1][: own.size]])
+        return np.concatenate(told)
 
     def _white(self, rng: Any) -> noise.White:
         return noise.white(rng, self._plan("velocity", "force").dtype)
@@ -313,7 +313,8 @@ class PlacedSpheres(Uncopied):
                 each = plan.product(values) if own else plan(values)
             else:
                 *points, options = self._given(moves, acts)
-                each = self._sum((*points, options.of_derivatives()), values, want)
+                of = *points, options.of_derivatives()
+                each = summed(of, values, want, ranks=self._ranks)
             each *= each.dtype.type(KINDS[moves, acts][2] * self.factor)
             yield each
 

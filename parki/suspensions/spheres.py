@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiValueError
+from parki.ewald.api import summed
 from parki.ewald.checks import FINER, Check
-from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
+from parki.ewald.options import SMALLEST_TOLERANCE
 from parki.ewald.points import as_points, check_want
 from parki.interchange import as_given, flag
 from parki.suspensions import derivatives, noise, wall
@@ -66,10 +67,6 @@ class Spheres(PlacedSpheres):
     >>> spheres.velocities(np.ones((3, 1000))).shape
     (3, 1000)
     """
-
-    def _again(self, points: Any, options: EwaldOptions) -> Spheres:
-        """Return the same spheres by other options."""
-        return Spheres(points, self.radii, options, viscosity=self.viscosity)
 
     # ------------------------------------------------------------------ velocities
     @alone
@@ -146,7 +143,7 @@ class Spheres(PlacedSpheres):
         if marks is not None:
             marks = np.zeros(as_points("points", points).shape[-1]), marks
         given = self._sizes.flow(acts), points, self._points, marks, self._options
-        sums = self._sum(given, values, asked)
+        sums = summed(given, values, asked, ranks=self._ranks)
         flow = dict(zip(asked, sums, strict=True))
         for each in names:
             value = flow[of.get(each, each)]
@@ -366,13 +363,13 @@ class Spheres(PlacedSpheres):
         finer = replace(
             self._options, tolerance=tolerance, precision="full", cutoff=None, expert=expert
         )
-        other = self._again(self._points.astype(np.float64), finer)
+        other: Any = self._twin(self._points.astype(np.float64), finer)
         exact = other.velocities(given.astype(np.float64))
         apart = self.velocities(given) - exact
         promise = float(self.promise(given))
         unit = promise or 1.0  # in which squares are finite
         squares = [float(((v / unit) ** 2).sum()) for v in (apart, exact)]
-        *squares, count = self._total(np.array([*squares, exact.shape[-1]]))
+        *squares, count = self._ranks.total(np.array([*squares, exact.shape[-1]]))
         sizes = [unit * math.sqrt(each / count) for each in squares]
         return Check(sizes[0], promise, sizes[1], tolerance)
 

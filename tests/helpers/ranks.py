@@ -2,7 +2,7 @@
 
     mpirun -n 3 python tests/helpers/ranks.py sums
     mpirun -n 2 python tests/helpers/ranks.py sums+moves CPU usual
-    mpirun -n 3 python tests/helpers/ranks.py spheres+wall
+    mpirun -n 3 python tests/helpers/ranks.py spheres+wall+derived
     mpirun -n 3 python tests/helpers/ranks.py failures
     mpirun -n 3 python tests/helpers/ranks.py ending raise
     mpirun -n 2 python tests/helpers/ranks.py threads
@@ -28,7 +28,7 @@ from contract import KERNELS, cloud, fields_of
 from degrees import few_degrees
 from ranks_failures import ending, failures, needed, threads, tiles
 from ranks_shared import Memory
-from ranks_spheres import spheres, wall
+from ranks_spheres import derived, spheres, wall
 
 import parki
 from parki.distributed import slab as distributed
@@ -412,7 +412,7 @@ if __name__ == "__main__":
 
     # As the fixture few_degrees does: sums share kernels.
     few_degrees()
-    every = (sums, moves, spheres, wall, failures, needed, threads, tiles)
+    every = (sums, moves, spheres, wall, derived, failures, needed, threads, tiles)
     modes = {each.__name__: each for each in every}
     if sys.argv[1] == "ending":
         ending(MPI.COMM_WORLD, *sys.argv[2:])

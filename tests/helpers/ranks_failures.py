@@ -69,6 +69,8 @@ def failures(comm: Any, space: str = "CPU") -> None:
     attempt(comm, "density", lambda: plan(dens[:, 1:] if last else dens))
     attempt(comm, "promise", lambda: plan.promise(dens[:, 1:] if last else dens))
     attempt(comm, "adjoint", lambda: plan.adjoint(dens[:, 1:] if last else dens))
+    attempt(comm, "vjp", lambda: plan.vjp(dens[:, 1:] if last else dens, dens, ("dens", "src")))
+    attempt(comm, "wrt", lambda: plan.vjp(dens, dens, ("src",) if last else ("trg",)))
     attempt(comm, "check", lambda: plan.check(dens[:, 1:] if last else dens))
     attempt(comm, "targets", lambda: plan.check(dens, 5 if last else 4))
     attempt(comm, "operator", plan.as_linear_operator if last else lambda: plan.promise(dens))

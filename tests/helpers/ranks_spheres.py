@@ -1,4 +1,4 @@
-"""Spheres and walls over several ranks, and what they refuse (see `ranks`)."""
+"""Spheres, walls and derivatives by the box over ranks, and what they refuse (see `ranks`)."""
 
 from __future__ import annotations
 
@@ -123,3 +123,29 @@ def wall(comm: Any, space: str = "CPU") -> None:
     attempt(comm, "below", lambda: distributed.Plan("stokes_sl", bad, points, options, comm=comm))
     own = replace(options, wall="no-slip" if last else None)
     attempt(comm, "one rank", lambda: distributed.Plan("stokes_sl", points, points, own, comm=comm))
+
+
+# --- boxes ----------------------------------------------------------------------------------------
+
+
+def derived(comm: Any, space: str = "CPU") -> None:
+    """Compare derivatives by the box, and by a parameter, with those of one rank."""
+    memory, rng, count = Memory(space, comm), np.random.default_rng(0), 40
+    trg, src, norms, dens, values = rng.random((5, 3, count))
+    to = np.arange(count) * 2 // count == comm.rank  # the last of three has none
+    of = rng.integers(0, 2, count) == comm.rank
+    cases: tuple[tuple[Any, ...], ...] = (
+        ("yukawa(kappa=2.0)", 1, dens[0], values[0], None, ("kappa", "box"), {}),
+        ("stokes_dl", 3, dens, values, norms, ("lattice", "norms"), {"dl_mean": "flux"}),
+        ("stokes_sl", 2, dens, values, None, ("box", "trg"), {"wall": "no-slip"}),
+    )
+    for kernel, periodicity, q, v, n, wrt, more in cases:
+        options = parki.EwaldOptions(periodicity, (1, 1, 1), 1e-8, **more)
+        normals = n if n is None else memory.send(n[:, of])
+        given = memory.send(trg[:, to]), memory.send(src[:, of]), normals
+        plan = distributed.Plan(kernel, *given, options, comm=comm)
+        ours = plan.vjp(memory.send(q[..., of]), memory.send(v[..., to]), wrt)
+        theirs = parki.vjp(kernel, trg, src, q, n, options, values=v, wrt=wrt)
+        part = {"trg": to, "norms": of}
+        pairs = [(ours[by], theirs[by][..., part[by]] if by in part else theirs[by]) for by in wrt]
+        tell(comm, f"by {wrt[0]}", apart=[memory.apart(*pair) for pair in pairs])

@@ -25,8 +25,9 @@ from parki.ewald.geometry.lattice import rows_of, whole_of
 from parki.ewald.geometry.systems import Labels
 from parki.ewald.near.strain import near_strain
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
-from parki.ewald.pipeline.one_device import OneDevice
+from parki.ewald.pipeline.one_device import HERE, OneDevice
 from parki.ewald.pipeline.placed_sum import PlacedSum, sum_once
+from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.pipeline.stages import Stages
 from parki.ewald.sums import SUMS
@@ -83,8 +84,11 @@ def by_lattice(
     moves: list[tuple[Any, Any]],
     labels: Labels | None = None,
     straight: bool = False,
+    ranks: Pipeline = HERE,
 ) -> Array:
     """Return the derivative by lattice vectors, shape (3, 3), a row for each.
+
+    Each rank takes its own targets, whose derivatives add up, and the sources of all ranks.
 
     Parameters
     ----------
@@ -99,13 +103,21 @@ def by_lattice(
         Labels of the points, where pairs are left out.
     straight : bool
         Whether the diagonal is enough.
+    ranks : Pipeline
+        What all ranks share.
     """
-    options = given[4]
+    kernel, trg, src, norms, options = given
     whole, derivative = vectors_of(options), np.zeros((3, 3))
     for points, slopes in moves:
         derivative -= to_host((slopes[:, None].astype(np.float64) * points).sum(axis=-1))
-    if all(points.size for points, _ in moves) and any(options.periodic):
-        kind = SUMS[given[0]]
+    if norms is not None and not isinstance(norms, tuple):
+        norms = ranks.whole(norms)
+    elif norms is not None:  # marks
+        norms = norms[0], ranks.whole(norms[1])
+    given = kernel, trg, ranks.whole(src), norms, options
+    dens = ranks.whole(dens)
+    if trg.size and dens.size and any(options.periodic):
+        kind = SUMS[kernel]
         sinks = kind.symbol.friction and kind.normals  # with a multiplier of their own in planes
         if [*values] != ["u"] or kind.symbol.structure not in SYMBOLS or sinks:
             derivative += _differences(given, dens, values, labels, straight)
@@ -113,6 +125,7 @@ def by_lattice(
             derivative += sum(_strain(given, dens, values["u"], labels))
             if options.dl_mean == "flux" and kind.normals:
                 derivative += _flux(given, dens, values["u"]) / np.linalg.det(whole)
+    derivative = ranks.total(derivative)
     derivative *= np.outer(options.periodic, options.periodic)
     return np.asarray(np.linalg.inv(whole).T @ derivative.T)
 

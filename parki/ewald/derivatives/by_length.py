@@ -20,6 +20,7 @@ from parki.ewald.derivatives.by_box import vectors_of
 from parki.ewald.derivatives.in_boxes import power_of
 from parki.ewald.geometry.extent import resolve
 from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.gauges import Ends
 
@@ -27,6 +28,7 @@ from parki.ewald.sums.gauges import Ends
 def by_scale(
     kernel: str,
     options: EwaldOptions,
+    ranks: Pipeline,
     inputs: dict[str, Any],
     slopes: dict[str, Any],
     values: Any,
@@ -37,6 +39,8 @@ def by_scale(
     ----------
     kernel : str
     options : EwaldOptions
+    ranks : Pipeline
+        What all ranks share.
     inputs, slopes : dict of arrays, shape (rows, N)
         "dens", "trg", "src" and perhaps "norms", and the derivatives by them; among these also
         that by the "lattice", (3, 3), or its diagonal as that by the "box" of lengths.
@@ -44,14 +48,16 @@ def by_scale(
     """
     scaled = power_of(kernel, "u") * _product(slopes["dens"], inputs["dens"])
     scaled += sum(_product(slopes[name], inputs[name]) for name in inputs if name != "dens")
+    scaled = ranks.total(scaled)
     if any(options.periodic):
         by_box = slopes["lattice"] if "lattice" in slopes else slopes["box"]
         scaled += float((vectors_of(options) * by_box).sum())
     if sum(options.periodic) == 1:
-        strength = inputs["dens"][: len(values)].sum(axis=1, dtype=np.float64)
+        rows = inputs["dens"][: len(values)], values
+        strength, weight = (ranks.total(part.sum(axis=1, dtype=np.float64)) for part in rows)
         flow = np.asarray(_by_unit(kernel, options), like=strength) * strength
-        scaled -= float((flow * values.sum(axis=1, dtype=np.float64)).sum())
-    return -scaled
+        scaled -= float((flow * weight).sum())
+    return -float(scaled)
 
 
 def _product(a: Any, b: Any) -> float:

@@ -101,7 +101,7 @@ class InBoxes(NamedTuple):
                 part = columns.results(columns.take(n, rows), self._power(n))
                 own.append(part.reshape(*several, *self.asked.results[n], part.shape[-1]))
             each = own[0] if isinstance(want, str) else own
-            for name, part in vjp(*given, values=each, wrt=wrt, **how).items():
+            for name, part in vjp(given, each, wrt, **how).items():
                 self._scatter(columns, name, columns.scaled(name, part), derivatives)
         like = values if isinstance(want, str) else values[0]
         return {name: as_given(array, like) for name, array in derivatives.items()}
@@ -113,7 +113,7 @@ class InBoxes(NamedTuple):
         changes, one = dict[str, Any](), isinstance(self.asked.want, str)
         for columns, given, how in self._each(self._density(dens)):
             own = {n: columns.scaled(n, columns.take(n, a)) for n, a in moves.items()}
-            parts = jvp(*given, tangents=own, **how)
+            parts = jvp(given, own, **how)
             for n, part in zip(self.asked.results, (parts,) if one else parts, strict=True):
                 self._scatter(columns, n, columns.results(part, self._power(n)), changes)
         like = next(iter(tangents.values()))

@@ -18,6 +18,7 @@ from parki.ewald.derivatives.by_box import by_lattice
 from parki.ewald.derivatives.one_sum import OneSum
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.points import check_want, result_rows
 from parki.ewald.sums import SUMS, sum_of
 from parki.ewald.sums.composite import Addend, Composite, Shared, ordered, unordered
@@ -126,14 +127,15 @@ class MappedSum(NamedTuple):
         of_targets: Arrays,
         cloud: Arrays,
         labels: Labels | None,
-        systems: Systems | None = None,
+        systems: Systems | None,
+        ranks: Pipeline,
     ) -> MappedSum:
         """Return the sum at what its maps make of the sources."""
         kind = SUMS[shared.kernel]
         systems, labels, order = shared.arranged(systems, labels)
         cloud = cloud | order
         src, norms = shared.points(cloud, kind)
-        own = OneSum(kind, options, of_targets["points"], src, norms, labels, systems)
+        own = OneSum(kind, options, of_targets["points"], src, norms, labels, systems, ranks)
         return cls(shared, own, cloud, of_targets)
 
     def _densities(self, dens: Any) -> Any:
@@ -151,7 +153,8 @@ class MappedSum(NamedTuple):
             for of, (function, values) in maps.items():
                 if function is not None:
                     parts = slopes(function, values, self.cloud, NAMES[by])
-                    links += [Link(of, by, parts)] if any(part.any() for part in parts) else []
+                    moves = any(part.any() for part in parts)  # on this rank
+                    links += [Link(of, by, parts)] if self.sum.ranks.largest(moves) else []
                 elif of == by:
                     links.append(Link(of, by, None))
         return links
@@ -218,7 +221,7 @@ class MappedSum(NamedTuple):
             for name, points in (("trg", of.trg), ("src", of.src))
         ]
         given = of.kind.name, of.trg, of.src, of.norms, of.options
-        return by_lattice(given, dens[None], values, slopes, of.labels, straight)
+        return by_lattice(given, dens[None], values, slopes, of.labels, straight, of.ranks)
 
     def pushed(self, dens: Any, moves: Mapping[str, Any]) -> list[tuple[str, Any]]:
         """Return parts (k, rows, Nt) of the changes of results, for changes of inputs.

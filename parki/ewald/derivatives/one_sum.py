@@ -14,7 +14,9 @@ import numpy as np
 from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline.one_device import HERE
 from parki.ewald.pipeline.placed_sum import sum_once
+from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.points import result_rows
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import Adjoint
@@ -41,6 +43,7 @@ class OneSum(NamedTuple):
     norms: Any
     labels: Labels | None = None
     systems: Systems | None = None
+    ranks: Pipeline = HERE  # what all ranks share
 
     def pulled(
         self, values: Arrays, dens: Any, wrt: Iterable[str], more: tuple[Addend, ...] = ()
@@ -131,10 +134,14 @@ class OneSum(NamedTuple):
         systems = self.systems and self.systems.swapped() if back else self.systems
         labels = self.labels.swapped(systems) if back and self.labels else self.labels
         more: dict[str, Any] = {"transposed_pair": pair, "exclude": labels}
-        how: dict[str, Any] = {}
         if systems is not None:
             more["systems"] = systems.targets, systems.sources
-            how["total"] = lambda parts: systems.of_targets(systems.sums(parts))
+
+        def total(parts: Any) -> Any:
+            if systems is not None:
+                return systems.of_targets(systems.sums(parts))
+            return self.ranks.total(parts.sum(axis=1, keepdims=True))
+
         for shared in together(chain(*of.values()), own):
             kind, first, want = SUMS[shared.kernel], shared.addends[0], shared.want
             given_norms = self.trg if self.norms is None else self.norms
@@ -145,12 +152,12 @@ class OneSum(NamedTuple):
             v = of_last_rows(shared.densities(dens, cloud), kind)
             shaped = v.reshape(len(v), *kind.density_shape(v.shape[-1]))
             given = kind.name, *ends, norms, self.options
-            results = sum_once(given, shaped, want, tensors=tensors, **more)
+            results = sum_once(given, shaped, want, tensors=tensors, ranks=self.ranks, **more)
             by_dens = by_density((*want, "transposed_pair") if pair else want, results)
             if back and self.options.dl_mean == "flux":
                 volume = resolve(self.options, np.empty((0, 3))).volume
                 for values, each in zip(v, by_dens, strict=True):
-                    back.add_mean(each, values, cloud, volume, tensors=tensors, **how)
+                    back.add_mean(each, values, cloud, volume, total, tensors)
             rows |= shared.rows(by_dens, cloud)
         return {name: [rows[each] for each in addends] for name, addends in of.items()}
 

@@ -102,7 +102,7 @@ class TransposedSum:
         def total(parts: Any) -> Any:
             if systems := transposed.systems:
                 return systems.of_targets(systems.sums(parts))
-            return task.xp.asarray([[pipeline.total(float(row.sum()))] for row in parts])
+            return pipeline.total(parts.sum(axis=1, keepdims=True))
 
         for v, into, *arrays in zip(values, totals, *results.values(), strict=True):
             each = dict(zip(results, arrays, strict=True))

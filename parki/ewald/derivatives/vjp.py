@@ -7,7 +7,7 @@ composite. See ``docs/derivatives.md``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import chain
 from operator import add
@@ -23,6 +23,8 @@ from parki.ewald.derivatives.mapped_sum import MappedSum
 from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.systems import Labels, Systems, check_systems, first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline.one_device import HERE
+from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.placement.asked import Asked
 from parki.ewald.points import check_density, check_fields, like_points, take_options
 from parki.ewald.sums import SUMS
@@ -44,14 +46,14 @@ def vjp(
     norms: Array | EwaldOptions | None = None,
     options: EwaldOptions | None = None,
     *,
-    values: Any,
+    values: ArrayT | Sequence[ArrayT],
     wrt: tuple[DerivedBy, ...] = ("dens",),
     want: str | tuple[str, ...] = "u",
     exclude: Any = None,
     systems: Any = None,
     boxes: Any = None,
     **keywords: Unpack[OptionKeywords],
-) -> dict[str, Any]:
+) -> dict[str, ArrayT]:
     """Return the derivatives of ``<values, u>``, u a sum, with respect to its inputs.
 
     With several results, these products add up.
@@ -96,11 +98,29 @@ def vjp(
     (3, 1000)
     """
     norms, options = take_options(norms, options, keywords, box=first_box(boxes))
-    given = kernel, trg, src, dens, norms, options
+    how: dict[str, Any] = {"exclude": exclude, "systems": systems, "boxes": boxes}
+    return pulled((kernel, trg, src, dens, norms, options), values, wrt, want, **how)
+
+
+@telling
+def pulled(
+    given: tuple[Any, ...],
+    values: Any,
+    wrt: tuple[DerivedBy, ...],
+    want: str | tuple[str, ...] = "u",
+    *,
+    boxes: Any = None,
+    **how: Any,
+) -> dict[str, Any]:
+    """Return the derivatives by inputs: see `vjp`.
+
+    ``given`` has the first arguments of that, with options; ``how`` are systems, labels, and what
+    all ranks share.
+    """
     if boxes is not None:
-        each = _in_boxes(given, want, wrt, exclude, systems, boxes)
-        return each.vjp(vjp, dens, values, wrt)
-    checked = _Checked.of(*given, want, "wrt", wrt, exclude, systems)
+        grouped = _in_boxes(given, want, wrt, boxes, **how)
+        return grouped.vjp(pulled, given[3], values, wrt)
+    checked = _Checked.of(given, want, "wrt", wrt, **how)
     v, many = checked.values(values)
     if {*wrt} != {"dens"}:
         checked.check_as_many("values", next(iter(v.values())))
@@ -173,11 +193,24 @@ def jvp(
         If an argument is impossible, as for a plan.
     """
     norms, options = take_options(norms, options, keywords, box=first_box(boxes))
-    given = kernel, trg, src, dens, norms, options
+    how: dict[str, Any] = {"exclude": exclude, "systems": systems, "boxes": boxes}
+    return pushed((kernel, trg, src, dens, norms, options), tangents, want, **how)
+
+
+@telling
+def pushed(
+    given: tuple[Any, ...],
+    tangents: dict[InputName, Any],
+    want: str | tuple[str, ...] = "u",
+    *,
+    boxes: Any = None,
+    **how: Any,
+) -> Any:
+    """Return the change of a sum: see `jvp`, and for the arguments `pulled`."""
     if boxes is not None:
-        each = _in_boxes(given, want, tangents, exclude, systems, boxes)
-        return each.jvp(jvp, dens, tangents)
-    checked = _Checked.of(*given, want, "tangents", tangents, exclude, systems)
+        grouped = _in_boxes(given, want, tangents, boxes, **how)
+        return grouped.jvp(pushed, given[3], tangents)
+    checked = _Checked.of(given, want, "tangents", tangents, **how)
     moves: dict[Any, Any]
     moves = {n: checked.like(f"tangents[{n!r}]", given, n) for n, given in tangents.items()}
     like, changes = next(iter(tangents.values())), moves.pop("dens", None)
@@ -195,9 +228,15 @@ def jvp(
 
 
 def _in_boxes(
-    given: tuple[Any, ...], want: Any, by: Iterable[str], exclude: Any, systems: Any, boxes: Any
+    given: tuple[Any, ...],
+    want: Any,
+    by: Iterable[str],
+    boxes: Any,
+    exclude: Any = None,
+    systems: Any = None,
+    ranks: Pipeline = HERE,
 ) -> InBoxes:
-    """Return systems in boxes of their own."""
+    """Return systems in boxes of their own, which one rank has."""
     kernel, trg, src, _, norms, options = given
     asked = Asked.of(kernel, want, options)
     of = (trg, src, norms), options, rows_of_boxes(boxes), systems, exclude
@@ -220,25 +259,23 @@ class _Checked(NamedTuple):
     several: bool = False
     labels: Labels | None = None
     systems: Systems | None = None
+    ranks: Pipeline = HERE  # what all ranks share
     length: float = 1.0  # of the box
     lengths: Mapping[str, tuple[float, int]] = {}  # parameters, and their powers of a length
 
     @classmethod
     def of(
         cls,
-        kernel: Any,
-        trg: Any,
-        src: Any,
-        dens: Any,
-        norms: Any,
-        options: EwaldOptions,
+        arguments: tuple[Any, ...],
         want: Any,
         label: str,
         names: Iterable[str],
-        exclude: Any,
-        systems: Any,
+        exclude: Any = None,
+        systems: Any = None,
+        ranks: Pipeline = HERE,
     ) -> _Checked:
         """Check arguments; refuse impossible ones, and ``names`` of inputs that there are not."""
+        kernel, trg, src, dens, norms, options = arguments
         meaning = f"names of inputs of {getattr(kernel, 'name', kernel)}"
         names_of(label, names, meaning, mapping=label == "tangents")
         asked = Asked.of(kernel, want, options, by=names)
@@ -254,9 +291,10 @@ class _Checked(NamedTuple):
         asked.check_maps(points[0], {"points": points[1], "norms": points[2]})
         own_systems = check_systems(systems, arrays, given.space, options)
         labels = asked.labels(exclude, arrays, options, own_systems)
-        checked = checked._replace(labels=labels, systems=own_systems, lengths=lengths)
+        checked = checked._replace(labels=labels, systems=own_systems, ranks=ranks, lengths=lengths)
         if asked.whole.scales:
-            checked = checked._replace(length=resolve(checked.options, given.extents).length)
+            extents = ranks.whole(given.extents.T).T
+            checked = checked._replace(length=resolve(checked.options, extents).length)
         for name in [n for n in names if n in NAMES or n in lengths]:
             check_box(systems, name if name in lengths else "the box")
         if dens is None and {*names} == {"dens"}:
@@ -307,7 +345,7 @@ class _Checked(NamedTuple):
             of_targets["marks"], cloud["marks"] = self.norms
         shared = together(joined(self.asked.whole.addends))
         each = [Shared(one.kernel, [own]) for one in shared for own in one.lists]
-        how = of_targets, cloud, self.labels, self.systems
+        how = of_targets, cloud, self.labels, self.systems, self.ranks
         return [MappedSum.placed(one, self._of(one.kernel), *how) for one in each]
 
     def _of(self, kernel: str) -> EwaldOptions:
@@ -348,10 +386,8 @@ class _Checked(NamedTuple):
     def by_lengths(self, parts: list[dict[str, Any]], v: Any) -> dict[str, Any]:
         """Return the derivatives by parameters, for those by inputs for each density."""
         each = zip(self.dens, parts, v, strict=True)
-        total = sum(
-            by_scale(self.asked.name, self.options, {**self.inputs, "dens": q}, part, own)
-            for q, part, own in each
-        )
+        how = self.asked.name, self.options, self.ranks
+        total = sum(by_scale(*how, {**self.inputs, "dens": q}, part, own) for q, part, own in each)
         xp = self.space.array_module
         return {n: xp.asarray(total / (power * t)) for n, (t, power) in self.lengths.items()}
 

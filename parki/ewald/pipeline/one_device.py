@@ -55,7 +55,7 @@ class OneDevice(Pipeline):
         Array shapes of the plan that left this pipeline in the cache.
     """
 
-    alone = ahead = True
+    ahead = True
 
     def __init__(
         self, setup: Setup | None = None, memory: Memory | None = None, problem: str = ""
@@ -389,3 +389,6 @@ class OneDevice(Pipeline):
         if self.graph is not None:
             lines += f"\n  updates: {how(self.graph.problem)}"
         return lines + self.applications.describe()
+
+
+HERE = OneDevice()  # what one rank, which is all, shares

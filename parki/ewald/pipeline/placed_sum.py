@@ -19,7 +19,7 @@ from parki.ewald.geometry.extent import look_for_flux, may_warn, resolve, warn_o
 from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.geometry.systems import Labels, Systems, check_labels, check_systems
 from parki.ewald.near.pair import check_wanted
-from parki.ewald.pipeline.one_device import OneDevice
+from parki.ewald.pipeline.one_device import HERE
 from parki.ewald.pipeline.protocol import Access, Pipeline, Watch, keep, take, unwatched
 from parki.ewald.points import (
     TENSOR_ROWS,
@@ -467,9 +467,10 @@ def sum_once(
     dens: Any,
     want: str | tuple[str, ...],
     systems: Any = None,
+    ranks: Pipeline = HERE,
     **others: Any,
 ) -> Any:
     """Return the sum of one density, by what the last such sum left; leave it for the next."""
-    placed, result = place_and_sum(OneDevice(), arguments, dens, want, systems, **others)
+    placed, result = place_and_sum(ranks.empty(), arguments, dens, want, systems, **others)
     placed.leave(once=True)
     return result

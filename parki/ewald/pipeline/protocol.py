@@ -19,6 +19,7 @@ from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.task import Points, Survey, Task
+from parki.interchange import to_host
 from parki.memory import told
 from parki.runtime import ExecutionSpace, forks
 from parki.runtime.spaces import LITTLE, free_memory, refuse_capture
@@ -79,6 +80,8 @@ class Pipeline:
         None while there is nothing to sum.
     memory : Memory or None
         What this rank needs, as predicted for the points that the parameters were chosen for.
+    rank : int
+        The number of this rank.
     alone : bool
         Whether no other ranks take part, so that later sums may take what this one leaves.
     ahead : bool
@@ -87,7 +90,7 @@ class Pipeline:
 
     setup: Setup | None
     memory: Memory | None
-    alone: bool
+    rank, alone = 0, True
     ahead: bool
 
     def together(self, call: str) -> AbstractContextManager[Any]:
@@ -102,21 +105,28 @@ class Pipeline:
         of_sources = extents[-2:] if totals[1] else extents[:0]
         return Survey(totals, (0, 0), same, extents, of_sources, same_extents)
 
-    def total(self, value: float) -> float:
-        """Return the sum of a number over all ranks."""
+    def all(self, value: Any) -> list[Any]:
+        """Return the objects of all ranks, in order."""
+        return [value]
+
+    def total(self, value: Any) -> Any:
+        """Return the sum of a number, or of an array of a shape that all have, over all ranks."""
         return value
 
     def largest(self, value: float) -> float:
-        """Return the largest of a number of all ranks."""
-        return value
+        """Return the largest of a number of all ranks; NaN, if there is one."""
+        return float(np.max(self.all(value)))
 
     def numbered(self, count: int) -> tuple[int, int]:
         """Return how many points the ranks before this one have, and how many all have."""
-        return 0, count
+        counts = self.all(count)
+        return sum(counts[: self.rank]), sum(counts)
 
     def whole(self, values: Any) -> Any:
         """Return an array (..., N) with the columns of all ranks, in their order."""
-        return values
+        if self.alone:
+            return values
+        return np.asarray(np.concatenate(self.all(to_host(values)), axis=-1), like=values)
 
     def empty(self) -> Pipeline:
         """Return a pipeline without points."""

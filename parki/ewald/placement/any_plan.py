@@ -7,7 +7,7 @@ and results are mapped, near a wall and in boxes of different sizes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -21,7 +21,7 @@ from parki.ewald.checks import Check, Checks, Sample
 from parki.ewald.choice.memory import Memory
 from parki.ewald.choice.parameters import Parameters
 from parki.ewald.derivatives.linear_operator import linear_operator
-from parki.ewald.derivatives.vjp import jvp, vjp
+from parki.ewald.derivatives.vjp import pulled, pushed
 from parki.ewald.describe import facts, headline
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.misfits import Misfits
@@ -35,7 +35,7 @@ from parki.ewald.task import Points, Task
 from parki.html import table
 from parki.interchange import as_array, as_given
 from parki.runtime.forks import Uncopied
-from parki.typing import AnyKernel, Array, ArrayT, DerivedBy, InputName, ResultName, Wanted
+from parki.typing import AnyKernel, Array, ArrayT, Box, DerivedBy, InputName, ResultName, Wanted
 
 
 class AnyPlan(Uncopied, Generic[Wanted]):
@@ -65,8 +65,9 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         self._points: tuple[Any, Any] = (None, None)  # by the version of the placement
         self._swapped = Swapped(placement, asked, self._total)
 
-    # Returns another plan on the same device, or on the same ranks.
-    _again: Callable[..., Any]
+    def _again(self, *arguments: Any, want: Any, **how: Any) -> Any:
+        """Return another plan on the same device, or on the same ranks."""
+        return AnyPlan(*Placement.of(self._placement.ranks, arguments, want, **how))
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -184,6 +185,46 @@ class AnyPlan(Uncopied, Generic[Wanted]):
                     parts[label] = parts.get(label, 0.0) + size
                 held += own.held
         return Memory(parts, held, peak)
+
+    # ------------------------------------------------------------------ other points
+    def update_points(
+        self,
+        trg: Array,
+        src: Array,
+        norms: Array | None = None,
+        *,
+        systems: Any = None,
+        exclude: Any = None,
+        box: Box | None = None,
+    ) -> None:
+        """Give the plan other points, such as the next time step's; there may be more or fewer.
+
+        What hangs on the box and the parameters alone is kept: grid, multiplier, kernels. Where
+        the points are no longer spread as they were when parameters were chosen, so that the near
+        field would take 1.5 times the work, or errors grow, all is chosen and made anew. On any
+        error the plan stays as it was.
+
+        Parameters
+        ----------
+        trg, src, norms
+            As for the plan, with its dtype and in its memory. Where ``box`` gives no length, the
+            points must stay in `origin` to `origin` + `box`, the extent of the first ones.
+        systems, exclude
+            As for the plan, where it has them. Default: as before.
+        box : array, shape (3, 3), or 3 lengths
+            The present box, such as a sheared suspension's. The first time that tilts
+            change, a grid is made for the largest ones; it serves all later ones, as long as the
+            extents ``lx``, ``ly`` and ``lz`` of `parki.lattice` stay. For other lengths all is
+            chosen and made anew. Default: as before.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+            As of a new plan. On a device, which places points before the host has looked at them,
+            impossible coordinates may be refused by the plan's next call instead; the plan then has
+            its old points.
+        """
+        self._placement.update(trg, src, norms, systems, exclude, box)
 
     # ------------------------------------------------------------------ apply
     @overload
@@ -325,7 +366,8 @@ class AnyPlan(Uncopied, Generic[Wanted]):
     ) -> dict[str, ArrayT]: ...
     def vjp(self, dens: Any, values: Any, wrt: tuple[DerivedBy, ...] = ("dens",)) -> dict[str, Any]:
         """Return the derivatives of ``<values, u>``, ``u = plan(dens)``: see `parki.vjp`."""
-        return vjp(*self._inputs(dens), values=values, wrt=wrt, **self._how)
+        with self.exclusive(), self._placement.together(f"vjp by {wrt}"):
+            return pulled(self._inputs(dens), values, wrt, **self._how)
 
     @overload
     def jvp(
@@ -339,7 +381,8 @@ class AnyPlan(Uncopied, Generic[Wanted]):
     ) -> tuple[ArrayT, ...]: ...
     def jvp(self, dens: Any, tangents: Any) -> Any:
         """Return the first-order change of ``plan(dens)``: see `parki.jvp`."""
-        return jvp(*self._inputs(dens), tangents=tangents, **self._how)
+        with self.exclusive(), self._placement.together(f"jvp by {[*tangents]}"):
+            return pushed(self._inputs(dens), tangents, **self._how)
 
     def _inputs(self, dens: Any) -> tuple[Any, ...]:
         """Return the first arguments of derivatives."""
@@ -353,7 +396,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         points, boxes = self.points, self._placement.boxes
         systems = points.systems and (points.systems.targets, points.systems.sources)
         how = {"systems": systems, "exclude": points.labels, "boxes": boxes}
-        return {"want": self.want, **how}
+        return {"want": self.want, "ranks": self._placement.ranks, **how}
 
     def promise(self, dens: Array) -> Any:
         """Return the bound of the rms error that the tolerance promises for a density.

@@ -8,7 +8,6 @@ next call reads one report of each member, and takes them or brings the points b
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple, cast
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives.in_boxes import InBoxes
 from parki.ewald.geometry.boxes import WHOLE, Columns, Group
-from parki.ewald.geometry.systems import Labels, Systems, check_systems
+from parki.ewald.geometry.systems import Labels, Systems, check_systems, rows_of_boxes
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import PlacedSum, as_before
 from parki.ewald.pipeline.protocol import Access, Pipeline
@@ -60,18 +59,14 @@ class Placement:
 
     Parameters
     ----------
-    make : callable
-        Returns a pipeline without points.
+    ranks : Pipeline
+        One without points, which has what all ranks share.
     points : PlanPoints
     boxes : tuple, optional
         The box of each system.
 
     Attributes
     ----------
-    make : callable
-        Returns a pipeline without points.
-    ranks : Pipeline
-        What all ranks share: one without points.
     members : list of Member
     access : Access
         Once there are members.
@@ -84,17 +79,37 @@ class Placement:
     access: Access
 
     def __init__(
-        self, make: Callable[[], Pipeline], points: PlanPoints, boxes: tuple[Any, ...] | None = None
+        self, ranks: Pipeline, points: PlanPoints, boxes: tuple[Any, ...] | None = None
     ) -> None:
-        self.make, self.points, self.boxes = make, points, boxes
-        self.ranks = make()
-        self.together = self.ranks.together
+        self.ranks, self.points, self.boxes = ranks, points, boxes
+        self.together = ranks.together
         self.members: list[Member] = []
         self.version = object()
         self.seconds: dict[str, float] = {}
         self._asked: Asked  # first
         self._groups: list[Group] = []
         self._before: _Before | None = None  # while some points are late
+
+    @classmethod
+    def of(
+        cls,
+        ranks: Pipeline,
+        arguments: tuple[Any, ...],
+        want: Any,
+        systems: Any = None,
+        exclude: Any = None,
+        boxes: Any = None,
+    ) -> tuple[Placement, Asked]:
+        """Return the placement of a plan, without members, and what it is asked for.
+
+        ``arguments`` has the first five arguments of `parki.Plan`; the others are named as there.
+        """
+        kernel, trg, src, norms, options = arguments
+        rows = None if boxes is None else rows_of_boxes(boxes)
+        if rows is not None:
+            options = replace(options, box=rows[0])
+        points = PlanPoints(trg, src, norms, systems, exclude, options)
+        return cls(ranks, points, rows), Asked.of(kernel, want, options)
 
     @property
     def options(self) -> EwaldOptions:
@@ -241,7 +256,7 @@ class Placement:
         *ends, systems, exclude = self._arguments(member, places, points, True)
         of = member.kernel, *ends, member.options
         how = member.want, systems, Request(exclude=exclude), access, places is not None
-        return PlacedSum(self.make(), of, *how)
+        return PlacedSum(self.ranks.empty(), of, *how)
 
     def _places(self, member: Member, points: PlanPoints) -> Places | None:
         """Return where a member's points are; None if they are those given."""

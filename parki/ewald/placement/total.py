@@ -210,7 +210,7 @@ class Total:
             dens = member.shaped(member.densities(values[None]))
             given, places_of, how = sample.given(member.sum, own)
             placed = place_and_sum(
-                self.placement.make(), given, dens.astype(np.float64), member.want, **how
+                self.placement.ranks.empty(), given, dens.astype(np.float64), member.want, **how
             )
             results = placed[1] if isinstance(placed[1], tuple) else (placed[1],)
             sampled = {

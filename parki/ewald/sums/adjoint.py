@@ -134,7 +134,7 @@ class Adjoint(Addend):
         values: Any,
         cloud: Arrays,
         volume: float,
-        total: Callable[[Any], Any] = lambda parts: parts.sum(axis=1, keepdims=True),
+        total: Callable[[Any], Any],
         tensors: Any = None,
     ) -> None:
         """Add the pressure of a layer without net flux, and what tensor targets read of it.

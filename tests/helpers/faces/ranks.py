@@ -6,7 +6,7 @@ ones in the same order. Results go to all ranks, so that they agree on what fail
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import eye
 from scipy.sparse.linalg import aslinearoperator
 
-from faces.base import Face, Given
+from faces.base import Array, Face, Given
 from faces.plans import Axes, Composed, Results, Tilted, Wall
 from faces.spheres import VISCOSITY, Radii
 
@@ -22,7 +22,6 @@ LACKS = {
     "threads": "ranks make the same calls in the same order",
     "late": "over ranks the host looks at points at once",
     "spaces": "all ranks have one space",
-    "derivatives": "derivatives are of plans of one rank",
 }
 
 
@@ -117,6 +116,20 @@ class Ranks(Face):
             return aslinearoperator(eye(size, format="csr")[numbers])
 
         return dealt(found.shape[0], to).H @ found @ dealt(found.shape[1], of)
+
+    def dealt_by(self, made: Any, moves: Mapping[str, Array]) -> dict[str, Array]:
+        """Return this rank's part of inputs."""
+        to, of, _ = self.dealt[made]
+        return {name: a[..., to if name == "trg" else of] for name, a in moves.items()}
+
+    def pull(self, made: Any, given: Given, values: Array) -> dict[str, Array]:
+        to, of, _ = self.dealt[made]
+        own = super().pull(made, self.own(given)[0], values[..., to])
+        return {n: self.whole(a, to if n == "trg" else of) for n, a in own.items()}
+
+    def push(self, made: Any, given: Given, moves: Mapping[str, Array]) -> Array:
+        own = super().push(made, self.own(given)[0], self.dealt_by(made, moves))
+        return self.whole(own, self.dealt[made][0])
 
     def move(self, made: Any, given: Given, box: bool = False) -> Any:
         own, *columns = self.own(given)
