@@ -10,7 +10,7 @@ import pytest
 
 from parki.errors import KernelError
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.texts import text_of
+from parki.ewald.sums.couplets import text_of
 from parki.runtime.blocks import expand
 from parki.runtime.linter import lint
 from parki.runtime.specialise import kernel_directory, specialise

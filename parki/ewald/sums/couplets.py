@@ -8,11 +8,13 @@ smooth parts, as tables: of points, of the Laplacian of their field, and of its 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from parki.ewald.sums.code import AXES, Code, deeper, grouped, paired, plus, total
 from parki.ewald.sums.operators import Place, singular
 from parki.ewald.sums.pairs import AlikePolynomials, CoupletPolynomials, PairFunction
-from parki.ewald.sums.sources import COUPLET, FORCE
-from parki.ewald.sums.symbols import FLOW
+from parki.ewald.sums.sources import COUPLET, FORCE, Source
+from parki.ewald.sums.symbols import FLOW, Symbol
 from parki.ewald.sums.written import Text
 
 # Kinds of what a part of a density makes: in u, and in its derivatives.
@@ -156,3 +158,12 @@ class CoupletText(Text):
                 name = code.declare(f"near_{kind}{n}", total(terms))
                 if cut:
                     code.write(f"cut({name})")
+
+
+@lru_cache(maxsize=64)
+def text_of(
+    symbol: Symbol, sources: tuple[Source, ...], contacts: str = "", marked: bool = False
+) -> str:
+    """Return the text of a pair function; for ``contacts`` and marks see `PairFunction`."""
+    of_couplets = CoupletText(contacts == "rest", marked) if contacts else None
+    return (of_couplets or Text(symbol, sources)).text()

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.sums.adjoint import Adjoint
+from parki.ewald.sums.couplets import text_of
 from parki.ewald.sums.gauges import Gauge
 from parki.ewald.sums.maps import Map
 from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
 from parki.ewald.sums.sizes import square
 from parki.ewald.sums.sources import Source
 from parki.ewald.sums.symbols import Symbol
-from parki.ewald.sums.texts import text_of
 from parki.runtime.forks import cached_property
 
 Array = NDArray[np.float64]
