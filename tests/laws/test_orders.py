@@ -78,3 +78,26 @@ def test_arrays(face, kernel, periodicity, layout):
     np.testing.assert_array_equal(found, expected)
     after = [each for each in (*own.points, own.dens) if isinstance(each, np.ndarray)]
     assert all(map(np.array_equal, before, after))  # nothing was written there
+
+
+@law("moves", joined=False)
+def test_arrays_that_change(face, kernel, periodicity):
+    """What is made has the points that it was given, whatever becomes of their arrays."""
+    given = face.given(kernel, periodicity)
+    fresh = face.make(given)
+    expected = face.apply(fresh, given.dens)
+    for moved in (False, True):
+        own = given.on(np.array)
+        made = face.make(own)
+        if moved:
+            face.apply(made, own.dens)
+            made = face.move(made, own)
+        for array in (each for each in own.points if each is not None):
+            array *= 0.5
+        found = face.apply(made, own.dens)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * abs(expected).max())
+        if "adjoint" not in face.lacks:
+            one, two = (face.adjoint(each, expected) for each in (made, fresh))
+            np.testing.assert_allclose(one, two, rtol=0, atol=1e-9 * abs(two).max())
+        promises = (face.promise(each, given.dens) for each in (made, fresh))
+        assert next(promises) == pytest.approx(next(promises), rel=1e-9)
