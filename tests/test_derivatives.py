@@ -219,11 +219,12 @@ def test_impossible_arguments():
         parki.vjp("stokes_dl", *arguments[1:4], options, values=values)
 
 
-def test_near_a_wall_second_derivatives_are_refused_in_its_words():
-    given = tuple(inputs("stokes_sl").values())
-    arguments = ({"trg": given[0]}, np.ones((3, 4)), ("trg", "dens"), None, np.array, True)
-    with pytest.raises(parki.ParkiTypeError, match="near a wall parki has those by densities al"):
-        bent("stokes_sl", (*given, None), *arguments)
+def test_second_derivatives_that_a_wall_leaves_out():
+    given = tuple(inputs("stokes_dipole").values())
+    options = parki.EwaldOptions(2, BOX, wall="no-slip")
+    arguments = {"trg": given[0]}, np.ones((3, 4)), ("trg", "dens"), None, None, np.array
+    with pytest.raises(parki.ParkiTypeError, match="near a wall parki has those of stokes_sl, and"):
+        bent("stokes_dipole", options, (*given, None), *arguments)
 
 
 def test_tensors_are_checked():

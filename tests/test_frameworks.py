@@ -114,14 +114,16 @@ def test_hessians(fr, name):
     "kernel",
     [
         pytest.param(name, marks=[pytest.mark.slow] * (name not in ("laplace", "stokes_dl")))
-        for name in SUMS
+        for name in (*SUMS, "stokes_sl near a wall")
     ],
 )
 def test_second_derivatives(fr, kernel, same):
     """The gradient of a derivative along all inputs, against differences of gradients."""
+    kernel, _, walled = kernel.partition(" near a ")
     given, rng = fr.arrays(kernel, same=same, spaced=True), np.random.default_rng(1)
     given["box"] = fr.array(np.array(BOX))
-    call = fr.function(kernel, parki.EwaldOptions(3, BOX, 1e-10))
+    how = {"periodicity": 2, "wall": "no-slip"} if walled else {"periodicity": 3}
+    call = fr.function(kernel, parki.EwaldOptions(**how, box=BOX, tolerance=1e-10))
     along = {name: fr.array(rng.standard_normal(a.shape)) for name, a in given.items()}
 
     def slope(name, values):

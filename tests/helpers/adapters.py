@@ -43,7 +43,7 @@ class Framework:
             arguments = trg, given.get("src", trg), given["dens"], *norms
             if "box" not in given:
                 return call_of(self.module, kernel)(*arguments, how)
-            how = {"periodicity": how.periodicity, "tolerance": how.tolerance}
+            how = {n: getattr(how, n) for n in ("periodicity", "tolerance", "wall")}
             return call_of(self.module, kernel)(*arguments, box=given["box"], **how)
 
         return call

@@ -152,8 +152,10 @@ def bent(
     if not needs or not moves:
         return derivatives
     kind = SUMS[kernel]
-    if (options.walled or not bends(kind)) and [*moves] != ["dens"]:
-        refuse_second(needs, moves, kernel, walled=options.walled)
+    # Near a wall a source that moves is a dipole, and no target that moves the other way.
+    walled = options.walled and not kind.dipoles
+    if (walled or not bends(kind)) and [*moves] != ["dens"]:
+        refuse_second(needs, moves, kernel, walled=walled)
     if "box" in moves:
         strain, moves = unboxed(trg, src, moves, options, array)
         derivatives |= zip(needs, change(strain), strict=True)
@@ -206,7 +208,7 @@ def refuse_second(
 ) -> None:
     """Refuse derivatives by inputs, if there are any, of derivatives by inputs.
 
-    ``twice`` says that both are changes, as of forward mode, and ``walled`` that there is a wall.
+    ``twice`` says that both are changes, as of forward mode, and ``walled`` that a wall is why.
 
     Raises
     ------
@@ -217,7 +219,7 @@ def refuse_second(
     known = ", ".join(name for name, kind in SUMS.items() if bends(kind))
     remedy = f"parki has those of {known}, and of others by densities alone"
     if walled:
-        remedy = "near a wall parki has those by densities alone"
+        remedy = "near a wall parki has those of stokes_sl, and of others by densities alone"
     elif twice:
         remedy = "take reverse mode for one of the two, as grad and backward do"
     raise ParkiTypeError(
