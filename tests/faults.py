@@ -144,7 +144,7 @@ class Search:
         """Return by what a fault is found, or '' if it is not."""
         broken = self.folder / "broken"
         shutil.rmtree(broken, ignore_errors=True)
-        copy_tree(broken)
+        shutil.copytree(self.whole, broken)  # which nobody edits meanwhile
         fault_in(broken, fault)
         while True:
             left_out = [word for test in self.failing for word in ("--deselect", test)]
