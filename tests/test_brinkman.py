@@ -108,6 +108,24 @@ def test_promise_of_layers(periodicity):
         assert root(one - other) <= promise
 
 
+@pytest.mark.parametrize("kernel", [name(2.0), "brinkman_dl(alpha=2.0)"])
+def test_the_reference_solves_the_equation(kernel):
+    """Away from sources, by differences: alpha^2 u - laplace u + grad p = 0."""
+    trg, src, dens = cloud(n=9)
+    norms = np.random.default_rng(1).standard_normal(src.shape) if "dl" in kernel else None
+    x, step = trg + np.array([[3.0], [0], [0]]), 1e-3
+
+    def fields(move):
+        there = x + move[:, None]
+        return direct_sum(kernel, there, src, dens, norms, periodicity=0, want=("u", "p"))
+
+    u, around = fields(np.zeros(3))[0], [map(fields, (e, -e)) for e in step * np.eye(3)]
+    sides = [[*each] for each in around]
+    bent = sum(one[0] - 2 * u + other[0] for one, other in sides) / step**2
+    slope = np.array([one[1] - other[1] for one, other in sides]) / (2 * step)
+    assert np.abs(4 * u - bent + slope).max() < 1e-5 * np.abs(slope).max()
+
+
 def test_forces_along_a_line_by_all_images():
     """Without an Ewald sum, and without another sum of parki."""
     trg, src, forces = cloud(n=6)

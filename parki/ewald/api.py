@@ -94,7 +94,9 @@ def _docstring(template: str, call: str, family: Family, array: str, random: str
     words: Any = family.words
     record = family.make(**family.example)
     template = template.replace("{common}", _COMMON).replace("{raises}", _RAISES)
-    template = template.replace("{want}", _WANT_FLOW if "p" in record.terms else _WANT_POTENTIAL)
+    template = template.replace(
+        "{want}", _WANT_FLOW if words.pressure or "p" in record.terms else _WANT_POTENTIAL
+    )
     rows, normals = record.density_shape(0)[:-1], {"normals": (3, 100)} if record.normals else {}
     arrays = {"points": (3, 100), words.variable: (*rows, 100), **normals}
     given = ["points", *arrays, "options", *(f"{n}={v!r}" for n, v in family.example.items())]
@@ -130,7 +132,7 @@ def summed(
     ``arguments`` has the first five arguments of `Plan`, and ``ranks`` is what all ranks share; the
     others are named as there.
     """
-    if arguments[4].walled or boxes is not None:
+    if arguments[4].walled or boxes is not None or (want != "u" and SUMS[arguments[0]].pressure):
         of = ranks, arguments, want, systems, exclude, boxes
         plan: Any = AnyPlan(*Placement.of(*of))
         return plan(dens)

@@ -146,9 +146,13 @@ def direct_sum(
         rows += far(split, moments)
     back = [axes.index(axis) for axis in range(3)]
     fields = _cut(split, rows, back)
-    if split.rubbed and "p" in fields:  # friction does not change pressures
+    if split.rubbed and "p" in fields:  # friction does not change pressures of forces
         how: dict[str, Any] = {"box": given_box, "periodicity": periodic, "xi": xi, "want": "p"}
         fields["p"] = direct_sum(kernel.replace("brinkman", "stokes"), trg, src, dens, norms, **how)
+        if norms is not None:  # but takes the flow from a layer's sources and sinks
+            strengths = 2 * kappa**2 * (np.asarray(dens) * norms).sum(axis=0)
+            how["want"] = "u"
+            fields["p"] = fields["p"] - direct_sum("laplace", trg, src, strengths, **how)
     if "stress" in names:
         gradient = fields["grad_u"]
         fields["stress"] = gradient + gradient.swapaxes(0, 1) - fields["p"] * np.eye(3)[:, :, None]

@@ -77,6 +77,7 @@ class Asked(NamedTuple):
             parts = tuple(of_result(one, n) for n in names)
         shapes = {name: each.result for name, each in zip(names, parts, strict=True)}
         want, whole = want if isinstance(want, str) else names, _of_all(names, parts)
+        plain = plain and all(each.kernel == kernel for each in whole.addends)
         return cls(kernel, want, whole.density, shapes, parts, whole, None if plain else whole)
 
     @property

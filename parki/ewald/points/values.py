@@ -104,7 +104,7 @@ def check_want(kernel: str, want: Any, tensors: bool = False) -> tuple[str, ...]
     names = check_names(want, (*RESULTS, TENSOR) if tensors else RESULTS)
     for name in names:
         for part in stress.parts([name]):
-            if part not in SUMS[kernel].terms:
+            if part not in SUMS[kernel].terms and (part != "p" or not SUMS[kernel].pressure):
                 raise ParkiValueError(
                     f"want has {name!r}, but {kernel} has no {PARTS[part]}; leave it out"
                 )

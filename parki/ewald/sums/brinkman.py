@@ -1,19 +1,25 @@
 """Brinkman's equation, ``alpha^2 u - laplace u + grad p = 8 pi f``: forces, dipoles and layers.
 
 It is the flow in a porous medium of permeability ``1 / alpha^2``, and a time step of the unsteady
-Stokes equations, with ``alpha^2 = 1 / (nu dt)``. The pressure is the one without friction.
+Stokes equations, with ``alpha^2 = 1 / (nu dt)``. Forces have the pressure that they have
+without friction. So have double layers, whose sources and sinks add ``-2 alpha^2`` times their
+potential.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from parki.errors import ParkiValueError
 from parki.ewald.sums import stokes_dipole, stokes_dl, stokes_sl, symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
+from parki.ewald.sums.composite import Addend
 from parki.ewald.sums.dipoles import dipoles_of
 from parki.ewald.sums.gauges import WITH_FRICTION
+from parki.ewald.sums.maps import Arrays, fixed
 from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.record import Sum
 from parki.ewald.sums.sources import FORCE, LAYER
@@ -76,13 +82,32 @@ def brinkman_dl(alpha: float) -> Sum:
         pair_of(symbol, (LAYER,), (4, 140)),
         (LAYER,),
         gauge=None,
-        terms=bare.terms,
+        terms={name: terms for name, terms in bare.terms.items() if name != "p"},
         adjoints={
             "u": replace(bare.adjoints["u"], kernel=forces),
-            "p": bare.adjoints["p"],
             "grad_u": replace(bare.adjoints["grad_u"], kernel=dipoles),
         },
+        pressure=(
+            Addend("stokes_dl", ("p",), pressure),
+            Addend("laplace", ("u",), partial(_times, -2 * value**2), _strengths),
+        ),
     )
+
+
+@fixed
+def pressure(results: Arrays, cloud: Arrays) -> Any:
+    """Return the pressure."""
+    return results["p"]
+
+
+def _times(factor: float, results: Arrays, cloud: Arrays) -> Any:
+    """Return a multiple of the potential, by which friction takes the flow from sources."""
+    return factor * results["u"]
+
+
+def _strengths(dens: Any, cloud: Arrays) -> Any:
+    """Return the strengths q.n of sources and sinks."""
+    return (dens * cloud["norms"]).sum(axis=0, keepdims=True)
 
 
 _ALPHA = """float
@@ -113,7 +138,7 @@ OF_LAYERS = Words(
     "densities",
     "velocity = sum / (8 pi), pressure = mu sum / (8 pi) for the viscosity mu, q a velocity times "
     "an area",
-    "sum 4 [ q.n / r^3 - 3 (r.q) (r.n) / r^5 ]",
+    "sum 4 [ q.n / r^3 - 3 (r.q) (r.n) / r^5 ] - 2 alpha^2 q.n / r",
     ("Here G' is the gradient of the single layer's matrix by the target.",),
     parameters={"alpha": _ALPHA},
 )

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.sums.adjoint import Adjoint
+from parki.ewald.sums.composite import Addend
 from parki.ewald.sums.couplets import text_of
 from parki.ewald.sums.gauges import Gauge
 from parki.ewald.sums.maps import Map
@@ -176,6 +177,8 @@ class Sum:
         near field alone.
     as_dipoles : tuple (str, callable) or None
         A sum of dipoles that it is, whose gradients targets read, and the map of its density.
+    pressure : tuple of Addend
+        What makes its pressure, where that is no result of its own.
     """
 
     name: str
@@ -189,6 +192,7 @@ class Sum:
     unit: float = 0.0
     contacts: str = ""
     as_dipoles: tuple[str, Map] | None = None
+    pressure: tuple[Addend, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse values that no sum can be made of.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from parki.errors import ParkiValueError
+from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import gradient
 from parki.ewald.sums.composite import Addend, Composite
-from parki.ewald.sums.maps import Arrays, Map, fixed, slopes, velocity
+from parki.ewald.sums.maps import Arrays, Map, after, fixed, slopes, velocity
 from parki.ewald.sums.record import Sum
 from parki.ewald.sums.stress import stress
 
@@ -63,12 +66,15 @@ def of_result(composite: Composite, want: str) -> Composite:
     if want == "u":
         return composite
     shape = {"p": (), "grad_u": (*composite.result, 3), "stress": (3, 3)}[want]
-    addends = tuple(_addend(each, want, composite.name) for each in composite.addends)
+    addends = tuple(
+        one for each in composite.addends for one in _addends(each, want, composite.name)
+    )
     name = LONG[want] + composite.name
     return replace(composite, name=name, result=shape, addends=addends, transposed=None)
 
 
-def _addend(addend: Addend, want: str, name: str) -> Addend:
+def _addends(addend: Addend, want: str, name: str) -> Iterator[Addend]:
+    """Yield the addends of a result; the pressure may come from other sums."""
     needs, results = OWN[want]
     if addend.results is not velocity:
         if want != "grad_u" or addend.want != ("u",):
@@ -78,4 +84,19 @@ def _addend(addend: Addend, want: str, name: str) -> Addend:
                 "and pressures and stresses where results are 'u' itself"
             )
         needs, results = ("u", "grad_u"), Slopes(addend.results)
-    return replace(addend, want=needs, results=results)
+    others = SUMS[addend.kernel].pressure if "p" in needs else ()
+    needs = tuple(need for need in needs if need != "p" or not others)
+    if needs:
+        yield replace(addend, want=needs, results=results)
+    for other in others:
+        made = other.results if want == "p" else partial(_pressed, other.results)
+        density = after(addend.density, other.density)
+        yield replace(addend, kernel=other.kernel, want=other.want, results=made, density=density)
+
+
+def _pressed(of: Map, results: Arrays, cloud: Arrays) -> Any:
+    """Return the stress of a pressure alone."""
+    pressed = of(results, cloud)
+    rows = np.zeros_like(pressed, shape=(9, pressed.shape[-1]))
+    rows[::4] = -pressed
+    return rows
