@@ -15,12 +15,12 @@ CASES = [
     ("yukawa", "kappa", 2.0, 3),
     ("yukawa", "kappa", 2.0, 0),
     ("brinkman_sl", "alpha", 2.0, TWO),
-    ("brinkman_sl", "alpha", 2.0, 3),
+    pytest.param("brinkman_sl", "alpha", 2.0, 3, marks=pytest.mark.slow),
     pytest.param("brinkman_dl", "alpha", 2.0, TWO, marks=pytest.mark.slow),
     ("stokes_sl", "epsilon", 0.1, 1),
     ("stokes_sl", "epsilon", 0.1, (False, True, False)),
     ("stokes_dl", "epsilon", 0.1, 3),
-    ("stokes_comb", "epsilon", 0.1, 1),
+    pytest.param("stokes_comb", "epsilon", 0.1, 1, marks=pytest.mark.slow),
 ]
 
 

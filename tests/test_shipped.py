@@ -321,7 +321,10 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("name", list(PROGRAMS))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name == "tutorial")) for name in PROGRAMS],
+)
 def test_what_programs_load_comes(listed, monkeypatch, name):
     """They run, with kernels of the user's cache as in `tests/test_docs.py`."""
     monkeypatch.setenv("PARKI_CACHE_DIR", CACHE)

@@ -11,6 +11,7 @@ from adapters import Torch
 from frameworks import BOX, RADII, inputs, suspension
 
 import parki
+from parki.ewald.derivatives import second
 from parki.runtime.spaces import why_unavailable
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -73,16 +74,13 @@ def test_gradients_by_densities_are_there_from_a_plan():
 
 
 def test_only_what_requires_a_gradient_is_computed(monkeypatch):
-    asked = []
-    from parki.torch import sums
+    asked, original = [], second.pulled
 
-    original = sums.vjp
-
-    def spy(*arguments, wrt, **more):
+    def spy(kernel, options, batch, inputs, values, wrt, want):
         asked.append(wrt)
-        return original(*arguments, wrt=wrt, **more)
+        return original(kernel, options, batch, inputs, values, wrt, want)
 
-    monkeypatch.setattr(sums, "vjp", spy)
+    monkeypatch.setattr(second, "pulled", spy)
     given = tensors("stokes_dl", requires=False)
     given["src"].requires_grad_()
     function("stokes_dl", parki.EwaldOptions(3, BOX, 1e-4))(given).sum().backward()
