@@ -19,7 +19,7 @@ CASES = [
     pytest.param("brinkman_dl", "alpha", 2.0, TWO, marks=pytest.mark.slow),
     ("stokes_sl", "epsilon", 0.1, 1),
     ("stokes_sl", "epsilon", 0.1, (False, True, False)),
-    ("stokes_dl", "epsilon", 0.1, 3),
+    pytest.param("stokes_dl", "epsilon", 0.1, 3, marks=pytest.mark.slow),
     pytest.param("stokes_comb", "epsilon", 0.1, 1, marks=pytest.mark.slow),
 ]
 
