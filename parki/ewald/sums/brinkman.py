@@ -19,7 +19,7 @@ from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
 from parki.ewald.sums.composite import Addend
 from parki.ewald.sums.dipoles import dipoles_of
 from parki.ewald.sums.gauges import WITH_FRICTION
-from parki.ewald.sums.maps import Arrays, fixed
+from parki.ewald.sums.maps import Arrays, pressure
 from parki.ewald.sums.names import Family, named
 from parki.ewald.sums.record import Sum
 from parki.ewald.sums.sources import FORCE, LAYER
@@ -92,12 +92,6 @@ def brinkman_dl(alpha: float) -> Sum:
             Addend("laplace", ("u",), partial(_times, -2 * value**2), _strengths),
         ),
     )
-
-
-@fixed
-def pressure(results: Arrays, cloud: Arrays) -> Any:
-    """Return the pressure."""
-    return results["p"]
 
 
 def _times(factor: float, results: Arrays, cloud: Arrays) -> Any:

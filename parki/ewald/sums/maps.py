@@ -39,6 +39,12 @@ def velocity(results: Arrays, cloud: Arrays) -> Any:
     return results["u"]
 
 
+@fixed
+def pressure(results: Arrays, cloud: Arrays) -> Any:
+    """Return the pressure."""
+    return results["p"]
+
+
 def mapped(function: Map | None, values: Any, cloud: Arrays) -> Any:
     """Return the map of values, in their dtype."""
     return values if function is None else function(values, cloud).astype(values.dtype, copy=False)

@@ -13,17 +13,11 @@ from parki.errors import ParkiValueError
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import gradient
 from parki.ewald.sums.composite import Addend, Composite
-from parki.ewald.sums.maps import Arrays, Map, after, fixed, slopes, velocity
+from parki.ewald.sums.maps import Arrays, Map, after, pressure, slopes, velocity
 from parki.ewald.sums.record import Sum
 from parki.ewald.sums.stress import stress
 
 LONG = {"u": "", "p": "pressure of ", "grad_u": "gradient of ", "stress": "stress of "}
-
-
-@fixed
-def pressure(found: Arrays, at: Arrays) -> Any:
-    """Return the pressure."""
-    return found["p"]
 
 
 # What results need of a sum, and the map that makes them of it.
