@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from few import FEW
+from flat import options
 
 import parki
 from parki.cell_list import runs
@@ -17,7 +18,6 @@ from parki.ewald.near.p2p import P2P
 from parki.ewald.near.pair import Pair
 from parki.ewald.near.radial import choose_evaluator
 from parki.ewald.near.sizes import CELL_METHODS, P2P_METHODS, Launch, choose_launch
-from parki.ewald.options import EwaldOptions
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Frame, Task
@@ -66,8 +66,7 @@ def near_field(
     on_space = 2 * xp.asarray(src)
     # A split whose near field is far from zero at the cut-off, so that no pair is negligible.
     split = Hasimoto(1.5 / cutoff)
-    options = EwaldOptions(periodicity, [1, 1, 1], 1e-3)
-    task = Task(kernel, space, np.dtype(dtype), options)
+    task = Task(kernel, space, np.dtype(dtype), options(periodicity, [1, 1, 1], 1e-3))
     frame = Frame(Lattice(np.array(box), periodicity), unit=2.0)
     polynomials = split.radial_polynomials(cutoff, DEGREE)
     evaluator = choose_evaluator(radial, kernel, split, cutoff, DEGREE)
@@ -94,63 +93,44 @@ def close(pot: np.ndarray, expected: np.ndarray) -> bool:
     return bool(np.allclose(pot, expected, rtol=0, atol=400 * eps * np.abs(expected).max()))
 
 
+def team_of(method: str) -> str:
+    """Return a size of teams: the kernels of hosts have one thread in each."""
+    return "1" if method in ("auto", "staged") else "4"
+
+
 @pytest.mark.each
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
 @pytest.mark.parametrize("periodicity", range(4))
 @pytest.mark.parametrize("kernel", FEW)
-@pytest.mark.parametrize("method", CELL_METHODS)
-def test_variant_gives_what_the_default_gives(method, kernel, periodicity):
-    for (box, cutoff), points in itertools.product(BOXES, ("uniform", "blobs", "same blobs")):
-        system = {"box": box, "cutoff": cutoff}
-        expected = near_field(kernel, points, periodicity, "staged", **system)
-        assert np.abs(expected).max() > 0
-        for launch in (None, LAUNCHES[method]):
-            pot = near_field(kernel, points, periodicity, method, launch, **system)
-            assert close(pot, expected), (box, points, launch)
-
-
-@pytest.mark.each
-@pytest.mark.parametrize("dtype", ["f8", "f4"])
-@pytest.mark.parametrize("kernel", FEW)
-def test_whole_vectors_end_beyond_the_sources(kernel, dtype):
-    assert N % 8  # the last vector of the last run is not full
-    for points, periodicity in itertools.product(("uniform", "blobs"), (0, 3)):
-        found = [
-            near_field(kernel, points, periodicity, "staged", dtype=dtype, beyond=beyond)
-            for beyond in (0.0, np.nan)
-        ]
-        assert np.array_equal(*found)
-
-
-@pytest.mark.each
-@pytest.mark.parametrize("dtype", ["f8", "f4"])
 @pytest.mark.parametrize("method", P2P_METHODS[1:])
-def test_every_space(method, dtype, space):
-    for points in ("uniform", "same blobs"):
-        expected = near_field("stokes_comb", points, 1, "staged", dtype=dtype)
-        for launch in (None, LAUNCHES.get(method)):
-            pot = near_field("stokes_comb", points, 1, method, launch, dtype=dtype, space=space)
+def test_variant_gives_what_the_default_gives(
+    method, kernel, periodicity, dtype, space, monkeypatch
+):
+    """Also where the threads of a team wait; `test_executor` takes the barriers away."""
+    assert N % 8  # the last vector of the last run is not full
+    for (box, cutoff), points in itertools.product(BOXES, ("uniform", "blobs", "same blobs")):
+        system = {"box": box, "cutoff": cutoff, "dtype": dtype}
+        expected, same = (
+            near_field(kernel, points, periodicity, "staged", **system, beyond=beyond)
+            for beyond in (0.0, np.nan)
+        )
+        assert np.abs(expected).max() > 0
+        assert np.array_equal(same, expected)
+        for launch, team in ((None, "1"), (LAUNCHES.get(method), team_of(method))):
+            with monkeypatch.context() as patch:
+                patch.setenv("PARKI_EMULATED_TEAM", team)
+                given = kernel, points, periodicity, method, launch
+                pot = near_field(*given, **system, space=space)
             # Devices have a reciprocal square root of their own.
-            assert pot.dtype == dtype and close(pot, expected)
-
-
-@pytest.mark.each
-@pytest.mark.parametrize("kernel", [pytest.param("stokes_comb", marks=pytest.mark.slow), "laplace"])
-@pytest.mark.parametrize("method", CELL_METHODS)
-def test_teams(method, kernel, monkeypatch):
-    """The threads of a team wait where they must; `test_executor` takes the barriers away."""
-    expected = near_field(kernel, "same blobs", 1, "staged")
-    monkeypatch.setenv("PARKI_EMULATED_TEAM", "4")
-    for launch in (LAUNCHES[method], LAUNCHES[method]._replace(targets=3)):
-        assert close(near_field(kernel, "same blobs", 1, method, launch), expected)
+            assert pot.dtype == dtype and close(pot, expected), (box, points, launch)
 
 
 # ---------------------------------------------------------------------- refusals
 @pytest.mark.parametrize("want", ["p", ("u", "grad_u")])
 def test_only_for_the_velocity(want, rng):
-    options = parki.EwaldOptions(3, [1, 1, 1], expert=parki.Expert(p2p_method="sm1d"))
-    points = rng.random((3, 5))
+    points, chosen = rng.random((3, 5)), options(3, BOX, p2p_method="sm1d")
     with pytest.raises(ParkiValueError, match="p2p_method is 'sm1d', which computes 'u' alone"):
-        parki.Plan("stokes_sl", points, points, options, want=want)
+        parki.Plan("stokes_sl", points, points, chosen, want=want)
 
 
 def test_blocks_of_a_device():
@@ -164,8 +144,9 @@ def test_blocks_of_a_device():
 
 # ---------------------------------------------------------------------- parts without points
 MODULES = ("near.p2p", "far.mesh", "far.p2g", "far.spreading")
-VARIANTS = [(p2p, "owner", "target", "u") for p2p in P2P_METHODS]
-VARIANTS += [("auto", "tile", "tile", ("u", "p", "grad_u")), ("auto", "hybrid", "base", "u")]
+VARIANTS = [("laplace", (p2p, "owner", "target"), "u") for p2p in P2P_METHODS]
+VARIANTS += [("stokes_sl", ("tile", "tile", "tile"), ("u", "p", "grad_u"))]
+VARIANTS += [("stokes_sl", ("auto", "hybrid", "base"), "u")]
 
 
 def with_empty_parts(*arguments, **keywords):
@@ -174,20 +155,18 @@ def with_empty_parts(*arguments, **keywords):
     return np.concatenate([parts, np.zeros((3, 7), dtype=np.int32)], axis=1)
 
 
-@pytest.mark.each
-@pytest.mark.parametrize("team", ["1", "4"])
-@pytest.mark.parametrize(("p2p", "p2g", "g2p", "want"), VARIANTS)
-def test_empty_parts(p2p, p2g, g2p, want, team, monkeypatch):
-    """Which devices have at the end of their lists: they change nothing."""
-    rng = np.random.default_rng(7)
-    points, dens = rng.random((3, 300)), rng.standard_normal((3, 300))
-    methods = {"expert": parki.Expert(p2p_method=p2p, p2g_method=p2g, g2p_method=g2p)}
-    options = EwaldOptions(1, [1, 1, 1], 1e-4, **methods)
-    expected = parki.Plan("stokes_sl", points, points, options, want=want)(dens)
-    monkeypatch.setenv("PARKI_EMULATED_TEAM", team)
+@pytest.mark.parametrize(("kernel", "methods", "want"), VARIANTS)
+def test_variants_and_empty_parts_change_nothing(kernel, methods, want, rng, monkeypatch):
+    """Devices have such parts at the end of their lists."""
+    points, dens = rng.random((3, 300)), rng.standard_normal(SUMS[kernel].density_shape(300))
+    given = {"tolerance": 1e-2, "cutoff": 0.41, "window_points": 8}
+    plan = parki.Plan(kernel, points, points, options(3, BOX, **given), want=want)
+    expected = plan(dens)
+    monkeypatch.setenv("PARKI_EMULATED_TEAM", team_of(methods[0]))
     for module in MODULES:
         monkeypatch.setattr(f"parki.ewald.{module}.runs", with_empty_parts)
-    plan = parki.Plan("stokes_sl", points, points, options, want=want)
+    given |= dict(zip(("p2p_method", "p2g_method", "g2p_method"), methods, strict=True))
+    plan = parki.Plan(kernel, points, points, options(3, BOX, **given), want=want)
     for _ in range(3):  # the second one keeps lists of pairs, and the third one takes them
         found = plan(dens)
         for each, other in zip(found, expected, strict=True):
