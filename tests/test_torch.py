@@ -54,23 +54,10 @@ def test_second_derivatives_in_both_modes():
     given = tensors("laplace", targets=2, sources=3, spaced=True)
     call = function("laplace", parki.EwaldOptions(3, BOX, 1e-12))
     every = lambda *values: call(dict(zip(given, values, strict=True)))  # noqa: E731
-    how = {"eps": 1e-5, "atol": 1e-5, "rtol": 1e-5, "check_fwd_over_rev": True}
+    how = {"eps": 1e-5, "atol": 1e-5, "rtol": 1e-5, "check_fwd_over_rev": True, "fast_mode": True}
     assert torch.autograd.gradgradcheck(every, tuple(given.values()), **how)
     one = lambda trg: call({**given, "trg": trg})  # noqa: E731
     assert torch.autograd.gradgradcheck(one, (given["trg"],), **how)
-
-
-def test_gradients_by_densities_are_there_from_a_plan():
-    """As for a loss of forces, without and with the second derivatives of a sum."""
-    given = tensors("laplace", same=True)
-    call = function("laplace", parki.EwaldOptions(3, BOX, 1e-4))
-    (slope,) = torch.autograd.grad(call(given).sum(), given["trg"], create_graph=True)
-    slope.square().sum().backward()
-    points = given["trg"].detach()
-    plan = parki.Plan("laplace", points, points, parki.EwaldOptions(3, BOX, 1e-4), want="grad_u")
-    field = parki.torch.apply(plan, given["dens"])
-    (by_plan,) = torch.autograd.grad(field.square().sum(), given["dens"])
-    assert by_plan.abs().max() > 0 and given["dens"].grad.abs().max() > 0
 
 
 def test_only_what_requires_a_gradient_is_computed(monkeypatch):
@@ -102,29 +89,10 @@ def test_strides_and_several_densities(device):
     torch.testing.assert_close(many.grad[1], many.grad[0])
 
 
-def test_what_is_no_tensor_is_refused():
-    given = inputs("stokes_sl")
-    with pytest.raises(parki.ParkiTypeError, match=r"trg is a ndarray; parki.torch takes tensors"):
-        parki.torch.stokes_sl(*given.values(), parki.EwaldOptions(3, BOX))
+# --- refusals -------------------------------------------------------------------------------------
 
 
-# --- plans ----------------------------------------------------------------------------------------
-
-
-def test_graphs_let_go_of_plans():
-    given = tensors("stokes_sl", requires=False)
-    plan = parki.Plan("stokes_sl", given["trg"], given["src"], parki.EwaldOptions(3, BOX, 1e-3))
-    parki.torch.apply(plan, given["dens"].requires_grad_()).sum().backward()
-    gone = weakref.ref(plan)
-    del plan
-    gc.collect()
-    assert gone() is None
-
-
-# --- many systems ---------------------------------------------------------------------------------
-
-
-def test_systems_that_are_refused():
+def test_what_has_no_derivatives_or_values_is_refused():
     given = tensors("stokes_sl", requires=False)
     points, how = (given["src"], given["src"], given["dens"]), {"periodicity": 3, "tolerance": 1e-2}
     boxes = torch.ones(2, 3, requires_grad=True)
@@ -136,6 +104,8 @@ def test_systems_that_are_refused():
         total.backward()
     with pytest.raises(parki.ParkiTypeError, match="systems is for sums, as are"):
         parki.torch.sphere_velocities(points[0], 0.1, points[2], systems=[0, 2, 5], **how)
+    with pytest.raises(parki.ParkiTypeError, match=r"trg is a ndarray; parki\.torch ta"):
+        parki.torch.stokes_sl(points[0].numpy(), *points[1:], box=BOX, **how)
     offsets = torch.tensor([0, 2, 5])
     torch.compiler.reset()
     call = lambda: parki.torch.stokes_sl(*points, systems=offsets, box=BOX, **how)  # noqa: E731
@@ -146,12 +116,10 @@ def test_systems_that_are_refused():
 # --- torch.compile --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", ["laplace", "stokes_comb"])
-def test_compiled(kernel, device):
+def test_compiled(device):
     """As an operator that is not looked into: without a break of the graph."""
-    options = parki.EwaldOptions(3, BOX, 1e-6)
-    given = tensors(kernel, device)
-    call, names = function(kernel, options), list(given)
+    given = tensors("stokes_comb", device)
+    call, names = function("stokes_comb", parki.EwaldOptions(3, BOX, 1e-6)), list(given)
 
     def loss(*each):
         return call(dict(zip(names, each, strict=True))).sin().square().sum()
@@ -170,78 +138,88 @@ def test_compiled(kernel, device):
             torch.testing.assert_close(found, other)
 
 
-HOW = {"periodicity": 3, "box": [2.0, 2.0, 2.0], "tolerance": 1e-3}
-LISTS = {
-    "box": ([2.0, 2.0, 2.0], [3.0, 3.0, 3.0]),
-    "systems": ([0, 2, 5], [0, 3, 5]),
-    "boxes": ([[2.0, 2.0, 2.0]] * 2, [[3.0, 3.0, 3.0]] * 2),
-    "radii": (RADII.tolist(), RADII[::-1].tolist()),
+# Values of each constant of some sums: all sums start with the first ones.
+HOW = {"periodicity": (3, 2), "box": ([2.0] * 3, [3.0] * 3), "tolerance": (0.1, 1e-4)}
+CONSTANTS = {
+    "yukawa": {"kappa": (1.0, 2.0), **HOW},
+    "stokes_sl": {
+        "epsilon": (0.1, 0.2),
+        "systems": ([0, 2, 5], [0, 3, 5]),
+        "boxes": ([[2.0] * 3] * 2, [[3.0] * 3] * 2),
+    },
+    "sphere_velocities": {
+        "radii": (RADII.tolist(), RADII[::-1].tolist(), 0.1),
+        "viscosity": (1.0, 2.0),
+    },
 }
-NUMBERS = {"kappa": (1.0, 2.0), "epsilon": (0.1, 0.2), "tolerance": (0.1, 1e-4)}
-NUMBERS |= {"radii": (0.1, 0.2), "viscosity": (1.0, 2.0)}
-GIVEN = [
-    *((name, form) for name in LISTS for form in ("list", "tensor", "array")),
-    *((name, form) for name in NUMBERS for form in ("float", "tensor")),
-    *(("box", form) for form in ("vectors", "list of tensors", "detached", "times one")),
-    *((name, form) for name in ("kappa", "tolerance") for form in ("float64", "array")),
-    ("periodicity", "int"),
-]
-SELDOM = ("list of tensors", "times one")  # the long run has them
 
 
-def given_as(form, value):
-    """Return a number, or a list, in another form."""
-    if form == "vectors":
-        value = np.diag(value).tolist()
-    if form in ("tensor", "vectors", "detached", "times one", "list of tensors"):
-        whole = np.issubdtype(np.asarray(value).dtype, np.integer)
-        value = torch.tensor(value, dtype=torch.int64 if whole else torch.float64)
-    if form == "list of tensors":
-        value = list(value)
-    return {"array": np.array, "float64": np.float64}.get(form, lambda each: each)(value)
-
-
-def called_with(name, form):
-    """Return a sum as a function of one of its constants."""
+def called(kernel):
+    """Return a sum as a function of its constants, and their first values."""
     points, forces, _ = (torch.from_numpy(each) for each in suspension())
-    changes = {"detached": lambda v: v.detach(), "times one": lambda v: 1 * v}
-    change, sums = changes.get(form, lambda v: v), parki.torch
-    if name in ("radii", "viscosity"):
-        own = {"radii": 0.1, **HOW}
-        call = lambda how: sums.sphere_velocities(points, how.pop("radii"), forces, **how)  # noqa: E731
-    else:
-        kernel = {"kappa": sums.yukawa, "epsilon": sums.stokes_sl}.get(name, sums.laplace)
-        dens = forces if name == "epsilon" else forces[0]
-        own = HOW | ({"systems": [0, 2, 5]} if name == "boxes" else {})
-        call = lambda how: kernel(points, points, dens, **how)  # noqa: E731
-    return lambda value: call({**own, name: change(value)})
+    given = {"trg": points, "src": points, "dens": forces[0] if kernel == "yukawa" else forces}
+    if kernel == "sphere_velocities":
+        given = {"points": points, "forces": forces}
+    call = getattr(parki.torch, kernel)
+    first = {name: values[0] for name, values in (HOW | CONSTANTS[kernel]).items()}
+    return lambda constants: call(**given, **constants), first
 
 
-@pytest.mark.each
-@pytest.mark.parametrize(
-    ("name", "form"),
-    [pytest.param(*case, marks=[pytest.mark.slow] * (case[1] in SELDOM)) for case in GIVEN],
-)
-def test_compiled_functions_watch_constants(name, form):
-    """They compile anew for other numbers, and do not keep those of arrays: refused or left out."""
-    numbers = NUMBERS | {"periodicity": (3, 2)}
-    pair = numbers[name] if form in ("float", "float64", "int") else None
-    if pair is None:
-        of = LISTS if name in LISTS and form in ("list", "array") else numbers
-        pair = of.get(name) or LISTS[name]
-    one, two = (given_as(form, value) for value in pair)
-    call = called_with(name, form)
-    assert not torch.equal(call(one), call(two))
-    plain = form in ("list", "float", "int")  # which need no break of the graph
+@pytest.mark.parametrize("kernel", CONSTANTS)
+def test_compiled_functions_watch_constants(kernel):
+    """They compile anew for other numbers and words, without a break of the graph."""
+    call, first = called(kernel)
     torch.compiler.reset()
-    compiled = torch.compile(call, backend="eager", fullgraph=plain)
-    for value in (one, two, one):
-        torch.testing.assert_close(compiled(value), call(value), rtol=0, atol=0)
-    if not plain:
+    compiled = torch.compile(call, backend="eager", fullgraph=True)
+    for name, (_, *others) in CONSTANTS[kernel].items():
+        for given in ({**first, name: value} for value in others):
+            assert not torch.equal(call(given), call(first)), name
+            for constants in (first, given):
+                found, expected = compiled(constants), call(constants)
+                torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+FORMS = {
+    "computed": torch.tensor,
+    "tensor": torch.tensor,
+    "array": np.array,
+    "vectors": lambda box: torch.tensor(np.diag(box)),
+    "list of tensors": lambda box: list(torch.tensor(box)),
+}
+OF_ARRAYS = (
+    *(("stokes_sl", "boxes", "array"), ("stokes_sl", "systems", "tensor")),
+    *(("yukawa", "box", form) for form in FORMS),
+    *(("yukawa", name, form) for name in ("kappa", "tolerance") for form in ("tensor", "array")),
+    *(("stokes_sl", name, "tensor") for name in ("epsilon", "boxes")),
+    *(("sphere_velocities", name, "tensor") for name in ("viscosity", "radii")),
+    *(("stokes_sl", "systems", "array"), ("sphere_velocities", "radii", "array")),
+)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name", "form"),
+    [
+        pytest.param(*case, marks=[pytest.mark.slow] * (place not in (0, 2)))
+        for place, case in enumerate(OF_ARRAYS)
+    ],
+)
+def test_compiled_functions_keep_no_values_of_arrays(kernel, name, form):
+    """They leave the call to Python, or refuse arrays where nothing may be left to it."""
+    whole, constants = called(kernel)
+    one, two = (constants | {name: FORMS[form](v)} for v in CONSTANTS[kernel][name][:2])
+
+    def call(given):
+        return whole(given | {name: 1 * given[name]} if form == "computed" else given)
+
+    for fullgraph in (True, False):
         torch.compiler.reset()
-        whole = torch.compile(call, backend="eager", fullgraph=True)
-        with pytest.raises(Exception, match=rf"{name} is an array within torch\.compile"):
-            whole(one)
+        compiled = torch.compile(call, backend="eager", fullgraph=fullgraph)
+        if fullgraph:
+            with pytest.raises(Exception, match=rf"{name} is an array within torch\.compile"):
+                compiled(one)
+        else:
+            for each in (one, two):
+                torch.testing.assert_close(compiled(each), call(each), rtol=0, atol=0)
 
 
 class Holder(torch.nn.Module):
@@ -257,17 +235,16 @@ class Holder(torch.nn.Module):
 
 def test_compiled_functions_watch_options_and_plans():
     points, (dens, *_), _ = (torch.from_numpy(each) for each in suspension())
-    one, two, tilted, three = (
+    every = [
         parki.EwaldOptions(axes, box, 1e-3, execution_space=space)
         for axes, box, space in (
             (3, BOX, None),
             (2, BOX, "CPU"),
             (3, parki.lattice(1, 1, 1, xy=0.3), parki.get_execution_space("CPU")),
-            (3, (3, 3, 3), None),
         )
-    )
+    ]
     holder = Holder(points, dens)
-    plans = {o: parki.Plan("laplace", points, points, o) for o in (one, two, tilted, three)}
+    plans = {options: parki.Plan("laplace", points, points, options) for options in every}
 
     def held(options):
         holder.options = options
@@ -281,13 +258,12 @@ def test_compiled_functions_watch_options_and_plans():
         (lambda options: lambda f: f(plans[options]), lambda plan: parki.torch.apply(plan, dens)),
         (lambda options: (held(options), lambda f: f())[1], holder.forward),
     )
-    for fullgraph in (False, True):
-        for given, call in calls:
-            torch.compiler.reset()
-            compiled = torch.compile(call, backend="eager", fullgraph=fullgraph)
-            for options in (one, two, tilted, three, one):
-                run = given(options)
-                torch.testing.assert_close(run(compiled), run(call), rtol=0, atol=0)
+    for given, call in calls:
+        torch.compiler.reset()
+        compiled = torch.compile(call, backend="eager", fullgraph=True)
+        for options in (*every, every[0]):
+            run = given(options)
+            torch.testing.assert_close(run(compiled), run(call), rtol=0, atol=0)
     torch.compiler.reset()
     made = lambda axes, edge: parki.torch.laplace(  # noqa: E731
         points, points, dens, parki.EwaldOptions(axes, [edge] * 3, 1e-3)
@@ -300,7 +276,7 @@ def test_compiled_functions_watch_options_and_plans():
 def test_a_box_with_a_gradient_in_a_compiled_function():
     """The compiler leaves the call to Python, with its derivatives."""
     points, (dens, *_), _ = (torch.from_numpy(each) for each in suspension())
-    call = lambda box: parki.torch.laplace(points, points, dens, **HOW | {"box": box})  # noqa: E731
+    call = lambda box: parki.torch.laplace(points, points, dens, tolerance=1e-3, box=box)  # noqa: E731
     torch.compiler.reset()
     compiled = torch.compile(call, backend="eager")
     for edge in (2.0, 3.0):
@@ -359,22 +335,26 @@ def test_mapped_densities_are_summed_at_once(monkeypatch):
     assert shapes == [(6, 5)]
 
 
+TRANSFORMED = {
+    "jvp": lambda call: lambda one: torch.func.jvp(call, (one,), (one.cos(),))[1],
+    "grad": lambda call: torch.func.grad(lambda one: call(one).sin().sum()),
+    "vmap": torch.func.vmap,
+    "vmap of grad": lambda call: torch.func.vmap(TRANSFORMED["grad"](call)),
+}
+
+
+@pytest.mark.each
 @pytest.mark.parametrize("name", NAMES)
-def test_compiled_transformations(name):
+@pytest.mark.parametrize("how", TRANSFORMED)
+def test_compiled_transformations(how, name):
     """Forward mode within a compiled function was zero, without a word."""
     given, calls = functions()
-    call, value = calls[name], given[name]
-    loss = lambda one: call(one).sin().sum()  # noqa: E731
-    many = torch.stack([value, 0.9 * value])
-    for transformed, argument in (
-        (lambda one: torch.func.jvp(call, (one,), (one.cos(),))[1], value),
-        (torch.func.grad(loss), value),
-        (torch.func.vmap(call), many),
-        (torch.func.vmap(torch.func.grad(loss)), many),
-    ):
-        torch.compiler.reset()
-        compiled = torch.compile(transformed, fullgraph=True, backend="aot_eager")
-        torch.testing.assert_close(compiled(argument), transformed(argument))
+    value, transformed = given[name], TRANSFORMED[how](calls[name])
+    if "vmap" in how:
+        value = torch.stack([value, 0.9 * value])
+    torch.compiler.reset()
+    compiled = torch.compile(transformed, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(value), transformed(value))
 
 
 def test_what_records_or_finds_shapes_sees_an_operator():
@@ -410,6 +390,7 @@ def test_what_records_or_finds_shapes_sees_an_operator():
 
 
 def test_exported():
+    """And not made free of changes in place, which sums do not make."""
     given, calls = functions()
 
     class Module(torch.nn.Module):
@@ -420,13 +401,7 @@ def test_exported():
     other = given["dens"].cos().requires_grad_()
     torch.testing.assert_close(program(other), calls["dens"](other))
     (found,) = torch.autograd.grad(program(other).sin().sum(), other)
-    torch.testing.assert_close(
-        found, torch.func.grad(lambda d: calls["dens"](d).sin().sum())(other)
-    )
-
-
-def test_functionalize_is_refused():
-    given, calls = functions()
+    torch.testing.assert_close(found, TRANSFORMED["grad"](calls["dens"])(other))
     for name in ("dens", "plan"):
         with pytest.raises(
             parki.ParkiTypeError, match=r"cannot go through torch\.func\.functional"
@@ -454,15 +429,15 @@ def test_compiled_with_cuda_graphs():
         torch.testing.assert_close(compiled(given["dens"]), call(given["dens"]))
 
 
-def test_numbers_of_plans_are_given_back():
+def test_graphs_and_operators_let_go_of_plans():
     from parki.torch import operators
 
     given = tensors("stokes_sl", requires=False)
-    plan = parki.Plan("stokes_sl", given["trg"], given["src"], parki.EwaldOptions(3, BOX, 1e-2))
-    before = len(operators._plans)
+    plan = parki.Plan("stokes_sl", given["trg"], given["src"], parki.EwaldOptions(3, BOX, 1e-3))
+    before, dens = len(operators._plans), given["dens"].requires_grad_()
     for _ in range(3):
         plan.update_points(given["trg"], given["src"])
-        parki.torch.apply(plan, given["dens"])
+        parki.torch.apply(plan, dens).sum().backward()
     gone = weakref.ref(plan)
     del plan
     gc.collect()
