@@ -115,6 +115,7 @@ import parki
 points = np.full((3, 2), [0.25, 0.5])
 u = parki.laplace(points, points, np.ones(2), box=[1, 1, 1], tolerance=1e-2)
 print(u.shape)
+assert not {"torch", "jax"} & {*sys.modules}
 from parki.__main__ import main
 sys.exit(main())
 """

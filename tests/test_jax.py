@@ -96,7 +96,7 @@ def test_impossible_values_are_refused_within_jit():
 # --- many devices, other processes ----------------------------------------------------------------
 
 SHARDED = """
-import numpy as np, pytest, jax, parki, parki.jax
+import sys, numpy as np, pytest, jax, parki, parki.jax
 from jax import numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
@@ -155,6 +155,7 @@ for attempt in (
 ):
     with pytest.raises(parki.ParkiTypeError, match="dens is a .* that DLPack does not hand over"):
         attempt()
+assert "torch" not in sys.modules
 print("all is well")
 """
 
