@@ -5,30 +5,34 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from composites import HARMONIC
+from faces.base import Face
+from faces.plans import Composed
 from frameworks import BOX, difference, inputs
 from left_out import without_pairs
 
 import parki
 from parki.ewald.far import strain
 from parki.ewald.far.strain import SYMBOLS, Waves
-from parki.ewald.sums.composite import Addend, Composite
-from parki.ewald.sums.maps import velocity
 from parki.reference import direct_sum
-
-pytestmark = pytest.mark.usefixtures("few_degrees")
 
 # Which axes repeat, and whether the box leans; of the sums that have all branches of kernels.
 CASES = [
     ("laplace", (True, True, True), True),
     ("yukawa(kappa=2.0)", (True, True, True), False),
-    pytest.param("stokes_comb", (True, True, True), True, marks=pytest.mark.slow),
-    ("stokes_dipole", (True, True, True), True),
+    ("stokes_comb", (True, True, True), True),
+    ("stokes_dipole", (False, True, True), True),
     ("stokes_rotlet", (False, True, True), True),
-    ("stokes_comb", (False, True, True), True),
     ("laplace_dipole", (True, True, False), False),
-    pytest.param("stokes_sl", (True, True, False), False, marks=pytest.mark.slow),
     ("stokes_sl(epsilon=0.1)", (True, False, False), False),
-    ("stokes_dl", (True, False, False), False),
+    *(
+        pytest.param(*case, marks=pytest.mark.slow)
+        for case in (
+            ("stokes_dipole", (True, True, True), True),
+            ("stokes_comb", (False, True, True), True),
+            ("stokes_sl", (True, True, False), False),
+            ("stokes_dl", (True, False, False), False),
+        )
+    ),
 ]
 
 
@@ -52,30 +56,40 @@ def problem(kernel, periodic, leans, seed=0):
     return {**given, "box": box}, change if leans else np.diag(np.diag(change))
 
 
-@pytest.mark.parametrize(("kernel", "periodic", "leans"), CASES)
-def test_differences_of_direct_sums(kernel, periodic, leans, space, to_space, to_host, monkeypatch):
-    monkeypatch.setattr(strain, "MODES", dict.fromkeys((False, True), 2**9))  # several parts
+def compared(kernel, periodic, leans, direct, to_space, to_host, wrt, **more):
+    """Compare derivatives with differences of ``direct(arrays, box, periodicity)``, in a space."""
     given, change = problem(kernel, periodic, leans)
     periodicity = sum(periodic) if all(periodic[: sum(periodic)]) else periodic
+    names = "trg", "src", "dens", "norms"
 
-    def direct(given):
-        own = [given[n] for n in ("trg", "src", "dens")]
+    def moved(given):
         box = given["box"] if leans else np.diag(given["box"]).copy()
-        return direct_sum(kernel, *own, given.get("norms"), box=box, periodicity=periodicity)
+        return direct([given.get(name) for name in names], box, periodicity)
 
-    slope = difference(direct, given, {"box": change})
+    slope = difference(moved, given, {"box": change})
     values = np.random.default_rng(2).standard_normal(slope.shape)
     box = given["box"] if leans else np.diag(given["box"])
-    options = parki.EwaldOptions(periodicity, box, 1e-8, execution_space=space)
-    arrays = [to_space(given[n]) if n in given else None for n in ("trg", "src", "dens", "norms")]
-    how = {"values": to_space(values), "wrt": ("box", "lattice", "dens")}
-    found = {n: to_host(a) for n, a in parki.vjp(kernel, *arrays, options, **how).items()}
+    arrays = [to_space(given[n]) if n in given else None for n in names]
+    how = {"values": to_space(values), "wrt": wrt, "periodicity": periodicity, "box": box}
+    found = parki.vjp(kernel, *arrays, tolerance=1e-8, **how, **more)
+    found = {n: to_host(a) for n, a in found.items()}
     size = np.linalg.norm(slope) * np.linalg.norm(values)
     assert abs((found["lattice"] * change).sum() - (values * slope).sum()) <= 1e-7 * size
     assert not found["lattice"][~np.outer(periodic, periodic)].any()
+    return found
+
+
+@pytest.mark.parametrize(("kernel", "periodic", "leans"), CASES)
+def test_differences_of_direct_sums(kernel, periodic, leans, space, to_space, to_host, monkeypatch):
+    monkeypatch.setattr(strain, "MODES", dict.fromkeys((False, True), 2**9))  # several parts
+
+    def direct(arrays, box, periodicity):
+        return direct_sum(kernel, *arrays, box=box, periodicity=periodicity)
+
+    wrt, how = ("box", "lattice", "dens"), {"execution_space": space}
+    found = compared(kernel, periodic, leans, direct, to_space, to_host, wrt, **how)
     own = found["lattice"] if leans else np.diag(found["lattice"])
     assert np.array_equal(found["box"], own)
-    assert found["dens"].shape == given["dens"].shape
 
 
 @pytest.mark.parametrize("structure", SYMBOLS)
@@ -130,11 +144,11 @@ def test_changes_of_multipliers_are_kept(rng, monkeypatch):
 
 def test_single_precision(rng):
     points, box = rng.random((3, 300)), parki.lattice(1, 1.1, 0.9, xy=0.4, yz=0.2)
-    given, found = (points, points, *rng.standard_normal((2, 3, 300))), []
+    given, found = (points, points, *rng.standard_normal((2, 300))), []
     for dtype, how in (("f8", {}), ("f4", {}), ("f8", {"precision": "mixed"})):
         *arrays, values = (each.astype(dtype) for each in given)
         options = parki.EwaldOptions(3, box, 1e-5, **how)
-        found.append(parki.vjp("stokes_sl", *arrays, options, values=values, wrt=("box",))["box"])
+        found.append(parki.vjp("laplace", *arrays, options, values=values, wrt=("box",))["box"])
         assert found[-1].dtype == dtype
         assert np.abs(found[-1] - found[0]).max() <= 2e-5 * np.abs(found[0]).max()
 
@@ -142,32 +156,21 @@ def test_single_precision(rng):
 @pytest.mark.parametrize(
     ("kernel", "periodic", "leans", "image"),
     [
-        ("stokes_sl", (True, True, True), True, "nearest"),
-        ("laplace_dipole", (True, True, False), True, "given"),
+        ("laplace", (True, True, True), True, "nearest"),
+        ("laplace", (True, True, True), True, "given"),
+        pytest.param("laplace_dipole", (True, True, False), True, "given", marks=pytest.mark.slow),
         pytest.param("stokes_comb", (True, True, True), False, "given", marks=pytest.mark.slow),
     ],
 )
 def test_pairs_left_out(kernel, periodic, leans, image, space, to_space, to_host):
     """The nearest image moves with the box, and the one that was given does not."""
-    given, change = problem(kernel, periodic, leans)
-    trg, src, dens, norms = (given.get(name) for name in ("trg", "src", "dens", "norms"))
-    labels = [np.arange(each.shape[-1]) % 3 - 1 for each in (trg, src)]
+    labels = [np.arange(count) % 3 - 1 for count in (10, 12)]
 
-    def direct(given):
-        box = given["box"] if leans else np.diag(given["box"])
-        arrays = trg, src, dens, norms, labels, ("u",)
-        return without_pairs(kernel, *arrays, box, sum(periodic), image)[0]
+    def direct(arrays, box, periodicity):
+        return without_pairs(kernel, *arrays, labels, ("u",), box, periodicity, image)[0]
 
-    slope = difference(direct, given, {"box": change})
-    values = np.random.default_rng(2).standard_normal(slope.shape)
-    box = given["box"] if leans else np.diag(given["box"])
-    how = {"tolerance": 1e-8, "execution_space": space, "exclude_image": image}
-    options = parki.EwaldOptions(sum(periodic), box, **how)
-    arrays = [None if each is None else to_space(each) for each in (trg, src, dens, norms)]
-    asked = {"values": to_space(values), "wrt": ("lattice",), "exclude": tuple(labels)}
-    found = to_host(parki.vjp(kernel, *arrays, options, **asked)["lattice"])
-    size = np.linalg.norm(slope) * np.linalg.norm(values)
-    assert abs((found * change).sum() - (values * slope).sum()) <= 1e-7 * size
+    how = {"execution_space": space, "exclude_image": image, "exclude": tuple(labels)}
+    compared(kernel, periodic, leans, direct, to_space, to_host, ("lattice",), **how)
 
 
 def test_systems_are_refused(rng):
@@ -177,40 +180,18 @@ def test_systems_are_refused(rng):
         parki.vjp("laplace", points, points, dens, wrt=("box",), **how)
 
 
-def _weighed(dens, at):
-    return at["points"][0] * dens
-
-
-def _lifted(found, at):
-    return at["points"][1] * found["u"]
-
-
-def _halved(points, at):
-    return points / 2
-
-
-VARIED = Composite(
-    "varied",
-    (3,),
-    (3,),
-    (
-        Addend("stokes_sl", ("u",), velocity),
-        Addend("stokes_sl", ("u",), _lifted, density=_weighed, sources=_halved),
-    ),
-)
+VARIED = Composed().kernel(Face().given("stokes_sl", 3))
 
 
 @pytest.mark.parametrize(
     ("kernel", "periodicity", "how"),
     [
-        pytest.param(VARIED, 3, {}, marks=pytest.mark.slow),
         (VARIED, (False, True, True), {}),
         pytest.param(HARMONIC, 2, {}, marks=pytest.mark.slow),
         ("stokes_sl", 2, {"wall": "no-slip"}),
-        pytest.param("stokes_sl", 1, {"wall": "no-slip"}, marks=pytest.mark.slow),
-        ("stokes_dipole", 2, {"wall": "no-slip"}),
+        pytest.param("stokes_dipole", 2, {"wall": "no-slip"}, marks=pytest.mark.slow),
     ],
-    ids=["composite", "two axes", "gradients", "wall", "wall and one axis", "dipoles near a wall"],
+    ids=["two axes", "gradients", "wall", "dipoles near a wall"],
 )
 def test_composites(kernel, periodicity, how, rng):
     """Maps take the points, which stay where they are. Two densities add up."""
@@ -218,8 +199,7 @@ def test_composites(kernel, periodicity, how, rng):
     values = rng.standard_normal((2, 3, 12))
     dens = rng.standard_normal((2, *[3] * (1 + (kernel == "stokes_dipole")), 12))
     change, step = rng.standard_normal(3), 1e-4
-    flags = [True, True, True] if periodicity == 3 else periodicity
-    periodic = flags if isinstance(flags, (tuple, list)) else [n < periodicity for n in range(3)]
+    periodic = [n < 2 for n in range(3)] if periodicity == 2 else periodicity
 
     def work(tolerance, moved):
         box = np.array([1.0, 1.1, 1.2]) + moved * np.where(periodic, change, 0)
@@ -287,8 +267,7 @@ def test_torch(lengths, spheres, rng):
         options = parki.EwaldOptions(3, box, 1e-9)
         if spheres:
             radii = [0.04, 0.05] * 6
-            both = parki.torch.sphere_velocities(x, radii, f, f.flip(0), options)
-            return sum((each * f).sum() for each in both)
+            return (parki.torch.sphere_velocities(x, radii, f, options=options) * f).sum()
         return (parki.torch.stokes_sl(x, x, f, options) * f).sum()
 
     change = torch.tensor(rng.standard_normal(box.shape))
