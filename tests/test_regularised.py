@@ -70,8 +70,8 @@ def name_of(family, epsilon, blob="gaussian"):
     return str(kernel(family, epsilon=epsilon, blob=blob))
 
 
-# From less than a step of the grid, by way of the cut-off, to a part of the box.
-SIZES = (1e-3, 0.03, 0.12, 0.4)
+# From points, by way of a step of the grid and the cut-off, to a part of the box.
+SIZES = (1e-7, 0.03, 0.12, 0.4)
 
 
 @pytest.mark.each
@@ -79,10 +79,11 @@ SIZES = (1e-3, 0.03, 0.12, 0.4)
 @pytest.mark.parametrize("family", KINDS)
 def test_against_direct_sums(family, periodicity):
     number = KINDS.index(family) + periodicity
-    for epsilon, tolerance in zip(SIZES, (1e-4, 1e-7, 1e-4, 1e-7), strict=True):
-        for blob in (BLOBS[number % 2], "gaussian") if epsilon == SIZES[-1] else BLOBS:
-            given = Given(name_of(family, epsilon, blob))
-            given.check(given.plan(periodicity, tolerance, FIELDS))
+    for epsilon, tolerance in zip(SIZES, (1e-4, 1e-6, 1e-4, 1e-6), strict=True):
+        number += 1
+        blob = "gaussian" if epsilon == SIZES[-1] else BLOBS[number % 2]
+        given = Given(name_of(family, epsilon, blob))
+        given.check(given.plan(periodicity, tolerance, FIELDS))
 
 
 @pytest.mark.parametrize("blob", BLOBS)
@@ -113,7 +114,9 @@ def test_the_hydrodynamic_radius(blob):
         np.testing.assert_allclose(RADIUS[blob], 1 / (3 * psi0), rtol=2e-4)
 
 
-@pytest.mark.parametrize("family", KINDS)
+@pytest.mark.parametrize(
+    "family", [*(pytest.param(f, marks=pytest.mark.slow) for f in KINDS[:2]), *KINDS[2:]]
+)
 def test_blobs_of_cortez_in_free_space(family):
     """Also with the smallest cut-off that there is, where the error is what was predicted."""
     for epsilon, tolerance in ((0.02, 1e-3), (0.003, 1e-6)):
@@ -142,7 +145,9 @@ def test_derivatives_of_blobs_of_cortez_by_sources():
     np.testing.assert_allclose((pulled * move).sum(), slope, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("periodicity", "images"), [(1, 200), (2, 16)])
+@pytest.mark.parametrize(
+    ("periodicity", "images"), [(1, 200), pytest.param(2, 16, marks=pytest.mark.slow)]
+)
 def test_blobs_of_cortez_and_their_images(periodicity, images):
     """The sum of points, and over images what blobs change, which falls as 1 / r^3."""
     epsilon = 0.02
@@ -208,38 +213,11 @@ def test_blobs_of_cortez_that_are_too_large():
     np.testing.assert_allclose(3.989 * RADIUS["prolate"], RADIUS["cortez"], rtol=1e-3)
 
 
-def test_prolate_blobs_end():
-    """Beyond epsilon they are points."""
-    rng = np.random.default_rng(0)
-    src, dens = rng.random((2, 3, 40))
-    trg = src + 0.101 * np.array([[0.6], [0.8], [0.0]])
-    far = np.linalg.norm(trg[:, :, None] - src[:, None], axis=0).min(axis=1) > 0.1
-    options = parki.EwaldOptions(0, [2, 2, 2], 1e-10)
-    blob, point = (
-        parki.Plan(name, trg, src, None, options, want=FIELDS)
-        for name in (name_of("stokes_sl", 0.1, "prolate"), "stokes_sl")
-    )
-    assert far.sum() > 10
-    for ours, theirs, promise in zip(blob(dens), point(dens), blob.promise(dens), strict=True):
-        assert rms((ours - theirs)[..., far]) <= 2 * promise
-        assert rms(ours - theirs) > 1e3 * promise
-
-
-@pytest.mark.parametrize("blob", BLOBS)
-def test_blobs_become_points(blob):
-    assert SUMS[f"stokes_dl(epsilon=0.0, blob={blob!r})"] is SUMS["stokes_dl"]
-    given = Given(name_of("stokes_comb", 1e-7, blob))
-    given.trg = np.random.default_rng(1).random((3, 40))  # away from the sources
-    plain = parki.Plan("stokes_comb", given.trg, given.src, given.norms, periodicity=2, box=[1] * 3)
-    found = given.plan(2, plain.options.tolerance)(given.dens)
-    assert rms(found - plain(given.dens)) <= 2 * plain.promise(given.dens)
-
-
 @pytest.mark.parametrize("blob", BLOBS)
 def test_the_flow_within_a_blob(blob):
     """It has no sources, and the stress of the pressure and gradient that are summed with it."""
     given = Given(name_of("stokes_sl", 0.2, blob), n=30)
-    p, grad, stress = given.plan(3, 1e-8, ("p", "grad_u", "stress"))(given.dens)
+    _, p, grad, stress = given.plan(3, 1e-7, (*FIELDS, "stress"))(given.dens)
     assert np.abs(np.trace(grad)).max() <= 1e-5 * np.abs(grad).max()
     symmetric = grad + grad.swapaxes(0, 1) - p * np.eye(3)[:, :, None]
     np.testing.assert_allclose(stress, symmetric, atol=1e-9 * np.abs(stress).max())
@@ -287,35 +265,32 @@ def check(case: Case, space: str = SPACE):
 
 
 @pytest.mark.chosen_degrees
-@pytest.mark.parametrize("case", _marked(sweep_of_blobs(400, 1), 3))
+@pytest.mark.parametrize("case", _marked(sweep_of_blobs(400, 1), 2))
 def test_the_promise(case):
     check(case)
 
 
-@pytest.mark.parametrize("case", _marked(sweep_of_blobs(200, 2, boxes=FLAT), 1))
+@pytest.mark.slow
+@pytest.mark.parametrize("case", wanted(sweep_of_blobs(200, 2, boxes=FLAT), 0), ids=str)
 def test_the_promise_by_costs_of_a_device(case):
     with costs_of_a_device():
         check(case)
 
 
 def test_the_transposed_pressure():
-    """It has the shape of the blob, in whichever box, of forces and of layers with any mean."""
-    for family, periodicity, mean in (("stokes_sl", 1, None), ("stokes_comb", 3, "flux")):
-        given = Given(name_of(family, 0.05))
-        values = np.random.default_rng(1).standard_normal(given.trg.shape[1])
-        how = {"periodicity": periodicity, "box": given.box, "tolerance": 1e-6, "dl_mean": mean}
-        if mean is None:
-            back = given.plan(periodicity, 1e-6, "p").adjoint(values)
-        else:
-            pressure, inputs = of_result(of_one(SUMS[given.name]), "p"), (given.dens, given.norms)
-            how |= {"values": values, "wrt": ("dens",)}
-            back = parki.vjp(pressure, given.trg, given.src, *inputs, **how)["dens"]
-        product = (values * given.direct(periodicity, "p")).sum()
-        size = rms(back) * np.linalg.norm(given.dens)
-        assert abs((back * given.dens).sum() - product) <= 1e-6 * size
+    """It has the shape of the blob, of layers with any mean, too."""
+    given = Given(name_of("stokes_comb", 0.05))
+    values = np.random.default_rng(1).standard_normal(given.trg.shape[1])
+    how = {"periodicity": 3, "box": given.box, "tolerance": 1e-6, "dl_mean": "flux"}
+    pressure, inputs = of_result(of_one(SUMS[given.name]), "p"), (given.dens, given.norms)
+    how |= {"values": values, "wrt": ("dens",)}
+    back = parki.vjp(pressure, given.trg, given.src, *inputs, **how)["dens"]
+    product = (values * given.direct(3, "p")).sum()
+    size = rms(back) * np.linalg.norm(given.dens)
+    assert abs((back * given.dens).sum() - product) <= 1e-6 * size
 
 
-@pytest.mark.parametrize("variant", ["gm1d", "sm2d", "tile"])
+@pytest.mark.parametrize("variant", ["gm1d", pytest.param("sm2d", marks=pytest.mark.slow), "tile"])
 def test_variants(variant):
     """All variants of P2P have blobs, at one of which several densities are summed at once."""
     given = Given(name_of("stokes_comb", 0.1), n=150)
@@ -329,6 +304,8 @@ def test_variants(variant):
 
 def test_names():
     """A sum with parameters is a value: equal, hashed, pickled and read back by its name."""
+    for each in BLOBS:
+        assert SUMS[f"stokes_dl(epsilon=0.0, blob={each!r})"] is SUMS["stokes_dl"]
     blob = kernel("stokes_sl", epsilon=np.float64(0.05))
     assert blob == "stokes_sl(epsilon=0.05)" == SUMS["stokes_sl( epsilon = 5e-2 )"].name
     assert pickle.loads(pickle.dumps(blob)) == blob
@@ -358,26 +335,25 @@ def test_impossible_options():
 
 def test_kernels_know_no_blob_unless_there_is_one():
     """Other sums pay nothing, and another epsilon is no other kernel."""
-    for family in ("stokes_comb", "stokes_dipole"):
-        plain, blob = (SUMS[name].p2p() for name in (family, name_of(family, 0.1)))
-        for file, unit in (
-            ("p2p", "p2p_staged"),
-            ("p2p_tile", "p2p_tile"),
-            ("p2p_derivatives", "p2p_staged_derivatives"),
-            ("literature/p2p_cells", "p2p_cells"),
-        ):
-            text = specialise(file, unit, plain).text
-            assert not any(word in text for word in ("core", "within"))
-            texts = {specialise(file, unit, SUMS[name_of(family, e)].p2p()).text for e in (0.1, 2)}
-            (text,) = texts
-            assert all(word in text for word in ("core", "within"))
-        assert plain == dict(blob, BLOB=False)
-        assert SUMS[name_of(family, 0.1, "cortez")].p2p() == dict(blob, ALGEBRAIC=2)
+    names = ("stokes_comb", name_of("stokes_comb", 0.1), name_of("stokes_comb", 2))
+    plain, *blobs = (SUMS[name].p2p() for name in names)
+    for file, unit in (
+        ("p2p", "p2p_staged"),
+        ("p2p_tile", "p2p_tile"),
+        ("p2p_derivatives", "p2p_staged_derivatives"),
+        ("literature/p2p_cells", "p2p_cells"),
+    ):
+        text = specialise(file, unit, plain).text
+        assert not any(word in text for word in ("core", "within"))
+        (text,) = {specialise(file, unit, each).text for each in blobs}
+        assert all(word in text for word in ("core", "within"))
+    assert plain == dict(blobs[0], BLOB=False)
+    assert SUMS[name_of("stokes_comb", 0.1, "cortez")].p2p() == dict(blobs[0], ALGEBRAIC=2)
 
 
 def test_the_core_of_a_gaussian_follows_the_tolerance():
     given = Given(name_of("stokes_sl", 0.01))
-    for tolerance, reach in ((1e-3, 2.6), (1e-6, 3.7), (1e-9, 4.6)):
+    for tolerance, reach in ((1e-3, 2.6), (1e-6, 3.7)):
         core = given.plan(3, tolerance).parameters.core
         assert isinstance(core.split, Hasimoto)
         assert reach <= core.radius / 0.01 <= reach + 0.7
