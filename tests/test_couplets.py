@@ -218,8 +218,9 @@ def test_variants_of_a_device(case):
         plan = plan_of(points, radii, tolerance=1e-4, **options)
         assert plan.pipeline.setup.pair.method == "tile"
         found = plan(np.stack([density(*given)] * 2))
+        alone = plan_of(points, radii, "u", tolerance=1e-4, **options)(density(*given))
     promises = plan.promise(density(*given))
-    for each in ([of[0] for of in found], [of[1] for of in found]):
+    for each in ([of[0] for of in found], [of[1] for of in found], [alone, found[1][0]]):
         for error, promise in zip(errors(each, exact_of(case)), promises, strict=True):
             assert error <= promise
 

@@ -278,16 +278,17 @@ def test_the_promise_by_costs_of_a_device(case):
 
 
 def test_the_transposed_pressure():
-    """It has the shape of the blob, of layers with any mean, too."""
-    given = Given(name_of("stokes_comb", 0.05))
-    values = np.random.default_rng(1).standard_normal(given.trg.shape[1])
-    how = {"periodicity": 3, "box": given.box, "tolerance": 1e-6, "dl_mean": "flux"}
-    pressure, inputs = of_result(of_one(SUMS[given.name]), "p"), (given.dens, given.norms)
-    how |= {"values": values, "wrt": ("dens",)}
-    back = parki.vjp(pressure, given.trg, given.src, *inputs, **how)["dens"]
-    product = (values * given.direct(3, "p")).sum()
-    size = rms(back) * np.linalg.norm(given.dens)
-    assert abs((back * given.dens).sum() - product) <= 1e-6 * size
+    """It has the shape of the blob, of forces and of layers with any mean."""
+    for family, mean in (("stokes_sl", None), ("stokes_comb", "flux")):
+        given = Given(name_of(family, 0.05))
+        values = np.random.default_rng(1).standard_normal(given.trg.shape[1])
+        how = {"periodicity": 3, "box": given.box, "tolerance": 1e-6, "dl_mean": mean}
+        pressure, inputs = of_result(of_one(SUMS[given.name]), "p"), (given.dens, given.norms)
+        how |= {"values": values, "wrt": ("dens",)}
+        back = parki.vjp(pressure, given.trg, given.src, *inputs, **how)["dens"]
+        product = (values * given.direct(3, "p")).sum()
+        size = rms(back) * np.linalg.norm(given.dens)
+        assert abs((back * given.dens).sum() - product) <= 1e-6 * size
 
 
 @pytest.mark.parametrize("variant", ["gm1d", pytest.param("sm2d", marks=pytest.mark.slow), "tile"])
