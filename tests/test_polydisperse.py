@@ -66,55 +66,28 @@ def test_mobility(box, periodicity, tolerance):
 )
 def test_variants_of_a_device(periodicity):
     """All of them know marks and second grids; two densities have four grids there."""
-    points, radii, forces, torques = suspension()
+    points, radii, forces, others = suspension()
     with costs_of_a_device():
         spheres = parki.Spheres(points, radii, periodicity=periodicity, box=BOX, tolerance=1e-4)
         setup = spheres._plan("velocity", "force").pipeline.setup
         assert (setup.pair.method, setup.mesh.spread, setup.mesh.gather) == ("tile",) * 3
-        found = spheres.velocities(np.stack([forces, torques]))
-        turns = spheres.velocities(forces, torques)[1]
-    for dens, ours in zip((forces, torques), found, strict=True):
+        found = spheres.velocities(np.stack([forces, others]))
+    for dens, ours in zip((forces, others), found, strict=True):
         exact, _ = mobility(points, radii, dens, 0 * dens, BOX, periodicity)
         assert rms(ours - exact / (8 * np.pi)) <= spheres.promise(dens)
-    _, exact = mobility(points, radii, forces, torques, BOX, periodicity)
-    assert rms(8 * np.pi * turns - exact) <= bounds(BOX, forces, torques, 1e-4)[1]
 
 
-VARIANTS = [("p2p_method", name) for name in ("gm1d", "sm2d", "tile")]
-VARIANTS += [("p2g_method", "tile"), ("g2p_method", "base"), ("g2p_method", "tile")]
-
-
-@pytest.mark.parametrize(("stage", "method"), VARIANTS)
-def test_variants(stage, method):
+def test_variants():
     points, radii, forces, _ = suspension()
-    how = {
-        "periodicity": 3,
-        "box": BOX,
-        "tolerance": 1e-4,
-        "cutoff": 0.5,
-    }
-    usual, other = (
+    how = {"periodicity": 3, "box": BOX, "tolerance": 1e-4, "cutoff": 0.5}
+    usual, *others = (
         parki.Spheres(
             points, radii, **how, expert=parki.Expert(window_points=8, **asked)
         ).velocities(forces)
-        for asked in ({}, {stage: method})
+        for asked in ({}, {"p2p_method": "gm1d"}, {"p2p_method": "sm2d"}, {"g2p_method": "base"})
     )
-    np.testing.assert_allclose(other, usual, rtol=1e-11, atol=1e-11 * abs(usual).max())
-
-
-def test_one_radius_is_a_case_of_many():
-    """The two forms of the far field have one mobility."""
-    points, _, forces, torques = suspension()
-    alike = np.full(COUNT, 0.07)
-    nearly = alike.copy()
-    nearly[0] *= 1 + 1e-12
-    how = {"periodicity": 3, "box": BOX, "tolerance": 1e-8}
-    one, many = (parki.Spheres(points, each, **how) for each in (alike, nearly))
-    assert one._plan("velocity", "force").kernel.startswith("sphere_sl")
-    assert many._plan("velocity", "force").kernel.startswith("polydisperse_sl")
-    pairs = zip(*(each.velocities(forces, torques) for each in (one, many)), strict=True)
-    for (ours, theirs), promise in zip(pairs, bounds(BOX, forces, torques, 1e-8), strict=True):
-        assert 8 * np.pi * rms(ours - theirs) <= 2 * promise
+    for other in others:
+        np.testing.assert_allclose(other, usual, rtol=1e-11, atol=1e-11 * abs(usual).max())
 
 
 @pytest.mark.parametrize("periodicity", [pytest.param(0, marks=pytest.mark.slow), 3])
@@ -140,21 +113,15 @@ def test_flow_is_the_sum_of_flows_of_each(periodicity):
     np.testing.assert_allclose(alone, found[0], atol=1e-6 * abs(alone).max())
 
 
-@pytest.mark.each
-@pytest.mark.parametrize("periodicity", [0, 3])
-@pytest.mark.parametrize("want", ["grad_u", ("u", "grad_u")])
-@pytest.mark.parametrize("method", ["auto", "tile"])
-def test_gradient_is_that_of_pairs_of_radii(periodicity, want, method):
+@pytest.mark.parametrize("periodicity", [pytest.param(0, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize("method", [pytest.param("auto", marks=pytest.mark.slow), "tile"])
+def test_gradient_is_that_of_pairs_of_radii(periodicity, method):
     """The slopes of the velocity of each sphere, if it alone moved, by sums of two radii."""
     points, radii, forces, _ = suspension()
     options = parki.EwaldOptions(periodicity=periodicity, box=BOX, tolerance=1e-8)
-    name, asked = (
-        parki.kernel("polydisperse_sl", largest=0.12),
-        replace(options, expert=parki.Expert(p2p_method=method)),
-    )
-    own = name, points, points, radii, asked
-    found = sum_once(own, forces, want)
-    gradient = found if want == "grad_u" else found[1]
+    name = parki.kernel("polydisperse_sl", largest=0.12)
+    asked = replace(options, expert=parki.Expert(p2p_method=method))
+    found, gradient = sum_once((name, points, points, radii, asked), forces, ("u", "grad_u"))
     slopes = np.zeros((3, 3, COUNT))
     pairs = np.array([[i, j] for i in range(0, COUNT, 4) for j in range(COUNT)])
     for i, j in pairs:
@@ -164,15 +131,13 @@ def test_gradient_is_that_of_pairs_of_radii(periodicity, want, method):
     some = slice(0, COUNT, 4)
     scale = abs(slopes).max()
     np.testing.assert_allclose(gradient[..., some], slopes[..., some], atol=2e-7 * scale)
-    if want != "grad_u":
-        plan = parki.Spheres(points, radii, options)._plan("velocity", "force")
-        np.testing.assert_allclose(found[0], plan(forces), atol=1e-6)
+    plan = parki.Spheres(points, radii, options)._plan("velocity", "force")
+    np.testing.assert_allclose(found, plan(forces), atol=1e-6)
 
 
-@pytest.mark.each
 @pytest.mark.chosen_degrees
-@pytest.mark.parametrize("spread", [0.05, 0.8])
-@pytest.mark.parametrize("fraction", [0.02, 0.4])
+@pytest.mark.parametrize("spread", [pytest.param(0.05, marks=pytest.mark.slow), 0.8])
+@pytest.mark.parametrize("fraction", [pytest.param(0.02, marks=pytest.mark.slow), 0.4])
 def test_measured_error(fraction, spread):
     """In suspensions, of forces on all spheres, and on the largest ones alone."""
     rng = np.random.default_rng(5)
@@ -217,7 +182,7 @@ def beyond(split, order, radius, sides):
         (Hasimoto(3.5), "stokes_rotlet", 1),
     ],
 )
-@pytest.mark.parametrize("radius", [0.1, 0.4])
+@pytest.mark.parametrize("radius", [pytest.param(0.1, marks=pytest.mark.slow), 0.4])
 def test_errors_grow_with_the_radius(split, term, sides, radius):
     """The largest error beyond the cut-off, over that of points, from formulas of its own."""
     order = 2 if term == "stokes_sl" else 1
@@ -252,35 +217,27 @@ def test_degrees_are_those_of_the_largest_spheres():
     assert worst(degree, 0.0) <= worst(degree, 0.45) <= delta < worst(of_points, 0.45)
 
 
-def test_refusals():
+def test_descriptions_and_refusals():
     points, radii, forces, _ = suspension()
     how = {"periodicity": 3, "box": BOX, "tolerance": 1e-3}
-    with pytest.raises(parki.ParkiValueError, match=r"cutoff is 0\.098, but the spheres of"):
-        parki.Spheres(points, radii, **how, cutoff=0.1005)
-    with pytest.raises(parki.ParkiValueError, match="p2g_method is 'grid', which does not spread"):
-        parki.Spheres(points, radii, **how, expert=parki.Expert(p2g_method="grid"))
-    with pytest.raises(parki.ParkiValueError, match="radial is 'erfc', but polydisperse_sl"):
-        parki.Spheres(points, radii, **how, expert=parki.Expert(split="hasimoto", radial="erfc"))
+    for words, more in (
+        (r"cutoff is 0\.098, but the spheres of", {"cutoff": 0.1005}),
+        ("'grid', which does not spread", {"expert": parki.Expert(p2g_method="grid")}),
+    ):
+        with pytest.raises(parki.ParkiValueError, match=words):
+            parki.Spheres(points, radii, **how, **more)
     name = parki.kernel("polydisperse_sl", largest=0.1)
     with pytest.raises(parki.ParkiValueError, match="takes the radius of each point"):
         parki.Plan(name, points, points, **how)
     for wrong in (-0.1, "small", True):
         with pytest.raises(parki.ParkiValueError, match=r"largest is .*; expected a length"):
             parki.kernel("polydisperse_sl", largest=wrong)
-    plan = parki.Spheres(points, radii, **how)._plan("velocity", "force")
+    spheres = parki.Spheres(points, radii, **how)
+    plan, text = spheres._plan("velocity", "force"), spheres.describe()
     with pytest.raises(parki.ParkiValueError, match="takes the radius of each point"):
         plan.update_points(points[:, :5], points[:, :5])
     assert plan(forces).shape == forces.shape
-
-
-def test_descriptions():
-    points, radii, *_ = suspension()
-    spheres = parki.Spheres(points, radii, periodicity=3, box=BOX, tolerance=1e-3)
-    assert f"{COUNT} of radii 0 to 0.12" in spheres.describe()
-    assert "6 components" in spheres.describe()
+    assert f"{COUNT} of radii 0 to 0.12" in text and "6 components" in text
     np.testing.assert_array_equal(spheres.radii, radii)
-    assert (
-        parki.Spheres(points, 0.1, periodicity=3, box=BOX)
-        .describe()
-        .startswith(f"spheres: {COUNT} of radius 0.1")
-    )
+    one = parki.Spheres(points, 0.1, **how)
+    assert one.describe().startswith(f"spheres: {COUNT} of radius 0.1")
