@@ -26,23 +26,24 @@ def cloud(n: int = 15):
 @pytest.mark.parametrize(("periodicity", "box"), BOXES)
 def test_forces_and_virial_are_derivatives(periodicity, box, more):
     points, charges = cloud()
-    scale = 1.0
+    scale, dipoles = 1.0, None
     if "dipoles" in more:
         scale = 7.0  # charges and dipoles have different units
         dipoles = 0.3 * scale * np.random.default_rng(2).standard_normal(points.shape)
-        labels = np.arange(15) // 2  # which leave out some pairs
-        more = {"dipoles": dipoles, "virial": True, "exclude": labels, "exclude_image": "nearest"}
+        more = {"virial": True}
+    elif "kappa" in more:  # and labels that leave out some pairs
+        more = more | {"exclude": np.arange(15) // 2, "exclude_image": "nearest"}
 
-    def energy(strain, step=0.0):
+    def energy(strain, step=0.0, turn=None):
         stretched = np.eye(3) + strain
         cell = box if periodicity < 2 else np.array(box) @ stretched.T
         if periodicity == 1:
             cell = [1.2 * stretched[0, 0], None, None]
+        how = {"periodicity": periodicity, "tolerance": 1e-10, **more}
+        how["box"] = [edge if edge is None else scale * np.array(edge) for edge in cell]
+        turned = dipoles if turn is None else dipoles + turn
         moved = scale * (points + step) @ stretched.T
-        cell = [edge if edge is None else scale * np.array(edge) for edge in cell]
-        return parki.energy(
-            moved, charges, periodicity=periodicity, box=cell, tolerance=1e-10, **more
-        )
+        return parki.energy(moved, charges, dipoles=turned, **how)
 
     rng = np.random.default_rng(1)
     step, strain = 1e-4 * rng.standard_normal((15, 3)), 1e-4 * rng.standard_normal((3, 3))
@@ -55,37 +56,24 @@ def test_forces_and_virial_are_derivatives(periodicity, box, more):
     assert abs(pushed + scale * (found.forces * step).sum()) < 1e-5 * size + 1e-8
     assert abs(strained + (found.virial * strain).sum()) < 1e-5 * size + 1e-8
     twice = found.potentials @ charges
-    if found.fields is not None:
-        twice -= (found.fields * more["dipoles"]).sum()
+    if dipoles is not None:
+        twice -= (found.fields * dipoles).sum()
+        turned = (energy(0 * strain, turn=step).energy - energy(0 * strain, turn=-step).energy) / 2
+        assert turned == pytest.approx(-(found.fields * step).sum(), rel=1e-5)
     assert twice / 2 == pytest.approx(found.energy)
-
-
-def test_rows_and_columns():
-    points, charges = cloud()
-    options = parki.EwaldOptions(3, [1, 1, 1], 1e-6)
-    rows, columns = (parki.energy(x, charges, options) for x in (points, points.T.copy()))
-    assert rows.energy == columns.energy
-    np.testing.assert_array_equal(rows.forces, columns.forces.T)
-    with pytest.raises(parki.ParkiValueError, match="14"):
-        parki.energy(points, charges[1:], options)
 
 
 def test_systems_have_the_energies_of_each():
     points, charges = cloud()
-    offsets, boxes = [0, 6, 15], [[1.0, 1.0, 1.0], [2.0, 1.5, 1.0]]
-    found = parki.energy(
-        points, charges, periodicity=3, systems=offsets, boxes=boxes, tolerance=1e-9
-    )
+    boxes, how = [[1.0, 1.0, 1.0], [2.0, 1.5, 1.0]], {"periodicity": 3, "tolerance": 1e-9}
+    systems = {"systems": [0, 6, 15], "boxes": boxes, **how}
+    found = parki.energy(points, charges, **systems)
     assert found.virial is None
-    strained = parki.energy(
-        points, charges, periodicity=3, systems=offsets, boxes=boxes, tolerance=1e-9, virial=True
-    )
+    strained = parki.energy(points, charges, virial=True, **systems)
     np.testing.assert_allclose(strained.energy, found.energy, rtol=1e-7)
     np.testing.assert_allclose(strained.forces, found.forces, atol=1e-6)
     for system, (a, b) in enumerate([(0, 6), (6, 15)]):
-        alone = parki.energy(
-            points[a:b], charges[a:b], periodicity=3, box=boxes[system], tolerance=1e-9
-        )
+        alone = parki.energy(points[a:b], charges[a:b], box=boxes[system], **how)
         assert found.energy[system] == pytest.approx(alone.energy, rel=1e-7)
         np.testing.assert_allclose(found.forces[a:b], alone.forces, atol=1e-6)
         np.testing.assert_allclose(strained.virial[system], alone.virial, atol=1e-6)
@@ -117,22 +105,6 @@ def test_dipoles_are_charges_that_are_apart(periodicity, box):
     assert found.virial is None and found.fields.shape == points.shape
 
 
-def test_torques_and_forces_are_derivatives():
-    points, charges = cloud()
-    rng = np.random.default_rng(3)
-    dipoles, turn, step = rng.standard_normal((3, 15, 3))
-
-    def energy(a, b):
-        moved = points + 1e-4 * a * step, charges, parki.EwaldOptions(3, SHEARED, 1e-11)
-        return parki.energy(*moved, dipoles=dipoles + 1e-4 * b * turn)
-
-    found = energy(0, 0)
-    for move, force, change in (((1, 0), found.forces, step), ((0, 1), found.fields, turn)):
-        back = tuple(-each for each in move)
-        slope = (energy(*move).energy - energy(*back).energy) / 2e-4
-        assert slope == pytest.approx(-(force * change).sum(), rel=1e-5)
-
-
 def test_dipoles_of_systems_and_what_is_refused():
     points, charges = cloud()
     dipoles, offsets = points - 0.5, [0, 6, 6, 15]
@@ -142,24 +114,16 @@ def test_dipoles_of_systems_and_what_is_refused():
     np.testing.assert_allclose(each.energy, at_once.energy, atol=1e-6)
     np.testing.assert_allclose(each.fields, at_once.fields, atol=1e-5)
     assert each.energy[1] == 0
-    columns = parki.energy(
-        points.T.copy(), charges, box=[1, 1, 1], **{**given, "dipoles": dipoles.T.copy()}
-    )
+    given["box"], alone = [1, 1, 1], {"systems": None, "dipoles": dipoles[6:], "virial": True}
+    columns = parki.energy(points.T.copy(), charges, **given | {"dipoles": dipoles.T.copy()})
     np.testing.assert_allclose(columns.forces.T, at_once.forces, atol=1e-9)
-    strained = parki.energy(points, charges, box=[1, 1, 1], virial=True, **given)
-    alone = parki.energy(
-        *(points[6:], charges[6:]),
-        **(given | {"systems": None, "dipoles": dipoles[6:]}),
-        box=[1, 1, 1],
-        virial=True,
-    )
-    np.testing.assert_allclose(strained.virial[2], alone.virial, atol=1e-5)
-    for wrong in ({"kappa": 1.0}, {"dipoles": dipoles[1:]}):
-        with pytest.raises(parki.ParkiValueError, match="dipoles"):
-            parki.energy(points, charges, box=[1, 1, 1], **{**given, **wrong})
-
-
-def test_walls_are_refused():
-    points, charges = cloud()
-    with pytest.raises(parki.ParkiValueError, match="wall"):
-        parki.energy(points, charges, periodicity=2, box=[1, 1, 1], wall="no-slip")
+    strained = parki.energy(points, charges, virial=True, **given)
+    last = parki.energy(points[6:], charges[6:], **given | alone)
+    np.testing.assert_allclose(strained.virial[2], last.virial, atol=1e-5)
+    refused = {"kappa .*dipoles": {"kappa": 1.0}, "dipoles": {"dipoles": dipoles[1:]}}
+    refused |= {"wall": {"periodicity": 2, "wall": "no-slip", "dipoles": None}}
+    for words, wrong in refused.items():
+        with pytest.raises(parki.ParkiValueError, match=words):
+            parki.energy(points, charges, **given | wrong)
+    with pytest.raises(parki.ParkiValueError, match="14"):
+        parki.energy(points, charges[1:], **given)
