@@ -17,21 +17,20 @@ from parki.ewald.near.p2p_lists import FORGETS, KEEPS, TAKES, TEAM
 from parki.ewald.near.sizes import near_tile
 from parki.ewald.plan import plan_and_sum
 from parki.ewald.sums import SUMS
-from parki.runtime import get_execution_space
 
 # Around the points that need more than one batch of looks.
 CROWD = 1500
 
 
 def cloud(n, seed=0):
-    """Return points, of which the first CROWD are close together, with densities and normals."""
+    """Return points, of which the first CROWD are close together, and charges."""
     rng = np.random.default_rng(seed)
     points = rng.random((3, n))
     points[:, :CROWD] = 0.4 + 0.1 * points[:, :CROWD]
-    return points, rng.standard_normal((6, n)), rng.standard_normal((3, n))
+    return points, rng.standard_normal(n)
 
 
-def plan_of(kernel, points, norms, space="CPU", trg=None, **more):
+def plan_of(points, kernel="laplace", norms=None, space="CPU", trg=None, **more):
     options = parki.EwaldOptions(
         box=[1, 1, 1],
         tolerance=1e-4,
@@ -39,7 +38,6 @@ def plan_of(kernel, points, norms, space="CPU", trg=None, **more):
         execution_space=space,
         **{"periodicity": 3, **more},
     )
-    norms = norms if kernel in ("stokes_dl", "stokes_comb") else None
     return parki.Plan(kernel, points if trg is None else trg, points, norms, options)
 
 
@@ -48,42 +46,44 @@ def close(a, b, dtype="f8"):
 
 
 LONG = (
-    *(("stokes_comb", 3), ("stokes_dl", 2), ("stokes_rotlet", 1), ("laplace_dipole", 2)),
-    *(("stokes_sl", 1), ("stokes_dipole", 2)),
+    *(("stokes_comb", 0, "f4"), ("stokes_dl", 2, "f4"), ("stokes_rotlet", 1, "f8")),
+    *(("laplace_dipole", 2, "f4"), ("stokes_sl", 1, "f8"), ("stokes_dipole", 2, "f4")),
 )
 
 
 @pytest.mark.parametrize(
-    ("kernel", "periodicity"),
+    ("kernel", "periodicity", "dtype"),
     [
-        *(("stokes_comb", 0), ("laplace", 3)),
+        *(("stokes_comb", 1, "f8"), ("laplace", 3, "f4")),
         *(pytest.param(*case, marks=pytest.mark.slow) for case in LONG),
     ],
 )
-def test_sums_that_take_lists(kernel, periodicity, space, to_space):
+def test_sums_that_take_lists(kernel, periodicity, dtype, space, to_space, monkeypatch):
     """Equal the first one, which does not, to rounding, whatever the density."""
-    check_lists(kernel, periodicity, space, to_space)
-
-
-def test_teams_that_take_lists(monkeypatch):
-    monkeypatch.setenv("PARKI_EMULATED_TEAM", "4")
-    check_lists("laplace", 3, get_execution_space("Serial"), np.asarray)
-
-
-def check_lists(kernel, periodicity, space, to_space):
-    dtype = ("f4", "f8")[periodicity % 2]
-    points, dens, norms = (to_space(a.astype(dtype)) for a in cloud(2500))
-    shape = SUMS[kernel].density_shape(dens.shape[1])
-    dens = dens.repeat(2, axis=0)[: SUMS[kernel].rows].reshape(shape)
-    plan = plan_of(kernel, points, norms, space, points[:, ::7].copy(), periodicity=periodicity)
+    if kernel == "stokes_comb":  # by tiles of which upstream's tests have kernels
+        monkeypatch.setattr(sizes, "FEW_READ", np.inf)
+    points = to_space(cloud(2500)[0].astype(dtype))
+    rng, normals = np.random.default_rng(1), SUMS[kernel].normals
+    norms = to_space(rng.standard_normal((3, 2500)).astype(dtype)) if normals else None
+    dens = to_space(rng.standard_normal(SUMS[kernel].density_shape(2500)).astype(dtype))
+    how = {"periodicity": periodicity, "trg": points[:, ::7].copy()}
+    plan = plan_of(points, kernel, norms, space, **how)
     lists, uses = plan.pipeline.lists, []
-    first = plan(dens)  # which test_executor.py compares with the host's own variant
+    first = plan(dens)  # which test_p2p_cells.py compares with the host's own variant
+    assert lists.size is None and "lists" not in plan.describe()
     for factor in (-2.0, 3.0, 0.5):
         uses.append(lists.use)
         assert close(plan(factor * dens), factor * first, dtype)
     assert uses == [FORGETS, TAKES, TAKES]
     assert lists.kept
     assert lists.size == lists.lists.nbytes > 0
+    assert f"lists of pairs: {lists.size / 1e6:.3g} MB, kept" in plan.describe()
+
+
+def largest(plan):
+    """Return the number of targets in the largest tile of a plan."""
+    tiles = plan.pipeline.stages.p2p.tiles
+    return (tiles[2] - tiles[1]).max()
 
 
 @pytest.mark.each
@@ -91,31 +91,31 @@ def check_lists(kernel, periodicity, space, to_space):
 @pytest.mark.parametrize("crowded", [True, False])
 def test_tiles_of_all_clouds(few, crowded, space, to_space, monkeypatch):
     """Small tiles for few targets and for crowded ones; sums that take lists equal the first."""
-    points, dens, norms = cloud(2500)
+    points, dens = cloud(2500)
     if not crowded:
         points = np.random.default_rng(5).random(points.shape)
-    points, dens, norms = (to_space(a) for a in (points, dens, norms))
-    monkeypatch.setattr("parki.ewald.near.sizes.FEW", 2500 if few else 0)
-    monkeypatch.setattr("parki.ewald.near.sizes.FEW_READ", 4500)
-    monkeypatch.setattr("parki.ewald.near.sizes.MANY_READ", 4500 * 8)
-    plan = plan_of("stokes_comb", points, norms, space)
+    dtype = "f4" if few else "f8"
+    points, dens = (to_space(a.astype(dtype)) for a in (points, dens))
+    monkeypatch.setattr(sizes, "FEW", 2500 if few else 0)
+    monkeypatch.setattr(sizes, "FEW_READ", 4500)
+    monkeypatch.setattr(sizes, "MANY_READ", 4500 * 8)
+    plan = plan_of(points, space=space)
     assert (plan.parameters.read > 4500) == crowded
     tile = {(False, False): 8, (True, True): 2}.get((few, crowded), 4)
-    assert (plan.pipeline.stages.p2p.tiles[2] - plan.pipeline.stages.p2p.tiles[1]).max() == tile
+    assert largest(plan) == tile
     first = plan(dens)
     for _ in range(2):
-        assert close(plan(dens), first)
+        assert close(plan(dens), first, dtype)
     assert plan.pipeline.lists.kept
 
 
 def test_few_targets_with_long_lists_have_small_tiles(monkeypatch):
-    points, _, norms = (np.random.default_rng(5).random((3, n)) for n in (3000, 1, 3000))
+    points = np.random.default_rng(5).random((3, 3000))
     for cutoff, tile in ((0.3, 4), (0.45, 2)):  # of 3000 points 340 and 1145
-        plan = plan_of("stokes_comb", points, norms, periodicity=3, cutoff=cutoff)
-        assert (plan.pipeline.stages.p2p.tiles[2] - plan.pipeline.stages.p2p.tiles[1]).max() == tile
-    monkeypatch.setattr("parki.ewald.near.sizes.FEW", 2999)  # of many they may be long
-    plan = plan_of("stokes_comb", points, norms, periodicity=3, cutoff=0.45)
-    assert (plan.pipeline.stages.p2p.tiles[2] - plan.pipeline.stages.p2p.tiles[1]).max() == 8
+        plan = plan_of(points, cutoff=cutoff)
+        assert largest(plan) == tile
+    monkeypatch.setattr(sizes, "FEW", 2999)  # of many they may be long
+    assert largest(plan_of(points, cutoff=0.45)) == 8
 
 
 def test_tiles_follow_the_sources_near_targets(space):
@@ -129,12 +129,13 @@ def test_tiles_follow_the_sources_near_targets(space):
         assert tile(few, 6_999.0, dtype).targets == 4 > tile(few, 7_001.0, dtype).targets
 
 
-def test_long_lists_begin_first():
+def test_long_lists_begin_first(monkeypatch):
     """The tiles are all there, by whole teams, and those of lists twice as long come before."""
-    points, dens, norms = cloud(2500)
-    plan = plan_of("stokes_comb", points[:, :2401], norms[:, :2401])
+    monkeypatch.setattr(sizes, "FEW_READ", 4500)
+    points, dens = (a.astype("f4") for a in cloud(2401))
+    plan = plan_of(points)
     for _ in range(2):
-        plan(dens[:, :2401])
+        plan(dens)
     lists = plan.pipeline.lists
     before, after = plan.pipeline.stages.p2p.tiles, lists.ordered
     assert sorted(map(tuple, before.T)) == sorted(map(tuple, after.T))
@@ -150,26 +151,16 @@ def test_long_lists_begin_first():
     assert lengths.max() > 4 * lengths.min()
 
 
-def test_one_sum_has_no_lists():
-    points, dens, norms = cloud(2000)
-    plan = plan_of("stokes_comb", points, norms)
-    plan(dens)
-    assert plan.pipeline.lists.size is None
-    assert "lists" not in plan.describe()
-    plan(dens)
-    assert f"lists of pairs: {plan.pipeline.lists.size / 1e6:.3g} MB, kept" in plan.describe()
-
-
 @pytest.mark.parametrize("in_one_piece", [True, False])
 def test_no_room(in_one_piece, monkeypatch):
     """Lists take a third of the free memory at most, of which there may be no piece so large."""
-    points, dens, norms = cloud(2000)
-    plan = plan_of("stokes_comb", points, norms)
+    points, dens = cloud(2000)
+    plan = plan_of(points)
     for _ in range(2 if in_one_piece else 1):
         first = plan(dens)
     lists = plan.pipeline.lists
     if in_one_piece:
-        free, plan = 2 * lists.size, plan_of("stokes_comb", points, norms)
+        free, plan = 2 * lists.size, plan_of(points)
         first, lists = plan(dens), plan.pipeline.lists
         monkeypatch.setattr(p2p_lists, "free_memory", lambda space: free)
     empty = np.empty
@@ -188,8 +179,8 @@ def test_no_room(in_one_piece, monkeypatch):
 
 
 def test_deterministic_plans_keep_none():
-    points, dens, norms = cloud(2000)
-    plan = plan_of("stokes_comb", points, norms, deterministic=True)
+    points, dens = cloud(2000)
+    plan = plan_of(points, deterministic=True)
     first = plan(dens)
     for _ in range(3):
         np.testing.assert_array_equal(plan(dens), first)
@@ -197,27 +188,26 @@ def test_deterministic_plans_keep_none():
 
 
 def test_other_points_have_other_lists():
-    points, dens, norms = cloud(2000)
-    plan = plan_of("stokes_comb", points, norms)
+    points, dens = cloud(2000)
+    plan = plan_of(points)
     for _ in range(3):
         plan(dens)
     old = plan.pipeline.lists
     moved = points[:, 1::2] + 0.01
-    plan.update_points(moved, moved, norms[:, 1::2])
+    plan.update_points(moved, moved)
     assert plan.pipeline.lists is not old
-    rows = dens[:, 1::2]
+    rows = dens[1::2]
     sums = [plan(rows) for _ in range(4)]
     assert plan.pipeline.lists.kept
     assert all(close(u, sums[0]) for u in sums)
-    once = parki.stokes_comb(moved, moved, rows, norms[:, 1::2], plan.options)
+    once = parki.laplace(moved, moved, rows, plan.options)
     assert np.sqrt(((sums[3] - once) ** 2).mean()) <= 2 * plan.promise(rows)
 
 
 def test_rows_as_for_the_points_before(monkeypatch):
     """Lists of points that moved are not counted first; where they are longer they are."""
-    points, dens, norms = np.random.default_rng(5).random((3, 3, 2000))
-    plan = plan_of("stokes_comb", points, norms)
-    rows = np.concatenate([dens, dens])
+    points = np.random.default_rng(5).random((3, 2000))
+    plan, rows = plan_of(points), cloud(2000)[1]
     first, lists, used = plan(rows), plan.pipeline.lists, []
     launch = lists._launch
     monkeypatch.setattr(lists, "_launch", lambda use, *how: used.append(use) or launch(use, *how))
@@ -233,8 +223,8 @@ def test_rows_as_for_the_points_before(monkeypatch):
 
 
 def test_a_failure_while_lists_are_made_leaves_none(monkeypatch):
-    points, dens, norms = cloud(2000)
-    plan = plan_of("stokes_comb", points, norms)
+    points, dens = cloud(2000)
+    plan = plan_of(points)
     first = plan(dens)
     lists = plan.pipeline.lists
     right = lists.kernel
@@ -257,9 +247,8 @@ def test_a_failure_while_lists_are_made_leaves_none(monkeypatch):
 def test_targets_out_of_reach():
     """Whose lists are empty."""
     rng = np.random.default_rng(3)
-    src, dens, norms = 0.1 * rng.random((3, 300)), *(rng.standard_normal((n, 300)) for n in (6, 3))
-    trg = 0.55 + 0.05 * rng.random((3, 40))
-    plan = plan_of("stokes_comb", src, norms, trg=trg, cutoff=0.2)
+    src, dens, trg = 0.1 * rng.random((3, 300)), rng.random(300), 0.55 + 0.05 * rng.random((3, 40))
+    plan = plan_of(src, trg=trg, cutoff=0.2)
     sums = [plan(dens) for _ in range(4)]
     assert plan.pipeline.lists.kept
     assert all(close(u, sums[0]) for u in sums)
@@ -276,20 +265,12 @@ def test_repeated_sums_have_numbers_of_their_own(precision):
         assert 0.4 < kept / without < 0.95
 
 
-@pytest.mark.parametrize("repeated", [True, False])
-def test_what_tune_times(repeated):
-    """Sums that take lists, or those that have none."""
-    task = tune.TimedPlan("stokes_comb", 3, 1e-3, 500, p2p="tile")
-    timing = tune.run(task, parki.get_execution_space("Serial"), repeated)
-    assert timing.samples[0][0] == ("kept_tile" if repeated else "p2p_tile")
-
-
 def test_plans_are_chosen_for_repeated_sums():
-    points, dens, norms = cloud(2000)
-    plan = plan_of("stokes_comb", points, norms, cutoff=0.3)
+    points, dens = cloud(2000)
+    plan = plan_of(points, cutoff=0.3)
     assert plan.setup.problem.kept > plan.parameters.pairs.within
     options = plan.options
-    once, _ = plan_and_sum(("stokes_comb", points, points, norms, options), dens)
+    once, _ = plan_and_sum(("laplace", points, points, None, options), dens)
     assert once.setup.problem.kept == 0
     assert once.parameters.seconds["P2P"] > plan.parameters.seconds["P2P"]
 
@@ -314,13 +295,16 @@ def test_pairs_of_which_lists_are_kept(monkeypatch):
 
 
 @pytest.mark.parametrize(("repeated", "runs"), [(True, 3), (False, 2)])
-def test_long_sums_are_timed_once(repeated, runs, monkeypatch):
-    """Once as they are repeated: by lists, or after the first."""
-    made = []
-    timed = parki.Plan.timed
+def test_what_tune_times(repeated, runs, monkeypatch):
+    """Sums that take lists, or those that have none; long ones once, after the first."""
+    made, timed = [], parki.Plan.timed
     monkeypatch.setattr(parki.Plan, "timed", lambda *given: made.append(0) or timed(*given))
-    monkeypatch.setattr(tune, "LONG", {False: 0.0})
-    task = tune.TimedPlan("stokes_comb", 3, 1e-3, 300, p2p="tile")
-    timing = tune.run(task, parki.get_execution_space("Serial"), repeated)
+    task = tune.TimedPlan("laplace", 3, 1e-3, 300, p2p="tile")
+    for long in (False, True):
+        if long:
+            made.clear()
+            monkeypatch.setattr(tune, "LONG", {False: 0.0})
+        timing = tune.run(task, parki.get_execution_space("Serial"), repeated)
+        assert timing.samples[0][0] == ("kept_tile" if repeated else "p2p_tile")
+        assert timing.total > 0
     assert len(made) == runs
-    assert timing.samples[0][0] == ("kept_tile" if repeated else "p2p_tile") and timing.total > 0
