@@ -86,8 +86,9 @@ def test_no_compiler(empty, cxx, what):
     assert not list(empty.iterdir())
 
 
-def test_import_needs_no_compiler(empty):
-    assert run_python("import parki, parki.distributed", PATH=str(empty), CXX=None)[0] == 0
+def test_import_needs_no_compiler_and_no_pykokkos(empty):
+    code = "import sys, parki, parki.runtime.upstream; print('pykokkos' in sys.modules)"
+    assert run_python(code, PATH=str(empty), CXX=None) == (0, "False\n", "")
 
 
 def c_compiler() -> str:
