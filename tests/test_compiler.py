@@ -7,6 +7,7 @@ import logging
 import os
 import pty
 import shutil
+import textwrap
 
 import numpy as np
 import pytest
@@ -21,20 +22,19 @@ from small_kernels import (
 )
 
 import parki
+from parki.cli import info
 from parki.errors import KernelError, ParkiValueError, UnavailableError
 from parki.runtime import cache, host, messages, spaces, zig
 from parki.runtime import kernel as kernel_module
 
-SOLVE = """
+# Kernels of several stages, in several batches.
+SPREAD = """
     import numpy as np
     import parki
-    rng = np.random.default_rng(0)
-    points, dens = rng.random((3, 60)), rng.standard_normal(60)
-    # Given, as what is chosen depends on the threads.
-    expert = parki.Expert(window_points=7)
-    options = parki.EwaldOptions(3, [1, 1, 1], 1e-2, cutoff=0.4, expert=expert)
-    print(repr(float(np.abs(parki.laplace(points, points, dens, options)).sum())))
-    print(repr(float(np.abs(parki.laplace(points, points, dens, options)).sum())))
+    points = np.random.default_rng(0).random((3, 60))
+    grid = parki.mesh.Grid((12, 13, 14), spacing=1 / 12)
+    for _ in range(2):
+        print(repr(float(parki.mesh.SpreadPlan(points, grid)(points[0]).std())))
     """
 LINE = "parki: compiling kernels for OpenMP (once, kept in {})\n"
 
@@ -53,6 +53,29 @@ def empty(tmp_path):
     return folder
 
 
+@pytest.fixture
+def bare(monkeypatch, empty):
+    """Make this process like a new one that finds no compiler, and has the cache of a folder."""
+
+    def make(folder, cxx=None):
+        monkeypatch.setenv("PATH", str(empty))
+        monkeypatch.setenv("PARKI_CACHE_DIR", str(folder))
+        monkeypatch.setenv("CXX", cxx or "")
+        monkeypatch.setattr(zig, "command", list)
+        monkeypatch.setattr(kernel_module, "_loaded", {})
+        host._find.cache_clear()
+
+    host._find.cache_clear()
+    yield make
+    host._find.cache_clear()
+    host._builds_in.cache_clear()
+
+
+def spread() -> None:
+    """Run `SPREAD` in this process."""
+    exec(textwrap.dedent(SPREAD), {})
+
+
 # ---------------------------------------------------------------------- no compiler
 @pytest.mark.parametrize(
     ("cxx", "what"),
@@ -62,27 +85,21 @@ def empty(tmp_path):
         ("true", "CXX is 'true', which cannot be run"),
     ],
 )
-def test_no_compiler(empty, cxx, what):
-    code = """
-    import numpy as np, parki
-    def never(*args):
+def test_no_compiler(bare, empty, monkeypatch, cxx, what):
+    def never(*_):
         raise AssertionError("work was begun")
-    parki.cell_list.CellList.__init__ = never
-    try:
-        options = parki.EwaldOptions(3, [1, 1, 1])
-        parki.laplace(np.zeros((3, 4)), np.zeros((3, 4)), np.zeros(4), options)
-    except parki.UnavailableError as error:
-        print(error)
-    print(parki.available_spaces())
-    """
-    status, out, err = run_python(code, PATH=str(empty), CXX=cxx, PARKI_CACHE_DIR=str(empty))
-    assert status == 0, err
-    message, available = out.splitlines()
+
+    bare(empty, cxx)
+    monkeypatch.setattr(parki.cell_list.CellList, "__init__", never)
+    points = np.zeros((3, 4))
+    with pytest.raises(UnavailableError) as caught:
+        parki.laplace(points, points, points[0], parki.EwaldOptions(3, [1, 1, 1]))
+    message = str(caught.value)
     assert message.startswith(f"{what}; parki compiles its CPU kernels once, on first use. Install")
     remedies = ("apt install g++", "dnf install gcc-c++", "xcode-select --install")
     for remedy in (*remedies, "pip install ziglang", "set CXX"):
         assert remedy in message
-    assert available == "[]"
+    assert parki.available_spaces() == []
     assert not list(empty.iterdir())
 
 
@@ -165,38 +182,30 @@ def toy(monkeypatch, tmp_path, program):
     host._builds_in.cache_clear()
 
 
-@pytest.mark.parametrize(
-    ("commands", "message"),
-    [
-        (
-            "head -c 9000 $out > half; cp half $out",
-            r"cannot be loaded \(it is cut off\): .* 9000 b",
-        ),
-        (": > $out", r"cannot be loaded \(.*wrote 0 bytes without an error"),
-        ("rm $out", r"cannot be loaded \(.*wrote 0 bytes without an error"),
-        ("kill -9 $$", r"failed on a kernel:\nit was ended by signal 9"),
-        ("printf 'wrong: \\377' >&2; exit 3", "failed on a kernel:\nwrong: \ufffd"),
-        ("exit 3", "failed on a kernel:\nit ended with 3, and wrote nothing"),
-    ],
-)
-def test_what_a_bad_compiler_made_is_not_kept(toy, commands, message):
-    kernel = toy(commands)
-    with pytest.raises(KernelError, match=message):
-        kernel.entry()
-    assert not kernel.cached()
-    assert toy("").entry()() == 7
+WRONG = {
+    "head -c 9000 $out > half; cp half $out": r"cannot be loaded \(it is cut off\): .* 9000 b",
+    ": > $out": r"cannot be loaded \(.*wrote 0 bytes without an error",
+    "rm $out": r"cannot be loaded \(.*wrote 0 bytes without an error",
+    "kill -9 $$": r"failed on a kernel:\nit was ended by signal 9",
+    "printf 'wrong: \\377' >&2; exit 3": "failed on a kernel:\nwrong: \ufffd",
+    "exit 3": "failed on a kernel:\nit ended with 3, and wrote nothing",
+}
 
 
-def test_what_was_kept_and_cannot_be_loaded_is_made_again(toy):
-    kernel = toy("")
+def test_what_a_bad_compiler_made_is_not_kept(toy, monkeypatch, empty, caplog):
+    for commands, message in WRONG.items():
+        kernel = toy(commands)
+        with pytest.raises(KernelError, match=message):
+            kernel.entry()
+        assert not kernel.cached()
+    # What was kept and cannot be loaded is made again, in any working folder.
     cache.keep(kernel.key, b"no library", ".so")
-    assert kernel.cached() and kernel.entry()() == 7
-
-
-def test_the_working_folder_may_change(toy, monkeypatch, empty):
-    kernel = toy("")
+    assert kernel.cached()
+    monkeypatch.setattr(messages, "PATIENCE", 0.05)
+    kernel, wrapper = toy("sleep 0.2"), f"{os.getcwd()}/cxx.sh"
     monkeypatch.chdir(empty)
     assert kernel.entry()() == 7
+    assert f"the compiler {wrapper} is at work" in caplog.text
 
 
 def test_a_compiler_that_the_system_does_not_run(toy):
@@ -206,101 +215,94 @@ def test_a_compiler_that_the_system_does_not_run(toy):
         toy("", first="")
 
 
-def test_a_compiler_that_hangs_is_named(toy, monkeypatch, caplog):
-    monkeypatch.setattr(messages, "PATIENCE", 0.05)
-    toy("sleep 0.2").entry()
-    assert f"the compiler {os.getcwd()}/cxx.sh is at work" in caplog.text
-
-
 # ---------------------------------------------------------------------- a full cache
 @pytest.fixture(scope="module")
 def full(tmp_path_factory):
-    """A cache with the kernels of SOLVE, and what that prints, and says meanwhile."""
+    """A cache with the kernels of SPREAD, and what that prints, and says meanwhile."""
     folder = tmp_path_factory.mktemp("full")
-    status, *said = run_python(SOLVE, CXX=None, PARKI_CACHE_DIR=str(folder))
+    status, *said = run_python(SPREAD, CXX=None, PARKI_CACHE_DIR=str(folder))
     assert status == 0, said
     return str(folder), *said
 
 
-IMPORTS = "\n    from parki.runtime import cache, host\n    "
+def test_a_full_cache_needs_no_compiler(full, empty, bare, monkeypatch, capsys):
+    """Nor that it can be written; there is one line when it is cold, and none when it is warm."""
+    folder, out, said = full
+    assert said == LINE.format(folder)
+    process = run_python(SPREAD, PATH=str(empty), CXX=None, PARKI_CACHE_DIR=folder)
+    assert process == (0, out, "")
+    bare(folder)
+    monkeypatch.setattr(cache, "why_unusable", lambda: "it is not writable")
+    spread()
+    assert capsys.readouterr() == (out, "")
 
 
-@pytest.mark.parametrize("node", ["", "cache.why_unusable = lambda: 'it is not writable'"])
-def test_a_full_cache_needs_no_compiler(full, empty, node):
-    folder, out, _ = full
-    code = IMPORTS + node + SOLVE
-    assert run_python(code, PATH=str(empty), CXX=None, PARKI_CACHE_DIR=folder) == (0, out, "")
+@pytest.mark.parametrize(("machine", "cxx"), [("a CPU without AVX", None), ("", "g++-99")])
+def test_kernels_of_another_processor_or_compiler_are_not_loaded(
+    full, bare, monkeypatch, machine, cxx
+):
+    bare(full[0], cxx)
+    if machine:
+        monkeypatch.setattr(host, "_machine", lambda: machine)
+    with pytest.raises(UnavailableError, match=r"apt install g\+\+") as caught:
+        spread()
+    said = f"; the kernels in {full[0]} do not serve here, as they were compiled for"
+    assert said in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("node", "cxx"), [("host._machine = lambda: 'a CPU without AVX'", None), ("", "g++-99")]
-)
-def test_kernels_of_another_processor_or_compiler_are_not_loaded(full, empty, node, cxx):
-    code = IMPORTS + node + SOLVE
-    status, out, err = run_python(code, PATH=str(empty), CXX=cxx, PARKI_CACHE_DIR=full[0])
-    assert (status, out) == (1, "")
-    message = err.splitlines()[-1]
-    assert message.startswith("parki.errors.UnavailableError: ") and "apt install g++" in message
-    assert f"; the kernels in {full[0]} do not serve here, as they were compiled for" in message
-
-
-def test_info_of_a_full_cache(full, empty):
-    code = "from parki.cli import info; print(info.text(info.facts()))"
-    status, out, err = run_python(code, PATH=str(empty), CXX=None, PARKI_CACHE_DIR=full[0])
-    assert status == 0, err
+def test_info_of_a_full_cache(full, bare):
+    version = host.compiler().version
+    bare(full[0])
+    out = info.text(info.facts())
     assert "compiler    none: no C++ compiler was found" in out
-    assert f"kernels     those in the cache, compiled by {host.compiler().version}" in out
+    assert f"kernels     those in the cache, compiled by {version}" in out
 
 
-def test_a_kernel_that_is_not_in_a_full_cache(full, empty, tmp_path):
-    file = write_kernel(tmp_path, SQUARE)
-    before = set(os.listdir(full[0]))
-    status, _, err = run_python(RUN, file, PATH=str(empty), CXX=None, PARKI_CACHE_DIR=full[0])
-    assert status == 1
-    assert f"the kernel f is not among those in {full[0]}; no C++ compiler was found" in err
-    assert "apt install g++" in err
+def test_a_kernel_that_is_not_in_a_full_cache(full, bare, tmp_path):
+    bare(full[0])
+    before, said = set(os.listdir(full[0])), f"the kernel f is not among those in {full[0]}; no C"
+    with pytest.raises(UnavailableError, match=rf"{said}.*apt install g\+\+"):
+        small_kernel(tmp_path, SQUARE)
     left = set(os.listdir(full[0])) - before
     assert {name.split(".")[1] for name in left} == {"translation"}  # needs no compiler
 
 
-def test_a_damaged_record_is_not_believed(full, empty, tmp_path):
+def test_a_damaged_record_is_not_believed(full, bare, tmp_path):
     folder = tmp_path / "copy"
     shutil.copytree(full[0], folder)
     (record,) = folder.glob("*.compiler")
     record.write_bytes(record.read_bytes().replace(b"g++", b"c++"))
-    status, _, err = run_python(SOLVE, PATH=str(empty), CXX=None, PARKI_CACHE_DIR=str(folder))
-    assert status == 1 and "UnavailableError: no C++ compiler was found" in err
+    bare(folder)
+    with pytest.raises(UnavailableError, match=r"^no C\+\+ compiler was found"):
+        spread()
 
 
-def test_a_cache_that_two_versions_of_a_compiler_filled(tmp_path, program, empty):
+def test_a_cache_that_two_versions_of_a_compiler_filled(tmp_path, program, bare):
     """One was replaced by the other, and each has compiled one kernel of two."""
-    wrapper, cache = tmp_path / "wrapper", str(tmp_path / "cache")
-    other = RUN.replace('"right" if', '"wrong" if').replace('else "wrong"', 'else "right"')
-    files = []
-    for version, text in (("one", SQUARE), ("two", SQUARE.replace("0.25", "0.5"))):
+    wrapper, search = tmp_path / "wrapper", os.environ["PATH"]
+
+    def check(added):
+        v = np.full(1, 3.0)
+        bare(tmp_path / "cache", str(wrapper))
+        small_kernel(tmp_path, SQUARE.replace("0.25", str(added)))(1, v=v)
+        assert v[0] == 9 + added
+
+    kernels = (("one", 0.25), ("two", 0.5))
+    for version, added in kernels:
         named = f'[ "$1" = --version ] && echo {version} && exit'
-        executable(wrapper, f'{named}\nexec {program} "$@"')
-        (tmp_path / version).mkdir()
-        files.append(write_kernel(tmp_path / version, text))
-        code = RUN if version == "one" else other
-        ran = run_python(code, files[-1], CXX=str(wrapper), PARKI_CACHE_DIR=cache)
-        assert ran[:2] == (0, "right\n"), ran
+        executable(wrapper, f'{named}\nPATH="{search}" exec {program} "$@"')
+        check(added)
     wrapper.unlink()
-    for code, file in ((RUN, files[0]), (other, files[1])):
-        ran = run_python(code, file, PATH=str(empty), CXX=str(wrapper), PARKI_CACHE_DIR=cache)
-        assert ran == (0, "right\n", "")
+    for _, added in kernels:
+        check(added)
 
 
-def test_an_object_that_vanished_cannot_be_compiled(tmp_path, empty, monkeypatch):
+def test_an_object_that_vanished_cannot_be_compiled(tmp_path, bare, monkeypatch):
     folder = tmp_path / "cache"
     monkeypatch.setenv("PARKI_CACHE_DIR", str(folder))
-    monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr(kernel_module, "_loaded", {})
-    kernel = small_kernel(tmp_path, SQUARE)
-    kernel.build()
-    monkeypatch.setenv("PATH", str(empty))
-    monkeypatch.setattr(zig, "command", list)
-    kernel_module._loaded.clear()
+    small_kernel(tmp_path, SQUARE).build()
+    bare(folder)
     kernel = small_kernel(tmp_path, SQUARE)
     assert kernel.cached()
     (folder / f"{kernel._object.key}.so").unlink()
@@ -309,12 +311,6 @@ def test_an_object_that_vanished_cannot_be_compiled(tmp_path, empty, monkeypatch
 
 
 # ---------------------------------------------------------------------- progress
-def test_one_line_when_cold_none_when_warm(full):
-    folder, out, said = full
-    assert said == LINE.format(folder)  # of several kernels, in several batches
-    assert run_python(SOLVE, CXX=None, PARKI_CACHE_DIR=folder) == (0, out, "")
-
-
 def test_display_on_a_terminal(tmp_path):
     main, side = pty.openpty()
     file = write_kernel(tmp_path, SQUARE)
@@ -335,42 +331,36 @@ def test_display_on_a_terminal(tmp_path):
     assert (blank.strip(), end) == (b"", b"")
 
 
+BLOCKED = "LOG WARNING parki: the cache folder {} cannot be used"
+
+
 @pytest.mark.parametrize(
-    ("configure", "expected"),
+    ("level", "blocked", "expected"),
     [
-        ("logging.basicConfig(level='INFO', format='LOG %(message)s')", "LOG "),
-        ("logging.basicConfig(format='LOG %(message)s')", None),  # its level is WARNING
-        ("logging.getLogger('other').addHandler(logging.StreamHandler())", ""),
+        ("INFO", False, f"LOG INFO {LINE}"),
+        ("WARNING", False, ""),
+        ("WARNING", True, BLOCKED),
+        (None, False, LINE),  # another logger has a handler
     ],
 )
-def test_logging_gets_the_line_once(tmp_path, configure, expected):
-    cache = str(tmp_path / "cache")
-    code = f"\n    import logging\n    {configure}" + RUN
-    _, _, err = run_python(code, write_kernel(tmp_path, SQUARE), PARKI_CACHE_DIR=cache)
-    assert err == ("" if expected is None else expected + LINE.format(cache))
-
-
-def test_warnings_go_through_logging_once(tmp_path):
-    code = "\n    import logging\n    logging.basicConfig(format='LOG %(levelname)s %(message)s')"
-    blocked = tmp_path / "file"
-    blocked.write_text("", encoding="utf-8")
-    file = write_kernel(tmp_path, SQUARE)
-    _, _, err = run_python(code + RUN, file, PARKI_CACHE_DIR=str(blocked))
-    assert err.startswith(f"LOG WARNING parki: the cache folder {blocked} cannot be used")
-    assert err.count("\n") == 1
-
-
-def test_first_launch_speaks_too(tmp_path, monkeypatch, caplog):
-    monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path / "cache"))
+def test_each_line_is_said_once(tmp_path, monkeypatch, capsys, level, blocked, expected):
+    """Through logging, if that is configured."""
+    folder, before = tmp_path / "cache", logging.root.level
+    monkeypatch.setenv("PARKI_CACHE_DIR", str(folder))
     monkeypatch.setattr(kernel_module, "_loaded", {})
     messages.notice.cache_clear()
-    kernel = small_kernel(
-        tmp_path, "@pk.workunit\ndef f(i: int, v: pk.View1D[REAL]):\n    v[i] = 7.0\n"
-    )
-    with caplog.at_level(logging.INFO, "parki"):
-        kernel(1, v=np.zeros(1))
-        kernel(1, v=np.zeros(1))
-    assert [r.getMessage() for r in caplog.records] == [LINE.format(tmp_path / "cache").rstrip()]
+    if blocked:
+        folder.touch()
+    with monkeypatch.context() as patch:
+        patch.setattr(logging.root, "handlers", [])
+        patch.setattr(logging.getLogger("other"), "handlers", [logging.StreamHandler()])
+        if level:
+            logging.basicConfig(level=level, format="LOG %(levelname)s %(message)s")
+        for _ in range(2):
+            small_kernel(tmp_path, SQUARE)(1, v=np.zeros(1))
+    logging.root.setLevel(before)
+    err = capsys.readouterr().err
+    assert err.startswith(expected.format(folder)) and err.count("\n") == bool(expected)
 
 
 def test_unknown_space_names_those_known():
