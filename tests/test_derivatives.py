@@ -11,7 +11,6 @@ from few import FEW
 from frameworks import BOX, PERIODICITIES, difference, exact, inputs
 
 import parki
-from parki.ewald.derivatives.second import bent
 from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
@@ -217,14 +216,6 @@ def test_impossible_arguments():
         parki.jvp(*arguments, tangents={"src": values})
     with pytest.raises(parki.ParkiTypeError, match="norms is missing; stokes_dl needs normals"):
         parki.vjp("stokes_dl", *arguments[1:4], options, values=values)
-
-
-def test_second_derivatives_that_a_wall_leaves_out():
-    given = tuple(inputs("stokes_dipole").values())
-    options = parki.EwaldOptions(2, BOX, wall="no-slip")
-    arguments = {"trg": given[0]}, np.ones((3, 4)), ("trg", "dens"), None, None, np.array
-    with pytest.raises(parki.ParkiTypeError, match="near a wall parki has those of stokes_sl, and"):
-        bent("stokes_dipole", options, (*given, None), *arguments)
 
 
 def test_tensors_are_checked():

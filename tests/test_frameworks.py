@@ -103,7 +103,7 @@ def test_jacobians_and_hessians(fr, name):
     ],
 )
 def test_second_derivatives(fr, kernel, same):
-    """The gradient of a derivative along all inputs, against differences of gradients."""
+    """Of a derivative along all inputs, in both modes, against differences of first ones."""
     kernel, _, walled = kernel.partition(" near a ")
     given, rng = fr.arrays(kernel, same=same, spaced=True), np.random.default_rng(1)
     given["box"] = fr.array(np.array(BOX))
@@ -121,6 +121,15 @@ def test_second_derivatives(fr, kernel, same):
         expected = (fr.host(there[name]) - fr.host(back[name])) / (2 * step)
         error = 1e-6 * abs(expected).max()
         np.testing.assert_allclose(fr.host(curved), expected, atol=error, err_msg=name)
+
+    change = lambda values: fr.jvp(call, (values,), (along,))[1]  # noqa: E731
+    found = fr.host(fr.jvp(change, (given,), (along,))[1])  # twice in forward mode
+    there, back = (
+        fr.host(change({n: a + sign * step * along[n] for n, a in given.items()}))
+        for sign in (1, -1)
+    )
+    expected = (there - back) / (2 * step)
+    np.testing.assert_allclose(found, expected, atol=1e-6 * abs(expected).max())
 
 
 def test_second_derivatives_of_systems(fr):

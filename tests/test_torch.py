@@ -41,12 +41,24 @@ def tensors(kernel, device="cpu", dtype="f8", requires=True, **more):
 # --- derivatives ----------------------------------------------------------------------------------
 
 
-def test_two_derivatives_in_forward_mode_are_refused():
-    given = tensors("stokes_dl")
-    call = function("stokes_dl", parki.EwaldOptions(3, BOX, 1e-4))
-    twice = lambda x: torch.func.jvp(lambda y: call({**given, "trg": y}), (x,), (x,))[1]  # noqa: E731
-    with pytest.raises(parki.ParkiTypeError, match="take reverse mode for one of the two"):
-        torch.func.jvp(twice, (given["trg"],), (given["trg"],))
+def test_third_derivatives_by_points_are_refused():
+    """But not where the density is one of the three inputs."""
+    given = tensors("laplace")
+    call = function("laplace", parki.EwaldOptions(3, BOX, 1e-4))
+
+    def change(call, name):
+        def of(values):
+            other = lambda one: call({**values, name: one})  # noqa: E731
+            return torch.func.jvp(other, (values[name],), (values[name],))[1]
+
+        return of
+
+    twice = change(change(call, "trg"), "trg")
+    torch.testing.assert_close(change(twice, "dens")(given), twice(given))  # which is linear in it
+    with pytest.raises(parki.ParkiTypeError, match="a third derivative was asked for, of a second"):
+        change(twice, "trg")(given)
+    with pytest.raises(parki.ParkiTypeError, match="a third derivative was asked for, of a second"):
+        torch.func.grad(lambda x: twice({**given, "trg": x}).sum())(given["trg"])
 
 
 def test_second_derivatives_in_both_modes():

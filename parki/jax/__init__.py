@@ -76,7 +76,7 @@ def _sum(
         others. Where the argument ``box`` is an array of JAX, it has derivatives, too; it may be
         given with ``options``, whose box it replaces.
 
-    {raises}, and where second derivatives are asked for that parki does not have.
+    {raises}, and where derivatives are asked for that parki does not have.
         Within ``jit``, values that are impossible raise an error of JAX, with the same words.
 
     Examples

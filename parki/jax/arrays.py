@@ -9,16 +9,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
 from typing import Any
-
-import jax
-import numpy as np
 
 from parki.ewald.api import summed
 from parki.ewald.derivatives.linear_map import LinearMap
-from parki.ewald.derivatives.second import along, bent, pulled, unboxed
-from parki.ewald.derivatives.vjp import jvp
+from parki.ewald.derivatives.second import pulled, pushed
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import result_shape
@@ -49,11 +44,16 @@ def options_of(options: EwaldOptions, named: dict[str, Any]) -> EwaldOptions:
     return replace(options, box=to_host(named["box"]).tolist()) if "box" in named else options
 
 
-def array_of(like: Any, numbers: Any) -> Any:
-    """Return numbers as an array like another one."""
-    if isinstance(like, jax.Array):
-        return jax.device_put(np.array(numbers, like.dtype), like.device)
-    return np.asarray(numbers, like.dtype, like=like)
+def parted(kernel: str, arrays: Any, *lists: tuple[str, ...]) -> tuple[list[Any], Any]:
+    """Return arrays by lists of names, densities with at most one batch axis; and other arrays."""
+    found, first = [], 0
+    for names in lists:
+        named = dict(zip(names, arrays[first : first + len(names)], strict=True))
+        if "dens" in named:
+            named["dens"], _ = stacked(kernel, "dens", named["dens"])
+        found.append(named)
+        first += len(names)
+    return found, arrays[first:]
 
 
 def run_sum(*arrays: Any, kernel: str, options: Any, batch: Batch, names: tuple[str, ...]) -> Any:
@@ -72,25 +72,12 @@ def run_push(
     options: Any,
     batch: Batch,
     names: tuple[str, ...],
-    moves: tuple[Any, ...],
+    moves: tuple[tuple[str, ...], ...],
 ) -> Any:
-    """Return the change of a sum by tangents of ``moves``, which follow the inputs."""
-    named = dict(zip(names, arrays, strict=False))
-    tangents = dict(zip(moves, arrays[len(names) :], strict=True))
-    dens, many = stacked(kernel, "dens", named["dens"])
-    if "dens" in tangents:
-        tangents["dens"], _ = stacked(kernel, "dens", tangents["dens"])
-    own = options_of(options, named)
-    changed: Any = 0
-    if "box" in tangents:
-        inputs = named["trg"], named.get("src"), dens, named.get("norms"), named["box"]
-        strain, tangents = unboxed(*inputs[:2], tangents, own, partial(array_of, named["trg"]))
-        (changed,) = along(strain, kernel, own, batch, inputs, None, summed=summed)
-    if "trg" in tangents and "src" not in names:
-        tangents["src"] = tangents["trg"]
-    arguments = kernel, *points_of(named), dens, named.get("norms"), own
-    how: dict[str, Any] = {"tangents": tangents, **batch._asdict()}
-    change = changed + jvp(*arguments, **how)
+    """Return the change of a sum, or of its change; lists of ``moves`` follow the inputs."""
+    (named, *every), _ = parted(kernel, arrays, names, *moves)
+    change = pushed(kernel, options_of(options, named), batch, named, *every)
+    _, many = stacked(kernel, "dens", arrays[names.index("dens")])
     return change.reshape(*many, *result_shape(kernel, "u", named["trg"].shape[1]))
 
 
@@ -100,59 +87,18 @@ def run_pull(
     options: Any,
     batch: Batch,
     names: tuple[str, ...],
+    moves: tuple[tuple[str, ...], ...],
     wrt: tuple[Any, ...],
 ) -> list[Any]:
-    """Return the derivatives by ``wrt``; the values follow the inputs."""
-    named = dict(zip(names, arrays, strict=False))
-    values, many = stacked(kernel, "u", arrays[-1])
-    dens = stacked(kernel, "dens", named["dens"])[0] if "dens" in named else None
-    inputs = named["trg"], named.get("src"), dens, named.get("norms"), named.get("box")
-    derivatives = pulled(kernel, options_of(options, named), batch, inputs, values, wrt)
+    """Return the derivatives by ``wrt``; lists of moves, if any, and values follow the inputs."""
+    (named, *every), (last,) = parted(kernel, arrays, names, *moves)
+    values, many = stacked(kernel, "u", last)
+    derivatives = pulled(kernel, options_of(options, named), batch, named, values, wrt, *every)
     if "dens" in wrt:
         derivatives["dens"] = derivatives["dens"].reshape(
             *many, *derivatives["dens"].shape[1 if many else 0 :]
         )
     return [derivatives[name] for name in wrt]
-
-
-def run_bend(
-    *arrays: Any,
-    kernel: str,
-    options: Any,
-    batch: Batch,
-    names: tuple[str, ...],
-    moves: tuple[str, ...],
-    needs: tuple[str, ...],
-) -> list[Any]:
-    """Return second derivatives by ``needs``; changes of ``moves`` and values follow the inputs."""
-    named = dict(zip(names, arrays, strict=False))
-    own = options_of(options, named)
-    if "dens" not in named:  # on which derivatives by densities do not depend
-        trg, shape = named["trg"], density_shape(kernel, named, arrays[-1])
-        if isinstance(trg, jax.Array):
-            named["dens"] = jax.numpy.zeros(shape, trg.dtype, device=trg.device)
-        else:
-            named["dens"] = np.zeros_like(trg, shape=shape)
-    changes = dict(zip(moves, arrays[len(names) : -1], strict=True))
-    values, dens = stacked(kernel, "u", arrays[-1])[0], stacked(kernel, "dens", named["dens"])[0]
-    if "dens" in changes:
-        changes["dens"], _ = stacked(kernel, "dens", changes["dens"])
-
-    inputs = named["trg"], named.get("src"), dens, named.get("norms")
-
-    def pull(of: Any, want: str, wanted: Any, those: Any, weights: Any) -> Any:
-        arguments = (*those, named.get("box")), weights, wanted
-        return pulled(of, own, batch, *arguments, want)
-
-    def change(strain: Any) -> list[Any]:
-        return along(strain, kernel, own, batch, (*inputs, named.get("box")), values, needs)
-
-    how = pull, change, partial(array_of, values)
-    parts = bent(kernel, own, inputs, changes, values, needs, *how)
-    return [
-        parts[name].reshape(named[name].shape) if name in parts else 0 * named[name]
-        for name in needs
-    ]
 
 
 def run_linear(values: Any, *, plan: LinearMap, transposed: bool) -> Any:

@@ -25,7 +25,6 @@ from parki.ewald.sums import SUMS
 from parki.jax.arrays import (
     density_shape,
     points_of,
-    run_bend,
     run_linear,
     run_pull,
     run_push,
@@ -137,10 +136,6 @@ def _sum_shapes(*arrays: Any, kernel: str, names: tuple[str, ...], **how: Any) -
     return [(*many, *result_shape(kernel, "u", targets))]
 
 
-def _push_shapes(*arrays: Any, moves: tuple[str, ...], **params: Any) -> list[Shape]:
-    return _sum_shapes(*arrays[: -len(moves)], **params)
-
-
 def _pull_shapes(
     *arrays: Any, kernel: str, names: tuple[str, ...], wrt: tuple[str, ...], **how: Any
 ) -> list[Shape]:
@@ -151,18 +146,11 @@ def _pull_shapes(
     return [given[name] for name in wrt]
 
 
-def _bend_shapes(
-    *arrays: Any, kernel: str, names: tuple[str, ...], needs: tuple[str, ...], **how: Any
-) -> list[Shape]:
-    return _pull_shapes(*arrays, kernel=kernel, names=names, wrt=needs)
-
-
 def _linear_shapes(values: Any, plan: LinearMap, transposed: bool) -> list[Shape]:
     return [plan.found(values.shape, transposed)]
 
 
 SUM = _primitive("parki_sum", run_sum, _sum_shapes)
-PUSH = _primitive("parki_push", run_push, _push_shapes)
+PUSH = _primitive("parki_push", run_push, _sum_shapes)
 PULL = _primitive("parki_pull", run_pull, _pull_shapes, many=True)
-BEND = _primitive("parki_bend", run_bend, _bend_shapes, many=True)
 LINEAR = _primitive("parki_linear", run_linear, _linear_shapes)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import Any
 
 import jax
@@ -10,130 +11,127 @@ from jax import numpy as jnp
 from jax.interpreters import ad, batching
 
 from parki.ewald.derivatives.linear_map import LinearMap
-from parki.ewald.derivatives.second import bends, refuse_second, refuse_third
-from parki.ewald.sums import SUMS
-from parki.jax.primitives import BEND, LINEAR, PULL, PUSH, SUM
+from parki.ewald.derivatives.second import one_by_one, without
+from parki.ewald.sums.changes import refuse_third
+from parki.jax.primitives import LINEAR, PULL, PUSH, SUM
+
+Named = dict[str, Any]  # arrays by names of inputs
+Moves = tuple[tuple[str, ...], ...]  # names of inputs that move, in one list or in two
 
 
 def _there(tangent: Any) -> bool:
     return not isinstance(tangent, ad.Zero)
 
 
+def _named(names: tuple[str, ...], moves: Moves, arrays: Any) -> list[Named]:
+    """Return the inputs, and each list of moves, by name."""
+    every = iter(arrays)
+    return [dict(zip(of, every, strict=False)) for of in (names, *moves)]
+
+
+def _push(inputs: Named, *moves: Named, **params: Any) -> Any:
+    """Return the change of a sum, or the change of this."""
+    if len(moves) > 2:
+        refuse_third()
+    if [*moves[0]] == ["dens"] and len(moves) == 1:
+        inputs = {**inputs, **moves[0]}
+        return SUM.bind(*inputs.values(), names=tuple(inputs), **params)
+    if "dens" not in inputs:  # of which nothing depends on it: densities move
+        inputs = {**inputs, "dens": jnp.zeros_like(moves[0]["dens"])}
+    arrays = [array for of in (inputs, *moves) for array in of.values()]
+    return PUSH.bind(*arrays, names=tuple(inputs), moves=tuple(map(tuple, moves)), **params)
+
+
+def _pull(values: Any, wrt: tuple[str, ...], inputs: Named, *moves: Named, **params: Any) -> Named:
+    """Return derivatives of a sum or its change by name; those that are zero are left out."""
+    alone = any([*of] == ["dens"] for of in moves)  # which depends on no other densities
+    wrt = tuple(name for name in wrt if not (alone and name == "dens"))
+    if not wrt:
+        return {}
+    if len(moves) > 1:
+        refuse_third()
+    arrays = [array for of in (inputs, *moves) for array in of.values()]
+    how = {"names": tuple(inputs), "moves": tuple(map(tuple, moves)), "wrt": wrt, **params}
+    return dict(zip(wrt, PULL.bind(*arrays, values, **how), strict=True))
+
+
+def _lists(primals: list[Named], tangents: list[Named]) -> Any:
+    """Return the parts of changes, of the tangents that are there: see `one_by_one`."""
+    there = [{n: t for n, t in of.items() if _there(t)} for of in tangents]
+    return one_by_one(primals, there)
+
+
 def _sum_jvp(primals: Any, tangents: Any, *, names: tuple[str, ...], **params: Any) -> Any:
-    out = SUM.bind(*primals, names=names, **params)
-    moves = tuple(name for name, t in zip(names, tangents, strict=True) if _there(t))
-    changes = [t for t in tangents if _there(t)]
-    if moves == ("dens",):
-        place = names.index("dens")
-        arguments = [*primals[:place], changes[0], *primals[place + 1 :]]
-        return out, SUM.bind(*arguments, names=names, **params)
-    return out, PUSH.bind(*primals, *changes, names=names, moves=moves, **params)
+    (lists,) = _lists(*(_named(names, (), of) for of in (primals, tangents)))
+    return SUM.bind(*primals, names=names, **params), _push(*lists, **params)
 
 
 def _sum_transpose(cotangent: Any, *arguments: Any, names: tuple[str, ...], **params: Any) -> Any:
     """Transpose a sum, which is linear in the density."""
-    known = [(n, a) for n, a in zip(names, arguments, strict=True) if not ad.is_undefined_primal(a)]
-    rest = tuple(name for name, _ in known)
-    (back,) = PULL.bind(
-        *(array for _, array in known), cotangent, names=rest, wrt=("dens",), **params
-    )
-    return [back if name == "dens" else None for name in names]
+    known = {n: a for n, a in zip(names, arguments, strict=True) if not ad.is_undefined_primal(a)}
+    back = _pull(cotangent, ("dens",), known, **params)
+    return [back.get(name) for name in names]
 
 
-def _push_jvp(primals: Any, tangents: Any, *, names: tuple[str, ...], **params: Any) -> Any:
-    out = PUSH.bind(*primals, names=names, **params)
-    inner = zip(names, tangents[: len(names)], strict=True)
-    moved = [name for name, tangent in inner if _there(tangent)]
-    refuse_second(moved, params["moves"], params["kernel"], twice=True)
-    changes = [ad.instantiate_zeros(t) for t in tangents[len(names) :]]
-    return out, PUSH.bind(*primals[: len(names)], *changes, names=names, **params)
+def _push_jvp(
+    primals: Any, tangents: Any, *, names: tuple[str, ...], moves: Moves, **params: Any
+) -> Any:
+    lists = _lists(*(_named(names, moves, of) for of in (primals, tangents)))
+    change = reduce(add, [_push(*of, **params) for of in lists])
+    return PUSH.bind(*primals, names=names, moves=moves, **params), change
 
 
 def _push_transpose(
-    cotangent: Any, *arguments: Any, names: tuple[str, ...], moves: tuple[str, ...], **params: Any
+    cotangent: Any, *arguments: Any, names: tuple[str, ...], moves: Moves, **params: Any
 ) -> Any:
-    inputs = arguments[: len(names)]
-    parts = PULL.bind(*inputs, cotangent, names=names, wrt=moves, **params)
-    unknown = [ad.is_undefined_primal(each) for each in arguments[len(names) :]]
-    return [None] * len(names) + [
-        part if wanted else None for part, wanted in zip(parts, unknown, strict=True)
-    ]
+    """Transpose a change, which is linear in each of moves."""
+    return _back(cotangent, _named(names, moves, arguments), params)
 
 
-def _pull_jvp(primals: Any, tangents: Any, *, names: tuple[str, ...], **params: Any) -> Any:
-    out = PULL.bind(*primals, names=names, **params)
-    inner = zip(names, tangents[:-1], strict=True)
-    wrt = params.pop("wrt")
-    # Derivatives by densities do not depend on the densities.
-    moved = {n: t for n, t in inner if _there(t) and not (wrt == ("dens",) and n == "dens")}
-    change = [jnp.zeros_like(each) for each in out]
-    if _there(tangents[-1]):
-        change = PULL.bind(*primals[:-1], tangents[-1], names=names, wrt=wrt, **params)
-    if moved:
-        bent = _bent(primals[:-1], moved, primals[-1], names=names, needs=wrt, **params)
-        change = [own + more for own, more in zip(change, bent, strict=True)]
-    return out, change
+def _back(values: Any, lists: list[Named], params: Any) -> list[Any]:
+    """Return the derivatives by moves that are not known, of values times a change."""
+    inputs, *moves = lists
+    derivatives: list[Any] = [None] * len(inputs)
+    for one in moves:
+        wrt = tuple(name for name, move in one.items() if ad.is_undefined_primal(move))
+        back = _pull(values, wrt, inputs, *without(moves, one), **params) if wrt else {}
+        derivatives += map(back.get, one)
+    return derivatives
 
 
-def _bent(
-    arguments: Any, moves: dict[str, Any], values: Any, *, needs: tuple[str, ...], **params: Any
-) -> Any:
-    """Return second derivatives, or refuse them."""
-    if not bends(SUMS[params["kernel"]]) and {*moves} != {"dens"}:
-        refuse_second(needs, moves, params["kernel"])
-    names = tuple(moves)
-    return BEND.bind(*arguments, *moves.values(), values, moves=names, needs=needs, **params)
-
-
-def _bend_jvp(
-    primals: Any, tangents: Any, *, names: tuple[str, ...], moves: tuple[str, ...], **params: Any
-) -> Any:
-    first = len(names)
-    out = BEND.bind(*primals, names=names, moves=moves, **params)
-    if any(map(_there, tangents[:first])):
-        refuse_third()
-    change = [jnp.zeros_like(each) for each in out]
-    changes = [ad.instantiate_zeros(each) for each in tangents[first:]]
-    for arguments in (
-        (*primals[:first], *changes[:-1], primals[-1]),
-        (*primals[:-1], changes[-1]),
-    ):
-        more = BEND.bind(*arguments, names=names, moves=moves, **params)
-        change = [own + each for own, each in zip(change, more, strict=True)]
-    return out, change
-
-
-def _bend_transpose(
-    cotangents: Any,
-    *arguments: Any,
+def _pull_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
     names: tuple[str, ...],
-    moves: tuple[str, ...],
-    needs: tuple[str, ...],
+    moves: Moves,
+    wrt: tuple[str, ...],
     **params: Any,
 ) -> Any:
-    """Transpose second derivatives, whose matrix is symmetric."""
-    inputs, values = arguments[: len(names)], arguments[-1]
-    if ad.is_undefined_primal(values):
-        refuse_second(needs, moves, params["kernel"], twice=True)
-    back = {name: c for name, c in zip(needs, cotangents, strict=True) if _there(c)}
-    parts = _bent(inputs, back, values, names=names, needs=moves, **params)
-    unknown = [ad.is_undefined_primal(each) for each in arguments[len(names) : -1]]
-    kept = [part if wanted else None for part, wanted in zip(parts, unknown, strict=True)]
-    return [*[None] * len(names), *kept, None]
+    out = PULL.bind(*primals, names=names, moves=moves, wrt=wrt, **params)
+    inner, changes = (_named(names, moves, of[:-1]) for of in (primals, tangents))
+    lists = [(primals[-1], *of) for of in _lists(inner, changes)]
+    lists += [(tangents[-1], *inner)] if _there(tangents[-1]) else []
+    parts = [_pull(v, wrt, *of, **params) for v, *of in lists]
+    zeros = zip(wrt, map(jnp.zeros_like, out), strict=True)
+    return out, [sum((part[n] for part in parts if n in part), zero) for n, zero in zeros]
 
 
 def _pull_transpose(
-    cotangents: Any, *arguments: Any, names: tuple[str, ...], wrt: tuple[str, ...], **params: Any
+    cotangents: Any,
+    *arguments: Any,
+    names: tuple[str, ...],
+    moves: Moves,
+    wrt: tuple[str, ...],
+    **params: Any,
 ) -> Any:
-    inputs = dict(zip(names, arguments[:-1], strict=True))
-    moves = tuple(name for name, c in zip(wrt, cotangents, strict=True) if _there(c))
-    changes = [c for c in cotangents if _there(c)]
-    if moves == ("dens",):
-        inputs["dens"] = changes[0]
-        summed = SUM.bind(*inputs.values(), names=tuple(inputs), **params)
-    else:
-        summed = PUSH.bind(*arguments[:-1], *changes, names=names, moves=moves, **params)
-    return [None] * len(names) + [summed]
+    """Transpose derivatives, which are linear in the values and in moves."""
+    inputs, *others = _named(names, moves, arguments[:-1])
+    changes = {name: c for name, c in zip(wrt, cotangents, strict=True) if _there(c)}
+    if ad.is_undefined_primal(arguments[-1]):
+        return [None] * (len(arguments) - 1) + [_push(inputs, changes, *others, **params)]
+    back = _back(arguments[-1], [inputs, *others, changes], params)
+    return [*back[: len(arguments) - 1], None]
 
 
 def _linear_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
@@ -154,7 +152,7 @@ def _batched(primitive: Any, arrays: Any, dims: Any, **params: Any) -> Any:
     names = params.get("names", ())
     alone = {
         SUM: [names.index("dens")] if "dens" in names else None,
-        PULL: [len(names)] if params.get("wrt") == ("dens",) and "dens" not in names else None,
+        PULL: [len(dims) - 1] if params.get("wrt") == ("dens",) and "dens" not in names else None,
         LINEAR: [0],
     }
     if mapped == alone.get(primitive):
@@ -177,7 +175,6 @@ def register() -> None:
         SUM: (_sum_jvp, _sum_transpose),
         PUSH: (_push_jvp, _push_transpose),
         PULL: (_pull_jvp, _pull_transpose),
-        BEND: (_bend_jvp, _bend_transpose),
         LINEAR: (_linear_jvp, _linear_transpose),
     }
     for primitive, (jvp, transpose) in rules.items():

@@ -73,7 +73,7 @@ def _sum(
         With derivatives by all tensors that require them, ``box`` among them, in reverse and in
         forward mode, which have derivatives again.
 
-    {raises}, and where second derivatives are asked for that parki does not have.
+    {raises}, and where derivatives are asked for that parki does not have.
 
     Examples
     --------

@@ -100,11 +100,6 @@ def with_systems(text: str, systems: Any, boxes: Any) -> str:
     return json.dumps(json.loads(text) | Batch.of(systems, boxes)._asdict())
 
 
-def with_want(text: str, want: str) -> str:
-    """Return such a string for a result of a sum."""
-    return text if want == "u" else json.dumps(json.loads(text) | {"want": want})
-
-
 def first_box(boxes: Any) -> Any:
     """Return the box of the first system, or None without boxes."""
     if torch.compiler.is_compiling():
@@ -125,8 +120,7 @@ def read(text: str) -> How:
     """Return the options of a string, and the systems and boxes in it, if there are any."""
     values = json.loads(text)
     systems, boxes = (values.pop(name, None) for name in Batch._fields)
-    want = values.pop("want", "u")
-    return How(_made(values), Batch.of(systems and tuple(systems), boxes), want)
+    return How(_made(values), Batch.of(systems and tuple(systems), boxes))
 
 
 def _made(values: Any) -> EwaldOptions:

@@ -12,67 +12,73 @@ from typing import Any
 import torch
 
 from parki.ewald.derivatives.linear_map import LinearMap
-from parki.ewald.derivatives.second import bent, refuse_second, refuse_third, unboxed
-from parki.torch import constants, operators
+from parki.ewald.derivatives.second import one_by_one, without
+from parki.ewald.sums.changes import refuse_third
+from parki.torch import operators
 from parki.torch.maps import map_apply, map_pull, map_push, map_sum
-from parki.torch.sums import INPUTS, strained
+from parki.torch.sums import INPUTS, named
+
+Named = dict[str, Any]  # tensors by names of inputs
+How = tuple[str, str]  # a kernel and options
 
 
-def changed(kernel: str, options: str, arguments: tuple[Any, ...], moves: dict[str, Any]) -> Any:
-    """Return the change of a sum for changes of its inputs, in the graph."""
-    trg, src, _, norms, box = arguments
-    if [*moves] == ["dens"]:
-        return SumFunction.apply(kernel, options, trg, src, moves["dens"], norms, box)
-    if "box" in moves:
-        moves = moves | {"box": moves["box"].to(trg)}
-        strain, moves = unboxed(trg, src, moves, constants.read(options).options, trg.new_tensor)
-        (along,) = Strained.apply(kernel, options, "", strain, *arguments, None)
-        return along + changed(kernel, options, arguments, moves)
-    return Push.apply(kernel, options, *arguments, *map(moves.get, INPUTS))
+def _lists(tensors: Any) -> list[Named]:
+    """Return the inputs, and changes of them that are there, by name."""
+    first, *others = _named(tensors)
+    return [first, *(moves for moves in others if moves)]
 
 
-def _named(tensors: Any) -> dict[str, Any]:
-    """Return the inputs that are not None, by name."""
-    return {n: each for n, each in zip(INPUTS, tensors, strict=True) if each is not None}
+def _named(tensors: Any) -> list[Named]:
+    return [named(tensors[n : n + 5]) for n in range(0, len(tensors) - 4, 5)]
 
 
-def _pulled(ctx: Any, needs: tuple[bool, ...], values: Any) -> tuple[Any, ...]:
-    """Return the derivatives by the inputs that need them, and None for the others."""
-    derivatives: dict[str, Any] = {}
-    wrt = [name for name, need in zip(INPUTS, needs, strict=True) if need]
-    if values is not None and wrt:
-        arguments = ctx.saved_tensors[:5]
-        parts = Pull.apply(ctx.kernel, ctx.options, " ".join(wrt), *arguments, values)
-        derivatives = dict(zip(wrt, parts, strict=True))
-    return tuple(map(derivatives.get, INPUTS))
+def _placed(inputs: Named, *lists: Named) -> tuple[Named, list[Named]]:
+    """Return inputs and moves; where densities move alone, they take the density's place.
+
+    The other moves then leave densities out.
+    """
+    for moves in lists:
+        if [*moves] == ["dens"]:
+            rest = without(lists, moves)
+            others = [{n: move for n, move in one.items() if n != "dens"} for one in rest]
+            return {**inputs, **moves}, others
+    return inputs, [*lists]
 
 
-def _bent(
-    kernel: str,
-    options: str,
-    arguments: tuple[Any, ...],
-    moves: dict[str, Any],
-    values: Any,
-    needs: tuple[str, ...],
-) -> dict[str, Any]:
-    """Return second derivatives, in the graph: see `bent`."""
-    read = constants.read(options)
-    if read.want != "u":
+def _push(how: How, inputs: Named, *moves: Named) -> Any:
+    """Return the change of a sum, or the change of this, in the graph."""
+    inputs, left = _placed(inputs, *moves)
+    if len(left) > 2:
         refuse_third()
+    if not left:
+        return SumFunction.apply(*how, *map(inputs.get, INPUTS))
+    lists = (inputs, *left, {})[:3]
+    return Push.apply(*how, *(tensor for of in lists for tensor in map(of.get, INPUTS)))
 
-    *inputs, box = arguments
 
-    def pull(of: str, want: str, names: tuple[str, ...], those: Any, weights: Any) -> Any:
-        how = of, constants.with_want(options, want), " ".join(names)
-        return dict(zip(names, Pull.apply(*how, *those, box, weights), strict=True))
+def _pull(how: How, inputs: Named, values: Any, wrt: Any, *moves: Named) -> Named:
+    """Return derivatives of a sum or of its change, in the graph; those that are zero are left out.
 
-    def change(strain: Any) -> Any:
-        return Strained.apply(kernel, options, " ".join(needs), strain, *arguments, values)
+    ``wrt`` says of each input whether it is asked for.
+    """
+    inputs, left = _placed(inputs, *moves)
+    alone = len(left) < len(moves)  # densities moved alone, and it depends on no others
+    names = [n for n, asked in zip(INPUTS, wrt, strict=True) if asked]
+    names = [name for name in names if not (alone and name == "dens")]
+    if values is None or not names or not all(left):
+        return {}
+    if len(left) > 1:
+        refuse_third()
+    tensors = *map(inputs.get, INPUTS), *map((left or [{}])[0].get, INPUTS)
+    return dict(zip(names, Pull.apply(*how, " ".join(names), *tensors, values), strict=True))
 
-    if "box" in moves:
-        moves = moves | {"box": moves["box"].to(values)}
-    more = pull, change, values.new_tensor
-    return bent(kernel, read.options, tuple(inputs), moves, values, needs, *more)
+
+def _back(how: How, inputs: Named, values: Any, moves: list[Named], needs: Any) -> list[Any]:
+    """Return derivatives by inputs, and by each of moves, of values times a sum's change."""
+    wrt = [needs[n : n + 5] for n in range(0, len(needs), 5)]
+    lists = zip(wrt, [moves, *(without(moves, one) for one in moves), []], strict=False)
+    parts = [_pull(how, inputs, values, names, *of) for names, of in lists]
+    return [part.get(name) for part in parts for name in INPUTS]
 
 
 class _Mapped(torch.autograd.Function):
@@ -88,7 +94,35 @@ class _Mapped(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Keep nothing."""
+        """Keep nothing of the inputs."""
+        ctx.set_materialize_grads(False)
+
+
+class Added(_Mapped):
+    """The sum of tensors: within `jvp` PyTorch differentiates no operations of its own."""
+
+    @staticmethod
+    def forward(*tensors: Any) -> Any:
+        """Return the total."""
+        return sum(tensors)
+
+    @staticmethod
+    def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
+        """Return the derivatives."""
+        return (values,) * len(ctx.needs_input_grad)
+
+    @staticmethod
+    @torch.compiler.disable
+    def jvp(ctx: Any, *tangents: Any) -> Any:  # type: ignore[override]
+        """Return the change of the total."""
+        return _total([tangent for tangent in tangents if tangent is not None])
+
+
+def _total(tensors: list[Any], like: Any = None) -> Any:
+    """Return the sum of tensors; zeros like another one if there are none."""
+    if not tensors:
+        return torch.zeros_like(like)
+    return tensors[0] if len(tensors) == 1 else Added.apply(*tensors)
 
 
 class SumFunction(_Mapped):
@@ -104,7 +138,7 @@ class SumFunction(_Mapped):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Keep what derivatives need."""
-        ctx.kernel, ctx.options, *arguments = inputs
+        ctx.how, arguments = inputs[:2], inputs[2:]
         ctx.save_for_backward(*arguments)
         ctx.save_for_forward(*arguments)
         ctx.set_materialize_grads(False)
@@ -112,17 +146,18 @@ class SumFunction(_Mapped):
     @staticmethod
     def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
-        return (None, None, *_pulled(ctx, ctx.needs_input_grad[2:], values))
+        inputs, needs = named(ctx.saved_tensors), ctx.needs_input_grad[2:]
+        return None, None, *_back(ctx.how, inputs, values, [], needs)
 
     @staticmethod
     @torch.compiler.disable
-    def jvp(ctx: Any, _kernel: Any, _options: Any, *tangents: Any) -> Any:  # type: ignore[override]
+    def jvp(ctx: Any, *tangents: Any) -> Any:  # type: ignore[override]
         """Return the change of the result."""
-        return changed(ctx.kernel, ctx.options, ctx.saved_tensors, _named(tangents))
+        return _push(ctx.how, named(ctx.saved_tensors), named(tangents[2:]))
 
 
 class Pull(_Mapped):
-    """The derivatives of a sum in the graph: linear in the values."""
+    """The derivatives of a sum, or of its change, in the graph: linear in values and moves."""
 
     mapper = staticmethod(map_pull)
 
@@ -134,7 +169,8 @@ class Pull(_Mapped):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Keep what derivatives need."""
-        ctx.kernel, ctx.options, ctx.wrt, *arguments = inputs
+        kernel, options, wrt, *arguments = inputs
+        ctx.how, ctx.wrt = (kernel, options), wrt.split()
         ctx.save_for_backward(*arguments)
         ctx.save_for_forward(*arguments, *output)
         ctx.set_materialize_grads(False)
@@ -143,50 +179,30 @@ class Pull(_Mapped):
     def backward(ctx: Any, *parts: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
         *needs, by_values = ctx.needs_input_grad[3:]
-        *arguments, values = ctx.saved_tensors
-        named = zip(ctx.wrt.split(), parts, strict=True)
-        moves = {name: part for name, part in named if part is not None}
-        how, inner, derivatives = (
-            (ctx.kernel, ctx.options, tuple(arguments)),
-            _by(needs, ctx.wrt),
-            None,
-        )
-        others = _bent(*how, moves, values, inner) if moves else {}
-        if by_values and moves:
-            derivatives = changed(*how, moves)
-        return None, None, None, *map(others.get, INPUTS), derivatives
+        *tensors, values = ctx.saved_tensors
+        inputs, *moves = _lists(tensors)
+        pairs = zip(ctx.wrt, parts, strict=True)
+        if changes := {name: part for name, part in pairs if part is not None}:
+            back = _back(ctx.how, inputs, values, [*moves, changes], needs)
+            linear = _push(ctx.how, inputs, changes, *moves) if by_values else None
+            return None, None, None, *back, linear
+        return (None,) * len(ctx.needs_input_grad)
 
     @staticmethod
     @torch.compiler.disable
     def jvp(ctx: Any, *tangents: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the change of the derivatives."""
-        *inner, values = tangents[3:]
-        *arguments, own = ctx.saved_tensors[:6]
-        inputs, names = ctx.saved_tensors[6:], tuple(ctx.wrt.split())
-        moves = {name: each for name, each in _named(inner).items() if name in _by(inner, ctx.wrt)}
-        parts = dict(zip(names, map(torch.zeros_like, inputs), strict=True))
-        how = ctx.kernel, ctx.options
-        if values is not None:
-            parts = dict(zip(names, Pull.apply(*how, ctx.wrt, *arguments, values), strict=True))
-        if moves:
-            for name, each in _bent(*how, tuple(arguments), moves, own, names).items():
-                parts[name] = parts[name] + each
-        return tuple(parts.values())
-
-
-def _by(inner: Any, wrt: str) -> tuple[str, ...]:
-    """Return the inputs that change, of those on which the derivatives by ``wrt`` depend."""
-    names = [
-        name
-        for name, each in zip(INPUTS, inner, strict=True)
-        if each is not None and each is not False
-    ]
-    # Derivatives by densities do not depend on them.
-    return tuple(name for name in names if name != "dens" or wrt != "dens")
+        *tensors, values = ctx.saved_tensors[:11]
+        primals, wrt = _lists(tensors), [name in ctx.wrt for name in INPUTS]
+        lists = [(values, *of) for of in one_by_one(primals, _named(tangents[3:-1]))]
+        lists += [(tangents[-1], *primals)]
+        parts = [_pull(ctx.how, inputs, v, wrt, *moves) for v, inputs, *moves in lists]
+        results = zip(ctx.wrt, ctx.saved_tensors[11:], strict=True)
+        return tuple(_total([part[n] for part in parts if n in part], of) for n, of in results)
 
 
 class Push(_Mapped):
-    """The change of a sum in the graph: linear in the changes of its inputs."""
+    """The change of a sum, or of its change, in the graph: linear in the changes of its inputs."""
 
     @staticmethod
     def forward(*arguments: Any) -> Any:
@@ -196,51 +212,23 @@ class Push(_Mapped):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Keep what derivatives need."""
-        ctx.kernel, ctx.options, *arguments = inputs
-        ctx.moves = " ".join(_named(arguments[5:]))
+        ctx.how, arguments = inputs[:2], inputs[2:]
         ctx.save_for_backward(*arguments)
-        ctx.save_for_forward(*arguments[:5])
+        ctx.save_for_forward(*arguments)
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
-        arguments, moves = ctx.saved_tensors[:5], _named(ctx.saved_tensors[5:])
-        parts: dict[str, Any] = {}
-        if values is not None:
-            inner = _by(ctx.needs_input_grad[2:7], ctx.moves)
-            parts = _bent(ctx.kernel, ctx.options, arguments, moves, values, inner)
-        linear = _pulled(ctx, ctx.needs_input_grad[7:], values)
-        return None, None, *map(parts.get, INPUTS), *linear
+        inputs, *moves = _lists(ctx.saved_tensors)
+        return None, None, *_back(ctx.how, inputs, values, moves, ctx.needs_input_grad[2:])
 
     @staticmethod
     @torch.compiler.disable
-    def jvp(ctx: Any, _kernel: Any, _options: Any, *tangents: Any) -> Any:  # type: ignore[override]
+    def jvp(ctx: Any, *tangents: Any) -> Any:  # type: ignore[override]
         """Return the change of the change."""
-        if inner := _by(tangents[:5], ctx.moves):
-            refuse_second(inner, ctx.moves.split(), ctx.kernel, twice=True)
-        return changed(ctx.kernel, ctx.options, ctx.saved_tensors, _named(tangents[5:]))
-
-
-class Strained(_Mapped):
-    """The change of derivatives, or of a sum, along a strain of points and box, in the graph."""
-
-    @staticmethod
-    def forward(*arguments: Any) -> tuple[Any, ...]:
-        """Return the changes."""
-        kernel, options, wrt, strain, *inputs, values = arguments
-        return strained(kernel, constants.read(options), wrt, strain, tuple(inputs), values)
-
-    @staticmethod
-    def backward(ctx: Any, *_: Any) -> Any:  # type: ignore[override]
-        """Refuse third derivatives."""
-        refuse_third()
-
-    @staticmethod
-    @torch.compiler.disable
-    def jvp(ctx: Any, *_: Any) -> Any:  # type: ignore[override]
-        """Refuse third derivatives."""
-        refuse_third()
+        lists = one_by_one(_lists(ctx.saved_tensors), _named(tangents[2:]))
+        return _total([_push(ctx.how, *of) for of in lists])
 
 
 class Linear(_Mapped):
@@ -275,7 +263,7 @@ class Linear(_Mapped):
         return Linear.apply(ctx.plan, ctx.transposed, tangent)
 
 
-def _pull(*arguments: Any) -> operators.Every:
+def _pull_all(*arguments: Any) -> operators.Every:
     wrt, values = arguments[2], arguments[-1]
     return operators.every(dict(zip(wrt.split(), Pull.apply(*arguments), strict=True)), values)
 
@@ -286,5 +274,5 @@ def _apply(number: int, transposed: bool, values: Any) -> Any:
 
 operators.differentiate("sum", lambda *arguments: SumFunction.apply(*arguments))
 operators.differentiate("push", lambda *arguments: Push.apply(*arguments))
-operators.differentiate("pull", _pull)
+operators.differentiate("pull", _pull_all)
 operators.differentiate("apply", _apply)

@@ -13,11 +13,10 @@ import torch
 
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
-from parki.torch.constants import read
 
 Call = Callable[..., Any]
 Dims = tuple[int | None, ...]
-DENS, VALUES = 5, 8  # positions in the arguments of derivatives
+DENS = 5  # its position in the arguments of derivatives
 
 
 def map_sum(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, Any]:
@@ -26,25 +25,18 @@ def map_sum(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, An
 
 
 def map_pull(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, Any]:
-    """Map derivatives with arguments kernel, options, names, the inputs, and values."""
+    """Map derivatives with arguments kernel, options, names, the inputs, moves, and values."""
     place = -1
     if arguments[2] == "dens":  # they do not depend on the density
-        place, dim = VALUES, dims[DENS]
+        place, dim = len(arguments) - 1, dims[DENS]
         one = arguments[DENS] if dim is None else arguments[DENS].select(dim, 0)
         arguments = (*arguments[:DENS], one, *arguments[DENS + 1 :])
         dims = (*dims[:DENS], None, *dims[DENS + 1 :])
-    return _mapped(
-        call,
-        place,
-        len(result_shape(arguments[0], read(arguments[1]).want, 0)),
-        info,
-        dims,
-        arguments,
-    )
+    return _mapped(call, place, len(result_shape(arguments[0], "u", 0)), info, dims, arguments)
 
 
 def map_push(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, Any]:
-    """Map changes with arguments kernel, options, the inputs and their changes."""
+    """Map changes with arguments kernel, options, the inputs, their changes, and other ones."""
     return _mapped(call, -1, 0, info, dims, arguments)
 
 

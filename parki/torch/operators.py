@@ -22,6 +22,7 @@ from parki.ewald.sums import SUMS
 from parki.ewald.task import Points
 from parki.torch.constants import read
 from parki.torch.sums import INPUTS, plain, pulled, pushed, summed
+from parki.torch.sums import named as by_name
 from parki.typing import AnyKernel
 
 _library = torch.library.Library("parki", "DEF")
@@ -81,26 +82,25 @@ def _sum(kernel: AnyKernel, options: str, *arguments: Any) -> Any:
 
 def _sum_shape(kernel: str, options: str, trg: Any, src: Any, dens: Any, *_: Any) -> Any:
     many = dens.shape[: dens.ndim - len(SUMS[kernel].density_shape(0))]
-    return trg.new_empty((*many, *result_shape(kernel, read(options).want, trg.shape[1])))
+    return trg.new_empty((*many, *result_shape(kernel, "u", trg.shape[1])))
 
 
 def _pull(kernel: AnyKernel, options: str, wrt: str, *arguments: Any) -> Every:
-    *inputs, values = arguments
-    return every(pulled(kernel, read(options), wrt, tuple(inputs), values), values)
+    return every(pulled(kernel, read(options), wrt, *arguments), arguments[-1])
 
 
 def _pull_shapes(kernel: str, options: str, wrt: str, *arguments: Any) -> Every:
-    *inputs, values = arguments
-    shapes = {n: each.shape for n, each in zip(INPUTS, inputs, strict=True) if each is not None}
+    values = arguments[-1]
+    shapes = {name: each.shape for name, each in by_name(arguments[:5]).items()}
     # Several values give one derivative by densities each; other derivatives are added up.
-    many = values.shape[: values.ndim - len(result_shape(kernel, read(options).want, 0))]
+    many = values.shape[: values.ndim - len(result_shape(kernel, "u", 0))]
     own = len(SUMS[kernel].density_shape(0))
     shapes["dens"] = (*many, *shapes["dens"][len(shapes["dens"]) - own :])
     return every({name: values.new_empty(shapes[name]) for name in wrt.split()}, values)
 
 
 def _push(kernel: AnyKernel, options: str, *arguments: Any) -> Any:
-    return pushed(kernel, read(options), arguments[:5], arguments[5:])
+    return pushed(kernel, read(options), *arguments)
 
 
 def _push_shape(kernel: str, options: str, *arguments: Any) -> Any:
@@ -122,8 +122,7 @@ def every(found: dict[str, Any], like: Any) -> Every:
 
 def named(wrt: str, found: Every) -> tuple[Any, ...]:
     """Return the derivatives by the named inputs."""
-    by_name = dict(zip(INPUTS, found, strict=True))
-    return tuple(by_name[name] for name in wrt.split())
+    return tuple(found[INPUTS.index(name)] for name in wrt.split())
 
 
 def _define(name: str, schema: str, run: Any, shape: Any) -> Any:
@@ -146,13 +145,15 @@ def differentiate(name: str, function: Any) -> None:
     _library.impl(name, function, "Autograd")
 
 
-_CHANGES = "Tensor? of_trg, Tensor? of_src, Tensor? of_dens, Tensor? of_norms, Tensor? of_box"
+_CHANGES = "Tensor? {0}_trg, Tensor? {0}_src, Tensor? {0}_dens, Tensor? {0}_norms, Tensor? {0}_box"
+_MOVES = _CHANGES.format("of")
 _ALL = "(Tensor, Tensor, Tensor, Tensor, Tensor)"
 sum = _define("sum", f"({GIVEN.format('')}) -> Tensor", _sum, _sum_shape)
 pull = _define(
-    "pull", f"({GIVEN.format('str wrt, ')}, Tensor values) -> {_ALL}", _pull, _pull_shapes
+    "pull", f"({GIVEN.format('str wrt, ')}, {_MOVES}, Tensor values) -> {_ALL}", _pull, _pull_shapes
 )
-push = _define("push", f"({GIVEN.format('')}, {_CHANGES}) -> Tensor", _push, _push_shape)
+_ALL = f"({GIVEN.format('')}, {_MOVES}, {_CHANGES.format('more')}) -> Tensor"
+push = _define("push", _ALL, _push, _push_shape)
 apply = _define(
     "apply", "(int handle, bool transposed, Tensor values) -> Tensor", _apply, _apply_shape
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -90,30 +90,38 @@ class InBoxes(NamedTuple):
         return group.columns(self.systems, self.space.array_module)
 
     # ------------------------------------------------------------------ derivatives
-    def vjp(self, vjp: Callable[..., Any], dens: Any, values: Any, wrt: Any) -> dict[str, Any]:
+    def vjp(
+        self, vjp: Callable[..., Any], dens: Any, values: Any, wrt: Any, moves: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """Return derivatives by name, of what ``vjp`` finds for each group."""
         want, of = self.asked.want, (self.shapes, self.space, self.src.dtype)
         v, several = check_fields("values", values, want, *of)
         dens, derivatives = self._density(dens), dict[str, Any]()
+        moves = self._moves("moves", moves)
         for columns, given, how in self._each(dens):
             own = []
             for n, rows in v.items():
                 part = columns.results(columns.take(n, rows), self._power(n))
                 own.append(part.reshape(*several, *self.asked.results[n], part.shape[-1]))
             each = own[0] if isinstance(want, str) else own
-            for name, part in vjp(given, each, wrt, **how).items():
+            for name, part in vjp(given, each, wrt, moves=moved(columns, moves), **how).items():
                 self._scatter(columns, name, columns.scaled(name, part), derivatives)
         like = values if isinstance(want, str) else values[0]
         return {name: as_given(array, like) for name, array in derivatives.items()}
 
-    def jvp(self, jvp: Callable[..., Any], dens: Any, tangents: dict[Any, Any]) -> Any:
+    def jvp(
+        self,
+        jvp: Callable[..., Any],
+        dens: Any,
+        tangents: Mapping[Any, Any],
+        moves: Mapping[str, Any],
+    ) -> Any:
         """Return the change of the sums, of what ``jvp`` finds for each group."""
         names_of("tangents", tangents, "names of inputs, with their changes", mapping=True)
-        moves = {n: self._input(f"tangents[{n!r}]", each, n) for n, each in tangents.items()}
+        inner, moves = self._moves("tangents", tangents), self._moves("moves", moves)
         changes, one = dict[str, Any](), isinstance(self.asked.want, str)
         for columns, given, how in self._each(self._density(dens)):
-            own = {n: columns.scaled(n, columns.take(n, a)) for n, a in moves.items()}
-            parts = jvp(given, own, **how)
+            parts = jvp(given, moved(columns, inner), moves=moved(columns, moves), **how)
             for n, part in zip(self.asked.results, (parts,) if one else parts, strict=True):
                 self._scatter(columns, n, columns.results(part, self._power(n)), changes)
         like = next(iter(tangents.values()))
@@ -147,6 +155,10 @@ class InBoxes(NamedTuple):
     def _density(self, dens: Any) -> Any:
         return None if dens is None else self._input("dens", dens, "dens")
 
+    def _moves(self, label: str, moves: Mapping[str, Any]) -> dict[str, Any]:
+        """Return moves of inputs, checked."""
+        return {n: self._input(f"{label}[{n!r}]", each, n) for n, each in moves.items()}
+
     def _input(self, label: str, given: Any, name: str) -> Any:
         """Return an array of the shape of an input, or refuse it."""
         values, count = like_points(label, given, self.space, self.src.dtype), self._count(name)
@@ -161,3 +173,8 @@ class InBoxes(NamedTuple):
             shape = (*part.shape[:-1], self._count(name))
             arrays[name] = self.space.array_module.empty(shape, part.dtype)
         arrays[name][..., columns.place(name)] = part
+
+
+def moved(columns: Columns, moves: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the moves of a group's points."""
+    return {n: columns.scaled(n, columns.take(n, move)) for n, move in moves.items()}

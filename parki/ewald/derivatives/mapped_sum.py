@@ -22,7 +22,17 @@ from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.points import check_want, result_rows
 from parki.ewald.sums import SUMS, sum_of
 from parki.ewald.sums.composite import Addend, Composite, Shared, ordered, unordered
-from parki.ewald.sums.maps import FIXED, Arrays, Map, check_made, slopes, velocity, weights
+from parki.ewald.sums.maps import (
+    Arrays,
+    Map,
+    along,
+    check_made,
+    folded,
+    slopes,
+    still,
+    velocity,
+    weights,
+)
 
 NAMES = {"src": "points", "norms": "norms"}  # of inputs in what maps find
 
@@ -98,17 +108,12 @@ class Link(NamedTuple):
         """Return the derivative (..., 3, count) by the input, for one by what is made of it."""
         if self.slopes is None:
             return values
-        rows = np.stack([(each * values).sum(axis=-2) for each in self.slopes], axis=-2)
-        times = rows.shape[-1] // max(1, count)
-        return rows.reshape(*rows.shape[:-1], times, count).sum(axis=-2)
+        rows = [(each * values).sum(axis=-2) for each in self.slopes]
+        return folded(np.stack(rows, axis=-2), count)
 
     def push(self, move: Any) -> Any:
         """Return the change of what is made of the input."""
-        if self.slopes is None:
-            return move
-        times = self.slopes[0].shape[-1] // max(1, move.shape[-1])
-        moves = np.tile(move, (1, times))
-        return reduce(add, [each * row for each, row in zip(self.slopes, moves, strict=True)])
+        return move if self.slopes is None else along(self.slopes, move)
 
 
 class MappedSum(NamedTuple):
@@ -166,7 +171,7 @@ class MappedSum(NamedTuple):
     @property
     def _varied(self) -> list[Addend]:
         """Addends whose maps of results may take the targets."""
-        return [each for each in self.shared.addends if each.results not in FIXED]
+        return [each for each in self.shared.addends if not still(each.results)]
 
     def pulled(self, v: Arrays, dens: Any, wrt: Iterable[str], rows: int) -> dict[str, list[Any]]:
         """Return parts (k, rows, N) of the derivatives, for values (k, rows, Nt) of results.

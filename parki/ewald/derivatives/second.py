@@ -1,242 +1,178 @@
-"""Second derivatives of sums.
+"""First and second derivatives of sums as frameworks take them, by all inputs and the box.
 
-Values times the change of a sum, ``G = <values, change for moves>``, have derivatives by all
-inputs. Where densities or normals move, G is a sum of their changes. A target that moves reads the
-gradient, and a source that moves is one where all targets move the other way. So G is a sum of
-gradients, times the product of values and moves; where the sum of the sources' dipoles has
-derivatives, it takes the place of three sums. Their first derivatives are the second derivatives
-of the sum. The matrix of these is symmetric in the moves and the inputs.
+A sum has the change J m for moves m of its inputs; values v times this have derivatives by m, which
+are J^T v. Both of these change with the inputs: see `parki.ewald.sums.changes`. The change of J m
+for other moves m' is symmetric in m and m', and its product with v has derivatives by m', which are
+the change of J^T v for m. So two functions have all first and second derivatives.
 
-A box that moves strains itself and the points, which then move back. Along the strain first
-derivatives have differences: see `parki.ewald.derivatives.by_box`.
+A box that moves strains itself and the points, which then move back. Along the strain derivatives
+have differences: see `parki.ewald.derivatives.by_box`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from functools import reduce
+from operator import add
+from typing import Any
 
 import numpy as np
 
-from parki.errors import ParkiTypeError
+from parki.ewald.derivatives import vjp
 from parki.ewald.derivatives.by_box import strained, vectors_of
-from parki.ewald.derivatives.vjp import vjp
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
-from parki.ewald.sums import SUMS
-from parki.ewald.sums.record import Sum
-from parki.ewald.sums.slopes import readable
 from parki.interchange import as_array, as_given, to_host
 
-# By kernel, its result, names of inputs, the inputs, and values.
-Pull = Callable[[str, str, tuple[str, ...], tuple[Any, ...], Any], Mapping[str, Any]]
-Make = Callable[[list[Any]], Any]  # an array of numbers
-UNIT = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+Arrays = Mapping[str, Any]  # by names of inputs: no sources where these are the targets
+NONE: Arrays = {}
 
 
 def pulled(
     kernel: Any,
     options: EwaldOptions,
     batch: Batch,
-    inputs: Any,
+    inputs: Arrays,
     values: Any,
-    names: Any,
-    want: str = "u",
+    names: tuple[str, ...],
+    moves: Arrays = NONE,
 ) -> dict[str, Any]:
-    """Return derivatives of a result by names of inputs, "box" among them, by name.
+    """Return derivatives, by names of inputs, of values times a sum or its change for moves.
 
-    ``inputs`` are targets, sources or None, density, normals or None, and the box or None. Without
-    sources the targets are the sources, and have derivatives in both roles.
+    Targets that are the sources have derivatives in both roles.
     """
-    trg, src, dens, norms, box = inputs
-    both = src is None and "trg" in names
-    dens = None if names == ("dens",) else dens  # on which these do not depend
-    lattice = "lattice" if box is not None and box.ndim == 2 else "box"
-    wrt = tuple(lattice if name == "box" else name for name in (*names, *["src"] * both))
-    how: dict[str, Any] = {"values": values, "wrt": wrt, "want": want, **batch._asdict()}
-    points = trg, trg if src is None else src
-    derivatives: dict[str, Any] = vjp(kernel, *points, dens, norms, options, **how)
-    if both:
-        derivatives["trg"] = derivatives["trg"] + derivatives.pop("src")
-    if "box" in names:
-        derivatives["box"] = derivatives.pop(lattice)
-    return derivatives
+    points, left, parts = arrays(inputs), arrays(moves), list[dict[str, Any]]()
+    weights = arrays({"values": values})
+    if "box" in left:
+        strain, left = unboxed(points, left, options)
+
+        def of(there: EwaldOptions, points: Arrays, more: Arrays) -> dict[str, Any]:
+            return pulled(kernel, there, batch, points, more["values"], names)
+
+        parts.append(along(strain, options, points, weights, of))
+    if "dens" in left:
+        others = tuple(name for name in names if name != "dens")
+        moved = {**points, "dens": left.pop("dens")}
+        if others:
+            parts.append(pulled(kernel, options, batch, moved, weights["values"], others))
+    if left or not moves:
+        both = "src" not in points and "trg" in names
+        lattice = "lattice" if "box" in points and points["box"].ndim == 2 else "box"
+        wrt: Any = (*(lattice if n == "box" else n for n in names), *["src"] * both)
+        how: dict[str, Any] = {"moves": in_roles(left, points), **batch._asdict()}
+        sum_of = taken(kernel, options, points, names != ("dens",))
+        derivatives = vjp.pulled(sum_of, weights["values"], wrt, **how)
+        if both:
+            derivatives["trg"] = derivatives["trg"] + derivatives.pop("src")
+        if "box" in names:
+            derivatives["box"] = derivatives.pop(lattice)
+        parts.append(derivatives)
+    total: dict[str, Any] = {}
+    for name in names:
+        every = [part[name] for part in parts if name in part]
+        total[name] = reduce(add, every) if every else np.zeros_like(points[name])
+    return {name: as_given(array, values) for name, array in total.items()}
+
+
+def pushed(
+    kernel: Any,
+    options: EwaldOptions,
+    batch: Batch,
+    inputs: Arrays,
+    tangents: Arrays,
+    moves: Arrays = NONE,
+) -> Any:
+    """Return the change of a sum for tangents, or with moves the change of this for them."""
+    points, parts = arrays(inputs), list[Any]()
+    lists = [arrays(of) for of in (moves, tangents) if of]
+    left, *others = sorted(lists, key=lambda of: "box" not in of)
+    other = others[0] if others else {}
+    if "box" in left:
+        strain, left = unboxed(points, left, options)
+
+        def of(there: EwaldOptions, points: Arrays, more: Arrays) -> dict[str, Any]:
+            # A sum itself is its change for its density.
+            return {"u": pushed(kernel, there, batch, points, more or {"dens": points["dens"]})}
+
+        parts.append(along(strain, options, points, other, of)["u"])
+    if other and "dens" in left:
+        moved = {**points, "dens": left.pop("dens")}
+        rest = {name: move for name, move in other.items() if name != "dens"}
+        if rest:
+            parts.append(pushed(kernel, options, batch, moved, rest))
+    if left and "box" in other:
+        parts.append(pushed(kernel, options, batch, points, left, other))
+    elif left:
+        pair = (other, left) if other else (left, {})
+        first, second = (in_roles(of, points) for of in pair)
+        sum_of = taken(kernel, options, points)
+        parts.append(vjp.pushed(sum_of, first, moves=second, **batch._asdict()))
+    return as_given(reduce(add, parts), inputs["trg"])
+
+
+def one_by_one(primals: list[Any], tangents: list[Any]) -> list[list[Any]]:
+    """Return inputs and lists of moves whose parts are a change, which is linear in all lists.
+
+    ``primals`` are inputs and lists of moves, and ``tangents`` the changes of each, by name.
+    """
+    inputs, *moves = primals
+    first, *others = tangents
+    lists = [[first, *moves]]
+    lists += [[o, *without(moves, one)] for one, o in zip(moves, others, strict=False)]
+    return [[inputs, *of] for of in lists if of[0]]
+
+
+def without(lists: Iterable[Any], one: Any) -> list[Any]:
+    """Return lists but one of them."""
+    return [other for other in lists if other is not one]
+
+
+def arrays(named: Arrays) -> dict[str, Any]:
+    """Return arrays of any library as arrays of NumPy or CuPy."""
+    return {name: as_array(name, array) for name, array in named.items()}
+
+
+def in_roles(moves: Arrays, inputs: Arrays) -> dict[str, Any]:
+    """Return moves of sources, too, where these are the targets."""
+    both = "trg" in moves and "src" not in inputs
+    return {**moves, "src": moves["trg"]} if both else {**moves}
+
+
+def taken(kernel: Any, options: EwaldOptions, inputs: Arrays, dens: bool = True) -> Any:
+    """Return the arguments of `parki.vjp`, with a density or without."""
+    trg, density = inputs["trg"], inputs.get("dens") if dens else None
+    return kernel, trg, inputs.get("src", trg), density, inputs.get("norms"), options
 
 
 def along(
     strain: Any,
-    kernel: Any,
     options: EwaldOptions,
-    batch: Batch,
-    inputs: Any,
-    values: Any,
-    names: Iterable[str] = ("u",),
-    summed: Any = None,
-) -> list[Any]:
-    """Return the change of derivatives along a strain (3, 3) of points and box: see `pulled`.
-
-    Without values the sum itself changes, which ``summed`` computes.
-    """
-    arrays = [None if a is None else as_array("a tensor", a) for a in (strain, *inputs, values)]
-    dtype = cast(Any, arrays[1]).dtype
-    double: Any = (None if array is None else array.astype(np.float64) for array in arrays)
-    matrix, trg, src, dens, norms, box, weights = double
-    total: Any = dict.fromkeys(names, 0.0)
-    for weight, there, moved in strained(options, to_host(matrix)):
-        deformed = np.asarray(moved, like=trg)
-        points = deformed @ trg, None if src is None else deformed @ src
-        if weights is None:
-            arguments = kernel, points[0], points[src is not None], norms, there
-            parts = {"u": summed(arguments, dens, **batch._asdict())}
-        else:
-            parts = pulled(kernel, there, batch, (*points, dens, norms, box), weights, (*total,))
-        total = {name: total[name] + weight * part for name, part in parts.items()}
-    return [as_given(total[name].astype(dtype), inputs[0]) for name in names]
-
-
-def unboxed(
-    trg: Any, src: Any, moves: Mapping[str, Any], options: EwaldOptions, array: Make
-) -> tuple[Any, dict[str, Any]]:
-    """Return the strain (3, 3) of points and box that moves the box, and the moves of all else."""
-    box, unit = moves["box"], array(UNIT)
-    rows = (box if box.ndim == 2 else unit * box) * array(
-        np.outer(options.periodic, options.periodic).tolist()
-    )
-    strain = (array(np.linalg.inv(vectors_of(options)).tolist()) @ rows).T
-    others = {name: move for name, move in moves.items() if name != "box"}
-    for name, points in (("trg", trg), ("src", src)):
-        if points is not None:
-            others[name] = others.get(name, 0) - strain @ points
-    return strain, others
-
-
-def bent(
-    kernel: str,
-    options: EwaldOptions,
-    given: tuple[Any, ...],
-    moves: Mapping[str, Any],
-    values: Any,
-    needs: tuple[str, ...],
-    pull: Pull,
-    change: Callable[[Any], list[Any]],
-    array: Make,
+    inputs: Arrays,
+    more: Arrays,
+    of: Callable[[EwaldOptions, Arrays, Arrays], dict[str, Any]],
 ) -> dict[str, Any]:
-    """Return the derivatives of G by the inputs in ``needs``; those that are zero are left out.
+    """Return the change, by name, along a strain (3, 3) of points and box.
 
-    Parameters
-    ----------
-    kernel : str
-    options : EwaldOptions
-    given : tuple
-        Targets, sources or None, density, and normals or None, (..., N). Without sources the
-        targets are the sources.
-    moves : mapping
-        Changes by the names of inputs.
-    values : array
-        In the shape of the sum.
-    needs : tuple of str
-    pull : callable
-        Derivatives of a result of a sum, by name.
-    change : callable
-        ``change(strain)``: those by ``needs`` along a strain, as of `along`.
-    array : callable
-        ``array(numbers)``: an array of numbers, like the values.
-
-    Raises
-    ------
-    ParkiTypeError
-        If the sum has no second derivatives, and more than densities move.
+    ``of(options, inputs, more)`` changes, which takes arrays in double precision.
     """
-    trg, src, dens, norms = given
-    derivatives: dict[str, Any] = {}
-    if not needs or not moves:
-        return derivatives
-    kind = SUMS[kernel]
-    # Near a wall a source that moves is a dipole, and no target that moves the other way.
-    walled = options.walled and not kind.dipoles
-    if (walled or not bends(kind)) and [*moves] != ["dens"]:
-        refuse_second(needs, moves, kernel, walled=walled)
-    if "box" in moves:
-        strain, moves = unboxed(trg, src, moves, options, array)
-        derivatives |= zip(needs, change(strain), strict=True)
-
-    def add(of: str, want: str, inputs: Any, weights: Any, **made: Any) -> None:
-        """Add derivatives; ``made`` are maps of those by inputs which it does not take as given."""
-        names = tuple(n for n in needs if n not in made or made[n])
-        parts = pull(of, want, names, inputs, weights) if names else {}
-        for name, part in parts.items():
-            own = made[name](part) if name in made else part
-            derivatives[name] = derivatives[name] + own if name in derivatives else own
-
-    def of_layers(part: Any) -> Any:
-        """Return a density of the layers alone."""
-        own = [[float(source.normal)] for source in kind.sources for _ in range(source.rows)]
-        return part * array(own)
-
-    away, towards = moves.get("trg" if src is None else "src"), moves.get("trg")
-    if "dens" in moves:
-        add(kernel, "u", (trg, src, moves["dens"], norms), values, dens=None)
-    if "norms" in moves:
-        inputs = trg, src, of_layers(dens), moves["norms"]
-        add(kernel, "u", inputs, values, dens=of_layers, norms=None)
-    if towards is not None:
-        add(kernel, "grad_u", (trg, src, dens, norms), values[..., None, :] * towards)
-    if away is not None and kind.dipoles and SUMS[kind.dipoles].adjoints:
-        tensors = dens[..., None, :] * away
-        back = lambda part: (part * away).sum(-2)  # noqa: E731
-        add(kind.dipoles, "u", (trg, src, tensors, None), values, dens=back)
-    elif away is not None:
-        inner = len(kind.density_shape(1))
-        many = dens.ndim - inner
-        along = away[(slice(None), *[None] * (dens.ndim - 1))]  # an axis of the points comes first
-        moved = (along * dens[None]).reshape(-1, *dens.shape[many:])
-        unit = array(UNIT)[(slice(None), *[None] * (values.ndim - 1), slice(None), None)]
-        weights = 0 - values[None, ..., None, :] * unit
-        weights = weights.reshape(-1, *weights.shape[1 + many :])
-        back = lambda part: (part.reshape(3, *dens.shape) * along).sum(0)  # noqa: E731
-        add(kernel, "grad_u", (trg, src, moved, norms), weights, dens=back)
-    return derivatives
+    total: dict[str, Any] = {}
+    double, others = ({n: a.astype(np.float64) for n, a in by.items()} for by in (inputs, more))
+    for weight, there, moved in strained(options, strain):
+        matrix = np.asarray(moved, like=double["trg"])
+        points: Arrays = {n: matrix @ double[n] for n in ("trg", "src") if n in double}
+        for name, part in of(there, {**double, **points}, others).items():
+            total[name] = total.get(name, 0.0) + weight * part
+    return {name: array.astype(inputs["trg"].dtype) for name, array in total.items()}
 
 
-def bends(kind: Sum) -> bool:
-    """Return whether a sum has second derivatives by points."""
-    return "grad_u" in kind.adjoints and bool(kind.dipoles or readable(kind))
-
-
-def refuse_second(
-    by: Iterable[str], of: Iterable[str], kernel: str, twice: bool = False, walled: bool = False
-) -> None:
-    """Refuse derivatives by inputs, if there are any, of derivatives by inputs.
-
-    ``twice`` says that both are changes, as of forward mode, and ``walled`` that a wall is why.
-
-    Raises
-    ------
-    ParkiTypeError
-    """
-    if not (by := [*by]):
-        return
-    known = ", ".join(name for name, kind in SUMS.items() if bends(kind))
-    remedy = f"parki has those of {known}, and of others by densities alone"
-    if walled:
-        remedy = "near a wall parki has those of stokes_sl, and of others by densities alone"
-    elif twice:
-        remedy = "take reverse mode for one of the two, as grad and backward do"
-    raise ParkiTypeError(
-        f"a second derivative of {kernel} by {', '.join(by)} was asked for, of a derivative by "
-        f"{', '.join(of)}; {remedy}. A plan with want='grad_u' has the gradient as values, which "
-        "apply differentiates by densities; where first derivatives alone are meant, do not "
-        "differentiate them again"
-    )
-
-
-def refuse_third() -> None:
-    """Refuse third derivatives.
-
-    Raises
-    ------
-    ParkiTypeError
-    """
-    raise ParkiTypeError(
-        "a third derivative was asked for, of a second one by points; parki has none"
-    )
+def unboxed(inputs: Arrays, moves: Arrays, options: EwaldOptions) -> tuple[Any, dict[str, Any]]:
+    """Return the strain (3, 3) of points and box that moves the box, and the moves of all else."""
+    box = to_host(moves["box"])
+    rows = (box if box.ndim == 2 else np.diag(box)) * np.outer(options.periodic, options.periodic)
+    strain = (np.linalg.inv(vectors_of(options)) @ rows).T
+    others = {name: move for name, move in moves.items() if name != "box"}
+    for name in {"trg", "src"} & inputs.keys():
+        points = inputs[name]
+        matrix = np.asarray(strain.astype(points.dtype), like=points)
+        others[name] = others.get(name, 0) - matrix @ points
+    return strain, others

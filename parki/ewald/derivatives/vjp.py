@@ -28,13 +28,15 @@ from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.placement.asked import Asked
 from parki.ewald.points import check_density, check_fields, like_points, take_options
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.composite import Composite, Shared, joined, together
+from parki.ewald.sums.changes import changed
+from parki.ewald.sums.composite import Addend, Composite, Shared, joined, together
 from parki.interchange import as_given, names_of
 from parki.memory import telling
 from parki.runtime import ExecutionSpace
 from parki.typing import AnyKernel, Array, ArrayT, DerivedBy, InputName, OptionKeywords, Unpack
 
 INPUTS = ("trg", "src", "dens", "norms")
+NONE: Mapping[str, Any] = {}
 
 
 @telling
@@ -110,17 +112,19 @@ def pulled(
     want: str | tuple[str, ...] = "u",
     *,
     boxes: Any = None,
+    moves: Mapping[str, Any] = NONE,
     **how: Any,
 ) -> dict[str, Any]:
     """Return the derivatives by inputs: see `vjp`.
 
     ``given`` has the first arguments of that, with options; ``how`` are systems, labels, and what
-    all ranks share.
+    all ranks share. With ``moves`` of normals, targets or sources they are derivatives of the
+    change of the velocity or potential.
     """
     if boxes is not None:
-        grouped = _in_boxes(given, want, wrt, boxes, **how)
-        return grouped.vjp(pulled, given[3], values, wrt)
-    checked = _Checked.of(given, want, "wrt", wrt, **how)
+        grouped = _in_boxes(given, want, {*wrt, *moves}, boxes, **how)
+        return grouped.vjp(pulled, given[3], values, wrt, moves)
+    checked = _Checked.of(given, want, "wrt", wrt, moves, **how)
     v, many = checked.values(values)
     if {*wrt} != {"dens"}:
         checked.check_as_many("values", next(iter(v.values())))
@@ -200,27 +204,27 @@ def jvp(
 @telling
 def pushed(
     given: tuple[Any, ...],
-    tangents: dict[InputName, Any],
+    tangents: Mapping[Any, Any],
     want: str | tuple[str, ...] = "u",
     *,
     boxes: Any = None,
+    moves: Mapping[str, Any] = NONE,
     **how: Any,
 ) -> Any:
-    """Return the change of a sum: see `jvp`, and for the arguments `pulled`."""
+    """Return the change of a sum, or of its change: see `jvp`, and for the arguments `pulled`."""
     if boxes is not None:
-        grouped = _in_boxes(given, want, tangents, boxes, **how)
-        return grouped.jvp(pushed, given[3], tangents)
-    checked = _Checked.of(given, want, "tangents", tangents, **how)
-    moves: dict[Any, Any]
-    moves = {n: checked.like(f"tangents[{n!r}]", given, n) for n, given in tangents.items()}
-    like, changes = next(iter(tangents.values())), moves.pop("dens", None)
+        grouped = _in_boxes(given, want, {*tangents, *moves}, boxes, **how)
+        return grouped.jvp(pushed, given[3], tangents, moves)
+    checked = _Checked.of(given, want, "tangents", tangents, moves, **how)
+    inner = checked.moved("tangents", tangents)
+    like, changes = next(iter(tangents.values())), inner.pop("dens", None)
     many = checked.dens if checked.dens is not None else _many(changes)
     if changes is not None:
         checked.check_as_many("tangents['dens']", _many(changes))
-        moves["dens"] = _some(_many(changes))
+        inner["dens"] = _some(_many(changes))
     several = checked.several if checked.dens is not None else changes.ndim == 3
     shapes, dtype, results = checked.shapes_of_results, checked.trg.dtype, []
-    for name, rows in checked.pushed(_some(many), moves).items():
+    for name, rows in checked.pushed(_some(many), inner).items():
         changed = rows[: len(many)].astype(dtype, copy=False)
         shape = *changed.shape[: 1 if several else 0], *shapes[name]
         results.append(as_given(changed.reshape(shape), like))
@@ -262,6 +266,7 @@ class _Checked(NamedTuple):
     ranks: Pipeline = HERE  # what all ranks share
     length: float = 1.0  # of the box
     lengths: Mapping[str, tuple[float, int]] = {}  # parameters, and their powers of a length
+    moves: Mapping[str, Any] = NONE  # whose change it is of
 
     @classmethod
     def of(
@@ -270,6 +275,7 @@ class _Checked(NamedTuple):
         want: Any,
         label: str,
         names: Iterable[str],
+        moves: Mapping[str, Any],
         exclude: Any = None,
         systems: Any = None,
         ranks: Pipeline = HERE,
@@ -278,7 +284,7 @@ class _Checked(NamedTuple):
         kernel, trg, src, dens, norms, options = arguments
         meaning = f"names of inputs of {getattr(kernel, 'name', kernel)}"
         names_of(label, names, meaning, mapping=label == "tangents")
-        asked = Asked.of(kernel, want, options, by=names)
+        asked = Asked.of(kernel, want, options, by={*names, *moves})
         given = asked.taken(trg, src, norms, options).checked()
         arrays = given.arrays
         inputs: tuple[str, ...] = INPUTS if "norms" in arrays else INPUTS[:3]
@@ -297,6 +303,7 @@ class _Checked(NamedTuple):
             checked = checked._replace(length=resolve(checked.options, extents).length)
         for name in [n for n in names if n in NAMES or n in lengths]:
             check_box(systems, name if name in lengths else "the box")
+        checked = checked._replace(moves=checked.moved("moves", moves))
         if dens is None and {*names} == {"dens"}:
             return checked
         values = checked.like("dens", dens, "dens")
@@ -329,6 +336,10 @@ class _Checked(NamedTuple):
         how: dict[str, Any] = {"of": "targets" if name == "trg" else "sources"}
         return check_density(label, values, self.shapes[name], several=name == "dens", **how)
 
+    def moved(self, label: str, moves: Mapping[str, Any]) -> dict[str, Any]:
+        """Return moves of inputs, by name, as `like` does."""
+        return {n: self.like(f"{label}[{n!r}]", move, n) for n, move in moves.items()}
+
     def check_as_many(self, label: str, values: Any) -> None:
         """Refuse values (k, rows, N) whose number differs from the number of densities, if any."""
         if self.dens is not None and len(values) != len(self.dens):
@@ -343,7 +354,13 @@ class _Checked(NamedTuple):
         cloud, of_targets = {"points": self.src, "norms": self.norms}, {"points": self.trg}
         if isinstance(self.norms, tuple):
             of_targets["marks"], cloud["marks"] = self.norms
-        shared = together(joined(self.asked.whole.addends))
+        if self.moves:
+            cloud, of_targets = ({**each, "moves": self.moves} for each in (cloud, of_targets))
+        addends: Iterable[Addend] = joined(self.asked.whole.addends)
+        if self.moves:
+            own = cloud, math.prod(self.asked.density)
+            addends = changed(addends, *own, lambda rows: bool(self.ranks.largest(rows.any())))
+        shared = together(addends)
         each = [Shared(one.kernel, [own]) for one in shared for own in one.lists]
         how = of_targets, cloud, self.labels, self.systems, self.ranks
         return [MappedSum.placed(one, self._of(one.kernel), *how) for one in each]

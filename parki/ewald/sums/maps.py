@@ -54,7 +54,12 @@ def after(first: Map | None, second: Map | None) -> Map | None:
     """Return a map of what another one makes."""
     if first is None or second is None:
         return first or second
-    return lambda values, cloud: second(first(values, cloud), cloud)
+
+    def change(values: Any, cloud: Arrays, moves: Arrays) -> Any:
+        own = second(pushed(first, values, cloud, moves), cloud)
+        return own + pushed(second, first(values, cloud), cloud, moves)
+
+    return Curved(lambda values, cloud: second(first(values, cloud), cloud), change)
 
 
 @dataclass(frozen=True)
@@ -82,17 +87,23 @@ class Curved:
     ----------
     function : callable
         The map.
-    change : callable
+    change : callable or None
         ``change(values, cloud, moves)``: how the rows change, to first order, where ``moves`` has
-        the change of "points" or of "norms" in ``cloud``; the density or the results stay.
+        the change of "points" or of "norms" in ``cloud``; the density or the results stay. None
+        if they do not change.
     """
 
     function: Map
-    change: Callable[[Any, Arrays, Arrays], Any]
+    change: Callable[[Any, Arrays, Arrays], Any] | None
 
     def __call__(self, values: Any, cloud: Arrays) -> Any:
         """Return the map of values."""
         return self.function(values, cloud)
+
+
+def still(results: Map) -> bool:
+    """Return whether a map of results takes nothing of the points."""
+    return results in FIXED or (isinstance(results, Curved) and results.change is None)
 
 
 def check_made(what: str, function: Map, made: Any, shape: tuple[int, ...]) -> None:
@@ -143,7 +154,8 @@ def slopes(function: Map | None, values: Any, cloud: Arrays, name: str) -> list[
     for axis, unit in enumerate(units):
         unit[axis] = 1
     if isinstance(function, Curved):
-        changes = [function.change(values, cloud, {name: unit}) for unit in units]
+        change = function.change or (lambda *of: np.zeros_like(function(*of[:2])))
+        changes = [change(values, cloud, {name: unit}) for unit in units]
         for each in changes:
             check_made(f"a change with the {name}", function, each, function(values, cloud).shape)
         return changes
@@ -155,11 +167,7 @@ def slopes(function: Map | None, values: Any, cloud: Arrays, name: str) -> list[
     with np.errstate(all="ignore"):  # what is not finite is refused
         constant, there = made(np.zeros_like(given)), made(given)
         parts = [(made(size * unit) - constant) / size for unit in units]
-        rest = reduce(
-            np.subtract,
-            [part * row for part, row in zip(parts, given, strict=True)],
-            there - constant,
-        )
+        rest = there - constant - along(parts, given)
     terms = [there, constant, *(size * part for part in parts)]
     most = max(_largest(np.abs(each)) for each in terms)
     if not _largest(np.abs(rest)) <= 1e3 * np.finfo(there.dtype).eps * most:
@@ -169,6 +177,24 @@ def slopes(function: Map | None, values: Any, cloud: Arrays, name: str) -> list[
             "changes with them; make it Curved(map, change) of parki.ewald.sums.maps"
         )
     return parts
+
+
+def along(slopes: list[Any], move: Any) -> Any:
+    """Return the change (rows, N maps) along a move (3, N), for `slopes` by each axis."""
+    times = slopes[0].shape[-1] // max(1, move.shape[-1])
+    return reduce(add, [a * row for a, row in zip(slopes, np.tile(move, (1, times)), strict=True)])
+
+
+def pushed(function: Map | None, values: Any, cloud: Arrays, moves: Arrays) -> Any:
+    """Return how a map changes, for moves of "points" or "norms": see `slopes`."""
+    each = (along(slopes(function, values, cloud, name), move) for name, move in moves.items())
+    return reduce(add, each)
+
+
+def folded(rows: Any, count: int) -> Any:
+    """Return the sums (..., N) of values (..., N maps), whose columns follow each other."""
+    times = rows.shape[-1] // max(1, count)
+    return rows.reshape(*rows.shape[:-1], times, count).sum(axis=-2) if times > 1 else rows
 
 
 def weights(results: Map, sizes: dict[str, int], cloud: Arrays | None = None) -> Weights:
@@ -225,4 +251,4 @@ def pulled(function: Map | None, values: Any, cloud: Arrays, rows: int) -> Any:
         each = zip(function.maps, np.split(values, len(function.maps), axis=-1), strict=True)
         return reduce(add, [pulled(of, own, cloud, rows) for of, own in each])
     matrix = weights(lambda results, cloud: function(results["dens"], cloud), {"dens": rows}, cloud)
-    return transposed(matrix, values)["dens"]
+    return folded(transposed(matrix, values)["dens"], cloud["points"].shape[-1])

@@ -20,8 +20,18 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiValueError
+from parki.ewald.sums.adjoint import gradient
 from parki.ewald.sums.composite import Addend
-from parki.ewald.sums.maps import Arrays, Map, Weights, after, transposed, velocity, weights
+from parki.ewald.sums.maps import (
+    Arrays,
+    Map,
+    Weights,
+    after,
+    pressure,
+    transposed,
+    velocity,
+    weights,
+)
 
 Tensors = Callable[[Arrays], Any]
 Addends = tuple[Addend, ...]
@@ -89,12 +99,10 @@ def by_targets(kind: Any, results: Collection[str], lacks: tuple[str, ...] = ())
 def changes(kind: Any, result: str, name: str) -> Addends:
     """Return the change of a result where an input changes."""
 
-    def itself(results: Arrays, cloud: Arrays) -> Any:
-        return results[result]
-
     def along(result: str, axis: int) -> Map:
         return lambda results, cloud: -results[result] * cloud["trg"][axis]
 
+    itself = {"u": velocity, "p": pressure, "grad_u": gradient}[result]
     if name == "dens":
         return (Addend("", (result,), itself),)
     if name == "norms":  # in which sums are linear, as in the density of layers
@@ -199,7 +207,10 @@ def _against(axis: int, cloud: Arrays) -> Any:
 
 
 def _of_layers(dens: Any, cloud: Arrays) -> Any:
-    return dens[-3:]  # the last part
+    """Return a density of the last part alone."""
+    rows = dens.copy()
+    rows[:-3] = 0
+    return rows
 
 
 def _changed_normals(norms: Any, cloud: Arrays) -> Any:
