@@ -39,20 +39,19 @@ def options(periodicity=3, tolerance=TOLERANCE):
     return parki.EwaldOptions(periodicity, BOX, tolerance)
 
 
-def make(composite, periodicity=3, dtype="f8", **more):
+def make(composite, periodicity=3):
     norms = NORMS if composite is COMB else None
-    arrays = [None if a is None else a.astype(dtype) for a in (TRG, SRC, norms)]
-    return parki.Plan(composite, *arrays, options(periodicity, **more))
+    return parki.Plan(composite, TRG, SRC, norms, options(periodicity))
 
 
-def density(composite, *many):
-    return np.random.default_rng(8).standard_normal((*many, *composite.density, SRC.shape[1]))
+def density(composite):
+    return np.random.default_rng(8).standard_normal((*composite.density, SRC.shape[1]))
 
 
 def mismatch(plan, dens):
     """Return how far adjoint and composite are apart, over the product of the norms."""
     found = plan(dens)
-    values = np.random.default_rng(9).standard_normal(found.shape).astype(found.dtype)
+    values = np.random.default_rng(9).standard_normal(found.shape)
     there, back = np.vdot(values, found), np.vdot(plan.adjoint(values), dens)
     return abs(there - back) / (np.linalg.norm(values) * np.linalg.norm(found))
 
@@ -60,15 +59,14 @@ def mismatch(plan, dens):
 # --- against other sums ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("periodicity", [2, 3])
-def test_a_symmetry_plane_is_a_sum_of_twice_the_sources(periodicity):
-    plan = make(SLIP, periodicity)
+def test_a_symmetry_plane_is_a_sum_of_twice_the_sources():
+    plan = make(SLIP)
     assert [each.sum.counts[1] for each in plan.members] == [2 * SRC.shape[1]]
     both = np.concatenate([SRC, images(SRC, {})], axis=1)
     forces = np.concatenate([FORCES, mirrored(FORCES, {})], axis=1)
-    exact = direct_sum("stokes_sl", TRG, both, forces, box=BOX, periodicity=periodicity)
+    exact = direct_sum("stokes_sl", TRG, both, forces, box=BOX, periodicity=3)
     promise = plan.promise(FORCES)
-    of_both = parki.Plan("stokes_sl", TRG, both, options(periodicity)).promise(forces)
+    of_both = parki.Plan("stokes_sl", TRG, both, options()).promise(forces)
     assert promise == pytest.approx(of_both)
     assert 0 < rms(plan(FORCES) - exact) <= promise
     assert mismatch(plan, FORCES) <= 1e-14
@@ -92,14 +90,7 @@ def test_stokeslets_of_harmonic_functions():
     bounds = [u + slope * TRG[n].max() for n, (u, slope) in enumerate(each[:3])]
     assert promise == pytest.approx(sum(bounds) + each[3][1])
     assert mismatch(plan, FORCES) <= 1e-13
-    other = parki.Plan(
-        "stokes_sl",
-        TRG,
-        SRC,
-        options(
-            0,
-        ),
-    )
+    other = parki.Plan("stokes_sl", TRG, SRC, options(0))
     values = np.random.default_rng(2).standard_normal((3, TRG.shape[1]))
     error = rms(plan.adjoint(values) - other.adjoint(values))
     assert error <= plan.promise(FORCES) / rms(FORCES) * rms(values)
@@ -172,23 +163,6 @@ def test_views():
     assert sum(memory.parts.values()) == pytest.approx(before + sum(own[1].parts.values()))
 
 
-def test_wrong_maps_and_arguments():
-    of_two = Composite("two", (3,), (3,), (Addend("stokes_sl", ("u",), velocity, first_two),))
-    with pytest.raises(parki.ParkiValueError, match=r"a density for stokes_sl of shape \(2, 40\)"):
-        make(of_two)(FORCES)
-    flat = Composite(
-        "flat", (3,), (3,), (Addend("stokes_sl", ("p",), lambda found, _: found["p"]),)
-    )
-    with pytest.raises(parki.ParkiValueError, match=r"a result of stokes_sl of shape \(1, 50\)"):
-        make(flat)(FORCES)
-    with pytest.raises(
-        parki.ParkiValueError, match=r"dens has shape \(3, 39\); expected \(3, 40\)"
-    ):
-        make(SLIP)(FORCES[:, 1:])
-    with pytest.raises(parki.ParkiValueError, match=r"src has shape \(2, 40\); expected \(3, N\)"):
-        parki.Plan(SLIP, TRG, SRC[:2], options())
-
-
 @pytest.mark.parametrize(
     ("maps", "words"),
     [
@@ -197,7 +171,7 @@ def test_wrong_maps_and_arguments():
         ({"results": lambda found, at: found["u"][:, 1:]}, r"a result of .* of shape \(3, 49\)"),
         ({"density": lambda dens, at: dens / 0 * at["points"]}, "a density for stokes_sl of NaN"),
         ({"density": lambda dens, at: None}, "a density for stokes_sl of type NoneType"),
-        ({"density": lambda dens, at: np.hstack([dens, dens])}, r"of shape \(3, 80\); expected"),
+        ({"density": first_two}, r"a density for stokes_sl of shape \(2, 40\); expected"),
         ({"sources": lambda points, at: None}, "sources for stokes_sl of type NoneType"),
         ({"sources": lambda points, at: points / 0}, "sources for stokes_sl of NaN or infinity"),
         ({"kernel": "stokes_dl", "normals": lambda norms, at: norms[:2]}, "normals for stokes_dl"),

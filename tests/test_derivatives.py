@@ -146,15 +146,16 @@ def test_close_pairs_and_points_that_coincide():
     assert rms(found["src"] - exact_pull) <= 1e-9 * rms(exact_pull)
 
 
-@pytest.mark.parametrize("how", ["single", "mixed", "double"])
+@pytest.mark.parametrize("how", ["single", "mixed"])
 def test_spaces_and_precisions(how, space, to_space, to_host):
+    """Laws have double precision."""
     given = inputs("stokes_comb", sources=40, targets=30)
     given = {n: a.astype("f4").astype("f8") for n, a in given.items()}
     dtype, values = "f4" if how == "single" else "f8", np.ones((3, 30))
-    finer = given_to("stokes_comb", given, parki.EwaldOptions(2, BOX, 1e-7))
+    finer = given_to("stokes_comb", given, parki.EwaldOptions(1, BOX, 1e-8))
     exactly = parki.vjp(*finer, values=values, wrt=names(given))
     more = {"precision": "mixed"} if how == "mixed" else {}
-    options = parki.EwaldOptions(2, BOX, 1e-4, execution_space=space, **more)
+    options = parki.EwaldOptions(1, BOX, 1e-4, execution_space=space, **more)
     there = {n: to_space(a.astype(dtype)) for n, a in given.items()}
     arguments = given_to("stokes_comb", there, options)
     found = parki.vjp(*arguments, values=to_space(values.astype(dtype)), wrt=names(given))

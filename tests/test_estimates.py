@@ -172,6 +172,7 @@ def matched(ratio):
     return Hasimoto(np.pi / STEPS.max() / 2 / ratio)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("term", TERMS)
 @pytest.mark.parametrize("xi_rc", [1.5, 4.0])
 def test_near_is_the_pair_kernel_beyond_the_cutoff(term, xi_rc):
@@ -258,6 +259,7 @@ def test_pair_error_of_the_prolate_split(c):
             assert found.itself == 0 and at_start < 0.1 * peak, term
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("c", [5, 6, 8.25, 13, 20, 30, 45, 60])
 @pytest.mark.parametrize(
     "term", [each for each in TERMS.values() if each.prolate], ids=lambda each: each.name
@@ -273,14 +275,21 @@ def test_closed_forms_of_the_prolate_split(term, c):
         assert exact.itself < max(5 * np.exp(-c / 2), 1e-7) * exact.peak
 
 
-@pytest.mark.parametrize("term", TERMS)
-def test_near_of_the_prolate_split_has_units(term):
+def test_near_of_the_prolate_split_has_units():
     rc, volume = 0.25, 1.7
-    found, pair = estimates.near(term, Prolate(12, rc), rc, volume), pair_error(term, 12)
-    power = TERMS[term].power
-    assert found.rms == pytest.approx(pair.rms * rc ** (1.5 - power) / np.sqrt(volume))
-    assert found.peak == pytest.approx(np.hypot(pair.peak / rc**power, 3 * found.rms))
-    assert found.itself == pytest.approx(pair.itself / rc**power)
+    for term, kind in TERMS.items():
+        found, pair = estimates.near(term, Prolate(12, rc), rc, volume), pair_error(term, 12)
+        assert found.rms == pytest.approx(pair.rms * rc ** (1.5 - kind.power) / np.sqrt(volume))
+        assert found.peak == pytest.approx(np.hypot(pair.peak / rc**kind.power, 3 * found.rms))
+        assert found.itself == pytest.approx(pair.itself / rc**kind.power)
+
+
+def a_third(first):
+    """Return all terms; the default run has one in three of them, other ones in each test."""
+    return [
+        term if n % 3 == first else pytest.param(term, marks=pytest.mark.slow)
+        for n, term in enumerate(TERMS)
+    ]
 
 
 every_end = pytest.mark.parametrize(
@@ -306,7 +315,7 @@ def check_near(term, split, rc, least, most, seeds=3):
 
 
 @pytest.mark.each
-@pytest.mark.parametrize("term", TERMS)
+@pytest.mark.parametrize("term", a_third(0))
 @every_end
 def test_near_field_of_random_points(term, split, rc):
     """Fewer modes carry the errors of derivatives than those of velocities."""
@@ -316,6 +325,7 @@ def test_near_field_of_random_points(term, split, rc):
     check_near(term, split, rc, *bounds, 3 if part.symbol.up is None else 9)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("term", ["laplace_dipole", "laplace_dipole_grad"])
 @every_end
 def test_near_field_of_a_new_term(term, split, rc, monkeypatch):
@@ -325,7 +335,7 @@ def test_near_field_of_a_new_term(term, split, rc, monkeypatch):
 
 
 @pytest.mark.each
-@pytest.mark.parametrize("term", TERMS)
+@pytest.mark.parametrize("term", a_third(2))
 @pytest.mark.parametrize("split", [matched(2.7), matched(4.0), Prolate(20, 0.2), Prolate(30, 0.4)])
 def test_truncation_in_a_brick(term, split):
     found = estimates.truncation(term, split, STEPS, VOLUME)
@@ -341,7 +351,7 @@ def test_truncation_in_a_brick(term, split):
 
 
 @pytest.mark.each
-@pytest.mark.parametrize("term", TERMS)
+@pytest.mark.parametrize("term", a_third(1))
 @pytest.mark.parametrize(
     ("points", "shape", "split"),
     [
@@ -379,6 +389,7 @@ def test_far_field_of_uniform_and_clustered_points(term, points, shape, split):
     assert 0.015 * bound < error < bound
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("ratio", [2.7, 4.6])
 def test_mode_rule_of_large_grids(kernel, ratio, monkeypatch):
@@ -398,10 +409,6 @@ def test_mode_rule_of_large_grids(kernel, ratio, monkeypatch):
     complete = aliasing(*arguments)
     clear_cache()
     np.testing.assert_allclose(graded, complete, rtol=0.07)
-
-
-def plain(rho2, carried, across, twice):
-    return rho2
 
 
 def test_aliasing_of_many_windows_is_that_of_each():
@@ -426,13 +433,12 @@ def test_polynomial_error_of_uniform_points():
     assert estimates.polynomial("stokes_dl", rc, VOLUME, delta).peak == delta / rc**2
 
 
-@pytest.mark.parametrize("estimate", ["near", "polynomial", "truncation"])
-def test_unknown_kernels_are_refused(estimate):
+def test_unknown_kernels_are_refused():
     split = matched(4.0)
-    arguments = {
-        "near": (split, 0.3, 1.0),
-        "polynomial": (0.3, 1.0, 1e-3),
-        "truncation": (split, STEPS, 1.0),
-    }[estimate]
-    with pytest.raises(ParkiValueError, match="'stokes'; expected one of laplace"):
-        getattr(estimates, estimate)("stokes", *arguments)
+    for estimate, arguments in (
+        (estimates.near, (split, 0.3, 1.0)),
+        (estimates.polynomial, (0.3, 1.0, 1e-3)),
+        (estimates.truncation, (split, STEPS, 1.0)),
+    ):
+        with pytest.raises(ParkiValueError, match="'stokes'; expected one of laplace"):
+            estimate("stokes", *arguments)

@@ -31,17 +31,14 @@ every_split = pytest.mark.parametrize("split", SPLITS, ids=name)
 
 
 @every_split
-def test_a_coinciding_pair_keeps_its_smooth_part(split):
-    """Singular parts skipped, r = 0 leaves -4 psi(0) f and -2 psi(0) q."""
+def test_radial_functions_are_derivatives_of_one_another(split):
+    """L' = -R X, X' = -(R' + 3 X) / R, S' = R (R' - X), R'' = R W, W' = R V, V' = R U.
+
+    Without singular parts, r = 0 leaves -4 psi(0) f and -2 psi(0) q.
+    """
     p = split.radial_polynomials(RC, 36)
     assert -2 * np.polyval(p.S, -1.0) / RC == pytest.approx(-4 * split.psi0, rel=1e-13)
     assert -2 * np.polyval(p.L, -1.0) / RC == pytest.approx(-2 * split.psi0, rel=1e-13)
-
-
-@every_split
-def test_radial_functions_are_derivatives_of_one_another(split):
-    """L' = -R X, X' = -(R' + 3 X) / R, S' = R (R' - X), R'' = R W, W' = R V, V' = R U."""
-    p = split.radial_polynomials(RC, 36)
     r, step = np.linspace(0.05, 0.99, 40), 1e-4
     s = 2 * r**2 - 1
     values = RadialPolynomials(*(np.polyval(c, s) for c in p))
@@ -63,6 +60,7 @@ def test_radial_functions_are_derivatives_of_one_another(split):
     np.testing.assert_allclose(np.polyval(p.Y, s), third, atol=1e-9 * np.abs(third).max())
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("term", TERMS)
 @pytest.mark.parametrize("split", SPLITS[1::3], ids=name)
 def test_sizes_of_the_terms(term, split):
@@ -126,6 +124,7 @@ def test_steep_sums_do_not_depend_on_the_split(kernel, tolerance):
 
 
 # Kernels that take Y have it of W, which knows X and R at small r better than they do.
+@pytest.mark.each
 @pytest.mark.parametrize("term", [term for term in TERMS if "Y" not in part_of(term).tables])
 @pytest.mark.parametrize(
     ("split", "tolerance"),

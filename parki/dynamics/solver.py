@@ -248,6 +248,6 @@ def taken(rigid: Any, **given: Any) -> list[Any]:
                 f"the {rigid.radii.size} spheres given"
             )
         if not bool(rigid._xp.isfinite(values).all()):
-            raise ParkiValueError(f"{name} contains NaN or infinite values")
+            raise ParkiValueError(f"{name} contains NaN or infinity")
         arrays.append(values)
     return arrays

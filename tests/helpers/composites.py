@@ -127,26 +127,8 @@ def charges(dens, at):
     return 2 * dens[2:]
 
 
-def doublets(dens, at):
-    return -2 * height(at) * mirrored(dens, at)
-
-
 def against(dens, at):
     return -mirrored(dens, at)
-
-
-# Forces over a wall without slip, after Blake. The last addend is what derivatives lack.
-BLAKE = Composite(
-    "no slip",
-    (3,),
-    (3,),
-    (
-        Addend("stokes_sl", ("u",), velocity),
-        Addend("stokes_sl", ("u",), velocity, against, sources=images),
-        Addend("laplace", ("u", "grad_u"), below, charges, sources=images),
-        Addend("laplace_dipole", ("u", "grad_u"), below, doublets, sources=images),
-    ),
-)
 
 
 def doublets_of_forces(dens, at):
@@ -165,14 +147,16 @@ def of_squares(dens, at, moves):
     return 2 * height(at) * moves["points"][2] * mirrored(dens, at)
 
 
-# The same addends, with a potential in the place of what derivatives lack, and with weights of both
-# powers of the sources' heights that images of other walls have.
+# Forces over a wall without slip, after Blake, with a potential in the place of what derivatives
+# lack, and with weights of both powers of the sources' heights that images of other walls have.
 WALL = Composite(
     "wall",
     (3,),
     (3,),
     (
-        *BLAKE.addends[:3],
+        Addend("stokes_sl", ("u",), velocity),
+        Addend("stokes_sl", ("u",), velocity, against, sources=images),
+        Addend("laplace", ("u", "grad_u"), below, charges, sources=images),
         Addend("stokes_dipole", ("u",), velocity, doublets_of_forces, sources=images),
         Addend(
             "laplace_dipole",

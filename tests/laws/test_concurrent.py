@@ -22,7 +22,7 @@ def take_turns_often():
     sys.setswitchinterval(before)
 
 
-@law("threads")
+@law("threads", joined=False)
 def test_readers_and_an_updater(face, kernel, periodicity):
     moves = "moves" not in face.lacks
     given = [face.given(kernel, periodicity, seed) for seed in range(1 + moves)]

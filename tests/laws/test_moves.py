@@ -23,15 +23,15 @@ def follows(face, made, now, box=False):
 @law("moves")
 def test_points(face, kernel, periodicity):
     others = int("counts" not in face.lacks)
-    first, *steps = (face.given(kernel, periodicity, n, counts=others * (n % 2)) for n in range(4))
+    first, *steps = (face.given(kernel, periodicity, n, counts=others * (n % 2)) for n in range(3))
     made = face.make(first)
     face.apply(made, first.dens)  # which leaves nothing behind
     for now in steps:
         made = follows(face, made, now)
 
 
-@law("box")
+@law("box", joined=False)
 def test_boxes(face, kernel, periodicity):
     made = face.make(face.given(kernel, periodicity))
-    for seed, tilt in enumerate((0.1, -0.3, 0.1)):
+    for seed, tilt in ((1, -0.3), (2, 0.0)):
         made = follows(face, made, face.given(kernel, periodicity, seed, tilt=tilt), box=True)

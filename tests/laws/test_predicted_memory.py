@@ -10,7 +10,7 @@ import parki
 from parki.ewald.far import p2g
 
 
-@law("memory")
+@law("memory", joined=False)
 def test_memory(face, kernel, periodicity, monkeypatch):
     monkeypatch.setattr(type(face), "counts", ((8000, 8000),))
     # The memory that a sum leaves to the next one is not traced.

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from faces import law
+from faces import cases, law
 
 import parki
 from parki.runtime.kernel import Kernel
@@ -88,11 +88,17 @@ def test_points(face, kernel, periodicity, what, no_work):
     assert re.search(message, words(info.value))
 
 
-@law("refusals")
-@pytest.mark.parametrize("what", DENSITIES)
+OF_DENSITIES = [
+    pytest.param(*case.values, what, marks=case.marks, id=f"{what}-{case.id}")
+    for what in DENSITIES
+    for case in cases("refusals")
+    if what not in case.values[0].takes
+]
+
+
+@pytest.mark.each
+@pytest.mark.parametrize(("face", "kernel", "periodicity", "what"), OF_DENSITIES)
 def test_densities(face, kernel, periodicity, what, no_work):
-    if what in face.takes:
-        pytest.skip("which is possible here")
     change, kind, message = DENSITIES[what]
     given = face.given(kernel, periodicity)
     made, bad = face.make(given), change(given).dens

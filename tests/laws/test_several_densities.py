@@ -7,7 +7,7 @@ import pytest
 from faces import law
 
 
-@law("several")
+@law("several", joined=False)
 def test_several(face, kernel, periodicity):
     given = [face.given(kernel, periodicity, seed) for seed in range(2)]
     made, several = face.make(given[0]), np.stack([each.dens for each in given])
@@ -23,7 +23,7 @@ def test_several(face, kernel, periodicity):
             np.testing.assert_allclose(back[n], one, rtol=0, atol=1e-12 * abs(one).max())
 
 
-@law("out")
+@law("out", joined=False)
 def test_out(face, kernel, periodicity):
     given = face.given(kernel, periodicity)
     made = face.make(given)

@@ -10,56 +10,45 @@ from frameworks import difference
 STEP = 2e-4
 
 
-def allowed(face, kernel):
-    """Return the relative error: blobs end at some pairs, across which differences are worse."""
-    return face.differences * (3 if "epsilon" in kernel else 1)
-
-
 @law("derivatives", joined=False)
 @pytest.mark.parametrize("same", [False, True], ids=["apart", "same"])
-def test_derivatives(face, kernel, periodicity, same):
-    given = face.given(kernel, periodicity, tolerance=1e-8, same=same)
-    made, rng = face.make(given), np.random.default_rng(1)
-    inputs = face.inputs(given)
-    moves = {name: rng.standard_normal(array.shape) for name, array in inputs.items()}
+def test_derivatives(face, kernel, periodicity, same, space, to_space, to_host):
+    """In every space; of several densities, those by points are summed, others are of each."""
+    one, two = (face.given(kernel, periodicity, seed, tolerance=1e-8, same=same) for seed in (0, 1))
+    several, rng = one._replace(dens=np.stack([one.dens, two.dens])), np.random.default_rng(1)
+    elsewhere = "spaces" not in face.lacks
+    send = to_space if elsewhere else np.asarray
+
+    def derived(given, moves, values):
+        """Return the change of the results, and the derivatives, on the host."""
+        there = given.on(send, execution_space=space.name) if elsewhere else given
+        pushed = face.push(made, there, {name: send(move) for name, move in moves.items()})
+        pulled = face.pull(made, there, send(values))
+        return to_host(pushed), {name: to_host(array) for name, array in pulled.items()}
+
+    made = face.make(one.on(send, execution_space=space.name) if elsewhere else one)
+    inputs = face.inputs(one)
+    moves = {n: rng.standard_normal(each.shape) for n, each in face.inputs(several).items()}
+    of_each = {n for n, move in moves.items() if move.ndim > inputs[n].ndim}
     if "trg" in moves:  # points that coincide stay together: such pairs are left out
         together = slice(None if same else 4)
         moves["trg"][:, together] = moves["src"][:, together]
-    none = {name: 0 * move for name, move in moves.items()}
-    slope = difference(lambda at: face.exact(face.changed(given, at)), none, moves, STEP)
-    values, size = rng.standard_normal(slope.shape), np.linalg.norm(slope)
-    pushed, pulled = face.push(made, given, moves), face.pull(made, given, values)
-    assert np.linalg.norm(pushed - slope) <= allowed(face, kernel) * size
-    assert {name: array.shape for name, array in pulled.items()} == {
-        name: array.shape for name, array in inputs.items()
-    }
-    product = sum((pulled[name] * move).sum() for name, move in moves.items())
-    assert abs(product - (values * slope).sum()) <= allowed(face, kernel) * size * np.linalg.norm(
-        values
-    )
-
-
-@law("derivatives", joined=False)
-def test_several_densities(face, kernel, periodicity, space, to_space, to_host):
-    """In every space: derivatives by points are summed over densities, others are of each alone."""
-    one, two = (face.given(kernel, periodicity, seed, tolerance=1e-8) for seed in range(2))
-    alone = [one, one._replace(dens=two.dens)]
-    several, rng = one._replace(dens=np.stack([one.dens, two.dens])), np.random.default_rng(1)
-    moves = {n: rng.standard_normal(each.shape) for n, each in face.inputs(several).items()}
-    of_each = {n for n, move in moves.items() if move.ndim > face.inputs(one)[n].ndim}
-    elsewhere = "spaces" not in face.lacks
-    send = to_space if elsewhere else np.asarray
-    there = several.on(send, execution_space=space.name) if elsewhere else several
-    made = face.make(there)
-    pushed = to_host(face.push(made, there, {n: send(move) for n, move in moves.items()}))
-    values, parts = rng.standard_normal(pushed.shape), []
-    for n, given in enumerate(alone):
-        made = face.make(given)
-        change = face.push(made, given, {k: m[n] if k in of_each else m for k, m in moves.items()})
-        assert np.linalg.norm(pushed[n] - change) <= allowed(face, kernel) * np.linalg.norm(change)
-        parts.append(face.pull(made, given, values[n]))
-    for name, found in face.pull(face.make(there), there, send(values)).items():
-        each = [part[name] for part in parts]
+    alone = [{k: m[n] if k in of_each else m for k, m in moves.items()} for n in range(2)]
+    none = {name: 0 * move for name, move in alone[0].items()}
+    slope = difference(lambda at: face.exact(face.changed(one, at)), none, alone[0], STEP)
+    values, size = rng.standard_normal((2, *slope.shape)), np.linalg.norm(slope)
+    # Blobs end at some pairs, across which differences are worse.
+    allowed = face.differences * (3 if "epsilon" in kernel else 1)
+    pushed, pulled = derived(several, moves, values)
+    parts = [derived(one._replace(dens=several.dens[n]), alone[n], values[n]) for n in range(2)]
+    assert np.linalg.norm(parts[0][0] - slope) <= allowed * size
+    assert {n: a.shape for n, a in parts[0][1].items()} == {n: a.shape for n, a in inputs.items()}
+    product = sum((parts[0][1][name] * move).sum() for name, move in alone[0].items())
+    expected, length = (values[0] * slope).sum(), np.linalg.norm(values[0])
+    assert abs(product - expected) <= allowed * size * length
+    for found, (change, _) in zip(pushed, parts, strict=True):
+        assert np.linalg.norm(found - change) <= allowed * np.linalg.norm(change)
+    for name, found in pulled.items():
+        each = [part[name] for _, part in parts]
         right = np.stack(each) if name in of_each else sum(each)
-        apart = np.linalg.norm(to_host(found) - right)
-        assert apart <= allowed(face, kernel) * np.linalg.norm(right), name
+        assert np.linalg.norm(found - right) <= allowed * np.linalg.norm(right), name

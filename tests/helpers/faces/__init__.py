@@ -20,24 +20,22 @@ from typing import Any
 import pytest
 
 from faces import others, plans, ranks, spheres
-from faces.base import BLOBS, Face
+from faces.base import Face
 
-# The sums of the default run: one with each kind of source, blobs, and the one of tests alone.
-USUAL = ("laplace", "stokes_comb", "stokes_dipole", "gravity", *BLOBS)
 ALONE = (Face(), *plans.FACES, *spheres.FACES, *others.FACES)
 # On ranks that were started for it, laws meet the faces that these have.
 ON_RANKS = bool(os.environ.get("PARKI_LAWS_ON_RANKS"))
-# Faces that join two others, which take most kernels.
-JOINED = () if ON_RANKS else tuple(each for each in plans.FACES if len(type(each).__bases__) > 1)
 FACES: dict[str, Face] = {each.name: each for each in (ranks.FACES if ON_RANKS else ALONE)}
+# Faces that join two others and have nothing of their own, as tilted boxes and spheres have.
+JOINED = [each for each in FACES.values() if len(type(each).__bases__) > 1]
+JOINED = [each for each in JOINED if not isinstance(each, (plans.Tilted, spheres.Spheres))]
 
 
 def law(name: str, *, joined: bool = True) -> Callable[[Any], Any]:
     """Return what has a test meet all faces that a law is about: ``face, kernel, periodicity``.
 
-    The default run meets each face, each of the usual sums and each number of periodic axes; the
-    long run meets all combinations. Faces that join two others are left to it if not ``joined``:
-    where they have nothing of their own.
+    The default run meets each face with its usual sum; the long run meets all combinations. Faces
+    that join two others are left to it if not ``joined``.
     """
     found = cases(name, joined=joined)
     names = ("face", "kernel", "periodicity")
@@ -52,14 +50,12 @@ def cases(name: str, *, joined: bool = True) -> list[Any]:
     """Return the parameters of a law."""
     found = []
     for face in FACES.values():
-        usual = [n for n in USUAL if n in face.sums] or face.sums[:1]
-        if face in JOINED and not joined:
-            usual = []
+        usual = face.usual if joined or face not in JOINED else None
         for kernel in face.sums:
             if face.without(name, kernel):
                 continue
             for periodicity in face.periodicities:
-                marks = [] if kernel in usual else [pytest.mark.slow]
+                marks = [] if (kernel, periodicity) == usual else [pytest.mark.slow]
                 if why := face.fails.get(name) or face.fails.get(f"{name} {kernel}"):
                     marks.append(pytest.mark.xfail(reason=why, strict=True))
                 words = f"{face.name}-{kernel}-{periodicity}P"

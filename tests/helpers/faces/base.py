@@ -68,6 +68,9 @@ class Face:
     sums : tuple of str
         The sums that it has.
     periodicities : tuple of int
+    usual : tuple of str and int
+        The sum, and the number of periodic axes, of the default run: few, so that laws share
+        kernels.
     counts : tuple of pair of int
         Numbers of targets and sources, of the first points and of others.
     tilted : bool
@@ -82,6 +85,7 @@ class Face:
     name, words = "plan", "`parki.Plan`"
     sums: tuple[str, ...] = (*EXAMPLES, *BLOBS)
     periodicities: tuple[int, ...] = (0, 1, 2, 3)
+    usual: tuple[str, int] = ("laplace", 0)
     counts: tuple[tuple[int, int], ...] = ((50, 60), (45, 70))
     tilted = False
     lacks: Mapping[str, str] = {}

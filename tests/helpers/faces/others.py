@@ -12,7 +12,7 @@ import mesh_reference
 import numpy as np
 
 import parki
-from faces.base import BOX, Array, Face, Given
+from faces.base import BLOBS, BOX, Array, Face, Given
 from faces.plans import Call
 from faces.spheres import VISCOSITY, Spheres
 from parki.interchange import to_host
@@ -25,6 +25,7 @@ class Torch(Call):
     """parki.torch: tensors, the transpose by its reverse mode."""
 
     name, words = "torch", "`parki.torch`"
+    usual = (*BLOBS, 1)
     lacks = Call.lacks | {"spaces": OWN, "foreign": OWN, "refusals": OWN}
 
     def tensor(self, values: Any) -> Any:
@@ -88,6 +89,7 @@ class Jax(Torch):
     """parki.jax: arrays of JAX, the transpose by its reverse mode."""
 
     name, words = "jax", "`parki.jax`"
+    usual = Call.usual
 
     def apply(self, made: Given, dens: Any) -> Any:
         import jax
@@ -174,7 +176,11 @@ class Mesh(Face):
 
     name, words = "mesh", "`parki.mesh`"
     takes = ("NaN",)
-    sums, periodicities = ("stokes_sl",), (3,)  # whose densities are the values
+    sums, periodicities, usual = (
+        ("stokes_sl",),
+        (3,),
+        ("stokes_sl", 3),
+    )  # whose densities are the values
     lacks = {
         "mixed": "a grid has the precision of its values",
         "moves": "a plan of a grid is of its points",

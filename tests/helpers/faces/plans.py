@@ -12,7 +12,7 @@ from contract import call_of, rms, rounding
 
 import parki
 from examples import EXAMPLES, example
-from faces.base import TOLERANCE, Array, Face, Given
+from faces.base import BLOBS, TOLERANCE, Array, Face, Given
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import velocity
 from parki.interchange import to_host
@@ -22,6 +22,7 @@ class Call(Face):
     """One-shot calls, each of which begins anew."""
 
     name, words = "call", "calls, such as `parki.stokes_sl`"
+    usual = ("stokes_comb", 1)
     module: Any = parki
     lacks = {
         "moves": "each call takes its points",
@@ -75,6 +76,7 @@ class Composed(Face):
     """A sum, and the same of sources elsewhere, which are weighed by their places."""
 
     name, words = "composite", "composites of sums"
+    usual = ("stokes_dipole", 2)
 
     def kernel(self, given: Given) -> Any:
         kind, kernel = given.example.kind, given.kernel
@@ -98,7 +100,7 @@ class Wall(Face):
 
     name, words = "wall", 'sums near a wall, `wall="no-slip"`'
     sums = ("stokes_sl", "stokes_dipole", "stokes_dl")
-    periodicities = (0, 1, 2)
+    periodicities, usual = (0, 1, 2), ("stokes_dipole", 2)
     transposed = TOLERANCE  # by sums of their own
     differences = 1e-4  # of sums that have errors
 
@@ -125,7 +127,7 @@ class Tilted(Face):
     """Tilted boxes."""
 
     name, words = "tilted", "tilted boxes"
-    periodicities = (2, 3)
+    periodicities, usual = (2, 3), ("gravity", 3)
     tilted = True
 
 
@@ -173,7 +175,7 @@ class Axes(Face):
     """Periodic axes that are not the first ones."""
 
     name, words = "axes", "any axes, such as `periodicity=(False, True, True)`"
-    periodicities = (1, 2)
+    periodicities, usual = (1, 2), (*BLOBS, 1)
 
     def axes(self, kernel: str, periodicity: int) -> Any:
         """Return each of the orders that the solver does not have, by turns over the sums."""
@@ -185,6 +187,7 @@ class Results(Face):
     """All that a sum has, one below the other."""
 
     name, words = "results", "several results, `want=`"
+    usual = ("stokes_comb", 1)
     transposed = TOLERANCE  # by sums of their own
     lacks = {
         f"{law} gravity": "registered sums say which transposes they have"
@@ -269,7 +272,7 @@ class ComposedResults(Composed, Results):
 
     name, words = "composite results", "several results of composites"
     sums = ("stokes_comb", "laplace_dipole")
-    periodicities = (1, 3)
+    periodicities, usual = (1, 3), ("stokes_comb", 1)
 
     def bounds(self, given: Given) -> Sequence[float]:
         each = (super(Composed, self).bounds(own) for own in (given, self.elsewhere(given)))
@@ -281,7 +284,7 @@ class WallResults(Results, Wall):
 
     name, words = "wall results", "several results near a wall"
     sums = ("stokes_sl", "stokes_dl")
-    periodicities = (2,)
+    periodicities, usual = (2,), ("stokes_sl", 2)
     lacks = Results.lacks | {"derivatives stokes_dl": "not of gradients of dipoles by points"}
 
     def reference(self, given: Given) -> Array:
@@ -297,6 +300,7 @@ class Systems(Face):
     """Many systems in one box."""
 
     name, words = "systems", "many systems, `systems=`"
+    usual = ("gravity", 3)
     lacks = {"permuted": "points of a system follow each other"}
 
     def offsets(self, given: Given) -> tuple[list[int], list[int]]:
@@ -324,7 +328,7 @@ class Boxes(Systems):
     """Many systems, each in its box, of two shapes."""
 
     name, words = "boxes", "many boxes, `boxes=`"
-    periodicities = (0, 1, 3)
+    periodicities, usual = (0, 1, 3), ("gravity", 3)
     lacks = Systems.lacks | {"box": "boxes stay", "memory": "each plan tells its own"}
 
     def more(self, given: Given, rng: np.random.Generator) -> dict[str, Any]:
@@ -352,6 +356,7 @@ class Labels(Face):
 
     name, words = "labels", "pairs left out, `exclude=`"
     sums = tuple(EXAMPLES)  # blobs have no pairs to leave out
+    usual = ("stokes_dipole", 2)
 
     def place(self, rng: np.random.Generator, box: Array, count: int) -> Array:
         return super().place(rng, 0.45 * box, count) + 0.25 * box[:, None]
@@ -383,14 +388,14 @@ class ComposedSystems(Systems, Composed):
 
     name, words = "composite systems", "many systems of composites"
     sums = ("stokes_comb", "laplace_dipole")
-    periodicities = (0, 3)
+    periodicities, usual = (0, 1, 3), ("stokes_comb", 1)
 
 
 class WallSystems(Systems, Wall):
     """Many systems near a wall."""
 
     name, words = "wall systems", "many systems near a wall"
-    periodicities = (1,)
+    periodicities, usual = (1, 2), Wall.usual
 
 
 class ComposedBoxes(Boxes, Composed):
@@ -398,14 +403,14 @@ class ComposedBoxes(Boxes, Composed):
 
     name, words = "composite boxes", "many boxes of composites"
     sums = ("stokes_comb", "laplace_dipole")
-    periodicities = (1, 3)
+    periodicities, usual = (1, 3), ("stokes_comb", 1)
 
 
 class WallBoxes(Boxes, Wall):
     """Systems in boxes of their own, near a wall."""
 
     name, words = "wall boxes", "many boxes near a wall"
-    periodicities = (2,)
+    periodicities, usual = (2,), Wall.usual
 
 
 class ComposedLabels(Labels, Composed):
@@ -413,7 +418,7 @@ class ComposedLabels(Labels, Composed):
 
     name, words = "composite labels", "pairs left out of composites"
     sums = ("stokes_comb", "laplace_dipole")
-    periodicities = (2,)
+    periodicities, usual = (1, 2), ("stokes_comb", 1)
 
 
 class WallLabels(Labels, Wall):

@@ -29,6 +29,7 @@ class Ranks(Face):
     """`parki.distributed.Plan`."""
 
     name, words = "ranks", "`parki.distributed`"
+    usual = ("stokes_comb", 3)
     lacks, fails = LACKS, {}
 
     def __init__(self) -> None:
@@ -145,20 +146,21 @@ class RanksAxes(Ranks, Axes):
     """Whose slabs turn, or exchange, once more."""
 
     name, words = "axes over ranks", "`parki.distributed` with any axes"
+    usual = Axes.usual
 
 
 class RanksTilted(Ranks, Tilted):
     """Whose box may deform."""
 
     name, words = "tilted over ranks", "`parki.distributed` in tilted boxes"
-    sums = ("stokes_comb", "stokes_dipole")
+    sums, usual = ("gravity", "stokes_dipole"), Tilted.usual
 
 
 class RanksResults(Ranks, Results):
     """All that a sum has."""
 
     name, words = "results over ranks", "several results of `parki.distributed`"
-    periodicities = (0, 2)
+    periodicities, usual = (0, 1, 2), Results.usual
     lacks = Results.lacks | LACKS
 
     def made(self, own: Given) -> Any:
@@ -172,6 +174,7 @@ class RanksComposed(Ranks, Composed):
     """Maps take the points of a rank."""
 
     name, words = "composite over ranks", "composites of `parki.distributed`"
+    usual = Composed.usual
 
     def made(self, own: Given) -> Any:
         return super().made(own._replace(kernel=self.kernel(own)))
@@ -181,7 +184,7 @@ class RanksWall(Ranks, Wall):
     """Near a wall."""
 
     name, words = "wall over ranks", "`parki.distributed` near a wall"
-    lacks = Wall.lacks | LACKS
+    lacks, usual = Wall.lacks | LACKS, Wall.usual
 
     def reference(self, given: Given) -> Any:
         return Wall().reference(given)  # a plan of one rank
@@ -191,7 +194,7 @@ class RanksSpheres(Ranks, Radii):
     """Spheres of many radii."""
 
     name, words = "spheres over ranks", "`parki.distributed.Spheres`"
-    lacks = Radii.lacks | LACKS
+    lacks, usual = Radii.lacks | LACKS, Radii.usual
 
     def made(self, own: Given) -> Any:
         from parki import distributed

@@ -21,7 +21,7 @@ class Spheres(Face):
 
     name, words = "spheres", "`parki.Spheres` of one radius"
     sums = ("stokes_sl",)  # whose densities are forces
-    periodicities = (0, 1, 2, 3)
+    periodicities, usual = (0, 1, 2, 3), ("stokes_sl", 0)
     counts = ((24, 24), (30, 30))
     torques = False
     lacks = {
@@ -150,7 +150,7 @@ class WallSpheres(Spheres):
     """Near a wall, of two radii, compared with finer sums."""
 
     name, words = "wall spheres", "`parki.Spheres` near a wall"
-    periodicities = (2,)
+    periodicities, usual = (2,), ("stokes_sl", 2)
     transposed = TOLERANCE
     differences = 1e-5  # of sums that have errors
 
@@ -201,7 +201,7 @@ class RigidSpheres(Radii):
     """Rigid ones of many radii, compared with finer sums; rough ones may overlap."""
 
     name, words = "rigid spheres", "`parki.RigidSpheres`"
-    periodicities = (3,)
+    periodicities, usual = (3,), ("stokes_sl", 3)
     transposed = permuting = 1e-6
     lacks = Spheres.lacks | {
         "linear": "each solve has an error of its own",
@@ -269,7 +269,8 @@ class RigidNoise(Noise, RigidSpheres):
     """Brownian steps of rigid spheres."""
 
     name, words = "rigid noise", "Brownian steps of `parki.RigidSpheres`"
-    periodicities = (3,)
+    periodicities, usual = (3,), RigidSpheres.usual
+    counts = ((8, 8), (10, 10))
     lacks = Noise.lacks | RigidSpheres.lacks | {"threads": "as `parki.RigidSpheres`, and slow"}
 
     def radii(self, numbers: Array) -> Any:
