@@ -271,13 +271,15 @@ def shared(pieces: list[str | None], message: str) -> int:
     ends = range(len(message) + (len(message) <= 12))
     if not rest:
         return 0 if len(message) in ends else -1
-    return max(shared(rest, message[end:]) for end in ends)
+    letter = (rest[0] or "")[:1]  # with which what follows begins, where the message goes on
+    ends = [end for end in ends if message[end : end + 1] in (letter, "") or not letter]
+    return max((shared(rest, message[end:]) for end in ends), default=-1)
 
 
 def in_source(message: str) -> bool:
     """Whether a text begins so, with a good part of the letters its own."""
-    some = [pieces for letter in ("", message[0]) for pieces in texts().get(letter, [])]
-    return max(shared(pieces, message) for pieces in some) >= max(10, len(message) // 3)
+    some = (pieces for letter in (message[0], "") for pieces in texts().get(letter, []))
+    return any(shared(pieces, message) >= max(10, len(message) // 3) for pieces in some)
 
 
 def test_quoted_messages_are_in_the_source():
@@ -381,11 +383,15 @@ options = parki.EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-4)
 """
 
 
-def pages(needed: str) -> list[object]:
-    """Return the pages with blocks that need this, as parameters."""
+def with_blocks(needed: str) -> list[Path]:
+    """Return the pages with blocks that need this."""
     blocks = {page: BLOCK.findall(page.read_text(encoding="utf-8")) for page in PAGES[1:]}
-    found = [page for page, texts in blocks.items() if needed in map(need, texts)]
-    return [pytest.param(page, id=page.name) for page in found]
+    return [page for page, texts in blocks.items() if needed in map(need, texts)]
+
+
+def pages(needed: str) -> list[object]:
+    """Return them as parameters."""
+    return [pytest.param(page, id=page.name) for page in with_blocks(needed)]
 
 
 @pytest.mark.parametrize("text", PROGRAMS, ids=range(len(PROGRAMS)))
@@ -420,23 +426,23 @@ def test_pages_run_on_a_gpu(page):
     exec(compile(text, str(page), "exec"), names)
 
 
-@pytest.mark.parametrize("page", pages(RANKS))
-class TestRanks:
-    pytestmark = parallel
-
-    def test_pages_run(self, page, tmp_path):
-        start(READERS_OWN + program(page, RANKS), tmp_path / "page.py")
-
-    @pytest.mark.gpu
-    @pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
-    def test_pages_run_on_a_gpu(self, page, tmp_path):
-        start("import cupy\n" + READERS_OWN + program(page, RANKS, BOTH), tmp_path / "page.py")
-
-
-def start(text: str, script: Path) -> None:
-    """Run a program on two ranks."""
-    script.write_text(text, encoding="utf-8")
-    ran = mpirun(2, script=script, seconds=120)
+@pytest.mark.parametrize(
+    ("first", "needs"),
+    [
+        pytest.param("", (RANKS,), marks=parallel),
+        pytest.param(
+            "import cupy\n",
+            (RANKS, BOTH),
+            marks=[*parallel, pytest.mark.gpu, pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)],
+        ),
+    ],
+)
+def test_pages_run_on_ranks(first, needs, tmp_path):
+    """One after another, as starting the ranks takes longer than most."""
+    texts = {str(p): first + READERS_OWN + program(p, *needs) for p in with_blocks(RANKS)}
+    script = f"for page, text in {texts!r}.items():\n    exec(compile(text, page, 'exec'), {{}})\n"
+    (tmp_path / "pages.py").write_text(script, encoding="utf-8")
+    ran = mpirun(2, script=tmp_path / "pages.py", seconds=300)
     assert ran.returncode == 0, ran.stderr
 
 
@@ -468,26 +474,20 @@ def test_settings_table_is_that_of_the_module():
     assert found.group(1) == settings_table(), f"put this into the page:\n{settings_table()}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_names_exist(page):
-    text = page.read_text(encoding="utf-8")
-    for name in set(re.findall(r"`(?:parki\.)((?:\w+\.)*\w+)\b(?<!\.py)", text)):
-        found: object = parki
-        for part in name.split("."):
-            if not hasattr(found, part):
-                __import__(f"parki.{name.rsplit('.', 1)[0]}")
-            found = getattr(found, part)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_files_exist(page):
-    text = page.read_text(encoding="utf-8")
-    folders = "docs|examples|kernels|parki|scripts|tests"
-    paths = set(re.findall(rf"(?<![\w/.])((?:{folders})/[\w/-]+\.\w+)\b", text))
-    paths |= set(re.findall(r"\]\(((?:docs/|\.\./)?images/[\w/.-]+)\)", text))
-    missing = [
-        path for path in paths if not any((at / path).exists() for at in (ROOT, page.parent))
-    ]
+def test_names_and_files_exist():
+    folders, missing = "docs|examples|kernels|parki|scripts|tests", []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for name in set(re.findall(r"`(?:parki\.)((?:\w+\.)*\w+)\b(?<!\.py)", text)):
+            found: object = parki
+            for part in name.split("."):
+                if not hasattr(found, part):
+                    __import__(f"parki.{name.rsplit('.', 1)[0]}")
+                found = getattr(found, part)
+        paths = set(re.findall(rf"(?<![\w/.])((?:{folders})/[\w/-]+\.\w+)\b", text))
+        paths |= set(re.findall(r"\]\(((?:docs/|\.\./)?images/[\w/.-]+)\)", text))
+        places = (ROOT, page.parent)
+        missing += [path for path in paths if not any((at / path).exists() for at in places)]
     assert not missing
 
 

@@ -1,18 +1,14 @@
 """Sums over several ranks, compared with those of one: run by tests/test_distributed.py.
 
-    mpirun -n 3 python tests/helpers/ranks.py sums
-    mpirun -n 2 python tests/helpers/ranks.py sums+moves CPU usual
-    mpirun -n 3 python tests/helpers/ranks.py spheres+wall+derived
-    mpirun -n 3 python tests/helpers/ranks.py failures
-    mpirun -n 3 python tests/helpers/ranks.py ending raise
-    mpirun -n 2 python tests/helpers/ranks.py threads
-    mpirun -n 2 python tests/helpers/ranks.py needed 3
-    mpirun -n 3 python tests/helpers/ranks.py tiles
-    mpirun -n 2 python tests/helpers/ranks.py sums Cuda
+    mpirun -n 2 python tests/helpers/ranks.py needed:1 sums:CPU:usual moves:CPU:usual threads
+    mpirun -n 3 python tests/helpers/ranks.py failures:CPU spheres wall derived tiles ending:early
+    mpirun -n 3 python tests/helpers/ranks.py ending:raise
+    mpirun -n 2 python tests/helpers/ranks.py sums:Cuda:other
 
-The first rank prints a line of JSON for each case. With the name of an execution space (default:
-CPU) arrays are in its memory, and results are compared on the host; ranks may share a GPU. Several
-modes run one after another, as starting the ranks takes longer than many a sum.
+Each word is a mode and what it takes: modes run one after another, as starting the ranks takes
+longer than most of them. The first rank prints a line of JSON for each mode and for each of its
+cases. With the name of an execution space (default: CPU) arrays are in its memory, and results are
+compared on the host; ranks may share a GPU.
 """
 
 from __future__ import annotations
@@ -412,10 +408,11 @@ if __name__ == "__main__":
 
     # As the fixture few_degrees does: sums share kernels.
     few_degrees()
-    every = (sums, moves, spheres, wall, derived, failures, needed, threads, tiles)
+    every = (sums, moves, spheres, wall, derived, failures, needed, threads, tiles, ending)
     modes = {each.__name__: each for each in every}
-    if sys.argv[1] == "ending":
-        ending(MPI.COMM_WORLD, *sys.argv[2:])
-    else:
-        for name in sys.argv[1].split("+"):
-            modes[name](patient(MPI), *sys.argv[2:])
+    for words in sys.argv[1:]:
+        name, *given = words.split(":")
+        comm = MPI.COMM_WORLD if name == "ending" else patient(MPI)
+        if not comm.rank:
+            print(json.dumps({"mode": words}), flush=True)
+        modes[name](comm, *given)
