@@ -16,9 +16,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
 import surfaces as script
 
+SLOW = {"marks": pytest.mark.slow}
 ROWS = [
     (2, 1.45, {"u": 2e-3, "p": 3e-3, "traction": 4e-2}),
-    (4, 1.6, {"u": 3e-4, "p": 4e-4, "traction": 1e-2}),
+    pytest.param(4, 1.6, {"u": 3e-4, "p": 4e-4, "traction": 1e-2}, **SLOW),
     (6, 1.8, {"u": 8e-5, "p": 2e-4, "traction": 4e-3}),
 ]
 
@@ -37,9 +38,11 @@ def test_layers_of_a_moved_ellipsoid(order, width, bounds):
 
 PLAIN = "without constants"
 WANTED = [
-    (2, 1.45, {"u": 4e-4, "p": 4e-4, "traction": 7e-3, "double": 6e-4}),
+    pytest.param(2, 1.45, {"u": 4e-4, "p": 4e-4, "traction": 7e-3, "double": 6e-4}, **SLOW),
     (4, 1.6, {"u": 3e-5, "p": 4e-5, "traction": 6e-4, "double": 5e-5, PLAIN: 4.5e-4}),
-    (6, 1.8, {"u": 6e-6, "p": 9e-6, "traction": 2e-4, "double": 2e-5, PLAIN: 2.5e-4}),
+    pytest.param(
+        *(6, 1.8, {"u": 6e-6, "p": 9e-6, "traction": 2e-4, "double": 2e-5, PLAIN: 2.5e-4}), **SLOW
+    ),
     (8, 2.0, {"u": 2.5e-6, "p": 5e-6, "traction": 1e-4, "double": 1e-5}),
 ]
 
@@ -54,6 +57,7 @@ def test_layers_on_a_fine_ellipsoid(order, width, bounds):
     assert found[order, 0, "traction at nodes"] < 0.8 * found[order, 0, "traction"]
 
 
+@pytest.mark.slow
 def test_samples_of_a_fine_ellipsoid():
     """M = 6 on 2450 nodes alone, between the nodes: 12 samples of 40 points.
 
@@ -98,7 +102,9 @@ def test_own_parts_by_polar_coordinates():
     assert np.abs(rod.single_layer(rod.normals, **script.FREE)).max() < 2e-2
 
 
-@pytest.mark.parametrize(("order", "U", "near"), [(8, 2e-5, 3e-2), (12, 2e-7, 4e-3)])
+@pytest.mark.parametrize(
+    ("order", "U", "near"), [(8, 2e-5, 3e-2), pytest.param(12, 2e-7, 4e-3, **SLOW)]
+)
 def test_a_moved_ellipsoid(order, U, near):
     off, errors, steps = script.ellipsoid(order, (0, 0.02, 0.3, 2))
     assert off < U and steps < 8
@@ -108,10 +114,9 @@ def test_a_moved_ellipsoid(order, U, near):
 @pytest.mark.parametrize(
     ("fraction", "known", "degree", "alone"),
     [
-        (0.125, 4.291589, 12, 2e-3),
         (0.343, 15.3996, 12, 3e-3),
-        (0.125, 4.291589, 16, 1e-5),
-        (0.45, 28.0866, 16, 1e-3),
+        pytest.param(0.125, 4.291589, 16, 1e-5, **SLOW),
+        pytest.param(0.45, 28.0866, 16, 1e-3, **SLOW),
     ],
 )
 def test_arrays_of_nodes_alone(fraction, known, degree, alone):

@@ -23,6 +23,12 @@ BOX = {"periodicity": 3, "box": [1, 1, 1], "tolerance": 1e-8}
 AXES = (1.0, 0.7, 0.5)
 ORIGIN = np.zeros((3, 1))
 SIGNS = {"outside": 0.0, "mean": 0.5, "inside": 1.0}
+CENTRES = np.array([[0.3, 0.75], [0.5, 0.45], [0.45, 0.55]])  # of two bodies in the box
+
+
+def in_the_long_run(*cases):
+    """Return cases of parameters that the default run leaves out."""
+    return [pytest.param(*np.atleast_1d(case), marks=pytest.mark.slow) for case in cases]
 
 
 # ---------------------------------------------------------------- exact flows
@@ -74,11 +80,6 @@ class Charges:
 FAR = PointForces(3 * spread(6))
 
 
-def torus_sources():
-    angle = np.arange(6) * np.pi / 3
-    return PointForces(np.stack([np.cos(angle), np.sin(angle), 0 * angle]))
-
-
 @functools.cache
 def ellipsoid(order, finer, axes=AXES):
     return parki.Surface.ellipsoids(ORIGIN, axes, order=order, finer=finer)
@@ -120,14 +121,14 @@ def at_distance(surface, flow, place, **more):
 
 
 # ---------------------------------------------------------------- functions and kernels
-@pytest.mark.parametrize("distance", [0.0, 0.02, 0.9, 1.1, 3.0, 5.8])
-def test_coefficients(distance):
-    def integrand(w, n):
-        return np.exp(-(distance**2) * (1 / w**2 - 1)) * (1 - w**2) ** n if w else 0.0
+def test_coefficients():
+    def integrand(w, n, d):
+        return np.exp(-(d**2) * (1 / w**2 - 1)) * (1 - w**2) ** n if w else 0.0
 
-    found = coefficients(np, np.array([distance]), 7)[:, 0]
-    exact = [2 / np.sqrt(np.pi) * quad(integrand, 0, 1, (n,), epsabs=1e-14)[0] for n in range(7)]
-    assert np.allclose(found, exact, rtol=1e-11, atol=1e-14)
+    distances = np.array([0.0, 0.02, 0.9, 1.1, 3.0, 5.8])
+    for d, found in zip(distances, coefficients(np, distances, 7).T, strict=True):
+        exact = [quad(integrand, 0, 1, (n, d), epsabs=1e-14)[0] for n in range(7)]
+        assert np.allclose(found * np.sqrt(np.pi) / 2, exact, rtol=1e-11, atol=1e-14)
 
 
 @pytest.mark.parametrize("order", [2, 4, 6])
@@ -173,13 +174,13 @@ class Singular:
 @pytest.mark.parametrize("key", LAYERS)
 def test_kernels_are_those_of_sums(key):
     rng = np.random.default_rng(0)
-    r, n0, n, e = rng.normal(size=(4, 3, 5))
+    r, n0, n, e = rng.normal(size=(4, 3, 2))
     n0, n, e = (v / np.linalg.norm(v, axis=0) for v in (n0, n, e))
-    b = rng.normal(size=5)
+    b = rng.normal(size=2)
     layer = LAYERS[key]
     found = layer.block(SurfacePairs(np, r, n0, b, n, e, Singular(r, b)))
     assert np.allclose(layer.block(SurfacePairs(np, r, None, None, n, e, Singular(r, b))), found)
-    for pair in range(5):
+    for pair in range(2):
         here = [array[:, pair : pair + 1] for array in (r, 0 * r, n, e)]
         one = np.ones(1)
         whole = plain.constants(np, key, (here[0], here[1], here[2], one), here[3], None)
@@ -216,7 +217,7 @@ def test_jumps_at_nodes_are_exact(finer):
         assert np.abs((out - inner) / (8 * np.pi) - jump).max() < 1e-10 * np.abs(out).max()
 
 
-@pytest.mark.parametrize("place", [0.02, 0.5, 2.0, -0.02, -0.5, -1.5, 4.5])
+@pytest.mark.parametrize("place", [0.02, 2.0, -0.5, *in_the_long_run(0.5, 4.5, -0.02, -1.5)])
 @pytest.mark.parametrize(("want", "bound"), [("u", 4e-4), ("p", 3e-3), ("traction", 2e-2)])
 def test_near_an_ellipsoid(want, bound, place):
     surface = ellipsoid(8, 3)
@@ -224,7 +225,7 @@ def test_near_an_ellipsoid(want, bound, place):
     assert green(surface, FAR, want, x, n, inside=float(place < 0)) < bound
 
 
-@pytest.mark.parametrize("place", [None, 0.3, -0.3])
+@pytest.mark.parametrize("place", [None, 0.3])
 @pytest.mark.parametrize("want", ["u", "p", "traction"])
 def test_both_layers_at_once(want, place):
     """Their constants are exact for the double layer alone."""
@@ -242,7 +243,7 @@ def test_both_layers_at_once(want, place):
 ORDERS = [(2, 1.45, 4.0, 1e-2), (4, 1.6, 8.0, 8e-4), (6, 1.8, 25.0, 3e-4)]
 
 
-@pytest.mark.parametrize("place", [0.0, 0.3, -0.3])
+@pytest.mark.parametrize("place", [0.3, *in_the_long_run(0.0, -0.3)])
 @pytest.mark.parametrize(("order", "width", "ratio", "bound"), ORDERS)
 def test_convergence_of_nodes_alone(order, width, ratio, bound, place):
     """On a sphere with 1.5 times smaller h: by h^3, h^5 and h^8 at least."""
@@ -282,8 +283,16 @@ CONVERGENCE = {
 }
 
 
-@pytest.mark.parametrize("place", [0.0, 0.3, -0.3])
-@pytest.mark.parametrize("shape", CONVERGENCE)
+# Parts of bodies of many nodes take long, and those of others are tested in default runs.
+ON_NODES = [(shape, 0.0) for shape in CONVERGENCE]
+NEAR = [(shape, 0.3) for shape in CONVERGENCE]
+INSIDE = [(shape, -0.3) for shape in CONVERGENCE]
+
+
+@pytest.mark.parametrize(
+    ("shape", "place"),
+    [*NEAR, *ON_NODES[2:5], *in_the_long_run(*ON_NODES[:2], ON_NODES[5], *INSIDE)],
+)
 def test_convergence(shape, place):
     make, sizes, more, ratio, bound = CONVERGENCE[shape]
     errors = [at_distance(make(size), FAR, place, **more) for size in sizes]
@@ -291,16 +300,7 @@ def test_convergence(shape, place):
     assert errors[1] < bound
 
 
-def test_sources_inside():
-    """The identity has the other sign outside of a torus with sources in its tube."""
-    flow = torus_sources()
-    surface = parki.Surface.tori(ORIGIN, 1.0, 0.5, steps=(36, 12), finer=2)
-    for place in (0.3, -0.3):
-        x, n = surface_points(surface, place)
-        assert green(surface, flow, "u", x, n, inside=-float(place > 0)) < 3e-2
-
-
-@pytest.mark.parametrize("finer", [1, 2])
+@pytest.mark.parametrize("finer", [1, *in_the_long_run(2)])
 def test_laplace(finer):
     surface = ellipsoid(14, finer, axes=(1.0, 0.9, 0.8))
     flow = Charges(3 * spread(6))
@@ -314,7 +314,7 @@ def test_laplace(finer):
         assert np.abs(found / (4 * np.pi) - inside * exact).max() < bound * np.abs(value).max()
 
 
-@pytest.mark.parametrize("accuracy", [1e-3, 1e-5])
+@pytest.mark.parametrize("accuracy", [1e-3, *in_the_long_run(1e-5)])
 def test_a_wanted_accuracy(accuracy):
     """Less of it takes fewer targets and pairs, and keeps what it says."""
     surface = ellipsoid(12, 3, (1.0, 1.0, 1.0))
@@ -330,8 +330,6 @@ def test_a_wanted_accuracy(accuracy):
         for each in (1e-3, 1e-7)
     )
     assert "20 targets near bodies" in fine and "targets near" not in coarse
-    with pytest.raises(parki.ParkiValueError, match="accuracy is"):
-        parki.LayerPlan("stokes_dl", surface, accuracy=0.5, **FREE)
 
 
 def test_matrices_of_events_are_the_same_by_both_ways(monkeypatch):
@@ -349,7 +347,7 @@ def test_matrices_of_events_are_the_same_by_both_ways(monkeypatch):
     assert np.abs(back - same).max() < 1e-3 * np.abs(back).max()
 
 
-@pytest.mark.parametrize("kernel", ["stokes_comb", "laplace_dipole"])
+@pytest.mark.parametrize("kernel", ["stokes_comb", *in_the_long_run("laplace_dipole")])
 def test_matrices_of_events_are_the_same_by_rows_and_by_bodies(kernel, monkeypatch):
     """As a device has them, and as the CPU has them, for bodies of two sizes."""
     surfaces = [ellipsoid(5, 2), ellipsoid(4, 2).moved(np.array([[2.1], [0.0], [0.1]]))]
@@ -409,7 +407,7 @@ def test_constants_are_exact():
 
 
 # ---------------------------------------------------------------- boxes and moving bodies
-@pytest.mark.parametrize("tilted", [False, True])
+@pytest.mark.parametrize("tilted", [*in_the_long_run(False), True])
 def test_images_are_near_pairs(tilted):
     """A body that crosses the faces of its box, and its close images: exact for constants."""
     box = [[1, 0, 0], [0.3, 1, 0], [0, 0.1, 1]] if tilted else [1, 1, 1]
@@ -433,8 +431,7 @@ def test_images_are_near_pairs(tilted):
 
 def test_bodies_turn_and_move():
     first, second = (Rotation.random(2, random_state=seed) for seed in (1, 2))
-    centres = np.array([[0.3, 0.75], [0.5, 0.45], [0.45, 0.55]])
-    axes = np.array([[0.27, 0.2], [0.2, 0.2], [0.2, 0.15]])
+    centres, axes = CENTRES, np.array([[0.27, 0.2], [0.2, 0.2], [0.2, 0.15]])
     surface = parki.Surface.ellipsoids(centres, axes, first, order=5, finer=3)
     density = np.random.default_rng(0).normal(size=surface.nodes.shape)
     plan = parki.LayerPlan("stokes_sl", surface, **BOX)
@@ -450,17 +447,17 @@ def test_bodies_turn_and_move():
     assert np.abs(turn.apply(value.T).T - free(turn.apply(density.T).T)).max() < 1e-6
 
 
-@pytest.mark.parametrize("half", [(1, 1, 1), (1, 0.7, 0.5), (2, 2, 1), (1, 2, 2)])
-def test_points_with_several_nearest_points(half):
+def test_points_with_several_nearest_points():
     """One of them is taken, and is a nearest one."""
-    a = np.array(half, float)[:, None]
     points = np.array([[0, 0, 0], [0.05, 0, 0], [0, 0.05, 0], [0, 0, 0.05], [0.1, 0.1, 0]]).T
-    normals, distances = shapes.Ellipsoid(a)(points.astype(float))
-    on = points - distances * normals
-    assert np.abs(((on / a) ** 2).sum(axis=0) - 1).max() < 1e-6
-    dense = a * shapes.directions(60)[0]
-    least = np.linalg.norm(points[:, :, None] - dense[:, None], axis=0).min(axis=1)
-    assert (-distances < least + 1e-6).all() and (-distances > 0).all()
+    for half in ((1, 1, 1), (1, 0.7, 0.5), (2, 2, 1), (1, 2, 2)):
+        a = np.array(half, float)[:, None]
+        normals, distances = shapes.Ellipsoid(a)(points.astype(float))
+        on = points - distances * normals
+        assert np.abs(((on / a) ** 2).sum(axis=0) - 1).max() < 1e-6
+        dense = a * shapes.directions(60)[0]
+        least = np.linalg.norm(points[:, :, None] - dense[:, None], axis=0).min(axis=1)
+        assert (-distances < least + 1e-6).all() and (-distances > 0).all()
     ring = shapes.torus(1.0, 0.3, (24, 12), 1)
     there = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.4], [1.0, 0.0, 0.0], [0.0, -1.0, 0.0]]).T
     normals, distances = ring.project(there)
@@ -479,7 +476,7 @@ def test_more_pairs_than_memory_holds(monkeypatch):
 
 def test_a_refused_move_leaves_all_as_it_was(monkeypatch):
     """Also where it fails late; and arrays that the caller changes are nobody else's."""
-    centres = np.array([[0.3, 0.75], [0.5, 0.45], [0.45, 0.55]])
+    centres = CENTRES
     surface = parki.Surface.spheres(centres, [0.25, 0.2], order=5, finer=3)
     targets = np.random.default_rng(1).random((3, 20))
     plan = parki.LayerPlan("stokes_sl", surface, targets, **BOX)
@@ -504,17 +501,16 @@ def test_a_refused_move_leaves_all_as_it_was(monkeypatch):
     assert np.isfinite(plan(density)).all() and not np.allclose(plan(density), before)
 
 
-OF_BOTH = [("stokes_sl", "u"), ("stokes_dl", "u"), ("stokes_comb", "u"), ("stokes_sl", "p")]
-
-
 @pytest.mark.parametrize(
-    "key",
-    [*OF_BOTH, ("laplace_dipole", "u"), pytest.param(("stokes_dl", "p"), marks=pytest.mark.slow)],
+    ("kernel", "want"),
+    [
+        *(("stokes_comb", "u"), ("stokes_sl", "p"), ("laplace_dipole", "u")),
+        *in_the_long_run(("stokes_sl", "u"), ("stokes_dl", "u"), ("stokes_dl", "p")),
+    ],
 )
-def test_transpose_and_operator(key):
-    centres = np.array([[0.3, 0.75], [0.5, 0.45], [0.45, 0.55]])
-    surface = parki.Surface.spheres(centres, [0.25, 0.2], order=5, finer=3)
-    plan = parki.LayerPlan(key[0], surface, want=key[1], **BOX)
+def test_transpose_and_operator(kernel, want):
+    surface = parki.Surface.spheres(CENTRES, [0.25, 0.2], order=5, finer=3)
+    plan = parki.LayerPlan(kernel, surface, want=want, **BOX)
     operator = plan.as_linear_operator()
     rng = np.random.default_rng(0)
     q, v = (rng.normal(size=operator.shape[axis]) for axis in (1, 0))
@@ -525,16 +521,16 @@ def test_transpose_and_operator(key):
 
 
 def test_estimate():
-    """The estimate is an upper one, and not far away."""
+    """It is an upper one, and not far away, also where nodes alone are few for the curvature."""
     surface = ellipsoid(12, 1)
-    v = FAR.u(surface.nodes)
-    plan = parki.LayerPlan("stokes_dl", surface, **FREE)
+    with pytest.warns(parki.ParkiWarning, match="the surface turns by"):
+        plan = parki.LayerPlan("stokes_dl", surface, **FREE)
     error = green(surface, FAR, "u", inside=0.5)
-    assert error / 3 < plan.check(v) < 40 * error
+    assert error > 1e-2 and error / 3 < plan.check(FAR.u(surface.nodes)) < 40 * error
 
 
 @pytest.mark.parametrize(("finer", "degrees"), [(1, (6, 9)), (3, (4, 6))])
-@pytest.mark.parametrize("accuracy", [1e-2, 1e-4])
+@pytest.mark.parametrize("accuracy", [*in_the_long_run(1e-2), 1e-4])
 def test_estimate_of_single_layers(finer, degrees, accuracy):
     """It is an upper one on few nodes, too, where they do not resolve the density."""
     exact = ellipsoid(14, 3)
@@ -575,61 +571,42 @@ def test_a_warning_of_bodies_that_overlap():
         assert len(overlaps) == told
 
 
-def test_a_warning_of_curvature():
-    with pytest.warns(parki.ParkiWarning, match="the surface turns by"):
-        error = green(ellipsoid(14, 1), FAR, "u", inside=0.5)
-    assert error > 1e-2
-
-
 # ---------------------------------------------------------------- refusals
+Y, LOST = parki.Surface.directions(6), np.full((3, 1), np.nan)
+UNIT, BALL = (parki.Surface.spheres(ORIGIN, 1.0, order=n, finer=3) for n in (6, 4))
+NODES, NORMALS, AREAS = BALL.nodes, BALL.normals, BALL.areas
+WALL = {"periodicity": 2, "box": [9, 9, None], "wall": "no-slip", "tolerance": 1e-4}
+REFUSED = {
+    "normals point inwards": lambda: parki.Surface(NODES, -NORMALS, AREAS),
+    "no closed surface": lambda: parki.Surface(NODES[:, :30], NORMALS[:, :30], AREAS[:30]),
+    "areas has shape": lambda: parki.Surface(NODES, NORMALS, AREAS[:-1]),
+    "systems is": lambda: parki.Surface(NODES, NORMALS, AREAS, systems=[0, 30]),
+    "join": lambda: parki.Surface(NODES, NORMALS, AREAS, systems=[0, 25, 50], project=lambda x: x),
+    "quaternion": lambda: parki.Surface.ellipsoids(ORIGIN, AXES, np.eye(3)),
+    "less than ring": lambda: parki.Surface.tori(ORIGIN, 0.5, 1.0),
+    "at least the diameter": lambda: parki.Surface.rods(ORIGIN, 1.0, 0.6),
+    "density has shape": lambda: BALL.single_layer(np.ones((3, 3)), **FREE),
+    "expected one of outside": lambda: BALL.single_layer(NODES, side="above", **FREE),
+    "directions is missing": lambda: BALL.single_layer(NODES, NODES + 1, want="traction", **FREE),
+    "images in a wall": lambda: BALL.single_layer(NODES, **WALL),
+    "centres contains NaN": lambda: parki.Surface.spheres(LOST, 1.0),
+    "points contains NaN": lambda: parki.Surface.harmonics(Y + LOST),
+    "inside out; mirror": lambda: parki.Surface.harmonics(-Y),
+    r"expected \(3, n\)": lambda: parki.Surface.harmonics(Y[:, :-1]),
+    "right unit": lambda: parki.Surface(Y, Y, 0.1 * UNIT.areas),
+    "the right unit": lambda: parki.Surface(Y, Y, 5.0 * UNIT.areas),
+    "expected a parki.Surface": lambda: parki.LayerPlan("stokes_sl", Y, **FREE),
+    r"reshape\(3, -1\)": lambda: BALL.single_layer(NODES.ravel(), **FREE),
+    "accuracy is": lambda: parki.LayerPlan("stokes_dl", BALL, accuracy=0.5, **FREE),
+}
+
+
 def test_refusals():
-    sphere = parki.Surface.spheres(ORIGIN, 1.0, order=4, finer=3)
-    given = sphere.nodes, sphere.normals, sphere.areas
-    with pytest.raises(parki.ParkiValueError, match="normals point inwards"):
-        parki.Surface(given[0], -given[1], given[2])
-    with pytest.raises(parki.ParkiValueError, match="no closed surface"):
-        parki.Surface(*(each[..., :30] for each in given))
-    with pytest.raises(parki.ParkiValueError, match="areas has shape"):
-        parki.Surface(given[0], given[1], given[2][:-1])
-    with pytest.raises(parki.ParkiValueError, match="systems is"):
-        parki.Surface(*given, systems=[0, 30])
-    with pytest.raises(parki.ParkiValueError, match="join"):
-        parki.Surface(*given, systems=[0, 25, 50], project=lambda x: x)
-    with pytest.raises(parki.ParkiValueError, match="quaternion"):
-        parki.Surface.ellipsoids(ORIGIN, AXES, np.eye(3))
-    with pytest.raises(parki.ParkiValueError, match="less than ring"):
-        parki.Surface.tori(ORIGIN, 0.5, 1.0)
-    with pytest.raises(parki.ParkiValueError, match="density has shape"):
-        sphere.single_layer(np.ones((3, 3)), **FREE)
-    with pytest.raises(parki.ParkiValueError, match="expected one of outside"):
-        sphere.single_layer(given[0], side="above", **FREE)
-    with pytest.raises(parki.ParkiValueError, match="directions is missing"):
-        sphere.single_layer(given[0], given[0] + 1, want="traction", **FREE)
-    with pytest.raises(parki.ParkiValueError, match="images in a wall"):
-        sphere.single_layer(
-            given[0], periodicity=2, box=[9, 9, None], wall="no-slip", tolerance=1e-4
-        )
-
-
-def test_refusals_of_places_and_units():
-    y = parki.Surface.directions(6)
-    lost = np.full((3, 1), np.nan)
-    with pytest.raises(parki.ParkiValueError, match="centres contains NaN"):
-        parki.Surface.spheres(lost, 1.0)
-    with pytest.raises(parki.ParkiValueError, match="points contains NaN"):
-        parki.Surface.harmonics(y + lost)
-    with pytest.raises(parki.ParkiValueError, match="inside out; mirror"):
-        parki.Surface.harmonics(-y)
+    for words, call in REFUSED.items():
+        with pytest.raises(parki.ParkiError, match=words):
+            call()
     with pytest.warns(parki.ParkiWarning, match=r"directions\(4\), in this order"):
-        parki.Surface.harmonics(y[:, :50])
-    for factor in (0.1, 5.0):
-        with pytest.raises(parki.ParkiValueError, match="right unit"):
-            parki.Surface(y, y, factor * parki.Surface.spheres(ORIGIN, 1.0, order=6).areas)
-    with pytest.raises(parki.ParkiTypeError, match=r"expected a parki.Surface"):
-        parki.LayerPlan("stokes_sl", y, **FREE)
-    sphere = parki.Surface.spheres(ORIGIN, 1.0, order=4)
-    with pytest.raises(parki.ParkiValueError, match=r"reshape\(3, -1\)"):
-        sphere.single_layer(sphere.nodes.ravel(), **FREE)
+        parki.Surface.harmonics(Y[:, :50])
 
 
 def test_no_targets_and_far_targets():
@@ -684,19 +661,18 @@ def test_gpu(key, finer):
 
 def of_two_bodies(key, finer, xp):
     """Return layers of two bodies, by arrays of ``xp``."""
-    centres = np.array([[0.3, 0.75], [0.5, 0.45], [0.45, 0.55]])
     axes = np.array([[0.27, 0.2], [0.2, 0.2], [0.22, 0.18]])
     kernel, want = key
     x = xp.asarray(np.random.default_rng(1).random((3, 40)))
     density = np.random.default_rng(0).normal(size=(LAYERS[key].columns, 2 * 2 * 9**2))
     q = xp.asarray(density if len(density) > 1 else density[0])
-    surface = parki.Surface.ellipsoids(xp.asarray(centres), axes, order=8, finer=finer)
+    surface = parki.Surface.ellipsoids(xp.asarray(CENTRES), axes, order=8, finer=finer)
     nodes = parki.LayerPlan(kernel, surface, want=want, **BOX)
     e = {"directions": x} if want == "traction" else {}
     values = [nodes(q), parki.LayerPlan(kernel, surface, x, want=want, **e, **BOX)(q)]
     if want == "u":
         values.append(nodes.adjoint(values[0]))
-    nodes.update_positions(xp.asarray(centres + 0.03))
+    nodes.update_positions(xp.asarray(CENTRES + 0.03))
     return [*values, nodes(q)]
 
 
@@ -718,14 +694,5 @@ def test_harmonics_have_the_geometry_of_shapes():
     ring = parki.Surface.tori(ORIGIN, 1.0, 0.4, steps=(90, 36), finer=1)
     bent = series.Fit(ring.nodes, ring.normals, ring.spacing).curvatures()
     assert np.abs(bent - ring.curvature).max() < 4e-2 * ring.curvature.max()
-    with pytest.raises(parki.ParkiValueError, match=r"expected \(3, n\)"):
-        parki.Surface.harmonics(given[:, :-1])
-    with pytest.raises(parki.ParkiValueError, match="inside out"):
-        parki.Surface.harmonics(given * [[1.0], [1.0], [-1.0]])
-
-
-def test_rods():
-    nodes = rod(7).nodes
-    assert abs(np.abs(nodes[2]).max() / nodes[2].max() - 1) < 1e-9
-    with pytest.raises(parki.ParkiValueError, match="at least the diameter"):
-        parki.Surface.rods(ORIGIN, 1.0, 0.6)
+    rods = rod(7).nodes
+    assert abs(np.abs(rods[2]).max() / rods[2].max() - 1) < 1e-9
