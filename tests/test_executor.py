@@ -14,7 +14,7 @@ from small_kernels import SQUARE, run_python, small_kernel
 
 import parki
 from parki.errors import KernelError, ParkiValueError
-from parki.runtime import get_execution_space, load
+from parki.runtime import get_execution_space, host, load
 from parki.runtime import specialise as specialising
 from parki.runtime.specialise import kernel_directory
 
@@ -60,12 +60,14 @@ def test_nothing_happens_for_no_work(tmp_path):
     kernel(-3)
 
 
-def test_same_request_same_kernel(tmp_path):
+def test_same_request_same_kernel(tmp_path, monkeypatch):
     kernel = small_kernel(tmp_path, SHIFT)
     assert small_kernel(tmp_path, SHIFT) is kernel
     assert small_kernel(tmp_path, SHIFT, USED=False) is kernel  # nothing depends on it
     assert small_kernel(tmp_path, SHIFT, REAL="float") is not kernel
     assert small_kernel(tmp_path, SHIFT, space="Serial") is not kernel
+    monkeypatch.setenv("CXX", host.compiler().path)
+    assert small_kernel(tmp_path, SHIFT) is not kernel
 
 
 def test_unknown_executor(tmp_path):
@@ -260,7 +262,7 @@ def test_floating_point_state_is_left_alone(tmp_path):
     code = """
     import sys
     import numpy as np
-    from parki.runtime import get_execution_space, load
+    from parki.runtime import get_execution_space, host, load
     for space in ("Serial", "OpenMP"):
         kernel = load(sys.argv[1], "f", get_execution_space(space))
         v, w = np.array([0.0, -1e-320, 1e300, np.nan]), np.full(4, 1e-40, dtype=np.float32)
