@@ -47,28 +47,18 @@ def test_mobility(name):
     np.testing.assert_allclose(parts, found.Mdot(forces, torques), atol=1e-12)
 
 
-@pytest.mark.each
 @pytest.mark.parametrize("angular", [False, True])
 @pytest.mark.parametrize("name", NOISY)
-def test_matrix_is_symmetric_and_that_of_the_noise(name, angular):
-    """The mean square of a projection of the noise, whose scatter is known."""
-    found, count = solver(name, angular, tolerance=1e-4, seed=3), 3
-    found.setPositions(rows(count)[0])
-
-    def product(vector):
-        parts = found.Mdot(*vector.reshape(-1, 3 * count))
-        return np.concatenate([part for part in parts if part is not None])
-
-    matrix = np.array([product(e) for e in np.eye(3 * count * (1 + angular))]).T
-    np.testing.assert_allclose(matrix, matrix.T, atol=1e-4 * matrix.max())
-    assert np.linalg.eigvalsh(matrix)[0] > 0
-    draws, vector = 150, np.random.default_rng(1).standard_normal(len(matrix))
-    noise = [
-        np.concatenate([part.ravel() for part in found.sqrtMdotW() if part is not None])
-        for _ in range(draws)
-    ]
-    mean = np.mean((np.array(noise) @ vector) ** 2)
-    assert abs(mean / (vector @ matrix @ vector) - 1) < 4 * np.sqrt(2 / draws)
+def test_noise_and_divergence(name, angular):
+    """The noise is that of the same spheres by the same seed, and has a factor."""
+    found = solver(name, angular, tolerance=1e-4, seed=3)
+    found.setPositions(rows()[0])
+    exact = found._spheres.noise(np.random.default_rng(3), torques=angular, accuracy=1e-4)
+    noise, none = found.sqrtMdotW(2.5), found.divM(2.5)
+    for each, other, zero in zip(noise, exact if angular else [exact], none, strict=False):
+        np.testing.assert_allclose(each.T, 2.5 * other, rtol=1e-12)
+        np.testing.assert_array_equal(zero, np.zeros((COUNT, 3)))
+    assert angular or (noise[1] is None and none[1] is None)
 
 
 @pytest.mark.parametrize("name", NOISY)
@@ -87,19 +77,6 @@ def test_langevin_velocities(name):
     np.testing.assert_array_equal(seeded[1].LangevinVelocities(0.01, 0.0), np.zeros((2, COUNT, 3)))
     with pytest.raises(parki.ParkiValueError, match="dt is 0 and kbt is 1; expected a positive"):
         seeded[1].LangevinVelocities(0, 1)
-
-
-def test_scale_and_divergence():
-    positions, *_ = rows()
-    seeded = [solver("PSE", seed=7) for _ in range(2)]
-    for each in seeded:
-        each.setPositions(positions)
-    np.testing.assert_allclose(
-        seeded[0].sqrtMdotW(2.5)[0], 2.5 * seeded[1].sqrtMdotW()[0], rtol=1e-9
-    )
-    found, none = seeded[0].divM(2.5)
-    np.testing.assert_array_equal(found, np.zeros((COUNT, 3)))
-    assert none is None
 
 
 @pytest.mark.parametrize("name", SOLVERS)
@@ -169,43 +146,34 @@ def test_radii_and_options():
     np.testing.assert_allclose(8 * np.pi * VISCOSITY * found.Mdot(forces)[0].T, exact, atol=1e-5)
 
 
+REFUSED = {
+    "periodicityZ is 'single_wall'": lambda _: Solver("open", "open", "single_wall"),
+    "PSE is for three axes that are 'periodic'": lambda _: PSE(*OPEN),
+    "NBody is for three axes that are 'open'": lambda _: NBody(*PERIODIC),
+    "shearStrain is 0.1": lambda _: solver("PSE").setParameters(1.0, **BOX, shearStrain=0.1),
+    "wallHeight is 0.0": lambda _: solver("NBody").setParameters(wallHeight=0.0),
+    "Ly is None, but axis Y is periodic": lambda _: solver("Solver").setParameters(Lx=EDGE),
+    "lanczos_callback is given": lambda _: solver("NBody", lanczos_callback=print),
+    r"forces has shape \(4, 3\); expected \(5, 3\)": lambda found: found.Mdot(np.ones((4, 3))),
+    "includeAngular is False": lambda found: found.Mdot(*rows()[1:]),
+    "forces and torques are None": lambda found: found.Mdot(),
+    "noise with periodicity=2 is not defined": lambda found: found.sqrtMdotW(),
+    "NaN or infinity": lambda found: found.setPositions(np.full((COUNT, 3), np.nan)),
+}
+
+
 def test_refusals():
-    positions, forces, torques = rows()
-    for kind, axes, text in (
-        (Solver, ("open", "open", "single_wall"), "periodicityZ is 'single_wall'"),
-        (PSE, OPEN, "PSE is for three axes that are 'periodic'"),
-        (NBody, PERIODIC, "NBody is for three axes that are 'open'"),
-    ):
-        with pytest.raises(parki.ParkiValueError, match=text):
-            kind(*axes)
-    for name, parameters, text in (
-        ("PSE", {"psi": 1.0, **BOX, "shearStrain": 0.1}, "shearStrain is 0.1"),
-        ("NBody", {"wallHeight": 0.0}, "wallHeight is 0.0"),
-        ("Solver", {"Lx": EDGE}, "Ly is None, but axis Y is periodic"),
-    ):
-        with pytest.raises(parki.ParkiValueError, match=text):
-            solver(name).setParameters(**parameters)
-    with pytest.raises(parki.ParkiValueError, match="lanczos_callback is given"):
-        solver("NBody", lanczos_callback=print)
+    positions, forces, _ = rows()
     found = solver("Solver")
     for bad in (np.ones((4, 6)), np.ones((3, 1)), np.ones((1, 4)), np.ones(4), np.ones((0, 3))):
         with pytest.raises(parki.ParkiValueError, match="positions has shape"):
             found.setPositions(bad)
     found.setPositions(positions)
-    with pytest.raises(
-        parki.ParkiValueError, match=r"forces has shape \(4, 3\); expected \(5, 3\)"
-    ):
-        found.Mdot(forces[:4])
-    with pytest.raises(parki.ParkiValueError, match="includeAngular is False"):
-        found.Mdot(forces, torques)
-    with pytest.raises(parki.ParkiTypeError, match="forces and torques are None"):
-        found.Mdot()
-    with pytest.raises(parki.ParkiValueError, match="noise with periodicity=2 is not defined"):
-        found.sqrtMdotW()
     cold = found.LangevinVelocities(1, 0, forces)
     np.testing.assert_array_equal(cold[0], found.Mdot(forces)[0])
-    with pytest.raises(parki.ParkiValueError, match="NaN or infinity"):
-        found.setPositions(np.full((COUNT, 3), np.nan))
+    for words, call in REFUSED.items():
+        with pytest.raises(parki.ParkiError, match=words):
+            call(found)
 
 
 def test_order_of_calls():
