@@ -44,7 +44,7 @@ RADII = {
 }
 
 
-@pytest.mark.parametrize("radius", [0.05, 0.45])
+@pytest.mark.parametrize("radius", [0.05, 0.3])
 def test_cubic_array(radius):
     """One sphere in a cube: exact, and no more than this (the array of Hasimoto has more)."""
     how = {"viscosity": 1 / (6 * np.pi * radius), "tolerance": 1e-8}
@@ -312,13 +312,14 @@ def test_flow():
 
 def test_flow_of_torques():
     """Outside of the spheres, the flow of rotlets; tracers move and turn with it."""
-    spheres, points, forces, torques = given(RADII["two"], 3, 1e-7, viscosity=2.0)
+    spheres, points, forces, torques = given(RADII["one"], 3, 1e-7, viscosity=2.0)
     places = np.array([[0.1, 0.6, 1.1], [0.7, 0.2, 0.5], [0.4, 0.8, 0.1]])
     velocity, gradient = spheres.flow(None, places, torques, want=("u", "grad_u"))
     exact = direct_sum("stokes_rotlet", places, points, torques, periodicity=3, box=BOX)
     assert np.linalg.norm(places[:, None] - points[:, :, None], axis=0).min() > 0.1
     np.testing.assert_allclose(velocity * 16 * np.pi, exact, atol=3e-6)
-    sizes, how = np.append(RADII["two"], np.zeros(3)), {"tolerance": 1e-7, "viscosity": 2.0}
+    sizes = np.append(np.full(COUNT, RADII["one"]), np.zeros(3))
+    how = {"tolerance": 1e-7, "viscosity": 2.0}
     together = parki.Spheres(np.hstack([points, places]), sizes, periodicity=3, box=BOX, **how)
     acts = [np.hstack([each, np.zeros((3, 3))]) for each in (forces, torques)]
     moves, turns = (each[:, COUNT:] for each in together.velocities(*acts))
@@ -328,7 +329,8 @@ def test_flow_of_torques():
     np.testing.assert_allclose(velocity, moves, atol=1e-6)
     curl = [gradient[k, j] - gradient[j, k] for j, k in ((1, 2), (2, 0), (0, 1))]
     np.testing.assert_allclose(np.array(curl) / 2, turns, atol=1e-5)
-    np.testing.assert_allclose(pressure, spheres.flow(forces, places, want="p"), atol=1e-6)
+    exact = direct_sum("stokes_sl", places, points, forces, periodicity=3, box=BOX, want="p")
+    np.testing.assert_allclose(pressure * 8 * np.pi, exact, atol=3e-6)
     symmetric = 2.0 * (gradient + gradient.swapaxes(0, 1)) - pressure * np.eye(3)[..., None]
     np.testing.assert_allclose(stress, symmetric, atol=1e-5)
     assert not spheres.flow(None, places, torques, want="p").any()
@@ -375,7 +377,7 @@ def test_gradients_keep_their_promises():
         plan = parki.Plan(kernel, targets, points, options, want=("u", "grad_u"))
         found, alone = plan(torques), parki.Plan(kernel, targets, points, options, want="grad_u")
         assert rms((alone(torques) - found[1]).reshape(9, COUNT)) <= 2 * alone.promise(torques)
-        finer = parki.EwaldOptions(3, BOX, 1e-8, expert=parki.Expert(split="hasimoto"))
+        finer = parki.EwaldOptions(3, BOX, 1e-7)
         exact = parki.Plan(kernel, targets, points, finer, want=("u", "grad_u"))(torques)
         promises = plan.promise(torques)
         assert rms(found[0] - exact[0]) <= promises[0]

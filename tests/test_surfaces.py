@@ -13,7 +13,9 @@ from started import NO_GPU
 
 import parki
 from parki import memory
+from parki.ewald.sums import SUMS
 from parki.interchange import to_host
+from parki.reference import direct_sum
 from parki.surfaces import corrections, dense, plain, series, shapes
 from parki.surfaces.functions import Functions, coefficients, laguerre
 from parki.surfaces.kernels import LAYERS, SurfacePairs
@@ -173,18 +175,21 @@ class Singular:
 
 @pytest.mark.parametrize("key", LAYERS)
 def test_kernels_are_those_of_sums(key):
-    rng = np.random.default_rng(0)
-    r, n0, n, e = rng.normal(size=(4, 3, 2))
+    """Of densities that are unit vectors, which direct sums take."""
+    (kernel, want), layer, rng = key, LAYERS[key], np.random.default_rng(0)
+    r, n0, n, e = rng.normal(size=(4, 3, 5))
     n0, n, e = (v / np.linalg.norm(v, axis=0) for v in (n0, n, e))
-    b = rng.normal(size=2)
-    layer = LAYERS[key]
+    b, one = rng.normal(size=5), np.ones(1)
     found = layer.block(SurfacePairs(np, r, n0, b, n, e, Singular(r, b)))
     assert np.allclose(layer.block(SurfacePairs(np, r, None, None, n, e, Singular(r, b))), found)
-    for pair in range(2):
-        here = [array[:, pair : pair + 1] for array in (r, 0 * r, n, e)]
-        one = np.ones(1)
-        whole = plain.constants(np, key, (here[0], here[1], here[2], one), here[3], None)
-        assert np.allclose(found[..., pair], whole[..., 0], rtol=1e-7, atol=1e-8)
+    for pair in range(5):
+        at, normal, along = (array[:, pair : pair + 1] for array in (r, n, e))
+        norms = normal if SUMS[kernel].normals else None
+        for column, unit in enumerate(np.eye(layer.columns)[:, None, :, None]):
+            dens = plain.strengths(kernel, unit, normal, one)[0]
+            exact = direct_sum(kernel, at, 0 * at, dens, norms, want=layer.want, periodicity=0)
+            exact = plain.rows_of(want, exact[None], along)[0, ..., 0]
+            assert np.allclose(found[:, column, pair], exact, rtol=1e-7, atol=1e-8)
 
 
 # ---------------------------------------------------------------- layers in free space
