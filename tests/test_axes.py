@@ -11,7 +11,6 @@ import json
 
 import numpy as np
 import pytest
-from composites import SLIP
 from contract import cloud, rms
 from few import FEW
 from sphere_reference import mobility
@@ -202,20 +201,6 @@ def test_libmobility_takes_any_axes(rng):
     np.testing.assert_array_equal(solver.Mdot(forces)[0].T, exact)
     with pytest.raises(VALUE, match="Ly is None, but axis Y is periodic"):
         Solver("open", "periodic", "open").setParameters(Lx=1.0)
-
-
-def test_composites():
-    """Whose maps know the axes by their names, which do not change."""
-    periodic = (False, True, True)
-    trg, src, forces = given("stokes_sl")
-    dens = np.concatenate([forces, forces[:1]])[: int(np.prod(SLIP.density))]
-    options = parki.EwaldOptions(periodic, BOX, TOLERANCE)
-    plan = parki.Plan(SLIP, trg, src, options)
-    check = plan.check(dens)
-    assert 0 < check.error < check.promise
-    values = np.random.default_rng(1).standard_normal(plan(dens).shape)
-    one, two = (values * plan(dens)).sum(), (plan.adjoint(values) * dens).sum()
-    assert abs(one - two) < 1e-12 * np.linalg.norm(values) * np.linalg.norm(plan(dens))
 
 
 def test_the_command_line(tmp_path, capsys):

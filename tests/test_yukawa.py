@@ -130,6 +130,7 @@ def test_a_table_is_as_short_as_the_tolerance_allows():
 
 
 # ---------------------------------------------------------------------- the reference
+@pytest.mark.each
 @pytest.mark.parametrize("xi", [None, 2.0, 5.0])
 @pytest.mark.parametrize("kappa", [7.0, 15.0])
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
@@ -142,6 +143,7 @@ def test_the_reference_against_images(periodicity, kappa, xi):
         assert rms(one - other) < 2e-14 * rms(other)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("kappa", [1e-6, 1e-2, 0.5])
 @pytest.mark.parametrize("periodicity", [1, 2, 3])
 def test_the_reference_at_small_kappa(periodicity, kappa):
@@ -168,8 +170,8 @@ def test_the_reference_refuses(wrong):
 # ---------------------------------------------------------------------- the sum
 @pytest.mark.pairwise
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
-@pytest.mark.parametrize("kappa", [1e-3, 0.2, 3.0, 20.0, 400.0, 1e4])
-@pytest.mark.parametrize("tolerance", [1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("kappa", [1e-3, 3.0, 20.0, 1e4])
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-9])
 @pytest.mark.parametrize("split", ["prolate", "hasimoto"])
 @pytest.mark.parametrize("neutral", [True, False])
 def test_the_promise(periodicity, kappa, tolerance, split, neutral):
@@ -191,7 +193,7 @@ def test_another_kappa_compiles_nothing():
     kernels = [
         {each.workunit for each in plan.pipeline.setup.kernels(12)}
         for kappa in (0.3, 0.31)
-        for plan in [parki.Plan(name(kappa), trg, src, None, EwaldOptions(1, BOX, 1e-5))]
+        for plan in [parki.Plan(name(kappa), trg, src, None, EwaldOptions(3, BOX, 1e-5))]
     ]
     assert kernels[0] == kernels[1]
 
@@ -210,6 +212,7 @@ def test_the_far_field_ends_where_screening_ends_it():
         assert rms(plan(charges) - exact) <= plan.promise(charges)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("split", ["prolate", "hasimoto"])
 @pytest.mark.parametrize("periodicity", [0, 1, 2])
 def test_coarse_grids(periodicity, split):
@@ -252,7 +255,7 @@ SHAPES = {"cube": [1.0, 1.0, 1.0], "flat": [1.0, 1.0, 0.1], "long": [4.0, 1.0, 1
 SHAPES["tilted"] = parki.lattice(1.0, 1.0, 1.0, xy=0.4)
 
 
-@pytest.mark.pairwise
+@pytest.mark.each
 @pytest.mark.parametrize("split", ["auto", "hasimoto"])
 @pytest.mark.parametrize("precision", ["full", "mixed"])
 @pytest.mark.parametrize(
