@@ -30,7 +30,6 @@ from contract import (
     costs_of_a_device,
     edges_of,
     fields_of,
-    promise,
     rms,
     sweep,
 )
@@ -39,10 +38,10 @@ from few import FEW, USUAL, wanted
 import parki
 from examples import example
 from parki.ewald.options import SMALLEST_TOLERANCE
-from parki.interchange import to_host
 from parki.reference import direct_sum
 
 # Where the contract is checked; a GPU's whole sweep is PARKI_TEST_SPACE=Cuda pytest -m "".
+SLOW = pytest.mark.slow
 SPACE = os.environ.get("PARKI_TEST_SPACE", "CPU")
 
 
@@ -96,63 +95,37 @@ def test_every_box_by_costs_of_a_device(case):
         check(case)
 
 
-# Of 1-periodic boxes, whose kernels once faded over what the grid resolved and the band did not.
+# A cut-off spans tens of periods, or kernels fade over what the grid resolved and the band did not.
 THIN = (
-    ((1, 4, 0.5), 0.1, {"window_points": 5, "cutoff": 0.5}),
-    ((1, 0.5, 4), 0.1, {"window_points": 5, "cutoff": 0.5}),
-    ((1, 30, 0.3), 1e-2, {}),
-    pytest.param((1, 8, 0.5), 0.1, {"window_points": 6, "cutoff": 3}, marks=pytest.mark.slow),
-    pytest.param((1, 8, 0.5), 1e-3, {"window_points": 7, "cutoff": 0.5}, marks=pytest.mark.slow),
+    ("laplace", 3, (1, 1e-3, 1), 1e-6, {}),
+    ("laplace", 2, (1, 1e-3, 1), 1e-6, {}),
+    ("laplace", 3, (1, 1e-2, 1e-2), 1e-4, {}),
+    ("stokes_sl", 3, (1, 1e-3, 1), 1e-3, {}),
+    ("stokes_sl", 1, (1e-3, 1, 1), 1e-4, {}),
+    ("stokes_sl", 2, (1, 1, 9000), 1e-6, {}),
+    ("stokes_dl", 1, (1, 4, 0.5), 0.1, {"window_points": 5, "cutoff": 0.5}),
+    ("stokes_dl", 1, (1, 30, 0.3), 1e-2, {}),
+    pytest.param("stokes_dl", 1, (1, 8, 0.5), 0.1, {"window_points": 6, "cutoff": 3}, marks=SLOW),
 )
-
-
-@pytest.mark.parametrize(("box", "tolerance", "settings"), THIN)
-def test_double_layers_in_flat_boxes(box, tolerance, settings):
-    """The window was judged for a grid as fine as few targets choose: 40 of them."""
-    edges = np.array(box, dtype=float)[:, None]
-    options = flat.options(1, box, tolerance, execution_space=SPACE, **settings)
-    array = parki.utils.get_array_module(SPACE).asarray
-    for seed in range(40, 43):
-        rng = np.random.default_rng(seed)
-        src = rng.random((3, 100)) * edges
-        trg = np.concatenate([src[:, :25], rng.random((3, 15)) * edges], axis=1)
-        norms, dens = rng.standard_normal((2, 3, 100))
-        plan = parki.Plan("stokes_dl", array(trg), array(src), array(norms), options)
-        found = to_host(plan(array(dens)))
-        exact = parki.reference.direct_sum(
-            "stokes_dl", trg, src, dens, norms, box=box, periodicity=1
-        )
-        assert rms(found - exact) <= promise("stokes_dl", dens, norms, box, tolerance)
 
 
 @pytest.mark.each
 @pytest.mark.parametrize("split", ["prolate", "hasimoto"])
-@pytest.mark.parametrize(
-    ("kernel", "periodicity", "box", "tolerance"),
-    [
-        ("laplace", 3, (1, 1e-3, 1), 1e-6),
-        ("laplace", 2, (1, 1e-3, 1), 1e-6),
-        ("stokes_sl", 3, (1, 1e-3, 1), 1e-3),
-        ("stokes_sl", 1, (1e-3, 1, 1), 1e-4),
-        ("stokes_sl", 2, (1, 1, 9000), 1e-6),
-        ("laplace", 3, (1, 1e-2, 1e-2), 1e-4),
-    ],
-)
-def test_thin_periods(kernel, periodicity, box, tolerance, split):
-    """The images of a source within a cut-off of tens of periods carry one density."""
-    rng = np.random.default_rng(0)
-    edges = np.array(box, dtype=float)[:, None]
+@pytest.mark.parametrize(("kernel", "periodicity", "box", "tolerance", "settings"), THIN)
+def test_thin_periods(kernel, periodicity, box, tolerance, settings, split):
+    """The images of a source carry one density; and of few targets some are sources."""
+    rng, edges = np.random.default_rng(0), np.array(box, dtype=float)[:, None]
     src, trg = rng.random((3, 300)) * edges, rng.random((3, 60)) * edges
-    dens = rng.standard_normal(300 if kernel == "laplace" else (3, 300))
-    options = flat.options(periodicity, box, tolerance, split=split)
-    plan = parki.Plan(kernel, trg, src, None, options)
+    trg[:, :25] = src[:, :25]
+    dens, norms = example(kernel).density(rng, 300), example(kernel).normals(rng, 300)
+    options = flat.options(periodicity, box, tolerance, split=split, **settings)
+    plan = parki.Plan(kernel, trg, src, norms, options)
     # The direct sum takes minutes here; another cut-off has other errors.
     setup = plan.pipeline.setup
     cutoff = 0.8 * setup.parameters.cutoff * setup.frame.length
     better = parki.EwaldOptions(periodicity, box, 1e-4 * tolerance, cutoff=cutoff)
-    exact = parki.Plan(kernel, trg, src, None, better)(dens)
-    error = rms(np.atleast_2d(plan(dens) - exact))
-    assert error <= plan.promise(dens)
+    exact = parki.Plan(kernel, trg, src, norms, better)(dens)
+    assert rms(np.atleast_2d(plan(dens) - exact)) <= plan.promise(dens)
 
 
 # Sums that passed their promise once; most are like others, and left to the long run.
@@ -195,68 +168,20 @@ def test_what_failed_once(case):
 
 
 @pytest.mark.parametrize("tolerance", [1e-6, pytest.param(1e-9, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-    "m", [pytest.param((6, 6, 500), marks=pytest.mark.slow), (24, 24, 24)], ids=str
-)
-def test_double_layers_on_a_lattice_that_is_the_grids(m, tolerance):
+def test_double_layers_on_a_lattice_that_is_the_grids(tolerance):
     """Two periodic directions amplify what stresses put, as a force, into a plane's mean."""
-    sides = [np.arange(n) / 6 for n in m] if m[0] == 6 else [np.arange(n) / n for n in m]
-    points = np.array(np.meshgrid(*sides, indexing="ij")).reshape(3, -1)
-    rng = np.random.default_rng(0)
+    points, rng = np.indices((24, 24, 24)).reshape(3, -1) / 24, np.random.default_rng(0)
     dens, norms = rng.standard_normal((2, *points.shape))
-    box = [n * side[1] for n, side in zip(m, sides, strict=True)]
-    plan = parki.Plan("stokes_dl", points, points, norms, parki.EwaldOptions(2, box, tolerance))
+    options = parki.EwaldOptions(2, [1, 1, 1], tolerance)
+    plan = parki.Plan("stokes_dl", points, points, norms, options)
     some = rng.permutation(points.shape[1])[:100]
-    exact = parki.reference.direct_sum(
-        "stokes_dl", points[:, some], points, dens, norms, box=box, periodicity=2
-    )
-    error = plan(dens)[:, some] - exact
-    assert np.sqrt((error**2).sum(axis=0).mean()) <= 0.7 * plan.promise(dens)
+    exact = direct_sum("stokes_dl", points[:, some], points, dens, norms, options=options)
+    assert rms(plan(dens)[:, some] - exact) <= 0.7 * plan.promise(dens)
     # An ordered suspension, whose exact flow is zero.
     dens, norms = np.zeros((2, *points.shape))
     dens[1], norms[0] = 1, 1
-    ordered = parki.Plan("stokes_dl", points, points, norms, plan.options)
-    assert np.sqrt((ordered(dens) ** 2).sum(axis=0).mean()) <= ordered.promise(dens)
-
-
-SALT, LAYERS = 16, 24
-
-
-def _coherent(name):
-    """Return kernel, periodicity, tolerance, cut-off, points and density that meet one mode."""
-    m = SALT if name == "salt" else LAYERS
-    x, y, z = sites = np.indices((m, m, m)).reshape(3, -1)
-    if name == "salt":
-        return "laplace", 3, 1e-10, 0.2, sites / m, (-1.0) ** (x + y + z)
-    dens = np.zeros(sites.shape)
-    dens[0] = (-1.0) ** z
-    return "stokes_sl", 3, 1e-6, 0.25, sites / m, dens
-
-
-@pytest.mark.parametrize("name", ["salt", "layers"])
-def test_densities_of_one_mode(name):
-    """Crystals break the promise for random densities, not Cauchy's bound, nor that for any."""
-    kernel, periodicity, tolerance, cutoff, points, dens = _coherent(name)
-    some = np.random.default_rng(0).permutation(points.shape[1])[:40]
-    exact = parki.reference.direct_sum(
-        kernel, points[:, some], points, dens, box=[1, 1, 1], periodicity=periodicity
-    )
-    errors = {}
-    for densities in ("random", "any"):
-        options = parki.EwaldOptions(
-            periodicity,
-            [1, 1, 1],
-            tolerance,
-            cutoff=cutoff,
-            densities=densities,
-            deterministic=True,
-        )
-        plan = parki.Plan(kernel, points, points, None, options)
-        error = np.atleast_2d(plan(dens)[..., some] - exact)
-        errors[densities] = np.sqrt((error**2).sum(axis=0).mean()) / plan.promise(dens)
-    components = 1 if kernel == "laplace" else 3
-    assert 1 < errors["random"] <= np.sqrt(components * points.shape[1])
-    assert errors["any"] <= 1
+    ordered = parki.Plan("stokes_dl", points, points, norms, options)
+    assert rms(ordered(dens)) <= ordered.promise(dens)
 
 
 @pytest.mark.each
@@ -286,28 +211,6 @@ def test_the_worst_density(kernel, periodicity, lattice):
     for matrix, bound in zip(matrices, (1.0, np.sqrt(sources)), strict=False):
         worst = np.linalg.norm(matrix - matrices[-1], 2) / np.sqrt(points.shape[1])
         assert worst <= bound * 1e-4
-
-
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        "laplace",
-        *(pytest.param(k, marks=pytest.mark.slow) for k in ("stokes_dipole", "laplace_dipole")),
-    ],
-)
-def test_one_source_at_one_target(kernel):
-    """The promise is a mean square: pairs are above it, but not by far, and their mean is not."""
-    rng = np.random.default_rng(1)
-    options = parki.EwaldOptions(3, [1, 1, 1], 1e-4)
-    ratios = []
-    plan = parki.Plan(kernel, rng.random((3, 1)), rng.random((3, 1)), options=options)
-    for _ in range(60):
-        trg, src, dens = rng.random((3, 1)), rng.random((3, 1)), example(kernel).density(rng, 1)
-        plan.update_points(trg, src)
-        off = plan(dens) - direct_sum(kernel, trg, src, dens, options=options)
-        ratios.append(np.linalg.norm(off) / plan.promise(dens))
-    assert rms(np.array(ratios)) <= 1
-    assert max(ratios) <= 6
 
 
 ASKED = (("f8", 1e-3), ("f8", 1e-6), ("f4", 1e-3), ("f8", 1e-9))

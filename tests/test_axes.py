@@ -113,12 +113,6 @@ def test_refusals(error, message, periodicity, box):
         parki.EwaldOptions(periodicity, box)
 
 
-def test_three_axes_have_a_mean_and_others_have_none():
-    assert parki.EwaldOptions((True, True, True), [1, 1, 1], dl_mean="flux").periodicity == 3
-    with pytest.raises(VALUE, match=r"dl_mean is 'flux', but periodicity is \(True, False, True\)"):
-        parki.EwaldOptions((True, False, True), [1, 1, 1], dl_mean="flux")
-
-
 @pytest.mark.parametrize("rows", [1, 3, 6, 9, 10])
 @pytest.mark.parametrize("axes", [[0, 1, 2], [1, 2, 0], [2, 0, 1], [1, 0, 2], [0, 2, 1]])
 def test_an_order_goes_back(axes, rows, rng):

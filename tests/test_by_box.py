@@ -12,7 +12,6 @@ from left_out import without_pairs
 
 import parki
 from parki.ewald.far import strain
-from parki.ewald.far.strain import SYMBOLS, Waves
 from parki.reference import direct_sum
 
 # Which axes repeat, and whether the box leans; of the sums that have all branches of kernels.
@@ -90,28 +89,6 @@ def test_differences_of_direct_sums(kernel, periodic, leans, space, to_space, to
     found = compared(kernel, periodic, leans, direct, to_space, to_host, wrt, **how)
     own = found["lattice"] if leans else np.diag(found["lattice"])
     assert np.array_equal(found["box"], own)
-
-
-@pytest.mark.parametrize("structure", SYMBOLS)
-def test_symbols(structure):
-    """Slopes are derivatives by the wave vector, for fields that stay or that follow it."""
-    rng = np.random.default_rng(0)
-    rows = 1 if structure == "scalar" else 3
-    shape = rows, 1, 1, 1
-    w, a, d = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape) for _ in range(3))
-    k, change = rng.standard_normal((2, 3))
-
-    def pairing(step):
-        moved = (k + step * change).reshape(3, 1, 1, 1)
-        modes = Waves([*moved], (moved**2).sum(axis=0), None, None)
-        return SYMBOLS[structure](modes, w, a, d[0])
-
-    slope, step = sum(x * each for x, each in zip(change, pairing(0).slopes, strict=True)), 1e-4
-    expected = (pairing(step).value - pairing(-step).value) / (2 * step)
-    assert np.allclose(slope, expected, rtol=1e-6)
-    linear = SYMBOLS[structure](Waves([*k.reshape(3, 1, 1, 1)], (k**2).sum(), None, None), w, a, 0)
-    assert np.allclose((linear.by_fields * a).sum(axis=0), linear.value)
-    assert np.allclose((linear.by_values * w).sum(axis=0), linear.value)
 
 
 def test_shapes_and_gauges(rng):

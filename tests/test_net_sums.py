@@ -83,7 +83,6 @@ def test_one_sign(kernel, split, tolerance, want):
         assert np.abs(error.mean(axis=1)).max() < 0.2 * promise + rounding / 10
 
 
-@pytest.mark.chosen_degrees
 @pytest.mark.parametrize(("blob", "tolerance"), [("gaussian", 1e-2), ("prolate", 1e-4)])
 def test_targets_within_small_blobs(blob, tolerance):
     """Pairs that close were too few to be counted, and ends of Gaussians 1.2 promises off."""
@@ -119,6 +118,7 @@ def test_integrals_of_spheres(radii):
         assert abs(over_ball(cut[n], cut[3 + n]) - each) > 1e-9
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("box", [(1.0, 1.0, 1.0), (1.0, 1.0, 0.2), (3.0, 1.0, 1.0)])
 @pytest.mark.parametrize("split", ["auto", "hasimoto"])
 @pytest.mark.parametrize("kind", ["equal", "two"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -58,27 +57,6 @@ def blake(trg, src, forces):
     return stokeslets(direct, forces) - stokeslets(r, forces) + 2 * h * rows
 
 
-def lattice(trg, src, forces, periodicity, sizes, powers):
-    """Return the sum over images, extrapolated from rows or discs of images of several sizes."""
-    found = []
-    for size in sizes:
-        counts = np.arange(-size, size + 1)
-        shifts = np.stack(np.meshgrid(counts, counts[:: 2 * size + 1 if periodicity == 1 else 1]))
-        shifts = shifts.reshape(2, -1) * np.array(BOX)[:2, None]
-        if periodicity == 1:
-            shifts[1] = 0
-        else:
-            shifts = shifts[:, (shifts**2).sum(axis=0) <= (size * BOX[1]) ** 2]
-        total = np.zeros(trg.shape)
-        for x, into in zip(trg.T, total.T, strict=True):
-            images = x[:, None] + np.concatenate([shifts, np.zeros((1, shifts.shape[1]))])
-            into += blake(images, src, forces).sum(axis=(1, 2))
-        found.append(total)
-    for power in powers:
-        found = [(2**power * b - a) / (2**power - 1) for a, b in pairwise(found)]
-    return found[-1]
-
-
 def images_of_the_literature(trg, periodicity, src=SRC, forces=FORCES, box=BOX):
     """Return direct sums of images whose forces do not add up to zero, and the gauge's constant."""
     mirror = np.array([[1], [1], [-1]])
@@ -105,18 +83,6 @@ def test_blakes_tensor(box):
     exact = blake(TRG, SRC, FORCES).sum(axis=2)
     promise = plan.promise(FORCES)
     assert 0 < rms(plan(FORCES) - exact) <= promise < 1e-6 * rms(exact)
-
-
-@pytest.mark.parametrize(
-    ("periodicity", "sizes", "powers", "bound"),
-    [(1, (100, 200, 400, 800), (2, 4, 6), 3e-9), (2, (16, 32, 64), (1, 3), 3e-4)],
-)
-def test_lattice_sums(periodicity, sizes, powers, bound):
-    """They converge, as a force near a wall is felt less far away."""
-    trg, src, forces = TRG[:, :3], SRC[:, :4], FORCES[:, :4]
-    exact = lattice(trg, src, forces, periodicity, sizes, powers)
-    found = make(trg, src, options(periodicity, tolerance=1e-10))(forces)
-    assert rms(found - exact) <= bound * rms(exact)
 
 
 def test_far_above_the_wall():
@@ -333,31 +299,6 @@ def test_double_layers():
         FORCES,
         back=("grad_u", "p"),
     )
-
-
-def test_dipoles_of_doublets():
-    """A part of sums near a wall: third and fourth derivatives of 1 / r."""
-    dens = RNG.standard_normal((3, 3, 40))
-    sums = {"box": BOX, "periodicity": 0, "tolerance": 1e-7}
-    plan = parki.Plan("doublet_dipole", HIGH, LOW, want=("u", "grad_u"), **sums)
-    r = HIGH[:, :, None] - LOW[:, None]
-
-    def flow(step):
-        """Return ``-grad (D : grad grad 1 / r)``."""
-        d = np.linalg.norm(e := r + step[:, None, None], axis=0)
-        along = np.einsum("jks,kts->jts", dens + dens.swapaxes(0, 1), e)
-        square, trace = np.einsum("jts,jts->ts", along, e) / 2, np.einsum("jjs->s", dens)
-        return (15 * square * e / d**7 - 3 * (trace * e + along) / d**5).sum(axis=2)
-
-    u, gradient = plan(dens)
-    slopes = [derivative(lambda s, e=e: flow(s * e), 1e-4) for e in np.eye(3)]
-    promises = plan.promise(dens)
-    assert 0 < rms(u - flow(np.zeros(3))) <= promises[0] < 1e-5 * rms(u)
-    assert 0 < rms(gradient - np.stack(slopes, axis=1)) <= promises[1]
-    for kernel, given in (("doublet", FORCES), ("doublet_dipole", dens)):
-        plan = parki.Plan(kernel, HIGH, LOW, want="grad_u", **sums)
-        found = plan(given)
-        assert (plan.adjoint(found) * given).sum() == pytest.approx((found**2).sum(), rel=1e-8)
 
 
 def test_multipoles():
