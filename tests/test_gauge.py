@@ -23,6 +23,28 @@ def cloud(n=80):
     return src, rng.standard_normal((6, n)) + 0.5, rng.standard_normal((3, n))
 
 
+@pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_comb"])
+def test_the_mean_without_flux(kernel):
+    src, dens, norms = cloud()
+    dens = dens[:3] if kernel == "stokes_dl" else dens
+    fields = {}
+    for mean in ("zero", "flux"):
+        options = parki.EwaldOptions(periodicity=3, box=BOX, tolerance=1e-9, dl_mean=mean)
+        fields[mean] = parki.Plan(kernel, src, src, norms, options, want=("u", "grad_u"))(dens)
+    strength = (dens[-3:] * norms).sum(axis=0)
+    factor = 8 * np.pi / np.prod(BOX)
+    expected = factor * ((src * strength).sum(axis=1)[:, None] - strength.sum() * src)
+    scale = rms(fields["zero"][0])
+    np.testing.assert_allclose(
+        fields["flux"][0] - fields["zero"][0], expected, atol=1e-12 * scale, rtol=0
+    )
+    gradient = fields["flux"][1] - fields["zero"][1]
+    expected = -factor * strength.sum() * np.eye(3)[..., None]
+    np.testing.assert_allclose(
+        gradient, np.broadcast_to(expected, gradient.shape), atol=1e-11 * rms(fields["zero"][1])
+    )
+
+
 @pytest.mark.pairwise
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
 @pytest.mark.parametrize("kernel", PLAIN)

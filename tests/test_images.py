@@ -92,10 +92,8 @@ def test_a_body_that_moves_through_the_box(space, to_space, to_host, rng):
 
 
 @pytest.mark.filterwarnings("ignore::parki.ImageWarning")
-@pytest.mark.parametrize(
-    ("kernel", "dtype"), [("stokes_dl", "f8"), ("stokes_dl", "f4"), ("stokes_comb", "f8")]
-)
-def test_moments_keep_their_digits(kernel, dtype):
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_moments_keep_their_digits(dtype):
     """Of pairs with opposite q.n, each in a box of its own: sums in single precision lose them."""
     rng = np.random.default_rng(7)
     n = 2000
@@ -104,13 +102,11 @@ def test_moments_keep_their_digits(kernel, dtype):
     trg = rng.random((3, 50)).astype(dtype)
     norms = np.tile(rng.standard_normal((3, n)), 2).astype(dtype)
     dens = np.concatenate([q := rng.standard_normal((3, n)), -q], axis=1).astype(dtype)
-    strength = (dens.astype("f8") * norms).sum(axis=0)
-    if kernel == "stokes_comb":
-        dens = np.concatenate([norms, dens])
     found = {
-        mean: parki.Plan(kernel, trg, src, norms, options(1e-4, dl_mean=mean))(dens)
+        mean: parki.Plan("stokes_dl", trg, src, norms, options(1e-4, dl_mean=mean))(dens)
         for mean in ("zero", "flux")
     }
+    strength = (dens.astype("f8") * norms).sum(axis=0)
     expected = (src * strength).sum(axis=1)[:, None] - strength.sum() * trg.astype("f8")
     assert rms(expected) > 0.1
     difference = found["flux"].astype("f8") - found["zero"]
