@@ -119,14 +119,9 @@ def test_imports_for_type_checkers_count(tmp_path):
     assert list(imports(path)) == [("parki.ewald.plan", "Plan")]
 
 
-@pytest.mark.parametrize("module", ["near/sizes.py", "far/sizes.py", "far/columns.py"])
-def test_sizes_launch_nothing(module):
-    names = {name for _, name in imports(EWALD / module, "parki")}
-    assert not names & set(LAUNCHERS)
-
-
-def test_choice_launches_nothing():
-    for path in (EWALD / "choice").glob("*.py"):
+def test_sizes_and_choice_launch_nothing():
+    sizes = [EWALD / name for name in ("near/sizes.py", "far/sizes.py", "far/columns.py")]
+    for path in (*sizes, *(EWALD / "choice").glob("*.py")):
         names = {name for _, name in imports(path, "parki")}
         assert not names & set(LAUNCHERS), path.name
 

@@ -13,7 +13,6 @@ import re
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from degrees import few_degrees
 
@@ -22,8 +21,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import benchmark  # noqa: E402
 import choices  # noqa: E402
-from benchmarks import FOLDERS, case, models, page, record, whole  # noqa: E402
-from benchmarks.ceilings import Ceilings  # noqa: E402
+from benchmarks import FOLDERS, case, page, record  # noqa: E402
 from benchmarks.run import TINY, Run  # noqa: E402
 from cases import calls, floor  # noqa: E402
 
@@ -206,36 +204,6 @@ def test_spheres_without_and_with_a_peer(monkeypatch, tmp_path, capsys):
             assert row["M F"] > 0 and row["step"] > 0
         left_out = "left out: No module named 'none_such'" in capsys.readouterr().out
         assert left_out == (name == "none_such")
-
-
-# ---------------------------------------------------------------------- what is counted, and drawn
-@pytest.mark.parametrize("cell_size", [30, 224, 1000])
-@pytest.mark.parametrize("tile", [4, 8, 16])
-def test_tiles_look_at_more_than_the_pairs(cell_size, tile):
-    seen = models.tile_candidates(cell_size, tile)
-    assert 4 / 3 * math.pi * cell_size < seen < 27 * cell_size
-
-
-def test_models_from_pessimistic_to_optimistic():
-    work = models.Work(flops=1e9, least=1e6, moved=1e9, staged=1e8)
-    seconds = work.seconds(Ceilings(bandwidth=1e9, flops=1e9, roots=1e8))
-    assert list(seconds) == list(models.MODELS)
-    assert sorted(seconds.values(), reverse=True) == list(seconds.values())
-    assert seconds["Tf"] == 1
-
-
-@pytest.mark.parametrize("letter", "UNS")
-def test_distributions_are_in_the_cube(letter):
-    points = whole.draw_points(letter, 20_000, np.random.default_rng(1))
-    assert points.shape == (3, 20_000)
-    assert ((points >= 0) & (points < 1)).all()
-    assert np.abs(points.mean(axis=1) - 0.5).max() < 0.01
-    distance = np.linalg.norm(points - 0.5, axis=0)
-    # The normal distribution would have 0.3 without the cut at 1.67 deviations.
-    spread = {"U": 0.289, "N": 0.2387, "S": 0.289}[letter]
-    assert np.abs(points.std(axis=1) - spread).max() < 0.005
-    if letter == "S":
-        assert np.ptp(distance) < 1e-12
 
 
 def test_the_page_of_choices_is_that_of_the_results():

@@ -31,7 +31,6 @@ from parki.ewald.far.transforms import transforms_of
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.sums import SUMS
 from parki.memory import in_words
-from parki.reference import direct_sum
 
 # Two sums with the same parameters differ by rounding: of single numbers by less than this many
 # units. Most is seen in double layers of points 1e-3 apart.
@@ -52,8 +51,7 @@ TOGETHER = {
 }
 
 SPACES = {"CPU": parallel} | ({} if NO_GPU else {"Cuda": [*parallel, pytest.mark.gpu]})
-ROOT = Path(__file__).parents[1]
-EXAMPLE, SCALING = ROOT / "examples" / "distributed_stokes.py", ROOT / "scripts" / "scaling.py"
+SCALING = Path(__file__).parents[1] / "scripts" / "scaling.py"
 
 
 def on_ranks(every: Sequence[Any]) -> list[Any]:
@@ -291,21 +289,6 @@ def test_kernels_are_compiled_once(size, tmp_path):
 
 
 @pytest.mark.parametrize("size", [pytest.param(2, marks=parallel)])
-def test_example(size, tmp_path):
-    """One file has what all ranks computed."""
-    path = tmp_path / "velocities.npz"
-    ran = mpirun(size, "200", str(path), seconds=60, script=EXAMPLE)
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    assert ran.stdout.count("done") == 1 and "2 ranks by MPI" in ran.stdout
-    with np.load(path) as found:
-        points, force, velocity = (found[name] for name in ("points", "force", "velocity"))
-    assert velocity.shape == (3, 400)
-    exact = direct_sum("stokes_sl", points[:, ::50], points, force, box=[1.0] * 3, periodicity=3)
-    error = 8 * np.pi * velocity[:, ::50] - exact
-    assert np.sqrt((error**2).sum(axis=0).mean()) < 1e-6 * np.linalg.norm(force)
-
-
-@pytest.mark.parametrize("size", [pytest.param(2, marks=parallel)])
 @pytest.mark.parametrize(
     "scaling",
     [pytest.param(["--weak"], marks=pytest.mark.slow), ["--periodicity", "3"]],
@@ -451,11 +434,6 @@ def test_what_is_near_a_slab(periodic):
 )
 def test_slabs_are_along_the_longest_axis(box, periodicity, axes):
     assert longest_first(np.array(box, dtype=float), periodicity) == axes
-
-
-def test_load():
-    slabs = Slabs((0, 3, 3, 5), (0, 3, 3, 5), True, 1)
-    assert slabs.load(np.array([1.0, 0, 1, 3, 2])) == 5
 
 
 def test_stretches_hold_a_slab_and_its_neighbours():

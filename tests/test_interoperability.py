@@ -440,28 +440,6 @@ def test_plan_as_a_table_and_as_a_line(monkeypatch):
     assert "near field" not in nothing._repr_html_()
 
 
-@pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("nbclient", "ipykernel")),
-    reason="nbclient and ipykernel are not installed",
-)
-def test_notebook():
-    import nbformat
-    from nbclient import NotebookClient
-
-    cells = [
-        "import numpy as np, parki\npoints = np.random.default_rng(0).random((3, 100))\n"
-        "options = parki.EwaldOptions(3, [1, 1, 1], 1e-3)\n"
-        "plan = parki.Plan('laplace', points, points, options)\nplan",
-        "float(plan(np.ones(100)).sum())",
-    ]
-    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    NotebookClient(book, timeout=100, kernel_name="python3").execute()
-    shown, value = (cell.outputs[-1]["data"] for cell in book.cells)
-    assert "<table" in shown["text/html"]
-    assert shown["text/plain"].startswith("<parki.Plan: laplace")
-    assert np.isfinite(float(value["text/plain"]))
-
-
 def test_sums_of_fmm3d_have_these_factors():
     """As docs/peers.md says."""
     library = pytest.importorskip("fmm3dpy")

@@ -15,7 +15,6 @@ import parki
 from parki.runtime.spaces import why_unavailable
 
 jax = pytest.importorskip("jax", reason="JAX is not installed")
-from jax import numpy as jnp  # noqa: E402
 
 import parki.jax  # noqa: E402  (which needs it)
 
@@ -63,34 +62,27 @@ def test_values_of_numpy(device):
         np.testing.assert_allclose(found, back(jax.device_put(values, device))[0][name])
 
 
-def test_boxes_are_constants():
-    points, dens = (arrays("stokes_sl")[name] for name in ("src", "dens"))
-    how = {"systems": [0, 2, 5], "periodicity": 3, "tolerance": 1e-2}
-    call = jax.jit(lambda boxes: parki.jax.stokes_sl(points, points, dens, boxes=boxes, **how))
-    with pytest.raises(parki.ParkiTypeError, match="boxes has no values within a transformation"):
-        call(jnp.ones((2, 3)))
-
-
 # --- errors ---------------------------------------------------------------------------------------
 
 
-def test_impossible_shapes_and_types_are_refused_when_traced():
-    given = arrays("stokes_sl")
-    call = jax.jit(function("stokes_sl", parki.EwaldOptions(3, BOX, 1e-4)))
-    with pytest.raises(parki.ParkiValueError, match=r"dens has shape \(3, 4\); expected \(3, 5\)"):
-        call({**given, "dens": given["trg"]})
-    with pytest.raises(parki.ParkiTypeError, match="dens has dtype float32, but trg has float64"):
-        call({**given, "dens": given["dens"].astype("f4")})
-
-
-def test_impossible_values_are_refused_within_jit():
-    """XLA passes on the words of parki."""
+def test_what_is_impossible_is_refused_within_jit():
+    """Shapes and types are known when traced; of values XLA passes on the words of parki."""
     given = arrays("stokes_sl")
     call = jax.jit(function("stokes_sl", parki.EwaldOptions(0, BOX, 1e-4)))
-    with pytest.raises(jax.errors.JaxRuntimeError, match="dens contains NaN or infinity"):
-        call({**given, "dens": given["dens"].at[0, 0].set(np.nan)}).block_until_ready()
-    with pytest.raises(jax.errors.JaxRuntimeError, match="trg reaches from"):
-        call({**given, "trg": 9 * given["trg"]}).block_until_ready()
+    refused = jax.errors.JaxRuntimeError
+    for kind, words, name, value in (
+        (
+            parki.ParkiValueError,
+            r"dens has shape \(3, 4\); expected \(3, 5\)",
+            "dens",
+            given["trg"],
+        ),
+        (parki.ParkiTypeError, "dens has dtype float32, but", "dens", given["dens"].astype("f4")),
+        (refused, "dens contains NaN or in", "dens", given["dens"].at[0, 0].set(np.nan)),
+        (refused, "trg reaches from", "trg", 9 * given["trg"]),
+    ):
+        with pytest.raises(kind, match=words):
+            call({**given, name: value}).block_until_ready()
 
 
 # --- many devices, other processes ----------------------------------------------------------------
@@ -220,13 +212,17 @@ def test_arguments():
 
 
 def test_options_are_constants():
-    given = arrays("laplace")
+    trg, src, dens = arrays("stokes_sl").values()
+    message = "{} has no values within .* JAX .*, but options are constants"
     for name, value in (("box", np.array(BOX)), ("tolerance", 1e-3), ("cutoff", 0.3)):
 
         def call(value, name=name):
             options = parki.EwaldOptions(**({"periodicity": 3, "box": BOX} | {name: value}))
-            return parki.jax.laplace(*given.values(), options).sum()
+            return parki.jax.stokes_sl(trg, src, dens, options).sum()
 
-        message = f"{name} has no values within .* JAX .*, but options are constants"
-        with pytest.raises(parki.ParkiTypeError, match=message):
+        with pytest.raises(parki.ParkiTypeError, match=message.format(name)):
             jax.grad(call)(value)
+    how = {"systems": [0, 2, 5], "periodicity": 3, "tolerance": 1e-2}
+    call = jax.jit(lambda boxes: parki.jax.stokes_sl(src, src, dens, boxes=boxes, **how))
+    with pytest.raises(parki.ParkiTypeError, match=message.format("boxes")):
+        call(np.ones((2, 3)))
