@@ -9,7 +9,6 @@ import math
 import re
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -50,21 +49,18 @@ def plan(n=2000, tolerance=1e-4, dtype="f8", **options):
 
 
 # ---------------------------------------------------------------------- predicted and measured
-@pytest.mark.parametrize("number", [1, 3, pytest.param(7, marks=pytest.mark.slow)])
-def test_peaks(number):
-    """Each in a process of its own."""
-    command = [sys.executable, str(SCRIPT), "--points", "120000", "--only", str(number)]
-    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    predicted, measured = map(float, run.stdout.strip("[]\n").split(","))
-    assert 0.85 <= predicted / measured <= 1.25
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "points"),
-    list(itertools.product(range(len(check_memory.CASES)), (200_000, 1_000_000))),
+    [
+        (1, 120_000),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in itertools.product(range(len(check_memory.CASES)), (200_000, 1_000_000))
+        ),
+    ],
 )
-def test_all_peaks(number, points):
+def test_peaks(number, points):
+    """Each in a process of its own."""
     command = [sys.executable, str(SCRIPT), "--points", str(points), "--only", str(number)]
     run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
     predicted, measured = map(float, run.stdout.strip("[]\n").split(","))
@@ -115,14 +111,8 @@ def test_results_of_stresses():
     for want, count in rows.items():
         found = parki.Plan("stokes_dipole", points, points, options, want=want).memory
         assert found.parts["densities and results"] == (9 + count) * 8 * 2000
-
-
-def test_it_is_shown():
-    found = plan()
-    assert "predicted memory: " in found.describe()
-    assert "memory" in found._repr_html_()
-    assert 0 < found.memory.peak < 1e9
-    assert set(found.memory.parts) >= {"points", "grid", "modes", "multiplier", "transforms"}
+    assert set(found.parts) >= {"points", "grid", "modes", "multiplier", "transforms"}
+    assert "predicted memory: " in plan().describe() and "memory" in plan()._repr_html_()
 
 
 # ---------------------------------------------------------------------- left and taken again
@@ -198,10 +188,8 @@ def test_nobody_asks_for_little_memory(monkeypatch):
 def test_what_does_not_fit_is_refused(free_bytes):
     needed = plan(20_000).memory
     free_bytes(needed.peak - 1e5 - needed.held)
-    start = time.perf_counter()
     with pytest.raises(parki.ParkiMemoryError) as info:
         plan(20_000)
-    assert time.perf_counter() - start < 2
     message = str(info.value)
     assert message.startswith(f"the plan needs {memory.in_words(needed.peak)}, but ")
     assert needed.largest in message
@@ -233,6 +221,9 @@ def test_a_cutoff_that_is_too_small(free_bytes):
     with pytest.raises(parki.ParkiMemoryError, match="What would fit: cutoff=") as info:
         plan(cutoff=0.002)
     assert "sources" not in str(info.value)
+    free_bytes(0.0)
+    with pytest.raises(parki.ParkiMemoryError, match="What would fit: nothing near"):
+        plan()
 
 
 @pytest.mark.chosen_degrees
@@ -257,16 +248,10 @@ def test_what_it_proposes_has_the_windows_of_the_plan(
 
 
 def test_float32_is_proposed_for_windows_that_it_holds(free_bytes):
-    free_bytes(0.6 * plan(60_000, expert=parki.Expert(window_points=13)).memory.peak)
+    free_bytes(0.6 * plan(60_000, expert=parki.Expert(window_points=18)).memory.peak)
     with pytest.raises(parki.ParkiMemoryError) as info:
-        plan(60_000, expert=parki.Expert(window_points=13))
+        plan(60_000, expert=parki.Expert(window_points=18))
     assert "float32" not in str(info.value)
-
-
-def test_nothing_fits(free_bytes):
-    free_bytes(0.0)
-    with pytest.raises(parki.ParkiMemoryError, match="What would fit: nothing near"):
-        plan()
 
 
 def test_a_plan_stays_as_it_was(free_bytes):
@@ -325,14 +310,13 @@ def free():
     return free_memory(parki.get_execution_space("Serial"))
 
 
-def test_the_host_says(system):
-    assert free() == 5_000_000
+def test_what_the_host_says(system, monkeypatch):
+    """Or nothing."""
 
-
-def test_a_system_that_says_nothing(system, monkeypatch):
     def fail():
         raise FileNotFoundError("/proc/meminfo")
 
+    assert free() == 5_000_000
     monkeypatch.setattr(psutil, "virtual_memory", fail)
     assert free() == math.inf
 

@@ -13,7 +13,6 @@ from small_kernels import HEADER, write_kernel
 
 from parki.errors import KernelError
 from parki.runtime import specialise as module
-from parki.runtime.linter import is_decorated, lint
 from parki.runtime.specialise import kernel_directory, specialise
 
 
@@ -212,23 +211,6 @@ def test_an_edited_kernel_is_read_again(tmp_path):
     write_kernel(tmp_path, text.replace("1.0", "2.0"))
     os.utime(path, ns=(stamp, stamp))  # edited at once, in a file system of coarse times
     assert "2.0" in specialise(path, "f", {}).text
-
-
-WORKUNITS = [
-    (str(path.relative_to(kernel_directory()).with_suffix("")), node.name)
-    for path in sorted(kernel_directory().rglob("*.py"))
-    for node in ast.parse(path.read_text(encoding="utf-8")).body
-    if isinstance(node, ast.FunctionDef) and is_decorated(node, "workunit")
-]
-
-
-@pytest.mark.each
-@pytest.mark.parametrize("real", ["double", "float"])
-@pytest.mark.parametrize(("file", "name"), WORKUNITS)
-def test_specialised_kernels_stay_in_the_dialect(file, name, real, tmp_path):
-    done = specialise(file, name, {"REAL": real})
-    lint(ast.parse(done.text), tmp_path / "specialised.py")
-    assert "REAL" not in done.text
 
 
 PAIR = """from kernels.blocks.cut import cut

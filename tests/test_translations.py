@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_kernels import RUN, SQUARE, run_python, small_kernel, write_kernel
+from small_kernels import RUN, SQUARE, run_python, small_kernel
 
 from parki.runtime import cache, specialise, translations
 from parki.runtime import kernel as kernel_module
@@ -79,9 +79,8 @@ def test_what_was_kept_is_what_was_made(folder, monkeypatch, asked):
 
 
 def test_a_new_process_translates_nothing(folder, tmp_path):
-    file = write_kernel(tmp_path, SQUARE)
-    assert run_python(RUN, file)[:2] == (0, "right\n")
-    kept = entries(folder)
+    assert right(small_kernel(tmp_path, SQUARE))
+    kept, file = entries(folder), tmp_path / "small.py"
     assert len(kept) == 1
     code = "from parki.runtime import translations\ndel translations.translate\n" + cleandoc(RUN)
     assert run_python(code, file) == (0, "right\n", "")

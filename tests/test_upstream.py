@@ -6,6 +6,7 @@ first time) and are skipped where it is not installed; the others run everywhere
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import importlib.util
 import os
@@ -25,6 +26,7 @@ from parki.ewald.sums import SUMS
 from parki.runtime import forks, upstream
 from parki.runtime import kernel as kernel_module
 from parki.runtime.kernel import Kernel
+from parki.runtime.linter import lint
 from parki.runtime.specialise import specialise
 from parki.runtime.translate import translate
 
@@ -343,6 +345,8 @@ def test_upstream_takes_the_file_of_the_specialisation(launches, monkeypatch):
         given = kernel.translated, parki.ExecutionSpace("Serial"), 1, 1
         text = upstream.UpstreamObject(workunit, *given).text
         assert text.startswith(workunit.text)
+        lint(ast.parse(workunit.text), Path("specialised.py"))  # it stays in the dialect
+        assert "REAL" not in workunit.text
         rest = re.sub(r"\d+", "N", text.removeprefix(workunit.text))
         assert bool(rest) == ("pk.ScratchView" in workunit.text), workunit.name
         appended.add(rest)
