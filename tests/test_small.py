@@ -83,6 +83,7 @@ def launched(monkeypatch):
     return threads
 
 
+@pytest.mark.chosen_degrees
 @pytest.mark.parametrize(("count", "threaded"), [(100, 0), (N, 1), (20 * N, 9)])
 def test_launches_that_wake_threads(count, threaded, monkeypatch, rng):
     """A few points have all stages in the calling thread, and a thousand all but P2P."""
