@@ -1,17 +1,12 @@
-"""Rigid spheres against exact pairs, triplets, lattices and dilute limits, and what solves take."""
-
-import itertools
+"""Rigid spheres against exact pairs, clusters and lattices, and what solves take."""
 
 import numpy as np
 import pytest
 
 import parki
 from parki.dynamics import brownian, moments, tables
-from parki.dynamics import lubrication as lubrications
 from parki.dynamics.moments import MomentFields, MomentMobility
-from parki.dynamics.pair_matrix import PairMatrix
-from parki.reference.rigid_spheres import in_basis, moment_mobility, pressures, resistance
-from parki.runtime import get_execution_space
+from parki.reference.rigid_spheres import pressures, resistance
 from parki.suspensions import noise
 
 UNITS = {"viscosity": 1 / (8 * np.pi), "accuracy": 1e-9}
@@ -38,9 +33,7 @@ def alone(count, index, axis):
     ("distance", "axial", "mutual", "turning"),
     [
         (2.05, 0.1023, -0.0950, 0.1186),
-        (2.5, 0.0213, -0.0158, 0.0104),
         (3.0, 0.0068, -0.0035, 0.0019),
-        (4.0, 0.0013, -0.0003, 0.0002),
     ],
 )
 def test_what_pairs_without_lubrication_lack(distance, axial, mutual, turning):
@@ -64,9 +57,7 @@ def _exact(distance):
     ("gap", "axial", "across"),
     [
         (1.0, 0.186663, 0.02228),
-        (0.1, 0.732436, 0.15555),
         (1e-2, 0.961946, 0.24608),
-        (1e-3, 0.995960, 0.29058),
         (1e-5, 0.999959, 0.33191),
     ],
 )
@@ -94,55 +85,6 @@ def test_pressures_of_exact_pairs():
     assert not found[:, [1, 4]].any()
 
 
-def by_tables(r):
-    """Return the resistance of radii 1 at a distance by m, by the tables where they reach."""
-    if r - 2 > tables.FAR:
-        return resistance(1.0, 1.0, r)
-    found = np.linalg.inv(moment_mobility(np.array([[0, 0], [0, 0], [0, r]]), [1.0, 1.0]))
-    numbers = tables.scalars(np.array([r - 2]), np.ones(1))[:, 0]
-    matrices = {m: in_basis(m).T @ found @ in_basis(m) for m in range(3)}
-    for (m, i, j), place in tables.PLACES.items():
-        matrices[m][i, j] += numbers[place]
-        if i != j:
-            matrices[m][j, i] += numbers[place]
-    return matrices
-
-
-def test_dilute_limits():
-    """Diffusion at short times, of places and turns, and viscosity, to the next order in phi."""
-    u, e = [0, 1, 3, 4], [2, 5]
-    nodes, weights = np.polynomial.legendre.leggauss(14)
-    ends = np.log([1e-9, 1e-6, 1e-4, 2e-3, 0.03, 0.25, 2.0, 10.0, 40.0])
-    total = np.zeros(3)
-    for low, high in itertools.pairwise(ends):
-        for x, weight in zip(nodes, weights, strict=True):
-            gap = np.exp(low + (x + 1) / 2 * (high - low))
-            found = by_tables(2 + gap)
-            along, across = (np.linalg.inv(found[m][np.ix_(u, u)]) for m in (0, 1))
-            stresslets = []
-            for m in range(3):
-                own, both = ([0, 1], None) if m == 2 else (e, u)
-                s = found[m][np.ix_(own, own)].sum(axis=1)
-                if both:
-                    driven = found[m][np.ix_(both, own)].sum(axis=1)
-                    s = s - found[m][np.ix_(own, both)] @ np.linalg.solve(
-                        found[m][np.ix_(both, both)], driven
-                    )
-                stresslets.append(s.mean())
-            size = weight / 2 * (high - low) * gap * (2 + gap) ** 2
-            total += size * np.array(
-                [
-                    0.75 * (along[0, 0] + 2 * across[0, 0] - 4),
-                    along[1, 1] + 2 * across[1, 1] - 3,
-                    6 / 5 * (stresslets @ np.array([1, 2, 2])) / 5 - 1,
-                ]
-            )
-    total[0] -= 15 / 4 / 42  # 1 - 15/4 r^-4 far away
-    assert total[0] == pytest.approx(-1.8315, abs=1e-3)
-    assert total[1] == pytest.approx(-0.6305, abs=1e-3)
-    assert 2.5 * (1 + 3 * total[2]) == pytest.approx(5.0022, abs=2e-3)
-
-
 def test_singular_parts_are_those_of_exact_pairs():
     """What is left over is smooth: four functions of the gap fit it, for all scalars."""
     gaps, ratio = np.array([0.006, 0.009, 0.013, 0.018, 0.024, 0.03]), 0.5
@@ -163,36 +105,6 @@ def test_singular_parts_are_those_of_exact_pairs():
 def _scalars(gap, ratio):
     found = resistance(1.0, ratio, (1 + ratio) * (1 + gap / 2))
     return [found[m][i, j] for m, i, j in tables.SCALARS]
-
-
-def test_pairs_that_resist_relative_motion_alone():
-    """They are positive, and exact if pushed together, but not in a flow: others resist all."""
-    r = 2.3
-    two = parki.RigidSpheres(pair(r, 1.0), 1.0, **UNITS, **OPEN | {"box": [None] * 3})
-    exact = _exact(r)
-    strained = np.sqrt(0.5) * resistance(1.0, 1.0, r)[1][np.ix_([0, 1, 3, 4], [2, 5])].sum(axis=1)
-    moves = np.linalg.solve(exact[1], strained)
-    together = np.linalg.solve(exact[0], [1, 0, -1, 0])[0]
-
-    def errors():
-        motion = two.solve(gradient=ACROSS)
-        found = np.stack([motion.velocities[0], motion.turns[1]]).T.ravel()
-        pushed = two.velocities(alone(2, 0, 2) - alone(2, 1, 2))[2, 0]
-        return np.linalg.norm(found - moves) / np.linalg.norm(moves), abs(pushed / together - 1)
-
-    assert max(errors()) < 1e-5
-    blocks = two._pairs.blocks
-    both = [np.array([[1, 0, 1, 0], [0, 1, 0, 1]]), np.array([[1, 0, 1, 0], [-r / 2, 1, r / 2, 1]])]
-    for m, common in enumerate(both):
-        outside = np.eye(6)
-        motions = np.ix_([0, 1, 3, 4], [0, 1, 3, 4])
-        outside[motions] -= np.linalg.pinv(common) @ common
-        blocks[m] = (outside @ blocks[m][..., 0] @ outside)[..., None]
-        assert np.linalg.eigvalsh(blocks[m][..., 0])[0] > -1e-12
-    two._matrix = PairMatrix(get_execution_space("CPU"), two._pairs, np.full((2, 2), 0.2))
-    in_flow, pushed = errors()
-    assert pushed < 1e-5
-    assert 0.01 < in_flow < 0.1
 
 
 # --- clusters, lattices ---------------------------------------------------------------------------
@@ -279,7 +191,7 @@ def test_clusters_are_nearly_exact(of):
 
 @pytest.mark.parametrize(
     ("fraction", "stretched", "sheared"),
-    [(0.1, 1.365, 1.243), (0.3, 3.942, 1.866), (0.5, 42.982, 3.907)],
+    [(0.1, 1.365, 1.243), (0.5, 42.982, 3.907)],
 )
 def test_viscosity_of_a_simple_cubic_array(fraction, stretched, sheared):
     """Spheres meet their own images; near contact the array hardly stretches along its axes."""
@@ -320,12 +232,11 @@ def test_the_near_field_is_positive_if_its_split_says_so():
     assert np.linalg.eigvalsh((near + near.T) / 2)[0] > 0.02
 
 
-@pytest.mark.parametrize("radii", [0.1, [0.12, 0.03] * 4], ids=["one", "two"])
-def test_far_noise_has_the_far_matrix(radii):
+def test_far_noise_has_the_far_matrix():
     """What shapes white noise, twice, is the far field: a square root, without chance."""
     rng = np.random.default_rng(6)
     options = parki.EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-4)
-    plan = MomentMobility(rng.random((3, 8)), np.broadcast_to(radii, 8), options).sum
+    plan = MomentMobility(rng.random((3, 8)), np.array([0.12, 0.03] * 4), options).sum
     fields, acts = MomentFields(plan), rng.standard_normal((11, 8))
     dens = np.concatenate([acts[:3], moments.couplets(np, acts[3:]).reshape(9, 8)])
     u, slopes = plan(dens)
@@ -365,7 +276,7 @@ def suspension(fraction, pushed=None):
     return points, radius
 
 
-@pytest.mark.parametrize(("fraction", "most"), [(0.1, 8), (0.3, 10), (0.5, 14)])
+@pytest.mark.parametrize(("fraction", "most"), [(0.1, 8), (0.5, 14)])
 def test_products_of_solves(fraction, most):
     """To 1e-3, of random forces and of shear, however small the gaps; velocities are as told."""
     for pushed in (None, 1e-4):
@@ -383,7 +294,7 @@ def test_products_of_solves(fraction, most):
 
 @pytest.mark.parametrize(
     ("fraction", "near", "whole"),
-    [(0.1, (3, 5, 7), (4, 7, 11)), (0.3, (4, 6, 10), (5, 10, 14)), (0.5, (5, 8, 12), (5, 10, 15))],
+    [(0.1, (3, 5, 7), (4, 7, 11)), (0.5, (5, 8, 12), (5, 10, 15))],
 )
 def test_products_of_noise(fraction, near, whole):
     """Of the near field, and of the whole mobility, to 1e-2, 1e-3 and 1e-4."""
@@ -422,7 +333,7 @@ def test_the_drift_is_solved_as_roughly_as_it_may():
     )
     products, solved = [], rough._solved
     rough._solved = lambda *given, **more: products.append(solved(*given, **more)) or products[-1]
-    drawn, drifts = np.random.default_rng(9).standard_normal((12, *points.shape)), []
+    drawn, drifts = np.random.default_rng(9).standard_normal((6, *points.shape)), []
     for w in drawn:
         sides = [brownian.drift(each, w)[:2] for each in (rough, exact)]
         drifts.append([exact._solved(*each).moves[:3] for each in sides])
@@ -431,19 +342,3 @@ def test_the_drift_is_solved_as_roughly_as_it_may():
     assert np.linalg.norm(found - tight) < 0.1 * np.linalg.norm(tight)
     along = ((found - tight).mean(axis=0) * tight.mean(axis=0)).sum()
     assert abs(along) < 0.05 * (tight.mean(axis=0) ** 2).sum()
-
-
-def test_pairs_count_up_to_a_gap_of_their_diameter(monkeypatch):
-    """At 0.4: shorter ends change viscosity and diffusion; the way in which pairs end does not."""
-    points, radius = suspension(0.4)
-    signs, found = np.random.default_rng(8).choice([-1.0, 1.0], points.shape), []
-    for end, faded in ((2.0, 0.25), (2.0, 1e-9), (1.0, 0.25), (0.5, 0.25)):
-        monkeypatch.setattr(lubrications, "FAR", end)
-        monkeypatch.setattr(lubrications, "FADED", faded)
-        how = {"periodicity": 3, "box": [1, 1, 1], "tolerance": 1e-4, "accuracy": 1e-4}
-        rigid = parki.RigidSpheres(points, radius, **how)
-        viscosity = 1 + rigid.stress(rigid.solve(gradient=SHEAR))[0, 1]
-        found.append([viscosity, (signs * rigid.velocities(signs)).mean()])
-    changes = np.array(found[1:]) / found[0] - 1
-    assert abs(changes[0]).max() < 4e-3
-    np.testing.assert_allclose(changes[1:], [[-0.011, 0.016], [-0.05, 0.06]], rtol=0.3)

@@ -38,11 +38,7 @@ def test_layers_of_a_moved_ellipsoid(order, width, bounds):
 
 PLAIN = "without constants"
 WANTED = [
-    pytest.param(2, 1.45, {"u": 4e-4, "p": 4e-4, "traction": 7e-3, "double": 6e-4}, **SLOW),
     (4, 1.6, {"u": 3e-5, "p": 4e-5, "traction": 6e-4, "double": 5e-5, PLAIN: 4.5e-4}),
-    pytest.param(
-        *(6, 1.8, {"u": 6e-6, "p": 9e-6, "traction": 2e-4, "double": 2e-5, PLAIN: 2.5e-4}), **SLOW
-    ),
     (8, 2.0, {"u": 2.5e-6, "p": 5e-6, "traction": 1e-4, "double": 1e-5}),
 ]
 
@@ -55,30 +51,6 @@ def test_layers_on_a_fine_ellipsoid(order, width, bounds):
         place = name if name in ("u", "double", PLAIN) else f"{name} at nodes"
         assert found[order, 0, place] < bound
     assert found[order, 0, "traction at nodes"] < 0.8 * found[order, 0, "traction"]
-
-
-@pytest.mark.slow
-def test_samples_of_a_fine_ellipsoid():
-    """M = 6 on 2450 nodes alone, between the nodes: 12 samples of 40 points.
-
-    The largest error of a sample varies by a factor of two to four with its points. What is known
-    of one sample is 3e-6, 6e-6 and 1e-4; medians over a hundred other samples are 4e-6, 6e-6 and
-    1.5e-4.
-    """
-    surface = parki.Surface.ellipsoids(script.ORIGIN, script.AXES, order=34, finer=1)
-    x, n, _ = script.between_nodes(surface, 480)
-    f, here = script.density(surface.nodes), script.density(x)
-    u, size = script.translating(x)[0], np.abs(f).max()
-    exact = {"u": u, "p": 4 * np.pi * (here * n).sum(axis=0)[None], "traction": -4 * np.pi * here}
-    bounds = {"u": (3e-6, 6e-6), "p": (6e-6, 1e-5), "traction": (1e-4, 2.5e-4)}
-    for want, (row, most) in bounds.items():
-        e = {"directions": n} if want == "traction" else {}
-        value = surface.single_layer(f, x, want=want, order=6, width=1.8, **e, **script.FREE)
-        off = np.abs(value - exact[want]).max(axis=0)
-        off /= np.abs(u).max() if want == "u" else 8 * np.pi * size
-        samples = off.reshape(12, 40).max(axis=1)
-        assert np.median(samples) < 1.3 * row and np.sqrt((off**2).mean()) < row / 2
-        assert samples.max() < most
 
 
 def test_own_parts_by_polar_coordinates():
@@ -98,7 +70,7 @@ def test_own_parts_by_polar_coordinates():
     for constants in (True, False):
         turned = surface.double_layer(spin, constants=constants, **script.FREE) / (8 * np.pi)
         assert np.abs(turned - spin / 2).max() < (1e-8 if constants else 1e-3)
-    rod = parki.Surface.rods(script.ORIGIN, 4.0, 1.0, order=10)
+    rod = parki.Surface.rods(script.ORIGIN, 4.0, 1.0, order=7)
     assert np.abs(rod.single_layer(rod.normals, **script.FREE)).max() < 2e-2
 
 
