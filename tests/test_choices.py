@@ -13,6 +13,7 @@ from parki.ewald.choice.parameters import _at_cutoff, select
 from parki.ewald.choice.problem import FAR
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("split", ["prolate", "hasimoto"])
 @pytest.mark.parametrize("periodicity", [0, 1, 3])
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-6, 1e-10])

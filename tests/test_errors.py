@@ -15,7 +15,6 @@ from parki.ewald import points as boundary
 from parki.runtime.kernel import Kernel
 
 N = 5
-KERNELS = ("laplace", "stokes_sl", "stokes_dl", "stokes_comb", "stokes_dipole")
 ROWS = {"laplace": (), "stokes_comb": (6,), "stokes_dipole": (3, 3)}
 VALUE, TYPE = ParkiValueError, ParkiTypeError
 
@@ -66,20 +65,16 @@ def refused(error, message, kernel="stokes_sl", **changes):
         (VALUE, "periodicity is -1; expected 0 to 3", {"periodicity": -1}),
         (TYPE, "periodicity is 3.0 (float); expected the number of", {"periodicity": 3.0}),
         (TYPE, "periodicity is True (bool); expected the number", {"periodicity": True}),
-        (TYPE, "periodicity is 'xyz' (str); expected the number", {"periodicity": "xyz"}),
         (VALUE, "box is [1, 1]; expected 3 positive, finite edge lengths", {"box": [1, 1]}),
         (VALUE, "box is [1, 0, 1]; expected 3 positive", {"box": [1, 0, 1]}),
-        (VALUE, "box is [1, -2, 1]; expected 3 positive", {"box": [1, -2, 1]}),
         (VALUE, "expected 3 positive, finite edge lengths", {"box": [1, np.nan, 1]}),
         (VALUE, "expected 3 positive, finite edge lengths", {"box": [1, 1, np.inf]}),
         (VALUE, "its edges differ by more than a factor of 10000", {"box": [1, 1, 2e4]}),
         (TYPE, "box is 2.0; expected 3 edge lengths, such as [1, 1, 1]", {"box": 2.0}),
         (VALUE, "axis 1 is periodic and needs its", {"periodicity": 2, "box": [1, None, None]}),
         (VALUE, "expected 3 positive", {"periodicity": 0, "box": [1, None]}),
-        (TYPE, "box is 'abc'; expected 3 edge lengths", {"box": "abc"}),
         (TYPE, "box is '123'; expected 3 edge lengths", {"box": "123"}),
         (TYPE, "box is ['1', '1', '1']; expected 3 edge lengths", {"box": ["1", "1", "1"]}),
-        (TYPE, "expected 3 edge lengths", {"box": np.array(["1", "1", "1"])}),
         (TYPE, "expected 3 edge lengths", {"box": np.ones((3, 1))}),
         (TYPE, "box is [True, 1, 1]; expected 3 edge lengths", {"box": [True, 1, 1]}),
         (VALUE, "tolerance is 0; expected a positive number", {"tolerance": 0}),
@@ -88,46 +83,24 @@ def refused(error, message, kernel="stokes_sl", **changes):
         (VALUE, "tolerance is inf; expected a positive number", {"tolerance": float("inf")}),
         (VALUE, "tolerance is 0.6; expected at most 0.5", {"tolerance": 0.6}),
         (TYPE, "tolerance is None; expected the bound of the error", {"tolerance": None}),
-        (TYPE, "tolerance is 'tight'; expected the bound", {"tolerance": "tight"}),
         (TYPE, "tolerance is '1e-6'; expected the bound of the error", {"tolerance": "1e-6"}),
-        (TYPE, "tolerance is b'1'; expected the bound of the error", {"tolerance": b"1"}),
         (TYPE, "tolerance is 1j; expected the bound of the error", {"tolerance": 1j}),
         (TYPE, "tolerance is True; expected the bound of the error", {"tolerance": True}),
         (TYPE, "cutoff is '0.1'; expected the cut-off", {"cutoff": "0.1"}),
         (VALUE, "expected a positive number: the cut-off", {"cutoff": 10**400}),
         (TYPE, "sources_per_cell is '9'; expected the mean number", {"sources_per_cell": "9"}),
-        (
-            VALUE,
-            "sources_per_cell is 0; expected a positive",
-            {"sources_per_cell": 0},
-        ),
-        (
-            TYPE,
-            "sources_per_cell is [1]; expected the mean number of sources",
-            {"sources_per_cell": [1]},
-        ),
+        (VALUE, "sources_per_cell is 0; expected a positive", {"sources_per_cell": 0}),
         (VALUE, "cutoff is -1; expected a positive number: the cut-off", {"cutoff": -1}),
-        (
-            VALUE,
-            "sources_per_cell and cutoff both",
-            {"cutoff": 0.1, "sources_per_cell": 9},
-        ),
+        (VALUE, "sources_per_cell and cutoff both", {"cutoff": 0.1, "sources_per_cell": 9}),
         (VALUE, "window_points is 1; expected a whole number from 2 to 18", {"window_points": 1}),
         (VALUE, "window_points is 20; expected a whole", {"window_points": 20}),
-        (VALUE, "window_points is '8'; expected a whole", {"window_points": "8"}),
         (VALUE, "window_points is 8.0; expected a whole", {"window_points": 8.0}),
         (VALUE, "densities is 'all'; expected one of random, any", {"densities": "all"}),
         (VALUE, "split is 'ewald'; expected one of auto, hasimoto, prolate", {"split": "ewald"}),
         (VALUE, "p2g_method is 'fast'; expected one of auto, owner, ", {"p2g_method": "fast"}),
-        (VALUE, "split is ['prolate']; expected one of auto", {"split": ["prolate"]}),
         (VALUE, "radial is ['erfc']; expected one of poly", {"radial": ["erfc"]}),
-        (
-            VALUE,
-            "dl_mean is array(['flux', 'zero'], dtype=",
-            {"dl_mean": np.array(["flux", "zero"])},
-        ),
+        (VALUE, "dl_mean is array(['flux',", {"dl_mean": np.array(["flux", "zero"])}),
         (VALUE, "g2p_method is None; expected one of auto, target", {"g2p_method": None}),
-        (VALUE, "executor is ['embedded']; expected one of embedded", {"executor": ["embedded"]}),
         (VALUE, "executor is 'magic'; expected one of embedded, pykokkos", {"executor": "magic"}),
     ],
 )
@@ -232,7 +205,6 @@ def test_tolerance_out_of_the_range_of_the_dtype(no_work, dtype, tolerance, mess
 
 
 def test_options_missing(no_work):
-    refused(TYPE, "options is a NoneType; expected EwaldOptions, such as", options=None)
     refused(TYPE, "options is a dict; expected EwaldOptions, such as", options={"periodicity": 3})
 
 
@@ -260,23 +232,20 @@ def test_kernel(no_work):
 # --- arrays of a plan --------------------------------------------------------------------------
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("name", ["trg", "src"])
 @pytest.mark.parametrize(
     ("error", "message", "points"),
     [
         (VALUE, "{} has shape (7, 3); expected (3, N); transpose it ({}.T)", numbers(7, 3)),
         (VALUE, "{} has shape (7,); expected (3, N)", numbers(7)),
-        (VALUE, "{} has shape (); expected (3, N)", np.float64(1)),
         (VALUE, "{} has shape (3, 2, 2); expected (3, N)", numbers(3, 2, 2)),
-        (TYPE, "{} has dtype bool; expected float32 or", np.ones((3, 4), bool)),
         (TYPE, "{} has dtype float16; expected float32 or", numbers(3, 4, dtype="f2")),
         (TYPE, "{} is an array of objects; convert it with {}.astype(", np.full((3, 4), None)),
-        (TYPE, "{} is an array of objects", numbers(3, 4).astype(object)),
         (TYPE, "{} has dtype <U6; expected float32 or float64", "points"),
         (TYPE, "{} is a list; expected an array", [[1.0, 2.0], [3.0], [4.0]]),
         (TYPE, "{} is a masked array; pass filled values, such as {}.", np.ma.ones((3, 4))),
         (VALUE, "{} contains NaN or infinity; the first is at index (1, 2)", (1, 2, np.nan)),
-        (VALUE, "{} contains NaN or infinity; the first is at index (2, 0)", (2, 0, np.inf)),
         (VALUE, "{} contains NaN or infinity; the first is at index (0, 3)", (0, 3, -np.inf)),
         (VALUE, "{} reaches from -0.25 to", (1, 0, -0.25)),
         (VALUE, "to 1.5 along axis 2, which is free, but the box there is [0, 1]", (2, 0, 1.5)),
@@ -285,6 +254,7 @@ def test_kernel(no_work):
     ],
 )
 def test_points(no_work, name, error, message, points):
+    """What laws do not refuse of every face."""
     if isinstance(points, tuple):
         points = with_value(numbers(3, 4), points[:2], points[2])
     refused(error, message.replace("{}", name), **{name: points})
@@ -314,6 +284,7 @@ def test_mixed_dtypes(no_work):
     refused(TYPE, "norms has dtype float32, but trg has", kernel="stokes_dl", norms=single)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_comb"])
 @pytest.mark.parametrize(
     ("error", "message", "norms"),
@@ -330,12 +301,6 @@ def test_normals(no_work, kernel, error, message, norms):
     if isinstance(norms, tuple):
         norms = with_value(numbers(3, N), norms[:2], norms[2])
     refused(error, message.replace("{}", kernel), kernel=kernel, norms=norms)
-
-
-@pytest.mark.parametrize("kernel", ["laplace", "stokes_sl", "stokes_rotlet"])
-def test_surplus_normals(no_work, kernel):
-    message = f"norms was given, but {kernel} has no normals"
-    refused(TYPE, message, kernel=kernel, norms=numbers(3, N))
 
 
 @pytest.mark.parametrize(("kernel", "rows"), [("stokes_sl", 3), ("stokes_comb", 6)])
@@ -357,20 +322,14 @@ DENSITIES = [
     ("stokes_sl", VALUE, "dens has shape (5,); expected (3, 5)", numbers(N)),
     ("stokes_sl", VALUE, "(5, 3); expected (3, 5) for the 5 sources given; tra", numbers(N, 3)),
     ("stokes_sl", VALUE, "at index (1, 4)", (1, 4, np.inf)),
-    ("stokes_dl", VALUE, "dens has shape (6, 5); expected (3, 5)", numbers(6, N)),
     ("stokes_comb", VALUE, "(3, 5); expected (6, 5) for the 5 sources given; rows", numbers(3, N)),
     ("stokes_comb", VALUE, "transpose it (dens.T)", numbers(N, 6)),
     ("stokes_dipole", VALUE, "(3, 5); expected (3, 3, 5) for the 5 sources given", numbers(3, N)),
     ("stokes_dipole", VALUE, "reshape it (dens.reshape(3, 3, -1))", numbers(9, N)),
     ("stokes_dipole", VALUE, "to the end (numpy.moveaxis(dens, 0, -1))", numbers(N, 3, 3)),
     ("stokes_dipole", VALUE, "at index (2, 0, 4)", (2, 0, 4, np.nan)),
-    ("stokes_sl", TYPE, "dens has dtype float32, but the points", numbers(3, N, dtype="f4")),
     ("stokes_sl", TYPE, "dens has dtype int64, but the points", np.ones((3, N), int)),
-    ("stokes_sl", TYPE, "dens has dtype complex128, but the points", numbers(3, N) * 1j),
-    ("stokes_sl", TYPE, "dens is a NoneType; expected an array of numbers", None),
     ("stokes_sl", TYPE, "dens is a masked array", np.ma.ones((3, N))),
-    ("stokes_sl", TYPE, "dens is an array of objects", numbers(3, N).astype(object)),
-    ("stokes_sl", TYPE, "dens has dtype <U32, but the points", numbers(3, N).astype(str)),
 ]
 
 
@@ -382,10 +341,12 @@ def density(kernel, dens):
 
 @pytest.fixture(scope="module")
 def plans():
-    """Return a plan of each kernel, to be applied to wrong densities."""
-    options = EwaldOptions(1, [1, None, None], 1e-3)
-    norms = {"stokes_dl": numbers(3, N), "stokes_comb": numbers(3, N)}
-    return {k: Plan(k, numbers(3, 4), numbers(3, N), norms.get(k), options) for k in KERNELS}
+    """Return plans to be applied to wrong densities; laws have others, of any face."""
+    norms, points = {"stokes_comb": numbers(3, N)}, (numbers(3, 4), numbers(3, N))
+    axes = {"laplace": 0, "stokes_sl": 3, "stokes_comb": 1, "stokes_dipole": 2}
+    return {
+        k: Plan(k, *points, norms.get(k), EwaldOptions(n, [1, 1, 1], 1e-6)) for k, n in axes.items()
+    }
 
 
 @pytest.mark.parametrize(("kernel", "error", "message", "dens"), DENSITIES)
@@ -396,17 +357,14 @@ def test_densities_of_a_plan(plans, no_work, kernel, error, message, dens):
         plans[kernel].timed(density(kernel, dens))
 
 
-@pytest.mark.parametrize(
-    ("message", "dens"),
-    [
-        ("dens has dtype <U32, but the points", numbers(3, N).astype(str)),
-        ("dens has dtype complex128, but the points", 1j * numbers(3, N)),
-        ("dens is an array of objects", numbers(3, N).astype(object)),
-    ],
-)
-def test_densities_of_a_promise(plans, no_work, message, dens):
-    with pytest.raises(TYPE, match=re.escape(message)):
-        plans["stokes_sl"].promise(dens)
+def test_densities_of_a_promise(plans, no_work):
+    for change, message in (
+        (lambda dens: dens.astype(str), "dens has dtype <U32, but the points"),
+        (lambda dens: 1j * dens, "dens has dtype complex128, but the points"),
+        (lambda dens: dens.astype(object), "dens is an array of objects"),
+    ):
+        with pytest.raises(TYPE, match=message):
+            plans["stokes_sl"].promise(change(numbers(3, N)))
 
 
 @pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_comb"])
@@ -416,68 +374,35 @@ def test_a_single_call_without_normals_or_options(no_work, kernel):
     dens, call = numbers(*ROWS.get(kernel, (3,)), N), getattr(parki, kernel)
     with pytest.raises(TYPE, match=f"norms is missing; {kernel} needs normals of shape"):
         call(points, points, dens, options)
-    with pytest.raises(TYPE, match="options is a NoneType; expected EwaldOptions, such as"):
-        call(points, points, dens, points)
+    for given in ((), (points,)):
+        with pytest.raises(TYPE, match="options is a NoneType; expected EwaldOptions, such as"):
+            call(points, points, dens, *given)
 
 
-@pytest.mark.parametrize(
-    "name", ["laplace", "stokes_sl", "stokes_rotlet", "stokes_dipole", "laplace_dipole"]
-)
-def test_options_may_be_fourth_or_fifth(name):
+def test_options_may_be_fourth_or_fifth():
     """As of `Plan`, `vjp` and `jvp`: one order of arguments for all."""
-    points, options = numbers(3, N), EwaldOptions(3, [1, 1, 1], 1e-2)
-    dens, call = numbers(*ROWS.get(name, (3,)), N), getattr(parki, name)
-    expected = call(points, points, dens, options)
-    for found in (
-        call(points, points, dens, None, options),
-        call(points, points, dens, options=options),
-        call(points, points, dens, norms=None, options=options),
-    ):
+    points, options = numbers(3, N), EwaldOptions(3, [1, 1, 1], 1e-6)
+    expected = parki.stokes_sl(points, points, points, options)
+    for given, named in (((None, options), {}), ((), {"options": options, "norms": None})):
+        found = parki.stokes_sl(points, points, points, *given, **named)
         np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize(
-    "name", ["laplace", "stokes_sl", "stokes_rotlet", "stokes_dipole", "laplace_dipole"]
-)
-def test_calls_without_options_and_with_normals(no_work, name):
-    points, options = numbers(3, N), EwaldOptions(3, [1, 1, 1], 1e-2)
-    dens, call = numbers(*ROWS.get(name, (3,)), N), getattr(parki, name)
     with pytest.raises(TYPE, match="options is a NoneType; expected EwaldOptions"):
-        call(points, points, dens)
-    with pytest.raises(TYPE, match=f"norms was given, but {name} has no normals"):
-        call(points, points, dens, points, options)
-    for double in (parki.stokes_dl, parki.stokes_comb):
-        with pytest.raises(TYPE, match="options is a NoneType; expected EwaldOptions"):
-            double(points, points, dens)
+        parki.stokes_sl(points, points, points)
+    with pytest.raises(TYPE, match="norms was given, but stokes_sl has no normals"):
+        parki.stokes_sl(points, points, points, points, options)
 
 
-@pytest.mark.parametrize(
-    "out",
-    [
-        np.empty((3, 5)),
-        np.empty((4, 3)),
-        np.empty((3, 4), dtype="f4"),
-        np.empty((3, 4), order="F"),
-        np.empty((3, 8))[:, ::2],
-    ],
-)
-def test_out(plans, no_work, out):
-    with pytest.raises(VALUE, match=re.escape("expected C-contiguous (3, 4), float64")):
-        plans["stokes_sl"](numbers(3, N), out=out)
-
-
-def test_out_is_read_only_or_no_array(plans, no_work):
-    out = np.empty((3, 4))
-    out.flags.writeable = False
-    with pytest.raises(VALUE, match="out is read-only"):
-        plans["stokes_sl"](numbers(3, N), out=out)
-    with pytest.raises(TYPE, match="out is a list; expected an array"):
-        plans["stokes_sl"](numbers(3, N), out=[1.0])
-
-
-def test_out_shares_memory_with_the_density(plans, no_work):
-    dens = numbers(3, 9)
-    with pytest.raises(VALUE, match="out shares memory with dens"):
-        plans["stokes_sl"](
-            dens.reshape(-1)[:15].reshape(3, 5), out=dens.reshape(-1)[:12].reshape(3, 4)
-        )
+def test_out(plans, no_work):
+    read_only, dens = np.empty((3, 4)), numbers(3, N)
+    read_only.flags.writeable = False
+    shape = re.escape("expected C-contiguous (3, 4), float64")
+    for error, message, out in (
+        (VALUE, shape, np.empty((4, 3))),
+        (VALUE, shape, np.empty((3, 4), dtype="f4")),
+        (VALUE, shape, np.empty((3, 8))[:, ::2]),
+        (VALUE, "out is read-only", read_only),
+        (TYPE, "out is a list; expected an array", [1.0]),
+        (VALUE, "out shares memory with dens", dens.reshape(-1)[:12].reshape(3, 4)),
+    ):
+        with pytest.raises(error, match=message):
+            plans["stokes_sl"](dens, out=out)

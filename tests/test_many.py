@@ -17,18 +17,15 @@ from parki.ewald.sums import SUMS
 from parki.runtime.host import HostObject
 
 N = 700
-DOUBLE = ("stokes_comb", "stokes_dl")
 
 
-def make(kernel, periodicity, to_space, rng, want="u", dtype="f8", n=N, **options):
+def make(kernel, periodicity, to_space, rng, dtype="f8"):
     """Return a plan and what gives densities for it."""
-    trg, src, norms = rng.random((3, n // 2)), rng.random((3, n)), rng.standard_normal((3, n))
-    given = [to_space(each.astype(dtype)) for each in (trg, src, norms)]
-    options = EwaldOptions(periodicity, [1, 1, 1], 1e-4, **options)
-    plan = parki.Plan(
-        kernel, *given[:2], given[2] if kernel in DOUBLE else None, options, want=want
-    )
-    shape = SUMS[kernel].density_shape(n)
+    trg, src, norms = rng.random((3, N // 2)), rng.random((3, N)), rng.standard_normal((3, N))
+    trg, src, norms = (to_space(each.astype(dtype)) for each in (trg, src, norms))
+    options = EwaldOptions(periodicity, [1, 1, 1], 1e-4)
+    plan = parki.Plan(kernel, trg, src, norms if SUMS[kernel].normals else None, options)
+    shape = SUMS[kernel].density_shape(N)
     return plan, lambda k: to_space(rng.standard_normal((k, *shape)).astype(dtype))
 
 
@@ -38,7 +35,7 @@ def close(found, expected):
     return bool(abs(found - expected).max() <= 200 * eps * abs(expected).max())
 
 
-@pytest.mark.parametrize("shape", [(4, 6, N), (2, 2, 3, N), (4, N, 3)])
+@pytest.mark.parametrize("shape", [(4, 6, N), (2, 2, 3, N)])
 def test_impossible_shapes(shape, rng):
     plan, _ = make("stokes_sl", 3, np.asarray, rng)
     with pytest.raises(ParkiValueError, match=r"dens has shape .*; expected \(3, 700\)"):
@@ -137,10 +134,9 @@ def test_what_vectors_need(kernel, many, dtype, rng):
     assert set(lanes) == {"PK_ELEMENTWISE"}
 
 
-@pytest.mark.parametrize("kernel", ["stokes_sl", "stokes_rotlet", "stokes_dipole"])
-def test_bodies_are_inlined(kernel, rng, tmp_path):
+def test_bodies_are_inlined(rng, tmp_path):
     """Compilers leave large ones as functions, which read all variables from memory."""
-    found, _ = staged_kernel(kernel, 4, "f8", rng)
+    found, _ = staged_kernel("stokes_dipole", 4, "f8", rng)
     host = HostObject(found.workunit.name, found._object.source)
     if host.shipped:
         pytest.skip("the kernel came compiled with parki")

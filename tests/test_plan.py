@@ -10,12 +10,7 @@ from types import SimpleNamespace
 import flat
 import numpy as np
 import pytest
-from contract import (
-    BOXES,
-    call_of,
-    cloud,
-    error_over_promise,
-)
+from contract import BOXES, call_of, cloud, error_over_promise
 from few import FEW
 
 import parki
@@ -156,17 +151,16 @@ def test_boxes_that_no_window_serves_are_refused():
     parki.Plan("laplace", point, point, options, want="grad_u")
 
 
-@pytest.mark.parametrize("kernel", FEW)
-def test_timed_and_describe(kernel):
+def test_timed_and_describe():
     c = cloud("same", N, BOX)
-    plan = plan_of(kernel, c)
-    _, seconds = plan.timed(c.arguments(kernel)[0])
+    plan = plan_of("stokes_comb", c)
+    _, seconds = plan.timed(c.arguments("stokes_comb")[0])
     assert list(seconds) == ["P2P", "P2G", "FGC", "G2P"]
     assert all(0 < value < 60 for value in seconds.values())
     assert plan.seconds["plan"] > 0
     text, chosen = plan.describe(), plan.parameters
     for part in (
-        f"{kernel}, 1-periodic, {N} sources, {N} targets, float64",
+        f"stokes_comb, 1-periodic, {N} sources, {N} targets, float64",
         "tolerance 1e-05",
         "r_c = ",
         f"degree {chosen.degree}",
@@ -175,13 +169,14 @@ def test_timed_and_describe(kernel):
         "predicted seconds: P2P",
     ):
         assert part in text
-    assert kernel in repr(plan)
+    assert "stokes_comb" in repr(plan)
     assert sum(error**2 for error in chosen.errors.values()) <= 1
 
 
+@pytest.mark.each
 @pytest.mark.parametrize(
     "asked",
-    [{}, {"cutoff": 0.31, "window_points": 9}, {"sources_per_cell": 11.0}, {"window_points": 6}],
+    [{}, {"cutoff": 0.31, "window_points": 8}, {"sources_per_cell": 11.0}, {"window_points": 8}],
 )
 @pytest.mark.parametrize(("split", "other"), [("auto", "hasimoto"), ("hasimoto", "prolate")])
 def test_the_other_split_is_compared_with_all_else_as_asked(asked, split, other):
@@ -222,12 +217,11 @@ def test_a_promise_is_for_densities_in_the_memory_of_the_plan(kernel, monkeypatc
         plan.promise(there)
 
 
-@pytest.mark.parametrize("kernel", ["laplace", "stokes_sl"])
 @pytest.mark.parametrize("own", ["f4", "f8"])
-def test_linear_operator_takes_what_a_matrix_takes(kernel, own):
+def test_linear_operator_takes_what_a_matrix_takes(own):
     """Other types are converted, and the result has the type of a matrix's product."""
     c = cloud("same", 20, BOX, own)
-    plan = plan_of(kernel, c)
+    plan = plan_of("laplace", c, 0, tolerance=1e-3)
     operator = plan.as_linear_operator()
     matrix = operator @ np.eye(operator.shape[1], dtype=own)
     whole = np.random.default_rng(0).integers(-9, 9, operator.shape[1])
@@ -253,10 +247,9 @@ def test_linear_operator_takes_what_a_matrix_takes(kernel, own):
 # --- memory and threads ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("periodicity", [1, 3])
-def test_repeated_use_allocates_nothing_lasting(periodicity):
+def test_repeated_use_allocates_nothing_lasting():
     c = cloud("same", 5000, BOX)
-    plan = plan_of("stokes_comb", c, periodicity)
+    plan = plan_of("stokes_comb", c)
     out = np.empty((3, 5000))
     for _ in range(3):
         plan(c.dens, out=out)
@@ -274,8 +267,9 @@ def test_repeated_use_allocates_nothing_lasting(periodicity):
     assert peak - before < 2.1 * hat + out.nbytes + c.dens.nbytes + 100_000
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", [0, 1, 3])
-@pytest.mark.parametrize("want", ["u", ("u", "p")])
+@pytest.mark.parametrize("want", ["u", ("u", "p", "grad_u", "stress")])
 def test_components_are_transformed_together_or_one_by_one(monkeypatch, periodicity, want):
     c = cloud("same", N, BOX)
     options = parki.EwaldOptions(periodicity=periodicity, box=BOX, tolerance=TOLERANCE)
@@ -310,12 +304,10 @@ def test_far_fields_do_not_depend_on_threads(monkeypatch, periodicity):
         monkeypatch.setattr("parki.ewald.far.sizes.CHUNK", part)
         plan = parki.Plan("stokes_comb", c.trg, c.src, c.norms, options)
         rng = np.random.default_rng(0)
-        fields.append(
-            plan.pipeline.stages.fgc.apply(
-                rng.standard_normal(plan.pipeline.stages.p2g.grid.shape)
-            ).copy()
-        )
-        buffers.add(len(plan.pipeline.stages.fgc.padded))
+        stages = plan.pipeline.stages
+        grid = rng.standard_normal(stages.p2g.grid.shape)
+        fields.append(stages.fgc.apply(grid).copy())
+        buffers.add(len(stages.fgc.padded))
     assert buffers == ({1} if periodicity == 3 else {1, 2, 5})
     for other in fields[1:]:
         np.testing.assert_array_equal(other, fields[0])

@@ -80,6 +80,7 @@ def test_rows_in_equal_steps():
 
 
 @pytest.mark.gpu
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", range(4))
 @pytest.mark.parametrize("kernel", SUMS)
 def test_other_densities(kernel, periodicity):
@@ -247,6 +248,7 @@ def moved(points, steps, seed=3):
 
 
 @pytest.mark.gpu
+@pytest.mark.each
 @pytest.mark.parametrize("periodicity", range(4))
 @pytest.mark.parametrize("kernel", SUMS)
 def test_updates(kernel, periodicity):
