@@ -29,7 +29,7 @@ def moves(spheres):
     return *spheres.velocities(DENS, VALUES), *step, flow
 
 
-@pytest.mark.parametrize(("radii", "options"), [("one", OPTIONS), ("one", WALL), ("two", WALL)])
+@pytest.mark.parametrize(("radii", "options"), [("one", OPTIONS), ("two", WALL)])
 def test_spheres_whose_array_changes(radii, options):
     points = POINTS.copy()
     spheres, new = (parki.Spheres(each, RADII[radii], options) for each in (points, POINTS))
@@ -55,12 +55,7 @@ def test_attributes_of_spheres():
         spheres.radii = 0.1
     with pytest.raises(parki.ParkiTypeError, match=r"options of Spheres .* update_points"):
         spheres.options = WALL
-    for viscosity, error in (
-        (-1.0, ValueError),
-        (np.nan, ValueError),
-        (0, ValueError),
-        ("1", TypeError),
-    ):
+    for viscosity, error in ((-1.0, ValueError), (np.nan, ValueError), ("1", TypeError)):
         with pytest.raises(parki.ParkiError, match=r"viscosity is .*expected a positive") as caught:
             spheres.viscosity = viscosity
         assert isinstance(caught.value, error)

@@ -14,7 +14,8 @@ STEP = 2e-4
 @pytest.mark.parametrize("same", [False, True], ids=["apart", "same"])
 def test_derivatives(face, kernel, periodicity, same, space, to_space, to_host):
     """In every space; of several densities, those by points are summed, others are of each."""
-    one, two = (face.given(kernel, periodicity, seed, tolerance=1e-8, same=same) for seed in (0, 1))
+    how = {"tolerance": 1e-8, "cutoff": None, "same": same}
+    one, two = (face.given(kernel, periodicity, seed, **how) for seed in range(2))
     several, rng = one._replace(dens=np.stack([one.dens, two.dens])), np.random.default_rng(1)
     elsewhere = "spaces" not in face.lacks
     send = to_space if elsewhere else np.asarray
