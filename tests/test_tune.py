@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -20,6 +21,7 @@ from parki.ewald.choice.parameters import select
 from parki.ewald.far.padding import EQUAL, MOST, SMOOTH, Lengths, Tables
 from parki.reference import direct_sum
 from parki.runtime import get_execution_space
+from parki.settings import cache_directory
 
 SECONDS = machines.shipped("avx512.json")["seconds"]
 USUAL_OF = machines.shipped("avx512.json")["usual"]
@@ -114,17 +116,16 @@ def test_fit_of_what_was_built_in_as_nothing():
 
 @pytest.fixture
 def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path))
+    """A machine of no other name, in the cache folder that has the kernels."""
+    monkeypatch.setattr(machines, "identity", lambda _: f"{tmp_path.name} of {os.getpid()}")
     machines.clear()
-    yield tmp_path
+    yield cache_directory()
+    machines.path(get_execution_space("Serial")).unlink(missing_ok=True)
     machines.clear()
 
 
 def test_tune(own_cache, monkeypatch, capsys):
-    few = [
-        tune.TimedPlan("laplace", 3, 1e-2, 500),
-        tune.TimedPlan("laplace", 3, 1e-2, 500, dtype="float32"),
-    ]
+    few = [tune.TimedPlan("laplace", 3, 1e-2, 500)]
     monkeypatch.setattr(tune, "tasks", lambda *_: few)
     monkeypatch.setattr(command, "FREE", 0.0)  # tests may share the machine
     monkeypatch.setattr(command, "AGREE", math.inf)
