@@ -1,4 +1,4 @@
-"""The command line: what it prints, draws and returns; and the suspension of the demonstration."""
+"""The command line: what it prints, draws and returns, and how it ends."""
 
 import json
 import os
@@ -243,29 +243,6 @@ def test_interrupted(tmp_path):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=120)
     assert (process.returncode, out, err) == (130, "", "parki: interrupted\n")
-
-
-# --- the suspension ---------------------------------------------------------------------------
-
-
-def test_suspension():
-    drops = demo.suspension(20_000, seed=3)
-    again = demo.suspension(20_000, seed=3)
-    assert np.array_equal(drops.points, again.points)
-    assert drops.points.shape == drops.normals.shape == (3, 20_000)
-    assert np.allclose(np.linalg.norm(drops.normals, axis=0), 1)
-    rho = np.hypot(drops.points[1] - 0.5, drops.points[2] - 0.5)
-    assert rho.max() < demo.PIPE_RADIUS
-    assert drops.points[0].min() >= 0
-    assert drops.points[0].max() <= demo.BOX[0]
-    # No two drops touch, images included; and the forces cancel.
-    step = drops.centres[:, :, None] - drops.centres[:, None, :]
-    step[0] -= demo.BOX[0] * np.rint(step[0] / demo.BOX[0])
-    apart = np.linalg.norm(step, axis=0) - drops.radii[:, None] - drops.radii
-    assert np.min(apart[~np.eye(drops.radii.size, dtype=bool)]) > 0
-    assert np.allclose(drops.density[:3].sum(axis=1), 0, atol=1e-9)
-    # Half of the drops sink, half rise.
-    assert drops.heavy.sum() == drops.radii.size // 2
 
 
 # --- what messages advise -----------------------------------------------------------------------

@@ -452,12 +452,6 @@ def test_impossible_requests(line, message, monkeypatch, capsys):
     assert message in refused(line.split(), capsys)
 
 
-def test_missing_gpu(capsys):
-    if "Cuda" in parki.available_spaces():
-        pytest.skip("there is a GPU")
-    refused(["demo", "--space", "Cuda"], capsys)
-
-
 @pytest.mark.parametrize(
     "command", ["", "check", "eval", "bench", "cache", "cache list", "info", "demo"]
 )

@@ -29,7 +29,6 @@ from parki.distributed.slabs import Slabs, divide, longest_first, near_work
 from parki.distributed.team import Team
 from parki.ewald.far.transforms import transforms_of
 from parki.ewald.pipeline.setup import Setup
-from parki.ewald.sums import SUMS
 from parki.memory import in_words
 
 # Two sums with the same parameters differ by rounding: of single numbers by less than this many
@@ -476,19 +475,3 @@ def test_mpi4py_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "mpi4py", None)
     with pytest.raises(parki.MissingPackageError, match=r"pip install mpi4py mpich"):
         Team()
-
-
-@pytest.mark.skipif(bool(MISSING), reason=MISSING)
-def test_calls():
-    """They make a plan and use it once, each with its arguments in the order of its own."""
-    rng = np.random.default_rng(6)
-    points, norms = rng.random((3, 40)), rng.standard_normal((3, 40))
-    options = parki.EwaldOptions(box=[1, 1, 1], tolerance=1e-2)
-    for name, family in SUMS.listed.items():
-        kind = family.make(**family.example)
-        given = [points, points, rng.standard_normal(kind.density_shape(40)), options]
-        if kind.normals:
-            given.insert(3, norms)
-        expected = getattr(parki, name)(*given, **family.example)
-        found = getattr(parki.distributed, name)(*given, **family.example)
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9, err_msg=name)

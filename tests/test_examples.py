@@ -154,14 +154,6 @@ def test_capsule(picture):
     np.testing.assert_allclose(pushed, -2 * tension * membrane.rest, atol=1e-12)
 
 
-def test_shapes_of_drops():
-    example, axes = load("drops"), np.array([[1.2], [1.0], [0.85]])
-    nodes = 2.0 + axes[:, :, None] * parki.Surface.directions(4)[:, None]
-    volume, deformation = example.shape(nodes)
-    np.testing.assert_allclose(volume, example.SPHERE * 1.2 * 0.85, rtol=1e-9)
-    np.testing.assert_allclose(deformation, (1.2 - 0.85) / (1.2 + 0.85), rtol=1e-9)
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(bool(NO_GPU), reason=NO_GPU)
 def test_drops_on_a_gpu():
@@ -375,20 +367,3 @@ def test_sheared_suspension(picture):
     kernel, place = parki.kernel("stokes_dipole", epsilon=example.WIDTH), np.zeros((3, 1))
     tensor, _ = example.stresslets(parki.Plan(kernel, place, place, **how), np.zeros((3, 3, 1)))
     np.testing.assert_allclose(tensor[0, 1], example.ALONE / 2, rtol=2e-3)
-
-
-def test_hard_spheres():
-    """They do not overlap, images included, and are no lattice any more; springs push others."""
-    example, edge = load("sedimenting_spheres"), 9.0
-    points = example.lattice(27, edge)
-    before = points.copy()
-    example.shuffle(points, edge, 20, np.random.default_rng(0))
-    r = points[:, :, None] - points[:, None]
-    r -= edge * np.round(r / edge)
-    distances = np.sqrt((r**2).sum(axis=0)) + 9 * np.eye(27)
-    assert distances.min() >= 2
-    assert np.abs(points - before).max(axis=0).min() > 0.1
-    pair = np.array([[0.3, 8.8], [1.0, 1.0], [2.0, 2.0]])
-    (x, _, z) = example.forces(pair, edge)
-    assert x[0] == pytest.approx(example.STIFF * 1.5) and x.sum() == pytest.approx(0)
-    np.testing.assert_allclose(z, -1)

@@ -12,6 +12,7 @@ import re
 import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -62,15 +63,22 @@ def test_pages_have_none_of_these_phrases():
     assert not {name: phrases for name, phrases in found.items() if phrases}
 
 
+@cache
+def read(path: Path) -> tuple[list[ast.AST], list[tokenize.TokenInfo]]:
+    """Return the definitions of a file, and its tokens: names, comments and texts."""
+    text = path.read_text(encoding="utf-8")
+    kinds = ast.Module, ast.ClassDef, ast.FunctionDef
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
+    known = tokenize.NAME, tokenize.COMMENT, tokenize.STRING
+    every = tokenize.generate_tokens(io.StringIO(text).readline)
+    return nodes, [token for token in every if token.type in known]
+
+
 def texts(path: Path) -> Iterator[str]:
     """Yield the docstrings and comments of a file."""
-    source = path.read_text(encoding="utf-8")
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
-            yield ast.get_docstring(node) or ""
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.string.lstrip("# ")
+    nodes, tokens = read(path)
+    yield from (ast.get_docstring(node) or "" for node in nodes)
+    yield from (t.string.lstrip("# ") for t in tokens if t.type == tokenize.COMMENT)
 
 
 def words(text: str) -> int:
@@ -148,7 +156,7 @@ SHARED = {"Plan", "Spheres"}
 def replaced(path: Path) -> list[str]:
     """Return the replaced words of a file: parts of names, and words of text."""
     found = []
-    for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
+    for token in read(path)[1]:
         words, known = [], REPLACED
         if token.type == tokenize.NAME:
             words = [token.string.strip("_").lower(), *token.string.lower().split("_")]
@@ -174,8 +182,7 @@ MOST_VAGUE = 64  # of one of them in a file
 def test_names_say_what_they_hold():
     counts = {word: Counter[str]() for word in VAGUE}
     for path in (ROOT / "parki").rglob("*.py"):
-        text = io.StringIO(path.read_text(encoding="utf-8"))
-        for token in tokenize.generate_tokens(text.readline):
+        for token in read(path)[1]:
             if token.type == tokenize.NAME and token.string in VAGUE:
                 counts[token.string][str(path.relative_to(ROOT))] += 1
     totals = {word: count.total() for word, count in counts.items()}
@@ -187,7 +194,7 @@ def test_names_say_what_they_hold():
 def test_class_names_are_unique():
     places = defaultdict(list)
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in read(path)[0]:
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(str(path.relative_to(ROOT)))
     twice = {name: where for name, where in places.items() if len(where) > 1}
