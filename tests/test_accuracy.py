@@ -48,15 +48,15 @@ SPACE = os.environ.get("PARKI_TEST_SPACE", "CPU")
 def cases(size: int, always: int, slow: int, **which: Any) -> list[Any]:
     """Return the first cases of a size; the default run has ``always`` of them.
 
-    It has one of those that share a reference, each another sum. A few of these take the degrees
-    that parki chooses, as the long run does; the others share kernels.
+    It has one of those that share a reference, each another sum. A third of these takes the
+    degrees that parki chooses, as the long run does; the others share kernels.
     """
 
     def marks(number: int) -> list[Any]:
         turn, other = divmod(number, SHARED)
         if other or turn >= always:
             return [pytest.mark.slow, pytest.mark.chosen_degrees]
-        return [pytest.mark.chosen_degrees] * (6 * (turn + 1) < always)
+        return [pytest.mark.chosen_degrees] * (turn < always // 3)
 
     every = wanted(itertools.islice(sweep((size,), **which), slow), SHARED * always)
     return [pytest.param(c, id=str(c), marks=marks(number)) for number, c in enumerate(every)]
