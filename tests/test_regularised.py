@@ -8,7 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
-from contract import FLAT, SMALL, Case, costs_of_a_device, edges_of, rms, sweep
+from contract import FLAT, SMALL, Case, assert_promised, costs_of_a_device, edges_of, rms, sweep
 from few import wanted
 from scipy.special import kv
 
@@ -60,10 +60,7 @@ class Given:
     def check(self, plan, roundings=200):
         """Assert the promise of a plan whose results are a tuple."""
         exact = self.direct(plan.options.periodicity, plan.want)
-        promised = plan.promise(self.dens)
-        for found, expected, bound in zip(plan(self.dens), exact, promised, strict=True):
-            unit = np.finfo(self.src.dtype).eps
-            assert rms(found - expected) <= bound + roundings * unit * rms(expected)
+        assert_promised(plan, self.dens, exact, roundings * np.finfo(self.src.dtype).eps)
 
 
 def name_of(family, epsilon, blob="gaussian"):

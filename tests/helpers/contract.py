@@ -327,6 +327,15 @@ def rms(values: Array) -> float:
     return float(np.sqrt((values.reshape(-1, values.shape[-1]) ** 2).sum(axis=0).mean()))
 
 
+def assert_promised(plan: Any, dens: Any, exact: Any, digits: float = 0.0) -> None:
+    """Assert errors of the promise, and of digits of the rms of each result, at most."""
+    results, promises = plan(dens), plan.promise(dens)
+    if isinstance(plan.want, str):
+        results, exact, promises = (results,), (exact,), (promises,)
+    for found, right, promise in zip(results, exact, promises, strict=True):
+        assert rms(found - right) <= promise + digits * rms(right)
+
+
 def matrix_of(operator: Any) -> Array:
     """Return the matrix of an operator, by kernels of one density, which other tests have too."""
     return np.stack([operator @ column for column in np.eye(operator.shape[1])], axis=1)
