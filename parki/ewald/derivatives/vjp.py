@@ -359,7 +359,7 @@ class _Checked(NamedTuple):
         addends: Iterable[Addend] = joined(self.asked.whole.addends)
         if self.moves:
             own = cloud, math.prod(self.asked.density)
-            addends = changed(addends, *own, lambda rows: bool(self.ranks.largest(rows.any())))
+            addends = changed(addends, *own, lambda rows: self.ranks.largest(float(rows.any())) > 0)
         shared = together(addends)
         each = [Shared(one.kernel, [own]) for one in shared for own in one.lists]
         how = of_targets, cloud, self.labels, self.systems, self.ranks
