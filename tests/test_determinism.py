@@ -105,6 +105,8 @@ def test_atomics_are_refused(method):
     with pytest.raises(parki.ParkiValueError, match=re.escape(message)):
         flat.options(box=[1, 1, 1], deterministic=True, p2g_method=method)
     flat.options(box=[1, 1, 1], deterministic=False, p2g_method=method)
+    with pytest.raises(parki.ParkiTypeError, match="deterministic is 1; expected True or False"):
+        EwaldOptions(box=[1, 1, 1], deterministic=1)
 
 
 @pytest.mark.parametrize("method", ["auto", "owner", "tile", "grid"])
@@ -112,11 +114,6 @@ def test_others_are_not(method):
     how = {"p2g_method": method, "tolerance": 1e-2, "window_points": 8}
     found = results("OpenMP", "stokes_comb", 1, "f8", True, 300, **how)
     np.testing.assert_array_equal(found[0], found[2])
-
-
-def test_the_option_is_a_switch():
-    with pytest.raises(parki.ParkiTypeError, match="deterministic is 1; expected True or False"):
-        EwaldOptions(box=[1, 1, 1], deterministic=1)
 
 
 @pytest.mark.gpu

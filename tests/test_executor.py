@@ -34,6 +34,8 @@ SHIFT = """
 def test_arguments_are_checked(tmp_path):
     kernel = small_kernel(tmp_path, SHIFT)
     good = {"x": np.zeros(4), "y": np.zeros((1, 4)), "n": 1, "far": 2**40, "a": 0.5}
+    for nothing in (0, -3):
+        kernel(nothing)
     kernel(4, **good, unused=None)
     assert good["y"].tolist() == [[1.5 + 2**40] * 4]
     wrong = {
@@ -52,12 +54,8 @@ def test_arguments_are_checked(tmp_path):
         kernel(4, **good)
     with pytest.raises(ParkiValueError, match=r"f: 2147483648 work items; at most 2\*\*31 - 1"):
         kernel(2**31, **good)
-
-
-def test_nothing_happens_for_no_work(tmp_path):
-    kernel = small_kernel(tmp_path, SHIFT)
-    kernel(0)
-    kernel(-3)
+    with pytest.raises(ParkiValueError, match="executor is 'best'; expected one of embedded"):
+        load("cell_list", "gather_rows", get_execution_space("Serial"), executor="best")
 
 
 def test_same_request_same_kernel(tmp_path, monkeypatch):
@@ -68,11 +66,6 @@ def test_same_request_same_kernel(tmp_path, monkeypatch):
     assert small_kernel(tmp_path, SHIFT, space="Serial") is not kernel
     monkeypatch.setenv("CXX", host.compiler().path)
     assert small_kernel(tmp_path, SHIFT) is not kernel
-
-
-def test_unknown_executor(tmp_path):
-    with pytest.raises(ParkiValueError, match="executor is 'best'; expected one of embedded"):
-        load("cell_list", "gather_rows", get_execution_space("Serial"), executor="best")
 
 
 def test_what_the_compiler_refuses_is_shown(tmp_path):

@@ -78,19 +78,13 @@ def test_a_sum_takes_the_library_that_is_named(made, monkeypatch, name):
     assert check.error < check.promise
 
 
-def test_scipy_transforms_unless_another_is_named(monkeypatch, forgotten):
+def test_libraries_that_are_not_named_or_not_here(monkeypatch, forgotten):
     monkeypatch.delenv("PARKI_FFT", raising=False)
     assert isinstance(transforms.library(), transforms.SciPy)
-
-
-def test_a_library_that_is_not_here_is_named(monkeypatch, forgotten):
     monkeypatch.setitem(sys.modules, "ducc0", None)
     monkeypatch.setenv("PARKI_FFT", "ducc0")
     with pytest.raises(parki.UnavailableError, match=r"PARKI_FFT is 'ducc0'.*pip install ducc0"):
         transforms.library()
-
-
-def test_another_library_is_refused(monkeypatch):
     monkeypatch.setenv("PARKI_FFT", "fftw")
     with pytest.raises(parki.ParkiValueError, match="PARKI_FFT is 'fftw'; expected ducc0 or scipy"):
         transforms.library()

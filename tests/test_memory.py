@@ -290,13 +290,6 @@ def test_transforms_of_a_device_share_a_work_area():
 
 
 # ---------------------------------------------------------------------- free memory
-def files(folder, **contents):
-    for name, text in contents.items():
-        path = folder / name.replace("__", "/").replace("_dot_", ".")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-
-
 @pytest.fixture
 def system(tmp_path, monkeypatch):
     """A system with 5 MB, and files of its own in the place of /proc and the control groups."""
@@ -321,31 +314,33 @@ def test_what_the_host_says(system, monkeypatch):
     assert free() == math.inf
 
 
-@pytest.mark.parametrize("path", ["/a/b", "/"])
-def test_control_groups(system, path):
-    files(system, proc__self__cgroup=f"0::{path}\n")
+FIRST = {  # of the first version
+    "proc/self/cgroup": "5:cpu:/x\n4:memory:/x\n",
+    "groups/memory/x/memory.limit_in_bytes": "800000\n",
+    "groups/memory/x/memory.usage_in_bytes": "300000\n",
+    "groups/memory/x/memory.stat": "total_inactive_file 0\n",
+}
+
+
+def second(path: str) -> dict[str, str]:
+    """Return the files of a control group of the second version."""
     group = "groups/" + path.strip("/").split("/")[0]
-    files(
-        system,
-        **{
-            f"{group}/memory.max": "1000000\n",
-            f"{group}/memory.current": "700000\n",
-            f"{group}/memory.stat": "anon 1\ninactive_file 200000\n",
-            f"{group}/b/memory.max": "max\n",
-        },
-    )
+    return {
+        "proc/self/cgroup": f"0::{path}\n",
+        f"{group}/memory.max": "1000000\n",
+        f"{group}/memory.current": "700000\n",
+        f"{group}/memory.stat": "anon 1\ninactive_file 200000\n",
+        f"{group}/b/memory.max": "max\n",
+    }
+
+
+@pytest.mark.parametrize("files", [FIRST, second("/a/b"), second("/")])
+def test_control_groups(system, files):
+    for name, text in files.items():
+        path = system / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
     assert free() == 500_000
-
-
-def test_control_groups_of_the_first_version(system):
-    files(
-        system,
-        proc__self__cgroup="5:cpu:/x\n4:memory:/x\n",
-        groups__memory__x__memory_dot_limit_in_bytes="900000\n",
-        groups__memory__x__memory_dot_usage_in_bytes="100000\n",
-        groups__memory__x__memory_dot_stat="total_inactive_file 0\n",
-    )
-    assert free() == 800_000
 
 
 # ---------------------------------------------------------------------- what runs out

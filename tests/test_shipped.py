@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pages import PLAIN, program
-from small_kernels import RUN, SQUARE, run_python, small_kernel, write_kernel
+from small_kernels import RUN, SQUARE, right, run_python, small_kernel, write_kernel
 
 import parki
 from parki.ewald.choice import machines
@@ -73,29 +73,21 @@ def folder(tmp_path, monkeypatch):
     return folder
 
 
-def right(kernel: Any) -> bool:
-    v = np.arange(5.0)
-    kernel(5, v=v)
-    return np.array_equal(v, np.arange(5.0) ** 2 + 0.25)
-
-
 # ---------------------------------------------------------------------- which are used
-@pytest.mark.parametrize("space", ["OpenMP", "Serial"])
-def test_which_kernels_are_compiled(folder, tmp_path, space):
-    kernel = small_kernel(tmp_path, SQUARE, space)
-    assert kernel.cached() and right(kernel)
+def test_which_kernels_are_compiled(folder, tmp_path, monkeypatch):
+    """Others than those that came, and all for who asks for more."""
+    for space in ("OpenMP", "Serial"):
+        kernel = small_kernel(tmp_path, SQUARE, space)
+        assert kernel.cached() and right(kernel)
     assert not list((tmp_path / "cache").glob("*.so"))
-    other = small_kernel(tmp_path, OTHER, space)
+    for name, value in (("CXX", host.compiler().path), ("PARKI_EMULATED_TEAM", "2")):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            assert not shipped.usable()
+            assert small_kernel(tmp_path, SQUARE) is not kernel
+    other = small_kernel(tmp_path, OTHER)
     assert not other.cached() and not right(other)  # it adds 0.5
     assert list((tmp_path / "cache").glob("*.so"))
-
-
-@pytest.mark.parametrize(("name", "value"), [("CXX", ""), ("PARKI_EMULATED_TEAM", "2")])
-def test_who_asks_for_more_gets_it_compiled(folder, tmp_path, monkeypatch, name, value):
-    monkeypatch.setenv(name, value or host.compiler().path)
-    assert not shipped.usable()
-    kernel = small_kernel(tmp_path, SQUARE)
-    assert not kernel.cached() and right(kernel)
 
 
 def test_a_damaged_file_is_not_loaded(folder, tmp_path, caplog):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
-import shutil
 import textwrap
 
 import numpy as np
@@ -12,8 +10,7 @@ import pytest
 from small_kernels import HEADER, write_kernel
 
 from parki.errors import KernelError
-from parki.runtime import specialise as module
-from parki.runtime.specialise import kernel_directory, specialise
+from parki.runtime.specialise import specialise
 
 
 def body(folder, text: str, header: str = HEADER, **constants) -> str:
@@ -201,49 +198,3 @@ def test_numpy_numbers_are_numbers(tmp_path):
     # 2 == 2.0, but they do not mean the same.
     assert "v[2] = 2\n" in specialise(path, "f", {"N": 2, "X": 2}).text
     assert "v[2] = 2.0\n" in specialise(path, "f", {"N": 2, "X": 2.0}).text
-
-
-def test_an_edited_kernel_is_read_again(tmp_path):
-    text = "@pk.workunit\ndef f(i: int, v: pk.View1D[REAL]):\n    v[i] = 1.0\n"
-    path = write_kernel(tmp_path, text)
-    assert "1.0" in specialise(path, "f", {}).text
-    stamp = os.stat(path).st_mtime_ns
-    write_kernel(tmp_path, text.replace("1.0", "2.0"))
-    os.utime(path, ns=(stamp, stamp))  # edited at once, in a file system of coarse times
-    assert "2.0" in specialise(path, "f", {}).text
-
-
-PAIR = """from kernels.blocks.cut import cut
-
-SCALE = 3.0
-
-
-def interact(density, row, normal, first_normal, at):
-    a: REAL = SCALE * rr
-    cut(a)
-    for d in range(MANY):
-        u[d] += a * density[row + d][at]
-
-
-def differentiate(density, row, normal, first_normal, at):
-    g00 += SCALE * rr * density[row][at]
-"""
-NEAR = (
-    ("p2p", "p2p_staged"),
-    ("p2p_tile", "p2p_tile"),
-    ("p2p_derivatives", "p2p_staged_derivatives"),
-    ("literature/p2p_cells", "p2p_cells"),
-)
-
-
-@pytest.mark.parametrize(("file", "workunit"), NEAR)
-def test_a_pair_function_is_one_file(file, workunit, tmp_path, monkeypatch):
-    """All kernels of the near field take it, and nothing else of a sum."""
-    folder = tmp_path / "kernels"
-    shutil.copytree(kernel_directory(), folder)
-    (folder / "pairs" / "new.py").write_text(PAIR, encoding="utf-8")
-    monkeypatch.setattr(module, "kernel_directory", lambda: folder)
-    constants = {"CHARGES": 1, "OUTPUTS": 1, "NORMALS": False, "TABLES": 1}
-    text = specialise(folder / f"{file}.py", workunit, {"PAIRS": "new", **constants}).text
-    assert "3.0 * rr" in text and "norms" not in text
-    assert "3.0 * rr" not in specialise(folder / f"{file}.py", workunit, constants).text

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import errno
 import shutil
-import stat
 from inspect import cleandoc
 from pathlib import Path
 
 import numpy as np
 import pytest
-from small_kernels import RUN, SQUARE, run_python, small_kernel
+from small_kernels import RUN, SQUARE, right, run_python, small_kernel
 
 from parki.runtime import cache, specialise, translations
 from parki.runtime import kernel as kernel_module
@@ -52,12 +51,6 @@ def no_translation(monkeypatch) -> None:
         raise AssertionError("a kernel is translated")
 
     monkeypatch.setattr(translations, "translate", refuse)
-
-
-def right(kernel) -> bool:
-    v = np.arange(5.0)
-    kernel(5, v=v)
-    return np.array_equal(v, np.arange(5.0) ** 2 + 0.25)
 
 
 TILE = {"REAL": "float", "DEGREE": np.int64(8), "PAIRS": "spheres", "CHARGES": 1, "OUTPUTS": 1}
@@ -157,30 +150,6 @@ def test_another_translator_translates_again(folder, tmp_path, monkeypatch):
 
 
 # ---------------------------------------------------------------------- the folder
-@pytest.mark.parametrize("damage", ["truncated", "of another", "anybody's"])
-def test_a_damaged_entry_is_made_again(folder, monkeypatch, damage):
-    asked = REQUESTS[0]
-    made = translation(*asked)
-    (name,) = entries(folder)
-    path = folder / name
-    whole = path.read_bytes()
-    if damage == "truncated":
-        path.write_bytes(whole[:999])
-    elif damage == "of another":
-        translation(*REQUESTS[1])
-        (other,) = entries(folder) - {name}
-        shutil.copyfile(folder / other, path)
-    else:
-        path.chmod(0o777)
-    with monkeypatch.context() as patch:
-        no_translation(patch)
-        with pytest.raises(AssertionError, match="is translated"):
-            translation(*asked)
-        forget(patch)
-    assert translation(*asked) == made
-    assert path.read_bytes() == whole and stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
 def test_nothing_fails_or_warns_without_a_folder(tmp_path, monkeypatch, caplog):
     """Where kernels came compiled, a folder that cannot be written is no reason to warn."""
     made = translation(*REQUESTS[0])

@@ -8,6 +8,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import numpy as np
+
 import parki
 from parki.runtime import Kernel, get_execution_space, load
 
@@ -50,6 +52,13 @@ def executable(path: Path, script: str) -> str:
 def small_kernel(folder: Path, text: str, space: str = "OpenMP", **constants) -> Kernel:
     """Return the workunit ``f`` of a kernel file with this text, ready to launch."""
     return load(write_kernel(folder, text), "f", get_execution_space(space), **constants)
+
+
+def right(kernel: Kernel) -> bool:
+    """Whether a kernel computes the squares of `SQUARE`."""
+    v = np.arange(5.0)
+    kernel(5, v=v)
+    return np.array_equal(v, np.arange(5.0) ** 2 + 0.25)
 
 
 def start_python(
