@@ -132,18 +132,13 @@ def test_crowded_tiles(threads, monkeypatch):
     assert close(plan(values), expected)
 
 
-def test_many_points_are_gathered_in_order(space, monkeypatch):
-    monkeypatch.setattr(sizes, "IN_ORDER", 1)
-    check_interpolate(space, make_grid(2), USUAL, "auto")
-    check_interpolate(space, make_grid(3), USUAL, "auto", components=3)
-
-
 @pytest.mark.parametrize("dimensions", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_teams(dimensions, monkeypatch):
     """A missing barrier, or scratch memory that nobody wrote, gives a wrong value."""
     monkeypatch.setenv("PARKI_EMULATED_TEAM", "4")
     space = parki.get_execution_space("Serial")
-    for method in ("single_mesh", "group_mesh", "hybrid_mesh", "gather"):
+    methods = "single_mesh", "group_mesh", "hybrid_mesh", "gather", "hybrid", "tile", "grid"
+    for method in methods[: 4 if dimensions == 2 else None]:
         check_spread(space, make_grid(dimensions), USUAL, method, components=3)
 
 

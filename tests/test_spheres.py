@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from contract import matrix_of, rms
+from scipy.linalg import sqrtm
 
 import parki
 from parki.ewald.split.hasimoto import Hasimoto, radial_functions
@@ -185,17 +186,26 @@ def test_root_stops_by_the_error_that_is_left(condition, products):
         assert again[1] == count
 
 
-NOISE = [
-    ("any", 0, None, False),
-    *[("any", 3, 0.45, False), ("any", 3, 0.2, False)],  # both fields by themselves, or together
-    *[("one", 0, None, True), ("one", 3, None, True)],
-]
+@pytest.mark.parametrize(
+    ("radii", "periodicity", "turns"), [("any", 0, False), ("any", 3, False), ("one", 0, True)]
+)
+def test_noise_is_by_the_root_of_the_mobility(radii, periodicity, turns):
+    """Where it is not drawn by both fields apart."""
+    a = np.broadcast_to(RADII[radii], COUNT)
+    cutoff = 0.2 if periodicity else None
+    spheres, *_ = given(RADII[radii], periodicity, 1e-4, cutoff=cutoff)
+    matrix, size = matrix_of(spheres.as_linear_operator(torques=turns)), 3 * COUNT * (1 + turns)
+    drawn = spheres.noise(np.random.default_rng(5), torques=turns, accuracy=1e-5)
+    scales = np.repeat([(3 * a / 4) ** 0.5, a**1.5][: 1 + turns], 3, axis=0).ravel()
+    root = sqrtm(scales[:, None] * (matrix + matrix.T) / 2 * scales).real
+    expected = root @ np.random.default_rng(5).standard_normal(size) / scales
+    np.testing.assert_allclose(np.ravel(drawn), expected, atol=1e-3 * abs(expected).max())
 
 
-@pytest.mark.parametrize(("radii", "periodicity", "cutoff", "turns"), NOISE)
-def test_noise_has_the_mobility(radii, periodicity, cutoff, turns):
-    """The mean square in units of the mobility, whose scatter is known."""
-    spheres, *_ = given(RADII[radii], periodicity, 1e-3, cutoff=cutoff)
+@pytest.mark.parametrize(("radii", "turns"), [("any", False), ("one", True)])
+def test_noise_has_the_mobility(radii, turns):
+    """By both fields apart: the mean square in units of the mobility, whose scatter is known."""
+    spheres, *_ = given(RADII[radii], 3, 1e-3, cutoff=None if turns else 0.45)
     matrix, rng = matrix_of(spheres.as_linear_operator(torques=turns)), np.random.default_rng(2)
     drawn = [np.ravel(spheres.noise(rng, torques=turns, accuracy=1e-2)) for _ in range(20)]
     squares = [each @ np.linalg.solve(matrix, each) for each in drawn]
