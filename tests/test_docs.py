@@ -260,8 +260,9 @@ def shared(pieces: list[str | None], message: str) -> int:
 
 def in_source(message: str) -> bool:
     """Whether a text begins so, with a good part of the letters its own."""
-    some = (pieces for letter in (message[0], "") for pieces in texts().get(letter, []))
-    return any(shared(pieces, message) >= max(10, len(message) // 3) for pieces in some)
+    some, least = texts().get(message[0], []) + texts().get("", []), max(10, len(message) // 3)
+    long = (pieces for pieces in some if sum(map(len, filter(None, pieces))) >= least)
+    return any(shared(pieces, message) >= least for pieces in long)
 
 
 def test_quoted_messages_are_in_the_source():

@@ -76,6 +76,7 @@ def test_distributed_stokes(size, tmp_path):
 
 def test_rigid_bodies(picture):
     example = load("rigid_bodies")
+    example.ZICK_HOMSY = {f: example.ZICK_HOMSY[f] for f in (0.027, 0.125, 0.343)}
     words = "--bodies 8 --steps 3 --order 4 --array-order 8 --output"
     factors, run = example.main([*words.split(), str(picture)])
     for fraction, known in example.ZICK_HOMSY.items():
