@@ -109,21 +109,6 @@ def of_sum(kind: Sum, dens: Array, norms: Any) -> tuple[list[Operator], Operator
     return fields(kind.symbol, found)
 
 
-def divergence(rows: list[Operator]) -> Operator:
-    """Return the divergence of a vector."""
-    return added(row.d(axis) for axis, row in enumerate(rows))
-
-
-def emitted(field: Operator, symbol: Symbol, *axes: int) -> Any:
-    """Return by what a field is the whole operator of psi, which is a delta, or derivatives of it.
-
-    That is a number for each source, of the derivative along the axes.
-    """
-    order = 2 * symbol.order
-    key = (axes[0] if axes else 0,) * order + axes
-    return (-1) ** symbol.order * symbol.strength * field.get(key, 0.0)
-
-
 def radial(near: Array, r: Array, order: int) -> list[Array]:
     """Return (d/dr / r)^n psi for n up to 5, of b', b'' ... at distances r; b is what r became."""
     b1, b2, b3, b4, b5, b6 = near
