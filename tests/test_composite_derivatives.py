@@ -10,6 +10,7 @@ from composites import (
     BOX,
     COMB,
     HARMONIC,
+    LIFTED,
     MIDDLE,
     OFF,
     SLIP,
@@ -24,12 +25,14 @@ from contract import rms
 from frameworks import difference
 
 import parki
-from parki.ewald.derivatives import one_sum
+from parki.ewald.derivatives import one_sum, vjp
 from parki.ewald.sums.adjoint import velocity
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import Beside, Curved, slopes
+from parki.ewald.sums.walls import near_wall
 
 WITH_NORMALS = (COMB, OFF)
+DIPOLES = near_wall("stokes_dipole", "no-slip", by=("src",))
 
 
 def inputs(composite, same=False, seed=0):
@@ -72,6 +75,33 @@ def test_against_differences_of_direct_sums(composite, periodicity, same):
     size, product = np.linalg.norm(slope), sum((found[n] * move).sum() for n, move in moves.items())
     assert abs(product - (values * slope).sum()) <= 1e-7 * size * np.linalg.norm(values)
     assert np.linalg.norm(parki.jvp(*arrays, tangents=moves) - slope) <= 1e-7 * size
+
+
+@pytest.mark.parametrize(
+    "composite",
+    [DIPOLES, *(pytest.param(each, marks=pytest.mark.slow) for each in (LIFTED, OFF))],
+    ids=lambda each: each.name,
+)
+def test_second_derivatives(composite):
+    """The change of a composite for moves, which maps carry to its sums, has both modes again."""
+    given, rng = inputs(composite), np.random.default_rng(1)
+    moves, others = (
+        {name: rng.standard_normal(array.shape) for name, array in given.items()} for _ in range(2)
+    )
+    moves.pop("dens")  # in which it is linear
+
+    def of(given):
+        *arrays, options = arguments(composite, given, 2)
+        return *arrays, replace(options, box=(*BOX[:2], None))  # for images below the wall
+
+    slope = difference(lambda at: parki.jvp(*of(at), tangents=moves), given, others)
+    values, size = rng.standard_normal(slope.shape), np.linalg.norm(slope)
+    found = vjp.pulled(of(given), values, tuple(given), moves=moves)
+    product = sum((found[name] * move).sum() for name, move in others.items())
+    assert abs(product - (values * slope).sum()) <= 1e-6 * size * np.linalg.norm(values)
+    assert np.linalg.norm(vjp.pushed(of(given), others, moves=moves) - slope) <= 1e-6 * size
+    with pytest.raises(parki.ParkiTypeError, match="a third derivative was asked for"):
+        vjp.pulled(arguments(STRESS, inputs(STRESS)), np.ones((3, 3, 8)), ("trg",), moves=moves)
 
 
 def test_sums_are_shared(monkeypatch):

@@ -99,7 +99,7 @@ def test_jacobians_and_hessians(fr, name):
     "kernel",
     [
         pytest.param(name, marks=[pytest.mark.slow] * (name not in ("laplace", "stokes_dl")))
-        for name in (*SUMS, "stokes_sl near a wall")
+        for name in (*SUMS, *(f"stokes_{name} near a wall" for name in ("sl", "dl", "dipole")))
     ],
 )
 def test_second_derivatives(fr, kernel, same):

@@ -49,6 +49,7 @@ DOUBLET_DIPOLE = dipoles_of(
         DIPOLE._replace(decay=4),
         u=(1.3,),
         grad_u=(1.3,),
+        grad_tensor=(1.3,),
     ),
 )
 

@@ -86,7 +86,7 @@ def fields_of(symbol: Symbol, sources: tuple[Source, ...]) -> Expansions:
     def each(make: Callable[[Source, str], Differentials]) -> dict[str, Expanded]:
         return {name: expand(make(source, name), symbol.order) for name, source in parts}
 
-    read = symbol.structure == "flow" and symbol.order == 2
+    read = symbol.structure == "flow"
     return Expansions(
         each(lambda source, name: flow(symbol, source, name)),
         each(lambda source, name: pressure(symbol, source, name)),

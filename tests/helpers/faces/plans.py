@@ -285,7 +285,6 @@ class WallResults(Results, Wall):
     name, words = "wall results", "several results near a wall"
     sums = ("stokes_sl", "stokes_dl")
     periodicities, usual = (2,), ("stokes_sl", 2)
-    lacks = Results.lacks | {"derivatives stokes_dl": "not of gradients of dipoles by points"}
 
     def reference(self, given: Given) -> Array:
         found = Wall.reference(self, given)
