@@ -53,6 +53,12 @@ def empty(tmp_path):
     return folder
 
 
+def forget() -> None:
+    """Have this process know no more of compilers than a new one."""
+    for known in (host._find, host._builds_in, spaces._usable):
+        known.cache_clear()
+
+
 @pytest.fixture
 def bare(monkeypatch, empty):
     """Make this process like a new one that finds no compiler, and has the cache of a folder."""
@@ -63,12 +69,10 @@ def bare(monkeypatch, empty):
         monkeypatch.setenv("CXX", cxx or "")
         monkeypatch.setattr(zig, "command", list)
         monkeypatch.setattr(kernel_module, "_loaded", {})
-        host._find.cache_clear()
+        forget()
 
-    host._find.cache_clear()
     yield make
-    host._find.cache_clear()
-    host._builds_in.cache_clear()
+    forget()
 
 
 def spread() -> None:
@@ -176,19 +180,18 @@ def toy(monkeypatch, tmp_path, program):
         wrapper.chmod(0o755)
         return host.HostObject("toy", TOY)
 
-    host._find.cache_clear()
+    forget()
     yield make
-    host._find.cache_clear()
-    host._builds_in.cache_clear()
+    forget()
 
 
 WRONG = {
+    "exit 3": "failed on a kernel:\nit ended with 3, and wrote nothing",
     "head -c 9000 $out > half; cp half $out": r"cannot be loaded \(it is cut off\): .* 9000 b",
     ": > $out": r"cannot be loaded \(.*wrote 0 bytes without an error",
     "rm $out": r"cannot be loaded \(.*wrote 0 bytes without an error",
     "kill -9 $$": r"failed on a kernel:\nit was ended by signal 9",
     "printf 'wrong: \\377' >&2; exit 3": "failed on a kernel:\nwrong: \ufffd",
-    "exit 3": "failed on a kernel:\nit ended with 3, and wrote nothing",
 }
 
 
