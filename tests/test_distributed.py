@@ -181,8 +181,7 @@ def test_an_error_on_one_rank_is_raised_on_all(size, space):
 
 
 @pytest.mark.parametrize(
-    "size",
-    [pytest.param(3, marks=parallel), pytest.param(2, marks=[*parallel, pytest.mark.slow])],
+    "size", [pytest.param(3, marks=parallel), pytest.param(2, marks=[*parallel, pytest.mark.slow])]
 )
 def test_spheres_walls_and_boxes(size):
     """As one rank has them, to rounding; what one rank refuses is refused on all."""
@@ -220,10 +219,7 @@ def test_spheres_walls_and_boxes(size):
 
 @pytest.mark.parametrize(
     "periodicity",
-    [
-        pytest.param("1", marks=parallel),
-        pytest.param("3", marks=[*parallel, pytest.mark.slow]),
-    ],
+    [pytest.param("1", marks=parallel), pytest.param("3", marks=[*parallel, pytest.mark.slow])],
 )
 def test_ranks_take_the_memory_that_is_predicted(periodicity):
     ratios = told(2, f"needed:{periodicity}")[0]["ratios"]
@@ -289,8 +285,7 @@ def test_kernels_are_compiled_once(size, tmp_path):
 
 @pytest.mark.parametrize("size", [pytest.param(2, marks=parallel)])
 @pytest.mark.parametrize(
-    "scaling",
-    [pytest.param(["--weak"], marks=pytest.mark.slow), ["--periodicity", "3"]],
+    "scaling", [pytest.param(["--weak"], marks=pytest.mark.slow), ["--periodicity", "3"]]
 )
 def test_scaling_is_measured(size, scaling, tmp_path):
     """Runs of the script in one file, shown side by side."""

@@ -219,11 +219,7 @@ def test_a_dtype_that_numpy_lacks_is_refused_as_others():
     [
         OPTIONS,
         parki.EwaldOptions(
-            1,
-            [2, None, 1],
-            1e-3,
-            expert=parki.Expert(sources_per_cell=100),
-            execution_space="cpu",
+            1, [2, None, 1], 1e-3, expert=parki.Expert(sources_per_cell=100), execution_space="cpu"
         ),
         parki.EwaldOptions(0, None, 1e-3, execution_space=parki.ExecutionSpace("Serial")),
     ],
