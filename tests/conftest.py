@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import degrees
@@ -228,11 +228,19 @@ def fresh() -> None:
     clear_cache()
 
 
-@pytest.fixture(autouse=True)
-def few_degrees(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def few_degrees() -> Iterator[None]:
     """Choose from few degrees and windows, so that sums share kernels; see CONTRIBUTING.md."""
-    if not request.node.get_closest_marker("chosen_degrees"):
-        degrees.few_degrees(monkeypatch.setattr)
+    with pytest.MonkeyPatch.context() as patch:
+        degrees.few_degrees(patch.setattr)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def chosen_degrees(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Choose from all of them where a test asks for it."""
+    if request.node.get_closest_marker("chosen_degrees"):
+        degrees.all_degrees(monkeypatch.setattr)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from degrees import all_degrees
 from pages import PLAIN, program
 from small_kernels import RUN, SQUARE, right, run_python, small_kernel, write_kernel
 
@@ -203,6 +204,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> set[Request]:
 def listed(script):
     """What the wheel ships, as requests; listing it compiles nothing."""
     with pytest.MonkeyPatch.context() as patch:
+        all_degrees(patch.setattr)
         requests = asked(patch)
         for _ in script["kernels"]():
             pass

@@ -17,9 +17,18 @@ STEP = 24
 WIDTHS = (4, 8, 12, 18)
 
 
+ALL = Problem.polynomial_degree, EwaldOptions.windows
+
+
+def all_degrees(patch: Callable[[type, str, Any], None]) -> None:
+    """Take the degrees and the windows that parki chooses."""
+    patch(Problem, "polynomial_degree", ALL[0])
+    patch(EwaldOptions, "windows", ALL[1])
+
+
 def few_degrees(patch: Callable[[type, str, Any], None] = setattr) -> None:
     """Round degrees up, and choose from few windows, in every sum from now on."""
-    degree, windows = Problem.polynomial_degree, EwaldOptions.windows
+    degree, windows = ALL
 
     def few_windows(self: EwaldOptions, dtype: Any) -> tuple[int, ...]:
         found = windows(self, dtype)
