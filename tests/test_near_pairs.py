@@ -77,6 +77,8 @@ def test_a_point_has_its_images_and_not_itself():
     own = found.displacements[:, found.targets == found.indices]
     assert own.shape[1] == 2 * 20
     np.testing.assert_allclose(np.sort(own[2]), np.repeat([-0.4, 0.4], 20))
+    counts = found.matrix(np.ones(found.indices.size)).toarray()  # images of a pair are added
+    assert counts.max() > 1 and counts.sum() == found.indices.size
     # As the sums have it, any source at the target is left out.
     assert parki.near_pairs(cloud, cloud.copy(), 0.01, periodicity=3, box=BOX).indices.size == 0
 
@@ -125,14 +127,8 @@ def test_matrix_is_the_operator_of_a_plan():
     values = pairs.matrix(1 / d) @ vector[:30]
     expected = parki.laplace(trg, src, vector[:30], options)
     np.testing.assert_allclose(values, expected, rtol=1e-8)
-
-
-def test_images_of_a_pair_are_added():
-    cloud = points(5)
-    pairs = parki.near_pairs(cloud, cloud, 0.85, periodicity=3, box=BOX)
-    counts = pairs.matrix(np.ones(pairs.indices.size)).toarray()
-    assert counts.max() > 1
-    assert counts.sum() == pairs.indices.size
+    with pytest.raises(parki.ParkiValueError, match="values has shape"):
+        pairs.matrix(np.ones((3, pairs.indices.size)))
 
 
 def test_on_a_lattice_pairs_at_the_radius_count_on_both_sides():
@@ -156,12 +152,6 @@ def test_errors_teach(error, match, changes):
     given = {"trg": points(5), "src": points(5), "radius": 1, "periodicity": 3, "box": BOX}
     with pytest.raises(error, match=match):
         parki.near_pairs(**{n: v for n, v in (given | changes).items() if v is not None})
-
-
-def test_values_are_of_the_pairs():
-    pairs = parki.near_pairs(points(5), points(5), 0.3, periodicity=3, box=BOX)
-    with pytest.raises(parki.ParkiValueError, match="values has shape"):
-        pairs.matrix(np.ones((3, pairs.indices.size)))
 
 
 @pytest.mark.gpu

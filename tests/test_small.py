@@ -83,13 +83,13 @@ def launched(monkeypatch):
     return threads
 
 
-@pytest.mark.chosen_degrees
 @pytest.mark.parametrize(("count", "threaded"), [(100, 0), (N, 1), (20 * N, 9)])
 def test_launches_that_wake_threads(count, threaded, monkeypatch, rng):
     """A few points have all stages in the calling thread, and a thousand all but P2P."""
     monkeypatch.setenv("PARKI_NUM_THREADS", "2")
     points, dens = rng.random((2, 3, count), dtype=np.float32)
-    plan = parki.Plan("stokes_sl", points, points, OPTIONS)
+    options = EwaldOptions(3, [1, 1, 1], 1e-1, execution_space="OpenMP")
+    plan = parki.Plan("stokes_sl", points, points, options)
     expected = plan(dens)
     threads = launched(monkeypatch)
     found = plan(dens)
