@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 from typing import Any
 
@@ -148,6 +149,7 @@ def near(kernel: str, dtype: np.dtype, want: tuple[str, ...]) -> Iterator[Kernel
                 yield slopes_kernel(given, pair, tile, strain=True)
 
 
+@cache
 def task(
     kernel: str,
     dtype: np.dtype,
