@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from contract import matrix_of, rms
-
 from scipy.linalg import sqrtm
 
 import parki
