@@ -1,12 +1,8 @@
-"""Calls come from the list of sums: names, signatures, docstrings, options, and parameters of sums.
-
-No sum of parki need have parameters: the fixture `screened` adds two families that have some.
-"""
+"""Calls come from the list of sums: names, signatures, docstrings, options, parameters of sums."""
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import doctest
 import importlib
 import inspect
@@ -28,9 +24,7 @@ import parki
 from parki.ewald.api import calls
 from parki.ewald.options import CHOICES, expert
 from parki.ewald.pipeline import placed_sum
-from parki.ewald.sums import SUMS, kernel, laplace
-from parki.ewald.sums.names import Family, named
-from parki.ewald.sums.words import REGULARISED
+from parki.ewald.sums import SUMS
 from parki.typing import OptionKeywords, ResultName, SpaceName
 
 ROOT = Path(parki.__file__).parent
@@ -61,66 +55,7 @@ def arrays(name, *given):
     return [None if a is None else torch.as_tensor(a) for a in given]
 
 
-def made(name):
-    """Return the calls of a module, made again."""
-    module = face(name)
-    return calls(module._sum, named=getattr(module, "_named", kernel))
-
-
-def _screened(kappa: float, blob: str = "gaussian"):
-    """Return the sum of charges, by a name with parameters."""
-    if not kappa > 0:
-        raise parki.ParkiValueError(f"kappa is {kappa}; expected a positive number")
-    return replace(laplace.LAPLACE, name=named("screened", kappa=float(kappa), blob=blob))
-
-
-def _blobs(epsilon: float = 0.0):
-    """Return the sum of charges, by its plain name or by one with a parameter."""
-    given = {"epsilon": float(epsilon)} if epsilon else {}
-    return replace(laplace.LAPLACE, name=named("blobs", **given))
-
-
-@pytest.fixture
-def screened(monkeypatch):
-    """Add sums with parameters to the list, for a test; return the names that are summed."""
-    for name in MODULES:  # they make their calls when they are imported: without these sums
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
-    words = laplace.FAMILY.words
-    docs = {"kappa": "float\n    The inverse length.", "blob": REGULARISED["blob"]}
-    own = words._replace(parameters=docs)
-    family = Family(_screened, {"kappa": -1}, {"kappa": 2.0}, own)
-    monkeypatch.setitem(SUMS.families, "screened", family)
-    own = words._replace(parameters={"epsilon": REGULARISED["epsilon"]})
-    monkeypatch.setitem(SUMS.families, "blobs", Family(_blobs, {"epsilon": 1}, words=own))
-    seen, original = [], placed_sum.check_arguments
-    spy = lambda *args: seen.append(args[0]) or original(*args)  # noqa: E731
-    monkeypatch.setattr(placed_sum, "check_arguments", spy)
-    yield seen
-    SUMS._made.cache_clear()
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_parameters_are_keywords(name, screened):
-    found, (points, charges) = made(name), arrays(name)
-    for given, expected in (
-        ({"kappa": 2}, "screened(kappa=2.0, blob='gaussian')"),
-        ({"kappa": 0.5, "blob": "prolate"}, "screened(kappa=0.5, blob='prolate')"),
-    ):
-        a = found["screened"](points, points, charges, OPTIONS, **given)
-        b = found["screened"](points, points, charges, **KEYWORDS, **given)
-        assert screened == [expected] * 2
-        screened.clear()
-        plain = found["laplace"](points, points, charges, OPTIONS)
-        assert screened.pop() == "laplace"
-        np.testing.assert_array_equal(a, plain)
-        np.testing.assert_array_equal(b, plain)
-    for given in ({}, {"epsilon": 0.1}):
-        found["blobs"](points, points, charges, OPTIONS, **given)
-    assert screened == ["blobs", "blobs(epsilon=0.1)"]  # without parameters the name is plain
-
-
-def test_plain_names_are_not_computed(screened):
+def test_plain_names_are_not_computed():
     """A call without parameters costs what it did before there were any."""
 
     def total(kernel, trg, src, dens, norms=None, options=None, **keywords):
@@ -128,23 +63,23 @@ def test_plain_names_are_not_computed(screened):
 
     asked = []
     found = calls(total, named=lambda *args, **given: asked.append(args))
-    assert found["blobs"](0, 0, 0) == "blobs" and found["stokes_sl"](0, 0, 0) == "stokes_sl"
-    assert found["blobs"](0, 0, 0, tolerance=1e-3) == "blobs"
+    assert found["laplace"](0, 0, 0) == "laplace" and found["stokes_sl"](0, 0, 0) == "stokes_sl"
+    assert found["stokes_sl"](0, 0, 0, tolerance=1e-3) == "stokes_sl"
     assert not asked
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_refusals(name, screened):
-    found, (points, charges) = made(name), arrays(name)
+def test_refusals(name):
+    module, (points, charges) = face(name), arrays(name)
     for call, given, message in (
-        ("screened", {}, r"^screened needs kappa, as in 'screened\(kappa=2.0\)'$"),
-        ("screened", {"kappa": -1.0}, r"^kappa is -1.0; expected a positive number$"),
-        ("screened", {"kappa": 1.0, "epsilon": 1}, "^screened takes kappa, blob; it has no 'eps"),
+        ("yukawa", {}, r"^yukawa needs kappa, as in 'yukawa\(kappa=2.0\)'$"),
+        ("yukawa", {"kappa": -1.0}, r"^kappa is -1; expected a positive"),
+        ("yukawa", {"kappa": 1.0, "epsilon": 1}, "^yukawa takes kappa; it has no 'eps"),
         ("laplace", {"kappa": 2.0}, "^laplace takes no parameters; it has no 'kappa'$"),
-        ("blobs", {"tol": 1e-3}, r"^unknown option 'tol'; .*expert; .* take .*\bkappa\b"),
+        ("stokes_sl", {"tol": 1e-3}, r"^unknown option 'tol'; .*expert; .* take .*\bkappa\b"),
     ):
         with pytest.raises(parki.ParkiError, match=message):
-            found[call](points, points, charges, OPTIONS, **given)
+            getattr(module, call)(points, points, charges, OPTIONS, **given)
     both = r"^options was given, and box, tolerance as well; give all options as keywords"
     for error, given, message in (
         (parki.ParkiTypeError, {"options": OPTIONS, "box": [1, 1, 1], "tolerance": 1e-2}, both),
@@ -154,36 +89,26 @@ def test_refusals(name, screened):
         (parki.ParkiValueError, {"tolerance": 1e-2}, r"^box is missing, but periodicity is 3"),
     ):
         with pytest.raises(error, match=message):
-            found["laplace"](points, points, charges, **given)
+            module.laplace(points, points, charges, **given)
     with pytest.raises(TypeError, match=r"laplace\(\) missing 2 required positional arguments"):
-        found["laplace"](points)
+        module.laplace(points)
     with pytest.raises(parki.ParkiTypeError, match=r"'kappa'; EwaldOptions takes .* parki\.kernel"):
         parki.EwaldOptions(kappa=2.0, **KEYWORDS)
-    assert {*screened} <= {"screened"}  # the name without its parameter, which is refused
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_parameters_are_shown(name, screened):
-    call = made(name)["screened"]
-    shown = inspect.signature(call).parameters
-    assert [*shown][:7] == ["trg", "src", "dens", "norms", "options", "kappa", "blob"]
+def test_parameters_are_shown(name):
+    module = face(name)
+    shown = inspect.signature(module.stokes_sl).parameters
+    assert [*shown][:7] == ["trg", "src", "dens", "norms", "options", "epsilon", "blob"]
     assert [*shown][-1] == "keywords"
-    assert shown["kappa"].kind is shown["blob"].kind is inspect.Parameter.KEYWORD_ONLY
-    assert shown["kappa"].default is inspect.Parameter.empty
+    assert shown["epsilon"].kind is shown["blob"].kind is inspect.Parameter.KEYWORD_ONLY
     assert shown["blob"].default == "gaussian"
-    assert "\nkappa : float\n    The inverse length.\n" in call.__doc__
-    assert '\nblob : {"gaussian", "prolate", "cortez"}, optional\n    Its shape. ' in call.__doc__
-    assert "charges, options, kappa=2.0)" in call.__doc__
-
-
-def test_traced_functions_take_parameters(screened):
-    jax = pytest.importorskip("jax")
-    call = made("parki.jax")["screened"]
-    points, charges = (jax.numpy.asarray(each, "float32") for each in (POINTS, CHARGES))
-    summed = jax.jit(lambda charges: call(points, points, charges, OPTIONS, kappa=2.0))
-    expected = call(points, points, charges, OPTIONS, kappa=2.0)
-    np.testing.assert_array_equal(summed(charges), expected)
-    assert {*screened} == {"screened(kappa=2.0, blob='gaussian')"}
+    assert inspect.signature(module.yukawa).parameters["kappa"].default is inspect.Parameter.empty
+    blob = '\nblob : {"gaussian", "prolate", "cortez"}, optional\n    Its shape. '
+    assert blob in module.stokes_sl.__doc__
+    assert "\nkappa : float\n    The inverse" in module.yukawa.__doc__
+    assert "charges, options, kappa=2.0)" in module.yukawa.__doc__
 
 
 @pytest.mark.parametrize("name", FACES)
@@ -268,23 +193,27 @@ def test_type_checkers_have_every_keyword():
 @pytest.mark.each
 @pytest.mark.parametrize("name", MODULES)
 @pytest.mark.parametrize("family", SUMS.listed)
-def test_keywords_are_options(name, family, monkeypatch):
-    """For all sums: the options that arrive are those of the same fields."""
-    call, made, seen = getattr(face(name), family), SUMS.families[family], []
+def test_keywords_are_options_and_parameters(name, family, monkeypatch):
+    """For all sums: what arrives is what was given, in either way, and names without parameters."""
+    call, made, seen, expected = getattr(face(name), family), SUMS.families[family], [], []
     record = made.make(**made.example)
     dens = np.random.default_rng(1).random(record.density_shape(20))
     norms = POINTS[::-1].copy() if record.normals else None
     given = arrays(name, POINTS, POINTS, dens, norms)
 
     def spy(*args):
-        seen.append(args[4])
+        seen.append((args[0], args[4]))
         raise InterruptedError
 
     monkeypatch.setattr(placed_sum, "check_arguments", spy)
-    for options, keywords in (((OPTIONS,), {}), ((), KEYWORDS)):
-        with pytest.raises(InterruptedError):
-            call(*given, *options, **keywords, **made.example)
-    assert seen == [OPTIONS, OPTIONS]
+    of_blobs = [{"epsilon": 0.1, "blob": "prolate"}] * ("epsilon" in made.parameters)
+    for parameters in (made.example, *of_blobs):
+        listed = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
+        for options, keywords in (((OPTIONS,), {}), ((), KEYWORDS)):
+            with pytest.raises(InterruptedError):
+                call(*given, *options, **keywords, **parameters)
+            expected.append((f"{family}({listed})" if parameters else family, OPTIONS))
+    assert seen == expected
 
 
 def test_plans_and_derivatives():

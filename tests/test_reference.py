@@ -377,8 +377,8 @@ def test_limit_on_a_source(kernel, periodicity):
 @periodic
 def test_many_sources_meet_the_blocked_paths(periodicity):
     rng = np.random.default_rng(7)
-    trg, src = rng.random((3, 20)), rng.random((3, 9000))
-    dens, norms = rng.standard_normal((6, 9000)), rng.standard_normal((3, 9000))
+    trg, src = rng.random((3, 20)), rng.random((3, 4500))
+    dens, norms = rng.standard_normal((6, 4500)), rng.standard_normal((3, 4500))
     arguments = {"box": [1, 1, 1], "periodicity": periodicity}
     low, high = (
         direct_sum("stokes_comb", trg, src, dens, norms, **arguments, xi=xi) for xi in (5.0, 7.0)
