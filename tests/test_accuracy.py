@@ -80,14 +80,14 @@ def test_large_clouds(case):
     check(case)
 
 
-@pytest.mark.parametrize("case", cases(SMALL, 2, 400, boxes=TILTED, seed=3))
+@pytest.mark.parametrize("case", cases(SMALL, 2, 400, boxes=TILTED, seed=30))
 def test_tilted_boxes(case):
     check(case)
 
 
 @pytest.mark.parametrize(
     "case",
-    cases(SMALL, 1, 600, boxes=FLAT, seed=2) + cases(SMALL, 0, 400, boxes=TILTED, seed=4),
+    cases(SMALL, 1, 600, boxes=FLAT, seed=22) + cases(SMALL, 0, 400, boxes=TILTED, seed=4),
 )
 def test_every_box_by_costs_of_a_device(case):
     """Other costs choose other cut-offs and windows, and one box is any other's neighbour."""
@@ -259,7 +259,7 @@ OVERRIDES = list(itertools.product((0.2, 0.3, 0.45), (None, 6, 10, 14, 18)))
             id=f"{case}, {number}",
             marks=() if number < 3 else pytest.mark.slow,
         )
-        for number, case in enumerate(itertools.islice(sweep((SMALL,), seed=1), 300))
+        for number, case in enumerate(itertools.islice(sweep((SMALL,), seed=60), 300))
     ],
 )
 def test_overrides(case, override):
