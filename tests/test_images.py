@@ -117,11 +117,11 @@ def test_moments_keep_their_digits(dtype):
 # ---------------------------------------------------------------------- warnings
 
 
-def heard(call):
+def heard(call, *arguments, **how):
     """Return the warnings of a call about images."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        call()
+        call(*arguments, **how)
     return [str(w.message) for w in found if w.category is parki.ImageWarning]
 
 
@@ -130,20 +130,18 @@ def test_a_mean_that_was_not_chosen(space, to_space):
     with pytest.warns(parki.ImageWarning, match="sources are outside of the box along axis 0") as w:
         plan = parki.Plan("stokes_dl", src, src, norms, options())
     assert [each.filename for each in w] == [__file__]
-    assert heard(lambda: plan.update_points(src, src, norms))
-    assert not heard(lambda: plan(norms))
-    assert not heard(lambda: plan.check(norms))
-    for quiet in ({"dl_mean": "zero"}, {"dl_mean": "flux"}):
-        assert not heard(
-            lambda quiet=quiet: parki.Plan("stokes_dl", src, src, norms, options(**quiet))
-        )
-    assert not heard(lambda: parki.Plan("stokes_sl", src, src, options=options()))
+    assert heard(plan.update_points, src, src, norms)
+    assert not heard(plan, norms)
+    assert not heard(plan.check, norms)
+    for quiet in ("zero", "flux"):
+        assert not heard(parki.Plan, "stokes_dl", src, src, norms, options(dl_mean=quiet))
+    assert not heard(parki.Plan, "stokes_sl", src, src, options=options())
     inside = src % 1.0
-    assert not heard(lambda: parki.Plan("stokes_dl", src, inside, norms, options()))
+    assert not heard(parki.Plan, "stokes_dl", src, inside, norms, options())
     two = parki.EwaldOptions(2, [1, 1, None], 1e-5)
-    assert not heard(lambda: parki.Plan("stokes_dl", src, src, norms, two))
+    assert not heard(parki.Plan, "stokes_dl", src, src, norms, two)
     none = src[:, :0]
-    assert not heard(lambda: parki.Plan("stokes_dl", src, none, norms[:, :0], options()))
+    assert not heard(parki.Plan, "stokes_dl", src, none, norms[:, :0], options())
 
 
 def test_points_in_the_cell_of_the_shortest_vectors_are_in_the_box(rng):
@@ -155,14 +153,14 @@ def test_points_in_the_cell_of_the_shortest_vectors_are_in_the_box(rng):
     def heard_of(options, by=0.0, dtype="f8"):
         src = (points + by).astype(dtype)
         trg, own = src.copy(), norms.astype(dtype)
-        return heard(lambda: parki.stokes_dl(trg, src, own, own, options))
+        return heard(parki.stokes_dl, trg, src, own, own, options)
 
     assert (leaning.along(points) < 0).any()
     assert not heard_of(leaning) and not heard_of(flux)
     assert heard_of(leaning, 0.5) and heard_of(flux, 0.5)
     trg = (points[:, ::2] * 0.9).astype("f4")
     call = lambda src: parki.laplace(trg, src, src[0], leaning)  # noqa: E731
-    assert not heard(lambda: call(points.astype("f4")))
+    assert not heard(call, points.astype("f4"))
     assert heard(lambda: call((points + np.array([[0], [1], [0]])).astype("f4")))
 
 
@@ -175,24 +173,24 @@ def test_a_flow_that_is_not_periodic(space, to_space):
     with pytest.warns(parki.ImageWarning, match=message) as w:
         plan(net)
     assert [each.filename for each in w] == [__file__]
-    assert not heard(lambda: plan(net))  # a device is asked once
+    assert not heard(plan, net)  # a device is asked once
     plan = parki.Plan("stokes_dl", src, src, norms, chosen)
-    assert not heard(lambda: plan(0 * net))
-    assert heard(lambda: plan(space.array_module.stack([net, net])))
-    assert not heard(lambda: parki.stokes_dl(src, src, closed, norms, chosen))
-    assert heard(lambda: parki.stokes_dl(src, src, net, norms, chosen))
-    assert not heard(lambda: parki.stokes_dl(src, src, net, norms, options(dl_mean="zero")))
+    assert not heard(plan, 0 * net)
+    assert heard(plan, space.array_module.stack([net, net]))
+    assert not heard(parki.stokes_dl, src, src, closed, norms, chosen)
+    assert heard(parki.stokes_dl, src, src, net, norms, chosen)
+    assert not heard(parki.stokes_dl, src, src, net, norms, options(dl_mean="zero"))
     inside = src % 1.0
-    assert not heard(lambda: parki.stokes_dl(inside, inside, net, norms, chosen))
-    assert heard(lambda: parki.stokes_dl(src, inside, net, norms, chosen))
+    assert not heard(parki.stokes_dl, inside, inside, net, norms, chosen)
+    assert heard(parki.stokes_dl, src, inside, net, norms, chosen)
     # Each system has a sum of its own.
     half = src.shape[1] // 2
     signs = to_space(np.repeat([1.0, -1.0], half))
     plan = parki.Plan("stokes_dl", src, src, norms, chosen)
-    assert not heard(lambda: plan(signs * net))
+    assert not heard(plan, signs * net)
     ends = [0, half, 2 * half]
     plan = parki.Plan("stokes_dl", src, src, norms, chosen, systems=ends)
-    assert heard(lambda: plan(signs * net))
+    assert heard(plan, signs * net)
 
 
 def test_a_period_apart_in_single_precision(space, to_space, rng):
@@ -222,7 +220,7 @@ def test_a_period_apart_in_single_precision(space, to_space, rng):
     assert not heard(call(trg - 0.5, rng.random((3, 20)) - 0.5))
     free = parki.EwaldOptions(0, tolerance=1e-4)
     single = [to_space(a.astype("f4")) for a in (trg, moved, dens)]
-    assert not heard(lambda: parki.laplace(*single, free))
+    assert not heard(parki.laplace, *single, free)
 
 
 def test_points_that_drift_a_period_away(space, to_space, rng):
