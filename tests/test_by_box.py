@@ -12,6 +12,7 @@ from left_out import without_pairs
 
 import parki
 from parki.ewald.far import strain
+from parki.ewald.far.strain import SYMBOLS, Waves
 from parki.reference import direct_sum
 
 # Which axes repeat, and whether the box leans; of the sums that have all branches of kernels.
@@ -92,6 +93,28 @@ def test_differences_of_direct_sums(kernel, periodic, leans, space, to_space, to
     found = compared(kernel, periodic, leans, direct, to_space, to_host, wrt, **how)
     own = found["lattice"] if leans else np.diag(found["lattice"])
     assert np.array_equal(found["box"], own)
+
+
+@pytest.mark.parametrize("structure", SYMBOLS)
+def test_symbols(structure):
+    """Slopes are derivatives by the wave vector, for fields that stay or that follow it."""
+    rng = np.random.default_rng(0)
+    rows = 1 if structure == "scalar" else 3
+    shape = rows, 1, 1, 1
+    w, a, d = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape) for _ in range(3))
+    k, change = rng.standard_normal((2, 3))
+
+    def pairing(step):
+        moved = (k + step * change).reshape(3, 1, 1, 1)
+        modes = Waves([*moved], (moved**2).sum(axis=0), None, None)
+        return SYMBOLS[structure](modes, w, a, d[0])
+
+    slope, step = sum(x * each for x, each in zip(change, pairing(0).slopes, strict=True)), 1e-4
+    expected = (pairing(step).value - pairing(-step).value) / (2 * step)
+    assert np.allclose(slope, expected, rtol=1e-6)
+    linear = SYMBOLS[structure](Waves([*k.reshape(3, 1, 1, 1)], (k**2).sum(), None, None), w, a, 0)
+    assert np.allclose((linear.by_fields * a).sum(axis=0), linear.value)
+    assert np.allclose((linear.by_values * w).sum(axis=0), linear.value)
 
 
 def test_shapes_and_gauges(rng):
@@ -224,21 +247,26 @@ def small(rng, count=12):
     return points, rng.standard_normal((3, count)), box
 
 
-@pytest.mark.parametrize(("lengths", "spheres"), [(True, False), (False, True)])
-def test_torch(lengths, spheres, rng):
+@pytest.mark.parametrize(
+    "of", ["forces", "spheres", pytest.param("torques", marks=pytest.mark.slow)]
+)
+def test_torch(of, rng):
     torch = pytest.importorskip("torch")
     import parki.torch
 
     points, forces, box = small(rng)
-    x, f, box = map(torch.tensor, (points, forces, box.diagonal().copy() if lengths else box))
+    x, f, box = map(
+        torch.tensor, (points, forces, box.diagonal().copy() if of == "forces" else box)
+    )
     x.requires_grad_()
 
     def energy(x, box):
         options = parki.EwaldOptions(3, box, 1e-9)
-        if spheres:
-            radii = [0.04, 0.05] * 6
-            return (parki.torch.sphere_velocities(x, radii, f, options=options) * f).sum()
-        return (parki.torch.stokes_sl(x, x, f, options) * f).sum()
+        if of == "forces":
+            return (parki.torch.stokes_sl(x, x, f, options) * f).sum()
+        both = (f, f.flip(0)) if of == "torques" else (f,)
+        found = parki.torch.sphere_velocities(x, [0.04, 0.05] * 6, *both, options=options)
+        return sum((each * f).sum() for each in (found if of == "torques" else (found,)))
 
     change = torch.tensor(rng.standard_normal(box.shape))
     slope = difference(lambda g: float(energy(x.detach(), g["box"])), {"box": box}, {"box": change})

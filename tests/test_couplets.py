@@ -246,6 +246,19 @@ def test_the_near_field_is_positive_of_small_spheres():
         assert LiftedCouplets(Prolate(c, rc), largest, 2, 2).positive is expected
 
 
+def test_tables_have_exact_integrals():
+    """Without constants, the same stresslet of all spheres would add up errors."""
+    split = LiftedCouplets(Prolate(9.0, 1.0), 0.2, 2, 2)
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    t = (nodes + 1) / 2
+    found = split.tables(1.0, 14)
+    for level, (flow, slope) in enumerate(((2 / 3, 1.0), (-4 / 3, 0.0), (0.0, 0.0))):
+        t0, t1, t2, t3 = (np.polyval(f, 2 * t**2 - 1) for f in found[4 * level : 4 * level + 4])
+        own = weights / 2 * t**2
+        assert own @ (4 * t0 - 4 / 3 * t**2 * t1) == pytest.approx(flow, abs=1e-9)
+        assert own @ (15 * t1 - 10 * t**2 * t2 + t**4 * t3) == pytest.approx(slope, abs=1e-9)
+
+
 def test_points_alone():
     """Radii of 0: the sums of points, without a sphere's own part."""
     points, radii, forces, couplets = suspension(np.diag(BOX))
