@@ -173,8 +173,17 @@ def test_the_promise(periodicity, box, where, tolerance):
     plan = make(trg, src, options(periodicity, box, tolerance))
     exact = images_of_the_literature(trg, periodicity, src, FORCES, box)
     rounding = 64 * np.finfo(float).eps * rms(exact)
-    assert rms(plan(FORCES) - exact) <= plan.promise(FORCES) + rounding
+    found = plan(FORCES)
+    assert rms(found - exact) <= plan.promise(FORCES) + rounding
     assert rms(exact[:, :5]) <= 1e-9 * rms(exact)
+
+
+@pytest.mark.parametrize("periodicity", [0, 1, 2])
+def test_the_transpose_is_exact(periodicity):
+    plan = make(given=options(periodicity))
+    found, back = plan(FORCES), plan.adjoint(VALUES)
+    size = np.linalg.norm(VALUES) * np.linalg.norm(found)
+    assert abs(np.vdot(VALUES, found) - np.vdot(back, FORCES)) <= 1e-14 * size
 
 
 def test_few_pairs_of_images_are_not_counted_again(monkeypatch):
