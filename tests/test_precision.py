@@ -92,46 +92,37 @@ def across_faces(box, rng):
     return points
 
 
-def assert_faces_cost_nothing(kernel, box, periodicity, to_space, rng, want, **settings):
-    """Compare mixed with double precision, for clouds across faces."""
+TWO, ALL = ("u", "grad_u"), ("u", "p", "grad_u")
+# Of the default run: each box and number of periodic axes, and kernels of devices.
+FACES = [
+    *(("laplace", box, 3, TWO, "auto") for box in BOXES),
+    ("laplace", BOXES[0], 0, TWO, "auto"),
+    ("stokes_comb", BOXES[0], 1, TWO, "auto"),
+    ("stokes_dipole", BOXES[0], 2, TWO, "auto"),
+    *(("stokes_comb", BOXES[0], 3, want, "tile") for want in (("u",), ALL)),
+]
+MORE = [
+    *((kernel, BOXES[0], periodicity, TWO, "auto") for kernel in SUMS for periodicity in range(4)),
+    *(("stokes_comb", box, p, ALL, "staged") for box in BOXES for p in (1, 2, 3)),
+    ("stokes_comb", BOXES[0], 3, ("stress",), "tile"),
+]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "box", "periodicity", "want", "method"),
+    [*FACES, *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE if case not in FACES)],
+)
+def test_close_pairs_across_faces(kernel, box, periodicity, want, method, space, to_space, rng):
+    """The shift by a period has a second part, too: without it, errors of 150 to 3000 units."""
     points, norms = to_space(across_faces(box, rng)), None
     if SUMS[kernel].normals:
         norms = to_space(rng.standard_normal((3, N)))
     dens = to_space(density(kernel, rng))
-    options = flat.options(periodicity, box, 1e-4, precision="mixed", **settings)
+    options = flat.options(periodicity, box, 1e-4, precision="mixed", p2p_method=method)
     plan = parki.Plan(kernel, points, points, norms, options, want=want)
     options = EwaldOptions(periodicity, box, 1e-9)
     exact = parki.Plan(kernel, points, points, norms, options, want=want)
     assert_promised(plan, dens, exact(dens), ROUNDING)
-
-
-@pytest.mark.each
-@pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
-@pytest.mark.parametrize("kernel", FEW)
-def test_close_pairs_across_faces(kernel, periodicity, space, to_space, rng):
-    """The shift by a period has a second part, too: without it, errors of 150 to 3000 units."""
-    assert_faces_cost_nothing(kernel, BOXES[0], periodicity, to_space, rng, ("u", "grad_u"))
-
-
-@pytest.mark.parametrize("box", BOXES[1:], ids=["thirds", "tiny", "huge", "thin"])
-def test_faces_of_other_boxes(box, space, to_space, rng):
-    assert_faces_cost_nothing("laplace", box, 3, to_space, rng, ("u", "grad_u"))
-
-
-@pytest.mark.parametrize(
-    ("want", "method"),
-    [
-        *((("u",), "tile"), (("u", "p", "grad_u"), "tile")),
-        *(
-            pytest.param(want, method, marks=pytest.mark.slow)
-            for want in (("u",), ("u", "p", "grad_u"), ("stress",))
-            for method in ("staged", "tile")[: 1 + (want == ("stress",))]
-        ),
-    ],
-)
-def test_faces_by_either_variant(want, method, space, to_space, rng):
-    """Kernels of CPUs and of devices, of values and of derivatives."""
-    assert_faces_cost_nothing("stokes_comb", BOXES[0], 3, to_space, rng, want, p2p_method=method)
 
 
 @pytest.mark.parametrize(
