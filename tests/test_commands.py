@@ -324,7 +324,7 @@ def test_eval_of_files_that_are_none(tmp_path, monkeypatch, capsys):
 # --- cache ------------------------------------------------------------------------------------
 
 
-def test_cache_list(folder, capsys):
+def test_cache(folder, capsys):
     assert cli.main(["cache", "list"]) == 0
     text = capsys.readouterr().out
     for word in (str(folder), "kernels of the CPU", "tuned-x.json (0 kB"):
@@ -335,9 +335,6 @@ def test_cache_list(folder, capsys):
     assert [entry["bytes"] for entry in found["kernels"]] == [2000, 3000]
     assert [entry["file"] for entry in found["tuned"]] == ["tuned-x.json"]
     assert sum(entry["bytes"] for entry in found["upstream"]) == 300
-
-
-def test_cache_clear(folder, capsys):
     assert cli.main(["cache", "clear"]) == 0
     text = capsys.readouterr().out
     for word in (str(folder), "2 kernels of the CPU (0.0 MB)", "1 measurements", "1 kernels of up"):
@@ -380,39 +377,34 @@ def test_cache_that_cannot_be_cleared(folder, monkeypatch, capsys):
 # --- bench ------------------------------------------------------------------------------------
 
 
-def test_bench(capsys):
-    words = ["bench", "--kernel", "laplace", "--periodicity", "1", "--tolerance", "1e-3"]
-    words += ["--points", "300", "2000"]
-    assert cli.main([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["kernel"], found["periodicity"], found["tolerance"]) == ("laplace", 1, 1e-3)
-    assert [each["points"] for each in found["sums"]] == [300, 2000]
+def test_bench(capsys, monkeypatch):
+    """Of sums and of steps, with the same numbers as text."""
+    monkeypatch.setattr(bench, "STEPS", 2)
+    words = "bench --kernel laplace --periodicity 3 --tolerance 1e-3 --points 300 500".split()
+    found = {}
+    for more in ([], ["--steps"]):
+        assert cli.main([*words, *more, "--json"]) == 0
+        found |= json.loads(capsys.readouterr().out)
+        assert cli.main([*words, *more]) == 0
+        text = capsys.readouterr().out
+        assert text.startswith("laplace, 3 periodic axes, tolerance 0.001, float64; OpenMP: ")
+        assert text.count("\n   ") and "500" in text
+        assert ("one-shot" if more else "points/s") in text
+    assert (found["kernel"], found["periodicity"], found["tolerance"]) == ("laplace", 3, 1e-3)
     for each in found["sums"]:
         assert set(each["stages"]) == set(each["predicted"]) == {"P2P", "P2G", "FGC", "G2P"}
         assert min(each["plan"], each["apply"], *each["stages"].values()) > 0
         assert each["points_per_second"] == each["points"] / each["apply"]
-    assert cli.main(words) == 0
-    text = capsys.readouterr().out
-    assert text.startswith("laplace, 1 periodic axes, tolerance 0.001, float64; OpenMP: ")
-    assert text.count("\n   ") and "2000" in text and "points/s" in text
+    for kind in ("sums", "steps"):
+        assert [each.pop("points") for each in found[kind]] == [300, 500]
+    for each in found["steps"]:
+        assert set(each) == {"update", "apply", "step", "plan", "one_shot"}
+        assert min(each.values()) > 0
     words = "bench --dtype float32 --tolerance 1e-2 --points 1 --json --space Serial"
     assert cli.main(words.split()) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["dtype"], found["space"]) == ("float32", "Serial")
     assert found["machine"].endswith("1 threads")
-
-
-def test_bench_of_steps(capsys, monkeypatch):
-    monkeypatch.setattr(bench, "STEPS", 2)
-    words = ["bench", "--steps", "--tolerance", "1e-3", "--points", "300", "500"]
-    assert cli.main([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [each.pop("points") for each in found["steps"]] == [300, 500]
-    for each in found["steps"]:
-        assert set(each) == {"update", "apply", "step", "plan", "one_shot"}
-        assert min(each.values()) > 0
-    assert cli.main(words) == 0
-    assert "one-shot" in capsys.readouterr().out
 
 
 TOO_MANY = "expected at most 2147483647"
