@@ -221,80 +221,66 @@ GRID = make_grid(3)
 POINTS = cloud(GRID, 10)
 
 
-Value, Kind = ParkiValueError, ParkiTypeError
-
-
 def spreads(points=POINTS, grid=GRID, *more, **how):
     return lambda *given, **out: SpreadPlan(points, grid, *more, **how)(*given, **out)
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "match"),
-    [
-        (lambda: Grid((4,)), Value, r"shape is \(4,\); expected 2 or 3 positive"),
-        (lambda: Grid((4, 0)), Value, "expected 2 or 3 positive"),
-        (lambda: Grid("ab"), Kind, "shape is 'ab'; expected 2 or 3 numbers"),
-        (lambda: Grid((4, 4), spacing=-1), Value, "spacing is -1; expected positive"),
-        (lambda: Grid((4, 4), spacing=[1, 1, 1]), Value, "spacing has 3 numbers, but"),
-        (lambda: Grid((4, 4), origin=np.inf), Value, "origin is inf; expected finite"),
-        (lambda: Grid((4, 4), periodic=2), Kind, "periodic is 2; expected True, False"),
-        (lambda: Grid((4, 4), values=np.ones(3)), Value, r"values has shape \(3,\)"),
-        (lambda: mesh.kaiser_bessel(1), Value, "points is 1; expected .* 2 to 18"),
-        (lambda: mesh.prolate(4, -1), Value, "shape is -1; expected a positive"),
-        (lambda: mesh.bspline(11), Value, "order is 11; expected a B-spline's, 2 to 10"),
-        (spreads(POINTS, (4, 4)), Kind, "grid is a tuple; expected parki"),
-        (spreads(POINTS, GRID, 6), Kind, "window is a int; expected"),
-        (spreads(method="no"), Value, "method is 'no'; exp"),
-        (lambda: InterpolatePlan(POINTS, GRID, method="owner"), Value, "is 'owner'; exp"),
-        (spreads(components=0), Value, "components is 0"),
-        (spreads(components=1.5), Kind, "components is 1.5"),
-        (spreads(POINTS.T), Value, r"\(10, 3\); expected \(3, N\)"),
-        (spreads(POINTS.astype(int)), Kind, "points has dtype int64"),
-        (spreads(np.nan * POINTS), Value, "points contains NaN"),
-        (spreads(1e8 + POINTS), Value, "reaches to 1e.08 along axis 0, more than 1e6 periods away"),
-        (
-            spreads(POINTS, Grid((4, 30, 30), periodic=True)),
-            Value,
-            "grid has 4 points along axis 0, which is periodic, but the window has 6",
-        ),
-        (
-            spreads(POINTS - 1, make_grid(3, False)),
-            Value,
-            "points reaches from .* along axis 0, which is free, but the grid there is",
-        ),
-        (
-            spreads(cloud(make_grid(2)), make_grid(2), method="tile"),
-            Value,
-            "method is 'tile', which takes grids of three dimensions; choose one of owner, base",
-        ),
-        (partial(spreads(), np.ones(9)), Value, r"values has shape \(9,\)"),
-        (partial(spreads(), np.ones(10, "f4")), Kind, "dtype float32, but the points have float64"),
-        (
-            partial(spreads(), 1j * np.ones(10)),
-            Kind,
-            "values has dtype complex128; give real and imaginary part as two components",
-        ),
-        (
-            partial(spreads(), np.ones(10), out=np.ones(3)),
-            Value,
-            r"out has shape \(3,\) and dtype float64; expected C-contiguous \(18, 25, 23\)",
-        ),
-        (
-            lambda: InterpolatePlan(POINTS, GRID)(np.ones(GRID.shape), out=np.ones(20)[::2]),
-            Value,
-            r"out has shape \(10,\) and dtype float64; expected C-contiguous \(10,\)",
-        ),
-        (lambda: mesh.interpolate(POINTS, GRID), Kind, "grid has no values; give a Grid"),
-        (
-            lambda: mesh.spread(POINTS, np.ones((1, 1, 10)), GRID),
-            Value,
-            r"values has shape \(1, 1, 10\); expected \(N,\) or \(C, N\)",
-        ),
-    ],
-)
-def test_errors(make, error, match):
-    with pytest.raises(error, match=match):
-        make()
+VALUES = {
+    r"shape is \(4,\); expected 2 or 3 positive": lambda: Grid((4,)),
+    "expected 2 or 3 positive": lambda: Grid((4, 0)),
+    "spacing is -1; expected positive": lambda: Grid((4, 4), spacing=-1),
+    "spacing has 3 numbers, but": lambda: Grid((4, 4), spacing=[1, 1, 1]),
+    "origin is inf; expected finite": lambda: Grid((4, 4), origin=np.inf),
+    r"values has shape \(3,\)": lambda: Grid((4, 4), values=np.ones(3)),
+    "points is 1; expected .* 2 to 18": lambda: mesh.kaiser_bessel(1),
+    "shape is -1; expected a positive": lambda: mesh.prolate(4, -1),
+    "order is 11; expected a B-spline's, 2 to 10": lambda: mesh.bspline(11),
+    "method is 'no'; exp": spreads(method="no"),
+    "is 'owner'; exp": lambda: InterpolatePlan(POINTS, GRID, method="owner"),
+    "components is 0": spreads(components=0),
+    r"\(10, 3\); expected \(3, N\)": spreads(POINTS.T),
+    "points contains NaN": spreads(np.nan * POINTS),
+    "reaches to 1e.08 along axis 0, more than 1e6 periods away": spreads(1e8 + POINTS),
+    "grid has 4 points along axis 0, which is periodic, but the window has 6": spreads(
+        POINTS, Grid((4, 30, 30), periodic=True)
+    ),
+    "points reaches from .* along axis 0, which is free, but the grid there is": spreads(
+        POINTS - 1, make_grid(3, False)
+    ),
+    "method is 'tile', which takes grids of three dimensions; choose one of owner, base": spreads(
+        cloud(make_grid(2)), make_grid(2), method="tile"
+    ),
+    r"values has shape \(9,\)": partial(spreads(), np.ones(9)),
+    r"out has shape \(3,\) and dtype float64; expected C-contiguous \(18, 25, 23\)": partial(
+        spreads(), np.ones(10), out=np.ones(3)
+    ),
+    r"out has shape \(10,\) and dtype float64; expected C-contiguous \(10,\)": lambda: (
+        InterpolatePlan(POINTS, GRID)(np.ones(GRID.shape), out=np.ones(20)[::2])
+    ),
+    r"values has shape \(1, 1, 10\); expected \(N,\) or \(C, N\)": lambda: mesh.spread(
+        POINTS, np.ones((1, 1, 10)), GRID
+    ),
+}
+KINDS = {
+    "shape is 'ab'; expected 2 or 3 numbers": lambda: Grid("ab"),
+    "periodic is 2; expected True, False": lambda: Grid((4, 4), periodic=2),
+    "grid is a tuple; expected parki": spreads(POINTS, (4, 4)),
+    "window is a int; expected": spreads(POINTS, GRID, 6),
+    "components is 1.5": spreads(components=1.5),
+    "points has dtype int64": spreads(POINTS.astype(int)),
+    "dtype float32, but the points have float64": partial(spreads(), np.ones(10, "f4")),
+    "values has dtype complex128; give real and imaginary part as two components": partial(
+        spreads(), 1j * np.ones(10)
+    ),
+    "grid has no values; give a Grid": lambda: mesh.interpolate(POINTS, GRID),
+}
+
+
+@pytest.mark.parametrize(("error", "table"), [(ParkiValueError, VALUES), (ParkiTypeError, KINDS)])
+def test_errors(error, table):
+    for words, make in table.items():
+        with pytest.raises(error, match=words):
+            make()
 
 
 def test_stored_meshes_need_memory(monkeypatch):

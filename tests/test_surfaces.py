@@ -587,7 +587,8 @@ REFUSED = {
 
 def test_refusals():
     for words, call in REFUSED.items():
-        with pytest.raises(parki.ParkiError, match=words):
+        error = parki.ParkiTypeError if "a parki.Surface" in words else parki.ParkiValueError
+        with pytest.raises(error, match=words):
             call()
     with pytest.warns(parki.ParkiWarning, match=r"directions\(4\), in this order"):
         parki.Surface.harmonics(Y[:, :50])
