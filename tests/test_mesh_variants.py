@@ -286,7 +286,7 @@ def merged(work: np.ndarray) -> list[tuple[int, int, int]]:
 # ---------------------------------------------------------------------- gathering
 @pytest.mark.each
 @pytest.mark.parametrize("method", GATHERS[1:])
-@pytest.mark.parametrize("components", [1, 3])
+@pytest.mark.parametrize("components", [pytest.param(1, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize("points", [6, *OTHERS])
 def test_gathering(method, components, points):
     for periodicity, dtype in CASES[: 4 if points <= 8 else 3]:

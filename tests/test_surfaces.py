@@ -30,7 +30,8 @@ CENTRES = np.array([[0.3, 0.75], [0.5, 0.45], [0.45, 0.55]])  # of two bodies in
 
 def in_the_long_run(*cases):
     """Return cases of parameters that the default run leaves out."""
-    return [pytest.param(*np.atleast_1d(case), marks=pytest.mark.slow) for case in cases]
+    rows = (case if isinstance(case, tuple) else (case,) for case in cases)
+    return [pytest.param(*row, marks=pytest.mark.slow) for row in rows]
 
 
 # ---------------------------------------------------------------- exact flows
