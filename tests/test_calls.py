@@ -13,7 +13,6 @@ import subprocess
 import sys
 import typing
 from dataclasses import fields, replace
-from pathlib import Path
 
 import lists
 import numpy as np
@@ -27,7 +26,6 @@ from parki.ewald.pipeline import placed_sum
 from parki.ewald.sums import SUMS
 from parki.typing import OptionKeywords, ResultName, SpaceName
 
-ROOT = Path(parki.__file__).parent
 MODULES = ["parki.ewald.api", "parki.distributed.api", "parki.torch", "parki.jax"]
 FACES = ["parki", "parki.ewald", *MODULES]
 KEYWORDS = {"periodicity": 2, "box": [1, 1, 1], "tolerance": 1e-2, "densities": "any"}

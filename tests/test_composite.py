@@ -213,7 +213,6 @@ def test_a_map_that_fails_where_points_moved():
     ("kernel", "calls"),
     [
         ("laplace", {"wrt": [1, 1], "tangents": [1, 1]}),
-        ("stokes_dl", {"wrt": [1, 1], "tangents": [1, 4]}),
         ("stokes_comb", {"wrt": [1, 1], "tangents": [1, 4]}),
         ("stokes_rotlet", {"wrt": [1, 1], "tangents": [4]}),
         ("laplace_dipole", {"wrt": [1, 3, 1], "tangents": [1, 1]}),

@@ -60,11 +60,10 @@ def page() -> str:
         for face in EVERY:
             cells = [face.words]
             for law in columns:
-                reason = face.lacks | face.fails
-                some = [reason.get(law) or reason.get(f"{law} {kernel}") for kernel in face.sums]
+                some = (face.without(law, kernel) for kernel in face.sums)
                 why = [*dict.fromkeys(filter(None, some))]
                 numbers = ", ".join(str(reasons.setdefault(n, len(reasons) + 1)) for n in why)
-                cells.append(("no" if law in reason else "yes") + f" ({numbers})" * bool(why))
+                cells.append(("no" if law in face.lacks else "yes") + f" ({numbers})" * bool(why))
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
     lines += ["## Reasons", "", "| number | reason |", "| --- | --- |"]

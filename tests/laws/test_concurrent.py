@@ -43,7 +43,7 @@ def test_readers_and_an_updater(face, kernel, periodicity):
     def work(updates):
         barrier.wait(60)
         try:
-            for n in range(UPDATES * (8 if "threads" in face.fails else 1)):
+            for n in range(UPDATES):
                 if end.is_set():
                     break
                 update(n) if updates else read()

@@ -2,7 +2,6 @@
 
 `tests/laws` has a file for each law, which meets every face (`law`). A face says which laws it
 lacks, and why, in words for users: ``docs/matrix.md`` prints them (`tests/laws/test_faces.py`).
-Faults that are known stand in `fails`: their laws are expected to fail, and to be mended.
 
 base      `Face` itself, a plan, and what it is given
 plans     calls, composites, walls, tilted boxes, systems, boxes, labels
@@ -56,8 +55,6 @@ def cases(name: str, *, joined: bool = True) -> list[Any]:
                 continue
             for periodicity in face.periodicities:
                 marks = [] if (kernel, periodicity) == usual else [pytest.mark.slow]
-                if why := face.fails.get(name) or face.fails.get(f"{name} {kernel}"):
-                    marks.append(pytest.mark.xfail(reason=why, strict=True))
                 words = f"{face.name}-{kernel}-{periodicity}P"
                 found.append(pytest.param(face, kernel, periodicity, marks=marks, id=words))
     return found

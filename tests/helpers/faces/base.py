@@ -77,9 +77,8 @@ class Face:
         Whether boxes are tilted.
     takes : tuple of str
         Densities that others refuse, by the names of `tests/laws/test_refusals.py`.
-    lacks, fails : mapping of str to str
-        Why a law does not hold: as it is meant, and as it is to be mended; also of one sum, by
-        both names: "late stokes_dl".
+    lacks : mapping of str to str
+        Why a law does not hold, as it is meant; also of one sum, by both names: "late stokes_dl".
     """
 
     name, words = "plan", "`parki.Plan`"
@@ -89,7 +88,6 @@ class Face:
     counts: tuple[tuple[int, int], ...] = ((50, 60), (45, 70))
     tilted = False
     lacks: Mapping[str, str] = {}
-    fails: Mapping[str, str] = {}
     takes: tuple[str, ...] = ()
     differences = 1e-6  # how far derivatives are from differences of exact results, relatively
     permuting = 1e-10  # how much results change with the order of points, relatively

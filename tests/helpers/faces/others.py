@@ -144,7 +144,6 @@ class LibMobility(Spheres):
         "refusals": "positions and forces are converted",
         "threads": "each thread needs a solver of its own",
     }
-    fails = {}
 
     def make(self, given: Given) -> Any:
         from parki.libmobility import PSE, NBody

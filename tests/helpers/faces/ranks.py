@@ -30,7 +30,7 @@ class Ranks(Face):
 
     name, words = "ranks", "`parki.distributed`"
     usual = ("stokes_comb", 3)
-    lacks, fails = LACKS, {}
+    lacks = LACKS
 
     def __init__(self) -> None:
         # By what a rank has made: the columns of its targets and sources, and how arrays are laid.
