@@ -94,134 +94,124 @@ def workunits() -> list[tuple[str, str]]:
     ]
 
 
-def each_sum(sums, shapes, what="p2p", **more):
+def shapes(names: str, *rows: tuple[Any, ...]) -> list[dict[str, Any]]:
+    """Return sets of constants of these names."""
+    return [dict(zip(names.split(), row, strict=True)) for row in rows]
+
+
+def each_sum(sums, shapes, what="p2p"):
     """Return constants of sums, with those of a few shapes one after the other."""
     own = ((RECORDS[name], shape) for name, shape in zip(sums, cycle(shapes)))
-    return [
-        {**(sum_.p2p() if what == "p2p" else getattr(sum_, what)), **shape, **more}
-        for sum_, shape in own
-    ]
+    return [(sum_.p2p() if what == "p2p" else getattr(sum_, what)) | shape for sum_, shape in own]
+
+
+EVALUATORS = shapes("PERIODIC EVALUATOR DEGREE", (3, 1, 0), (3, 2, 10), (3, 2, 7))
+NO_LAYERS = {"PLAIN": 2, "LAYERS": False}
+HYBRID = ((14, 10, 7, 32), (5, 6, 3, 16), (8, 7, 4, 32), (2, 4, 1, 8))
 
 
 def constant_sets(file: str) -> list[dict[str, Any]]:
     """Return a few sets of constants: every sum, small and large windows and degrees."""
-    if file in ("p2p", "p2p_tile"):
-        shapes = [{"DEGREE": 30, "PERIODIC": 3}, {"DEGREE": 8, "PERIODIC": 1}]
-        sums = each_sum(SUMS, shapes)
-        for kernel, number, degree in (
-            ("stokes_comb", 1, 0),
-            ("stokes_comb", 2, 10),
-            ("laplace", 2, 7),
-        ):
-            sums += each_sum([kernel], [{"PERIODIC": 3, "EVALUATOR": number, "DEGREE": degree}])
-        sums[0]["MANY"] = 4
-        sums += each_sum(BLOBS, [{"DEGREE": 26, "PERIODIC": 3}])
-        sums[-1]["ALGEBRAIC"] = 2
-        if file == "p2p_tile":  # as on a device: whose lists are forgotten, counted, kept, taken
+    match file:
+        case "p2p" | "p2p_tile":
+            small = {"DEGREE": 8, "PERIODIC": 1}
+            sums = each_sum(SUMS, [{"DEGREE": 30, "PERIODIC": 3}, small])
+            sums += each_sum(("stokes_comb", "stokes_comb", "laplace"), EVALUATORS)
+            sums[0]["MANY"] = 4
+            sums += each_sum(BLOBS, [{"DEGREE": 26, "PERIODIC": 3}])
+            sums[-1]["ALGEBRAIC"] = 2
+            if file == "p2p":
+                return sums
+            # As on a device: whose lists are forgotten, counted, kept, taken.
             tile = {"TILES": 4, "TILE": 8, "LANES": 4}
-            own = shapes[1] | tile
-            sums += [dict(own, LISTS=use, LIST=1 if use else 64) for use in range(4)]
-            sums.append(dict(own, LABELS=True))
-            sums += [
-                dict(tile, **each, DERIVATIVES=True) for each in constant_sets("p2p_derivatives")
+            sums += [dict(small | tile, LISTS=use, LIST=1 if use else 64) for use in range(4)]
+            sums.append(small | tile | {"LABELS": True})
+            more = constant_sets("p2p_derivatives")
+            return sums + [dict(tile, **each, DERIVATIVES=True) for each in more]
+        case "literature/p2p_cells":
+            cells = [
+                {"STAGED": True, "VECTORS": 2, "TARGETS": 64, "CHUNK": 128, "DEGREE": 30},
+                {"STAGED": False, "VECTORS": 32, "TARGETS": 4, "DEGREE": 8, "PERIODIC": 1},
+                {"STAGED": True, "VECTORS": 1, "TARGETS": 128, "CHUNK": 100, "PERIODIC": 0},
+                {"STAGED": False, "VECTORS": 1, "TARGETS": 128, "PERIODIC": 2},
             ]
-        return sums
-    if file == "literature/p2p_cells":
-        shapes = [
-            {"STAGED": True, "VECTORS": 2, "TARGETS": 64, "CHUNK": 128, "DEGREE": 30},
-            {"STAGED": False, "VECTORS": 32, "TARGETS": 4, "DEGREE": 8, "PERIODIC": 1},
-            {"STAGED": True, "VECTORS": 1, "TARGETS": 128, "CHUNK": 100, "PERIODIC": 0},
-            {"STAGED": False, "VECTORS": 1, "TARGETS": 128, "PERIODIC": 2},
-        ]
-        evaluators = ({"EVALUATOR": 1, "DEGREE": 0}, {"EVALUATOR": 2, "DEGREE": 7})
-        return each_sum((*SUMS, *BLOBS[:1]), shapes) + [shapes[2] | each for each in evaluators]
-    if file == "p2p_derivatives":
-        sums = each_sum(
-            (*SUMS, *BLOBS), [{"DEGREE": (30, 8)[n % 2], "PERIODIC": n} for n in range(4)]
-        )
-        for kernel, constants in zip((*SUMS, *BLOBS), sums, strict=True):
-            record = RECORDS[kernel]
-            constants["TABLES"] = len(record.pair.derivatives)
-            constants["PRESSURE"] = bool(record.terms.get("p"))
-            constants["GRADIENT"] = kernel != "stokes_dl"
-        tensors = {"TENSORS": True, "TABLES": 3, "DEGREE": 20, "PERIODIC": 2, "LOW": True}
-        return sums + each_sum(2 * ["stokes_sl"], [tensors, {"TABLES": 2, "LABELS": True}])
-    if file == "p2p_labels":
-        sums = (SUMS[0], "laplace", "yukawa(kappa=2.0)")
-        shapes = [
-            {"DEGREE": 30, "PERIODIC": 3, "GIVEN": True, "LOW": True},
-            {"DEGREE": 8, "PERIODIC": 2, "GIVEN": False, "LOW": False},
-            {"DEGREE": 30, "PERIODIC": 1, "GIVEN": True, "LOW": False},
-        ]
-        found = each_sum(sums, shapes, VALUES=True)
-        for kernel, constants in zip(sums, found, strict=True):
-            constants["PRESSURE"] = bool(RECORDS[kernel].terms.get("p"))
-        return found
-    if file == "g2p_tensor":
-        kinds = ((14, {"GRADIENT": True}), (4, {"GRADIENT": False, "SYSTEMS": True}))
-        return [{"P": p, "ROW": p, "TERMS": p - 1, **kind} for p, kind in kinds]
-    if file == "p2g":
-        sizes = ((14, 16, 13), (4, 4, 5), (8, 8, 9), (4, 8, 5), (9, 12, 8), (7, 8, 8))
-        shapes = [{"P": p, "ROW": row, "TERMS": terms} for p, row, terms in sizes]
-        alone = {"P": 6, "ROW": 6, "PX": 1, "PLAIN": 2, "LAYERS": False}
-        return [*each_sum(SPREAD, shapes, "p2g"), alone]
-    if file == "p2g_block":  # CPUs have more scratch memory
-        shapes = [{"P": 8, "BATCH": 16}, {"P": 5, "TERMS": 6, "BATCH": 8, "LANES": 16}]
-        sums = ("stokes_comb", "stokes_dipole", "stokes_dl", "stokes_sl")
-        return each_sum(sums, shapes, "p2g")
-    if file == "g2p_block":
-        shape = {"P": 5, "ROW": 8, "TERMS": 6, "BATCH": 16}
-        every = {"GRADIENT": True, "PRESSURE": True, "TENSORS": True, "SYSTEMS": True}
-        short = {"P": 9, "ROW": 16, "LANES": 16, "COMPONENTS": 1, "GRADIENT": True}
-        return [shape, {**shape, **short}, {**shape, **every, "BATCH": 4, "HIGH": 5}]
-    if file == "p2g_tile":
-        shapes = [
-            {"P": 14, "TERMS": 13, "BATCH": 30},
-            {"P": 4, "TERMS": 5, "TILE1": 4, "TILE2": 8, "OWN": 2},
-            {"P": 8, "TERMS": 9},
-            {"P": 5, "TERMS": 6, "SIDE2": 4, "BATCH": 21},
-            {"P": 9, "TERMS": 8, "SEVERAL": True},
-            {"P": 7, "TERMS": 8},
-        ]
-        shapes = [dict(shape, COUNTING=n % 2 == 0) for n, shape in enumerate(shapes)]
-        return [*each_sum(SPREAD, shapes, "p2g"), {"P": 6, "PLAIN": 2, "LAYERS": False}]
-    if file == "literature/p2g_paper":
-        sizes = ((14, 10, 7, 32), (5, 6, 3, 16), (8, 7, 4, 32), (2, 4, 1, 8))
-        names = ("P", "TERMS", "TILE", "BATCH")
-        shapes = [dict(zip(names, each, strict=True), ROW=each[0]) for each in sizes]
-        return [
-            *each_sum(SUMS[:4], shapes, "p2g"),
-            {"P": 6, "ROW": 6, "TILE": 3, "PLAIN": 2, "LAYERS": False},
-            {"P": 5, "ROW": 5, "TILE": 3, "PX": 1, "PLAIN": 3, "LAYERS": False},
-        ]
-    if file == "literature/conflicts":
-        switches = [{}, {"EACH": True, "ATOMIC": True}, {"EACH": True}, {"PRIVATE": True}]
-        return [
-            dict(each, P=8 - n, ROW=8 - n, COMPONENTS=3 - n % 3) for n, each in enumerate(switches)
-        ] + [{"P": 4, "ROW": 4, "PX": 1}]
-    if file == "literature/stored_mesh":
-        return [
-            {"P": 14, "ROW": 14, "TERMS": 10, "COMPONENTS": 3},
-            {"P": 6, "ROW": 6, "GROUP": 64, "COMPONENTS": 2},
-            {"P": 4, "ROW": 4, "HYBRID": True, "PX": 1},
-        ]
-    if file == "g2p_tile":
-        # P = 13 leaves a thread idle at one height, P = 9 five lanes, P = 5 some planes.
-        shapes = [
-            {"P": 13, "SPLIT": 7, "STEPS": 2, "COMPONENTS": 1, "GRADIENT": True, "PLANE": 410},
-            {"P": 9, "BANDS": 3, "SPLIT": 9, "LANES": 32, "BATCH": 16, "PLANE": 265},
-            {"P": 5, "BANDS": 3, "SPLIT": 5, "COMPONENTS": 1},
-            {"P": 6, "SPLIT": 6, "GRADIENT": True, "VALUES": False},
-        ]
-        return [dict(shape, ROW=shape["P"], TERMS=shape["P"] // 2 + 3) for shape in shapes]
-    if file == "g2p":
-        shapes = [{"COMPONENTS": n, "P": p, "ROW": p} for n, p in ((3, 14), (1, 4), (3, 8))]
-        for shape in shapes:
-            shape |= {"TERMS": shape["P"] - 1, "VALUES": shape["COMPONENTS"] == 3}
-        return [*shapes, {"COMPONENTS": 2, "P": 4, "ROW": 4, "PX": 1}]
-    if file == "fgc":
-        wants = [{"VELOCITY": n != 2, "PRESSURE": n % 2 == 0} for n in range(len(SUMS))]
-        return each_sum(SUMS, wants, "fgc")
+            more = shapes("EVALUATOR DEGREE", (1, 0), (2, 7))
+            return each_sum((*SUMS, *BLOBS[:1]), cells) + [cells[2] | each for each in more]
+        case "p2p_derivatives":
+            kernels = (*SUMS, *BLOBS)
+            sums = each_sum(kernels, shapes("DEGREE PERIODIC", (30, 0), (8, 1), (30, 2), (8, 3)))
+            for kernel, constants in zip(kernels, sums, strict=True):
+                constants["TABLES"] = len(RECORDS[kernel].pair.derivatives)
+                constants["PRESSURE"] = bool(RECORDS[kernel].terms.get("p"))
+                constants["GRADIENT"] = kernel != "stokes_dl"
+            tensors = {"TENSORS": True, "TABLES": 3, "DEGREE": 20, "PERIODIC": 2, "LOW": True}
+            return sums + each_sum(2 * ["stokes_sl"], [tensors, {"TABLES": 2, "LABELS": True}])
+        case "p2p_labels":
+            kernels = (SUMS[0], "laplace", "yukawa(kappa=2.0)")
+            rows = (30, 3, True, True), (8, 2, False, False), (30, 1, True, False)
+            sums = each_sum(kernels, shapes("DEGREE PERIODIC GIVEN LOW", *rows))
+            for kernel, constants in zip(kernels, sums, strict=True):
+                constants |= {"VALUES": True, "PRESSURE": bool(RECORDS[kernel].terms.get("p"))}
+            return sums
+        case "g2p_tensor":
+            kinds = ((14, {"GRADIENT": True}), (4, {"GRADIENT": False, "SYSTEMS": True}))
+            return [{"P": p, "ROW": p, "TERMS": p - 1, **kind} for p, kind in kinds]
+        case "p2g":
+            rows = (14, 16, 13), (4, 4, 5), (8, 8, 9), (4, 8, 5), (9, 12, 8), (7, 8, 8)
+            alone = {"P": 6, "ROW": 6, "PX": 1} | NO_LAYERS
+            return [*each_sum(SPREAD, shapes("P ROW TERMS", *rows), "p2g"), alone]
+        case "p2g_block":  # CPUs have more scratch memory
+            blocks = [{"P": 8, "BATCH": 16}, {"P": 5, "TERMS": 6, "BATCH": 8, "LANES": 16}]
+            sums = ("stokes_comb", "stokes_dipole", "stokes_dl", "stokes_sl")
+            return each_sum(sums, blocks, "p2g")
+        case "g2p_block":
+            block = {"P": 5, "ROW": 8, "TERMS": 6, "BATCH": 16}
+            every = {"GRADIENT": True, "PRESSURE": True, "TENSORS": True, "SYSTEMS": True}
+            short = {"P": 9, "ROW": 16, "LANES": 16, "COMPONENTS": 1, "GRADIENT": True}
+            return [block, block | short, block | every | {"BATCH": 4, "HIGH": 5}]
+        case "p2g_tile":
+            tiles = [
+                {"P": 14, "TERMS": 13, "BATCH": 30},
+                {"P": 4, "TERMS": 5, "TILE1": 4, "TILE2": 8, "OWN": 2},
+                {"P": 8, "TERMS": 9},
+                {"P": 5, "TERMS": 6, "SIDE2": 4, "BATCH": 21},
+                {"P": 9, "TERMS": 8, "SEVERAL": True},
+                {"P": 7, "TERMS": 8},
+            ]
+            tiles = [dict(tile, COUNTING=n % 2 == 0) for n, tile in enumerate(tiles)]
+            return [*each_sum(SPREAD, tiles, "p2g"), {"P": 6} | NO_LAYERS]
+        case "literature/p2g_paper":
+            tiles = [each | {"ROW": each["P"]} for each in shapes("P TERMS TILE BATCH", *HYBRID)]
+            small = {"P": 6, "ROW": 6, "TILE": 3} | NO_LAYERS
+            flat = {"P": 5, "ROW": 5, "TILE": 3, "PX": 1, "PLAIN": 3, "LAYERS": False}
+            return [*each_sum(SUMS[:4], tiles, "p2g"), small, flat]
+        case "literature/conflicts":
+            switches = [{}, {"EACH": True, "ATOMIC": True}, {"EACH": True}, {"PRIVATE": True}]
+            sizes = shapes("P ROW COMPONENTS", (8, 8, 3), (7, 7, 2), (6, 6, 1), (5, 5, 3))
+            pairs = zip(switches, sizes, strict=True)
+            return [*(each | size for each, size in pairs), {"P": 4, "ROW": 4, "PX": 1}]
+        case "literature/stored_mesh":
+            return [
+                {"P": 14, "ROW": 14, "TERMS": 10, "COMPONENTS": 3},
+                {"P": 6, "ROW": 6, "GROUP": 64, "COMPONENTS": 2},
+                {"P": 4, "ROW": 4, "HYBRID": True, "PX": 1},
+            ]
+        case "g2p_tile":
+            # P = 13 leaves a thread idle at one height, P = 9 five lanes, P = 5 some planes.
+            tiles = [
+                {"P": 13, "SPLIT": 7, "STEPS": 2, "COMPONENTS": 1, "GRADIENT": True, "PLANE": 410},
+                {"P": 9, "BANDS": 3, "SPLIT": 9, "LANES": 32, "BATCH": 16, "PLANE": 265},
+                {"P": 5, "BANDS": 3, "SPLIT": 5, "COMPONENTS": 1},
+                {"P": 6, "SPLIT": 6, "GRADIENT": True, "VALUES": False},
+            ]
+            return [dict(tile, ROW=tile["P"], TERMS=tile["P"] // 2 + 3) for tile in tiles]
+        case "g2p":
+            rows = (3, 14, 14, 13, True), (1, 4, 4, 3, False), (3, 8, 8, 7, True)
+            sets = shapes("COMPONENTS P ROW TERMS VALUES", *rows)
+            return [*sets, {"COMPONENTS": 2, "P": 4, "ROW": 4, "PX": 1}]
+        case "fgc":
+            wants = [{"VELOCITY": n != 2, "PRESSURE": n % 2 == 0} for n in range(len(SUMS))]
+            return each_sum(SUMS, wants, "fgc")
     return [{}]
 
 
