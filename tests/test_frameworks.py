@@ -303,12 +303,15 @@ def test_arguments(fr):
             call()
 
 
-def test_parki_itself_names_the_module(fr):
+def test_parki_itself_takes_arrays_without_derivatives(fr):
+    """It returns those of the library, where they are, and names the module that has slopes."""
     given = fr.arrays("stokes_sl")
-    others = given["trg"], given["src"]
-    plain = fr.grad(lambda dens: parki.stokes_sl(*others, dens, periodicity=3, box=BOX).sum())
+    call = lambda dens: parki.stokes_sl(given["trg"], given["src"], dens, periodicity=3, box=BOX)  # noqa: E731
+    found = call(given["dens"])
+    assert type(found) is type(given["dens"]) and fr.on_device(found)
+    near(fr, found, fr.function("stokes_sl", parki.EwaldOptions(3, BOX))(given), 1e-12)
     with pytest.raises(parki.ParkiTypeError, match=fr.no_values):
-        plain(given["dens"])
+        fr.grad(lambda dens: call(dens).sum())(given["dens"])
 
 
 def test_every_sum_is_there(fr):
