@@ -34,25 +34,7 @@ NEEDED = ("sphinx", "furo", "myst_parser", "numpydoc", "sphinx_copybutton")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 
 
-# ---------------------------------------------------------------------- the site
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """Build the pages, warnings being errors; return the folder of the HTML."""
-    if MISSING:
-        pytest.skip(f"pip install parki[docs] brings what is missing: {', '.join(MISSING)}")
-    folder = tmp_path_factory.mktemp("docs")
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-d"]
-    run = subprocess.run(
-        [*command, str(folder / "trees"), str(DOCS), str(folder / "html")],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    return folder / "html"
-
-
+# ---------------------------------------------------------------------- pages
 RULE = re.compile(r"\|\s*:?-{3,}:?\s*\|")  # between a table's head and its rows
 
 
@@ -136,37 +118,40 @@ def titled(page: Path, heading: str) -> bool:
     )
 
 
-def test_every_page_and_name_is_there(site):
-    built = {path.stem for path in site.glob("*.html")}
-    assert {path.stem for path in DOCS.glob("*.md")} <= built
-    places = {*re.findall(r'\bid="([^"]+)"', (site / "api.html").read_text(encoding="utf-8"))}
+@pytest.mark.slow
+def test_the_site(tmp_path):
+    """Without warnings or a network it has all pages, names, formulas and programs.
+
+    `scripts/docs.sh` builds it for each change.
+    """
+    if MISSING:
+        pytest.skip(f"pip install parki[docs] brings what is missing: {', '.join(MISSING)}")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-d", tmp_path / "trees"]
+    run = subprocess.run([*command, DOCS, tmp_path / "html"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    pages = {
+        path.relative_to(tmp_path / "html").with_suffix("").as_posix(): path.read_text("utf-8")
+        for path in (tmp_path / "html").rglob("*.html")
+    }
+    assert {path.stem for path in DOCS.glob("*.md")} <= {*pages}
+    places = {*re.findall(r'\bid="([^"]+)"', pages["api"])}
     modules = {"distributed", "ewald", "mesh", "reference", "typing", "utils"}
     assert {f"parki.{name}" for name in parki.__all__ if name not in modules} <= places
-    calls = {f"parki.distributed.{name}" for name in parki.distributed.__all__}
-    assert calls <= places
+    assert {f"parki.distributed.{name}" for name in parki.distributed.__all__} <= places
     assert {"parki.Plan.__call__", "parki.reference.direct_sum"} <= places
+    far = r"<(?:script|link|img)\b[^>]*\b(?:src|href)=\"(?:https?:)?//"
+    assert not [name for name, text in pages.items() if re.search(far, text)]
+    formulas = re.findall(r"^```math|^\$\$", (DOCS / "theory.md").read_text("utf-8"), re.M)
+    assert pages["theory"].count('display="block"') == len(formulas) > 20
+    assert pages["theory"].count("<math") > 100 and "\\frac" not in pages["theory"]
+    for name, found in gallery.records().items():
+        built = pages[f"examples/{name}"]
+        assert re.search(rf'href="[^"]*/{name}\.py"', built)
+        assert f"{found['seconds']:.0f} CPU seconds" in built and "__main__" in built
 
 
-def test_no_page_needs_a_network(site):
-    for path in site.rglob("*.html"):
-        text = path.read_text(encoding="utf-8")
-        assert not re.search(r"<(?:script|link|img)\b[^>]*\b(?:src|href)=\"(?:https?:)?//", text), (
-            path
-        )
-    text = (DOCS / "conf.py").read_text(encoding="utf-8")
-    assert "intersphinx" not in text  # it asks the network when the pages are built
-
-
-def test_formulas_are_drawn_by_browsers(site):
-    source = (DOCS / "theory.md").read_text(encoding="utf-8")
-    page = (site / "theory.html").read_text(encoding="utf-8")
-    assert page.count('display="block"') == len(re.findall(r"^```math|^\$\$", source, re.M)) > 20
-    assert page.count("<math") > 100
-    assert "\\frac" not in page
-
-
-def test_examples_have_pages(site):
-    """Each has its problem, picture, program and time; the table has the times of the record."""
+def test_examples_have_pages():
+    """Each has its program; the table has the times of the record."""
     programs = {path.stem for path in (ROOT / "examples").glob("*.py")}
     assert len(programs) > 10
     assert programs == {path.stem for path in EXAMPLES} == {*gallery.records()}
@@ -176,9 +161,8 @@ def test_examples_have_pages(site):
     for name, found in gallery.records().items():
         page = (DOCS / f"examples/{name}.md").read_text(encoding="utf-8")
         assert found["command"] == "".join(gallery.COMMAND.search(page).groups()[:2])
-        built = (site / f"examples/{name}.html").read_text(encoding="utf-8")
-        assert re.search(rf'href="[^"]*/{name}\.py"', built)
-        assert f"{found['seconds']:.0f} CPU seconds" in built and "__main__" in built
+    text = (DOCS / "conf.py").read_text(encoding="utf-8")
+    assert "intersphinx" not in text  # it asks the network when the pages are built
 
 
 # ---------------------------------------------------------------------- error messages
