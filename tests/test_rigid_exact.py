@@ -311,19 +311,6 @@ def test_products_of_noise(fraction, near, whole):
             assert taken <= products + 1
 
 
-def test_rough_noise_has_the_mean_square_of_noise():
-    """Errors of solves count twice over: to 1e-2 noise has the same size, for fewer products."""
-    points, radius = suspension(0.3)
-    how = {"periodicity": 3, "box": [1, 1, 1], "tolerance": 1e-4}
-    rough, exact = (
-        parki.RigidSpheres(points, radius, accuracy=accuracy, **how) for accuracy in (1e-2, 1e-5)
-    )
-    squares = [[(each.noise(seed) ** 2).sum() for seed in range(4)] for each in (rough, exact)]
-    np.testing.assert_allclose(*np.sum(squares, axis=1), rtol=4e-3)
-    forces = np.random.default_rng(4).standard_normal(points.shape)
-    assert rough.solve(forces).products <= 7
-
-
 def test_the_drift_is_solved_as_roughly_as_it_may():
     """To the root of the accuracy by fewer products, of which the mean has little."""
     points, radius = suspension(0.3)
