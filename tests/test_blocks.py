@@ -150,7 +150,7 @@ def test_files_are_parsed_by_many_threads():
     text = file.read_text(encoding="utf-8")
 
     def work():
-        done.append(len([parsed(file, text) for _ in range(30)]))
+        done.append(len([parsed(file, text) for _ in range(10)]))
 
     def switch(*_):
         time.sleep(0)
@@ -167,4 +167,4 @@ def test_files_are_parsed_by_many_threads():
     finally:
         gc.callbacks.remove(switch)
         gc.set_threshold(*before)
-    assert done == [30] * 4
+    assert done == [10] * 4
