@@ -27,7 +27,7 @@ def points(count, seed=0, spread=0.0, periodicity=3):
 
 def all_pairs(trg, src, radius, periodicity):
     """Return (target, source, displacement) of all pairs within a radius, sorted."""
-    counts = [math.ceil(radius / BOX[axis]) + 6 if axis < periodicity else 0 for axis in range(3)]
+    counts = [math.ceil(radius / BOX[axis]) + 5 if axis < periodicity else 0 for axis in range(3)]
     found = []
     for image in itertools.product(*(range(-n, n + 1) for n in counts)):
         r = trg[:, :, None] - src[:, None, :] - (np.array(image) * BOX)[:, None, None]
