@@ -72,7 +72,7 @@ SIZES = (1e-7, 0.03, 0.12, 0.4)
 
 
 @pytest.mark.each
-@pytest.mark.parametrize("periodicity", range(4))
+@pytest.mark.parametrize("periodicity", [3, 0, 1, 2])
 @pytest.mark.parametrize("family", KINDS)
 def test_against_direct_sums(family, periodicity):
     number = KINDS.index(family) + periodicity
