@@ -237,7 +237,7 @@ def test_the_promise(case):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", wanted(sweep_of_blobs(200, 2, boxes=FLAT), 0), ids=str)
+@pytest.mark.parametrize("case", [*wanted(sweep_of_blobs(200, 2, boxes=FLAT), 0)], ids=str)
 def test_the_promise_by_costs_of_a_device(case):
     with costs_of_a_device():
         check(case)
