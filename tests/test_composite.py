@@ -210,15 +210,15 @@ def test_a_map_that_fails_where_points_moved():
 
 
 @pytest.mark.parametrize(
-    ("kernel", "calls"),
+    ("kernel", "periodicity", "calls"),
     [
-        ("laplace", {"wrt": [1, 1], "tangents": [1, 1]}),
-        ("stokes_comb", {"wrt": [1, 1], "tangents": [1, 4]}),
-        ("stokes_rotlet", {"wrt": [1, 1], "tangents": [4]}),
-        ("laplace_dipole", {"wrt": [1, 3, 1], "tangents": [1, 1]}),
+        ("laplace", 0, {"wrt": [1, 1], "tangents": [1, 1]}),
+        ("stokes_comb", 1, {"wrt": [1, 1], "tangents": [1, 4]}),
+        ("stokes_rotlet", 3, {"wrt": [1, 1], "tangents": [4]}),
+        ("laplace_dipole", 2, {"wrt": [1, 3, 1], "tangents": [1, 1]}),
     ],
 )
-def test_derivatives_share_sums(kernel, calls, monkeypatch):
+def test_derivatives_share_sums(kernel, periodicity, calls, monkeypatch):
     """All derivatives by the sources take one sum; gradients of all axes take one, too."""
     densities, original = [], one_sum.sum_once
 
@@ -228,23 +228,15 @@ def test_derivatives_share_sums(kernel, calls, monkeypatch):
 
     monkeypatch.setattr(one_sum, "sum_once", spy)
     kind = SUMS[kernel]
-    inputs = {
-        "trg": TRG,
-        "src": SRC,
-        "dens": np.random.default_rng(4).standard_normal(kind.density_shape(40)),
-    }
-    inputs |= {"norms": NORMS} if kind.normals else {}
+    dens = np.random.default_rng(4).standard_normal(kind.density_shape(40))
+    moves = {"trg": TRG, "src": SRC} | ({"norms": NORMS} if kind.normals else {})
+    how = {"norms": None, **moves, "dens": dens, "options": options(periodicity, 1e-8)}
     values = np.random.default_rng(5).standard_normal((3, 50)[kind.results == 1 :])
-    parki.vjp(kernel, options=options(), values=values, wrt=tuple(inputs), **inputs_of(inputs))
+    parki.vjp(kernel, values=values, wrt=("dens", *moves), **how)
     assert densities == calls["wrt"]
     densities.clear()
-    moves = {name: inputs[name] for name in inputs if name != "dens"}
-    parki.jvp(kernel, options=options(), tangents=moves, **inputs_of(inputs))
+    parki.jvp(kernel, tangents=moves, **how)
     assert sorted(densities) == calls["tangents"]
-
-
-def inputs_of(inputs):
-    return {"norms": None} | inputs
 
 
 # --- maps -----------------------------------------------------------------------------------------
