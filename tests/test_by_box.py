@@ -176,11 +176,19 @@ def test_pairs_left_out(kernel, periodic, leans, image, space, to_space, to_host
     compared(kernel, periodic, leans, direct, to_space, to_host, ("lattice",), **how)
 
 
-def test_systems_are_refused(rng):
-    points, dens = rng.random((3, 9)), rng.standard_normal(9)
-    how = {"periodicity": 3, "box": [1, 1, 1], "values": dens, "systems": [0, 4, 9]}
-    with pytest.raises(parki.ParkiValueError, match="which parki does not have for systems"):
-        parki.vjp("laplace", points, points, dens, wrt=("box",), **how)
+def test_systems(rng):
+    """They add up in one box; boxes of their own have no derivatives."""
+    points, (dens, values) = rng.random((3, 9)), rng.standard_normal((2, 9))
+    options, (whole, *parts) = parki.EwaldOptions(3, [1, 1, 1]), (slice(9), slice(4), slice(4, 9))
+
+    def by_box(part, **how):
+        of = points[:, part], points[:, part], dens[part], options
+        return parki.vjp("laplace", *of, values=values[part], wrt=("box",), **how)["box"]
+
+    found, expected = by_box(whole, systems=[0, 4, 9]), sum(map(by_box, parts))
+    np.testing.assert_allclose(found, expected, atol=1e-5 * abs(expected).max())
+    with pytest.raises(parki.ParkiValueError, match="parki does not have for systems in boxes of"):
+        by_box(whole, systems=[0, 4, 9], boxes=[[1, 1, 1]] * 2)
 
 
 VARIED = Composed().kernel(Face().given("stokes_sl", 3))

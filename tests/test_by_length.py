@@ -9,6 +9,7 @@ import parki
 
 N, BOX, STEP = 60, np.array([1.0, 1.1, 0.9]), 3e-4
 TWO = (False, True, True)
+BOXES = {"systems": [0, 30, 60], "boxes": [BOX.tolist()] * 2}
 # A sum, its parameter, a value, and which axes repeat; blobs that overlap, and forces along one
 # axis, whose velocities hang on the logarithm of the unit.
 CASES = [
@@ -63,12 +64,26 @@ def test_difference(name, parameter, value, periodicity):
     np.testing.assert_allclose(found["dens"], alone, rtol=0, atol=1e-6 * np.abs(alone).max())
 
 
+def test_systems():
+    """They add up, also by the logarithm of the unit, which each has of its own density."""
+    kernel = parki.kernel("stokes_sl", epsilon=0.1)
+    points, (dens,), _, (values,), options = given(kernel, 1, 1)
+
+    def derivative(part, **how):
+        of = kernel, points[:, part], points[:, part], dens[:, part], options
+        return parki.vjp(*of, values=values[:, part], wrt=("epsilon",), **how)["epsilon"]
+
+    parts = slice(20), slice(20, N)
+    expected = sum(map(derivative, parts))
+    assert derivative(slice(N), systems=[0, 20, N]) == pytest.approx(expected, rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("kernel", "wrt", "how", "words"),
     [
         ("laplace", "kappa", {}, "wrt is .*expected names of inputs of laplace: trg, src, dens"),
         ("yukawa(kappa=2.0)", "alpha", {}, "dens, box, lattice, kappa"),
-        ("yukawa(kappa=2.0)", "kappa", {"systems": [0, 30, 60]}, "by kappa was .*for systems"),
+        ("yukawa(kappa=2.0)", "kappa", BOXES, "by kappa was .*for systems in boxes of"),
     ],
 )
 def test_refusals(kernel, wrt, how, words):

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from parki.errors import ParkiValueError
 from parki.ewald.far.strain import SYMBOLS, FarStrain, parts_of
 from parki.ewald.geometry.lattice import rows_of, whole_of
-from parki.ewald.geometry.systems import Labels
+from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.near.strain import near_strain
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.one_device import HERE, OneDevice
@@ -45,12 +45,12 @@ STEP = 0.01
 WEIGHTS = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
 
 
-def check_box(systems: Any, by: str = "the box") -> None:
-    """Refuse derivatives of systems by the box, or by what takes them."""
-    if systems is not None:
+def check_box(boxes: Any, by: str = "the box") -> None:
+    """Refuse derivatives of systems in many boxes by the box, or by what takes them."""
+    if boxes is not None:
         raise ParkiValueError(
-            f"a derivative by {by} was asked for, which parki does not have for systems; take the "
-            f"difference of two sums in which {by} differs slightly, with a tolerance well below it"
+            f"a derivative by {by} was asked for, which parki does not have for systems in boxes "
+            "of their own; sum the systems of each box in a call of its own"
         )
 
 
@@ -85,6 +85,7 @@ def by_lattice(
     labels: Labels | None = None,
     straight: bool = False,
     ranks: Pipeline = HERE,
+    systems: Systems | None = None,
 ) -> Array:
     """Return the derivative by lattice vectors, shape (3, 3), a row for each.
 
@@ -105,6 +106,8 @@ def by_lattice(
         Whether the diagonal is enough.
     ranks : Pipeline
         What all ranks share.
+    systems : Systems, optional
+        In one box, whose derivatives add up.
     """
     kernel, trg, src, norms, options = given
     whole, derivative = vectors_of(options), np.zeros((3, 3))
@@ -119,8 +122,9 @@ def by_lattice(
     if trg.size and dens.size and any(options.periodic):
         kind = SUMS[kernel]
         sinks = kind.symbol.friction and kind.normals  # with a multiplier of their own in planes
-        if [*values] != ["u"] or kind.symbol.structure not in SYMBOLS or sinks:
-            derivative += _differences(given, dens, values, labels, straight)
+        apart = sinks or systems is not None or kind.symbol.structure not in SYMBOLS
+        if [*values] != ["u"] or apart:
+            derivative += _differences(given, dens, values, labels, straight, systems)
         else:
             derivative += sum(_strain(given, dens, values["u"], labels))
             if options.dl_mean == "flux" and kind.normals:
@@ -131,7 +135,12 @@ def by_lattice(
 
 
 def _differences(
-    given: tuple[Any, ...], dens: Any, values: Any, labels: Labels | None, straight: bool
+    given: tuple[Any, ...],
+    dens: Any,
+    values: Any,
+    labels: Labels | None,
+    straight: bool,
+    systems: Systems | None,
 ) -> Array:
     """Return the derivative by strains of points and box, by differences along each."""
     kernel, trg, src, norms, options = given
@@ -142,6 +151,9 @@ def _differences(
     density = dens.reshape(len(dens), *SUMS[kernel].density_shape(dens.shape[-1]))
     change = np.zeros((3, 3))
     asked = np.eye(3) if straight else np.ones((3, 3))
+    how: dict[str, Any] = {"exclude": labels}
+    if systems is not None:
+        how["systems"] = systems.targets, systems.sources
     for place in np.argwhere(asked * np.outer(options.periodic, options.periodic)):
         strain = np.zeros((3, 3))
         strain[tuple(place)] = 1
@@ -149,7 +161,7 @@ def _differences(
             matrix = np.asarray(moved, like=trg)
             points = matrix @ trg
             arguments = kernel, points, points if same else matrix @ src, norms, there
-            results = sum_once(arguments, density, (*values,), exclude=labels)
+            results = sum_once(arguments, density, (*values,), **how)
             for w, result in zip(values.values(), results, strict=True):
                 change[tuple(place)] += weight * float((w * result.reshape(w.shape)).sum())
     return change

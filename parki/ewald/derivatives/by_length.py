@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from parki.ewald.derivatives.by_box import vectors_of
 from parki.ewald.derivatives.in_boxes import power_of
 from parki.ewald.geometry.extent import resolve
+from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.sums import SUMS
@@ -32,6 +33,7 @@ def by_scale(
     inputs: dict[str, Any],
     slopes: dict[str, Any],
     values: Any,
+    systems: Systems | None = None,
 ) -> float:
     """Return ``q t d(w.u)/dt``, for the weights w of one density (rows, Ns).
 
@@ -45,6 +47,7 @@ def by_scale(
         "dens", "trg", "src" and perhaps "norms", and the derivatives by them; among these also
         that by the "lattice", (3, 3), or its diagonal as that by the "box" of lengths.
     values : array, shape (rows, Nt)
+    systems : Systems, optional
     """
     scaled = power_of(kernel, "u") * _product(slopes["dens"], inputs["dens"])
     scaled += sum(_product(slopes[name], inputs[name]) for name in inputs if name != "dens")
@@ -54,8 +57,13 @@ def by_scale(
         scaled += float((vectors_of(options) * by_box).sum())
     if sum(options.periodic) == 1:
         rows = inputs["dens"][: len(values)], values
-        strength, weight = (ranks.total(part.sum(axis=1, dtype=np.float64)) for part in rows)
-        flow = np.asarray(_by_unit(kernel, options), like=strength) * strength
+        strength, weight = (part.astype(np.float64) for part in rows)
+        if systems is None:
+            both = (part.sum(axis=1, keepdims=True) for part in (strength, weight))
+            strength, weight = map(ranks.total, both)
+        else:
+            strength, weight = systems.sums(strength), systems.swapped().sums(weight)
+        flow = np.asarray(_by_unit(kernel, options), like=strength).reshape(-1, 1) * strength
         scaled -= float((flow * weight).sum())
     return -float(scaled)
 

@@ -226,7 +226,8 @@ class MappedSum(NamedTuple):
             for name, points in (("trg", of.trg), ("src", of.src))
         ]
         given = of.kind.name, of.trg, of.src, of.norms, of.options
-        return by_lattice(given, dens[None], values, slopes, of.labels, straight, of.ranks)
+        how = of.labels, straight, of.ranks, of.systems
+        return by_lattice(given, dens[None], values, slopes, *how)
 
     def pushed(self, dens: Any, moves: Mapping[str, Any]) -> list[tuple[str, Any]]:
         """Return parts (k, rows, Nt) of the changes of results, for changes of inputs.

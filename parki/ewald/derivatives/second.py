@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from parki.ewald.derivatives import vjp
-from parki.ewald.derivatives.by_box import strained, vectors_of
+from parki.ewald.derivatives.by_box import check_box, strained, vectors_of
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
 from parki.interchange import as_array, as_given, to_host
@@ -44,7 +44,7 @@ def pulled(
     points, left, parts = arrays(inputs), arrays(moves), list[dict[str, Any]]()
     weights = arrays({"values": values})
     if "box" in left:
-        strain, left = unboxed(points, left, options)
+        strain, left = unboxed(points, left, options, batch)
 
         def of(there: EwaldOptions, points: Arrays, more: Arrays) -> dict[str, Any]:
             return pulled(kernel, there, batch, points, more["values"], names)
@@ -88,7 +88,7 @@ def pushed(
     left, *others = sorted(lists, key=lambda of: "box" not in of)
     other = others[0] if others else {}
     if "box" in left:
-        strain, left = unboxed(points, left, options)
+        strain, left = unboxed(points, left, options, batch)
 
         def of(there: EwaldOptions, points: Arrays, more: Arrays) -> dict[str, Any]:
             # A sum itself is its change for its density.
@@ -165,8 +165,11 @@ def along(
     return {name: array.astype(inputs["trg"].dtype) for name, array in total.items()}
 
 
-def unboxed(inputs: Arrays, moves: Arrays, options: EwaldOptions) -> tuple[Any, dict[str, Any]]:
+def unboxed(
+    inputs: Arrays, moves: Arrays, options: EwaldOptions, batch: Batch
+) -> tuple[Any, dict[str, Any]]:
     """Return the strain (3, 3) of points and box that moves the box, and the moves of all else."""
+    check_box(batch.boxes)
     box = to_host(moves["box"])
     rows = (box if box.ndim == 2 else np.diag(box)) * np.outer(options.periodic, options.periodic)
     strain = (np.linalg.inv(vectors_of(options)) @ rows).T

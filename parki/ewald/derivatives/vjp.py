@@ -242,6 +242,8 @@ def _in_boxes(
 ) -> InBoxes:
     """Return systems in boxes of their own, which one rank has."""
     kernel, trg, src, _, norms, options = given
+    for name in {*by} & {*NAMES, *SUMS.parameters}:
+        check_box(boxes, "the box" if name in NAMES else name)
     asked = Asked.of(kernel, want, options)
     of = (trg, src, norms), options, rows_of_boxes(boxes), systems, exclude
     return InBoxes.checked(asked, *of)
@@ -301,8 +303,6 @@ class _Checked(NamedTuple):
         if asked.whole.scales:
             extents = ranks.whole(given.extents.T).T
             checked = checked._replace(length=resolve(checked.options, extents).length)
-        for name in [n for n in names if n in NAMES or n in lengths]:
-            check_box(systems, name if name in lengths else "the box")
         checked = checked._replace(moves=checked.moved("moves", moves))
         if dens is None and {*names} == {"dens"}:
             return checked
@@ -404,7 +404,10 @@ class _Checked(NamedTuple):
         """Return the derivatives by parameters, for those by inputs for each density."""
         each = zip(self.dens, parts, v, strict=True)
         how = self.asked.name, self.options, self.ranks
-        total = sum(by_scale(*how, {**self.inputs, "dens": q}, part, own) for q, part, own in each)
+        total = sum(
+            by_scale(*how, {**self.inputs, "dens": q}, part, own, self.systems)
+            for q, part, own in each
+        )
         xp = self.space.array_module
         return {n: xp.asarray(total / (power * t)) for n, (t, power) in self.lengths.items()}
 
