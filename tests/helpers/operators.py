@@ -88,7 +88,7 @@ def fields(symbol: Symbol, a: list[Operator]) -> tuple[list[Operator], Operator]
         "slope": lambda: [a[0].d(axis) for axis in range(3)],
         "rise": lambda: _risen(symbol.up, a),
         "curl": lambda: _curl(a),
-        "flow": lambda: _flow(a),
+        "flow": lambda: _flow(a)[: 2 + symbol.order],  # of doublets there is no pressure
     }
     rows = structures[symbol.structure]()
     return rows[: symbol.results], added(rows[symbol.results :])
