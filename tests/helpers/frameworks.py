@@ -11,7 +11,6 @@ from parki.reference import direct_sum
 
 BOX = (1.2, 1.0, 0.8)
 WALLS = np.array(BOX)[:, None]
-KERNELS = tuple(SUMS)
 PERIODICITIES = (0, 1, 2, 3)
 
 
