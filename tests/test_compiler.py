@@ -303,6 +303,7 @@ def test_a_cache_that_two_versions_of_a_compiler_filled(tmp_path, program, bare)
 def test_an_object_that_vanished_cannot_be_compiled(tmp_path, bare, monkeypatch):
     folder = tmp_path / "cache"
     monkeypatch.setenv("PARKI_CACHE_DIR", str(folder))
+    monkeypatch.setenv("CXX", "")
     monkeypatch.setattr(kernel_module, "_loaded", {})
     small_kernel(tmp_path, SQUARE).build()
     bare(folder)

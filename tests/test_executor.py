@@ -64,7 +64,7 @@ def test_same_request_same_kernel(tmp_path, monkeypatch):
     assert small_kernel(tmp_path, SHIFT, USED=False) is kernel  # nothing depends on it
     assert small_kernel(tmp_path, SHIFT, REAL="float") is not kernel
     assert small_kernel(tmp_path, SHIFT, space="Serial") is not kernel
-    monkeypatch.setenv("CXX", host.compiler().path)
+    monkeypatch.setenv("CXX", f"{host.compiler().path} -g")
     assert small_kernel(tmp_path, SHIFT) is not kernel
 
 

@@ -128,6 +128,7 @@ def test_the_most_threads_run(tmp_path):
 
 # ---------------------------------------------------------------------- the others
 def test_bad_settings_are_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("CXX", "")
     monkeypatch.setattr(kernel_module, "_loaded", {})
     for name, text, message, calls in (
         ("PARKI_EXECUTOR", "gpu", "expected one of embedded, pykokkos; correct", (square,)),
