@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -72,8 +72,14 @@ def _of_sum(addend: Addend, cloud: Arrays, moves: Callable[[Any], bool]) -> Iter
         pairs = [(n, of, cloud[NAMES[n]]) for n, of in maps.items() if names]
         return {n: _change(of, names, values, cloud) for n, of, values in pairs}
 
+    moved = there(cloud)
+
     def at_sources(function: Map | None) -> Map | None:
-        return function and (lambda values, cloud: function(values, there(cloud)))
+        def change(values: Any, now: Arrays) -> Any:
+            known = all(now.get(name) is cloud.get(name) for name in ("moves", "points", "norms"))
+            return cast(Map, function)(values, moved if known else there(now))
+
+        return function and change
 
     def at_targets(function: Map) -> Map:
         if function is velocity:
@@ -84,7 +90,7 @@ def _of_sum(addend: Addend, cloud: Arrays, moves: Callable[[Any], bool]) -> Iter
         whole: Any = after(of, lambda rows, cloud: addend.results({"u": rows}, cloud))
         return Curved(whole, None) if still(addend.results) else whole
 
-    names = [name for name, rows in there(cloud).items() if moves(rows)]
+    names = [name for name, rows in moved.items() if moves(rows)]
     for name in ["trg"] * ("trg" in cloud["moves"]) + names:
         for change in changes(kind, "u", name):
             yield replace(

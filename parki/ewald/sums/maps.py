@@ -147,12 +147,11 @@ def slopes(function: Map | None, values: Any, cloud: Arrays, name: str) -> list[
         each = zip(*(slopes(one, values, cloud, name) for one in function.maps), strict=True)
         return [np.concatenate(of, axis=-1) for of in each]
     given = cloud[name]
-    size = (
-        2.0 ** math.frexp(_largest(np.abs(given)))[1]
-    )  # of points, for the rounding of sums with constants
     units = [np.zeros_like(given) for _ in given]
     for axis, unit in enumerate(units):
         unit[axis] = 1
+    if function is None:
+        return units if values is given else [np.zeros_like(values)] * len(units)
     if isinstance(function, Curved):
         change = function.change or (lambda *of: np.zeros_like(function(*of[:2])))
         changes = [change(values, cloud, {name: unit}) for unit in units]
@@ -161,20 +160,18 @@ def slopes(function: Map | None, values: Any, cloud: Arrays, name: str) -> list[
         return changes
 
     def made(other: Any) -> Any:
-        into = other if values is given else values
-        return into if function is None else function(into, {**cloud, name: other})
+        return function(other if values is given else values, {**cloud, name: other})
 
+    size = 2.0 ** math.frexp(_largest(given))[1]  # for the rounding of sums with constants
     with np.errstate(all="ignore"):  # what is not finite is refused
         constant, there = made(np.zeros_like(given)), made(given)
         parts = [(made(size * unit) - constant) / size for unit in units]
         rest = there - constant - along(parts, given)
     terms = [there, constant, *(size * part for part in parts)]
-    most = max(_largest(np.abs(each)) for each in terms)
-    if not _largest(np.abs(rest)) <= 1e3 * np.finfo(there.dtype).eps * most:
-        what = "None" if function is None else _name(function)
+    if not _largest(rest) <= 1e3 * np.finfo(there.dtype).eps * _largest(*terms):
         raise ParkiValueError(
-            f"the map {what} of a composite is not affine in the {name}, and does not say how it "
-            "changes with them; make it Curved(map, change) of parki.ewald.sums.maps"
+            f"the map {_name(function)} of a composite is not affine in the {name}, and does not "
+            "say how it changes with them; make it Curved(map, change) of parki.ewald.sums.maps"
         )
     return parts
 
@@ -187,6 +184,9 @@ def along(slopes: list[Any], move: Any) -> Any:
 
 def pushed(function: Map | None, values: Any, cloud: Arrays, moves: Arrays) -> Any:
     """Return how a map changes, for moves of "points" or "norms": see `slopes`."""
+    if function is None:
+        own = [move for name, move in moves.items() if cloud[name] is values]
+        return own[0] if own else np.zeros_like(values)
     each = (along(slopes(function, values, cloud, name), move) for name, move in moves.items())
     return reduce(add, each)
 
@@ -239,8 +239,10 @@ def factors(weights: Weights) -> dict[str, float]:
     return bounds
 
 
-def _largest(values: Any) -> float:
-    return float(values.max()) if values.size else 0.0
+def _largest(*arrays: Any) -> float:
+    """Return the largest absolute value; a device is waited for once."""
+    parts = [np.abs(each).max() for each in arrays if each.size]
+    return float(np.stack(parts).max()) if parts else 0.0
 
 
 def pulled(function: Map | None, values: Any, cloud: Arrays, rows: int) -> Any:
