@@ -35,10 +35,10 @@ SPACES = [
 # The files of more than twenty seconds of processor time, the longest first, so that those that
 # pytest-xdist hands out last are short.
 LONGEST = (
-    "torch examples concurrent frameworks compiler accuracy cli shipped cache moves spheres "
-    "distributed composite_derivatives wall_spheres refused_updates regularised in_precisions "
-    "derivatives polydisperse by_box ranks p2p_lists screened tilted executor operators slopes "
-    "docs jax mesh_variants want precision wall exclude"
+    "ranks distributed frameworks torch examples refused_updates executor p2p_cells moves "
+    "slopes docs wall_spheres surfaces offline_compile accuracy composite_derivatives cli shipped "
+    "rigid_spheres spheres regularised couplets in_precisions estimates concurrent p2p_lists "
+    "by_box upstream compiler"
 ).split()
 
 
