@@ -32,8 +32,8 @@ SPACES = [
     for name, reason in ABSENT.items()
     if not reason
 ]
-# The files of more than twenty seconds of processor time, the longest first, so that those that
-# pytest-xdist hands out last are short.
+# The files that take longest, the longest first, so that those that pytest-xdist hands out last are
+# short.
 LONGEST = (
     "ranks distributed frameworks torch examples refused_updates executor p2p_cells moves "
     "slopes docs wall_spheres surfaces offline_compile accuracy composite_derivatives cli shipped "

@@ -156,6 +156,13 @@ FOUND = (
     Case("elsewhere", "uneven", "pipe", "stokes_sl", 1, ("u",), LARGE, "f4", 1e-4, "prolate"),
     # Pressures that sit at sources.
     Case("uniform", "parallel", "cube", "stokes_dl", 3, ("p",), LARGE, "f8", 1e-7, "prolate"),
+    Case("uniform", "random", "cube", "stokes_dl", 3, ("p",), LARGE, "f8", 1e-9, "prolate"),
+    Case("uniform", "random", "cube", "stokes_dl", 3, ("p",), LARGE, "f8", 1e-11, "prolate"),
+    Case(
+        "blobs_from_afar", "neutral", "pipe", "stokes_sl", 2, ("u",), LARGE, "f8", 1e-2, "prolate"
+    ),
+    Case("uniform", "random", "cube", "stokes_dl", 2, ("grad_u",), LARGE, "f8", 1e-2, "prolate"),
+    Case("uniform", "random", "cube", "stokes_dl", 2, ("grad_u",), LARGE, "f8", 1e-7, "prolate"),
     # A cut-off for 96 s, not 5 s.
     Case("blobs", "random", "pipe", "stokes_comb", 0, ("u",), SMALL, "f8", 1e-12, "hasimoto"),
 )

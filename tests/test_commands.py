@@ -378,7 +378,7 @@ def test_cache_that_cannot_be_cleared(folder, monkeypatch, capsys):
 
 
 def test_bench(capsys, monkeypatch):
-    """Of sums and of steps, with the same numbers as text."""
+    """It has sums and steps, with the same numbers as the text."""
     monkeypatch.setattr(bench, "STEPS", 2)
     words = "bench --kernel laplace --periodicity 3 --tolerance 1e-3 --points 300 500".split()
     found = {}

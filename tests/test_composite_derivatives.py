@@ -63,7 +63,7 @@ CASES += [pytest.param(*case, marks=pytest.mark.slow) for case in [*MORE, (WALL,
 @pytest.mark.parametrize("same", [False, True], ids=["apart", "same"])
 @pytest.mark.parametrize(("composite", "periodicity"), CASES, ids=lambda e: getattr(e, "name", e))
 def test_against_differences_of_direct_sums(composite, periodicity, same):
-    """Of points that are targets and sources, in both roles at once."""
+    """Points that are targets and sources have both roles at once."""
     given, rng = inputs(composite, same), np.random.default_rng(1)
     values = rng.standard_normal((*composite.result, given["trg"].shape[1]))
     arrays = arguments(composite, given, periodicity)

@@ -118,12 +118,8 @@ def titled(page: Path, heading: str) -> bool:
     )
 
 
-@pytest.mark.slow
 def test_the_site(tmp_path):
-    """Without warnings or a network it has all pages, names, formulas and programs.
-
-    `scripts/docs.sh` builds it for each change.
-    """
+    """Without warnings or a network it has all pages, names, formulas and programs."""
     if MISSING:
         pytest.skip(f"pip install parki[docs] brings what is missing: {', '.join(MISSING)}")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-d", tmp_path / "trees"]

@@ -162,7 +162,7 @@ def solve(want=("u",), **more):
     rng = np.random.default_rng(3)
     src = 0.02 + 0.96 * rng.random((3, 500))
     src[:, :300] *= 0.3  # crowded tiles
-    # Of this cut-off all variants get the same grid.
+    # By this cut-off all variants get the same grid.
     given = options(3, [1, 1, 1], 1e-2, cutoff=0.41, window_points=8, **more)
     plan = parki.Plan("stokes_sl", src[:, :120].copy(), src, options=given, want=want)
     return np.concatenate([each.reshape(-1, 120) for each in plan(rng.standard_normal((3, 500)))])

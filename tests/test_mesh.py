@@ -31,7 +31,7 @@ SPREADS = [m for m in mesh.SPREAD_METHODS if m != "unprotected"]
 # Methods for three dimensions; and those with kernels that the default run has in three alone.
 SOLID = ("tile", "grid")
 ALIKE = () if LONG_RUN[0] else ("base", "atomics", "colouring", "group_mesh", "hybrid_mesh")
-# Which axes of a grid of so many dimensions are periodic, and numbers of components.
+# By the number of dimensions: which axes of the grid are periodic, and numbers of components.
 FREE = {2: ([[False, False]], 1), 3: ([[True] * 3, [True, False, True]], 3)}
 USUAL = mesh.kaiser_bessel(6)  # which most tests take, so that they share kernels
 # Sums in another order, of weights of either sign; and coordinates that are rounded as they are

@@ -94,7 +94,7 @@ def close(pot: np.ndarray, expected: np.ndarray) -> bool:
 
 
 def team_of(method: str) -> str:
-    """Return a size of teams: the kernels of hosts have one thread in each."""
+    """Return a size of teams: kernels for hosts have one thread in each."""
     return "1" if method in ("auto", "staged") else "4"
 
 

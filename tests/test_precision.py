@@ -93,7 +93,7 @@ def across_faces(box, rng):
 
 
 TWO, ALL = ("u", "grad_u"), ("u", "p", "grad_u")
-# Of the default run: each box and number of periodic axes, and kernels of devices.
+# The default run has each box and number of periodic axes, and kernels of devices.
 FACES = [
     *(("laplace", box, 3, TWO, "auto") for box in BOXES),
     ("laplace", BOXES[0], 0, TWO, "auto"),

@@ -125,7 +125,7 @@ def test_direct_sum(kernel, dtype, periodicity):
 def test_close_pairs(kernel, dtype):
     """Coinciding points alone have the smooth remainder of r = 0, which nothing covers up.
 
-    Of points that nearly coincide, the difference of P and Q loses nothing that the singular part
+    Where points nearly coincide, the difference of P and Q loses nothing that the singular part
     would have kept.
     """
     coinciding, close = cloud("same", N, BOX, dtype), cloud("same", 12, BOX, dtype)

@@ -246,7 +246,7 @@ def test_the_reference_solves_the_equation(kernel):
 
 
 # ---------------------------------------------------------------------- sums
-# Of the long run, and of any: sums, numbers of periodic axes, and boxes.
+# The long run, and every run: sums, numbers of periodic axes, and boxes.
 EVERY = [
     (kernel, periodicity, box)
     for kernel in (*map(name, (1e-3, 3.0, 20.0, 1e4)), *map(rubbed, (0.8, 25.0)), LAYERS)

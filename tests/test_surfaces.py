@@ -151,7 +151,7 @@ class Singular:
 
 @pytest.mark.parametrize("key", LAYERS)
 def test_kernels_are_those_of_sums(key):
-    """Of densities that are unit vectors, which direct sums take."""
+    """Densities are unit vectors, which direct sums take."""
     (kernel, want), layer, rng = key, LAYERS[key], np.random.default_rng(0)
     r, n0, n, e = rng.normal(size=(4, 3, 5))
     n0, n, e = (v / np.linalg.norm(v, axis=0) for v in (n0, n, e))

@@ -152,8 +152,8 @@ sum = _define("sum", f"({GIVEN.format('')}) -> Tensor", _sum, _sum_shape)
 pull = _define(
     "pull", f"({GIVEN.format('str wrt, ')}, {_MOVES}, Tensor values) -> {_ALL}", _pull, _pull_shapes
 )
-_ALL = f"({GIVEN.format('')}, {_MOVES}, {_CHANGES.format('more')}) -> Tensor"
-push = _define("push", _ALL, _push, _push_shape)
+_LISTS = f"{GIVEN.format('')}, {_MOVES}, {_CHANGES.format('more')}"
+push = _define("push", f"({_LISTS}) -> Tensor", _push, _push_shape)
 apply = _define(
     "apply", "(int handle, bool transposed, Tensor values) -> Tensor", _apply, _apply_shape
 )

@@ -21,6 +21,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.points import check_want, result_rows
 from parki.ewald.sums import SUMS, sum_of
+from parki.ewald.sums.changes import NAMES, OF_SOURCES
 from parki.ewald.sums.composite import Addend, Composite, Shared, ordered, unordered
 from parki.ewald.sums.maps import (
     Arrays,
@@ -33,8 +34,6 @@ from parki.ewald.sums.maps import (
     velocity,
     weights,
 )
-
-NAMES = {"src": "points", "norms": "norms"}  # of inputs in what maps find
 
 
 def check_maps(composite: Composite, trg: Any, cloud: Arrays) -> None:
@@ -154,7 +153,7 @@ class MappedSum(NamedTuple):
         if self.sum.kind.normals:
             maps["norms"] = first.normals, self.cloud["norms"]
         links = []
-        for by in [name for name in NAMES if name in inputs]:
+        for by in [name for name in OF_SOURCES if name in inputs]:
             for of, (function, values) in maps.items():
                 if function is not None:
                     parts = slopes(function, values, self.cloud, NAMES[by])
@@ -206,7 +205,7 @@ class MappedSum(NamedTuple):
             moves = {"trg": parts["trg"][len(varied) :], "src": parts["src"]}
             for name in boxes:
                 derivatives[name] = [self._by_lattice(values, own, moves, name == "box")]
-        derivatives |= {name: [] for name in NAMES}
+        derivatives |= {name: [] for name in OF_SOURCES}
         if "dens" in derivatives:
             derivatives["dens"] = [
                 self.shared.pulled(part, self.cloud, rows) for part in parts["dens"]

@@ -136,13 +136,13 @@ def pulled(
     inputs |= {"trg", "src", lattice} if by_box or by_length else set()
     inputs |= checked.inputs.keys() if by_length else set()
     if {*wrt} == {"dens"}:
-        parts = [checked.pulled(v, None, inputs)]
+        parts = [checked.pulled(checked.sums, v, None, inputs)]
     else:
         each_of = [
             {name: rows[n : n + 1] for name, rows in v.items()} for n in range(max(1, count))
         ]
-        pairs = zip(each_of, checked.dens, strict=True)
-        parts = [checked.pulled(one, density, inputs) for one, density in pairs]
+        pairs, sums = zip(each_of, checked.dens, strict=True), checked.sums
+        parts = [checked.pulled(sums, one, density, inputs) for one, density in pairs]
     derivatives: dict[str, Any] = {n: sum(part[n] for part in parts) for n in inputs if n != "dens"}
     shapes = dict(checked.shapes)
     if by_box:
@@ -372,13 +372,15 @@ class _Checked(NamedTuple):
                 return self.options.looser((self.length / size) ** power)
         return self.options
 
-    def pulled(self, v: dict[str, Any], dens: Any, wrt: Iterable[str]) -> dict[str, Any]:
-        """Return the derivatives (k, rows, N) for values (k, rows, Nt) of results.
+    def pulled(
+        self, sums: list[MappedSum], v: dict[str, Any], dens: Any, wrt: Iterable[str]
+    ) -> dict[str, Any]:
+        """Return the derivatives (k, rows, N) for values (k, rows, Nt) of results of `sums`.
 
         k is 1 unless ``wrt`` is ("dens",).
         """
         rows = math.prod(self.asked.density)
-        of_sums = [each.pulled(v, dens, wrt, rows) for each in self.sums]
+        of_sums = [each.pulled(v, dens, wrt, rows) for each in sums]
         parts = {name: [*chain(*(each[name] for each in of_sums))] for name in wrt}
         many = len(next(iter(v.values())))
 

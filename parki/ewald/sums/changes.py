@@ -21,6 +21,7 @@ from parki.ewald.sums.maps import Arrays, Curved, Map, after, pushed, still, vel
 from parki.ewald.sums.slopes import changes
 
 NAMES = {"trg": "points", "src": "points", "norms": "norms"}  # of inputs in what maps find
+OF_SOURCES = ("src", "norms")
 
 
 def changed(
@@ -43,7 +44,7 @@ def changed(
     ParkiTypeError
         If another result changes.
     """
-    of_sources = tuple(name for name in ("src", "norms") if name in cloud["moves"])
+    of_sources = [name for name in OF_SOURCES if name in cloud["moves"]]
     # A density that shows whether a map changes: no differences of its rows are zero.
     one = np.ones_like(cloud["points"][:1])
     dens = np.concatenate([one * float(row) ** 0.5 for row in range(2, rows + 2)])
@@ -67,7 +68,7 @@ def _of_sum(addend: Addend, cloud: Arrays, moves: Callable[[Any], bool]) -> Iter
 
     def there(cloud: Arrays) -> Arrays:
         """Return how sources and normals move."""
-        names = [name for name in ("src", "norms") if name in cloud["moves"]]
+        names = [name for name in OF_SOURCES if name in cloud["moves"]]
         maps = {"src": addend.sources} | ({"norms": addend.normals} if kind.normals else {})
         pairs = [(n, of, cloud[NAMES[n]]) for n, of in maps.items() if names]
         return {n: _change(of, names, values, cloud) for n, of, values in pairs}

@@ -153,10 +153,12 @@ def slopes(function: Map | None, values: Any, cloud: Arrays, name: str) -> list[
     if function is None:
         return units if values is given else [np.zeros_like(values)] * len(units)
     if isinstance(function, Curved):
-        change = function.change or (lambda *of: np.zeros_like(function(*of[:2])))
-        changes = [change(values, cloud, {name: unit}) for unit in units]
+        there = function(values, cloud)
+        if function.change is None:
+            return [np.zeros_like(there)] * len(units)
+        changes = [function.change(values, cloud, {name: unit}) for unit in units]
         for each in changes:
-            check_made(f"a change with the {name}", function, each, function(values, cloud).shape)
+            check_made(f"a change with the {name}", function, each, there.shape)
         return changes
 
     def made(other: Any) -> Any:
