@@ -15,7 +15,7 @@ import parki
 EWALD = Path(parki.__file__).parent / "ewald"
 # What each wing may import of `parki.ewald`, beside itself: other wings, or single modules of them.
 POINTS = ("sums", "split", "task", "geometry")
-HALL = ("options", "points", "task")
+HALL = ("options", "points", "ranks", "task")
 ALLOWED: dict[str, tuple[str, ...]] = {
     "sums": (),
     "split": ("sums",),

@@ -23,7 +23,7 @@ def choose_transport(team: Team, space: ExecutionSpace) -> Transport:
     """Return the fastest transport that all ranks have."""
     if not space.on_device:
         return HostTransport(team)
-    told = team.all((place(space), bool(_nccl().available)))
+    told = team.allgather((place(space), bool(_nccl().available)))
     # NCCL refuses ranks that share a device.
     if all(nccl for _, nccl in told) and len({here for here, _ in told}) == team.size:
         return NcclTransport(team)
@@ -144,7 +144,7 @@ def _communicator(team: Team, nccl: Any, device: int) -> Any:
     if not _KEY:
         _KEY.append(team.mpi.Comm.Create_keyval())
     kept = team.comm.Get_attr(_KEY[0])
-    if not all(team.all(kept is not None and kept[0] == device)):
+    if not all(team.allgather(kept is not None and kept[0] == device)):
         name = team.broadcast(nccl.get_unique_id() if team.rank == 0 else None)
         kept = (device, nccl.NcclCommunicator(team.size, name, team.rank))
         team.comm.Set_attr(_KEY[0], kept)

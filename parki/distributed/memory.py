@@ -172,7 +172,7 @@ def check_memory(
     ``length`` is the cube root of the box's volume, in the user's unit. The message proposes
     options that would fit, assuming that a rank's memory scales as one plan of all points does.
     """
-    told = team.all((device.place(use.space), needed, free_memory(use.space)))
+    told = team.allgather((device.place(use.space), needed, free_memory(use.space)))
     worst, words = 1.0, ""
     for here in dict.fromkeys(there for there, _, _ in told):
         ranks = [rank for rank, (there, _, _) in enumerate(told) if there == here]

@@ -72,11 +72,11 @@ class Plan(AnyPlan[Wanted]):
         want: Wanted = "u",  # type: ignore[assignment]
         **keywords: Unpack[SumKeywords],
     ) -> None:
-        self.team = Team(comm)
-        with self.team.together("options"):  # that that one rank refuses are refused on all
+        self.team = Team(comm, Slab)
+        with self.team.collective("options"):  # that that one rank refuses are refused on all
             kernel, others = with_parameters(kernel, keywords)
             norms, options = take_options(norms, options, others)
-            of = Placement.of(Slab(self.team), (kernel, trg, src, norms, options), want)
+            of = Placement.of(self.team, (kernel, trg, src, norms, options), want)
         super().__init__(*of)
 
     @property
@@ -104,7 +104,7 @@ class Plan(AnyPlan[Wanted]):
 
         All ranks call it.
         """
-        with self.exclusive(), self.team.together("owners"):
+        with self.exclusive(), self.team.collective("owners"):
             return self._owners(points)
 
     def _owners(self, points: Array) -> Any:
@@ -133,7 +133,7 @@ class Plan(AnyPlan[Wanted]):
         """
         given = (points, *others)
         call = f"migrate of {len(given)} arrays"
-        with self.exclusive(), self.team.together(call):
+        with self.exclusive(), self.team.collective(call):
             owners = self._owners(points)
             route = Route.by_owner(self.transport, owners)
             arrays = [as_array(f"array {n}", values) for n, values in enumerate(given)]
@@ -157,7 +157,7 @@ def sum_once(given: tuple[Any, ...], dens: Any, comm: Any, want: str | tuple[str
     ``given`` are kernel, targets, sources, normals, options and the keywords.
     """
     *arguments, norms, options, keywords = given
-    team = Team(comm)
-    with team.together("options"):
+    team = Team(comm, Slab)
+    with team.collective("options"):
         norms, options = take_options(norms, options, keywords)
-    return summed((*arguments, norms, options), dens, want, ranks=Slab(team))
+    return summed((*arguments, norms, options), dens, want, ranks=team)

@@ -31,7 +31,7 @@ class Route:
         self.transport = transport
         self.order = transport.xp.concatenate(columns)
         self.counts = np.array([part.size for part in columns], dtype=np.int64)
-        table = np.array(transport.team.all(self.counts))
+        table = np.array(transport.team.allgather(self.counts))
         self.arrivals = table[:, transport.team.rank]
         self.arriving = int(self.arrivals.sum())
 

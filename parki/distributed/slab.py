@@ -8,8 +8,7 @@ field takes the slab's planes of the grid. One rank chooses the parameters, from
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -34,7 +33,7 @@ from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
 from parki.ewald.pipeline.setup import Setup, choose, use
 from parki.ewald.pipeline.stages import Marks
-from parki.ewald.task import Frame, Order, Points, Survey, Task
+from parki.ewald.task import Frame, Order, Points, Task
 from parki.interchange import to_host
 from parki.runtime import prepare
 
@@ -53,11 +52,10 @@ class Slab(Pipeline):
         Bytes that this rank sent to others in the last application, by step.
     """
 
-    alone = False
     ahead = False  # some exchanges wait for the device
 
     def __init__(self, team: Team) -> None:
-        self.team, self.rank = team, team.rank
+        self.team = team
         self.overlap = team.size > 1
         self.setup: Setup | None = None
         self.memory: Memory | None = None
@@ -71,55 +69,10 @@ class Slab(Pipeline):
         self._to_targets: Route
         self._from_sources: Route
 
-    # ------------------------------------------------------------------ what all ranks share
-    def together(self, call: str) -> AbstractContextManager[Any]:
-        """Raise on all ranks what is raised on one of them; refuse ranks in other calls."""
-        return self.team.together(call)
-
-    def survey(self, task: Task, arrays: dict[str, Any], extents: Any) -> Survey:
-        """Return the facts about the points of all ranks; refuse ranks with other tasks."""
-        options = task.options
-        asked = {
-            "kernel": task.kernel,
-            "want": task.names,
-            "dtype": task.dtype,
-            "space": task.space.name,
-            **{field.name: getattr(options, field.name) for field in fields(options)},
-        }
-        counts = tuple(int(arrays[name].shape[1]) for name in ("trg", "src"))
-        same = arrays["trg"] is arrays["src"]
-        same_extents = np.array_equal(extents[:2], extents[2:])
-        told = self.team.all((asked, same, same_extents, counts, extents))
-        for rank, (other, *_) in enumerate(told):
-            for name, value in told[0][0].items():
-                if other[name] != value:
-                    raise ParkiValueError(
-                        f"{name} is {other[name]} on rank {rank}, but {value} on rank 0; "
-                        "all ranks take part in one sum"
-                    )
-        of_sources = np.concatenate([e[-2:] if n else e[:0] for *_, (_, n), e in told])
-        extents = np.concatenate([each for *_, each in told])
-        numbers = [counts for *_, counts, _ in told]
-        totals, before = (
-            (sum(n for n, _ in part), sum(n for _, n in part))
-            for part in (numbers, numbers[: self.team.rank])
-        )
-        same, same_extents = (all(each[place] for each in told) for place in (1, 2))
-        return Survey(totals, before, same, extents, of_sources, same_extents, self.team.rank)
-
-    def all(self, value: Any) -> list[Any]:
-        """Return the objects of all ranks, in order."""
-        return self.team.all(value)
-
-    def total(self, value: Any) -> Any:
-        """Return the sum of a number, or of an array of a shape that all have, over all ranks."""
-        if hasattr(value, "dtype"):
-            return self.team.sum(value)
-        return float(self.team.sum(np.array(value)))
-
-    def empty(self) -> Slab:
-        """Return a pipeline without points."""
-        return Slab(self.team)
+    @property
+    def ranks(self) -> Team:
+        """The ranks, each of which has a slab."""
+        return self.team
 
     # ------------------------------------------------------------------ placing points
     def placed(
@@ -186,7 +139,7 @@ class Slab(Pipeline):
         kept = same_setup and slabs == self.slabs
         far = self.far if kept else SlabFar(new.transport, slabs, setup)
         new.far = far.placed(trg, src, None if task.transposed_pair else norms, own_marks, tensors)
-        new.gauge = setup.gauge(own["trg"], own["src"], exact, together=self.total)
+        new.gauge = setup.gauge(own["trg"], own["src"], exact, together=self.team.sum)
         at = _cells(setup, src)
         ends = own["trg"], own["src"]
         how = norms, own_marks.each, at, tensors
@@ -281,7 +234,7 @@ class Slab(Pipeline):
     # ------------------------------------------------------------------ apply
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         """Run the stages on the slab, for one density after the other."""
-        counts = self.team.all(len(dens))
+        counts = self.team.allgather(len(dens))
         if len(set(counts)) > 1:
             raise ParkiValueError(
                 f"dens holds {len(dens)} densities on rank {self.team.rank}, but the ranks have "

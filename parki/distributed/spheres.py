@@ -25,7 +25,7 @@ class Spheres(spheres.Spheres):
     """
 
     def __init__(self, *given: Any, comm: Any = None, **keywords: Any) -> None:
-        self._ranks = Slab(Team(comm))
+        self._ranks = Team(comm, Slab)
         super().__init__(*given, **keywords)
 
     def _white(self, rng: Any) -> noise.White:
@@ -33,7 +33,7 @@ class Spheres(spheres.Spheres):
         white = super()._white(rng)
         with self._together("numbers"):
             first = float(white((1,))[0])
-        drawn = self._ranks.all(first)
+        drawn = self._ranks.allgather(first)
         if len({*drawn}) < len(drawn):
             raise ParkiValueError(
                 "rng draws the same numbers on several ranks; give each rank a generator of its "

@@ -22,6 +22,7 @@ from zlib import crc32
 import numpy as np
 
 from parki.errors import MissingPackageError, ParkiError, ParkiTypeError, ParkiValueError
+from parki.ewald.ranks import Ranks
 from parki.interchange import to_host
 from parki.runtime.forks import cached_property
 
@@ -86,16 +87,25 @@ class Own:
         raise self.agreed from error
 
 
-class Team:
-    """The ranks of an mpi4py communicator; by default ``COMM_WORLD``, all ranks.
+def _no_engine(team: Any) -> Any:
+    raise NotImplementedError("this team exchanges arrays alone")
 
-    Attributes
+
+class Team(Ranks):
+    """The ranks of an mpi4py communicator.
+
+    Parameters
     ----------
-    rank, size : int
-        This rank, and the number of ranks.
+    comm : mpi4py.MPI.Comm, optional
+        Default: ``COMM_WORLD``, all ranks.
+    engine : callable, optional
+        Makes a pipeline without points for the ranks; none is needed to exchange arrays alone.
     """
 
-    def __init__(self, comm: Any = None) -> None:
+    serial = False
+
+    def __init__(self, comm: Any = None, engine: Callable[[Any], Any] = _no_engine) -> None:
+        super().__init__(engine)
         self.mpi = _mpi()
         given = self.mpi.COMM_WORLD if comm is None else comm
         if not isinstance(given, self.mpi.Intracomm) or given == self.mpi.COMM_NULL:
@@ -110,7 +120,7 @@ class Team:
 
     # ------------------------------------------------------------------ agreement
     @contextmanager
-    def together(self, call: str = "") -> Iterator[None]:
+    def collective(self, call: str = "") -> Iterator[None]:
         """Turn an exception on any rank in the block into one error on all ranks.
 
         Inside, ranks may exchange through the team and its transport only. A ``call`` is its name,
@@ -170,7 +180,7 @@ class Team:
             work()
 
     # ------------------------------------------------------------------ small things
-    def all(self, value: Any) -> list[Any]:
+    def allgather(self, value: Any) -> list[Any]:
         """Return the objects of all ranks, in order."""
         self.agree("telling all")
         return list(self.comm.allgather(value))
@@ -186,20 +196,22 @@ class Team:
         self.agree("hearing rank 0")
         return self.comm.bcast(value)
 
-    def sum(self, values: Any) -> Any:
-        """Sum a small array over all ranks, NumPy or CuPy, of the same shape on each.
+    def sum(self, value: Any) -> Any:
+        """Sum a number, or a small array, NumPy or CuPy, of the same shape on each, over all ranks.
 
         All ranks get the same result, bit for bit.
         """
-        self.agree(f"sum of {values.dtype} {np.shape(values)}")
+        if not hasattr(value, "dtype"):
+            return float(self.sum(np.array(value)))
+        self.agree(f"sum of {value.dtype} {np.shape(value)}")
         if self.size == 1:
-            return values
-        on_device = hasattr(values, "__cuda_array_interface__")
-        mine = np.ascontiguousarray(to_host(values))
+            return value
+        on_device = hasattr(value, "__cuda_array_interface__")
+        mine = np.ascontiguousarray(to_host(value))
         total = np.empty_like(mine)
         self.comm.Reduce(mine, total)
         self.comm.Bcast(total)
-        total = total.reshape(np.shape(values))
+        total = total.reshape(np.shape(value))
         if on_device:
             import cupy
 

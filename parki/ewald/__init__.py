@@ -2,6 +2,7 @@
 
 options            what the user chooses: for all, and for who studies the method
 points             what the user chooses and gives, checked once
+ranks              the processes that take part, and what they tell each other
 task               what is asked of a plan, its points and the solver's box
 geometry           the extent of the box, images of points, systems, labels
 sums               a record for each kernel

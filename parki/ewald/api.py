@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from parki.ewald.geometry.systems import first_box
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.one_device import HERE
+from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.pipeline.placed_sum import sum_once
-from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.placement.any_plan import AnyPlan
 from parki.ewald.placement.placement import Placement
 from parki.ewald.points import result_shape, take_options
+from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS, kernel, with_parameters
 from parki.ewald.sums.names import Family
 from parki.memory import telling
@@ -125,7 +125,7 @@ def summed(
     exclude: Any = None,
     systems: Any = None,
     boxes: Any = None,
-    ranks: Pipeline = HERE,
+    ranks: Ranks = SERIAL,
 ) -> Any:
     """Return the sum of one density, near a wall and in many boxes by a plan of its own.
 

@@ -19,8 +19,8 @@ from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.options.expert import Expert
 from parki.ewald.pipeline.placed_sum import PlacedSum
-from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.points import marks_of
+from parki.ewald.ranks import Ranks
 from parki.ewald.sums.maps import factors
 from parki.ewald.sums.stress import WEIGHTS
 from parki.ewald.task import Points, Task
@@ -28,11 +28,11 @@ from parki.interchange import to_host
 from parki.typing import Split
 
 
-def promise(task: Task, points: Points, pipeline: Pipeline, dens: Any) -> tuple[Any, ...]:
+def promise(task: Task, points: Points, ranks: Ranks, dens: Any) -> tuple[Any, ...]:
     """Return the promise for each result of a density (rows, N), or of several (k, rows, N)."""
     rows = dens.astype(np.float64)
     several = rows.ndim == 3
-    bounds = [_bound(task, points, pipeline, each) for each in (rows if several else rows[None])]
+    bounds = [_bound(task, points, ranks, each) for each in (rows if several else rows[None])]
     of_each = (points.systems.count,) if points.systems else ()
     bound: Any = np.array(bounds).reshape(-1, *of_each) if several else bounds[0]
     of_derivatives = bound / (task.sum.unit or points.lattice.length)
@@ -40,20 +40,20 @@ def promise(task: Task, points: Points, pipeline: Pipeline, dens: Any) -> tuple[
     return tuple(({"u": bound} | made).get(name, of_derivatives) for name in task.names)
 
 
-def _bound(task: Task, points: Points, pipeline: Pipeline, density: Any) -> Any:
+def _bound(task: Task, points: Points, ranks: Ranks, density: Any) -> Any:
     """Return the promise for "u" of a density (rows, N), a number or one for each system."""
     length, systems = points.lattice.length, points.systems
 
     def root(values: Any) -> Any:
         if systems:
             return np.sqrt(to_host(systems.sums(values[None]))[0])
-        return pipeline.total(float(values.sum())) ** 0.5
+        return ranks.sum(float(values.sum())) ** 0.5
 
     bound: Any = 0.0
     for source, rows in task.sum.parts(density):
-        square, scale = _squares(rows, pipeline)
+        square, scale = _squares(rows, ranks)
         if source.normal:
-            of_normals, size = _squares(points.arrays["norms"].astype(np.float64), pipeline)
+            of_normals, size = _squares(points.arrays["norms"].astype(np.float64), ranks)
             square, scale = square * of_normals, scale * size
         power = source.decay - task.sum.pair.power if task.sum.unit else 0
         unit = length ** (source.decay - power) * task.sum.unit**power
@@ -61,12 +61,12 @@ def _bound(task: Task, points: Points, pipeline: Pipeline, density: Any) -> Any:
     return task.options.tolerance * bound
 
 
-def _squares(rows: Any, pipeline: Pipeline) -> tuple[Any, float]:
+def _squares(rows: Any, ranks: Ranks) -> tuple[Any, float]:
     """Return squares (N,) of vectors over a size, and that size, so that they stay finite.
 
     It is a power of two, which rounds nothing.
     """
-    largest = pipeline.largest(float(abs(rows).max()) if rows.size else 0.0)
+    largest = ranks.max(float(abs(rows).max()) if rows.size else 0.0)
     size = 2.0 ** (math.frexp(largest)[1] - 1) if largest else 1.0
     return ((rows / size) ** 2).sum(axis=0), size
 
@@ -154,8 +154,7 @@ class Sample:
         Targets of the plan, on this rank.
     targets : int
         How many to sample, of all ranks' targets.
-    ranks : Pipeline
-        What all ranks share.
+    ranks : Ranks
 
     Attributes
     ----------
@@ -170,9 +169,9 @@ class Sample:
         If there is nothing to sample.
     """
 
-    def __init__(self, count: int, targets: int, ranks: Pipeline) -> None:
+    def __init__(self, count: int, targets: int, ranks: Ranks) -> None:
         most, self.tolerance, self.ranks = _count(targets), math.inf, ranks
-        before, total = ranks.numbered(count)
+        before, total = ranks.offset_and_total(count)
         if not total:
             raise ParkiValueError("check needs targets, but the plan was made with none")
         self.chosen = np.arange(count)
@@ -257,11 +256,11 @@ def _more_accurate(task: Task, points: Points) -> EwaldOptions:
     )
 
 
-def _rms(values: Any, ranks: Pipeline) -> float:
+def _rms(values: Any, ranks: Ranks) -> float:
     """Return the rms over all ranks' targets, the last axis, of the norm over the other axes."""
-    largest = ranks.largest(float(abs(values).max()) if values.size else 0.0)
+    largest = ranks.max(float(abs(values).max()) if values.size else 0.0)
     if not 0 < largest < math.inf:
         return largest
     scaled = values / largest  # their squares are finite
-    total = ranks.total(float((scaled * scaled).sum()))
-    return largest * math.sqrt(total / ranks.total(values.shape[-1]))
+    total = ranks.sum(float((scaled * scaled).sum()))
+    return largest * math.sqrt(total / ranks.sum(values.shape[-1]))

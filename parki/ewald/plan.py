@@ -9,7 +9,7 @@ from typing import Any
 
 from parki.ewald.geometry.systems import first_box
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.one_device import HERE
+from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.placement.any_plan import AnyPlan
 from parki.ewald.placement.placement import Placement
 from parki.ewald.points import check_options, take_options
@@ -111,7 +111,7 @@ class Plan(AnyPlan[Wanted]):
         kernel, others = with_parameters(kernel, keywords)
         norms, options = take_options(norms, options, others, box=first_box(boxes))
         of = (kernel, trg, src, norms, options), want, systems, exclude, boxes
-        super().__init__(*Placement.of(HERE, *of))
+        super().__init__(*Placement.of(SERIAL, *of))
 
 
 def plan_and_sum(
@@ -123,5 +123,5 @@ def plan_and_sum(
     """
     plan: Plan[Any] = Plan.__new__(Plan)
     given = *arguments[:4], check_options(arguments[4])
-    AnyPlan.__init__(plan, *Placement.of(HERE, given, want), dens)
+    AnyPlan.__init__(plan, *Placement.of(SERIAL, given, want), dens)
     return plan, plan(dens)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.geometry.lattice import Lattice, check_length
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
+from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS, stress
 from parki.ewald.sums.record import Sum
 from parki.runtime import ExecutionSpace
@@ -205,6 +206,13 @@ class Task:
         return (self.transposed_pair, ("u",)) if self.transposed_pair else (self.kernel, self.want)
 
     @cached_property
+    def asked(self) -> dict[str, Any]:
+        """What every rank must ask for, by the names that users know."""
+        options = {each.name: getattr(self.options, each.name) for each in fields(self.options)}
+        own = {"kernel": self.kernel, "want": self.names, "dtype": self.dtype}
+        return own | {"space": self.space.name} | options
+
+    @cached_property
     def of_contacts(self) -> Task:
         """The task of `Sum.contacts`."""
         return replace(self, kernel=self.sum.contacts)
@@ -324,6 +332,52 @@ class Survey(NamedTuple):
     of_sources: NDArray[np.float64]
     same_extents: bool
     rank: int = 0
+
+    @classmethod
+    def of(cls, ranks: Ranks, task: Task, arrays: dict[str, Any], extents: Any) -> Survey:
+        """Return the facts about the points of all ranks; refuse ranks with other tasks.
+
+        Parameters
+        ----------
+        ranks : Ranks
+        task : Task
+            Of this rank.
+        arrays : dict
+            "trg" and "src", shape (3, N), of this rank.
+        extents : ndarray, shape (n, 3)
+            Smallest and largest coordinates of the targets, and of the sources.
+
+        Raises
+        ------
+        ParkiValueError
+            If ranks have different tasks.
+        """
+        counts = tuple(int(arrays[name].shape[1]) for name in ("trg", "src"))
+        same = arrays["trg"] is arrays["src"]
+        same_extents = np.array_equal(extents[:2], extents[2:])
+        asked = {} if ranks.serial else task.asked
+        told = ranks.allgather((same, same_extents, asked, counts, extents))
+        _refuse_other_tasks([each for _, _, each, *_ in told])
+        of_sources = np.concatenate([e[-2:] if n else e[:0] for *_, (_, n), e in told])
+        extents = np.concatenate([each for *_, each in told])
+        numbers = [counts for *_, counts, _ in told]
+        totals, before = (
+            (sum(n for n, _ in part), sum(n for _, n in part))
+            for part in (numbers, numbers[: ranks.rank])
+        )
+        same, same_extents = (all(each[place] for each in told) for place in (0, 1))
+        return cls(totals, before, same, extents, of_sources, same_extents, ranks.rank)
+
+
+def _refuse_other_tasks(told: list[dict[str, Any]]) -> None:
+    """Raise if ranks ask for different sums, which each of them told."""
+    for rank, other in enumerate(told):
+        for name, value in told[0].items():
+            if other[name] != value:
+                raise ParkiValueError(
+                    f"{name} is {other[name]} on rank {rank}, but {value} on rank 0; "
+                    "all ranks take part in one sum"
+                )
 
 
 @dataclass(frozen=True)

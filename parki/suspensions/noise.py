@@ -140,7 +140,7 @@ def expect(spheres: Any) -> None:
 
 def _apart(spheres: Any) -> bool:
     """Return whether far and near field have noises of their own, if they are positive."""
-    return bool(spheres._ranks.alone and spheres.options.periodicity == 3)
+    return bool(spheres._ranks.serial and spheres.options.periodicity == 3)
 
 
 def drawn(spheres: Any, white: White, torques: bool, accuracy: float, size: float = 1.0) -> Any:
@@ -171,7 +171,7 @@ def drawn(spheres: Any, white: White, torques: bool, accuracy: float, size: floa
         numbers, spheres._products = split(own, turning, white, accuracy, **how)
     else:
         start = white((2, *shape) if torques else shape)
-        how["total"] = spheres._ranks.total
+        how["total"] = spheres._ranks.sum
         numbers, spheres._products = root(product, start, accuracy, **how)
     return numbers
 

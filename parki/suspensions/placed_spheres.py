@@ -17,11 +17,11 @@ import numpy as np
 from parki.errors import ParkiTypeError, ParkiValueError, by_words
 from parki.ewald.api import summed
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.one_device import HERE
-from parki.ewald.pipeline.protocol import Pipeline
+from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.placement.any_plan import AnyPlan
 from parki.ewald.placement.placement import Placement
 from parki.ewald.points import as_points, like_points, take_options
+from parki.ewald.ranks import Ranks
 from parki.interchange import library_of, positive, unchanged
 from parki.runtime.forks import Uncopied
 from parki.suspensions import derivatives, noise, wall
@@ -55,7 +55,7 @@ class PlacedSpheres(Uncopied):
     """The points of spheres, their radii, and their plans: see `Spheres` for the arguments."""
 
     _made_of = "points, radii, options and viscosity"
-    _ranks: Pipeline = HERE  # what all ranks share
+    _ranks: Ranks = SERIAL  # what all ranks share
 
     def __init__(
         self,
@@ -219,11 +219,11 @@ class PlacedSpheres(Uncopied):
 
     def _together(self, call: str) -> AbstractContextManager[Any]:
         """Raise on all ranks what is raised on one of them; refuse ranks in other calls."""
-        return self._ranks.together(f"{call} of Spheres,")
+        return self._ranks.collective(f"{call} of Spheres,")
 
     def _check_alike(self, name: str, value: float) -> None:
         """Refuse a number that differs between ranks."""
-        first, *others = self._ranks.all(value)
+        first, *others = self._ranks.allgather(value)
         for rank, other in enumerate(others, 1):
             if other != first:
                 raise ParkiValueError(
@@ -234,7 +234,7 @@ class PlacedSpheres(Uncopied):
     def _of_all(self, values: Any) -> Any:
         """Return radii of all ranks: near a wall all of them, else the smallest and largest."""
         own = np.unique(values)
-        told = self._ranks.all(own if self._options.walled else own[[0, -1][: own.size]])
+        told = self._ranks.allgather(own if self._options.walled else own[[0, -1][: own.size]])
         return np.concatenate(told)
 
     def _white(self, rng: Any) -> noise.White:

@@ -369,7 +369,7 @@ class Spheres(PlacedSpheres):
         promise = float(self.promise(given))
         unit = promise or 1.0  # in which squares are finite
         squares = [float(((v / unit) ** 2).sum()) for v in (apart, exact)]
-        *squares, count = self._ranks.total(np.array([*squares, exact.shape[-1]]))
+        *squares, count = self._ranks.sum(np.array([*squares, exact.shape[-1]]))
         sizes = [unit * math.sqrt(each / count) for each in squares]
         return Check(sizes[0], promise, sizes[1], tolerance)
 

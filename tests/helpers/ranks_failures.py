@@ -59,7 +59,7 @@ def failures(comm: Any, space: str = "CPU") -> None:
     assert comm.rank or times[0] < min(others)
 
     def compiling() -> None:
-        with plan.team.together():
+        with plan.team.collective():
             plan.team.in_order(lambda: None if comm.rank else broken())
 
     attempt(comm, "compiling", compiling)

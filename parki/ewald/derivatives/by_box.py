@@ -25,11 +25,11 @@ from parki.ewald.geometry.lattice import rows_of, whole_of
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.near.strain import near_strain
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
-from parki.ewald.pipeline.one_device import HERE, OneDevice
+from parki.ewald.pipeline.one_device import SERIAL, OneDevice
 from parki.ewald.pipeline.placed_sum import PlacedSum, sum_once
-from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.pipeline.stages import Stages
+from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Request, Task
 from parki.interchange import to_host
@@ -84,7 +84,7 @@ def by_lattice(
     moves: list[tuple[Any, Any]],
     labels: Labels | None = None,
     straight: bool = False,
-    ranks: Pipeline = HERE,
+    ranks: Ranks = SERIAL,
     systems: Systems | None = None,
 ) -> Array:
     """Return the derivative by lattice vectors, shape (3, 3), a row for each.
@@ -104,7 +104,7 @@ def by_lattice(
         Labels of the points, where pairs are left out.
     straight : bool
         Whether the diagonal is enough.
-    ranks : Pipeline
+    ranks : Ranks
         What all ranks share.
     systems : Systems, optional
         In one box, whose derivatives add up.
@@ -114,11 +114,11 @@ def by_lattice(
     for points, slopes in moves:
         derivative -= to_host((slopes[:, None].astype(np.float64) * points).sum(axis=-1))
     if norms is not None and not isinstance(norms, tuple):
-        norms = ranks.whole(norms)
+        norms = ranks.all_columns(norms)
     elif norms is not None:  # marks
-        norms = norms[0], ranks.whole(norms[1])
-    given = kernel, trg, ranks.whole(src), norms, options
-    dens = ranks.whole(dens)
+        norms = norms[0], ranks.all_columns(norms[1])
+    given = kernel, trg, ranks.all_columns(src), norms, options
+    dens = ranks.all_columns(dens)
     if trg.size and dens.size and any(options.periodic):
         kind = SUMS[kernel]
         sinks = kind.symbol.friction and kind.normals  # with a multiplier of their own in planes
@@ -129,7 +129,7 @@ def by_lattice(
             derivative += sum(_strain(given, dens, values["u"], labels))
             if options.dl_mean == "flux" and kind.normals:
                 derivative += _flux(given, dens, values["u"]) / np.linalg.det(whole)
-    derivative = ranks.total(derivative)
+    derivative = ranks.sum(derivative)
     derivative *= np.outer(options.periodic, options.periodic)
     return np.asarray(np.linalg.inv(whole).T @ derivative.T)
 

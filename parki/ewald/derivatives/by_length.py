@@ -21,7 +21,7 @@ from parki.ewald.derivatives.in_boxes import power_of
 from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.protocol import Pipeline
+from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.gauges import Ends
 
@@ -29,7 +29,7 @@ from parki.ewald.sums.gauges import Ends
 def by_scale(
     kernel: str,
     options: EwaldOptions,
-    ranks: Pipeline,
+    ranks: Ranks,
     inputs: dict[str, Any],
     slopes: dict[str, Any],
     values: Any,
@@ -41,7 +41,7 @@ def by_scale(
     ----------
     kernel : str
     options : EwaldOptions
-    ranks : Pipeline
+    ranks : Ranks
         What all ranks share.
     inputs, slopes : dict of arrays, shape (rows, N)
         "dens", "trg", "src" and perhaps "norms", and the derivatives by them; among these also
@@ -51,7 +51,7 @@ def by_scale(
     """
     scaled = power_of(kernel, "u") * _product(slopes["dens"], inputs["dens"])
     scaled += sum(_product(slopes[name], inputs[name]) for name in inputs if name != "dens")
-    scaled = ranks.total(scaled)
+    scaled = ranks.sum(scaled)
     if any(options.periodic):
         by_box = slopes["lattice"] if "lattice" in slopes else slopes["box"]
         scaled += float((vectors_of(options) * by_box).sum())
@@ -60,7 +60,7 @@ def by_scale(
         strength, weight = (part.astype(np.float64) for part in rows)
         if systems is None:
             both = (part.sum(axis=1, keepdims=True) for part in (strength, weight))
-            strength, weight = map(ranks.total, both)
+            strength, weight = map(ranks.sum, both)
         else:
             strength, weight = systems.sums(strength), systems.swapped().sums(weight)
         flow = np.asarray(_by_unit(kernel, options), like=strength).reshape(-1, 1) * strength

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parki.ewald.pipeline.protocol import Pipeline
+from parki.ewald.pipeline.one_device import SERIAL
+from parki.ewald.ranks import Ranks
 from parki.interchange import as_array
 from parki.runtime import ExecutionSpace
 
@@ -22,7 +23,7 @@ def linear_operator(
     shapes: tuple[Shape, Shape],
     dtype: Any,
     space: ExecutionSpace,
-    ranks: Pipeline | None = None,
+    ranks: Ranks = SERIAL,
 ) -> Any:
     """Return an operator of SciPy on the host, of CuPy on a device.
 
@@ -37,10 +38,9 @@ def linear_operator(
     dtype : dtype
         Dtype of the plan.
     space : ExecutionSpace
-    ranks : Pipeline, optional
-        What all ranks share. Default: there is one.
+    ranks : Ranks, optional
+        Default: this process alone.
     """
-    ranks = ranks or Pipeline()
     ends = [End.of(shape, ranks) for shape in shapes]
     forward = Product(apply, "dens", dtype, ranks, *ends)
     back = Product(adjoint, "values", dtype, ranks, *ends[::-1])
@@ -61,9 +61,9 @@ class End(NamedTuple):
     own: slice
 
     @classmethod
-    def of(cls, shape: Shape, ranks: Pipeline) -> End:
+    def of(cls, shape: Shape, ranks: Ranks) -> End:
         """Return the end for the shape on this rank."""
-        first, total = ranks.numbered(shape[-1])
+        first, total = ranks.offset_and_total(shape[-1])
         return cls((*shape[:-1], total), slice(first, first + shape[-1]))
 
 
@@ -77,7 +77,7 @@ class Product:
     call: Callable[[Any], Any]
     name: str  # name of the input: "dens" or "values"
     dtype: Any
-    ranks: Pipeline
+    ranks: Ranks
     outer: End
     inner: End
 
@@ -88,7 +88,7 @@ class Product:
         if given.kind in "biuf":
             values = values.astype(self.dtype, copy=False)
         values = values.T.reshape(*many, *self.inner.whole)
-        products = self.ranks.whole(self.call(values[..., self.inner.own]))
+        products = self.ranks.all_columns(self.call(values[..., self.inner.own]))
         products = products.reshape(*many, math.prod(self.outer.whole)).T
         return products.astype(np.result_type(self.dtype, given), copy=False)
 

@@ -18,8 +18,8 @@ from parki.ewald.derivatives.by_box import by_lattice
 from parki.ewald.derivatives.one_sum import OneSum
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.points import check_want, result_rows
+from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS, sum_of
 from parki.ewald.sums.changes import NAMES, OF_SOURCES
 from parki.ewald.sums.composite import Addend, Composite, Shared, ordered, unordered
@@ -132,7 +132,7 @@ class MappedSum(NamedTuple):
         cloud: Arrays,
         labels: Labels | None,
         systems: Systems | None,
-        ranks: Pipeline,
+        ranks: Ranks,
     ) -> MappedSum:
         """Return the sum at what its maps make of the sources."""
         kind = SUMS[shared.kernel]
@@ -158,7 +158,7 @@ class MappedSum(NamedTuple):
                 if function is not None:
                     parts = slopes(function, values, self.cloud, NAMES[by])
                     moves = any(part.any() for part in parts)  # on this rank
-                    links += [Link(of, by, parts)] if self.sum.ranks.largest(moves) else []
+                    links += [Link(of, by, parts)] if self.sum.ranks.max(moves) else []
                 elif of == by:
                     links.append(Link(of, by, None))
         return links

@@ -14,10 +14,10 @@ import numpy as np
 from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.one_device import HERE
+from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.pipeline.placed_sum import sum_once
-from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.points import result_rows
+from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.composite import Addend, by_density, together
@@ -43,7 +43,7 @@ class OneSum(NamedTuple):
     norms: Any
     labels: Labels | None = None
     systems: Systems | None = None
-    ranks: Pipeline = HERE  # what all ranks share
+    ranks: Ranks = SERIAL  # what all ranks share
 
     def pulled(
         self, values: Arrays, dens: Any, wrt: Iterable[str], more: tuple[Addend, ...] = ()
@@ -140,7 +140,7 @@ class OneSum(NamedTuple):
         def total(parts: Any) -> Any:
             if systems is not None:
                 return systems.of_targets(systems.sums(parts))
-            return self.ranks.total(parts.sum(axis=1, keepdims=True))
+            return self.ranks.sum(parts.sum(axis=1, keepdims=True))
 
         for shared in together(chain(*of.values()), own):
             kind, first, want = SUMS[shared.kernel], shared.addends[0], shared.want

@@ -102,7 +102,7 @@ class TransposedSum:
         def total(parts: Any) -> Any:
             if systems := transposed.systems:
                 return systems.of_targets(systems.sums(parts))
-            return pipeline.total(parts.sum(axis=1, keepdims=True))
+            return pipeline.ranks.sum(parts.sum(axis=1, keepdims=True))
 
         for v, into, *arrays in zip(values, totals, *results.values(), strict=True):
             each = dict(zip(results, arrays, strict=True))
@@ -123,7 +123,7 @@ class TransposedSum:
             before = kept.pipeline
             given = before.setup if same_setup else None
         else:
-            before = pipeline.empty()
+            before = pipeline.ranks.engine()
             given = setup.transposed(self.task) if same_setup and setup is not None else None
         transposed = self._transposed(points)
         other = before.placed(self.task, transposed, setup=given)

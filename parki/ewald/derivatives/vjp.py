@@ -23,10 +23,10 @@ from parki.ewald.derivatives.mapped_sum import MappedSum
 from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.systems import Labels, Systems, check_systems, first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.one_device import HERE
-from parki.ewald.pipeline.protocol import Pipeline
+from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.placement.asked import Asked
 from parki.ewald.points import check_density, check_fields, like_points, take_options
+from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.changes import changed
 from parki.ewald.sums.composite import Addend, Composite, Shared, joined, together
@@ -238,7 +238,7 @@ def _in_boxes(
     boxes: Any,
     exclude: Any = None,
     systems: Any = None,
-    ranks: Pipeline = HERE,
+    ranks: Ranks = SERIAL,
 ) -> InBoxes:
     """Return systems in boxes of their own, which one rank has."""
     kernel, trg, src, _, norms, options = given
@@ -265,7 +265,7 @@ class _Checked(NamedTuple):
     several: bool = False
     labels: Labels | None = None
     systems: Systems | None = None
-    ranks: Pipeline = HERE  # what all ranks share
+    ranks: Ranks = SERIAL  # what all ranks share
     length: float = 1.0  # of the box
     lengths: Mapping[str, tuple[float, int]] = {}  # parameters, and their powers of a length
     moves: Mapping[str, Any] = NONE  # whose change it is of
@@ -280,7 +280,7 @@ class _Checked(NamedTuple):
         moves: Mapping[str, Any],
         exclude: Any = None,
         systems: Any = None,
-        ranks: Pipeline = HERE,
+        ranks: Ranks = SERIAL,
     ) -> _Checked:
         """Check arguments; refuse impossible ones, and ``names`` of inputs that there are not."""
         kernel, trg, src, dens, norms, options = arguments
@@ -301,7 +301,7 @@ class _Checked(NamedTuple):
         labels = asked.labels(exclude, arrays, options, own_systems)
         checked = checked._replace(labels=labels, systems=own_systems, ranks=ranks, lengths=lengths)
         if asked.whole.scales:
-            extents = ranks.whole(given.extents.T).T
+            extents = ranks.all_columns(given.extents.T).T
             checked = checked._replace(length=resolve(checked.options, extents).length)
         checked = checked._replace(moves=checked.moved("moves", moves))
         if dens is None and {*names} == {"dens"}:
@@ -359,7 +359,7 @@ class _Checked(NamedTuple):
         addends: Iterable[Addend] = joined(self.asked.whole.addends)
         if self.moves:
             own = cloud, math.prod(self.asked.density)
-            addends = changed(addends, *own, lambda rows: self.ranks.largest(float(rows.any())) > 0)
+            addends = changed(addends, *own, lambda rows: self.ranks.max(float(rows.any())) > 0)
         shared = together(addends)
         each = [Shared(one.kernel, [own]) for one in shared for own in one.lists]
         how = of_targets, cloud, self.labels, self.systems, self.ranks

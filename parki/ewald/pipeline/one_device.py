@@ -30,6 +30,7 @@ from parki.ewald.pipeline.protocol import Pipeline, Watch, clear_cache
 from parki.ewald.pipeline.replay import Applications, Replay, how
 from parki.ewald.pipeline.setup import Setup, choose, use
 from parki.ewald.pipeline.stages import Stages
+from parki.ewald.ranks import Ranks
 from parki.ewald.task import Frame, LatticeNumbers, Points, Task
 from parki.runtime import preparing
 
@@ -72,9 +73,10 @@ class OneDevice(Pipeline):
         self._before: tuple[Setup | None, dict[str, Any]] = None, {}
         self._box: Lattice | None = None  # the present one, if it is known that the set-up fits
 
-    def empty(self) -> OneDevice:
-        """Return a pipeline without points."""
-        return OneDevice()
+    @property
+    def ranks(self) -> Ranks:
+        """One process."""
+        return SERIAL
 
     @property
     def holds(self) -> float:
@@ -391,4 +393,4 @@ class OneDevice(Pipeline):
         return lines + self.applications.describe()
 
 
-HERE = OneDevice()  # what one rank, which is all, shares
+SERIAL = Ranks(lambda ranks: OneDevice())  # one process, which has all points

@@ -19,7 +19,7 @@ from parki.ewald.geometry.extent import look_for_flux, may_warn, resolve, warn_o
 from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.geometry.systems import Labels, Systems, check_labels, check_systems
 from parki.ewald.near.pair import check_wanted
-from parki.ewald.pipeline.one_device import HERE
+from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.pipeline.protocol import Access, Pipeline, Watch, keep, take, unwatched
 from parki.ewald.points import (
     TENSOR_ROWS,
@@ -35,8 +35,9 @@ from parki.ewald.points import (
     result_shape,
     take_arguments,
 )
+from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS, stress
-from parki.ewald.task import Order, Points, Request, Task
+from parki.ewald.task import Order, Points, Request, Survey, Task
 from parki.interchange import as_given
 from parki.memory import require, told
 from parki.settings import read_once
@@ -99,7 +100,7 @@ class PlacedSum:
         self._seen: Arguments | None = None  # late before, of which `given` is not made yet
         self.before: _State | None = None
         self.pipeline = pipeline
-        with pipeline.together("Plan"), read_once(), told():
+        with pipeline.ranks.collective("Plan"), read_once(), told():
             checked = self._own(check_arguments(*arguments))
             kernel, arrays = checked.kernel, checked.arrays
             options, space = checked.options, checked.space
@@ -142,7 +143,7 @@ class PlacedSum:
         On a device the near field of that density runs while the far field is set up.
         """
         kept, done = None, None
-        if self.pipeline.alone and not self._given.systems:
+        if self.pipeline.ranks.serial and not self._given.systems:
             kept, done = take(self.task, once)
         with self.access():
             self.access.follow(done)
@@ -151,7 +152,7 @@ class PlacedSum:
     def leave(self, once: bool = False) -> None:
         """Leave a set-up for other plans like this one; after one sum, the pipeline itself."""
         pipeline = self.pipeline
-        if pipeline.alone and pipeline.setup is not None and not self._given.systems:
+        if pipeline.ranks.serial and pipeline.setup is not None and not self._given.systems:
             left = pipeline if once else pipeline.left()
             keep(self.task, once, left, self.access.done)
 
@@ -185,8 +186,8 @@ class PlacedSum:
     ) -> Points:
         """Return the points with what they decide; a plan's box stays, if it has one."""
         options = task.options
-        survey = self.pipeline.survey(task, taken.arrays, taken.extents)
-        warn_of_images(task, survey, taken.arrays, self.pipeline.total)
+        survey = Survey.of(self.pipeline.ranks, task, taken.arrays, taken.extents)
+        warn_of_images(task, survey, taken.arrays, self.pipeline.ranks.sum)
         # An empty plan keeps no box or parameters: choose them from these points.
         empty = self.pipeline.setup is None or not all(survey.totals)
         lattice = resolve(options, survey.extents, None if empty else self._given.lattice)
@@ -202,7 +203,8 @@ class PlacedSum:
         pipeline = pipeline or self.pipeline
         if all(points.survey.totals) and task.want:
             return pipeline.placed(task, points, once)
-        return pipeline.empty()
+        empty: Pipeline = pipeline.ranks.engine()
+        return empty
 
     # ------------------------------------------------------------------ other points
     def update(self, arguments: tuple[Any, ...], box: Any = None, *, keep: bool = False) -> None:
@@ -212,7 +214,7 @@ class PlacedSum:
         as it was. With ``keep``, `restore` can bring the points before back later on.
         """
         trg, src, norms, systems, exclude = arguments
-        with self.pipeline.together("update_points"):
+        with self.pipeline.ranks.collective("update_points"):
             task, lattice = self.task, self.lattice
             if box is not None:
                 task = replace(task, options=task.options.deformed(box))
@@ -359,7 +361,7 @@ class PlacedSum:
         """Overwrite results (k, rows, targets) by the sums of densities (k, rows, sources)."""
         task, pipeline, order = self.task, self.pipeline, self.order
         if task.flux and not self._flux_seen:
-            self._flux_seen = look_for_flux(task, self.given, values, pipeline.total)
+            self._flux_seen = look_for_flux(task, self.given, values, pipeline.ranks.sum)
         if pipeline.setup is None or not task.want or not len(values):
             for array in rows.values():
                 array.fill(0)
@@ -454,7 +456,7 @@ def place_and_sum(
     ``arguments`` are the first five of `parki.Plan`; ``others`` are those of `Request`. The density
     is checked along with the rest, before any work.
     """
-    with pipeline.together("sum"):
+    with pipeline.ranks.collective("sum"):
         placed = PlacedSum(pipeline, arguments, want, systems, Request(**others), owned=True)
         values = placed.density(dens)
         with placed.access():
@@ -467,10 +469,10 @@ def sum_once(
     dens: Any,
     want: str | tuple[str, ...],
     systems: Any = None,
-    ranks: Pipeline = HERE,
+    ranks: Ranks = SERIAL,
     **others: Any,
 ) -> Any:
     """Return the sum of one density, by what the last such sum left; leave it for the next."""
-    placed, result = place_and_sum(ranks.empty(), arguments, dens, want, systems, **others)
+    placed, result = place_and_sum(ranks.engine(), arguments, dens, want, systems, **others)
     placed.leave(once=True)
     return result

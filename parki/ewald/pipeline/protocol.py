@@ -11,15 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, cast
 
-import numpy as np
-
 from parki.ewald.choice.machines import machine
 from parki.ewald.choice.memory import Memory
 from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.setup import Setup
-from parki.ewald.task import Points, Survey, Task
-from parki.interchange import to_host
+from parki.ewald.ranks import Ranks
+from parki.ewald.task import Points, Task
 from parki.memory import told
 from parki.runtime import ExecutionSpace, forks
 from parki.runtime.spaces import LITTLE, free_memory, refuse_capture
@@ -72,7 +70,7 @@ unwatched: Watch = nullcontext  # times no stage
 
 
 class Pipeline:
-    """The stages of a plan for fixed points. Without ranks some of it is plain, and stands here.
+    """The stages of a plan for fixed points.
 
     Attributes
     ----------
@@ -80,56 +78,17 @@ class Pipeline:
         None while there is nothing to sum.
     memory : Memory or None
         What this rank needs, as predicted for the points that the parameters were chosen for.
-    rank : int
-        The number of this rank.
-    alone : bool
-        Whether no other ranks take part, so that later sums may take what this one leaves.
     ahead : bool
         Whether all stages can be launched before the first runs.
     """
 
     setup: Setup | None
     memory: Memory | None
-    rank, alone = 0, True
     ahead: bool
 
-    def together(self, call: str) -> AbstractContextManager[Any]:
-        """Raise on all ranks what is raised on one of them; refuse ranks in other calls."""
-        return nullcontext()
-
-    def survey(self, task: Task, arrays: dict[str, Any], extents: Any) -> Survey:
-        """Return the facts about the points of all ranks; refuse ranks with other tasks."""
-        totals = arrays["trg"].shape[1], arrays["src"].shape[1]
-        same = arrays["trg"] is arrays["src"]
-        same_extents = np.array_equal(extents[:2], extents[2:])
-        of_sources = extents[-2:] if totals[1] else extents[:0]
-        return Survey(totals, (0, 0), same, extents, of_sources, same_extents)
-
-    def all(self, value: Any) -> list[Any]:
-        """Return the objects of all ranks, in order."""
-        return [value]
-
-    def total(self, value: Any) -> Any:
-        """Return the sum of a number, or of an array of a shape that all have, over all ranks."""
-        return value
-
-    def largest(self, value: float) -> float:
-        """Return the largest of a number of all ranks; NaN, if there is one."""
-        return float(np.max(self.all(value)))
-
-    def numbered(self, count: int) -> tuple[int, int]:
-        """Return how many points the ranks before this one have, and how many all have."""
-        counts = self.all(count)
-        return sum(counts[: self.rank]), sum(counts)
-
-    def whole(self, values: Any) -> Any:
-        """Return an array (..., N) with the columns of all ranks, in their order."""
-        if self.alone:
-            return values
-        return np.asarray(np.concatenate(self.all(to_host(values)), axis=-1), like=values)
-
-    def empty(self) -> Pipeline:
-        """Return a pipeline without points."""
+    @property
+    def ranks(self) -> Ranks:
+        """The ranks whose stages these are."""
         raise NotImplementedError
 
     def placed(

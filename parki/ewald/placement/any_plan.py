@@ -259,7 +259,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
             scaled: the velocity is the single layer over 8 pi mu, and its pressure and stress the
             same over 8 pi.
         """
-        with self._placement.access(), self._placement.together("plan(dens)"):
+        with self._placement.access(), self._placement.collective("plan(dens)"):
             return self._apply(dens, out, unwatched)
 
     def product(self, values: Any) -> Any:
@@ -267,7 +267,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
 
         Iterations take it, as their vectors are made of products; they wait for no device.
         """
-        with self._placement.access(), self._placement.together("plan(dens)"):
+        with self._placement.access(), self._placement.collective("plan(dens)"):
             values = self.space.array_module.ascontiguousarray(values)
             return self._total.apply(values, None, unwatched)
 
@@ -277,7 +277,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         The host waits for what a device has counted after all is launched, so that the device does
         not wait for the host.
         """
-        late = self.members[0].sum.pipeline.alone and self.space.adapter.records()
+        late = self._placement.ranks.serial and self.space.adapter.records()
         values = self._density(dens, late)
         results = self._total.apply(values, out, watch)
         if late and self._misfits is not None and self._misfits.found():
@@ -306,7 +306,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         By events on a device, which waits until the host has launched all stages: an application
         of few points takes as long as these launches, which no stage's time has in it.
         """
-        with self._placement.access(), self._placement.together("plan(dens)"):
+        with self._placement.access(), self._placement.collective("plan(dens)"):
             watch = self.space.adapter.watch(self.members[0].sum.pipeline.ahead)
             return self._apply(dens, None, watch), watch.seconds()
 
@@ -342,7 +342,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         ParkiMemoryError
             If there is no room for the transposed sum.
         """
-        with self.exclusive(), self._placement.together("adjoint"):
+        with self.exclusive(), self._placement.collective("adjoint"):
             of = self.want, self._total.shapes(), self.space, self.dtype, self.task.mixed
             rows, several = check_fields("values", values, *of)
             dens = self._swapped(rows, self._again)
@@ -366,7 +366,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
     ) -> dict[str, ArrayT]: ...
     def vjp(self, dens: Any, values: Any, wrt: tuple[DerivedBy, ...] = ("dens",)) -> dict[str, Any]:
         """Return the derivatives of ``<values, u>``, ``u = plan(dens)``: see `parki.vjp`."""
-        with self.exclusive(), self._placement.together(f"vjp by {wrt}"):
+        with self.exclusive(), self._placement.collective(f"vjp by {wrt}"):
             return pulled(self._inputs(dens), values, wrt, **self._how)
 
     @overload
@@ -381,7 +381,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
     ) -> tuple[ArrayT, ...]: ...
     def jvp(self, dens: Any, tangents: Any) -> Any:
         """Return the first-order change of ``plan(dens)``: see `parki.jvp`."""
-        with self.exclusive(), self._placement.together(f"jvp by {[*tangents]}"):
+        with self.exclusive(), self._placement.collective(f"jvp by {[*tangents]}"):
             return pushed(self._inputs(dens), tangents, **self._how)
 
     def _inputs(self, dens: Any) -> tuple[Any, ...]:
@@ -419,7 +419,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         ParkiValueError, ParkiTypeError
             If the density has another shape, is not finite, or is in other memory than the points.
         """
-        with self.exclusive(), self._placement.together("promise"):
+        with self.exclusive(), self._placement.collective("promise"):
             bounds = self._total.bounds(self._density(dens))
         return bounds[0] if isinstance(self.want, str) else bounds
 
@@ -458,7 +458,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
             If there is no room for the other sum.
         """
         ranks = self._placement.ranks
-        with self.exclusive(), ranks.together(f"check at {targets} targets"):
+        with self.exclusive(), ranks.collective(f"check at {targets} targets"):
             sample, values = Sample(self.n_targets, targets, ranks), as_array("dens", dens)
             if values.ndim > len(self._total.density_shape):
                 raise ParkiValueError(
@@ -515,7 +515,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
             many = values.shape[:-2]
             return adjoint([values[..., place, :].reshape(*many, *shape) for place, shape in parts])
 
-        with self._placement.together("as_linear_operator"):
+        with self._placement.collective("as_linear_operator"):
             if isinstance(self.want, str):
                 return self.operator(self, adjoint, (shapes[0], density))
             return self.operator(joined, back, ((ends[-1], count), density))

@@ -180,8 +180,8 @@ class Member:
 
     def bounds(self, values: Any) -> Iterator[tuple[str, Any]]:
         """Yield bounds (k,), or (k, systems), of the errors that densities (k, rows, N) have."""
-        pipeline, task = self.sum.pipeline, self.task
-        each = promise(task, self.sum.given, pipeline, self.densities(values))
+        ranks, task = self.sum.pipeline.ranks, self.task
+        each = promise(task, self.sum.given, ranks, self.densities(values))
         bounds = dict(zip(task.names, each, strict=True))
         if self.shared is None:
             scale = np.array(self.group.sizes) if self.group else 1.0
@@ -195,4 +195,4 @@ class Member:
                 sizes = {name: self.sum.sizes[name] for name in addend.want}
                 for name, factor in factors(weights(addend.results, sizes, cloud)).items():
                     own_bounds = bounds[name][n * many : (n + 1) * many]
-                    yield addend.of, pipeline.largest(factor) * own_bounds
+                    yield addend.of, ranks.max(factor) * own_bounds

@@ -18,10 +18,11 @@ from parki.ewald.geometry.boxes import WHOLE, Columns, Group
 from parki.ewald.geometry.systems import Labels, Systems, check_systems, rows_of_boxes
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import PlacedSum, as_before
-from parki.ewald.pipeline.protocol import Access, Pipeline
+from parki.ewald.pipeline.protocol import Access
 from parki.ewald.placement.asked import Asked
 from parki.ewald.placement.member import Member, Places
 from parki.ewald.points import check_density, check_points, marks_of
+from parki.ewald.ranks import Ranks
 from parki.ewald.sums.composite import joined, together
 from parki.ewald.task import Request
 from parki.interchange import finish_reading
@@ -59,8 +60,7 @@ class Placement:
 
     Parameters
     ----------
-    ranks : Pipeline
-        One without points, which has what all ranks share.
+    ranks : Ranks
     points : PlanPoints
     boxes : tuple, optional
         The box of each system.
@@ -79,10 +79,10 @@ class Placement:
     access: Access
 
     def __init__(
-        self, ranks: Pipeline, points: PlanPoints, boxes: tuple[Any, ...] | None = None
+        self, ranks: Ranks, points: PlanPoints, boxes: tuple[Any, ...] | None = None
     ) -> None:
         self.ranks, self.points, self.boxes = ranks, points, boxes
-        self.together = ranks.together
+        self.collective = ranks.collective
         self.members: list[Member] = []
         self.version = object()
         self.seconds: dict[str, float] = {}
@@ -93,7 +93,7 @@ class Placement:
     @classmethod
     def of(
         cls,
-        ranks: Pipeline,
+        ranks: Ranks,
         arguments: tuple[Any, ...],
         want: Any,
         systems: Any = None,
@@ -139,15 +139,15 @@ class Placement:
                 self.settle()
             else:
                 self._asked = asked
-            with self.together("points"):
+            with self.collective("points"):
                 points = self._checked(asked, self.points)
             members = self._of(asked, points)
             for member in members:
-                with self.together("Plan"):
+                with self.collective("Plan"):
                     self._prepare(member, members, asked, points)
             with members[0].sum.access():
                 for member in members:
-                    with self.together("place"):
+                    with self.collective("place"):
                         if dens is not None:
                             member.sum.density(dens)
                         member.sum.place(once=dens is not None)
@@ -256,7 +256,7 @@ class Placement:
         *ends, systems, exclude = self._arguments(member, places, points, True)
         of = member.kernel, *ends, member.options
         how = member.want, systems, Request(exclude=exclude), access, places is not None
-        return PlacedSum(self.ranks.empty(), of, *how)
+        return PlacedSum(self.ranks.engine(), of, *how)
 
     def _places(self, member: Member, points: PlanPoints) -> Places | None:
         """Return where a member's points are; None if they are those given."""
@@ -318,7 +318,7 @@ class Placement:
             self.settle()
             old, anew = self.points, systems is not None or exclude is not None
             before = old, [(m.places, m.sum, m.options) for m in self.members]
-            with self.together("update_points"):
+            with self.collective("update_points"):
                 if box is not None and self.boxes is not None:
                     raise ParkiValueError(
                         "box was given, but the systems of the plan have boxes of their own; make "
@@ -357,9 +357,9 @@ class Placement:
             member.options = replace(
                 options if box is None else options.deformed(box), tolerance=wider
             )
-            with self.together("Plan"):
+            with self.collective("Plan"):
                 member.sum = self._sum(member, places, points, self.access)
-            with self.together("place"):
+            with self.collective("place"):
                 member.sum.place()
             return
         arguments, several = self._arguments(member, places, points, anew), len(self.members) > 1

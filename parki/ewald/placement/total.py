@@ -178,7 +178,7 @@ class Total:
         """
         if self.plain:
             one = self.members[0]
-            return promise(one.task, one.sum.given, one.sum.pipeline, values)
+            return promise(one.task, one.sum.given, self.placement.ranks, values)
         several, systems = values.ndim == 3, self.placement.points.systems
         values = values if several else values[None]
         shape = len(values), 1 if systems is None else systems.count
@@ -202,7 +202,7 @@ class Total:
         }
         for member in self.members:
             own, at = sample.of(to_host(member.columns.targets))
-            if not self.placement.ranks.total(own.size):
+            if not self.placement.ranks.sum(own.size):
                 continue
             places = member.places
             if places is None:
@@ -210,7 +210,7 @@ class Total:
             dens = member.shaped(member.densities(values[None]))
             given, places_of, how = sample.given(member.sum, own)
             placed = place_and_sum(
-                self.placement.ranks.empty(), given, dens.astype(np.float64), member.want, **how
+                self.placement.ranks.engine(), given, dens.astype(np.float64), member.want, **how
             )
             results = placed[1] if isinstance(placed[1], tuple) else (placed[1],)
             sampled = {
