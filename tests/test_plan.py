@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import flat
 import numpy as np
 import pytest
+import scipy.sparse.linalg
 from contract import BOXES, call_of, cloud, error_over_promise
 from few import FEW
 
@@ -227,7 +228,7 @@ def test_linear_operator_takes_what_a_matrix_takes(own):
     whole = np.random.default_rng(0).integers(-9, 9, operator.shape[1])
     expected = operator @ whole.astype(own)
     assert expected.dtype == own
-    for dtype in (bool, "i1", "u2", "i8", "f2", "f4", "f8", "g"):
+    for dtype in (bool, "i1", "u2", "i8", "f2", "f4", "f8", "g", "F", "D", "G"):
         vector = whole.astype(dtype)
         found = operator @ vector
         assert found.dtype == (matrix @ vector).dtype
@@ -238,10 +239,19 @@ def test_linear_operator_takes_what_a_matrix_takes(own):
     np.testing.assert_array_equal(
         operator @ np.stack([whole] * 2, axis=1), expected[:, None] @ [[1, 1]]
     )
-    with pytest.raises(
-        parki.ParkiTypeError, match="dens has dtype complex128, but the points have"
-    ):
-        operator @ (1j * whole)
+    two = np.stack([(1 - 2j) * whole, 1j * whole], axis=1).astype(np.result_type(own, "F"))
+    for each, exact in ((operator, matrix), (operator.H, matrix.T)):
+        assert (each @ two).dtype == two.dtype and (each @ two[:, :0]).shape == (20, 0)
+        np.testing.assert_allclose(each @ two, exact @ two, rtol=1e-4)
+        np.testing.assert_array_equal(each @ two[:, 0], (each @ two)[:, 0])
+    # A sum of operators has the vectors of its solver, which are complex.
+    shift = 1e3 * np.eye(20, dtype=own)
+    both = scipy.sparse.linalg.aslinearoperator(shift) + operator
+    found, _ = scipy.sparse.linalg.gmres(both, two[:, 0], rtol=1e-6)
+    exact = np.linalg.solve(shift + matrix, two[:, 0])
+    np.testing.assert_allclose(found, exact, atol=1e-5 * abs(exact).max())
+    with pytest.raises(parki.ParkiTypeError, match="dens is an array of objects"):
+        operator @ whole.astype(object)
 
 
 # --- memory and threads ---------------------------------------------------------------------------

@@ -142,8 +142,8 @@ def test_transposes(kind, more):
         q, v = rng.normal(size=(2, operator.shape[0]))
         forward, back = v @ (operator @ q), q @ operator.rmatvec(v)
         assert abs(forward - back) < 1e-9 * np.linalg.norm(v) * np.linalg.norm(operator @ q)
-        several = operator.matmat(np.stack([q, 2 * q], axis=1))
-        assert np.allclose(several[:, 1], 2 * (operator @ q))
+        several = operator.matmat(np.stack([q, (2 + 1j) * q], axis=1))
+        assert np.allclose(several[:, 1], (2 + 1j) * (operator @ q))
 
 
 @pytest.mark.parametrize(("kind", "more"), KINDS)

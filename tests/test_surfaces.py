@@ -502,8 +502,8 @@ def test_transpose_and_operator(kernel, want):
     q, v = (rng.normal(size=operator.shape[axis]) for axis in (1, 0))
     forward, back = v @ (operator @ q), q @ (operator.rmatvec(v))
     assert abs(forward - back) < 1e-9 * np.linalg.norm(v) * np.linalg.norm(operator @ q)
-    two = operator.matmat(np.stack([q, 2 * q], axis=1))
-    assert np.allclose(two[:, 1], 2 * (operator @ q))
+    two = operator.matmat(np.stack([q, (2 + 1j) * q], axis=1))
+    assert np.allclose(two[:, 1], (2 + 1j) * (operator @ q))
 
 
 def test_estimate():

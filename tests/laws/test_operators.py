@@ -1,4 +1,4 @@
-"""A plan is a matrix for the solvers of SciPy, with its transpose."""
+"""A plan is a matrix for the solvers of SciPy, with its transpose; also for complex vectors."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ def test_operator(face, kernel, periodicity):
     made = face.make(given)
     matrix, found = face.operator(made), face.apply(made, given.dens)
     assert matrix.shape == (found.size, given.dens.size)
-    size, two = abs(found).max(), np.stack([given.dens.ravel(), -2 * given.dens.ravel()], axis=1)
+    size, factors = abs(found).max(), np.array([1, -2 + 3j])
     np.testing.assert_allclose(matrix @ given.dens.ravel(), found.ravel(), atol=1e-12 * size)
-    columns = np.stack([found.ravel(), -2 * found.ravel()], axis=1)
-    np.testing.assert_allclose(matrix @ two, columns, atol=1e-12 * size)
-    back = face.adjoint(made, found)
-    np.testing.assert_allclose(matrix.H @ found.ravel(), back.ravel(), atol=1e-9 * abs(back).max())
+    for some in factors.real, factors:
+        columns = np.outer(given.dens, some), np.outer(found, some)
+        np.testing.assert_allclose(matrix @ columns[0], columns[1], atol=1e-12 * size)
+    back = face.adjoint(made, found).ravel()
+    atol = 1e-9 * abs(back).max()
+    np.testing.assert_allclose(matrix.H @ found.ravel(), back, atol=atol)
+    np.testing.assert_allclose(matrix.H @ (1j * found.ravel()), 1j * back, atol=atol)

@@ -82,9 +82,13 @@ class Product:
     inner: End
 
     def __call__(self, columns: Any) -> Any:
-        """Return the products with columns, or with one vector."""
+        """Return the products with columns, or with one vector; complex ones are two real ones."""
         values = as_array(self.name, columns)
-        given, many = values.dtype, columns.shape[1:]
+        given, many = values.dtype, values.shape[1:]
+        if given.kind == "c":
+            flat = values.reshape(len(values), count := math.prod(many))
+            both = self(np.concatenate([flat.real, flat.imag], axis=1))
+            return (both[:, :count] + 1j * both[:, count:]).reshape(len(both), *many)
         if given.kind in "biuf":
             values = values.astype(self.dtype, copy=False)
         values = values.T.reshape(*many, *self.inner.whole)

@@ -491,7 +491,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         one after the other; its ``rmatvec`` is `adjoint`. Products with a matrix sum its columns at
         once. Whole numbers and other real types are converted to the plan's, in which the sum is
         computed; the result has the type that the product with a matrix of the plan's type would
-        have.
+        have. Complex vectors are two real ones, which are summed at once.
 
         Over ranks it has the points of all ranks, in their order: each rank has whole vectors, and
         runs the same solver.
