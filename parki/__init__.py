@@ -67,11 +67,12 @@ else:  # type checkers have the calls from `calls.pyi`, and the new names alone
         *errors.__all__,
         *ewald.__all__,
     ]
-    _shown = ""
-    for _name in [*ewald.api.__all__, "Plan", "vjp", "jvp", "kernel", "EwaldOptions", "Expert"]:
-        _about = (globals()[_name].__doc__ or "").partition("\n")[0]
-        _shown += f"    {_name:16}{_about}\n"
-    __doc__ = __doc__.replace("    Spheres ", f"{_shown}    Spheres ", 1)  # `help(parki)` has them
+    if __doc__:  # `help(parki)` has all names; Python's -OO leaves no docstrings
+        _shown = ""
+        for _name in [*ewald.api.__all__, "Plan", "vjp", "jvp", "kernel", "EwaldOptions", "Expert"]:
+            _about = (globals()[_name].__doc__ or "").partition("\n")[0]
+            _shown += f"    {_name:16}{_about}\n"
+        __doc__ = __doc__.replace("    Spheres ", f"{_shown}    Spheres ", 1)
 
     def __dir__() -> list[str]:
         """Return the names that users have."""

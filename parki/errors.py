@@ -19,6 +19,7 @@ __all__ = [
     "ImageWarning",
     "KernelError",
     "MissingPackageError",
+    "OverlapError",
     "ParkiDeprecationWarning",
     "ParkiError",
     "ParkiMemoryError",
@@ -41,6 +42,10 @@ class ParkiValueError(ParkiError, ValueError):
 
 class ParkiTypeError(ParkiError, TypeError):
     """An argument has the wrong type."""
+
+
+class OverlapError(ParkiValueError):
+    """Smooth rigid spheres overlap. Says which ones, and by how much."""
 
 
 class ParkiMemoryError(ParkiError, MemoryError):

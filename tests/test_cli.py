@@ -130,6 +130,26 @@ sys.exit(main())
     assert "pip install rich" in run.stderr and "Traceback" not in run.stderr
 
 
+def test_without_docstrings():
+    """Python's -OO leaves none: all names can be imported, a sum made, the command line run."""
+    program = """
+import sys
+import numpy as np
+import parki
+assert parki.__doc__ is None
+for name in dir(parki):
+    getattr(parki, name)
+points = np.full((3, 2), [0.25, 0.5])
+print(parki.laplace(points, points, np.ones(2), box=[1, 1, 1], tolerance=1e-2).shape)
+from parki.__main__ import main
+sys.exit(main())
+"""
+    run = run_parki(["info"], program=("-OO", "-c", program))
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("(2,)\n")
+    assert "PARKI_FFT" in run.stdout
+
+
 # --- streams ----------------------------------------------------------------------------------
 
 

@@ -418,7 +418,7 @@ def test_steps_that_would_overlap_are_halved_and_counted(monkeypatch):
     assert 0 < rejected < 8
     two.update_points(PAIR)
     monkeypatch.setattr(brownian, "MOST_HALVES", -1)
-    with pytest.raises(parki.ParkiValueError, match="overlap by"):
+    with pytest.raises(parki.OverlapError, match="overlap by"):
         two.advance(1.0, 1e-3, 1)
     assert (two.points == PAIR).all()
     stresslets = two.brownian_stresslets(1.0, 0)
@@ -458,7 +458,7 @@ def test_steps_without_noise_are_motion(cubic):
 
 def test_smooth_spheres_may_not_overlap_and_rough_ones_may():
     points, forces = np.array([[0.3, 0.3], [0.4, 0.4], [0.3, 0.47]]), np.zeros((3, 2))
-    with pytest.raises(parki.ParkiValueError, match="spheres 0 and 1 overlap by 0"):
+    with pytest.raises(parki.OverlapError, match="spheres 0 and 1 overlap by 0"):
         parki.RigidSpheres(points, 0.1, **OPEN)
     forces[2] = 1.0, -1.0
     for how in ({"roughness": 1e-3}, {"lubrication": False}):

@@ -19,9 +19,8 @@ from dataclasses import replace
 from typing import Any
 
 from parki.dynamics import moments
-from parki.dynamics.lubrication import OverlapError
 from parki.dynamics.moments import MomentFields, MomentMobility
-from parki.errors import ParkiValueError
+from parki.errors import OverlapError, ParkiValueError
 from parki.suspensions import noise
 
 STEPS = {"float64": 1e-3, "float32": 1e-2}  # distances for M, in smallest radii, by arithmetic

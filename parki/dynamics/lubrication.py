@@ -12,17 +12,13 @@ from typing import Any
 import numpy as np
 
 from parki.dynamics.tables import FAR, LENGTHS, PLACES, SIZES, SQRT2, SQRT6, scalars
-from parki.errors import ParkiValueError
+from parki.errors import OverlapError
 from parki.ewald.options import EwaldOptions
 from parki.solving.pairs import module_of, near_pairs, sums_by
 
 SMALLEST_GAP = 1e-6  # over the mean radius; closer pairs resist as much as these
 ROUNDING = 1e-6  # by which spheres that touch may overlap
 FADED = 0.25  # the part of the gaps in which it fades out
-
-
-class OverlapError(ParkiValueError):
-    """Smooth spheres overlap."""
 
 
 class Lubrication:

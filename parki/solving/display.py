@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from parki.errors import ParkiTypeError
+from parki.errors import MissingPackageError, ParkiTypeError
 from parki.interchange import number, positive, to_host
 
 if TYPE_CHECKING:
@@ -37,8 +37,9 @@ class Progress:
     steps : int, optional
         Number of steps, if it is known: the bar and the time left follow from it.
     rtol : float, optional
-        Residual at which the solver stops. The bar and the time left follow from it, for a residual
-        that falls by the same factor in each step.
+        Factor by which the residual falls until the solver stops. The bar and the time left follow
+        from it, for a residual that falls by the same factor in each step. The scale of the
+        residuals does not matter, as preconditioners change it.
     console : rich.console.Console, optional
         Where to draw, instead of stderr.
 
@@ -52,6 +53,8 @@ class Progress:
     Raises
     ------
     ParkiTypeError, ParkiValueError
+    MissingPackageError
+        If it is to be drawn, and rich is not installed.
     """
 
     _drawn = False  # whether one is: two would write over each other
@@ -72,8 +75,14 @@ class Progress:
         self._display: Any = None  # rich's, while it is drawn
 
     def __enter__(self) -> Self:
-        from rich import progress  # slow to import
-        from rich.console import Console
+        try:
+            from rich import progress  # slow to import
+            from rich.console import Console
+        except ModuleNotFoundError as error:
+            raise MissingPackageError(
+                f"parki.Progress draws with rich, which cannot be imported ({error}); install it "
+                "with 'pip install rich', or with the extra: 'pip install \"parki[cli]\"'"
+            ) from error
 
         shown = self._console or Console(stderr=True)
         self._display = progress.Progress(
@@ -137,7 +146,11 @@ class Progress:
         """Return the part that is done, from 0 to 1."""
         if self._steps is not None:
             return min(self.count / self._steps, 1.0)
-        if self._rtol is None or not self.residuals:
+        values = [value for value in self.residuals if 0 < value < math.inf]
+        if self._rtol is None or len(values) < 2 or self._rtol >= 1:
             return 0.0
-        left = min(max(self.residuals[-1], self._rtol), 1.0)
-        return math.log(left) / math.log(self._rtol) if self._rtol < 1 else 1.0
+        # The first value comes after the first step, and SciPy's GMRES divides the residual of the
+        # preconditioned system by the plain right side: its start is at the scale of the
+        # preconditioner. One step more, of the mean factor, leads back to the start.
+        fallen = math.log(values[-1] / values[0]) * len(values) / (len(values) - 1)
+        return min(max(fallen / math.log(self._rtol), 0.0), 1.0)
