@@ -75,7 +75,7 @@ def refuse_variable(name: str, value: Any) -> None:
 
 
 class Varied(tuple[Any, ...]):
-    """The box of options as numbers, with the tensor that they are of, which has derivatives.
+    """The box of options as numbers, with the tensor that they are of, which calls read again.
 
     It equals the box of plain numbers.
     """
@@ -89,12 +89,21 @@ class Varied(tuple[Any, ...]):
         result.tensor = tensor
         return result
 
+    @property
+    def present(self) -> Any:
+        """The numbers that the tensor has now, in lists."""
+        return self.tensor.detach().tolist()
+
+
+def given_box(box: Any) -> Any:
+    """Return a box as it was given to options: a tensor, if it was one."""
+    return box.tensor if isinstance(box, Varied) else box
+
 
 def varied(box: Any) -> Any:
     """Return the tensor of a box that has derivatives; None of other boxes."""
-    if isinstance(box, Varied):
-        return box.tensor
-    return box if is_tensor(box) and _derived(box) else None
+    given = given_box(box)
+    return given if is_tensor(given) and _derived(given) else None
 
 
 def values_of(name: str, tensor: Any) -> Any:

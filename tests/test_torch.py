@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import weakref
 
@@ -12,6 +13,7 @@ from frameworks import BOX, RADII, inputs, suspension
 
 import parki
 from parki.ewald.derivatives import second
+from parki.reference import direct_sum
 from parki.runtime.spaces import why_unavailable
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -99,6 +101,87 @@ def test_strides_and_several_densities(device):
     found.sum().backward()  # a gradient without memory of its own
     assert columns.grad.shape == (5, 3) and many.grad.shape == (2, 3, 5)
     torch.testing.assert_close(many.grad[1], many.grad[0])
+
+
+# --- a box that is learned ------------------------------------------------------------------------
+
+
+class Cell(torch.nn.Module):
+    """The sums of points in a box that is a parameter, with options made once."""
+
+    def __init__(self):
+        super().__init__()
+        self.edges = torch.nn.Parameter(torch.tensor(BOX, dtype=torch.float64))
+        self.options = parki.EwaldOptions(3, self.edges, 1e-4)
+        self.given = [torch.from_numpy(each) for each in suspension()[:2]]
+
+    def forward(self):
+        points, forces = self.given
+        u = parki.torch.laplace(points, points, forces[0], self.options)
+        v = parki.torch.sphere_velocities(points, 0.1, forces, self.options)
+        return torch.stack([u @ forces[0], v.square().sum()])
+
+    def expected(self):
+        """Return the same with a box of plain numbers, which were read now."""
+        other = Cell()
+        other.options = parki.EwaldOptions(3, self.edges.tolist(), 1e-4)
+        return other()
+
+
+def test_a_box_that_is_learned_is_read_at_each_call():
+    """Its steps were never seen, while its gradients went to the parameter."""
+    first, second = Cell(), Cell()
+    second = copy.deepcopy(second)
+    assert second.options.box.tensor is second.edges
+    second.load_state_dict({"edges": 1.1 * first.edges.detach()})
+    search = torch.optim.SGD(first.parameters(), lr=1e-3)
+    for _ in range(2):
+        search.zero_grad()
+        first().sum().backward()
+        search.step()
+        torch.testing.assert_close(first(), first.expected(), rtol=0, atol=0)
+    assert not torch.allclose(first(), Cell()(), rtol=1e-4)
+    torch.compiler.reset()
+    compiled = torch.compile(second, backend="eager")
+    for requires in (True, False, True):  # a frozen one, too
+        second.requires_grad_(requires)
+        for call in (second, compiled):
+            found = call()
+            torch.testing.assert_close(found, second.expected(), rtol=0, atol=0)
+            assert found.requires_grad == requires
+        with torch.no_grad():
+            second.edges *= 1.05
+    torch.compiler.reset()
+    with pytest.raises(Exception, match=r"box is an array within torch\.compile"):
+        torch.compile(second, backend="eager", fullgraph=True)()
+    with torch.no_grad():
+        second.edges[0] = -1
+    with pytest.raises(parki.ParkiValueError, match="expected 3 positive, finite edge lengths"):
+        second()
+
+
+def test_parki_itself_reads_a_tensor_at_each_call():
+    """Plans keep the box that they were made with, as they keep points."""
+    box, (points, forces) = torch.tensor(BOX, dtype=torch.float64), suspension()[:2]
+    options = parki.EwaldOptions(3, box, 1e-4)
+    plans = [
+        parki.Plan("laplace", points, points, options),
+        parki.Plan("laplace", points, points, periodicity=3, box=box, tolerance=1e-4),
+    ]
+    box *= 1.1
+    given = "laplace", points, points, forces[0]
+    for old, plan in zip((False, True, True), (None, *plans), strict=True):
+        edges = BOX if old else box.tolist()
+        there = parki.EwaldOptions(3, edges, 1e-4)
+        how = {"values": forces[1], "wrt": ("box", "dens")}
+        found = plan.vjp(forces[0], **how) if plan else parki.vjp(*given, options, **how)
+        for name, expected in parki.vjp(*given, there, **how).items():
+            np.testing.assert_array_equal(found[name], expected)
+        found = plan(forces[0]) if plan else parki.laplace(*given[1:], options)
+        np.testing.assert_array_equal(found, parki.laplace(*given[1:], there))
+    found, expected = (direct_sum(*given, options=each) for each in (options, there))
+    assert abs(found - expected).max() > 1e-2
+    np.testing.assert_array_equal(found, direct_sum(*given, box=box, periodicity=3))
 
 
 # --- refusals -------------------------------------------------------------------------------------

@@ -257,7 +257,8 @@ def _checked_geometry(
             raise ValueError(
                 "options and box or periodicity were given; leave out box and periodicity"
             )
-        box, periodicity = options.box, options.periodicity
+        # A tensor is read again.
+        box, periodicity = getattr(options.box, "present", options.box), options.periodicity
         if getattr(options, "wall", None) is not None:
             raise ValueError(
                 f"wall is {options.wall!r}, which direct_sum does not have; give box and "

@@ -176,6 +176,8 @@ def _taken(
 ) -> tuple[Any, str, Any]:
     """Return normals, options as a text, and the box, if it is a tensor with derivatives."""
     first = constants.first_box(boxes)
+    if torch.compiler.is_compiling():
+        constants.watch(norms if options is None else options)
     norms, options = take_options(norms, options, keywords, constants.text_of, first)
     box = varied(keywords.get("box") if keywords else options.box)
     text = options if keywords else constants.text(options)

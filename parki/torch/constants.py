@@ -24,7 +24,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.options.expert import Expert
 from parki.ewald.points import OPTIONS
 from parki.ewald.sums import kernel
-from parki.meaning import Varied, varied
+from parki.meaning import Varied
 from parki.runtime import ExecutionSpace
 from parki.suspensions.radii import Radii
 from parki.torch.sums import How
@@ -94,6 +94,12 @@ def text(options: EwaldOptions) -> str:
     return text
 
 
+def watch(options: Any) -> None:
+    """Refuse options, before their values are read, whose box is a tensor."""
+    if isinstance(options, EwaldOptions):
+        constant("box", options.box)
+
+
 @_once
 def with_systems(text: str, systems: Any, boxes: Any) -> str:
     """Return such a string with systems and their boxes in it."""
@@ -132,7 +138,7 @@ def _made(values: Any) -> EwaldOptions:
 
 
 def _text(options: EwaldOptions) -> str:
-    if varied(options.box) is not None:
+    if isinstance(options.box, Varied):
         options = replace(options, box=tuple(options.box))  # nothing may keep a box's graph
     return _written(options)
 

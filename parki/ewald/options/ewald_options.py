@@ -30,7 +30,7 @@ from parki.ewald.options.expert import (
 )
 from parki.html import table
 from parki.interchange import as_number
-from parki.meaning import Varied, is_tensor, refuse_variable, values_of, varied
+from parki.meaning import Varied, given_box, is_tensor, refuse_variable, values_of, varied
 from parki.runtime import ExecutionSpace, space_name
 from parki.runtime.forks import cached_property
 from parki.typing import Box, Densities, ExcludeImage, Mean, Periodicity, Precision, SpaceName, Wall
@@ -77,7 +77,8 @@ class EwaldOptions(metaclass=Shown):
         of the points is used, wherever they are. May be left out if no axis is periodic.
         Or the lattice vectors of a tilted box in rows, as of ASE or `parki.lattice`, with 2 or 3
         periodic axes; a free axis has None or a vector along it. See ``docs/boxes.md``.
-        For `parki.torch` it may be a tensor that requires a gradient.
+        For `parki.torch` it may be a tensor that requires a gradient. A tensor is read again at
+        each call, so that later steps of it count; a plan keeps the box that it was made with.
     tolerance : float
         Bound of the error: the rms over targets is at most ``tolerance * sqrt(Q) / l**p`` with Q
         the sum of squared densities (times squared normals), l the cube root of the box's volume,
@@ -224,6 +225,17 @@ class EwaldOptions(metaclass=Shown):
         order = np.argsort(self.axes)
         return rows[np.ix_(order, order)]
 
+    def of_call(self) -> EwaldOptions:
+        """Return the options of one call, for which a tensor that was given as box is read again.
+
+        Only a box that has derivatives keeps the tensor.
+        """
+        if not isinstance(self.box, Varied):
+            return self
+        tensor = varied(self.box)
+        box = values_of("box", self.box.tensor) if tensor is None else tensor
+        return replace(self, box=box)
+
     def deformed(self, box: Any) -> EwaldOptions:
         """Return the options with another box.
 
@@ -299,13 +311,14 @@ class EwaldOptions(metaclass=Shown):
         self.expert.check_tilted()
 
     def _checked_box(self) -> tuple[Any, ...]:
-        """Return the box as numbers, with the tensor that requires a gradient, if it is one."""
-        tensor = varied(self.box)
-        if tensor is None:
-            refuse_variable("box", self.box)
-            # Within transformations of PyTorch the numbers of a constant tensor have to be taken.
-            return self._lengths(values_of("box", self.box) if is_tensor(self.box) else self.box)
-        return Varied.of(self._lengths(values_of("box", tensor)), tensor)
+        """Return the box as numbers, with the tensor that it was given as, if it was one."""
+        given = given_box(self.box)
+        if varied(given) is None:
+            refuse_variable("box", given)
+        if not is_tensor(given):
+            return self._lengths(given)
+        # Within transformations of PyTorch the numbers of a constant tensor have to be taken.
+        return Varied.of(self._lengths(values_of("box", given)), given)
 
     def _lengths(self, box: Any) -> tuple[Any, ...]:
         periodic = self.periodic

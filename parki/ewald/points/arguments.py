@@ -17,7 +17,7 @@ from parki.ewald.points.values import as_rows, check_finite, check_single, extre
 from parki.ewald.sums import sum_of
 from parki.ewald.sums.record import Sum
 from parki.interchange import as_array, check_space, rounded
-from parki.meaning import Varied
+from parki.meaning import varied
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.typing import OptionKeywords
 
@@ -110,7 +110,7 @@ def take_arguments(
     """
     kind = sum_of(kernel)
     options = check_options(options)
-    if isinstance(options.box, Varied):
+    if varied(options.box) is not None:
         raise ParkiTypeError(
             "box requires a gradient, which the sums of parki itself do not have; call those of "
             "parki.torch, or pass box.detach()"
@@ -196,18 +196,19 @@ def take_options(
             f"options was given, and {', '.join(keywords)} as well; give all options as keywords, "
             "or change some by dataclasses.replace(options, ...)"
         )
-    return norms, make(**keywords)
+    made = make(**keywords)
+    return norms, made.of_call() if isinstance(made, EwaldOptions) else made
 
 
 def check_options(options: Any) -> EwaldOptions:
-    """Return options; refuse what is not `EwaldOptions`."""
+    """Return the options of a call; refuse what is not `EwaldOptions`."""
     if not isinstance(options, EwaldOptions):
         raise ParkiTypeError(
             f"options is a {type(options).__name__}; expected EwaldOptions, "
             "such as EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-6), or its fields as "
             "keywords of the call"
         )
-    return options
+    return options.of_call()
 
 
 def _marks(kernel: str, marks: Any, arrays: dict[str, Any], space: ExecutionSpace) -> Any:
