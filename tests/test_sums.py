@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +14,10 @@ import parki
 from examples import EXAMPLES, of_masses
 from parki.ewald.far.strain import SYMBOLS
 from parki.ewald.points import RESULTS, TENSOR
-from parki.ewald.sums import SUMS, TERMS, register, symbols
+from parki.ewald.sums import SUMS, TERMS, Sum, gauges, register, sources, symbols
 from parki.ewald.sums.names import always
+from parki.ewald.sums.record import terms_of
+from parki.ewald.sums.written import pair_of
 from parki.runtime.specialise import kernel_directory
 
 ROOT = Path(parki.__file__).parent
@@ -79,8 +82,66 @@ def test_records_agree_with_the_reference(example):
 
 def test_sums_are_registered_once():
     assert "gravity" not in [*SUMS] and SUMS["gravity"].rows == 1
-    with pytest.raises(parki.ParkiValueError, match="there is a sum 'gravity' already; register"):
-        register("gravity", of_masses())
+    for name in ("gravity", "doublet"):
+        words = f"there is a sum '{name}' already; register it by another name"
+        with pytest.raises(parki.ParkiValueError, match=words):
+            register(name, of_masses())
+
+
+def test_what_is_registered_is_named_alike_and_has_terms_of_its_own():
+    before, terms = [*SUMS.families], dict(TERMS)
+    with pytest.raises(parki.ParkiValueError, match="the record of 'mass' is named 'gravity'; nam"):
+        register("mass", of_masses())
+    of_laplace = terms_of("laplace", symbols.POTENTIAL, sources.CHARGE, u=(1,))
+    record = replace(SUMS["laplace"], name="mine", terms=of_laplace, adjoints={})
+    with pytest.raises(parki.ParkiValueError, match="there is a term 'laplace' already; give term"):
+        register("mine", always(record, None))
+    screened = replace(SUMS["yukawa(kappa=2.0)"], name="mine")
+    with pytest.raises(parki.ParkiValueError, match="the sum 'mine' has a screening length"):
+        register("mine", always(screened, None))
+    assert [*SUMS.families] == before and terms == TERMS
+
+
+def test_registered_sums_have_no_calls_but_plans():
+    torch = pytest.importorskip("torch")
+    import parki.torch
+
+    assert not hasattr(parki, "gravity") and not hasattr(parki.torch, "gravity")
+    points = np.random.default_rng(0).random((3, 20))
+    plan = parki.Plan("gravity", points, points, periodicity=3, box=[1, 1, 1])
+    masses = torch.ones(20, dtype=torch.float64, requires_grad=True)
+    parki.torch.apply(plan, masses)[0].sum().backward()
+    one = np.array([[1.0], [0], [0]]) + 0 * points
+    np.testing.assert_allclose(masses.grad.numpy(), plan.adjoint(one))
+
+
+def test_symbols_take_the_sources_that_the_page_lists():
+    """All of them, with the decays and gauges that stand there, and no others."""
+    page = (ROOT.parent / "docs" / "adding-a-sum.md").read_text(encoding="utf-8")
+    listed = set()
+    for row in re.findall(r"^\| `([A-Z_]+)` \| (.*) \| ([\d, ]+) \| `(\w+)` \|", page, re.M):
+        symbol, decays = getattr(symbols, row[0]), map(int, row[2].split(", "))
+        of = tuple(getattr(sources, name) for name in re.findall(r"`(\w+)`", row[1]))
+        own = tuple(each._replace(decay=n) for each, n in zip(of, decays, strict=True))
+        terms = terms_of("trial", symbol, own[-1], u=(1,))
+        given = "trial", symbol, pair_of(symbol, own, (2, 20)), own
+        Sum(*given, gauge=getattr(gauges, row[3], None), terms=terms)
+        listed.add((symbol, of))
+        if row[3] != "None":
+            with pytest.raises(parki.ParkiValueError, match="trial falls as 1 / r, so that net"):
+                Sum(*given, gauge=None, terms=terms)
+        moved = own[0]._replace(decay=own[0].decay + 1), *own[1:]
+        with pytest.raises(parki.ParkiValueError, match=r"sources that its|has a first source of"):
+            Sum(*given[:3], moved, gauge=None, terms=terms)
+    every = {symbol for symbol, _ in listed}
+    groups = [group for each in sources.TAKEN.values() for group in each]
+    taken = {(s, g) for s in every for g in groups if sources.fit(g, s.structure, s.components)}
+    # A torque is no force: it takes the pair functions that fall faster.
+    assert taken == listed | {(symbols.FLOW, (sources.TORQUE,))} and len(every) == 6
+    record = SUMS["laplace"]
+    for others in ((sources.FORCE,), (sources.QUADRUPOLE,), (sources.CHARGE, sources.QUADRUPOLE)):
+        with pytest.raises(parki.ParkiValueError, match="sources that its symbol does not take"):
+            replace(record, sources=others)
 
 
 # --- records that lack something ------------------------------------------------------------------
@@ -111,7 +172,7 @@ def test_records_are_checked_when_they_are_made(changes, message, monkeypatch):
 
 
 ENDLESS = (
-    symbols.FLOW._replace(screening=2.0, structure="curl"),
+    symbols.FLOW._replace(screening=2.0, structure="slope"),
     symbols.CURL._replace(structure="other"),
 )
 

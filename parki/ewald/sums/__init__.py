@@ -77,13 +77,25 @@ def register(name: str, family: Family) -> None:
     Raises
     ------
     ParkiValueError
-        If there is such a sum already.
+        If there is such a sum or such a term already, the record has another name, or a length that
+        is no parameter.
     """
     if name in SUMS.families:
         raise ParkiValueError(f"there is a sum {name!r} already; register it by another name")
-    record = SUMS.add(name, family)
-    for terms in record.terms.values():
-        TERMS.update((term.name, term) for term in terms)
+    record = family.make(**family.example)
+    if record.name.partition("(")[0] != name:
+        raise ParkiValueError(f"the record of {name!r} is named {record.name!r}; name both alike")
+    if record.symbol.screening and not family.lengths:
+        raise ParkiValueError(
+            f"the sum {name!r} has a screening length, which is in the unit of the box; make it a "
+            "parameter, and name it in lengths of its Family"
+        )
+    terms = {term.name: term for each in record.terms.values() for term in each}
+    for each, term in terms.items():
+        if TERMS.get(each, term) != term:
+            raise ParkiValueError(f"there is a term {each!r} already; give terms_of another name")
+    SUMS.add(name, family)
+    TERMS.update(terms)
 
 
 def kernel(name: str, /, **parameters: Any) -> KernelWithParameters:

@@ -83,10 +83,9 @@ class Sums(Mapping[str, Sum]):
         """Yield one sum of each family, listed or not."""
         return (family.make(**family.example) for family in self.families.values())
 
-    def add(self, name: str, family: Family) -> Sum:
-        """Add a family, which is not listed, and return its example."""
+    def add(self, name: str, family: Family) -> None:
+        """Add a family, which is not listed."""
         self.families = {**self.families, name: family._replace(words=None)}
-        return family.make(**family.example)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._listed)

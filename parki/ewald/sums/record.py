@@ -21,7 +21,7 @@ from parki.ewald.sums.gauges import Gauge
 from parki.ewald.sums.maps import Map
 from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
 from parki.ewald.sums.sizes import square
-from parki.ewald.sums.sources import Source
+from parki.ewald.sums.sources import Source, fit
 from parki.ewald.sums.symbols import Symbol
 from parki.runtime.forks import cached_property
 
@@ -214,6 +214,23 @@ class Sum:
         if self.symbol.order not in (1, 2):
             raise ParkiValueError(
                 f"the sum {self.name} has a symbol of order {self.symbol.order}; expected 1 or 2"
+            )
+        if not fit(self.sources, self.symbol.structure, self.symbol.components):
+            raise ParkiValueError(
+                f"the sum {self.name} has sources that its symbol does not take: "
+                "docs/adding-a-sum.md lists which go together"
+            )
+        source = self.sources[0]
+        if source.decay - source.normal != self.pair.power:
+            raise ParkiValueError(
+                f"the sum {self.name} has a first source of decay {source.decay}, but falls with "
+                f"the power {self.pair.power + source.normal} of the distance; give "
+                f"source._replace(decay={self.pair.power + source.normal})"
+            )
+        if self.gauge is None and self.pair.power == 1 and not self.sources[0].normal:
+            raise ParkiValueError(
+                f"the sum {self.name} falls as 1 / r, so that net densities have a field of their "
+                "own; give a gauge of parki.ewald.sums.gauges"
             )
 
     def derivative_tables(self, want: tuple[str, ...], values: bool = False) -> str:

@@ -50,3 +50,22 @@ CHARGE_DIPOLE = Source((3,), decay=2, gradient=True)
 DIPOLE = Source((3, 3), decay=2, gradient=True)
 COUPLET = DIPOLE._replace(ball=True)
 QUADRUPOLE = Source((3, 3), decay=3, gradient=True, curvature=True)
+
+_MULTIPOLES = CHARGE, CHARGE_DIPOLE, QUADRUPOLE
+# The sources that a symbol of as many components takes, in this order; and a curl, which has three.
+TAKEN: dict[object, tuple[tuple[Source, ...], ...]] = {
+    1: ((CHARGE,), (CHARGE_DIPOLE,), _MULTIPOLES[:2], _MULTIPOLES),
+    3: ((FORCE,), (TORQUE,), (DIPOLE,), (FORCE, DIPOLE)),
+    4: ((LAYER,), (FORCE, LAYER)),
+    "curl": ((TORQUE,),),
+}
+
+
+def fit(sources: tuple[Source, ...], structure: str, components: int) -> bool:
+    """Return whether a symbol takes the sources, whatever the decay of the first one is."""
+
+    def kinds(of: tuple[Source, ...]) -> list[Source]:
+        return [each._replace(decay=each.decay - of[0].decay, ball=False) for each in of]
+
+    known = TAKEN.get("curl" if structure == "curl" else components, ())
+    return any(kinds(sources) == kinds(each) for each in known)
