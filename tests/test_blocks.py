@@ -6,6 +6,7 @@ import ast
 import gc
 import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -15,6 +16,7 @@ from parki.runtime.blocks import expand, parsed
 from parki.runtime.specialise import kernel_directory, specialise
 
 BLOCK = """
+@block()
 def add_twice(array, at, total):
     '''Add a value twice.'''
     value: REAL = array[at]
@@ -52,6 +54,7 @@ def test_blocks_call_blocks(tmp_path):
     """Of the files that their own file imports, too; arguments are handed down."""
     block = """from kernels.blocks.sums import add_twice
 
+@block(reads="i")
 def add_all(array, total):
     if PAIRS:
         add_twice(array, 2 * i, total)
@@ -84,6 +87,75 @@ def test_refused(tmp_path, text, message):
         expanded(tmp_path, text)
 
 
+WORKUNIT = """from kernels.blocks.pair import distance
+
+@pk.workunit
+def f(i: int, v: pk.View1D[REAL], w: pk.View1D[REAL]):
+    x: REAL = v[i]
+    distance(r)
+    w[i] = r{more}
+"""
+DISTANCE = """
+def distance(value):
+    '''Take the distance.'''
+    square: REAL = x * x
+    value: REAL = pk.sqrt(square + v[1])
+    w[0] = 0.0
+"""
+DECLARED = '@block(reads="v x", writes="w")'
+
+
+@pytest.mark.parametrize(
+    ("declared", "more", "message"),
+    [
+        (
+            "",
+            "",
+            r'pair.py:3: distance reads v, x and writes w of its .*; expected @block\(reads="v',
+        ),
+        ('@block(reads="v", writes="w")', "", "distance reads x of its caller"),
+        ('@block(reads="v x")', "", "distance writes w of its caller"),
+        ('@block(reads="v x y", writes="w")', "", "distance does not read y"),
+        ('@block(reads="v x", writes="w y")', "", "distance does not write y"),
+        (
+            DECLARED,
+            " + square",
+            "f uses square, and distance, which it calls, writes square withou",
+        ),
+        (DECLARED, " + z", "file.py:4: f uses z, which it does not declare, nor does any block"),
+        (DECLARED, "", ""),
+        ('@block(reads="v x", writes="square w")', " + square", ""),
+    ],
+)
+def test_blocks_say_what_they_read_and_write(tmp_path, declared, more, message):
+    """No more of their caller, and no less; workunits have all their variables from somewhere."""
+    call = partial(expanded, tmp_path, WORKUNIT.format(more=more), pair=f"\n{declared}{DISTANCE}")
+    if not message:
+        assert "square: REAL = x * x" in ast.unparse(call())
+        return
+    with pytest.raises(KernelError, match=message):
+        call()
+
+
+def test_what_bodies_declare_is_their_own(tmp_path):
+    """Bodies of parallel loops and variables of loops are not the caller's."""
+    block = """
+@block(reads="team", writes="v")
+def fill(count):
+    def body(k: int):
+        twice: int = 2 * k
+        v[twice] += 1.0
+    pk.parallel_for(pk.TeamThreadRange(team, count), body)
+    for n in range(count):
+        v[n] = 0.0
+"""
+    text = (
+        "from kernels.blocks.all import fill\n\n"
+        "@pk.workunit\ndef f(team: pk.TeamMember, v: pk.View1D[REAL]):\n    fill(3)\n"
+    )
+    assert "v[twice] += 1.0" in ast.unparse(expanded(tmp_path, text, all=block))
+
+
 KERNEL = """from kernels.shapes.line import measure
 import pykokkos as pk
 
@@ -96,11 +168,13 @@ def f(i: int, v: pk.View1D[REAL]):
     measure()
 """
 SHAPES = {
-    "line": "def measure():\n    v[i] = 1.0\n",
-    "square": "SIDE = N + 1\n\n\ndef measure():\n    v[SIDE] = 2.0\n    more()\n\n\n"
-    "def more():\n    v[N] = SIDE\n",
-    "doubled": "N = 3\n\n\ndef measure():\n    v[N] = 1.0\n",
-    "again": "from kernels.shapes.square import more\n\n\ndef measure():\n    more()\n",
+    "line": '@block(reads="i", writes="v")\ndef measure():\n    v[i] = 1.0\n',
+    "square": "SIDE = N + 1\n\n\n"
+    '@block(writes="v")\ndef measure():\n    v[SIDE] = 2.0\n    more()\n\n\n'
+    '@block(writes="v")\ndef more():\n    v[N] = SIDE\n',
+    "doubled": 'N = 3\n\n\n@block(writes="v")\ndef measure():\n    v[N] = 1.0\n',
+    "again": "from kernels.shapes.square import more\n\n\n"
+    '@block(writes="v")\ndef measure():\n    more()\n',
 }
 
 

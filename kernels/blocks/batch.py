@@ -3,6 +3,7 @@
 from kernels.blocks.window import place
 
 
+@block(reads="cells", writes="high0 high1 high2 low0 low1 low2")
 def begin_batch():
     """Declare the first and last cells of a batch that has no points yet."""
     low0: int = cells[0]
@@ -13,6 +14,10 @@ def begin_batch():
     high2: int = 0
 
 
+@block(
+    reads="cells high0 high1 high2 inverse_step low0 low1 low2",
+    writes="c0 c1 c2 h0 h1 h2 l0 l1 l2 z0 z1 z2",
+)
 def reach(points, at):
     """Place a point; declare l0, h0 and so on, the first and last cells of the batch with it."""
     place(points, at)
@@ -36,6 +41,7 @@ def reach(points, at):
         h2 = c2
 
 
+@block(reads="h0 h1 h2 l0 l1 l2", writes="high0 high1 high2 low0 low1 low2")
 def take_point():
     """Take the point that `reach` found into the batch."""
     low0 = l0

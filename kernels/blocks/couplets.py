@@ -23,6 +23,12 @@ adds the rest.
 """
 
 
+@block(
+    reads="one other",
+    writes=(
+        "bb_once bb_twice bs_once product sb_once sb_twice square_one square_other ss_once ss_twice"
+    ),
+)
 def weigh_laplacians():
     """Take the weights of the Laplacian of the field of points, and of its, of each kind.
 
@@ -40,12 +46,17 @@ def weigh_laplacians():
     bb_twice: REAL = 0.01 * product
 
 
+@block(reads="rr", writes="y")
 def stay_apart(table):
     """Take pairs closer than the first number of ``table`` as at that distance; see above."""
     if rr < table[0] * table[0]:
         y = table[1]
 
 
+@block(
+    reads="bb1 bb2 bb3 one other product r rr square_one square_other y",
+    writes="bb1 bb2 bb3 bs1 bs2 sb1 sb2 ss0 ss1",
+)
 def overlap():
     """Change the functions of a pair that overlaps."""
     both: REAL = one + other
@@ -65,7 +76,7 @@ def overlap():
         if small > 0.0:
             of_both = of_large / small
         third: REAL = of_large * of_large * of_large
-        within: REAL = 0.0 - 0.4 * third
+        inside: REAL = 0.0 - 0.4 * third
         ss0 = 0.6666666666666666 * of_large - 0.041666666666666664 * of_both * deep_part * part * (
             4.0 - part
         )
@@ -80,13 +91,13 @@ def overlap():
         if product > 0.0:
             of_one = 0.004166666666666667 * of_both / square_one * deep
             of_other = 0.004166666666666667 * of_both / square_other * deep
-        sb1 = of_other * (other * fifth1 + deep * sixth1) + within * r
+        sb1 = of_other * (other * fifth1 + deep * sixth1) + inside * r
         bs1 = of_one * (deep * sixth1 - one * fifth1)
         sb2 = of_other * (other * fifth2 + deep * sixth2)
         bs2 = of_one * (deep * sixth2 - one * fifth2)
         if one > other:
             sb1 = of_other * (deep * sixth1 - other * fifth1)
-            bs1 = of_one * (one * fifth1 + deep * sixth1) + within * r
+            bs1 = of_one * (one * fifth1 + deep * sixth1) + inside * r
             sb2 = of_other * (deep * sixth2 - other * fifth2)
             bs2 = of_one * (one * fifth2 + deep * sixth2)
         share: REAL = of_both * of_both * of_both * deep_part * 0.00022321428571428571
@@ -97,7 +108,7 @@ def overlap():
             42.0 - part * (21.0 - 3.0 * part)
         )
         bb1 = bb1 + eight * (56.0 - part * (24.0 - 3.0 * part))
-        bb1 = within + share * part2 * bb1
+        bb1 = inside + share * part2 * bb1
         bb2 = six * 15.0 * (2.0 - part) * (2.0 - part) * (2.0 - part)
         bb2 = bb2 + seven * (210.0 - part * (252.0 - part * (105.0 - 15.0 * part)))
         bb2 = bb2 + eight * (336.0 - part * (336.0 - part * (120.0 - 15.0 * part)))

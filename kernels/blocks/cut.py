@@ -1,6 +1,7 @@
 """The cut-off of the near field."""
 
 
+@block(reads="least most rr")
 def cut(value):
     """Leave a pair beyond the cut-off out of the sum that ``value`` multiplies, if CUT.
 

@@ -13,6 +13,7 @@ with the reverse Bessel polynomials theta. The recurrence keeps all digits for a
 """
 
 
+@block(reads="r", writes="fallen screened squared theta0 theta1")
 def fade(table):
     """Declare what follows from alpha or kappa times r_c, which is the last number of ``table``."""
     screened: REAL = table[DEGREE] * r
@@ -22,6 +23,7 @@ def fade(table):
     theta1: REAL = 1.0 + screened
 
 
+@block(reads="r", writes="fallen shape0 squared theta0 theta1")
 def fall(table):
     """Declare the same, and shape_0 of Brinkman's equation."""
     fade(table)

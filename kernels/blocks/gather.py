@@ -3,6 +3,7 @@
 from kernels.blocks.window import grid_point, horner
 
 
+@block(reads="above c0 c1 c2 field shape wx wy wz", writes="u0 u1 u2")
 def gather_window(wraps):
     """Add the field's values times the window to u0, u1 and u2.
 
@@ -58,6 +59,7 @@ def gather_window(wraps):
             u2 += sum2[z] * wz[z]
 
 
+@block(reads="at block k plane strengths wx wy wz", writes="d sums u v z0")
 def gather_rows(length):
     """Add to the sums of target k of a batch what its window takes from rows of a plane's block.
 
@@ -143,6 +145,7 @@ def gather_rows(length):
                 add_line(length, t2 * x, PULL + 2)
 
 
+@block(reads="k wz", writes="u v")
 def fold(length, part, first, order):
     """Set u and v to a row of a plane's sums times the window along z, or a derivative of it.
 
@@ -162,6 +165,7 @@ def fold(length, part, first, order):
             )
 
 
+@block(reads="k u v", writes="sums")
 def add_line(length, factor, line):
     """Add to a line of the sums of target k what `fold` found."""
     if length >= LANES:
@@ -172,6 +176,7 @@ def add_line(length, factor, line):
             sums[k][(line) * LANES + z] += (factor) * v[z]
 
 
+@block(reads="shift v0 v1 v2 z0 z1 z2", writes="v0 v1 v2 wx wy wz")
 def keep_window(table, order, to):
     """Keep the values of a window, or of a derivative of it, for target ``to`` of a batch."""
     horner(table, TERMS - 1, v0, v1, v2)
@@ -185,6 +190,7 @@ def keep_window(table, order, to):
         wz[order][to][shift + p] = v2[p] * z2 + table[TERMS - 1][p]
 
 
+@block(reads="k sums", writes="u")
 def total(line):
     """Set u to the sum of a line of target k."""
     u = 0.0

@@ -3,6 +3,13 @@
 from kernels.blocks.vector import take_vector
 
 
+@block(
+    reads="begins cutoff ends half i images order trg trg_low",
+    writes=(
+        "across1 across2 apart around begin end far inverse l0 l1 l2 mark out rate0 rate1 rate2 "
+        "sides0 sides1 sides2 x0 x1 x2"
+    ),
+)
 def begin_labels():
     """Take the target to x0, x1, x2, and what all laps share."""
     out: int = order[i]
@@ -40,6 +47,7 @@ def begin_labels():
         apart = 1.0
 
 
+@block(reads="apart around far lap", writes="count least most sign singular smooth")
 def begin_lap():
     """Set weights, sign and distances of a lap, and the count of its images."""
     singular = 1.0
@@ -63,6 +71,7 @@ def begin_lap():
         count = 0
 
 
+@block(reads="half i j lap side src_periods trg_periods", writes="apart")
 def displace(axis, r, x, rate, steps, shift, out):
     """Take ``r`` of an axis from the position of source j to the displacement of the lap's image.
 
@@ -83,11 +92,12 @@ def displace(axis, r, x, rate, steps, shift, out):
         r = x - r
 
 
-def leave_out(j, h0, h1, h2, m0, m1, m2):
+@block(reads="around copies i side src src_periods trg_periods x0 x1 x2")
+def leave_out(j, h0, h1, h2, rest0, rest1, rest2):
     """Take half of the shift to the image of source j that is left out of a tilted box.
 
-    ``m0`` to ``m2`` are the second parts of the whole shift. Copies are in an order that their
-    negatives reverse: so the transposed sum finds the same one of two that are equally near.
+    ``rest0`` to ``rest2`` are the second parts of the whole shift. Copies are in an order that
+    their negatives reverse: so the transposed sum finds the same one of two that are equally near.
     """
     if GIVEN:
         for d in range(PERIODIC):
@@ -96,9 +106,9 @@ def leave_out(j, h0, h1, h2, m0, m1, m2):
             h1 += periods * copies[1][around + d]
             h2 += periods * copies[2][around + d]
             if LOW:
-                m0 += periods * copies[3][around + d]
-                m1 += periods * copies[4][around + d]
-                m2 += periods * copies[5][around + d]
+                rest0 += periods * copies[3][around + d]
+                rest1 += periods * copies[4][around + d]
+                rest2 += periods * copies[5][around + d]
     else:
         best: REAL = 1.0e30
         nearest: int = 0
@@ -117,34 +127,45 @@ def leave_out(j, h0, h1, h2, m0, m1, m2):
         h1 = copies[1][nearest]
         h2 = copies[2][nearest]
         if LOW:
-            m0 = copies[3][nearest]
-            m1 = copies[4][nearest]
-            m2 = copies[5][nearest]
+            rest0 = copies[3][nearest]
+            rest1 = copies[4][nearest]
+            rest2 = copies[5][nearest]
 
 
+@block(
+    reads="around copies i image lap r0 r1 r2 side src src_periods trg_periods x0 x1 x2",
+    writes="h0 h1 h2 r0 r1 r2 rest0 rest1 rest2",
+)
 def displace_copy(j):
     """Take ``r0`` to ``r2`` to the displacement of the lap's image in a tilted box."""
     h0: REAL = 0.0
     h1: REAL = 0.0
     h2: REAL = 0.0
-    m0: REAL = 0.0
-    m1: REAL = 0.0
-    m2: REAL = 0.0
+    rest0: REAL = 0.0
+    rest1: REAL = 0.0
+    rest2: REAL = 0.0
     if lap == 2:
         h0 = copies[0][image]
         h1 = copies[1][image]
         h2 = copies[2][image]
         if LOW:
-            m0 = copies[3][image]
-            m1 = copies[4][image]
-            m2 = copies[5][image]
+            rest0 = copies[3][image]
+            rest1 = copies[4][image]
+            rest2 = copies[5][image]
     else:
-        leave_out(j, h0, h1, h2, m0, m1, m2)
+        leave_out(j, h0, h1, h2, rest0, rest1, rest2)
     r0 = (x0 - h0) - (r0 + h0)
     r1 = (x1 - h1) - (r1 + h1)
     r2 = (x2 - h2) - (r2 + h2)
 
 
+@block(
+    reads=(
+        "across1 across2 around coincident copies half half_low i image inverse l0 l1 l2 lap "
+        "rate0 rate1 rate2 side sides0 sides1 sides2 src src_low src_periods trg_periods x0 x1 x2"
+    ),
+    writes="apart far r0 r1 r2 rr y",
+)
 def meet_label(j):
     """Take the distance of source j, or of an image of it, as ``p2p.py`` says."""
     take_vector(r0, r1, r2, src, 0, j)
@@ -161,9 +182,9 @@ def meet_label(j):
         low1: REAL = l1 - src_low[1][j]
         low2: REAL = l2 - src_low[2][j]
         if TILTED:
-            low0 = low0 - m0
-            low1 = low1 - m1
-            low2 = low2 - m2
+            low0 = low0 - rest0
+            low1 = low1 - rest1
+            low2 = low2 - rest2
         else:
             if PERIODIC > 0:
                 low0 = low0 - 2.0 * shift0 * half_low[0]
@@ -189,7 +210,7 @@ def meet_label(j):
                 o0: REAL = 0.0
                 o1: REAL = 0.0
                 o2: REAL = 0.0
-                leave_out(j, o0, o1, o2, m0, m1, m2)
+                leave_out(j, o0, o1, o2, rest0, rest1, rest2)
                 beside = 2.0 * (pk.fabs(h0 - o0) * rate0 + pk.fabs(h1 - o1) * rate1)
                 if PERIODIC > 2:
                     beside = beside + 2.0 * pk.fabs(h2 - o2) * rate2
@@ -204,6 +225,13 @@ def meet_label(j):
             rr = 1.0
 
 
+@block(
+    reads=(
+        "across1 across2 half i image j lap r0 r1 r2 rate0 rate1 rate2 side sides0 sides1 sides2 "
+        "src_periods trg_periods x0 x1 x2"
+    ),
+    writes="apart out0 out1 out2 r0 r1 r2 shift0 shift1 shift2",
+)
 def displace_all():
     """Do the same in a box along the axes."""
     steps0: REAL = 0.0

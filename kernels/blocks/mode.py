@@ -1,6 +1,7 @@
 """A mode's wavenumber, and three components of it."""
 
 
+@block(reads="basis i0 i1 i2 k0 k1 k2", writes="x y z")
 def take_wavenumber():
     """Take the wavenumber to x, y, z."""
     x: REAL = k0[i0]
@@ -12,6 +13,7 @@ def take_wavenumber():
         x = basis[0][0] * x
 
 
+@block(reads="i0 i1 i2 square0 square1 square2 x y z", writes="kk")
 def take_square():
     """Take the square of the wavenumber x, y, z to kk."""
     if TILTED:
@@ -20,6 +22,7 @@ def take_square():
         kk: REAL = square0[i0] + square1[i1] + square2[i2]
 
 
+@block(reads="hat im re", writes="a0 a1 a2 b0 b1 b2")
 def take_components():
     """Take the first three components to a0 + i b0 and so on."""
     a0: REAL = hat[0][re]

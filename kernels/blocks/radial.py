@@ -17,6 +17,7 @@ CORE = DEGREE * (1 - (ALGEBRAIC > 0)) + ALGEBRAIC  # degree of a blob's polynomi
 COLUMNS = DEGREE + 1 + BLOB * (CORE + 2)  # of ``radial``
 
 
+@block(writes="least most singular smooth")
 def begin_parts():
     """Declare the weights of the parts of pairs, and the squared distances of pairs that count."""
     if PARTS:
@@ -26,6 +27,7 @@ def begin_parts():
         most: REAL = 1.0
 
 
+@block()
 def take_row(table, radial, row):
     """Declare ``table``, a row of ``radial``."""
     table: List[REAL] = [0.0] * COLUMNS
@@ -33,6 +35,7 @@ def take_row(table, radial, row):
         table[power] = radial[row][power]
 
 
+@block(writes="least most p0 p1 p2 p3 p4 p5 p6 p7 p8 p9 singular smooth")
 def take_rows(radial):
     """Take the first rows of ``radial`` to p0, p1, p2, and with more TABLES up to p5 or p9."""
     begin_parts()
@@ -59,6 +62,7 @@ def take_rows(radial):
             take_row(p9, radial, 9)
 
 
+@block(writes="decay least most p0 p1 p2 p3 p4 p5 p6 p7 p8 p9 peak singular smooth")
 def take_radial(radial, xi_rc):
     """Take the rows of ``radial``, and what else EVALUATOR 1 and 2 need."""
     take_rows(radial)
@@ -67,6 +71,7 @@ def take_radial(radial, xi_rc):
         decay: REAL = xi_rc * xi_rc
 
 
+@block(writes="least most p0 p1 p10 p11 p12 p2 p3 p4 p5 p6 p7 p8 p9 singular smooth")
 def take_polynomials(radial):
     """Take the rows of ``radial``, and to p3 the one that values take WITH_VALUES.
 
@@ -87,6 +92,7 @@ def take_polynomials(radial):
             take_row(p3, radial, TABLES)
 
 
+@block(writes="s")
 def variable(place):
     """Declare s of a place from 0 to 1; beyond the cut-off one at which polynomials are finite."""
     s: REAL = 2.0 * place - 1.0
@@ -94,6 +100,7 @@ def variable(place):
         s = pk.fmin(s, 1.0)
 
 
+@block(reads="core root s smooth within", writes="within")
 def polynomial(value, table):
     """Declare ``value``, a polynomial in s."""
     value: REAL = table[0]
@@ -111,6 +118,7 @@ def polynomial(value, table):
             value = value - within
 
 
+@block(reads="p0 rr singular y", writes="core reciprocal root within y")
 def begin_blob():
     """Drop the singular part of a pair within the blob: y is 0, and ``reciprocal`` keeps it."""
     reciprocal: REAL = y
@@ -128,11 +136,13 @@ def begin_blob():
                 y = 0.0
 
 
+@block(reads="reciprocal rr")
 def distance(value):
     """Declare ``value``, the distance over r_c."""
     value: REAL = rr * reciprocal
 
 
+@block(reads="p0 rr singular smooth y", writes="a core reciprocal root s within y")
 def first_function():
     """Take the first radial function to a."""
     begin_blob()
@@ -140,6 +150,7 @@ def first_function():
     polynomial(a, p0)
 
 
+@block(reads="coincident decay p0 p1 peak rr xi_rc y", writes="mean psi")
 def evaluate():
     """By EVALUATOR 1 and 2 take P to mean and Q to psi."""
     if EVALUATOR == 1:
@@ -156,6 +167,7 @@ def evaluate():
     psi: REAL = peak * pk.exp(0.0 - decay * rr)
 
 
+@block(reads="r0 r1 r2 reciprocal", writes="e0 e1 e2")
 def direction():
     """Take the direction from source to target to e0, e1, e2."""
     e0: REAL = r0 * reciprocal

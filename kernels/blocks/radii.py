@@ -3,6 +3,7 @@
 from kernels.blocks.radial import polynomial
 
 
+@block(reads="mark")
 def take_radii(one, other, table, density, row, at):
     """Declare the radii of target and source over r_c: the MARKS of the points, or in ``table``."""
     if MARKS:
@@ -13,6 +14,7 @@ def take_radii(one, other, table, density, row, at):
         other: REAL = table[1]
 
 
+@block(reads="core root s smooth within", writes="within")
 def lift(value, more, table, weight):
     """Add to ``value``, with MARKS, ``weight`` times ``more``, a polynomial of a Laplacian."""
     if MARKS:

@@ -3,6 +3,7 @@
 from kernels.blocks.radial import begin_blob, direction, distance, polynomial, variable
 
 
+@block(writes="g00 g01 g02 g10 g11 g12 g20 g21 g22 p u0 u1 u2")
 def begin_sums():
     """Begin the sums of a target: u0, p, g00 and so on."""
     u0: REAL = 0.0
@@ -20,6 +21,10 @@ def begin_sums():
     g22: REAL = 0.0
 
 
+@block(
+    reads="tensors",
+    writes="bend00 bend01 bend02 bend10 bend11 bend12 bend20 bend21 bend22 weigh0 weigh1 weigh2",
+)
 def begin_strain(at):
     """Begin the sums bend00, bend01 and so on of a target with weights, which `strain` adds to."""
     weigh0: REAL = tensors[0][at]
@@ -39,6 +44,10 @@ def begin_strain(at):
     bend22: REAL = 0.0
 
 
+@block(
+    reads="g00 g01 g02 g10 g11 g12 g20 g21 g22 r0 r1 r2 weigh0 weigh1 weigh2",
+    writes="bend00 bend01 bend02 bend10 bend11 bend12 bend20 bend21 bend22",
+)
 def strain():
     """Add a pair's distance times the gradient of what the target weighs, in g00 and so on."""
     bend0: REAL = weigh0 * g00
@@ -59,6 +68,7 @@ def strain():
     bend22 += bend2 * r2
 
 
+@block(reads="p0 r0 r1 r2 rr singular smooth y", writes="core e0 e1 e2 px r root s within y yy")
 def begin_pair():
     """Take powers of a pair's distance, its direction, and px from p0."""
     begin_blob()
@@ -69,6 +79,7 @@ def begin_pair():
     polynomial(px, p0)
 
 
+@block(reads="core p1 root s smooth within", writes="along level pr v0 v1 v2 within z0 z1 z2")
 def begin_vector():
     """Take pr from p1, and begin a gradient v e^T + e z^T + level I."""
     polynomial(pr, p1)
@@ -82,6 +93,10 @@ def begin_vector():
     level: REAL = 0.0
 
 
+@block(
+    reads="along e0 e1 e2 level v0 v1 v2 z0 z1 z2",
+    writes="g00 g01 g02 g10 g11 g12 g20 g21 g22 v0 v1 v2",
+)
 def add_gradient():
     """Add v e^T + e z^T + level I + along e e^T to the gradient."""
     if GRADIENT:
@@ -99,6 +114,10 @@ def add_gradient():
         g22 += v2 * e2 + e2 * z2 + level
 
 
+@block(
+    reads="along e0 e1 e2 level v0 v1 v2 z0 z1 z2",
+    writes="along g00 g01 g02 g10 g11 g12 g20 g21 g22 level v0 v1 v2 z0 z1 z2",
+)
 def add_gradient_of_vector(iso, axial, across, v, w, x, product):
     """Add the gradient of a vector v, w, x whose product with e is ``product``.
 
@@ -115,6 +134,10 @@ def add_gradient_of_vector(iso, axial, across, v, w, x, product):
     add_gradient()
 
 
+@block(
+    reads="along e0 e1 e2 level v0 v1 v2 z0 z1 z2",
+    writes="g00 g01 g02 g10 g11 g12 g20 g21 g22 v0 v1 v2",
+)
 def add_gradient_of_cross(along_e, across, v, w, x):
     """Add the gradient of t x e of a vector t: along_e (t x e) e^T + across (t x I)."""
     v0 = along_e * (w * e2 - x * e1)
@@ -129,6 +152,13 @@ def add_gradient_of_cross(along_e, across, v, w, x):
     add_gradient()
 
 
+@block(
+    reads=(
+        "bend00 bend01 bend02 bend10 bend11 bend12 bend20 bend21 bend22 g00 g01 g02 g10 g11 g12 "
+        "g20 g21 g22 p pull0 pull1 pull2 u0 u1 u2"
+    ),
+    writes="total",
+)
 def add_sums(at):
     """Add a target's sums to column ``at`` of ``total``: values, pressure, gradient and so on."""
     if VALUES:
@@ -165,6 +195,7 @@ def add_sums(at):
         total[PULL + 2][at] += pull2
 
 
+@block(reads="derivative_scale gentle out scale total", writes="gradient pot pressure pull")
 def store_sums(at):
     """Store column ``at`` of ``total`` as the results of target ``out``."""
     if VALUES:

@@ -3,6 +3,7 @@
 from kernels.blocks.vector import take_vector
 
 
+@block(reads="dens norms", writes="trace xx xy yy yz zx zz")
 def stresslet(at):
     """Take the symmetric tensor S = q n + n q of a source to xx, xy and so on, and q.n to trace."""
     take_vector(q0, q1, q2, dens, PLAIN, at)
@@ -16,6 +17,7 @@ def stresslet(at):
     zx: REAL = q0 * n2 + q2 * n0
 
 
+@block(reads="basis dens norms", writes="trace xx xy xz yx yy yz zx zy zz")
 def gradients(at):
     """Take the factors of the window's slopes to xx, xy and so on: a row for each component."""
     if LAYERS:
@@ -47,6 +49,7 @@ def gradients(at):
             zz = basis[2][2] * zz
 
 
+@block(reads="dx dy dz wx wy wz", writes="dx dy dz s0 s1 s2 s3 w")
 def add_source(density, normal, first_normal, at):
     """Add to s0 to s3 what a source of window values wx, wy, wz and slopes dx, dy, dz spreads.
 
@@ -74,6 +77,7 @@ def add_source(density, normal, first_normal, at):
         s3 += (q0 * n0 + q1 * n1 + q2 * n2) * w
 
 
+@block(reads="g0 g1 g2 grid")
 def add_to_grid(v0, v1, v2, v3):
     """Add to the components of the grid at g0, g1, g2, by atomics where threads may meet."""
     pk.atomic_add(grid, [0, g0, g1, g2], v0)
@@ -85,6 +89,7 @@ def add_to_grid(v0, v1, v2, v3):
         pk.atomic_add(grid, [3, g0, g1, g2], v3)
 
 
+@block(reads="cells")
 def tile_ahead(axis, at, first, image, tile, last):
     """Find the tile of cell ``at`` (negative for an image) and its cells; move ``at`` on."""
     first: int = at

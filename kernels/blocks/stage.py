@@ -4,6 +4,14 @@ from kernels.blocks.tile import begin_tile
 from kernels.blocks.walk import clip, meet_copy, shift
 
 
+@block(
+    reads="cutoff origin shape team tiles trg width",
+    writes=(
+        "above below bottom0 bottom1 bottom2 c0 c1 column copy end first first0 first1 hi0 hi1 "
+        "hi2 image0 image1 image2 inverse j last last0 last1 lo0 lo1 lo2 more most s0 s1 s2 "
+        "system top0 top1 top2 x0 x1 x2"
+    ),
+)
 def begin_walk():
     """Begin a tile, and its walk over columns and runs."""
     begin_tile()
@@ -34,6 +42,18 @@ def begin_walk():
             most = 0
 
 
+@block(
+    reads=(
+        "above below bottom0 bottom1 bottom2 c0 c1 column copies copy cutoff dens end first "
+        "first0 first1 half half_low hi0 hi1 hi2 image0 image1 image2 j last0 last1 lo0 lo1 lo2 "
+        "more most norms s0 s1 s2 shape src src_low starts system team top0 top1 top2 trg width "
+        "x0 x1 x2"
+    ),
+    writes=(
+        "above below c0 c1 column copy end first0 first1 hi0 hi1 hi2 image0 image1 image2 j last0 "
+        "last1 lo0 lo1 lo2 more s0 s1 s2 stage staged x0 x1 x2"
+    ),
+)
 def fill_stage():
     """Copy the next sources in reach to the stage: filled of them, staged with the surplus.
 
@@ -151,6 +171,7 @@ def fill_stage():
     team.team_barrier()
 
 
+@block(reads="coincident inverse l0 l1 l2 label stage tiny y0 y1 y2", writes="r0 r1 r2 rr y")
 def meet(m):
     """Take the distance of a target at y0, y1, y2 from staged source m, as ``p2p.py`` says.
 

@@ -3,6 +3,13 @@
 from kernels.blocks.walk import begin_copies, bound, clip
 
 
+@block(
+    reads="cutoff origin shape team tiles trg width",
+    writes=(
+        "bottom0 bottom1 bottom2 first first0 first1 hi0 hi1 hi2 inverse last last0 last1 lo0 lo1 "
+        "lo2 system top0 top1 top2"
+    ),
+)
 def begin_tile():
     """Set first and last to a tile's targets, first0 ... last1 to the columns in its reach.
 

@@ -1,6 +1,7 @@
 """Vectors and tensors of points, as three and nine rows of an array."""
 
 
+@block()
 def take_vector(v0, v1, v2, array, row, at):
     """Take a vector to ``v0``, ``v1``, ``v2``."""
     v0: REAL = array[row][at]
@@ -8,6 +9,7 @@ def take_vector(v0, v1, v2, array, row, at):
     v2: REAL = array[row + 2][at]
 
 
+@block(writes="d00 d01 d02 d10 d11 d12 d20 d21 d22")
 def take_tensor(array, row, at):
     """Take a tensor to d00, d01 and so on."""
     d00: REAL = array[row][at]
@@ -21,6 +23,10 @@ def take_tensor(array, row, at):
     d22: REAL = array[row + 8][at]
 
 
+@block(
+    reads="tensors",
+    writes="pull0 pull1 pull2 read_trace s00 s01 s02 s10 s11 s12 s20 s21 s22 strength",
+)
 def take_target(at):
     """Take a tensor target: its tensor, the trace of that, and its strength."""
     s00: REAL = tensors[0][at]

@@ -1,6 +1,7 @@
 """The walk over columns of cells, which ``p2p.py`` describes."""
 
 
+@block(reads="origin trg", writes="hi0 hi1 hi2 lo0 lo1 lo2")
 def bound(first, last):
     """Set lo0, hi0 and so on to the bounding box of targets ``first`` to ``last`` - 1."""
     lo0: REAL = trg[0][first]
@@ -25,6 +26,10 @@ def bound(first, last):
     hi2 = hi2 - origin[2]
 
 
+@block(
+    reads="hi0 hi1 hi2 lo0 lo1 lo2",
+    writes="bottom0 bottom1 bottom2 first0 first1 last0 last1 top0 top1 top2",
+)
 def begin_copies():
     """Keep the bounding box of a tile, and begin a tilted box's copy without columns in reach."""
     bottom0: REAL = lo0
@@ -39,6 +44,13 @@ def begin_copies():
     last1: int = 0 - 1
 
 
+@block(
+    reads=(
+        "bottom0 bottom1 bottom2 copies copy cutoff first0 first1 hi0 hi1 hi2 last0 last1 lo0 lo1 "
+        "lo2 shape top0 top1 top2 width"
+    ),
+    writes="first0 first1 hi0 hi1 hi2 last0 last1 lo0 lo1 lo2",
+)
 def meet_copy():
     """Bound the tile as a copy of a tilted box sees it, and find the columns in reach.
 
@@ -61,6 +73,7 @@ def meet_copy():
         last0 = 0 - 1
 
 
+@block(reads="shape")
 def clip(axis, first, last):
     """Clip the cells ``first`` to ``last`` to the ends of a free axis, or of a tilted box."""
     if PERIODIC <= axis or TILTED:
@@ -70,6 +83,7 @@ def clip(axis, first, last):
             last = shape[axis] - 1
 
 
+@block(reads="half shape")
 def wrap(axis, cell, image, source, target):
     """Wrap a cell along a periodic axis, and shift source and target to the images that meet.
 
@@ -88,6 +102,7 @@ def wrap(axis, cell, image, source, target):
         target = target - source
 
 
+@block(reads="copies copy half shape")
 def shift(axis, cell, image, source, target):
     """Do the same, where in a tilted box the whole tile meets one copy of the box at a time."""
     if TILTED:

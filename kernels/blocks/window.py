@@ -1,6 +1,7 @@
 """The window's values: P2G and G2P evaluate polynomials over a grid cell."""
 
 
+@block(reads="cells inverse_step", writes="c0 c1 c2 z0 z1 z2")
 def place(points, at):
     """Set c0, c1, c2 to the grid cell of a point, and z0, z1, z2 to its place there, -1 to 1."""
     t0: REAL = points[0][at] * inverse_step[0]
@@ -20,6 +21,7 @@ def place(points, at):
     z2: REAL = 2.0 * (t2 - REAL(c2)) - 1.0
 
 
+@block(reads="cells inverse_step")
 def cell_within(points, axis, at, first, edge, t, c):
     """Set t to a coordinate in grid steps, and c to its cell among ``edge`` from ``first`` on.
 
@@ -35,11 +37,13 @@ def cell_within(points, axis, at, first, edge, t, c):
         c = first
 
 
+@block(reads="z0 z1 z2")
 def evaluate(table, x, y, z):
     """Set the arrays x, y and z to the values of a window at a point that `place` found."""
     horner(table, TERMS, x, y, z)
 
 
+@block(reads="z0 z1 z2")
 def horner(table, terms, x, y, z):
     """Set the arrays to the polynomials of the first ``terms`` coefficients, two at least."""
     # A loop that only copies is a call for g++, whose stores the next loads wait for.
@@ -54,6 +58,7 @@ def horner(table, terms, x, y, z):
             z[p] = z[p] * z2 + table[term][p]
 
 
+@block(reads="z0 z1 z2")
 def take_values(table, x, y, z):
     """Declare the arrays x, y and z with these values."""
     x: List[REAL] = [0.0] * ROW
@@ -62,6 +67,7 @@ def take_values(table, x, y, z):
     evaluate(table, x, y, z)
 
 
+@block(reads="shape")
 def grid_point(g, axis, at):
     """Declare g, grid point ``at`` of an axis, wrapped at the end of a periodic one."""
     g: int = at
@@ -69,6 +75,7 @@ def grid_point(g, axis, at):
         g = g - shape[axis]
 
 
+@block()
 def value(table, p, x, w):
     """Set w to value p of a window along one axis; x is the place of the point in its cell."""
     w: REAL = table[0][p]
@@ -76,6 +83,7 @@ def value(table, p, x, w):
         w = w * x + table[term][p]
 
 
+@block()
 def halves(table, p, x, xx, even, odd):
     """Set even and odd to the parts, in x, of value p of a window along one axis; xx is x^2.
 

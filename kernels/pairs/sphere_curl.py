@@ -25,6 +25,7 @@ from kernels.blocks.vector import take_vector
 TURNING_TARGETS = False  # whether targets turn by forces, or move by torques
 
 
+@block(reads="mark", writes="moves sixth turns")
 def take_turning(table, density, row, at):
     """Take the radii to ``turns`` and ``moves``, and what multiplies the Laplacian to ``sixth``."""
     if MARKS and TURNING_TARGETS == 0:
@@ -34,6 +35,7 @@ def take_turning(table, density, row, at):
     sixth: REAL = 0.16666666666666666 * (moves * moves)
 
 
+@block(reads="moves rr turns y", writes="away both c ratio")
 def overlap():
     """Take c, and what its branches share, of the radii ``turns`` and ``moves``."""
     both: REAL = turns + moves
@@ -53,6 +55,7 @@ def overlap():
             c = ratio / (turns * turns * turns)
 
 
+@block(reads="least mark most p0 p1 r0 r1 r2 rr singular smooth y", writes="u y")
 def interact(density, row, normal, first_normal, at):
     """Add to u what one source does."""
     first_function()
@@ -69,6 +72,10 @@ def interact(density, row, normal, first_normal, at):
         u[3 * d + 2] += a * (t0 * e1 - t1 * e0)
 
 
+@block(
+    reads="mark p0 p1 p2 p3 r0 r1 r2 rr singular smooth y",
+    writes="first g00 g01 g02 g10 g11 g12 g20 g21 g22 last u0 u1 u2 y z0 z1 z2",
+)
 def differentiate(density, row, normal, first_normal, at):
     """Add to the sums of derivatives what one source does."""
     begin_pair()

@@ -27,6 +27,7 @@ from kernels.blocks.slopes import add_gradient_of_vector, begin_pair, begin_vect
 from kernels.blocks.vector import take_vector
 
 
+@block(reads="one other rr y", writes="axial both deep difference iso part product rate")
 def overlap():
     """Take m to iso, l to axial, and what their branches share, of the radii ``one``, ``other``."""
     both: REAL = one + other
@@ -57,6 +58,7 @@ def overlap():
         axial = 0.0
 
 
+@block(reads="least mark most p0 p1 p2 r0 r1 r2 rr singular smooth y", writes="one u y")
 def interact(density, row, normal, first_normal, at):
     """Add to u what one source does."""
     first_function()
@@ -76,6 +78,10 @@ def interact(density, row, normal, first_normal, at):
         u[3 * d + 2] += iso * t2 + along * e2
 
 
+@block(
+    reads="mark p0 p1 p2 p3 r0 r1 r2 rr singular smooth y",
+    writes="g00 g01 g02 g10 g11 g12 g20 g21 g22 one u0 u1 u2 y z0 z1 z2",
+)
 def differentiate(density, row, normal, first_normal, at):
     """Add to the sums of derivatives what one source does."""
     begin_pair()

@@ -27,6 +27,7 @@ from kernels.blocks.vector import take_vector
 EQUAL = False  # whether all spheres have one radius
 
 
+@block(reads="mark p2 rr y", writes="away axial both iso one ratio share sixth square twice")
 def overlap(density, row, at):
     """Take m to iso, l to axial, and what the branches share."""
     take_radii(one, other, p2, density, row, at)
@@ -61,6 +62,10 @@ def overlap(density, row, at):
         axial = 0.0
 
 
+@block(
+    reads="least mark most p0 p1 p2 p3 p4 p5 r0 r1 r2 rr singular smooth y",
+    writes="one square u y",
+)
 def interact(density, row, normal, first_normal, at):
     """Add to u what one source does."""
     first_function()
@@ -84,6 +89,10 @@ def interact(density, row, normal, first_normal, at):
         u[OUTPUTS * d + 2] += a * f2 + along * e2
 
 
+@block(
+    reads="mark p0 p1 p2 p3 p4 p5 p6 p7 p8 r0 r1 r2 rr singular smooth y",
+    writes="g00 g01 g02 g10 g11 g12 g20 g21 g22 one p square u0 u1 u2 y z0 z1 z2",
+)
 def differentiate(density, row, normal, first_normal, at):
     """Add to the sums of derivatives what one source does."""
     begin_pair()

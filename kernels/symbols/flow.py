@@ -7,6 +7,12 @@ FRICTION the M k^2 of pressures and of D is ``M (k^2 + friction)``.
 from kernels.blocks.mode import take_components, take_square, take_wavenumber
 
 
+@block(
+    reads=(
+        "basis f2 friction hat i0 i1 i2 im inverse_unit k0 k1 k2 m plane re square0 square1 square2"
+    ),
+    writes="hat",
+)
 def multiply():
     """Multiply a mode by the symbol."""
     take_wavenumber()

@@ -8,6 +8,7 @@ from kernels.blocks.mode import take_components, take_wavenumber
 UP = 2
 
 
+@block(reads="basis hat i0 i1 i2 im k0 k1 k2 m re", writes="hat")
 def multiply():
     """Multiply a mode by the symbol."""
     take_wavenumber()

@@ -1,6 +1,7 @@
 """``phi = M q``: a potential of charges."""
 
 
+@block(reads="hat im m re", writes="hat")
 def multiply():
     """Multiply a mode by the symbol."""
     hat[0][re] = hat[0][re] * m

@@ -3,6 +3,7 @@
 from kernels.blocks.mode import take_wavenumber
 
 
+@block(reads="basis hat i0 i1 i2 im k0 k1 k2 m re", writes="hat")
 def multiply():
     """Multiply a mode by the symbol."""
     take_wavenumber()

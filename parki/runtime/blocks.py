@@ -2,9 +2,10 @@
 
 A kernel file says ``from kernels.pairs.spheres import interact`` and calls it as a statement. The
 call is replaced by the function's body, with arguments for parameters; all other names refer to the
-caller's variables. Blocks may call blocks of their own file and its imports. Constants at the top
-of their file join the kernel's. A constant may choose another file of the same folder, or be the
-text of one. Later steps, upstream PyKokkos included, read plain files.
+caller's variables, and ``@block(reads=..., writes=...)`` says which (`scopes`). Blocks may call
+blocks of their own file and its imports. Constants at the top of their file join the kernel's. A
+constant may choose another file of the same folder, or be the text of one. Later steps, upstream
+PyKokkos included, read plain files.
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ from __future__ import annotations
 import ast
 import pickle
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from parki.errors import KernelError
 from parki.runtime import forks
+from parki.runtime.linter import is_decorated
+from parki.runtime.scopes import Scope, called, check_workunit
 
 PACKAGE = "kernels."
 # Python 3.11 counts the depth of a tree over all threads, so that two threads parsing at the same
@@ -49,6 +54,9 @@ def expand(
     """
     files = _Files(folder)
     blocks = files.imported(tree, path, chosen or {})
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and is_decorated(node, "workunit"):
+            check_workunit(node, _scopes(blocks), f"{path.name}:{node.lineno}")
     # Constants of blocks come last: they may be made of the kernel's.
     imports = _imports(tree)
     tree.body = [node for node in tree.body if node not in imports] + files.constants
@@ -62,11 +70,25 @@ def _imports(tree: ast.Module) -> list[ast.ImportFrom]:
     return [node for node in nodes if str(node.module).startswith(PACKAGE)]
 
 
-class _Shared(NamedTuple):
-    """A block, and those that it may call."""
+@dataclass
+class _Shared:
+    """A block of a file, or of a text, and those that it may call."""
 
     function: ast.FunctionDef
     others: dict[str, _Shared]
+    file: str
+    generated: bool
+
+    @cached_property
+    def scope(self) -> Scope:
+        """What it reads and writes of its caller; what a file declares is checked."""
+        others = {name: self.others[name] for name in called(self.function) if name in self.others}
+        scope = Scope.found if self.generated else Scope.of
+        return scope(self.function, _scopes(others), f"{self.file}:{self.function.lineno}")
+
+
+def _scopes(blocks: Mapping[str, _Shared]) -> dict[str, Scope]:
+    return {name: block.scope for name, block in blocks.items()}
 
 
 class _Files:
@@ -106,7 +128,10 @@ class _Files:
         whole = parsed(file, text or file.read_text(encoding="utf-8"))
         blocks = self.blocks[file] = {}
         blocks |= self.imported(whole, file, {})
-        blocks |= {n.name: _Shared(n, blocks) for n in whole.body if isinstance(n, ast.FunctionDef)}
+        functions = (node for node in whole.body if isinstance(node, ast.FunctionDef))
+        blocks |= {
+            node.name: _Shared(node, blocks, file.name, text is not None) for node in functions
+        }
         self.constants += [n for n in whole.body if isinstance(n, ast.Assign)]
         return blocks
 
@@ -123,7 +148,7 @@ class _Expander(ast.NodeTransformer):
             return node
         if call.func.id not in self.blocks:
             return node
-        block, others = self.blocks[call.func.id]
+        block, others = self.blocks[call.func.id].function, self.blocks[call.func.id].others
         names = [argument.arg for argument in block.args.args]
         if len(names) != len(call.args) or call.keywords:
             raise KernelError(

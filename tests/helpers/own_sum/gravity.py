@@ -8,6 +8,7 @@ from kernels.blocks.radial import direction, distance, first_function
 from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
 
 
+@block(reads="least most p0 r0 r1 r2 rr singular smooth y", writes="u y")
 def interact(density, row, normal, first_normal, at):
     """Add to u what one source does."""
     first_function()
@@ -22,6 +23,10 @@ def interact(density, row, normal, first_normal, at):
         u[3 * d + 2] += field * e2
 
 
+@block(
+    reads="p0 p1 r0 r1 r2 rr singular smooth y",
+    writes="g00 g01 g02 g10 g11 g12 g20 g21 g22 u0 u1 u2 y z0 z1 z2",
+)
 def differentiate(density, row, normal, first_normal, at):
     """Add to the sums of derivatives what one source does."""
     begin_pair()
