@@ -106,7 +106,7 @@ def test_manual_is_short():
     pages = [page for page in PAGES if page.parent != DOCS / "notebook" and page.stem not in others]
     counts = {page.name: words(page.read_text(encoding="utf-8")) for page in pages}
     del counts["CONTRIBUTING.md"]
-    assert sum(counts.values()) < 22_000, counts
+    assert sum(counts.values()) < 23_500, counts
 
 
 def test_docstrings_have_none_of_these_phrases():
