@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import parki
-from parki.dynamics import brownian, moments, tables
+from parki.dynamics import brownian, moments, solver, tables
 from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.moments import MomentMobility
 from parki.dynamics.pair_matrix import PairMatrix
@@ -228,14 +228,73 @@ def test_gauges_shift_all_spheres_alone():
     rigid = parki.RigidSpheres(POINTS, RADII, **options)
     found, product = rigid.velocities(vectors()), rigid._product
 
-    def shifted(acts):
-        moves = product(acts)
-        moves[:3] += 5 * acts[:3].sum(axis=1, keepdims=True)
-        return moves
+    for gauge in (5, -500):
+        shift = np.array([[gauge], [gauge], [0]])
 
-    rigid._product = shifted
-    again = rigid.velocities(vectors())
-    assert off(again, found + rigid.factor * 5 * vectors().sum(axis=1, keepdims=True)) < 1e-5
+        def shifted(acts, shift=shift):
+            moves = product(acts)
+            moves[:3] += shift * acts[:3].sum(axis=1, keepdims=True)
+            return moves
+
+        rigid._product = shifted
+        shifts = rigid.factor * shift * vectors().sum(axis=1, keepdims=True)
+        assert off(rigid.velocities(vectors()) - shifts, found) < 1e-5
+
+
+@pytest.mark.parametrize("periodicity", [1, 2, (True, False, True)])
+def test_net_forces_with_free_axes_are_of_the_dense_matrices(periodicity):
+    """Where a net force moves all spheres backwards, as gauges may: M is not positive then."""
+    unit = 50.0  # in which lines of forces move fluid backwards, too
+    options = {"periodicity": periodicity, "box": [unit] * 3, "tolerance": 1e-6}
+    forces = vectors() + np.array([[9.0], [3.0], [6.0]])
+    flow, torques = 20 / unit**2 * SHEAR, 0.1 * unit * vectors(1)
+    rigid = parki.RigidSpheres(unit * POINTS, unit * RADII, accuracy=1e-7, **options)
+    motion = rigid.solve(forces, torques, gradient=flow)
+
+    units = np.eye(55).reshape(55, 11, 5)
+    mobility = np.array([rigid._product(each).ravel() for each in units])
+    resistance = np.array([rigid._matrix(each).ravel() for each in np.eye(30).reshape(30, 6, 5)])
+    carried = np.eye(55)[:, :30]
+    matrix = np.block([[(mobility + mobility.T) / 2, -carried], [carried.T, resistance]])
+    slip, loads, strain = solver.sides(rigid, forces, torques, flow)
+    exact = np.linalg.solve(matrix, np.concatenate([slip.ravel(), loads.ravel()]))
+    acts, moves = exact[:55].reshape(11, 5), exact[55:].reshape(6, 5)
+    assert (forces * moves[:3]).sum() < 0
+    assert off(motion.velocities, rigid.factor * moves[:3]) < 2e-7
+    assert off(motion.turns, rigid.factor * moves[3:]) < 2e-6
+    stresslets = moments.symmetric(np, acts[6:]) + rigid._pairs.acting(moves, -strain)[1]
+    assert off(motion.stresslets, stresslets) < 2e-6
+
+    again = rigid.solve(forces, torques, gradient=flow, start=motion)
+    assert again.products == 1 and off(again.velocities, motion.velocities) < 1e-7
+    loads = np.concatenate([forces, torques]).ravel()
+    pulled = np.linalg.solve(matrix, np.append(np.zeros(55), loads))[55:]
+    assert off(rigid.as_linear_operator(torques=True) @ loads, rigid.factor * pulled) < 2e-7
+    with pytest.raises(parki.ParkiValueError, match="noise with periodicity"):
+        rigid.noise(0)
+    rigid.accuracy = 1e-3
+    rough = rigid.solve(forces, torques, gradient=flow)
+    alone = rigid.factor * 4 / 3 * forces / rigid.radii
+    assert abs(rough.velocities - motion.velocities).max() < 1e-3 * abs(alone).max()
+
+
+@pytest.mark.parametrize("periodicity", [pytest.param(1, marks=pytest.mark.slow), 2])
+def test_spheres_and_their_images_move_alike(periodicity):
+    """So that nothing between them resists: lubrication, cells of a lattice and units count not."""
+
+    def motion(force, n=1, unit=1.0, **more):
+        how = {"periodicity": periodicity, "box": unit * np.array([n, 1, 1]), "tolerance": 1e-6}
+        points = unit * (np.array([[0.0], [0.5], [0.5]]) + np.arange(n) * [[1], [0], [0]])
+        rigid = parki.RigidSpheres(points, 0.45 * unit, **how, **more)
+        return unit * rigid.velocities(np.tile(np.c_[force], n))
+
+    together = motion([1.0, 0, 0.5])
+    assert off(together, motion([1.0, 0, 0.5], lubrication=False)) < 1e-12
+    assert off(motion([1.0, 0, 0]) + motion([0, 0, 0.5]), together) < 1e-12
+    assert off(motion([1.0, 0, 0.5], n=3), together) < 1e-5
+    # A line of forces moves fluid by a logarithm of the distance, whose unit is a gauge.
+    gauge = np.array([[4.0], [0], [1]]) * (periodicity == 1) * np.log(100) / (8 * np.pi)
+    assert off(motion([1.0, 0, 0.5], unit=100.0) + gauge, together) < 1e-5
 
 
 # --- rigid spheres --------------------------------------------------------------------------------

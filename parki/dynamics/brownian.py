@@ -33,11 +33,11 @@ MOST_HALVES = 12  # how often a step is halved, which leaves a 64th of its noise
 
 def check(rigid: Any) -> None:
     """Refuse noise of a mobility that is not positive."""
-    periodicity = rigid.options.periodicity
-    if periodicity in (1, 2):
+    if any(moments.gauged(rigid.options)):
         raise ParkiValueError(
-            f"noise with periodicity={periodicity} is not defined: the mean velocity of a cell "
-            "depends on the gauge there, and the mobility is not positive; take periodicity 0 or 3"
+            f"noise with periodicity={rigid.options.periodicity} is not defined: the mean "
+            "velocity of a cell depends on the gauge there, and the mobility is not positive; "
+            "take periodicity 0 or 3"
         )
 
 

@@ -50,6 +50,7 @@ def conjugate(
     show: Show | None = None,
     of: str = "the mobility",
     last: Callable[[Any, Any, Any], tuple[Any, Any]] = lambda step, z, w: (z, w),
+    freed: Callable[[Any, Any], tuple[Any, Any]] = lambda residual, u: (residual, u),
 ) -> Solved:
     """Return the solution, from a start that satisfies the balance.
 
@@ -86,7 +87,7 @@ def conjugate(
         If the error stays larger, or M is not positive.
     """
     x, u = start
-    residual = k - mobility(x) + carried(u)
+    residual, u = freed(k - mobility(x) + carried(u), u)
     z, w = precondition(residual)
     p, v, products = z, w, 1
     left, energy, step = dot(residual, z), 1.0, 1.0
@@ -104,8 +105,7 @@ def conjugate(
         energy = dot(p, h)
         step = (left / energy).astype(x.dtype)
         x = x + step * p
-        u = u + step * v
-        residual = residual - step * h
+        residual, u = freed(residual - step * h, u + step * v)
         z, w = precondition(residual)
         left = dot(residual, z)
         # As the residual has become orthogonal to p, also where the preconditioner is inexact.

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from parki.dynamics.moments import gauged
 from parki.dynamics.tables import FAR, LENGTHS, PLACES, SIZES, SQRT2, SQRT6, scalars
 from parki.errors import OverlapError
 from parki.ewald.options import EwaldOptions
@@ -38,7 +39,7 @@ class Lubrication:
         self.least = max(roughness, SMALLEST_GAP)
         # Without a net force on the fluid the gauge of free axes adds a velocity to all spheres,
         # which must not count: pairs resist nothing there that moves both spheres in the same way.
-        self.relative = options.periodicity in (1, 2)
+        self.relative = any(gauged(options))
         reach = (2 + FAR) * float(radii.max()) if self.count else 1.0
         pairs = near_pairs(points, points, reach, options)
         i, j, d = pairs.targets, pairs.indices, pairs.displacements

@@ -63,6 +63,12 @@ def gradient(given: Any, options: EwaldOptions) -> Any:
     return slope
 
 
+def gauged(options: EwaldOptions) -> tuple[bool, bool, bool]:
+    """Return along which axes a net force moves all spheres by a gauge: see docs/gauges.md."""
+    count = sum(options.periodic)
+    return options.periodic if count == 2 else (count == 1,) * 3
+
+
 SQRT2, SQRT6 = math.sqrt(2), math.sqrt(6)
 
 

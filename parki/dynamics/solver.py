@@ -58,6 +58,7 @@ def solve(
     k: Any,
     f: Any,
     accuracy: float,
+    gauged: tuple[bool, bool, bool],
     start: Start | None = None,
     watch: Show | None = None,
 ) -> Solved:
@@ -75,6 +76,9 @@ def solve(
     k, f : array, shape (11, N) and (6, N)
     accuracy : float
         The relative error, in the norm of the energy, at which it stops.
+    gauged : tuple of 3 bools
+        Axes along which a net force moves all spheres by a gauge, so that M need not be positive.
+        If there is one, R resists nothing that moves all spheres alike.
     start : Start, optional
     watch : callable, optional
         Called with the error in each iteration.
@@ -104,6 +108,22 @@ def solve(
         z[:6] *= size / step
         return z, size * w
 
+    def together(residual: Any, v: Any) -> tuple[Any, Any]:
+        """Let all spheres move by the mean of the residual, where no pair resists it.
+
+        The balance fixes the net force, so that steps only see relative motion.
+        """
+        if not any(gauged):
+            return residual, v
+        mean = residual[:3].mean(axis=1, keepdims=True)
+        residual[:3] -= mean
+        v[:3] -= mean
+        return residual, v
+
+    def energy(x: Any, v: Any) -> Any:
+        """Return the energy; that of a gauge is taken out, and that of spheres alone put in."""
+        return dot(x, k) + dot(v, f) + dot(net, alone - v[:3].mean(axis=1))
+
     def carried(v: Any) -> Any:
         moved = 0 * k
         moved[:6] = v
@@ -118,17 +138,20 @@ def solve(
         first = x, v
     if not (k.any() or f.any()):
         return Solved(0 * k, 0 * f, 0, 0.0)
+    net = f[:3].sum(axis=1) * np.asarray(gauged, like=f)
+    alone = net * own[:3].mean(axis=1) / own.shape[1]
     return conjugate(
         mobility,
         lambda r: balanced(r, 0 * f),
         carried,
         first,
         k,
-        lambda x, v: dot(x, k) + dot(v, f),
+        energy,
         accuracy,
         MOST_PRODUCTS,
         watch,
         last=last,
+        freed=together,
     )
 
 
@@ -146,7 +169,9 @@ class Motion:
         Products with the mobility that it took.
     error : float
         The estimated error: the root of the dissipation by what is left, over the whole one. In
-        dense suspensions velocities alone, or stresslets alone, have up to three times that.
+        dense suspensions velocities alone, or stresslets alone, have up to three times that. With
+        one or two periodic axes a net force moves all spheres by a gauge: the whole one is then of
+        relative motion, and of that force on spheres alone.
     """
 
     velocities: Any
