@@ -276,8 +276,8 @@ class RigidSpheres(Uncopied):
     ) -> Solved:
         """Return the solution for slip k (11, N) and forces f (6, N)."""
         accuracy = self.accuracy if accuracy is None else accuracy
-        given, gauged = (self._product, self._matrix, self._own), moments.gauged(self.options)
-        return solver.solve(*given, k, f, accuracy, gauged, start, watch)
+        gauged, matrices = moments.gauged(self.options), (self._product, self._matrix, self._own)
+        return solver.solve(*matrices, k, f, accuracy, gauged, start, watch)
 
     def _product(self, acts: Any, mobility: MomentMobility | None = None) -> Any:
         """Return the product of the mobility with eleven numbers for each sphere, (11, N)."""

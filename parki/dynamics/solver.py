@@ -121,7 +121,7 @@ def solve(
         return residual, v
 
     def energy(x: Any, v: Any) -> Any:
-        """Return the energy; that of a gauge is taken out, and that of spheres alone put in."""
+        """Return the energy, with spheres alone in the place of a gauge."""
         return dot(x, k) + dot(v, f) + dot(net, alone - v[:3].mean(axis=1))
 
     def carried(v: Any) -> Any:
