@@ -1,6 +1,7 @@
 """The walk of `p2g_block` and `g2p_block` over points: batches whose windows fit into a block."""
 
 from kernels.blocks.window import place
+from parki.runtime.scopes import block
 
 
 @block(reads="cells", writes="high0 high1 high2 low0 low1 low2")

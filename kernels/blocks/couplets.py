@@ -22,6 +22,8 @@ So pairs closer than the sum of the two largest radii are taken as at that dista
 adds the rest.
 """
 
+from parki.runtime.scopes import block
+
 
 @block(
     reads="one other",

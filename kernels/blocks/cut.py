@@ -1,5 +1,7 @@
 """The cut-off of the near field."""
 
+from parki.runtime.scopes import block
+
 
 @block(reads="least most rr")
 def cut(value):

@@ -12,6 +12,8 @@ With z = alpha r they are ``b_n = (-1)^n shape_n / r^(2 n + 1)``, where ::
 with the reverse Bessel polynomials theta. The recurrence keeps all digits for any z.
 """
 
+from parki.runtime.scopes import block
+
 
 @block(reads="r", writes="fallen screened squared theta0 theta1")
 def fade(table):

@@ -1,6 +1,9 @@
 """The sums of G2P over the points of a window."""
 
+from typing import List
+
 from kernels.blocks.window import grid_point, horner
+from parki.runtime.scopes import block
 
 
 @block(reads="above c0 c1 c2 field shape wx wy wz", writes="u0 u1 u2")

@@ -1,6 +1,7 @@
 """The walk over sources of a target's label, which ``p2p_labels.py`` describes."""
 
 from kernels.blocks.vector import take_vector
+from parki.runtime.scopes import block
 
 
 @block(

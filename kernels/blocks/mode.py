@@ -1,5 +1,7 @@
 """A mode's wavenumber, and three components of it."""
 
+from parki.runtime.scopes import block
+
 
 @block(reads="basis i0 i1 i2 k0 k1 k2", writes="x y z")
 def take_wavenumber():

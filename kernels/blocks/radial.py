@@ -11,6 +11,10 @@ blob's functions are its square root times polynomials of this degree.
 With PARTS, ``singular`` and ``smooth`` are 0 or 1, and multiply the two parts of a pair.
 """
 
+from typing import List
+
+from parki.runtime.scopes import block
+
 BLOB = False
 ALGEBRAIC = 0  # degree in 1 / (r^2 + epsilon^2), if all pairs are within blobs of such powers
 CORE = DEGREE * (1 - (ALGEBRAIC > 0)) + ALGEBRAIC  # degree of a blob's polynomials

@@ -1,6 +1,7 @@
 """Radii of the spheres of a pair."""
 
 from kernels.blocks.radial import polynomial
+from parki.runtime.scopes import block
 
 
 @block(reads="mark")

@@ -1,6 +1,7 @@
 """Sums of derivatives, to which the files of ``kernels/pairs`` add what a source does."""
 
 from kernels.blocks.radial import begin_blob, direction, distance, polynomial, variable
+from parki.runtime.scopes import block
 
 
 @block(writes="g00 g01 g02 g10 g11 g12 g20 g21 g22 p u0 u1 u2")

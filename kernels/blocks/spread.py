@@ -1,6 +1,7 @@
 """The sums of P2G: sources at grid points, and values of the grid."""
 
 from kernels.blocks.vector import take_vector
+from parki.runtime.scopes import block
 
 
 @block(reads="dens norms", writes="trace xx xy yy yz zx zz")

@@ -2,6 +2,7 @@
 
 from kernels.blocks.tile import begin_tile
 from kernels.blocks.walk import clip, meet_copy, shift
+from parki.runtime.scopes import block
 
 
 @block(

@@ -1,6 +1,7 @@
 """The tile of targets of the near field, which ``p2p.py`` describes."""
 
 from kernels.blocks.walk import begin_copies, bound, clip
+from parki.runtime.scopes import block
 
 
 @block(

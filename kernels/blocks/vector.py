@@ -1,5 +1,7 @@
 """Vectors and tensors of points, as three and nine rows of an array."""
 
+from parki.runtime.scopes import block
+
 
 @block()
 def take_vector(v0, v1, v2, array, row, at):

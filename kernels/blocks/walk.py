@@ -1,5 +1,7 @@
 """The walk over columns of cells, which ``p2p.py`` describes."""
 
+from parki.runtime.scopes import block
+
 
 @block(reads="origin trg", writes="hi0 hi1 hi2 lo0 lo1 lo2")
 def bound(first, last):

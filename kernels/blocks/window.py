@@ -1,5 +1,9 @@
 """The window's values: P2G and G2P evaluate polynomials over a grid cell."""
 
+from typing import List
+
+from parki.runtime.scopes import block
+
 
 @block(reads="cells inverse_step", writes="c0 c1 c2 z0 z1 z2")
 def place(points, at):

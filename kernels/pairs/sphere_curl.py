@@ -21,6 +21,7 @@ from kernels.blocks.radial import direction, first_function
 from kernels.blocks.radii import lift, take_radii
 from kernels.blocks.slopes import add_gradient_of_cross, begin_pair, begin_vector
 from kernels.blocks.vector import take_vector
+from parki.runtime.scopes import block
 
 TURNING_TARGETS = False  # whether targets turn by forces, or move by torques
 

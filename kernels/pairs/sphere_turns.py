@@ -25,6 +25,7 @@ from kernels.blocks.radial import direction, first_function, polynomial
 from kernels.blocks.radii import take_radii
 from kernels.blocks.slopes import add_gradient_of_vector, begin_pair, begin_vector
 from kernels.blocks.vector import take_vector
+from parki.runtime.scopes import block
 
 
 @block(reads="one other rr y", writes="axial both deep difference iso part product rate")

@@ -23,6 +23,7 @@ from kernels.blocks.radial import direction, first_function, polynomial
 from kernels.blocks.radii import lift, take_radii
 from kernels.blocks.slopes import add_gradient_of_vector, begin_pair, begin_vector
 from kernels.blocks.vector import take_vector
+from parki.runtime.scopes import block
 
 EQUAL = False  # whether all spheres have one radius
 

@@ -1,6 +1,7 @@
 """``u = i M k x t``: the flow of torques."""
 
 from kernels.blocks.mode import take_components, take_wavenumber
+from parki.runtime.scopes import block
 
 
 @block(reads="basis hat i0 i1 i2 im k0 k1 k2 m re", writes="hat")

@@ -5,6 +5,7 @@ FRICTION the M k^2 of pressures and of D is ``M (k^2 + friction)``.
 """
 
 from kernels.blocks.mode import take_components, take_square, take_wavenumber
+from parki.runtime.scopes import block
 
 
 @block(

@@ -4,6 +4,7 @@ Vectors A have its slope along the axis once more, ``M k_n^2 k (k.A)``: doublets
 """
 
 from kernels.blocks.mode import take_components, take_wavenumber
+from parki.runtime.scopes import block
 
 UP = 2
 

@@ -1,5 +1,7 @@
 """``phi = M q``: a potential of charges."""
 
+from parki.runtime.scopes import block
+
 
 @block(reads="hat im m re", writes="hat")
 def multiply():

@@ -1,6 +1,7 @@
 """``u = i M k q``: the slope of the potential of charges."""
 
 from kernels.blocks.mode import take_wavenumber
+from parki.runtime.scopes import block
 
 
 @block(reads="basis hat i0 i1 i2 im k0 k1 k2 m re", writes="hat")

@@ -9,14 +9,27 @@ All branches count, whatever the constants are, and so does every line, whatever
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from parki.errors import KernelError
 from parki.runtime.linter import is_constant_name
 from parki.runtime.syntax import walk
 
 KNOWN = {"pk", "range", "int", "float", "bool", "List"}
+
+
+def block(reads: str = "", writes: str = "") -> Callable[[Any], Any]:
+    """Declare which of its caller's variables a block reads, and which it leaves or changes.
+
+    Nobody calls it: the declaration is read from the text of the file.
+
+    Parameters
+    ----------
+    reads, writes : str
+        Names, with blanks between them.
+    """
+    raise NotImplementedError("files of blocks are texts, which nobody imports")
 
 
 class Scope(NamedTuple):

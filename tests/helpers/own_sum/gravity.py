@@ -6,6 +6,7 @@ v = y^3 - 2 X and h = 3 y^3 - 2 (R + 3 X). A pair function that is in the tests 
 from kernels.blocks.cut import cut
 from kernels.blocks.radial import direction, distance, first_function
 from kernels.blocks.slopes import add_gradient, begin_pair, begin_vector
+from parki.runtime.scopes import block
 
 
 @block(reads="least most p0 r0 r1 r2 rr singular smooth y", writes="u y")
