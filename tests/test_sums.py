@@ -222,3 +222,15 @@ def test_strains_of_other_structures_are_differences_or_refused_by_name():
         moved = found["box"][0] + ((found["trg"] + found["src"])[0] * points[0]).sum()
         assert abs(moved - exact) < 1e-4 * abs(exact), each.name
     assert all(refused) and 0 < len(refused) < len(others)
+
+
+COPIES = Path(__file__).parent / "pair_functions"
+
+
+def test_pair_functions_are_their_copies():
+    """A change of the generator shows as a change of formulas, which somebody then reads."""
+    written = {name.partition("(")[0]: SUMS[name].p2p()["PAIRS"] for name in SUMS}
+    copies = {path.stem: path.read_text(encoding="utf-8") for path in COPIES.glob("*.txt")}
+    for name, text in written.items():
+        assert text == copies.pop(name), "see scripts/pair_functions.py"
+    assert not copies
