@@ -59,7 +59,8 @@ class Coulomb(Calculator):
             box = np.eye(3) * (points.max() + 1)
             box[:count, :count] = (edges[:count].T * signs)[:, :count]
         charges = self.atoms.get_initial_charges()
-        found = parki.energy(points, charges, periodicity=count, box=box, tolerance=self.tolerance)
+        how = {"rows": True, "periodicity": count, "box": box, "tolerance": self.tolerance}
+        found = parki.energy(points, charges, **how)
         self.results = {
             "energy": UNIT * found.energy,
             "free_energy": UNIT * found.energy,

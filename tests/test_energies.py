@@ -8,7 +8,7 @@ import parki
 SHEARED = parki.lattice(1.0, 1.2, 0.9, xy=0.3, xz=-0.2)
 BOXES = [
     (3, SHEARED),
-    (2, [[1.0, 0.2, 0.0], [0.0, 1.3, 0.0], [0.0, 0.0, 1.0]]),
+    (2, [[1.0, 0.2, 0.0], [0.0, 1.3, 0.0], None]),
     (1, [1.2, None, None]),
     (0, [None] * 3),
 ]
@@ -19,6 +19,10 @@ def cloud(n: int = 15):
     rng = np.random.default_rng(0)
     grid = np.indices((3, 3, 3)).reshape(3, 27).T[rng.permutation(27)[:n]]
     return 0.28 * grid + 0.05 + 0.08 * rng.random((n, 3)), rng.standard_normal(n)
+
+
+POINTS, CHARGES = cloud()
+TWO = np.stack([CHARGES, -2 * CHARGES])
 
 
 @pytest.mark.each
@@ -35,7 +39,7 @@ def test_forces_and_virial_are_derivatives(periodicity, box, more):
 
     def energy(strain, step=0.0, turn=None):
         stretched = np.eye(3) + strain
-        cell = box if periodicity < 2 else np.array(box) @ stretched.T
+        cell = [b if b is None or periodicity < 2 else stretched @ b for b in box]
         if periodicity == 1:
             cell = [1.2 * stretched[0, 0], None, None]
         how = {"periodicity": periodicity, "tolerance": 1e-10, **more}
@@ -62,6 +66,63 @@ def test_forces_and_virial_are_derivatives(periodicity, box, more):
     assert twice / 2 == pytest.approx(found.energy)
 
 
+def exact(points, charges, dipoles):
+    """Return the energy of charges and dipoles in rows, without images, and their forces."""
+    u, v = np.triu_indices(len(points), 1)
+    r = points[u] - points[v]
+    x = np.linalg.norm(r, axis=1)[:, None]
+    (q, p), (d, e) = ((each[u], each[v]) for each in (charges[:, None], dipoles))
+    dr, er, de = ((a * b).sum(axis=1, keepdims=True) for a, b in ((d, r), (e, r), (d, e)))
+    pairs = q * p / x + (q * er - p * dr + de) / x**3 - 3 * dr * er / x**5
+    forces = (q * p * r - q * e + p * d) / x**3 + 3 * (q * er - p * dr + de) * r / x**5
+    forces += (3 * (d * er + e * dr) - 15 * dr * er * r / x**2) / x**5
+    total = np.zeros_like(points)
+    np.add.at(total, u, forces)
+    np.add.at(total, v, -forces)
+    return pairs.sum(), total
+
+
+@pytest.mark.parametrize("count", range(1, 6))
+@pytest.mark.parametrize("dipolar", [False, True], ids=["charges", "dipoles"])
+def test_few_points_in_rows_and_in_columns(count, dipolar):
+    points, charges = (each[:count] for each in cloud())
+    dipoles = dipolar * np.random.default_rng(2).standard_normal(points.shape)
+    energy, forces = exact(points, charges, dipoles)
+    how = {"periodicity": 0, "tolerance": 1e-10}
+    more = {"dipoles": dipoles} if dipolar else {}
+    for rows in (True, False, None):
+        given = {n: a if rows else a.T.copy() for n, a in {"points": points, **more}.items()}
+        if rows is None and count == 3:
+            with pytest.raises(parki.ParkiValueError, match=r"\(3, 3\), whose rows .* rows=True"):
+                parki.energy(charges=charges, **given, **how)
+            continue
+        found = parki.energy(charges=charges, rows=rows, **given, **how)
+        assert found.energy == pytest.approx(energy, rel=1e-8, abs=1e-8)
+        own = found.forces if rows else found.forces.T
+        np.testing.assert_allclose(own, forces, atol=1e-7 * (1 + abs(forces).max()))
+
+
+def test_madelung_constant_of_fluorite():
+    """Three ions in a cell: see Kittel, Introduction to Solid State Physics, chapter 3."""
+    ions = np.array([[0.0] * 3, [0.25] * 3, [0.75] * 3])
+    box = parki.lattice(*[0.5**0.5, 0.75**0.5 / 2**0.5, 3**-0.5], *[0.125**0.5] * 2, 24**-0.5)
+    cell = np.array([[0.5, 0.5, 0], [0, 0.5, 0.5], [0.5, 0, 0.5]])
+    points = ions @ np.linalg.inv(cell) @ box  # turned
+    found = parki.energy(
+        points, np.array([2.0, -1, -1]), rows=True, periodicity=3, box=box, tolerance=1e-9
+    )
+    assert found.energy == pytest.approx(-5.0387849 / (3**0.5 / 4), rel=1e-6)
+
+
+def test_virial_of_a_tilted_box_whose_height_is_that_of_the_points():
+    points, charges = cloud()
+    both = [[1.0, 0.0, 0.0], [0.5, 1.0, 0.0], None], [[1.0, 0, 0], [0.5, 1.0, 0], [0, 0, 1.0]]
+    first, second = (
+        parki.energy(points, charges, periodicity=2, box=box, tolerance=1e-9) for box in both
+    )
+    np.testing.assert_allclose(first.virial, second.virial, atol=1e-5)
+
+
 def test_systems_have_the_energies_of_each():
     points, charges = cloud()
     boxes, how = (
@@ -79,6 +140,10 @@ def test_systems_have_the_energies_of_each():
         assert found.energy[system] == pytest.approx(alone.energy, rel=1e-7)
         np.testing.assert_allclose(found.forces[a:b], alone.forces, atol=1e-6)
         np.testing.assert_allclose(strained.virial[system], alone.virial, atol=1e-6)
+    three = points[:3], charges[:3]
+    systems |= {"systems": [0, 3, 3], "rows": True}
+    alone = parki.energy(*three, rows=True, box=SHEARED, **how)
+    assert parki.energy(*three, **systems).energy[0] == pytest.approx(alone.energy, rel=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -122,10 +187,50 @@ def test_dipoles_of_systems_and_what_is_refused():
     strained = parki.energy(points, charges, virial=True, **given)
     last = parki.energy(points[6:], charges[6:], **given | alone)
     np.testing.assert_allclose(strained.virial[2], last.virial, atol=1e-5)
-    refused = {"kappa .*dipoles": {"kappa": 1.0}, "dipoles": {"dipoles": dipoles[1:]}}
+    refused = {
+        "kappa .*dipoles": {"kappa": 1.0},
+        "expected that of the points": {"dipoles": dipoles[1:]},
+    }
     refused |= {"wall": {"periodicity": 2, "wall": "no-slip", "dipoles": None}}
     for words, wrong in refused.items():
         with pytest.raises(parki.ParkiValueError, match=words):
             parki.energy(points, charges, **given | wrong)
-    with pytest.raises(parki.ParkiValueError, match="14"):
-        parki.energy(points, charges[1:], **given)
+
+
+LABELS = np.arange(15) // 2
+
+
+@pytest.mark.parametrize(
+    ("error", "words", "wrong"),
+    [
+        (ValueError, r"points has shape \(15, 2\); expected \(N, 3\)", {"points": POINTS[:, :2]}),
+        (ValueError, r"points has shape \(15, 3\).*rows is False", {"rows": False}),
+        (ValueError, r"points has shape \(15,\)", {"points": POINTS[:, 0], "rows": True}),
+        (TypeError, "rows is 'yes'; expected True", {"rows": "yes"}),
+        (ValueError, r"charges has shape \(14,\); expected \(15,\)", {"charges": CHARGES[1:]}),
+        (ValueError, r"charges has shape \(15, 1\)", {"charges": CHARGES[:, None]}),
+        (ValueError, r"\(2, 15\).*several sets of charges take a call each", {"charges": TWO}),
+        (ValueError, r"\(2, 15\)", {"charges": TWO, "systems": [0, 6, 15]}),
+        (TypeError, "charges has dtype int64; expected float32", {"charges": np.ones(15, int)}),
+        (TypeError, "charges has dtype float32, but points", {"charges": CHARGES.astype("f4")}),
+        (ValueError, "charges contains NaN.*index", {"charges": CHARGES * np.nan}),
+        (ValueError, "dipoles contains NaN.*index", {"dipoles": POINTS * np.nan}),
+        (ValueError, "points contains NaN", {"points": POINTS * np.nan}),
+        (ValueError, "points reaches to", {"points": POINTS * 1e9}),
+        (ValueError, "exclude differs for targets", {"exclude": (LABELS, LABELS[::-1])}),
+        (ValueError, "exclude has 3 labels of points.*15 points given", {"exclude": LABELS[:3]}),
+        (ValueError, "systems differs for targets", {"systems": ([0, 6, 15], [0, 7, 15])}),
+        (ValueError, "systems has 2 offsets of points, 0 to 9", {"systems": [0, 9]}),
+        (
+            ValueError,
+            "exclude has 16 labels",
+            {"exclude": np.zeros(16, int), "systems": [0, 6, 15], "virial": True},
+        ),
+    ],
+)
+def test_refusals_name_what_was_given(error, words, wrong):
+    given = {"points": POINTS, "charges": CHARGES, "periodicity": 3, "box": [1, 1, 1], **wrong}
+    with pytest.raises(error, match=words) as caught:
+        parki.energy(**given)
+    assert isinstance(caught.value, parki.ParkiError)
+    assert not {"dens", "trg", "src"} & {*str(caught.value).split()}

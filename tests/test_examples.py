@@ -54,6 +54,20 @@ def test_ase_calculator():
     assert forces < 1e-5 and stress < 1e-6 and max(turned) < 1e-7
 
 
+def test_ase_calculator_of_three_atoms():
+    build = pytest.importorskip("ase.build")
+    example = load("ase_calculator")
+    water, fluorite = build.molecule("H2O"), build.bulk("CaF2", "fluorite", a=1.0)
+    for atoms, charges in (water, [-0.8, 0.4, 0.4]), (fluorite, [2, -1, -1]):
+        atoms.set_initial_charges(charges)
+        atoms.calc = example.Coulomb(1e-9)
+    r = water.get_all_distances()
+    pairs = 0.4**2 / r[1, 2] - 2 * 0.4**2 * (1 / r[0, 1] + 1 / r[0, 2])
+    assert abs(water.get_potential_energy() / example.UNIT - pairs) < 1e-8
+    madelung = -fluorite.get_potential_energy() / example.UNIT * 0.75**0.5 / 2
+    assert abs(madelung - 5.0387849) < 1e-6
+
+
 def test_gmres():
     assert load("gmres").main(500) < 1e-7
 

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parki.errors import ParkiValueError
-from parki.ewald.derivatives.by_box import by_lattice
+from parki.errors import ParkiValueError, by_words
+from parki.ewald.derivatives.by_box import by_lattice, vectors_of
 from parki.ewald.derivatives.vjp import vjp
 from parki.ewald.geometry.boxes import check_systems_of_boxes
 from parki.ewald.geometry.systems import check_labels, check_systems, first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import sum_once
-from parki.ewald.points import take_options
+from parki.ewald.points import check_density, check_dtypes, take_options
 from parki.ewald.sums import SUMS, kernel
 from parki.interchange import as_array, as_given, flag, to_host
 from parki.memory import telling
@@ -28,6 +28,10 @@ from parki.runtime import get_execution_space
 from parki.typing import Array, OptionKeywords, Unpack
 
 MULTIPOLES = "multipoles(order=2)"
+# What sums call them.
+WORDS = {"dens": "charges", "trg": "points", "src": "points"}
+WORDS |= {f"of {each}": "of points" for each in ("targets", "sources")}
+WORDS |= {f"{each} given": "points given" for each in ("targets", "sources")}
 
 
 class Energy(NamedTuple):
@@ -63,6 +67,7 @@ def energy(
     charges: Array,
     options: EwaldOptions | None = None,
     *,
+    rows: bool | None = None,
     dipoles: Array | None = None,
     kappa: float | None = None,
     virial: bool | None = None,
@@ -82,10 +87,13 @@ def energy(
     Parameters
     ----------
     points : array, shape (N, 3) or (3, N)
-        Positions. Three points have to be (3, N).
+        Positions.
     charges : array, shape (N,)
-        Zeros for dipoles alone.
+        Zeros for dipoles alone. Several sets of charges take a call each.
     options : EwaldOptions, optional
+    rows : bool, optional
+        Whether each row of ``points`` is a point, (N, 3), or each column, (3, N). Default: as the
+        shape says; that of three points, (3, 3), says nothing, so that they are refused.
     dipoles : array, in the shape of the points, optional
     kappa : float, optional
         Inverse of the screening length, in the unit of the box; of charges alone.
@@ -93,7 +101,7 @@ def energy(
         Whether the virial is wanted, which several systems take one after the other. Default: of
         one system without dipoles, with which it takes several times the time of the rest.
     exclude, systems, boxes
-        As for `laplace`.
+        As for `laplace`, of points that are targets and sources.
     **keywords
         The fields of `EwaldOptions`, instead of ``options``.
 
@@ -121,26 +129,26 @@ def energy(
     _, options = take_options(None, options, keywords, box=first_box(boxes))
     if options.walled:
         raise ParkiValueError(f"wall is {options.wall!r}, but energies are those of boxes without")
-    given, q, d = as_array("points", points), as_array("charges", charges), None
-    rows = given.ndim == 2 and given.shape[1] == 3 and given.shape[0] != 3
-    x = given.T.copy() if rows else given
+    arrays = {"points": as_array("points", points), "charges": as_array("charges", charges)}
     if dipoles is not None:
-        d = as_array("dipoles", dipoles)
-        _check_dipoles(d.shape, given.shape, kappa)
-        d = d.T.copy() if rows else d
+        arrays["dipoles"] = as_array("dipoles", dipoles)
+    x, q, d, in_rows = _checked(arrays, rows, options, kappa)
+    for name, given in {"exclude": exclude, "systems": systems}.items():
+        _check_alike(name, given)
     default = systems is None and d is None
     strained = default if virial is None else flag("virial", virial)
     how: dict[str, Any] = {"exclude": exclude, "systems": systems, "boxes": boxes}
     total: Any
-    if systems is None:
-        energies = _of_one(x, q, d, options, kappa, strained, how)
-        total = float(energies.each.sum())
-    else:
-        energies = _of_several(x, q, d, options, kappa, strained, how)
-        total = np.array([energies.each[a:b].sum() for a, b in pairwise(energies.ends)])
+    with by_words(WORDS):
+        if systems is None:
+            energies = _of_one(x, q, d, options, kappa, strained, how)
+            total = float(energies.each.sum())
+        else:
+            energies = _of_several(x, q, d, options, kappa, strained, how)
+            total = np.array([energies.each[a:b].sum() for a, b in pairwise(energies.ends)])
 
     def like(values: Any) -> Any:
-        return as_given(values.T if rows else values, points)
+        return as_given(values.T if in_rows else values, points)
 
     fields = None if energies.field is None else like(energies.field)
     potentials = as_given(energies.potentials, points)
@@ -158,16 +166,59 @@ class _Parts(NamedTuple):
     ends: tuple[int, ...] = ()  # where systems begin, and the last one ends
 
 
-def _check_dipoles(shape: Any, points: Any, kappa: Any) -> None:
-    """Refuse dipoles of another shape, and screened ones, which parki does not have."""
-    if shape != points:
+def _checked(
+    arrays: dict[str, Any], rows: Any, options: EwaldOptions, kappa: Any
+) -> tuple[Any, Any, Any, bool]:
+    """Return points and dipoles as columns, charges between them, and whether they were rows."""
+    shape = arrays["points"].shape
+    in_rows = _in_rows(shape, rows)
+    count = shape[0 if in_rows else 1]
+    check_dtypes(arrays)
+    if arrays["charges"].shape != (count,):
         raise ParkiValueError(
-            f"dipoles has shape {shape}; expected a row or a column for each point, {points}"
+            f"charges has shape {arrays['charges'].shape}; expected ({count},), a number for each "
+            "point: several sets of charges take a call each"
         )
-    if kappa is not None:
+    if "dipoles" in arrays and arrays["dipoles"].shape != shape:
+        raise ParkiValueError(
+            f"dipoles has shape {arrays['dipoles'].shape}; expected that of the points, {shape}"
+        )
+    if "dipoles" in arrays and kappa is not None:
         raise ParkiValueError(
             "kappa is for charges, but dipoles were given; leave out one of the two"
         )
+    columns = {n: a.T.copy() if in_rows and a.ndim == 2 else a for n, a in arrays.items()}
+    for name in ("charges", "dipoles"):
+        if name in arrays:
+            own = columns[name].shape
+            check_density(name, columns[name], own, single=options.precision == "mixed")
+    return columns["points"], columns["charges"], columns.get("dipoles"), in_rows
+
+
+def _in_rows(shape: tuple[int, ...], rows: Any) -> bool:
+    """Return whether points of this shape are in rows; refuse three if nobody says so."""
+    fits = {True: shape[1:] == (3,), False: shape[:1] == (3,) and len(shape) == 2}
+    if rows is None and all(fits.values()):
+        raise ParkiValueError(
+            "points has shape (3, 3), whose rows or columns may be the points; pass rows=True if "
+            "points[0] is one, or rows=False if points[:, 0] is"
+        )
+    in_rows = fits[True] if rows is None else flag("rows", rows)
+    if not fits[in_rows]:
+        expected = "(N, 3) or (3, N)" if rows is None else ("(3, N)", "(N, 3)")[in_rows]
+        said = "" if rows is None else f", as rows is {in_rows}"
+        raise ParkiValueError(f"points has shape {shape}; expected {expected}{said}")
+    return in_rows
+
+
+def _check_alike(name: str, given: Any) -> None:
+    """Refuse a pair of arrays that differ, of points that are targets and sources at once."""
+    if isinstance(given, tuple) and len(given) == 2:
+        first, second = (to_host(as_array(name, each)) for each in given)
+        if first.ndim and not np.array_equal(first, second):
+            raise ParkiValueError(
+                f"{name} differs for targets and sources, but the points are both; give one array"
+            )
 
 
 def _of_one(
@@ -192,7 +243,7 @@ def _of_one(
         potentials, forces = potentials + own, both
         each = q * potentials - (d * field).sum(axis=0)
     if strained:
-        virial = to_host(forces @ x.T) - 0.5 * lattice.T @ _lattice(options)
+        virial = to_host(forces @ x.T) - 0.5 * lattice.T @ vectors_of(options)
     return _Parts(_half(each), forces, virial, potentials, field)
 
 
@@ -204,8 +255,6 @@ def _of_several(
     x: Any, q: Any, d: Any, options: EwaldOptions, kappa: Any, strained: bool, how: dict[str, Any]
 ) -> _Parts:
     """Return the energies of several systems: at once, or one after the other where it must be."""
-    if x.ndim != 2:
-        return _of_one(x, q, d, options, kappa, strained, how)  # which says what is wrong
     space = get_execution_space(options.execution_space, x)
     arrays, boxes = {"trg": x, "src": x}, how["boxes"]
     systems: Any = check_systems(how["systems"], arrays, space, options)
@@ -216,12 +265,11 @@ def _of_several(
     if not strained and (d is None or boxes is None):
         together = _of_one(x, q, d, options, kappa, False, how)
         return together._replace(ends=ends)
-    parts, labels = [], how["exclude"]
+    # Each system is checked below in its own box, whose images are those that count.
+    unwarned = replace(options, exclude_image=options.exclude_image or "nearest")
+    parts, labels = [], check_labels(how["exclude"], "laplace", True, arrays, unwarned)
     for (a, b), box in zip(pairwise(ends), cells, strict=True):
-        own = labels
-        if labels is not None:
-            both = labels if isinstance(labels, tuple) else (labels, labels)
-            own = tuple(each[a:b] for each in both)
+        own = labels and labels.targets[a:b]
         single: dict[str, Any] = {"exclude": own, "systems": None, "boxes": None}
         here = replace(options, box=box)
         given = x[:, a:b].copy(), q[a:b].copy(), None if d is None else d[:, a:b].copy()
@@ -268,10 +316,3 @@ def _moving(q: Any, d: Any) -> Any:
         dens[1 + axis, 1 + axis] = q
         dens[1 + axis, 4:].reshape(3, 3, -1)[:, axis] = d
     return dens
-
-
-def _lattice(options: EwaldOptions) -> Any:
-    """Return the lattice vectors as rows; free axes without a length have none."""
-    if options.cell is not None:
-        return np.array(options.box)
-    return np.diag([edge or 0.0 for edge in options.edges])
