@@ -112,7 +112,7 @@ def test_output_of_a_program_stays_its_own(capsys):
 
 def test_without_rich(monkeypatch):
     monkeypatch.setitem(sys.modules, "rich", None)
-    with pytest.raises(parki.MissingPackageError, match=r"draws with rich.*parki\[cli\]"):
+    with pytest.raises(parki.MissingPackageError, match=r"draws with rich.*'pip install rich'"):
         list(parki.Progress("steps").over(range(3)))
     show = parki.Progress("GMRES")  # which is not drawn
     show(0.1)

@@ -81,7 +81,7 @@ class Progress:
         except ModuleNotFoundError as error:
             raise MissingPackageError(
                 f"parki.Progress draws with rich, which cannot be imported ({error}); install it "
-                "with 'pip install rich', or with the extra: 'pip install \"parki[cli]\"'"
+                "with 'pip install rich'"
             ) from error
 
         shown = self._console or Console(stderr=True)
