@@ -118,6 +118,11 @@ def titled(page: Path, heading: str) -> bool:
     )
 
 
+# Words as the index of the site has them, without endings; each with a page that has to be found.
+SEARCHED = {"permeabl": "dynamics", "darci": "theory", "faxen": "suspensions", "fmm": "peers"}
+SEARCHED |= {"madelung": "charges", "triclin": "boxes", "bem": "boundary_integrals"}
+
+
 def test_the_site(tmp_path):
     """Without warnings or a network it has all pages, names, formulas and programs."""
     if MISSING:
@@ -140,10 +145,28 @@ def test_the_site(tmp_path):
     formulas = re.findall(r"^```math|^\$\$", (DOCS / "theory.md").read_text("utf-8"), re.M)
     assert pages["theory"].count('display="block"') == len(formulas) > 20
     assert pages["theory"].count("<math") > 100 and "\\frac" not in pages["theory"]
+    index = (tmp_path / "html/searchindex.js").read_text("utf-8")
+    words = json.loads(index[index.index("{") : index.rindex("}") + 1])
+    for word, page in SEARCHED.items():
+        found = words["terms"][word]
+        assert words["docnames"].index(page) in (found if isinstance(found, list) else [found]), (
+            word
+        )
     for name, found in gallery.records().items():
         built = pages[f"examples/{name}"]
         assert re.search(rf'href="[^"]*/{name}\.py"', built)
         assert f"{found['seconds']:.0f} CPU seconds" in built and "__main__" in built
+
+
+def test_pages_begin_with_the_same_command():
+    """Two scripts set up everything, and the first screen of the README has them."""
+    for page in (ROOT / "README.md", DOCS / "install.md", DOCS / "index.md"):
+        text = page.read_text(encoding="utf-8")
+        commands = re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)[0].splitlines()
+        assert [line.split()[0] for line in commands] == ["scripts/demo.sh", "scripts/test.sh"]
+        assert "pip install" not in text.partition("scripts/test.sh")[0]
+        assert text.partition("scripts/test.sh")[0].count("\n") < 40
+    assert all((ROOT / f"scripts/{name}.sh").stat().st_mode & 0o100 for name in ("demo", "test"))
 
 
 def test_examples_have_pages():
