@@ -88,7 +88,7 @@ def as_array(name: str, value: Any) -> Any:
             f"{name} is an array of objects; convert it with {name}.astype(float) "
             "if these are numbers"
         )
-    if array.dtype == object:
+    if array.dtype.kind in "OSU":
         raise ParkiTypeError(f"{name} is a {type(value).__name__}; expected an array of numbers")
     return array
 
@@ -250,6 +250,15 @@ def shown(value: Any) -> str:
         # A whole number has too many digits, or the type is another library's.
         text = f"a {type(value).__name__}"
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+
+
+def told_apart(*values: float, digits: int = 6) -> list[str]:
+    """Return numbers for a message, with more digits where different ones would look alike."""
+    for precision in range(digits, 18):
+        texts = [f"{value:.{precision}g}" for value in values]
+        if len({*texts}) == len({*values}):
+            break
+    return texts
 
 
 def numbers(

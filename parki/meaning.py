@@ -45,11 +45,11 @@ def refuse_meaning(name: str, value: Any) -> None:
         )
     if derived := _derived(value):
         raise ParkiTypeError(
-            f"{name} {derived}, which the sums of parki itself do not have; call those "
-            f"of parki.torch, or pass {name}.detach()"
+            f"{name} {derived}, which only the calls of parki.torch have: its sums and "
+            f"sphere_velocities; elsewhere pass {name}.detach()"
         )
     if _is_tracer(value):
-        raise ParkiTypeError(f"{name} has no values {OF_JAX}; call the sums of parki.jax there")
+        raise ParkiTypeError(f"{name} has no values {OF_JAX}, where only parki.jax can sum")
     if is_tensor(value):
         refuse_layout(name, value)
         _refuse_empty(name, value)
@@ -165,11 +165,11 @@ def _refuse_empty(name: str, tensor: Any) -> None:
         )
     if tensor.device.type == "meta":
         raise ParkiTypeError(
-            f"{name} is on PyTorch's meta device, where tensors have a shape and no values; call "
-            "the sums of parki.torch, whose results then are there too, or pass values"
+            f"{name} is on PyTorch's meta device, where tensors have a shape and no values; pass "
+            "values (only the sums of parki.torch have results there)"
         )
     if _hidden(tensor):
-        raise ParkiTypeError(f"{name} has no values {OF_TORCH}; call the sums of parki.torch there")
+        raise ParkiTypeError(f"{name} has no values {OF_TORCH}, where only parki.torch can sum")
 
 
 def _derived(value: Any) -> str:

@@ -219,6 +219,7 @@ LABELS = np.arange(15) // 2
         (ValueError, "points reaches to", {"points": POINTS * 1e9}),
         (ValueError, "exclude differs for targets", {"exclude": (LABELS, LABELS[::-1])}),
         (ValueError, "exclude has 3 labels of points.*15 points given", {"exclude": LABELS[:3]}),
+        (ValueError, "boxes was given without systems", {"boxes": [[1, 1, 1]]}),
         (ValueError, "systems differs for targets", {"systems": ([0, 6, 15], [0, 7, 15])}),
         (ValueError, "systems has 2 offsets of points, 0 to 9", {"systems": [0, 9]}),
         (

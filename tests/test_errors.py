@@ -174,7 +174,7 @@ def test_any_densities_that_the_dtype_cannot_hold(no_work):
     message = (
         "tolerance is 1e-05 for densities='any', which takes one of 5.8e-07 for random densities "
         "of 100 sources, but float32 holds 1e-06 at best; pass float64 arrays, raise the tolerance "
-        "to 1.7e-05, or leave"
+        "to 1.8e-05, or leave"
     )
     with pytest.raises(VALUE, match=re.escape(message)):
         parki.Plan("stokes_sl", points, points, None, options)
@@ -229,6 +229,36 @@ def test_kernel(no_work):
     refused(VALUE, "kernel is array(['laplace'", kernel=np.array(["laplace"]))
 
 
+def test_numbers_that_are_compared_are_told_apart():
+    with pytest.raises(VALUE, match=r"tolerance is 0.50000000001; expected at most 0.5"):
+        EwaldOptions(3, [1, 1, 1], 0.50000000001)
+    with pytest.raises(VALUE, match=r"tolerance is 9.9999999e-14, but float64 holds 1e-13 at best"):
+        EwaldOptions(3, [1, 1, 1], 9.9999999e-14).check_dtype(np.dtype("f8"))
+    with pytest.raises(VALUE, match=r"tube is 0.1000000001; expected less than ring, which is 0.1"):
+        parki.Surface.tori(np.zeros((3, 1)), 0.1, 0.1000000001)
+    options = EwaldOptions(3, [1, 1, 1], 1e-13, densities="any")
+    for sources in range(2, 60):
+        with pytest.raises(VALUE, match="raise the tolerance to") as caught:
+            options.random_tolerance(sources, 3, np.dtype("f8"))
+        (least,) = re.findall("raise the tolerance to ([^,]+),", str(caught.value))
+        enough = dataclasses.replace(options, tolerance=float(least))
+        assert enough.random_tolerance(sources, 3, np.dtype("f8")) < 1.2e-13
+
+
+def test_gradients_are_refused_in_words_that_are_true_of_every_call():
+    torch = pytest.importorskip("torch")
+    points = torch.rand((3, N), requires_grad=True, dtype=torch.float64)
+    grid, words = parki.mesh.Grid((12,) * 3, spacing=1 / 12), "which only the calls of parki.torch"
+    for call in (
+        lambda: parki.mesh.spread(points, np.ones(N), grid),
+        lambda: parki.energy(points, np.ones(N), periodicity=0),
+        lambda: parki.CellList(points, 0.2, [1, 1, 1]),
+        lambda: parki.RigidSpheres(points, 0.1, periodicity=0),
+    ):
+        with pytest.raises(TYPE, match=rf"points requires a gradient, {words}.*points\.detach"):
+            call()
+
+
 # --- arrays of a plan --------------------------------------------------------------------------
 
 
@@ -242,13 +272,14 @@ def test_kernel(no_work):
         (VALUE, "{} has shape (3, 2, 2); expected (3, N)", numbers(3, 2, 2)),
         (TYPE, "{} has dtype float16; expected float32 or", numbers(3, 4, dtype="f2")),
         (TYPE, "{} is an array of objects; convert it with {}.astype(", np.full((3, 4), None)),
-        (TYPE, "{} has dtype <U6; expected float32 or float64", "points"),
+        (TYPE, "{} is a str; expected an array of numbers", "points"),
         (TYPE, "{} is a list; expected an array", [[1.0, 2.0], [3.0], [4.0]]),
         (TYPE, "{} is a masked array; pass filled values, such as {}.", np.ma.ones((3, 4))),
         (VALUE, "{} contains NaN or infinity; the first is at index (1, 2)", (1, 2, np.nan)),
         (VALUE, "{} contains NaN or infinity; the first is at index (0, 3)", (0, 3, -np.inf)),
         (VALUE, "{} reaches from -0.25 to", (1, 0, -0.25)),
         (VALUE, "to 1.5 along axis 2, which is free, but the box there is [0, 1]", (2, 0, 1.5)),
+        (VALUE, "to 1.0000001 along axis 2, which is free, but the", (2, 0, 1 + 1e-7)),
         (VALUE, "{} reaches to -2e+06 along axis 0, more than 1e6 boxes away", (0, 1, -2e6)),
         (VALUE, "{} reaches to 3e+06 along axis 0, more than 1e6 boxes away", (0, 1, 3e6)),
     ],

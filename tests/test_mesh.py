@@ -247,6 +247,9 @@ VALUES = {
     "points reaches from .* along axis 0, which is free, but the grid there is": spreads(
         POINTS - 1, make_grid(3, False)
     ),
+    r"from 1.0000001 to 1.0000001 along axis 0, which is .* grid there is \[0, 1\]": lambda: (
+        mesh.spread(np.array([[1.0000001], [0.5]]), np.ones(1), Grid((9, 9), 1 / 8, periodic=False))
+    ),
     "method is 'tile', which takes grids of three dimensions; choose one of owner, base": spreads(
         cloud(make_grid(2)), make_grid(2), method="tile"
     ),

@@ -425,6 +425,10 @@ REFUSED = {
     "kT is -1": lambda s: s.displacements(-1, 0.1, np.random.default_rng(0)),
     "dt is None; expected a number, 0 or more": lambda s: s.displacements(1, None, 0),
     r"points has shape \(3, 5\)": lambda s: s.update_points(X[:, :5]),
+    "points has dtype float32, but they were .* new spheres": lambda s: s.update_points(
+        X.astype("f4")
+    ),
+    "^forces or torques contains NaN": lambda s: s.promise(np.nan * FORCES),
     "wrt is .*; expected names of what": lambda s: s.vjp(FORCES, values=VALUES, wrt=()),
     "wrt is .points.; expected": lambda s: s.vjp(FORCES, values=VALUES, wrt="points"),
     "wrt is .*radii.*; expected": lambda s: s.vjp(FORCES, values=VALUES, wrt=("points", "radii")),

@@ -197,6 +197,8 @@ def test_refusals():
         ("ratio is -1", lambda: parki.Drops(surface, -1.0, **FREE)),
         (r"forces has shape \(3, 2\)", lambda: equation.right_side(np.zeros((3, 2)))),
         ("density has shape", lambda: equation(np.zeros((3, 2)))),
+        ("^forces or torques contains NaN", lambda: equation.right_side(np.full((3, 1), np.nan))),
+        ("^density contains NaN", lambda: equation(np.nan * surface.nodes)),
         (r"reshape\(3, -1\)", lambda: equation.motion(surface.nodes.ravel())),
         ("images in a wall", lambda: parki.RigidSurfaces(surface, **wall)),
     ):

@@ -584,6 +584,13 @@ def test_refusals():
         error = parki.ParkiTypeError if "a parki.Surface" in words else parki.ParkiValueError
         with pytest.raises(error, match=words):
             call()
+    sphere, nowhere = parki.Surface.spheres(ORIGIN, 1.0, order=4), np.full((3, 2), np.nan)
+    for words, given in (
+        ("^targets contains NaN", (sphere.nodes, nowhere)),
+        ("^density contains NaN", (np.nan * sphere.nodes, np.full((3, 2), 10.0))),
+    ):
+        with pytest.raises(parki.ParkiValueError, match=words):
+            sphere.single_layer(*given, **FREE)
     with pytest.warns(parki.ParkiWarning, match=r"directions\(4\), in this order"):
         parki.Surface.harmonics(Y[:, :50])
 

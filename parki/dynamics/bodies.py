@@ -88,6 +88,7 @@ class RigidBodies(Uncopied):
 
     # What spheres are called here.
     words: ClassVar = {"points": "blobs", "sphere": "blob", "Spheres": "RigidBodies"}
+    words |= {"new spheres": "new bodies"}
 
     def __init__(
         self,

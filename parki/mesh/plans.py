@@ -23,7 +23,7 @@ from parki.ewald.pipeline.protocol import Access
 from parki.ewald.points import check_dtypes, check_output, extremes, like_points
 from parki.ewald.split.window import Window
 from parki.ewald.split.windows import kaiser_bessel
-from parki.interchange import as_array, as_given, check_space, one_of, whole
+from parki.interchange import as_array, as_given, check_space, one_of, told_apart, whole
 from parki.memory import telling
 from parki.mesh.grid import Anchors, Grid
 from parki.runtime import ExecutionSpace, get_execution_space, prepare
@@ -443,10 +443,10 @@ def _check_points(points: Any, grid: Grid) -> None:
                     "than 1e6 periods away; wrap the points first, where their digits are known"
                 )
         elif first < 0 or last > edge * (1 + 4 * float(np.finfo(points.dtype).eps)):
+            lowest, highest, first, last = told_apart(*ends[:, axis].tolist(), low, low + edge)
             raise ParkiValueError(
-                f"points reaches from {ends[0, axis]:g} to {ends[1, axis]:g} along axis {axis}, "
-                f"which is free, but the grid there is [{low:g}, {low + edge:g}]; enlarge the "
-                "grid, or shift the points"
+                f"points reaches from {lowest} to {highest} along axis {axis}, which is free, but "
+                f"the grid there is [{first}, {last}]; enlarge the grid, or shift the points"
             )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.errors import ParkiValueError
+from parki.errors import ParkiValueError, by_words
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import like_points
@@ -231,13 +231,14 @@ class Equation:
         return array
 
     def _single(self, density: Any) -> Any:
-        """Return the single layer of a density over 8 pi, by a plan that follows the bodies."""
+        """Return the single layer of forces over 8 pi, by a plan that follows the bodies."""
         surface = self.surface
         if self._other is None:
             self._other = self.layer.beside("stokes_sl")
         elif self._other.surface is not surface:
             self._other.update(surface)
-        return self._other(density) / (8 * np.pi)
+        with by_words({"density": "forces or torques"}):
+            return self._other(density) / (8 * np.pi)
 
 
 class RigidSurfaces(Equation):

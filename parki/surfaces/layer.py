@@ -11,13 +11,23 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from parki.errors import ParkiTypeError, ParkiValueError, warn
+from parki.errors import ParkiTypeError, ParkiValueError, by_words, warn
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import EwaldOptions
 from parki.ewald.plan import Plan
 from parki.ewald.points import as_points, like_points, take_options
 from parki.ewald.sums import SUMS
-from parki.interchange import as_array, as_given, flag, one_of, positive, shown, to_host, whole
+from parki.interchange import (
+    as_array,
+    as_given,
+    flag,
+    one_of,
+    positive,
+    shown,
+    to_host,
+    told_apart,
+    whole,
+)
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.surfaces import corrections, own, plain
 from parki.surfaces.bodies import Bodies
@@ -27,6 +37,7 @@ from parki.surfaces.shapes import Shape
 from parki.typing import Array, OptionKeywords, Unpack
 
 SIDES = {"outside": 1, "mean": 0, "inside": -1}
+WORDS = {"dens": "density", "trg": "targets", "src": "nodes"}  # what sums call them
 MOST_BEND = 0.9  # width over radius of curvature, where errors are a hundredth
 
 
@@ -114,7 +125,8 @@ class LayerPlan:
             given = replace(given, dl_mean="flux")
         self.options, self._key, self._layer = given, (kernel, want), LAYERS[kernel, want]
         if not 1e-9 <= positive("accuracy", accuracy) <= 1e-2:
-            raise ParkiValueError(f"accuracy is {accuracy:g}; expected 1e-9 to 1e-2")
+            given_accuracy, *_ = told_apart(accuracy, 1e-9, 1e-2)
+            raise ParkiValueError(f"accuracy is {given_accuracy}; expected 1e-9 to 1e-2")
         if order is not None and whole("order", order, "a whole number from 1 to 12") > 12:
             raise ParkiValueError(f"order is {order}; expected a whole number from 1 to 12")
         self._setting = Regularisation.of(
@@ -150,7 +162,8 @@ class LayerPlan:
             plan = self._placed.plan
             with plan.alone():
                 if self._placed.plan is plan:
-                    yield self._placed
+                    with by_words(WORDS):
+                        yield self._placed
                     return
 
     @property
@@ -208,10 +221,11 @@ class LayerPlan:
         e = e if e.shape == targets.shape else xp.zeros(targets.shape)
         self._check_curvature(surface)
         space = get_execution_space(None, surface.nodes)
-        own_parts, near = self._corrections(surface, e, self._setting, space)
-        if own:
-            self._check_gaps(surface, near.events)
-        return _Placed(surface, self._summing(surface, targets), e, own_parts, near)
+        with by_words(WORDS):
+            own_parts, near = self._corrections(surface, e, self._setting, space)
+            if own:
+                self._check_gaps(surface, near.events)
+            return _Placed(surface, self._summing(surface, targets), e, own_parts, near)
 
     def _check_gaps(self, surface: Bodies, events: Events) -> None:
         """Warn once of bodies that are too close to each other for their nodes."""

@@ -10,7 +10,7 @@ import numpy as np
 from parki.errors import ParkiTypeError, ParkiValueError, warn
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import as_points
-from parki.interchange import as_array, positive, to_host, whole
+from parki.interchange import as_array, positive, to_host, told_apart, whole
 from parki.surfaces import series, shapes
 from parki.surfaces.bodies import Bodies, matrices, numbers
 from parki.surfaces.layer import LayerPlan
@@ -169,7 +169,8 @@ class Surface(Bodies):
         """
         ring, tube = positive("ring", ring), positive("tube", tube)
         if tube >= ring:
-            raise ParkiValueError(f"tube is {tube:g}; expected less than ring, which is {ring:g}")
+            one, other = told_apart(tube, ring)
+            raise ParkiValueError(f"tube is {one}; expected less than ring, which is {other}")
         finer = whole("finer", finer, "a whole number from 1 on")
         around, across = (whole("steps", each, "two even numbers", 4) for each in steps)
         if around % 2 or across % 2:
@@ -196,9 +197,8 @@ class Surface(Bodies):
         """
         length, radius = positive("length", length), positive("radius", radius)
         if length < 2 * radius:
-            raise ParkiValueError(
-                f"length is {length:g}; expected at least the diameter, {2 * radius:g}"
-            )
+            given, least = told_apart(length, 2 * radius)
+            raise ParkiValueError(f"length is {given}; expected at least the diameter, {least}")
         order = whole("order", order, "a whole number from 1 on")
         times = whole("finer", finer, "a whole number from 2 on", 2)
         shape = shapes.rod(length, radius, order, times)

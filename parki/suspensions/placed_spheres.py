@@ -36,6 +36,7 @@ ALL = "all", "all"  # what moves by what, in the sum of forces and couplets
 
 # What sums call them.
 WORDS = {"trg": "points", "src": "centres", "dens": "forces or torques"}
+WORDS |= {"the plan was": "they were", "a new plan": "new spheres", "the plan's": "their"}
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.errors import ParkiValueError
+from parki.errors import ParkiValueError, by_words
 from parki.ewald.api import summed
 from parki.ewald.checks import FINER, Check
 from parki.ewald.options import SMALLEST_TOLERANCE
@@ -17,7 +17,7 @@ from parki.ewald.points import as_points, check_want
 from parki.interchange import as_given, flag
 from parki.suspensions import derivatives, noise, wall
 from parki.suspensions.derivatives import MOVES
-from parki.suspensions.placed_spheres import PlacedSpheres, alone
+from parki.suspensions.placed_spheres import WORDS, PlacedSpheres, alone
 from parki.typing import Array
 
 
@@ -338,7 +338,8 @@ class Spheres(PlacedSpheres):
         for spheres of any radii.
         """
         taken = self._taken(forces=forces)["force"]
-        return self.factor * self._plan("velocity", "force").promise(taken)
+        with by_words(WORDS):
+            return self.factor * self._plan("velocity", "force").promise(taken)
 
     @alone
     def check(self, forces: Array) -> Check:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiValueError
-from parki.interchange import to_host
+from parki.interchange import to_host, told_apart
 from parki.suspensions.derivatives import MOVES
 from parki.suspensions.noise import White
 
@@ -29,9 +29,10 @@ def check_heights(points: Any, radii: Any) -> None:
     low = heights - radii * (1 - 4 * np.finfo(heights.dtype).eps)
     if low.size and low.min() < 0:
         n = int(low.argmin())
+        radius, height = told_apart(float(radii[n]), float(heights[n]))
         raise ParkiValueError(
-            f"sphere {n} of radius {radii[n]:g} is {heights[n]:g} over the wall, which cuts it; "
-            "keep each centre at least a radius above the wall"
+            f"sphere {n} of radius {radius} is {height} over the wall, which cuts it; keep each "
+            "centre at least a radius above the wall"
         )
 
 

@@ -27,6 +27,7 @@ from parki.ewald.split.prolate import solve
 from parki.ewald.split.shells import LEAST, PARTS, Shells
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.blobs import CORTEZ
+from parki.interchange import told_apart
 
 # Least and largest cut-off to consider, in units of the box, and the ratio of consecutive ones.
 _LEAST, _MOST, _RATIO = 0.004, 1.2, 1.22
@@ -145,10 +146,11 @@ def _select(problem: Problem) -> Parameters:
         _check_algebraic(problem, problem.core)
     if chosen < _core_radius(problem):
         what = "blobs" if problem.core else "spheres"
+        given, least = told_apart(chosen, _core_radius(problem), digits=3)
         raise ParkiValueError(
-            f"cutoff is {chosen:.3g}, but the {what} of {problem.kernel} need at least "
-            f"{_core_radius(problem):.3g} (in units of the cube root of the box's volume); leave "
-            "the cutoff to parki, or take a larger one"
+            f"cutoff is {given}, but the {what} of {problem.kernel} need at least {least} (in "
+            "units of the cube root of the box's volume); leave the cutoff to parki, or take a "
+            "larger one"
         )
     search = Search(problem, _split(problem, chosen), chosen)
     usual = _best_of(search)

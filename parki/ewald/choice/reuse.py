@@ -15,6 +15,7 @@ from parki.ewald.choice.problem import Problem
 from parki.ewald.geometry.extent import THINNEST
 from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.options import EwaldOptions
+from parki.interchange import told_apart
 
 # Parameters are kept while the number of pairs within the cut-off changes by at most this factor:
 # they then cost some percent more than the best ones,
@@ -80,10 +81,12 @@ def check_stay(options: EwaldOptions, lattice: Lattice, extents: NDArray[np.floa
     last = first + lattice.by_user(lattice.sides)
     for axis, length in enumerate(options.box):
         if length is None and (low[axis] < first[axis] or high[axis] > last[axis]):
+            ends = (float(each[axis]) for each in (low, high, first, last))
+            lowest, highest, begin, end = told_apart(*ends)
             raise ParkiValueError(
-                f"the points reach from {low[axis]:g} to {high[axis]:g} along axis {axis}, but the "
-                f"plan's box there is [{first[axis]:g}, {last[axis]:g}], the extent of its first "
-                "points; make a new plan, or one with a length in box that leaves room to move"
+                f"the points reach from {lowest} to {highest} along axis {axis}, but the plan's "
+                f"box there is [{begin}, {end}], the extent of its first points; make a new plan, "
+                "or one with a length in box that leaves room to move"
             )
 
 

@@ -135,6 +135,8 @@ def energy(
     x, q, d, in_rows = _checked(arrays, rows, options, kappa)
     for name, given in {"exclude": exclude, "systems": systems}.items():
         _check_alike(name, given)
+    if systems is None and boxes is not None:
+        check_systems_of_boxes(systems, len(boxes))  # which refuses boxes without systems
     default = systems is None and d is None
     strained = default if virial is None else flag("virial", virial)
     how: dict[str, Any] = {"exclude": exclude, "systems": systems, "boxes": boxes}

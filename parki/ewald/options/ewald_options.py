@@ -29,7 +29,7 @@ from parki.ewald.options.expert import (
     understanding,
 )
 from parki.html import table
-from parki.interchange import as_number
+from parki.interchange import as_number, told_apart
 from parki.meaning import Varied, given_box, is_tensor, refuse_variable, values_of, varied
 from parki.runtime import ExecutionSpace, space_name
 from parki.runtime.forks import cached_property
@@ -150,9 +150,8 @@ class EwaldOptions(metaclass=Shown):
         object.__setattr__(self, "box", self._checked_box())
         set_positive(self, "tolerance", "the bound of the error, such as 1e-6")
         if self.tolerance > LARGEST_TOLERANCE:
-            raise ParkiValueError(
-                f"tolerance is {self.tolerance:g}; expected at most {LARGEST_TOLERANCE:g}"
-            )
+            given, most = told_apart(self.tolerance, LARGEST_TOLERANCE)
+            raise ParkiValueError(f"tolerance is {given}; expected at most {most}")
         if self.cutoff is not None:
             set_positive(self, "cutoff", "the cut-off of the near field in the unit of box")
         for name, choices in CHOICES.items():
@@ -401,9 +400,10 @@ class EwaldOptions(metaclass=Shown):
         if real != dtype:
             holder, remedy = "mixed precision", "leave precision to 'full', or "
         if self.tolerance < smallest:
+            given, least = told_apart(self.tolerance, smallest)
             raise ParkiValueError(
-                f"tolerance is {self.tolerance:g}, but {holder} holds {smallest:g} "
-                f"at best; {remedy}raise the tolerance"
+                f"tolerance is {given}, but {holder} holds {least} at best; {remedy}raise the "
+                "tolerance"
             )
         most = MOST_POINTS[real]
         if self.expert.window_points is not None and self.expert.window_points > most:
@@ -461,7 +461,7 @@ class EwaldOptions(metaclass=Shown):
                 f"tolerance is {self.tolerance:g} for densities='any', which takes one of "
                 f"{self.tolerance / ratio:.1e} for random densities of {sources} sources, but "
                 f"{np.dtype(dtype)} holds {smallest:g} at best; {remedy}raise the tolerance to "
-                f"{smallest * ratio:.1e}, or leave densities to 'random'"
+                f"{1.05 * smallest * ratio:.1e}, or leave densities to 'random'"
             )
         return self.tolerance / ratio
 

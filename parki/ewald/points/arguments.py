@@ -16,7 +16,7 @@ from parki.ewald.options.expert import refuse_unknown
 from parki.ewald.points.values import as_rows, check_finite, check_single, extremes
 from parki.ewald.sums import sum_of
 from parki.ewald.sums.record import Sum
-from parki.interchange import as_array, check_space, rounded
+from parki.interchange import as_array, check_space, rounded, told_apart
 from parki.meaning import varied
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.typing import OptionKeywords
@@ -112,8 +112,8 @@ def take_arguments(
     options = check_options(options)
     if varied(options.box) is not None:
         raise ParkiTypeError(
-            "box requires a gradient, which the sums of parki itself do not have; call those of "
-            "parki.torch, or pass box.detach()"
+            "box requires a gradient, which only the calls of parki.torch have: its sums and "
+            "sphere_velocities; elsewhere pass box.detach()"
         )
     if not (all(options.periodic) or kind.symbol.ends):
         raise ParkiValueError(
@@ -320,10 +320,10 @@ def _check_extent(name: str, points: Any, extent: Any, options: EwaldOptions) ->
                 f"{name} reaches to {max(low, high, key=abs):g} along axis {axis}, more than 1e6 "
                 "boxes away; wrap the points into the box first, where their digits are known"
             )
-        first, last = options.ends[axis]
+        low, high, first, last = told_apart(low, high, *options.ends[axis])
         raise ParkiValueError(
-            f"{name} reaches from {low:g} to {high:g} along axis {axis}, which is free, but the "
-            f"box there is [{first:g}, {last:g}]; "
+            f"{name} reaches from {low} to {high} along axis {axis}, which is free, but the "
+            f"box there is [{first}, {last}]; "
             "enlarge the box, shift the points, or give None for that edge of the box"
         )
     return extent
