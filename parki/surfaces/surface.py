@@ -197,8 +197,8 @@ class Surface(Bodies):
         """
         length, radius = positive("length", length), positive("radius", radius)
         if length < 2 * radius:
-            given, least = told_apart(length, 2 * radius)
-            raise ParkiValueError(f"length is {given}; expected at least the diameter, {least}")
+            long, least = told_apart(length, 2 * radius)
+            raise ParkiValueError(f"length is {long}; expected at least the diameter, {least}")
         order = whole("order", order, "a whole number from 1 on")
         times = whole("finer", finer, "a whole number from 2 on", 2)
         shape = shapes.rod(length, radius, order, times)

@@ -146,9 +146,9 @@ def _select(problem: Problem) -> Parameters:
         _check_algebraic(problem, problem.core)
     if chosen < _core_radius(problem):
         what = "blobs" if problem.core else "spheres"
-        given, least = told_apart(chosen, _core_radius(problem), digits=3)
+        cutoff, least = told_apart(chosen, _core_radius(problem), digits=3)
         raise ParkiValueError(
-            f"cutoff is {given}, but the {what} of {problem.kernel} need at least {least} (in "
+            f"cutoff is {cutoff}, but the {what} of {problem.kernel} need at least {least} (in "
             "units of the cube root of the box's volume); leave the cutoff to parki, or take a "
             "larger one"
         )

@@ -81,7 +81,7 @@ def check_stay(options: EwaldOptions, lattice: Lattice, extents: NDArray[np.floa
     last = first + lattice.by_user(lattice.sides)
     for axis, length in enumerate(options.box):
         if length is None and (low[axis] < first[axis] or high[axis] > last[axis]):
-            ends = (float(each[axis]) for each in (low, high, first, last))
+            ends = (float(row[axis]) for row in (low, high, first, last))
             lowest, highest, begin, end = told_apart(*ends)
             raise ParkiValueError(
                 f"the points reach from {lowest} to {highest} along axis {axis}, but the plan's "

@@ -133,8 +133,8 @@ def energy(
     if dipoles is not None:
         arrays["dipoles"] = as_array("dipoles", dipoles)
     x, q, d, in_rows = _checked(arrays, rows, options, kappa)
-    for name, given in {"exclude": exclude, "systems": systems}.items():
-        _check_alike(name, given)
+    for name, labels in {"exclude": exclude, "systems": systems}.items():
+        _check_alike(name, labels)
     if systems is None and boxes is not None:
         check_systems_of_boxes(systems, len(boxes))  # which refuses boxes without systems
     default = systems is None and d is None
@@ -213,10 +213,10 @@ def _in_rows(shape: tuple[int, ...], rows: Any) -> bool:
     return in_rows
 
 
-def _check_alike(name: str, given: Any) -> None:
+def _check_alike(name: str, pair: Any) -> None:
     """Refuse a pair of arrays that differ, of points that are targets and sources at once."""
-    if isinstance(given, tuple) and len(given) == 2:
-        first, second = (to_host(as_array(name, each)) for each in given)
+    if isinstance(pair, tuple) and len(pair) == 2:
+        first, second = (to_host(as_array(name, array)) for array in pair)
         if first.ndim and not np.array_equal(first, second):
             raise ParkiValueError(
                 f"{name} differs for targets and sources, but the points are both; give one array"

@@ -150,8 +150,8 @@ class EwaldOptions(metaclass=Shown):
         object.__setattr__(self, "box", self._checked_box())
         set_positive(self, "tolerance", "the bound of the error, such as 1e-6")
         if self.tolerance > LARGEST_TOLERANCE:
-            given, most = told_apart(self.tolerance, LARGEST_TOLERANCE)
-            raise ParkiValueError(f"tolerance is {given}; expected at most {most}")
+            tolerance, most = told_apart(self.tolerance, LARGEST_TOLERANCE)
+            raise ParkiValueError(f"tolerance is {tolerance}; expected at most {most}")
         if self.cutoff is not None:
             set_positive(self, "cutoff", "the cut-off of the near field in the unit of box")
         for name, choices in CHOICES.items():
@@ -400,9 +400,9 @@ class EwaldOptions(metaclass=Shown):
         if real != dtype:
             holder, remedy = "mixed precision", "leave precision to 'full', or "
         if self.tolerance < smallest:
-            given, least = told_apart(self.tolerance, smallest)
+            tolerance, least = told_apart(self.tolerance, smallest)
             raise ParkiValueError(
-                f"tolerance is {given}, but {holder} holds {least} at best; {remedy}raise the "
+                f"tolerance is {tolerance}, but {holder} holds {least} at best; {remedy}raise the "
                 "tolerance"
             )
         most = MOST_POINTS[real]

@@ -90,10 +90,12 @@ def register(name: str, family: Family) -> None:
             f"the sum {name!r} has a screening length, which is in the unit of the box; make it a "
             "parameter, and name it in lengths of its Family"
         )
-    terms = {term.name: term for each in record.terms.values() for term in each}
-    for each, term in terms.items():
-        if TERMS.get(each, term) != term:
-            raise ParkiValueError(f"there is a term {each!r} already; give terms_of another name")
+    terms = {term.name: term for group in record.terms.values() for term in group}
+    for term_name, term in terms.items():
+        if TERMS.get(term_name, term) != term:
+            raise ParkiValueError(
+                f"there is a term {term_name!r} already; give terms_of another name"
+            )
     SUMS.add(name, family)
     TERMS.update(terms)
 
