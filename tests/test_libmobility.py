@@ -32,15 +32,15 @@ def rows(count=COUNT, seed=0):
     return EDGE * rng.random((count, 3)), *rng.standard_normal((2, count, 3))
 
 
-@pytest.mark.parametrize("name", SOLVERS)
-def test_mobility(name):
-    """Positions by rows; physical units; a torque moves, and a force turns."""
-    positions, forces, torques = rows()
+@pytest.mark.parametrize(("name", "count"), [*((name, COUNT) for name in SOLVERS), ("NBody", 3)])
+def test_mobility(name, count):
+    """Positions by rows, also of three spheres; physical units; torques move, and forces turn."""
+    positions, forces, torques = rows(count)
     found = solver(name, angular=True, tolerance=1e-9)
     found.setPositions(positions)
     box = np.array([EDGE, EDGE, np.ptp(positions[:, 2]) if name == "Solver" else EDGE])
     periodicity = {"PSE": 3, "NBody": 0, "Solver": 2}[name]
-    exact = mobility(positions.T, np.full(COUNT, RADIUS), forces.T, torques.T, box, periodicity)
+    exact = mobility(positions.T, np.full(count, RADIUS), forces.T, torques.T, box, periodicity)
     for ours, theirs in zip(found.Mdot(forces, torques), exact, strict=True):
         np.testing.assert_allclose(8 * np.pi * VISCOSITY * ours.T, theirs, atol=1e-8)
     parts = np.add(found.Mdot(forces), found.Mdot(torques=torques))
