@@ -28,7 +28,7 @@ TILTED = False  # whether the axes of the box are not at right angles
 QUARTIC = True  # whether M is over k^4, or over k^2
 GIVEN = False  # whether the transform of a kernel that ends is given
 DECAYS = False  # whether the split's factor has an exponential
-TERMS = 19  # terms of a Chebyshev series
+TERMS = 20  # terms of a Chebyshev series
 WIDTH = 8  # functions evaluated at a time
 
 

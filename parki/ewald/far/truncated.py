@@ -11,9 +11,12 @@ and ``L l = 8 pi delta``. Fading adds to these right hand sides what lives where
 
     transform of chi p = (4 pi - F[p]) / kappa^2
     transform of chi m = (8 pi - F[l]) / kappa^4 - F[m] / kappa^2
-    F[f] = transform of chi'' f + 2 chi' f' + (n - 1) chi' f / r
+    F[f] = transform of div(f grad chi) + grad f . grad chi
+         = integral of chi' (w f' - w' f) r^(n-1),  with the waves w(r) of wavenumber k
 
-The rounding of F is divided by powers of kappa, as the multiplier is. Sharp ends in closed form
+The rounding of F is divided by powers of kappa, as the multiplier is. By parts F has the slope of
+chi alone, which has one sign: F[l] of a long wave is 8 pi to a few roundings. Terms of chi''
+cancelled to a thirtieth of themselves, in other digits on each processor. Sharp ends in closed form
 ("Kernels that end" of docs/theory.md), less an integral of what fading takes away, have rounding of
 one size at all k: in a box of 10:1:1 double layers stopped at 6e-11.
 
@@ -56,7 +59,7 @@ from parki.runtime import Kernel, load
 from parki.runtime.spaces import adapter_of
 
 Array = NDArray[np.float64]
-_TERMS = 19  # of the series in the free wavenumber
+_TERMS = 20  # of the series in the free wavenumber: k^2 J_0 is 1e-17 of itself beyond
 _WIDTH = 8  # modes evaluated at a time
 _GONE = 80.0  # wavenumber times distance from which on kernels, exp of minus that, are 0
 _SMOOTH = 13.0  # wavenumber times the scale of the fading, whose transform is a Gaussian, likewise
@@ -201,11 +204,10 @@ def _disc(x: Array) -> Array:
 
 # ---------------------------------------------------------------------- kernels that fade
 class _Fading(NamedTuple):
-    """Where the kernels fade: distances r, and ``chi' dr`` and ``chi'' dr`` there."""
+    """Where the kernels fade: distances r, and ``chi' dr`` there."""
 
     r: Array
     slope: Array
-    bend: Array
 
 
 @lru_cache(maxsize=8)
@@ -220,7 +222,7 @@ def _fading(largest: float, padding: Padding) -> _Fading:
     t = end * np.arange(-half, half + 1) / half
     slope = -np.exp(-(t**2)) / np.sqrt(np.pi) * (end / half)
     r = (padding.onset + padding.radius) / 2 + scale * t
-    return _Fading(r, slope, -2 * t / scale * slope)
+    return _Fading(r, slope)
 
 
 def _scale(padding: Padding) -> float:
@@ -229,7 +231,10 @@ def _scale(padding: Padding) -> float:
 
 
 class _Kernels(NamedTuple):
-    """The integrands of F[p], or of F[l] and F[m - c], shape (nodes, modes); c; and K^2 c."""
+    """The integrands of F[p], or of F[l] and F[m - c], shape (2 nodes, modes); c; and K^2 c.
+
+    First those by which the waves are multiplied, then those for the slopes of the waves.
+    """
 
     first: Array
     second: Array | None
@@ -246,9 +251,9 @@ def _kernels(
     safe = np.where(positive, modes, 1.0)
 
     def integrand(value: Array, slope: Array) -> Array:
-        inner = fading.bend[:, None] * value
-        outer = fading.slope[:, None] * (2 * slope + (n - 1) * value / r)
-        return np.asarray((inner + outer) * r ** (n - 1))
+        weight = fading.slope[:, None] * r ** (n - 1)
+        slope, value = np.broadcast_arrays(slope, value)
+        return np.concatenate([weight * slope, -weight * value])
 
     p, slope, less = _laplace(n, positive, safe, r, radius)
     if order == 1 and (n == 3 or not screening):
@@ -361,19 +366,26 @@ def _added(
 
 
 def _waves(xp: Any, n: int, k: Any, largest: float, padding: Padding) -> tuple[Any, Any]:
-    """Return the waves at the nodes of the fading, shape (k, nodes), and the transform of chi."""
+    """Return the waves at the nodes of the fading, then their slopes; and the transform of chi.
+
+    Their shapes are (k, 2 nodes) and (k,).
+    """
     special = adapter_of(xp).special()
     j0, j1 = special.j0, special.j1
     fading = _fading(largest, padding)
     r = xp.asarray(fading.r)
-    x = k[:, None] * r
+    x = xp.maximum(k[:, None], 1e-150) * r  # as j1(x) / x has a limit
     if n == 3:
-        return 4 * np.pi * xp.sinc(x / np.pi), xp.zeros(k.shape)  # chi is for c, which is 0
-    if n == 2:
-        wave, ball = 2 * np.pi * j0(x), 2 * np.pi * r**2 * (j1(x) / x)
+        wave = 4 * np.pi * xp.sinc(x / np.pi)
+        slope, ball = (4 * np.pi * xp.cos(x) - wave) / r, xp.zeros(x.shape)  # c is 0
+    elif n == 2:
+        bessel = 2 * np.pi * j1(x)
+        wave, slope, ball = 2 * np.pi * j0(x), -k[:, None] * bessel, r**2 * (bessel / x)
     else:
-        wave, ball = 2 * xp.cos(x), 2 * r * xp.sinc(x / np.pi)
-    return wave, ball @ xp.asarray(-fading.slope)  # by parts: the transforms of balls
+        ball = 2 * r * xp.sinc(x / np.pi)
+        wave, slope = 2 * xp.cos(x), -(k[:, None] ** 2) * ball
+    # By parts: the transforms of balls.
+    return xp.concatenate([wave, slope], axis=1), ball @ xp.asarray(-fading.slope)
 
 
 @lru_cache(maxsize=2)
@@ -381,9 +393,10 @@ def _node_waves(xp: Any, n: int, largest: float, padding: Padding) -> tuple[Any,
     """Return `_waves` at the wavenumbers that `_pieces` needs; the same for all blocks of a plan.
 
     Intervals of 4/r: there a function of bandwidth r has Chebyshev coefficients like J_n(2).
+    They begin at 0, so that the longest wave, divided by the least wavenumbers, is its own sum.
     """
     count = _intervals(largest, padding)
-    places = 2 * np.arange(count)[:, None] + 1 + chebyshev.chebpts1(_TERMS)
+    places = 2 * np.arange(count)[:, None] + 1 + chebyshev.chebpts2(_TERMS)
     k = xp.asarray((largest * places / (2 * count)).ravel())
     return k, *_waves(xp, n, k, largest, padding)
 
@@ -395,9 +408,12 @@ def _intervals(largest: float, padding: Padding) -> int:
 
 def _pieces(xp: Any, values: Any) -> Any:
     """Chebyshev series, shape (terms, intervals, ...), of a function by its values at the nodes."""
-    nodes = chebyshev.chebpts1(_TERMS)
-    basis = chebyshev.chebvander(nodes, _TERMS - 1).T * (2 / _TERMS)
-    basis[0] /= 2
+    # By angles: polynomials of degree n, at nodes that are rounded, have n^2 roundings.
+    last = _TERMS - 1
+    turns = np.outer(np.arange(_TERMS), np.arange(last, -1, -1)) % (2 * last)
+    basis = np.cos(np.pi / last * turns) * (2 / last)
+    basis[[0, last]] /= 2
+    basis[:, [0, last]] /= 2
     values = values.reshape(-1, _TERMS, *values.shape[1:])
     return xp.tensordot(xp.asarray(basis), values, axes=(1, 1))
 
