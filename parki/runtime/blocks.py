@@ -14,7 +14,6 @@ import ast
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +78,7 @@ class _Shared:
     file: str
     generated: bool
 
-    @cached_property
+    @forks.cached_property
     def scope(self) -> Scope:
         """What it reads and writes of its caller; what a file declares is checked."""
         others = {name: self.others[name] for name in called(self.function) if name in self.others}
