@@ -1,13 +1,14 @@
 """Call every public function with random arguments: a right number or a ParkiError, nothing else.
 
-    python scripts/random_calls.py [--cases 10000] [--seed 0] [--space Cuda] [--only CASE ...]
+    python scripts/random_calls.py [--cases 10000] [--seed 0] [--room ROOM ...] [--only CASE ...]
 
 Most cases have valid arguments, of which one or two are replaced by odd values: other shapes,
 dtypes and types, NaN, infinity, huge and tiny numbers. A case fails if it raises anything but a
 `ParkiError`, gives a warning that is not parki's, takes too long or too much memory, or returns
-numbers that are not finite or miss the promise; sums are compared with `parki.reference`. The cases
-come from ``tests/helpers/random_case.py``, and run in worker processes. A line for each failure
-says how to repeat it.
+numbers that are not finite or miss the promise; sums are compared with `parki.reference`. What
+is built on sums obeys laws, such as linearity, other units, and closed forms. A room is a kind of
+cases; all take turns, unless some are named. The cases come from ``tests/helpers/random_*.py``, and
+run in worker processes. A line for each failure says how to repeat it.
 """
 
 from __future__ import annotations
@@ -27,9 +28,12 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests/helpers")]
 
 import degrees  # noqa: E402
 from random_case import Case, outcome  # noqa: E402
+from random_rooms import ROOMS  # noqa: E402
 
 
-def work(pipe: Any, seed: int, space: str, library: str, gigabytes: float) -> None:
+def work(
+    pipe: Any, seed: int, rooms: list[str], space: str, library: str, gigabytes: float
+) -> None:
     """Make the calls that the other end asks for."""
     degrees.few_degrees()
     if library:
@@ -39,7 +43,8 @@ def work(pipe: Any, seed: int, space: str, library: str, gigabytes: float) -> No
     pipe.send(("", "ready"))  # what was imported does not count
     with contextlib.suppress(EOFError):  # when the other end is gone
         while True:
-            pipe.send(outcome(seed, pipe.recv(), space))
+            number = pipe.recv()
+            pipe.send(outcome(seed, number, space, ROOMS[rooms[number % len(rooms)]]))
 
 
 class Worker:
@@ -80,17 +85,19 @@ def main() -> None:
     parser.add_argument(
         "--library", default="", choices=("torch", "jax"), help="sums of its module"
     )
+    parser.add_argument("--room", nargs="+", default=[*ROOMS], choices=[*ROOMS])
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=60.0, help="time limit of a case")
     parser.add_argument("--gigabytes", type=float, default=6.0, help="memory of a process")
     parser.add_argument("--only", type=int, nargs="+", help="cases to make here, with tracebacks")
     args = parser.parse_args()
+    rooms = ["sums"] if args.library else args.room
     if args.only:
         degrees.few_degrees()
         if args.library:
             Case.use(args.library)
         for number in args.only:
-            case = Case(args.seed, number, args.space)
+            case = ROOMS[rooms[number % len(rooms)]](args.seed, number, args.space)
             try:
                 case.run()
             finally:
@@ -99,9 +106,10 @@ def main() -> None:
     numbers = iter(range(args.first, args.first + args.cases))
     counts, lock = Counter[str](), threading.Lock()
     again = f"--seed {args.seed}" + f" --library {args.library}" * bool(args.library)
+    again += f" --room {' '.join(rooms)}" * (rooms != [*ROOMS])
 
     def make() -> None:
-        worker = Worker(args.seed, args.space, args.library, args.gigabytes)
+        worker = Worker(args.seed, rooms, args.space, args.library, args.gigabytes)
         while True:
             with lock:
                 number = next(numbers, None)

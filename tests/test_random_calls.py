@@ -5,8 +5,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from random_case import Case, outcome
+from random_moving import Moving, Room
+from random_rooms import ROOMS
+
+import parki
 
 CASES = range(100)
 
@@ -15,12 +20,38 @@ CASES = range(100)
 def few_kernels(monkeypatch):
     monkeypatch.setattr(Case, "names", ("laplace",))
     monkeypatch.setattr(Case, "periodicities", (3,))
+    monkeypatch.setattr(Room, "axes", (3, 3))
+    monkeypatch.setattr(ROOMS["brinkman"], "names", ("brinkman_sl",))
+    monkeypatch.setattr(ROOMS["derivatives"], "names", ("laplace",))
 
 
 def test_calls(space):
     found = {case: outcome(1, case, space.name) for case in CASES}
     assert not {case: said for case, said in found.items() if said[0]}
     assert {said for _, said in found.values()} == {"right", "refused"}
+
+
+@pytest.mark.parametrize("room", [name for name in ROOMS if name not in ("sums", "surfaces")])
+def test_rooms(room, space):
+    found = {case: outcome(1, case, space.name, ROOMS[room]) for case in range(20)}
+    assert not {case: said for case, said in found.items() if said[0]}
+    assert "right" in {said for _, said in found.values()}
+
+
+def test_broken_laws_are_found(monkeypatch):
+    """A velocity that is not linear, and a valid argument that is refused."""
+    motion = Moving.motion
+    monkeypatch.setattr(Moving, "motion", lambda *given, **own: np.abs(motion(*given, **own)))
+    found = [outcome(1, case, "CPU", ROOMS["spheres"])[1] for case in range(60)]
+    assert any("linear: error" in said for said in found)
+    assert any("symmetric: error" in said for said in found)
+
+    def refuses(*given, **own):
+        raise parki.ParkiValueError("no")
+
+    monkeypatch.setattr(Moving, "motion", refuses)
+    found = [outcome(1, case, "CPU", ROOMS["spheres"])[1] for case in range(20)]
+    assert "refused, though valid: ParkiValueError: no" in found
 
 
 def test_what_is_wrong_is_found(monkeypatch):

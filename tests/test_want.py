@@ -121,6 +121,7 @@ def test_description():
         (ParkiValueError, "want has 'stress', but laplace has no", "laplace", ("u", "stress")),
         (ParkiTypeError, "want is None; expected a name or a tuple of names", "laplace", None),
         (ParkiTypeError, "want is ('u', 3); expected a name or a tuple", "laplace", ("u", 3)),
+        (ParkiTypeError, "want is array([1., 1.]); expected a name or", "laplace", np.ones(2)),
     ],
 )
 def test_impossible_wants(error, message, kernel, want):

@@ -17,6 +17,7 @@ from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.placement.any_plan import AnyPlan
 from parki.ewald.placement.placement import Placement
 from parki.ewald.points import result_shape, take_options
+from parki.ewald.points.values import check_names
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS, kernel, with_parameters
 from parki.ewald.sums.names import Family
@@ -132,7 +133,8 @@ def summed(
     ``arguments`` has the first five arguments of `Plan`, and ``ranks`` is what all ranks share; the
     others are named as there.
     """
-    if arguments[4].walled or boxes is not None or (want != "u" and SUMS[arguments[0]].pressure):
+    more = check_names(want) != ("u",)
+    if arguments[4].walled or boxes is not None or (more and SUMS[arguments[0]].pressure):
         of = ranks, arguments, want, systems, exclude, boxes
         plan: Any = AnyPlan(*Placement.of(*of))
         return plan(dens)

@@ -27,8 +27,15 @@ class Case:
     """A random call: `run` makes it, and `said` tells what was odd about it."""
 
     names = ("laplace", "laplace", "stokes_sl", "stokes_sl", *SUMS.listed)
+    strict = False  # whether valid arguments may not be refused
     periodicities: tuple[Any, ...] = (0, 1, 2, 3, 3, 3, (False, True, True))
     library, array = "", staticmethod(lambda values: values)  # PyTorch or JAX, and its arrays
+
+    @property
+    def recipes(self) -> list[str]:
+        """Names of what a case may call, which a room has in place of those of `Case`."""
+        own = [each for each in type(self).__mro__ if each is not Case or type(self) is Case]
+        return sorted({name for each in own for name in vars(each) if name.startswith("call_")})
 
     @classmethod
     def use(cls, library: str) -> None:
@@ -131,9 +138,11 @@ class Case:
     # ---------------------------------------------------------------- what is called
     def run(self) -> None:
         """Make the call, and check what it returns."""
-        names = ("call_sum", "call_velocities") if self.library else dir(self)
+        names = ("call_sum", "call_velocities") if self.library else self.recipes
         recipes = [getattr(self, name) for name in names if name.startswith("call_")]
-        weights = np.array([{"call_sum": 6, "call_plan": 8}.get(r.__name__, 1) for r in recipes])
+        weights = np.array(
+            [{"call_sum": 6, "call_plan": 8, "call_law": 6}.get(r.__name__, 1) for r in recipes]
+        )
         recipe = recipes[self.rng.choice(len(recipes), p=weights / weights.sum())]
         self.name = recipe.__name__[5:]
         recipe()
@@ -397,16 +406,18 @@ class Case:
                 assert error <= bound, f"{each}: error {error:.3g} of {size:.3g}, bound {bound:.3g}"
 
 
-def outcome(seed: int, number: int, space: str) -> tuple[str, str]:
+def outcome(seed: int, number: int, space: str, room: type[Case] = Case) -> tuple[str, str]:
     """Make a call; return what it was and what went wrong, or "" with "right" or "refused"."""
-    case, errors = Case(seed, number, space), []
+    case, errors = room(seed, number, space), []
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         try:
             case.run()
             found = "right"
-        except parki.ParkiError:
+        except parki.ParkiError as error:
             found = "refused"
+            if case.strict and not case.said:
+                errors = [f"refused, though valid: {type(error).__name__}: {str(error)[:200]}"]
         except Exception as error:  # noqa: BLE001 - what this is looking for
             frame = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{Path(frame.filename).name}:{frame.lineno}"
