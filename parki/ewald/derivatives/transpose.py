@@ -126,6 +126,7 @@ class TransposedSum:
             before = pipeline.ranks.engine()
             given = setup.transposed(self.task) if same_setup and setup is not None else None
         transposed = self._transposed(points)
+        self.kept = None  # what is left half placed is made anew
         other = before.placed(self.task, transposed, setup=given)
         self.kept = _Kept(points, transposed, setup, other)
         return other, transposed

@@ -216,8 +216,6 @@ class Arrival:
         Why launches are not recorded, if so.
     graph : Replay or None
         Which was tried, and refused.
-    followed : bool
-        Whether a graph has placed the points.
     """
 
     def __init__(
@@ -236,7 +234,6 @@ class Arrival:
         self.problem = why_not(task.space, task.executor, points.targets, points.sources)
         self.later = once and task.space.on_device  # a CPU runs one field after the other
         self.graph: Replay | None = None
-        self.followed = False
 
     # ------------------------------------------------------------------ values
     @cached_property

@@ -69,8 +69,10 @@ class OneDevice(Pipeline):
         self.expected: dict[str, tuple[int, ...]] = {}
         self.applications = Applications(problem)
         self.crowding = Crowding()
-        # The previous set-up and points, for `undo`.
-        self._before: tuple[Setup | None, dict[str, Any]] = None, {}
+        # The set-up at `begin`, copies of the graph's points then, and whether it has placed others.
+        self._begun: Setup | None = None
+        self._copies: dict[str, Any] = {}
+        self._followed = False
         self._box: Lattice | None = None  # the present one, if it is known that the set-up fits
 
     @property
@@ -89,17 +91,10 @@ class OneDevice(Pipeline):
         self, task: Task, points: Points, once: bool = False, setup: Setup | None = None
     ) -> OneDevice:
         """Return a pipeline for other points: see `Pipeline.placed`."""
-        before, within = self.setup, self._within(task, points.lattice)
+        within = self._within(task, points.lattice)
         arrival = Arrival(self._state, within, task, points, once, setup)
-        try:
-            self._move(arrival.setup)
-            return self._decided(arrival, DECISIONS)
-        except BaseException:
-            if arrival.followed:
-                self.undo()
-            else:
-                self._move(before)
-            raise
+        self._move(arrival.setup)
+        return self._decided(arrival, DECISIONS)
 
     def suiting(self, task: Task, points: Points) -> OneDevice:
         """Return the pipeline for points that followed, by another set-up if this one is wrong."""
@@ -131,8 +126,7 @@ class OneDevice(Pipeline):
 
     def _kept(self, arrival: Arrival) -> OneDevice | None:
         """Place points by the graph; return None if the set-up is wrong for them."""
-        arrival.followed = True
-        self._follow(arrival.state.setup, arrival.points.lattice, arrival.columns)
+        self._follow(arrival.points.lattice, arrival.columns)
         return self if self._stays(arrival) else None
 
     def _recorded(self, arrival: Arrival) -> OneDevice | None:
@@ -152,7 +146,7 @@ class OneDevice(Pipeline):
         new.graph = arrival.graph = Replay(task.space, place, arrival.columns)
         if new.graph.problem:
             return None
-        new._before = setup, {n: array.copy() for n, array in new.graph.arrays.items()}
+        new._copies = {n: array.copy() for n, array in new.graph.arrays.items()}
         new.graph(arrival.columns, {})
         new.crowding.suited = new.crowding.read()
         return new
@@ -231,7 +225,7 @@ class OneDevice(Pipeline):
 
         The points are in the box, or it must be asked whether they were: see `looked_at`.
         """
-        graph, before = self.graph, self.setup
+        graph = self.graph
         if graph is None or (setup := self._within(task, lattice)) is None:
             return False
         if self.slack is not None and self.slack.takes(arrays):
@@ -239,27 +233,33 @@ class OneDevice(Pipeline):
         if not graph.takes(arrays):
             return False
         self._move(setup)
-        self._follow(before, lattice, arrays)
+        self._follow(lattice, arrays)
         return True
 
-    def _follow(self, before: Setup | None, lattice: Lattice, arrays: dict[str, Any]) -> None:
-        """Launch the graph for other points in the present box, and keep those ``before``."""
-        graph, copies = cast(Replay, self.graph), self._before[1]
-        self._box, self._before, self.decision = lattice, (before, copies), "keep"
+    def _follow(self, lattice: Lattice, arrays: dict[str, Any]) -> None:
+        """Launch the graph for other points in the present box, and keep those before."""
+        graph = cast(Replay, self.graph)
+        self._box, self.decision = lattice, "keep"
         for name, array in graph.arrays.items():
-            graph.space.adapter.copy(copies[name], array)
+            graph.space.adapter.copy(self._copies[name], array)
+        self._followed = True
         graph(arrays, {})
         self.crowding.report.send()
         self.applications.drop_lists()
         if self.lists is not None:
             self.lists.drop()
 
+    def begin(self) -> None:
+        """Keep what is placed for `undo`."""
+        self._begun, self._followed = self.setup, False
+
     def undo(self) -> None:
-        """Place the points again that were there before the last ones, in their box."""
-        setup, arrays = self._before
-        self._move(setup)
+        """Serve the points that were placed at `begin`, in their box."""
+        self._move(self._begun)
         self._box = None
-        cast(Replay, self.graph)(arrays, {})
+        if self._followed:
+            cast(Replay, self.graph)(self._copies, {})
+            self._followed = False
 
     def looked_at(self) -> tuple[bool, bool]:
         """Return whether points that followed were in the box, and crowd as those that suited."""
@@ -289,10 +289,10 @@ class OneDevice(Pipeline):
         if setup is None or old is None or setup is old or not setup.same_memory(old):
             return
         values = stages and stages.fgc.given(setup.mesh, setup.split)
+        self.setup = setup  # first, so that `undo` mends what is half written
         cast(LatticeNumbers, setup.frame.numbers).move(setup.frame)
         if stages is not None:
             stages.fgc.fill(setup.mesh, values)
-        self.setup = setup
 
     def left(self) -> OneDevice:
         """Return a pipeline for new plans like this one: its set-up, and which points suited."""

@@ -6,9 +6,10 @@ Whoever holds it takes its `access` first.
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import numpy as np
 
@@ -43,18 +44,8 @@ from parki.memory import require, told
 from parki.settings import read_once
 
 
-class _State(NamedTuple):
-    """What an update replaces; ``points`` is None where a graph placed the new ones."""
-
-    task: Task
-    order: Order
-    lattice: Lattice
-    given: Points | None = None
-    points: Points | None = None
-
-
 class PlacedSum:
-    """A sum with its points.
+    """A sum with its points. At other points it is another one: see `moved`.
 
     Parameters
     ----------
@@ -80,8 +71,6 @@ class PlacedSum:
         With the points placed last; `late` says whether the host has looked at these.
     late : Arguments or None
         Points that a device has placed before the host has looked at them.
-    before : tuple or None
-        What the last update has replaced, for `restore`.
     """
 
     def __init__(
@@ -98,7 +87,6 @@ class PlacedSum:
         self._flux_seen = False  # by `look_for_flux`
         self.late: Arguments | None = None
         self._seen: Arguments | None = None  # late before, of which `given` is not made yet
-        self.before: _State | None = None
         self.pipeline = pipeline
         with pipeline.ranks.collective("Plan"), read_once(), told():
             checked = self._own(check_arguments(*arguments))
@@ -207,11 +195,11 @@ class PlacedSum:
         return empty
 
     # ------------------------------------------------------------------ other points
-    def update(self, arguments: tuple[Any, ...], box: Any = None, *, keep: bool = False) -> None:
-        """Place other points, perhaps in another box: see `parki.Plan.update_points`.
+    def moved(self, arguments: tuple[Any, ...], box: Any = None) -> PlacedSum:
+        """Return the sum at other points, perhaps in another box: see `parki.Plan.update_points`.
 
-        ``arguments`` are targets, sources, normals, systems and labels. On an error the sum stays
-        as it was. With ``keep``, `restore` can bring the points before back later on.
+        ``arguments`` are targets, sources, normals, systems and labels. This sum serves no more,
+        or again after `Pipeline.undo`.
         """
         trg, src, norms, systems, exclude = arguments
         with self.pipeline.ranks.collective("update_points"):
@@ -228,36 +216,25 @@ class PlacedSum:
                     f"trg has dtype {taken.arrays['trg'].dtype}, but the plan was made for "
                     f"{self.dtype}; convert the points, or make a new plan"
                 )
+            new = copy.copy(self)
+            new.task, new.order, new.lattice = task, order, lattice
             anew = systems is not None or exclude is not None
-            if anew or not self._follow(task, order, lattice, taken):
+            if anew or not self._follows(task, order, lattice, taken):
                 taken = self._own(taken.checked())
                 systems = self._systems_of(taken, systems)
                 labels = self._labels_of(taken, exclude, systems)
                 own = self._points_of(task, taken, systems, labels)
                 points = own.ordered(order)
-                before = self._state(*(self.given, self.points) if keep else ())
-                self.pipeline = self._placed(task, points)
-                self._given, self._points, self._seen = own, points, None
-                self.before, lattice = before, own.lattice
-            self.task, self.order, self.lattice = task, order, lattice
+                new.pipeline, new.lattice = self._placed(task, points), own.lattice
+                new._given, new._points, new._seen = own, points, None
+            elif order.rotation is not None or order.finer:  # the pipeline's copies are others
+                new.late = taken.owned()
+            else:
+                new.late = taken
+        return new
 
-    def _state(self, *points: Points) -> _State:
-        """Return the state that an update replaces."""
-        return _State(self.task, self.order, self.lattice, *points)
-
-    def restore(self) -> None:
-        """Place the points again that were there before the last update."""
-        before = cast(_State, self.before)
-        if self.late is not None:
-            self.pipeline.undo()
-            self.late = None
-        elif before.given is not None and before.points is not None:
-            self.pipeline = self._placed(before.task, before.points)
-            self._given, self._points, self._seen = before.given, before.points, None
-        self.task, self.order, self.lattice = before[:3]
-
-    def _follow(self, task: Task, order: Order, lattice: Lattice, taken: Arguments) -> bool:
-        """Let a device place points before the host has looked at them, if it can.
+    def _follows(self, task: Task, order: Order, lattice: Lattice, taken: Arguments) -> bool:
+        """Let a device place points before the host has looked at them; return whether it can.
 
         Not where it depends on the points what else is done: where they set the box, or a warning
         may be due, or their normals are rounded.
@@ -271,13 +248,7 @@ class PlacedSum:
             counts = self.counts
             if counts != (taken.arrays["trg"].shape[1], taken.arrays["src"].shape[1]):
                 return False
-        if not self.pipeline.follow(task, lattice, self._named(order, taken)):
-            return False
-        self.before = self._state()
-        if order.rotation is not None or order.finer:  # the pipeline's copies are others
-            taken = taken.owned()
-        self.late = taken
-        return True
+        return self.pipeline.follow(task, lattice, self._named(order, taken))
 
     def _named(self, order: Order, taken: Arguments) -> dict[str, Any]:
         """Return arrays as the pipeline takes them, without sources that are the targets."""
@@ -288,8 +259,8 @@ class PlacedSum:
         """Return whether late points were in the box, and suit the set-up; the host waits."""
         return (True, True) if self.late is None else self.pipeline.looked_at()
 
-    def staged(self, inside: bool, suited: bool) -> tuple[Points, Pipeline] | None:
-        """Return late points with their pipeline, if another set-up is theirs.
+    def settled(self, inside: bool, suited: bool) -> PlacedSum:
+        """Return the sum with its late points looked at, perhaps by another set-up.
 
         Raises
         ------
@@ -298,28 +269,20 @@ class PlacedSum:
         """
         late = self.late
         if late is None:
-            return None
+            return self
         if not inside:
             late.checked()  # which says what is wrong
             raise ParkiValueError(
                 "the points that update_points took were not finite or not in the box, and "
                 "their arrays have changed since; the points before them are back"
             )
-        if suited:
-            return None
-        own = self._points_of(self.task, self._as_placed(late), None, self._given.labels)
-        return own, self.pipeline.suiting(self.task, own.ordered(self.order))
-
-    def commit(self, staged: tuple[Points, Pipeline] | None) -> bool:
-        """Take the points that were staged; return whether another pipeline has the points now."""
-        late, before = self.late, self.pipeline
-        if late is not None:
-            self.late, self._seen = None, late
-            if staged is not None:
-                own, self.pipeline = staged
-                self._given, self._seen = own, None
-                self._points = own.ordered(self.order)
-        return self.pipeline is not before
+        new = copy.copy(self)
+        new.late, new._seen = None, late
+        if not suited:
+            own = self._points_of(self.task, self._as_placed(late), None, self._given.labels)
+            new._given, new._points, new._seen = own, own.ordered(self.order), None
+            new.pipeline = self.pipeline.suiting(self.task, new._points)
+        return new
 
     def _as_placed(self, taken: Arguments) -> Arguments:
         """Return arguments with the points that are placed, whatever became of their arrays."""

@@ -96,11 +96,17 @@ class Pipeline:
     ) -> Pipeline:
         """Return a pipeline for other points, which keeps what suits them.
 
-        On an error this pipeline is unchanged; after success use only the one returned, which may
-        be this one. ``once`` says that a density to sum follows at once. A
-        ``setup`` is taken whether or not it suits the points.
+        Use only the one returned, which may be this one; or this one, after `undo`. ``once`` says
+        that a density to sum follows at once. A ``setup`` is taken whether or not it suits the
+        points.
         """
         raise NotImplementedError
+
+    def begin(self) -> None:
+        """Keep what is placed for `undo`, which other points may overwrite."""
+
+    def undo(self) -> None:
+        """Serve the points that were placed at `begin`, whatever has been placed since."""
 
     # On one device alone, points can be placed before the host has looked at them.
     def follow(self, task: Task, lattice: Lattice, arrays: dict[str, Any]) -> bool:
@@ -113,10 +119,6 @@ class Pipeline:
 
     def suiting(self, task: Task, points: Points) -> Pipeline:
         """Return the pipeline for points that followed, by another set-up if this one is wrong."""
-        raise NotImplementedError
-
-    def undo(self) -> None:
-        """Place the points again that were there before those that followed."""
         raise NotImplementedError
 
     def copies(self, arrays: dict[str, Any]) -> dict[str, Any]:

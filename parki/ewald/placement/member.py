@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -14,7 +14,6 @@ from parki.ewald.derivatives.in_boxes import power_of
 from parki.ewald.derivatives.transpose import Transpose
 from parki.ewald.describe import describe
 from parki.ewald.geometry.boxes import WHOLE, Columns, Group
-from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import PlacedSum
 from parki.ewald.pipeline.protocol import Watch
 from parki.ewald.sums import SUMS
@@ -41,36 +40,86 @@ class Places(NamedTuple):
     of_targets: Arrays
 
 
+class At(NamedTuple):
+    """Where a member is.
+
+    Attributes
+    ----------
+    sum : PlacedSum
+    places : Places or None
+        Where its points are; None if it takes those of the plan as they are.
+    """
+
+    sum: PlacedSum
+    places: Places | None
+
+
+class State(NamedTuple):
+    """All that moves together. Another one replaces it whole, or not at all.
+
+    Attributes
+    ----------
+    points : PlanPoints
+    version : object
+        Another one for other points.
+    members : tuple of At
+    attached : object
+        What a room on top of the sums has at these points, such as the surface of a layer.
+    before : State or None
+        While a device has placed points that the host has not looked at.
+    """
+
+    points: Any
+    version: object
+    members: tuple[At, ...] = ()
+    attached: Any = None
+    before: State | None = None
+
+
+@dataclass
+class Present:
+    """The state of now, which a placement replaces and its members read."""
+
+    state: State
+
+
 @dataclass(eq=False)
 class Member:
     """One sum of a placement.
 
     Attributes
     ----------
+    present : Present
+    number : int
+        Among the members of the placement.
     kernel : str
     want : str or tuple of str
-    options : EwaldOptions
     shared : Shared or None
         Addends of a composite, which map sources, densities and results; None maps nothing.
     group : Group or None
         Systems that it sums at once, of those that have boxes of their own.
-    sum : PlacedSum
-        Once it is made.
-    places : Places or None
-        Where its points are; None if it takes those of the plan as they are.
     scale : tuple (float, int) or None
         A length and its power by which results are multiplied, and may have larger errors.
     """
 
+    present: Present
+    number: int
     kernel: str
     want: str | tuple[str, ...]
-    options: EwaldOptions
     shared: Shared | None = None
     group: Group | None = None
-    sum: PlacedSum = field(init=False)
-    places: Places | None = None
     scale: tuple[float, int] | None = None
     _transpose: Transpose | None = None
+
+    @property
+    def sum(self) -> PlacedSum:
+        """The sum at the present points."""
+        return self.present.state.members[self.number].sum
+
+    @property
+    def places(self) -> Places | None:
+        """Where its points are; None if it takes those of the plan as they are."""
+        return self.present.state.members[self.number].places
 
     @property
     def columns(self) -> Columns:

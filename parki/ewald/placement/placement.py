@@ -1,15 +1,18 @@
 """`Placement`: points of plans with all sums that are placed at them, which move together.
 
-It has the one lock of these sums. Points change by one transaction: every member places them, or
-all go back to the points before. A device may place points before the host has looked at them; the
-next call reads one report of each member, and takes them or brings the points before back.
+It has the one lock of these sums. Other points are placed beside those that there are, and one
+assignment replaces all that moves with them: an error, or an interrupt at any line, leaves all as
+it was, or as it is to be. A device may place points before the host has looked at them; the next
+call reads one report of each member, and takes them or brings the points before back.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import count
 from typing import Any, NamedTuple, cast
 
 from parki.errors import ParkiValueError
@@ -20,7 +23,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import PlacedSum, as_before
 from parki.ewald.pipeline.protocol import Access
 from parki.ewald.placement.asked import Asked
-from parki.ewald.placement.member import Member, Places
+from parki.ewald.placement.member import At, Member, Places, Present, State
 from parki.ewald.points import check_density, check_points, marks_of
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums.composite import joined, together
@@ -51,10 +54,6 @@ class PlanPoints(NamedTuple):
         return PlanPoints(None, None, None, None, None, self.options)
 
 
-# The points of before, and places, sum and options of each member.
-_Before = tuple[PlanPoints, list[tuple[Places | None, PlacedSum, EwaldOptions]]]
-
-
 class Placement:
     """Points, and the sums that are placed at them.
 
@@ -70,8 +69,6 @@ class Placement:
     members : list of Member
     access : Access
         Once there are members.
-    version : object
-        Another one for other points.
     seconds : dict
         That "plan" took, and the last "update" of points.
     """
@@ -81,14 +78,13 @@ class Placement:
     def __init__(
         self, ranks: Ranks, points: PlanPoints, boxes: tuple[Any, ...] | None = None
     ) -> None:
-        self.ranks, self.points, self.boxes = ranks, points, boxes
+        self.ranks, self.boxes = ranks, boxes
         self.collective = ranks.collective
         self.members: list[Member] = []
-        self.version = object()
         self.seconds: dict[str, float] = {}
+        self._present = Present(State(points, object()))
         self._asked: Asked  # first
         self._groups: list[Group] = []
-        self._before: _Before | None = None  # while some points are late
 
     @classmethod
     def of(
@@ -110,6 +106,25 @@ class Placement:
             options = replace(options, box=rows[0])
         points = PlanPoints(trg, src, norms, systems, exclude, options)
         return cls(ranks, points, rows), Asked.of(kernel, want, options)
+
+    @property
+    def points(self) -> PlanPoints:
+        """The present points."""
+        return cast(PlanPoints, self._present.state.points)
+
+    @property
+    def version(self) -> object:
+        """Another one for other points."""
+        return self._present.state.version
+
+    @property
+    def attached(self) -> Any:
+        """What a room on top of the sums has at the present points."""
+        return self._present.state.attached
+
+    def attach(self, attached: Any) -> None:
+        """Let something else move with the points, of which `update` gets another one."""
+        self._present.state = self._present.state._replace(attached=attached)
 
     @property
     def options(self) -> EwaldOptions:
@@ -141,24 +156,31 @@ class Placement:
                 self._asked = asked
             with self.collective("points"):
                 points = self._checked(asked, self.points)
-            members = self._of(asked, points)
-            for member in members:
+            old, members, new = self._present.state, list[Member](), list[At]()
+            for member, options in self._of(asked, points):
+                members.append(member)
                 with self.collective("Plan"):
-                    self._prepare(member, members, asked, points)
-            with members[0].sum.access():
-                for member in members:
+                    new.append(self._prepared(members, new, options, asked, points))
+            with new[0].sum.access():
+                for each in new:
                     with self.collective("place"):
                         if dens is not None:
-                            member.sum.density(dens)
-                        member.sum.place(once=dens is not None)
-            for member in members if dens is None else ():
-                member.sum.leave()
-            finish_reading(self.points.trg, self.points.src, self.points.norms)
+                            each.sum.density(dens)
+                        each.sum.place(once=dens is not None)
+            for each in new if dens is None else ():
+                each.sum.leave()
+            finish_reading(*old.points[:3])
             if not self.members:
-                self.points = points if self._mapped else points.left()
+                old = old._replace(points=points if self._mapped else points.left())
+            # An interrupt between these lines leaves places without members, which are dropped.
+            self._present.state = old._replace(members=(*self._placed(old), *new))
             self.members = [*self.members, *members]
         self.seconds.setdefault("plan", time.perf_counter() - start)
         return members
+
+    def _placed(self, state: State) -> tuple[At, ...]:
+        """Return where all members are."""
+        return state.members[: len(self.members)]
 
     def _checked(self, asked: Asked, points: PlanPoints) -> PlanPoints:
         """Return points that maps and boxes can take; as given, if none do."""
@@ -208,53 +230,65 @@ class Placement:
             asked.check_maps(of.trg, {"points": of.src, "norms": of.norms})
         return PlanPoints(of.trg, of.src, of.norms, of.systems, of.labels, points.options)
 
-    def _of(self, asked: Asked, points: PlanPoints) -> list[Member]:
-        """Return the members for what is asked, without points."""
-        members: list[Member] = []
+    def _of(self, asked: Asked, points: PlanPoints) -> Iterator[tuple[Member, EwaldOptions]]:
+        """Yield the members for what is asked, without points, and their options."""
         groups: list[Group | None] = [*self._groups] or [None]
+        numbers = count(len(self.members))
         for group in groups:
             options = points.options if group is None else group.options
             if asked.composite is None:
-                members.append(Member(asked.name, asked.want, options, None, group))
-            else:
-                shared = together(joined(asked.composite.addends))
-                own = options.of_sums()
-                members += [Member(one.kernel, one.want, own, one, group) for one in shared]
-        return members
+                place = self._present, next(numbers)
+                yield Member(*place, asked.name, asked.want, None, group), options
+                continue
+            for one in together(joined(asked.composite.addends)):
+                place = self._present, next(numbers)
+                yield Member(*place, one.kernel, one.want, one, group), options.of_sums()
 
-    def _prepare(
-        self, member: Member, members: list[Member], asked: Asked, points: PlanPoints
-    ) -> None:
-        """Check the arguments of a member's sum."""
-        first = self._first(member, members)
+    def _prepared(
+        self,
+        members: list[Member],
+        new: list[At],
+        options: EwaldOptions,
+        asked: Asked,
+        points: PlanPoints,
+    ) -> At:
+        """Return the last member's sum, which is not placed, its arguments checked."""
+        member = members[-1]
         for name, size, power in asked.composite.scales if asked.composite else ():
             if name == member.kernel:
                 member.scale = size, power
-        tolerance = self._tolerance(member, first, member.options)
-        if tolerance != member.options.tolerance:
-            member.options = replace(member.options, tolerance=tolerance)
-        member.places = self._places(member, points)
-        access = self.access if self.members or member is not members[0] else None
-        member.sum = self._sum(member, member.places, points, access)
-        self.access = member.sum.access
+        tolerance = self._tolerance(members, new, options)
+        if tolerance != options.tolerance:
+            options = replace(options, tolerance=tolerance)
+        places = self._places(member, points)
+        access = self.access if self.members or new else None
+        placed = self._sum(member, places, points, options, access)
+        self.access = placed.access
+        return At(placed, places)
 
-    def _first(self, member: Member, members: list[Member]) -> Member:
-        """Return the first member of the same boxes."""
-        return next(each for each in members if each.group is member.group)
+    def _tolerance(self, members: list[Member], new: list[At], options: EwaldOptions) -> float:
+        """Return the tolerance that the scale of the last member's results allows.
 
-    def _tolerance(self, member: Member, first: Member, options: EwaldOptions) -> float:
-        """Return the tolerance that the scale of a member's results allows; else its options'."""
-        if member.scale is None or member is first:
+        That of its options, if it has no scale, or is the first member of its boxes.
+        """
+        member = members[-1]
+        first = next(n for n, each in enumerate(members) if each.group is member.group)
+        if member.scale is None or members[first] is member:
             return options.tolerance
         size, power = member.scale
-        return self.options.larger_tolerance((first.sum.lattice.length / size) ** power)
+        return self.options.larger_tolerance((new[first].sum.lattice.length / size) ** power)
 
     def _sum(
-        self, member: Member, places: Places | None, points: PlanPoints, access: Access | None
+        self,
+        member: Member,
+        places: Places | None,
+        points: PlanPoints,
+        options: EwaldOptions,
+        access: Access | None,
     ) -> PlacedSum:
         """Return the sum of a member, which is not placed."""
         *ends, systems, exclude = self._arguments(member, places, points, True)
-        of = member.kernel, *ends, member.options
+        of = member.kernel, *ends, options
         how = member.want, systems, Request(exclude=exclude), access, places is not None
         return PlacedSum(self.ranks.engine(), of, *how)
 
@@ -311,67 +345,63 @@ class Placement:
         systems: Any = None,
         exclude: Any = None,
         box: Any = None,
+        attached: Any = None,
     ) -> None:
-        """Place other points: see `parki.Plan.update_points`. On an error nothing changes."""
+        """Place other points: see `parki.Plan.update_points`. On an error nothing changes.
+
+        ``attached`` takes the place of what `attach` was given.
+        """
         start = time.perf_counter()
         with self.access():
             self.settle()
-            old, anew = self.points, systems is not None or exclude is not None
-            before = old, [(m.places, m.sum, m.options) for m in self.members]
+            old, anew = self._present.state, systems is not None or exclude is not None
             with self.collective("update_points"):
                 if box is not None and self.boxes is not None:
                     raise ParkiValueError(
                         "box was given, but the systems of the plan have boxes of their own; make "
                         "a new plan"
                     )
-                options = old.options if box is None else old.options.deformed(box)
+                options = self.options if box is None else self.options.deformed(box)
                 points = PlanPoints(trg, src, norms, systems, exclude, options)
                 if self._mapped:
                     points = self._checked(self._asked, self._completed(points))
                 places = [self._places(member, points) for member in self.members]
-            done: list[Member] = []
+            for each in old.members:
+                each.sum.pipeline.begin()
             try:
-                for member, where in zip(self.members, places, strict=True):
-                    self._move(member, where, points, anew, box)
-                    done.append(member)
+                new = list[At]()
+                for where in places:
+                    new.append(self._moved(new, where, points, anew, box))
+                finish_reading(trg, src, norms)
+                before = old if any(each.sum.late for each in new) else None
+                own = points if self._mapped else points.left()
+                self._present.state = State(own, object(), tuple(new), attached, before)
             except BaseException:
-                self._back(before, done)
+                self._undo(old)
                 raise
-            finish_reading(trg, src, norms)
-            self.points = points if self._mapped else points.left()
-            self.version = object()
-            for member, where in zip(self.members, places, strict=True):
-                member.places = where
-            self._before = before if any(m.sum.late for m in self.members) else None
-            if self._before is None:
-                self._drop_before()
         self.seconds["update"] = time.perf_counter() - start
 
-    def _move(
-        self, member: Member, places: Places | None, points: PlanPoints, anew: bool, box: Any
-    ) -> None:
-        """Give a member's sum other points; or make another one, if its tolerance changes."""
-        options = member.task.options
-        wider = self._tolerance(member, self._first(member, self.members), options)
+    def _moved(
+        self, new: list[At], places: Places | None, points: PlanPoints, anew: bool, box: Any
+    ) -> At:
+        """Return where the member after ``new`` is; by another sum, if its tolerance changes."""
+        member, old = self.members[len(new)], self._present.state.members[len(new)]
+        options = old.sum.task.options
+        wider = self._tolerance(self.members[: len(new) + 1], new, options)
         if wider != options.tolerance:
-            member.options = replace(
-                options if box is None else options.deformed(box), tolerance=wider
-            )
+            options = replace(options if box is None else options.deformed(box), tolerance=wider)
             with self.collective("Plan"):
-                member.sum = self._sum(member, places, points, self.access)
+                placed = self._sum(member, places, points, options, self.access)
             with self.collective("place"):
-                member.sum.place()
-            return
-        arguments, several = self._arguments(member, places, points, anew), len(self.members) > 1
-        member.sum.update(arguments, box, keep=several)
+                placed.place()
+            return At(placed, places)
+        return At(old.sum.moved(self._arguments(member, places, points, anew), box), places)
 
-    def _back(self, before: _Before, moved: list[Member]) -> None:
-        """Give members that moved the points of before, and all of them what they had."""
-        self.points, kept = before
-        for member, (places, placed, options) in zip(self.members, kept, strict=True):
-            if member in moved and member.sum is placed:
-                placed.restore()
-            member.places, member.sum, member.options = places, placed, options
+    def _undo(self, old: State) -> None:
+        """Let pipelines serve an old state again, unless another one has taken its place."""
+        if self._present.state is old:
+            for each in old.members:
+                each.sum.pipeline.undo()
 
     def _completed(self, points: PlanPoints) -> PlanPoints:
         """Return points with the systems and labels of those before, where they have none."""
@@ -383,12 +413,6 @@ class Placement:
         systems = as_before("systems", systems, old.systems)
         return points._replace(systems=systems, exclude=as_before("exclude", labels, old.exclude))
 
-    def _drop_before(self) -> None:
-        """Let go of the points before."""
-        self._before = None
-        for member in self.members:
-            member.sum.before = None
-
     def settle(self) -> bool:
         """Look at points that a device has placed; return whether it had to place them anew.
 
@@ -398,17 +422,18 @@ class Placement:
             If some are impossible, or there is no room for what suits them. All members have the
             points before them again.
         """
-        if self._before is None:
+        state = self._present.state
+        if state.before is None:
             return False
-        sums = [member.sum for member in self.members]
         try:
-            seen = [each.looked_at() for each in sums]  # all of which count anew then
-            staged = [each.staged(*found) for each, found in zip(sums, seen, strict=True)]
+            seen = [each.sum.looked_at() for each in state.members]  # all of which count anew then
+            both = list(zip(state.members, seen, strict=True))
+            new = [each._replace(sum=each.sum.settled(*found)) for each, found in both]
+            self._present.state = state._replace(members=tuple(new), before=None)
         except BaseException:
-            self._back(self._before, self.members)
-            self.version = object()
-            self._drop_before()
+            if self._present.state is state:
+                self._present.state = state.before._replace(version=object())
+                self._undo(self._present.state)
             raise
-        again = [each.commit(found) for each, found in zip(sums, staged, strict=True)]
-        self._drop_before()
-        return any(again)
+        sums = zip(state.members, new, strict=True)
+        return any(one.sum.pipeline is not other.sum.pipeline for one, other in sums)

@@ -78,9 +78,8 @@ class Total:
         """Return the wanted results of a density that was checked, or of several."""
         settle = self.placement.settle
         if self.plain:
-            sums = self.members[0].sum
-            results = sums.summed(values, out, watch)
-            return sums.summed(values, out, watch) if settle() else results
+            results = self.members[0].sum.summed(values, out, watch)
+            return self.members[0].sum.summed(values, out, watch) if settle() else results
         several, want = values.shape[: values.ndim - 2], self.asked.want
         written = check_outputs(out, want, self.shapes(*several), values, self.space)
         values = values if several else values[None]
