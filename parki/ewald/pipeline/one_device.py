@@ -69,7 +69,7 @@ class OneDevice(Pipeline):
         self.expected: dict[str, tuple[int, ...]] = {}
         self.applications = Applications(problem)
         self.crowding = Crowding()
-        # The set-up at `begin`, copies of the graph's points then, and whether it has placed others.
+        # At `begin`: the set-up, copies of the graph's points; and whether it has placed others.
         self._begun: Setup | None = None
         self._copies: dict[str, Any] = {}
         self._followed = False
