@@ -1,8 +1,8 @@
 """`Placement`: points of plans with all sums that are placed at them, which move together.
 
-It has the one lock of these sums. Other points are placed beside those that there are, and one
-assignment replaces all that moves with them: an error, or an interrupt at any line, leaves all as
-it was, or as it is to be. A device may place points before the host has looked at them; the next
+It has the one lock of these sums. Other points are placed first, and one assignment then replaces
+all that moves with them: an error, or an interrupt at any line, leaves all as it was, or as it is
+to be. A device may place points before the host has looked at them; the next
 call reads one report of each member, and takes them or brings the points before back.
 """
 
