@@ -47,14 +47,14 @@ class At(NamedTuple):
     ----------
     sum : PlacedSum
     places : Places or None
-        Where its points are; None if it takes those of the plan as they are.
+        Where its points are; None if it takes the plan's points.
     """
 
     sum: PlacedSum
     places: Places | None
 
 
-class State(NamedTuple):
+class Now(NamedTuple):
     """All that moves together. Another one replaces it whole, or not at all.
 
     Attributes
@@ -65,7 +65,7 @@ class State(NamedTuple):
     members : tuple of At
     attached : object
         What a room on top of the sums has at these points, such as the surface of a layer.
-    before : State or None
+    before : Now or None
         While a device has placed points that the host has not looked at.
     """
 
@@ -73,14 +73,14 @@ class State(NamedTuple):
     version: object
     members: tuple[At, ...] = ()
     attached: Any = None
-    before: State | None = None
+    before: Now | None = None
 
 
 @dataclass
 class Present:
     """The state of now, which a placement replaces and its members read."""
 
-    state: State
+    state: Now
 
 
 @dataclass(eq=False)
@@ -118,7 +118,7 @@ class Member:
 
     @property
     def places(self) -> Places | None:
-        """Where its points are; None if it takes those of the plan as they are."""
+        """Where its points are; None if it takes the plan's points."""
         return self.present.state.members[self.number].places
 
     @property

@@ -1,8 +1,8 @@
 """`Placement`: points of plans with all sums that are placed at them, which move together.
 
 It has the one lock of these sums. Other points are placed first, and one assignment then replaces
-all that moves with them: an error, or an interrupt at any line, leaves all as it was, or as it is
-to be. A device may place points before the host has looked at them; the next
+all that moves with them: an error, or an interrupt at any line, leaves all as it was, or as the
+update wants it. A device may place points before the host has looked at them; the next
 call reads one report of each member, and takes them or brings the points before back.
 """
 
@@ -23,7 +23,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import PlacedSum, as_before
 from parki.ewald.pipeline.protocol import Access
 from parki.ewald.placement.asked import Asked
-from parki.ewald.placement.member import At, Member, Places, Present, State
+from parki.ewald.placement.member import At, Member, Places, Present, Now
 from parki.ewald.points import check_density, check_points, marks_of
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums.composite import joined, together
@@ -82,7 +82,7 @@ class Placement:
         self.collective = ranks.collective
         self.members: list[Member] = []
         self.seconds: dict[str, float] = {}
-        self._present = Present(State(points, object()))
+        self._present = Present(Now(points, object()))
         self._asked: Asked  # first
         self._groups: list[Group] = []
 
@@ -162,13 +162,13 @@ class Placement:
                 with self.collective("Plan"):
                     new.append(self._prepared(members, new, options, asked, points))
             with new[0].sum.access():
-                for each in new:
+                for at in new:
                     with self.collective("place"):
                         if dens is not None:
-                            each.sum.density(dens)
-                        each.sum.place(once=dens is not None)
-            for each in new if dens is None else ():
-                each.sum.leave()
+                            at.sum.density(dens)
+                        at.sum.place(once=dens is not None)
+            for at in new if dens is None else ():
+                at.sum.leave()
             finish_reading(*old.points[:3])
             if not self.members:
                 old = old._replace(points=points if self._mapped else points.left())
@@ -178,7 +178,7 @@ class Placement:
         self.seconds.setdefault("plan", time.perf_counter() - start)
         return members
 
-    def _placed(self, state: State) -> tuple[At, ...]:
+    def _placed(self, state: Now) -> tuple[At, ...]:
         """Return where all members are."""
         return state.members[: len(self.members)]
 
@@ -269,7 +269,7 @@ class Placement:
     def _tolerance(self, members: list[Member], new: list[At], options: EwaldOptions) -> float:
         """Return the tolerance that the scale of the last member's results allows.
 
-        That of its options, if it has no scale, or is the first member of its boxes.
+        The tolerance of its options, if it has no scale, or is the first member of its boxes.
         """
         member = members[-1]
         first = next(n for n, each in enumerate(members) if each.group is member.group)
@@ -366,16 +366,16 @@ class Placement:
                 if self._mapped:
                     points = self._checked(self._asked, self._completed(points))
                 places = [self._places(member, points) for member in self.members]
-            for each in old.members:
-                each.sum.pipeline.begin()
+            for at in old.members:
+                at.sum.pipeline.begin()
             try:
                 new = list[At]()
                 for where in places:
                     new.append(self._moved(new, where, points, anew, box))
                 finish_reading(trg, src, norms)
-                before = old if any(each.sum.late for each in new) else None
+                before = old if any(at.sum.late for at in new) else None
                 own = points if self._mapped else points.left()
-                self._present.state = State(own, object(), tuple(new), attached, before)
+                self._present.state = Now(own, object(), tuple(new), attached, before)
             except BaseException:
                 self._undo(old)
                 raise
@@ -397,11 +397,11 @@ class Placement:
             return At(placed, places)
         return At(old.sum.moved(self._arguments(member, places, points, anew), box), places)
 
-    def _undo(self, old: State) -> None:
+    def _undo(self, old: Now) -> None:
         """Let pipelines serve an old state again, unless another one has taken its place."""
         if self._present.state is old:
-            for each in old.members:
-                each.sum.pipeline.undo()
+            for at in old.members:
+                at.sum.pipeline.undo()
 
     def _completed(self, points: PlanPoints) -> PlanPoints:
         """Return points with the systems and labels of those before, where they have none."""
@@ -426,9 +426,9 @@ class Placement:
         if state.before is None:
             return False
         try:
-            seen = [each.sum.looked_at() for each in state.members]  # all of which count anew then
+            seen = [at.sum.looked_at() for at in state.members]  # all of which count anew then
             both = list(zip(state.members, seen, strict=True))
-            new = [each._replace(sum=each.sum.settled(*found)) for each, found in both]
+            new = [at._replace(sum=at.sum.settled(*found)) for at, found in both]
             self._present.state = state._replace(members=tuple(new), before=None)
         except BaseException:
             if self._present.state is state:
