@@ -23,7 +23,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import PlacedSum, as_before
 from parki.ewald.pipeline.protocol import Access
 from parki.ewald.placement.asked import Asked
-from parki.ewald.placement.member import At, Member, Places, Present, Now
+from parki.ewald.placement.member import At, Member, Now, Places, Present
 from parki.ewald.points import check_density, check_points, marks_of
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums.composite import joined, together
