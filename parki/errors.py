@@ -45,7 +45,7 @@ class ParkiTypeError(ParkiError, TypeError):
 
 
 class OverlapError(ParkiValueError):
-    """Smooth rigid spheres overlap. Says which ones, and by how much."""
+    """Smooth rigid spheres overlap, or two are at one place. Says which ones, and by how much."""
 
 
 class ParkiMemoryError(ParkiError, MemoryError):

@@ -384,6 +384,22 @@ def test_nothing_and_rigid_slips():
     assert np.allclose(motion.velocities, -1, atol=1e-9) and np.allclose(motion.turns, 0, atol=1e-9)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("periodicity", [0, 3, "wall"])
+def test_no_bodies_do_not_move(periodicity):
+    how = (
+        {"periodicity": 2, "wall": "no-slip"}
+        if periodicity == "wall"
+        else {"periodicity": periodicity}
+    )
+    none = np.zeros((3, 0))
+    of = parki.RigidBodies(BALL, none, box=BOX, tolerance=1e-3, **how)
+    for each in (of.displacements(1.0, 0.1, 0, none), of.noise(0), of.velocities(none)):
+        assert np.shape(each) == (2, 3, 0)
+    of.move(none, none)
+    assert of.positions.shape == (3, 0)
+
+
 # ---------------------------------------------------------------------- arguments
 FREE = {"periodicity": 0}
 REFUSED = {
@@ -395,6 +411,8 @@ REFUSED = {
     "outside of it; move the blobs": lambda: parki.BodyShape(np.ones((3, 1)), 1.0),
     "misses the origin": lambda: parki.BodyShape([[0, 0], [1, 1.0], [0, 1]], 1.0),
     "radii has zeros": lambda: parki.BodyShape(np.eye(3), [1.0, 0, 1]),
+    "blobs 0 and 2 are at one place": lambda: parki.BodyShape(np.eye(3)[:, [0, 1, 0]], 1.0),
+    "blobs 0 and 1 are at one place": lambda: parki.BodyShape([[0, 1e-9], [0, 0], [0, 0]], 1.0),
     "blobs has no column": lambda: parki.BodyShape(np.zeros((3, 0)), 1.0),
     "shapes is 'ball'; expected a": lambda: parki.RigidBodies("ball", PLACES, **FREE),
     "expected a parki.BodyShape": lambda: parki.RigidBodies([], PLACES, **FREE),
@@ -403,7 +421,7 @@ REFUSED = {
     "4 whole numbers": lambda: parki.RigidBodies(BALL, PLACES, which=[0.0], **FREE),
     r"\(4, 4\)": lambda: parki.RigidBodies(BALL, PLACES, np.eye(4)[:, :3], **FREE),
     "has zeros": lambda: parki.RigidBodies(BALL, PLACES, np.zeros((4, 4)), **FREE),
-    "error of velocities": lambda: parki.RigidBodies(BALL, PLACES, accuracy=2, **FREE),
+    "error of solves": lambda: parki.RigidBodies(BALL, PLACES, accuracy=2, **FREE),
     "mean viscosity": lambda: parki.RigidBodies(BALL, PLACES, mu=2, **FREE),
     "blob 12 .* the wall, which cuts it": lambda: bodies("wall", turns=None).move(-PLACES),
     "one for each of the bodies": lambda: bodies().update_positions(PLACES[:, :2]),

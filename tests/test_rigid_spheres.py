@@ -409,6 +409,17 @@ def test_refusals():
             parki.RigidSpheres(POINTS, radii, **CUBE | more)
 
 
+@pytest.mark.parametrize("name", ["viscosity", "accuracy"])
+def test_numbers_that_are_assigned_are_those_of_a_new_one(cubic, name):
+    shape = parki.BodyShape.sphere(0.05, 12)
+    before = getattr(cubic, name)
+    for one in (cubic, parki.RigidBodies(shape, POINTS, **CUBE)):
+        for value in (-1.0, 0, np.inf, np.nan, "two", None):
+            with pytest.raises(parki.ParkiError, match=f"{name} is {value!r}; expected"):
+                setattr(one, name, value)
+    assert getattr(cubic, name) == before
+
+
 # --- Brownian motion ------------------------------------------------------------------------------
 PAIR = np.array([[0.3, 0.32], [0.4, 0.42], [0.3, 0.51]])
 
@@ -523,9 +534,19 @@ def test_smooth_spheres_may_not_overlap_and_rough_ones_may():
     for how in ({"roughness": 1e-3}, {"lubrication": False}):
         apart = parki.RigidSpheres(points, 0.1, **how, **OPEN).velocities(forces)
         assert apart[2, 0] > 0 > apart[2, 1]
+    for shift in (0.0, 1.0, -3.0):  # at one place, which periodic images are, too
+        same = points + np.array([0, 1]) * (points[:, :1] - points[:, 1:] + shift)
+        with pytest.raises(parki.OverlapError, match="spheres 0 and 1 overlap by 1 of"):
+            parki.RigidSpheres(same, 0.1, **CUBE)
+        with pytest.raises(parki.OverlapError, match="spheres 0 and 1 are at one place"):
+            parki.RigidSpheres(same, 0.1, roughness=1e-3, **CUBE)
     points[2, 1] = 0.5 + 1e-5
     smooth, rough = (
         parki.RigidSpheres(points, 0.1, roughness=each, **OPEN).velocities(forces)
         for each in (0.0, 0.01)
     )
     assert 0 < smooth[2, 0] < 0.02 * rough[2, 0]
+    kept = parki.RigidSpheres(points, 0.1, **OPEN)
+    with pytest.raises(parki.OverlapError, match="spheres 0 and 1 overlap by 1 of"):
+        kept.update_points(points[:, [0, 0]])
+    assert (kept.points == points).all()

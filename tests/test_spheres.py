@@ -391,7 +391,9 @@ def test_radii_of_other_libraries_and_text():
     radii = np.linspace(0.1, 0.2, 5)
     assert (lengths(Series(radii), 5) == radii).all()
     for text in ("small", [".5"] * 5, ["x"] * 1000):  # NumPy would read the second one
-        with pytest.raises(parki.ParkiTypeError, match=r"radii is .*expected a len") as caught:
+        with pytest.raises(
+            parki.ParkiTypeError, match=r"radii is .*expected an array of numbers"
+        ) as caught:
             lengths(text, 5)
         assert len(str(caught.value)) < 300
     torch = pytest.importorskip("torch")
@@ -457,6 +459,23 @@ def test_refusals():
             call(spheres)
     with pytest.raises(parki.ParkiValueError, match="tracers"):
         parki.Spheres(X, 0.0, box=BOX).noise(0)
+
+
+NOTHING = np.zeros((3, 0))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("how", [{"periodicity": 3, "wall": None}, {"wall": "no-slip"}])
+@pytest.mark.parametrize("radii", [0.05, NOTHING[0]])
+def test_no_spheres_do_not_move(radii, how):
+    none = parki.Spheres(NOTHING, radii, **HOW | how)
+    for torques in (None, NOTHING):
+        steps = none.displacements(1.0, 0.1, 0, NOTHING, torques)
+        drawn = none.noise(0, torques=torques is not None)
+        for found in (steps, drawn):
+            assert np.shape(found) == ((3, 0) if torques is None else (2, 3, 0))
+    assert none.displacements(1.0, 0.1, 0).shape == (3, 0)
+    assert none.check(NOTHING).error == none.check(NOTHING).flow == 0
 
 
 # --- other libraries ------------------------------------------------------------------------------

@@ -17,11 +17,11 @@ from parki.errors import ParkiTypeError, ParkiValueError, by_words
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import as_points, like_points, take_options
-from parki.interchange import as_array, library_of, positive, to_host
+from parki.interchange import as_array, library_of, to_host
 from parki.runtime import get_execution_space
-from parki.runtime.forks import Uncopied
 from parki.solving import rotations
 from parki.suspensions import noise
+from parki.suspensions.fluid import Solving
 from parki.suspensions.placed_spheres import alone
 from parki.suspensions.spheres import Spheres
 from parki.typing import Array, Box, OptionKeywords, Unpack
@@ -29,7 +29,7 @@ from parki.typing import Array, Box, OptionKeywords, Unpack
 LOOSEST = 1e-3  # error of velocities, where the tolerance is larger
 
 
-class RigidBodies(Uncopied):
+class RigidBodies(Solving):
     """Rigid bodies of blobs in a viscous fluid, with forces, slip, shear and Brownian motion.
 
     The blobs of a body are spheres that keep their places in it. Forces between them make all
@@ -107,9 +107,8 @@ class RigidBodies(Uncopied):
         array = as_points("positions", positions)
         self.shapes, self.which = bodies_solver.kinds(shapes, which, array.shape[1])
         xp, dtype = get_execution_space(None, array).array_module, np.dtype(array.dtype)
-        self.viscosity = viscosity
-        usual = min(options.tolerance, LOOSEST)
-        self._check_accuracy(usual if accuracy is None else accuracy, dtype)
+        self._dtype, self.viscosity = dtype, viscosity
+        self.accuracy = min(options.tolerance, LOOSEST) if accuracy is None else accuracy
         counts = np.array([shape.n for shape in self.shapes])[self.which]
         starts, radii = np.cumsum(counts) - counts, np.empty(counts.sum())
         self._kinds = list[SameShape]()
@@ -154,28 +153,6 @@ class RigidBodies(Uncopied):
     def options(self) -> EwaldOptions:
         """The options, with the present box."""
         return self._spheres.options
-
-    @property
-    def viscosity(self) -> float:
-        """Viscosity of the fluid."""
-        return self._viscosity
-
-    @viscosity.setter
-    def viscosity(self, viscosity: float) -> None:
-        self._viscosity = positive("viscosity", viscosity)
-
-    @property
-    def accuracy(self) -> float:
-        """Relative error of velocities at which solves stop."""
-        return self._accuracy
-
-    @accuracy.setter
-    def accuracy(self, accuracy: float) -> None:
-        self._check_accuracy(accuracy, self._placed.dtype)
-
-    def _check_accuracy(self, accuracy: float, dtype: Any) -> None:
-        noise.check_accuracy(accuracy, dtype, "velocities")
-        self._accuracy = float(accuracy)
 
     @property
     def extent(self) -> float:

@@ -15,10 +15,11 @@ from parki.dynamics.moments import gauged
 from parki.dynamics.tables import FAR, LENGTHS, PLACES, SIZES, SQRT2, SQRT6, scalars
 from parki.errors import OverlapError
 from parki.ewald.options import EwaldOptions
-from parki.solving.pairs import module_of, near_pairs, sums_by
+from parki.solving.pairs import module_of, pairs_within, sums_by
 
 SMALLEST_GAP = 1e-6  # over the mean radius; closer pairs resist as much as these
 ROUNDING = 1e-6  # by which spheres that touch may overlap
+SAME = 1 - 1e-12  # overlap of rough ones, whose direction rounding makes
 FADED = 0.25  # the part of the gaps in which it fades out
 
 
@@ -41,7 +42,7 @@ class Lubrication:
         # which must not count: pairs resist nothing there that moves both spheres in the same way.
         self.relative = any(gauged(options))
         reach = (2 + FAR) * float(radii.max()) if self.count else 1.0
-        pairs = near_pairs(points, points, reach, options)
+        pairs = pairs_within(points, points, reach, options)  # with those at one place
         i, j, d = pairs.targets, pairs.indices, pairs.displacements
         x, y, z = d
         ahead = (x > 0) | (x == 0) & ((y > 0) | (y == 0) & (z > 0))
@@ -52,16 +53,21 @@ class Lubrication:
         self.first, self.second = np.where(larger, i, j), np.where(larger, j, i)
         both = np.concatenate([self.first, self.second])
         self.sums = sums_by(module_of(points), both, self.count)
-        if not roughness and once.size:
-            self._check(1 - pairs.distances[once] / (radii[i] + radii[j]))
+        if once.size:
+            self._check(1 - pairs.distances[once] / (radii[i] + radii[j]), not roughness)
         self._place(np.where(larger, -d, d))
 
-    def _check(self, over: Any) -> None:
-        """Refuse smooth spheres that overlap."""
+    def _check(self, over: Any, smooth: bool) -> None:
+        """Refuse smooth spheres that overlap, and any two at one place."""
         worst = int(over.argmax())
-        if over[worst] > ROUNDING:
+        if over[worst] > (ROUNDING if smooth else SAME):
             one, two = sorted((int(self.first[worst]), int(self.second[worst])))
             what = f"spheres {one} and {two}" if one != two else f"sphere {one} and its own image"
+            if not smooth:
+                raise OverlapError(
+                    f"{what} are at one place, where rough ones have no axis to resist along; "
+                    "move one of them, or give lubrication=False"
+                )
             raise OverlapError(
                 f"{what} overlap by {float(over[worst]):.2g} of the sum of their radii; give a "
                 "roughness, a smaller step, forces that keep them apart, or lubrication=False"

@@ -19,9 +19,9 @@ from parki.errors import ParkiTypeError, ParkiValueError, by_words
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import as_points, like_points, take_options
-from parki.interchange import as_array, finite, flag, library_of, positive, to_host
-from parki.runtime.forks import Uncopied
-from parki.suspensions.noise import FIRST, check_accuracy, check_step, generator
+from parki.interchange import as_array, finite, flag, library_of, to_host
+from parki.suspensions.fluid import Solving
+from parki.suspensions.noise import FIRST, check_step, generator
 from parki.suspensions.noise import white as white_numbers
 from parki.suspensions.placed_spheres import WORDS, alone
 from parki.suspensions.radii import Radii
@@ -31,7 +31,7 @@ WORDS_OF_OWN = "radii", "viscosity", "lubrication", "roughness", "accuracy"
 ROUGH = "a gap over the mean radius, 0 or more and below 1"
 
 
-class RigidSpheres(Uncopied):
+class RigidSpheres(Solving):
     """Rigid spheres in a viscous fluid: they do not strain, and resist the strain of others.
 
     `parki.Spheres` has forces and torques alone. Here each sphere has a stresslet as well, such
@@ -67,6 +67,7 @@ class RigidSpheres(Uncopied):
     options : EwaldOptions
         With the present box.
     viscosity, accuracy : float
+        Others may be assigned.
 
     Raises
     ------
@@ -111,7 +112,7 @@ class RigidSpheres(Uncopied):
                 'wall is "no-slip", but rigid spheres have no stresslets near a wall; take '
                 "parki.Spheres"
             )
-        self.viscosity = positive("viscosity", viscosity)
+        self.viscosity = viscosity
         self._lubricated = flag("lubrication", lubrication)
         self._roughness = finite("roughness", roughness, ROUGH)
         if not 0 <= self._roughness < 1:
@@ -122,8 +123,7 @@ class RigidSpheres(Uncopied):
                 f"{1 / SMALLEST_RATIO:g}, up to which lubrication has tables; give "
                 "lubrication=False, or other radii"
             )
-        check_accuracy(accuracy, array.dtype, "solves")
-        self.accuracy = float(accuracy)
+        self._dtype, self.accuracy = array.dtype, accuracy
         with by_words(WORDS):
             self._mobility = MomentMobility(array, self._sizes.each, given)
         self._xp = self._mobility.space.array_module
@@ -167,11 +167,6 @@ class RigidSpheres(Uncopied):
     def options(self) -> EwaldOptions:
         """The options, with the present box."""
         return self._mobility.options
-
-    @property
-    def factor(self) -> float:
-        """The unit of the mobility: ``1 / (8 pi viscosity)``."""
-        return 1 / (8 * math.pi * self.viscosity)
 
     @alone
     def update_points(self, points: Array, *, box: Box | None = None) -> None:

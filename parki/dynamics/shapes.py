@@ -14,11 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parki.errors import ParkiValueError
+from parki.ewald.options import EwaldOptions
 from parki.ewald.points import as_points
 from parki.interchange import finite, positive, to_host, whole
 from parki.memory import require
 from parki.runtime import get_execution_space
 from parki.runtime.forks import cached_property
+from parki.solving.pairs import pairs_within
 from parki.suspensions.radii import lengths
 
 # For spheres of this many blobs, the radius of blobs and the distance of their centres from the
@@ -35,6 +37,7 @@ SPHERES = {
 SLENDER = 0.875
 # By which the blobs at the ends lie within a rod, in their radii: rods turn as cylinders then.
 INSET = 0.6
+SAME = 1e-6  # of its radius: blobs that differ by less are one blob, by rounding
 FLAT = 1e-6  # relative singular values of motions that move no blob
 
 
@@ -76,7 +79,7 @@ class BodyShape:
     Raises
     ------
     ParkiValueError, ParkiTypeError
-        If blobs have no radius, or lie on a line that misses the origin.
+        If blobs have no radius, are the same blob twice, or lie on a line that misses the origin.
 
     Notes
     -----
@@ -104,6 +107,7 @@ class BodyShape:
             raise ParkiValueError("blobs has no column, NaN or infinite numbers; expected centres")
         if not sizes.all():
             raise ParkiValueError("radii has zeros; expected a radius for each blob of a body")
+        _check_apart(points, sizes)
         object.__setattr__(self, "blobs", points)
         object.__setattr__(self, "radii", sizes)
         if np.abs(self._still[:3]).max(initial=0.0) > FLAT:
@@ -315,6 +319,20 @@ def icosphere(level: int) -> Any:
             divided += [(i, a, c), (j, a, b), (k, b, c), (a, b, c)]
         faces = divided
     return np.array(nodes).T
+
+
+def _check_apart(points: Any, radii: Any) -> None:
+    """Refuse a blob that is there twice, whose two forces have no values of their own."""
+    reach = SAME * float(radii.max())
+    pairs = pairs_within(points, points, reach, EwaldOptions(periodicity=0))
+    i, j = pairs.targets, pairs.indices
+    apart = pairs.distances + abs(radii[i] - radii[j])
+    twice = np.flatnonzero((i < j) & (apart <= SAME * radii[i]))
+    if twice.size:
+        raise ParkiValueError(
+            f"blobs {i[twice[0]]} and {j[twice[0]]} are at one place and of one radius, to a "
+            "millionth of it; leave one of them out"
+        )
 
 
 def _length(name: str, value: float) -> float:

@@ -9,7 +9,6 @@ import functools
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -17,15 +16,13 @@ import numpy as np
 from parki.errors import ParkiTypeError, ParkiValueError, by_words
 from parki.ewald.api import summed
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.placement.any_plan import AnyPlan
 from parki.ewald.placement.placement import Placement
 from parki.ewald.points import as_points, like_points, take_options
-from parki.ewald.ranks import Ranks
-from parki.interchange import library_of, positive, unchanged
-from parki.runtime.forks import Uncopied
+from parki.interchange import library_of, unchanged
 from parki.suspensions import derivatives, noise, wall
 from parki.suspensions.derivatives import ACTS
+from parki.suspensions.fluid import InFluid
 from parki.suspensions.noise import Couplets
 from parki.suspensions.radii import KINDS, Radii
 from parki.typing import Array, Box, OptionKeywords, Unpack
@@ -52,11 +49,10 @@ def alone(method: Method) -> Method:
     return cast(Method, call)
 
 
-class PlacedSpheres(Uncopied):
+class PlacedSpheres(InFluid):
     """The points of spheres, their radii, and their plans: see `Spheres` for the arguments."""
 
     _made_of = "points, radii, options and viscosity"
-    _ranks: Ranks = SERIAL  # what all ranks share
 
     def __init__(
         self,
@@ -150,23 +146,6 @@ class PlacedSpheres(Uncopied):
     def options(self, _: Any) -> None:
         raise _fixed("options", "make new Spheres, or call update_points(points, box=...)")
 
-    @property
-    def viscosity(self) -> float:
-        """Viscosity of the fluid."""
-        return self._viscosity
-
-    @viscosity.setter
-    def viscosity(self, viscosity: float) -> None:
-        with self._together("viscosity"):
-            number = positive("viscosity", viscosity)
-            self._check_alike("viscosity", number)
-        self._viscosity = number
-
-    @property
-    def factor(self) -> float:
-        """What the sums are multiplied by: ``1 / (8 pi viscosity)``."""
-        return 1 / (8 * math.pi * self._viscosity)
-
     def _check_heights(self, points: Any) -> None:
         if self._options.walled:
             wall.check_heights(points, self.radii)
@@ -217,20 +196,6 @@ class PlacedSpheres(Uncopied):
             plan = self._plans[ALL] = self._first.beside(self._sizes.couplets, noise.WANT)
             self._turns = Couplets(plan)
         return self._turns
-
-    def _together(self, call: str) -> AbstractContextManager[Any]:
-        """Raise on all ranks what is raised on one of them; refuse ranks in other calls."""
-        return self._ranks.collective(f"{call} of Spheres,")
-
-    def _check_alike(self, name: str, value: float) -> None:
-        """Refuse a number that differs between ranks."""
-        first, *others = self._ranks.allgather(value)
-        for rank, other in enumerate(others, 1):
-            if other != first:
-                raise ParkiValueError(
-                    f"{name} is {other} on rank {rank}, but {first} on rank 0; all spheres are in "
-                    "one fluid"
-                )
 
     def _of_all(self, values: Any) -> Any:
         """Return radii of all ranks: near a wall all of them, else the smallest and largest."""

@@ -44,6 +44,11 @@ class Radii(NamedTuple):
         return float(self.every.min()) if self.every.size else 0.0
 
     @property
+    def tracers(self) -> bool:
+        """Whether some spheres have no radius."""
+        return not bool(self.every.all())
+
+    @property
     def largest(self) -> float:
         """The largest radius."""
         return float(self.every.max(initial=0.0))

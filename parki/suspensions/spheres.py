@@ -324,7 +324,7 @@ class Spheres(PlacedSpheres):
                 "velocity of a cell depends on the gauge there, and the mobility is not positive; "
                 "take periodicity 0 or 3, or a wall"
             )
-        if not self._sizes.smallest:
+        if self._sizes.tracers:
             raise ParkiValueError(
                 "noise of tracers is not defined: their own mobility is infinite; give all "
                 "spheres a radius"
@@ -371,7 +371,7 @@ class Spheres(PlacedSpheres):
         unit = promise or 1.0  # in which squares are finite
         squares = [float(((v / unit) ** 2).sum()) for v in (apart, exact)]
         *squares, count = self._ranks.sum(np.array([*squares, exact.shape[-1]]))
-        sizes = [unit * math.sqrt(each / count) for each in squares]
+        sizes = [unit * math.sqrt(each / max(count, 1)) for each in squares]
         return Check(sizes[0], promise, sizes[1], tolerance)
 
     def as_linear_operator(self, *, torques: bool = False) -> Any:
