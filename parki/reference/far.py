@@ -221,6 +221,10 @@ def _symbols(split: ReferenceSplit, k: list[Array], k2: Array) -> tuple[Array, A
     both = 2 * less - 8 * np.pi / square * np.expm1(-square / (4 * split.xi**2))
     if split.periodicity == 3:
         both = np.where(k2 > 0, both, 0)
+        # The difference of both in closed form, as it cancels where alpha is small.
+        apart = 1 - k2 * np.expm1(-square / (4 * split.xi**2)) / square
+        product = np.where(k2 > 0, k2 * (k2 + square), 1.0)
+        return less, both, np.where(k2 > 0, 8 * np.pi * apart / product, 0.0)
     return less, both, 2 / square * (_unscreened(split, k, k2)[0] - less)
 
 

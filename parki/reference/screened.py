@@ -89,7 +89,8 @@ def friction(
     """Return phi and g of `near._radial` for Brinkman's equation, one less than phi of charges.
 
     There the difference of charges and of screened charges over alpha^2 is in the place of r. For
-    close pairs it is the closed form less a series of the far part, in which nothing cancels.
+    close pairs it is the closed form less a series of the far part, in which nothing cancels, and
+    for other pairs with a small alpha r an integral.
     """
     differences = zip(phi, radial(r2, xi, alpha, coincide, len(phi)), strict=True)
     own = [-2 / alpha**2 * (charges - less) for charges, less in differences][1:]
@@ -98,7 +99,10 @@ def friction(
         _closed(len(own), alpha, r2[close], coincide), _far(len(own), alpha, xi), strict=True
     )
     for values, (singular, series) in zip(own, parts, strict=True):
-        values[close] = singular + np.polynomial.polynomial.polyval(r2[close] / 2, series)
+        values[close] = singular + np.polynomial.polynomial.polyval(r2[close] * xi**2 / 2, series)
+    alike = ~close & (r2 * alpha**2 < 1)
+    for values, together in zip(own, _alike(len(own), alpha, xi, r2[alike]), strict=True):
+        values[alike] = together
     square = np.where(r2 <= coincide, 0.0, r2)
     pairs = enumerate(pairwise(own))
     return own[:-1], [-(2 * n + 1) * one - square * after for n, (one, after) in pairs]
@@ -125,23 +129,41 @@ def _closed(count: int, alpha: float, r2: Array, coincide: float) -> list[Array]
 
 
 def _far(count: int, alpha: float, xi: float) -> list[Array]:
-    """Return the far part of the same with a minus sign, as series in r^2 / 2."""
+    """Return the far part of the same with a minus sign, as series in (xi r)^2 / 2."""
     terms = 40
     if xi == 0:
         return [np.zeros(1)] * count
-    derivatives = []
-    for kappa in (0.0, alpha):
-        a = kappa / (2 * xi)
-        damping = np.exp(-(a**2))
-        value = 2 * xi / np.sqrt(np.pi) * damping - kappa * erfc(a)
-        charge, values = 4 * xi**3 / np.sqrt(np.pi) * damping, []
-        for n in range(count + terms):  # derivatives at 0
-            value = (kappa**2 * value - (-2 * xi**2) ** n * charge) / (2 * n + 3)
-            values.append(value)
-        derivatives.append(np.array(values))
-    rest = 2 / alpha**2 * (derivatives[0] - derivatives[1])
+    kappa = alpha / xi  # with lengths in units of 1 / xi: powers of xi overflow in small boxes
+    damping = np.exp(-(kappa**2) / 4)
+    value = 2 / np.sqrt(np.pi) * damping - kappa * erfc(kappa / 2)
+    charge, less = 4 / np.sqrt(np.pi) * damping, 4 / np.sqrt(np.pi) * _damped(kappa)
+    rest = []
+    for n in range(count + terms):  # derivatives at 0, and what they differ by over kappa^2 / 2
+        rest.append(-2 * (value + (-2) ** n * less) / (2 * n + 3))
+        value = (kappa**2 * value - (-2) ** n * charge) / (2 * n + 3)
     factorials = np.array([float(factorial(n)) for n in range(terms)])
-    return [rest[n : n + terms] / factorials for n in range(count)]
+    return [xi ** (2 * n + 1) * np.array(rest[n : n + terms]) / factorials for n in range(count)]
+
+
+def _alike(count: int, alpha: float, xi: float, r2: Array) -> list[Array]:
+    """Return `friction`'s near parts of pairs beyond 1 / xi, as integrals over Gaussians.
+
+    ``h / r = 2 / sqrt(pi) int_xi^inf exp(-t^2 r^2 - kappa^2 / 4 t^2) dt``: without kappa and with
+    it they differ by a factor of one sign in the integrand, so that nothing cancels.
+    """
+    square, parts = r2[:, None], [np.zeros(r2.size)] * count
+    if r2.size:
+        width = np.sqrt(xi**2 + 45 / square) - xi  # exp(-45) of it is beyond
+        t = xi + width * (_NODES + 1) / 2
+        kernel = np.exp(-(t**2) * square) * width * _damped(alpha / t) / t**2
+        moments = [(-2 * t**2) ** (n + 1) * kernel @ _WEIGHTS for n in range(count)]
+        parts = [-2 / np.sqrt(np.pi) * moment for moment in moments]
+    return parts
+
+
+def _damped(z: float | Array) -> Array:
+    """Return ``(1 - exp(-z^2 / 4)) / z^2``."""
+    return np.asarray(-np.expm1(-np.square(z) / 4) / np.square(z))
 
 
 def inverse(k2: Array, kappa: float, xi: float) -> Array:
