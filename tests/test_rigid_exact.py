@@ -244,7 +244,7 @@ def test_far_noise_has_the_far_matrix():
     u, slopes = plan(dens)
     whole = fields._moved(np.concatenate([u, slopes.reshape(9, 8)]))
     stages, far = plan.pipeline.stages, np.zeros((12, 8))
-    grid = stages.marks.spread(stages.p2g, dens, stages.sorted, None, 0, 1)
+    grid = stages.marks.spread(stages.p2g, dens, stages.sorted, None, 0, 1)[0]
     once = stages.fgc.shaken(grid).copy()
     once[:, :, stages.setup.mesh.stored[1] :] = 0  # Laplacians, which noise does not take
     field, own = stages.fgc.shaken(once), {"u": far[:3], "grad_u": far[3:]}

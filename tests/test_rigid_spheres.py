@@ -84,6 +84,17 @@ def test_mobility_is_symmetric(periodicity):
     assert (one * product(mobility, one)).sum() > 0.4 * (one**2 / RADII**3).sum()
 
 
+def test_mobility_in_single_precision_in_a_tall_box():
+    """Whose lowest modes along the free axis are summed apart, of forces and of couplets."""
+    points, numbers = POINTS * [[1], [1], [3]], vectors(rows=11) * ([[1.0]] * 3 + [[0.1]] * 8)
+    how = {"periodicity": 2, "box": [1, 1, 3], "tolerance": 1e-4}
+    exact, single = (
+        parki.RigidSpheres(points.astype(dtype), RADII, **how)._product(numbers)
+        for dtype in (np.float64, np.float32)
+    )
+    assert off(single, exact) < 1e-4
+
+
 # --- lubrication ----------------------------------------------------------------------------------
 def test_exact_pairs_have_published_values():
     """Of Jeffrey and Onishi (1984), for a gap of a tenth of the radius."""

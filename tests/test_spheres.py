@@ -89,7 +89,7 @@ def test_far_noise_has_the_far_matrix(radii, box):
     plan = spheres._plan("velocity", "force")
     far = plan(forces) - plan.pipeline.near(forces)
     stages, found = plan.pipeline.stages, np.zeros_like(far)
-    grid = stages.marks.spread(stages.p2g, forces, stages.sorted, None, 0, 1)
+    grid = stages.marks.spread(stages.p2g, forces, stages.sorted, None, 0, 1)[0]
     once = stages.fgc.shaken(grid).copy()
     once[:, :, stages.setup.mesh.stored[1] :] = 0  # Laplacians, which noise does not take
     stages.marks.gather(stages.g2p, stages.fgc.shaken(once), {"u": found}, 0, 1)
@@ -107,7 +107,7 @@ def test_noise_of_torques(radii, box):
     assert turning.plan.setup.split.positive
     stages, far = turning.pipeline.stages, np.zeros((12, COUNT))
     dens = noise.density(*acts)
-    grid = stages.marks.spread(stages.p2g, dens, stages.sorted, None, 0, 1)
+    grid = stages.marks.spread(stages.p2g, dens, stages.sorted, None, 0, 1)[0]
     once = stages.fgc.shaken(grid).copy()
     once[:, :, stages.setup.mesh.stored[1] :] = 0  # Laplacians, which noise does not take
     field, own = stages.fgc.shaken(once), {"u": far[:3], "grad_u": far[3:]}

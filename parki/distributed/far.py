@@ -74,10 +74,10 @@ class SlabFar:
 
     def spread(self, dens: Any) -> None:
         """P2G: spread the densities (rows, sources) of the slab."""
-        grid = self.marks.spread(self.p2g, dens, self.buffer, None, 0, 1)
+        grid, modes = self.marks.spread(self.p2g, dens, self.buffer, None, 0, 1, self.plane)
         self.grid = grid[..., : self.mesh.padding.grid[2]]
-        if self.plane is not None:
-            self.modes = self.plane.apply(self.buffer if self.p2g.sorts else dens)
+        if modes:
+            self.modes = self.setup.task.xp.concatenate(modes, axis=1)
 
     def add_halo(self) -> None:
         """Add the values spread beyond the slab to the owners' planes."""

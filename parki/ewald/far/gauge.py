@@ -6,7 +6,7 @@ periodic double layer is fixed up to a linear function only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -143,8 +143,9 @@ class PlaneModes:
 
         A_j^(k) = sum_s [ f_j + i k (q_j n_3 + n_j q_3) ] e^(-i k z_s) ,  j = 1, 2
 
-    times the factors of the window and the grid. For dipoles -D_j3 stands in brackets, and for
-    charges' dipoles -d_3 in the only component. Charges add q, and quadrupoles -k^2 Q_33.
+    times the factors of the window and the grid. For dipoles and couplets -D_j3 stands in place of
+    ``q_j n_3 + n_j q_3``, and for charges' dipoles -d_3, in the only component. Charges add q, and
+    quadrupoles -k^2 Q_33. Spheres have a second grid, of their density times a square of radii.
 
     Parameters
     ----------
@@ -161,7 +162,8 @@ class PlaneModes:
     def __init__(
         self, mesh: EwaldMesh, heights: Any, norms: Any, systems: Systems | None = None
     ) -> None:
-        self.xp, self.components = mesh.task.xp, mesh.task.sum.components
+        self.xp, self.sources = mesh.task.xp, mesh.task.sum.sources
+        self.rows = min(2, mesh.task.sum.components)
         self.heights, self.norms, self.systems = heights, norms, systems
         # The modes of a system are summed together.
         self.chunk = max(1, heights.size) if systems else sizes_of(mesh.space.on_device).plane
@@ -191,36 +193,36 @@ class PlaneModes:
         Shape (2, systems, modes) or (1, systems, modes).
         """
         xp = self.xp
-        single = dens[:2] if dens.shape[0] == 6 else None
         count = self.systems.count if self.systems else 1
-        rows = min(2, self.components)
-        # Charges with dipoles, and perhaps with quadrupoles.
-        poles = {4: (0,), 13: (0, 2)}.get(dens.shape[0], ())
-        sums = xp.zeros((rows, count, self.slope.size), dtype=np.complex128)
+        sums = xp.zeros((self.rows, count, self.slope.size), dtype=np.complex128)
         for start in range(0, self.heights.size, self.chunk):
             part = slice(start, start + self.chunk)
-            if poles:
-                weights = dens[[3, 0, 12][: 1 + len(poles)], part].astype(np.float64)
-                weights[0] *= -1
-            elif self.norms is None:
-                weights = -dens[2::3, part][:2].astype(np.float64)
-            else:
-                q, n = (rows[-3:, part].astype(np.float64) for rows in (dens, self.norms))
-                weights = q[:2] * n[2] + n[:2] * q[2]
-            if single is not None:
-                weights = xp.concatenate([weights, single[:, part].astype(np.float64)])
+            powers, weights = zip(*self._weights(dens, part), strict=True)
+            weights = xp.concatenate(weights)
             rotation = xp.exp(-1j * self.lowest * self.heights[part].astype(np.float64))
             wave = xp.ones_like(rotation)
             for mode in range(self.slope.size):
                 wave *= rotation
-                modes = self._total(weights, wave)
-                slope = self.slope[mode]
-                sums[..., mode] += slope * modes[:rows]
-                for power, row in zip(poles, modes[1:], strict=False):
-                    sums[..., mode] += slope**power * row
-                if single is not None:
-                    sums[..., mode] += modes[2:]
+                modes = self._total(weights, wave).reshape(-1, self.rows, count)
+                for power, of_source in zip(powers, modes, strict=True):
+                    sums[..., mode] += self.slope[mode] ** power * of_source
         return sums * self.factor
+
+    def _weights(self, dens: Any, part: slice) -> Iterator[tuple[int, Any]]:
+        """Return the power of the wavenumber and weights (components, points) of each source."""
+        first = 0
+        for source in self.sources:
+            rows = dens[first : first + source.rows, part].astype(np.float64)
+            first += source.rows
+            if source.normal:
+                n = self.norms[:, part].astype(np.float64)
+                yield 1, rows[:2] * n[2] + n[:2] * rows[2]
+            elif source.curvature:
+                yield 2, rows[-1:]
+            elif source.gradient:
+                yield 1, -rows[2::3][: self.rows]
+            else:
+                yield 0, rows[: self.rows]
 
     def _total(self, weights: Any, wave: Any) -> Any:
         """Return the sums of the products with a wave, shape (rows, systems)."""

@@ -62,12 +62,29 @@ class Marks(NamedTuple):
             (made if of_targets else None, src**2 * task.xp.asarray(own) if of_sources else None),
         )
 
-    def spread(self, p2g: P2G, dens: Any, buffer: Any, grid: Any, first: int, second: int) -> Any:
-        """Spread ``dens`` as `P2G.apply` does, onto the grids with the numbers given."""
-        sums = p2g.apply(dens, buffer, grid, first)
+    def spread(
+        self,
+        p2g: P2G,
+        dens: Any,
+        buffer: Any,
+        grid: Any,
+        first: int,
+        second: int,
+        plane: PlaneModes | None = None,
+    ) -> tuple[Any, list[Any]]:
+        """Spread ``dens`` as `P2G.apply` does, onto the grids with the numbers given.
+
+        With `PlaneModes`, return the modes of each grid as well.
+        """
+        sums, modes = p2g.apply(dens, buffer, grid, first), list[Any]()
+        if plane is not None:
+            modes.append(plane.apply(buffer if p2g.sorts else dens))
         if self.lifts[1] is not None:
-            p2g.apply(dens * self.lifts[1], buffer, grid, second)
-        return sums
+            lifted = dens * self.lifts[1]
+            p2g.apply(lifted, buffer, grid, second)
+            if plane is not None:
+                modes.append(plane.apply(buffer if p2g.sorts else lifted))
+        return sums, modes
 
     def gather(
         self, g2p: G2P, field: Any, results: dict[str, Any], first: int, second: int
@@ -274,14 +291,13 @@ class Stages:
         """
         many, ordered = len(dens), self.sorted if own is None else own
         grid, fgc = self._grids[many] if many > 1 else (None, self.fgc)
-        planes = []
+        planes = list[Any]()  # of each grid
         with watch("P2G"):
             for place, each in enumerate(dens):
                 first = place * self.grids
                 grids = first, first + self.count
-                spread = self.marks.spread(self.p2g, each, ordered, grid, *grids)
-                if self.plane is not None:
-                    planes.append(self.plane.apply(ordered if self.p2g.sorts else each))
+                spread, modes = self.marks.spread(self.p2g, each, ordered, grid, *grids, self.plane)
+                planes += modes
         with watch("FGC"):
             plane = self.p2g.sources.xp.concatenate(planes, axis=1) if planes else None
             field = fgc.apply(spread, plane)
