@@ -38,6 +38,58 @@ def near(fr, found, expected, error=1e-7):
     np.testing.assert_allclose(found, expected, rtol=0, atol=error * abs(expected).max())
 
 
+# --- overflows ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+@pytest.mark.parametrize("name", ["src", "dens", "plan"])
+def test_derivatives_pass_infinities_on(fr, name, value):
+    """Whoever scales a loss finds them there, as `torch.amp.GradScaler`; they were an error."""
+    given, calls = fr.functions("laplace")
+    call, x = calls[name], given[name]
+    change, values = fr.host(x).copy(), fr.host(call(x)).copy()
+    change[..., 1] = values[1] = value
+
+    def back(x, v):
+        return fr.vjp(call, x)[1](v)[0]
+
+    def forth(x, t):
+        return fr.jvp(call, (x,), (t,))[1]
+
+    def twice(x, t):  # derivatives of derivatives
+        return fr.vjp(fr.grad(lambda one: (call(one) ** 2).sum()), x)[1](t)[0]
+
+    for function, bad in ((back, values), (forth, change), (twice, change)):
+        for run in (function, fr.compiled(function)):
+            assert np.isnan(fr.host(run(x, fr.array(bad)))).all()
+    finite = np.nan_to_num(values, nan=1.0, posinf=1.0)
+    rows = fr.vmap(lambda v: back(x, v))(fr.array(np.stack([finite, values])))
+    assert np.isnan(fr.host(rows[1])).all()
+    near(fr, rows[0], back(x, fr.array(finite)))
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e30])
+@pytest.mark.parametrize(("dtype", "precision"), [("f4", "full"), ("f8", "mixed")])
+def test_derivatives_of_large_and_small_losses(fr, dtype, precision, factor):
+    """They are those of another one times a factor, in full precision also twice."""
+    given = fr.arrays("laplace", dtype, same=True)
+    x, dens = given["trg"], given["dens"]
+    options = parki.EwaldOptions(3, BOX, 1e-3, precision=precision)
+    large, values = (fr.array(fr.host(dens)[::-1] * np.dtype(dtype).type(f)) for f in (factor, 1))
+
+    def both(x, f, v):
+        return fr.vjp(lambda x, f: fr.module.laplace(x, x, f, options), x, f)[1](v)
+
+    def second(v):
+        return fr.jvp(lambda f: both(x, f, values)[0], (dens,), (v,))[1]
+
+    orders = [lambda v: both(x, dens, v)[0], lambda v: both(x, dens, v)[1], second]
+    orders = orders[: 3 if precision == "full" else 2]
+    found, expected = ([order(v) for order in orders] for v in (large, values))
+    for one, other in zip(found, expected, strict=True):
+        near(fr, one / factor, other, 1e-5)
+
+
 # --- transformations ------------------------------------------------------------------------------
 
 # Sums are linear in the density alone, as those of plans are, and have one rule for the others.

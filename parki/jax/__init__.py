@@ -126,7 +126,7 @@ def apply(plan: Plan, dens: Any) -> jax.Array:
         and its derivative.
     """
     values = _array("dens", dens)
-    result: jax.Array = LINEAR.bind(values, plan=LinearMap(plan), transposed=False)
+    result: jax.Array = LINEAR.bind(values, plan=LinearMap(plan), transposed=False, of_change=False)
     return result
 
 
@@ -197,7 +197,9 @@ def _bound(
     kernel: str, options: EwaldOptions, given: dict[str, Any], batch: Batch = ALONE
 ) -> jax.Array:
     """Return a sum of arrays by name, without "src" if the targets are the sources."""
-    arrays, how = _varying_alike([*given.values()]), {"options": options, "batch": batch}
+    arrays = _varying_alike([*given.values()])
+    how: dict[str, Any] = {"options": options, "batch": batch}
+    how["of_change"] = False
     result: jax.Array = SUM.bind(*arrays, kernel=kernel, names=tuple(given), **how)
     return result
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from parki.ewald.api import summed
+from parki.ewald.derivatives import second
 from parki.ewald.derivatives.linear_map import LinearMap
-from parki.ewald.derivatives.second import pulled, pushed
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import result_shape
@@ -56,13 +56,23 @@ def parted(kernel: str, arrays: Any, *lists: tuple[str, ...]) -> tuple[list[Any]
     return found, arrays[first:]
 
 
-def run_sum(*arrays: Any, kernel: str, options: Any, batch: Batch, names: tuple[str, ...]) -> Any:
-    """Return a sum."""
+def run_sum(
+    *arrays: Any,
+    kernel: str,
+    options: Any,
+    batch: Batch,
+    names: tuple[str, ...],
+    of_change: bool,
+) -> Any:
+    """Return a sum of a density, or of a change of one."""
     named = dict(zip(names, arrays, strict=True))
-    dens, many = stacked(kernel, "dens", named["dens"])
+    named["dens"], many = stacked(kernel, "dens", named["dens"])
     own = options_of(options, named)
-    arguments = kernel, *points_of(named), named.get("norms"), own
-    result = summed(arguments, dens, **batch._asdict())
+    if of_change:
+        result = second.summed(kernel, own, batch, named)
+    else:
+        arguments = kernel, *points_of(named), named.get("norms"), own
+        result = summed(arguments, named["dens"], **batch._asdict())
     return result.reshape(*many, *result_shape(kernel, "u", named["trg"].shape[1]))
 
 
@@ -76,7 +86,7 @@ def run_push(
 ) -> Any:
     """Return the change of a sum, or of its change; lists of ``moves`` follow the inputs."""
     (named, *every), _ = parted(kernel, arrays, names, *moves)
-    change = pushed(kernel, options_of(options, named), batch, named, *every)
+    change = second.pushed(kernel, options_of(options, named), batch, named, *every)
     _, many = stacked(kernel, "dens", arrays[names.index("dens")])
     return change.reshape(*many, *result_shape(kernel, "u", named["trg"].shape[1]))
 
@@ -93,7 +103,9 @@ def run_pull(
     """Return the derivatives by ``wrt``; lists of moves, if any, and values follow the inputs."""
     (named, *every), (last,) = parted(kernel, arrays, names, *moves)
     values, many = stacked(kernel, "u", last)
-    derivatives = pulled(kernel, options_of(options, named), batch, named, values, wrt, *every)
+    derivatives = second.pulled(
+        kernel, options_of(options, named), batch, named, values, wrt, *every
+    )
     if "dens" in wrt:
         derivatives["dens"] = derivatives["dens"].reshape(
             *many, *derivatives["dens"].shape[1 if many else 0 :]
@@ -101,10 +113,10 @@ def run_pull(
     return [derivatives[name] for name in wrt]
 
 
-def run_linear(values: Any, *, plan: LinearMap, transposed: bool) -> Any:
+def run_linear(values: Any, *, plan: LinearMap, transposed: bool, of_change: bool) -> Any:
     """Apply a plan, or its adjoint."""
     product = plan.found(values.shape, transposed)
     inner, _ = plan.shapes(transposed)
     many = values.shape[: values.ndim - len(inner)]
     stacked = values.reshape(*[math.prod(many)][: len(many)], *inner)
-    return plan(stacked, transposed).reshape(product)
+    return plan(stacked, transposed, of_change).reshape(product)

@@ -146,7 +146,7 @@ def _pull_shapes(
     return [given[name] for name in wrt]
 
 
-def _linear_shapes(values: Any, plan: LinearMap, transposed: bool) -> list[Shape]:
+def _linear_shapes(values: Any, plan: LinearMap, transposed: bool, of_change: bool) -> list[Shape]:
     return [plan.found(values.shape, transposed)]
 
 

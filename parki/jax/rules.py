@@ -35,7 +35,7 @@ def _push(inputs: Named, *moves: Named, **params: Any) -> Any:
         refuse_third()
     if [*moves[0]] == ["dens"] and len(moves) == 1:
         inputs = {**inputs, **moves[0]}
-        return SUM.bind(*inputs.values(), names=tuple(inputs), **params)
+        return SUM.bind(*inputs.values(), names=tuple(inputs), of_change=True, **params)
     if "dens" not in inputs:  # of which nothing depends on it: densities move
         inputs = {**inputs, "dens": jnp.zeros_like(moves[0]["dens"])}
     arrays = [array for of in (inputs, *moves) for array in of.values()]
@@ -61,12 +61,17 @@ def _lists(primals: list[Named], tangents: list[Named]) -> Any:
     return one_by_one(primals, there)
 
 
-def _sum_jvp(primals: Any, tangents: Any, *, names: tuple[str, ...], **params: Any) -> Any:
+def _sum_jvp(
+    primals: Any, tangents: Any, *, names: tuple[str, ...], of_change: bool, **params: Any
+) -> Any:
     (lists,) = _lists(*(_named(names, (), of) for of in (primals, tangents)))
-    return SUM.bind(*primals, names=names, **params), _push(*lists, **params)
+    result = SUM.bind(*primals, names=names, of_change=of_change, **params)
+    return result, _push(*lists, **params)
 
 
-def _sum_transpose(cotangent: Any, *arguments: Any, names: tuple[str, ...], **params: Any) -> Any:
+def _sum_transpose(
+    cotangent: Any, *arguments: Any, names: tuple[str, ...], of_change: bool, **params: Any
+) -> Any:
     """Transpose a sum, which is linear in the density."""
     known = {n: a for n, a in zip(names, arguments, strict=True) if not ad.is_undefined_primal(a)}
     back = _pull(cotangent, ("dens",), known, **params)
@@ -135,11 +140,14 @@ def _pull_transpose(
 
 
 def _linear_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-    return LINEAR.bind(*primals, **params), LINEAR.bind(*tangents, **params)
+    change = LINEAR.bind(*tangents, **{**params, "of_change": True})
+    return LINEAR.bind(*primals, **params), change
 
 
-def _linear_transpose(cotangent: Any, _: Any, *, plan: LinearMap, transposed: bool) -> Any:
-    return [LINEAR.bind(cotangent, plan=plan, transposed=not transposed)]
+def _linear_transpose(
+    cotangent: Any, _: Any, *, plan: LinearMap, transposed: bool, of_change: bool
+) -> Any:
+    return [LINEAR.bind(cotangent, plan=plan, transposed=not transposed, of_change=True)]
 
 
 def _batched(primitive: Any, arrays: Any, dims: Any, **params: Any) -> Any:

@@ -201,7 +201,7 @@ def _summed(kernel: str, text: str, *given: Any) -> Any:
 def _linear(number: int, dens: Any) -> Any:
     refuse_layout("dens", dens)
     with _without_functionalize():
-        return Linear.apply(operators.linear_map(number), False, dens)
+        return Linear.apply(operators.linear_map(number), False, False, dens)
 
 
 @contextmanager

@@ -122,11 +122,18 @@ def sizes(radii: Any, points: Any) -> tuple[Any, Any]:
 
 
 @lru_cache(maxsize=256)
+def of_change(text: str) -> str:
+    """Return such a string for the sum of a change of a density."""
+    return json.dumps(json.loads(text) | {"of_change": True})
+
+
+@lru_cache(maxsize=256)
 def read(text: str) -> How:
     """Return the options of a string, and the systems and boxes in it, if there are any."""
     values = json.loads(text)
     systems, boxes = (values.pop(name, None) for name in Batch._fields)
-    return How(_made(values), Batch.of(systems and tuple(systems), boxes))
+    of_change = values.pop("of_change", False)
+    return How(_made(values), Batch.of(systems and tuple(systems), boxes), of_change)
 
 
 def _made(values: Any) -> EwaldOptions:

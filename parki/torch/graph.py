@@ -15,6 +15,7 @@ from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.derivatives.second import one_by_one, without
 from parki.ewald.sums.changes import refuse_third
 from parki.torch import operators
+from parki.torch.constants import of_change
 from parki.torch.maps import map_apply, map_pull, map_push, map_sum
 from parki.torch.sums import INPUTS, named
 
@@ -51,7 +52,8 @@ def _push(how: How, inputs: Named, *moves: Named) -> Any:
     if len(left) > 2:
         refuse_third()
     if not left:
-        return SumFunction.apply(*how, *map(inputs.get, INPUTS))
+        kernel, options = how
+        return SumFunction.apply(kernel, of_change(options), *map(inputs.get, INPUTS))
     lists = (inputs, *left, {})[:3]
     return Push.apply(*how, *(tensor for of in lists for tensor in map(of.get, INPUTS)))
 
@@ -232,35 +234,35 @@ class Push(_Mapped):
 
 
 class Linear(_Mapped):
-    """A plan, or its adjoint, in the graph."""
+    """A plan, or its adjoint, in the graph; of a change of a density, or of a density."""
 
     mapper = staticmethod(map_apply)
 
     @staticmethod
-    def forward(plan: LinearMap, transposed: bool, values: Any) -> Any:
+    def forward(plan: LinearMap, transposed: bool, of_change: bool, values: Any) -> Any:
         """Return the sum, or its transpose."""
         plan.check()
-        return operators.apply(operators.number(plan.plan), transposed, values)
+        return operators.apply(operators.number(plan.plan), transposed, of_change, values)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Keep what derivatives need."""
-        ctx.plan, ctx.transposed, _ = inputs
+        ctx.plan, ctx.transposed, *_ = inputs
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
         derivatives = None
-        if values is not None and ctx.needs_input_grad[2]:
-            derivatives = Linear.apply(ctx.plan, not ctx.transposed, values)
-        return None, None, derivatives
+        if values is not None and ctx.needs_input_grad[3]:
+            derivatives = Linear.apply(ctx.plan, not ctx.transposed, True, values)
+        return None, None, None, derivatives
 
     @staticmethod
     @torch.compiler.disable
-    def jvp(ctx: Any, _plan: Any, _transposed: Any, tangent: Any) -> Any:  # type: ignore[override]
+    def jvp(ctx: Any, *tangents: Any) -> Any:  # type: ignore[override]
         """Return the change of the result."""
-        return Linear.apply(ctx.plan, ctx.transposed, tangent)
+        return Linear.apply(ctx.plan, ctx.transposed, True, tangents[-1])
 
 
 def _pull_all(*arguments: Any) -> operators.Every:
@@ -268,8 +270,8 @@ def _pull_all(*arguments: Any) -> operators.Every:
     return operators.every(dict(zip(wrt.split(), Pull.apply(*arguments), strict=True)), values)
 
 
-def _apply(number: int, transposed: bool, values: Any) -> Any:
-    return Linear.apply(operators.linear_map(number), transposed, values)
+def _apply(number: int, transposed: bool, of_change: bool, values: Any) -> Any:
+    return Linear.apply(operators.linear_map(number), transposed, of_change, values)
 
 
 operators.differentiate("sum", lambda *arguments: SumFunction.apply(*arguments))

@@ -41,9 +41,9 @@ def map_push(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, A
 
 
 def map_apply(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, Any]:
-    """Map a plan, given as `LinearMap` and whether it is transposed, over densities or values."""
-    plan, transposed, _ = arguments
-    return _mapped(call, 2, len(plan.shapes(transposed)[0]), info, dims, arguments)
+    """Map a plan, given as `LinearMap` and how it is applied, over densities or values."""
+    plan, transposed, *_ = arguments
+    return _mapped(call, 3, len(plan.shapes(transposed)[0]), info, dims, arguments)
 
 
 def _mapped(

@@ -107,11 +107,11 @@ def _push_shape(kernel: str, options: str, *arguments: Any) -> Any:
     return _sum_shape(kernel, options, *arguments[:5])
 
 
-def _apply(handle: int, transposed: bool, values: Any) -> Any:
-    return linear_map(handle)(plain(values)[0], transposed)
+def _apply(handle: int, transposed: bool, of_change: bool, values: Any) -> Any:
+    return linear_map(handle)(plain(values)[0], transposed, of_change)
 
 
-def _apply_shape(handle: int, transposed: bool, values: Any) -> Any:
+def _apply_shape(handle: int, transposed: bool, of_change: bool, values: Any) -> Any:
     return values.new_empty(linear_map(handle).found(values.shape, transposed))
 
 
@@ -155,5 +155,8 @@ pull = _define(
 _LISTS = f"{GIVEN.format('')}, {_MOVES}, {_CHANGES.format('more')}"
 push = _define("push", f"({_LISTS}) -> Tensor", _push, _push_shape)
 apply = _define(
-    "apply", "(int handle, bool transposed, Tensor values) -> Tensor", _apply, _apply_shape
+    "apply",
+    "(int handle, bool transposed, bool of_change, Tensor values) -> Tensor",
+    _apply,
+    _apply_shape,
 )

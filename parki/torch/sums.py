@@ -20,10 +20,11 @@ INPUTS = ("trg", "src", "dens", "norms", "box")
 
 
 class How(NamedTuple):
-    """Options, systems and their boxes."""
+    """Options; systems and their boxes; and whether the density of a sum is a change of another."""
 
     options: EwaldOptions
     batch: Batch
+    of_change: bool = False
 
 
 def plain(*tensors: Any) -> list[Any]:
@@ -34,6 +35,9 @@ def plain(*tensors: Any) -> list[Any]:
 def summed(kernel: AnyKernel, how: How, *given: Any) -> Any:
     """Return a sum, given targets, sources or None, density, and normals and box or None."""
     trg, src, dens, norms, _ = plain(*given)
+    if how.of_change:
+        inputs = named((trg, src, dens, norms, None))
+        return second.summed(kernel, how.options, how.batch, inputs)
     own = kernel, trg, trg if src is None else src, norms, how.options
     return ewald.summed(own, dens, **how.batch._asdict())
 
@@ -47,11 +51,11 @@ def pulled(kernel: AnyKernel, how: How, wrt: str, *arguments: Any) -> dict[str, 
     """Return the derivatives by ``wrt``, by name, for inputs, their moves, and values."""
     *every, values = plain(*arguments)
     given, moves = named(every[:5]), named(every[5:])
-    parts = second.pulled(kernel, *how, given, values, tuple(wrt.split()), moves)
+    parts = second.pulled(kernel, *how[:2], given, values, tuple(wrt.split()), moves)
     return {n: part.to(given["box"]) if n == "box" else part for n, part in parts.items()}
 
 
 def pushed(kernel: AnyKernel, how: How, *arguments: Any) -> Any:
     """Return the change of a sum for inputs and their changes, or of this for others."""
     every = plain(*arguments)
-    return second.pushed(kernel, *how, *(named(every[n : n + 5]) for n in (0, 5, 10)))
+    return second.pushed(kernel, *how[:2], *(named(every[n : n + 5]) for n in (0, 5, 10)))

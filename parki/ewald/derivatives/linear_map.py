@@ -9,7 +9,9 @@ from typing import Any
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.derivatives.linear_operator import Shape
+from parki.ewald.derivatives.overflow import passed_on
 from parki.ewald.placement.any_plan import AnyPlan
+from parki.interchange import as_array, as_given
 
 
 def check_plan(plan: Any) -> None:
@@ -45,8 +47,10 @@ class LinearMap:
     def __hash__(self) -> int:
         return hash((id(self.plan), id(self.points)))
 
-    def __call__(self, values: Any, transposed: bool) -> Any:
+    def __call__(self, values: Any, transposed: bool, of_change: bool = False) -> Any:
         """Return the sum of a density; with ``transposed``, the adjoint applied to values.
+
+        Of changes of these, ``of_change``, what is not finite gives NaN.
 
         Raises
         ------
@@ -54,7 +58,12 @@ class LinearMap:
             If the plan was given other points.
         """
         self.check()
-        return self.plan.adjoint(values) if transposed else self.plan(values)
+        run = self.plan.adjoint if transposed else self.plan
+        if not of_change:
+            return run(values)
+        given, inner = {"values": as_array("values", values)}, self.shapes(transposed)[0]
+        how = {"values": len(inner)}, lambda of: {"u": run(of["values"])}, ("u",)
+        return as_given(passed_on(self.plan.options, [given], *how)["u"], values)
 
     def check(self) -> None:
         """Refuse a plan that was given other points."""

@@ -18,10 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from parki.ewald import api
 from parki.ewald.derivatives import vjp
 from parki.ewald.derivatives.by_box import check_box, strained, vectors_of
+from parki.ewald.derivatives.overflow import passed_on
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
+from parki.ewald.points import result_shape
+from parki.ewald.sums import SUMS
 from parki.interchange import as_array, as_given, to_host
 
 Arrays = Mapping[str, Any]  # by names of inputs: no sources where these are the targets
@@ -39,10 +43,31 @@ def pulled(
 ) -> dict[str, Any]:
     """Return derivatives, by names of inputs, of values times a sum or its change for moves.
 
-    Targets that are the sources have derivatives in both roles.
+    Targets that are the sources have derivatives in both roles. Values, densities and moves that
+    are not finite give NaN.
     """
-    points, left, parts = arrays(inputs), arrays(moves), list[dict[str, Any]]()
-    weights = arrays({"values": values})
+    points = arrays(inputs)
+    lists = arrays({"values": values}), arrays(moves)
+
+    def run(weights: Arrays, left: Arrays, dens: Arrays = NONE) -> dict[str, Any]:
+        there = {**points, **dens}
+        return _pulled(kernel, options, batch, there, weights["values"], names, left)
+
+    found = passed_on(options, lists, axes(kernel), run, ("dens",), density(points))
+    return {name: as_given(array, values) for name, array in found.items()}
+
+
+def _pulled(
+    kernel: Any,
+    options: EwaldOptions,
+    batch: Batch,
+    points: Arrays,
+    values: Any,
+    names: tuple[str, ...],
+    moves: Arrays,
+) -> dict[str, Any]:
+    left, parts = {**moves}, list[dict[str, Any]]()
+    weights = {"values": values}
     if "box" in left:
         strain, left = unboxed(points, left, options, batch)
 
@@ -71,7 +96,7 @@ def pulled(
     for name in names:
         every = [part[name] for part in parts if name in part]
         total[name] = reduce(add, every) if every else np.zeros_like(points[name])
-    return {name: as_given(array, values) for name, array in total.items()}
+    return total
 
 
 def pushed(
@@ -82,9 +107,48 @@ def pushed(
     tangents: Arrays,
     moves: Arrays = NONE,
 ) -> Any:
-    """Return the change of a sum for tangents, or with moves the change of this for them."""
-    points, parts = arrays(inputs), list[Any]()
-    lists = [arrays(of) for of in (moves, tangents) if of]
+    """Return the change of a sum for tangents, or with moves the change of this for them.
+
+    Densities, tangents and moves that are not finite give NaN.
+    """
+    points = arrays(inputs)
+
+    def run(of: Arrays, others: Arrays, dens: Arrays = NONE) -> dict[str, Any]:
+        return {"u": _pushed(kernel, options, batch, {**points, **dens}, of, others)}
+
+    lists = arrays(tangents), arrays(moves)
+    found = passed_on(options, lists, axes(kernel), run, ("u",), density(points))
+    return as_given(found["u"], inputs["trg"])
+
+
+def summed(kernel: Any, options: EwaldOptions, batch: Batch, inputs: Arrays) -> Any:
+    """Return the sum of a density that is a change of another; NaN where it is not finite."""
+    points = arrays(inputs)
+    how = points["trg"], points.get("src", points["trg"]), points.get("norms"), options
+
+    def run(dens: Arrays) -> dict[str, Any]:
+        return {"u": api.summed((kernel, *how), dens["dens"], **batch._asdict())}
+
+    found = passed_on(options, [density(points)], axes(kernel), run, ("u",))
+    return as_given(found["u"], inputs["dens"])
+
+
+def density(inputs: Arrays) -> dict[str, Any]:
+    """Return the density, by name, if there is one: changes are linear in it."""
+    return {name: inputs[name] for name in ("dens",) if name in inputs}
+
+
+def axes(kernel: Any) -> dict[str, int]:
+    """Return how many axes values and one density have."""
+    of_dens = len(SUMS[kernel].density_shape(0))
+    return {"values": len(result_shape(kernel, "u", 0)), "dens": of_dens}
+
+
+def _pushed(
+    kernel: Any, options: EwaldOptions, batch: Batch, points: Arrays, tangents: Arrays, moves: Any
+) -> Any:
+    parts = list[Any]()
+    lists = [{**of} for of in (moves, tangents) if of]
     left, *others = sorted(lists, key=lambda of: "box" not in of)
     other = others[0] if others else {}
     if "box" in left:
@@ -107,7 +171,7 @@ def pushed(
         first, second = (in_roles(of, points) for of in pair)
         sum_of = taken(kernel, options, points)
         parts.append(vjp.pushed(sum_of, first, moves=second, **batch._asdict()))
-    return as_given(reduce(add, parts), inputs["trg"])
+    return reduce(add, parts)
 
 
 def one_by_one(primals: list[Any], tangents: list[Any]) -> list[list[Any]]:

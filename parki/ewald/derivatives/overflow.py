@@ -1,0 +1,92 @@
+"""Infinities and NaN among changes, which derivatives pass on, and changes that are very large.
+
+A loss that is scaled overflows now and then, and its derivatives with it. Whoever scales it finds
+NaN in these, and takes another scale, as `torch.amp.GradScaler` does. Derivatives are linear in
+changes, so that those of large ones are computed of smaller ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from parki.ewald.options import EwaldOptions
+from parki.interchange import to_host
+
+Arrays = Mapping[str, Any]
+SINGLE = 1e4  # in mixed precision, whose sums take a product of two
+
+
+def passed_on(
+    options: EwaldOptions,
+    lists: Sequence[Arrays],
+    axes: Mapping[str, int],
+    run: Callable[..., dict[str, Any]],
+    in_rows: Collection[str],
+    fixed: Arrays = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Return what ``run`` finds, which is NaN where it depends on values that are not finite.
+
+    Parameters
+    ----------
+    options : EwaldOptions
+    lists : sequence of dict
+        Arrays by name, which ``run`` takes, of moderate size and with zeros in the place of rows
+        that are not finite. Results are linear in each list. Some arrays may have several rows,
+        along a first axis.
+    axes : dict of str to int
+        The number of axes of one row, by name; arrays of other names are one row.
+    run : callable
+    in_rows : collection of str
+        Results with a row for each of several; others are sums of all.
+    fixed : dict
+        A last list, in which results need not be linear, and which keeps its size.
+    """
+    bad, power, shift, given = np.zeros((), dtype=bool), 0, 0, list[dict[str, Any]]()
+    for of in (fixed, *lists):
+        largest, finite = 0.0, {}
+        least, most = 0.0, math.inf
+        for name, array in of.items():
+            finite[name], top = array, float(np.finfo(array.dtype).max)
+            if array.size:
+                own = tuple(range(array.ndim - axes.get(name, array.ndim), array.ndim))
+                rows = to_host(abs(array).max(axis=own))
+                lost = ~(rows <= top)
+                finite[name] = _filled(array, lost, 0)
+                bad, largest = bad | lost, max(largest, float(np.where(lost, 0, rows).max()))
+            least, most = _limits(options, top)
+        # Products with what keeps its size are of moderate size as well.
+        shift = (max(0, shift) if len(given) == 1 else 0) + _shift(largest, least, most)
+        if given and shift:
+            power += shift
+            finite = {name: np.ldexp(array, -shift) for name, array in finite.items()}
+        given.append(finite)
+    with np.errstate(over="ignore", invalid="ignore"):  # results may overflow
+        found = run(*given[1:], *given[:1] * bool(fixed))
+        found = {n: np.ldexp(part, power) for n, part in found.items()} if power else found
+    return {n: _filled(a, bad if n in in_rows else bad.any(), np.nan) for n, a in found.items()}
+
+
+def _limits(options: EwaldOptions, top: float) -> tuple[float, float]:
+    """Return the smallest and largest sizes of arrays of which products of four are finite."""
+    return (1 / SINGLE, SINGLE) if options.precision == "mixed" else (0.0, top**0.25)
+
+
+def _shift(largest: float, least: float, most: float) -> int:
+    """Return the power of two over which a size is within limits."""
+    if largest > most:
+        return math.frexp(largest / most)[1]
+    return math.frexp(largest / least)[1] - 1 if 0 < largest < least else 0
+
+
+def _filled(array: Any, rows: Any, value: float) -> Any:
+    """Return an array with a value in all of some rows, or in all of it; itself if in none."""
+    if not rows.any():
+        return array
+    array = array.copy()
+    array[np.flatnonzero(rows).tolist() if rows.ndim else ...] = value
+    return array
