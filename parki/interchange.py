@@ -324,11 +324,14 @@ def library_of(like: Any) -> Callable[[Any], Any]:
     if "torch" in libraries:
         back = sys.modules["torch"].from_dlpack
     elif hasattr(like, "__array_namespace__"):
-        take = like.__array_namespace__().from_dlpack
+        take, device = like.__array_namespace__().from_dlpack, getattr(like, "device", None)
 
         def back(result: Any) -> Any:
             _finish(result)
-            return take(result)
+            array = take(result)
+            # A host may have several devices, of which DLPack knows one.
+            there = device is None or array.device == device
+            return array if there else array.to_device(device)
 
     return back
 

@@ -85,6 +85,26 @@ def test_what_is_impossible_is_refused_within_jit():
             call({**given, name: value}).block_until_ready()
 
 
+@pytest.mark.parametrize(
+    ("words", "how"),
+    [
+        ("tolerance is 1e-09, but float32 holds 1e-06 at best", {"tolerance": 1e-9}),
+        ("for densities='any'.* of 5 sources", {"tolerance": 1e-6, "densities": "any"}),
+        ("precision is 'mixed', but the arrays have", {"precision": "mixed"}),
+        ("14; float32 holds at most 12", {"expert": parki.Expert(window_points=14)}),
+        ("laplace.* wall", {"wall": "no-slip", "periodicity": 2}),
+        ("systems has 3 offsets of targets, 0 to 5; expected", {"systems": [0, 2, 5]}),
+        ("boxes was given without systems", {"boxes": [BOX]}),
+    ],
+)
+def test_what_tracing_knows_is_refused_while_tracing(words, how):
+    """It was an internal error of XLA, when the compiled function ran."""
+    trg, src, dens = arrays("laplace", dtype="f4").values()
+    how = {"periodicity": 3, "box": BOX, "tolerance": 1e-3, **how}
+    with pytest.raises(parki.ParkiValueError, match=words):
+        jax.jit(lambda dens: parki.jax.laplace(trg, src, dens, **how)).lower(dens)
+
+
 # --- many devices, other processes ----------------------------------------------------------------
 
 SHARDED = """
@@ -138,6 +158,28 @@ for each in found:
 # What varies is not taken for what does not.
 with pytest.raises(ValueError, match="out_specs"):
     mapped(lambda f: call(points, f), P("a"), P())(dens)
+
+# Results are where the inputs are, which may be on another device than the first.
+last = jax.devices()[1]
+x, f = (jax.device_put(each, last) for each in (points, dens[0]))
+on_last = lambda x: (parki.jax.stokes_sl(x, x, f, options) * f).sum()
+spheres = lambda x: (parki.jax.sphere_velocities(x, [0.1, 0.2] * 10, f, options) * f).sum()
+for found in (
+    parki.stokes_sl(x, x, f, options),
+    plan(f),
+    parki.jax.apply(plan, f),
+    *(how(of)(x) for how in (lambda of: of, jax.jit) for of in (on_last, spheres)),
+    *(how(jax.grad(of))(x) for how in (lambda of: of, jax.jit) for of in (on_last, spheres)),
+    jax.hessian(on_last)(x[:, :2].repeat(10, axis=1)),
+    parki.jax.stokes_sl(points, points, f, options),
+):
+    assert found.devices() == {last}
+np.testing.assert_allclose(
+    parki.jax.stokes_sl(points, points, f, options),
+    parki.jax.stokes_sl(points, points, dens[0], options),
+)
+with pytest.raises(parki.ParkiValueError, match="arrays are on cpu:0 and on cpu:1; move them to"):
+    parki.jax.stokes_sl(jax.device_put(points, jax.devices()[0]), x, f, options)
 
 spread = jax.device_put(dens[0], NamedSharding(mesh, P(None, "a")))
 for attempt in (

@@ -7,6 +7,7 @@ buffers of XLA, on XLA's stream.
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,10 @@ from jax.sharding import PartitionSpec
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.derivatives.linear_map import LinearMap
+from parki.ewald.geometry.boxes import check_systems_of_boxes
+from parki.ewald.geometry.systems import Batch, check_systems
+from parki.ewald.options import EwaldOptions
+from parki.ewald.placement.asked import Asked
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.jax.arrays import (
@@ -68,10 +73,13 @@ def _primitive(name: str, run: Any, shapes: Any, many: bool = False) -> Any:
         return buffer_callback(call, results if many else results[0])(*arrays)
 
     def eager(*arrays: Any, **params: Any) -> Any:
-        # Tangents may be NumPy arrays, which are moved to the device of the JAX arrays.
-        device = next((a.device for a in arrays if isinstance(a, jax.Array)), None)
-        there = [a if isinstance(a, jax.Array) else jax.device_put(a, device) for a in arrays]
-        return run(*there, **params)
+        # Tangents may be NumPy arrays, and others, too, may not be bound to where they are.
+        device = _device(arrays)
+        there = [a if _is_there(a, device) else jax.device_put(a, device) for a in arrays]
+        if getattr(device, "platform", "cpu") == "cpu":
+            return run(*there, **params)
+        with get_execution_space("GPU").array_module.cuda.Device(device.local_hardware_id):
+            return run(*there, **params)
 
     primitive.def_impl(eager)
     primitive.def_abstract_eval(abstract)
@@ -79,6 +87,30 @@ def _primitive(name: str, run: Any, shapes: Any, many: bool = False) -> Any:
         rule = mlir.lower_fun(partial(lowered, platform != "cpu"), multiple_results=many)
         mlir.register_lowering(primitive, partial(_lowered_here, rule), platform=platform)
     return primitive
+
+
+def _device(arrays: Any) -> Any:
+    """Return the device of arrays: of those that are bound to one, if there are any.
+
+    Raises
+    ------
+    ParkiValueError
+        If some are bound to others.
+    """
+    mine = [a for a in arrays if isinstance(a, jax.Array) and not a.is_deleted()]
+    devices = [a.device for a in mine if a.committed] or [a.device for a in mine] or [None]
+    other = next((device for device in devices if device != devices[0]), None)
+    if other is not None and any(a.committed for a in mine):
+        raise ParkiValueError(
+            f"arrays are on {devices[0]} and on {other}; move them to one device, such as with "
+            "jax.device_put(array, jax.devices()[0])"
+        )
+    return devices[0]
+
+
+def _is_there(array: Any, device: Any) -> bool:
+    known = isinstance(array, jax.Array)
+    return known and (array.is_deleted() or array.device == device)  # which is refused later
 
 
 def _lowered_here(rule: Any, context: Any, *arrays: Any, **params: Any) -> Any:
@@ -105,7 +137,14 @@ def _like(array: Any, shape: Shape) -> Any:
     return array.update(shape=shape, weak_type=False, sharding=whole)
 
 
-def _sum_shapes(*arrays: Any, kernel: str, names: tuple[str, ...], **how: Any) -> list[Shape]:
+def _sum_shapes(
+    *arrays: Any,
+    kernel: str,
+    names: tuple[str, ...],
+    options: EwaldOptions,
+    batch: Batch,
+    **_: Any,
+) -> list[Shape]:
     given = dict(zip(names, arrays, strict=False))
     targets, sources = (each.shape[-1] for each in points_of(given))
     inputs = {
@@ -133,7 +172,22 @@ def _sum_shapes(*arrays: Any, kernel: str, names: tuple[str, ...], **how: Any) -
             many, shape = shape[: -len(inputs[name])], shape[-len(inputs[name]) :]
         if shape != inputs[name]:
             raise ParkiValueError(f"{name} has shape {array.shape}; expected {inputs[name]}")
+    _refuse(kernel, given, options, batch)
     return [(*many, *result_shape(kernel, "u", targets))]
+
+
+def _refuse(kernel: str, given: dict[str, Any], options: EwaldOptions, batch: Batch) -> None:
+    """Refuse what no values of these shapes and types make possible, while JAX traces."""
+    options = replace(options, execution_space=None)  # which values know
+    zeros = {n: np.broadcast_to(np.zeros((), a.dtype), a.shape) for n, a in given.items()}
+    points = *points_of(zeros), zeros.get("norms")
+    taken = Asked.of(kernel, "u", options).taken(*points, options)
+    systems = check_systems(batch.systems, taken.arrays, taken.space, options)
+    if batch.boxes is not None:
+        systems = check_systems_of_boxes(systems, len(batch.boxes))
+    sources = zeros["dens"].shape[-1] if systems is None else int(np.diff(systems.sources).max())
+    dtype = options.arithmetic(zeros["trg"].dtype)
+    options.random_tolerance(sources, SUMS[kernel].source_components, dtype)
 
 
 def _pull_shapes(
