@@ -176,10 +176,10 @@ def _sum_shapes(
     return [(*many, *result_shape(kernel, "u", targets))]
 
 
-def _refuse(kernel: str, given: dict[str, Any], options: EwaldOptions, batch: Batch) -> None:
+def _refuse(kernel: str, arrays: dict[str, Any], options: EwaldOptions, batch: Batch) -> None:
     """Refuse what no values of these shapes and types make possible, while JAX traces."""
     options = replace(options, execution_space=None)  # which values know
-    zeros = {n: np.broadcast_to(np.zeros((), a.dtype), a.shape) for n, a in given.items()}
+    zeros = {n: np.broadcast_to(np.zeros((), a.dtype), a.shape) for n, a in arrays.items()}
     points = *points_of(zeros), zeros.get("norms")
     taken = Asked.of(kernel, "u", options).taken(*points, options)
     systems = check_systems(batch.systems, taken.arrays, taken.space, options)

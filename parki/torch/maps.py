@@ -41,7 +41,7 @@ def map_push(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, A
 
 
 def map_apply(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, Any]:
-    """Map a plan, given as `LinearMap` and how it is applied, over densities or values."""
+    """Map a plan, as `LinearMap` and how it is applied, over densities or values."""
     plan, transposed, *_ = arguments
     return _mapped(call, 3, len(plan.shapes(transposed)[0]), info, dims, arguments)
 

@@ -50,7 +50,7 @@ class LinearMap:
     def __call__(self, values: Any, transposed: bool, of_change: bool = False) -> Any:
         """Return the sum of a density; with ``transposed``, the adjoint applied to values.
 
-        Of changes of these, ``of_change``, what is not finite gives NaN.
+        Changes of these, ``of_change``, may be NaN or infinite, and so are the results then.
 
         Raises
         ------
@@ -61,9 +61,9 @@ class LinearMap:
         run = self.plan.adjoint if transposed else self.plan
         if not of_change:
             return run(values)
-        given, inner = {"values": as_array("values", values)}, self.shapes(transposed)[0]
+        lists, inner = [{"values": as_array("values", values)}], self.shapes(transposed)[0]
         how = {"values": len(inner)}, lambda of: {"u": run(of["values"])}, ("u",)
-        return as_given(passed_on(self.plan.options, [given], *how)["u"], values)
+        return as_given(passed_on(self.plan.options, lists, *how)["u"], values)
 
     def check(self) -> None:
         """Refuse a plan that was given other points."""

@@ -2,7 +2,7 @@
 
 A loss that is scaled overflows now and then, and its derivatives with it. Whoever scales it finds
 NaN in these, and takes another scale, as `torch.amp.GradScaler` does. Derivatives are linear in
-changes, so that those of large ones are computed of smaller ones.
+changes, so that large changes are scaled down first, and their derivatives up again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def passed_on(
     in_rows: Collection[str],
     fixed: Arrays = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return what ``run`` finds, which is NaN where it depends on values that are not finite.
+    """Return the results of ``run``, which are NaN where they depend on NaN or infinity.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def passed_on(
     fixed : dict
         A last list, in which results need not be linear, and which keeps its size.
     """
-    bad, power, shift, given = np.zeros((), dtype=bool), 0, 0, list[dict[str, Any]]()
+    bad, power, shift, taken = np.zeros((), dtype=bool), 0, 0, list[dict[str, Any]]()
     for of in (fixed, *lists):
         largest, finite = 0.0, {}
         least, most = 0.0, math.inf
@@ -60,13 +60,13 @@ def passed_on(
                 bad, largest = bad | lost, max(largest, float(np.where(lost, 0, rows).max()))
             least, most = _limits(options, top)
         # Products with what keeps its size are of moderate size as well.
-        shift = (max(0, shift) if len(given) == 1 else 0) + _shift(largest, least, most)
-        if given and shift:
+        shift = (max(0, shift) if len(taken) == 1 else 0) + _shift(largest, least, most)
+        if taken and shift:
             power += shift
             finite = {name: np.ldexp(array, -shift) for name, array in finite.items()}
-        given.append(finite)
+        taken.append(finite)
     with np.errstate(over="ignore", invalid="ignore"):  # results may overflow
-        found = run(*given[1:], *given[:1] * bool(fixed))
+        found = run(*taken[1:], *taken[:1] * bool(fixed))
         found = {n: np.ldexp(part, power) for n, part in found.items()} if power else found
     return {n: _filled(a, bad if n in in_rows else bad.any(), np.nan) for n, a in found.items()}
 
