@@ -69,7 +69,7 @@ def run_sum(
     named["dens"], many = stacked(kernel, "dens", named["dens"])
     own = options_of(options, named)
     if of_change:
-        result = second.summed(kernel, own, batch, named)
+        result = second.summed(summed, kernel, own, batch, named)
     else:
         arguments = kernel, *points_of(named), named.get("norms"), own
         result = summed(arguments, named["dens"], **batch._asdict())

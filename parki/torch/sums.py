@@ -37,7 +37,7 @@ def summed(kernel: AnyKernel, how: How, *given: Any) -> Any:
     trg, src, dens, norms, _ = plain(*given)
     if how.of_change:
         inputs = named((trg, src, dens, norms, None))
-        return second.summed(kernel, how.options, how.batch, inputs)
+        return second.summed(ewald.summed, kernel, how.options, how.batch, inputs)
     own = kernel, trg, trg if src is None else src, norms, how.options
     return ewald.summed(own, dens, **how.batch._asdict())
 

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from parki.ewald import api
 from parki.ewald.derivatives import vjp
 from parki.ewald.derivatives.by_box import check_box, strained, vectors_of
 from parki.ewald.derivatives.overflow import passed_on
@@ -121,13 +120,18 @@ def pushed(
     return as_given(found["u"], inputs["trg"])
 
 
-def summed(kernel: Any, options: EwaldOptions, batch: Batch, inputs: Arrays) -> Any:
-    """Return the sum of a density that is a change of another; NaN where it is not finite."""
+def summed(
+    total: Callable[..., Any], kernel: Any, options: EwaldOptions, batch: Batch, inputs: Arrays
+) -> Any:
+    """Return the sum of a density that is a change of another; NaN where it is not finite.
+
+    ``total`` is `parki.ewald.api.summed`.
+    """
     points = arrays(inputs)
     how = points["trg"], points.get("src", points["trg"]), points.get("norms"), options
 
     def run(dens: Arrays) -> dict[str, Any]:
-        return {"u": api.summed((kernel, *how), dens["dens"], **batch._asdict())}
+        return {"u": total((kernel, *how), dens["dens"], **batch._asdict())}
 
     found = passed_on(options, [density(points)], axes(kernel), run, ("u",))
     return as_given(found["u"], inputs["dens"])
