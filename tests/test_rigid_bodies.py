@@ -377,6 +377,16 @@ def test_every_space(space, to_space, to_host):
         assert rms(to_host(here) - exact) <= 1e-5 * rms(exact)
 
 
+@pytest.mark.parametrize("size", [1e-25, 1e20])
+def test_single_precision_takes_forces_of_any_size(size):
+    """Energies of bodies in SI units are below the least number of single precision."""
+    places, forces = PLACES.astype("f4"), FORCES.astype("f4")
+    balls = parki.RigidBodies(BALL, places, periodicity=3, box=BOX, tolerance=1e-4)
+    found = balls.velocities(forces * np.float32(size))[0] / np.float32(size)
+    exact = balls.velocities(forces)[0]
+    np.testing.assert_allclose(found, exact, atol=1e-5 * abs(exact).max())
+
+
 def test_nothing_and_rigid_slips():
     of = bodies(tolerance=1e-3)
     assert not np.any(of.velocities(0 * FORCES)[0])

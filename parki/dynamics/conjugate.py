@@ -34,8 +34,8 @@ class Solved(NamedTuple):
 
 
 def dot(a: Any, b: Any) -> Any:
-    """Return the sum of products, in double precision."""
-    return (a * b).sum(dtype=np.float64)
+    """Return the sum of products, in double precision: single has none of two small numbers."""
+    return (a.astype(np.float64, copy=False) * b).sum()
 
 
 def conjugate(
