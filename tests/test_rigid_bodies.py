@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ from scipy.spatial.transform import Rotation
 
 import parki
 from parki.dynamics import bodies_solver, shapes
+from parki.reference.rigid_spheres import two_spheres
 
 BOX = [1.2, 1.0, 0.8]
 BALL = parki.BodyShape.sphere(0.12, 12)
@@ -198,6 +200,23 @@ def test_flow():
         parki.ParkiValueError, match="motion is of other bodies, or of these before"
     ):
         of.flow(motion, points)
+
+
+def test_gaps_in_the_manual():
+    """Blobs that approach each other's body feel as much too small a force as the page says."""
+    page = (Path(__file__).parents[1] / "docs" / "bodies.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| ([0-9.]+) \| ([0-9.]+) % \| [0-9.]+ % \|$", page, re.MULTILINE))
+    assert len(rows) == 5
+    ball = parki.BodyShape.sphere(1.0, 42)
+    for over in ("1", "4"):
+        apart = 2 + float(over) * ball.radii[0]
+        own, other = two_spheres(1.0, 1.0, apart)["XA"]
+        places, moves = np.zeros((3, 2)), np.zeros((3, 2))
+        places[2], moves[2] = [0.0, apart], [1.0, -1.0]
+        turned = Rotation.random(2, random_state=0)
+        of = parki.RigidBodies(ball, places, turned, periodicity=0, tolerance=1e-4)
+        force = of.forces(moves, 0 * moves)[0][2, 0] / (6 * np.pi)
+        assert 100 * force / (own - other) == pytest.approx(float(rows[over]), abs=2.0)
 
 
 # ---------------------------------------------------------------------- iterations
