@@ -17,6 +17,7 @@ from parki.dynamics import bodies_solver, shapes
 from parki.reference.rigid_spheres import two_spheres
 
 BOX = [1.2, 1.0, 0.8]
+ALONE = {"periodicity": 0, "tolerance": 1e-3}
 BALL = parki.BodyShape.sphere(0.12, 12)
 ROD = parki.BodyShape.rod(0.3, 0.03, 6)
 CORNER = parki.BodyShape.boomerang(0.2, 0.04, blobs=4)
@@ -200,6 +201,36 @@ def test_flow():
         parki.ParkiValueError, match="motion is of other bodies, or of these before"
     ):
         of.flow(motion, points)
+
+
+@pytest.mark.parametrize("kind", ["spheres", "rigid spheres", "bodies"])
+def test_clouds_that_spread(kind):
+    """Without a box, what spreads moves as new spheres and bodies at the same places do."""
+    make = {
+        "spheres": lambda x: parki.Spheres(x, 0.05, **ALONE),
+        "rigid spheres": lambda x: parki.RigidSpheres(x, 0.05, lubrication=False, **ALONE),
+        "bodies": lambda x: parki.RigidBodies(BALL, x, **ALONE),
+    }[kind]
+    rng = np.random.default_rng(5)
+    points, forces = rng.random((3, 6)) * [[3], [2], [2]], rng.standard_normal((3, 6))
+    moving = make(points)
+    for _ in range(3):
+        points = 1.6 * points + 0.1
+        if kind == "bodies":
+            moving.update_positions(points)
+        else:
+            moving.update_points(points)
+        new = make(points)
+        found, expected = moving.velocities(forces), new.velocities(forces)
+        if kind == "bodies":
+            found, expected = found[0], expected[0]
+        np.testing.assert_allclose(found, expected, atol=1e-3 * abs(expected).max())
+    if kind == "rigid spheres":
+        assert moving.advance(1e-4, 1e-3, 0) == 0
+    elif kind == "bodies":
+        moving.move(*moving.displacements(1e-4, 1e-3, 0, torques=0 * forces))
+    else:
+        moving.update_points(moving.points + moving.displacements(1e-4, 1e-3, 0))
 
 
 def test_gaps_in_the_manual():

@@ -166,11 +166,7 @@ class Mobility:
         points, self._back = columns("positions", positions)
         before, self._spheres = self._spheres, None
         if before is not None and _alike(before.points, points):
-            try:
-                before.update_points(points)
-            except ParkiValueError:
-                # They left the box of free axes; what is impossible is refused again below.
-                before = None
+            before.update_points(points)
         else:
             before = None
         self._spheres = before or Spheres(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,6 @@ from parki.ewald.choice.problem import Problem
 from parki.ewald.geometry.extent import THINNEST
 from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.options import EwaldOptions
-from parki.interchange import told_apart
 
 # Parameters are kept while the number of pairs within the cut-off changes by at most this factor:
 # they then cost some percent more than the best ones,
@@ -60,34 +60,41 @@ def suit(
     )
 
 
-def check_stay(options: EwaldOptions, lattice: Lattice, extents: NDArray[np.float64]) -> None:
-    """Refuse points that leave the box where it is the extent of a plan's first points.
+# By how much an edge that is the extent of points grows at least, so that points that spread seldom
+# need other parameters.
+GROWN = 1.25
+
+
+def outgrown(options: EwaldOptions, lattice: Lattice, extents: Any) -> Any:
+    """Return corners of a larger box for points that left a plan's box; None if they did not.
+
+    They leave it where its edges are the extent of points, along axes with None.
 
     Parameters
     ----------
     options : EwaldOptions
     lattice : Lattice
+        The plan's box.
     extents : ndarray, shape (n, 3)
         Smallest and largest coordinates of the points.
 
-    Raises
-    ------
-    ParkiValueError
+    Returns
+    -------
+    ndarray, shape (2, 3), or None
+        In place of the extents: see `parki.ewald.geometry.extent.resolve`.
     """
     if not len(extents) or None not in options.box:
-        return
+        return None
     low, high = extents.min(axis=0), extents.max(axis=0)
     first = lattice.by_user(lattice.origin)
     last = first + lattice.by_user(lattice.sides)
-    for axis, length in enumerate(options.box):
-        if length is None and (low[axis] < first[axis] or high[axis] > last[axis]):
-            ends = (float(row[axis]) for row in (low, high, first, last))
-            lowest, highest, begin, end = told_apart(*ends)
-            raise ParkiValueError(
-                f"the points reach from {lowest} to {highest} along axis {axis}, but the plan's "
-                f"box there is [{begin}, {end}], the extent of its first points; make a new plan, "
-                "or one with a length in box that leaves room to move"
-            )
+    free = np.array([length is None for length in options.box])
+    left = free & ((low < first) | (high > last))
+    if not left.any():
+        return None
+    length, middle = np.maximum(high - low, GROWN * (last - first)), 0.5 * (low + high)
+    ends = np.where(left, middle - 0.5 * length, first), np.where(left, middle + 0.5 * length, last)
+    return np.where(free, ends, (low, high))
 
 
 Array = NDArray[np.float64]

@@ -34,7 +34,7 @@ def resolve(options: EwaldOptions, extents: Array, before: Lattice | None = None
     extents : ndarray, shape (n, 3)
         Smallest and largest coordinates of the clouds, along the user's axes.
     before : Lattice, optional
-        A plan's box, whose edges stay where they are the extent of its first points.
+        A plan's box, whose edges stay where they are the extent of points.
 
     Raises
     ------

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.choice.reuse import check_stay
+from parki.ewald.choice.reuse import outgrown
 from parki.ewald.far.spreading import check_spreading
 from parki.ewald.geometry.extent import look_for_flux, may_warn, resolve, warn_of_images
 from parki.ewald.geometry.lattice import Lattice
@@ -172,15 +172,16 @@ class PlacedSum:
     def _points_of(
         self, task: Task, taken: Arguments, systems: Systems | None, labels: Labels | None
     ) -> Points:
-        """Return the points with what they decide; a plan's box stays, if it has one."""
+        """Return the points with what they decide; a plan's box stays while it holds them."""
         options = task.options
         survey = Survey.of(self.pipeline.ranks, task, taken.arrays, taken.extents)
         warn_of_images(task, survey, taken.arrays, self.pipeline.ranks.sum)
         # An empty plan keeps no box or parameters: choose them from these points.
         empty = self.pipeline.setup is None or not all(survey.totals)
         lattice = resolve(options, survey.extents, None if empty else self._given.lattice)
-        if not empty:
-            check_stay(options, lattice, taken.extents)
+        corners = None if empty else outgrown(options, lattice, survey.extents)
+        if corners is not None:
+            lattice = resolve(options, corners)
         tolerance = task.tolerance(survey, systems)
         return Points(taken.arrays, taken.extents, survey, lattice, tolerance, systems, labels)
 
