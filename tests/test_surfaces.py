@@ -353,6 +353,16 @@ def test_matrices_of_events_are_the_same_by_rows_and_by_bodies(kernel, monkeypat
     assert np.abs(one - other).max() < 1e-12 * np.abs(one).max()
 
 
+def test_a_whole_number_may_be_one_of_numpy():
+    sphere = parki.Surface.spheres(np.zeros((3, 1)), 1.0, order=6)
+    given = {"targets": np.array([[1.05], [0.0], [0.0]]), "periodicity": 0, "tolerance": 1e-2}
+    both = [
+        sphere.charge_layer(np.ones(sphere.nodes.shape[1]), **given, order=each)
+        for each in (3, np.int8(3))
+    ]
+    np.testing.assert_array_equal(*both)
+
+
 def test_nodes_alone_find_the_surface():
     """Local fits in place of the exact shape change little."""
     exact = ellipsoid(14, 1, axes=(1.0, 0.9, 0.8))

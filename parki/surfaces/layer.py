@@ -127,8 +127,10 @@ class LayerPlan:
         if not 1e-9 <= positive("accuracy", accuracy) <= 1e-2:
             given_accuracy, *_ = told_apart(accuracy, 1e-9, 1e-2)
             raise ParkiValueError(f"accuracy is {given_accuracy}; expected 1e-9 to 1e-2")
-        if order is not None and whole("order", order, "a whole number from 1 to 12") > 12:
-            raise ParkiValueError(f"order is {order}; expected a whole number from 1 to 12")
+        if order is not None:
+            order = whole("order", order, "a whole number from 1 to 12")
+            if order > 12:
+                raise ParkiValueError(f"order is {order}; expected a whole number from 1 to 12")
         self._setting = Regularisation.of(
             accuracy,
             order,

@@ -64,6 +64,11 @@ class Moving(Room):
         """Return the system with its centres at points; ``unit`` scales its lengths."""
         raise NotImplementedError
 
+    def radii(self, points: Any) -> Any:
+        """Return a radius for each point, or one for points that are odd."""
+        fits = np.shape(points)[1:] == self.sized.shape if hasattr(points, "dtype") else False
+        return self.sized if fits else 0.1
+
     def motion(self, system: Any, forces: Any, torques: Any) -> Any:
         """Return velocities above angular velocities, shape (6, N)."""
         both = system.velocities(forces=forces, torques=torques)
@@ -162,6 +167,46 @@ class Moving(Room):
         again = self.xp.concatenate([self.xp.asarray(n).reshape(-1) for n in moved.noise(3)])
         self.law("noise of moved", again, both, 1e-2)
 
+    def call_method(self) -> None:
+        """What else such a system does, with odd arguments, after which it is as it was."""
+        count = int(self.rng.integers(1, 5))
+        places, edges = self.places(count)
+        self.sized = self.rng.uniform(0.06, 0.12, count)
+        given = {"periodicity": self.pick(self.axes[0], 3), "box": edges.tolist()}
+        system = self.make(self.asarray(places), **given, tolerance=1e-6)
+        forces, torques = self.random(3, count), self.random(3, count)
+        before = self.motion(system, forces, torques)
+        both = {"forces": forces, "torques": torques}
+        both |= self.pick({}, {}, {"gradient": np.eye(3)[[1, 2, 0]] if count else None})
+        step = {"kT": 1.0, "dt": 1e-3, "rng": 5}
+        methods: dict[str, dict[str, Any]] = {
+            "solve": both,
+            "forces": {"velocities": forces, "turns": torques},
+            "displacements": step | {"forces": forces},
+            "noise": {"rng": 5},
+            "check": {"forces": forces},
+            "promise": {"forces": forces},
+            "as_linear_operator": {},
+            "brownian_stresslets": {"kT": 1.0, "rng": 5},
+            "flow": {"forces": forces, "points": self.asarray(places * 0.9)},
+            "describe": {},
+        }
+        name = self.pick(*(each for each in methods if hasattr(type(system), each)))
+        self.name = f"{type(self).__name__}.{name}, {count} in {given['periodicity']}"
+        own = methods[name]
+        if name == "flow" and not hasattr(system, "radii"):
+            own = {"motion": system.solve(forces), "points": self.asarray(places * 0.9)}
+        found = getattr(system, name)(**self.oddly(own))
+        if name == "as_linear_operator":
+            found = found @ self.random(found.shape[1])
+        each = found if isinstance(found, tuple) else (found,)
+        if name not in ("describe", "solve"):
+            self.finite(tuple(part for part in each if part is not None))
+        again = self.motion(system, forces, torques)
+        self.said, said = [], self.said
+        self.law(f"after {name}", again, before, 1e-6)
+        self.said += said
+
     def call_odd_places(self) -> None:
         """Coincident, far, few and no points, and thin boxes."""
         count = self.pick(0, 1, 2)
@@ -197,9 +242,7 @@ class SpheresRoom(Moving):
 
     def make(self, points: Any, unit: float = 1.0, **given: Any) -> Any:
         """Return spheres, at any places."""
-        radii = (
-            self.sized if np.ndim(points) == 2 and np.shape(points)[-1] == len(self.sized) else 0.1
-        )
+        radii = self.radii(points)
         return parki.Spheres(points, radii * unit, **given)
 
     def call_tolerance(self) -> None:
@@ -219,9 +262,7 @@ class RigidRoom(Moving):
 
     def make(self, points: Any, unit: float = 1.0, **given: Any) -> Any:
         """Return rigid spheres."""
-        radii = (
-            self.sized if np.ndim(points) == 2 and np.shape(points)[-1] == len(self.sized) else 0.1
-        )
+        radii = self.radii(points)
         return parki.RigidSpheres(points, radii * unit, accuracy=1e-5, **given)
 
 
