@@ -11,6 +11,7 @@ import operator
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -294,6 +295,16 @@ def check_space(arrays: dict[str, Any], space: ExecutionSpace) -> None:
                 f"{name} is on device {int(array.device.id)}, but the current one is {current}; "
                 f"call parki inside of 'with cupy.cuda.Device({int(array.device.id)}):'"
             )
+
+
+def bincount(xp: ModuleType, index: Any, count: int, weights: Any = None) -> Any:
+    """Return how often each index appears, or the sum of its weights, shape (count,).
+
+    As ``xp.bincount`` does, of an empty array too, whose maximum CuPy asks for.
+    """
+    if index.size:
+        return xp.bincount(index, weights, count)
+    return xp.zeros(count, dtype=int if weights is None else float)
 
 
 def to_host(values: Any) -> Any:

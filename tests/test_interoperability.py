@@ -10,12 +10,13 @@ import sys
 import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
 
 import numpy as np
 import pytest
 
 import parki
-from parki.interchange import as_array, as_given
+from parki.interchange import as_array, as_given, bincount
 from parki.runtime.spaces import why_unavailable
 
 N = 150
@@ -434,3 +435,24 @@ def test_arrays_without_dlpack_place_and_move_plans():
     plan.update_points(Array(points), Array(points))
     expected = parki.Plan("laplace", points, points, None, options)(points[0])
     np.testing.assert_allclose(plan(points[0]), expected, rtol=1e-12)
+
+
+class AsCupy(ModuleType):
+    """NumPy, whose `bincount` asks for the largest index first, as that of CuPy does."""
+
+    zeros = staticmethod(np.zeros)
+
+    @staticmethod
+    def bincount(index, weights=None, minlength=None):
+        return np.bincount(index, weights, max(int(index.max()) + 1, minlength))
+
+
+@pytest.mark.parametrize("xp", [np, AsCupy("cupy")], ids=["numpy", "cupy"])
+def test_counts_of_nothing(xp):
+    """CuPy raises an error there, which ranks without points met."""
+    nothing, some = np.zeros(0, dtype=np.int64), np.array([2, 0, 2])
+    for index, weights in ((nothing, np.zeros(0)), (some, np.array([1.0, 2.0, 4.0]))):
+        for each in (None, weights):
+            found = bincount(xp, index, 4, each)
+            np.testing.assert_array_equal(found, np.bincount(index, each, 4))
+            assert found.dtype == (int if each is None else float)

@@ -34,7 +34,7 @@ from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
 from parki.ewald.pipeline.setup import Setup, choose, use
 from parki.ewald.pipeline.stages import Marks
 from parki.ewald.task import Frame, Order, Points, Task
-from parki.interchange import to_host
+from parki.interchange import bincount, to_host
 from parki.runtime import prepare
 
 # Slabs are cut anew where the one with most work has this many times what it could have.
@@ -205,7 +205,7 @@ class Slab(Pipeline):
     def _per_cell(self, setup: Setup, cells: list[Any]) -> list[NDArray[np.float64]]:
         """Return the targets and the sources of all ranks in each cell along the first axis."""
         task, n = setup.task, setup.mesh.padding.cells[0]
-        counts = task.xp.stack([task.xp.bincount(index, minlength=n) for index in cells])
+        counts = task.xp.stack([bincount(task.xp, index, n) for index in cells])
         totals = self.team.sum(counts.astype(np.float64))
         return list(to_host(totals))
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from parki.interchange import to_host
+from parki.interchange import bincount, to_host
 from parki.runtime.forks import run_in_threads
 from parki.settings import thread_count
 from parki.solving.pairs import MOST, sparse, sums_by
@@ -118,10 +118,8 @@ def _with_finer(
     sums = whole[:, :, near].sum(axis=-1)
     (level,) = blocks(xp, layer, close, pairs, None, setting, lambda: sums)
     size, place = near.size * count, level.event * count + level.index
-    if not place.size:
-        return whole
     for row, column in np.ndindex(layer.rows, layer.columns):
-        added = xp.bincount(place, level.values[row, column], size).reshape(near.size, -1)
+        added = bincount(xp, place, size, level.values[row, column]).reshape(near.size, -1)
         whole[row, column, near] += added
     return whole
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from parki.interchange import bincount
 from parki.solving.pairs import block_matrix
 from parki.surfaces.functions import Functions, Smooth, coefficients
 from parki.surfaces.kernels import Layer, SurfacePairs
@@ -165,7 +166,7 @@ def blocks(
         missing = _missing(xp, layer, events, levels, sums().copy(), setting.side)
         own += missing[..., at]
         *first, last = levels
-        total = summed(xp, last.event, last.bump, events.b.size)
+        total = bincount(xp, last.event, events.b.size, last.bump)
         total = xp.where((events.node < 0) & (total > 0), total, xp.inf)
         share = last.bump / total[last.event]
         levels = [*first, replace(last, values=last.values + missing[..., last.event] * share)]
@@ -184,7 +185,7 @@ def _missing(
     for each in levels:
         for row, column in np.ndindex(layer.rows, layer.columns):
             weights = each.values[row, column]
-            whole[row, column] += summed(xp, each.event, weights, events.b.size)
+            whole[row, column] += bincount(xp, each.event, events.b.size, weights)
     signs = _signs(xp, layer, events, side)
     return layer.missing(xp, 0.5 * (1 - signs), whole)
 
@@ -240,11 +241,6 @@ def _level(
     nothing = xp.zeros((layer.rows, layer.columns, 0)), xp.zeros(0)
     values, bumps = (xp.concatenate(each, axis=-1) for each in zip(nothing, *parts, strict=True))
     return Blocks(nodes.event[near], nodes.index[near], values, bumps)
-
-
-def summed(xp: Any, index: Any, weights: Any, count: int) -> Any:
-    """Return the sums of weights with each index, shape (count,); CuPy has none of no weights."""
-    return xp.bincount(index, weights, count) if index.size else xp.zeros(count)
 
 
 def _joined(xp: Any, *several: Blocks) -> Blocks:
