@@ -9,6 +9,7 @@ matrix in its frame, whose inverse is the preconditioner.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.points import like_points
 from parki.interchange import as_given, finite
 from parki.memory import require
+from parki.runtime.forks import Uncopied
 from parki.surfaces.bodies import Bodies
-from parki.surfaces.layer import LayerPlan, flat_hint
+from parki.surfaces.layer import LayerPlan, alone, flat_hint
 from parki.surfaces.own import own_parts, own_products
 from parki.surfaces.shapes import Shape
 from parki.typing import Array, OptionKeywords, Unpack
@@ -79,7 +81,7 @@ MATRICES = 4  # of a body's size, which an inverse takes at a time
 SINGULAR = 1e12  # condition of a body's own matrix, whose inverse is then of no use
 
 
-class Equation:
+class Equation(Uncopied):
     """An integral equation on the surfaces of bodies: its operator, and a preconditioner.
 
     Densities are arrays (3, N) at the nodes, and vectors have a component after the other. Results
@@ -97,6 +99,7 @@ class Equation:
     ParkiValueError, ParkiTypeError, ParkiMemoryError
     """
 
+    _made_of = "surface and options"
     kernel = "stokes_dl"
 
     def __init__(
@@ -115,15 +118,21 @@ class Equation:
         self._other: LayerPlan | None = None
         self._inverses: dict[Shape, np.ndarray] = {}
 
+    def _alone(self) -> AbstractContextManager[None]:
+        """Let no other thread move the bodies."""
+        return self.layer._alone()
+
     @property
     def surface(self) -> Bodies:
         """The surface, where its bodies are."""
         return self.layer.surface
 
+    @alone
     def update_positions(self, centres: Array, rotations: Any = None) -> None:
         """Move the bodies, which keep their own parts: see `LayerPlan.update_positions`."""
         self.layer.update_positions(centres, rotations)
 
+    @alone
     def update(self, surface: Bodies) -> None:
         """Give the equation another surface, such as the same drops after they have deformed."""
         self.layer.update(surface)
@@ -153,20 +162,24 @@ class Equation:
         return areas * (self._beside(surface, q / areas) + first(surface, inner))
 
     # ------------------------------------------------------------------ operators
+    @alone
     def __call__(self, density: Array) -> Any:
         """Return A q of a density, shape (3, N) or (k, 3, N)."""
         q = self._checked("density", density)
         return as_given(self._applied(self.surface, q, self.layer), density)
 
+    @alone
     def adjoint(self, values: Array) -> Any:
         """Return the transpose of A applied to values, shape (3, N) or (k, 3, N)."""
         v = self._checked("values", values)
         return as_given(self._applied(self.surface, v, self.layer.adjoint, True), values)
 
+    @alone
     def as_linear_operator(self) -> Any:
         """Return A as an operator on flattened densities, for GMRES."""
         return self._operator(self, self.adjoint)
 
+    @alone
     def preconditioner(self) -> Any:
         """Return the inverse of A for each body alone, as an operator: the M of GMRES.
 
@@ -270,6 +283,7 @@ class RigidSurfaces(Equation):
     def _beside(self, surface: Bodies, q: Any) -> Any:
         return rigid(surface, *motion(surface, q)) - q / 2
 
+    @alone
     def spread(self, forces: Any = None, torques: Any = None) -> Any:
         """Return forces per area (3, N) with these resultants (3, B): a rigid motion's values."""
         shape = (3, self.surface.kinds.size)
@@ -280,6 +294,7 @@ class RigidSurfaces(Equation):
         ]
         return rigid(self.surface, *_with_moments(self.surface, *given))
 
+    @alone
     def right_side(self, forces: Any = None, torques: Any = None, flow: Any = None) -> Any:
         """Return minus the flow of forces and torques (3, B) at the nodes, shape (3, N).
 
@@ -290,11 +305,13 @@ class RigidSurfaces(Equation):
             found = found - self._single(self.spread(forces, torques))
         return found if flow is None else found - self._checked("flow", flow)
 
+    @alone
     def motion(self, density: Array) -> tuple[Any, Any]:
         """Return velocities and angular velocities (3, B) of a solution."""
         velocity, spin = motion(self.surface, self._checked("density", density))
         return -velocity, -spin
 
+    @alone
     def layers(self, density: Array, forces: Any = None, torques: Any = None) -> Any:
         """Return the densities (6, N) of the flow, for `Surface.combined`, over 8 pi."""
         q = self._checked("density", density)
@@ -324,12 +341,14 @@ class FirstKind(Equation):
         rest = q - surface.smooth(q) + normal_part(surface, q)
         return size[surface.body] * rest
 
+    @alone
     def right_side(self, velocities: Array) -> Any:
         """Return the right side for velocities (3, N) at the nodes."""
         u = self._checked("velocities", velocities)
         u = u - normal_part(self.surface, u)
         return as_given(self.surface.smooth(u), velocities)
 
+    @alone
     def resultants(self, density: Array) -> tuple[Any, Any]:
         """Return the forces and torques (3, B) of the bodies on the fluid."""
         return resultants(self.surface, self._checked("density", density))
@@ -373,6 +392,7 @@ class Drops(Equation):
     ) -> Any:
         return 1 * q if self.ratio == 1 else super()._applied(surface, q, layer, transposed)
 
+    @alone
     def right_side(self, forces: Array, flow: Any = None) -> Any:
         """Return S f + flow for forces per area and a flow at the nodes, shape (3, N) each."""
         found = self._single(self._checked("forces", forces))

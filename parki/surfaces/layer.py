@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import copy
+import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from parki.interchange import (
     whole,
 )
 from parki.runtime import ExecutionSpace, get_execution_space
+from parki.runtime.forks import Uncopied
 from parki.surfaces import corrections, own, plain
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.kernels import LAYERS
@@ -41,17 +42,30 @@ WORDS = {"dens": "density", "trg": "targets", "src": "nodes"}  # what sums call 
 MOST_BEND = 0.9  # width over radius of curvature, where errors are a hundredth
 
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def alone(method: Method) -> Method:
+    """Let one thread after the other do what takes the surface, its layers and their sums."""
+
+    @functools.wraps(method)
+    def call(self: Any, *given: Any, **keywords: Any) -> Any:
+        with self._alone():
+            return method(self, *given, **keywords)
+
+    return cast(Method, call)
+
+
 class _Placed(NamedTuple):
-    """What follows from places of bodies. Another one replaces it whole, or not at all."""
+    """What follows from places of bodies, and moves with the points of the sum over nodes."""
 
     surface: Bodies
-    plan: Plan[Any]  # the sum over nodes
     e: Any  # directions of tractions
     own: list[tuple[Any, Any, Any]]  # nodes, frames and matrix of each shape's bodies
     near: corrections.Near
 
 
-class LayerPlan:
+class LayerPlan(Uncopied):
     """A layer potential: set up once, apply to many densities.
 
     The sum over nodes, with all images, is parki's. Pairs close to the surface are corrected, with
@@ -95,6 +109,8 @@ class LayerPlan:
     ParkiMemoryError
         If targets near the surface have more pairs than memory holds.
     """
+
+    _made_of = "kernel, surface, targets and options"
 
     def __init__(
         self,
@@ -146,36 +162,37 @@ class LayerPlan:
         elif directions is not None:
             raise ParkiValueError(f"directions are for want='traction', but want is {want!r}")
         self._told: set[str] = set()  # warnings, each of which is given once
-        self._placed: Any = None
-        self._placed = self._place(surface)
+        self._plan: Any = None  # with all that moves attached to it
+        self._place(surface)
 
     def beside(self, kernel: str) -> LayerPlan:
         """Return a plan of another layer of the surface, at the same targets; it moves alone."""
-        other = copy.copy(self)
+        other = object.__new__(LayerPlan)
+        other.__dict__ |= self.__dict__
         other._key = one_of("kernel", kernel, [name for name, want in LAYERS if want == "u"]), "u"
-        other._layer, other._directions, other._placed = LAYERS[other._key], None, None
-        other._placed = other._place(self.surface)
+        other._layer, other._directions, other._plan = LAYERS[other._key], None, None
+        other._place(self.surface)
         return other
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[_Placed]:
-        """Let no other thread move the bodies, and return where they are."""
+    def _alone(self) -> Iterator[None]:
+        """Let no other thread move the bodies."""
         while True:
-            plan = self._placed.plan
+            plan = self._plan
             with plan.alone():
-                if self._placed.plan is plan:
+                if self._plan is plan:
                     with by_words(WORDS):
-                        yield self._placed
+                        yield
                     return
+
+    @property
+    def _placed(self) -> _Placed:
+        return cast(_Placed, self._plan.attached)
 
     @property
     def surface(self) -> Bodies:
         """The surface, where its bodies are."""
-        return cast(Bodies, self._placed.surface)
-
-    @property
-    def _plan(self) -> Any:
-        return self._placed.plan
+        return self._placed.surface
 
     @property
     def space(self) -> ExecutionSpace:
@@ -208,8 +225,8 @@ class LayerPlan:
             )
         return array.copy()
 
-    def _place(self, surface: Bodies) -> _Placed:
-        """Return the sum and the near pairs for a surface."""
+    def _place(self, surface: Bodies) -> None:
+        """Take a surface, with the sum and the near pairs for it; or change nothing."""
         if not isinstance(surface, Bodies):
             raise ParkiTypeError(f"surface is {shown(surface)}; expected a parki.Surface")
         xp, own = surface.xp, self._targets is None
@@ -227,7 +244,7 @@ class LayerPlan:
             own_parts, near = self._corrections(surface, e, self._setting, space)
             if own:
                 self._check_gaps(surface, near.events)
-            return _Placed(surface, self._summing(surface, targets), e, own_parts, near)
+            self._sum(surface, targets, _Placed(surface, e, own_parts, near))
 
     def _check_gaps(self, surface: Bodies, events: Events) -> None:
         """Warn once of bodies that are too close to each other for their nodes."""
@@ -260,19 +277,20 @@ class LayerPlan:
     def _tell(self, name: str, message: str) -> None:
         """Warn, unless the plan has warned of this before."""
         if name not in self._told:
+            warn(message)  # which may be an error, the next time as well
             self._told.add(name)
-            warn(message)
 
-    def _summing(self, surface: Bodies, targets: Any) -> Any:
-        """Return the plan of the sum at other places: the one so far, where they are in its box."""
+    def _sum(self, surface: Bodies, targets: Any, placed: _Placed) -> None:
+        """Sum at other places, by the plan so far where they are in its box."""
         kernel = self._key[0]
         normals = surface.normals if SUMS[kernel].normals else None
         points = targets, surface.nodes, normals
-        plan = self._placed.plan if self._placed is not None else None
-        if plan is not None and _within(plan, self.options, points[:2]):
-            plan.update_points(*points)
-            return plan
-        return Plan(cast(Any, kernel), *points, self.options, want=self._layer.want)
+        if self._plan is not None and _within(self._plan, self.options, points[:2]):
+            self._plan.place(*points, placed)
+            return
+        plan: Plan[Any] = Plan(cast(Any, kernel), *points, self.options, want=self._layer.want)
+        plan.attach(placed)
+        self._plan = plan
 
     def _check_curvature(self, surface: Bodies) -> None:
         """Warn of widths that are too long for the surface's curvature."""
@@ -309,6 +327,7 @@ class LayerPlan:
         nodes = self.surface.areas.size
         return rows, (nodes,) if layer.columns == 1 else (layer.columns, nodes)
 
+    @alone
     def __call__(self, density: Array) -> Any:
         """Return the layer of a density, or of k at once.
 
@@ -320,16 +339,22 @@ class LayerPlan:
         -------
         array, shape (3, Nt), or (Nt,) of pressures and potentials
         """
-        q = self._checked("density", density, self._shapes[1], self._layer.columns)
-        with self._alone() as placed:
-            surface = placed.surface
-            acting = plain.strengths(self._key[0], q, surface.normals, surface.areas)
-            summed = placed.plan(surface.xp.ascontiguousarray(acting))
+        q, placed = self._density(density), self._placed
+        summed = self._plan(self._acting(q))
         rows = plain.rows_of(self._key[1], summed, placed.e)
         rows = (rows + self._corrected(placed, q)).astype(q.dtype)
         many = as_array("density", density).ndim > len(self._shapes[1])
         shape = self._shapes[0]
         return as_given(rows.reshape(*(rows.shape[:1] if many else ()), *shape), density)
+
+    def _density(self, density: Any) -> Any:
+        return self._checked("density", density, self._shapes[1], self._layer.columns)
+
+    def _acting(self, q: Any) -> Any:
+        """Return what the sum takes of densities."""
+        surface = self.surface
+        acting = plain.strengths(self._key[0], q, surface.normals, surface.areas)
+        return surface.xp.ascontiguousarray(acting)
 
     def _checked(self, name: str, values: Any, shape: tuple[int, ...], rows: int) -> Any:
         array = like_points(name, values, self._plan.space, self._plan.dtype)
@@ -341,20 +366,19 @@ class LayerPlan:
         many = array.shape[: array.ndim - len(shape)] or (1,)
         return array.reshape(*many, rows, shape[-1])
 
+    @alone
     def timed(self, density: Array) -> tuple[Any, dict[str, float]]:
         """Return the layer of a density, and the seconds of the sum's stages and of corrections."""
-        q = self._checked("density", density, self._shapes[1], self._layer.columns)
-        with self._alone() as placed:
-            surface = placed.surface
-            acting = plain.strengths(self._key[0], q, surface.normals, surface.areas)
-            seconds = placed.plan.timed(surface.xp.ascontiguousarray(acting))[1]
-            for _ in range(2):  # once more, after the memory is there
-                watch = self.space.adapter.watch(True)
-                with watch("corrections"):
-                    self._corrected(placed, q)
-                seconds |= watch.seconds()
+        q = self._density(density)
+        seconds: dict[str, float] = self._plan.timed(self._acting(q))[1]
+        for _ in range(2):  # once more, after the memory is there
+            watch = self.space.adapter.watch(True)
+            with watch("corrections"):
+                self._corrected(self._placed, q)
+            seconds |= watch.seconds()
         return self(density), seconds
 
+    @alone
     def adjoint(self, values: Array) -> Any:
         """Return the transposed layer: of values at the targets, what they make at the nodes.
 
@@ -363,11 +387,10 @@ class LayerPlan:
         ParkiValueError, ParkiTypeError
         """
         v = self._checked("values", values, self._shapes[0], self._layer.rows)
-        with self._alone() as placed:
-            surface, xp = placed.surface, placed.surface.xp
-            given = v[:, :, None] * placed.e if self._key[1] == "traction" else v
-            given = given if self._layer.rows > 1 else v[:, 0]
-            back = placed.plan.adjoint(xp.ascontiguousarray(given))
+        placed, surface = self._placed, self.surface
+        given = v[:, :, None] * placed.e if self._key[1] == "traction" else v
+        given = given if self._layer.rows > 1 else v[:, 0]
+        back = self._plan.adjoint(surface.xp.ascontiguousarray(given))
         back = back.reshape(len(v), -1, surface.areas.size)
         if SUMS[self._key[0]].rows > self._layer.columns:  # dipoles along the normals
             back = (back * surface.normals).sum(axis=1, keepdims=True)
@@ -409,10 +432,12 @@ class LayerPlan:
                 parts[body] = values[:, :, place]
         return xp.concatenate(parts, axis=-1)
 
+    @alone
     def as_linear_operator(self) -> Any:
         """Return the layer as an operator on flattened densities, a component after the other."""
         return linear_operator(self, self.adjoint, self._shapes, self._plan.dtype, self._plan.space)
 
+    @alone
     def check(self, density: Array) -> float:
         """Return an estimate of the error of layers, relative to the largest value.
 
@@ -421,15 +446,16 @@ class LayerPlan:
         series, which is more than what degrees beyond them would add. It does not see the error of
         sums, which the tolerance bounds.
         """
-        q = self._checked("density", density, self._shapes[1], self._layer.columns)
+        q = self._density(density)
         placed, wider = self._placed, self._setting.wider()
         change, size = self._corrected(placed, q), abs(self(density)).max()
-        own, near = self._corrections(placed.surface, placed.e, wider, placed.plan.space)
+        own, near = self._corrections(placed.surface, placed.e, wider, self.space)
         other = self._corrected(placed._replace(own=own, near=near), q)
         last = placed.surface.last_degrees(q).astype(q.dtype).reshape(-1, *self._shapes[1])
         unresolved = abs(self(last)).max()
         return float((abs(change - other).max() + unresolved) / size) if change.size else 0.0
 
+    @alone
     def update_positions(self, centres: Array, rotations: Any = None) -> None:
         """Move the bodies: their own corrections turn with them, near pairs are found anew.
 
@@ -440,16 +466,15 @@ class LayerPlan:
         centres : array, shape (3, B)
         rotations : see `Surface.moved`
         """
-        with self._alone() as placed:
-            self._placed = self._place(placed.surface.moved(centres, rotations))
+        self._place(self.surface.moved(centres, rotations))
 
+    @alone
     def update(self, surface: Bodies) -> None:
         """Give the plan another surface, such as the same bodies after they have deformed.
 
         On an error it keeps the one it has.
         """
-        with self._alone():
-            self._placed = self._place(surface)
+        self._place(surface)
 
     @property
     def gap(self) -> float:
@@ -459,6 +484,7 @@ class LayerPlan:
         """
         return smallest_gap(self._placed.near.events)[0]
 
+    @alone
     def describe(self) -> str:
         """Return numbers of pairs, and the smallest distance of a target from another body."""
         near, surface = self._placed.near, self.surface

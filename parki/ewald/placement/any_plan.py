@@ -224,7 +224,20 @@ class AnyPlan(Uncopied, Generic[Wanted]):
             impossible coordinates may be refused by the plan's next call instead; the plan then has
             its old points.
         """
-        self._placement.update(trg, src, norms, systems, exclude, box)
+        self._placement.update(trg, src, norms, systems, exclude, box, self.attached)
+
+    def place(self, trg: Any, src: Any, norms: Any, attached: Any, box: Any = None) -> None:
+        """Do what `update_points` does, and replace what is `attached` along with the points."""
+        self._placement.update(trg, src, norms, box=box, attached=attached)
+
+    @property
+    def attached(self) -> Any:
+        """What a room on top of the sums has at the present points."""
+        return self._placement.attached
+
+    def attach(self, attached: Any) -> None:
+        """Let something else move with the points, of which `place` gets another one."""
+        self._placement.attach(attached)
 
     # ------------------------------------------------------------------ apply
     @overload
