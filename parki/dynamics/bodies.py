@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -116,10 +116,10 @@ class RigidBodies(Solving):
             kind = SameShape(xp, dtype, shape, np.flatnonzero(self.which == number_of), starts)
             radii[to_host(kind.blobs)] = shape.radii
             self._kinds.append(kind)
-        self._placed = self._place(xp, array, quaternions, dtype)
-        self._back = library_of(positions)
+        placed = self._place(xp, array, quaternions, dtype)
         with by_words(self.words):
-            self._spheres = Spheres(self._placed.blobs, radii, options)
+            self._spheres = Spheres(placed.blobs, radii, options)
+        self._first.attach(self._spheres._attached._replace(on_top=(placed, library_of(positions))))
 
     def _place(self, xp: Any, positions: Any, quaternions: Any, dtype: Any) -> Placed:
         if not bool(xp.isfinite(positions).all()):
@@ -132,6 +132,14 @@ class RigidBodies(Solving):
     def _first(self) -> Any:
         """The plan of the blobs, by whose lock one thread after the other calls."""
         return self._spheres._first
+
+    @property
+    def _placed(self) -> Placed:
+        return cast(Placed, self._spheres._attached.on_top[0])
+
+    @property
+    def _back(self) -> Callable[[Any], Any]:
+        return cast(Callable[[Any], Any], self._spheres._attached.on_top[1])
 
     # ------------------------------------------------------------------ attributes
     @property
@@ -216,8 +224,8 @@ class RigidBodies(Solving):
                 "for each of the bodies; make new RigidBodies for another number"
             )
         quaternions = old.quaternions if quaternions is None else quaternions
-        self._moved(self._place(old.xp, given, quaternions, old.dtype), box)
-        self._back = library_of(positions)
+        placed = self._place(old.xp, given, quaternions, old.dtype)
+        self._moved(placed, library_of(positions), box)
 
     @alone
     def move(self, moves: Array, turns: Array | None = None, *, box: Box | None = None) -> None:
@@ -236,14 +244,14 @@ class RigidBodies(Solving):
         quaternions = rotations.rotated(old.xp, old.quaternions, angles)
         positions = old.positions + bodies_solver.of_bodies(self, "moves", moves)
         placed = Placed(old.xp, self._kinds, positions, quaternions, old.dtype)
-        self._moved(placed, box)
+        self._moved(placed, self._back, box)
 
-    def _moved(self, placed: Placed, box: Any) -> None:
+    def _moved(self, placed: Placed, back: Callable[[Any], Any], box: Any) -> None:
         with by_words(self.words):
-            self._spheres.update_points(placed.blobs, box=box)
-        self._placed = placed
+            self._spheres._update(placed.blobs, box, (placed, back))
 
     # ------------------------------------------------------------------ motions
+    @alone
     def velocities(self, forces: Array | None = None, torques: Array | None = None) -> Any:
         """Return the velocities and the angular velocities of the bodies, shape (3, B) each.
 

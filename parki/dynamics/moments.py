@@ -152,9 +152,9 @@ class MomentMobility:
         options: EwaldOptions = self.sum.options
         return options
 
-    def update_points(self, points: Any, box: Any = None) -> None:
-        """Move the spheres; on any error all stays as it was."""
-        self.sum.update_points(points, points, **({} if box is None else {"box": box}))
+    def update_points(self, points: Any, box: Any = None, attached: Any = None) -> None:
+        """Move the spheres, and what is attached to them; on any error all stays as it was."""
+        self.sum.place(points, points, None, attached, box)
 
     def __call__(self, forces: Any, couplets: Any) -> tuple[Any, Any]:
         """Return velocities (3, N) and gradients (3, 3, N) of the fluid, ``d u_i / d x_j``.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -29,6 +29,14 @@ from parki.typing import Array, Box, OptionKeywords, Unpack
 
 WORDS_OF_OWN = "radii", "viscosity", "lubrication", "roughness", "accuracy"
 ROUGH = "a gap over the mean radius, 0 or more and below 1"
+
+
+class Paired(NamedTuple):
+    """What moves with the spheres: the library of the points, pairs, and these as a matrix."""
+
+    back: Callable[[Any], Any]
+    pairs: Lubrication | None
+    matrix: PairMatrix | None
 
 
 class RigidSpheres(Solving):
@@ -128,10 +136,22 @@ class RigidSpheres(Solving):
             self._mobility = MomentMobility(array, self._sizes.each, given)
         self._xp = self._mobility.space.array_module
         self._own = moments.self_mobility(self._xp, self._sizes.each)
-        self._back = library_of(points)
         self._shifted: MomentMobility | None = None  # for the drift: see `brownian`
         self._products = FIRST  # which the last noise took
-        self._pairs, self._matrix = self._paired(self._mobility.points, self.options)
+        paired = self._paired(self._mobility.points, self.options)
+        self._mobility.sum.attach(Paired(library_of(points), *paired))
+
+    @property
+    def _back(self) -> Callable[[Any], Any]:
+        return cast(Paired, self._mobility.sum.attached).back
+
+    @property
+    def _pairs(self) -> Lubrication | None:
+        return cast(Paired, self._mobility.sum.attached).pairs
+
+    @property
+    def _matrix(self) -> PairMatrix | None:
+        return cast(Paired, self._mobility.sum.attached).matrix
 
     def _paired(
         self, points: Any, options: EwaldOptions
@@ -192,9 +212,8 @@ class RigidSpheres(Solving):
             )
         given = like_points("points", given, self._mobility.space, self._mobility.dtype)
         options = self.options if box is None else self.options.deformed(box)
-        paired = self._paired(given, options)
-        self._mobility.update_points(given, box)
-        (self._pairs, self._matrix), self._back = paired, library_of(points)
+        attached = Paired(library_of(points), *self._paired(given, options))
+        self._mobility.update_points(given, box, attached)
 
     # ------------------------------------------------------------------ motion
     @alone

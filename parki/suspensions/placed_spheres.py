@@ -9,7 +9,7 @@ import functools
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -49,6 +49,21 @@ def alone(method: Method) -> Method:
     return cast(Method, call)
 
 
+class Attached(NamedTuple):
+    """What moves with the spheres.
+
+    Attributes
+    ----------
+    back : callable
+        To the library of the points.
+    on_top : object
+        What a room on top has at these points, such as bodies that are made of them.
+    """
+
+    back: Callable[[Any], Any]
+    on_top: Any = None
+
+
 class PlacedSpheres(InFluid):
     """The points of spheres, their radii, and their plans: see `Spheres` for the arguments."""
 
@@ -66,8 +81,8 @@ class PlacedSpheres(InFluid):
         with self._together("Spheres"):
             _, given = take_options(None, options, keywords, also=("radii", "viscosity"))
             array = as_points("points", points)
-            self._shape, self._back = tuple(array.shape), library_of(points)
-            self._begin(array, given)
+            self._shape = tuple(array.shape)
+            self._begin(array, given, Attached(library_of(points)))
             self._sizes = Radii.of(radii, self._shape[1], self._of_all)
         self.viscosity = viscosity
         self._products = noise.FIRST  # which the last noise took
@@ -78,9 +93,10 @@ class PlacedSpheres(InFluid):
         with self._together("heights"):
             self._check_heights(self._points)
 
-    def _begin(self, points: Any, options: EwaldOptions) -> None:
+    def _begin(self, points: Any, options: EwaldOptions, attached: Attached) -> None:
         """Begin with points by options, without plans."""
-        self._start: Any = points, options  # until there is a plan, which has them then
+        # Until there is a plan, which has them then.
+        self._start: Any = points, options, attached
         self._plans: dict[tuple[str, str], Any] = {}
         self._turns: Couplets | None = None  # for noise of torques
         self._shifted: PlacedSpheres | None = None  # for `wall.divergence`
@@ -90,9 +106,10 @@ class PlacedSpheres(InFluid):
         """Return the same spheres elsewhere, whose plans are their own and not made yet."""
         other = object.__new__(type(self))
         other.__dict__ |= self.__dict__
-        other._begin(points, options)
+        other._begin(points, options, self._attached)
         return other
 
+    @alone
     def __copy__(self) -> Any:
         return self._twin(self._points, self._options)
 
@@ -113,6 +130,15 @@ class PlacedSpheres(InFluid):
     def _options(self) -> EwaldOptions:
         options: EwaldOptions = self._first.options if self._start is None else self._start[1]
         return options
+
+    @property
+    def _attached(self) -> Attached:
+        attached: Attached = self._first.attached if self._start is None else self._start[2]
+        return attached
+
+    @property
+    def _back(self) -> Callable[[Any], Any]:
+        return self._attached.back
 
     # ------------------------------------------------------------------ attributes
     @property
@@ -179,9 +205,11 @@ class PlacedSpheres(InFluid):
             if self._plans:
                 self._plans[key] = self._first.beside(kernel)
             else:
-                points, options = self._start
+                points, options, attached = self._start
                 given = kernel, points, points, self._sizes.marks, options
-                self._plans[key] = AnyPlan(*Placement.of(self._ranks, given, "u"))
+                plan: Any = AnyPlan(*Placement.of(self._ranks, given, "u"))
+                plan.attach(attached)
+                self._plans[key] = plan
                 self._start = None
         return self._plans[key]
 
@@ -206,7 +234,6 @@ class PlacedSpheres(InFluid):
     def _white(self, rng: Any) -> noise.White:
         return noise.white(rng, self._plan("velocity", "force").dtype)
 
-    @alone
     def update_points(self, points: Array, *, box: Box | None = None) -> None:
         """Move the spheres, each of which keeps its radius.
 
@@ -221,6 +248,11 @@ class PlacedSpheres(InFluid):
         ParkiValueError, ParkiTypeError
             If there are more or fewer points, or they are impossible.
         """
+        self._update(points, box)
+
+    @alone
+    def _update(self, points: Array, box: Any, on_top: Any = None) -> None:
+        """Do what `update_points` does, with what a room on top has at these points."""
         with self._together("update_points" + " and box" * (box is not None)):
             given: Any = as_points("points", points)
             if given.shape != self._shape:
@@ -229,12 +261,11 @@ class PlacedSpheres(InFluid):
                     "each of the spheres; make new Spheres for another number"
                 )
             self._check_heights(given)
-        self._move(given, box)
-        self._back = library_of(points)
+        self._move(given, box, Attached(library_of(points), on_top))
 
-    def _move(self, points: Any, box: Any = None) -> None:
-        """Move all plans to points that were checked."""
-        self._first.update_points(points, points, **({} if box is None else {"box": box}))
+    def _move(self, points: Any, box: Any = None, attached: Attached | None = None) -> None:
+        """Move all plans, and what is attached to them, to points that were checked."""
+        self._first.place(points, points, None, attached or self._attached, box)
 
     # ------------------------------------------------------------------ products
     def _taken(self, **given: Any) -> dict[str, Any]:
