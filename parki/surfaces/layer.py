@@ -351,7 +351,7 @@ class LayerPlan(Uncopied):
         return self._checked("density", density, self._shapes[1], self._layer.columns)
 
     def _acting(self, q: Any) -> Any:
-        """Return what the sum takes of densities."""
+        """Return the strengths of the sum's sources for densities."""
         surface = self.surface
         acting = plain.strengths(self._key[0], q, surface.normals, surface.areas)
         return surface.xp.ascontiguousarray(acting)
