@@ -503,6 +503,8 @@ REFUSED = {
 
 
 def test_impossible_arguments():
+    with pytest.raises(parki.ParkiTypeError, match="motion is 3; expected what solve has returned"):
+        bodies().flow(3, PLACES)  # type: ignore[arg-type]
     for words, make in REFUSED.items():
         with pytest.raises(parki.ParkiError, match=words):
             make()

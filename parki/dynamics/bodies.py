@@ -361,7 +361,7 @@ class RigidBodies(Solving):
         -------
         array, or tuple of arrays
         """
-        if motion._begin[2] is not self._placed:
+        if bodies_solver.as_motion("motion", motion)._begin[2] is not self._placed:
             raise ParkiValueError(
                 "motion is of other bodies, or of these before they moved; call solve again"
             )

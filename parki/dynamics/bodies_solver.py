@@ -131,11 +131,16 @@ def motion(
     return BodyMotion(velocities, turns, forces, moments, found.products, found.error, begin)
 
 
+def as_motion(name: str, given: Any) -> BodyMotion:
+    """Return a motion of `parki.RigidBodies.solve`; refuse another value."""
+    if not isinstance(given, BodyMotion):
+        raise ParkiTypeError(f"{name} is {shown(given)}; expected what solve has returned")
+    return given
+
+
 def begun(placed: Placed, start: Any) -> tuple[Any, Any]:
     """Return forces and motions of another step, which turn with the bodies since then."""
-    if not isinstance(start, BodyMotion):
-        raise ParkiTypeError(f"start is {shown(start)}; expected what solve has returned")
-    forces, motions, then = start._begin
+    forces, motions, then = as_motion("start", start)._begin
     if then.kinds is not placed.kinds:
         raise ParkiValueError("start is of other bodies; expected one that these returned")
     if then is not placed:

@@ -199,7 +199,7 @@ class DerivativesRoom(Room):
         own = {"yukawa": {"kappa": 3.0}, "brinkman_sl": {"alpha": 3.0}}.get(name, {})
         periods = self.pick(*self.axes)
         self.name = f"{library}.{name}: second derivatives in {periods}"
-        points, other = self.rng.random((3, 3)), self.rng.random((3, 4))
+        points, other = self.rng.uniform(0.1, 0.9, (3, 3)), self.rng.random((3, 4))
         scalar = name in ("laplace", "yukawa")
         dens = self.rng.standard_normal(4 if scalar else (3, 4))
         values = self.rng.standard_normal(3 if scalar else (3, 3))
