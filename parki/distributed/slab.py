@@ -55,7 +55,7 @@ class Slab(Pipeline):
     ahead = False  # some exchanges wait for the device
 
     def __init__(self, team: Team) -> None:
-        self.team = team
+        self.ranks = self.team = team
         self.overlap = team.size > 1
         self.setup: Setup | None = None
         self.memory: Memory | None = None
@@ -68,11 +68,6 @@ class Slab(Pipeline):
         self.gauge: Constants
         self._to_targets: Route
         self._from_sources: Route
-
-    @property
-    def ranks(self) -> Team:
-        """The ranks, each of which has a slab."""
-        return self.team
 
     # ------------------------------------------------------------------ placing points
     def placed(

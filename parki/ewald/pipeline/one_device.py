@@ -39,6 +39,9 @@ from parki.runtime import preparing
 SHORT = 2**17
 
 
+SERIAL = Ranks(lambda ranks: OneDevice())  # one process, which has all points
+
+
 class OneDevice(Pipeline):
     """The stages on one device: see `Pipeline`.
 
@@ -56,7 +59,7 @@ class OneDevice(Pipeline):
         Array shapes of the plan that left this pipeline in the cache.
     """
 
-    ahead = True
+    ahead, ranks = True, SERIAL
 
     def __init__(
         self, setup: Setup | None = None, memory: Memory | None = None, problem: str = ""
@@ -74,11 +77,6 @@ class OneDevice(Pipeline):
         self._copies: dict[str, Any] = {}
         self._followed = False
         self._box: Lattice | None = None  # the present one, if it is known that the set-up fits
-
-    @property
-    def ranks(self) -> Ranks:
-        """One process."""
-        return SERIAL
 
     @property
     def holds(self) -> float:
@@ -391,6 +389,3 @@ class OneDevice(Pipeline):
         if self.graph is not None:
             lines += f"\n  updates: {how(self.graph.problem)}"
         return lines + self.applications.describe()
-
-
-SERIAL = Ranks(lambda ranks: OneDevice())  # one process, which has all points

@@ -78,6 +78,8 @@ class Pipeline:
         None while there is nothing to sum.
     memory : Memory or None
         What this rank needs, as predicted for the points that the parameters were chosen for.
+    ranks : Ranks
+        Those whose stages these are.
     ahead : bool
         Whether all stages can be launched before the first runs.
     """
@@ -85,11 +87,7 @@ class Pipeline:
     setup: Setup | None
     memory: Memory | None
     ahead: bool
-
-    @property
-    def ranks(self) -> Ranks:
-        """The ranks whose stages these are."""
-        raise NotImplementedError
+    ranks: Ranks
 
     def placed(
         self, task: Task, points: Points, once: bool = False, setup: Setup | None = None
