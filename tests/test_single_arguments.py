@@ -90,7 +90,11 @@ ODD = [
         VALUE,
         r"forces has shape \(1, 3, 10\); check takes one set of forces at a time",
     ),
-    (lambda: parki.Spheres("points.npy", 0.1, BOX), TYPE, "points is a str; expected an array of numbers"),
+    (
+        lambda: parki.Spheres("points.npy", 0.1, BOX),
+        TYPE,
+        "points is a str; expected an array of numbers",
+    ),
     (
         lambda: parki.Spheres(X, [0.1, [0.2]], BOX),
         TYPE,
