@@ -13,7 +13,7 @@ from parki.errors import ParkiValueError, warn
 from parki.ewald.choice.clustering import PairDensity, pair_density
 from parki.ewald.choice.parameters import Parameters, select
 from parki.ewald.choice.problem import Problem
-from parki.ewald.geometry.extent import THINNEST
+from parki.ewald.geometry.extent import least_edge
 from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.options import EwaldOptions
 
@@ -137,7 +137,7 @@ def warn_of_far_points(
     ends = [np.percentile(points[free], [1, 99], axis=1) for points in samples]
     low, high = np.min(ends, axis=0)[0], np.max(ends, axis=0)[1]
     sides = lattice.sides.copy()
-    sides[free] = np.maximum(high - low, THINNEST * sides.max())
+    sides[free] = np.maximum(high - low, least_edge(lattice, sides.max()))
     inner = replace(lattice, sides=sides)
     if lattice.volume <= LARGER * inner.volume:
         return

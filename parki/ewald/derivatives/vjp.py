@@ -302,7 +302,9 @@ class _Checked(NamedTuple):
         checked = checked._replace(labels=labels, systems=own_systems, ranks=ranks, lengths=lengths)
         if asked.whole.scales:
             extents = ranks.all_columns(given.extents.T).T
-            checked = checked._replace(length=resolve(checked.options, extents).length)
+            size = SUMS[asked.whole.addends[0].kernel].pair.size
+            lattice = resolve(checked.options, extents, size=size)
+            checked = checked._replace(length=lattice.length)
         checked = checked._replace(moves=checked.moved("moves", moves))
         if dens is None and {*names} == {"dens"}:
             return checked

@@ -23,9 +23,30 @@ from parki.interchange import rounded, to_host
 Array = NDArray[np.float64]
 # Thickness, over the longest edge, of the box in a direction in which points do not extend.
 THINNEST = 1e-3
+# The same over the shortest period. The flow across a sheet or a line of points decays over a
+# period, and a box of their own extent would have a promise for much smaller ones.
+PART = 0.25
 
 
-def resolve(options: EwaldOptions, extents: Array, before: Lattice | None = None) -> Lattice:
+def least_edge(lattice: Lattice, longest: float, size: float = 0.0) -> float:
+    """Return the least edge along free axes that follow the points.
+
+    Parameters
+    ----------
+    lattice : Lattice
+        With the periods.
+    longest : float
+        The longest edge of the box, or extent of the points.
+    size : float, optional
+        Of a source, if it is not a point.
+    """
+    period = lattice.sides[: lattice.periodicity].min(initial=np.inf)
+    return max(THINNEST * longest, PART * period if np.isfinite(period) else 0.0, size)
+
+
+def resolve(
+    options: EwaldOptions, extents: Array, before: Lattice | None = None, size: float = 0.0
+) -> Lattice:
     """Return the box as given; where it was not, its edges are the extent of the points.
 
     Parameters
@@ -35,6 +56,8 @@ def resolve(options: EwaldOptions, extents: Array, before: Lattice | None = None
         Smallest and largest coordinates of the clouds, along the user's axes.
     before : Lattice, optional
         A plan's box, whose edges stay where they are the extent of points.
+    size : float, optional
+        Of a source: see `least_edge`.
 
     Raises
     ------
@@ -56,10 +79,10 @@ def resolve(options: EwaldOptions, extents: Array, before: Lattice | None = None
         return replace(lattice, sides=np.where(np.isnan(box), 1.0, box))
     low, high = (end(extents, axis=0)[[*axes]].tolist() for end in (np.min, np.max))
     longest = max([high[n] - low[n] if n in free else box[n] for n in range(3)])  # or infinite
-    shortest = max(THINNEST * longest, options.thinnest(extents))
-    if longest == 0.0:  # one point: any box works
+    shortest = max(least_edge(lattice, longest, size), options.thinnest(extents))
+    if max(longest, shortest) == 0.0:  # one point: any box works
         longest = shortest = max(float(np.abs(extents).max()), 1.0)
-    check_length(longest)
+    check_length(max(longest, shortest))
     for n in free:
         box[n] = max(high[n] - low[n], shortest)
         # A corner with few digits: subtracting it from a point is exact where possible.

@@ -178,10 +178,11 @@ class PlacedSum:
         warn_of_images(task, survey, taken.arrays, self.pipeline.ranks.sum)
         # An empty plan keeps no box or parameters: choose them from these points.
         empty = self.pipeline.setup is None or not all(survey.totals)
-        lattice = resolve(options, survey.extents, None if empty else self._given.lattice)
+        before, size = None if empty else self._given.lattice, task.sum.pair.size
+        lattice = resolve(options, survey.extents, before, size)
         corners = None if empty else outgrown(options, lattice, survey.extents)
         if corners is not None:
-            lattice = resolve(options, corners)
+            lattice = resolve(options, corners, size=size)
         tolerance = task.tolerance(survey, systems)
         return Points(taken.arrays, taken.extents, survey, lattice, tolerance, systems, labels)
 

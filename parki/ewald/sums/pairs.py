@@ -252,6 +252,12 @@ class PairFunction(NamedTuple):
         return tuple(length / cutoff for length in self.lengths)
 
     @property
+    def size(self) -> float:
+        """The diameter of the largest source, 0 of points."""
+        radii = *self.lengths, self.largest, self.blob.epsilon if self.blob else 0.0
+        return 2 * max(radii)
+
+    @property
     def polynomials_alone(self) -> bool:
         """Whether it takes more than the radial functions of a split, or others."""
         own = self.polynomials is not RadialPolynomials
