@@ -76,7 +76,7 @@ def test_a_line_of_dipoles_has_the_digits_of_its_period(tolerance):
     one, dipole = np.array([[0.1], [0.2], [0.3]]), np.array([[1.0], [0.0], [0.0]])
     options = parki.EwaldOptions(1, [1, None, None], tolerance)
     plan = parki.Plan("laplace_dipole", one, one, options, want="grad_u")
-    assert plan.promise(dipole) < 10 * tolerance
+    assert plan.promise(dipole) < 20 * tolerance  # l^3 is a sixteenth of the period's
     assert abs(plan(dipole)[0, 0] + 4 * zeta(3)) <= plan.promise(dipole)  # a chain, head to tail
 
 
