@@ -99,6 +99,17 @@ def test_points_without_width_keep_the_promise(kernel, axes):
     assert min(plan.box) >= 0.25
 
 
+def test_thin_boxes_around_a_line_are_warned_of():
+    with pytest.warns(
+        parki.ParkiWarning, match="whose free edges are below a hundredth of the peri"
+    ):
+        parki.EwaldOptions(1, [1, 0.003, 0.003])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for periodicity, box in ((1, [1, 0.01, 0.01]), (1, [1, 0.003, 1]), (2, [1, 1, 0.003])):
+            parki.EwaldOptions(periodicity, box)
+
+
 @pytest.mark.parametrize("apart", [0.1, 1e-3, 1e-9])
 def test_boxes_are_as_wide_as_spheres_and_blobs(apart):
     """Spheres with centres 1e-5 apart were refused, with 1e-3 their velocities 0.5 % off."""
