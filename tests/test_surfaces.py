@@ -124,7 +124,8 @@ def test_moments_vanish(order, k):
     t, weights = np.polynomial.legendre.leggauss(b.size)
     t, weights = 50 * (t + 1), 50 * weights
     p = coefficients(np, b, order)
-    change = Functions(np, t + b**2, b, np.ones_like(b), np.sign(b), p)[k]
+    left = np.zeros(b.size, bool)
+    change = Functions(np, t + b**2, b, np.ones_like(b), np.sign(b), p, left)[k]
 
     def moment(m):
         return (change * t**m) @ weights
@@ -353,6 +354,61 @@ def test_matrices_of_events_are_the_same_by_rows_and_by_bodies(kernel, monkeypat
     assert np.abs(one - other).max() < 1e-12 * np.abs(one).max()
 
 
+NEAR_SHAPES = {
+    "sphere": lambda dtype: parki.Surface.spheres(ORIGIN.astype(dtype) + dtype(0.1), 1.0, order=8),
+    "rod": lambda dtype: parki.Surface.rods(ORIGIN.astype(dtype), 3.0, 0.6, order=12),
+    "star": lambda dtype: parki.Surface.harmonics(star_points(10).astype(dtype)),
+    "torus": lambda dtype: parki.Surface.tori(ORIGIN.astype(dtype), 1.0, 0.4),
+}
+
+
+def star_points(order):
+    y = parki.Surface.directions(order)
+    return (1 + 0.1 * y[0] * y[1]) * y
+
+
+@pytest.mark.parametrize("shape", NEAR_SHAPES)
+def test_layers_keep_their_digits_at_every_distance_from_a_node(shape):
+    surface = NEAR_SHAPES[shape](np.float64)
+    some = np.random.default_rng(4).choice(surface.areas.size, 8, replace=False)
+    distances = np.array([0.1, 1e-4, 1e-8, 1e-10, 1e-12])
+    away = np.concatenate([distances, -distances])[:, None]
+    x = surface.nodes[:, None, some] + away * surface.normals[:, None, some]
+    x, inside, n = x.reshape(3, -1), np.repeat(away[:, 0] < 0, some.size), surface.normals
+    free = {"targets": x, "periodicity": 0, "tolerance": 1e-6}
+    double = parki.LayerPlan("stokes_dl", surface, **free)
+    constant = np.ones_like(surface.nodes)
+    assert np.abs(double(constant) / (8 * np.pi) - inside).max() < 1e-6
+    assert double.check(constant) < 1e-4
+    assert np.abs(surface.single_layer(n, **free)).max() / (8 * np.pi) < 1e-4
+    pressures = surface.single_layer(n, want="p", **free) / (8 * np.pi)
+    assert np.abs(pressures + inside).max() < 2e-3
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", ["star", "torus"])
+def test_a_target_at_a_node_but_for_rounding_is_the_node(shape, dtype):
+    surface = NEAR_SHAPES[shape](dtype)
+    constant = np.ones_like(surface.nodes)
+    near = surface.nodes * (1 + 2 * np.finfo(dtype).eps)
+    free = {"periodicity": 0, "tolerance": 1e-5}
+    for side, inside in SIGNS.items():
+        at = [surface.double_layer(constant, x, side=side, **free) for x in (None, near)]
+        assert np.abs(np.array(at) / (8 * np.pi) - inside).max() < 3e-5
+    force = surface.nodes + surface.normals
+    at_nodes, close = (surface.single_layer(force, x, **free) for x in (None, near))
+    assert np.abs(at_nodes - close).max() < 2e-4 * np.abs(at_nodes).max()
+
+
+def test_nodes_wrapped_into_the_box_are_nodes():
+    """And those that are rounded to 12 decimals have the same single layer."""
+    surface = parki.Surface.spheres(np.array([[0.05], [0.5], [0.5]]), 0.3, order=8)
+    force = surface.normals + surface.nodes
+    right = surface.single_layer(force, **BOX)
+    for x in (surface.nodes % 1, surface.nodes + 1, surface.nodes.round(12)):
+        assert np.abs(surface.single_layer(force, x, **BOX) - right).max() < 1e-5
+
+
 def test_a_whole_number_may_be_one_of_numpy():
     sphere = parki.Surface.spheres(np.zeros((3, 1)), 1.0, order=6)
     given = {"targets": np.array([[1.05], [0.0], [0.0]]), "periodicity": 0, "tolerance": 1e-2}
@@ -370,8 +426,9 @@ def test_nodes_alone_find_the_surface():
     ratio = given.spacing / exact.spacing
     assert ratio.min() > 0.6 and ratio.max() < 1.5
     x, n = surface_points(exact, 0.4)
-    normals, b, *_ = given.nearest(x, np.zeros(20, int))
-    assert np.abs(b / exact.nearest(x, np.zeros(20, int))[1] - 1).max() < 2e-2
+    first, size = np.zeros(20, int), np.ones(20)
+    normals, b, *_ = given.nearest(x, first, size)
+    assert np.abs(b / exact.nearest(x, first, size)[1] - 1).max() < 2e-2
     assert np.abs(normals - n).max() < 2e-2
     assert green(given, FAR, "u", x, n, inside=0.0) < 5e-3
     assert green(given, FAR, "u", inside=0.5) < 2e-2

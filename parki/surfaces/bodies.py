@@ -14,10 +14,11 @@ from parki.runtime import get_execution_space
 from parki.runtime.forks import cached_property
 from parki.solving.pairs import pairs_within
 from parki.solving.rotations import frames, quaternions
-from parki.surfaces.shapes import Shape
+from parki.surfaces.shapes import TOUCHING, Shape
 from parki.typing import Array
 
 ROUNDED = 1e-5  # of a distance: more than single precision loses
+MARGIN = 16  # unit roundoffs of coordinates and box within which a target is a node
 
 
 class Bodies:
@@ -189,35 +190,49 @@ class Bodies:
             close[mine] = shape.distances(local, reach * shape.spacing.max()) < np.inf
         return i[close], body[close], r[:, close]
 
-    def nearest(self, points: np.ndarray, bodies: np.ndarray) -> tuple[np.ndarray, ...]:
+    def nearest(
+        self, points: np.ndarray, bodies: np.ndarray, sizes: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
         """Return normals at nearest points, signed distances, node distances and nodes.
+
+        Within rounding a point is on the surface, or at a node.
 
         Parameters
         ----------
         points : ndarray, shape (3, n)
         bodies : ndarray, shape (n,)
             The body that each point is near to.
+        sizes : ndarray, shape (n,)
+            Sizes of the coordinates that were rounded, in the precision of the nodes.
 
         Returns
         -------
         tuple of 4 arrays
-            The last one, shape (2, n), has the node of the body and the finer one that a point is
-            at, counted over all bodies, or -1.
+            The last one, shape (3, n), has nodes counted over all bodies, or -1: the one that a
+            point is `TOUCHING`, the one that it is at, and the finer one that it is at.
         """
         normals, b = np.zeros_like(points), np.zeros(bodies.size)
-        h, node = np.ones(bodies.size), np.full((2, bodies.size), -1)
-        starts = np.stack([self.systems[:-1], self.finer_starts])
+        h, node = np.ones(bodies.size), np.full((3, bodies.size), -1)
+        starts = np.stack([self.systems[:-1], self.systems[:-1], self.finer_starts])
+        reach = np.array([shape.radius for shape in self.shapes])[self.kinds[bodies]]
+        reach += np.abs(self.centres[:, bodies]).max(axis=0)
+        margin = MARGIN * float(np.finfo(self.nodes.dtype).eps) * (sizes + reach)
         for kind, shape in enumerate(self.shapes):
             mine = np.flatnonzero(self.kinds[bodies] == kind)
             if not mine.size:
                 continue
             own = bodies[mine]
+            margin[mine] += shape.rounding * np.finfo(float).eps * shape.radius
             arms = points[:, mine] - self.centres[:, own]
             local = np.einsum("nji,jn->in", self.frames[own], arms)
             n, b[mine], h[mine] = shape.near(local)
+            distance, there = shape.at(local, margin[mine])
+            there[0, distance >= TOUCHING * h[mine]] = -1
+            at = there[1] >= 0
+            n[:, at], b[mine[at]] = shape.normals[:, there[1, at]], 0.0
             normals[:, mine] = np.einsum("nij,jn->in", self.frames[own], n)
-            there = shape.at(local, h[mine])
             node[:, mine] = np.where(there < 0, -1, starts[:, own] + there)
+        b[np.abs(b) <= margin] = 0.0
         return normals, b, h, node
 
     @cached_property

@@ -20,7 +20,7 @@ from parki.runtime import ExecutionSpace
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.dense import FORMS
 from parki.surfaces.kernels import LAYERS
-from parki.surfaces.near import ON_SURFACE, Events, Nodes, Regularisation, blocks
+from parki.surfaces.near import Events, Nodes, Regularisation, blocks
 from parki.surfaces.plain import constants
 from parki.surfaces.shapes import TOUCHING
 
@@ -58,20 +58,47 @@ def events_near(
         others = (to_host(home)[target] != body) | (image != 0).any(axis=0)
         target, body, x, image = (each[..., others] for each in (target, body, x, image))
     points = x - vectors.T @ image
-    n0, b, h, node = surface.nearest(points, body)
-    b[np.abs(b) < ON_SURFACE * h] = 0.0
+    sizes = np.abs(x).max(axis=0, initial=0.0) + np.abs(vectors).sum(axis=0).max()
+    n0, b, h, (left, node, finer) = surface.nearest(points, body, sizes)
+    if home is None:
+        at = node >= 0
+        points[:, at] = to_host(surface.nodes)[:, node[at]]
+        left = _nearest_only(target, left, points, to_host(surface.nodes))
+    else:  # the sums leave out the nodes' pairs with themselves alone
+        left[:] = node[:] = -1
     fine, kinds = surface.has_finer, surface.kinds[body]
     times = np.array([s.finer.times if fine and s.finer else 1.0 for s in surface.shapes])[kinds]
     thin = np.array([s.thin for s in surface.shapes])[kinds]
     kept = np.flatnonzero(np.abs(b) <= setting.farthest * h)
-    host = target, *node, n0, b, h, times, thin, body, points
-    target, at, finer, n0, b, h, times, thin, body, points = (
+    host = target, node, finer, left, n0, b, h, times, thin, body, points
+    target, node, finer, left, n0, b, h, times, thin, body, points = (
         xp.asarray(each[..., kept]) for each in host
     )
-    fields = target, at, n0, directions[:, target], b, h, times, thin, body, finer
+    fields = target, node, n0, directions[:, target], b, h, times, thin, body, finer, left
     if home is not None:
         surface.close[key] = Events(*fields), points
     return Events(*fields), points
+
+
+def _nearest_only(target: Any, left: Any, points: np.ndarray, nodes: Any) -> np.ndarray:
+    """Return nodes that sums leave out: for each target the nearest node of its events."""
+    apart = np.linalg.norm(points - nodes[:, left], axis=0)
+    order = np.lexsort((apart, left < 0, target))
+    first = order[np.flatnonzero(np.diff(target[order], prepend=-1))]
+    nearest = np.full(left.shape, -1)
+    nearest[first] = left[first]
+    return nearest
+
+
+def left_out(events: Events, count: int) -> np.ndarray | None:
+    """Return the node whose pair with each target the sum leaves out, or -1; None for no pair."""
+    left = to_host(events.left)
+    there = np.flatnonzero(left >= 0)
+    if not there.size:
+        return None
+    nodes = np.full(count, -1)
+    nodes[to_host(events.target)[there]] = left[there]
+    return nodes
 
 
 def pairs_of(
@@ -89,11 +116,9 @@ def pairs_of(
     """
     xp, (places, normals, areas) = surface.xp, (each.astype(np.float64) for each in nodes)
     fine = starts is not surface.systems
-    there = events.finer if fine else events.node
-    zero = xp.flatnonzero(there >= 0)
-    parts = [(zero, there[zero], xp.zeros((3, zero.size)))]
+    parts: list[Any] = []
     begins, sizes = xp.asarray(starts), np.diff(starts)
-    radius, least = setting.radius(surface.has_finer) * events.h, TOUCHING * events.h
+    radius, least = setting.radius(surface.has_finer) * events.h, TOUCHING * events.h / events.times
     count, body = 0, to_host(events.body)
     for size in np.unique(sizes):
         mine = np.flatnonzero(sizes[body] == size)
@@ -103,13 +128,18 @@ def pairs_of(
             index = begins[events.body[some]][:, None] + xp.arange(int(size))
             r = points[:, some, None] - places[:, index]
             squared = (r**2).sum(axis=0)
-            near = (squared < radius[some, None] ** 2) & (squared >= least[some, None] ** 2)
-            event, node = xp.nonzero(near)
+            if fine:
+                out = squared < least[some, None] ** 2
+            else:
+                out = (index == events.left[some, None]) | (squared == 0)
+            event, node = xp.nonzero(squared < radius[some, None] ** 2)
             count += event.size
             check(count)
-            parts.append((some[event], index[event, node], r[:, event, node]))
-    event, index, r = (xp.concatenate(each, axis=-1) for each in zip(*parts, strict=True))
-    return Nodes(normals, areas, event, index, r)
+            each = some[event], index[event, node], r[:, event, node], out[event, node]
+            parts.append(each)
+    nothing = xp.zeros(0, int), xp.zeros(0, int), xp.zeros((3, 0)), xp.zeros(0, bool)
+    joined = (xp.concatenate(each, axis=-1) for each in zip(nothing, *parts, strict=True))
+    return Nodes(normals, areas, *joined)
 
 
 @dataclass(frozen=True)
@@ -195,4 +225,6 @@ def _constants(key: tuple[str, str], surface: Bodies, events: Events, points: An
     there, back = xp.asarray(order), xp.asarray(np.argsort(order))
     places = xp.ascontiguousarray(points[:, there])
     whole = (places, *(xp.ascontiguousarray(a.astype(np.float64)) for a in arrays))
-    return constants(xp, key, whole, events.e[:, there], systems)[..., back]
+    left = to_host(events.left)[order]
+    labels = (left, to_host(at)) if (left >= 0).any() else None
+    return constants(xp, key, whole, events.e[:, there], systems, labels)[..., back]

@@ -37,14 +37,14 @@ def plain_matrix(
     """Return the sum over nodes at points as a matrix (rows, columns, points, nodes).
 
     The nodes may be others for each point: places and normals (3, points, nodes). Pairs at r = 0
-    are left out, and those closer than ``least``, shape (points,).
+    are left out, and those closer than ``least``, shape (points, 1), or (points, nodes).
     """
     places, normals = (each if each.ndim == 3 else each[:, None] for each in nodes[:2])
     areas = nodes[2]
     r = points[:, :, None] - places
     squared = r[0] * r[0] + r[1] * r[1] + r[2] * r[2]
     if least is not None:
-        squared[squared < least[:, None] ** 2] = 0.0
+        squared[squared < least**2] = 0.0
     functions = Singular(xp, squared, areas)
     return layer.block(SurfacePairs(xp, r, None, None, normals, e[:, :, None], functions))
 
@@ -111,7 +111,8 @@ def _with_finer(
     near = xp.flatnonzero(abs(events.b) <= setting.farthest * events.h / rule.times)
     if not near.size:
         return plain_matrix(xp, layer, points, events.e, finer)
-    whole = plain_matrix(xp, layer, points, events.e, finer, TOUCHING * events.h)
+    least = (TOUCHING * events.h / events.times)[:, None]
+    whole = plain_matrix(xp, layer, points, events.e, finer, least)
     close = events.some(near)
     close = replace(close, node=close.finer)
     pairs = _pairs(xp, close, points[:, near], finer, setting)
@@ -129,13 +130,10 @@ def _pairs(xp: Any, events: Events, points: Any, nodes: Places, setting: Regular
     places, normals, areas = nodes
     squared = ((points[:, :, None] - places[:, None]) ** 2).sum(axis=0)
     reach = setting.reach * setting.width * events.h / events.times
-    least = TOUCHING * events.h
-    event, index = xp.nonzero((squared < reach[:, None] ** 2) & (squared >= least[:, None] ** 2))
+    event, index = xp.nonzero(squared < reach[:, None] ** 2)
+    left = squared[event, index] < (TOUCHING * events.h / events.times)[event] ** 2
     r = points[:, event] - places[:, index]
-    zero = xp.flatnonzero(events.finer >= 0)
-    pairs = (event, zero), (index, events.finer[zero]), (r, xp.zeros((3, zero.size)))
-    event, index, r = (xp.concatenate(each, axis=-1) for each in pairs)
-    return Nodes(normals, areas, event, index, r)
+    return Nodes(normals, areas, event, index, r, left)
 
 
 def matrix_near(
@@ -150,7 +148,8 @@ def matrix_near(
     index = first[body][:, None] + xp.arange(shape.areas.size)
     arrays = surface.nodes, surface.normals, surface.areas
     nodes: Any = tuple(each[..., index].astype(np.float64) for each in arrays)
-    plain = plain_matrix(xp, layer, points, events.e, nodes)
+    out = xp.where(index == events.left[:, None], xp.inf, 0.0)
+    plain = plain_matrix(xp, layer, points, events.e, nodes, out)
 
     frame = frames[body]
     arms, n0, e = (

@@ -25,7 +25,7 @@ import numpy as np
 
 # c_k, by which exp(-r^2) L_n^((k-1)/2)(t) occurs in F_k.
 FACTORS = {1: 1.0, 3: 2.0, 5: 4 / 3, 7: 8 / 15}
-SAME_POINT = 1e-16  # squared distances in widths, below which the sums left a pair out
+TERMS = 20  # of series of smooth kernels, below one width
 FROM_FAR = 250  # orders above the wanted ones at which the downward recurrence starts
 
 
@@ -83,8 +83,8 @@ def laguerre(alpha: int, top: int, t: Any) -> Any:
 class Functions:
     """What a correction has in place of 1/r^k, for pairs of a target and a node.
 
-    The sums have 1/r^k already, and leave out a node at the target. So corrections have -F_k, where
-    nothing cancels; and at r = 0, where F_k is infinite, the finite 1/r^k - F_k.
+    The sums have 1/r^k already. So corrections have -F_k, where nothing cancels; and for the pairs
+    that the sums leave out, the finite 1/r^k - F_k.
 
     Parameters
     ----------
@@ -97,16 +97,20 @@ class Functions:
         Of b; where b = 0, 1 is the limit from outside, -1 from inside, 0 the mean of both.
     p : array, shape (order, n)
         `coefficients` of |b|/width.
+    left : array, shape (n,), bool
+        Whether the sums leave a pair out.
     """
 
-    def __init__(self, xp: Any, squared: Any, b: Any, width: Any, sign: Any, p: Any) -> None:
+    def __init__(
+        self, xp: Any, squared: Any, b: Any, width: Any, sign: Any, p: Any, left: Any
+    ) -> None:
         self.xp, self.width, self.p = xp, width, p
         self.rho2 = squared / width**2
         self.distance, self.sign = abs(b) / width, sign
         self.t = self.rho2 - self.distance**2
         self.damp = xp.exp(-self.rho2)
         self.across = squared - b**2  # squared distance along the surface
-        self._singular = Complements(xp, self.rho2, self.damp)
+        self._singular = Complements(xp, self.rho2, self.damp, left)
         self._found: dict[int, Any] = {}
 
     def __getitem__(self, k: int) -> Any:
@@ -140,17 +144,28 @@ class Functions:
 class Complements:
     """E_k = Gamma(k/2, r^2) / (Gamma(k/2) r^k), what a smooth kernel lacks of 1/r^k, in widths.
 
-    Where r = 0, minus the smooth kernel itself, 1 / Gamma(k/2 + 1): the sums left the pair out.
+    For a pair that the sums left out it is minus the smooth kernel itself, E_k - 1/r^k: below one
+    width by a series of positive terms, since 1/r^k takes all digits of E_k where r is small.
     """
 
-    def __init__(self, xp: Any, rho2: Any, damp: Any) -> None:
-        self.same = rho2 < SAME_POINT
-        self._rho2, self._damp = xp.where(self.same, 1.0, rho2), damp
+    def __init__(self, xp: Any, rho2: Any, damp: Any, left: Any) -> None:
+        self._left = xp.flatnonzero(left)
+        few = rho2[self._left]
+        self._few, self._few_damp, self._small = few, damp[self._left], few < 1
+        self._rho2, self._damp = rho2.copy(), damp
+        self._rho2[self._left] = xp.maximum(few, 1.0)
         rho = xp.sqrt(self._rho2)
         self._xp, self._values = xp, {1: special(xp).erfc(rho) / rho}
 
     def __getitem__(self, k: int) -> Any:
-        return self._xp.where(self.same, -1 / math.gamma(k / 2 + 1), self._value(k))
+        value = self._value(k)
+        if not self._left.size:
+            return value
+        series = sum(self._few**j / math.gamma(k / 2 + 1 + j) for j in range(TERMS))
+        difference = self._rho2[self._left] ** (-k / 2) - value[self._left]
+        value = value.copy()
+        value[self._left] = -self._xp.where(self._small, self._few_damp * series, difference)
+        return value
 
     def _value(self, k: int) -> Any:
         if k not in self._values:
@@ -162,12 +177,13 @@ class Complements:
 class Smooth:
     """The change from 1/r^k to a kernel that is smooth at the width, with the signs of `Functions`.
 
-    Kernels have their plain numerators.
+    Kernels have their plain numerators; the sums leave out the pairs ``left``.
     """
 
-    def __init__(self, xp: Any, squared: Any, width: Any) -> None:
+    def __init__(self, xp: Any, squared: Any, width: Any, left: Any) -> None:
         rho2 = squared / width**2
-        self._width, self._complements = width, Complements(xp, rho2, xp.exp(-rho2))
+        self._width = width
+        self._complements = Complements(xp, rho2, xp.exp(-rho2), left)
         self.across = squared
 
     def __getitem__(self, k: int) -> Any:

@@ -63,6 +63,7 @@ class _Placed(NamedTuple):
     e: Any  # directions of tractions
     own: list[tuple[Any, Any, Any]]  # nodes, frames and matrix of each shape's bodies
     near: corrections.Near
+    left: Any  # the node whose pair with each target the sum leaves out, or None
 
 
 class LayerPlan(Uncopied):
@@ -244,7 +245,8 @@ class LayerPlan(Uncopied):
             own_parts, near = self._corrections(surface, e, self._setting, space)
             if own:
                 self._check_gaps(surface, near.events)
-            self._sum(surface, targets, _Placed(surface, e, own_parts, near))
+            left = corrections.left_out(near.events, targets.shape[1])
+            self._sum(surface, targets, _Placed(surface, e, own_parts, near, left))
 
     def _check_gaps(self, surface: Bodies, events: Events) -> None:
         """Warn once of bodies that are too close to each other for their nodes."""
@@ -281,14 +283,25 @@ class LayerPlan(Uncopied):
             self._told.add(name)
 
     def _sum(self, surface: Bodies, targets: Any, placed: _Placed) -> None:
-        """Sum at other places, by the plan so far where they are in its box."""
-        kernel = self._key[0]
+        """Sum at other places, by the plan so far where they are in its box.
+
+        Sums leave out pairs of targets and nodes that touch, since no correction has the digits
+        that they would lose there. Such a plan is made anew.
+        """
+        kernel, options, left = self._key[0], self.options, placed.left
         normals = surface.normals if SUMS[kernel].normals else None
         points = targets, surface.nodes, normals
-        if self._plan is not None and _within(self._plan, self.options, points[:2]):
+        alike = self._plan is not None and left is None and self._placed.left is None
+        if alike and _within(self._plan, options, points[:2]):
             self._plan.place(*points, placed)
             return
-        plan: Plan[Any] = Plan(cast(Any, kernel), *points, self.options, want=self._layer.want)
+        labels = None
+        if left is not None:
+            labels = left, np.arange(surface.areas.size)
+            expert = replace(options.expert, p2p_method="auto")
+            options = replace(options, exclude_image="nearest", expert=expert)
+        how: dict[str, Any] = {"want": self._layer.want, "exclude": labels}
+        plan: Plan[Any] = Plan(cast(Any, kernel), *points, options, **how)
         plan.attach(placed)
         self._plan = plan
 

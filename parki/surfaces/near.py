@@ -23,7 +23,6 @@ from parki.surfaces.kernels import Layer, SurfacePairs
 SPLIT = 1.5  # width of the smooth kernel in node distances
 WIDER = 4.0  # how many times larger an error is that an estimate compares with
 BEHIND = 3.5  # widths within which nodes that face away are of another part of a thin body
-ON_SURFACE = 1e-9  # node distances within which it is on the surface
 AT_ONCE = {False: 1 << 14, True: 1 << 21}  # pairs, by whether they are on a device
 
 
@@ -98,6 +97,8 @@ class Events:
         Numbers of the bodies.
     finer : array, shape (n,)
         The finer node that the target is at, or -1.
+    left : array, shape (n,)
+        The node so close that the sum leaves out its pair with the target, or -1.
     """
 
     target: Any
@@ -110,6 +111,7 @@ class Events:
     thin: Any
     body: Any
     finer: Any
+    left: Any
 
     def some(self, index: Any) -> Events:
         """Return some of the events."""
@@ -118,13 +120,14 @@ class Events:
 
 @dataclass(frozen=True)
 class Nodes:
-    """Nodes and their pairs with events: r has the displacements of the sums, or zeros."""
+    """Nodes and their pairs with events: displacements r, and whether sums leave a pair out."""
 
     normals: Any
     areas: Any
     event: Any
     index: Any
     r: Any
+    left: Any
 
 
 @dataclass(frozen=True)
@@ -219,10 +222,10 @@ def _level(
     for first in range(0, near.size, AT_ONCE[xp is not np]):
         some = near[first : first + AT_ONCE[xp is not np]]
         event, n = nodes.event[some], nodes.normals[:, nodes.index[some]]
-        r, e = nodes.r[:, some], events.e[:, event]
+        r, e, left = nodes.r[:, some], events.e[:, event], nodes.left[some]
         value, bump = xp.zeros((layer.rows, layer.columns, some.size)), xp.zeros(some.size)
         if smooth:
-            f: Any = Smooth(xp, squared[some], SPLIT * events.h[event])
+            f: Any = Smooth(xp, squared[some], SPLIT * events.h[event], left)
             plain = layer.block(SurfacePairs(xp, r, None, None, n, e, f))
             value += -plain if regular else plain
         if regular:
@@ -231,7 +234,7 @@ def _level(
             behind = events.thin[event] & ((n * n0).sum(axis=0) <= 0) & (rho < BEHIND)
             k = xp.flatnonzero((rho < setting.reach) & ~behind)
             at, b = event[k], events.b[event[k]]
-            f = Functions(xp, squared[some[k]], b, width[at], signs[at], p[:, at])
+            f = Functions(xp, squared[some[k]], b, width[at], signs[at], p[:, at], left[k])
             value[..., k] += layer.block(
                 SurfacePairs(xp, r[:, k], n0[:, k], b, n[:, k], e[:, k], f)
             )

@@ -18,17 +18,18 @@ import numpy as np
 from numpy.polynomial.legendre import legder, leggauss, legval
 
 from parki.solving.pairs import near_pairs, sparse
-from parki.surfaces.bodies import Bodies
+from parki.surfaces.bodies import MARGIN, Bodies
 from parki.surfaces.dense import finer_matrix, plain_matrix, rules_of
 from parki.surfaces.functions import Singular
 from parki.surfaces.kernels import LAYERS, Layer, SurfacePairs
 from parki.surfaces.near import Events, Nodes, Regularisation, blocks
 from parki.surfaces.plain import FREE, constants
 from parki.surfaces.series import Sphere, directions, tangents
-from parki.surfaces.shapes import TOUCHING, Shape
+from parki.surfaces.shapes import Shape
 
 MORE = 4  # orders of the quadrature above the density's
 KEPT = 2**22  # numbers in tables that are kept
+UNIT = float(np.finfo(float).eps)
 
 
 def polar_matrix(layer: Layer, shape: Any, side: int, exact: bool) -> np.ndarray:
@@ -140,25 +141,26 @@ def _own_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> 
     times = np.full(count, 1.0 if finer is None else finer.times)
     thin = np.full(count, shape.thin)
     normals = shape.normals
-    node, fine = shape.at(shape.nodes, h)
-    events = Events(every, node, normals, normals, zeros, h, times, thin, 0 * every, fine)
+    margin = np.full(count, MARGIN * UNIT * shape.radius)
+    node, _, fine = shape.at(shape.nodes, margin)[1]
+    events = Events(every, node, normals, normals, zeros, h, times, thin, 0 * every, fine, node)
     if finer is not None:
         rules = rules_of(np, shape, shape.part)
         matrix = finer_matrix(np, layer, events, shape.nodes, rules, setting).transpose(0, 2, 1, 3)
         return (matrix - _plain(layer, shape)).reshape(layer.rows * count, -1)
     pairs = near_pairs(shape.nodes, shape.nodes, setting.radius(False) * h.max(), FREE)
-    i, j, r = pairs.targets, pairs.indices, pairs.displacements
-    apart = np.flatnonzero(pairs.distances >= TOUCHING * h[i])
-    event, index = (np.concatenate([each[apart], every]) for each in (i, j))
-    r = np.concatenate([r[:, apart], np.zeros((3, count))], axis=1)
+    event, index = (np.concatenate([each, every]) for each in (pairs.targets, pairs.indices))
+    r = np.concatenate([pairs.displacements, np.zeros((3, count))], axis=1)
     (level,) = blocks(
         np,
         layer,
         events,
-        Nodes(normals, shape.areas, event, index, r),
+        Nodes(normals, shape.areas, event, index, r, event == index),
         None,
         setting,
-        lambda: constants(np, key, (shape.nodes, shape.nodes, normals, shape.areas), normals, None),
+        lambda: constants(
+            np, key, (shape.nodes, shape.nodes, normals, shape.areas), normals, None, None
+        ),
     )
     return level.matrix(np, events, (count, count))
 

@@ -31,7 +31,8 @@ def expected(gap: float, finer: bool) -> float:
     return 0.0 if gap > GAPS[0] else float(np.exp(at))
 
 
-FREE = EwaldOptions(periodicity=0, tolerance=1e-10)  # of the sums of constants over one body
+# These are for sums of constants over one body.
+FREE = EwaldOptions(periodicity=0, tolerance=1e-10, exclude_image="nearest")
 
 
 def strengths(kernel: str, density: Any, normals: Any, areas: Any) -> Any:
@@ -49,17 +50,18 @@ def rows_of(want: str, values: Any, e: Any) -> Any:
     return values if values.ndim == 3 else values[:, None]
 
 
-def constants(xp: Any, key: tuple[str, str], points: tuple[Any, ...], e: Any, systems: Any) -> Any:
+def constants(
+    xp: Any, key: tuple[str, str], points: tuple[Any, ...], e: Any, systems: Any, exclude: Any
+) -> Any:
     """Return sums of constants in free space, (rows, columns, targets), for each system alone.
 
-    ``points`` are targets, nodes, normals and areas.
+    ``points`` are targets, nodes, normals and areas; ``exclude`` has labels of pairs to leave out.
     """
     (kernel, want), (targets, nodes, normals, areas) = key, points
     layer = LAYERS[key]
     density = xp.eye(layer.columns, dtype=nodes.dtype)[:, :, None] + 0 * areas
     norms = normals if SUMS[kernel].normals else None
-    plan: Any = Plan(
-        cast(Any, kernel), targets, nodes, norms, FREE, want=layer.want, systems=systems
-    )
+    how: dict[str, Any] = {"want": layer.want, "systems": systems, "exclude": exclude}
+    plan: Any = Plan(cast(Any, kernel), targets, nodes, norms, FREE, **how)
     values = plan(xp.ascontiguousarray(strengths(kernel, density, normals, areas)))
     return rows_of(want, values, e).transpose(1, 0, 2).astype(np.float64)

@@ -22,6 +22,7 @@ from numpy.polynomial.legendre import legder, legval
 
 from parki.runtime.forks import cached_property
 from parki.surfaces import series
+from parki.surfaces.maps import Mapped
 from parki.surfaces.series import (
     Fold,
     Sphere,
@@ -33,7 +34,7 @@ from parki.surfaces.series import (
 )
 
 Project = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-TOUCHING = 1e-6  # node distances within which a point is at a node
+TOUCHING = 0.2  # node distances within which sums leave out the pair of a target and a node
 CLOSE = 9  # nodes by which curvature is estimated, with the one itself
 FLAT = 2.5  # ratio of half axes from which an ellipsoid has another side near its nodes
 
@@ -61,6 +62,8 @@ class Shape:
         Sums of both curvatures, positive where the surface is convex. Default: by local fits.
     sphere : Sphere, optional
         The shape as a map of the unit sphere.
+    rounding : float
+        Unit roundoffs of the radius to which the surface and its nodes are known.
     kept : dict
         Own matrices of layers, which all bodies of the shape have in common.
     """
@@ -74,6 +77,7 @@ class Shape:
     thin: bool = False
     bend: np.ndarray | None = None
     sphere: Sphere | None = None
+    rounding: float = 0.0
     kept: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def part(self, name: str) -> Any:
@@ -89,10 +93,6 @@ class Shape:
     @cached_property
     def _tree(self) -> Any:
         return series.tree(self.nodes.T)
-
-    @cached_property
-    def _finer_tree(self) -> Any:
-        return series.tree(self.finer.nodes.T) if self.finer is not None else None
 
     @cached_property
     def radius(self) -> float:
@@ -133,12 +133,22 @@ class Shape:
         basis = basis[:, sizes > NEARLY * sizes[0]]
         return np.asarray((basis / root[:, None]) @ (basis * root[:, None]).T)
 
-    def at(self, points: np.ndarray, spacing: np.ndarray) -> np.ndarray:
-        """Return the node, and the finer node, that each point is at, or -1, shape (2, m)."""
-        finer = np.full(spacing.shape, -1)
-        if self.finer is not None:
-            finer = _touching(self._finer_tree, points, spacing)
-        return np.stack([_touching(self._tree, points, spacing), finer])
+    @cached_property
+    def _finer_tree(self) -> Any:
+        return series.tree(self.finer.nodes.T) if self.finer is not None else None
+
+    def at(self, points: np.ndarray, margin: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return distances of points (3, m) from the nearest node, (m,), and nodes, (3, m).
+
+        These are the nearest one; the same within the margin of rounding (m,), or else -1; and
+        then the finer one.
+        """
+        distance, node = self._tree.query(points.T)
+        nodes = [node, np.where(distance <= margin, node, -1), np.full(margin.shape, -1)]
+        if self._finer_tree is not None:
+            apart, finer = self._finer_tree.query(points.T)
+            nodes[2] = np.where(apart <= margin, finer, -1)
+        return distance, np.stack(nodes)
 
     def with_finer(self, finer: Finer) -> Shape:
         """Return the shape with finer nodes."""
@@ -193,12 +203,6 @@ def nested(times: int, rule: Callable[[int], dict[str, Any]]) -> Finer | None:
     half = (times + 1) // 2
     fewer = Finer(times=half, **rule(half)) if half > 1 and half < times else None
     return Finer(times=times, fewer=fewer, **rule(times))
-
-
-def _touching(tree: Any, points: np.ndarray, spacing: np.ndarray) -> np.ndarray:
-    most = TOUCHING * float(spacing.max(initial=1e-300))
-    distance, node = tree.query(points.T, distance_upper_bound=most)
-    return np.where(distance < TOUCHING * spacing, node, -1)
 
 
 def of_nodes(nodes: Any, normals: Any, areas: Any, spacing: Any, project: Any) -> Shape:
@@ -348,19 +352,19 @@ def mapped(x: np.ndarray, order: int, times: int, densities: int | None = None) 
     given, order = order, order if densities is None else densities
     nodes, normals, areas, spacing, bend = _geometry(x, given, order)
 
-    apart = {}
-
     def rule(k: int) -> dict[str, Any]:
-        points, facing, patches, apart[k], _ = _geometry(x, given, k * (order + 1) - 1)
+        points, facing, patches, *_ = _geometry(x, given, k * (order + 1) - 1)
         places = {"nodes": points, "normals": facing, "areas": patches}
         return {**places, **to_finer(order, k)}
 
     finer: Any = nested(times, rule)
     sizes = np.linalg.eigvalsh((nodes * areas) @ nodes.T)
-    project = series.Fit(finer.nodes, finer.normals, apart[times])
+    project = Mapped(x, given, finer.nodes, directions(times * (order + 1) - 1)[0])
     thin = bool(sizes[-1] > FLAT**2 * sizes[0])
     sphere = Sphere(x, given, order)
-    return Shape(nodes, normals, areas, spacing, project, finer, thin, bend, sphere)
+    # Sums of Legendre polynomials at a node itself have this rounding, as y.z has one.
+    rounding = float(given) ** 2
+    return Shape(nodes, normals, areas, spacing, project, finer, thin, bend, sphere, rounding)
 
 
 def _geometry(x: np.ndarray, order: int, at: int) -> tuple[Any, ...]:
