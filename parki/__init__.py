@@ -26,7 +26,7 @@ from parki import utils as utils
 from parki.cell_list import CellList as CellList
 from parki.errors import *  # noqa: F403
 from parki.ewald import *  # noqa: F403
-from parki.ewald.geometry.lattice import lattice as lattice
+from parki.ewald.lattice import lattice as lattice
 from parki.runtime import ExecutionSpace as ExecutionSpace
 from parki.runtime import available_spaces as available_spaces
 from parki.runtime import get_execution_space as get_execution_space
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from parki.dynamics import RigidBodies as RigidBodies
     from parki.dynamics import RigidSpheres as RigidSpheres
     from parki.ewald.derivatives.energies import energy as energy
-    from parki.ewald.estimate import estimate as estimate
+    from parki.prediction import estimate as estimate
     from parki.solving import *  # noqa: F403
     from parki.surfaces import *  # noqa: F403
     from parki.suspensions import *  # noqa: F403
@@ -53,7 +53,7 @@ else:  # type checkers have the calls from `calls.pyi`, and the new names alone
     _LATER = {
         "parki.dynamics": ("BodyShape", "RigidBodies", "RigidSpheres"),
         "parki.ewald.derivatives.energies": ("energy",),
-        "parki.ewald.estimate": ("estimate",),
+        "parki.prediction": ("estimate",),
         "parki.solving": ("NearPairs", "Progress", "near_pairs"),
         "parki.surfaces": ("Drops", "FirstKind", "LayerPlan", "RigidSurfaces", "Surface"),
         "parki.suspensions": ("Spheres",),

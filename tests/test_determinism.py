@@ -15,7 +15,7 @@ import parki
 from parki import EwaldOptions
 from parki.ewald.choice import machines
 from parki.ewald.far import sizes
-from parki.ewald.far.sizes import UNORDERED
+from parki.ewald.options.variants import UNORDERED
 from parki.ewald.sums import SUMS
 from parki.interchange import to_host
 from parki.runtime import get_execution_space

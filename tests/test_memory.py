@@ -26,7 +26,7 @@ from parki.ewald.choice.parameters import select
 from parki.ewald.choice.problem import Problem
 from parki.ewald.far import p2g, transforms
 from parki.ewald.far.padding import Level
-from parki.ewald.geometry.lattice import Lattice
+from parki.ewald.lattice import Lattice
 from parki.runtime.spaces import free_memory
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "check_memory.py"

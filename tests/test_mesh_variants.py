@@ -21,9 +21,9 @@ from parki.ewald.far.g2p import G2P, part_cells
 from parki.ewald.far.mesh import EwaldMesh, Tiles
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import pad
-from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS
-from parki.ewald.geometry.lattice import Lattice
+from parki.ewald.lattice import Lattice
 from parki.ewald.options import EwaldOptions
+from parki.ewald.options.variants import G2P_METHODS, P2G_METHODS
 from parki.ewald.split.window import KaiserBessel
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Frame, Task

@@ -7,7 +7,7 @@ import pytest
 from contract import rms
 
 import parki
-from parki.ewald.near.sizes import P2P_METHODS
+from parki.ewald.options.variants import P2P_METHODS
 from parki.interchange import to_host
 from parki.reference import direct_sum
 

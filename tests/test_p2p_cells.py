@@ -13,11 +13,12 @@ from flat import options
 import parki
 from parki.cell_list import runs
 from parki.errors import ParkiValueError
-from parki.ewald.geometry.lattice import Lattice
+from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p import P2P
 from parki.ewald.near.pair import Pair
 from parki.ewald.near.radial import choose_evaluator
-from parki.ewald.near.sizes import CELL_METHODS, P2P_METHODS, Launch, choose_launch
+from parki.ewald.near.sizes import Launch, choose_launch
+from parki.ewald.options.variants import CELL_METHODS, P2P_METHODS
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Frame, Task

@@ -15,7 +15,8 @@ from scipy.special import erf
 import parki
 from parki.errors import ParkiValueError
 from parki.ewald.near import radial as radial_module
-from parki.ewald.near.radial import EVALUATORS, choose_evaluator, hasimoto_functions
+from parki.ewald.near.radial import choose_evaluator, hasimoto_functions
+from parki.ewald.options.variants import EVALUATORS
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum

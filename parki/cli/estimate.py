@@ -9,7 +9,7 @@ from typing import Any
 
 from parki.cli.arguments import COMMON, add_common, add_json, command, kernel_name, number, whole
 from parki.cli.eval import length, periodicity, vectors
-from parki.ewald.estimate import NAMED, SPHERES, estimate
+from parki.prediction import NAMED, SPHERES, estimate
 from parki.runtime.spaces import space_name
 
 DESCRIPTION = """\

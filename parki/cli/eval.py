@@ -32,7 +32,7 @@ from parki.cli.arguments import (
 from parki.errors import MissingPackageError, ParkiValueError
 from parki.ewald import EwaldOptions
 from parki.ewald.checks import Check
-from parki.ewald.geometry.lattice import lattice
+from parki.ewald.lattice import lattice
 from parki.ewald.options import PERIODICITIES
 from parki.ewald.plan import plan_and_sum
 from parki.ewald.points import RESULTS, check_dtypes, check_points

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from parki.cell_list import locate, multiplied
 from parki.errors import ParkiValueError
-from parki.ewald.geometry.lattice import Lattice, check_length
 from parki.ewald.geometry.systems import Labels, Systems
+from parki.ewald.lattice import Lattice, check_length
 from parki.ewald.options import EwaldOptions
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS, stress

@@ -21,9 +21,9 @@ from jax import numpy as jnp
 
 from parki.errors import ParkiTypeError
 from parki.ewald.api import calls
-from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.geometry.systems import Batch, first_box
 from parki.ewald.options import EwaldOptions
+from parki.ewald.placement.linear_map import LinearMap
 from parki.ewald.plan import Plan
 from parki.ewald.points import check_normals, take_options
 from parki.ewald.sums import sum_of

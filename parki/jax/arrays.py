@@ -13,9 +13,9 @@ from typing import Any
 
 from parki.ewald.api import summed
 from parki.ewald.derivatives import second
-from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
+from parki.ewald.placement.linear_map import LinearMap
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.interchange import to_host

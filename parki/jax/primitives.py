@@ -20,12 +20,12 @@ from jax.interpreters import mlir
 from jax.sharding import PartitionSpec
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.geometry.boxes import check_systems_of_boxes
 from parki.ewald.geometry.systems import Batch, check_systems
 from parki.ewald.options import EwaldOptions
-from parki.ewald.placement.asked import Asked
+from parki.ewald.placement.linear_map import LinearMap
 from parki.ewald.points import result_shape
+from parki.ewald.points.request import SumRequest
 from parki.ewald.sums import SUMS
 from parki.jax.arrays import (
     density_shape,
@@ -181,7 +181,7 @@ def _refuse(kernel: str, arrays: dict[str, Any], options: EwaldOptions, batch: B
     options = replace(options, execution_space=None)  # which values know
     zeros = {n: np.broadcast_to(np.zeros((), a.dtype), a.shape) for n, a in arrays.items()}
     points = *points_of(zeros), zeros.get("norms")
-    taken = Asked.of(kernel, "u", options).taken(*points, options)
+    taken = SumRequest.of(kernel, "u", options).taken(*points, options)
     systems = check_systems(batch.systems, taken.arrays, taken.space, options)
     if batch.boxes is not None:
         systems = check_systems_of_boxes(systems, len(batch.boxes))

@@ -10,8 +10,8 @@ import jax
 from jax import numpy as jnp
 from jax.interpreters import ad, batching
 
-from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.derivatives.second import one_by_one, without
+from parki.ewald.placement.linear_map import LinearMap
 from parki.ewald.sums.changes import refuse_third
 from parki.jax.primitives import LINEAR, PULL, PUSH, SUM
 

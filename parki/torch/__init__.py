@@ -24,8 +24,8 @@ import torch
 
 from parki.errors import ParkiTypeError
 from parki.ewald.api import calls
-from parki.ewald.derivatives.linear_map import check_plan
 from parki.ewald.options import EwaldOptions
+from parki.ewald.placement.linear_map import check_plan
 from parki.ewald.plan import Plan
 from parki.ewald.points import check_normals, take_options
 from parki.ewald.sums import sum_of

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.derivatives.second import one_by_one, without
+from parki.ewald.placement.linear_map import LinearMap
 from parki.ewald.sums.changes import refuse_third
 from parki.torch import operators
 from parki.torch.constants import of_change

@@ -15,8 +15,8 @@ from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 import torch
 
 from parki.errors import ParkiValueError
-from parki.ewald.derivatives.linear_map import LinearMap
 from parki.ewald.placement.any_plan import AnyPlan
+from parki.ewald.placement.linear_map import LinearMap
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Points

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from parki import Expert
-from parki.ewald.geometry.lattice import Lattice
+from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p import P2P
 from parki.ewald.near.pair import Pair
-from parki.ewald.near.sizes import CELL_METHODS, Launch, choose_launch
+from parki.ewald.near.sizes import Launch, choose_launch
+from parki.ewald.options.variants import CELL_METHODS
 from parki.ewald.plan import plan_and_sum
 from parki.ewald.task import Frame
 

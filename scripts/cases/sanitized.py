@@ -15,8 +15,7 @@ from benchmarks.run import Run
 
 import parki
 from parki import Expert
-from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS
-from parki.ewald.near.sizes import P2P_METHODS
+from parki.ewald.options.variants import G2P_METHODS, P2G_METHODS, P2P_METHODS
 from parki.ewald.sums import SUMS
 from parki.mesh import Grid, interpolate, spread
 from parki.mesh.plans import INTERPOLATE_METHODS, SPREAD_METHODS

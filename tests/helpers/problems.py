@@ -10,7 +10,7 @@ from parki.ewald.choice import machines
 from parki.ewald.choice.grids import POINTS
 from parki.ewald.choice.problem import Problem
 from parki.ewald.far.padding import NO_TABLES
-from parki.ewald.geometry.lattice import Lattice
+from parki.ewald.lattice import Lattice
 from parki.ewald.split.window import KaiserBessel
 
 Array = NDArray[np.float64]

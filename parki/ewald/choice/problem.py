@@ -19,7 +19,7 @@ from parki.ewald.choice.clustering import PairDensity
 from parki.ewald.choice.cost import AROUND, Machine, Pairs, Work, near_name
 from parki.ewald.far.padding import Padding, Passes, pad
 from parki.ewald.far.sizes import owner_tiles
-from parki.ewald.geometry.lattice import Lattice
+from parki.ewald.lattice import Lattice
 from parki.ewald.split import estimates
 from parki.ewald.split.core import Algebraic, AnyCore, Core, CortezSplit, core_of
 from parki.ewald.split.hasimoto import Split

@@ -13,9 +13,9 @@ from parki.errors import ParkiValueError, warn
 from parki.ewald.choice.clustering import PairDensity, pair_density
 from parki.ewald.choice.parameters import Parameters, select
 from parki.ewald.choice.problem import Problem
-from parki.ewald.geometry.extent import least_edge
-from parki.ewald.geometry.lattice import Lattice
+from parki.ewald.lattice import Lattice
 from parki.ewald.options import EwaldOptions
+from parki.ewald.points.extent import least_edge
 
 # Parameters are kept while the number of pairs within the cut-off changes by at most this factor:
 # they then cost some percent more than the best ones,
@@ -81,7 +81,7 @@ def outgrown(options: EwaldOptions, lattice: Lattice, extents: Any) -> Any:
     Returns
     -------
     ndarray, shape (2, 3), or None
-        In place of the extents: see `parki.ewald.geometry.extent.resolve`.
+        In place of the extents: see `parki.ewald.points.extent.resolve`.
     """
     if not len(extents) or None not in options.box:
         return None

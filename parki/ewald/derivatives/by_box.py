@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
 from parki.ewald.far.strain import SYMBOLS, FarStrain, parts_of
-from parki.ewald.geometry.lattice import rows_of, whole_of
 from parki.ewald.geometry.systems import Labels, Systems
+from parki.ewald.lattice import rows_of, whole_of
 from parki.ewald.near.strain import near_strain
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.one_device import SERIAL, OneDevice

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from parki.ewald.derivatives.by_box import vectors_of
 from parki.ewald.derivatives.in_boxes import power_of
-from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.systems import Systems
 from parki.ewald.options import EwaldOptions
+from parki.ewald.points.extent import resolve
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.gauges import Ends

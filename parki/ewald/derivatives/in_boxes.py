@@ -10,8 +10,8 @@ import numpy as np
 from parki.ewald.geometry.boxes import OF_TARGETS, Columns, Group, check_systems_of_boxes, grouped
 from parki.ewald.geometry.systems import Labels, Systems, check_systems, warn_of_long
 from parki.ewald.options import EwaldOptions
-from parki.ewald.placement.asked import Asked
 from parki.ewald.points import check_density, check_fields, like_points
+from parki.ewald.points.request import SumRequest
 from parki.ewald.sums import SUMS
 from parki.interchange import as_given, names_of
 from parki.runtime import ExecutionSpace
@@ -29,7 +29,7 @@ class InBoxes(NamedTuple):
     Each box is looked at by the sum of its group.
     """
 
-    asked: Asked
+    asked: SumRequest
     space: ExecutionSpace
     trg: Any
     src: Any
@@ -41,7 +41,7 @@ class InBoxes(NamedTuple):
     @classmethod
     def checked(
         cls,
-        asked: Asked,
+        asked: SumRequest,
         points: tuple[Any, Any, Any],
         options: EwaldOptions,
         boxes: tuple[Any, ...],

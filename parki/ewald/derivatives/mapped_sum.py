@@ -6,9 +6,8 @@ change is in its `Link`. A map of results may take the targets.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from functools import partial, reduce
+from functools import reduce
 from operator import add
 from typing import Any, NamedTuple
 
@@ -18,72 +17,19 @@ from parki.ewald.derivatives.by_box import by_lattice
 from parki.ewald.derivatives.one_sum import OneSum
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
-from parki.ewald.points import check_want, result_rows
+from parki.ewald.points import result_rows
 from parki.ewald.ranks import Ranks
-from parki.ewald.sums import SUMS, sum_of
+from parki.ewald.sums import SUMS
 from parki.ewald.sums.changes import NAMES, OF_SOURCES
-from parki.ewald.sums.composite import Addend, Composite, Shared, ordered, unordered
+from parki.ewald.sums.composite import Addend, Shared, ordered, unordered
 from parki.ewald.sums.maps import (
     Arrays,
     Map,
     along,
-    check_made,
     folded,
     slopes,
     still,
-    velocity,
-    weights,
 )
-
-
-def check_maps(composite: Composite, trg: Any, cloud: Arrays) -> None:
-    """Refuse maps that do not make finite rows, of the right number, for each point.
-
-    Maps of densities and of results are linear: what they make of ones says what they make of all.
-
-    Parameters
-    ----------
-    composite : Composite
-    trg : array, shape (3, Nt)
-    cloud : dict of arrays
-        "points", shape (3, Ns), and "norms", of the same shape or None.
-
-    Raises
-    ------
-    ParkiValueError
-    """
-    inputs = {"dens": math.prod(composite.density)}
-    for each in composite.addends:
-        kind, of = sum_of(each.kernel), f"for {each.kernel}"
-        check_want(each.kernel, each.want)
-        count = cloud["points"].shape[1]
-        with np.errstate(all="ignore"):
-            for name, function, values in (
-                (f"sources {of}", each.sources, cloud["points"]),
-                (f"normals {of}", each.normals if kind.normals else None, cloud["norms"]),
-            ):
-                if function is not None:
-                    check_made(name, function, function(values, cloud), (3, count))
-            if each.density is not None or [*inputs.values()] != [kind.rows]:
-                own = each.density or itself
-                columns = weights(partial(_of_density, own), inputs, cloud)
-                for made in columns["dens"]:
-                    check_made(f"a density {of}", own, made, (kind.rows, count))
-            if each.results is not velocity or kind.results != math.prod(composite.result):
-                sizes = {name: result_rows(each.kernel, name) for name in each.want}
-                shape = math.prod(composite.result), trg.shape[1]
-                for columns in weights(each.results, sizes, {"points": trg}).values():
-                    for made in columns:
-                        check_made(f"a result of {each.kernel}", each.results, made, shape)
-
-
-def itself(values: Any, _: Arrays) -> Any:
-    """Return values, as None does in the place of a map."""
-    return values
-
-
-def _of_density(function: Map, inputs: Arrays, cloud: Arrays) -> Any:
-    return function(inputs["dens"], cloud)
 
 
 class Link(NamedTuple):

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.points import result_rows
+from parki.ewald.points.extent import resolve
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import Adjoint

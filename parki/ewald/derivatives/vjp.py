@@ -20,12 +20,12 @@ from parki.ewald.derivatives.by_box import NAMES, check_box
 from parki.ewald.derivatives.by_length import by_scale
 from parki.ewald.derivatives.in_boxes import InBoxes
 from parki.ewald.derivatives.mapped_sum import MappedSum
-from parki.ewald.geometry.extent import resolve
 from parki.ewald.geometry.systems import Labels, Systems, check_systems, first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import SERIAL
-from parki.ewald.placement.asked import Asked
 from parki.ewald.points import check_density, check_fields, like_points, take_options
+from parki.ewald.points.extent import resolve
+from parki.ewald.points.request import SumRequest
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.changes import changed
@@ -244,7 +244,7 @@ def _in_boxes(
     kernel, trg, src, _, norms, options = given
     for name in {*by} & {*NAMES, *SUMS.parameters}:
         check_box(boxes, "the box" if name in NAMES else name)
-    asked = Asked.of(kernel, want, options)
+    asked = SumRequest.of(kernel, want, options)
     of = (trg, src, norms), options, rows_of_boxes(boxes), systems, exclude
     return InBoxes.checked(asked, *of)
 
@@ -255,7 +255,7 @@ class _Checked(NamedTuple):
     Marks (Nt,) and (Ns,) take the place of normals, where points have any.
     """
 
-    asked: Asked
+    asked: SumRequest
     options: EwaldOptions
     space: ExecutionSpace
     trg: Any
@@ -286,7 +286,7 @@ class _Checked(NamedTuple):
         kernel, trg, src, dens, norms, options = arguments
         meaning = f"names of inputs of {getattr(kernel, 'name', kernel)}"
         names_of(label, names, meaning, mapping=label == "tangents")
-        asked = Asked.of(kernel, want, options, by={*names, *moves})
+        asked = SumRequest.of(kernel, want, options, by={*names, *moves})
         given = asked.taken(trg, src, norms, options).checked()
         arrays = given.arrays
         inputs: tuple[str, ...] = INPUTS if "norms" in arrays else INPUTS[:3]

@@ -7,13 +7,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from parki.ewald.options.variants import UNORDERED
 from parki.ewald.sums import SUMS
 from parki.interchange import vector_row
 
-LITERATURE = ("base", "source", "grid", "hybrid")  # variants of P2G
-P2G_METHODS = ("auto", "owner", "tile", *LITERATURE)
-# These add to the grid by atomics, in any order.
-UNORDERED = ("base", "source", "hybrid")
 ATOMIC = (*UNORDERED, "tile")
 # p2g_tile, in grid steps: tiles, and a warp's blocks of columns, which also sort the sources.
 SIDES, TILE = (4, 8), (8, 8)
@@ -24,7 +21,6 @@ UNCOUNTED = 2**20
 # From this many targets on, a CPU gathers in their sorted order and permutes results at the end: a
 # thread that adds to places out of a cache's reach waits for each.
 IN_ORDER = 1 << 18
-G2P_METHODS = ("auto", "target", "base", "tile")
 # g2p_tile: most and fewest targets of a part, the number of parts wanted, and cells along x of a
 # part of few targets, so that small sums need not wait for the longest walk along a column.
 G2P_PART, G2P_LEAST, G2P_PARTS, LEAST_CELLS = 512, 64, 1024, 12

@@ -1,1 +1,1 @@
-"""Where points are: the order of axes, the extent of the box, images, and systems of points."""
+"""Systems of points, which share a box or have boxes of their own, and their labels."""

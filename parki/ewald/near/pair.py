@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError
-from parki.ewald.near.radial import EVALUATORS, Evaluator
-from parki.ewald.near.sizes import CELL_METHODS, STAGED, Launch
+from parki.ewald.near.radial import Evaluator
+from parki.ewald.near.sizes import STAGED, Launch
+from parki.ewald.options.variants import CELL_METHODS, EVALUATORS
 from parki.ewald.split.core import AnyCore
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.pairs import Tables

@@ -29,8 +29,6 @@ from parki.ewald.sums import SUMS
 from parki.ewald.sums.pairs import RadialPolynomials
 
 Array = NDArray[np.float64]
-# The index of a name is EVALUATOR in kernels/p2p.py.
-EVALUATORS = ("polynomial", "erfc", "rational")
 _MOST_TERMS = 18
 _FLOOR = 1e-15  # relative floor of errors: terms beyond it only cancel
 # Largest terms of a numerator or denominator, over their sum.

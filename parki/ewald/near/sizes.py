@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from parki.ewald.options.variants import CELL_METHODS
 from parki.runtime import ExecutionSpace
 
 # Variants of the literature, by cells. In STAGED ones the team copies sources to scratch memory.
-CELL_METHODS = ("gm1d", "gm2d", "sm1d", "sm2d")
 STAGED = CELL_METHODS[2:]
-P2P_METHODS = ("auto", "tile", "staged", *CELL_METHODS)
 # Columns of cells are at most r_c / COLUMNS wide; along z a cell is r_c / DEPTH deep.
 COLUMNS, DEPTH = 2, 8
 # Tiles of p2p_tile have few targets, so that their bounding boxes cull tightly, and one warp of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError, warn
-from parki.ewald.geometry.lattice import (
+from parki.ewald.lattice import (
     Cell,
     Moving,
     cell_of,

@@ -12,9 +12,14 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiDeprecationWarning, ParkiTypeError, ParkiValueError, warn
-from parki.ewald.far.sizes import G2P_METHODS, P2G_METHODS, UNORDERED
-from parki.ewald.near.radial import EVALUATORS
-from parki.ewald.near.sizes import CELL_METHODS, P2P_METHODS
+from parki.ewald.options.variants import (
+    CELL_METHODS,
+    EVALUATORS,
+    G2P_METHODS,
+    P2G_METHODS,
+    P2P_METHODS,
+    UNORDERED,
+)
 from parki.ewald.split.prolate import SPLITS
 from parki.ewald.sums import SUMS
 from parki.interchange import number

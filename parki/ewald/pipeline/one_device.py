@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from parki.ewald.choice.memory import Memory, check_memory
-from parki.ewald.geometry.lattice import Lattice
+from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.decisions import (
     DECISIONS,

@@ -16,9 +16,8 @@ import numpy as np
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.choice.reuse import outgrown
 from parki.ewald.far.spreading import check_spreading
-from parki.ewald.geometry.extent import look_for_flux, may_warn, resolve, warn_of_images
-from parki.ewald.geometry.lattice import Lattice
 from parki.ewald.geometry.systems import Labels, Systems, check_labels, check_systems
+from parki.ewald.lattice import Lattice
 from parki.ewald.near.pair import check_wanted
 from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.pipeline.protocol import Access, Pipeline, Watch, keep, take, unwatched
@@ -36,6 +35,7 @@ from parki.ewald.points import (
     result_shape,
     take_arguments,
 )
+from parki.ewald.points.extent import look_for_flux, may_warn, resolve, warn_of_images
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS, stress
 from parki.ewald.task import Order, Points, Request, Survey, Task

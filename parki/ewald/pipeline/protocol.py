@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from parki.ewald.choice.machines import machine
 from parki.ewald.choice.memory import Memory
-from parki.ewald.geometry.lattice import Lattice
+from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.ranks import Ranks

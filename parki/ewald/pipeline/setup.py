@@ -24,14 +24,14 @@ from parki.ewald.far.gauge import Constants
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.p2g import P2G
 from parki.ewald.far.padding import Padding, pad
-from parki.ewald.far.sizes import LITERATURE
-from parki.ewald.geometry.lattice import Lattice
+from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p import near_kernels
 from parki.ewald.near.p2p_labels import label_kernel
 from parki.ewald.near.p2p_lists import most_pairs
 from parki.ewald.near.pair import Pair
 from parki.ewald.near.radial import choose_evaluator
-from parki.ewald.near.sizes import CELL_METHODS, near_tile
+from parki.ewald.near.sizes import near_tile
+from parki.ewald.options.variants import CELL_METHODS, LITERATURE
 from parki.ewald.pipeline.misfits import counting_kernel
 from parki.ewald.points import result_rows
 from parki.ewald.split.core import Core

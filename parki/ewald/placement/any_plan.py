@@ -27,10 +27,10 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.misfits import Misfits
 from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
 from parki.ewald.pipeline.setup import Setup
-from parki.ewald.placement.asked import Asked
 from parki.ewald.placement.placement import Placement
 from parki.ewald.placement.total import Swapped, Total
 from parki.ewald.points import as_rows, check_fields, check_values, like_points, marks_of
+from parki.ewald.points.request import SumRequest
 from parki.ewald.task import Points, Task
 from parki.html import table
 from parki.interchange import as_array, as_given
@@ -45,14 +45,14 @@ class AnyPlan(Uncopied, Generic[Wanted]):
     ----------
     placement : Placement
         The points, which plans may have in common.
-    asked : Asked
+    asked : SumRequest
     members : list of Member, optional
         The sums of the plan, of those of the placement. Default: placed now.
     """
 
     _made_of = "kernel, points and options"
 
-    def __init__(self, placement: Placement, asked: Asked, dens: Any = None) -> None:
+    def __init__(self, placement: Placement, asked: SumRequest, dens: Any = None) -> None:
         self._placement, self._asked = placement, asked
         self.members = placement.add(asked, dens)
         self._total = Total(placement, asked, self.members)
@@ -84,7 +84,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         """Return a plan of another sum of the same points; all of these plans move together."""
         plan = type(self).__new__(type(self))
         plan.__dict__.update(self.__dict__)
-        AnyPlan.__init__(plan, self._placement, Asked.of(kernel, want, self.options))
+        AnyPlan.__init__(plan, self._placement, SumRequest.of(kernel, want, self.options))
         return plan
 
     # ------------------------------------------------------------------ what was chosen

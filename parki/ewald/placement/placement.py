@@ -22,9 +22,9 @@ from parki.ewald.geometry.systems import Labels, Systems, check_systems, rows_of
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.placed_sum import PlacedSum, as_before
 from parki.ewald.pipeline.protocol import Access
-from parki.ewald.placement.asked import Asked
 from parki.ewald.placement.member import At, Member, Now, Places, Present
 from parki.ewald.points import check_density, check_points, marks_of
+from parki.ewald.points.request import SumRequest
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums.composite import joined, together
 from parki.ewald.task import Request
@@ -83,7 +83,7 @@ class Placement:
         self.members: list[Member] = []
         self.seconds: dict[str, float] = {}
         self._present = Present(Now(points, object()))
-        self._asked: Asked  # first
+        self._asked: SumRequest  # first
         self._groups: list[Group] = []
 
     @classmethod
@@ -95,7 +95,7 @@ class Placement:
         systems: Any = None,
         exclude: Any = None,
         boxes: Any = None,
-    ) -> tuple[Placement, Asked]:
+    ) -> tuple[Placement, SumRequest]:
         """Return the placement of a plan, without members, and what it is asked for.
 
         ``arguments`` has the first five arguments of `parki.Plan`; the others are named as there.
@@ -105,7 +105,7 @@ class Placement:
         if rows is not None:
             options = replace(options, box=rows[0])
         points = PlanPoints(trg, src, norms, systems, exclude, options)
-        return cls(ranks, points, rows), Asked.of(kernel, want, options)
+        return cls(ranks, points, rows), SumRequest.of(kernel, want, options)
 
     @property
     def points(self) -> PlanPoints:
@@ -137,7 +137,7 @@ class Placement:
         return self.boxes is not None or self._asked.composite is not None
 
     # ------------------------------------------------------------------ members
-    def add(self, asked: Asked, dens: Any = None) -> list[Member]:
+    def add(self, asked: SumRequest, dens: Any = None) -> list[Member]:
         """Place the sums of what is asked at the points, and return them.
 
         A density of one sum, if it is given, is checked along with the points, and summed next.
@@ -182,7 +182,7 @@ class Placement:
         """Return where all members are."""
         return state.members[: len(self.members)]
 
-    def _checked(self, asked: Asked, points: PlanPoints) -> PlanPoints:
+    def _checked(self, asked: SumRequest, points: PlanPoints) -> PlanPoints:
         """Return points that maps and boxes can take; as given, if none do."""
         options = points.options
         if self.members and points.trg is None:  # the first sum has them
@@ -217,7 +217,7 @@ class Placement:
         labels = asked.labels(points.exclude, arrays, options, systems)
         return PlanPoints(trg, src, norms, systems, labels, options)
 
-    def _in_boxes(self, asked: Asked, points: PlanPoints) -> PlanPoints:
+    def _in_boxes(self, asked: SumRequest, points: PlanPoints) -> PlanPoints:
         """Return the points of systems in boxes; one sum of a group looks where they are."""
         how = points[:3], points.options, cast(Any, self.boxes), points.systems, points.exclude
         of = InBoxes.checked(asked, *how)
@@ -230,7 +230,7 @@ class Placement:
             asked.check_maps(of.trg, {"points": of.src, "norms": of.norms})
         return PlanPoints(of.trg, of.src, of.norms, of.systems, of.labels, points.options)
 
-    def _of(self, asked: Asked, points: PlanPoints) -> Iterator[tuple[Member, EwaldOptions]]:
+    def _of(self, asked: SumRequest, points: PlanPoints) -> Iterator[tuple[Member, EwaldOptions]]:
         """Yield the members for what is asked, without points, and their options."""
         groups: list[Group | None] = [*self._groups] or [None]
         numbers = count(len(self.members))
@@ -249,7 +249,7 @@ class Placement:
         members: list[Member],
         new: list[At],
         options: EwaldOptions,
-        asked: Asked,
+        asked: SumRequest,
         points: PlanPoints,
     ) -> At:
         """Return the last member's sum, which is not placed, its arguments checked."""

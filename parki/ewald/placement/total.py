@@ -20,10 +20,10 @@ from parki.ewald.geometry.boxes import WHOLE
 from parki.ewald.pipeline.placed_sum import place_and_sum
 from parki.ewald.pipeline.protocol import Watch, unwatched
 from parki.ewald.pipeline.replay import Replay, how
-from parki.ewald.placement.asked import Asked
 from parki.ewald.placement.member import Member, Places
 from parki.ewald.placement.placement import Placement
 from parki.ewald.points import check_outputs
+from parki.ewald.points.request import SumRequest
 from parki.ewald.sums.composite import Composite, by_density
 from parki.interchange import to_host
 
@@ -34,7 +34,7 @@ class Total:
     Parameters
     ----------
     placement : Placement
-    asked : Asked
+    asked : SumRequest
     members : list of Member
 
     Attributes
@@ -43,7 +43,7 @@ class Total:
         Whether it is one sum, which takes all as it is.
     """
 
-    def __init__(self, placement: Placement, asked: Asked, members: list[Member]) -> None:
+    def __init__(self, placement: Placement, asked: SumRequest, members: list[Member]) -> None:
         self.placement, self.asked, self.members = placement, asked, members
         first = members[0]
         self.plain = first.shared is None and first.group is None
@@ -232,12 +232,12 @@ class Swapped:
     Parameters
     ----------
     placement : Placement
-    asked : Asked
+    asked : SumRequest
     total : Total
         Which transposes what needs no other plan.
     """
 
-    def __init__(self, placement: Placement, asked: Asked, total: Total) -> None:
+    def __init__(self, placement: Placement, asked: SumRequest, total: Total) -> None:
         self.placement, self.asked, self.total = placement, asked, total
         self._plans: dict[str, Any] = {}  # by result
         self._versions: dict[str, object] = {}  # of the points that these have

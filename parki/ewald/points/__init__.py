@@ -1,7 +1,8 @@
 """The public boundary: arrays come in, are checked once, and leave as solver arrays.
 
 No module after this one checks a user's array again. `arguments` has points and options, `values`
-densities and results.
+densities and results, `request` the sum that is asked for, and `extent` the box and what images of
+points need.
 """
 
 from parki.ewald.points.arguments import OPTIONS as OPTIONS

@@ -1,31 +1,34 @@
-"""`Asked`: what a plan sums, one sum or a composite, and the shapes of densities and results."""
+"""`SumRequest`: what a plan sums, one sum or a composite, and the shapes of its arrays."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from parki.errors import ParkiValueError
-from parki.ewald.derivatives.mapped_sum import check_maps
 from parki.ewald.geometry.systems import Labels, Systems, check_labels
 from parki.ewald.options import EwaldOptions
-from parki.ewald.points import (
-    Arguments,
+from parki.ewald.points.arguments import Arguments, take_arguments
+from parki.ewald.points.values import (
     check_density,
     check_names,
     check_want,
     like_points,
-    take_arguments,
+    result_rows,
 )
 from parki.ewald.sums import SUMS, sum_of
 from parki.ewald.sums.composite import Composite
-from parki.ewald.sums.maps import Arrays
+from parki.ewald.sums.maps import Arrays, Map, check_made, velocity, weights
 from parki.ewald.sums.results import of_one, of_result
 from parki.ewald.sums.walls import near_wall
 
 
-class Asked(NamedTuple):
+class SumRequest(NamedTuple):
     """What a plan sums, or takes derivatives of.
 
     Attributes
@@ -54,7 +57,9 @@ class Asked(NamedTuple):
     composite: Composite | None
 
     @classmethod
-    def of(cls, kernel: Any, want: Any, options: EwaldOptions, by: Iterable[str] = ()) -> Asked:
+    def of(
+        cls, kernel: Any, want: Any, options: EwaldOptions, by: Iterable[str] = ()
+    ) -> SumRequest:
         """Return the sum that is asked for; refuse sums and results that parki does not have.
 
         ``by`` are the inputs of derivatives, if it is for these: see `near_wall`.
@@ -127,6 +132,56 @@ class Asked(NamedTuple):
         own = isinstance(self.kernel, Composite) and not self.kernel.walled
         for part in self.parts if own else ():
             check_maps(part, trg, cloud)
+
+
+def check_maps(composite: Composite, trg: Any, cloud: Arrays) -> None:
+    """Refuse maps that do not make finite rows, of the right number, for each point.
+
+    Maps of densities and of results are linear: what they make of ones says what they make of all.
+
+    Parameters
+    ----------
+    composite : Composite
+    trg : array, shape (3, Nt)
+    cloud : dict of arrays
+        "points", shape (3, Ns), and "norms", of the same shape or None.
+
+    Raises
+    ------
+    ParkiValueError
+    """
+    inputs = {"dens": math.prod(composite.density)}
+    for each in composite.addends:
+        kind, of = sum_of(each.kernel), f"for {each.kernel}"
+        check_want(each.kernel, each.want)
+        count = cloud["points"].shape[1]
+        with np.errstate(all="ignore"):
+            for name, function, values in (
+                (f"sources {of}", each.sources, cloud["points"]),
+                (f"normals {of}", each.normals if kind.normals else None, cloud["norms"]),
+            ):
+                if function is not None:
+                    check_made(name, function, function(values, cloud), (3, count))
+            if each.density is not None or [*inputs.values()] != [kind.rows]:
+                own = each.density or itself
+                columns = weights(partial(_of_density, own), inputs, cloud)
+                for made in columns["dens"]:
+                    check_made(f"a density {of}", own, made, (kind.rows, count))
+            if each.results is not velocity or kind.results != math.prod(composite.result):
+                sizes = {name: result_rows(each.kernel, name) for name in each.want}
+                shape = math.prod(composite.result), trg.shape[1]
+                for columns in weights(each.results, sizes, {"points": trg}).values():
+                    for made in columns:
+                        check_made(f"a result of {each.kernel}", each.results, made, shape)
+
+
+def itself(values: Any, _: Arrays) -> Any:
+    """Return values, as None does in the place of a map."""
+    return values
+
+
+def _of_density(function: Map, inputs: Arrays, cloud: Arrays) -> Any:
+    return function(inputs["dens"], cloud)
 
 
 def _of_all(names: tuple[str, ...], parts: tuple[Composite, ...]) -> Composite:

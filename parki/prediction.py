@@ -21,13 +21,13 @@ from parki.ewald.choice.clustering import SAMPLE, pair_density
 from parki.ewald.choice.cost import Machine
 from parki.ewald.choice.memory import Memory, fitting, predict
 from parki.ewald.choice.parameters import select
-from parki.ewald.geometry.extent import resolve
-from parki.ewald.geometry.lattice import Lattice
+from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p_lists import PAIRS, most_pairs
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.setup import pose, use
-from parki.ewald.placement.asked import Asked
 from parki.ewald.points import take_options
+from parki.ewald.points.extent import resolve
+from parki.ewald.points.request import SumRequest
 from parki.ewald.sums import SUMS, with_parameters
 from parki.ewald.sums.composite import Shared, joined, together
 from parki.ewald.task import Frame, Task
@@ -330,7 +330,7 @@ def _hint(best: str, place: _Machine) -> str:
 
 def _sums(kernel: Any, want: Any, options: EwaldOptions) -> Iterator[_OneSum]:
     """Yield the sums that a plan would have as members."""
-    asked = Asked.of(kernel, want, options)
+    asked = SumRequest.of(kernel, want, options)
     if asked.composite is None:
         yield _OneSum(asked.name, asked.want, options)
         return

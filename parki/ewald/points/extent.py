@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.errors import ImageWarning, ParkiValueError, warn
-from parki.ewald.geometry.lattice import Lattice, check_length
+from parki.ewald.lattice import Lattice, check_length
 from parki.ewald.options import MOST_SLENDER, EwaldOptions
 from parki.ewald.task import Points, Survey, Task
 from parki.interchange import rounded, to_host
