@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
@@ -352,24 +352,28 @@ class Survey(NamedTuple):
         ParkiValueError
             If ranks have different tasks.
         """
-        counts = tuple(int(arrays[name].shape[1]) for name in ("trg", "src"))
+        counts = int(arrays["trg"].shape[1]), int(arrays["src"].shape[1])
         same = arrays["trg"] is arrays["src"]
         same_extents = np.array_equal(extents[:2], extents[2:])
-        asked = {} if ranks.serial else task.asked
-        told = ranks.allgather((same, same_extents, asked, counts, extents))
-        _refuse_other_tasks([each for _, _, each, *_ in told])
-        of_sources = np.concatenate([e[-2:] if n else e[:0] for *_, (_, n), e in told])
-        extents = np.concatenate([each for *_, each in told])
-        numbers = [counts for *_, counts, _ in told]
-        totals, before = (
-            (sum(n for n, _ in part), sum(n for _, n in part))
-            for part in (numbers, numbers[: ranks.rank])
+        of_sources = extents[-2:] if counts[1] else extents[:0]
+        if ranks.serial:
+            return cls(counts, (0, 0), same, extents, of_sources, same_extents)
+        told = ranks.allgather((same, same_extents, task.asked, counts, extents, of_sources))
+        sames, alike, asked, numbers, ends, sources = zip(*told, strict=True)
+        _refuse_other_tasks(asked)
+        before, totals = (np.sum(numbers[:n], axis=0, dtype=int) for n in (ranks.rank, ranks.size))
+        return cls(
+            (int(totals[0]), int(totals[1])),
+            (int(before[0]), int(before[1])) if ranks.rank else (0, 0),
+            all(sames),
+            np.concatenate(ends),
+            np.concatenate(sources),
+            all(alike),
+            ranks.rank,
         )
-        same, same_extents = (all(each[place] for each in told) for place in (0, 1))
-        return cls(totals, before, same, extents, of_sources, same_extents, ranks.rank)
 
 
-def _refuse_other_tasks(told: list[dict[str, Any]]) -> None:
+def _refuse_other_tasks(told: Sequence[dict[str, Any]]) -> None:
     """Raise if ranks ask for different sums, which each of them told."""
     for rank, other in enumerate(told):
         for name, value in told[0].items():
