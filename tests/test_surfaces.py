@@ -582,6 +582,29 @@ def test_estimate():
     assert error > 1e-2 and error / 3 < plan.check(FAR.u(surface.nodes)) < 40 * error
 
 
+@pytest.mark.parametrize("height", [0.3, 0.2, 0.1, 0.03])
+def test_flat_surfaces_are_warned_of(height):
+    """Those flatter than 0.2 had errors of 5 % and more, and no word."""
+    flat = parki.Surface.ellipsoids(np.zeros((3, 1)), (1, 1, height), order=8)
+    with pytest.warns(parki.ParkiWarning, match="the surface turns by"):
+        parki.LayerPlan("stokes_sl", flat, **FREE)
+
+
+def test_no_densities():
+    surface = parki.Surface.spheres(CENTRES, [0.25, 0.2], order=5, finer=3)
+    count = surface.areas.size
+    plan = parki.LayerPlan("stokes_sl", surface, **BOX)
+    assert plan(np.zeros((0, 3, count))).shape == plan.adjoint(np.zeros((0, 3, count))).shape
+    assert plan(np.zeros((0, 3, count))).shape == (0, 3, count)
+
+
+def test_surfaces_without_bodies_and_without_extent_are_refused():
+    with pytest.raises(parki.ParkiValueError, match="centres has no column; a surface has a body"):
+        parki.Surface.spheres(np.zeros((3, 0)), 1.0)
+    with pytest.raises(parki.ParkiValueError, match="points of body 0 are all at one place"):
+        parki.Surface.harmonics(0 * parki.Surface.directions(5))
+
+
 @pytest.mark.parametrize(("finer", "degrees"), [(1, (6, 9)), (3, (4, 6))])
 @pytest.mark.parametrize("accuracy", [*in_the_long_run(1e-2), 1e-4])
 def test_estimate_of_single_layers(finer, degrees, accuracy):

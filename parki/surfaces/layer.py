@@ -404,7 +404,7 @@ class LayerPlan(Uncopied):
         given = v[:, :, None] * placed.e if self._key[1] == "traction" else v
         given = given if self._layer.rows > 1 else v[:, 0]
         back = self._plan.adjoint(surface.xp.ascontiguousarray(given))
-        back = back.reshape(len(v), -1, surface.areas.size)
+        back = back.reshape(len(v), SUMS[self._key[0]].rows, surface.areas.size)
         if SUMS[self._key[0]].rows > self._layer.columns:  # dipoles along the normals
             back = (back * surface.normals).sum(axis=1, keepdims=True)
         dens = (back * surface.areas + self._corrected(placed, v, True)).astype(v.dtype)
@@ -416,10 +416,13 @@ class LayerPlan(Uncopied):
 
         Transposed, densities of values at the targets.
         """
-        near, surface, flat = placed.near, placed.surface, q.reshape(len(q), -1)
+        near, surface = placed.near, placed.surface
         rows = self._layer.columns if transposed else self._layer.rows
         count = surface.areas.size if transposed else self._plan.n_targets
         corrections = surface.xp.zeros((len(q), rows, count), q.dtype)
+        if not len(q):
+            return corrections
+        flat = q.reshape(len(q), -1)
         for index, values in own.own_products(placed.own, q, rows, transposed):
             corrections[:, :, index] = values
         for matrix in near.nodes:

@@ -111,7 +111,11 @@ class Shape:
         bends = np.linalg.norm(rotated, axis=2) / np.linalg.norm(apart, axis=2)
         same = np.einsum("ia,ija->ij", self.normals.T, self.normals.T[near]) > series.FACING
         times = 1.0 if self.finer is None else self.finer.times
-        return float((np.where(same, bends, 0).max(axis=1) * self.spacing).max() / times)
+        # At a sharp rim no neighbour faces the same way. The mean curvature, where it is known, is
+        # at most the larger one.
+        mean = 0.0 if self.bend is None else abs(self.bend) / 2
+        bent = np.maximum(np.where(same, bends, 0).max(axis=1), mean)
+        return float((bent * self.spacing).max() / times)
 
     @cached_property
     def curvature(self) -> np.ndarray:

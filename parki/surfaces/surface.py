@@ -229,6 +229,11 @@ class Surface(Bodies):
             )
         times = whole("finer", finer, "a whole number from 2 on", 2)
         middles = each.mean(axis=2)
+        still = np.flatnonzero((np.ptp(each, axis=2) == 0).all(axis=0))
+        if still.size:
+            raise ParkiValueError(
+                f"points of body {still[0]} are all at one place; expected a map of the unit sphere"
+            )
         kinds = [
             shapes.mapped(body - middle[:, None], order, times)
             for body, middle in zip(each.transpose(1, 0, 2), middles.T, strict=True)
@@ -260,6 +265,8 @@ class Surface(Bodies):
     def _of(cls, found: list[Shape], kinds: Any, centres: Array, rotations: Any) -> Surface:
         surface = object.__new__(cls)
         places = numbers("centres", as_points("centres", centres))
+        if not kinds.size:
+            raise ParkiValueError("centres has no column; a surface has a body or more")
         surface.begin(found, kinds, places, matrices(rotations, kinds.size), centres)
         return surface
 
