@@ -28,6 +28,7 @@ from parki.ewald.far import p2g, transforms
 from parki.ewald.far.padding import Level
 from parki.ewald.lattice import Lattice
 from parki.runtime.spaces import free_memory
+from parki.runtime.spaces import host as host_space
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "check_memory.py"
 _spec = importlib.util.spec_from_file_location("check_memory", SCRIPT)
@@ -390,3 +391,10 @@ print(free_memory())
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert resource and 2**27 <= float(run.stdout) <= 2**28
+
+
+def test_no_memory_is_left_to_ask_for_it(monkeypatch):
+    """Where psutil's library finds no address space, Python says that it cannot import it."""
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    with pytest.raises(parki.ParkiMemoryError, match="before it could be asked how much is free"):
+        host_space.free_memory()

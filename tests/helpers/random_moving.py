@@ -66,7 +66,7 @@ class Moving(Room):
 
     def radii(self, points: Any) -> Any:
         """Return a radius for each point, or one for points that are odd."""
-        fits = np.shape(points)[1:] == self.sized.shape if hasattr(points, "dtype") else False
+        fits = tuple(getattr(points, "shape", ()))[1:] == self.sized.shape
         return self.sized if fits else 0.1
 
     def motion(self, system: Any, forces: Any, torques: Any) -> Any:

@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
+from parki.errors import ParkiValueError
 from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.ranks import Ranks
-from parki.interchange import as_array
+from parki.interchange import as_array, to_host
 from parki.runtime import ExecutionSpace
 
 Shape = tuple[int, ...]
@@ -27,7 +29,9 @@ def linear_operator(
 ) -> Any:
     """Return an operator of SciPy on the host, of CuPy on a device.
 
-    Over ranks it is of the arrays of all ranks, one after the other along their last axis.
+    Over ranks it is of the arrays of all ranks, one after the other along their last axis. Each
+    rank brings the same whole vector, bit for bit, as the same solver on each of them does;
+    otherwise a product raises a `ParkiValueError` on all ranks.
 
     Parameters
     ----------
@@ -44,7 +48,7 @@ def linear_operator(
     ends = [End.of(shape, ranks) for shape in shapes]
     forward = Product(apply, "dens", dtype, ranks, *ends)
     back = Product(adjoint, "values", dtype, ranks, *ends[::-1])
-    return space.adapter.linear_operator()(
+    operator = space.adapter.linear_operator()(
         (math.prod(ends[0].whole), math.prod(ends[1].whole)),
         matvec=forward.of_one,
         rmatvec=back.of_one,
@@ -52,6 +56,34 @@ def linear_operator(
         rmatmat=back,
         dtype=dtype,
     )
+    # Before the operator looks at lengths, which it would refuse on one rank alone.
+    for name in () if ranks.serial else ("matvec", "rmatvec", "matmat", "rmatmat"):
+        setattr(operator, name, _agreed(ranks, getattr(operator, name)))
+    return operator
+
+
+def _agreed(ranks: Ranks, product: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a product that refuses ranks with different vectors."""
+
+    def agreed(vector: Any) -> Any:
+        with ranks.collective("a product of a linear operator"):
+            array = np.ascontiguousarray(to_host(vector))
+            told = ranks.allgather((array.shape, array.dtype.str, crc32(array.data)))
+            for rank, (shape, dtype, content) in enumerate(told):
+                what = f"shape {told[0][0]} and dtype {told[0][1]} on rank 0"
+                if (shape, dtype) != told[0][:2]:
+                    raise ParkiValueError(
+                        f"the vector has {what}, but shape {shape} and dtype {dtype} on rank "
+                        f"{rank}; all ranks bring the same whole vector"
+                    )
+                if content != told[0][2]:
+                    raise ParkiValueError(
+                        f"rank {rank} brings another vector than rank 0; all ranks bring the same "
+                        "whole vector, as solvers do that run on each of them"
+                    )
+        return product(vector)
+
+    return agreed
 
 
 class End(NamedTuple):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from parki import settings
+from parki.errors import ParkiMemoryError
 
 
 def array_module() -> ModuleType:
@@ -137,10 +138,8 @@ def special() -> Any:
 
 def free_memory() -> float:
     """Return the bytes that can be allocated without swapping; infinity if unknown."""
-    import psutil
-
     try:
-        left = float(psutil.virtual_memory().available)
+        left = float(_psutil().virtual_memory().available)
     except OSError:  # Linux without /proc
         left = math.inf
     return min(left, settings.memory_left(), limited())
@@ -155,6 +154,16 @@ def limited() -> float:
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
         return math.inf
-    import psutil
+    return max(0.0, float(limit - _psutil().Process().memory_info().vms))
 
-    return max(0.0, float(limit - psutil.Process().memory_info().vms))
+
+def _psutil() -> Any:
+    """Return psutil, which is imported when it is needed."""
+    try:
+        import psutil
+    except (ImportError, MemoryError) as error:  # without address space for its library
+        raise ParkiMemoryError(
+            f"memory ran out before it could be asked how much is free ({error}); free some, or "
+            "raise the limit of the process (ulimit -v)"
+        ) from error
+    return psutil
