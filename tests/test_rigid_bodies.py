@@ -195,7 +195,9 @@ def test_flow():
         of.flow(motion, points, want=("u", "p", "stress")), exact, strict=True
     ):
         np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
-    np.testing.assert_allclose(of.flow(motion, points), exact[0], atol=1e-9)
+    # For one result alone the sum may choose other parameters: both keep the promise.
+    apart = of.flow(motion, points) - exact[0]
+    assert rms(apart) < 2 * spheres.promise(motion.blob_forces)
     of.move(0 * FORCES)
     with pytest.raises(
         parki.ParkiValueError, match="motion is of other bodies, or of these before"
