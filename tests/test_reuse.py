@@ -206,6 +206,10 @@ def test_edges_that_are_an_extent_follow_the_points(box, rng):
     assert (boxes[1][free] > 1.2 * boxes[0][free]).all()
     np.testing.assert_array_equal(boxes[2], boxes[1])
     assert (boxes[3][free] > 1.5 * boxes[1][free]).all()
+    for _ in range(4):  # of points that drift it does not grow
+        points[2] += boxes[3][2]
+        plan.update_points(points, points)
+    assert plan.box[2] < 1.1 * boxes[3][2]
 
 
 def test_the_extent_of_the_first_points_is_kept(same_parameters):

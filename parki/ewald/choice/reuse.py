@@ -60,7 +60,7 @@ def suit(
     )
 
 
-# By how much an edge that is the extent of points grows at least, so that points that spread seldom
+# The edge over the extent of points that left it, so that points that spread or drift seldom
 # need other parameters.
 GROWN = 1.25
 
@@ -92,7 +92,7 @@ def outgrown(options: EwaldOptions, lattice: Lattice, extents: Any) -> Any:
     left = free & ((low < first) | (high > last))
     if not left.any():
         return None
-    length, middle = np.maximum(high - low, GROWN * (last - first)), 0.5 * (low + high)
+    length, middle = GROWN * (high - low), 0.5 * (low + high)
     ends = np.where(left, middle - 0.5 * length, first), np.where(left, middle + 0.5 * length, last)
     return np.where(free, ends, (low, high))
 
