@@ -165,6 +165,8 @@ def test_an_error_on_one_rank_is_raised_on_all(size, space):
         "arrays": ("ParkiValueError", "at migrate of 2 arrays of plan"),
         "vector": ("ParkiValueError", "rank 2 brings another vector than rank 0"),
         "length": ("ParkiValueError", "but shape (449,) and dtype <f8 on rank 2"),
+        "transpose": ("ParkiValueError", "rank 2 brings another vector than rank 0"),
+        "transposed length": ("ParkiValueError", "but shape (449,) and dtype <f8 on rank 2"),
         "columns": ("ParkiValueError", "rank 2 brings another vector than rank 0"),
         "rows": ("ParkiValueError", "migration: 3 x float64), but rank 2 is at migrate of"),
         "calls": ("ParkiValueError", "rank 2 is at promise of plan"),

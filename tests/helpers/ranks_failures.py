@@ -113,6 +113,10 @@ def failures(comm: Any, space: str = "CPU") -> None:
     attempt(
         comm, "columns", lambda: operator.rmatmat(memory.xp.stack([whole, whole + last], axis=1))
     )
+    attempt(comm, "transpose", lambda: operator.T @ (whole + last))
+    attempt(comm, "transpose", lambda: (2 * operator).H @ (whole + last))
+    attempt(comm, "transposed length", lambda: operator.H.matvec(whole[last:]))
+    attempt(comm, "good", lambda: operator.H.T @ whole)
     attempt(comm, "good", lambda: operator @ whole)
     attempt(comm, "rows", lambda: plan.migrate(points, dens[: 3 - last]))
     attempt(comm, "calls", lambda: plan.promise(dens) if last else plan(dens))

@@ -48,17 +48,27 @@ def linear_operator(
     ends = [End.of(shape, ranks) for shape in shapes]
     forward = Product(apply, "dens", dtype, ranks, *ends)
     back = Product(adjoint, "values", dtype, ranks, *ends[::-1])
+    return _operator(forward, back, space, ranks)
+
+
+def _operator(forward: Product, back: Product, space: ExecutionSpace, ranks: Ranks) -> Any:
+    """Return the operator of a product and of its transpose."""
     operator = space.adapter.linear_operator()(
-        (math.prod(ends[0].whole), math.prod(ends[1].whole)),
+        (math.prod(forward.outer.whole), math.prod(forward.inner.whole)),
         matvec=forward.of_one,
         rmatvec=back.of_one,
         matmat=forward,
         rmatmat=back,
-        dtype=dtype,
+        dtype=forward.dtype,
     )
+    if ranks.serial:
+        return operator
     # Before the operator looks at lengths, which it would refuse on one rank alone.
-    for name in () if ranks.serial else ("matvec", "rmatvec", "matmat", "rmatmat"):
+    for name in ("matvec", "rmatvec", "matmat", "rmatmat"):
         setattr(operator, name, _agreed(ranks, getattr(operator, name)))
+    # SciPy's own adjoint and transpose would pass by these; a plan's matrix is real.
+    for name in ("_adjoint", "_transpose"):
+        setattr(operator, name, lambda: _operator(back, forward, space, ranks))
     return operator
 
 
