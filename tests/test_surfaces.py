@@ -590,6 +590,19 @@ def test_flat_surfaces_are_warned_of(height):
         parki.LayerPlan("stokes_sl", flat, **FREE)
 
 
+def test_layers_follow_bodies_that_spread():
+    """Without a box; the sum over nodes stays the one that was placed first."""
+    surface = parki.Surface.spheres(np.array([[0.0, 1.0]] * 3), 0.2, order=5, finer=3)
+    plan, density = parki.LayerPlan("stokes_dl", surface, **FREE), surface.normals + 1
+    first = plan._plan
+    for shift in (1.5, 4.0):
+        there = surface.moved(surface.centres + shift * np.array([[0, 0], [0, 0], [0, 1]]))
+        plan.update(there)
+        new = parki.LayerPlan("stokes_dl", there, **FREE)
+        np.testing.assert_allclose(plan(density), new(density), atol=1e-5 * abs(density).max())
+    assert plan._plan is first
+
+
 def test_no_densities():
     surface = parki.Surface.spheres(CENTRES, [0.25, 0.2], order=5, finer=3)
     count = surface.areas.size

@@ -283,7 +283,7 @@ class LayerPlan(Uncopied):
             self._told.add(name)
 
     def _sum(self, surface: Bodies, targets: Any, placed: _Placed) -> None:
-        """Sum at other places, by the plan so far where they are in its box.
+        """Sum at other places, by the plan so far where no targets touch nodes.
 
         Sums leave out pairs of targets and nodes that touch, since no correction has the digits
         that they would lose there. Such a plan is made anew.
@@ -291,8 +291,7 @@ class LayerPlan(Uncopied):
         kernel, options, left = self._key[0], self.options, placed.left
         normals = surface.normals if SUMS[kernel].normals else None
         points = targets, surface.nodes, normals
-        alike = self._plan is not None and left is None and self._placed.left is None
-        if alike and _within(self._plan, options, points[:2]):
+        if self._plan is not None and left is None and self._placed.left is None:
             self._plan.place(*points, placed)
             return
         labels = None
@@ -528,14 +527,3 @@ def smallest_gap(events: Events) -> tuple[float, int]:
     apart = abs(events.b) / events.h
     at = int(apart.argmin())
     return float(apart[at]), at
-
-
-def _within(plan: Plan[Any], options: EwaldOptions, points: Any) -> bool:
-    """Return whether a plan made of other points has room for these along its free axes."""
-    for axis in np.flatnonzero(~np.array(options.periodic)):
-        low = float(plan.origin[axis])
-        high = low + float(np.asarray(plan.box).reshape(3, -1)[axis].max())
-        for each in points:
-            if each.size and not low <= float(each[axis].min()) <= float(each[axis].max()) <= high:
-                return False
-    return True

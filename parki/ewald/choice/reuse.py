@@ -66,7 +66,7 @@ GROWN = 1.25
 
 
 def outgrown(options: EwaldOptions, lattice: Lattice, extents: Any) -> Any:
-    """Return corners of a larger box for points that left a plan's box; None if they did not.
+    """Return corners of another box for points that left a plan's box; None if they did not.
 
     They leave it where its edges are the extent of points, along axes with None.
 
