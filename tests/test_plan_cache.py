@@ -113,9 +113,9 @@ def test_plans_leave_their_set_up_alone(space, cloud):
 def test_plans_of_points_that_crowd_alike_count_no_close_pairs(space, cloud, monkeypatch):
     """Others do, and choose anew where the parameters do not suit them."""
     counted = []
-    count = parki.ewald.pipeline.decisions.pair_density
+    count = parki.ewald.pipeline.arrival.pair_density
     monkeypatch.setattr(
-        "parki.ewald.pipeline.decisions.pair_density",
+        "parki.ewald.pipeline.arrival.pair_density",
         lambda *a, **k: counted.append(1) or count(*a, **k),
     )
     dens = cloud(3000)[2]

@@ -11,7 +11,8 @@ from helpers.recording import let_the_host_record
 
 import parki
 from parki import EwaldOptions
-from parki.ewald.pipeline.decisions import DECISIONS, Arrival, Slack
+from parki.ewald.pipeline.arrival import Slack
+from parki.ewald.pipeline.one_device import OneDevice
 from parki.runtime.spaces import host
 from parki.runtime.spaces.cupy import NotRecordedError
 
@@ -68,14 +69,10 @@ def test_numbers_that_change(space, to_space, rng):
     assert "slack for 110 targets, 220 sources" in plan.describe() or not space.on_device
 
 
-def test_the_table_of_decisions():
-    """Each row in the docs: the name, its conditions and what is done."""
+def test_the_docs_show_the_decisions():
+    """The page has the method as it stands in the code."""
     text = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
-    rows = []
-    for name, conditions, action in DECISIONS:
-        where = [inspect.getdoc(getattr(Arrival, each)) for each in conditions]
-        rows.append(f"| {name} | {' '.join(where) or 'Everywhere else.'} | {action} |")
-    assert "\n".join(["| --- | --- | --- |", *rows, ""]) in text, "\n".join(rows)
+    assert f"```text\n{inspect.getsource(OneDevice.decided)}```\n" in text
 
 
 @pytest.mark.usefixtures("recorded")

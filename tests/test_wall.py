@@ -193,7 +193,7 @@ def test_few_pairs_of_images_are_not_counted_again(monkeypatch):
     plan = parki.Plan("stokes_dipole", *2 * points[:1], options(2, (1, 1, 1), 1e-3))
     plan(dens)
     plan.update_points(*2 * points[1:2])
-    monkeypatch.setattr("parki.ewald.pipeline.decisions.pair_density", None)
+    monkeypatch.setattr("parki.ewald.pipeline.arrival.pair_density", None)
     for moved in points:
         plan.update_points(moved, moved)
     monkeypatch.undo()

@@ -1,14 +1,13 @@
 """`OneDevice`: the pipeline of a plan on one device, or on the CPUs of one process.
 
-`stages` is what is placed, and `replay` what a device makes as graphs. `decisions` has the table of
-how points are placed that arrive; here its decisions are made.
+`stages` is what is placed, and `replay` what a device makes as graphs. `OneDevice.decided` says how
+points are placed that arrive, by the predicates of `arrival`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -16,17 +15,13 @@ import numpy as np
 from parki.ewald.choice.memory import Memory, check_memory
 from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p_lists import PairLists
-from parki.ewald.pipeline.decisions import (
-    DECISIONS,
+from parki.ewald.pipeline.arrival import (
     Arrival,
-    Crowding,
-    Decision,
-    Slack,
-    State,
+    PlacedOnDevice,
     wrapped,
 )
 from parki.ewald.pipeline.misfits import Mending
-from parki.ewald.pipeline.protocol import Pipeline, Watch, clear_cache
+from parki.ewald.pipeline.protocol import Watch, clear_cache
 from parki.ewald.pipeline.replay import Applications, Replay, how
 from parki.ewald.pipeline.setup import Setup, choose, use
 from parki.ewald.pipeline.stages import Stages
@@ -42,36 +37,16 @@ SHORT = 2**17
 SERIAL = Ranks(lambda ranks: OneDevice())  # one process, which has all points
 
 
-class OneDevice(Pipeline):
-    """The stages on one device: see `Pipeline`.
-
-    Attributes
-    ----------
-    stages : Stages or None
-        None while there are no points.
-    graph : Replay or None
-        Which places points, or says why it cannot.
-    decision : str
-        The name of the `Decision` that placed the points.
-    slack : Slack or None
-        Where the number of points has changed.
-    expected : dict
-        Array shapes of the plan that left this pipeline in the cache.
-    """
+class OneDevice(PlacedOnDevice):
+    """The stages on one device: see `Pipeline`."""
 
     ahead, ranks = True, SERIAL
 
     def __init__(
         self, setup: Setup | None = None, memory: Memory | None = None, problem: str = ""
     ) -> None:
-        self.setup, self.memory = setup, memory
-        self.stages: Stages | None = None
-        self.graph: Replay | None = None
-        self.decision = ""
-        self.slack: Slack | None = None
-        self.expected: dict[str, tuple[int, ...]] = {}
+        super().__init__(setup, memory)
         self.applications = Applications(problem)
-        self.crowding = Crowding()
         # At `begin`: the set-up, copies of the graph's points; and whether it has placed others.
         self._begun: Setup | None = None
         self._copies: dict[str, Any] = {}
@@ -90,37 +65,37 @@ class OneDevice(Pipeline):
     ) -> OneDevice:
         """Return a pipeline for other points: see `Pipeline.placed`."""
         within = self._within(task, points.lattice)
-        arrival = Arrival(self._state, within, task, points, once, setup)
+        arrival = Arrival(self, within, task, points, once, setup)
         self._move(arrival.setup)
-        return self._decided(arrival, DECISIONS)
+        return self._placed(arrival, *self.decided(arrival))
 
     def suiting(self, task: Task, points: Points) -> OneDevice:
         """Return the pipeline for points that followed, by another set-up if this one is wrong."""
-        arrival = Arrival(self._state, self.setup, task, points)
-        return self if self._stays(arrival) else self._decided(arrival, DECISIONS[1:])
+        arrival = Arrival(self, self.setup, task, points)
+        if self._stays(arrival):
+            return self
+        return self._placed(arrival, *self.decided(arrival, graph=False))
 
-    @property
-    def _state(self) -> State:
-        held = self.setup, self.memory, self.stages, self.graph, self.slack
-        return State(*held, self.crowding.suited, self.decision, self.expected)
+    def decided(self, arrival: Arrival, graph: bool = True) -> tuple[str, OneDevice]:
+        """Return how the points are placed, and the pipeline; with ``graph`` perhaps by one."""
+        if graph and arrival.has_graph and (new := self._kept(arrival)):
+            return "keep", new
+        if arrival.resembles and (new := self._moved(arrival)):
+            return "move", new
+        if not arrival.suits:
+            return "choose", self._chosen(arrival)
+        if not arrival.has_grids:
+            return "renew", self._renewed(arrival)
+        if not arrival.as_many:
+            return "resize", self._launched(arrival)
+        if arrival.repeats and (new := self._recorded(arrival)):
+            return "record", new
+        return "repeat", self._launched(arrival)
 
-    def _decided(self, arrival: Arrival, decisions: tuple[Decision, ...]) -> OneDevice:
-        """Return the pipeline for points, by the first of the decisions that can be made."""
-        made = {
-            "keep": self._kept,
-            "move": self._moved,
-            "record": self._recorded,
-            "renew": self._renewed,
-            "choose": self._chosen,
-        }
-        for decision in decisions:
-            if all(map(partial(getattr, arrival), decision.conditions)):
-                new = made.get(decision.name, self._launched)(arrival)
-                if new is not None:
-                    new.decision = decision.name
-                    new._box = None if arrival.asked else arrival.points.lattice
-                    return new
-        raise AssertionError("the last decision has no conditions")
+    def _placed(self, arrival: Arrival, decision: str, new: OneDevice) -> OneDevice:
+        new.decision = decision
+        new._box = None if arrival.asked else arrival.points.lattice
+        return new
 
     def _kept(self, arrival: Arrival) -> OneDevice | None:
         """Place points by the graph; return None if the set-up is wrong for them."""

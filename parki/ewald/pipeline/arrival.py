@@ -1,7 +1,4 @@
-"""`DECISIONS`: how one device places points that arrive, in one table.
-
-``docs/architecture.md`` shows it, with the docstrings of its conditions.
-"""
+"""`Arrival`: points that arrive at a pipeline, compared with those that it has placed."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from typing import Any, NamedTuple, cast
 from parki.cell_list import CellList
 from parki.ewald.choice.clustering import PairDensity, pair_density
 from parki.ewald.choice.memory import Memory, is_free
+from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.pipeline.replay import Replay, why_not
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.pipeline.stages import Stages
@@ -138,68 +136,40 @@ class Slack(NamedTuple):
         return self.sources if of_sources else self.targets
 
 
-class Decision(NamedTuple):
-    """A way to place points, which is taken if no decision before it was.
+class PlacedOnDevice(Pipeline):
+    """What a device has placed and chosen.
 
     Attributes
     ----------
-    name : str
-    conditions : tuple of str
-        Properties of `Arrival`, all of which hold.
-    action : str
-        What is done, as the docs say it.
+    stages : Stages or None
+        None while there are no points.
+    graph : Replay or None
+        Which places points, or says why it cannot.
+    decision : str
+        What `OneDevice.decided` has decided for the points.
+    slack : Slack or None
+        Where the number of points has changed.
+    expected : dict
+        Array shapes of the plan that left this in the cache.
+    crowding : Crowding
     """
 
-    name: str
-    conditions: tuple[str, ...]
-    action: str
-
-
-DECISIONS = (
-    Decision(
-        "keep", ("recorded",), "launch the graph; then, if the parameters are wrong, go on below"
-    ),
-    Decision(
-        "move",
-        ("same_setup", "singly", "compared", "similar"),
-        "launch the stages; then, if the parameters are wrong, go on below",
-    ),
-    Decision(
-        "record",
-        ("suits", "has_grids", "as_many", "repeated", "records"),
-        "record the launches as a graph, and launch it; if there is none, go on below",
-    ),
-    Decision("repeat", ("suits", "has_grids", "as_many"), "launch the same again"),
-    Decision(
-        "resize",
-        ("suits", "has_grids"),
-        "launch the stages for another number of points, on a device with slack",
-    ),
-    Decision("renew", ("suits",), "check memory, and make all stages"),
-    Decision("choose", (), "choose parameters, check memory, and make all stages"),
-)
-
-
-class State(NamedTuple):
-    """What a pipeline has before points arrive: see `OneDevice`, and `Crowding` for ``suited``."""
-
-    setup: Setup | None
-    memory: Memory | None
-    stages: Stages | None
-    graph: Replay | None
-    slack: Slack | None
-    suited: list[float] | None
-    decision: str
-    expected: dict[str, tuple[int, ...]]
+    def __init__(self, setup: Setup | None, memory: Memory | None) -> None:
+        self.setup, self.memory = setup, memory
+        self.stages: Stages | None = None
+        self.graph: Replay | None = None
+        self.decision = ""
+        self.slack: Slack | None = None
+        self.expected: dict[str, tuple[int, ...]] = {}
+        self.crowding = Crowding()
 
 
 class Arrival:
-    """Points that arrive at a pipeline, and the conditions of `DECISIONS`.
+    """Points that arrive at a pipeline, and what `OneDevice.decided` asks of them.
 
     Parameters
     ----------
-    state : State
-        What the pipeline has placed and chosen.
+    before : PlacedOnDevice
     setup : Setup or None
         For the box of the points; None if there is none.
     task, points
@@ -220,14 +190,14 @@ class Arrival:
 
     def __init__(
         self,
-        state: State,
+        before: PlacedOnDevice,
         setup: Setup | None,
         task: Task,
         points: Points,
         once: bool = False,
         asked: Setup | None = None,
     ) -> None:
-        self.state, self.stages, self.setup = state, state.stages, asked or setup
+        self.before, self.stages, self.setup = before, before.stages, asked or setup
         self.task, self.points, self.once, self.asked = task, points, once, asked
         left_out = {"src"} if points.survey.same else set()
         self.arrays = {n: a for n, a in points.arrays.items() if n not in left_out}
@@ -241,8 +211,8 @@ class Arrival:
         """The box in the solver."""
         if self.setup is not None:
             return self.setup.frame
-        before = None if self.state.setup is None else self.state.setup.frame
-        return Frame.of(self.task, self.points.lattice, before)
+        old = self.before.setup
+        return Frame.of(self.task, self.points.lattice, None if old is None else old.frame)
 
     @cached_property
     def wrapped(self) -> tuple[Any, Any]:
@@ -259,7 +229,7 @@ class Arrival:
     @cached_property
     def slack(self) -> Slack | None:
         """The slack for the points: as there is, or more where their number has changed."""
-        slack, stages, points = self.state.slack, self.stages, self.points
+        slack, stages, points = self.before.slack, self.stages, self.points
         if self.problem or self.once or points.systems or points.labels:
             return None
         if slack is not None and slack.takes(self.arrays):
@@ -273,6 +243,66 @@ class Arrival:
         """The arrays, which fill the slack."""
         return self.slack.points(self.task.xp, self.arrays) if self.slack else self.arrays
 
+    # ------------------------------------------------------------------ predicates
+    @property
+    def has_graph(self) -> bool:
+        """Whether a graph places as many points in this box."""
+        graph = self.before.graph
+        if graph is None or not (self._fits_grid and self._same_marks):
+            return False
+        return self.slack is self.before.slack and graph.takes(self.columns)
+
+    @property
+    def resembles(self) -> bool:
+        """Whether the stages may be launched before it is known that the parameters suit.
+
+        The grid fits the box, it is known how points crowd that the parameters suit, and numbers
+        differ by at most 10 %. It is for points of which no graph is made.
+        """
+        before, stages, points = self.before, self.stages, self.points
+        by_launches = not self.later and (bool(self.problem) or stages is None)
+        known = self.asked is None and before.crowding.suited is not None
+        if not (by_launches and known and self._fits_grid):
+            return False
+        if stages is not None:
+            targets = stages.sizes["trg"][1]
+            return abs(points.targets - targets) <= CROWDED * targets and self._same_marks
+        if points.labels or _shapes(self.arrays) != before.expected:
+            return False
+        return is_free(cast(Memory, before.memory), self.task.space)
+
+    @cached_property
+    def suits(self) -> bool:
+        """Whether the parameters suit a sample of the points."""
+        if self.setup is None or self.asked is not None:
+            return self.setup is not None
+        return self.setup.suits(self.density, self.points)
+
+    @property
+    def has_grids(self) -> bool:
+        """Whether there are grids for as many systems in this box."""
+        stages, count = self.stages, self.points.counts[2]
+        return stages is not None and stages.count == count and self._fits_grid
+
+    @property
+    def as_many(self) -> bool:
+        """Whether there are stages for as many points."""
+        sizes = self.stages and self.stages.sizes
+        return self._same_marks and sizes == _shapes(self.columns)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether as many came before, so that a graph pays, if one can be made."""
+        graph = self.before.graph
+        again = self.before.decision in ("repeat", "record", "keep")
+        return again and not self.problem and not (graph and graph.problem)
+
+    @property
+    def _fits_grid(self) -> bool:
+        """Whether the grid fits the box."""
+        new, old = self.setup, self.before.setup
+        return new is not None and old is not None and (new is old or new.same_memory(old))
+
     @property
     def _same_marks(self) -> bool:
         """Whether systems and labels are those that are placed."""
@@ -280,72 +310,6 @@ class Arrival:
         if stages is None:
             return False
         return points.systems is stages.systems and points.labels is stages.labels
-
-    # ------------------------------------------------------------------ conditions
-    @property
-    def recorded(self) -> bool:
-        """A graph places as many points in this box."""
-        graph = self.state.graph
-        if graph is None or not (self.same_setup and self._same_marks):
-            return False
-        return self.slack is self.state.slack and graph.takes(self.columns)
-
-    @property
-    def same_setup(self) -> bool:
-        """The grid fits the box."""
-        new, old = self.setup, self.state.setup
-        return new is not None and old is not None and (new is old or new.same_memory(old))
-
-    @property
-    def singly(self) -> bool:
-        """Graphs cannot be made, or the points are a plan's first."""
-        return not self.later and (bool(self.problem) or self.stages is None)
-
-    @property
-    def compared(self) -> bool:
-        """It is known how points crowd that the parameters suit."""
-        return self.asked is None and self.state.suited is not None
-
-    @property
-    def similar(self) -> bool:
-        """Numbers differ by at most 10 %."""
-        points, stages = self.points, self.stages
-        if stages is not None:
-            before = stages.sizes["trg"][1]
-            return abs(points.targets - before) <= CROWDED * before and self._same_marks
-        if points.labels or _shapes(self.arrays) != self.state.expected:
-            return False
-        return is_free(cast(Memory, self.state.memory), self.task.space)
-
-    @cached_property
-    def suits(self) -> bool:
-        """The parameters suit a sample of the points."""
-        if self.setup is None or self.asked is not None:
-            return self.setup is not None
-        return self.setup.suits(self.density, self.points)
-
-    @property
-    def has_grids(self) -> bool:
-        """There are grids for as many systems."""
-        stages, count = self.stages, self.points.counts[2]
-        return stages is not None and stages.count == count and self.same_setup
-
-    @property
-    def as_many(self) -> bool:
-        """There are stages for as many points."""
-        sizes = self.stages and self.stages.sizes
-        return self._same_marks and sizes == _shapes(self.columns)
-
-    @property
-    def repeated(self) -> bool:
-        """They were launched again before."""
-        return self.state.decision in ("repeat", "record", "keep")
-
-    @property
-    def records(self) -> bool:
-        """A graph can be made, and was not refused before."""
-        graph = self.state.graph
-        return not self.problem and not (graph and graph.problem)
 
 
 def _shapes(arrays: dict[str, Any]) -> dict[str, tuple[int, ...]]:
