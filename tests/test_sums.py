@@ -92,7 +92,7 @@ def test_what_is_registered_is_named_alike_and_has_terms_of_its_own():
     before, terms = [*SUMS.families], dict(TERMS)
     with pytest.raises(parki.ParkiValueError, match="the record of 'mass' is named 'gravity'; nam"):
         register("mass", of_masses())
-    of_laplace = terms_of("laplace", symbols.POTENTIAL, sources.CHARGE, u=(1,))
+    of_laplace = terms_of("laplace", symbols.POTENTIAL, sources.CHARGE, aligned={"u": 1})
     record = replace(SUMS["laplace"], name="mine", terms=of_laplace, adjoints={})
     with pytest.raises(parki.ParkiValueError, match="there is a term 'laplace' already; give term"):
         register("mine", always(record, None))
@@ -123,7 +123,7 @@ def test_symbols_take_the_sources_that_the_page_lists():
         symbol, decays = getattr(symbols, row[0]), map(int, row[2].split(", "))
         of = tuple(getattr(sources, name) for name in re.findall(r"`(\w+)`", row[1]))
         own = tuple(each._replace(decay=n) for each, n in zip(of, decays, strict=True))
-        terms = terms_of("trial", symbol, own[-1], u=(1,))
+        terms = terms_of("trial", symbol, own[-1], aligned={"u": 1})
         given = "trial", symbol, pair_of(symbol, own, (2, 20)), own
         Sum(*given, gauge=getattr(gauges, row[3], None), terms=terms)
         listed.add((symbol, of))

@@ -149,12 +149,11 @@ def pair_error(term: str, c: float) -> PairError:
     kind = term_of(term)
     if kind.prolate is None:
         return by_quadrature(kind, c)
-    rms, rms_power, peak, peak_power, itself, power = kind.prolate
-    edge = 2 * math.sqrt(math.pi * c) * math.exp(-c)
+    known, edge = kind.prolate, 2 * math.sqrt(math.pi * c) * math.exp(-c)
     return PairError(
-        math.sqrt(rms) * c**rms_power * edge,
-        1.15 * math.sqrt(peak) * c**peak_power * edge,
-        math.sqrt(itself) * c**power * edge,
+        math.sqrt(known.rms) * c**known.rms_power * edge,
+        1.15 * math.sqrt(known.peak) * c**known.peak_power * edge,
+        math.sqrt(known.zero) * c**known.zero_power * edge,
     )
 
 

@@ -24,7 +24,7 @@ from parki.ewald.sums.written import pair_of
 
 # The second derivative of doublets along an axis: errors are means over all axes.
 _RISES, _VECTOR = symbols.CURL_OF_CURL._replace(structure="rise", up=2), FORCE._replace(decay=5)
-_RISE = terms_of("doublet_rise", _RISES, _VECTOR, u=(1.3,), grad_u=(1.3,))
+_RISE = terms_of("doublet_rise", _RISES, _VECTOR, aligned={"u": 1.3, "grad_u": 1.3})
 # Torques on points turn other points as doublets do.
 _TURNS = sphere_turns(0.0, 0.0)
 DOUBLET = replace(
@@ -47,9 +47,7 @@ DOUBLET_DIPOLE = dipoles_of(
         "doublet_dipole",
         symbols.CURL_OF_CURL,
         DIPOLE._replace(decay=4),
-        u=(1.3,),
-        grad_u=(1.3,),
-        grad_tensor=(1.3,),
+        aligned={"u": 1.3, "grad_u": 1.3, "grad_tensor": 1.3},
     ),
 )
 

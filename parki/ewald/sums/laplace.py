@@ -8,7 +8,7 @@ from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
 from parki.ewald.sums.gauges import OF_CHARGES
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import Sum, terms_of
+from parki.ewald.sums.record import ProlateError, Sum, terms_of
 from parki.ewald.sums.sources import CHARGE
 from parki.ewald.sums.words import Words
 from parki.ewald.sums.written import pair_of
@@ -17,8 +17,11 @@ TERMS = terms_of(
     "laplace",
     symbols.POTENTIAL,
     CHARGE,
-    u=(1, 2, -1, 0.116, -1, 0, 0),
-    grad_u=(1, 4, 0, 2 / math.pi, 0.5, 0, 0),
+    aligned={"u": 1, "grad_u": 1},
+    prolate={
+        "u": ProlateError(rms=2, rms_power=-1, peak=0.116, peak_power=-1),
+        "grad_u": ProlateError(rms=4, rms_power=0, peak=2 / math.pi, peak_power=0.5),
+    },
 )
 LAPLACE = Sum(
     "laplace",

@@ -10,7 +10,7 @@ import math
 from parki.ewald.sums import symbols
 from parki.ewald.sums.dipoles import dipoles_of
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import terms_of
+from parki.ewald.sums.record import ProlateError, terms_of
 from parki.ewald.sums.sources import CHARGE_DIPOLE
 from parki.ewald.sums.words import Words
 
@@ -19,8 +19,11 @@ TERMS = terms_of(
     "laplace_dipole",
     symbols.POTENTIAL,
     CHARGE_DIPOLE,
-    u=(1, 4 / 3, 0, 2 / (3 * _PI), 0.5, 0, 0),
-    grad_u=(1, 4 / 3, 1.5, 1 / (6 * _PI), 2.5, 0, 0),
+    aligned={"u": 1, "grad_u": 1},
+    prolate={
+        "u": ProlateError(rms=4 / 3, rms_power=0, peak=2 / (3 * _PI), peak_power=0.5),
+        "grad_u": ProlateError(rms=4 / 3, rms_power=1.5, peak=1 / (6 * _PI), peak_power=2.5),
+    },
 )
 LAPLACE_DIPOLE = dipoles_of(
     "laplace",

@@ -26,14 +26,18 @@ _SOURCES = CHARGE, CHARGE_DIPOLE, QUADRUPOLE
 RISE = symbols.SLOPE._replace(structure="rise", up=2)  # of the same size along any axis
 
 
-_OF_QUADRUPOLES = terms_of("quadrupole", symbols.POTENTIAL, QUADRUPOLE, u=(1.3,), grad_u=(1.3,))
+_OF_QUADRUPOLES = terms_of(
+    "quadrupole", symbols.POTENTIAL, QUADRUPOLE, aligned={"u": 1.3, "grad_u": 1.3}
+)
 
 
 def _slopes(name: str, source: Source, aligned: float = 1) -> dict[str, tuple[Term, ...]]:
     """Return the terms of a multipole's flow, and of the slope of this along an axis as "rise"."""
     one, two = (source._replace(decay=source.decay + more) for more in (1, 2))
-    of_rise = terms_of(f"{name}_rise", RISE, two, u=(aligned,))
-    of_flow = terms_of(f"{name}_flow", symbols.SLOPE, one, u=(aligned,), grad_u=(aligned,))
+    of_rise = terms_of(f"{name}_rise", RISE, two, aligned={"u": aligned})
+    of_flow = terms_of(
+        f"{name}_flow", symbols.SLOPE, one, aligned={"u": aligned, "grad_u": aligned}
+    )
     return {**of_flow, "rise": of_rise["u"]}
 
 

@@ -59,6 +59,29 @@ class Far(NamedTuple):
     order: int = 2  # of the symbol, for the split's factor
 
 
+class ProlateError(NamedTuple):
+    """Leading terms for large c of the prolate split's error of a pair, in units of its edge.
+
+    Each of them is ``sqrt(factor) * c**power``: see `parki.ewald.split.prolate_error`.
+
+    Attributes
+    ----------
+    rms, rms_power : float
+        Of the root of the square's integral over space.
+    peak, peak_power : float
+        Of the largest error.
+    zero, zero_power : float
+        Of the error at r = 0, where pair functions of odd power have none.
+    """
+
+    rms: float
+    rms_power: float
+    peak: float
+    peak_power: float
+    zero: float = 0.0
+    zero_power: float = 0.0
+
+
 @dataclass(frozen=True)
 class Term:
     """A part of a kernel, or a quantity derived from one: what its error estimates take.
@@ -76,10 +99,8 @@ class Term:
         square: see `parki.ewald.sums.sizes`.  The sizes of the symbol and of the splits' errors
         follow from it.
     far : Far
-    prolate : tuple of 6 floats, optional
-        Leading terms for large c of the prolate split's error: factor and power of c of its rms, of
-        its peak, and of its value at r = 0. They are a fast path: None takes the quadrature of
-        ``square``. See `parki.ewald.split.prolate_error`.
+    prolate : ProlateError, optional
+        A fast path: None takes the quadrature of ``square``.
     aligned_factor : float
         Ratio of the rms error for q parallel to n to the one for random directions. It follows
         from averages such as (q.k)^2 (n.k)^2: 1/9 for random q and n, 1/5 for q along n.
@@ -91,7 +112,7 @@ class Term:
     power: int
     square: Callable[[Array, RadialPolynomials], Array]
     far: Far
-    prolate: tuple[float, ...] | None = None
+    prolate: ProlateError | None = None
     aligned_factor: float = 1.0
     derived: bool = False
 
@@ -111,7 +132,12 @@ _ENDS = {
 
 
 def terms_of(
-    name: str, symbol: Symbol, source: Source, **numbers: tuple[float, ...]
+    name: str,
+    symbol: Symbol,
+    source: Source,
+    *,
+    aligned: Mapping[str, float],
+    prolate: Mapping[str, ProlateError] | None = None,
 ) -> dict[str, tuple[Term, ...]]:
     """Return the terms of the results of one source.
 
@@ -121,12 +147,14 @@ def terms_of(
         The first part of the terms' names.
     symbol : Symbol
     source : Source
-    **numbers : tuple of float
-        For each result the ``aligned_factor``, and the numbers of ``prolate``, if they are known.
+    aligned : mapping of str to float
+        For each result the ``aligned_factor`` of its term.
+    prolate : mapping of str to ProlateError, optional
+        For results of which they are known.
     """
     spread = CURVATURE if source.curvature else GRADIENT if source.gradient else PLAIN
     terms: dict[str, tuple[Term, ...]] = {}
-    for result, (aligned, *known) in numbers.items():
+    for result, factor in aligned.items():
         end, more, gather = _ENDS[result]
         if source.normal:  # four grid components, of which the pressure takes k.A alone
             spread = LAYER_OF_PRESSURE if result == "p" else LAYER
@@ -136,8 +164,8 @@ def terms_of(
                 source.decay + more,
                 square(symbol, source, result),
                 Far(spread, gather, symbol.order),
-                tuple(known) or None,
-                float(aligned),
+                (prolate or {}).get(result),
+                float(factor),
                 result != "u",
             ),
         )

@@ -26,7 +26,7 @@ from parki.ewald.sums.sources import FORCE, TORQUE, Source
 from parki.ewald.sums.symbols import Shell, Symbol
 
 _TURNING = TORQUE._replace(decay=3)
-ROTATION = terms_of("sphere_turns", symbols.CURL_OF_CURL, _TURNING, u=(1,), grad_u=(1,))
+ROTATION = terms_of("sphere_turns", symbols.CURL_OF_CURL, _TURNING, aligned={"u": 1, "grad_u": 1})
 
 
 def _sum(

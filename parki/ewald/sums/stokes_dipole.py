@@ -10,7 +10,7 @@ import math
 from parki.ewald.sums import symbols
 from parki.ewald.sums.dipoles import dipoles_of
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import terms_of
+from parki.ewald.sums.record import ProlateError, terms_of
 from parki.ewald.sums.sources import DIPOLE
 from parki.ewald.sums.words import Words
 
@@ -19,10 +19,26 @@ TERMS = terms_of(
     "stokes_dipole",
     symbols.FLOW,
     DIPOLE,
-    u=(1.3, 16 / 9, 1.5, 1 / (9 * _PI), 2.5, 0, 0),
-    p=(1.8, 1 / 27, 3.5, 1 / (288 * _PI), 4.5, 4 / (27 * _PI**2), 3),
-    grad_u=(1.3, 2 / 27, 3.5, 1 / (144 * _PI), 4.5, 32 / (135 * _PI**2), 3),
-    grad_tensor=(1.5,),
+    aligned={"u": 1.3, "p": 1.8, "grad_u": 1.3, "grad_tensor": 1.5},
+    prolate={
+        "u": ProlateError(rms=16 / 9, rms_power=1.5, peak=1 / (9 * _PI), peak_power=2.5),
+        "p": ProlateError(
+            rms=1 / 27,
+            rms_power=3.5,
+            peak=1 / (288 * _PI),
+            peak_power=4.5,
+            zero=4 / (27 * _PI**2),
+            zero_power=3,
+        ),
+        "grad_u": ProlateError(
+            rms=2 / 27,
+            rms_power=3.5,
+            peak=1 / (144 * _PI),
+            peak_power=4.5,
+            zero=32 / (135 * _PI**2),
+            zero_power=3,
+        ),
+    },
 )
 STOKES_DIPOLE = dipoles_of("stokes_sl", "stokes_dipole", symbols.FLOW, (2, 55), TERMS)
 WORDS = Words(

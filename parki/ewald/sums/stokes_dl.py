@@ -14,7 +14,7 @@ from parki.ewald.sums.adjoint import (
     traction,
 )
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import Sum, terms_of
+from parki.ewald.sums.record import ProlateError, Sum, terms_of
 from parki.ewald.sums.sources import LAYER
 from parki.ewald.sums.words import Words
 from parki.ewald.sums.written import pair_of
@@ -24,10 +24,26 @@ TERMS = terms_of(
     "stokes_dl",
     symbols.FLOW_OF_LAYERS,
     LAYER,
-    u=(1.4, 56 / 9, 1.5, 7 / (18 * _PI), 2.5, 0, 0),
-    p=(1.8, 4 / 27, 3.5, 1 / (72 * _PI), 4.5, 16 / (27 * _PI**2), 3),
-    grad_u=(1.5, 7 / 27, 3.5, 7 / (288 * _PI), 4.5, 4 / (5 * _PI**2), 3),
-    grad_tensor=(1.5,),
+    aligned={"u": 1.4, "p": 1.8, "grad_u": 1.5, "grad_tensor": 1.5},
+    prolate={
+        "u": ProlateError(rms=56 / 9, rms_power=1.5, peak=7 / (18 * _PI), peak_power=2.5),
+        "p": ProlateError(
+            rms=4 / 27,
+            rms_power=3.5,
+            peak=1 / (72 * _PI),
+            peak_power=4.5,
+            zero=16 / (27 * _PI**2),
+            zero_power=3,
+        ),
+        "grad_u": ProlateError(
+            rms=7 / 27,
+            rms_power=3.5,
+            peak=7 / (288 * _PI),
+            peak_power=4.5,
+            zero=4 / (5 * _PI**2),
+            zero_power=3,
+        ),
+    },
 )
 STOKES_DL = Sum(
     "stokes_dl",

@@ -11,7 +11,7 @@ from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, half_curl, of_itself
 from parki.ewald.sums.maps import Arrays
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import Sum, terms_of
+from parki.ewald.sums.record import ProlateError, Sum, terms_of
 from parki.ewald.sums.sources import TORQUE
 from parki.ewald.sums.words import Words
 from parki.ewald.sums.written import pair_of
@@ -21,8 +21,11 @@ TERMS = terms_of(
     "stokes_rotlet",
     symbols.CURL,
     TORQUE,
-    u=(1, 8 / 3, 0, 4 / (3 * _PI), 0.5, 0, 0),
-    grad_u=(1, 8 / 3, 1.5, 1 / (3 * _PI), 2.5, 0, 0),
+    aligned={"u": 1, "grad_u": 1},
+    prolate={
+        "u": ProlateError(rms=8 / 3, rms_power=0, peak=4 / (3 * _PI), peak_power=0.5),
+        "grad_u": ProlateError(rms=8 / 3, rms_power=1.5, peak=1 / (3 * _PI), peak_power=2.5),
+    },
 )
 
 

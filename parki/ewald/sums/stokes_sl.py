@@ -8,7 +8,7 @@ from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, of_pressure, velocity
 from parki.ewald.sums.gauges import OF_FORCES
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import Sum, terms_of
+from parki.ewald.sums.record import ProlateError, Sum, terms_of
 from parki.ewald.sums.sources import FORCE
 from parki.ewald.sums.words import MEAN_PRESSURE, Words
 from parki.ewald.sums.written import pair_of
@@ -18,10 +18,27 @@ TERMS = terms_of(
     "stokes_sl",
     symbols.FLOW,
     FORCE,
-    u=(1, 8 / 3, 0.5, (4 / (3 * _PI)) ** 2, 1, (4 / (3 * _PI)) ** 2, 1),
-    p=(1, 8 / 3, 1.5, 1 / (6 * _PI), 2.5, 0, 0),
-    grad_u=(1, 16 / 3, 1.5, 1 / (3 * _PI), 2.5, 0, 0),
-    grad_tensor=(1.5, 7 / 81, 3.5, 7 / (864 * _PI), 4.5, 4 / (15 * _PI**2), 3),
+    aligned={"u": 1, "p": 1, "grad_u": 1, "grad_tensor": 1.5},
+    prolate={
+        "u": ProlateError(
+            rms=8 / 3,
+            rms_power=0.5,
+            peak=(4 / (3 * _PI)) ** 2,
+            peak_power=1,
+            zero=(4 / (3 * _PI)) ** 2,
+            zero_power=1,
+        ),
+        "p": ProlateError(rms=8 / 3, rms_power=1.5, peak=1 / (6 * _PI), peak_power=2.5),
+        "grad_u": ProlateError(rms=16 / 3, rms_power=1.5, peak=1 / (3 * _PI), peak_power=2.5),
+        "grad_tensor": ProlateError(
+            rms=7 / 81,
+            rms_power=3.5,
+            peak=7 / (864 * _PI),
+            peak_power=4.5,
+            zero=4 / (15 * _PI**2),
+            zero_power=3,
+        ),
+    },
 )
 STOKES_SL = Sum(
     "stokes_sl",
