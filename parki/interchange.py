@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -312,15 +312,14 @@ def to_host(values: Any) -> Any:
     return values.get() if hasattr(values, "get") else values
 
 
-def as_given(result: Any, like: Any) -> Any:
+def as_given(result: Any, like: T) -> T:
     """Return a new array, or a tuple of arrays, in the library of ``like``, without a copy.
 
     The library is PyTorch, or any with the array API standard (such as JAX). For other ``like``
     (arrays of NumPy and CuPy, lists) the arrays of NumPy or CuPy are returned unchanged.
     """
-    if isinstance(result, tuple):
-        return tuple(as_given(array, like) for array in result)
-    return library_of(like)(result)
+    back: Any = library_of(like)
+    return cast(T, tuple(map(back, result)) if isinstance(result, tuple) else back(result))
 
 
 def library_of(like: Any) -> Callable[[Any], Any]:

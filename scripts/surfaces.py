@@ -1,11 +1,12 @@
 """Measure layers and equations on surfaces against exact flows, and print what was found.
 
-    python scripts/surfaces.py                       # layers, arrays, ellipsoid and gaps
+    python scripts/surfaces.py                       # all but the suspension
     python scripts/surfaces.py suspension --bodies 216 --order 6
     python scripts/surfaces.py suspension --space Cuda   # and checks against the CPU
 
-`gaps` measures the table of `parki/surfaces/plain.py`, and `suspension` the time that corrections
-take. What the others find is tested with fewer nodes in `tests/test_surface_rows.py`.
+`gaps` measures the table of `parki/surfaces/apart.py`, `drops` the one of the manual, and
+`suspension` the time that corrections take. What the others find is tested with fewer nodes in
+`tests/test_surface_rows.py`.
 """
 
 from __future__ import annotations
@@ -204,6 +205,34 @@ def gap(order: int, distance: float, finer: int = 3, turned: int = 0) -> tuple[f
     return equation.layer.gap, errors[0], errors[1]
 
 
+def gap_of_drops(
+    order: int, distance: float, way: str, ratio: float = 0.0, reference: int = 20
+) -> tuple[float, float, float]:
+    """Return the gap that a plan tells, and errors of two drops at the nodes, and of the mean.
+
+    Buoyancy moves them together, or past each other. Errors are differences from more nodes,
+    relative to the velocity of one drop alone.
+    """
+    width = distance * np.pi / (order + 1)
+    towards = {"together": AXIS, "past": np.array([[0.8], [-0.64], [0.0]]) / 1.0496**0.5}
+    e, options, found = towards[way], {**FREE, "tolerance": 1e-7}, []
+    places = np.array([-1 - width / 2, 1 + width / 2]) * AXIS
+    for each in (order, reference):
+        surface = parki.Surface.spheres(places, 1.0, order=each)
+        equation = parki.Drops(surface, ratio, **options)
+        pull = np.where(surface.body == 0, 1.0, -1.0) * (e * surface.arms).sum(axis=0)
+        force = 3 / (4 * np.pi) * pull * surface.normals
+        u, _ = solved(equation, equation.right_side(force), 1e-6)
+        mean = surface.integrals(u)[:, 0] / surface.whole[0]
+        found.append((surface, force, u, mean, equation.layer.gap))
+    (coarse, _, u, mean, told), (surface, force, q, exact, _) = found
+    x = coarse.nodes
+    layers = [surface.single_layer(force, x, **options), surface.double_layer(q, x, **options)]
+    there = 2 / (1 + ratio) * (layers[0] + (ratio - 1) * layers[1]) / (8 * np.pi)
+    alone = (1 + ratio) / (2 + 3 * ratio) / (2 * np.pi)
+    return told, float(abs(u - there).max() / alone), float(abs(mean - exact).max() / alone)
+
+
 def suspension(
     bodies: int, order: int, box: dict[str, Any], rtol: float, axes: Any, space: str = "CPU"
 ) -> None:
@@ -295,15 +324,22 @@ def report(what: list[str]) -> None:
             told, together, apart = gap(order, distance, finer)
             print(f"  finer {finer}, order {order}, {distance}: ", end="")
             print(f"{told:.3f}; {together:.0e}, {apart:.0e}", flush=True)
+    if "drops" in what:
+        print("two drops: gap over h, as a plan tells it; errors at the nodes and of the mean")
+        ways, distances = ("together", "past"), (2.0, 1.0, 0.5, 0.25, 0.1)
+        for ratio, order, distance, way in itertools.product((0, 1, 10), (6, 9), distances, ways):
+            told, at_nodes, mean = gap_of_drops(order, distance, way, ratio)
+            print(f"  ratio {ratio}, order {order}, {distance}, {way}: ", end="")
+            print(f"{told:.3f}; {at_nodes:.0e}, {mean:.0e}", flush=True)
 
 
 KINDS = parki.RigidSurfaces, parki.FirstKind
-WHAT = ("layers", "arrays", "ellipsoid", "gaps", "suspension")
+WHAT = ("layers", "arrays", "ellipsoid", "gaps", "drops", "suspension")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("what", nargs="*", choices=[*WHAT, []], help="default: the first four")
+    parser.add_argument("what", nargs="*", choices=[*WHAT, []], help="default: all but the last")
     parser.add_argument("--bodies", type=int, default=216)
     parser.add_argument("--order", type=int, default=6)
     parser.add_argument("--tolerance", type=float, default=1e-4)
@@ -312,7 +348,7 @@ def main() -> None:
     parser.add_argument("--space", default="CPU", help="where the suspension is: CPU, Cuda, ...")
     parser.add_argument("--axes", type=float, nargs=3, default=(0.42, 0.33, 0.28))
     given = parser.parse_args()
-    report(given.what or list(WHAT[:4]))
+    report(given.what or list(WHAT[:5]))
     if "suspension" in given.what:
         how = {"tolerance": given.tolerance, "accuracy": given.accuracy}
         suspension(given.bodies, given.order, how, given.rtol, given.axes, given.space)

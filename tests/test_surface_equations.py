@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -290,3 +293,85 @@ def test_gpu(kind, more):
 
     for host, device in zip(values(np), values(cupy), strict=True):
         assert np.abs(host - device).max() < 1e-6 * np.abs(host).max()
+
+
+def ring_and_ball():
+    ball = parki.Surface.spheres(ORIGIN, 0.5, order=5)
+    return parki.Surface.join(parki.Surface.tori(ORIGIN, 1.0, 0.3, steps=(20, 8)), ball)
+
+
+def two_balls(place, **more):
+    centres = np.stack([[0.0, 0.0, 0.0], place], axis=1)
+    return parki.Surface.spheres(centres, np.array([1.0, 0.3]), order=5, **more)
+
+
+def crossed_rods():
+    """The second one is within the ball around the first one, and not inside of it."""
+    turn = Rotation.from_euler("x", [[0], [90]], degrees=True)
+    centres = np.array([[0.0, 0.9], [0.0, 0.0], [0.0, 0.0]])
+    return parki.Surface.rods(centres, 2.4, 0.3, turn, order=6)
+
+
+INSIDE = r"body 1 is inside of body 0, where the equation has no fluid"
+CLOSED = {
+    "deep": (lambda: two_balls([0.2, 0, 0]), True),
+    "near the wall": (lambda: two_balls([0.5, 0.0, 0]), True),
+    "outside": (lambda: two_balls([1.9, 0, 0]), False),
+    "rods": (crossed_rods, False),
+    "in a hole": (ring_and_ball, False),
+}
+
+
+def said(make, match="is inside of"):
+    """Return what was warned of."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        make()
+    return [str(each.message) for each in found if match in str(each.message)]
+
+
+@pytest.mark.parametrize("place", CLOSED)
+def test_a_body_inside_of_another(place):
+    """Told where bodies are outside of each other; a plain layer may have a cavity."""
+    make, inside = CLOSED[place]
+    surface = make()
+    found = said(lambda: parki.RigidSurfaces(surface, **FREE))
+    assert len(found) == inside and all(re.match(INSIDE, each) for each in found)
+    assert not said(lambda: parki.LayerPlan("stokes_dl", surface, **FREE))
+
+
+def test_bodies_inside_of_others_by_equation():
+    """Drops of the fluid's own viscosity may be, and bodies whose velocities are given."""
+    surface = two_balls([0.2, 0, 0])
+    assert len(said(lambda: parki.Drops(surface, 0.5, **FREE))) == 1
+    assert not said(lambda: parki.Drops(surface, 1.0, **FREE), match="")
+    assert not said(lambda: parki.FirstKind(surface, **FREE))
+
+
+def test_a_body_moves_into_another():
+    """Through a face of the box; a warning that is an error leaves the bodies where they were."""
+    centres = np.array([[0.1, 0.6], [0.5, 0.5], [0.5, 0.5]])
+    surface = parki.Surface.spheres(centres, np.array([0.3, 0.05]), order=5)
+    equation = parki.RigidSurfaces(surface, **BOX)
+    there = np.array([[0.1, 0.93], [0.5, 0.45], [0.5, 0.5]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            with pytest.raises(parki.ParkiWarning, match=INSIDE):
+                equation.update_positions(there)
+            assert equation.surface is surface
+    with pytest.warns(parki.ParkiWarning, match=INSIDE):
+        equation.update_positions(there)
+    assert not said(lambda: equation.update_positions(there + 0.01))  # once for each equation
+
+
+def test_motions_are_of_the_library_of_densities():
+    """They were NumPy's."""
+    torch = pytest.importorskip("torch")
+    surface = parki.Surface.spheres(ORIGIN, 1.0, order=4)
+    density = torch.from_numpy(surface.nodes + surface.normals)
+    found = [
+        *parki.RigidSurfaces(surface, **FREE).motion(density),
+        *parki.FirstKind(surface, **FREE).resultants(density),
+    ]
+    assert all(isinstance(each, torch.Tensor) and each.shape == (3, 1) for each in found)

@@ -33,6 +33,11 @@ parki.stokes_sl(x, x, x, box=[1, 1, 1])[0].velocity()  # none: NumPy says Any of
 parki.stokes_sl(x, x, x, box=[1, 1, 1], want=("u", "p")).shape  # attr-defined
 parki.Plan("laplace", x, x, box=[1, 1, 1])(x).pressure  # attr-defined
 parki.forget()  # attr-defined
+parki.Spheres(x, 0.1).velocities(x).pressure  # attr-defined
+parki.Spheres(x, 0.1).velocities("forces")  # call-overload
+parki.RigidSpheres(x, 0.1).velocities(x, x).shape  # attr-defined
+parki.Surface.spheres(x, 0.1).single_layer(x).velocity  # attr-defined
+parki.Surface.spheres(x, 0.1).single_layer("density")  # type-var
 array: Array = "text"  # assignment
 """
 

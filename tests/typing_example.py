@@ -72,3 +72,36 @@ boxes = [[1, 1, 1], [2, 2, 2]]
 many = parki.Plan("stokes_sl", points, points, periodicity=3, systems=[0, 20, 50], boxes=boxes)
 assert_type(many(forces), Numbers)
 plan.update_points(points, points, box=parki.lattice(1, 1, 1, xy=0.1))
+
+
+def suspensions(spheres: parki.Spheres, rigid: parki.RigidSpheres) -> None:
+    """Take spheres: what acts on them is of the library that velocities are of."""
+    assert_type(spheres.velocities(forces), Numbers)
+    assert_type(spheres.velocities(None, forces), tuple[Numbers, Numbers])
+    assert_type(rigid.velocities(forces), Numbers)
+    assert_type(rigid.velocities(forces, torques=forces), tuple[Numbers, Numbers])
+    assert_type(spheres.flow(forces, points), Numbers)
+    assert_type(spheres.flow(forces, points, want=("u", "p")), tuple[Numbers, ...])
+    assert_type(spheres.vjp(forces, values=forces)["points"], Numbers)
+
+
+def bodies(shape: parki.BodyShape) -> None:
+    """Take a body of blobs."""
+    many = parki.RigidBodies(shape, points, options=options)
+    assert_type(many.velocities(forces), tuple[Numbers, Numbers])
+    assert_type(many.velocities(torques=forces), tuple[Numbers, Numbers])
+
+
+def layers(surface: parki.Surface, density: Numbers) -> None:
+    """Take a surface, whose layers and equations have densities."""
+    assert_type(surface.single_layer(density, points, options), Numbers)
+    assert_type(surface.double_layer(density, side="outside"), Numbers)
+    layer = parki.LayerPlan("stokes_sl", surface, options=options)
+    assert_type(layer(density), Numbers)
+    assert_type(layer.adjoint(density), Numbers)
+    equation = parki.RigidSurfaces(surface, options)
+    assert_type(equation(density), Numbers)
+    assert_type(equation.motion(density), tuple[Numbers, Numbers])
+    assert_type(parki.FirstKind(surface, options).resultants(density), tuple[Numbers, Numbers])
+    with parki.Progress("GMRES", rtol=1e-6) as show:
+        assert_type(show.residuals, list[float])

@@ -24,7 +24,7 @@ from parki.suspensions import noise
 from parki.suspensions.fluid import Solving
 from parki.suspensions.placed_spheres import alone
 from parki.suspensions.spheres import Spheres
-from parki.typing import Array, Box, OptionKeywords, Unpack
+from parki.typing import Array, ArrayT, Box, OptionKeywords, Unpack
 
 LOOSEST = 1e-3  # error of velocities, where the tolerance is larger
 
@@ -252,7 +252,9 @@ class RigidBodies(Solving):
 
     # ------------------------------------------------------------------ motions
     @alone
-    def velocities(self, forces: Array | None = None, torques: Array | None = None) -> Any:
+    def velocities(
+        self, forces: ArrayT | None = None, torques: ArrayT | None = None
+    ) -> tuple[ArrayT, ArrayT]:
         """Return the velocities and the angular velocities of the bodies, shape (3, B) each.
 
         Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast, overload
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from parki.suspensions.noise import FIRST, check_step, generator
 from parki.suspensions.noise import white as white_numbers
 from parki.suspensions.placed_spheres import WORDS, alone
 from parki.suspensions.radii import Radii
-from parki.typing import Array, Box, OptionKeywords, Unpack
+from parki.typing import Array, ArrayT, Box, OptionKeywords, Unpack
 
 WORDS_OF_OWN = "radii", "viscosity", "lubrication", "roughness", "accuracy"
 ROUGH = "a gap over the mean radius, 0 or more and below 1"
@@ -216,8 +216,12 @@ class RigidSpheres(Solving):
         self._mobility.update_points(given, box, attached)
 
     # ------------------------------------------------------------------ motion
+    @overload
+    def velocities(self, forces: ArrayT, torques: None = None) -> ArrayT: ...
+    @overload
+    def velocities(self, forces: ArrayT | None, torques: ArrayT) -> tuple[ArrayT, ArrayT]: ...
     @alone
-    def velocities(self, forces: Array | None, torques: Array | None = None) -> Any:
+    def velocities(self, forces: Any, torques: Any = None) -> Any:
         """Return the velocities of the spheres; with torques, their angular velocities as well.
 
         Parameters

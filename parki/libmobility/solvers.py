@@ -254,7 +254,8 @@ class Mobility:
         return [0 * self._placed.points for _ in range(1 + self._initialized.angular)]
 
     def _moved(self, acts: dict[str, Any]) -> list[Any]:
-        forces, torques = acts.get("forces"), acts.get("torques")
+        forces: Any = acts.get("forces")
+        torques: Any = acts.get("torques")
         if not self._initialized.angular:
             return [self._placed.velocities(forces)]
         if torques is None and forces is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -172,6 +173,14 @@ class Bodies:
         tuple of 3 arrays, shape (n,), (n,) and (3, n)
             Targets, bodies, and displacements from the bodies' centres; on the host.
         """
+        i, body, r = self.around(targets, options, reach)
+        close = np.zeros(i.size, bool)
+        for shape, mine, local in self._local(body, r):
+            close[mine] = shape.distances(local, reach * shape.spacing.max()) < np.inf
+        return i[close], body[close], r[:, close]
+
+    def around(self, targets: Any, options: EwaldOptions, reach: float) -> tuple[Any, Any, Any]:
+        """Return targets in the balls around copies of bodies, which ``reach`` widens: `copies`."""
         radii = np.array([shape.radius + reach * shape.spacing.max() for shape in self.shapes])
         size, near = np.ceil(np.log2(radii))[self.kinds], []
         for each in np.unique(size):  # one search for bodies of about one size
@@ -183,12 +192,20 @@ class Bodies:
             i, j, r = (to_host(array) for array in several)
             near.append((i, bodies[j], r.astype(np.float64)))
         i, body, r = (np.concatenate(each, axis=-1) for each in zip(*near, strict=True))
-        close = np.zeros(i.size, bool)
+        return i, body, r
+
+    def inside(self, body: np.ndarray, r: np.ndarray) -> np.ndarray:
+        """Return whether points at r (3, n) from bodies' centres, far from nodes, are inside."""
+        found = np.zeros(body.size, bool)
+        for shape, mine, local in self._local(body, r):
+            found[mine] = shape.solid_angles(local) > 2 * np.pi
+        return found
+
+    def _local(self, body: np.ndarray, r: np.ndarray) -> Iterator[tuple[Shape, Any, Any]]:
+        """Yield each shape, the points that are at its bodies, and these in the bodies' frames."""
         for kind, shape in enumerate(self.shapes):
             mine = np.flatnonzero(self.kinds[body] == kind)
-            local = np.einsum("nji,jn->in", self.frames[body[mine]], r[:, mine])
-            close[mine] = shape.distances(local, reach * shape.spacing.max()) < np.inf
-        return i[close], body[close], r[:, close]
+            yield shape, mine, np.einsum("nji,jn->in", self.frames[body[mine]], r[:, mine])
 
     def nearest(
         self, points: np.ndarray, bodies: np.ndarray, sizes: np.ndarray

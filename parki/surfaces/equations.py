@@ -21,11 +21,12 @@ from parki.ewald.points import like_points
 from parki.interchange import as_given, finite
 from parki.memory import require
 from parki.runtime.forks import Uncopied
+from parki.surfaces.apart import AT_NODES, LayerUse
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.layer import LayerPlan, alone, flat_hint
 from parki.surfaces.own import own_parts, own_products
 from parki.surfaces.shapes import Shape
-from parki.typing import Array, OptionKeywords, Unpack
+from parki.typing import Array, ArrayT, OptionKeywords, Unpack
 
 # Forces, torques and rigid motions of bodies, about their centres, from arrays (k, 3, N) or (3, N)
 # of densities and velocities at the nodes of all bodies.
@@ -81,6 +82,14 @@ MATRICES = 4  # of a body's size, which an inverse takes at a time
 SINGULAR = 1e12  # condition of a body's own matrix, whose inverse is then of no use
 
 
+class _Layer(LayerPlan):
+    """The layer of an equation, which says what it is for."""
+
+    def __init__(self, use: LayerUse, *arguments: Any, **keywords: Any) -> None:
+        self._use = use
+        super().__init__(*arguments, **keywords)
+
+
 class Equation(Uncopied):
     """An integral equation on the surfaces of bodies: its operator, and a preconditioner.
 
@@ -101,6 +110,7 @@ class Equation(Uncopied):
 
     _made_of = "surface and options"
     kernel = "stokes_dl"
+    _use = LayerUse()
 
     def __init__(
         self,
@@ -114,7 +124,8 @@ class Equation(Uncopied):
         **keywords: Unpack[OptionKeywords],
     ) -> None:
         how: Any = {"accuracy": accuracy, "order": order, "width": width, **keywords}
-        self.layer = LayerPlan(self.kernel, surface, None, options, constants=constants, **how)
+        how |= {"constants": constants, "options": options}
+        self.layer: LayerPlan = _Layer(self._use, self.kernel, surface, **how)
         self._other: LayerPlan | None = None
         self._inverses: dict[Shape, np.ndarray] = {}
 
@@ -163,13 +174,13 @@ class Equation(Uncopied):
 
     # ------------------------------------------------------------------ operators
     @alone
-    def __call__(self, density: Array) -> Any:
+    def __call__(self, density: ArrayT) -> ArrayT:
         """Return A q of a density, shape (3, N) or (k, 3, N)."""
         q = self._checked("density", density)
         return as_given(self._applied(self.surface, q, self.layer), density)
 
     @alone
-    def adjoint(self, values: Array) -> Any:
+    def adjoint(self, values: ArrayT) -> ArrayT:
         """Return the transpose of A applied to values, shape (3, N) or (k, 3, N)."""
         v = self._checked("values", values)
         return as_given(self._applied(self.surface, v, self.layer.adjoint, True), values)
@@ -280,6 +291,8 @@ class RigidSurfaces(Equation):
     True
     """
 
+    _use = LayerUse(nested=False)
+
     def _beside(self, surface: Bodies, q: Any) -> Any:
         return rigid(surface, *motion(surface, q)) - q / 2
 
@@ -306,13 +319,13 @@ class RigidSurfaces(Equation):
         return found if flow is None else found - self._checked("flow", flow)
 
     @alone
-    def motion(self, density: Array) -> tuple[Any, Any]:
+    def motion(self, density: ArrayT) -> tuple[ArrayT, ArrayT]:
         """Return velocities and angular velocities (3, B) of a solution."""
         velocity, spin = motion(self.surface, self._checked("density", density))
-        return -velocity, -spin
+        return as_given(-velocity, density), as_given(-spin, density)
 
     @alone
-    def layers(self, density: Array, forces: Any = None, torques: Any = None) -> Any:
+    def layers(self, density: ArrayT, forces: Any = None, torques: Any = None) -> ArrayT:
         """Return the densities (6, N) of the flow, for `Surface.combined`, over 8 pi."""
         q = self._checked("density", density)
         pair = [self.spread(forces, torques), self._before(self.surface, q)]
@@ -328,6 +341,7 @@ class FirstKind(Equation):
     """
 
     kernel = "stokes_sl"
+    _use = LayerUse(in_gaps=AT_NODES)
 
     def _before(self, surface: Bodies, q: Any) -> Any:
         return surface.smooth(q)
@@ -342,16 +356,17 @@ class FirstKind(Equation):
         return size[surface.body] * rest
 
     @alone
-    def right_side(self, velocities: Array) -> Any:
+    def right_side(self, velocities: ArrayT) -> ArrayT:
         """Return the right side for velocities (3, N) at the nodes."""
         u = self._checked("velocities", velocities)
         u = u - normal_part(self.surface, u)
         return as_given(self.surface.smooth(u), velocities)
 
     @alone
-    def resultants(self, density: Array) -> tuple[Any, Any]:
+    def resultants(self, density: ArrayT) -> tuple[ArrayT, ArrayT]:
         """Return the forces and torques (3, B) of the bodies on the fluid."""
-        return resultants(self.surface, self._checked("density", density))
+        force, torque = resultants(self.surface, self._checked("density", density))
+        return as_given(force, density), as_given(torque, density)
 
 
 class Drops(Equation):
@@ -375,8 +390,9 @@ class Drops(Equation):
         self.ratio = finite("ratio", ratio, "a ratio of viscosities, from 0 on")
         if self.ratio < 0:
             raise ParkiValueError(f"ratio is {ratio}; expected a ratio of viscosities, from 0 on")
-        if self.ratio == 1:  # no double layer
-            self.kernel = "stokes_sl"
+        self._use = LayerUse(nested=False, in_gaps=AT_NODES)
+        if self.ratio == 1:  # no double layer: nothing is solved, and drops may hold others
+            self.kernel, self._use = "stokes_sl", LayerUse(in_gaps="")
         super().__init__(surface, options, **keywords)
         if self.ratio == 1:
             self._other = self.layer

@@ -24,18 +24,17 @@ from parki.interchange import (
     one_of,
     positive,
     shown,
-    to_host,
     told_apart,
     whole,
 )
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.runtime.forks import Uncopied
-from parki.surfaces import corrections, own, plain
+from parki.surfaces import apart, corrections, own, plain
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.kernels import LAYERS
-from parki.surfaces.near import Events, Regularisation
+from parki.surfaces.near import Regularisation
 from parki.surfaces.shapes import Shape
-from parki.typing import Array, OptionKeywords, Unpack
+from parki.typing import Array, ArrayT, OptionKeywords, Unpack
 
 SIDES = {"outside": 1, "mean": 0, "inside": -1}
 WORDS = {"dens": "density", "trg": "targets", "src": "nodes"}  # what sums call them
@@ -112,6 +111,7 @@ class LayerPlan(Uncopied):
     """
 
     _made_of = "kernel, surface, targets and options"
+    _use = apart.LayerUse()
 
     def __init__(
         self,
@@ -244,37 +244,10 @@ class LayerPlan(Uncopied):
         with by_words(WORDS):
             own_parts, near = self._corrections(surface, e, self._setting, space)
             if own:
-                self._check_gaps(surface, near.events)
+                for kind, text in apart.warnings(surface, near.events, self.options, self._use):
+                    self._tell(kind, text)
             left = corrections.left_out(near.events, targets.shape[1])
             self._sum(surface, targets, _Placed(surface, e, own_parts, near, left))
-
-    def _check_gaps(self, surface: Bodies, events: Events) -> None:
-        """Warn once of bodies that are too close to each other for their nodes."""
-        gap, at = smallest_gap(events)
-        expected = plain.expected(gap, surface.has_finer)
-        home, body = (to_host(each) for each in (surface.body[events.target], events.body))
-        apart, pairs = to_host(events.b), home * surface.kinds.size + body
-        crossing = np.intersect1d(pairs[apart < 0], pairs[apart > 0])
-        if crossing.size:
-            one, other = divmod(int(crossing[0]), surface.kinds.size)
-            name = f"bodies {one} and {other} overlap"
-            self._tell(
-                "overlap",
-                f"{name if one != other else f'body {one} and its image overlap'}: some nodes of "
-                "one are inside of the other, where equations make no sense; move them apart",
-            )
-        if expected < plain.WORTH or crossing.size:
-            return
-        pair = int(home[at]), int(body[at])
-        both = f"bodies {min(pair)} and {max(pair)}"
-        both = both if pair[0] != pair[1] else f"body {pair[0]} and its image"
-        self._tell(
-            "gap",
-            f"{both} are {gap:.2g} node distances apart, and nodes do not resolve densities in the "
-            f"gap: expect errors of "
-            f"{expected:.1g} in velocities of bodies that are pushed together, and far smaller "
-            "ones where they move together; take more nodes, or keep bodies apart",
-        )
 
     def _tell(self, name: str, message: str) -> None:
         """Warn, unless the plan has warned of this before."""
@@ -340,7 +313,7 @@ class LayerPlan(Uncopied):
         return rows, (nodes,) if layer.columns == 1 else (layer.columns, nodes)
 
     @alone
-    def __call__(self, density: Array) -> Any:
+    def __call__(self, density: ArrayT) -> ArrayT:
         """Return the layer of a density, or of k at once.
 
         Parameters
@@ -379,7 +352,7 @@ class LayerPlan(Uncopied):
         return array.reshape(*many, rows, shape[-1])
 
     @alone
-    def timed(self, density: Array) -> tuple[Any, dict[str, float]]:
+    def timed(self, density: ArrayT) -> tuple[ArrayT, dict[str, float]]:
         """Return the layer of a density, and the seconds of the sum's stages and of corrections."""
         q = self._density(density)
         seconds: dict[str, float] = self._plan.timed(self._acting(q))[1]
@@ -391,7 +364,7 @@ class LayerPlan(Uncopied):
         return self(density), seconds
 
     @alone
-    def adjoint(self, values: Array) -> Any:
+    def adjoint(self, values: ArrayT) -> ArrayT:
         """Return the transposed layer: of values at the targets, what they make at the nodes.
 
         Raises
@@ -463,7 +436,8 @@ class LayerPlan(Uncopied):
         """
         q = self._density(density)
         placed, wider = self._placed, self._setting.wider()
-        change, size = self._corrected(placed, q), abs(self(density)).max()
+        values: Any = self(density)
+        change, size = self._corrected(placed, q), abs(values).max()
         own, near = self._corrections(placed.surface, placed.e, wider, self.space)
         other = self._corrected(placed._replace(own=own, near=near), q)
         last = placed.surface.last_degrees(q).astype(q.dtype).reshape(-1, *self._shapes[1])
@@ -497,7 +471,7 @@ class LayerPlan(Uncopied):
 
         Infinite, if no target is close to another body.
         """
-        return smallest_gap(self._placed.near.events)[0]
+        return apart.smallest_gap(self._placed.near.events)[0]
 
     @alone
     def describe(self) -> str:
@@ -518,12 +492,3 @@ def flat_hint(values: Any, shape: tuple[int, ...]) -> str:
     """Return a hint for vectors, such as solvers return."""
     flat = values.ndim == 1 and len(shape) == 2 and values.size == math.prod(shape)
     return f"; reshape it: .reshape({shape[0]}, -1)" if flat else ""
-
-
-def smallest_gap(events: Events) -> tuple[float, int]:
-    """Return the smallest distance over h, and the event that has it."""
-    if not events.b.size:
-        return math.inf, -1
-    apart = abs(events.b) / events.h
-    at = int(apart.argmin())
-    return float(apart[at]), at

@@ -34,6 +34,7 @@ from parki.surfaces.series import (
 )
 
 Project = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+AT_ONCE = 1 << 20  # pairs of a point and a node
 TOUCHING = 0.2  # node distances within which sums leave out the pair of a target and a node
 CLOSE = 9  # nodes by which curvature is estimated, with the one itself
 FLAT = 2.5  # ratio of half axes from which an ellipsoid has another side near its nodes
@@ -102,6 +103,15 @@ class Shape:
     def distances(self, points: np.ndarray, most: float) -> np.ndarray:
         """Return distances of points (3, m) from the nearest node; infinite ones beyond most."""
         return np.asarray(self._tree.query(points.T, distance_upper_bound=most)[0])
+
+    def solid_angles(self, points: np.ndarray) -> np.ndarray:
+        """Return solid angles of the surface at points (3, m): 4 pi inside, 0 outside."""
+        angles, step = np.zeros(points.shape[1]), max(1, AT_ONCE // self.areas.size)
+        for first in range(0, angles.size, step):
+            r = self.nodes[:, None] - points[:, first : first + step, None]
+            along = (r * self.normals[:, None]).sum(axis=0) / (r**2).sum(axis=0) ** 1.5
+            angles[first : first + step] = along @ self.areas
+        return angles
 
     @cached_property
     def turns(self) -> float:

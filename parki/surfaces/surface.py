@@ -15,7 +15,7 @@ from parki.surfaces import series, shapes
 from parki.surfaces.bodies import Bodies, matrices, numbers
 from parki.surfaces.layer import LayerPlan
 from parki.surfaces.shapes import Finer, Shape
-from parki.typing import Array
+from parki.typing import Array, ArrayT
 
 AREA_OFF = 0.2  # relative error of the normals' flux through a closed surface
 MOST_AREA = 1.3  # of a node, in squares of its spacing: 1 on a square lattice
@@ -287,32 +287,52 @@ class Surface(Bodies):
 
     # ------------------------------------------------------------------ layers
     def single_layer(
-        self, density: Array, targets: Any = None, options: EwaldOptions | None = None, **more: Any
-    ) -> Any:
+        self,
+        density: ArrayT,
+        targets: Array | None = None,
+        options: EwaldOptions | None = None,
+        **more: Any,
+    ) -> ArrayT:
         """Return the single layer of forces per area, `stokes_sl`: see `LayerPlan`."""
         return LayerPlan("stokes_sl", self, targets, options, **more)(density)
 
     def double_layer(
-        self, density: Array, targets: Any = None, options: EwaldOptions | None = None, **more: Any
-    ) -> Any:
+        self,
+        density: ArrayT,
+        targets: Array | None = None,
+        options: EwaldOptions | None = None,
+        **more: Any,
+    ) -> ArrayT:
         """Return the double layer, `stokes_dl` with the surface's normals: see `LayerPlan`."""
         return LayerPlan("stokes_dl", self, targets, options, **more)(density)
 
     def combined(
-        self, density: Array, targets: Any = None, options: EwaldOptions | None = None, **more: Any
-    ) -> Any:
+        self,
+        density: ArrayT,
+        targets: Array | None = None,
+        options: EwaldOptions | None = None,
+        **more: Any,
+    ) -> ArrayT:
         """Return the sum of both layers, `stokes_comb`, of densities (6, N): see `LayerPlan`."""
         return LayerPlan("stokes_comb", self, targets, options, **more)(density)
 
     def charge_layer(
-        self, density: Array, targets: Any = None, options: EwaldOptions | None = None, **more: Any
-    ) -> Any:
+        self,
+        density: ArrayT,
+        targets: Array | None = None,
+        options: EwaldOptions | None = None,
+        **more: Any,
+    ) -> ArrayT:
         """Return the potential of charges per area, `laplace`: see `LayerPlan`."""
         return LayerPlan("laplace", self, targets, options, **more)(density)
 
     def dipole_layer(
-        self, density: Array, targets: Any = None, options: EwaldOptions | None = None, **more: Any
-    ) -> Any:
+        self,
+        density: ArrayT,
+        targets: Array | None = None,
+        options: EwaldOptions | None = None,
+        **more: Any,
+    ) -> ArrayT:
         """Return the potential of normal dipoles, `laplace_dipole`: see `LayerPlan`."""
         return LayerPlan("laplace_dipole", self, targets, options, **more)(density)
 

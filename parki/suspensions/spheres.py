@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from parki.interchange import as_given, flag
 from parki.suspensions import derivatives, noise, wall
 from parki.suspensions.derivatives import MOVES
 from parki.suspensions.placed_spheres import WORDS, PlacedSpheres, alone
-from parki.typing import Array
+from parki.typing import Array, ArrayT, ResultName
 
 
 class Spheres(PlacedSpheres):
@@ -69,8 +69,12 @@ class Spheres(PlacedSpheres):
     """
 
     # ------------------------------------------------------------------ velocities
+    @overload
+    def velocities(self, forces: ArrayT, torques: None = None) -> ArrayT: ...
+    @overload
+    def velocities(self, forces: ArrayT | None, torques: ArrayT) -> tuple[ArrayT, ArrayT]: ...
     @alone
-    def velocities(self, forces: Array | None, torques: Array | None = None) -> Any:
+    def velocities(self, forces: Any, torques: Any = None) -> Any:
         """Return the velocities of the spheres; with torques, their angular velocities as well.
 
         Parameters
@@ -101,10 +105,26 @@ class Spheres(PlacedSpheres):
         given = self._taken(forces=forces, torques=torques)
         return self._motions(given, MOVES[: 1 + (torques is not None)])
 
-    @alone
+    @overload
     def flow(
-        self, forces: Array | None, points: Array, torques: Array | None = None, *, want: Any = "u"
-    ) -> Any:
+        self,
+        forces: ArrayT | None,
+        points: Array,
+        torques: ArrayT | None = None,
+        *,
+        want: ResultName = "u",
+    ) -> ArrayT: ...
+    @overload
+    def flow(
+        self,
+        forces: ArrayT | None,
+        points: Array,
+        torques: ArrayT | None = None,
+        *,
+        want: tuple[ResultName, ...],
+    ) -> tuple[ArrayT, ...]: ...
+    @alone
+    def flow(self, forces: Any, points: Array, torques: Any = None, *, want: Any = "u") -> Any:
         """Return the fluid's velocity elsewhere, and what else is wanted, of forces and torques.
 
         Inside of a sphere it is the velocity that what acts on its surface makes there.
@@ -161,10 +181,10 @@ class Spheres(PlacedSpheres):
         forces: Array | None,
         torques: Array | None = None,
         *,
-        values: Array | None,
-        turns: Array | None = None,
+        values: ArrayT | None,
+        turns: ArrayT | None = None,
         wrt: tuple[str, ...] = ("forces", "points"),
-    ) -> dict[str, Any]:
+    ) -> dict[str, ArrayT]:
         """Return the derivatives of ``<values, U> + <turns, W>`` by forces, torques and positions.
 
         U and W are the velocities and angular velocities that `velocities` returns.
