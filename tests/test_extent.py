@@ -99,15 +99,29 @@ def test_points_without_width_keep_the_promise(kernel, axes):
     assert min(plan.box) >= 0.25
 
 
-def test_thin_boxes_around_a_line_are_warned_of():
-    with pytest.warns(
-        parki.ParkiWarning, match="whose free edges are below a hundredth of the peri"
-    ):
-        parki.EwaldOptions(1, [1, 0.003, 0.003])
+@pytest.mark.parametrize(
+    ("kernel", "periodicity", "box"),
+    [
+        ("stokes_sl", 1, (1, 0.001, 0.001)),
+        ("stokes_sl", 1, (1, 0.0001, 0.0001)),
+        ("stokes_dipole", 1, (1, 0.0001, 0.0001)),
+        ("stokes_sl", 2, (1, 0.01, 0.0003)),
+        ("stokes_sl", 2, (1, 0.01, 0.0001)),
+    ],
+)
+def test_thin_free_edges_keep_the_promise(kernel, periodicity, box):
+    """Where kernels fade, at a cut-off of 10 widths or more, their size was taken too small."""
+    rng = np.random.default_rng(0)
+    src = rng.random((3, 40)) * np.array(box)[:, None]
+    dens = rng.standard_normal((3, 3, 40) if kernel == "stokes_dipole" else (3, 40))
+    dens -= dens.mean(axis=-1, keepdims=True)
+    options = parki.EwaldOptions(periodicity, box, 1e-6)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for periodicity, box in ((1, [1, 0.01, 0.01]), (1, [1, 0.003, 1]), (2, [1, 1, 0.003])):
-            parki.EwaldOptions(periodicity, box)
+        plan = parki.Plan(kernel, src, src, options)
+    exact = direct_sum(kernel, src, src, dens, options=options)
+    assert rms(plan(dens) - exact) <= plan.promise(dens)
+    assert (plan.box == box).all()
 
 
 @pytest.mark.parametrize("apart", [0.1, 1e-3, 1e-9])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parki.errors import ParkiTypeError, ParkiValueError, warn
+from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.lattice import (
     Cell,
     Moving,
@@ -47,7 +47,6 @@ CHOICES = {
     "wall": ("no-slip",),
 }
 MOST_SLENDER = 1e4  # ratio of the longest to the shortest edge
-THIN = 0.01  # free edges around a line over its period, from which on sums keep their promise
 # Targets and sources up to which applications are recorded. More keep a device busy while the host
 # launches, and the copies of density and results would take memory.
 MOST_RECORDED = 2**20
@@ -176,20 +175,6 @@ class EwaldOptions(metaclass=Shown):
             )
         if self.execution_space is not None:
             space_name(self.execution_space)
-        self._warn_of_thin_box()
-
-    def _warn_of_thin_box(self) -> None:
-        """Warn of a box around a line, for which no split is chosen that keeps the promise."""
-        if sum(self.periodic) != 1:
-            return
-        edges = [math.inf if edge is None else edge for edge in self.edges]
-        period = edges[self.periodic.index(True)]
-        if sum(edge < THIN * period for edge in edges) == 2:
-            warn(
-                f"box is {self.box}, whose free edges are below a hundredth of the period: errors "
-                "may be up to 36 times the promise; give None for these edges, or a hundredth of "
-                "the period or more"
-            )
 
     if not TYPE_CHECKING:
 
