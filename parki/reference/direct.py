@@ -51,9 +51,6 @@ def direct_sum(
     mu times that. The singular part of coinciding pairs (or images) is skipped, in every field.
     They are no further apart than 1e-14 times the longest periodic side; without one, than 1e-154.
 
-    Brinkman sums with one or two periodic axes have errors of about 1e-10 where alpha times the
-    period is 0.01, and 1e-6 where it is 1e-4, as two kernels that end are subtracted there.
-
     Where a sum over images does not converge by itself, its constant is fixed by periodicity:
 
     * 3: the mean over the cell is zero (a uniform background neutralises the Laplace charges).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -197,7 +198,7 @@ def _stokes(
     along = k[0] * flow[0] + k[1] * flow[1] + k[2] * flow[2]
     pressure = -1j * harmonic * along
     # As k vanishes, H and k k.A / k^2 do not.
-    if n == 0 and split.periodicity == 2 and not split.rubbed:
+    if n == 0 and split.periodicity == 2:
         flow[2, split.modes(1), split.modes(2)] = 0
     along *= biharmonic
     sources = sources * (2 * charges if split.rubbed else harmonic)
@@ -218,14 +219,18 @@ def _symbols(split: ReferenceSplit, k: list[Array], k2: Array) -> tuple[Array, A
         return less, k2, k2  # charges take the first
     # The Laplacian of both mollified charges: they differ by what kappa adds to the damping.
     square = split.kappa**2
-    both = 2 * less - 8 * np.pi / square * np.expm1(-square / (4 * split.xi**2))
+    damped = -np.expm1(-square / (4 * split.xi**2)) / square
+    both = 2 * less + 8 * np.pi * damped
     if split.periodicity == 3:
         both = np.where(k2 > 0, both, 0)
-        # The difference of both in closed form, as it cancels where alpha is small.
-        apart = 1 - k2 * np.expm1(-square / (4 * split.xi**2)) / square
-        product = np.where(k2 > 0, k2 * (k2 + square), 1.0)
-        return less, both, np.where(k2 > 0, 8 * np.pi * apart / product, 0.0)
-    return less, both, 2 / square * (_unscreened(split, k, k2)[0] - less)
+    # The difference of both over kappa^2 / 2 by its parts, as it cancels where kappa is small.
+    whole, apart = _cut_off(split, k)
+    biharmonic = 2 * _unscreened(split, k, k2)[0] + 8 * np.pi * (apart + damped * whole)
+    biharmonic /= k2 + square
+    if split.periodicity == 2:  # modes along the free axis alone do not flow along it
+        free = (k[0] == 0) & (k[1] == 0)
+        biharmonic = np.where(free, both / np.where(k2 > 0, k2, 1.0), biharmonic)
+    return less, both, biharmonic
 
 
 def _unscreened(split: ReferenceSplit, k: list[Array], k2: Array) -> tuple[Array, Array, Array]:
@@ -241,15 +246,18 @@ def _unscreened(split: ReferenceSplit, k: list[Array], k2: Array) -> tuple[Array
 
 def _screened(split: ReferenceSplit, k: list[Array], k2: Array) -> Array:
     """Symbol of screened charges, with what kappa adds to the damping."""
-    symbol = 4 * np.pi * screened.inverse(k2, split.kappa, split.xi)
+    return 4 * np.pi * screened.inverse(k2, split.kappa, split.xi) * _cut_off(split, k)[0]
+
+
+def _cut_off(split: ReferenceSplit, k: list[Array]) -> tuple[Array, Array]:
+    """Return the factors of symbols of screened charges that end: see `screened.cut_off`."""
     if split.periodicity == 3:
-        return symbol
+        return np.ones(1), np.zeros(1)
     radius = split.truncation_radius()
     if split.periodicity == 2:
-        along = np.broadcast_to(np.hypot(k[0], k[1]), k2.shape)
-        return symbol * screened.cut_off(1, along, k[2], split.kappa, radius)
-    free = np.hypot(k[1], k[2])
-    return symbol * screened.cut_off(2, float(k[0][0, 0]), free, split.kappa, radius)
+        along, free = np.broadcast_arrays(np.hypot(k[0], k[1]), k[2])
+        return screened.cut_off(1, along, free, split.kappa, radius)
+    return screened.cut_off(2, float(k[0][0, 0]), np.hypot(k[1], k[2]), split.kappa, radius)
 
 
 def _cut_off_2p(
@@ -305,15 +313,15 @@ def _constant(split: ReferenceSplit, moments: Moments) -> Array:
     """
     if moments.f is None or split.sum.rule in ("rotlet", "dipole"):
         return np.zeros(split.sum.components)
-    total = moments.f.sum(axis=1)
+    total = np.array([math.fsum(row) for row in moments.f])  # which little screening multiplies
     box, periodicity = split.points.box, split.periodicity
     total = total / split.points.part
     if split.kappa:
         if periodicity == 3:
             return np.zeros(split.sum.components)
-        p = screened.constant(3 - periodicity, split.kappa, split.truncation_radius(), split.xi)
-        p *= 1 + split.rubbed
-        return np.asarray(p / np.prod(box[:periodicity]) * total)
+        given = split.kappa, split.truncation_radius(), split.xi, split.rubbed
+        constant = screened.constant(3 - periodicity, *given)
+        return np.asarray(constant / np.prod(box[:periodicity]) * total)
     if split.sum.rule == "charge":
         if periodicity == 3:
             return np.asarray(-np.pi / split.xi**2 / np.prod(box) * total)

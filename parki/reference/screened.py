@@ -16,7 +16,8 @@ from itertools import pairwise
 from math import factorial
 
 import numpy as np
-from scipy.special import erfc, erfcx, gammainc, j0, j1, k0, k1
+from numpy.polynomial import legendre
+from scipy.special import erfc, erfcx, gammainc, j0, j1, jv, k0, k1
 
 from parki.reference.split import Array
 
@@ -24,7 +25,9 @@ PARAMETERS = {
     "yukawa": "kappa",
     **dict.fromkeys(("brinkman_sl", "brinkman_dl", "brinkman_dipole"), "alpha"),
 }
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(60)
+_NODES = legendre.leggauss(60)[0]
+# Its weights, which round less by this sum than by the slopes that NumPy divides by.
+_WEIGHTS = 1 / (legendre.legvander(_NODES, 59) ** 2 @ (np.arange(60) + 0.5))
 
 
 def parsed(kernel: str) -> tuple[str, float]:
@@ -171,24 +174,52 @@ def inverse(k2: Array, kappa: float, xi: float) -> Array:
     return np.asarray(np.exp(-((kappa / xi) ** 2) / 4) / (k2 + kappa**2))
 
 
-def cut_off(n: int, along: float | Array, free: Array, kappa: float, radius: float) -> Array:
-    """Return transforms ``(k^2 + K^2 + kappa^2) F / 4 pi`` of cut-off kernels, with n free axes.
+def cut_off(
+    n: int, along: float | Array, free: Array, kappa: float, radius: float
+) -> tuple[Array, Array]:
+    """Return transforms F of cut-off kernels as ``E = (k^2 + K^2 + kappa^2) F / 4 pi``.
 
-    ``along`` is K, and ``free`` is k.
+    And by how much E is less than without screening, over kappa^2, of which no digits cancel.
+    There are n free axes; ``along`` is K, and ``free`` is k. With two free axes and K = 0 this has
+    the transform of the parabola ``K0(kappa R) (R^2 - r^2)`` taken away, whose second derivatives
+    are part of `constant`: it grows as kappa falls.
     """
     decay = np.hypot(along, kappa)
     z, x = decay * radius, free * radius
-    zero = np.asarray(along) == 0
     if n == 1:
-        edge, sinc = np.exp(-z), np.sinc(x / np.pi)
-        slope = np.where(zero, z, x**2 / np.where(z > 0, z, 1.0)) * sinc
-        plain = 1 - edge * (np.cos(x) + np.where(zero, 1, -1) * slope)
-        return np.where(zero & (free == 0), gammainc(2, kappa * radius), plain)
-    if not zero:
-        return np.asarray(1 + x * j1(x) * k0(z) - z * j0(x) * k1(z))
-    safe = np.where(x > 0, x, 1.0)
+        return _cut_off_by_one(np.asarray(along), z, x, kappa, radius)
+    if along > 0:
+        plain = 1 + x * j1(x) * k0(z) - z * j0(x) * k1(z)
+        first, second = _apart(float(along) * radius, float(z))
+        return np.asarray(plain), radius**2 * (x * j1(x) * first - j0(x) * second)
+    safe, whole = np.where(x > 0, x, 1.0), _whole(kappa * radius)
     plain = 1 - z * j0(x) * k1(z) - z**2 * k0(z) * j1(safe) / safe
-    return np.where(x > 0, plain, _whole(kappa * radius))
+    rest = np.where(x > 0, jv(2, x) / safe**2, 0.125) * k0(z) * (z * radius) ** 2 / 2
+    return np.where(x > 0, plain, whole), -j0(x) * whole / kappa**2 - rest
+
+
+def _cut_off_by_one(
+    along: Array, z: Array, x: Array, kappa: float, radius: float
+) -> tuple[Array, Array]:
+    """Return `cut_off` with one free axis, for decays z and wavenumbers x over the radius."""
+    zero, edge, sinc = along == 0, np.exp(-z), np.sinc(x / np.pi)
+    slope = np.where(zero, z, x**2 / np.where(z > 0, z, 1.0)) * sinc
+    plain = 1 - edge * (np.cos(x) + np.where(zero, 1, -1) * slope)
+    plain = np.where(zero & (x == 0), gammainc(2, kappa * radius), plain)
+    # As decays are apart by kappa^2 / both.
+    own, both = along * radius, z + along * radius
+    less = np.expm1(-((kappa * radius) ** 2) / both) / kappa**2
+    other = x**2 * sinc * (own * less - radius**2 / both) / np.where(zero, 1.0, own * z)
+    return plain, np.where(zero, 0.0, np.exp(-own) * (np.cos(x) * less - other))
+
+
+def _apart(low: float, high: float) -> tuple[float, float]:
+    """Return integrals of K1(t) and ``t K0(t)`` over t from low to high, over high^2 - low^2."""
+    if high > 1.5 * low:  # nothing cancels
+        first, second = k0(low) - k0(high), low * k1(low) - high * k1(high)
+        return float(first / (high**2 - low**2)), float(second / (high**2 - low**2))
+    t = np.sqrt(low**2 + (_NODES + 1) / 2 * (high**2 - low**2))
+    return float(_WEIGHTS @ (k1(t) / t)) / 4, float(_WEIGHTS @ k0(t)) / 4
 
 
 def _whole(z: float) -> float:
@@ -199,9 +230,16 @@ def _whole(z: float) -> float:
     return float(_WEIGHTS @ (t**2 * k1(t) / 2 * np.sqrt(t * z)))
 
 
-def constant(n: int, kappa: float, radius: float, xi: float) -> float:
-    """Return p(R) of the mode K = 0 times its damping, for n free axes."""
+def constant(n: int, kappa: float, radius: float, xi: float, rubbed: bool) -> float | Array:
+    """Return the constant of the mode K = 0 that cutting off takes away, for n free axes.
+
+    It is p(R) times the damping. Flows have it twice; they have no part along the only free axis,
+    and across the only periodic one lack the parabola of `cut_off`.
+    """
     damping = np.exp(-((kappa / xi) ** 2) / 4)
-    if n == 2:
-        return float(2 * k0(kappa * radius) * damping)
-    return float(2 * np.pi / kappa * np.exp(-kappa * radius) * damping)
+    edge = 2 * k0(kappa * radius) if n == 2 else 2 * np.pi / kappa * np.exp(-kappa * radius)
+    if not rubbed:
+        return float(edge * damping)
+    if n == 1:
+        return np.array([2.0, 2.0, 0.0]) * float(edge * damping)
+    return np.array([0.0, -1.0, -1.0]) * float(edge) + float(2 * edge * damping)
