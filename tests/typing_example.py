@@ -90,6 +90,8 @@ def bodies(shape: parki.BodyShape) -> None:
     many = parki.RigidBodies(shape, points, options=options)
     assert_type(many.velocities(forces), tuple[Numbers, Numbers])
     assert_type(many.velocities(torques=forces), tuple[Numbers, Numbers])
+    assert_type(many.forces(points), tuple[Any, Any])  # of the library of the positions
+    assert_type(many.noise(0), tuple[Any, Any])
 
 
 def layers(surface: parki.Surface, density: Numbers) -> None:

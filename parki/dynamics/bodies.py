@@ -321,7 +321,7 @@ class RigidBodies(Solving):
         slip: Array | None = None,
         gradient: Any = None,
         callback: Show | None = None,
-    ) -> Any:
+    ) -> tuple[Any, Any]:
         """Return the forces and torques (3, B) that make bodies move with given velocities.
 
         This is the resistance, the inverse of `velocities`. It takes more products the more bodies
@@ -402,7 +402,7 @@ class RigidBodies(Solving):
         *,
         slip: Array | None = None,
         gradient: Any = None,
-    ) -> Any:
+    ) -> tuple[Any, Any]:
         """Return a Brownian step: displacements and rotation vectors, for `move`.
 
         With the mobility N of bodies it is ``N F dt``, noise of covariance ``2 kT dt N``, and the
@@ -448,7 +448,7 @@ class RigidBodies(Solving):
         return self._back(moved[0]), self._back(moved[1])
 
     @alone
-    def noise(self, rng: Any) -> Any:
+    def noise(self, rng: Any) -> tuple[Any, Any]:
         """Return normal numbers whose covariance is the mobility of bodies: for other integrators.
 
         Returns
