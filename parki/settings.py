@@ -15,7 +15,7 @@ import shlex
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -261,24 +261,25 @@ def _folder(chosen: str, base: str, _: str) -> Path:
 
 
 class _Once(threading.local):
-    found: dict[Any, Any] | None = None
+    """What a thread has read, which counts while the lock, which is the thread's own, is held."""
+
+    def __init__(self) -> None:
+        self.within, self.found = threading.Lock(), dict[Any, Any]()
 
 
 _once = _Once()
 
 
-@contextmanager
-def read_once() -> Iterator[None]:
+def read_once() -> AbstractContextManager[Any]:
     """Within this, a thread reads what kernels need of the environment at most once.
 
-    A step of a plan has many launches, and a variable takes a microsecond.
+    A step of a plan has many launches, and a variable takes a microsecond. A lock begins and ends
+    it, as no interrupt falls between the lines of a lock.
     """
-    before = _once.found
-    _once.found = {} if before is None else before
-    try:
-        yield
-    finally:
-        _once.found = before
+    if _once.within.locked():
+        return nullcontext()
+    _once.found = {}
+    return _once.within
 
 
 def _kept(read: Callable[[], T]) -> Callable[[], T]:
@@ -286,9 +287,9 @@ def _kept(read: Callable[[], T]) -> Callable[[], T]:
 
     @functools.wraps(read)
     def kept() -> T:
-        values = _once.found
-        if values is None:
+        if not _once.within.locked():
             return read()
+        values = _once.found
         if read not in values:
             values[read] = read()
         value: T = values[read]

@@ -167,6 +167,7 @@ def test_an_error_on_one_rank_is_raised_on_all(size, space):
         "length": ("ParkiValueError", "but shape (449,) and dtype <f8 on rank 2"),
         "transpose": ("ParkiValueError", "rank 2 brings another vector than rank 0"),
         "transposed length": ("ParkiValueError", "but shape (449,) and dtype <f8 on rank 2"),
+        "axes": ("ParkiValueError", "but shape (450, 1, 1) and dtype <f8 on rank 2"),
         "columns": ("ParkiValueError", "rank 2 brings another vector than rank 0"),
         "rows": ("ParkiValueError", "migration: 3 x float64), but rank 2 is at migrate of"),
         "calls": ("ParkiValueError", "rank 2 is at promise of plan"),
@@ -175,6 +176,10 @@ def test_an_error_on_one_rank_is_raised_on_all(size, space):
         "good": ("", ""),
         "compiling": ("ParkiError", "rank 0 of 3: RuntimeError: injected"),
     }
+    derived = ("scaled", "negative", "divided", "sum", "difference", "product", "power")
+    derived += ("transposed", "sum transposed", "product adjoint")
+    derived = (*(f"length: {each}" for each in derived), *["from the left"] * (space == "CPU"))
+    expected |= dict.fromkeys(derived, expected["length"])
     inner = ("ParkiError", "rank 2 of 3: RuntimeError: injected")
     for result in found:
         kind, words = expected.get(result["case"], inner)

@@ -429,14 +429,23 @@ def test_every_space(space, to_space, to_host):
         assert rms(to_host(here) - exact) <= 1e-5 * rms(exact)
 
 
-@pytest.mark.parametrize("size", [1e-25, 1e20])
-def test_single_precision_takes_forces_of_any_size(size):
-    """Energies of bodies in SI units are below the least number of single precision."""
-    places, forces = PLACES.astype("f4"), FORCES.astype("f4")
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("power", [-83, 66, -1010, 1000])
+def test_forces_may_have_any_size(power):
+    """Their energies are below the least number, or above the largest: of single precision first.
+
+    A power of two changes no digit.
+    """
+    dtype = "f4" if abs(power) < 100 else "f8"
+    places, forces = PLACES.astype(dtype), FORCES.astype(dtype)
     balls = parki.RigidBodies(BALL, places, periodicity=3, box=BOX, tolerance=1e-4)
-    found = balls.velocities(forces * np.float32(size))[0] / np.float32(size)
-    exact = balls.velocities(forces)[0]
-    np.testing.assert_allclose(found, exact, atol=1e-5 * abs(exact).max())
+    for call in (balls.velocities, balls.forces):
+        found = np.ldexp(np.stack(call(np.ldexp(forces, power))), -power)
+        exact = np.stack(call(forces))
+        np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5 * abs(exact).max())
+    first = balls.solve(np.ldexp(forces, power))
+    again = balls.solve(np.ldexp(forces, power), start=first)
+    assert again.products <= 1
 
 
 def test_nothing_and_rigid_slips():

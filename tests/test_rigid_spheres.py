@@ -373,6 +373,18 @@ def test_a_start_saves_products_and_changes_little(cubic):
     assert off(again.velocities, first.velocities) < 1e-5
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("power", [-1010, 990])
+def test_forces_may_have_any_size(cubic, power):
+    """Their energies are below the least number, or above the largest."""
+    spheres, forces = cubic, vectors(count=cubic.radii.size)
+    exact, found = spheres.velocities(forces), spheres.velocities(np.ldexp(forces, power))
+    apart = np.ldexp(found, -power) - exact
+    assert abs(apart).max() <= 1e-12 * abs(exact).max()
+    first = spheres.solve(np.ldexp(forces, power))
+    assert spheres.solve(np.ldexp(forces, power), start=first).products <= 1
+
+
 def test_errors_are_those_that_are_told(cubic):
     nothing, exact = cubic.solve(), cubic.solve(vectors(1))
     assert nothing.products == 0 and not nothing.velocities.any()

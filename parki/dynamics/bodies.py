@@ -10,7 +10,7 @@ import numpy as np
 
 from parki.dynamics import bodies_solver, solver
 from parki.dynamics.bodies_solver import BodyMotion
-from parki.dynamics.conjugate import Show, dot
+from parki.dynamics.conjugate import Show, dot, power_near, scaled
 from parki.dynamics.placed import Placed, SameShape
 from parki.dynamics.shapes import BodyShape
 from parki.errors import ParkiTypeError, ParkiValueError, by_words
@@ -338,11 +338,13 @@ class RigidBodies(Solving):
         own = bodies_solver.flow(self, slip, gradient)
         if own is not None:
             flow = flow + own
+        power = power_near(flow)
+        [flow] = scaled(-power, flow)
         first = placed.freed(flow)
         scale = float(dot(flow, first[0]))
         solution = bodies_solver.iterated(
             self, placed.freed, first, flow, scale, self.accuracy, callback
-        )
+        ).scaled(power)
         loads = placed.carried_back(solution.acts) + placed.resisted(motions)
         loads *= placed.dtype.type(self.viscosity)
         return self._back(loads[0]), self._back(loads[1])

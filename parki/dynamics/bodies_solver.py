@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from parki.dynamics import moments
-from parki.dynamics.conjugate import Show, Solved, conjugate, dot
+from parki.dynamics.conjugate import Show, Solved, conjugate, dot, power_near, scaled
 from parki.dynamics.placed import Placed
 from parki.dynamics.shapes import BodyShape
 from parki.errors import ParkiTypeError, ParkiValueError, by_words
@@ -164,6 +164,8 @@ def solved(
 ) -> Solved:
     """Return forces and motions by loads and velocities of the blobs, at a viscosity of 1."""
     placed = bodies._placed
+    power = power_near(loads, *() if flow is None else (flow,))
+    loads, flow = (None if each is None else scaled(-power, each)[0] for each in (loads, flow))
     forces, motions = placed.driven(loads)
     energy = dot(loads, motions)
     if flow is not None:
@@ -171,14 +173,15 @@ def solved(
         energy = energy + HELD * dot(flow, more) + placed.energy(also)
         forces, motions = forces + more, motions + also
     if start is not None:
-        forces, motions = begun(placed, start)
+        forces, motions = scaled(-power, *begun(placed, start))
         missing = loads - placed.carried_back(forces) - placed.resisted(motions)
         more, also = placed.driven(missing)
         forces, motions = forces + more, motions + also
     if flow is None:
         flow = placed.xp.zeros_like(placed.arms)
     accuracy, first = bodies.accuracy if accuracy is None else accuracy, (forces, motions)
-    return iterated(bodies, placed.alone, first, flow, float(energy), accuracy, callback)
+    found = iterated(bodies, placed.alone, first, flow, float(energy), accuracy, callback)
+    return found.scaled(power)
 
 
 def iterated(bodies: Any, alone: Any, first: Any, *given: Any) -> Solved:

@@ -32,6 +32,27 @@ class Solved(NamedTuple):
     products: int
     error: float
 
+    def scaled(self, power: int) -> Solved:
+        """Return the solution times a power of two."""
+        acts, moves = scaled(power, self.acts, self.moves)
+        return self._replace(acts=acts, moves=moves)
+
+
+def power_near(*sides: Any) -> int:
+    """Return the power of two that is next above the largest entry of right sides.
+
+    Without it energies of small right sides are zero, as if all were solved, and energies of large
+    right sides overflow. A solve is linear: divided and multiplied by that power, it changes no
+    digit.
+    """
+    sizes = [abs(side).max() for side in sides if side.size]
+    return math.frexp(to_host(_together(*sizes)).max())[1] if sizes else 0
+
+
+def scaled(power: int, *arrays: Any) -> list[Any]:
+    """Return arrays times a power of two."""
+    return [np.ldexp(array, power) for array in arrays]
+
 
 def dot(a: Any, b: Any) -> Any:
     """Return the sum of products, in double precision: single has none of two small numbers."""

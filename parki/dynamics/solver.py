@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parki.dynamics import moments
-from parki.dynamics.conjugate import Show, Solved, conjugate, dot
+from parki.dynamics.conjugate import Show, Solved, conjugate, dot, power_near, scaled
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.points import like_points
 from parki.interchange import as_array, as_given
@@ -88,7 +88,8 @@ def solve(
     ParkiError
         If it does not converge.
     """
-    d = diagonal(own)
+    d, power = diagonal(own), power_near(k, f)
+    k, f = scaled(-power, k, f)
 
     def balanced(r: Any, s: Any) -> tuple[Any, Any]:
         """Precondition residuals of kinematics and balance: what acts, and what moves."""
@@ -132,8 +133,8 @@ def solve(
     if start is None:
         first = balanced(k, f)
     else:
-        x, v = 0 * k, start.moves
-        x[6:] = start.stresslets
+        x, (stresslets, v) = 0 * k, scaled(-power, *start)
+        x[6:] = stresslets
         x[:6] = f if resistance is None else f - resistance(v)
         first = x, v
     if not (k.any() or f.any()):
@@ -152,7 +153,7 @@ def solve(
         watch,
         last=last,
         freed=together,
-    )
+    ).scaled(power)
 
 
 @dataclass(frozen=True)

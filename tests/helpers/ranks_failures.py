@@ -116,7 +116,42 @@ def failures(comm: Any, space: str = "CPU") -> None:
     attempt(comm, "transpose", lambda: operator.T @ (whole + last))
     attempt(comm, "transpose", lambda: (2 * operator).H @ (whole + last))
     attempt(comm, "transposed length", lambda: operator.H.matvec(whole[last:]))
+    derived = {
+        "scaled": 2 * operator,
+        "negative": -operator,
+        "divided": operator / 2,
+        "sum": operator + operator,
+        "difference": operator - 3 * operator,
+        "product": operator @ operator,
+        "power": operator**2,
+        "transposed": operator.T,
+        "sum transposed": (operator + operator).T,
+        "product adjoint": (operator @ operator).H,
+    }
+    for name, each in derived.items():
+        attempt(comm, f"length: {name}", lambda each=each: each @ whole[last:])
+    attempt(comm, "axes", lambda: operator @ whole.reshape((-1, 1, 1) if last else (-1, 1)))
+    if space == "CPU":  # CuPy has no products from the left
+        attempt(comm, "from the left", lambda: whole[last:] @ operator)
+        back = operator.T @ whole
+        assert memory.xp.abs(whole @ operator - back).max() < 1e-12 * memory.xp.abs(back).max()
     attempt(comm, "good", lambda: operator.H.T @ whole)
+    once, back = operator @ whole, operator.T @ whole
+    expected = {
+        "scaled": 2 * once,
+        "negative": -once,
+        "divided": once / 2,
+        "sum": 2 * once,
+        "difference": -2 * once,
+        "product": operator @ once,
+        "power": operator @ once,
+        "transposed": back,
+        "sum transposed": 2 * back,
+        "product adjoint": operator.T @ back,
+    }
+    size = memory.xp.abs(expected["product"]).max()
+    for name, each in derived.items():
+        assert memory.xp.abs(each @ whole - expected[name]).max() < 1e-12 * size, name
     attempt(comm, "good", lambda: operator @ whole)
     attempt(comm, "rows", lambda: plan.migrate(points, dens[: 3 - last]))
     attempt(comm, "calls", lambda: plan.promise(dens) if last else plan(dens))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,7 +54,8 @@ def linear_operator(
 
 def _operator(forward: Product, back: Product, space: ExecutionSpace, ranks: Ranks) -> Any:
     """Return the operator of a product and of its transpose."""
-    operator = space.adapter.linear_operator()(
+    kind = space.adapter.linear_operator()
+    operator = kind(
         (math.prod(forward.outer.whole), math.prod(forward.inner.whole)),
         matvec=forward.of_one,
         rmatvec=back.of_one,
@@ -61,39 +63,65 @@ def _operator(forward: Product, back: Product, space: ExecutionSpace, ranks: Ran
         rmatmat=back,
         dtype=forward.dtype,
     )
-    if ranks.serial:
-        return operator
-    # Before the operator looks at lengths, which it would refuse on one rank alone.
-    for name in ("matvec", "rmatvec", "matmat", "rmatmat"):
-        setattr(operator, name, _agreed(ranks, getattr(operator, name)))
-    # SciPy's own adjoint and transpose would pass by these; a plan's matrix is real.
-    for name in ("_adjoint", "_transpose"):
-        setattr(operator, name, lambda: _operator(back, forward, space, ranks))
-    return operator
+    return operator if ranks.serial else _over_ranks(kind)(operator, ranks)
 
 
-def _agreed(ranks: Ranks, product: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a product that refuses ranks with different vectors."""
+# What takes a vector, columns, a number, or another operator; and what makes an operator of one.
+PRODUCTS = (
+    *("matvec", "rmatvec", "matmat", "rmatmat", "_matvec", "_rmatvec", "_matmat", "_rmatmat"),
+    *("dot", "_rdot", "__call__", "__mul__", "__rmul__", "__matmul__", "__rmatmul__"),
+)
+MADE = ("__add__", "__sub__", "__neg__", "__truediv__", "__pow__", "_adjoint", "_transpose")
 
-    def agreed(vector: Any) -> Any:
-        with ranks.collective("a product of a linear operator"):
-            array = np.ascontiguousarray(to_host(vector))
-            told = ranks.allgather((array.shape, array.dtype.str, crc32(array.data)))
-            for rank, (shape, dtype, content) in enumerate(told):
-                what = f"shape {told[0][0]} and dtype {told[0][1]} on rank 0"
-                if (shape, dtype) != told[0][:2]:
-                    raise ParkiValueError(
-                        f"the vector has {what}, but shape {shape} and dtype {dtype} on rank "
-                        f"{rank}; all ranks bring the same whole vector"
-                    )
-                if content != told[0][2]:
-                    raise ParkiValueError(
-                        f"rank {rank} brings another vector than rank 0; all ranks bring the same "
-                        "whole vector, as solvers do that run on each of them"
-                    )
-        return product(vector)
 
-    return agreed
+@functools.lru_cache(maxsize=2)
+def _over_ranks(kind: Any) -> Any:
+    """Return the operators over ranks, a class of SciPy's or CuPy's operators.
+
+    Each holds one of theirs, and what is made of it is one over ranks again. So ranks compare what
+    they bring before an operator looks at its shape, which it would refuse on one rank alone.
+    """
+
+    def begin(self: Any, alone: Any, ranks: Ranks) -> None:
+        kind.__init__(self, alone.dtype, alone.shape)
+        self.alone, self.ranks = alone, ranks
+
+    def method(name: str) -> Callable[..., Any]:
+        def call(self: Any, *operands: Any) -> Any:
+            for each in operands:
+                if not (isinstance(each, kind) or np.isscalar(each)):
+                    _agree(self.ranks, each)
+            plain = (each.alone if isinstance(each, whole) else each for each in operands)
+            found = getattr(self.alone, name)(*plain)
+            return whole(found, self.ranks) if isinstance(found, kind) else found
+
+        return call
+
+    names = [name for name in (*PRODUCTS, *MADE) if hasattr(kind, name)]
+    methods = {name: method(name) for name in names}
+    methods["__deepcopy__"] = lambda self, _: self  # nothing in it changes
+    whole: Any = type("OperatorOverRanks", (kind,), {"__init__": begin, **methods})
+    return whole
+
+
+def _agree(ranks: Ranks, vector: Any) -> None:
+    """Refuse ranks with different vectors."""
+    with ranks.collective("a product of a linear operator"):
+        array = np.ascontiguousarray(to_host(vector))
+        content = 0 if array.dtype.hasobject else crc32(array.data)
+        told = ranks.allgather((np.shape(vector), array.dtype.str, content))
+        for rank, (shape, dtype, content) in enumerate(told):
+            what = f"shape {told[0][0]} and dtype {told[0][1]} on rank 0"
+            if (shape, dtype) != told[0][:2]:
+                raise ParkiValueError(
+                    f"the vector has {what}, but shape {shape} and dtype {dtype} on rank "
+                    f"{rank}; all ranks bring the same whole vector"
+                )
+            if content != told[0][2]:
+                raise ParkiValueError(
+                    f"rank {rank} brings another vector than rank 0; all ranks bring the same "
+                    "whole vector, as solvers do that run on each of them"
+                )
 
 
 class End(NamedTuple):
