@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import math
 import pickle
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -187,6 +190,31 @@ def test_without_friction_the_tables_are_those_of_stokes(split):
         s = np.linspace(-1, 1, 31)
         own, other = (chebyshev.chebval(s, getattr(of, field)) for of in (found, exact))
         np.testing.assert_allclose(own, other, atol=1e-6 * abs(other).max())
+
+
+def shapes(z):
+    """Return shape_0 to shape_4 of `kernels/blocks/friction.py` at one place, (1,) of any dtype."""
+    file = Path(__file__).parents[1] / "kernels" / "blocks" / "friction.py"
+    parts = {each.name: each for each in ast.parse(file.read_text()).body if hasattr(each, "name")}
+    scope = {"table": [z], "r": z / z, "DEGREE": 0, "REAL": None}
+    scope["pk"] = SimpleNamespace(exp=np.exp, fmin=np.minimum)
+    exec(compile(ast.Module(parts["fall"].body, []), str(file), "exec"), scope)
+    return [scope[f"shape{n}"][0] for n in range(5)]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("z", [*np.geomspace(1e-8, 4e7, 12), *np.geomspace(1, 3.1, 12)])
+def test_no_function_of_friction_cancels(z, dtype):
+    """Upwards from shape_0 they rounded by up to 13 times as much."""
+    z = np.array([z], dtype)
+    with localcontext(Context(prec=90)):
+        given = Decimal(float(z[0]))
+        theta, odd = [Decimal(1), 1 + given], Decimal(1)
+        for n, found in enumerate(shapes(z)):
+            odd *= 2 * n + 1
+            exact = float(2 * (odd - theta[n + 1] * (-given).exp()) / given**2)
+            theta.append((2 * n + 3) * theta[-1] + given**2 * theta[-2])
+            assert abs(float(found) / exact - 1) <= 3 * np.finfo(dtype).eps
 
 
 # ---------------------------------------------------------------------- the reference

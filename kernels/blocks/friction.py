@@ -6,10 +6,11 @@ difference of 1/r and a polynomial would round as 1/r does. Brinkman's equation 
 
 With z = alpha r they are ``b_n = (-1)^n shape_n / r^(2 n + 1)``, where ::
 
-    shape_0 = 2 (1 - (1 + z) exp(-z)) / z^2,   1 for z = 0
-    shape_n = (2 n + 1) shape_(n-1) - 2 theta_(n-1) exp(-z)
+    shape_n = 2 ((2 n + 1)!! - theta_(n+1) exp(-z)) / z^2,   (2 n - 1)!! for z = 0
+    shape_(n-1) = (shape_n + 2 theta_(n-1) exp(-z)) / (2 n + 1)
 
-with the reverse Bessel polynomials theta. The recurrence keeps all digits for any z.
+From the highest one down all terms add up, so that each keeps its digits. Upwards each would have
+several times the rounding of the one before, and fields of close pairs cancel it worse.
 """
 
 from parki.runtime.scopes import block
@@ -25,28 +26,42 @@ def fade(table):
     theta1: REAL = 1.0 + screened
 
 
-@block(reads="r", writes="fallen shape0 squared theta0 theta1")
+@block(reads="r", writes="shape0 shape1 shape2 shape3 shape4")
 def fall(table):
-    """Declare the same, and shape_0 of Brinkman's equation."""
-    fade(table)
-    # For small z its series, which keeps the digits that the difference loses.
-    minus: REAL = 0.0 - pk.fmin(screened, 1.0)
-    shape0: REAL = 5.310530369319317e-15
-    shape0 = shape0 * minus + 8.996663213905666e-14
-    shape0 = shape0 * minus + 1.4338431997162156e-12
-    shape0 = shape0 * minus + 2.1412058449095486e-11
-    shape0 = shape0 * minus + 2.9823938554097286e-10
-    shape0 = shape0 * minus + 3.854170520837187e-09
-    shape0 = shape0 * minus + 4.592886537330982e-08
-    shape0 = shape0 * minus + 5.010421677088344e-07
-    shape0 = shape0 * minus + 4.96031746031746e-06
-    shape0 = shape0 * minus + 4.409171075837743e-05
-    shape0 = shape0 * minus + 0.00034722222222222224
-    shape0 = shape0 * minus + 0.002380952380952381
-    shape0 = shape0 * minus + 0.013888888888888888
-    shape0 = shape0 * minus + 0.06666666666666667
-    shape0 = shape0 * minus + 0.25
-    shape0 = shape0 * minus + 0.6666666666666666
-    shape0 = shape0 * minus + 1.0
-    if screened > 1.0:
-        shape0 = 2.0 * (1.0 - theta1 * fallen) / squared
+    """Declare shape_0 to shape_4 of Brinkman's equation."""
+    screened: REAL = table[DEGREE] * r
+    # Beyond this the exponential adds nothing, and powers would overflow.
+    faded: REAL = pk.fmin(screened, 100.0)
+    squared: REAL = faded * faded
+    fallen: REAL = 2.0 * pk.exp(0.0 - faded)
+    theta1: REAL = 1.0 + faded
+    theta2: REAL = 3.0 * theta1 + squared
+    theta3: REAL = 5.0 * theta2 + squared * theta1
+    # For small z its polynomial on [0, 3], which keeps the digits that the difference loses.
+    place: REAL = pk.fmin(screened, 3.0) * 0.6666666666666666 - 1.0
+    shape4: REAL = -1.1492602758698444e-09
+    shape4 = shape4 * place + 9.395883414443135e-09
+    shape4 = shape4 * place - 6.446850882139184e-08
+    shape4 = shape4 * place + 4.167872570611787e-07
+    shape4 = shape4 * place - 2.323772260764592e-06
+    shape4 = shape4 * place + 1.0555973900940373e-05
+    shape4 = shape4 * place - 3.477853024629387e-05
+    shape4 = shape4 * place + 4.816803857322138e-05
+    shape4 = shape4 * place + 0.0002761334048058618
+    shape4 = shape4 * place - 0.002104718815725885
+    shape4 = shape4 * place + 0.004802012840702775
+    shape4 = shape4 * place + 0.014827084935909597
+    shape4 = shape4 * place - 0.12390357912744415
+    shape4 = shape4 * place + 0.1120779547638879
+    shape4 = shape4 * place + 1.6894520225008178
+    shape4 = shape4 * place - 5.338342837396493
+    shape4 = shape4 * place - 14.64015846217542
+    shape4 = shape4 * place + 97.14391432583999
+    if screened > 3.0:
+        theta4: REAL = 7.0 * theta3 + squared * theta2
+        theta5: REAL = 9.0 * theta4 + squared * theta3
+        shape4 = (1890.0 - theta5 * fallen) / (screened * screened)
+    shape3: REAL = (shape4 + theta3 * fallen) * 0.1111111111111111
+    shape2: REAL = (shape3 + theta2 * fallen) * 0.14285714285714285
+    shape1: REAL = (shape2 + theta1 * fallen) * 0.2
+    shape0: REAL = (shape1 + fallen) * 0.3333333333333333

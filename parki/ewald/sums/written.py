@@ -246,15 +246,11 @@ class Text:
         for line in ("direction()", "distance(r)", f"{self.begin}(p{named.index('K')})"):
             code.write(line)
         for n in range(max(n for n, _ in places if n < HARMONIC) + 1):
-            own = n if not self.symbol.friction else n - 1
-            if own > 1:  # reverse Bessel polynomials
-                terms = f"{2 * own - 1}.0 * theta{own - 1} + squared * theta{own - 2}"
-                code.declare(f"theta{own}", terms)
             if not self.symbol.friction:
+                if n > 1:  # reverse Bessel polynomials
+                    terms = f"{2 * n - 1}.0 * theta{n - 1} + squared * theta{n - 2}"
+                    code.declare(f"theta{n}", terms)
                 code.declare(f"shape{n}", f"theta{n} * fallen" if n else "fallen")
-            elif n:
-                less = f"2.0 * theta{n - 1} * fallen"
-                code.declare(f"shape{n}", f"{2 * n + 1}.0 * shape{n - 1} - {less}")
             sign = "0.0 - " if n % 2 else ""
             code.declare(f"whole{n}", f"{sign}shape{n} * {code.power('y', 2 * n + 1)}")
             code.tables.add(f"whole{n}")
