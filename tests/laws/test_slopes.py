@@ -36,13 +36,24 @@ def test_derivatives(face, kernel, periodicity, same, space, to_space, to_host):
         moves["trg"][:, together] = moves["src"][:, together]
     alone = [{k: m[n] if k in of_each else m for k, m in moves.items()} for n in range(2)]
     none = {name: 0 * move for name, move in alone[0].items()}
-    slope = difference(lambda at: face.exact(face.changed(one, at)), none, alone[0], STEP)
+
+    def differ(step):
+        return difference(lambda at: face.exact(face.changed(one, at)), none, alone[0], step)
+
+    slope = differ(STEP)
     values, size = rng.standard_normal((2, *slope.shape)), np.linalg.norm(slope)
-    # Blobs end at some pairs, across which differences are worse.
-    allowed = face.differences * (3 if "epsilon" in kernel else 1)
+    allowed = face.differences
+    if "epsilon" in kernel:
+        # The flow jumps where a pair's distance passes a blob's end, so that differences across it
+        # grow with a smaller step: such results are not compared.
+        smooth = np.abs(differ(STEP / 2) - slope) * slope.size**0.5 < allowed * size
+        assert smooth.mean() > 0.9
+        slope, values = slope * smooth, values * smooth
+    else:
+        smooth = 1.0
     pushed, pulled = derived(several, moves, values)
     parts = [derived(one._replace(dens=several.dens[n]), alone[n], values[n]) for n in range(2)]
-    assert np.linalg.norm(parts[0][0] - slope) <= allowed * size
+    assert np.linalg.norm(parts[0][0] * smooth - slope) <= allowed * size
     assert {n: a.shape for n, a in parts[0][1].items()} == {n: a.shape for n, a in inputs.items()}
     product = sum((parts[0][1][name] * move).sum() for name, move in alone[0].items())
     expected, length = (values[0] * slope).sum(), np.linalg.norm(values[0])

@@ -27,6 +27,7 @@ from parki.ewald.split.lifted import AlikeCouplets, Lifted, LiftedCouplets
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.screened import REACH, screened, with_friction
 from parki.ewald.split.shells import Shells
+from parki.ewald.split.truncation import truncation
 from parki.ewald.sums import SUMS, term_of
 from parki.ewald.sums.pairs import AlikePolynomials, CoupletPolynomials
 from parki.runtime.forks import cached_property
@@ -294,7 +295,7 @@ class Problem:
             return 0.0
         scale = 2 * float(steps.min())
         worst = max(
-            self.bound(estimates.truncation(term, split, list(steps), 1.0, self.periods), scale)
+            self.bound(truncation(term, split, list(steps), 1.0, self.periods), scale)
             * term_of(term).aligned_factor
             * self.weight(term)
             for term in self.terms

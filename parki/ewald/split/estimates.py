@@ -43,7 +43,7 @@ from parki.ewald.sums import Term, WindowWeights, term_of
 from parki.ewald.sums.pairs import RadialPolynomials
 
 Array = NDArray[np.float64]
-_EXPONENT = 20.0  # integrals of decaying functions stop where the integrand has lost exp(-20)
+EXPONENT = 20.0  # integrals of decaying functions stop where the integrand has lost exp(-20)
 _LOW, _GAUSS, _HIGH = 6, 14, 3  # modes summed one by one at the ends, Gauss nodes between
 
 
@@ -133,7 +133,7 @@ def near(
 @lru_cache(maxsize=8)
 def _beyond(split: Split, rc: float) -> tuple[Array, Array, RadialPolynomials]:
     """Distances from the cut-off on, weights but the first, and radial functions for all terms."""
-    nodes, weights = _decay(rc, np.sqrt(np.pi) * split.psi0, 2.0, 2 * split.screening)
+    nodes, weights = decay(rc, np.sqrt(np.pi) * split.psi0, 2.0, 2 * split.screening)
     r = np.concatenate([[rc], rc + nodes])
     return r, weights, radial_functions(r, *split.near(r))
 
@@ -155,66 +155,6 @@ def polynomial(term: str, rc: float, volume: float, delta: float, images: float 
     peak = float(delta / rc ** term_of(term).power)
     rms = peak * math.sqrt(4 * math.pi * rc**3 / (3 * volume) * images)
     return Estimate(rms, max(peak, rms), peak)
-
-
-def truncation(
-    term: str, split: Split, steps: Sequence[float], volume: float, periods: Sequence[float] = ()
-) -> Estimate:
-    """Error of leaving out the modes outside the box ``|k_i| <= pi / steps[i]``.
-
-    Sums over modes become integrals, ``(1/V) sum -> (2 pi)^-3 int``, over the outer side of each
-    face of the box. A mode beyond two faces counts twice, which gives a bound.  Over a half-space
-    an isotropic integrand gives ``2 pi int_0^inf F(K + s) s (K + s) ds``.  E^F of equation (10).
-    The error is zero if the split's band is within the box.  Along the other axes the integrand is
-    ``exp(-k^2 / 2 xi^2)``, whose sum over the modes of a period L is at most
-    ``1 + sqrt(2 pi) / (xi L)`` times its integral.
-
-    Parameters
-    ----------
-    term : str
-        A name in `parki.ewald.sums.TERMS`.
-    split : Split
-    steps : sequence of 3 float
-        Grid spacings.
-    volume : float
-        Volume that the points fill.
-    periods : sequence of float
-        Edges of the first axes, which are periodic.
-    """
-    odd = term_of(term).power % 2 == 0  # modes k and -k cancel in a point's own error
-    xi = np.sqrt(np.pi) * split.psi0
-    mean_square = peak = 0.0
-    lattice = [1 + math.sqrt(2 * math.pi) / (xi * period) for period in periods]
-    for axis, edge in enumerate((np.pi / np.asarray(steps, dtype=np.float64)).tolist()):
-        if edge >= split.band:
-            continue
-        square, size = _outside(term, split, edge)
-        mean_square += math.prod(lattice[:axis] + lattice[axis + 1 :]) * square / volume
-        peak += size
-    return Estimate(float(np.sqrt(mean_square)), peak, 0.0 if odd else peak)
-
-
-@lru_cache(maxsize=64)
-def _outside(term: str, split: Split, edge: float) -> tuple[float, float]:
-    """Integrals beyond a face of the box of modes: of the squared symbol, and of its size."""
-    integrals = []
-    for power in (2, 1):
-        s, k, k2, factor, weights = _face(split, edge, power, term_of(term).far.order)
-        size = _symbol(term, factor, k2)
-        integrals.append(4 * np.pi * float(weights @ (size**power * s * k)) / (2 * np.pi) ** 3)
-    return integrals[0], integrals[1]
-
-
-@lru_cache(maxsize=16)
-def _face(split: Split, edge: float, power: int, order: int) -> tuple[Array, ...]:
-    """Distances from a face, wavenumbers, their squares, the split's factor, and weights."""
-    if math.isfinite(split.band):
-        s, weights = ((split.band - edge) * x for x in _legendre())
-    else:
-        s, weights = _decay(edge, 1 / (np.sqrt(np.pi) * split.psi0), power / 4)
-    k = edge + s
-    k2 = k * k + split.screening**2
-    return s, k, k2, split.felt(order, k2), weights
 
 
 class Modes:
@@ -329,7 +269,7 @@ def _length_square(waves: Sequence[Array], basis: Array) -> Array:
 def _mode_powers(term: str, gamma: Array, k2: Array) -> list[Array]:
     """Functions of the mode whose sums across an axis `_half_sums` takes."""
     far = term_of(term).far
-    size = _symbol(term, gamma, k2)
+    size = symbol_size(term, gamma, k2)
     powers = [size**2, size]
     if far.spread.b2 or far.gather.b2:
         k = np.sqrt(k2)
@@ -409,7 +349,7 @@ def _images(count: int, windows: tuple[tuple[int, float], ...]) -> Images:
     return images(2 * np.pi / count * _mode_rule(count)[0], windows)
 
 
-def _symbol(term: str, gamma: Array, k2: Array) -> Array:
+def symbol_size(term: str, gamma: Array, k2: Array) -> Array:
     """Size of the far field's symbol, averaged over the directions of the density."""
     return np.asarray(_strength(term_of(term)) * gamma * k2 ** ((term_of(term).power - 3) / 2))
 
@@ -427,20 +367,20 @@ def _strength(term: Term) -> float:
     return 4 * math.pi * order * math.sqrt(size)
 
 
-def _decay(start: float, scale: float, rate: float, fall: float = 0.0) -> tuple[Array, Array]:
+def decay(start: float, scale: float, rate: float, fall: float = 0.0) -> tuple[Array, Array]:
     """Gauss rule for integrals over t >= 0 of ``exp(-rate scale^2 (start + t)^2)`` times powers.
 
     ``fall`` is the rate of another factor, ``exp(-fall t)``.
     """
-    x, w = _legendre()
-    length = np.sqrt(start**2 + _EXPONENT / (rate * scale**2)) - start
+    x, w = legendre()
+    length = np.sqrt(start**2 + EXPONENT / (rate * scale**2)) - start
     if fall:
-        length = min(length, _EXPONENT / fall)
+        length = min(length, EXPONENT / fall)
     return length * x, length * w
 
 
 @lru_cache(maxsize=1)
-def _legendre() -> tuple[Array, Array]:
+def legendre() -> tuple[Array, Array]:
     """Gauss-Legendre rule on [0, 1]."""
     x, w = gauss(20)
     return (x + 1) / 2, w / 2
