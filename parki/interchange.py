@@ -256,7 +256,7 @@ def shown(value: Any) -> str:
 def told_apart(*values: float, digits: int = 6) -> list[str]:
     """Return numbers for a message, with enough digits that different ones differ."""
     for precision in range(digits, 18):
-        texts = [f"{value:.{precision}g}" for value in values]
+        texts = [f"{float(value):.{precision}g}" for value in values]
         if len({*texts}) == len({*values}):
             break
     return texts

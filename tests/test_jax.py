@@ -170,6 +170,8 @@ for found in (
     parki.jax.apply(plan, f),
     *(how(of)(x) for how in (lambda of: of, jax.jit) for of in (on_last, spheres)),
     *(how(jax.grad(of))(x) for how in (lambda of: of, jax.jit) for of in (on_last, spheres)),
+    jax.grad(lambda f: parki.jax.apply(plan, f).sum())(f),
+    jax.grad(lambda f: parki.jax.stokes_sl(x, x, f, options).sum())(f),
     jax.hessian(on_last)(x[:, :2].repeat(10, axis=1)),
     parki.jax.stokes_sl(points, points, f, options),
 ):

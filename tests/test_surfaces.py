@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -680,6 +681,23 @@ REFUSED = {
     r"reshape\(3, -1\)": lambda: BALL.single_layer(NODES.ravel(), **FREE),
     "accuracy is": lambda: parki.LayerPlan("stokes_dl", BALL, accuracy=0.5, **FREE),
 }
+
+
+@pytest.mark.parametrize("width", [5e-324, 0.01])
+def test_widths_without_nodes_are_refused(width):
+    """They gave NumPy's warnings."""
+    ball = parki.Surface.spheres(ORIGIN, 1.0, order=4)
+    with pytest.raises(parki.ParkiValueError, match=r"expected at least 0\.1 node distances"):
+        parki.LayerPlan("stokes_sl", ball, None, width=width, **FREE)
+
+
+def test_fractions_are_told_apart():
+    """Python below 3.12 writes none by a format."""
+    ball = parki.Surface.spheres(ORIGIN, 1.0, order=4)
+    with pytest.raises(
+        parki.ParkiValueError, match=r"accuracy is 0\.333333; expected 1e-9 to 1e-2"
+    ):
+        parki.LayerPlan("stokes_sl", ball, None, accuracy=Fraction(1, 3), **FREE)
 
 
 def test_refusals():

@@ -126,7 +126,8 @@ def apply(plan: Plan, dens: Any) -> jax.Array:
         and its derivative.
     """
     values = _array("dens", dens)
-    result: jax.Array = LINEAR.bind(values, plan=LinearMap(plan), transposed=False, of_change=False)
+    how = {"plan": LinearMap(plan), "transposed": False, "of_change": False, "device": None}
+    result: jax.Array = LINEAR.bind(values, **how)
     return result
 
 

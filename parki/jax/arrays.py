@@ -113,8 +113,10 @@ def run_pull(
     return [derivatives[name] for name in wrt]
 
 
-def run_linear(values: Any, *, plan: LinearMap, transposed: bool, of_change: bool) -> Any:
-    """Apply a plan, or its adjoint."""
+def run_linear(
+    values: Any, *, plan: LinearMap, transposed: bool, of_change: bool, device: Any
+) -> Any:
+    """Apply a plan, or its adjoint; values that are bound to no device are on ``device``."""
     product = plan.found(values.shape, transposed)
     inner, _ = plan.shapes(transposed)
     many = values.shape[: values.ndim - len(inner)]

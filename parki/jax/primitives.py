@@ -74,7 +74,7 @@ def _primitive(name: str, run: Any, shapes: Any, many: bool = False) -> Any:
 
     def eager(*arrays: Any, **params: Any) -> Any:
         # Tangents may be NumPy arrays, and others, too, may not be bound to where they are.
-        device = _device(arrays)
+        device = _device(arrays, params.get("device"))
         there = [a if _is_there(a, device) else jax.device_put(a, device) for a in arrays]
         if getattr(device, "platform", "cpu") == "cpu":
             return run(*there, **params)
@@ -89,8 +89,8 @@ def _primitive(name: str, run: Any, shapes: Any, many: bool = False) -> Any:
     return primitive
 
 
-def _device(arrays: Any) -> Any:
-    """Return the device of arrays: of those that are bound to one, if there are any.
+def _device(arrays: Any, home: Any = None) -> Any:
+    """Return the device of arrays: of those that are bound to one, or else ``home`` if it is given.
 
     Raises
     ------
@@ -98,7 +98,8 @@ def _device(arrays: Any) -> Any:
         If some are bound to others.
     """
     mine = [a for a in arrays if isinstance(a, jax.Array) and not a.is_deleted()]
-    devices = [a.device for a in mine if a.committed] or [a.device for a in mine] or [None]
+    devices = [a.device for a in mine if a.committed]
+    devices = devices or ([home] if home else [a.device for a in mine]) or [None]
     other = next((device for device in devices if device != devices[0]), None)
     if other is not None and any(a.committed for a in mine):
         raise ParkiValueError(
@@ -200,7 +201,7 @@ def _pull_shapes(
     return [given[name] for name in wrt]
 
 
-def _linear_shapes(values: Any, plan: LinearMap, transposed: bool, of_change: bool) -> list[Shape]:
+def _linear_shapes(values: Any, plan: LinearMap, transposed: bool, **_: Any) -> list[Shape]:
     return [plan.found(values.shape, transposed)]
 
 

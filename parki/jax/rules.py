@@ -11,7 +11,6 @@ from jax import numpy as jnp
 from jax.interpreters import ad, batching
 
 from parki.ewald.derivatives.second import one_by_one, without
-from parki.ewald.placement.linear_map import LinearMap
 from parki.ewald.sums.changes import refuse_third
 from parki.jax.primitives import LINEAR, PULL, PUSH, SUM
 
@@ -140,14 +139,22 @@ def _pull_transpose(
 
 
 def _linear_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-    change = LINEAR.bind(*tangents, **{**params, "of_change": True})
+    # Cotangents, such as ones of a sum, may be bound to no device: what is known here says where.
+    home = params["device"] or _home(*primals)
+    change = LINEAR.bind(*tangents, **{**params, "of_change": True, "device": home})
     return LINEAR.bind(*primals, **params), change
 
 
 def _linear_transpose(
-    cotangent: Any, _: Any, *, plan: LinearMap, transposed: bool, of_change: bool
+    cotangent: Any, _: Any, *, transposed: bool, of_change: bool, **params: Any
 ) -> Any:
-    return [LINEAR.bind(cotangent, plan=plan, transposed=not transposed, of_change=True)]
+    return [LINEAR.bind(cotangent, transposed=not transposed, of_change=True, **params)]
+
+
+def _home(array: Any) -> Any:
+    """Return the device that an array is bound to; None for others, and for traced ones."""
+    there = not isinstance(array, jax.core.Tracer) and getattr(array, "committed", False)
+    return array.device if there else None
 
 
 def _batched(primitive: Any, arrays: Any, dims: Any, **params: Any) -> Any:

@@ -38,6 +38,7 @@ from parki.typing import Array, ArrayT, OptionKeywords, Unpack
 
 SIDES = {"outside": 1, "mean": 0, "inside": -1}
 WORDS = {"dens": "density", "trg": "targets", "src": "nodes"}  # what sums call them
+NARROWEST = 0.1  # width in node distances: half of 1.15, the least one chosen, is rough already
 MOST_BEND = 0.9  # width over radius of curvature, where errors are a hundredth
 
 
@@ -144,6 +145,11 @@ class LayerPlan(Uncopied):
         if not 1e-9 <= positive("accuracy", accuracy) <= 1e-2:
             given_accuracy, *_ = told_apart(accuracy, 1e-9, 1e-2)
             raise ParkiValueError(f"accuracy is {given_accuracy}; expected 1e-9 to 1e-2")
+        if width is not None and positive("width", width) < NARROWEST:
+            raise ParkiValueError(
+                f"width is {shown(width)}; expected at least {NARROWEST} node distances, as "
+                "narrower corrections see no node; leave it out for one by the accuracy"
+            )
         if order is not None:
             order = whole("order", order, "a whole number from 1 to 12")
             if order > 12:
@@ -151,7 +157,7 @@ class LayerPlan(Uncopied):
         self._setting = Regularisation.of(
             accuracy,
             order,
-            None if width is None else positive("width", width),
+            None if width is None else float(width),
             SIDES[one_of("side", side, list(SIDES))],
             flag("constants", constants),
         )
