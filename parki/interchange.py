@@ -255,9 +255,10 @@ def shown(value: Any) -> str:
 
 def told_apart(*values: float, digits: int = 6) -> list[str]:
     """Return numbers for a message, with enough digits that different ones differ."""
+    floats = [*map(float, values)]
     for precision in range(digits, 18):
-        texts = [f"{float(value):.{precision}g}" for value in values]
-        if len({*texts}) == len({*values}):
+        texts = [f"{value:.{precision}g}" for value in floats]
+        if len({*texts}) == len({*floats}):
             break
     return texts
 

@@ -691,13 +691,13 @@ def test_widths_without_nodes_are_refused(width):
         parki.LayerPlan("stokes_sl", ball, None, width=width, **FREE)
 
 
-def test_fractions_are_told_apart():
-    """Python below 3.12 writes none by a format."""
+@pytest.mark.parametrize("accuracy", [Fraction(1, 3), np.array(1 / 3)])
+def test_numbers_of_any_type_are_told_apart(accuracy):
+    """Python below 3.12 writes no fraction by a format, and arrays have no hash."""
     ball = parki.Surface.spheres(ORIGIN, 1.0, order=4)
-    with pytest.raises(
-        parki.ParkiValueError, match=r"accuracy is 0\.333333; expected 1e-9 to 1e-2"
-    ):
-        parki.LayerPlan("stokes_sl", ball, None, accuracy=Fraction(1, 3), **FREE)
+    words = r"accuracy is 0\.333333; expected 1e-9 to 1e-2"
+    with pytest.raises(parki.ParkiValueError, match=words):
+        parki.LayerPlan("stokes_sl", ball, None, accuracy=accuracy, **FREE)
 
 
 def test_refusals():
