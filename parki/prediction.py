@@ -7,7 +7,6 @@ pairs are counted in a sample of random points, as a plan counts them among its 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -125,11 +124,9 @@ class _Machine(NamedTuple):
         if self.content is None:
             return machines.machine(self.space, task.dtype, fixed=fixed)
         precision, device = np.dtype(task.dtype).name, self.space.on_device
-        measured = re.search(r"(\d+) threads", self.content["machine"])
-        threads = 1 if device else int(measured[1]) if measured else thread_count()
+        threads = 1 if device else self.content.get("threads", thread_count())
         lanes = 1 if device else vector_row(1, task.dtype)
-        numbers = machines.of_file(self.content, precision, lanes, threads)
-        return numbers if device or measured else replace(numbers, workers=threads)
+        return machines.of_file(self.content, precision, lanes, threads)
 
     def kept(self, targets: int) -> float:
         """Return the most pairs of lists that are kept."""
@@ -317,8 +314,7 @@ def _where(machine: Any, options: EwaldOptions) -> _Machine:
             f"machine is {shown(machine)}; expected {' or '.join(NAMED)}, or a file that "
             "'parki tune' wrote: 'parki cache list' shows where"
         )
-    device = content["usual"]["float64"]["p2p"] == "tile"
-    return _Machine(ExecutionSpace("Cuda" if device else "OpenMP"), content)
+    return _Machine(ExecutionSpace("Cuda" if content["device"] else "OpenMP"), content)
 
 
 def _hint(best: str, place: _Machine) -> str:

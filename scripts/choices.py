@@ -27,7 +27,7 @@ from benchmarks import page as docs
 from benchmarks import show
 from rich.console import Console
 
-from parki.cli.tune import measure as tune
+from parki.cli import timing
 from parki.errors import ParkiMemoryError
 from parki.ewald.choice import machines
 from parki.runtime import ExecutionSpace, get_execution_space
@@ -48,20 +48,20 @@ in all {tasks} tasks. In {same} of them nothing was faster by more than two perc
 HEAD = ("tolerance", "periodic, cloud", "r_c", "P", "variants", "ms", "over best", "best", "model")
 
 
-def tasks(space: ExecutionSpace, seed: int) -> list[tune.TimedPlan]:
+def tasks(space: ExecutionSpace, seed: int) -> list[timing.TimedPlan]:
     """Return all tasks, ordered so that the first ones already cover every factor."""
     factors = (SIZES[space.on_device], TOLERANCES, (1, 3), (False, True))
     found = [
-        tune.TimedPlan(KERNEL, p, tolerance, n, clustered=clustered)
+        timing.TimedPlan(KERNEL, p, tolerance, n, clustered=clustered)
         for n, tolerance, p, clustered in itertools.product(*factors)
     ]
     random.Random(seed).shuffle(found)
     return found
 
 
-def explore(task: tune.TimedPlan, space: ExecutionSpace) -> dict[str, Any]:
+def explore(task: timing.TimedPlan, space: ExecutionSpace) -> dict[str, Any]:
     """Time a task's neighbourhood; return the choice, and the best of all."""
-    timings = list(tune.refine(task, space))
+    timings = list(timing.refine(task, space))
     choice, best = timings[0], min(timings, key=lambda t: t.total)
     return {
         **{name: getattr(task, name) for name in FACTORS},
@@ -80,12 +80,12 @@ def visit(row: dict[str, Any], space: ExecutionSpace) -> None:
 
     Both are timed at the same moments of the machine, and neither time is the least of many.
     """
-    task = tune.TimedPlan(KERNEL, **{name: row[name] for name in FACTORS})
+    task = timing.TimedPlan(KERNEL, **{name: row[name] for name in FACTORS})
     others = None if row["choice"] == row["best"] else replace(task, **row["setting"])
     start = time.perf_counter()
     for _ in range(MOST):
-        choice = tune.run(task, space)
-        best = tune.run(others, space).total if others else choice.total
+        choice = timing.run(task, space)
+        best = timing.run(others, space).total if others else choice.total
         row["compared"].append({"choice": choice.seconds, "best": best})
         if time.perf_counter() - start > SECONDS:
             break
@@ -95,16 +95,16 @@ def visit(row: dict[str, Any], space: ExecutionSpace) -> None:
 def medians(row: dict[str, Any]) -> dict[str, float]:
     """Return the choice's median seconds by stage and in all, and its ratio to the best."""
     compared = row["compared"]
-    found = {s: statistics.median(c["choice"][s] for c in compared) for s in tune.STAGES}
+    found = {s: statistics.median(c["choice"][s] for c in compared) for s in timing.STAGES}
     totals = [sum(c["choice"].values()) for c in compared]
     ratios = [t / c["best"] for t, c in zip(totals, compared, strict=True)]
     over = max(1.0, statistics.median(ratios))  # the best may change with time
     return {**found, "all": statistics.median(totals), "over": over}
 
 
-def words(timing: tune.Timing) -> str:
+def words(one: timing.Timing) -> str:
     """Return the settings in short."""
-    p = timing.chosen
+    p = one.chosen
     return f"r_c {p.cutoff:.4f}, P {p.points}, {p.p2p}, {p.p2g}, {p.g2p}"
 
 
@@ -159,7 +159,7 @@ def cells(row: dict[str, Any]) -> list[str]:
         f"{row['periodicity']}, {'clustered' if row['clustered'] else 'uniform'}",
         *(cutoff, window.removeprefix("P "), variants),
         *(f"{1e3 * times['all']:.3g}", f"{times['over']:.2f}", better),
-        ", ".join(f"{row['predicted'][s] / times[s]:.2f}" for s in tune.STAGES),
+        ", ".join(f"{row['predicted'][s] / times[s]:.2f}" for s in timing.STAGES),
     ]
 
 
@@ -251,7 +251,7 @@ def say(row: dict[str, Any]) -> str:
     what = f"{row['points']} {row['tolerance']:g} {row['periodicity']}P"
     what += " clustered" if row["clustered"] else ""
     best = f"  best {row['best']}" if times["over"] > 1.02 else ""
-    model = " ".join(f"{s} {row['predicted'][s] / times[s]:.2f}" for s in tune.STAGES)
+    model = " ".join(f"{s} {row['predicted'][s] / times[s]:.2f}" for s in timing.STAGES)
     return (
         f"{what}: {times['over']:.2f} [{row['choice']}]{best} {row['tried']} tried, model {model}"
     )

@@ -213,7 +213,7 @@ def test_the_page_of_scaling_is_that_of_the_results():
 
 @pytest.mark.slow
 def test_choices_runs(tmp_path, monkeypatch):
-    few = [choices.tune.TimedPlan(choices.KERNEL, 3, 1e-2, 300)]
+    few = [choices.timing.TimedPlan(choices.KERNEL, 3, 1e-2, 300)]
     monkeypatch.setattr(choices, "tasks", lambda *_: few)
     path = tmp_path / "choices.json"
     monkeypatch.setattr(sys, "argv", ["choices.py", "--space", "Serial", "--output", str(path)])
@@ -224,7 +224,7 @@ def test_choices_runs(tmp_path, monkeypatch):
     assert choices.medians(row)["over"] >= 1
     assert "| 0.01 | 3, uniform |" in choices.page([json.loads(path.read_text())])
     # What the file has is not timed again, and other machines' files take no tasks.
-    few.append(choices.tune.TimedPlan(choices.KERNEL, 3, 1e-2, 200))
+    few.append(choices.timing.TimedPlan(choices.KERNEL, 3, 1e-2, 200))
     choices.main()
     rows = json.loads(path.read_text())["rows"]
     assert rows[0] == row

@@ -11,12 +11,11 @@ import pytest
 from small_kernels import run_python
 
 import parki
-from parki.cli import bench, check, info
+from parki.cli import bench, check, info, tune
 from parki.cli import cache as cache_command
 from parki.cli import main as cli
-from parki.cli.tune import command as tune_report
 from parki.ewald.choice import machines
-from parki.ewald.far.padding import Lengths, Tables
+from parki.ewald.choice.cost import STAGES
 from parki.ewald.sums import SUMS
 from parki.runtime import host
 
@@ -69,9 +68,7 @@ def test_info_says_when_the_machine_was_measured(tmp_path, monkeypatch):
     machines.clear()
     assert "OpenMP never, by costs of an AVX-512 server" in info.facts()["measured"]
     space = parki.ExecutionSpace("OpenMP")
-    tables = {name: Tables(*(Lengths(()),) * 3) for name in ("float64", "float32")}
-    usual = dict(zip(tune_report.tune.METHODS, machines.machine(space, "f8").usual, strict=True))
-    path = tune_report.tune.save(space, {name: [] for name in tables}, tables, usual)
+    path = tune.save(space, dict.fromkeys(tune.PRECISIONS, dict.fromkeys(STAGES, 2.0)))
     os.utime(path, (1e9, 1e9))
     assert "OpenMP on 2001-09-0" in info.facts()["measured"]
     machines.clear()
@@ -112,7 +109,7 @@ def test_tune_is_refused_where_its_result_would_be_lost(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("PARKI_CACHE_DIR", str(tmp_path / "file" / "cache"))
     with pytest.raises(parki.UnavailableError, match="cannot take the result"):
-        tune_report.show(parki.ExecutionSpace("Serial"), None)
+        tune.show(parki.ExecutionSpace("Serial"), None)
 
 
 # --- check ------------------------------------------------------------------------------------
@@ -440,7 +437,7 @@ TOO_MANY = "expected at most 2147483647"
     ],
 )
 def test_impossible_requests(line, message, monkeypatch, capsys):
-    monkeypatch.setattr(tune_report, "show", lambda *_: pytest.fail("it measures"))
+    monkeypatch.setattr(tune, "show", lambda *_: pytest.fail("it measures"))
     assert message in refused(line.split(), capsys)
 
 

@@ -231,4 +231,8 @@ def test_counts_fit_the_numbers(file):
             k: len(v) + 1 for k, v in cost.COUNTS.items()
         }
         on_device = file == machines.FILES[True]
-        assert tuple(content["usual"][precision].values()) == USUAL[on_device]
+        usual = machines.of_file(content, precision).usual
+        assert content["device"] == on_device and usual == USUAL[on_device]
+        for stage, method in zip(("p2p", "p2g", "g2p"), usual, strict=True):
+            assert f"{stage}_{method}" in seconds
+    assert {cost.stage_of(variant) for variant in cost.COUNTS} == {*cost.STAGES}

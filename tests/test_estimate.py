@@ -8,6 +8,7 @@ import pytest
 import parki
 from parki.cli import main as cli
 from parki.ewald.choice import machines
+from parki.ewald.choice.cost import STAGES
 from parki.runtime import get_execution_space
 
 COUNT = 5000
@@ -77,17 +78,17 @@ def test_named_machines(tmp_path):
     fast = parki.estimate("stokes_comb", 4e6, **CUBE, machine="h200")
     assert fast.total < slow.total / 10
     assert fast.free is None and "H200" in str(fast) and "free here" not in str(fast)
-    content = dict(machines.built_in(get_execution_space("CPU")))
-    lengths = {name: {} for name in content["lengths"]}
-    content |= {"machine": "a violin 1 threads", "lengths": lengths}
-    content["seconds"] = {
-        precision: {v: [2 * s for s in numbers] for v, numbers in of_variant.items()}
-        for precision, of_variant in content["seconds"].items()
-    }
+    factors = dict.fromkeys(("float64", "float32"), dict.fromkeys(STAGES, 2.0))
+    content = machines.tuned(get_execution_space("CPU"), factors)
+    content |= {"machine": "a violin 1 threads", "threads": 1}
     path = tmp_path / "tuned-violin.json"
     path.write_text(json.dumps(content), encoding="utf-8")
     found = parki.estimate("laplace", 1e5, **CUBE, machine=path)
     assert "violin" in found.rests_on
+    content["factors"] = dict.fromkeys(content["factors"], dict.fromkeys(STAGES, 6.0))
+    path.write_text(json.dumps(content), encoding="utf-8")
+    slower = parki.estimate("laplace", 1e5, **CUBE, machine=path)
+    assert slower.total == pytest.approx(3 * found.total)
     path.write_text("{}", encoding="utf-8")
     with pytest.raises(parki.ParkiValueError, match="no measurements of 'parki tune'"):
         parki.estimate("laplace", 1e5, **CUBE, machine=path)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import parki
-from parki.cli.tune import measure as tune
+from parki.cli import timing
 from parki.ewald.choice import machines
 from parki.ewald.choice.cost import COUNTS
 from parki.ewald.near import p2p_lists, sizes
@@ -299,12 +299,12 @@ def test_what_tune_times(repeated, runs, monkeypatch):
     """Sums that take lists, or those that have none; long ones once, after the first."""
     made, timed = [], parki.Plan.timed
     monkeypatch.setattr(parki.Plan, "timed", lambda *given: made.append(0) or timed(*given))
-    task = tune.TimedPlan("laplace", 3, 1e-3, 300, p2p="tile")
+    task = timing.TimedPlan("laplace", 3, 1e-3, 300, p2p="tile", repeated=repeated)
     for long in (False, True):
         if long:
             made.clear()
-            monkeypatch.setattr(tune, "LONG", {False: 0.0})
-        timing = tune.run(task, parki.get_execution_space("Serial"), repeated)
-        assert timing.samples[0][0] == ("kept_tile" if repeated else "p2p_tile")
-        assert timing.total > 0
+            monkeypatch.setattr(timing, "LONG", {False: 0.0})
+        found = timing.run(task, parki.get_execution_space("Serial"))
+        assert found.samples[0].variant == ("kept_tile" if repeated else "p2p_tile")
+        assert found.total > 0
     assert len(made) == runs

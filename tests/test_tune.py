@@ -1,5 +1,6 @@
-"""The numbers of the cost model: what `parki tune` fits, and the files they are kept in."""
+"""The factors of stages that `parki tune` fits, their files, and built-in lengths."""
 
+import io
 import json
 import math
 import os
@@ -8,110 +9,18 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from problems import problem
+from rich.console import Console
 
 import parki
 from parki.cli import main as cli
-from parki.cli.tune import command
-from parki.cli.tune import measure as tune
+from parki.cli import timing, tune
 from parki.ewald.choice import cost, machines
-from parki.ewald.choice.clustering import pair_density
-from parki.ewald.choice.cost import USUAL
-from parki.ewald.choice.parameters import select
 from parki.ewald.far.padding import EQUAL, MOST, SMOOTH, Lengths, Tables
 from parki.reference import direct_sum
 from parki.runtime import get_execution_space
 from parki.settings import cache_directory
 
 SECONDS = machines.shipped("avx512.json")["seconds"]
-USUAL_OF = machines.shipped("avx512.json")["usual"]
-
-
-@pytest.mark.parametrize("threads", [2, 8])
-def test_tune_sums_with_grids_that_pass_a_hosts_caches(uniform, threads):
-    """Two at least, far beyond: with one alone, its time would be all that is known."""
-    beyond = set()
-    for task in tune.tasks(get_execution_space("CPU"), threads):
-        if task.dtype != "float64" or task.kernel != "stokes_comb":
-            continue
-        density = uniform
-        if task.clustered:
-            points = tune.cloud(task.points, True)
-            density = pair_density(points, points, np.ones(3))
-        cutoff = task.cell_size and (task.cell_size / task.points) ** (1 / 3)
-        given = problem(
-            density,
-            periodicity=task.periodicity,
-            tolerance=task.tolerance,
-            targets=task.points,
-            sources=task.points,
-            cutoff=cutoff,
-        )
-        if task.window_points:
-            given = replace(given, windows=(task.window_points,))
-        found = select(given)
-        grid = math.prod(given.pad(found.steps, found.points, found.cutoff, found.split).grid)
-        if task.g2p == "target":
-            uncached = given.work.gather("target", found.points, grid)[2]
-            if uncached > 4 * cost.CACHED:
-                beyond.add((task.points, task.clustered))
-    assert len(beyond) >= 2
-
-
-def test_fit_finds_the_numbers_of_its_samples():
-    rng = np.random.default_rng(1)
-    true = {"fgc": (1e-4, 3e-9), "p2g_owner": (1e-5, 2e-8, 4e-10)}
-    samples = []
-    for variant, numbers in true.items():
-        for _ in range(12):
-            counts = tuple(10 ** rng.uniform(3, 6, len(numbers) - 1))
-            samples.append((variant, counts, float(np.dot((1.0, *counts), numbers))))
-    start = {"fgc": (0.0, 1e-9), "p2g_owner": (0.0, 1e-8, 1e-9), "g2p_tile": (0.0, 0.0, 1e-9)}
-    fitted = tune.fit(samples, start)
-    machine = cost.Machine("test", {k: tuple(v) for k, v in fitted.items()}, USUAL[False])
-    for variant, counts, seconds in samples:
-        assert machine.time(variant, counts) == pytest.approx(seconds, rel=0.1)
-    # Never measured: as much slower than built in as the others.
-    assert fitted["g2p_tile"][2] > 1e-9
-
-
-def test_fit_of_times_that_scatter_keeps_what_was_built_in():
-    """Half of them from slow moments, which took tight sums most."""
-    true = np.array([2e-4, 4e-7, 8e-10, 1.5e-11])
-    counts = [(n, 400.0 * n, 400.0 * n * o) for n in (1e3, 4e4) for o in (60, 100, 140, 200)]
-    times = [(c, float(np.dot((1.0, *c), true))) for c in counts]
-    slow = [(c, t * (1 + 0.6 * (c[2] / c[1] > 120))) for c, t in times]
-    samples = [("p2p_staged", c, t) for c, t in times + slow]
-    fitted = np.array(tune.fit(samples, {"p2p_staged": tuple(2 * true)})["p2p_staged"])
-    # Evenly more expensive, rather than by its operations.
-    ratio = [np.dot((1.0, *c), fitted) / t for c, t in times]
-    assert max(ratio) < 1.2 * min(ratio)
-    # By times that agree, what was built in is forgotten.
-    wrong = tuple(true * (1, 3, 1, 0.5))
-    exact = np.array(tune.fit(samples[:8], {"p2p_staged": wrong})["p2p_staged"])
-    for c, t in times:
-        assert np.dot((1.0, *c), exact) == pytest.approx(t, rel=0.1)
-
-
-def test_fit_finds_launches_that_were_built_in_as_next_to_nothing():
-    start = {"p2p_staged": (1e-7, 1e-7, 1e-9, 1e-11)}
-    counts = [(n, 100.0 * n, 1e4 * n) for n in (2e2, 1e3, 2.5e3, 4e4, 4e5)]
-    times = [3e-4 + 1e-7 * a + 1e-9 * b + 1e-11 * c for a, b, c in counts]
-    samples = [("p2p_staged", c, t) for c, t in zip(counts, times, strict=True)]
-    fitted = {k: tuple(v) for k, v in tune.fit(samples, start).items()}
-    machine = cost.Machine("test", fitted, USUAL[False])
-    for variant, each, seconds in samples:
-        assert machine.time(variant, each) == pytest.approx(seconds, rel=0.1)
-
-
-def test_fit_of_what_was_built_in_as_nothing():
-    """A sum without planes, by numbers that count planes alone."""
-    samples = [("fgc", (n, 0.0), 1e-4 + 2e-9 * n) for n in (1e4, 1e5, 1e6)]
-    fitted = tune.fit(samples, {"fgc": (0.0, 0.0, 1e-9), "g2p_tile": (0.0, 0.0, 1e-9)})
-    machine = cost.Machine("test", {k: tuple(v) for k, v in fitted.items()}, USUAL[False])
-    for variant, counts, seconds in samples:
-        assert machine.time(variant, counts) == pytest.approx(seconds, rel=0.3)
-    assert fitted["g2p_tile"] == [0.0, 0.0, 1e-9]
 
 
 @pytest.fixture
@@ -125,28 +34,126 @@ def own_cache(tmp_path, monkeypatch):
 
 
 def test_tune(own_cache, monkeypatch, capsys):
-    few = [tune.TimedPlan("laplace", 3, 1e-2, 500)]
-    monkeypatch.setattr(tune, "tasks", lambda *_: few)
-    monkeypatch.setattr(command, "FREE", 0.0)  # tests may share the machine
-    monkeypatch.setattr(command, "AGREE", math.inf)
+    few = [tune.TimedPlan("laplace", 3, 1e-2, 500, dtype) for dtype in tune.PRECISIONS]
+    monkeypatch.setattr(tune, "plans", lambda *_: few)
+    real = timing.run  # kernels of one precision are enough
+
+    def run(task, space):
+        return replace(real(few[0] if task in few else task, space), task=task)
+
+    monkeypatch.setattr(timing, "run", run)
+    monkeypatch.setattr(tune, "FREE", 0.0)  # tests may share the machine
+    monkeypatch.setattr(tune, "AGREE", math.inf)
     space = get_execution_space("Serial")
     before = machines.machine(space, "float64")
     assert cli.main(["tune", "--space", "Serial"]) == 0
-    assert str(own_cache) in capsys.readouterr().out.replace("\n", "")
+    words = capsys.readouterr().out
+    assert str(own_cache) in words.replace("\n", "") and "off before" in words
+    assert "Predictions are off by these factors" in words and "seconds" in words
     after = machines.machine(space, "float64")
     assert "measured" in after.name
     assert "measured" not in before.name
+    factors = json.loads(machines.path(space).read_text())["factors"]["float64"]
+    assert {*factors} == {*cost.STAGES}
+    for variant, numbers in before.seconds.items():
+        factor = factors[cost.stage_of(variant)]
+        assert after.seconds[variant] == pytest.approx([factor * s for s in numbers])
     points = np.random.default_rng(0).random((3, 500))
     options = parki.EwaldOptions(3, [1, 1, 1], 1e-2, execution_space="Serial")
     assert after.name in parki.Plan("laplace", points, points, options).describe()
-    # A second run with a task keeps the first one's samples.
-    samples = json.loads(machines.path(space).read_text())["samples"]
+    # A task's neighbourhood counts, too: lists that are kept have a factor of their own by it.
+    assert factors["kept"] == factors["p2p"]
     words = "--measure --kernel laplace --points 300 --tolerance 1e-2".split()
     assert cli.main(["tune", "--space", "Serial", *words]) == 0
-    assert "ratio" in capsys.readouterr().out
-    again = json.loads(machines.path(space).read_text())["samples"]
-    assert again["float64"][: len(samples["float64"])] == samples["float64"]
-    assert len(again["float64"]) > len(samples["float64"]) + 12
+    words = capsys.readouterr().out
+    assert "ratio" in words and "P2P, kept lists" in words
+    again = json.loads(machines.path(space).read_text())["factors"]["float64"]
+    assert again["kept"] != again["p2p"]
+
+
+@pytest.fixture
+def built_in():
+    return machines.of_file(machines.shipped("avx512.json"), "float64")
+
+
+def times_of(machine, factors, noise, dtype="float64"):
+    """Return timings that take ``factors`` of what a machine predicts, times ``noise``."""
+    rng, variants = np.random.default_rng(1), ("p2p_staged", "p2g_owner", "fgc", "g2p_target")
+    task, timings = tune.TimedPlan("laplace", 3, 1e-2, 500, dtype), []
+    for slow in noise:
+        samples = []
+        for variant in variants:
+            counts = tuple(10 ** rng.uniform(3, 6, len(cost.COUNTS[variant])))
+            seconds = slow * factors[cost.stage_of(variant)] * machine.time(variant, counts)
+            samples.append(timing.Sample(variant, counts, seconds))
+        seconds = dict(zip(timing.STAGES, (s.seconds for s in samples), strict=True))
+        timings.append(tune.Timing(task, None, seconds, samples))
+    return timings
+
+
+FACTORS = {"p2p": 0.8, "p2g": 2.0, "fgc": 3.0, "g2p": 1.0}
+
+
+def test_fit_finds_the_factor_of_each_stage(built_in):
+    """Slow moments of a shared machine do not move it, nor do times of the other precision."""
+    timings = times_of(built_in, FACTORS, noise=(1, 1, 7, 1, 0.9, 1, 30))
+    timings += times_of(built_in, dict.fromkeys(FACTORS, 50.0), noise=(1,) * 20, dtype="float32")
+    found = tune.fit(timings, "float64", built_in)
+    assert found == pytest.approx(FACTORS | {"kept": FACTORS["p2p"]})  # no lists were timed
+
+
+def test_predictions_are_never_worse_by_factors(built_in, own_cache):
+    """Of each stage, however times scatter, and whatever was measured before."""
+    space = get_execution_space("Serial")
+    noise = np.exp(np.random.default_rng(5).normal(0, 0.5, 31))
+    timings = times_of(built_in, FACTORS, noise=noise)
+    found = tune.fit(timings, "float64", built_in)
+    content = machines.multiplied(machines.tuned(space, dict.fromkeys(tune.PRECISIONS, found)))
+    after = tune.ratios(timings, "float64", machines.of_file(content, "float64"))
+    others = [FACTORS | {"kept": 1.0}, {stage: 1.1 * f for stage, f in found.items()}]
+    for factors in (dict.fromkeys(cost.STAGES, 1.0), *others):
+        file = machines.tuned(space, dict.fromkeys(tune.PRECISIONS, factors))
+        machine = machines.of_file(machines.multiplied(file), "float64")
+        before = tune.ratios(timings, "float64", machine)
+        assert {*before} == {*FACTORS, "all"}
+        for stage in FACTORS:
+            assert tune.off(after[stage]) <= tune.off(before[stage]) * (1 + 1e-12)
+
+
+def test_off_counts_up_and_down_equally():
+    assert tune.off([2.0, 0.5]) == pytest.approx(2) and tune.off([1.0, 1.0]) == 1
+
+
+def test_what_factors_mean_is_said():
+    alike = dict.fromkeys(cost.STAGES, 5.0)
+    assert "nearly what they would choose without" in tune.meaning({"float64": alike})
+    words = tune.meaning({"float64": alike, "float32": alike | {"fgc": 15.0, "kept": 99.0}})
+    assert words.startswith("FGC takes 3.0 times as long as built in, relative to ")
+
+
+@pytest.mark.parametrize("device", [False, True])
+def test_plans_of_tune_have_every_precision_and_stage(device):
+    plans = tune.plans(SimpleNamespace(on_device=device), 2)
+    assert len({*plans}) == len(plans)
+    for precision in tune.PRECISIONS:
+        few = [plan for plan in plans if plan.dtype == precision]
+        assert len({plan.tolerance for plan in few}) > 1 and len({p.points for p in few}) > 2
+        assert any(plan.repeated for plan in few) == device
+
+
+def test_factors_belong_to_the_numbers_that_they_multiply(own_cache, monkeypatch):
+    """Times of more threads are those of one, over their number."""
+    factors = dict.fromkeys(tune.PRECISIONS, FACTORS | {"kept": 1.0})
+    for name, threads in (("Serial", 1), ("OpenMP", 3)):
+        monkeypatch.setenv("PARKI_NUM_THREADS", "3")
+        space = get_execution_space(name)
+        machines.use(space, machines.multiplied(machines.tuned(space, factors)))
+        machine = machines.machine(space, "float64")
+        assert machine.threads == machine.workers == threads
+        for variant, numbers in SECONDS["float64"].items():
+            factor = factors["float64"][cost.stage_of(variant)]
+            assert machine.seconds[variant] == pytest.approx([factor * s for s in numbers])
+    machines.clear()
 
 
 def timed(task, seconds):
@@ -155,85 +162,104 @@ def timed(task, seconds):
 
 
 @pytest.fixture
+def said():
+    """A console, and what was printed to it."""
+    return Console(file=io.StringIO(), width=200)
+
+
+@pytest.fixture
 def free(monkeypatch):
     """A machine that no one else uses."""
-    monkeypatch.setattr(command, "free_part", lambda _: 1.0)
+    monkeypatch.setattr(tune, "free_part", lambda _: 1.0)
 
 
 @pytest.mark.usefixtures("free")
-def test_rounds_go_on_until_times_agree():
-    """The two shortest ones of each task are kept, and slow moments are not."""
-    space, said = get_execution_space("Serial"), []
+def test_rounds_go_on_until_times_agree(said, monkeypatch):
+    """The two shortest ones of each plan are kept, and slow moments are not."""
     first, second = (tune.TimedPlan("laplace", p, 1e-2, 500) for p in (2, 3))
     times = {first: iter([1.0, 4.0, 3.0, 1.1]), second: iter([2.0, 2.1, 5.0, 2.0])}
-    found = command.in_rounds(
-        [first, second], space, lambda t: timed(t, next(times[t])), lambda t: t, said.append
-    )
-    assert [each.total for each in found] == [1.0, 1.1, 2.0, 2.0]
-    assert len(said) == 2 and "differ by a factor of" in said[0]
+    monkeypatch.setattr(timing, "run", lambda plan, _: timed(plan, next(times[plan])))
+    found = tune.in_rounds([first, second], get_execution_space("Serial"), said)
+    assert [one.total for one in found] == [1.0, 1.1, 2.0, 2.0]
+    assert said.file.getvalue().count("differ by a factor of") == 2
 
 
 @pytest.mark.usefixtures("free")
-def test_a_machine_whose_times_differ_is_refused():
-    space, task = get_execution_space("Serial"), tune.TimedPlan("laplace", 3, 1e-2, 500)
+def test_a_machine_whose_times_differ_is_refused(said, monkeypatch):
+    space, plan = get_execution_space("Serial"), tune.TimedPlan("laplace", 3, 1e-2, 500)
     times = iter([1.0, 2.0, 4.0, 8.0, 16.0])
+    monkeypatch.setattr(timing, "run", lambda plan, _: timed(plan, next(times)))
     with pytest.raises(parki.UnavailableError, match=r"busy: after 5 rounds.*nothing was written"):
-        command.in_rounds(
-            [task], space, lambda t: timed(t, next(times)), lambda t: t, lambda _: None
-        )
+        tune.in_rounds([plan], space, said)
 
 
-def test_a_machine_that_others_use_is_refused(monkeypatch):
-    monkeypatch.setattr(command, "free_part", lambda _: 0.4)
-    monkeypatch.setattr(command, "PAUSE", 0.0)
-    said = []
+def test_a_machine_that_others_use_is_refused(said, monkeypatch):
+    monkeypatch.setattr(tune, "free_part", lambda _: 0.4)
+    monkeypatch.setattr(tune, "PAUSE", 0.0)
     with pytest.raises(parki.UnavailableError, match="other programs take 60 % of the cores"):
-        command.require_free(get_execution_space("Serial"), said.append)
-    assert len(said) == command.TRIES
+        tune.require_free(get_execution_space("Serial"), said)
+    assert said.file.getvalue().count("waiting") == tune.TRIES
 
 
 def test_threads_that_only_compute_say_how_free_a_machine_is():
-    assert 0 < command.free_part(1) <= 1.01
+    assert 0 < tune.free_part(1) <= 1.01
 
 
-WHOLE = {"machine": "x", "counts": machines.VERSION, "seconds": SECONDS, "usual": USUAL_OF}
-WHOLE |= {"samples": {"float64": [1]}}
+def test_a_busy_machine_keeps_its_file(own_cache, monkeypatch):
+    """And what was built in is not left in its place."""
+    space = get_execution_space("Serial")
+    tune.save(space, dict.fromkeys(tune.PRECISIONS, dict.fromkeys(cost.STAGES, 2.0)))
+    text = machines.path(space).read_text()
+    monkeypatch.setattr(tune, "free_part", lambda _: 0.4)
+    monkeypatch.setattr(tune, "PAUSE", 0.0)
+    with pytest.raises(parki.UnavailableError, match="nothing was written"):
+        tune.show(space, None)
+    assert machines.path(space).read_text() == text
+    assert "measured" in machines.machine(space, "float64").name
+
+
+def whole(**changes):
+    """Return the content of a file of `parki tune`, with changes."""
+    factors = dict.fromkeys(tune.PRECISIONS, dict.fromkeys(cost.STAGES, 2.0))
+    return machines.tuned(get_execution_space("Serial"), factors) | changes
+
+
+def wrong(value):
+    """Return factors of which one is wrong."""
+    factors = whole()["factors"]
+    return factors | {"float32": factors["float32"] | {"fgc": value}}
+
+
+OLD = {"machine": "x", "counts": 15, "seconds": SECONDS, "usual": {}, "samples": {"float64": [1]}}
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "message"),
     [
-        *("", "{", "[]"),
-        {"machine": "x", "seconds": {"float64": {"fgc": [1]}}},
-        {"counts": machines.VERSION, "seconds": {"float64": {"fgc": [1]}}},
-        {"counts": machines.VERSION, "seconds": {}},
-        {"machine": "x", "counts": 1, "seconds": SECONDS},
-        {**WHOLE, "lengths": {}},
-        {**WHOLE, "lengths": {"float64": []}},
-        {**WHOLE, "lengths": {"float64": {"planes": [[7, 1]]}, "float32": {}}},
+        *(("", "cannot be read"), ("{", "cannot be read"), ("[]", "no factor for each stage")),
+        (OLD | {"lengths": {"float64": {}, "float32": {}}}, "no factor for each stage"),
+        (lambda: whole(numbers="others"), "the costs that come with parki are others now"),
+        (lambda: whole(built_in="/etc/passwd"), "the costs that come with parki are others"),
+        (lambda: whole(threads=0), "threads"),
+        (lambda: whole(factors={}), "float64"),
+        (lambda: whole(factors=wrong(0.0)), "factors of float32"),
+        (lambda: whole(factors=wrong(-1.0)), "factors of float32"),
+        (lambda: whole(factors=wrong(math.nan)), "factors of float32"),
+        (lambda: whole(factors=wrong(math.inf)), "factors of float32"),
+        (lambda: whole(factors=wrong("2")), "not supported"),
+        (lambda: whole(factors={"float64": {}, "float32": {}}), "p2p"),
     ],
 )
-def test_a_spoilt_file_is_reported_and_not_used(own_cache, content, caplog):
+def test_a_spoilt_file_is_reported_and_not_used(own_cache, content, message, caplog):
+    """One of an earlier version, too."""
     space = get_execution_space("Serial")
+    content = content() if callable(content) else content
     text = content if isinstance(content, str) else json.dumps(content)
     machines.path(space).write_text(text)
     assert "AVX-512" in machines.machine(space, "float64").name
-    assert "parki tune" in caplog.text
-
-
-def test_the_usual_variants_of_a_machine():
-    """Another one is usual where it took less in every task that compares them."""
-    space = get_execution_space("CPU")
-    todo = [task for task in tune.tasks(space, 1) if task.dtype == "float64"]
-
-    def timing(task, slow):
-        seconds = {"P2P": 1.0, "P2G": 1.0, "FGC": 1.0, "G2P": 1.0}
-        seconds["G2P"] = 2.0 if task.g2p == slow or (task.tolerance < 1e-6 and not slow) else 1.5
-        return SimpleNamespace(task=task, seconds=seconds)
-
-    for slow, expected in (("tile", "target"), ("target", "tile"), ("", "target")):
-        found = tune.usual_of(space, [timing(task, slow) for task in todo])
-        assert found == {"p2p": "staged", "p2g": "owner", "g2p": expected}
+    assert message in caplog.text and "run 'parki tune' again" in caplog.text
+    with pytest.raises(parki.ParkiValueError, match="no measurements of 'parki tune'"):
+        machines.of_path(machines.path(space))
 
 
 # ---------------------------------------------------------------------- lengths of transforms
@@ -288,9 +314,8 @@ def test_lengths_of_slow_lines_are_avoided():
 @pytest.mark.parametrize("periodicity", [0, 1, 2, 3])
 def test_a_plan_follows_the_table(periodicity, own_cache):
     space = get_execution_space("Serial")
-    tables = dict.fromkeys(("planes", "lines", "boxes"), TABLE)
-    content = WHOLE | {"samples": {}, "lengths": {"float64": tables, "float32": {}}}
-    machines.path(space).write_text(json.dumps(content))
+    tables = dict.fromkeys(("float64", "float32"), Tables(*(Lengths(TABLE),) * 3))
+    machines.use(space, machines.built_in(space) | {"lengths": tables})
     rng = np.random.default_rng(3)
     points = rng.random((3, 400))
     dens = rng.standard_normal(400)
@@ -310,27 +335,3 @@ def test_a_plan_follows_the_table(periodicity, own_cache):
     exact = direct_sum("laplace", points, points, dens, box=[1, 1, 1], periodicity=periodicity)
     error = np.sqrt(np.mean((plan(dens) - exact) ** 2))
     assert error <= 1e-4 * np.linalg.norm(dens)
-
-
-@pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_measured_costs_are_relative(precision):
-    space = get_execution_space("Serial")
-    planes, lines, boxes = command.measure(space, precision, (16, 18, 20), 4096)
-    assert sorted(planes.costs) == sorted(lines.costs) == sorted(boxes.costs) == [16, 18, 20]
-    assert sorted(planes.costs.values())[1] == 1
-    assert planes.at_least(17, 3) in (18, 20)
-    assert min(*lines.costs.values(), *boxes.costs.values()) > 0
-
-
-def test_measured_costs_are_kept(own_cache):
-    space = get_execution_space("Serial")
-    table = Lengths(TABLE)
-    given = {"float64": Tables(table, EQUAL, EQUAL), "float32": Tables(EQUAL, table, table)}
-    usual = {"p2p": "staged", "p2g": "owner", "g2p": "tile"}
-    tune.save(space, {name: [] for name in given}, given, usual)
-    for name, lengths in given.items():
-        found = machines.machine(space, name)
-        assert found.usual == ("staged", "owner", "tile")
-        for kind in range(3):
-            assert found.lengths[kind].costs == lengths[kind].costs
-    machines.clear()

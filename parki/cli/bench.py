@@ -21,8 +21,8 @@ from rich.table import Table
 
 from parki import __version__
 from parki.cli.arguments import COMMON, Console, add_common, add_json, command, progress
-from parki.cli.tune.measure import STAGES, TimedPlan, check_timed, make
-from parki.cli.tune.measure import run as run_stages
+from parki.cli.timing import STAGES, TimedPlan, check_timed, make
+from parki.cli.timing import run as run_stages
 from parki.ewald.choice import machines
 from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.plan import Plan

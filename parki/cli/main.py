@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from parki import __version__
-from parki.cli import arguments, bench, cache, check, demo, estimate, eval, info
-from parki.cli.tune import command as tune
+from parki.cli import arguments, bench, cache, check, demo, estimate, eval, info, tune
 from parki.errors import ParkiError, ParkiValueError
 
 DESCRIPTION = """\

@@ -141,11 +141,6 @@ def _record(found: Compiler) -> None:
             cache.keep(cache.key(content), content.encode(), ".compiler")
 
 
-def can_compile() -> bool:
-    """Return whether kernels run that did not come compiled with parki."""
-    return not shipped.usable() or not why_none()
-
-
 def check_compiler() -> None:
     """Raise if no kernels can run: none came compiled or are cached, and there is no compiler."""
     if not shipped.usable():

@@ -1,9 +1,9 @@
 """Predicted seconds of each stage and variant, linear in counts of the work.
 
 Each variant has a few counts (`COUNTS`), in the spirit of the paper's Section 5: what it computes
-and what it moves. A machine has seconds for each count. They are measured by `parki tune`, or built
-in for one core of an AVX-512 server and for an H200 (`parki.ewald.choice.machines`). A factor of
-1.5 in one of them moves the cut-off by about 7 %, and the total by about a percent.
+and what it moves. A machine has seconds for each count: those of one core of an AVX-512 server, or
+of an H200, perhaps times factors that `parki tune` measured (`parki.ewald.choice.machines`). A
+factor of 1.5 in one of them moves the cut-off by about 7 %, and the total by about a percent.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ COUNTS = {
     "g2p_target": ("targets", "reads", "beyond", "free"),
     "g2p_tile": ("targets", "reads", "staged", "part", "free"),
 }
+# The stages that have a factor of their own; P2P by kept lists is one.
+STAGES = ("p2p", "kept", "p2g", "fgc", "g2p")
 # Time of the kernel of pressure and gradient over the velocity's (H200 1.05, CPU 1.5).
 _DERIVATIVES = 1.5
 # Tensor targets add this much to it.
@@ -65,6 +67,11 @@ CACHED = 2e6
 def near_name(variant: str, repeated: bool) -> str:
     """Return the name of a variant of P2P in `COUNTS`; kept lists have a name of their own."""
     return "kept_tile" if repeated and variant == "tile" else f"p2p_{variant}"
+
+
+def stage_of(variant: str) -> str:
+    """Return the one of `STAGES` that a name in `COUNTS` belongs to."""
+    return variant.partition("_")[0]
 
 
 class Pairs(NamedTuple):

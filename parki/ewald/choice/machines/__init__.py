@@ -1,13 +1,16 @@
-"""The constants of the cost model: measured here by `parki tune`, or built in.
+"""The constants of the cost model: built in, or built in times what `parki tune` measured here.
 
-Both are files of one format. They have seconds of the variants, the usual variants, and costs of
-the lengths of transforms.
+A built-in machine is a file that comes with parki: seconds of the variants, and costs of the
+lengths of transforms. A file of `parki tune` has one factor for each stage and precision, by which
+the seconds of a built-in machine are multiplied, and names that machine.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
+import math
 import os
 import platform
 import re
@@ -19,17 +22,15 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiValueError
-from parki.ewald.choice.cost import COUNTS, USUAL, Machine
+from parki.ewald.choice.cost import STAGES, USUAL, Machine, stage_of
 from parki.ewald.far.padding import Lengths, Tables
 from parki.interchange import vector_row
-from parki.runtime import ExecutionSpace, host, private
+from parki.runtime import ExecutionSpace, private
 from parki.runtime import shipped as compiled
 from parki.settings import cache_directory, thread_count
 
 log = logging.getLogger("parki")
 
-# Format version; increment when `parki.ewald.choice.cost.COUNTS` changes.
-VERSION = 15
 # Kernels come compiled for every second of the degrees that are otherwise used.
 COMPILED_DEGREES = 4
 # Files of the built-in numbers, by whether the space is a device.
@@ -39,30 +40,28 @@ FILES = {False: "avx512.json", True: "h200.json"}
 def machine(space: ExecutionSpace, dtype: Any, fixed: bool = False) -> Machine:
     """Return the numbers for a space and precision.
 
-    Measured numbers serve the same device, or the same processor and number of threads. Built-in
-    ones scale with the number of threads. With ``fixed``, take the built-in ones for one thread.
+    Numbers measured here serve the same device, or the same processor and number of threads. With
+    ``fixed``, take the built-in ones for one thread.
     """
     threads = thread_count() if space.name == "OpenMP" and not fixed else 1
     lanes = 1 if space.on_device else vector_row(1, dtype)
-    precision = np.dtype(dtype).name
-    tuned = None if fixed else read(space)
-    result = of_file(tuned or built_in(space), precision, lanes, threads)
-    if not tuned and not space.on_device:
-        result = replace(result, workers=threads)
+    content = None if fixed else read(space)
+    result = of_file(content or built_in(space), np.dtype(dtype).name, lanes, threads)
     if not space.on_device and compiled.usable():
-        result = replace(result, degrees=COMPILED_DEGREES)
-        if not host.can_compile():
-            return replace(result, usual=USUAL[False])  # only these came compiled
+        return replace(result, degrees=COMPILED_DEGREES)
     return result
 
 
 def of_file(content: dict[str, Any], precision: str, lanes: int = 1, threads: int = 1) -> Machine:
-    """Return the machine that a file's content describes for a precision."""
-    measured = any(content["samples"].values())
+    """Return the machine that a file's content describes for a precision.
+
+    Seconds are those of one thread, and more threads divide them.
+    """
     return Machine(
-        f"{'measured on' if measured else 'those of'} {content['machine']}",
+        f"{'measured on' if 'threads' in content else 'those of'} {content['machine']}",
         content["seconds"][precision],
-        tuple(content["usual"][precision][stage] for stage in ("p2p", "p2g", "g2p")),
+        USUAL[content["device"]],
+        workers=threads,
         lengths=content["lengths"][precision],
         lanes=lanes,
         threads=threads,
@@ -76,8 +75,59 @@ def built_in(space: ExecutionSpace) -> dict[str, Any]:
 
 @lru_cache(maxsize=4)
 def shipped(file: str) -> dict[str, Any]:
-    """Return the content of a file that ships with parki."""
-    return _content((Path(__file__).parent / file).read_text(encoding="utf-8"))
+    """Return the content of a file that ships with parki, with its lengths as `Tables`."""
+    content = json.loads((Path(__file__).parent / file).read_text(encoding="utf-8"))
+    for precision, tables in content["lengths"].items():
+        named = {name: Lengths(table) for name, table in tables.items()}
+        content["lengths"][precision] = Tables(**named)
+    return dict(content)
+
+
+def tuned(space: ExecutionSpace, factors: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """Return the content of the file of a space for a factor of each precision and stage."""
+    return {
+        "machine": identity(space),
+        "threads": thread_count() if space.name == "OpenMP" else 1,
+        "built_in": FILES[space.on_device],
+        "numbers": _digest(FILES[space.on_device]),
+        "factors": factors,
+    }
+
+
+@lru_cache(maxsize=4)
+def _digest(file: str) -> str:
+    """Return what changes with the seconds of a built-in machine, to which factors belong."""
+    numbers = json.dumps(shipped(file)["seconds"], sort_keys=True)
+    return hashlib.sha256(numbers.encode()).hexdigest()[:16]
+
+
+def multiplied(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the built-in content that a file of `parki tune` names, times the file's factors.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        If it is no content of such a file, or belongs to other built-in numbers.
+    """
+    if "factors" not in content:
+        raise ValueError("it has no factor for each stage")
+    base = content["built_in"]
+    if base not in FILES.values() or content["numbers"] != _digest(base):
+        raise ValueError("the costs that come with parki are others now")
+    seconds = {}
+    for precision, variants in shipped(base)["seconds"].items():
+        factors = content["factors"][precision]
+        if not all(0 < factors[stage] < math.inf for stage in STAGES):
+            raise ValueError(f"factors of {precision}")
+        seconds[precision] = {
+            variant: [factors[stage_of(variant)] * s for s in numbers]
+            for variant, numbers in variants.items()
+        }
+    threads = int(content["threads"])
+    if threads < 1:
+        raise ValueError("threads")
+    measured = {"machine": str(content["machine"]), "threads": threads, "seconds": seconds}
+    return {**shipped(base), **measured}
 
 
 def of_path(path: Path) -> dict[str, Any]:
@@ -89,7 +139,7 @@ def of_path(path: Path) -> dict[str, Any]:
         If it is no such file, or of another version.
     """
     try:
-        return _content(path.read_text(encoding="utf-8"))
+        return multiplied(dict(json.loads(path.read_text(encoding="utf-8"))))
     except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ParkiValueError(
             f"{path} has no measurements of 'parki tune' that this version reads ({error}); run it "
@@ -98,7 +148,7 @@ def of_path(path: Path) -> dict[str, Any]:
 
 
 def read(space: ExecutionSpace) -> dict[str, Any] | None:
-    """Return the numbers that `parki tune` wrote for a space, or None."""
+    """Return the numbers of a space that `parki tune` measured, or None."""
     return _USED.get(space.name) or _tuned(str(path(space)))
 
 
@@ -155,7 +205,7 @@ def processor() -> str:
 def _tuned(file: str) -> dict[str, Any] | None:
     """Read measured numbers; report and ignore a file that cannot be used."""
     try:
-        return _content(private.read(Path(file)).decode())
+        return multiplied(dict(json.loads(private.read(Path(file)).decode())))
     except (json.JSONDecodeError, OSError) as error:
         if not os.path.exists(file):  # nor where the folder is a file, or closed to this user
             return None
@@ -163,32 +213,3 @@ def _tuned(file: str) -> dict[str, Any] | None:
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         log.warning("parki: %s is of another version (%s); run 'parki tune' again", file, error)
     return None
-
-
-def _content(text: str) -> dict[str, Any]:
-    """Return the checked content of a file, with its lengths as `Tables`."""
-    content = dict(json.loads(text))
-    if content["counts"] != VERSION:
-        raise ValueError("counts")
-    if set(content["seconds"]) != {"float32", "float64"}:
-        raise ValueError("precisions")
-    for numbers in content["seconds"].values():
-        for variant, each in numbers.items():
-            if len(each) != len(COUNTS[variant]) + 1 or not all(x >= 0 for x in each):
-                raise ValueError(variant)
-    for precision, usual in content["usual"].items():
-        for stage in ("p2p", "p2g", "g2p"):
-            if f"{stage}_{usual[stage]}" not in content["seconds"][precision]:
-                raise ValueError(usual[stage])
-    content["lengths"] = {name: _lengths(content["lengths"][name]) for name in content["seconds"]}
-    return content
-
-
-def _lengths(tables: Any) -> Tables:
-    """Return lengths from a file; a file may have none."""
-    if not isinstance(tables, dict) or not set(tables) <= set(Tables._fields):
-        raise ValueError("lengths")
-    for table in tables.values():
-        if not all(isinstance(n, int) and n > 0 and n % 2 == 0 and cost > 0 for n, cost in table):
-            raise ValueError("lengths")
-    return Tables(**{name: Lengths(table) for name, table in tables.items()})
