@@ -85,7 +85,7 @@ def times_of(machine, factors, noise, dtype="float64"):
         for variant in variants:
             counts = tuple(10 ** rng.uniform(3, 6, len(cost.COUNTS[variant])))
             seconds = slow * factors[cost.stage_of(variant)] * machine.time(variant, counts)
-            samples.append(timing.Sample(variant, counts, seconds))
+            samples.append(timing.StageTime(variant, counts, seconds))
         seconds = dict(zip(timing.STAGES, (s.seconds for s in samples), strict=True))
         timings.append(tune.Timing(task, None, seconds, samples))
     return timings

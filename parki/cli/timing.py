@@ -41,7 +41,7 @@ METHODS: dict[str, tuple[Any, ...]] = {
 STAGES = ("P2P", "P2G", "FGC", "G2P")
 
 
-class Sample(NamedTuple):
+class StageTime(NamedTuple):
     """Measured seconds of one stage: its variant, and the counts of `parki.ewald.choice.cost`."""
 
     variant: str
@@ -89,14 +89,14 @@ class Timing:
     chosen : Parameters
     seconds : dict
         Seconds of each stage.
-    samples : list of Sample
+    samples : list of StageTime
         One of each stage.
     """
 
     task: TimedPlan
     chosen: Parameters
     seconds: dict[str, float]
-    samples: list[Sample]
+    samples: list[StageTime]
 
     @property
     def total(self) -> float:
@@ -187,7 +187,7 @@ def run(task: TimedPlan, space: ExecutionSpace) -> Timing:
         "fgc": work.far(padding.values(plan.setup.problem.machine.lengths)),
         f"g2p_{chosen.g2p}": work.gather(chosen.g2p, chosen.points, grid),
     }
-    samples = [Sample(*item, seconds[s]) for item, s in zip(counts.items(), STAGES, strict=True)]
+    samples = [StageTime(*item, seconds[s]) for item, s in zip(counts.items(), STAGES, strict=True)]
     return Timing(task, chosen, seconds, samples)
 
 

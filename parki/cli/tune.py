@@ -228,7 +228,7 @@ def ratios(timings: Sequence[Timing], precision: str, machine: Machine) -> dict[
 
 
 def fit(timings: Sequence[Timing], precision: str, built_in: Machine) -> dict[str, float]:
-    """Return the factor of each stage; lists that were not timed have that of P2P."""
+    """Return the factor of each stage; untimed lists take the factor of P2P."""
     measured = ratios(timings, precision, built_in)
     return {s: statistics.median(measured.get(s, measured["p2p"])) for s in STAGES}
 
@@ -270,7 +270,7 @@ def off(values: Sequence[float]) -> float:
 
 
 def meaning(factors: Mapping[str, Mapping[str, float]]) -> str:
-    """Return what the factors mean for plans, in words."""
+    """Return the meaning of the factors for plans, in words."""
     apart, most, least = max(
         (values[a] / values[b], a.upper(), b.upper())
         for values in factors.values()

@@ -55,7 +55,7 @@ def machine(space: ExecutionSpace, dtype: Any, fixed: bool = False) -> Machine:
 def of_file(content: dict[str, Any], precision: str, lanes: int = 1, threads: int = 1) -> Machine:
     """Return the machine that a file's content describes for a precision.
 
-    Seconds are those of one thread, and more threads divide them.
+    Seconds hold for one thread, and more threads divide them.
     """
     return Machine(
         f"{'measured on' if 'threads' in content else 'those of'} {content['machine']}",
@@ -96,7 +96,7 @@ def tuned(space: ExecutionSpace, factors: dict[str, dict[str, float]]) -> dict[s
 
 @lru_cache(maxsize=4)
 def _digest(file: str) -> str:
-    """Return what changes with the seconds of a built-in machine, to which factors belong."""
+    """Return a hash of the seconds of a built-in machine, to which factors belong."""
     numbers = json.dumps(shipped(file)["seconds"], sort_keys=True)
     return hashlib.sha256(numbers.encode()).hexdigest()[:16]
 
