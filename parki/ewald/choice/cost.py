@@ -1,8 +1,8 @@
 """Predicted seconds of each stage and variant, linear in counts of the work.
 
 Each variant has a few counts (`COUNTS`), in the spirit of the paper's Section 5: what it computes
-and what it moves. A machine has seconds for each count: built in for a core of an AVX-512 server and
-for an H200, perhaps times factors that `parki tune` measured (`parki.ewald.choice.machines`). A
+and what it moves. A machine has seconds for each count: built in for one core of an AVX-512 server
+and for an H200, perhaps times factors that `parki tune` measured (`parki.ewald.choice.machines`). A
 factor of 1.5 in one of them moves the cut-off by about 7 %, and the total by about a percent.
 """
 
