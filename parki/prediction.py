@@ -27,9 +27,10 @@ from parki.ewald.pipeline.setup import pose, use
 from parki.ewald.points import take_options
 from parki.ewald.points.extent import resolve
 from parki.ewald.points.request import SumRequest
+from parki.ewald.solver_box import Frame
 from parki.ewald.sums import SUMS, with_parameters
 from parki.ewald.sums.composite import Shared, joined, together
-from parki.ewald.task import Frame, Task
+from parki.ewald.task import Task
 from parki.interchange import finite, flag, one_of, shown, vector_row, whole
 from parki.memory import in_words
 from parki.runtime import ExecutionSpace, get_execution_space

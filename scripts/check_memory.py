@@ -58,7 +58,7 @@ def measure(space: str, number: int, points: int) -> tuple[float, float]:
         with Watch(xp) as watch:
             given = kernel, src, src, norms, options
             if once:
-                plan, result = plan_and_sum(given, dens, want)
+                plan, result = plan_and_sum(kernel, src, src, dens, norms, options, want=want)
             else:
                 plan = parki.Plan(*given, want=want)
                 result = plan(dens)

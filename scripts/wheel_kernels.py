@@ -31,11 +31,12 @@ from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import near_tile
 from parki.ewald.options import MOST_POINTS, EwaldOptions
 from parki.ewald.points import RESULTS
+from parki.ewald.solver_box import Frame
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.window import KaiserBessel
 from parki.ewald.sums import SUMS
-from parki.ewald.task import Frame, Task
+from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import Kernel, get_execution_space, host, load, shipped
 from parki.settings import thread_count

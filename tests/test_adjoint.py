@@ -134,7 +134,7 @@ def test_symmetric_sums_are_their_own_adjoint(kernel):
     dens = DENS[kernel]
     np.testing.assert_array_equal(plan.adjoint(dens), plan(dens))
     assert all(
-        part.kept is None for part in plan.members[0]._transpose.transposed.values()
+        part.kept is None for part in plan.terms[0].transposes[0].transposed.values()
     )  # made nothing
     if "grad_u" in SUMS[kernel].adjoints:
         both = parki.Plan(kernel, SRC, SRC, options, want=("u", "grad_u"))
@@ -144,7 +144,7 @@ def test_symmetric_sums_are_their_own_adjoint(kernel):
 def test_any_densities():
     plan = make("stokes_rotlet", 3, "grad_u", tolerance=1e-4, densities="any")
     assert mismatch(plan, DENS["stokes_rotlet"]) <= 1e-5
-    part = plan.members[0]._transpose.transposed["grad_u"]
+    part = plan.terms[0].transposes[0].transposed["grad_u"]
     # Chosen by a tolerance for random ones, of nine components of each target.
     assert part.kept.points.tolerance == pytest.approx(0.81e-4 / math.sqrt(9 * NT))
 
@@ -176,7 +176,7 @@ def test_a_refused_adjoint_makes_nothing():
     plan = make("doublet_rise(up=2)", want=("u", "grad_u"))
     with pytest.raises(parki.ParkiValueError, match="is but a part of others, of spheres or of im"):
         plan.adjoint((np.ones((3, NT)), np.ones((3, 3, NT))))
-    assert plan.members[0]._transpose is None
+    assert not plan.terms[0].transposes
 
 
 def test_short_memory(monkeypatch):

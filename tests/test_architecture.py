@@ -13,8 +13,8 @@ import parki
 EWALD = Path(parki.__file__).parent / "ewald"
 # What some lines of `docs/architecture.md` import of those above them, or single modules of these.
 LESS: dict[str, tuple[str, ...]] = {
-    "near": ("sums", "split", "lattice", "options", "geometry", "task"),
-    "far": ("sums", "split", "lattice", "options", "geometry", "task"),
+    "near": ("sums", "split", "lattice", "options", "geometry", "task", "solver_box"),
+    "far": ("sums", "split", "lattice", "options", "geometry", "task", "solver_box"),
     "choice": (
         *("sums", "split", "lattice", "options", "geometry", "points"),
         # Sizes, which launch nothing.

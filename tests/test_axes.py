@@ -18,8 +18,8 @@ from sphere_reference import mobility
 import parki
 from parki.cli import main as cli
 from parki.ewald.choice import reuse
+from parki.ewald.solver_box import Order
 from parki.ewald.sums import SUMS
-from parki.ewald.task import Order
 from parki.libmobility import Solver
 
 N, BOX, TOLERANCE = 60, (1.5, 1.0, 0.7), 1e-5

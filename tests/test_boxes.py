@@ -38,7 +38,7 @@ def test_groups_that_share_plans(kernel, periodicity, dtype, expected, rng):
     points, norms, _ = made(kernel, rng, np.asarray, dtype)
     options = EwaldOptions(periodicity, [9, 9, 9], 1e-3)  # whose box is not taken
     plan = parki.Plan(kernel, points, points, norms, options, systems=OFFSETS, boxes=BOXES.tolist())
-    assert len(plan.members) == expected
+    assert len(plan.terms) == expected
     assert f"5 systems in boxes of their own, {expected} plans" in plan.describe()
 
 
@@ -85,7 +85,7 @@ def test_tilted_boxes(rng):
     how = {"periodicity": 3, "tolerance": 1e-5, "want": WANT, "dl_mean": "zero"}
     given, offsets = ("stokes_comb", points, points, normals), np.arange(6) * 40
     plan = parki.Plan(*given, systems=offsets, boxes=boxes, **how)
-    assert len(plan.members) == 3
+    assert len(plan.terms) == 3
     shared = parki.Plan(*given, systems=offsets, box=box, **how)
     for found, each in ((plan(dens), boxes), (shared(dens), [box] * 5)):
         for system, own in enumerate(each):

@@ -22,7 +22,7 @@ from started import MISSING
 import parki
 from parki.ewald.api import calls
 from parki.ewald.options import CHOICES, expert
-from parki.ewald.pipeline import placed_sum
+from parki.ewald.pipeline import ewald_sum
 from parki.ewald.sums import SUMS
 from parki.typing import OptionKeywords, ResultName, SpaceName
 
@@ -199,11 +199,11 @@ def test_keywords_are_options_and_parameters(name, family, monkeypatch):
     norms = POINTS[::-1].copy() if record.normals else None
     given = arrays(name, POINTS, POINTS, dens, norms)
 
-    def spy(*args):
+    def spy(*args, **_):
         seen.append((args[0], args[4]))
         raise InterruptedError
 
-    monkeypatch.setattr(placed_sum, "check_arguments", spy)
+    monkeypatch.setattr(ewald_sum, "take_cloud", spy)
     of_blobs = [{"epsilon": 0.1, "blob": "prolate"}] * ("epsilon" in made.parameters)
     for parameters in (made.example, *of_blobs):
         listed = ", ".join(f"{key}={value!r}" for key, value in parameters.items())

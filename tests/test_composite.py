@@ -61,7 +61,7 @@ def mismatch(plan, dens):
 
 def test_a_symmetry_plane_is_a_sum_of_twice_the_sources():
     plan = make(SLIP)
-    assert [each.sum.counts[1] for each in plan.members] == [2 * SRC.shape[1]]
+    assert [each.sum.counts[1] for each in plan.terms] == [2 * SRC.shape[1]]
     both = np.concatenate([SRC, images(SRC, {})], axis=1)
     forces = np.concatenate([FORCES, mirrored(FORCES, {})], axis=1)
     exact = direct_sum("stokes_sl", TRG, both, forces, box=BOX, periodicity=3)
@@ -80,8 +80,8 @@ def test_a_symmetry_plane_is_a_sum_of_twice_the_sources():
 def test_stokeslets_of_harmonic_functions():
     """Maps that take the points, at the sources and at the targets; four densities of one sum."""
     plan = make(HARMONIC, 0)
-    assert [each.kernel for each in plan.members] == ["laplace"]
-    assert len(plan.members[0].densities(FORCES[None])) == 4
+    assert [each.kernel for each in plan.terms] == ["laplace"]
+    assert len(plan.terms[0].densities(FORCES[None])) == 4
     exact = direct_sum("stokes_sl", TRG, SRC, FORCES, box=BOX, periodicity=0)
     promise = plan.promise(FORCES)
     assert 0 < rms(plan(FORCES) - exact) <= promise
@@ -157,7 +157,7 @@ def test_views():
     assert "\nstokes_dl, 3-periodic" in text
     memory = plan.memory
     assert memory.parts["stokes_sl grid"] == one.memory.parts["grid"]
-    own = [each.memory for each in plan.members]
+    own = [each.memory for each in plan.terms]
     before = sum(own[0].parts.values())
     assert memory.peak == pytest.approx(max(own[0].peak, before + own[1].peak))
     assert sum(memory.parts.values()) == pytest.approx(before + sum(own[1].parts.values()))
@@ -222,9 +222,9 @@ def test_derivatives_share_sums(kernel, periodicity, calls, monkeypatch):
     """All derivatives by the sources take one sum; gradients of all axes take one, too."""
     densities, original = [], one_sum.sum_once
 
-    def spy(given, dens, *others, **more):
+    def spy(kernel, trg, src, dens, *others, **more):
         densities.append(len(dens))
-        return original(given, dens, *others, **more)
+        return original(kernel, trg, src, dens, *others, **more)
 
     monkeypatch.setattr(one_sum, "sum_once", spy)
     kind = SUMS[kernel]

@@ -97,21 +97,25 @@ def test_second_derivatives(composite):
 
     slope = difference(lambda at: parki.jvp(*of(at), tangents=moves), given, others)
     values, size = rng.standard_normal(slope.shape), np.linalg.norm(slope)
-    found = vjp.pulled(of(given), values, tuple(given), moves=moves)
+    found = vjp.pulled(*of(given), values=values, wrt=tuple(given), moves=moves)
     product = sum((found[name] * move).sum() for name, move in others.items())
     assert abs(product - (values * slope).sum()) <= 1e-6 * size * np.linalg.norm(values)
-    assert np.linalg.norm(vjp.pushed(of(given), others, moves=moves) - slope) <= 1e-6 * size
+    assert (
+        np.linalg.norm(vjp.pushed(*of(given), tangents=others, moves=moves) - slope) <= 1e-6 * size
+    )
     with pytest.raises(parki.ParkiTypeError, match="a third derivative was asked for"):
-        vjp.pulled(arguments(STRESS, inputs(STRESS)), np.ones((3, 3, 8)), ("trg",), moves=moves)
+        vjp.pulled(
+            *arguments(STRESS, inputs(STRESS)), values=np.ones((3, 3, 8)), wrt=("trg",), moves=moves
+        )
 
 
 def test_sums_are_shared(monkeypatch):
     """A source and its image take the sums of one source; maps that take targets, one more."""
     kernels, original = [], one_sum.sum_once
 
-    def spy(given, dens, want, **more):
-        kernels.append((given[0], len(dens), want))
-        return original(given, dens, want, **more)
+    def spy(kernel, trg, src, dens, norms, options, *, want, **more):
+        kernels.append((kernel, len(dens), want))
+        return original(kernel, trg, src, dens, norms, options, want=want, **more)
 
     monkeypatch.setattr(one_sum, "sum_once", spy)
     of_slip = [("stokes_sl", 1, ("u", "grad_u")), ("stokes_sl", 1, ("grad_u",))]

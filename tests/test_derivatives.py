@@ -11,7 +11,7 @@ from few import FEW
 from frameworks import BOX, PERIODICITIES, difference, exact, inputs
 
 import parki
-from parki.ewald.pipeline.placed_sum import sum_once
+from parki.ewald.pipeline.ewald_sum import sum_once
 from parki.ewald.sums import SUMS
 from parki.reference import direct_sum
 
@@ -226,8 +226,12 @@ def test_tensors_are_checked():
         parki.Plan("stokes_sl", given["trg"], given["src"], options, want="grad_tensor")
     with pytest.raises(parki.ParkiValueError, match=r"tensors has shape \(9, 4\); .* 4 targets"):
         sum_once(
-            ("stokes_sl", given["trg"], given["src"], None, options),
+            "stokes_sl",
+            given["trg"],
+            given["src"],
             given["dens"],
-            "grad_tensor",
+            None,
+            options,
+            want="grad_tensor",
             tensors=np.ones((9, 4)),
         )

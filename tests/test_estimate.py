@@ -28,7 +28,7 @@ def test_plans_of_uniform_points_say_the_same(rng, kernel, options, systems):
         own = [
             member.sum.pipeline.setup.parameters.seconds[stage]
             * (len(member.shared.lists) if member.shared else 1)
-            for member in plan.members
+            for member in plan.terms
         ]
         assert seconds == pytest.approx(sum(own), rel=0.1)
     assert found.memory.peak == pytest.approx(plan.memory.peak, rel=0.1)

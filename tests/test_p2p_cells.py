@@ -19,9 +19,10 @@ from parki.ewald.near.pair import Pair
 from parki.ewald.near.radial import choose_evaluator
 from parki.ewald.near.sizes import Launch, choose_launch
 from parki.ewald.options.variants import CELL_METHODS, P2P_METHODS
+from parki.ewald.solver_box import Frame
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.sums import SUMS
-from parki.ewald.task import Frame, Task
+from parki.ewald.task import Task
 from parki.runtime import get_execution_space
 
 N = 300

@@ -270,7 +270,7 @@ def test_plans_are_chosen_for_repeated_sums():
     plan = plan_of(points, cutoff=0.3)
     assert plan.setup.problem.kept > plan.parameters.pairs.within
     options = plan.options
-    once, _ = plan_and_sum(("laplace", points, points, None, options), dens)
+    once, _ = plan_and_sum("laplace", points, points, dens, None, options)
     assert once.setup.problem.kept == 0
     assert once.parameters.seconds["P2P"] > plan.parameters.seconds["P2P"]
 

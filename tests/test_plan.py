@@ -57,7 +57,7 @@ def test_a_density_that_comes_with_the_points_is_summed_once(monkeypatch):
     c = cloud("partly", N, BOX)
     dens, _ = c.arguments("stokes_sl")
     options = parki.EwaldOptions(3, BOX, TOLERANCE)
-    plan, first = plan_and_sum(("stokes_sl", c.trg, c.src, None, options), dens)
+    plan, first = plan_and_sum("stokes_sl", c.trg, c.src, dens, None, options)
     assert len(calls) == 1
     np.testing.assert_array_equal(plan(dens), first)
     calls.clear()

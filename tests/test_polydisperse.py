@@ -10,7 +10,7 @@ from scipy.integrate import quad_vec
 from scipy.special import spherical_jn
 
 import parki
-from parki.ewald.pipeline.placed_sum import sum_once
+from parki.ewald.pipeline.ewald_sum import sum_once
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.lifted import Lifted
 from parki.ewald.split.prolate import Prolate
@@ -121,13 +121,14 @@ def test_gradient_is_that_of_pairs_of_radii(periodicity, method):
     options = parki.EwaldOptions(periodicity=periodicity, box=BOX, tolerance=1e-8)
     name = parki.kernel("polydisperse_sl", largest=0.12)
     asked = replace(options, expert=parki.Expert(p2p_method=method))
-    found, gradient = sum_once((name, points, points, radii, asked), forces, ("u", "grad_u"))
+    found, gradient = sum_once(name, points, points, forces, radii, asked, want=("u", "grad_u"))
     slopes = np.zeros((3, 3, COUNT))
     pairs = np.array([[i, j] for i in range(0, COUNT, 4) for j in range(COUNT)])
     for i, j in pairs:
         name = parki.kernel("sphere_sl", radius=float(radii[i]), source_radius=float(radii[j]))
-        given = name, points[:, i : i + 1], points[:, j : j + 1], None, options
-        slopes[..., i] += sum_once(given, forces[:, j : j + 1], "grad_u")[..., 0]
+        trg, src, force = points[:, i : i + 1], points[:, j : j + 1], forces[:, j : j + 1]
+        slope = sum_once(name, trg, src, force, None, options, want="grad_u")
+        slopes[..., i] += slope[..., 0]
     some = slice(0, COUNT, 4)
     scale = abs(slopes).max()
     np.testing.assert_allclose(gradient[..., some], slopes[..., some], atol=2e-7 * scale)

@@ -145,7 +145,7 @@ def test_transposes_that_move(space, to_space, rng):
         found = plan.adjoint(values)
         fresh = parki.Plan("stokes_rotlet", trg, src, options, want="grad_u").adjoint(values)
         assert float(abs(found - fresh).max()) <= 2e-2 * float(abs(fresh).max())
-        placed.append(plan.members[0]._transpose.transposed["grad_u"].kept.pipeline)
+        placed.append(plan.terms[0].transposes[0].transposed["grad_u"].kept.pipeline)
     assert [each.decision for each in placed[2:]] == ["keep"] * 4
     assert len({id(each.graph) for each in placed[2:]}) == 1
 

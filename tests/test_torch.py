@@ -387,9 +387,9 @@ def test_mapped_densities_are_summed_at_once(monkeypatch):
 
     shapes, original = [], ewald.summed
 
-    def spy(given, dens, *want, **more):
+    def spy(kernel, trg, src, dens, *others, **more):
         shapes.append(dens.shape)
-        return original(given, dens, *want, **more)
+        return original(kernel, trg, src, dens, *others, **more)
 
     monkeypatch.setattr(ewald, "summed", spy)
     given, calls = functions("laplace")

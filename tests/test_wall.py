@@ -16,7 +16,7 @@ from helpers.recording import let_the_host_record
 from scipy.spatial import cKDTree
 
 import parki
-from parki.ewald.pipeline.placed_sum import sum_once
+from parki.ewald.pipeline.ewald_sum import sum_once
 from parki.reference import direct_sum
 
 BOX = (1.2, 1.0, 0.8)
@@ -147,11 +147,11 @@ def test_points_at_the_end_of_the_box():
 def test_what_a_plan_tells():
     plan = make()
     assert isinstance(plan, parki.Plan)
-    assert [each.kernel for each in plan.members] == ["stokes_sl", "multipoles(order=1)"]
-    assert [each.sum.counts[1] for each in plan.members] == [80, 40]
+    assert [each.kernel for each in plan.terms] == ["stokes_sl", "multipoles(order=1)"]
+    assert [each.sum.counts[1] for each in plan.terms] == [80, 40]
     assert plan.describe().startswith("stokes_sl near a wall: 3 addends, 2 sums\nstokes_sl, 2-")
     assert repr(plan) == "<parki.Plan: stokes_sl near a wall, 2-periodic>"
-    assert plan.memory.peak > plan.members[0].memory.held
+    assert plan.memory.peak > plan.terms[0].memory.held
 
 
 @pytest.mark.pairwise
@@ -208,10 +208,10 @@ def test_one_graph_of_all_sums(monkeypatch):
     usual = plan(FORCES)
     for times in range(1, 6):
         assert rms(plan(times * FORCES) - times * usual) <= 1e-12 * rms(usual)
-    assert {*plan._total._graphs} == {1} and not plan._total._problem
+    assert {*plan._combination._graphs} == {1} and not plan._combination._problem
     for _ in range(4):
         both = plan(np.stack([FORCES, 2 * FORCES]))
-    assert {*plan._total._graphs} == {1, 2} and rms(both[1] - 2 * usual) <= 1e-12 * rms(usual)
+    assert {*plan._combination._graphs} == {1, 2} and rms(both[1] - 2 * usual) <= 1e-12 * rms(usual)
     for points, exact in ((low, moved), (SRC, usual)):
         for _ in range(3):
             plan.update_points(points, points)
@@ -220,7 +220,7 @@ def test_one_graph_of_all_sums(monkeypatch):
     first = dipoles(dens)
     for _ in range(3):
         found = dipoles(dens)
-    assert dipoles._total._graphs and rms(found - first) <= 1e-12 * rms(first)
+    assert dipoles._combination._graphs and rms(found - first) <= 1e-12 * rms(first)
 
 
 # --- derivatives ----------------------------------------------------------------------------------
@@ -367,7 +367,7 @@ def test_pairs_of_targets_and_images(power):
     points[2] **= power
     points *= EDGES
     plan = make(points, points, options(2, BOX, 1e-3))
-    charges = plan.members[1].sum.pipeline.setup
+    charges = plan.terms[1].sum.pipeline.setup
     below = points * [[1], [1], [-1]]
     cutoff = charges.parameters.cutoff * (2 * np.prod(BOX)) ** (1 / 3)
     shifts = np.stack(np.meshgrid([-1, 0, 1], [-1, 0, 1])).reshape(2, 9)
@@ -380,7 +380,7 @@ def test_pairs_of_targets_and_images(power):
         count += trees[0].count_neighbors(moved, cutoff)
     assert 0.6 * count <= charges.parameters.pairs.within <= 1.7 * count
     if power == 1:
-        assert plan.members[0].sum.pipeline.setup.parameters.pairs.within > 3 * count
+        assert plan.terms[0].sum.pipeline.setup.parameters.pairs.within > 3 * count
 
 
 # --- refusals -------------------------------------------------------------------------------------
@@ -431,7 +431,7 @@ VALUE, TYPE = parki.ParkiValueError, parki.ParkiTypeError
         (
             VALUE,
             "wall is 'no-slip', which this sum does not",
-            lambda: sum_once(("stokes_sl", TRG, SRC, None, options()), FORCES, "u"),
+            lambda: sum_once("stokes_sl", TRG, SRC, FORCES, None, options()),
         ),
         (
             ValueError,

@@ -93,7 +93,7 @@ def test_many_radii():
     forces = rng.standard_normal((3, count))
     spheres = parki.Spheres(points, radii, given)
     found = spheres.velocities(forces)
-    assert len(spheres._plan("velocity", "force").members) == 3
+    assert len(spheres._plan("velocity", "force").terms) == 3
     n, exact = count - 1, np.zeros(3)
     for m in range(count):
         pair = kernel("sphere_sl", radius=radii[n], source_radius=radii[m])

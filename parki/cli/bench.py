@@ -24,7 +24,7 @@ from parki.cli.arguments import COMMON, Console, add_common, add_json, command, 
 from parki.cli.timing import STAGES, TimedPlan, check_timed, make
 from parki.cli.timing import run as run_stages
 from parki.ewald.choice import machines
-from parki.ewald.pipeline.placed_sum import sum_once
+from parki.ewald.pipeline.ewald_sum import sum_once
 from parki.ewald.plan import Plan
 from parki.runtime import ExecutionSpace, get_execution_space
 
@@ -176,7 +176,7 @@ def steps(task: TimedPlan, space: ExecutionSpace) -> Steps:
         Plan(task.kernel, points, points, norms, plan.options)
 
     def once() -> None:
-        sum_once((task.kernel, points, points, norms, plan.options), values, plan.want)
+        sum_once(task.kernel, points, points, values, norms, plan.options, want=plan.want)
 
     works: dict[str, Callable[[], Any]] = {"update": update, "apply": lambda: plan(values)}
     works |= {"step": step, "plan": new, "one_shot": once}

@@ -228,8 +228,8 @@ def evaluate(
     space = get_execution_space(options.execution_space)
     placed = {name: space.array_module.asarray(values) for name, values in arrays.items()}
     src, dens = placed["src"], placed["dens"]
-    points = kernel, placed.get("trg", src), src, placed.get("norms"), options
-    plan, results = plan_and_sum(points, dens, want)
+    trg, norms = placed.get("trg", src), placed.get("norms")
+    plan, results = plan_and_sum(kernel, trg, src, dens, norms, options, want=want)
     host = [to_host(values) for values in results]
     used: dict[str, Any] = {
         "parki": __version__,

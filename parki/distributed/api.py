@@ -61,7 +61,7 @@ def _sum(
     >>> parki.distributed.{call}({given}).shape
     {found}
     """
-    return sum_once((kernel, trg, src, norms, options, keywords), dens, comm, want)
+    return sum_once(kernel, trg, src, dens, norms, options, keywords, comm=comm, want=want)
 
 
 _calls = calls(_sum)

@@ -14,7 +14,6 @@ from parki.errors import ParkiValueError
 from parki.ewald.api import summed
 from parki.ewald.options import EwaldOptions
 from parki.ewald.placement.any_plan import AnyPlan
-from parki.ewald.placement.placement import Placement
 from parki.ewald.points import check_points, take_options
 from parki.ewald.sums import with_parameters
 from parki.interchange import as_array, as_given, check_space
@@ -76,8 +75,7 @@ class Plan(AnyPlan[Wanted]):
         with self.team.collective("options"):  # that that one rank refuses are refused on all
             kernel, others = with_parameters(kernel, keywords)
             norms, options = take_options(norms, options, others)
-            of = Placement.of(self.team, (kernel, trg, src, norms, options), want)
-        super().__init__(*of)
+        super().__init__(self.team, kernel, trg, src, norms, options, want=want)
 
     @property
     def pipeline(self) -> Slab:
@@ -113,7 +111,7 @@ class Plan(AnyPlan[Wanted]):
         array = as_array("points", points)
         check_space({"points": array}, self.space)
         check_points("points", array, self.options)
-        return self.pipeline.owners(self.members[0].sum.order.rows(array))
+        return self.pipeline.owners(self.terms[0].sum.order.rows(array))
 
     def migrate(self, points: ArrayT, *others: ArrayT) -> tuple[ArrayT, ...]:
         """Return points, and what belongs to them, on the ranks on whose slabs they are.
@@ -151,13 +149,20 @@ class Plan(AnyPlan[Wanted]):
         return tuple(as_given(array, like) for array, like in zip(there, given, strict=True))
 
 
-def sum_once(given: tuple[Any, ...], dens: Any, comm: Any, want: str | tuple[str, ...]) -> Any:
-    """Return the sum of one density over all ranks.
-
-    ``given`` are kernel, targets, sources, normals, options and the keywords.
-    """
-    *arguments, norms, options, keywords = given
+def sum_once(
+    kernel: Any,
+    trg: Any,
+    src: Any,
+    dens: Any,
+    norms: Any,
+    options: Any,
+    keywords: Any,
+    *,
+    comm: Any,
+    want: str | tuple[str, ...],
+) -> Any:
+    """Return the sum of one density over all ranks: see `parki.distributed.stokes_sl`."""
     team = Team(comm, Slab)
     with team.collective("options"):
         norms, options = take_options(norms, options, keywords)
-    return summed((*arguments, norms, options), dens, want, ranks=team)
+    return summed(kernel, trg, src, dens, norms, options, want=want, ranks=team)

@@ -33,7 +33,9 @@ from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
 from parki.ewald.pipeline.setup import Setup, choose, use
 from parki.ewald.pipeline.stages import Marks
-from parki.ewald.task import Frame, Order, Points, Task
+from parki.ewald.points.cloud import SurveyedCloud
+from parki.ewald.solver_box import Frame, Order
+from parki.ewald.task import Task
 from parki.interchange import bincount, to_host
 from parki.runtime import prepare
 
@@ -71,7 +73,7 @@ class Slab(Pipeline):
 
     # ------------------------------------------------------------------ placing points
     def placed(
-        self, task: Task, points: Points, once: bool = False, setup: Setup | None = None
+        self, task: Task, points: SurveyedCloud, once: bool = False, setup: Setup | None = None
     ) -> Slab:
         """Return a pipeline for other points: see `Pipeline.placed`.
 
@@ -156,7 +158,7 @@ class Slab(Pipeline):
         self,
         task: Task,
         before: Setup | None,
-        points: Points,
+        points: SurveyedCloud,
         frame: Frame,
         trg: Any,
         src: Any,
@@ -178,7 +180,7 @@ class Slab(Pipeline):
             return before
         return Setup.of(task, frame, *chosen)
 
-    def _sample(self, task: Task, points: Points, trg: Any, src: Any) -> list[Any] | None:
+    def _sample(self, task: Task, points: SurveyedCloud, trg: Any, src: Any) -> list[Any] | None:
         """Return some targets and sources of all ranks on rank 0, one array if they are the same.
 
         Those that `pair_density` takes of the points of one device which has them rank by rank.
@@ -205,7 +207,7 @@ class Slab(Pipeline):
         return list(to_host(totals))
 
     def _balance(
-        self, points: Points, setup: Setup, counts: list[NDArray[np.float64]], reach: int
+        self, points: SurveyedCloud, setup: Setup, counts: list[NDArray[np.float64]], reach: int
     ) -> Slabs:
         """Return slabs that take about the same time, as predicted: those there are, if they do."""
         chosen, padding, totals = setup.parameters, setup.mesh.padding, points.survey.totals

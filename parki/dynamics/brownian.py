@@ -48,7 +48,7 @@ def slip(rigid: Any, white: noise.White) -> Any:
     """
     scales, plan = rigid._own**-0.5, rigid._mobility.sum
     apart = rigid.options.periodicity == 3 and rigid.radii.size > 0
-    if apart and plan.members[0].sum.order.kept and plan.setup.split.positive:
+    if apart and plan.terms[0].sum.order.kept and plan.setup.split.positive:
         how = {"scales": scales, "first": rigid._products if plan.space.on_device else 1}
         fields = MomentFields(plan)
         numbers, rigid._products = noise.split(plan, fields, white, rigid.accuracy, 1.0, **how)

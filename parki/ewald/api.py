@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from parki.ewald.geometry.systems import first_box
 from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline.ewald_sum import sum_once
 from parki.ewald.pipeline.one_device import SERIAL
-from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.placement.any_plan import AnyPlan
-from parki.ewald.placement.placement import Placement
 from parki.ewald.points import result_shape, take_options
 from parki.ewald.points.values import check_names
 from parki.ewald.ranks import Ranks
@@ -120,8 +119,13 @@ def _docstring(template: str, call: str, family: Family, array: str, random: str
 
 @telling
 def summed(
-    arguments: tuple[Any, ...],
+    kernel: Any,
+    trg: Any,
+    src: Any,
     dens: Any,
+    norms: Any,
+    options: EwaldOptions,
+    *,
     want: str | tuple[str, ...] = "u",
     exclude: Any = None,
     systems: Any = None,
@@ -130,15 +134,35 @@ def summed(
 ) -> Any:
     """Return the sum of one density, near a wall and in many boxes by a plan of its own.
 
-    ``arguments`` has the first five arguments of `Plan`, and ``ranks`` is what all ranks share; the
-    others are named as there.
+    Takes what `parki.stokes_sl` takes, and the ranks.
     """
     more = check_names(want) != ("u",)
-    if arguments[4].walled or boxes is not None or (more and SUMS[arguments[0]].pressure):
-        of = ranks, arguments, want, systems, exclude, boxes
-        plan: Any = AnyPlan(*Placement.of(*of))
+    if options.walled or boxes is not None or (more and SUMS[kernel].pressure):
+        plan: Any = AnyPlan(
+            ranks,
+            kernel,
+            trg,
+            src,
+            norms,
+            options,
+            want=want,
+            systems=systems,
+            exclude=exclude,
+            boxes=boxes,
+        )
         return plan(dens)
-    return sum_once(arguments, dens, want, systems, ranks, exclude=exclude)
+    return sum_once(
+        kernel,
+        trg,
+        src,
+        dens,
+        norms,
+        options,
+        want=want,
+        systems=systems,
+        exclude=exclude,
+        ranks=ranks,
+    )
 
 
 def _sum(
@@ -190,8 +214,19 @@ def _sum(
     >>> parki.{call}({given}).shape
     {found}
     """
-    given = kernel, trg, src, *take_options(norms, options, keywords, box=first_box(boxes))
-    return summed(given, dens, want, exclude, systems, boxes)
+    norms, options = take_options(norms, options, keywords, box=first_box(boxes))
+    return summed(
+        kernel,
+        trg,
+        src,
+        dens,
+        norms,
+        options,
+        want=want,
+        exclude=exclude,
+        systems=systems,
+        boxes=boxes,
+    )
 
 
 _calls = calls(_sum)

@@ -18,17 +18,18 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.options.expert import Expert
-from parki.ewald.pipeline.placed_sum import PlacedSum
-from parki.ewald.points import marks_of
+from parki.ewald.pipeline.ewald_sum import EwaldSum
+from parki.ewald.points import Cloud, take_cloud
+from parki.ewald.points.cloud import SurveyedCloud
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums.maps import factors
 from parki.ewald.sums.stress import WEIGHTS
-from parki.ewald.task import Points, Task
+from parki.ewald.task import Task
 from parki.interchange import to_host
 from parki.typing import Split
 
 
-def promise(task: Task, points: Points, ranks: Ranks, dens: Any) -> tuple[Any, ...]:
+def promise(task: Task, points: SurveyedCloud, ranks: Ranks, dens: Any) -> tuple[Any, ...]:
     """Return the promise for each result of a density (rows, N), or of several (k, rows, N)."""
     rows = dens.astype(np.float64)
     several = rows.ndim == 3
@@ -40,7 +41,7 @@ def promise(task: Task, points: Points, ranks: Ranks, dens: Any) -> tuple[Any, .
     return tuple(({"u": bound} | made).get(name, of_derivatives) for name in task.names)
 
 
-def _bound(task: Task, points: Points, ranks: Ranks, density: Any) -> Any:
+def _bound(task: Task, points: SurveyedCloud, ranks: Ranks, density: Any) -> Any:
     """Return the promise for "u" of a density (rows, N), a number or one for each system."""
     length, systems = points.lattice.length, points.systems
 
@@ -187,38 +188,40 @@ class Sample:
         own = np.flatnonzero(np.isin(columns, self.chosen))
         return own, np.searchsorted(self.chosen, columns[own])
 
-    def given(self, placed: PlacedSum, own: Any) -> tuple[tuple[Any, ...], Any, dict[str, Any]]:
-        """Return the arguments of the other sum at some targets, and where these are in it.
+    def cloud(self, placed: EwaldSum, own: Any) -> tuple[Cloud, Any]:
+        """Return the points of the other sum, with some targets, and where these are in it.
 
-        The first five of a plan, in float64 whatever the plan's dtype: equal positions stay equal.
-        And systems and labels by name.
+        In float64 whatever the plan's dtype: equal positions stay equal.
         """
         task, points = placed.task, placed.given
-        arrays, systems = points.arrays, points.systems
+        systems = points.systems
         # Where the box is the points' extent, the outermost targets give the other sum the same.
-        free = [r for r, edge in zip(arrays["trg"], task.options.box, strict=True) if edge is None]
+        free = [r for r, edge in zip(points.trg, task.options.box, strict=True) if edge is None]
         ends = [end for row in free if row.size for end in (row.argmin(), row.argmax())]
         places = np.concatenate([own, np.array([int(end) for end in ends], dtype=int)])
         order = np.argsort(places, kind="stable")
         places, back = places[order], np.argsort(order)[: len(own)]
-        offsets: Any = None
         if systems is not None:
-            offsets = np.searchsorted(places, systems.targets), systems.sources
-            systems = Systems(offsets[0], offsets[1], task.space, task.executor)
-        labels, norms = points.labels, arrays.get("norms")
-        if marks := marks_of(arrays):
-            norms = marks[0][task.xp.asarray(places)], marks[1]
+            offsets = np.searchsorted(places, systems.targets).astype(np.int32)
+            systems = Systems(offsets, systems.sources, task.space, task.executor)
+        labels, norms, radii = points.labels, points.norms, points.radii
+        if radii is not None:
+            norms = radii[0][task.xp.asarray(places)], radii[1]
+        elif norms is not None:
+            norms = norms.astype(np.float64)
         options = _more_accurate(task, points)
         self.tolerance = min(self.tolerance, options.tolerance)
-        given = (
+        cloud = take_cloud(
             task.kernel,
-            arrays["trg"][:, task.xp.asarray(places)].astype(np.float64),
-            arrays["src"].astype(np.float64),
-            norms if norms is None or marks else norms.astype(np.float64),
+            points.trg[:, task.xp.asarray(places)].astype(np.float64),
+            points.src.astype(np.float64),
+            norms,
             options,
+            systems=systems,
+            exclude=labels and Labels(labels.targets[places], labels.sources, systems, labels.side),
+            borrowed=False,
         )
-        labels = labels and Labels(labels.targets[places], labels.sources, systems, labels.side)
-        return given, task.xp.asarray(back), {"systems": offsets, "exclude": labels}
+        return cloud, task.xp.asarray(back)
 
     def errors(self, results: dict[str, Any], exact: dict[str, Any], promises: Any) -> Checks:
         """Return the error of each result (rows, N) from what the other sums make of it."""
@@ -240,7 +243,7 @@ def _count(targets: Any) -> int:
     return count
 
 
-def _more_accurate(task: Task, points: Points) -> EwaldOptions:
+def _more_accurate(task: Task, points: SurveyedCloud) -> EwaldOptions:
     """Return options for a more accurate sum of the same points, with other parameters."""
     given, blob = task.options, task.sum.pair.blob
     # Such blobs have that one alone.

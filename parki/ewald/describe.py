@@ -11,15 +11,16 @@ from parki.errors import ParkiValueError
 from parki.ewald.choice.parameters import select
 from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.pipeline.setup import Setup
+from parki.ewald.points.cloud import SurveyedCloud
 from parki.ewald.split.window import default_degree
 from parki.ewald.sums import SUMS
-from parki.ewald.task import Points, Task
+from parki.ewald.task import Task
 from parki.memory import in_words
 
 NAMES = {"hasimoto": "Hasimoto's split", "prolate": "the prolate split"}
 
 
-def headline(task: Task, points: Points) -> str:
+def headline(task: Task, points: SurveyedCloud) -> str:
     """Return the sum, its periodic axes, the numbers of points, dtype and space in one line."""
     head = (
         f"{task.kernel}, {task.options.periods}, {_counts(points)}, "
@@ -30,7 +31,7 @@ def headline(task: Task, points: Points) -> str:
     return head
 
 
-def facts(task: Task, points: Points, pipeline: Pipeline, seconds: float) -> dict[str, str]:
+def facts(task: Task, points: SurveyedCloud, pipeline: Pipeline, seconds: float) -> dict[str, str]:
     """Return the facts of the plan and what was chosen, by name; cheap."""
     lines = {
         "sum": f"{task.kernel}, {task.options.periods}",
@@ -54,7 +55,7 @@ def facts(task: Task, points: Points, pipeline: Pipeline, seconds: float) -> dic
     return lines
 
 
-def _box(points: Points) -> str:
+def _box(points: SurveyedCloud) -> str:
     """Return the edge lengths of the box; of a tilted one its extents, and the tilts, turned."""
     lattice = points.lattice
     lengths = " x ".join(f"{length:.4g}" for length in lattice.by_user(lattice.sides))
@@ -63,19 +64,19 @@ def _box(points: Points) -> str:
     return f"{lengths}, tilts {', '.join(f'{each:.4g}' for each in lattice.tilts)}"
 
 
-def _dtype(task: Task, points: Points) -> str:
+def _dtype(task: Task, points: SurveyedCloud) -> str:
     """Return the dtype of the arrays, and the precision of the arithmetic if it differs."""
     return f"{points.arrays['src'].dtype}{' in mixed precision' if task.mixed else ''}"
 
 
-def _counts(points: Points) -> str:
+def _counts(points: SurveyedCloud) -> str:
     """Return how many points there are."""
     (targets, sources), systems = points.survey.totals, points.systems
     of = f" of {systems.count} systems" if systems else ""
     return f"{sources} sources, {targets} targets{of}"
 
 
-def _densities(task: Task, points: Points) -> str:
+def _densities(task: Task, points: SurveyedCloud) -> str:
     """Return which densities the tolerance is for, where it is not for random ones."""
     if task.options.densities == "random" or not points.sources:
         return ""
@@ -110,7 +111,7 @@ def _instead(setup: Setup) -> Iterator[str]:
         yield f"{NAMES[other]}, predicted to take {ratio:.2f} times as long"
 
 
-def describe(task: Task, points: Points, pipeline: Pipeline) -> str:
+def describe(task: Task, points: SurveyedCloud, pipeline: Pipeline) -> str:
     """Return a plan's parameters with their reasons, and how the other split compares."""
     head = headline(task, points)
     setup = pipeline.setup

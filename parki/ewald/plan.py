@@ -11,7 +11,6 @@ from parki.ewald.geometry.systems import first_box
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.placement.any_plan import AnyPlan
-from parki.ewald.placement.placement import Placement
 from parki.ewald.points import check_options, take_options
 from parki.ewald.sums import with_parameters
 from parki.typing import AnyKernel, Array, SumKeywords, Unpack, Wanted
@@ -80,8 +79,8 @@ class Plan(AnyPlan[Wanted]):
 
     Notes
     -----
-    Near a wall, of a composite and with ``boxes``, a plan has several sums, its ``members``. What
-    it does is the same; the first member has ``parameters``, ``setup`` and ``pipeline``.
+    Near a wall, of a composite and with ``boxes``, a plan has several sums, its ``terms``. What
+    it does is the same; the sum of the first term has ``parameters``, ``setup`` and ``pipeline``.
 
     Examples
     --------
@@ -110,18 +109,31 @@ class Plan(AnyPlan[Wanted]):
     ) -> None:
         kernel, others = with_parameters(kernel, keywords)
         norms, options = take_options(norms, options, others, box=first_box(boxes))
-        of = (kernel, trg, src, norms, options), want, systems, exclude, boxes
-        super().__init__(*Placement.of(SERIAL, *of))
+        super().__init__(
+            SERIAL,
+            kernel,
+            trg,
+            src,
+            norms,
+            options,
+            want=want,
+            systems=systems,
+            exclude=exclude,
+            boxes=boxes,
+        )
 
 
 def plan_and_sum(
-    arguments: tuple[Any, ...], dens: Any, want: str | tuple[str, ...] = "u"
-) -> tuple[Plan[Any], Any]:
-    """Return a plan that is placed for one density, and what is wanted of it.
-
-    ``arguments`` has the first five arguments of `Plan`.
-    """
-    plan: Plan[Any] = Plan.__new__(Plan)
-    given = *arguments[:4], check_options(arguments[4])
-    AnyPlan.__init__(plan, *Placement.of(SERIAL, given, want), dens)
+    kernel: Any,
+    trg: Any,
+    src: Any,
+    dens: Any,
+    norms: Any,
+    options: EwaldOptions,
+    *,
+    want: str | tuple[str, ...] = "u",
+) -> tuple[AnyPlan[Any], Any]:
+    """Return a plan that is placed for one density, and what is wanted of it."""
+    options = check_options(options)
+    plan: AnyPlan[Any] = AnyPlan(SERIAL, kernel, trg, src, norms, options, want=want, dens=dens)
     return plan, plan(dens)

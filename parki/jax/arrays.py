@@ -71,8 +71,9 @@ def run_sum(
     if of_change:
         result = second.summed(summed, kernel, own, batch, named)
     else:
-        arguments = kernel, *points_of(named), named.get("norms"), own
-        result = summed(arguments, named["dens"], **batch._asdict())
+        trg, src = points_of(named)
+        how = batch._asdict()
+        result = summed(kernel, trg, src, named["dens"], named.get("norms"), own, **how)
     return result.reshape(*many, *result_shape(kernel, "u", named["trg"].shape[1]))
 
 

@@ -21,7 +21,7 @@ from jax.sharding import PartitionSpec
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.geometry.boxes import check_systems_of_boxes
-from parki.ewald.geometry.systems import Batch, check_systems
+from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
 from parki.ewald.placement.linear_map import LinearMap
 from parki.ewald.points import result_shape
@@ -181,9 +181,10 @@ def _refuse(kernel: str, arrays: dict[str, Any], options: EwaldOptions, batch: B
     """Refuse what no values of these shapes and types make possible, while JAX traces."""
     options = replace(options, execution_space=None)  # which values know
     zeros = {n: np.broadcast_to(np.zeros((), a.dtype), a.shape) for n, a in arrays.items()}
-    points = *points_of(zeros), zeros.get("norms")
-    taken = SumRequest.of(kernel, "u", options).taken(*points, options)
-    systems = check_systems(batch.systems, taken.arrays, taken.space, options)
+    trg, src = points_of(zeros)
+    request = SumRequest.of(kernel, "u", options)
+    cloud = request.cloud(trg, src, zeros.get("norms"), options, systems=batch.systems)
+    systems = cloud.systems
     if batch.boxes is not None:
         systems = check_systems_of_boxes(systems, len(batch.boxes))
     sources = zeros["dens"].shape[-1] if systems is None else int(np.diff(systems.sources).max())

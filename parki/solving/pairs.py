@@ -17,7 +17,7 @@ import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.options import EwaldOptions
-from parki.ewald.points import check_arguments, take_options
+from parki.ewald.points import take_cloud, take_options
 from parki.interchange import as_array, positive, to_host
 from parki.memory import require, telling
 from parki.runtime import ExecutionSpace, get_execution_space
@@ -169,7 +169,7 @@ def pairs_within(
     trg: Array, src: Array, reach: float, options: EwaldOptions, itself: bool = True
 ) -> NearPairs:
     """Return `near_pairs`, with a source at the target itself or without it."""
-    given = check_arguments("laplace", trg, src, None, options)
+    given = take_cloud("laplace", trg, src, None, options).checked()
     trg, src = given.arrays["trg"], given.arrays["src"]
     xp, dtype, counts = given.space.array_module, trg.dtype, (trg.shape[1], src.shape[1])
     # Differences of float32 positions are exact in float64, and so is the choice of pairs.

@@ -81,7 +81,7 @@ def warnings(
     if crossing.size:
         yield (
             "overlap",
-            f"{_both(crossing[0], count, 'overlap')}: some nodes of "
+            f"{_both(crossing[0], count)} overlap: some nodes of "
             "one are inside of the other, where equations make no sense; move them apart",
         )
         return
@@ -98,18 +98,18 @@ def warnings(
     error = expected(gap, surface.has_finer)
     if error < WORTH or not use.in_gaps:
         return
-    words = f"are {gap:.2g} node distances apart, and nodes do not resolve densities in the gap"
     expect = use.in_gaps.format(error=error)
     yield (
         "gap",
-        f"{_both(pairs[at], count, words)}: {expect}; take more nodes, or keep bodies apart",
+        f"{_both(pairs[at], count)} are {gap:.2g} node distances apart, and nodes do not resolve "
+        f"densities in the gap: {expect}; take more nodes, or keep bodies apart",
     )
 
 
-def _both(pair: Any, count: int, words: str) -> str:
-    """Return a sentence about two bodies, or about a body and its image."""
+def _both(pair: Any, count: int) -> str:
+    """Return the names of two bodies, or of a body and its image."""
     one, other = sorted(divmod(int(pair), count))
-    return f"{f'bodies {one} and {other}' if one != other else f'body {one} and its image'} {words}"
+    return f"bodies {one} and {other}" if one != other else f"body {one} and its image"
 
 
 def _crossing(

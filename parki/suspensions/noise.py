@@ -135,7 +135,7 @@ def expect(spheres: Any) -> None:
     """Let near fields take lists of pairs from the first one on, as noise takes many."""
     plan = spheres._plan("velocity", "force")
     if _apart(spheres):
-        plan.members[0].sum.pipeline.expect()  # for which the host need not wait
+        plan.terms[0].sum.pipeline.expect()  # for which the host need not wait
 
 
 def _apart(spheres: Any) -> bool:
@@ -184,7 +184,7 @@ def split(
 
     With `Couplets` it is noise of velocities and turns.
     """
-    placed, count = plan.members[0].sum, plan.n_targets
+    placed, count = plan.terms[0].sum, plan.n_targets
     with plan.exclusive():
         pipeline, order = cast(OneDevice, placed.pipeline), placed.order
         fields: OneDevice | Couplets = turning or pipeline

@@ -17,7 +17,6 @@ from parki.errors import ParkiTypeError, ParkiValueError, by_words
 from parki.ewald.api import summed
 from parki.ewald.options import EwaldOptions
 from parki.ewald.placement.any_plan import AnyPlan
-from parki.ewald.placement.placement import Placement
 from parki.ewald.points import as_points, like_points, take_options
 from parki.interchange import library_of, unchanged
 from parki.suspensions import derivatives, noise, wall
@@ -206,8 +205,8 @@ class PlacedSpheres(InFluid):
                 self._plans[key] = self._first.beside(kernel)
             else:
                 points, options, attached = self._start
-                given = kernel, points, points, self._sizes.marks, options
-                plan: Any = AnyPlan(*Placement.of(self._ranks, given, "u"))
+                radii = self._sizes.marks
+                plan: Any = AnyPlan(self._ranks, kernel, points, points, radii, options)
                 plan.attach(attached)
                 self._plans[key] = plan
                 self._start = None
@@ -309,9 +308,11 @@ class PlacedSpheres(InFluid):
                 plan = self._plan(moves, acts)
                 each = plan.product(values) if own else plan(values)
             else:
-                *points, options = self._given(moves, acts)
-                of = *points, options.of_derivatives()
-                each = summed(of, values, want, ranks=self._ranks)
+                kernel, trg, src, radii, options = self._given(moves, acts)
+                options = options.of_derivatives()
+                each = summed(
+                    kernel, trg, src, values, radii, options, want=want, ranks=self._ranks
+                )
             each *= each.dtype.type(KINDS[moves, acts][2] * self.factor)
             yield each
 

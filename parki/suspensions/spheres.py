@@ -162,8 +162,17 @@ class Spheres(PlacedSpheres):
         marks = self._sizes.marks
         if marks is not None:
             marks = np.zeros(as_points("points", points).shape[-1]), marks
-        given = self._sizes.flow(acts), points, self._points, marks, self._options
-        sums = summed(given, values, asked, ranks=self._ranks)
+        kernel = self._sizes.flow(acts)
+        sums = summed(
+            kernel,
+            points,
+            self._points,
+            values,
+            marks,
+            self._options,
+            want=asked,
+            ranks=self._ranks,
+        )
         flow = dict(zip(asked, sums, strict=True))
         for each in names:
             value = flow[of.get(each, each)]

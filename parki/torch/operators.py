@@ -18,8 +18,8 @@ from parki.errors import ParkiValueError
 from parki.ewald.placement.any_plan import AnyPlan
 from parki.ewald.placement.linear_map import LinearMap
 from parki.ewald.points import result_shape
+from parki.ewald.points.cloud import SurveyedCloud
 from parki.ewald.sums import SUMS
-from parki.ewald.task import Points
 from parki.torch.constants import read
 from parki.torch.sums import INPUTS, plain, pulled, pushed, summed
 from parki.torch.sums import named as by_name
@@ -33,7 +33,7 @@ if hasattr(torch.Tag, "cudagraph_unsafe"):
 # Plans by number; and for each plan its current number, with the points it had at that time.
 _numbers = count()
 _plans: WeakValueDictionary[int, AnyPlan] = WeakValueDictionary()
-_handles: WeakKeyDictionary[AnyPlan, tuple[int, ref[Points]]] = WeakKeyDictionary()
+_handles: WeakKeyDictionary[AnyPlan, tuple[int, ref[SurveyedCloud]]] = WeakKeyDictionary()
 
 
 def _torch_handle(plan: AnyPlan) -> int:

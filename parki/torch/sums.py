@@ -38,8 +38,8 @@ def summed(kernel: AnyKernel, how: How, *given: Any) -> Any:
     if how.of_change:
         inputs = named((trg, src, dens, norms, None))
         return second.summed(ewald.summed, kernel, how.options, how.batch, inputs)
-    own = kernel, trg, trg if src is None else src, norms, how.options
-    return ewald.summed(own, dens, **how.batch._asdict())
+    src = trg if src is None else src
+    return ewald.summed(kernel, trg, src, dens, norms, how.options, **how.batch._asdict())
 
 
 def named(tensors: Iterable[Any]) -> dict[str, Any]:

@@ -21,8 +21,9 @@ from parki.ewald.far.padding import pad
 from parki.ewald.lattice import Lattice
 from parki.ewald.options import EwaldOptions
 from parki.ewald.options.variants import G2P_METHODS, P2G_METHODS
+from parki.ewald.solver_box import Frame
 from parki.ewald.split.window import KaiserBessel
-from parki.ewald.task import Frame, Task
+from parki.ewald.task import Task
 
 from . import Case, models
 from .ceilings import Ceilings, ceilings

@@ -21,7 +21,7 @@ from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import Launch, choose_launch
 from parki.ewald.options.variants import CELL_METHODS
 from parki.ewald.plan import plan_and_sum
-from parki.ewald.task import Frame
+from parki.ewald.solver_box import Frame
 
 from . import Case, models
 from .ceilings import ceilings
@@ -80,7 +80,7 @@ class Near:
         self.dens = dens.reshape(-1, n)
         options = run.options(PERIODICITY, TOLERANCE, expert=Expert(sources_per_cell=cell_size))
         # A plan with a density is for one sum, and keeps no lists of pairs, like all variants here.
-        plan, _ = plan_and_sum((kernel, self.points, self.points, self.norms, options), dens)
+        plan, _ = plan_and_sum(kernel, self.points, self.points, dens, self.norms, options)
         chosen = plan.parameters
         if plan.setup is None or chosen is None or plan.setup.frame.unit != 1:
             raise RuntimeError("P2P takes solver units, which are not ours in this box")

@@ -12,7 +12,7 @@ from benchmarks import Case
 from benchmarks.run import Run
 
 import parki
-from parki.ewald.pipeline.placed_sum import sum_once
+from parki.ewald.pipeline.ewald_sum import sum_once
 from parki.ewald.sums import SUMS
 
 SIZES, SYSTEMS = (1000, 10_000, 100_000), ((10, 1000), (100, 100), (1000, 100), (1000, 1000))
@@ -137,7 +137,7 @@ def calls_of(run: Run, kernel: str, n: int) -> dict[str, Callable[[], Any]]:
     how = kernel, given["trg"], given["src"], dens, norms, options
     plan = parki.Plan(kernel, given["trg"], given["src"], norms, options)
     found: dict[str, Callable[[], Any]] = {
-        "one call": lambda: sum_once((*how[:3], *how[4:]), dens, "u"),
+        "one call": lambda: sum_once(*how),
         "by densities": lambda: parki.vjp(*how, values=v),
         "by all": lambda: parki.vjp(*how, values=v, wrt=tuple(given)),
         "plan's call": lambda: plan(dens),

@@ -25,13 +25,14 @@ from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.lattice import rows_of, whole_of
 from parki.ewald.near.strain import near_strain
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
+from parki.ewald.pipeline.ewald_sum import EwaldSum, sum_once
 from parki.ewald.pipeline.one_device import SERIAL, OneDevice
-from parki.ewald.pipeline.placed_sum import PlacedSum, sum_once
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.pipeline.stages import Stages
+from parki.ewald.points import take_cloud
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS
-from parki.ewald.task import Request, Task
+from parki.ewald.task import Task
 from parki.interchange import to_host
 
 Array = NDArray[np.float64]
@@ -78,8 +79,13 @@ def strained(options: EwaldOptions, strain: Array) -> Iterator[tuple[float, Ewal
 
 
 def by_lattice(
-    given: tuple[Any, ...],
+    kernel: str,
+    trg: Any,
+    src: Any,
     dens: Any,
+    norms: Any,
+    options: EwaldOptions,
+    *,
     values: dict[str, Any],
     moves: list[tuple[Any, Any]],
     labels: Labels | None = None,
@@ -93,13 +99,13 @@ def by_lattice(
 
     Parameters
     ----------
-    given
-        The first five arguments of `parki.Plan`.
+    kernel, trg, src, norms, options
+        As for `parki.Plan`.
     dens : array, shape (k, rows, Ns)
     values : dict of arrays, shape (k, rows, Nt)
         By result.
     moves : list of tuple of 2 arrays, shape (3, N)
-        Points as they were given, and the derivatives by them.
+        SurveyedCloud as they were given, and the derivatives by them.
     labels : Labels, optional
         Labels of the points, where pairs are left out.
     straight : bool
@@ -109,7 +115,6 @@ def by_lattice(
     systems : Systems, optional
         In one box, whose derivatives add up.
     """
-    kernel, trg, src, norms, options = given
     whole, derivative = vectors_of(options), np.zeros((3, 3))
     for points, slopes in moves:
         derivative -= to_host((slopes[:, None].astype(np.float64) * points).sum(axis=-1))
@@ -117,33 +122,37 @@ def by_lattice(
         norms = ranks.all_columns(norms)
     elif norms is not None:  # marks
         norms = norms[0], ranks.all_columns(norms[1])
-    given = kernel, trg, ranks.all_columns(src), norms, options
-    dens = ranks.all_columns(dens)
+    src, dens = ranks.all_columns(src), ranks.all_columns(dens)
     if trg.size and dens.size and any(options.periodic):
         kind = SUMS[kernel]
         sinks = kind.symbol.friction and kind.normals  # with a multiplier of their own in planes
         apart = sinks or systems is not None or kind.symbol.structure not in SYMBOLS
         if [*values] != ["u"] or apart:
-            derivative += _differences(given, dens, values, labels, straight, systems)
+            derivative += _differences(
+                kernel, trg, src, dens, norms, options, values, labels, straight, systems
+            )
         else:
-            derivative += sum(_strain(given, dens, values["u"], labels))
+            derivative += sum(_strain(kernel, trg, src, dens, norms, options, values["u"], labels))
             if options.dl_mean == "flux" and kind.normals:
-                derivative += _flux(given, dens, values["u"]) / np.linalg.det(whole)
+                derivative += _flux(trg, src, dens, norms, values["u"]) / np.linalg.det(whole)
     derivative = ranks.sum(derivative)
     derivative *= np.outer(options.periodic, options.periodic)
     return np.asarray(np.linalg.inv(whole).T @ derivative.T)
 
 
 def _differences(
-    given: tuple[Any, ...],
+    kernel: str,
+    trg: Any,
+    src: Any,
     dens: Any,
+    norms: Any,
+    options: EwaldOptions,
     values: Any,
     labels: Labels | None,
     straight: bool,
     systems: Systems | None,
 ) -> Array:
     """Return the derivative by strains of points and box, by differences along each."""
-    kernel, trg, src, norms, options = given
     same, marked = src is trg, isinstance(norms, tuple)
     trg, src, dens = (a.astype(np.float64) for a in (trg, src, dens))
     if norms is not None:
@@ -151,28 +160,34 @@ def _differences(
     density = dens.reshape(len(dens), *SUMS[kernel].density_shape(dens.shape[-1]))
     change = np.zeros((3, 3))
     asked = np.eye(3) if straight else np.ones((3, 3))
-    how: dict[str, Any] = {"exclude": labels}
-    if systems is not None:
-        how["systems"] = systems.targets, systems.sources
     for place in np.argwhere(asked * np.outer(options.periodic, options.periodic)):
         strain = np.zeros((3, 3))
         strain[tuple(place)] = 1
         for weight, there, moved in strained(options, strain):
             matrix = np.asarray(moved, like=trg)
             points = matrix @ trg
-            arguments = kernel, points, points if same else matrix @ src, norms, there
-            results = sum_once(arguments, density, (*values,), **how)
+            results = sum_once(
+                kernel,
+                points,
+                points if same else matrix @ src,
+                density,
+                norms,
+                there,
+                want=(*values,),
+                systems=systems,
+                exclude=labels,
+            )
             for w, result in zip(values.values(), results, strict=True):
                 change[tuple(place)] += weight * float((w * result.reshape(w.shape)).sum())
     return change
 
 
-def _flux(given: tuple[Any, ...], dens: Any, values: Any) -> Array:
+def _flux(trg: Any, src: Any, dens: Any, norms: Any, values: Any) -> Array:
     """Return the change of the mean without flux by a strain of the points alone, as given.
 
     That is times the volume, which `_strain` strains, too.
     """
-    trg, src, norms = (np.asarray(to_host(each), dtype=np.float64) for each in given[1:4])
+    trg, src, norms = (np.asarray(to_host(each), dtype=np.float64) for each in (trg, src, norms))
     change = np.zeros((3, 3))
     for q, w in zip(dens, values, strict=True):
         strengths, w = (to_host(q[-3:]) * norms).sum(axis=0), to_host(w)
@@ -189,11 +204,21 @@ def vectors_of(options: EwaldOptions) -> Array:
     return whole_of(rows)
 
 
-def _strain(given: tuple[Any, ...], dens: Any, values: Any, labels: Labels | None) -> list[Array]:
+def _strain(
+    kernel: str,
+    trg: Any,
+    src: Any,
+    dens: Any,
+    norms: Any,
+    options: EwaldOptions,
+    values: Any,
+    labels: Labels | None,
+) -> list[Array]:
     """Return the derivatives by strains of points and box for each density."""
     # By the pipeline that the derivative by targets leaves, whose sum is this one.
-    density = dens[0].reshape(SUMS[given[0]].density_shape(dens.shape[-1]))
-    placed = PlacedSum(OneDevice(), given, "grad_u", None, Request(exclude=labels))
+    density = dens[0].reshape(SUMS[kernel].density_shape(dens.shape[-1]))
+    cloud = take_cloud(kernel, trg, src, norms, options, exclude=labels)
+    placed = EwaldSum(OneDevice(), kernel, cloud, "grad_u")
     placed.density(density)  # which refuses impossible ones
     with placed.access():
         placed.place(once=True)

@@ -19,7 +19,7 @@ from parki.ewald.derivatives.vjp import vjp
 from parki.ewald.geometry.boxes import check_systems_of_boxes
 from parki.ewald.geometry.systems import check_labels, check_systems, first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.placed_sum import sum_once
+from parki.ewald.pipeline.ewald_sum import sum_once
 from parki.ewald.points import check_density, check_dtypes, take_options
 from parki.ewald.sums import SUMS, kernel
 from parki.interchange import as_array, as_given, flag, to_host
@@ -289,9 +289,9 @@ def _multipoles(
     x: Any, q: Any, d: Any, options: EwaldOptions, how: dict[str, Any]
 ) -> tuple[Any, Any, Any]:
     """Return the potential of dipoles d, the field of them and of charges q, and the forces."""
-    given = MULTIPOLES, x, x, None, options.of_derivatives()
-    dens = _moving(q, d)
-    u, slopes = sum_once(given, dens, ("u", "grad_u"), how["systems"], exclude=how["exclude"])
+    options, want = options.of_derivatives(), ("u", "grad_u")
+    dens, parts = _moving(q, d), {"systems": how["systems"], "exclude": how["exclude"]}
+    u, slopes = sum_once(MULTIPOLES, x, x, dens, None, options, want=want, **parts)
     return u[0], u[1:], q * u[1:] + (d * slopes[1:]).sum(axis=1)
 
 
@@ -302,8 +302,17 @@ def _multipoles_by_lattice(
     options = options.of_derivatives()
     labels = check_labels(how["exclude"], MULTIPOLES, True, {"trg": x, "src": x}, options)
     weights = np.concatenate([q[None], -d])[:, None]
-    given = MULTIPOLES, x, x, None, options
-    return by_lattice(given, _moving(q, d), {"u": weights}, [(x, -2 * forces)], labels)
+    return by_lattice(
+        MULTIPOLES,
+        x,
+        x,
+        _moving(q, d),
+        None,
+        options,
+        values={"u": weights},
+        moves=[(x, -2 * forces)],
+        labels=labels,
+    )
 
 
 def _moving(q: Any, d: Any) -> Any:

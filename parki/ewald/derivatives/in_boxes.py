@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -10,11 +11,10 @@ import numpy as np
 from parki.ewald.geometry.boxes import OF_TARGETS, Columns, Group, check_systems_of_boxes, grouped
 from parki.ewald.geometry.systems import Labels, Systems, check_systems, warn_of_long
 from parki.ewald.options import EwaldOptions
-from parki.ewald.points import check_density, check_fields, like_points
+from parki.ewald.points import Cloud, check_density, check_fields, like_points
 from parki.ewald.points.request import SumRequest
 from parki.ewald.sums import SUMS
 from parki.interchange import as_given, names_of
-from parki.runtime import ExecutionSpace
 
 
 def power_of(kernel: str, name: str) -> int:
@@ -30,20 +30,18 @@ class InBoxes(NamedTuple):
     """
 
     asked: SumRequest
-    space: ExecutionSpace
-    trg: Any
-    src: Any
-    norms: Any
-    systems: Systems
-    labels: Labels | None
+    cloud: Cloud
     groups: list[Group]
 
     @classmethod
     def checked(
         cls,
         asked: SumRequest,
-        points: tuple[Any, Any, Any],
+        trg: Any,
+        src: Any,
+        norms: Any,
         options: EwaldOptions,
+        *,
         boxes: tuple[Any, ...],
         systems: Any,
         exclude: Any,
@@ -60,41 +58,41 @@ class InBoxes(NamedTuple):
             precision=options.precision,
             execution_space=options.execution_space,
         )
-        taken = asked.taken(*points, free).checked()
-        arrays = taken.arrays
-        if isinstance(systems, Systems):
-            systems = systems.targets, systems.sources
-        systems = check_systems(systems, arrays, taken.space, options)
-        systems = check_systems_of_boxes(systems, len(boxes))
-        points = arrays["trg"], arrays["src"], taken.normals
-        labels = asked.labels(exclude, arrays, free, systems)
-        similar = all(options.periodic) and arrays["src"].dtype == np.float64
+        cloud = asked.cloud(trg, src, norms, free, systems=systems, exclude=exclude).checked()
+        check_systems(cloud.systems, cloud.arrays, cloud.space, options)  # by the user's variants
+        check_systems_of_boxes(cloud.systems, len(boxes))
+        similar = all(options.periodic) and cloud.src.dtype == np.float64
         similar = similar and not asked.composite  # whose maps may have lengths
-        similar = similar and SUMS.in_unit(taken.kernel, 2.0) == taken.kernel
-        of = taken.space, *points, systems, labels, grouped(options, boxes, similar)
-        made = cls(asked, *of)
-        if labels and labels is not exclude:
-            made.warn_of_long(labels)
-        return made
+        similar = similar and SUMS.in_unit(asked.name, 2.0) == asked.name
+        groups = grouped(options, boxes, similar)
+        checked = cls(asked, replace(cloud, options=options), groups)
+        if cloud.labels and cloud.labels is not exclude:
+            checked.warn_of_long(cloud.labels)
+        return checked
 
     def warn_of_long(self, labels: Labels) -> None:
         """Warn where the points of a label are on more than half of a period of their box."""
         for group in self.groups:
             columns = self.columns(group)
-            trg, src, _ = columns.points(self.trg, self.src, None)
+            trg, src, _ = columns.points(self.cloud.trg, self.cloud.src, None)
             _, own = group.marked(columns, self.systems, labels)
             warn_of_long(cast(Labels, own), {"trg": trg, "src": src}, group.options)
 
+    @property
+    def systems(self) -> Systems:
+        """The systems, which there are."""
+        return cast(Systems, self.cloud.systems)
+
     def columns(self, group: Group) -> Columns:
         """Return the columns of a group's points."""
-        return group.columns(self.systems, self.space.array_module)
+        return group.columns(self.systems, self.cloud.space.array_module)
 
     # ------------------------------------------------------------------ derivatives
     def vjp(
         self, vjp: Callable[..., Any], dens: Any, values: Any, wrt: Any, moves: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return derivatives by name, of what ``vjp`` finds for each group."""
-        want, of = self.asked.want, (self.shapes, self.space, self.src.dtype)
+        want, of = self.asked.want, (self.shapes, self.cloud.space, self.cloud.src.dtype)
         v, several = check_fields("values", values, want, *of)
         dens, derivatives = self._density(dens), dict[str, Any]()
         moves = self._moves("moves", moves)
@@ -104,7 +102,9 @@ class InBoxes(NamedTuple):
                 part = columns.results(columns.take(n, rows), self._power(n))
                 own.append(part.reshape(*several, *self.asked.results[n], part.shape[-1]))
             each = own[0] if isinstance(want, str) else own
-            for name, part in vjp(given, each, wrt, moves=moved(columns, moves), **how).items():
+            for name, part in vjp(
+                *given, values=each, wrt=wrt, moves=moved(columns, moves), **how
+            ).items():
                 self._scatter(columns, name, columns.scaled(name, part), derivatives)
         like = values if isinstance(want, str) else values[0]
         return {name: as_given(array, like) for name, array in derivatives.items()}
@@ -121,7 +121,7 @@ class InBoxes(NamedTuple):
         inner, moves = self._moves("tangents", tangents), self._moves("moves", moves)
         changes, one = dict[str, Any](), isinstance(self.asked.want, str)
         for columns, given, how in self._each(self._density(dens)):
-            parts = jvp(given, moved(columns, inner), moves=moved(columns, moves), **how)
+            parts = jvp(*given, tangents=moved(columns, inner), moves=moved(columns, moves), **how)
             for n, part in zip(self.asked.results, (parts,) if one else parts, strict=True):
                 self._scatter(columns, n, columns.results(part, self._power(n)), changes)
         like = next(iter(tangents.values()))
@@ -132,9 +132,9 @@ class InBoxes(NamedTuple):
         """Yield the columns of each group, its arguments of derivatives, systems and labels."""
         for group in self.groups:
             columns = self.columns(group)
-            trg, src, norms = columns.points(self.trg, self.src, self.norms)
+            trg, src, norms = columns.points(self.cloud.trg, self.cloud.src, self.cloud.norms)
             own = None if dens is None else columns.take("dens", dens)
-            systems, labels = group.marked(columns, self.systems, self.labels)
+            systems, labels = group.marked(columns, self.systems, self.cloud.labels)
             how: dict[str, Any] = {"want": self.asked.want, "exclude": labels}
             how["systems"] = systems.targets, systems.sources
             yield columns, (self.asked.kernel, trg, src, own, norms, group.options), how
@@ -145,7 +145,7 @@ class InBoxes(NamedTuple):
         return 0 if asked.composite else power_of(cast(str, asked.kernel), result)
 
     def _count(self, name: str) -> int:
-        return int((self.trg if name in OF_TARGETS else self.src).shape[1])
+        return self.cloud.targets if name in OF_TARGETS else self.cloud.sources
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -161,7 +161,10 @@ class InBoxes(NamedTuple):
 
     def _input(self, label: str, given: Any, name: str) -> Any:
         """Return an array of the shape of an input, or refuse it."""
-        values, count = like_points(label, given, self.space, self.src.dtype), self._count(name)
+        values, count = (
+            like_points(label, given, self.cloud.space, self.cloud.src.dtype),
+            self._count(name),
+        )
         shape = *(self.asked.density if name == "dens" else (3,)), count
         of = "targets" if name == "trg" else "sources"
         check_density(label, values, shape, several=name == "dens", of=of)
@@ -171,7 +174,7 @@ class InBoxes(NamedTuple):
         """Write a group's columns of an input or a result to ``found[name]``."""
         if name not in arrays:
             shape = (*part.shape[:-1], self._count(name))
-            arrays[name] = self.space.array_module.empty(shape, part.dtype)
+            arrays[name] = self.cloud.space.array_module.empty(shape, part.dtype)
         arrays[name][..., columns.place(name)] = part
 
 

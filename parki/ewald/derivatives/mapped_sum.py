@@ -170,9 +170,20 @@ class MappedSum(NamedTuple):
             (points, reduce(add, moves[name])[0])
             for name, points in (("trg", of.trg), ("src", of.src))
         ]
-        given = of.kind.name, of.trg, of.src, of.norms, of.options
-        how = of.labels, straight, of.ranks, of.systems
-        return by_lattice(given, dens[None], values, slopes, *how)
+        return by_lattice(
+            of.kind.name,
+            of.trg,
+            of.src,
+            dens[None],
+            of.norms,
+            of.options,
+            values=values,
+            moves=slopes,
+            labels=of.labels,
+            straight=straight,
+            ranks=of.ranks,
+            systems=of.systems,
+        )
 
     def pushed(self, dens: Any, moves: Mapping[str, Any]) -> list[tuple[str, Any]]:
         """Return parts (k, rows, Nt) of the changes of results, for changes of inputs.

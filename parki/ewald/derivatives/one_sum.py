@@ -13,8 +13,8 @@ import numpy as np
 
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
+from parki.ewald.pipeline.ewald_sum import sum_once
 from parki.ewald.pipeline.one_device import SERIAL
-from parki.ewald.pipeline.placed_sum import sum_once
 from parki.ewald.points import result_rows
 from parki.ewald.points.extent import resolve
 from parki.ewald.ranks import Ranks
@@ -126,16 +126,13 @@ class OneSum(NamedTuple):
         """Return the rows (k, rows, N) of composites' addends, for densities (k, rows, N).
 
         ``back`` is the transposed result, from the targets to the sources, and ``pair`` a
-        `Request.transposed_pair`.
+        transposed pair of `EwaldSum`.
         """
         rows: dict[Addend, Any] = {}
-        ends = (self.trg, self.src)[:: -1 if back else 1]
+        trg, src = (self.src, self.trg) if back else (self.trg, self.src)
         own = back.kernel if back else self.kind.name
         systems = self.systems and self.systems.swapped() if back else self.systems
         labels = self.labels.swapped(systems) if back and self.labels else self.labels
-        more: dict[str, Any] = {"transposed_pair": pair, "exclude": labels}
-        if systems is not None:
-            more["systems"] = systems.targets, systems.sources
 
         def total(parts: Any) -> Any:
             if systems is not None:
@@ -151,8 +148,20 @@ class OneSum(NamedTuple):
             tensors = next((each.tensors(cloud) for each in shared.addends if each.tensors), None)
             v = of_last_rows(shared.densities(dens, cloud), kind)
             shaped = v.reshape(len(v), *kind.density_shape(v.shape[-1]))
-            given = kind.name, *ends, norms, self.options
-            results = sum_once(given, shaped, want, tensors=tensors, ranks=self.ranks, **more)
+            results = sum_once(
+                kind.name,
+                trg,
+                src,
+                shaped,
+                norms,
+                self.options,
+                want=want,
+                systems=systems,
+                exclude=labels,
+                tensors=tensors,
+                transposed_pair=pair,
+                ranks=self.ranks,
+            )
             by_dens = by_density((*want, "transposed_pair") if pair else want, results)
             if back and self.options.dl_mean == "flux":
                 volume = resolve(self.options, np.empty((0, 3))).volume

@@ -85,7 +85,7 @@ def _pulled(
         wrt: Any = (*(lattice if n == "box" else n for n in names), *["src"] * both)
         how: dict[str, Any] = {"moves": in_roles(left, points), **batch._asdict()}
         sum_of = taken(kernel, options, points, names != ("dens",))
-        derivatives = vjp.pulled(sum_of, weights["values"], wrt, **how)
+        derivatives = vjp.pulled(*sum_of, values=weights["values"], wrt=wrt, **how)
         if both:
             derivatives["trg"] = derivatives["trg"] + derivatives.pop("src")
         if "box" in names:
@@ -128,10 +128,11 @@ def summed(
     ``total`` is `parki.ewald.api.summed`.
     """
     points = arrays(inputs)
-    how = points["trg"], points.get("src", points["trg"]), points.get("norms"), options
+    trg, src, norms = points["trg"], points.get("src", points["trg"]), points.get("norms")
 
     def run(dens: Arrays) -> dict[str, Any]:
-        return {"u": total((kernel, *how), dens["dens"], **batch._asdict())}
+        values = dens["dens"]
+        return {"u": total(kernel, trg, src, values, norms, options, **batch._asdict())}
 
     found = passed_on(options, [density(points)], axes(kernel), run, ("u",))
     return as_given(found["u"], inputs["dens"])
@@ -174,7 +175,7 @@ def _pushed(
         pair = (other, left) if other else (left, {})
         first, second = (in_roles(of, points) for of in pair)
         sum_of = taken(kernel, options, points)
-        parts.append(vjp.pushed(sum_of, first, moves=second, **batch._asdict()))
+        parts.append(vjp.pushed(*sum_of, tangents=first, moves=second, **batch._asdict()))
     return reduce(add, parts)
 
 

@@ -6,7 +6,7 @@ takes the plan's own parameters and has the same matrix as the plan up to roundi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from parki.errors import ParkiValueError
@@ -14,10 +14,11 @@ from parki.ewald.options import SMALLEST_TOLERANCE
 from parki.ewald.pipeline.protocol import Pipeline, unwatched
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points import result_rows
+from parki.ewald.points.cloud import SurveyedCloud
 from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.maps import mapped
 from parki.ewald.sums.stress import seeds
-from parki.ewald.task import Points, Task
+from parki.ewald.task import Task
 
 
 class Transpose:
@@ -47,7 +48,7 @@ class Transpose:
                 )
         self.transposed = {n: TransposedSum(task, task.sum.adjoints[n]) for n in summed}
 
-    def __call__(self, points: Points, pipeline: Pipeline, values: dict[str, Any]) -> Any:
+    def __call__(self, points: SurveyedCloud, pipeline: Pipeline, values: dict[str, Any]) -> Any:
         """Return the transpose (k, rows, sources) of values (k, rows, targets), by result."""
         task, first = self.task, next(iter(values.values()))
         dens = task.xp.zeros((len(first), task.sum.rows, points.sources), dtype=first.dtype)
@@ -63,8 +64,8 @@ class Transpose:
 class _Kept:
     """A pipeline with its points, the plan's points and the set-up that it was made for."""
 
-    plan: Points
-    points: Points
+    plan: SurveyedCloud
+    points: SurveyedCloud
     setup: Setup | None
     pipeline: Pipeline
 
@@ -81,7 +82,7 @@ class TransposedSum:
         self.task = Task(record.kernel, task.space, task.dtype, *how)
         self.kept: _Kept | None = None
 
-    def add(self, points: Points, pipeline: Pipeline, values: Any, totals: Any) -> None:
+    def add(self, points: SurveyedCloud, pipeline: Pipeline, values: Any, totals: Any) -> None:
         """Add the transpose (k, rows, sources) of values (k, rows, targets)."""
         record, task = self.record, self.task
         same = points.survey.same and points.labels is None
@@ -112,7 +113,7 @@ class TransposedSum:
         for more in self.others:
             more.add(points, pipeline, values, totals)
 
-    def _placed(self, points: Points, pipeline: Pipeline) -> tuple[Pipeline, Points]:
+    def _placed(self, points: SurveyedCloud, pipeline: Pipeline) -> tuple[Pipeline, SurveyedCloud]:
         """Return a pipeline for points, with the plan's parameters if the matrix stays the same."""
         kept, setup = self.kept, pipeline.setup
         if kept is not None and kept.plan is points:
@@ -131,7 +132,7 @@ class TransposedSum:
         self.kept = _Kept(points, transposed, setup, other)
         return other, transposed
 
-    def _transposed(self, points: Points) -> Points:
+    def _transposed(self, points: SurveyedCloud) -> SurveyedCloud:
         """Return points whose targets are the sources."""
         survey, arrays, kept = points.survey, points.arrays, self.kept
         reversed_survey = survey._replace(totals=survey.totals[::-1], before=survey.before[::-1])
@@ -141,7 +142,7 @@ class TransposedSum:
             systems = kept.points.systems if kept and same else systems.swapped()
         tolerance = points.tolerance
         if self.record.tolerance_factor is not None:
-            asked = self.task.tolerance(reversed_survey, systems)
+            asked = self.task.tolerance(reversed_survey.most_sources(systems))
             tolerance = max(
                 self.record.tolerance_factor * asked, SMALLEST_TOLERANCE[self.task.dtype]
             )
@@ -156,5 +157,11 @@ class TransposedSum:
         if labels is not None:
             same = kept is not None and kept.plan.labels is labels
             labels = kept.points.labels if kept and same else labels.swapped(systems)
-        own = points.lattice, tolerance, systems, labels
-        return Points(swapped, points.extents, reversed_survey, *own)
+        return replace(
+            points,
+            arrays=swapped,
+            survey=reversed_survey,
+            tolerance=tolerance,
+            systems=systems,
+            labels=labels,
+        )

@@ -20,10 +20,10 @@ from parki.ewald.derivatives.by_box import NAMES, check_box
 from parki.ewald.derivatives.by_length import by_scale
 from parki.ewald.derivatives.in_boxes import InBoxes
 from parki.ewald.derivatives.mapped_sum import MappedSum
-from parki.ewald.geometry.systems import Labels, Systems, check_systems, first_box, rows_of_boxes
+from parki.ewald.geometry.systems import first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import SERIAL
-from parki.ewald.points import check_density, check_fields, like_points, take_options
+from parki.ewald.points import Cloud, check_density, check_fields, like_points, take_options
 from parki.ewald.points.extent import resolve
 from parki.ewald.points.request import SumRequest
 from parki.ewald.ranks import Ranks
@@ -32,7 +32,6 @@ from parki.ewald.sums.changes import changed
 from parki.ewald.sums.composite import Addend, Composite, Shared, joined, together
 from parki.interchange import as_given, names_of
 from parki.memory import telling
-from parki.runtime import ExecutionSpace
 from parki.typing import AnyKernel, Array, ArrayT, DerivedBy, InputName, OptionKeywords, Unpack
 
 INPUTS = ("trg", "src", "dens", "norms")
@@ -100,31 +99,74 @@ def vjp(
     (3, 1000)
     """
     norms, options = take_options(norms, options, keywords, box=first_box(boxes))
-    how: dict[str, Any] = {"exclude": exclude, "systems": systems, "boxes": boxes}
-    return pulled((kernel, trg, src, dens, norms, options), values, wrt, want, **how)
+    return pulled(
+        kernel,
+        trg,
+        src,
+        dens,
+        norms,
+        options,
+        values=values,
+        wrt=wrt,
+        want=want,
+        exclude=exclude,
+        systems=systems,
+        boxes=boxes,
+    )
 
 
 @telling
 def pulled(
-    given: tuple[Any, ...],
+    kernel: Any,
+    trg: Any,
+    src: Any,
+    dens: Any,
+    norms: Any,
+    options: EwaldOptions,
+    *,
     values: Any,
     wrt: tuple[DerivedBy, ...],
     want: str | tuple[str, ...] = "u",
-    *,
+    exclude: Any = None,
+    systems: Any = None,
     boxes: Any = None,
     moves: Mapping[str, Any] = NONE,
-    **how: Any,
+    ranks: Ranks = SERIAL,
 ) -> dict[str, Any]:
     """Return the derivatives by inputs: see `vjp`.
 
-    ``given`` has the first arguments of that, with options; ``how`` are systems, labels, and what
-    all ranks share. With ``moves`` of normals, targets or sources they are derivatives of the
-    change of the velocity or potential.
+    With ``moves`` of normals, targets or sources they are derivatives of the change of the velocity
+    or potential.
     """
     if boxes is not None:
-        grouped = _in_boxes(given, want, {*wrt, *moves}, boxes, **how)
-        return grouped.vjp(pulled, given[3], values, wrt, moves)
-    checked = _Checked.of(given, want, "wrt", wrt, moves, **how)
+        by, request = {*wrt, *moves}, SumRequest.of(kernel, want, options)
+        _check_boxes(boxes, by)
+        in_boxes = InBoxes.checked(
+            request,
+            trg,
+            src,
+            norms,
+            options,
+            boxes=rows_of_boxes(boxes),
+            systems=systems,
+            exclude=exclude,
+        )
+        return in_boxes.vjp(pulled, dens, values, wrt, moves)
+    checked = _Checked.of(
+        kernel,
+        trg,
+        src,
+        dens,
+        norms,
+        options,
+        want=want,
+        label="wrt",
+        names=wrt,
+        moves=moves,
+        exclude=exclude,
+        systems=systems,
+        ranks=ranks,
+    )
     v, many = checked.values(values)
     if {*wrt} != {"dens"}:
         checked.check_as_many("values", next(iter(v.values())))
@@ -151,11 +193,11 @@ def pulled(
         derivatives |= checked.by_lengths(parts, v["u"])
     if "dens" in wrt:
         every = [part["dens"] for part in parts]
-        derivatives["dens"] = checked.space.array_module.concatenate(every)[:count]
+        derivatives["dens"] = checked.cloud.xp.concatenate(every)[:count]
         shapes["dens"] = (*many, *shapes["dens"])
     wanted = {name: derivatives[name] for name in wrt}
     shaped = {name: a.reshape(shapes.get(name, a.shape)) for name, a in wanted.items()}
-    dtype = checked.trg.dtype  # maps may have made another
+    dtype = checked.cloud.trg.dtype  # maps may have made another
     like = values if isinstance(want, str) else values[0]
     return {n: as_given(array.astype(dtype, copy=False), like) for n, array in shaped.items()}
 
@@ -197,25 +239,68 @@ def jvp(
         If an argument is impossible, as for a plan.
     """
     norms, options = take_options(norms, options, keywords, box=first_box(boxes))
-    how: dict[str, Any] = {"exclude": exclude, "systems": systems, "boxes": boxes}
-    return pushed((kernel, trg, src, dens, norms, options), tangents, want, **how)
+    return pushed(
+        kernel,
+        trg,
+        src,
+        dens,
+        norms,
+        options,
+        tangents=tangents,
+        want=want,
+        exclude=exclude,
+        systems=systems,
+        boxes=boxes,
+    )
 
 
 @telling
 def pushed(
-    given: tuple[Any, ...],
+    kernel: Any,
+    trg: Any,
+    src: Any,
+    dens: Any,
+    norms: Any,
+    options: EwaldOptions,
+    *,
     tangents: Mapping[Any, Any],
     want: str | tuple[str, ...] = "u",
-    *,
+    exclude: Any = None,
+    systems: Any = None,
     boxes: Any = None,
     moves: Mapping[str, Any] = NONE,
-    **how: Any,
+    ranks: Ranks = SERIAL,
 ) -> Any:
     """Return the change of a sum, or of its change: see `jvp`, and for the arguments `pulled`."""
     if boxes is not None:
-        grouped = _in_boxes(given, want, {*tangents, *moves}, boxes, **how)
-        return grouped.jvp(pushed, given[3], tangents, moves)
-    checked = _Checked.of(given, want, "tangents", tangents, moves, **how)
+        by, request = {*tangents, *moves}, SumRequest.of(kernel, want, options)
+        _check_boxes(boxes, by)
+        in_boxes = InBoxes.checked(
+            request,
+            trg,
+            src,
+            norms,
+            options,
+            boxes=rows_of_boxes(boxes),
+            systems=systems,
+            exclude=exclude,
+        )
+        return in_boxes.jvp(pushed, dens, tangents, moves)
+    checked = _Checked.of(
+        kernel,
+        trg,
+        src,
+        dens,
+        norms,
+        options,
+        want=want,
+        label="tangents",
+        names=tangents,
+        moves=moves,
+        exclude=exclude,
+        systems=systems,
+        ranks=ranks,
+    )
     inner = checked.moved("tangents", tangents)
     like, changes = next(iter(tangents.values())), inner.pop("dens", None)
     many = checked.dens if checked.dens is not None else _many(changes)
@@ -223,7 +308,7 @@ def pushed(
         checked.check_as_many("tangents['dens']", _many(changes))
         inner["dens"] = _some(_many(changes))
     several = checked.several if checked.dens is not None else changes.ndim == 3
-    shapes, dtype, results = checked.shapes_of_results, checked.trg.dtype, []
+    shapes, dtype, results = checked.shapes_of_results, checked.cloud.trg.dtype, []
     for name, rows in checked.pushed(_some(many), inner).items():
         changed = rows[: len(many)].astype(dtype, copy=False)
         shape = *changed.shape[: 1 if several else 0], *shapes[name]
@@ -231,41 +316,21 @@ def pushed(
     return results[0] if isinstance(want, str) else tuple(results)
 
 
-def _in_boxes(
-    given: tuple[Any, ...],
-    want: Any,
-    by: Iterable[str],
-    boxes: Any,
-    exclude: Any = None,
-    systems: Any = None,
-    ranks: Ranks = SERIAL,
-) -> InBoxes:
-    """Return systems in boxes of their own, which one rank has."""
-    kernel, trg, src, _, norms, options = given
+def _check_boxes(boxes: Any, by: Iterable[str]) -> None:
+    """Refuse derivatives by boxes, and by lengths in boxes, that cannot be told apart."""
     for name in {*by} & {*NAMES, *SUMS.parameters}:
         check_box(boxes, "the box" if name in NAMES else name)
-    asked = SumRequest.of(kernel, want, options)
-    of = (trg, src, norms), options, rows_of_boxes(boxes), systems, exclude
-    return InBoxes.checked(asked, *of)
 
 
 class _Checked(NamedTuple):
-    """What is asked, with checked arguments: densities (k, rows, Ns), normals (3, Ns).
-
-    Marks (Nt,) and (Ns,) take the place of normals, where points have any.
-    """
+    """What is asked, with checked arguments: densities are (k, rows, Ns)."""
 
     asked: SumRequest
-    options: EwaldOptions
-    space: ExecutionSpace
-    trg: Any
-    src: Any
-    norms: Any
+    cloud: Cloud
+    options: EwaldOptions  # by which derivatives are summed
+    ranks: Ranks
     dens: Any = None
     several: bool = False
-    labels: Labels | None = None
-    systems: Systems | None = None
-    ranks: Ranks = SERIAL  # what all ranks share
     length: float = 1.0  # of the box
     lengths: Mapping[str, tuple[float, int]] = {}  # parameters, and their powers of a length
     moves: Mapping[str, Any] = NONE  # whose change it is of
@@ -273,35 +338,36 @@ class _Checked(NamedTuple):
     @classmethod
     def of(
         cls,
-        arguments: tuple[Any, ...],
+        kernel: Any,
+        trg: Any,
+        src: Any,
+        dens: Any,
+        norms: Any,
+        options: EwaldOptions,
+        *,
         want: Any,
         label: str,
         names: Iterable[str],
         moves: Mapping[str, Any],
-        exclude: Any = None,
-        systems: Any = None,
-        ranks: Ranks = SERIAL,
+        exclude: Any,
+        systems: Any,
+        ranks: Ranks,
     ) -> _Checked:
         """Check arguments; refuse impossible ones, and ``names`` of inputs that there are not."""
-        kernel, trg, src, dens, norms, options = arguments
         meaning = f"names of inputs of {getattr(kernel, 'name', kernel)}"
         names_of(label, names, meaning, mapping=label == "tangents")
         asked = SumRequest.of(kernel, want, options, by={*names, *moves})
-        given = asked.taken(trg, src, norms, options).checked()
-        arrays = given.arrays
-        inputs: tuple[str, ...] = INPUTS if "norms" in arrays else INPUTS[:3]
+        cloud = asked.cloud(trg, src, norms, options, systems=systems, exclude=exclude).checked()
+        inputs: tuple[str, ...] = INPUTS if "norms" in cloud.arrays else INPUTS[:3]
         lengths = {} if asked.composite or want != "u" else SUMS.lengths(asked.name)
         if label == "wrt":
             inputs += (*NAMES, *lengths)
         names_of(label, names, f"{meaning}: {', '.join(inputs)}", inputs)
-        points = arrays["trg"], arrays["src"], given.normals
-        checked = cls(asked, given.options.of_sums().of_derivatives(), given.space, *points)
-        asked.check_maps(points[0], {"points": points[1], "norms": points[2]})
-        own_systems = check_systems(systems, arrays, given.space, options)
-        labels = asked.labels(exclude, arrays, options, own_systems)
-        checked = checked._replace(labels=labels, systems=own_systems, ranks=ranks, lengths=lengths)
+        asked.check_maps(cloud)
+        options = cloud.options.of_sums().of_derivatives()
+        checked = cls(asked, cloud, options, ranks, lengths=lengths)
         if asked.whole.scales:
-            extents = ranks.all_columns(given.extents.T).T
+            extents = ranks.all_columns(cloud.extents.T).T
             size = SUMS[asked.whole.addends[0].kernel].pair.size
             lattice = resolve(checked.options, extents, size=size)
             checked = checked._replace(length=lattice.length)
@@ -314,9 +380,9 @@ class _Checked(NamedTuple):
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the inputs."""
-        targets, sources = self.trg.shape[1], self.src.shape[1]
+        sources = self.cloud.sources
         return {
-            "trg": (3, targets),
+            "trg": (3, self.cloud.targets),
             "src": (3, sources),
             "norms": (3, sources),
             "dens": (*self.asked.density, sources),
@@ -325,16 +391,16 @@ class _Checked(NamedTuple):
     @property
     def shapes_of_results(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the results."""
-        return {n: (*shape, self.trg.shape[1]) for n, shape in self.asked.results.items()}
+        return {n: (*shape, self.cloud.targets) for n, shape in self.asked.results.items()}
 
     def values(self, fields: Any) -> tuple[dict[str, Any], tuple[int, ...]]:
         """Return values of results as (k, rows, N): see `check_fields`."""
-        of = self.asked.want, self.shapes_of_results, self.space, self.trg.dtype
+        of = self.asked.want, self.shapes_of_results, self.cloud.space, self.cloud.trg.dtype
         return check_fields("values", fields, *of)
 
     def like(self, label: str, given: Any, name: str) -> Any:
         """Return an array of the shape of an input as (rows, N), or densities as (k, rows, N)."""
-        values = like_points(label, given, self.space, self.trg.dtype)
+        values = like_points(label, given, self.cloud.space, self.cloud.trg.dtype)
         how: dict[str, Any] = {"of": "targets" if name == "trg" else "sources"}
         return check_density(label, values, self.shapes[name], several=name == "dens", **how)
 
@@ -353,9 +419,10 @@ class _Checked(NamedTuple):
     @property
     def sums(self) -> list[MappedSum]:
         """What is summed: each density of each sum."""
-        cloud, of_targets = {"points": self.src, "norms": self.norms}, {"points": self.trg}
-        if isinstance(self.norms, tuple):
-            of_targets["marks"], cloud["marks"] = self.norms
+        src, norms, trg = self.cloud.src, self.cloud.norms, self.cloud.trg
+        cloud, of_targets = {"points": src, "norms": norms}, {"points": trg}
+        if isinstance(norms, tuple):
+            of_targets["marks"], cloud["marks"] = norms
         if self.moves:
             cloud, of_targets = ({**each, "moves": self.moves} for each in (cloud, of_targets))
         addends: Iterable[Addend] = joined(self.asked.whole.addends)
@@ -364,7 +431,7 @@ class _Checked(NamedTuple):
             addends = changed(addends, *own, lambda rows: self.ranks.max(float(rows.any())) > 0)
         shared = together(addends)
         each = [Shared(one.kernel, [own]) for one in shared for own in one.lists]
-        how = of_targets, cloud, self.labels, self.systems, self.ranks
+        how = of_targets, cloud, self.cloud.labels, self.cloud.systems, self.ranks
         return [MappedSum.placed(one, self._of(one.kernel), *how) for one in each]
 
     def _of(self, kernel: str) -> EwaldOptions:
@@ -388,7 +455,7 @@ class _Checked(NamedTuple):
 
         def none(name: str) -> Any:
             *shape, count = self.shapes[name]
-            return np.zeros_like(self.src, shape=(many, math.prod(shape), count))
+            return np.zeros_like(self.cloud.src, shape=(many, math.prod(shape), count))
 
         return {name: reduce(add, rows) if rows else none(name) for name, rows in parts.items()}
 
@@ -396,23 +463,24 @@ class _Checked(NamedTuple):
         """Return the derivatives by the box, by name, for those by lattice vectors (3, 3)."""
         own = lattice if self.options.cell is not None else lattice.diagonal().copy()
         by_name = {"box": own, "lattice": lattice}
-        return {name: self.space.array_module.asarray(each) for name, each in by_name.items()}
+        return {name: self.cloud.xp.asarray(each) for name, each in by_name.items()}
 
     @property
     def inputs(self) -> dict[str, Any]:
         """The arrays that a length is taken with: see `by_scale`."""
-        arrays = {"dens": self.dens, "trg": self.trg, "src": self.src}
-        return arrays if self.norms is None else {**arrays, "norms": self.norms}
+        arrays = {"dens": self.dens, "trg": self.cloud.trg, "src": self.cloud.src}
+        norms = self.cloud.norms
+        return arrays if norms is None else {**arrays, "norms": norms}
 
     def by_lengths(self, parts: list[dict[str, Any]], v: Any) -> dict[str, Any]:
         """Return the derivatives by parameters, for those by inputs for each density."""
         each = zip(self.dens, parts, v, strict=True)
         how = self.asked.name, self.options, self.ranks
         total = sum(
-            by_scale(*how, {**self.inputs, "dens": q}, part, own, self.systems)
+            by_scale(*how, {**self.inputs, "dens": q}, part, own, self.cloud.systems)
             for q, part, own in each
         )
-        xp = self.space.array_module
+        xp = self.cloud.xp
         return {n: xp.asarray(total / (power * t)) for n, (t, power) in self.lengths.items()}
 
     def pushed(self, dens: Any, moves: dict[str, Any]) -> dict[str, Any]:

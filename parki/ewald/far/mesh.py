@@ -19,8 +19,9 @@ from parki.cell_list import CellList, runs
 from parki.ewald.far import sizes
 from parki.ewald.far.padding import Padding
 from parki.ewald.far.sizes import SCRATCH, along_z
+from parki.ewald.solver_box import Frame
 from parki.ewald.split.window import KaiserBessel, Window
-from parki.ewald.task import Frame, Task
+from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import ExecutionSpace, Kernel, load
 from parki.runtime.forks import cached_property

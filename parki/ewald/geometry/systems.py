@@ -95,8 +95,8 @@ def check_systems(
 
     Parameters
     ----------
-    systems : sequence of int, pair of these, or None
-        Offsets of targets and sources; one sequence if both have the same.
+    systems : sequence of int, pair of these, Systems or None
+        Offsets of targets and sources; one sequence if both have the same. Systems stay themselves.
     arrays : dict
         "trg" and "src", shape (3, N). One array becomes two if their systems differ.
     space : ExecutionSpace
@@ -109,6 +109,9 @@ def check_systems(
     """
     if systems is None:
         return None
+    before = systems if isinstance(systems, Systems) else None
+    if before is not None:
+        systems = before.targets, before.sources
     for name, known in KNOWING.items():
         if (method := getattr(options.expert, name)) not in known:
             raise ParkiValueError(
@@ -132,7 +135,7 @@ def check_systems(
         )
     if arrays["trg"] is arrays["src"] and (offsets[0] != offsets[1]).any():
         arrays["trg"] = arrays["trg"].copy()  # which are sorted by their own systems
-    return Systems(offsets[0], offsets[1], space, options.expert.executor)
+    return before or Systems(offsets[0], offsets[1], space, options.expert.executor)
 
 
 def _pair(systems: Any) -> list[NDArray[Any]]:

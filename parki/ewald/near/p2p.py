@@ -31,8 +31,9 @@ from parki.ewald.near.sizes import (
     staged_at_once,
     tile_of_slopes,
 )
+from parki.ewald.solver_box import Frame
 from parki.ewald.sums import SUMS
-from parki.ewald.task import Frame, Task
+from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import ExecutionSpace, Kernel, load
 from parki.settings import MOST_THREADS

@@ -13,7 +13,8 @@ import numpy as np
 from parki.cell_list import locate, multiplied
 from parki.ewald.geometry.systems import Labels
 from parki.ewald.near.pair import Pair, parts, shifts
-from parki.ewald.task import Frame, Task
+from parki.ewald.solver_box import Frame
+from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import Kernel, load
 

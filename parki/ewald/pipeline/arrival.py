@@ -11,7 +11,9 @@ from parki.ewald.pipeline.protocol import Pipeline
 from parki.ewald.pipeline.replay import Replay, why_not
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.pipeline.stages import Stages
-from parki.ewald.task import Frame, Points, Task
+from parki.ewald.points.cloud import SurveyedCloud
+from parki.ewald.solver_box import Frame
+from parki.ewald.task import Task
 from parki.runtime import ExecutionSpace
 from parki.runtime.forks import cached_property
 from parki.settings import MOST_THREADS
@@ -193,7 +195,7 @@ class Arrival:
         before: PlacedOnDevice,
         setup: Setup | None,
         task: Task,
-        points: Points,
+        points: SurveyedCloud,
         once: bool = False,
         asked: Setup | None = None,
     ) -> None:

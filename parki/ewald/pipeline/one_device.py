@@ -25,8 +25,10 @@ from parki.ewald.pipeline.protocol import Watch, clear_cache
 from parki.ewald.pipeline.replay import Applications, Replay, how
 from parki.ewald.pipeline.setup import Setup, choose, use
 from parki.ewald.pipeline.stages import Stages
+from parki.ewald.points.cloud import SurveyedCloud
 from parki.ewald.ranks import Ranks
-from parki.ewald.task import Frame, LatticeNumbers, Points, Task
+from parki.ewald.solver_box import Frame, LatticeNumbers
+from parki.ewald.task import Task
 from parki.runtime import preparing
 
 # Sources up to which near fields in a graph, without lists of pairs, take less time than near
@@ -61,7 +63,7 @@ class OneDevice(PlacedOnDevice):
 
     # ------------------------------------------------------------------ placing points
     def placed(
-        self, task: Task, points: Points, once: bool = False, setup: Setup | None = None
+        self, task: Task, points: SurveyedCloud, once: bool = False, setup: Setup | None = None
     ) -> OneDevice:
         """Return a pipeline for other points: see `Pipeline.placed`."""
         within = self._within(task, points.lattice)
@@ -69,7 +71,7 @@ class OneDevice(PlacedOnDevice):
         self._move(arrival.setup)
         return self._placed(arrival, *self.decided(arrival))
 
-    def suiting(self, task: Task, points: Points) -> OneDevice:
+    def suiting(self, task: Task, points: SurveyedCloud) -> OneDevice:
         """Return the pipeline for points that followed, by another set-up if this one is wrong."""
         arrival = Arrival(self, self.setup, task, points)
         if self._stays(arrival):

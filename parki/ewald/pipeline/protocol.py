@@ -16,8 +16,9 @@ from parki.ewald.choice.memory import Memory
 from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.setup import Setup
+from parki.ewald.points.cloud import SurveyedCloud
 from parki.ewald.ranks import Ranks
-from parki.ewald.task import Points, Task
+from parki.ewald.task import Task
 from parki.memory import told
 from parki.runtime import ExecutionSpace, forks
 from parki.runtime.spaces import LITTLE, free_memory, refuse_capture
@@ -90,7 +91,7 @@ class Pipeline:
     ranks: Ranks
 
     def placed(
-        self, task: Task, points: Points, once: bool = False, setup: Setup | None = None
+        self, task: Task, points: SurveyedCloud, once: bool = False, setup: Setup | None = None
     ) -> Pipeline:
         """Return a pipeline for other points, which keeps what suits them.
 
@@ -115,7 +116,7 @@ class Pipeline:
         """Return whether points that followed were in the box, and crowd as those that suited."""
         raise NotImplementedError
 
-    def suiting(self, task: Task, points: Points) -> Pipeline:
+    def suiting(self, task: Task, points: SurveyedCloud) -> Pipeline:
         """Return the pipeline for points that followed, by another set-up if this one is wrong."""
         raise NotImplementedError
 

@@ -34,11 +34,13 @@ from parki.ewald.near.sizes import near_tile
 from parki.ewald.options.variants import CELL_METHODS, LITERATURE
 from parki.ewald.pipeline.misfits import counting_kernel
 from parki.ewald.points import result_rows
+from parki.ewald.points.cloud import SurveyedCloud
+from parki.ewald.solver_box import Frame, LatticeNumbers
 from parki.ewald.split.core import Core
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.window import KaiserBessel
 from parki.ewald.sums import SUMS
-from parki.ewald.task import Frame, LatticeNumbers, Points, Task
+from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import Kernel
 
@@ -146,7 +148,7 @@ class Setup:
         problem = replace(old, targets=old.sources, sources=old.targets)
         return Setup.of(task, self.frame, problem, replace(chosen, p2p=p2p, p2g=p2g))
 
-    def suits(self, density: PairDensity, points: Points) -> bool:
+    def suits(self, density: PairDensity, points: SurveyedCloud) -> bool:
         """Return whether the parameters suit other points than those they were chosen for."""
         tolerance = points.tolerance
         return suit(self.problem, self.parameters, density, tolerance, *points.counts)
@@ -197,7 +199,7 @@ class Setup:
 
 def choose(
     task: Task,
-    points: Points,
+    points: SurveyedCloud,
     frame: Frame,
     density: PairDensity,
     clouds: Iterable[Any],

@@ -18,8 +18,10 @@ from parki.ewald.near.p2p import P2P
 from parki.ewald.pipeline.protocol import Watch, unwatched
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points import marks_of, result_rows
+from parki.ewald.points.cloud import SurveyedCloud
+from parki.ewald.solver_box import Frame
 from parki.ewald.sums import SUMS
-from parki.ewald.task import Frame, Points, Task
+from parki.ewald.task import Task
 from parki.runtime.spaces import free_memory
 
 
@@ -116,7 +118,7 @@ class Stages:
         "trg", and "src" if they are others, "norms", "tensors" and marks if there are any.
     wrapped : tuple of 2 arrays
         Targets and sources as the grid takes them; one array, if they are the same.
-    points : Points
+    points : SurveyedCloud
         With their systems and labels.
     old : Stages, optional
         For other points, by the same set-up, but perhaps in a box of other tilts. Their grids are
@@ -136,7 +138,7 @@ class Stages:
         memory: Memory,
         arrays: dict[str, Any],
         wrapped: tuple[Any, Any],
-        points: Points,
+        points: SurveyedCloud,
         old: Stages | None = None,
         far_later: bool = False,
     ) -> None:

@@ -1,6 +1,6 @@
 """`AnyPlan`: what plans of one device and of many ranks have in common, whose points are placed.
 
-A plan has members, which are sums, of a placement: one unchanged sum, or several whose densities
+A plan has terms, which are sums, of a placement: one unchanged sum, or several whose densities
 and results are mapped, near a wall and in boxes of different sizes.
 """
 
@@ -23,18 +23,23 @@ from parki.ewald.choice.parameters import Parameters
 from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.derivatives.vjp import pulled, pushed
 from parki.ewald.describe import facts, headline
+from parki.ewald.geometry.systems import rows_of_boxes
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.misfits import Misfits
 from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
 from parki.ewald.pipeline.setup import Setup
+from parki.ewald.placement.combination import LinearCombination, TransposedCombination
 from parki.ewald.placement.placement import Placement
-from parki.ewald.placement.total import Swapped, Total
-from parki.ewald.points import as_rows, check_fields, check_values, like_points, marks_of
+from parki.ewald.placement.term import PlacedTerm
+from parki.ewald.points import as_rows, check_fields, check_values, like_points
+from parki.ewald.points.cloud import SurveyedCloud
 from parki.ewald.points.request import SumRequest
-from parki.ewald.task import Points, Task
+from parki.ewald.ranks import Ranks
+from parki.ewald.task import Task
 from parki.html import table
-from parki.interchange import as_array, as_given
+from parki.interchange import as_array, as_given, finish_reading
 from parki.runtime.forks import Uncopied
+from parki.settings import read_once
 from parki.typing import AnyKernel, Array, ArrayT, Box, DerivedBy, InputName, ResultName, Wanted
 
 
@@ -43,31 +48,63 @@ class AnyPlan(Uncopied, Generic[Wanted]):
 
     Parameters
     ----------
-    placement : Placement
-        The points, which plans may have in common.
-    asked : SumRequest
-    members : list of Member, optional
-        The sums of the plan, of those of the placement. Default: placed now.
+    ranks : Ranks
+    kernel, trg, src, norms, options, want, systems, exclude, boxes
+        As for `parki.Plan`.
+    dens : array, optional
+        A density of one sum, which is checked along with the points, and summed next.
     """
 
     _made_of = "kernel, points and options"
 
-    def __init__(self, placement: Placement, asked: SumRequest, dens: Any = None) -> None:
-        self._placement, self._asked = placement, asked
-        self.members = placement.add(asked, dens)
-        self._total = Total(placement, asked, self.members)
-        first = self.members[0]
-        self.kernel: str = asked.kernel if isinstance(asked.kernel, str) else asked.name
-        self.want: Any = asked.want
+    def __init__(
+        self,
+        ranks: Ranks,
+        kernel: Any,
+        trg: Any,
+        src: Any,
+        norms: Any,
+        options: EwaldOptions,
+        *,
+        want: Any = "u",
+        systems: Any = None,
+        exclude: Any = None,
+        boxes: Any = None,
+        dens: Any = None,
+    ) -> None:
+        with ranks.collective("points"), read_once():
+            rows = None if boxes is None else rows_of_boxes(boxes)
+            if rows is not None:
+                options = replace(options, box=rows[0])
+            request = SumRequest.of(kernel, want, options)
+            placement = Placement(ranks, options, rows)
+            cloud = placement.checked(
+                request, trg, src, norms, options, systems=systems, exclude=exclude
+            )
+        self._join(placement, request, placement.add(request, cloud, dens))
+        finish_reading(trg, src, norms)
+
+    def _join(self, placement: Placement, request: SumRequest, terms: slice) -> None:
+        """Be a plan of some terms of a placement."""
+        self._placement, self._request = placement, request
+        self._combination = LinearCombination(placement, request, terms)
+        self._transposed = TransposedCombination(self._combination)
+        first, kernel = self.terms[0], request.kernel
+        self.kernel: str = kernel if isinstance(kernel, str) else request.name
+        self.want: Any = request.want
         self.dtype, self.space = first.sum.dtype, first.task.space
         self.seconds = placement.seconds  # that "plan" took, and the last "update" of points
         self._misfits: Misfits | None = None  # in densities, which a device counts
         self._points: tuple[Any, Any] = (None, None)  # by the version of the placement
-        self._swapped = Swapped(placement, asked, self._total)
 
-    def _again(self, *arguments: Any, want: Any, **how: Any) -> Any:
+    @property
+    def terms(self) -> tuple[PlacedTerm, ...]:
+        """The sums of the plan at its present points."""
+        return self._combination.terms
+
+    def _again(self, kernel: Any, trg: Any, src: Any, norms: Any, options: Any, **how: Any) -> Any:
         """Return another plan on the same device, or on the same ranks."""
-        return AnyPlan(*Placement.of(self._placement.ranks, arguments, want, **how))
+        return AnyPlan(self._placement.ranks, kernel, trg, src, norms, options, **how)
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -84,14 +121,15 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         """Return a plan of another sum of the same points; all of these plans move together."""
         plan = type(self).__new__(type(self))
         plan.__dict__.update(self.__dict__)
-        AnyPlan.__init__(plan, self._placement, SumRequest.of(kernel, want, self.options))
+        request = SumRequest.of(kernel, want, self.options)
+        AnyPlan._join(plan, self._placement, request, self._placement.add(request))
         return plan
 
     # ------------------------------------------------------------------ what was chosen
     @property
     def task(self) -> Task:
         """What is asked of the first sum, in its present box."""
-        return self.members[0].sum.task
+        return self.terms[0].sum.task
 
     @property
     def options(self) -> EwaldOptions:
@@ -99,41 +137,35 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         return self._placement.options
 
     @property
-    def points(self) -> Points:
+    def points(self) -> SurveyedCloud:
         """The points, and their box: another object for other points."""
         with self.exclusive():
-            of_first, whole = self.members[0].sum.given, self._placement.points
-            if self._total.plain:
+            of_first, cloud = self.terms[0].sum.given, self._placement.cloud
+            if self._combination.plain:
                 return of_first
             version, points = self._points
             if version is not self._placement.version:
-                arrays = {"trg": whole.trg, "src": whole.src}
-                if isinstance(whole.norms, tuple):
-                    names = "trg_marks", "src_marks"
-                    arrays |= {n: a[None] for n, a in zip(names, whole.norms, strict=True)}
-                elif whole.norms is not None:
-                    arrays["norms"] = whole.norms
                 points = replace(
-                    of_first, arrays=arrays, systems=whole.systems, labels=whole.exclude
+                    of_first, arrays=cloud.arrays, systems=cloud.systems, labels=cloud.labels
                 )
                 self._points = self._placement.version, points
-            return cast(Points, points)
+            return cast(SurveyedCloud, points)
 
     @property
     def pipeline(self) -> Pipeline:
         """The stages of the first sum."""
         with self.exclusive():
-            return self.members[0].sum.pipeline
+            return self.terms[0].sum.pipeline
 
     @property
     def n_targets(self) -> int:
         """Targets of this rank."""
-        return self._total.counts[0]
+        return self._combination.counts[0]
 
     @property
     def n_sources(self) -> int:
         """Sources of this rank."""
-        return self._total.counts[1]
+        return self._combination.counts[1]
 
     @property
     def box(self) -> NDArray[np.float64]:
@@ -173,15 +205,15 @@ class AnyPlan(Uncopied, Generic[Wanted]):
 
         The parts of several sums are named by the sum and the part.
         """
-        if len(self.members) == 1:
-            return self.members[0].memory
+        if len(self.terms) == 1:
+            return self.terms[0].memory
         parts: dict[str, float] = {}
         held = peak = 0.0
-        for member in self.members:
-            if (own := member.memory) is not None:
+        for term in self.terms:
+            if (own := term.memory) is not None:
                 peak = max(peak, sum(parts.values()) + own.peak)  # made one after the other
                 for name, size in own.parts.items():
-                    label = f"{member.kernel} {name}"
+                    label = f"{term.kernel} {name}"
                     parts[label] = parts.get(label, 0.0) + size
                 held += own.held
         return Memory(parts, held, peak)
@@ -224,7 +256,15 @@ class AnyPlan(Uncopied, Generic[Wanted]):
             impossible coordinates may be refused by the plan's next call instead; the plan then has
             its old points.
         """
-        self._placement.update(trg, src, norms, systems, exclude, box, self.attached)
+        self._placement.update(
+            trg,
+            src,
+            norms,
+            systems=systems,
+            exclude=exclude,
+            box=box,
+            attached=self.attached,
+        )
 
     def place(self, trg: Any, src: Any, norms: Any, attached: Any, box: Any = None) -> None:
         """Do what `update_points` does, and replace what is `attached` along with the points."""
@@ -282,7 +322,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         """
         with self._placement.access(), self._placement.collective("plan(dens)"):
             values = self.space.array_module.ascontiguousarray(values)
-            return self._total.apply(values, None, unwatched)
+            return self._combination.apply(values, None, unwatched)
 
     def _apply(self, dens: Any, out: Any, watch: Watch) -> Any:
         """Return the wanted results of a density.
@@ -292,9 +332,9 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         """
         late = self._placement.ranks.serial and self.space.adapter.records()
         values = self._density(dens, late)
-        results = self._total.apply(values, out, watch)
+        results = self._combination.apply(values, out, watch)
         if late and self._misfits is not None and self._misfits.found():
-            check_values("dens", values, self._total.density_shape, self.task.mixed)
+            check_values("dens", values, self._combination.density_shape, self.task.mixed)
         return as_given(results, dens) if out is None else results
 
     def _density(self, dens: Any, late: bool = False) -> Any:
@@ -302,10 +342,10 @@ class AnyPlan(Uncopied, Generic[Wanted]):
 
         Refuse an impossible one. ``late`` says that a device may count impossible values meanwhile.
         """
-        shape, mixed = self._total.density_shape, self.task.mixed
+        shape, mixed = self._combination.density_shape, self.task.mixed
         values = like_points("dens", dens, self.space, self.dtype)
         values = as_rows("dens", values, shape, several=True)
-        self.members[0].sum.require_several(values)
+        self.terms[0].sum.require_several(values)
         if late and values.size:
             self._misfits = self._misfits or Misfits(self.space, self.dtype, mixed)
             self._misfits.count(values)
@@ -320,7 +360,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         of few points takes as long as these launches, which no stage's time has in it.
         """
         with self._placement.access(), self._placement.collective("plan(dens)"):
-            watch = self.space.adapter.watch(self.members[0].sum.pipeline.ahead)
+            watch = self.space.adapter.watch(self.terms[0].sum.pipeline.ahead)
             return self._apply(dens, None, watch), watch.seconds()
 
     @overload
@@ -356,11 +396,11 @@ class AnyPlan(Uncopied, Generic[Wanted]):
             If there is no room for the transposed sum.
         """
         with self.exclusive(), self._placement.collective("adjoint"):
-            of = self.want, self._total.shapes(), self.space, self.dtype, self.task.mixed
+            of = self.want, self._combination.shapes(), self.space, self.dtype, self.task.mixed
             rows, several = check_fields("values", values, *of)
-            dens = self._swapped(rows, self._again)
+            dens = self._transposed(rows, self._again)
         like = values if isinstance(self.want, str) else values[0]
-        return as_given(dens.reshape(*several, *self._total.density_shape), like)
+        return as_given(dens.reshape(*several, *self._combination.density_shape), like)
 
     # ------------------------------------------------------------------ derivatives
     @overload
@@ -380,7 +420,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
     def vjp(self, dens: Any, values: Any, wrt: tuple[DerivedBy, ...] = ("dens",)) -> dict[str, Any]:
         """Return the derivatives of ``<values, u>``, ``u = plan(dens)``: see `parki.vjp`."""
         with self.exclusive(), self._placement.collective(f"vjp by {wrt}"):
-            return pulled(self._inputs(dens), values, wrt, **self._how)
+            return pulled(*self._inputs(dens), values=values, wrt=wrt, **self._how)
 
     @overload
     def jvp(
@@ -395,20 +435,18 @@ class AnyPlan(Uncopied, Generic[Wanted]):
     def jvp(self, dens: Any, tangents: Any) -> Any:
         """Return the first-order change of ``plan(dens)``: see `parki.jvp`."""
         with self.exclusive(), self._placement.collective(f"jvp by {[*tangents]}"):
-            return pushed(self._inputs(dens), tangents, **self._how)
+            return pushed(*self._inputs(dens), tangents=tangents, **self._how)
 
     def _inputs(self, dens: Any) -> tuple[Any, ...]:
         """Return the first arguments of derivatives."""
-        arrays = self.points.arrays
-        norms = arrays.get("norms", marks_of(arrays))
-        return self._asked.kernel, arrays["trg"], arrays["src"], dens, norms, self.options
+        cloud = self.points
+        return self._request.kernel, cloud.trg, cloud.src, dens, cloud.norms, self.options
 
     @property
     def _how(self) -> dict[str, Any]:
         """Results, systems, boxes and labels, as derivatives take them."""
         points, boxes = self.points, self._placement.boxes
-        systems = points.systems and (points.systems.targets, points.systems.sources)
-        how = {"systems": systems, "exclude": points.labels, "boxes": boxes}
+        how = {"systems": points.systems, "exclude": points.labels, "boxes": boxes}
         return {"want": self.want, "ranks": self._placement.ranks, **how}
 
     def promise(self, dens: Array) -> Any:
@@ -433,7 +471,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
             If the density has another shape, is not finite, or is in other memory than the points.
         """
         with self.exclusive(), self._placement.collective("promise"):
-            bounds = self._total.bounds(self._density(dens))
+            bounds = self._combination.bounds(self._density(dens))
         return bounds[0] if isinstance(self.want, str) else bounds
 
     @overload
@@ -473,15 +511,15 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         ranks = self._placement.ranks
         with self.exclusive(), ranks.collective(f"check at {targets} targets"):
             sample, values = Sample(self.n_targets, targets, ranks), as_array("dens", dens)
-            if values.ndim > len(self._total.density_shape):
+            if values.ndim > len(self._combination.density_shape):
                 raise ParkiValueError(
                     f"dens has shape {values.shape}; check takes one density at a time, such as "
                     "dens[0]"
                 )
             fields, bounds = self(values), self.promise(values)
             one = isinstance(self.want, str)
-            results = dict(zip(self._asked.results, (fields,) if one else fields, strict=True))
-            exact = self._total.exact(sample, self._density(values))
+            results = dict(zip(self._request.results, (fields,) if one else fields, strict=True))
+            exact = self._combination.exact(sample, self._density(values))
             flat = {n: a.reshape(len(exact[n]), -1) for n, a in results.items()}
             errors = sample.errors(
                 flat, exact, [self._rms(b, sample) for b in ((bounds,) if one else bounds)]
@@ -509,8 +547,8 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         Over ranks it has the points of all ranks, in their order: each rank has whole vectors, and
         runs the same solver.
         """
-        density, adjoint = self._total.density_shape, cast(Any, self.adjoint)
-        shapes: list[Any] = [*self._total.shapes().values()]
+        density, adjoint = self._combination.density_shape, cast(Any, self.adjoint)
+        shapes: list[Any] = [*self._combination.shapes().values()]
         *_, count = shapes[0]
         ends = np.cumsum([0, *(math.prod(shape[:-1]) for shape in shapes)]).tolist()
         rows = [slice(*both) for both in pairwise(ends)]
@@ -547,31 +585,31 @@ class AnyPlan(Uncopied, Generic[Wanted]):
                 f"{needed_by} needs a plan with one result, but want is {self.want}; make a plan "
                 "with want='u'"
             )
-        return self._total.shapes()[self.want], self._total.density_shape
+        return self._combination.shapes()[self.want], self._combination.density_shape
 
     def describe(self) -> str:
         """Return the sum, the points and the chosen parameters as text of a few lines."""
         with self.exclusive():
-            parts: list[str] = [member.describe() for member in self.members]
-            if self._total.plain:
+            parts: list[str] = [term.describe() for term in self.terms]
+            if self._combination.plain:
                 return parts[0]
-            head = f"{self._asked.name}: {self._of_parts}"
-            return "\n".join([head, *self._total.describe(), *parts])
+            head = f"{self._request.name}: {self._of_parts}"
+            return "\n".join([head, *self._combination.describe(), *parts])
 
     @property
     def _of_parts(self) -> str:
         """Which sums there are."""
-        composite, boxes, count = self._asked.composite, self._placement.boxes, len(self.members)
+        composite, boxes, count = self._request.composite, self._placement.boxes, len(self.terms)
         if boxes is not None:
             return f"{len(boxes)} systems in boxes of their own, {count} plans"
         return f"{len(cast(Any, composite).addends)} addends, {count} sums"
 
     def __repr__(self) -> str:
-        if self._total.plain:
+        if self._combination.plain:
             return f"<parki.Plan: {headline(self.task, self.points)}>"
         boxes = self._placement.boxes
         what = self.options.periods if boxes is None else f"{len(boxes)} boxes"
-        return f"<parki.Plan: {self._asked.name}, {what}>"
+        return f"<parki.Plan: {self._request.name}, {what}>"
 
     def _repr_html_(self) -> str:
         return table(

@@ -3,7 +3,7 @@
 It has the one lock of these sums. Other points are placed first, and one assignment then replaces
 all that moves with them: an error, or an interrupt at any line, leaves all as it was, or as the
 update wants it. A device may place points before the host has looked at them; the next
-call reads one report of each member, and takes them or brings the points before back.
+call reads one report of each sum, and takes them or brings the points before back.
 """
 
 from __future__ import annotations
@@ -12,46 +12,49 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from itertools import count
 from typing import Any, NamedTuple, cast
 
 from parki.errors import ParkiValueError
 from parki.ewald.derivatives.in_boxes import InBoxes
 from parki.ewald.geometry.boxes import WHOLE, Columns, Group
-from parki.ewald.geometry.systems import Labels, Systems, check_systems, rows_of_boxes
+from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.placed_sum import PlacedSum, as_before
+from parki.ewald.pipeline.ewald_sum import EwaldSum
 from parki.ewald.pipeline.protocol import Access
-from parki.ewald.placement.member import At, Member, Now, Places, Present
-from parki.ewald.points import check_density, check_points, marks_of
+from parki.ewald.placement.term import PlacedTerm, Places
+from parki.ewald.points import Cloud, check_points, take_cloud
 from parki.ewald.points.request import SumRequest
 from parki.ewald.ranks import Ranks
-from parki.ewald.sums.composite import joined, together
-from parki.ewald.task import Request
+from parki.ewald.sums import SUMS
+from parki.ewald.sums.composite import Composite, Shared, joined, together
 from parki.interchange import finish_reading
+from parki.runtime import ExecutionSpace
 
 
-class PlanPoints(NamedTuple):
-    """The points of a placement. If maps or boxes take them, they were checked; else a sum will.
+class State(NamedTuple):
+    """All that moves together. Another one replaces it whole, or not at all.
 
     Attributes
     ----------
-    trg, src, norms, systems, exclude
-        As for `parki.Plan`.
     options : EwaldOptions
         With the present box.
+    cloud : Cloud or None
+        The points, if maps or boxes take them; else a sum has them.
+    version : object
+        Another one for other points.
+    terms : tuple of PlacedTerm
+    attached : object
+        What a room on top of the sums has at these points, such as the surface of a layer.
+    before : State or None
+        While a device has placed points that the host has not looked at.
     """
 
-    trg: Any
-    src: Any
-    norms: Any
-    systems: Any
-    exclude: Any
     options: EwaldOptions
-
-    def left(self) -> PlanPoints:
-        """Return the options alone, where a sum has the points."""
-        return PlanPoints(None, None, None, None, None, self.options)
+    cloud: Cloud | None
+    version: object
+    terms: tuple[PlacedTerm, ...] = ()
+    attached: Any = None
+    before: State | None = None
 
 
 class Placement:
@@ -60,15 +63,16 @@ class Placement:
     Parameters
     ----------
     ranks : Ranks
-    points : PlanPoints
+    options : EwaldOptions
     boxes : tuple, optional
         The box of each system.
 
     Attributes
     ----------
-    members : list of Member
     access : Access
-        Once there are members.
+        Once there are points.
+    state : State
+        All that moves together.
     seconds : dict
         That "plan" took, and the last "update" of points.
     """
@@ -76,71 +80,45 @@ class Placement:
     access: Access
 
     def __init__(
-        self, ranks: Ranks, points: PlanPoints, boxes: tuple[Any, ...] | None = None
+        self, ranks: Ranks, options: EwaldOptions, boxes: tuple[Any, ...] | None = None
     ) -> None:
         self.ranks, self.boxes = ranks, boxes
         self.collective = ranks.collective
-        self.members: list[Member] = []
         self.seconds: dict[str, float] = {}
-        self._present = Present(Now(points, object()))
-        self._asked: SumRequest  # first
+        self.state = State(options, None, object())
+        self._first: SumRequest
         self._groups: list[Group] = []
-
-    @classmethod
-    def of(
-        cls,
-        ranks: Ranks,
-        arguments: tuple[Any, ...],
-        want: Any,
-        systems: Any = None,
-        exclude: Any = None,
-        boxes: Any = None,
-    ) -> tuple[Placement, SumRequest]:
-        """Return the placement of a plan, without members, and what it is asked for.
-
-        ``arguments`` has the first five arguments of `parki.Plan`; the others are named as there.
-        """
-        kernel, trg, src, norms, options = arguments
-        rows = None if boxes is None else rows_of_boxes(boxes)
-        if rows is not None:
-            options = replace(options, box=rows[0])
-        points = PlanPoints(trg, src, norms, systems, exclude, options)
-        return cls(ranks, points, rows), SumRequest.of(kernel, want, options)
-
-    @property
-    def points(self) -> PlanPoints:
-        """The present points."""
-        return cast(PlanPoints, self._present.state.points)
-
-    @property
-    def version(self) -> object:
-        """Another one for other points."""
-        return self._present.state.version
-
-    @property
-    def attached(self) -> Any:
-        """What a room on top of the sums has at the present points."""
-        return self._present.state.attached
-
-    def attach(self, attached: Any) -> None:
-        """Let something else move with the points, of which `update` gets another one."""
-        self._present.state = self._present.state._replace(attached=attached)
 
     @property
     def options(self) -> EwaldOptions:
         """The options, with the present box."""
-        return self.points.options
+        return self.state.options
 
     @property
-    def _mapped(self) -> bool:
-        """Whether maps or boxes take the points, which were checked then; else sums do."""
-        return self.boxes is not None or self._asked.composite is not None
+    def cloud(self) -> Cloud:
+        """The present points; where a sum has them, once the host has looked at them."""
+        return self.state.cloud or self.state.terms[0].sum.given
 
-    # ------------------------------------------------------------------ members
-    def add(self, asked: SumRequest, dens: Any = None) -> list[Member]:
-        """Place the sums of what is asked at the points, and return them.
+    @property
+    def version(self) -> object:
+        """Another one for other points."""
+        return self.state.version
 
-        A density of one sum, if it is given, is checked along with the points, and summed next.
+    @property
+    def attached(self) -> Any:
+        """What a room on top of the sums has at the present points."""
+        return self.state.attached
+
+    def attach(self, attached: Any) -> None:
+        """Let something else move with the points, of which `update` gets another one."""
+        self.state = self.state._replace(attached=attached)
+
+    # ------------------------------------------------------------------ sums
+    def add(self, request: SumRequest, cloud: Cloud | None = None, dens: Any = None) -> slice:
+        """Place the sums of what is asked at the points, and return which terms they are.
+
+        The first ones bring the ``cloud``, of `checked`. A density of one sum, if it is given, is
+        checked along with the points, and summed next.
 
         Raises
         ------
@@ -148,193 +126,152 @@ class Placement:
             As of `parki.Plan`; nothing is added then.
         """
         start = time.perf_counter()
+        if cloud is not None:
+            self._first, self.access = request, Access(cloud.space)
         with ExitStack() as stack:
-            if self.members:
+            if cloud is None:
                 stack.enter_context(self.access())
                 self.settle()
-            else:
-                self._asked = asked
-            with self.collective("points"):
-                points = self._checked(asked, self.points)
-            old, members, new = self._present.state, list[Member](), list[At]()
-            for member, options in self._of(asked, points):
-                members.append(member)
+                old = self.cloud
+                with self.collective("points"):
+                    cloud = self.checked(
+                        request,
+                        old.trg,
+                        old.src,
+                        old.norms,
+                        self.options,
+                        systems=old.systems,
+                        exclude=old.labels,
+                    )
+            terms = list[PlacedTerm]()
+            for shared, group in self._parts(request):
                 with self.collective("Plan"):
-                    new.append(self._prepared(members, new, options, asked, points))
-            with new[0].sum.access():
-                for at in new:
+                    terms.append(self._prepared(request, cloud, terms, shared, group))
+            with self.access():
+                for term in terms:
                     with self.collective("place"):
                         if dens is not None:
-                            at.sum.density(dens)
-                        at.sum.place(once=dens is not None)
-            for at in new if dens is None else ():
-                at.sum.leave()
-            finish_reading(*old.points[:3])
-            if not self.members:
-                old = old._replace(points=points if self._mapped else points.left())
-            # An interrupt between these lines leaves places without members, which are dropped.
-            self._present.state = old._replace(members=(*self._placed(old), *new))
-            self.members = [*self.members, *members]
+                            term.sum.density(dens)
+                        term.sum.place(once=dens is not None)
+            for term in terms if dens is None else ():
+                term.sum.leave()
+            state, done = self.state, len(self.state.terms)
+            if not done and self._mapped:
+                state = state._replace(cloud=cloud)
+            self.state = state._replace(terms=(*state.terms, *terms))
         self.seconds.setdefault("plan", time.perf_counter() - start)
-        return members
+        return slice(done, done + len(terms))
 
-    def _placed(self, state: Now) -> tuple[At, ...]:
-        """Return where all members are."""
-        return state.members[: len(self.members)]
+    @property
+    def _mapped(self) -> bool:
+        """Whether maps or boxes take the points; else a sum does."""
+        return self.boxes is not None or self._first.composite is not None
 
-    def _checked(self, asked: SumRequest, points: PlanPoints) -> PlanPoints:
-        """Return points that maps and boxes can take; as given, if none do."""
-        options = points.options
-        if self.members and points.trg is None:  # the first sum has them
-            own = self.members[0].sum.given
-            arrays = own.arrays
-            norms = arrays.get("norms", marks_of(arrays))
-            points = PlanPoints(
-                arrays["trg"], arrays["src"], norms, own.systems, own.labels, options
-            )
+    def checked(
+        self,
+        request: SumRequest,
+        trg: Any,
+        src: Any,
+        norms: Any,
+        options: EwaldOptions,
+        *,
+        systems: Any,
+        exclude: Any,
+        space: ExecutionSpace | None = None,
+    ) -> Cloud:
+        """Return the points for sums; their values are looked at here if maps take them.
+
+        Sums look at those that they are given, and so does one sum of a group of boxes.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
+        """
         if self.boxes is not None:
-            return self._in_boxes(asked, points)
-        if asked.composite is None:
-            return points
-        taken = asked.taken(*points[:3], options)
-        arrays, space = taken.arrays, taken.space
-        # Maps take them at each call, whatever has become of the arrays by then.
-        trg = arrays["trg"].copy()
-        src = trg if arrays["src"] is arrays["trg"] else arrays["src"].copy()
-        check_points("trg", trg, options)
-        if src is not trg:
-            check_points("src", src, options)
-        norms = taken.normals
-        if "norms" in arrays:
-            norms = check_density("norms", norms, src.shape).copy()
-        asked.check_maps(trg, {"points": src, "norms": norms})
-        offsets = points.systems
-        if isinstance(offsets, Systems):  # of the points before
-            offsets = offsets.targets, offsets.sources
-        systems = check_systems(offsets, arrays, space, options)
-        if systems == self.points.systems:  # whose order of sources a device may have recorded
-            systems = self.points.systems
-        labels = asked.labels(points.exclude, arrays, options, systems)
-        return PlanPoints(trg, src, norms, systems, labels, options)
+            return self._in_boxes(request, trg, src, norms, options, systems, exclude)
+        cloud = request.cloud(
+            trg, src, norms, options, systems=systems, exclude=exclude, space=space
+        )
+        if request.composite is not None:
+            # Maps take them at each call, whatever has become of the arrays by then.
+            cloud = cloud.checked().owned()
+            request.check_maps(cloud)
+        return cloud
 
-    def _in_boxes(self, asked: SumRequest, points: PlanPoints) -> PlanPoints:
-        """Return the points of systems in boxes; one sum of a group looks where they are."""
-        how = points[:3], points.options, cast(Any, self.boxes), points.systems, points.exclude
-        of = InBoxes.checked(asked, *how)
-        self._groups = self._groups or of.groups
-        for group in self._groups if asked.composite else ():  # of which maps look nowhere
-            trg, src, _ = of.columns(group).points(of.trg, of.src, None)
-            check_points("trg", trg, group.options)
-            check_points("src", src, group.options)
-        if asked.composite:
-            asked.check_maps(of.trg, {"points": of.src, "norms": of.norms})
-        return PlanPoints(of.trg, of.src, of.norms, of.systems, of.labels, points.options)
+    def _in_boxes(
+        self,
+        request: SumRequest,
+        trg: Any,
+        src: Any,
+        norms: Any,
+        options: EwaldOptions,
+        systems: Any,
+        exclude: Any,
+    ) -> Cloud:
+        """Return the points of systems in boxes."""
+        boxes = cast(Any, self.boxes)
+        in_boxes = InBoxes.checked(
+            request, trg, src, norms, options, boxes=boxes, systems=systems, exclude=exclude
+        )
+        self._groups, cloud = self._groups or in_boxes.groups, in_boxes.cloud.owned()
+        for group in self._groups if request.composite else ():  # of which maps look nowhere
+            columns = in_boxes.columns(group).points(cloud.trg, cloud.src, None)
+            check_points("trg", columns[0], group.options)
+            check_points("src", columns[1], group.options)
+        if request.composite:
+            request.check_maps(cloud)
+        return cloud
 
-    def _of(self, asked: SumRequest, points: PlanPoints) -> Iterator[tuple[Member, EwaldOptions]]:
-        """Yield the members for what is asked, without points, and their options."""
+    def _parts(self, request: SumRequest) -> Iterator[tuple[Shared | None, Group | None]]:
+        """Yield the addends and the systems of each sum of what is asked."""
         groups: list[Group | None] = [*self._groups] or [None]
-        numbers = count(len(self.members))
         for group in groups:
-            options = points.options if group is None else group.options
-            if asked.composite is None:
-                place = self._present, next(numbers)
-                yield Member(*place, asked.name, asked.want, None, group), options
+            if request.composite is None:
+                yield None, group
                 continue
-            for one in together(joined(asked.composite.addends)):
-                place = self._present, next(numbers)
-                yield Member(*place, one.kernel, one.want, one, group), options.of_sums()
+            for shared in together(joined(request.composite.addends)):
+                yield shared, group
 
     def _prepared(
         self,
-        members: list[Member],
-        new: list[At],
-        options: EwaldOptions,
-        asked: SumRequest,
-        points: PlanPoints,
-    ) -> At:
-        """Return the last member's sum, which is not placed, its arguments checked."""
-        member = members[-1]
-        for name, size, power in asked.composite.scales if asked.composite else ():
-            if name == member.kernel:
-                member.scale = size, power
-        tolerance = self._tolerance(members, new, options)
+        request: SumRequest,
+        cloud: Cloud,
+        terms: list[PlacedTerm],
+        shared: Shared | None,
+        group: Group | None,
+    ) -> PlacedTerm:
+        """Return the term after ``terms``, whose sum is not placed, its arguments checked."""
+        options = cloud.options if group is None else group.options
+        kernel, want, scale = request.name, request.want, None
+        if shared is not None:
+            kernel, want, options = shared.kernel, shared.want, options.of_sums()
+            for name, size, power in cast(Composite, request.composite).scales:
+                if name == kernel:
+                    scale = size, power
+        tolerance = self._tolerance(options, terms, group, scale)
         if tolerance != options.tolerance:
             options = replace(options, tolerance=tolerance)
-        places = self._places(member, points)
-        access = self.access if self.members or new else None
-        placed = self._sum(member, places, points, options, access)
-        self.access = placed.access
-        return At(placed, places)
+        places = _places(cloud, shared, group)
+        own = _cloud_of(kernel, cloud, places, options, shared=shared, group=group)
+        placed = EwaldSum(self.ranks.engine(), kernel, own, want, access=self.access)
+        return PlacedTerm(sum=placed, places=places, shared=shared, group=group, scale=scale)
 
-    def _tolerance(self, members: list[Member], new: list[At], options: EwaldOptions) -> float:
-        """Return the tolerance that the scale of the last member's results allows.
-
-        The tolerance of its options, if it has no scale, or is the first member of its boxes.
-        """
-        member = members[-1]
-        first = next(n for n, each in enumerate(members) if each.group is member.group)
-        if member.scale is None or members[first] is member:
-            return options.tolerance
-        size, power = member.scale
-        return self.options.larger_tolerance((new[first].sum.lattice.length / size) ** power)
-
-    def _sum(
+    def _tolerance(
         self,
-        member: Member,
-        places: Places | None,
-        points: PlanPoints,
         options: EwaldOptions,
-        access: Access | None,
-    ) -> PlacedSum:
-        """Return the sum of a member, which is not placed."""
-        *ends, systems, exclude = self._arguments(member, places, points, True)
-        of = member.kernel, *ends, options
-        how = member.want, systems, Request(exclude=exclude), access, places is not None
-        return PlacedSum(self.ranks.engine(), of, *how)
+        terms: list[PlacedTerm],
+        group: Group | None,
+        scale: tuple[float, int] | None,
+    ) -> float:
+        """Return the tolerance that the scale of a term's results allows, after other ``terms``.
 
-    def _places(self, member: Member, points: PlanPoints) -> Places | None:
-        """Return where a member's points are; None if they are those given."""
-        if member.shared is None and member.group is None:
-            return None
-        columns = WHOLE
-        if member.group is not None:
-            columns = member.group.columns(points.systems, points.systems.space.array_module)
-        trg, src, norms = columns.points(*points[:3])
-        cloud = {"points": src, "norms": norms}
-        if member.shared is not None:
-            cloud |= member.shared.arranged(self._marked(member, columns, points)[0], None)[2]
-        of_targets = {"points": trg}
-        if isinstance(norms, tuple):
-            of_targets["marks"], cloud["marks"] = norms
-        return Places(columns, cloud, of_targets)
-
-    def _arguments(
-        self, member: Member, places: Places | None, points: PlanPoints, anew: bool
-    ) -> tuple[Any, ...]:
-        """Return targets, sources, normals, systems and labels of a member's sum.
-
-        Systems and labels are None, as before, unless they are given ``anew``.
+        The tolerance of its options, if it has no scale, or is the first term of its boxes.
         """
-        if places is None:
-            systems, exclude = points[3:5] if anew else (None, None)
-            if isinstance(systems, Systems):  # of the first sum
-                systems = systems.targets, systems.sources
-            return (*points[:3], systems, exclude)
-        ends = member.points(places)
-        if member.group is None and not anew:
-            return *ends, None, None
-        systems, labels = self._marked(member, places.columns, points)
-        if member.shared is not None:
-            systems, labels, _ = member.shared.arranged(systems, labels)
-        return *ends, systems and (systems.targets, systems.sources), labels
-
-    def _marked(
-        self, member: Member, columns: Columns, points: PlanPoints
-    ) -> tuple[Systems | None, Labels | None]:
-        """Return the systems and the labels of a member's columns."""
-        if member.group is None:
-            return points.systems, points.exclude
-        return member.group.marked(columns, points.systems, points.exclude)
+        first = next((term for term in terms if term.group is group), None)
+        if scale is None or first is None:
+            return options.tolerance
+        size, power = scale
+        return self.options.larger_tolerance((first.sum.lattice.length / size) ** power)
 
     # ------------------------------------------------------------------ other points
     def update(
@@ -342,6 +279,7 @@ class Placement:
         trg: Any,
         src: Any,
         norms: Any = None,
+        *,
         systems: Any = None,
         exclude: Any = None,
         box: Any = None,
@@ -354,64 +292,82 @@ class Placement:
         start = time.perf_counter()
         with self.access():
             self.settle()
-            old, anew = self._present.state, systems is not None or exclude is not None
+            old, first = self.state, self.state.terms[0].sum
             with self.collective("update_points"):
                 if box is not None and self.boxes is not None:
                     raise ParkiValueError(
                         "box was given, but the systems of the plan have boxes of their own; make "
                         "a new plan"
                     )
-                options = self.options if box is None else self.options.deformed(box)
-                points = PlanPoints(trg, src, norms, systems, exclude, options)
-                if self._mapped:
-                    points = self._checked(self._asked, self._completed(points))
-                places = [self._places(member, points) for member in self.members]
-            for at in old.members:
-                at.sum.pipeline.begin()
+                options = old.options if box is None else old.options.deformed(box)
+                before = old.cloud or first
+                if norms is None and before.radii is not None:  # which serve the next points, too
+                    norms = before.radii
+                cloud = self.checked(
+                    self._first,
+                    trg,
+                    src,
+                    norms,
+                    options,
+                    systems=_as_before("systems", systems, before.systems),
+                    exclude=_as_before("exclude", exclude, before.labels),
+                    space=first.task.space,
+                )
+            for term in old.terms:
+                term.sum.pipeline.begin()
             try:
-                new = list[At]()
-                for where in places:
-                    new.append(self._moved(new, where, points, anew, box))
+                terms = list[PlacedTerm]()
+                for term in old.terms:
+                    terms.append(self._moved(term, terms, cloud, box))
                 finish_reading(trg, src, norms)
-                before = old if any(at.sum.late for at in new) else None
-                own = points if self._mapped else points.left()
-                self._present.state = Now(own, object(), tuple(new), attached, before)
+                late = old if any(term.sum.late for term in terms) else None
+                own = cloud if self._mapped else None
+                self.state = State(options, own, object(), tuple(terms), attached, late)
             except BaseException:
                 self._undo(old)
                 raise
         self.seconds["update"] = time.perf_counter() - start
 
     def _moved(
-        self, new: list[At], places: Places | None, points: PlanPoints, anew: bool, box: Any
-    ) -> At:
-        """Return where the member after ``new`` is; by another sum, if its tolerance changes."""
-        member, old = self.members[len(new)], self._present.state.members[len(new)]
-        options = old.sum.task.options
-        wider = self._tolerance(self.members[: len(new) + 1], new, options)
-        if wider != options.tolerance:
-            options = replace(options if box is None else options.deformed(box), tolerance=wider)
+        self, term: PlacedTerm, terms: list[PlacedTerm], cloud: Cloud, box: Any
+    ) -> PlacedTerm:
+        """Return a term at other points; by another sum, if its tolerance changes.
+
+        ``terms`` are those before it, which have moved.
+        """
+        before, placed = self.state.cloud, term.sum
+        options = placed.task.options if box is None else placed.task.options.deformed(box)
+        tolerance = self._tolerance(options, terms, term.group, term.scale)
+        anew = tolerance != options.tolerance
+        if anew:
+            options = replace(options, tolerance=tolerance)
+        same = before and (cloud.systems, cloud.labels) == (before.systems, before.labels)
+        places = _places(cloud, term.shared, term.group)
+        own = _cloud_of(
+            term.kernel,
+            cloud,
+            places,
+            options,
+            shared=term.shared,
+            group=term.group,
+            before=placed if same else None,
+        )
+        if anew:
             with self.collective("Plan"):
-                placed = self._sum(member, places, points, options, self.access)
+                placed = EwaldSum(
+                    self.ranks.engine(), term.kernel, own, placed.want, access=self.access
+                )
             with self.collective("place"):
                 placed.place()
-            return At(placed, places)
-        return At(old.sum.moved(self._arguments(member, places, points, anew), box), places)
+        else:
+            placed = placed.moved(own)
+        return replace(term, sum=placed, places=places)
 
-    def _undo(self, old: Now) -> None:
+    def _undo(self, old: State) -> None:
         """Let pipelines serve an old state again, unless another one has taken its place."""
-        if self._present.state is old:
-            for at in old.members:
-                at.sum.pipeline.undo()
-
-    def _completed(self, points: PlanPoints) -> PlanPoints:
-        """Return points with the systems and labels of those before, where they have none."""
-        old = self.points
-        systems, labels = points.systems, points.exclude
-        # Marks serve the next points, too.
-        if points.norms is None and isinstance(old.norms, tuple):
-            points = points._replace(norms=old.norms)
-        systems = as_before("systems", systems, old.systems)
-        return points._replace(systems=systems, exclude=as_before("exclude", labels, old.exclude))
+        if self.state is old:
+            for term in old.terms:
+                term.sum.pipeline.undo()
 
     def settle(self) -> bool:
         """Look at points that a device has placed; return whether it had to place them anew.
@@ -419,21 +375,102 @@ class Placement:
         Raises
         ------
         ParkiValueError, ParkiMemoryError
-            If some are impossible, or there is no room for what suits them. All members have the
+            If some are impossible, or there is no room for what suits them. All sums have the
             points before them again.
         """
-        state = self._present.state
+        state = self.state
         if state.before is None:
             return False
         try:
-            seen = [at.sum.looked_at() for at in state.members]  # all of which count anew then
-            both = list(zip(state.members, seen, strict=True))
-            new = [at._replace(sum=at.sum.settled(*found)) for at, found in both]
-            self._present.state = state._replace(members=tuple(new), before=None)
+            seen = [term.sum.looked_at() for term in state.terms]  # all of which count anew then
+            terms = [
+                replace(term, sum=term.sum.settled(inside, suited))
+                for term, (inside, suited) in zip(state.terms, seen, strict=True)
+            ]
+            self.state = state._replace(terms=tuple(terms), before=None)
         except BaseException:
-            if self._present.state is state:
-                self._present.state = state.before._replace(version=object())
-                self._undo(self._present.state)
+            if self.state is state:
+                self.state = state.before._replace(version=object())
+                self._undo(self.state)
             raise
-        sums = zip(state.members, new, strict=True)
-        return any(one.sum.pipeline is not other.sum.pipeline for one, other in sums)
+        pairs = zip(state.terms, terms, strict=True)
+        return any(old.sum.pipeline is not new.sum.pipeline for old, new in pairs)
+
+
+def _as_before(name: str, given: Any, before: Any) -> Any:
+    """Return systems or labels for other points; the old ones, if none are given.
+
+    Raises
+    ------
+    ParkiValueError
+        If there were none before.
+    """
+    if given is not None and before is None:
+        raise ParkiValueError(
+            f"{name} was given, but the plan was made without; make a new plan with {name}"
+        )
+    return before if given is None else given
+
+
+def _places(cloud: Cloud, shared: Shared | None, group: Group | None) -> Places | None:
+    """Return where a term's points are; None if they are the plan's."""
+    if shared is None and group is None:
+        return None
+    columns = WHOLE
+    if group is not None:
+        columns = group.columns(cast(Systems, cloud.systems), cloud.xp)
+    trg, src, norms = columns.points(cloud.trg, cloud.src, cloud.norms)
+    of_sources = {"points": src, "norms": norms}
+    if shared is not None:
+        of_sources |= shared.arranged(_marked(cloud, columns, group)[0], None)[2]
+    of_targets = {"points": trg}
+    if isinstance(norms, tuple):
+        of_targets["marks"], of_sources["marks"] = norms
+    return Places(columns, of_sources, of_targets)
+
+
+def _marked(
+    cloud: Cloud, columns: Columns, group: Group | None
+) -> tuple[Systems | None, Labels | None]:
+    """Return the systems and the labels of a term's columns."""
+    if group is None:
+        return cloud.systems, cloud.labels
+    return group.marked(columns, cast(Systems, cloud.systems), cloud.labels)
+
+
+def _cloud_of(
+    kernel: str,
+    cloud: Cloud,
+    places: Places | None,
+    options: EwaldOptions,
+    *,
+    shared: Shared | None,
+    group: Group | None,
+    before: EwaldSum | None = None,
+) -> Cloud:
+    """Return the points of a term's sum, whose options these are.
+
+    It has the systems and labels of the sum ``before``, if it is given.
+    """
+    if places is None:
+        return cloud if options is cloud.options else replace(cloud, options=options)
+    src, norms = places.of_sources["points"], places.of_sources["norms"]
+    if shared is not None:
+        src, norms = shared.points(places.of_sources, SUMS[kernel])
+    if before is not None:
+        systems, labels = before.systems, before.labels
+    else:
+        systems, labels = _marked(cloud, places.columns, group)
+        if shared is not None:
+            systems, labels, _ = shared.arranged(systems, labels)
+    return take_cloud(
+        kernel,
+        places.of_targets["points"],
+        src,
+        norms,
+        options,
+        systems=systems,
+        exclude=labels,
+        space=cloud.space,
+        borrowed=False,
+    )

@@ -1,23 +1,23 @@
 """The public boundary: arrays come in, are checked once, and leave as solver arrays.
 
-No module after this one checks a user's array again. `arguments` has points and options, `values`
-densities and results, `request` the sum that is asked for, and `extent` the box and what images of
-points need.
+No module after this one checks a user's array again. `cloud` has points with all that belongs to
+them, `arguments` their checks, `values` densities and results, `request` the sum that is asked for,
+and `extent` the box and what images of points need.
 """
 
 from parki.ewald.points.arguments import OPTIONS as OPTIONS
-from parki.ewald.points.arguments import Arguments as Arguments
 from parki.ewald.points.arguments import as_points as as_points
-from parki.ewald.points.arguments import check_arguments as check_arguments
 from parki.ewald.points.arguments import check_dtypes as check_dtypes
 from parki.ewald.points.arguments import check_normals as check_normals
 from parki.ewald.points.arguments import check_options as check_options
 from parki.ewald.points.arguments import check_points as check_points
 from parki.ewald.points.arguments import check_shape as check_shape
 from parki.ewald.points.arguments import limits as limits
-from parki.ewald.points.arguments import marks_of as marks_of
-from parki.ewald.points.arguments import take_arguments as take_arguments
 from parki.ewald.points.arguments import take_options as take_options
+from parki.ewald.points.cloud import Cloud as Cloud
+from parki.ewald.points.cloud import SurveyedCloud as SurveyedCloud
+from parki.ewald.points.cloud import marks_of as marks_of
+from parki.ewald.points.cloud import take_cloud as take_cloud
 from parki.ewald.points.values import MOST_SINGLE as MOST_SINGLE
 from parki.ewald.points.values import RESULTS as RESULTS
 from parki.ewald.points.values import TENSOR as TENSOR

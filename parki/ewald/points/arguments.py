@@ -1,10 +1,10 @@
-"""Points, normals and options: the arguments of sums, as solvers take them."""
+"""Points, normals and options: the arguments of sums, checked one by one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,142 +13,12 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
 from parki.ewald.options.expert import refuse_unknown
-from parki.ewald.points.values import as_rows, check_finite, check_single, extremes
-from parki.ewald.sums import sum_of
+from parki.ewald.points.values import check_finite, extremes
 from parki.ewald.sums.record import Sum
-from parki.interchange import as_array, check_space, rounded, told_apart
-from parki.meaning import varied
-from parki.runtime import ExecutionSpace, get_execution_space
+from parki.interchange import as_array, rounded, told_apart
 from parki.typing import OptionKeywords
 
 OPTIONS = tuple(field.name for field in fields(EwaldOptions))
-
-
-class Arguments(NamedTuple):
-    """The arguments of a plan: see `take_arguments` and `check_arguments`."""
-
-    kernel: str
-    space: ExecutionSpace
-    options: EwaldOptions
-    arrays: dict[str, Any]
-    extents: Any = None
-
-    def checked(self) -> Arguments:
-        """Return these with `extents`, for which a device is waited for; refuse impossible values.
-
-        Raises
-        ------
-        ParkiValueError
-        """
-        arrays, options = self.arrays, self.options
-        clouds = {"trg": arrays["trg"], "src": arrays["src"]}
-        if arrays["src"] is arrays["trg"]:
-            del clouds["src"]
-        looked_at = [
-            *map(options.along, clouds.values()),
-            *([arrays["norms"]] if "norms" in arrays else []),
-        ]
-        ends = extremes(*looked_at)
-        extents = [
-            _check_extent(name, points, extent, options)
-            for (name, points), extent in zip(clouds.items(), ends, strict=False)
-        ]
-        if "norms" in arrays:
-            check_finite("norms", arrays["norms"], ends[-1])
-            if options.precision == "mixed":
-                check_single("norms", ends[-1])
-        return self._replace(extents=np.concatenate(extents))
-
-    @property
-    def normals(self) -> Any:
-        """Normals of sources, or marks of targets and of sources; None where there are none."""
-        return self.arrays.get("norms", marks_of(self.arrays))
-
-    def owned(self) -> Arguments:
-        """Return these with copies of the arrays, which nobody changes later; one stays one."""
-        copies = {name: self._copied(each) for name, each in self.arrays.items()}
-        if self.arrays["trg"] is self.arrays["src"]:
-            copies["src"] = copies["trg"]
-        return self._replace(arrays=copies)
-
-    def _copied(self, array: Any) -> Any:
-        copied = self.space.array_module.empty(array.shape, dtype=array.dtype)
-        self.space.adapter.copy(copied, array)
-        return copied
-
-
-def take_arguments(
-    kernel: Any,
-    trg: Any,
-    src: Any,
-    norms: Any,
-    options: EwaldOptions | None,
-    space: ExecutionSpace | None = None,
-) -> Arguments:
-    """Refuse kernels, points, normals and options that do not match; look at no values.
-
-    Parameters
-    ----------
-    kernel, trg, src, options
-        As for `parki.Plan`.
-    norms : array, or tuple of 2 arrays
-        As for `parki.Plan`; or marks, where the pair function takes a number of each point, such as
-        the radii of spheres: (N,) of points that are targets and sources, or one array for each.
-    space : ExecutionSpace, optional
-        Where arrays must be. Default: the space of the options, or the space where they are.
-
-    Returns
-    -------
-    Arguments
-        The name of the sum, as all its names are written; space and options; "trg", "src" (the
-        same array, if they were given so), "norms", if any, and marks (1, N), "trg_marks" and
-        "src_marks".
-
-    Raises
-    ------
-    ParkiTypeError, ParkiValueError
-    """
-    kind = sum_of(kernel)
-    options = check_options(options)
-    if varied(options.box) is not None:
-        raise ParkiTypeError(
-            "box requires a gradient, which only the calls of parki.torch have: its sums and "
-            "sphere_velocities; elsewhere pass box.detach()"
-        )
-    if not (all(options.periodic) or kind.symbol.ends):
-        raise ParkiValueError(
-            f"{kind.name} has three periodic axes alone, but the sum is {options.periods}; free "
-            "axes need a kernel that ends, which parki does not have of it: choose periodicity=3"
-        )
-    arrays = {"trg": as_array("trg", trg)}
-    arrays["src"] = arrays["trg"] if trg is src else as_array("src", src)
-    check_normals(kind, norms)
-    marked = kind.pair.marks is not None
-    if norms is not None and not marked:
-        arrays["norms"] = as_array("norms", norms)
-    dtype = check_dtypes(arrays)
-    options.check_dtype(dtype)
-    space = space or get_execution_space(options.execution_space, *arrays.values())
-    check_space(arrays, space)  # values on another device cannot be read
-    for name in ("trg", "src"):
-        check_shape(name, arrays[name])
-    if "norms" in arrays:
-        arrays["norms"] = as_rows("norms", arrays["norms"], (3, arrays["src"].shape[1]))
-    if marked:
-        arrays |= _marks(kind.name, norms, arrays, space)
-    return Arguments(kind.name, space, options, arrays)
-
-
-def check_arguments(*given: Any) -> Arguments:
-    """Return arguments as `take_arguments` does, with their extents.
-
-    The extents are the smallest and largest coordinates of clouds that are not empty, shape (n, 3).
-
-    Raises
-    ------
-    ParkiTypeError, ParkiValueError
-    """
-    return take_arguments(*given).checked()
 
 
 def take_options(
@@ -211,27 +81,6 @@ def check_options(options: Any) -> EwaldOptions:
     return options.of_call()
 
 
-def _marks(kernel: str, marks: Any, arrays: dict[str, Any], space: ExecutionSpace) -> Any:
-    """Return the marks (1, N) of targets and sources by name, in the memory of the points."""
-    both = marks if isinstance(marks, tuple) else (marks, marks)
-    points = {f"{name}_marks": arrays[name] for name in ("trg", "src")}
-    if marks is None or any(
-        len(a) != b.shape[1] for a, b in zip(both, points.values(), strict=True)
-    ):
-        raise ParkiValueError(
-            f"{kernel} takes the radius of each point, which parki.Spheres gives it; make "
-            "parki.Spheres of these points"
-        )
-    xp, dtype = space.array_module, arrays["src"].dtype
-    named = zip(points, both, strict=True)
-    return {n: xp.asarray(as_array(n, each), dtype=dtype).reshape(1, -1) for n, each in named}
-
-
-def marks_of(arrays: dict[str, Any]) -> tuple[Any, Any] | None:
-    """Return the marks (N,) of targets and of sources among arrays of points, if they have any."""
-    return (arrays["trg_marks"][0], arrays["src_marks"][0]) if "src_marks" in arrays else None
-
-
 def check_normals(kind: Sum, norms: Any) -> None:
     """Refuse normals of a sum without normals or marks, and a double layer without them."""
     if kind.normals and norms is None:
@@ -290,7 +139,7 @@ def check_points(name: str, points: Any, options: EwaldOptions) -> Any:
         are no points.
     """
     check_shape(name, points)
-    return _check_extent(name, points, extremes(options.along(points))[0], options)
+    return check_extent(name, points, extremes(options.along(points))[0], options)
 
 
 def check_shape(name: str, points: Any) -> None:
@@ -300,7 +149,7 @@ def check_shape(name: str, points: Any) -> None:
         raise ParkiValueError(f"{name} has shape {tuple(points.shape)}; expected (3, N){hint}")
 
 
-def _check_extent(name: str, points: Any, extent: Any, options: EwaldOptions) -> Any:
+def check_extent(name: str, points: Any, extent: Any, options: EwaldOptions) -> Any:
     """Return the `extremes` of points; refuse them if not finite, or outside of the box."""
     check_finite(name, points, extent)
     if not len(extent):

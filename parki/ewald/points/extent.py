@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from parki.errors import ImageWarning, ParkiValueError, warn
 from parki.ewald.lattice import Lattice, check_length
 from parki.ewald.options import MOST_SLENDER, EwaldOptions
-from parki.ewald.task import Points, Survey, Task
+from parki.ewald.points.cloud import Survey, SurveyedCloud
+from parki.ewald.task import Task
 from parki.interchange import rounded, to_host
 
 Array = NDArray[np.float64]
@@ -173,13 +174,15 @@ def may_warn(task: Task, same: bool) -> bool:
     return unsaid or (task.dtype == np.float32 and not task.mixed and not same)
 
 
-def look_for_flux(task: Task, points: Points, dens: Any, total: Callable[[float], float]) -> bool:
+def look_for_flux(
+    task: Task, points: SurveyedCloud, dens: Any, total: Callable[[float], float]
+) -> bool:
     """Warn if the mean without flux depends on images, as the sum of q.n is not zero.
 
     Parameters
     ----------
     task : Task
-    points : Points
+    points : SurveyedCloud
     dens : array, shape (rows, Ns) or (k, rows, Ns)
         The density; the first one is examined if there are several.
     total : callable

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from parki.errors import ParkiValueError
-from parki.ewald.geometry.systems import Labels, Systems, check_labels
+from parki.ewald.geometry.systems import Labels, check_labels
 from parki.ewald.options import EwaldOptions
-from parki.ewald.points.arguments import Arguments, take_arguments
+from parki.ewald.points.cloud import Cloud, take_cloud
 from parki.ewald.points.values import (
     check_density,
     check_names,
@@ -26,9 +26,12 @@ from parki.ewald.sums.composite import Composite
 from parki.ewald.sums.maps import Arrays, Map, check_made, velocity, weights
 from parki.ewald.sums.results import of_one, of_result
 from parki.ewald.sums.walls import near_wall
+from parki.runtime import ExecutionSpace
+from parki.runtime.forks import cached_property
 
 
-class SumRequest(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SumRequest:
     """What a plan sums, or takes derivatives of.
 
     Attributes
@@ -90,8 +93,18 @@ class SumRequest(NamedTuple):
         """The name of the sum."""
         return self.composite.name if self.composite else str(self.kernel)
 
-    def taken(self, trg: Any, src: Any, norms: Any, options: EwaldOptions) -> Arguments:
-        """Return the arguments of all sums, of which no values were looked at.
+    def cloud(
+        self,
+        trg: Any,
+        src: Any,
+        norms: Any,
+        options: EwaldOptions,
+        *,
+        systems: Any = None,
+        exclude: Any = None,
+        space: ExecutionSpace | None = None,
+    ) -> Cloud:
+        """Return the points of all sums, of which no values were looked at: see `take_cloud`.
 
         Maps of a user's composite may take normals that none of its sums has.
 
@@ -99,39 +112,38 @@ class SumRequest(NamedTuple):
         ------
         ParkiValueError, ParkiTypeError
         """
+        kernel, alone = self._of_points
+        given = None if alone else norms
+        cloud = take_cloud(kernel, trg, src, given, options, systems=systems, space=space)
+        if norms is not None and alone:
+            like = like_points("norms", norms, cloud.space, cloud.src.dtype)
+            cloud.arrays["norms"] = check_density("norms", like, cloud.src.shape)
+        return cloud if exclude is None else replace(cloud, labels=self._labels(exclude, cloud))
+
+    @cached_property
+    def _of_points(self) -> tuple[str, bool]:
+        """The sum that says which points there are, and whether maps alone take normals."""
         kernels = [each.kernel for each in self.whole.addends]
         first = next((name for name in kernels if SUMS[name].normals), kernels[0])
         alone = isinstance(self.kernel, Composite) and SUMS[first].pair.marks is None
-        alone = alone and not SUMS[first].normals
-        taken = take_arguments(first, trg, src, None if alone else norms, options)
-        if norms is not None and alone:
-            arrays = taken.arrays
-            like = like_points("norms", norms, taken.space, arrays["src"].dtype)
-            arrays["norms"] = check_density("norms", like, arrays["src"].shape)
-        return taken
+        return first, alone and not SUMS[first].normals
 
-    def labels(
-        self,
-        exclude: Any,
-        arrays: dict[str, Any],
-        options: EwaldOptions,
-        systems: Systems | None = None,
-    ) -> Labels | None:
+    def _labels(self, exclude: Any, cloud: Cloud) -> Labels | None:
         """Return the labels that were given: see `check_labels`."""
         kernels = self.whole.labelled
-        if exclude is not None and not kernels:
+        if not kernels:
             raise ParkiValueError(
                 f"exclude was given, but {self.name} moves all sources, and pairs are left out of "
                 "sums of sources where they are; leave exclude out"
             )
         points = all(SUMS[kernel].pair.of_points for kernel in kernels)
-        return check_labels(exclude, self.name, points, arrays, options, systems)
+        return check_labels(exclude, self.name, points, cloud.arrays, cloud.options, cloud.systems)
 
-    def check_maps(self, trg: Any, cloud: Arrays) -> None:
+    def check_maps(self, cloud: Cloud) -> None:
         """Refuse maps of a user's composite that make impossible values: see `check_maps`."""
         own = isinstance(self.kernel, Composite) and not self.kernel.walled
         for part in self.parts if own else ():
-            check_maps(part, trg, cloud)
+            check_maps(part, cloud.trg, {"points": cloud.src, "norms": cloud.norms})
 
 
 def check_maps(composite: Composite, trg: Any, cloud: Arrays) -> None:

@@ -1,9 +1,9 @@
-"""`Member`: one sum of a placement, over columns of the points, by the maps of a composite."""
+"""`PlacedTerm`: one sum of a linear combination, with the maps around it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -14,16 +14,15 @@ from parki.ewald.derivatives.in_boxes import power_of
 from parki.ewald.derivatives.transpose import Transpose
 from parki.ewald.describe import describe
 from parki.ewald.geometry.boxes import WHOLE, Columns, Group
-from parki.ewald.pipeline.placed_sum import PlacedSum
+from parki.ewald.pipeline.ewald_sum import EwaldSum
 from parki.ewald.pipeline.protocol import Watch
-from parki.ewald.sums import SUMS
 from parki.ewald.sums.composite import Shared
 from parki.ewald.sums.maps import Arrays, factors, weights
 from parki.ewald.task import Task
 
 
 class Places(NamedTuple):
-    """The points of a member, in its columns.
+    """The points of a term, in its columns, where maps or boxes take them.
 
     Attributes
     ----------
@@ -40,86 +39,36 @@ class Places(NamedTuple):
     of_targets: Arrays
 
 
-class At(NamedTuple):
-    """Where a member is.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PlacedTerm:
+    """One sum of a linear combination, at its points. At other points it is another one.
 
     Attributes
     ----------
-    sum : PlacedSum
+    sum : EwaldSum
     places : Places or None
         Where its points are; None if it takes the plan's points.
-    """
-
-    sum: PlacedSum
-    places: Places | None
-
-
-class Now(NamedTuple):
-    """All that moves together. Another one replaces it whole, or not at all.
-
-    Attributes
-    ----------
-    points : PlanPoints
-    version : object
-        Another one for other points.
-    members : tuple of At
-    attached : object
-        What a room on top of the sums has at these points, such as the surface of a layer.
-    before : Now or None
-        While a device has placed points that the host has not looked at.
-    """
-
-    points: Any
-    version: object
-    members: tuple[At, ...] = ()
-    attached: Any = None
-    before: Now | None = None
-
-
-@dataclass
-class Present:
-    """The state of now, which a placement replaces and its members read."""
-
-    state: Now
-
-
-@dataclass(eq=False)
-class Member:
-    """One sum of a placement.
-
-    Attributes
-    ----------
-    present : Present
-    number : int
-        Among the members of the placement.
-    kernel : str
-    want : str or tuple of str
     shared : Shared or None
         Addends of a composite, which map sources, densities and results; None maps nothing.
     group : Group or None
         Systems that it sums at once, of those that have boxes of their own.
     scale : tuple (float, int) or None
         A length and its power by which results are multiplied, and may have larger errors.
+    transposes : list of Transpose
+        The last one, which serves other points, too.
     """
 
-    present: Present
-    number: int
-    kernel: str
-    want: str | tuple[str, ...]
+    sum: EwaldSum
+    places: Places | None = None
     shared: Shared | None = None
     group: Group | None = None
     scale: tuple[float, int] | None = None
-    _transpose: Transpose | None = None
+    transposes: list[Transpose] = field(default_factory=list)
 
     @property
-    def sum(self) -> PlacedSum:
-        """The sum at the present points."""
-        return self.present.state.members[self.number].sum
-
-    @property
-    def places(self) -> Places | None:
-        """Where its points are; None if it takes the plan's points."""
-        return self.present.state.members[self.number].places
+    def kernel(self) -> str:
+        """The name of the sum."""
+        return self.sum.task.kernel
 
     @property
     def columns(self) -> Columns:
@@ -142,19 +91,12 @@ class Member:
         return slice(None) if self.group is None else self.group.numbers
 
     # ------------------------------------------------------------------ maps
-    def takes_as(self, other: Member) -> bool:
-        """Return whether the same maps make its densities and the other member's."""
+    def takes_as(self, other: PlacedTerm) -> bool:
+        """Return whether the same maps make its densities and the other term's."""
         one, same = self.shared, other.shared
         if one is None or same is None or self.group is not other.group:
             return False
         return one.made_by == same.made_by
-
-    def points(self, places: Places) -> tuple[Any, Any, Any]:
-        """Return targets, sources and normals of the sum."""
-        trg, cloud = places.of_targets["points"], places.of_sources
-        if self.shared is None:
-            return trg, cloud["points"], cloud["norms"]
-        return trg, *self.shared.points(cloud, SUMS[self.kernel])
 
     def densities(self, values: Any, cloud: Arrays | None = None) -> Any:
         """Return the densities (k, rows, N) of the sum, for densities of the plan.
@@ -214,10 +156,10 @@ class Member:
     def _transposed(self, values: dict[str, Any]) -> Any:
         """Return the transpose (k, rows, sources) of values (k, rows, targets), by result."""
         order, task = self.sum.order, self.task
-        if self._transpose is None or not self._transpose.task.alike(task):
-            self._transpose = Transpose(task)
+        if not self.transposes or not self.transposes[0].task.alike(task):
+            self.transposes[:] = [Transpose(task)]
         ordered = {name: order.rows(each) for name, each in values.items()}
-        back = self._transpose(self.sum.points, self.sum.pipeline, ordered)
+        back = self.transposes[0](self.sum.points, self.sum.pipeline, ordered)
         if not order.kept:
             order.back(back.copy(), back)
         return back

@@ -1,7 +1,7 @@
-"""`Total`: what a plan sums, put together from the sums of its members.
+"""`LinearCombination`: what a plan sums, put together from its terms.
 
 A plan of one sum that changes no points, densities and results is that sum: nothing is copied for
-it. Results of several members add up.
+it. Results of several terms add up.
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ import numpy as np
 
 from parki.ewald.checks import Sample, promise
 from parki.ewald.geometry.boxes import WHOLE
-from parki.ewald.pipeline.placed_sum import place_and_sum
+from parki.ewald.pipeline.ewald_sum import place_and_sum
 from parki.ewald.pipeline.protocol import Watch, unwatched
 from parki.ewald.pipeline.replay import Replay, how
-from parki.ewald.placement.member import Member, Places
 from parki.ewald.placement.placement import Placement
+from parki.ewald.placement.term import PlacedTerm, Places
 from parki.ewald.points import check_outputs
 from parki.ewald.points.request import SumRequest
 from parki.ewald.sums.composite import Composite, by_density
 from parki.interchange import to_host
 
 
-class Total:
-    """The sum of a plan's members. Whoever calls it has the placement's `access`.
+class LinearCombination:
+    """Sums of a plan, whose results add up. Whoever calls it has the placement's `access`.
 
     Parameters
     ----------
     placement : Placement
-    asked : SumRequest
-    members : list of Member
+    request : SumRequest
+    part : slice
+        Its terms, of those of the placement.
 
     Attributes
     ----------
@@ -43,50 +44,54 @@ class Total:
         Whether it is one sum, which takes all as it is.
     """
 
-    def __init__(self, placement: Placement, asked: SumRequest, members: list[Member]) -> None:
-        self.placement, self.asked, self.members = placement, asked, members
-        first = members[0]
+    def __init__(self, placement: Placement, request: SumRequest, part: slice) -> None:
+        self.placement, self.request, self._part = placement, request, part
+        first = self.terms[0]
         self.plain = first.shared is None and first.group is None
         self.space = first.task.space
-        # Members that take the densities of the one before.
-        self._again = [False, *(after.takes_as(one) for one, after in pairwise(members))]
+        # Terms that take the densities of the one before.
+        self._again = [False, *(after.takes_as(one) for one, after in pairwise(self.terms))]
         self._records = placement.options.walled and self.space.adapter.records()
         # By densities: graphs of sums, and one of all.
         self._graphs: dict[int, tuple[list[Replay | None], Replay]] = {}
         self._problem = ""  # why a device cannot record it
 
     @property
+    def terms(self) -> tuple[PlacedTerm, ...]:
+        """Its sums at the present points."""
+        return self.placement.state.terms[self._part]
+
+    @property
     def counts(self) -> tuple[int, int]:
         """Targets and sources of this rank."""
         if self.plain:
-            return self.members[0].sum.counts
-        given = self.placement.points
-        return int(given.trg.shape[1]), int(given.src.shape[1])
+            return self.terms[0].sum.counts
+        return self.placement.cloud.targets, self.placement.cloud.sources
 
     @property
     def density_shape(self) -> tuple[int, ...]:
         """The shape of a density."""
-        return (*self.asked.density, self.counts[1])
+        return (*self.request.density, self.counts[1])
 
     def shapes(self, *several: int) -> dict[str, tuple[int, ...]]:
         """Return the shape of each result; for ``several`` densities at once, if it is given."""
         count = self.counts[0]
-        return {n: (*several, *shape, count) for n, shape in self.asked.results.items()}
+        return {n: (*several, *shape, count) for n, shape in self.request.results.items()}
 
     # ------------------------------------------------------------------ apply
     def apply(self, values: Any, out: Any, watch: Watch) -> Any:
         """Return the wanted results of a density that was checked, or of several."""
         settle = self.placement.settle
         if self.plain:
-            results = self.members[0].sum.summed(values, out, watch)
-            return self.members[0].sum.summed(values, out, watch) if settle() else results
-        several, want = values.shape[: values.ndim - 2], self.asked.want
+            results = self.terms[0].sum.summed(values, out, watch)
+            return self.terms[0].sum.summed(values, out, watch) if settle() else results
+        several, want = values.shape[: values.ndim - 2], self.request.want
         written = check_outputs(out, want, self.shapes(*several), values, self.space)
         values = values if several else values[None]
         totals = {
             name: array.reshape(len(values), math.prod(shape), array.shape[-1])
             for (name, array), shape in zip(
-                written.items(), self.asked.results.values(), strict=True
+                written.items(), self.request.results.values(), strict=True
             )
         }
         recorded = self._records and watch is unwatched
@@ -99,52 +104,52 @@ class Total:
 
     def _sum(self, values: Any, totals: dict[str, Any], watch: Watch) -> None:
         results, places, dens = [], list[Places](), None
-        for member, again in zip(self.members, self._again, strict=True):
-            dens = dens if again else member.densities(values)
-            results.append(member.summed(dens, watch))
-            places.append(cast(Places, member.places))
+        for term, again in zip(self.terms, self._again, strict=True):
+            dens = dens if again else term.densities(values)
+            results.append(term.summed(dens, watch))
+            places.append(cast(Places, term.places))
         self._add(results, totals, places)
 
     def _add(self, results: list[Any], totals: dict[str, Any], places: list[Places]) -> None:
-        """Overwrite results (k, rows, N) by the results of all members, at places."""
+        """Overwrite results (k, rows, N) by the results of all terms, at places."""
         for array in totals.values():
             array.fill(0)
-        for member, rows, where in zip(self.members, results, places, strict=True):
-            member.add_results(rows, totals, where)
+        for term, rows, where in zip(self.terms, results, places, strict=True):
+            term.add_results(rows, totals, where)
 
     def _recorded(self, values: Any, totals: dict[str, Any]) -> bool:
-        """Sum near a wall by one graph, if a device has one of each member.
+        """Sum near a wall by one graph, if a device has one of each term.
 
         Points are copied as densities are, so that it may be another cloud.
         """
-        members, many, given = self.members, len(values), self.placement.points
+        terms, many, cloud = self.terms, len(values), self.placement.cloud
         if self._problem:
             return False
-        counts = [many * len(cast(Any, member.shared).lists) for member in members]
-        graphs = [m.sum.pipeline.recorded(n) for m, n in zip(members, counts, strict=True)]
-        if None in graphs or any(member.columns is not WHOLE for member in members):
+        counts = [many * len(cast(Any, term.shared).lists) for term in terms]
+        graphs = [m.sum.pipeline.recorded(n) for m, n in zip(terms, counts, strict=True)]
+        if None in graphs or any(term.columns is not WHOLE for term in terms):
             return False
 
         def work(arrays: dict[str, Any]) -> None:
-            results: list[Any] = [None] * len(members)
+            results: list[Any] = [None] * len(terms)
             own: Any = {name: arrays[name] for name in ("points", "norms") if name in arrays}
             places = [
                 Places(WHOLE, {**of_sources, **own}, {**of_targets, "points": arrays["trg"]})
-                for _, of_sources, of_targets in (cast(Places, member.places) for member in members)
+                for _, of_sources, of_targets in (cast(Places, term.places) for term in terms)
             ]
 
-            def run(first: int = 0) -> None:  # members are branches, of one and the rest
-                rest = partial(run, first + 1) if first + 1 < len(members) else None
+            def run(first: int = 0) -> None:  # terms are branches, of one and the rest
+                rest = partial(run, first + 1) if first + 1 < len(terms) else None
                 with self.space.adapter.beside(rest):
-                    dens = members[first].densities(arrays["dens"], places[first].of_sources)
-                    results[first] = members[first].summed(dens, unwatched)
+                    dens = terms[first].densities(arrays["dens"], places[first].of_sources)
+                    results[first] = terms[first].summed(dens, unwatched)
 
             run()
             self._add(results, {name: arrays[name] for name in totals}, places)
 
-        inputs = {"dens": values, "trg": given.trg, "points": given.src}
-        if given.norms is not None and not isinstance(given.norms, tuple):  # marks stay
-            inputs["norms"] = given.norms
+        inputs = {"dens": values, "trg": cloud.trg, "points": cloud.src}
+        if "norms" in cloud.arrays:  # radii stay
+            inputs["norms"] = cloud.norms
         before, graph = self._graphs.get(many, (None, None))
         if before != graphs or graph is None or not graph.takes({**inputs, **totals}):
             graph = Replay(self.space, work, {**inputs, **totals})
@@ -155,18 +160,18 @@ class Total:
         return not self.placement.settle()
 
     def describe(self) -> list[str]:
-        """Return a line that says why there is no graph of all members, if so."""
+        """Return a line that says why there is no graph of all terms, if so."""
         return [f"  launches of all sums: {how(self._problem)}"] if self._problem else []
 
     # ------------------------------------------------------------------ transposed
     def transposed(self, values: dict[str, Any]) -> Any:
         """Return densities (k, rows, N) of values (k, rows, N) at the targets, by result."""
-        first, rows = next(iter(values.values())), math.prod(self.asked.density)
+        first, rows = next(iter(values.values())), math.prod(self.request.density)
         if self.plain:
-            return self.members[0].transposed(values, rows)
+            return self.terms[0].transposed(values, rows)
         dens = np.zeros_like(first, shape=(len(first), rows, self.counts[1]))
-        for member in self.members if len(first) else ():
-            dens[..., member.columns.place("src")] += member.transposed(values, rows)
+        for term in self.terms if len(first) else ():
+            dens[..., term.columns.place("src")] += term.transposed(values, rows)
         return dens
 
     # ------------------------------------------------------------------ errors
@@ -176,16 +181,16 @@ class Total:
         A number, of k densities an array (k,), and of systems (S,) or (k, S).
         """
         if self.plain:
-            one = self.members[0]
+            one = self.terms[0]
             return promise(one.task, one.sum.given, self.placement.ranks, values)
-        several, systems = values.ndim == 3, self.placement.points.systems
+        several, systems = values.ndim == 3, self.placement.cloud.systems
         values = values if several else values[None]
         shape = len(values), 1 if systems is None else systems.count
-        totals = {name: np.zeros(shape) for name in self.asked.results}
-        for member in self.members if len(values) else ():
-            for name, bound in member.bounds(values):
+        totals = {name: np.zeros(shape) for name in self.request.results}
+        for term in self.terms if len(values) else ():
+            for name, bound in term.bounds(values):
                 total = totals[name]
-                total[:, member.numbers] += np.reshape(bound, (len(values), -1))
+                total[:, term.numbers] += np.reshape(bound, (len(values), -1))
         per_result = [total if systems else total[:, 0] for total in totals.values()]
         if several:
             return tuple(per_result)
@@ -193,37 +198,36 @@ class Total:
 
     def exact(self, sample: Sample, values: Any) -> dict[str, Any]:
         """Return results (rows, N) at sampled targets by other parameters, of one density."""
-        rows = {name: math.prod(shape) for name, shape in self.asked.results.items()}
+        rows = {name: math.prod(shape) for name, shape in self.request.results.items()}
         count = sample.chosen.size
         totals = {
             name: np.zeros_like(values, shape=(1, size, count), dtype=np.float64)
             for name, size in rows.items()
         }
-        for member in self.members:
-            own, at = sample.of(to_host(member.columns.targets))
+        for term in self.terms:
+            own, at = sample.of(to_host(term.columns.targets))
             if not self.placement.ranks.sum(own.size):
                 continue
-            places = member.places
+            places = term.places
             if places is None:
-                places = Places(WHOLE, {}, {"points": member.sum.given.arrays["trg"]})
-            dens = member.shaped(member.densities(values[None]))
-            given, places_of, how = sample.given(member.sum, own)
-            placed = place_and_sum(
-                self.placement.ranks.engine(), given, dens.astype(np.float64), member.want, **how
-            )
+                places = Places(WHOLE, {}, {"points": term.sum.given.arrays["trg"]})
+            dens = term.shaped(term.densities(values[None]))
+            cloud, places_of = sample.cloud(term.sum, own)
+            engine, want = self.placement.ranks.engine(), term.sum.want
+            placed = place_and_sum(engine, term.kernel, cloud, dens.astype(np.float64), want)
             results = placed[1] if isinstance(placed[1], tuple) else (placed[1],)
             sampled = {
                 name: array[..., places_of].reshape(len(dens), size, -1)
                 for (name, size), array in zip(placed[0].sizes.items(), results, strict=True)
             }
-            columns = member.columns.among(own, at)
+            columns = term.columns.among(own, at)
             of_targets = {n: a[..., own].astype(np.float64) for n, a in places.of_targets.items()}
             places = places._replace(columns=columns, of_targets=of_targets)
-            member.add_results(sampled, totals, places)
+            term.add_results(sampled, totals, places)
         return {name: total[0] for name, total in totals.items()}
 
 
-class Swapped:
+class TransposedCombination:
     """The transpose of a plan, by other plans where its sums need them.
 
     That is one from the targets to the sources, or one of the same result whose sums have
@@ -231,14 +235,12 @@ class Swapped:
 
     Parameters
     ----------
-    placement : Placement
-    asked : SumRequest
-    total : Total
+    combination : LinearCombination
         Which transposes what needs no other plan.
     """
 
-    def __init__(self, placement: Placement, asked: SumRequest, total: Total) -> None:
-        self.placement, self.asked, self.total = placement, asked, total
+    def __init__(self, combination: LinearCombination) -> None:
+        self.combination, self.placement = combination, combination.placement
         self._plans: dict[str, Any] = {}  # by result
         self._versions: dict[str, object] = {}  # of the points that these have
 
@@ -248,9 +250,9 @@ class Swapped:
         A plan that is needed for it is made by ``make``, on the same device or the same ranks;
         were it kept here, plans would refer to themselves, and outlive their last name.
         """
-        parts = self.asked.parts
+        parts = self.combination.request.parts
         if not any(each.transposed for each in parts) or not all(map(len, rows.values())):
-            return self.total.transposed(rows)
+            return self.combination.transposed(rows)
         each = zip(parts, rows.items(), strict=True)
         return reduce(add, [self._of_part(part, *own, make) for part, own in each])
 
@@ -263,7 +265,7 @@ class Swapped:
             return dens.reshape(len(values), math.prod(part.density), dens.shape[-1])
         kernel, want, results = back
         sums = self._placed(name, make, kernel, want, swapped=True)(given)
-        cloud = {"points": self.placement.points.src, "norms": self.placement.points.norms}
+        cloud = {"points": self.placement.cloud.src, "norms": self.placement.cloud.norms}
         return np.stack([results(by_name, cloud) for by_name in by_density((want,), (sums,))])
 
     def _placed(
@@ -271,20 +273,33 @@ class Swapped:
     ) -> Any:
         """Return a plan where points are now; ``swapped`` says from the targets to the sources."""
         placement = self.placement
-        points, options, boxes = placement.points, placement.options, placement.boxes
-        systems, labels, norms = points.systems, points.exclude, points.norms
-        ends = [points.trg, points.src]
+        cloud, options, boxes = placement.cloud, placement.options, placement.boxes
+        trg, src, norms, systems, labels = (
+            cloud.trg,
+            cloud.src,
+            cloud.norms,
+            cloud.systems,
+            cloud.labels,
+        )
         if swapped:
-            ends, systems = ends[::-1], systems and systems.swapped()
+            trg, src, systems = src, trg, systems and systems.swapped()
             labels = labels and labels.swapped(systems)
             norms = norms[::-1] if isinstance(norms, tuple) else None
-        how = {"systems": systems and (systems.targets, systems.sources), "exclude": labels}
-        how = {of: marks for of, marks in how.items() if marks is not None}
         plan = self._plans.get(name)
         if plan is None or plan.options != options:
-            more = how if boxes is None else {"boxes": boxes, **how}
-            plan = self._plans[name] = make(kernel, *ends, norms, options, want=want, **more)
+            plan = self._plans[name] = make(
+                kernel,
+                trg,
+                src,
+                norms,
+                options,
+                want=want,
+                systems=systems,
+                exclude=labels,
+                boxes=boxes,
+            )
         elif self._versions[name] is not placement.version:
-            plan.update_points(*ends, *[norms][: not isinstance(norms, tuple)], **how)
+            norms = None if isinstance(norms, tuple) else norms  # radii stay
+            plan.update_points(trg, src, norms, systems=systems, exclude=labels)
         self._versions[name] = placement.version
         return plan

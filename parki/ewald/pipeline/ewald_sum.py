@@ -1,4 +1,4 @@
-"""`PlacedSum`: one sum whose points a pipeline has placed. A placement has one or more of them.
+"""`EwaldSum`: one sum whose points a pipeline has placed. A plan has one or more of them.
 
 Its arguments are checked when it is made; `place` places the points, and `summed` sums a density.
 Whoever holds it takes its `access` first.
@@ -16,48 +16,56 @@ import numpy as np
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.choice.reuse import outgrown
 from parki.ewald.far.spreading import check_spreading
-from parki.ewald.geometry.systems import Labels, Systems, check_labels, check_systems
-from parki.ewald.lattice import Lattice
+from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.near.pair import check_wanted
+from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.pipeline.protocol import Access, Pipeline, Watch, keep, take, unwatched
 from parki.ewald.points import (
     TENSOR_ROWS,
-    Arguments,
+    Cloud,
+    SurveyedCloud,
     as_rows,
-    check_arguments,
     check_density,
     check_outputs,
     check_values,
     check_want,
     like_points,
-    marks_of,
     result_shape,
-    take_arguments,
+    take_cloud,
 )
+from parki.ewald.points.cloud import Survey
 from parki.ewald.points.extent import look_for_flux, may_warn, resolve, warn_of_images
 from parki.ewald.ranks import Ranks
-from parki.ewald.sums import SUMS, stress
-from parki.ewald.task import Order, Points, Request, Survey, Task
+from parki.ewald.solver_box import Order
+from parki.ewald.sums import stress, sum_of
+from parki.ewald.task import Task
 from parki.interchange import as_given
 from parki.memory import require, told
 from parki.settings import read_once
 
 
-class PlacedSum:
+class EwaldSum:
     """A sum with its points. At other points it is another one: see `moved`.
 
     Parameters
     ----------
     pipeline : Pipeline
         Without points.
-    arguments, want, systems
-        The arguments of `parki.Plan`, its first five in a tuple.
-    request : Request, optional
+    kernel, want
+        As for `parki.Plan`.
+    cloud : Cloud
+        Its values are looked at here, and borrowed arrays are copied.
+    tensors : array, shape (10, Nt), optional
+        A tensor D, with D_jk in row 3 j + k, and a strength s for each target of a single layer.
+        The target reads ``D_jk d u_j / d x_k + s p``, and ``want`` may ask for the gradient of
+        that, "grad_tensor", of shape (3, Nt). It is what a source of `parki.vjp` feels.
+    transposed_pair : tuple (str, array or None), optional
+        The sum whose transposed near field is added, and normals of the targets, shape (3, Nt),
+        if it has any. This near field is one more result, after what is wanted, of the shape of
+        that sum's density, (rows, Nt).
     access : Access, optional
-        That of the placement it belongs to. Default: one of its own.
-    owned : bool
-        Whether nobody else will change the arrays; otherwise the sum takes copies of them.
+        That of the plan it belongs to. Default: one of its own.
 
     Attributes
     ----------
@@ -69,60 +77,61 @@ class PlacedSum:
         The present box, for which no device is waited for.
     pipeline : Pipeline
         With the points placed last; `late` says whether the host has looked at these.
-    late : Arguments or None
+    late : Cloud or None
         Points that a device has placed before the host has looked at them.
     """
 
     def __init__(
         self,
         pipeline: Pipeline,
-        arguments: tuple[Any, ...],
+        kernel: Any,
+        cloud: Cloud,
         want: str | tuple[str, ...],
-        systems: Any = None,
-        request: Request | None = None,
+        *,
+        tensors: Any = None,
+        transposed_pair: tuple[str, Any] | None = None,
         access: Access | None = None,
-        owned: bool = False,
     ) -> None:
-        request, self._owned = request or Request(), owned
         self._flux_seen = False  # by `look_for_flux`
-        self.late: Arguments | None = None
-        self._seen: Arguments | None = None  # late before, of which `given` is not made yet
+        self.late: Cloud | None = None
+        self._seen: Cloud | None = None  # late before, of which `given` is not made yet
         self.pipeline = pipeline
         with pipeline.ranks.collective("Plan"), read_once(), told():
-            checked = self._own(check_arguments(*arguments))
-            kernel, arrays = checked.kernel, checked.arrays
-            options, space = checked.options, checked.space
+            cloud, kernel = cloud.checked().owned(), sum_of(kernel).name
+            arrays, options = cloud.arrays, cloud.options
             if options.walled:
                 raise ParkiValueError(
                     f"wall is {options.wall!r}, which this sum does not take; near a wall call "
                     "parki.Plan, parki.stokes_sl, parki.vjp or parki.jvp, or parki.distributed, "
                     "parki.torch or parki.jax"
                 )
-            self.dtype = np.dtype(arrays["src"].dtype)
-            names = check_want(kernel, want, request.tensors is not None)
+            self.dtype = np.dtype(cloud.src.dtype)
+            names = check_want(kernel, want, tensors is not None)
             check_wanted(options.expert.p2p_method, options.expert.radial, kernel, names)
             check_spreading(options.expert.p2g_method, kernel, options.cell is not None)
             self.want = want if isinstance(want, str) else names
-            of, normals = request.transposed_pair or ("", None)
-            self._marks = marks_of(arrays)
-            systems = check_systems(systems, arrays, space, options)
-            points = SUMS[kernel].pair.of_points
-            labels = check_labels(request.exclude, kernel, points, arrays, options, systems)
-            how = names, of, labels is not None
-            self.task = Task(kernel, space, options.arithmetic(self.dtype), options, *how)
+            pair, normals = transposed_pair or ("", None)
+            self.task = Task(
+                kernel,
+                cloud.space,
+                options.arithmetic(self.dtype),
+                options,
+                names=names,
+                transposed_pair=pair,
+                labelled=cloud.labels is not None,
+            )
             self._result_shapes = {n: result_shape(kernel, n, 1)[:-1] for n in names}
-            if of:
+            if pair:
                 self._result_shapes["transposed_pair"] = (self.task.pair.rows,)
             self.sizes = {name: math.prod(shape) for name, shape in self._result_shapes.items()}
             self.order = _order(self.task)
-            self.access = access or Access(space)
-            shape, tensors = arrays["trg"].shape, request.tensors
+            self.access = access or Access(cloud.space)
             if tensors is not None:
-                arrays["tensors"] = self._of_targets("tensors", tensors, (TENSOR_ROWS, shape[1]))
+                shape = TENSOR_ROWS, cloud.targets
+                arrays["tensors"] = self._of_targets("tensors", tensors, shape)
             if normals is not None:
-                arrays["norms"] = self._of_targets("transposed_pair[1]", normals, shape)
-            self._given = self._points_of(self.task, checked, systems, labels)
-            self._points = self._given.ordered(self.order)
+                arrays["norms"] = self._of_targets("transposed_pair[1]", normals, cloud.trg.shape)
+            self._take(self._surveyed(self.task, cloud))
             self.lattice = self._given.lattice
 
     def place(self, once: bool = False) -> None:
@@ -145,37 +154,48 @@ class PlacedSum:
             keep(self.task, once, left, self.access.done)
 
     # ------------------------------------------------------------------ what is placed
-    def _own(self, taken: Arguments) -> Arguments:
-        """Return arguments whose arrays nobody changes later on."""
-        return taken if self._owned else taken.owned()
-
     @property
-    def given(self) -> Points:
+    def given(self) -> SurveyedCloud:
         """The points as they were given, once the host has looked at them."""
         if self._seen is not None:
-            own = self._points_of(self.task, self._as_placed(self._seen), None, self._given.labels)
-            self._given, self._points, self._seen = own, own.ordered(self.order), None
+            self._take(self._surveyed(self.task, self._as_placed(self._seen)))
         return self._given
 
     @property
-    def points(self) -> Points:
+    def points(self) -> SurveyedCloud:
         """The points as the pipeline takes them."""
         _ = self.given  # which makes them
         return self._points
 
+    def _take(self, given: SurveyedCloud) -> None:
+        self._given, self._points, self._seen = given, given.ordered(self.order), None
+
+    @property
+    def systems(self) -> Systems | None:
+        """The systems, for which no device is waited for."""
+        return self._given.systems
+
+    @property
+    def labels(self) -> Labels | None:
+        """The labels, for which no device is waited for."""
+        return self._given.labels
+
+    @property
+    def radii(self) -> tuple[Any, Any] | None:
+        """The radii (N,) of targets and of sources, if they have any."""
+        return self._given.radii
+
     @property
     def counts(self) -> tuple[int, int]:
         """Targets and sources of this rank."""
-        arrays = (self.late or self._seen or self._given).arrays
-        return int(arrays["trg"].shape[1]), int(arrays["src"].shape[1])
+        cloud = self.late or self._seen or self._given
+        return cloud.targets, cloud.sources
 
-    def _points_of(
-        self, task: Task, taken: Arguments, systems: Systems | None, labels: Labels | None
-    ) -> Points:
-        """Return the points with what they decide; a plan's box stays while it holds them."""
-        options = task.options
-        survey = Survey.of(self.pipeline.ranks, task, taken.arrays, taken.extents)
-        warn_of_images(task, survey, taken.arrays, self.pipeline.ranks.sum)
+    def _surveyed(self, task: Task, cloud: Cloud) -> SurveyedCloud:
+        """Return points with what they decide; a plan's box stays while it holds them."""
+        options, ranks = task.options, self.pipeline.ranks
+        survey = Survey.of(ranks, task, cloud)
+        warn_of_images(task, survey, cloud.arrays, ranks.sum)
         # An empty plan keeps no box or parameters: choose them from these points.
         empty = self.pipeline.setup is None or not all(survey.totals)
         before, size = None if empty else self._given.lattice, task.sum.pair.size
@@ -183,11 +203,15 @@ class PlacedSum:
         corners = None if empty else outgrown(options, lattice, survey.extents)
         if corners is not None:
             lattice = resolve(options, corners, size=size)
-        tolerance = task.tolerance(survey, systems)
-        return Points(taken.arrays, taken.extents, survey, lattice, tolerance, systems, labels)
+        tolerance = task.tolerance(survey.most_sources(cloud.systems))
+        return cloud.surveyed(survey=survey, lattice=lattice, tolerance=tolerance)
 
     def _placed(
-        self, task: Task, points: Points, once: bool = False, pipeline: Pipeline | None = None
+        self,
+        task: Task,
+        points: SurveyedCloud,
+        once: bool = False,
+        pipeline: Pipeline | None = None,
     ) -> Pipeline:
         """Return the pipeline for points."""
         pipeline = pipeline or self.pipeline
@@ -197,71 +221,61 @@ class PlacedSum:
         return empty
 
     # ------------------------------------------------------------------ other points
-    def moved(self, arguments: tuple[Any, ...], box: Any = None) -> PlacedSum:
+    def moved(self, cloud: Cloud) -> EwaldSum:
         """Return the sum at other points, perhaps in another box: see `parki.Plan.update_points`.
 
-        ``arguments`` are targets, sources, normals, systems and labels. This sum serves no more,
-        or again after `Pipeline.undo`.
+        This sum serves no more, or again after `Pipeline.undo`.
         """
-        trg, src, norms, systems, exclude = arguments
         with self.pipeline.ranks.collective("update_points"):
-            task, lattice = self.task, self.lattice
-            if box is not None:
-                task = replace(task, options=task.options.deformed(box))
-                # It keeps the edges that were the extent of points.
-                lattice = resolve(task.options, np.empty((0, 3)), lattice)
-            norms = self._marks if norms is None else norms  # marks serve the next points, too
-            order = self.order if box is None else _order(task)
-            taken = take_arguments(task.kernel, trg, src, norms, task.options, task.space)
-            if taken.arrays["src"].dtype != self.dtype:
+            if cloud.src.dtype != self.dtype:
                 raise ParkiTypeError(
-                    f"trg has dtype {taken.arrays['trg'].dtype}, but the plan was made for "
+                    f"trg has dtype {cloud.trg.dtype}, but the plan was made for "
                     f"{self.dtype}; convert the points, or make a new plan"
                 )
+            old = self._given
+            if (cloud.systems, cloud.labels) == (old.systems, old.labels):  # which are recorded
+                systems, labels = old.systems, old.labels
+                if cloud.systems is not systems or cloud.labels is not labels:
+                    cloud = replace(cloud, systems=systems, labels=labels)
             new = copy.copy(self)
-            new.task, new.order, new.lattice = task, order, lattice
-            anew = systems is not None or exclude is not None
-            if anew or not self._follows(task, order, lattice, taken):
-                taken = self._own(taken.checked())
-                systems = self._systems_of(taken, systems)
-                labels = self._labels_of(taken, exclude, systems)
-                own = self._points_of(task, taken, systems, labels)
-                points = own.ordered(order)
-                new.pipeline, new.lattice = self._placed(task, points), own.lattice
-                new._given, new._points, new._seen = own, points, None
-            elif order.rotation is not None or order.finer:  # the pipeline's copies are others
-                new.late = taken.owned()
+            if cloud.options is not self.task.options:
+                new.task = replace(self.task, options=cloud.options)
+                new.order = _order(new.task)
+                # It keeps the edges that were the extent of points.
+                new.lattice = resolve(cloud.options, np.empty((0, 3)), self.lattice)
+            if not self._follows(new, cloud):
+                cloud = cloud.checked().owned()
+                new._take(new._surveyed(new.task, cloud))
+                new.pipeline = self._placed(new.task, new._points)
+                new.lattice = new._given.lattice
+            elif new.order.rotation is not None or new.order.finer:
+                new.late = cloud.owned()  # the pipeline's copies are others
             else:
-                new.late = taken
+                new.late = cloud
         return new
 
-    def _follows(self, task: Task, order: Order, lattice: Lattice, taken: Arguments) -> bool:
+    def _follows(self, new: EwaldSum, cloud: Cloud) -> bool:
         """Let a device place points before the host has looked at them; return whether it can.
 
         Not where it depends on the points what else is done: where they set the box, or a warning
         may be due, or their normals are rounded.
         """
-        same = taken.arrays["trg"] is taken.arrays["src"]
-        if None in task.options.edges or task.flux or self._given.systems or may_warn(task, same):
+        task = new.task
+        if None in task.options.edges or task.flux or may_warn(task, cloud.same):
+            return False
+        if cloud.systems or cloud.labels is not self._given.labels:
             return False
         if task.mixed and task.sum.normals:
             return False
-        if self._given.labels is not None:  # of as many points
-            counts = self.counts
-            if counts != (taken.arrays["trg"].shape[1], taken.arrays["src"].shape[1]):
-                return False
-        return self.pipeline.follow(task, lattice, self._named(order, taken))
-
-    def _named(self, order: Order, taken: Arguments) -> dict[str, Any]:
-        """Return arrays as the pipeline takes them, without sources that are the targets."""
-        arrays = order.arrays(taken.arrays)
-        return {n: a for n, a in arrays.items() if n != "src" or a is not arrays["trg"]}
+        arrays = new.order.arrays(cloud.arrays)
+        named = {n: a for n, a in arrays.items() if n != "src" or a is not arrays["trg"]}
+        return self.pipeline.follow(task, new.lattice, named)
 
     def looked_at(self) -> tuple[bool, bool]:
         """Return whether late points were in the box, and suit the set-up; the host waits."""
         return (True, True) if self.late is None else self.pipeline.looked_at()
 
-    def settled(self, inside: bool, suited: bool) -> PlacedSum:
+    def settled(self, inside: bool, suited: bool) -> EwaldSum:
         """Return the sum with its late points looked at, perhaps by another set-up.
 
         Raises
@@ -281,33 +295,16 @@ class PlacedSum:
         new = copy.copy(self)
         new.late, new._seen = None, late
         if not suited:
-            own = self._points_of(self.task, self._as_placed(late), None, self._given.labels)
-            new._given, new._points, new._seen = own, own.ordered(self.order), None
+            new._take(self._surveyed(self.task, self._as_placed(late)))
             new.pipeline = self.pipeline.suiting(self.task, new._points)
         return new
 
-    def _as_placed(self, taken: Arguments) -> Arguments:
-        """Return arguments with the points that are placed, whatever became of their arrays."""
-        if self.order.rotation is not None or self.order.finer:
-            return taken.checked()
-        arrays = self.pipeline.copies(taken.arrays)
-        return taken._replace(arrays=self.order.inverse.arrays(arrays)).checked()
-
-    def _systems_of(self, taken: Arguments, systems: Any) -> Systems | None:
-        """Return the systems of other points; those that there were, if they are the same."""
-        old = self._given.systems
-        systems = as_before("systems", systems, old and (old.targets, old.sources))
-        new = check_systems(systems, taken.arrays, self.task.space, self.task.options)
-        return old if new == old else new
-
-    def _labels_of(self, taken: Arguments, exclude: Any, systems: Systems | None) -> Labels | None:
-        """Return the labels of other points; those that there were, if they are the same."""
-        old, task, same = self._given.labels, self.task, systems is self._given.systems
-        exclude = as_before("exclude", exclude, old)
-        if exclude is None:
-            return None
-        new = check_labels(exclude, task.kernel, True, taken.arrays, task.options, systems)
-        return old if new == old and same else new
+    def _as_placed(self, cloud: Cloud) -> Cloud:
+        """Return a cloud with the points that are placed, whatever became of its arrays."""
+        if self.order.rotation is None and not self.order.finer:
+            arrays = self.order.inverse.arrays(self.pipeline.copies(cloud.arrays))
+            cloud = replace(cloud, arrays=arrays, borrowed=False)
+        return cloud.checked()
 
     # ------------------------------------------------------------------ apply
     def summed(self, values: Any, out: Any, watch: Watch) -> Any:
@@ -388,21 +385,6 @@ class PlacedSum:
         return check_density(name, values, shape, of="targets", **how)
 
 
-def as_before(name: str, given: Any, before: Any) -> Any:
-    """Return systems or labels for other points; the old ones, if none are given.
-
-    Raises
-    ------
-    ParkiValueError
-        If there were none before.
-    """
-    if given is not None and before is None:
-        raise ParkiValueError(
-            f"{name} was given, but the plan was made without; make a new plan with {name}"
-        )
-    return before if given is None else given
-
-
 def _order(task: Task) -> Order:
     options = task.options
     return Order(options.axes, options.cell and options.cell.rotation, task.finer)
@@ -410,19 +392,22 @@ def _order(task: Task) -> Order:
 
 def place_and_sum(
     pipeline: Pipeline,
-    arguments: tuple[Any, ...],
+    kernel: Any,
+    cloud: Cloud,
     dens: Any,
-    want: str | tuple[str, ...],
-    systems: Any = None,
-    **others: Any,
-) -> tuple[PlacedSum, Any]:
-    """Return a sum that is placed for one density, and what is wanted of that.
+    want: str | tuple[str, ...] = "u",
+    *,
+    tensors: Any = None,
+    transposed_pair: tuple[str, Any] | None = None,
+) -> tuple[EwaldSum, Any]:
+    """Return a sum that is placed for one density, and what is wanted of that: see `EwaldSum`.
 
-    ``arguments`` are the first five of `parki.Plan`; ``others`` are those of `Request`. The density
-    is checked along with the rest, before any work.
+    The density is checked along with the rest, before any work.
     """
     with pipeline.ranks.collective("sum"):
-        placed = PlacedSum(pipeline, arguments, want, systems, Request(**others), owned=True)
+        placed = EwaldSum(
+            pipeline, kernel, cloud, want, tensors=tensors, transposed_pair=transposed_pair
+        )
         values = placed.density(dens)
         with placed.access():
             placed.place(once=True)
@@ -430,14 +415,43 @@ def place_and_sum(
 
 
 def sum_once(
-    arguments: tuple[Any, ...],
+    kernel: Any,
+    trg: Any,
+    src: Any,
     dens: Any,
-    want: str | tuple[str, ...],
+    norms: Any,
+    options: EwaldOptions,
+    *,
+    want: str | tuple[str, ...] = "u",
     systems: Any = None,
+    exclude: Any = None,
+    tensors: Any = None,
+    transposed_pair: tuple[str, Any] | None = None,
     ranks: Ranks = SERIAL,
-    **others: Any,
 ) -> Any:
-    """Return the sum of one density, by what the last such sum left; leave it for the next."""
-    placed, result = place_and_sum(ranks.engine(), arguments, dens, want, systems, **others)
+    """Return the sum of one density, by what the last such sum left; leave it for the next.
+
+    Takes what `parki.stokes_sl` and `EwaldSum` take.
+    """
+    with ranks.collective("points"), read_once():
+        cloud = take_cloud(
+            kernel,
+            trg,
+            src,
+            norms,
+            options,
+            systems=systems,
+            exclude=exclude,
+            borrowed=False,  # it is summed at once
+        )
+    placed, result = place_and_sum(
+        ranks.engine(),
+        kernel,
+        cloud,
+        dens,
+        want,
+        tensors=tensors,
+        transposed_pair=transposed_pair,
+    )
     placed.leave(once=True)
     return result

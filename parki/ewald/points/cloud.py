@@ -1,0 +1,355 @@
+"""`Cloud`: targets and sources with all that belongs to them, from the boundary to the stages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parki.errors import ParkiTypeError, ParkiValueError
+from parki.ewald.geometry.systems import Labels, Systems, check_labels, check_systems
+from parki.ewald.lattice import Lattice
+from parki.ewald.options import EwaldOptions
+from parki.ewald.points.arguments import (
+    check_dtypes,
+    check_extent,
+    check_normals,
+    check_options,
+    check_shape,
+)
+from parki.ewald.points.values import as_rows, check_finite, check_single, extremes
+from parki.ewald.ranks import Ranks
+from parki.ewald.solver_box import Order
+from parki.ewald.sums import sum_of
+from parki.ewald.task import Task
+from parki.interchange import as_array, check_space
+from parki.meaning import varied
+from parki.runtime import ExecutionSpace, get_execution_space
+from parki.runtime.forks import cached_property
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cloud:
+    """Targets and sources, and all that belongs to them.
+
+    Attributes
+    ----------
+    arrays : dict
+        "trg" and "src", shape (3, N), one array if the targets are the sources; "norms" of
+        sources, "tensors" of targets; and radii, shape (1, N), "trg_marks" and "src_marks".
+    space : ExecutionSpace
+        Where the arrays are.
+    options : EwaldOptions
+        With the present box.
+    systems : Systems or None
+        Which targets and sources belong together; None if all do.
+    labels : Labels or None
+        Labels of the points, if pairs are left out.
+    extents : ndarray, shape (n, 3), or None
+        Smallest and largest coordinates of this rank's clouds that are not empty; None until the
+        values were looked at, by `checked`.
+    borrowed : bool
+        Whether the arrays are the user's, who may change them.
+    """
+
+    arrays: dict[str, Any]
+    space: ExecutionSpace
+    options: EwaldOptions
+    systems: Systems | None = None
+    labels: Labels | None = None
+    extents: Any = None
+    borrowed: bool = True
+
+    @cached_property
+    def trg(self) -> Any:
+        """Targets, shape (3, Nt)."""
+        return self.arrays["trg"]
+
+    @cached_property
+    def src(self) -> Any:
+        """Sources, shape (3, Ns)."""
+        return self.arrays["src"]
+
+    @property
+    def norms(self) -> Any:
+        """Normals of sources, or radii of targets and of sources; None where there are none."""
+        return self.arrays.get("norms", self.radii)
+
+    @property
+    def radii(self) -> tuple[Any, Any] | None:
+        """Radii (N,) of targets and of sources, if they have any."""
+        return marks_of(self.arrays)
+
+    @cached_property
+    def same(self) -> bool:
+        """Whether the targets are the sources."""
+        return self.trg is self.src
+
+    @property
+    def xp(self) -> Any:
+        """The array module of the space."""
+        return self.space.array_module
+
+    @cached_property
+    def targets(self) -> int:
+        """Targets of this rank."""
+        return int(self.trg.shape[1])
+
+    @cached_property
+    def sources(self) -> int:
+        """Sources of this rank."""
+        return int(self.src.shape[1])
+
+    def checked(self) -> Cloud:
+        """Return the cloud with `extents`, for which a device is waited for.
+
+        Raises
+        ------
+        ParkiValueError
+            If values are impossible.
+        """
+        clouds = {"trg": self.trg} if self.same else {"trg": self.trg, "src": self.src}
+        normals = [self.arrays["norms"]] if "norms" in self.arrays else []
+        ends = extremes(*map(self.options.along, clouds.values()), *normals)
+        extents = [
+            check_extent(name, points, extent, self.options)
+            for (name, points), extent in zip(clouds.items(), ends, strict=False)
+        ]
+        for array in normals:
+            check_finite("norms", array, ends[-1])
+            if self.options.precision == "mixed":
+                check_single("norms", ends[-1])
+        return replace(self, extents=np.concatenate(extents))
+
+    def owned(self) -> Cloud:
+        """Return the cloud with copies of borrowed arrays; one array for both stays one."""
+        if not self.borrowed:
+            return self
+        copies = {name: self._copied(array) for name, array in self.arrays.items()}
+        if self.same:
+            copies["src"] = copies["trg"]
+        return replace(self, arrays=copies, borrowed=False)
+
+    def _copied(self, array: Any) -> Any:
+        copied = self.xp.empty(array.shape, dtype=array.dtype)
+        self.space.adapter.copy(copied, array)
+        return copied
+
+    def surveyed(self, *, survey: Survey, lattice: Lattice, tolerance: float) -> SurveyedCloud:
+        """Return the cloud with what follows from the points of all ranks."""
+        own = {each.name: getattr(self, each.name) for each in fields(Cloud)}
+        return SurveyedCloud(**own, survey=survey, lattice=lattice, tolerance=tolerance)
+
+
+def take_cloud(
+    kernel: Any,
+    trg: Any,
+    src: Any,
+    norms: Any,
+    options: EwaldOptions | None,
+    *,
+    systems: Any = None,
+    exclude: Any = None,
+    space: ExecutionSpace | None = None,
+    borrowed: bool = True,
+) -> Cloud:
+    """Refuse kernels, points, normals and options that do not match; look at no values of points.
+
+    Parameters
+    ----------
+    kernel, trg, src, options
+        As for `parki.Plan`.
+    norms : array, or tuple of 2 arrays
+        As for `parki.Plan`; or radii, where the pair function takes a number of each point: (N,)
+        of points that are targets and sources, or one array for each.
+    systems, exclude
+        As for `parki.Plan`; or `Systems` and `Labels`, which stay what they are where they fit.
+    space : ExecutionSpace, optional
+        Where arrays must be. Default: the space of the options, or the space where they are.
+    borrowed : bool
+        See `Cloud`.
+
+    Raises
+    ------
+    ParkiTypeError, ParkiValueError
+    """
+    kind = sum_of(kernel)
+    options = check_options(options)
+    if varied(options.box) is not None:
+        raise ParkiTypeError(
+            "box requires a gradient, which only the calls of parki.torch have: its sums and "
+            "sphere_velocities; elsewhere pass box.detach()"
+        )
+    if not (all(options.periodic) or kind.symbol.ends):
+        raise ParkiValueError(
+            f"{kind.name} has three periodic axes alone, but the sum is {options.periods}; free "
+            "axes need a kernel that ends, which parki does not have of it: choose periodicity=3"
+        )
+    arrays = {"trg": as_array("trg", trg)}
+    arrays["src"] = arrays["trg"] if trg is src else as_array("src", src)
+    check_normals(kind, norms)
+    with_radii = kind.pair.marks is not None
+    if norms is not None and not with_radii:
+        arrays["norms"] = as_array("norms", norms)
+    dtype = check_dtypes(arrays)
+    options.check_dtype(dtype)
+    space = space or get_execution_space(options.execution_space, *arrays.values())
+    check_space(arrays, space)  # values on another device cannot be read
+    for name in ("trg", "src"):
+        check_shape(name, arrays[name])
+    if "norms" in arrays:
+        arrays["norms"] = as_rows("norms", arrays["norms"], (3, arrays["src"].shape[1]))
+    if with_radii:
+        arrays |= _radii(kind.name, norms, arrays, space)
+    systems = check_systems(systems, arrays, space, options)
+    labels = None
+    if exclude is not None:
+        points = kind.pair.of_points
+        labels = check_labels(exclude, kind.name, points, arrays, options, systems)
+    return Cloud(
+        arrays=arrays,
+        space=space,
+        options=options,
+        systems=systems,
+        labels=labels,
+        borrowed=borrowed,
+    )
+
+
+def _radii(kernel: str, radii: Any, arrays: dict[str, Any], space: ExecutionSpace) -> Any:
+    """Return the radii (1, N) of targets and sources by name, in the memory of the points."""
+    both = radii if isinstance(radii, tuple) else (radii, radii)
+    points = {f"{name}_marks": arrays[name] for name in ("trg", "src")}
+    if radii is None or any(
+        len(a) != b.shape[1] for a, b in zip(both, points.values(), strict=True)
+    ):
+        raise ParkiValueError(
+            f"{kernel} takes the radius of each point, which parki.Spheres gives it; make "
+            "parki.Spheres of these points"
+        )
+    xp, dtype = space.array_module, arrays["src"].dtype
+    named = zip(points, both, strict=True)
+    return {n: xp.asarray(as_array(n, each), dtype=dtype).reshape(1, -1) for n, each in named}
+
+
+def marks_of(arrays: dict[str, Any]) -> tuple[Any, Any] | None:
+    """Return the marks (N,) of targets and of sources among arrays of points, if they have any."""
+    return (arrays["trg_marks"][0], arrays["src_marks"][0]) if "src_marks" in arrays else None
+
+
+class Survey(NamedTuple):
+    """Facts about the points of all ranks that each rank needs.
+
+    Attributes
+    ----------
+    totals : tuple of 2 ints
+        Targets and sources of all ranks.
+    before : tuple of 2 ints
+        Targets and sources of the ranks before this one.
+    same : bool
+        Whether the targets are the sources, on all ranks.
+    extents : ndarray, shape (n, 3)
+        Smallest and largest coordinates of all ranks' clouds.
+    of_sources : ndarray, shape (m, 3)
+        Smallest and largest coordinates of all ranks' sources alone.
+    same_extents : bool
+        Whether targets and sources have the same smallest and largest coordinates, on all ranks.
+    rank : int
+        This rank; the first rank warns.
+    """
+
+    totals: tuple[int, int]
+    before: tuple[int, int]
+    same: bool
+    extents: NDArray[np.float64]
+    of_sources: NDArray[np.float64]
+    same_extents: bool
+    rank: int = 0
+
+    def most_sources(self, systems: Systems | None) -> int:
+        """Return how many sources a system has at most; all, if there are no systems."""
+        return self.totals[1] if systems is None else int(np.diff(systems.sources).max())
+
+    @classmethod
+    def of(cls, ranks: Ranks, task: Task, cloud: Cloud) -> Survey:
+        """Return the facts about the points of all ranks; refuse ranks with other tasks.
+
+        Parameters
+        ----------
+        ranks : Ranks
+        task : Task
+            Of this rank.
+        cloud : Cloud
+            Of this rank, whose values were looked at.
+
+        Raises
+        ------
+        ParkiValueError
+            If ranks have different tasks.
+        """
+        counts, same, extents = (cloud.targets, cloud.sources), cloud.same, cloud.extents
+        same_extents = np.array_equal(extents[:2], extents[2:])
+        of_sources = extents[-2:] if counts[1] else extents[:0]
+        if ranks.serial:
+            return cls(counts, (0, 0), same, extents, of_sources, same_extents)
+        told = ranks.allgather((same, same_extents, task.asked, counts, extents, of_sources))
+        sames, alike, asked, numbers, ends, sources = zip(*told, strict=True)
+        _refuse_other_tasks(asked)
+        before, totals = (np.sum(numbers[:n], axis=0, dtype=int) for n in (ranks.rank, ranks.size))
+        return cls(
+            (int(totals[0]), int(totals[1])),
+            (int(before[0]), int(before[1])) if ranks.rank else (0, 0),
+            all(sames),
+            np.concatenate(ends),
+            np.concatenate(sources),
+            all(alike),
+            ranks.rank,
+        )
+
+
+def _refuse_other_tasks(told: Sequence[dict[str, Any]]) -> None:
+    """Raise if ranks ask for different sums, which each of them told."""
+    for rank, other in enumerate(told):
+        for name, value in told[0].items():
+            if other[name] != value:
+                raise ParkiValueError(
+                    f"{name} is {other[name]} on rank {rank}, but {value} on rank 0; "
+                    "all ranks take part in one sum"
+                )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SurveyedCloud(Cloud):
+    """A cloud with what follows from the points of all ranks.
+
+    Attributes
+    ----------
+    survey : Survey
+    lattice : Lattice
+        The box, in the user's unit.
+    tolerance : float
+        Tolerance by which parameters are chosen.
+    """
+
+    survey: Survey
+    lattice: Lattice
+    tolerance: float
+
+    def ordered(self, order: Order) -> SurveyedCloud:
+        """Return the cloud with its axes in another order."""
+        if not order.changes:
+            return self
+        x, old = order.axes, self.survey
+        survey = old._replace(extents=old.extents[:, x], of_sources=old.of_sources[:, x])
+        arrays = order.arrays(self.arrays)
+        return replace(self, arrays=arrays, extents=self.extents[:, x], survey=survey)
+
+    @cached_property
+    def counts(self) -> tuple[int, int, int]:
+        """Average targets and sources of a system, and the number of systems."""
+        count = self.systems.count if self.systems else 1
+        targets, sources = (max(1, -(-total // count)) for total in self.survey.totals)
+        return targets, sources, count

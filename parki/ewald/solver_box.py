@@ -1,0 +1,247 @@
+"""From the user's box to the solver's: the order of the axes, and the unit of length."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from parki.cell_list import locate, multiplied
+from parki.errors import ParkiValueError
+from parki.ewald.lattice import Lattice, check_length
+from parki.ewald.sums import SUMS
+from parki.ewald.task import Task
+from parki.runtime import ExecutionSpace
+from parki.runtime.forks import cached_property
+
+
+class LatticeNumbers:
+    """Arrays of a few numbers each, which follow from a box that deforms, and stay.
+
+    Launches that were recorded read the same memory each time: another box is another content.
+
+    Parameters
+    ----------
+    space : ExecutionSpace
+        Whose memory they are in.
+    """
+
+    def __init__(self, space: ExecutionSpace) -> None:
+        self._space = space
+        self._arrays: dict[Hashable, tuple[Callable[[Frame], Any], Any]] = {}
+
+    def array(self, name: Hashable, made: Callable[[Frame], Any], frame: Frame, dtype: Any) -> Any:
+        """Return the numbers ``made`` of a frame, as one array for each name and dtype."""
+        key = name, np.dtype(dtype)
+        if key not in self._arrays:
+            values = self._space.array_module.array(made(frame), dtype=dtype, order="C")
+            self._arrays[key] = made, values
+        return self._arrays[key][1]
+
+    def move(self, frame: Frame) -> None:
+        """Overwrite all arrays by as many numbers of another frame; wait for nothing."""
+        for made, array in self._arrays.values():
+            values = np.ascontiguousarray(made(frame), dtype=array.dtype)
+            self._space.adapter.upload(array, values)
+
+
+class Order:
+    """The caller's axes in another order: periodic ones come first, or slabs divide the first.
+
+    It also turns vectors into the axes of a tilted box, whose first vector is along the first axis.
+    The sums do not depend on the order of the axes, except that a mirror changes the sign of what a
+    vector of rotation makes.
+
+    Parameters
+    ----------
+    axes : sequence of 3 ints
+        The caller's axis for each axis of the other order.
+    rotation : ndarray, shape (3, 3), optional
+        Turns vectors in the other order.
+    finer : bool
+        Whether arrays of points become float64.
+
+    Attributes
+    ----------
+    kept : bool
+        Whether the order is the caller's, and nothing turns.
+    mirrors : bool
+        Whether it mirrors the box, as an exchange of two axes does. A turn in a circle does not.
+    """
+
+    def __init__(self, axes: Iterable[int], rotation: Any = None, finer: bool = False) -> None:
+        self.axes, self.rotation, self.finer = [*axes], rotation, finer
+        self.kept = self.axes == [0, 1, 2] and rotation is None
+        self.mirrors = self.axes not in ([0, 1, 2], [1, 2, 0], [2, 0, 1])
+
+    @property
+    def changes(self) -> bool:
+        """Whether points in the order are others than the caller's."""
+        return self.finer or not self.kept
+
+    @property
+    def inverse(self) -> Order:
+        """The order that gives the caller's axes back."""
+        return Order(self.axes.index(axis) for axis in range(3))
+
+    def arrays(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        """Return arrays (rows, N) in the other order; one array for both clouds stays one."""
+        if not self.changes:
+            return arrays
+        same = arrays["trg"] is arrays["src"]
+        ordered = {n: each for n, each in arrays.items() if not (same and n == "src")}
+        if self.finer:
+            ordered = {n: each.astype(np.float64, copy=False) for n, each in ordered.items()}
+        ordered = {n: self.rows(each) for n, each in ordered.items()}
+        return {name: ordered["trg" if same and name == "src" else name] for name in arrays}
+
+    def rows(self, values: Any) -> Any:
+        """Return values (..., rows, N) in the other order; themselves, if that is the same."""
+        if self.kept or values.shape[-2] == 1:
+            return values
+        ordered = values.take(self.places(values.shape[-2]), axis=-2)
+        return ordered if self.rotation is None else _rotated(ordered, self.rotation)
+
+    def back(self, values: Any, out: Any) -> None:
+        """Write values (..., rows, N) of the other order in the caller's."""
+        if self.kept or values.shape[-2] == 1:
+            out[...] = values
+            return
+        if self.rotation is not None:
+            values = _rotated(values, self.rotation.T)
+        out[..., self.places(values.shape[-2]), :] = values
+
+    def density(self, dens: Any, sources: Iterable[Any]) -> Any:
+        """Return a density (rows, N), whose sources have rows that follow each other."""
+        rows, start = self.rows(dens), 0
+        for source in sources if self.mirrors else ():
+            if source.axial:  # it changes its sign in a mirror
+                rows[start : start + source.rows] *= -1
+            start += source.rows
+        return rows
+
+    def places(self, rows: int) -> list[int]:
+        """Return the caller's row for each row in the other order.
+
+        The rows are a number, one vector or two, a tensor, a vector and a tensor, a tensor and a
+        number, or a number and a vector, perhaps with a tensor.
+        """
+        vector = [3 * each + axis for each in range(rows // 3) for axis in self.axes]
+        tensor = [3 * row + column for row in self.axes for column in self.axes]
+        if rows in (4, 13):  # a number and a vector, perhaps with a tensor
+            return [0, *(1 + axis for axis in self.axes), *(4 + place for place in tensor)][:rows]
+        if rows == 12:
+            return [*self.axes, *(3 + place for place in tensor)]
+        return {1: [0], 9: tensor, 10: [*tensor, 9]}.get(rows, vector)
+
+
+def _rotated(values: Any, rotation: Any) -> Any:
+    """Return turned vectors and tensors, in rows as of `Order.places`.
+
+    Value by value, so that equal points stay equal; in double precision.
+    """
+    rows, rotated = values.shape[-2], values.astype(np.float64)
+    first = rows in (4, 13)  # a number comes before the rest
+    groups = [[first + 3 * each + axis for axis in range(3)] for each in range(rows // 3)]
+    if rows > 6:  # both indices of a tensor, one after the other
+        start = {13: 4, 12: 3}.get(rows, 0)
+        groups += [[start + axis + 3 * each for each in range(3)] for axis in range(3)]
+    for group in groups:
+        given = [rotated[..., row, :].copy() for row in group]
+        for row, weights in zip(group, rotation.tolist(), strict=True):
+            rotated[..., row, :] = sum(w * each for w, each in zip(weights, given, strict=True))
+    return rotated.astype(values.dtype)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The box in the solver, whose lengths are over a power of two.
+
+    Scaling by a power of two is exact in both directions. So no box is too large or too small for
+    float32.
+
+    Attributes
+    ----------
+    lattice : Lattice
+        In solver units.
+    unit : float
+        The solver's unit of length in the user's unit.
+    length : float
+        Cube root of the box's volume in the user's unit.
+    numbers : LatticeNumbers or None
+        Where other tilts need no other launches: all that kernels read of them.
+    """
+
+    lattice: Lattice
+    unit: float = 1.0
+    length: float = 1.0
+    numbers: LatticeNumbers | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, task: Task, given: Lattice, before: Frame | None = None) -> Frame:
+        """Return the frame of a box, whose unit is near the cube root of the volume.
+
+        A box whose tilts are not the tilts of the frame ``before`` may change them again.
+        """
+        length = given.length
+        kernel, want = task.chosen_by
+        terms = [term for name in want for term in SUMS[kernel].terms.get(name, ())]
+        check_length(length, task.dtype, max((term.power for term in terms), default=1))
+        unit = 2.0 ** round(math.log2(length))
+        if task.mixed and not 1e-9 <= unit <= 1e9:
+            raise ParkiValueError(
+                f"the box has edges of about {length:g}; precision='mixed' takes 1e-9 to 1e9: "
+                "give lengths in another unit"
+            )
+        lattice = given.over(unit)
+        frame = cls(lattice.following(before.lattice) if before else lattice, unit, length)
+        if any(frame.lattice.deforms):
+            kept = before.numbers if before and before.takes(frame) else None
+            frame = replace(frame, numbers=kept or LatticeNumbers(task.space))
+        return frame
+
+    def takes(self, other: Frame) -> bool:
+        """Return whether the grid of this frame is one for another frame, of other tilts."""
+        return self.unit == other.unit and self.lattice.widest == other.lattice.widest
+
+    def constant(
+        self, space: ExecutionSpace, name: Hashable, made: Callable[[Frame], Any], dtype: Any
+    ) -> Any:
+        """Return the numbers ``made`` of the frame as an array; ``name`` tells them from others."""
+        if self.numbers is None:
+            return space.adapter.constant(made(self), dtype)
+        return self.numbers.array(name, made, self, dtype)
+
+    def basis_on(self, space: ExecutionSpace, dtype: Any) -> Any:
+        """Return the basis as an array of a space."""
+        return self.constant(space, "basis", lambda frame: frame.lattice.basis, dtype)
+
+    @cached_property
+    def factor(self) -> float:
+        """Factor from the user's lengths to solver units, and from the solver's results back."""
+        return 1 / self.unit
+
+    def wrap(self, task: Task, points: Any) -> Any:
+        """Return points (3, N) in the box and in solver units, as the grid takes them."""
+        lattice = self.lattice
+        if lattice.origin.any():
+            # This rounds; the grid does not mind, and the near field takes the points as given.
+            corner = lattice.origin[:, None] * self.unit
+            points = points - task.space.adapter.constant(corner, points.dtype)
+        if lattice.tilted:
+            basis = self.basis_on(task.space, points.dtype)
+            points = multiplied(points, basis, task.space, task.executor)
+        wrapped, _ = locate(
+            points,
+            lattice.edges,
+            (1, 1, 1),
+            lattice.periodic,
+            (0.0, 0.0, 0.0),
+            task.space,
+            scale=self.factor,
+            executor=task.executor,
+        )
+        return wrapped.astype(task.dtype, copy=False)
