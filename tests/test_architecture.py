@@ -26,6 +26,7 @@ DOORS = {
     "cli": ("__main__",),
     "distributed": ("__init__",),
     "dynamics": ("__init__",),
+    "extend": (),
     "jax": (),
     "libmobility": (),
     "mesh": ("__init__",),

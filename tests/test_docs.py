@@ -22,6 +22,7 @@ from pages import BLOCK, BOTH, GPU, PLAIN, RANKS, need, program, small
 from started import NO_GPU, mpirun, parallel
 
 import parki
+import parki.extend
 from parki import errors, settings
 
 ROOT = Path(__file__).parents[1]
@@ -139,6 +140,9 @@ def test_the_site(tmp_path):
     modules = {"distributed", "ewald", "mesh", "reference", "typing", "utils"}
     assert {f"parki.{name}" for name in parki.__all__ if name not in modules} <= places
     assert {f"parki.distributed.{name}" for name in parki.distributed.__all__} <= places
+    named = [name for name in parki.extend.__all__ if callable(getattr(parki.extend, name))]
+    maps = {"velocity", "pressure", "gradient"}
+    assert {f"parki.extend.{name}" for name in named if name not in maps} <= places
     assert {"parki.Plan.__call__", "parki.reference.direct_sum"} <= places
     far = r"<(?:script|link|img)\b[^>]*\b(?:src|href)=\"(?:https?:)?//"
     assert not [name for name, text in pages.items() if re.search(far, text)]

@@ -12,9 +12,10 @@ import pytest
 
 import parki
 from examples import EXAMPLES, of_masses
+from parki import extend
 from parki.ewald.far.strain import SYMBOLS
 from parki.ewald.points import RESULTS, TENSOR
-from parki.ewald.sums import SUMS, TERMS, Sum, gauges, register, sources, symbols
+from parki.ewald.sums import SUMS, TERMS, Sum, register, sources, symbols
 from parki.ewald.sums.names import always
 from parki.ewald.sums.record import terms_of
 from parki.ewald.sums.written import pair_of
@@ -120,12 +121,12 @@ def test_symbols_take_the_sources_that_the_page_lists():
     page = (ROOT.parent / "docs" / "adding-a-sum.md").read_text(encoding="utf-8")
     listed = set()
     for row in re.findall(r"^\| `([A-Z_]+)` \| (.*) \| ([\d, ]+) \| `(\w+)` \|", page, re.M):
-        symbol, decays = getattr(symbols, row[0]), map(int, row[2].split(", "))
-        of = tuple(getattr(sources, name) for name in re.findall(r"`(\w+)`", row[1]))
+        symbol, decays = getattr(extend, row[0]), map(int, row[2].split(", "))
+        of = tuple(getattr(extend, name) for name in re.findall(r"`(\w+)`", row[1]))
         own = tuple(each._replace(decay=n) for each, n in zip(of, decays, strict=True))
         terms = terms_of("trial", symbol, own[-1], aligned={"u": 1})
         given = "trial", symbol, pair_of(symbol, own, (2, 20)), own
-        Sum(*given, gauge=getattr(gauges, row[3], None), terms=terms)
+        Sum(*given, gauge=getattr(extend, row[3], None), terms=terms)
         listed.add((symbol, of))
         if row[3] != "None":
             with pytest.raises(parki.ParkiValueError, match="trial falls as 1 / r, so that net"):
@@ -142,6 +143,22 @@ def test_symbols_take_the_sources_that_the_page_lists():
     for others in ((sources.FORCE,), (sources.QUADRUPOLE,), (sources.CHARGE, sources.QUADRUPOLE)):
         with pytest.raises(parki.ParkiValueError, match="sources that its symbol does not take"):
             replace(record, sources=others)
+
+
+def test_pages_import_what_is_public():
+    """All that programs with sums of their own need is in `parki.extend`, and its docstring."""
+    modules = {}
+    for path in (ROOT.parent / "docs").rglob("*.md"):
+        for program in re.findall(
+            r"^```python.*?^```", path.read_text(encoding="utf-8"), re.M | re.S
+        ):
+            for module in re.findall(r"^\s*(?:from|import) (parki\.\w[\w.]*)", program, re.M):
+                modules.setdefault(module, set()).add(path.name)
+    inner = {name: pages for name, pages in modules.items() if name.count(".") > 1}
+    assert not inner and "parki.ewald" not in modules
+    assert {"adding-a-sum.md", "architecture.md", "derivatives.md"} <= modules["parki.extend"]
+    for name in extend.__all__:
+        assert f"`{name}`" in extend.__doc__
 
 
 # --- records that lack something ------------------------------------------------------------------

@@ -42,14 +42,17 @@ array: Array = "text"  # assignment
 """
 
 
-MODULES = ("parki", "parki.ewald", "parki.distributed", "parki.torch", "parki.jax")
+MODULES = (
+    *("parki", "parki.ewald", "parki.extend", "parki.distributed", "parki.torch", "parki.jax"),
+)
 
 
 def star(module: str) -> list[str]:
     """Return a program that names all that a module gives; its last two lines are wrong."""
     names = sorted(importlib.import_module(module).__all__)
     lines = [f"from {module} import *", *(f"{name}_of = {name}" for name in names)]
-    return [*lines, "missing_of = missing", "stokes_sl_of = 1"]
+    last = "stokes_sl" if "stokes_sl" in names else names[-1]
+    return [*lines, "missing_of = missing", f"{last}_of = 1"]
 
 
 def program(module: str) -> str:
