@@ -9,7 +9,7 @@ walks the same columns on a device.
 
 A file of ``kernels/pairs`` has what a pair adds: `interact` to u here, and `differentiate` to the
 sums of ``p2p_derivatives.py``. Its formulas have y = r_c/r, e = (x - y)/r, r over r_c, and
-polynomials in s = 2 r^2 - 1 of "Near and far" of docs/theory.md: S, X, R, L, and W = R'/r. The rows
+polynomials in s = 2 r^2 - 1, the tables of ``parki/ewald/sums/tables.py``, by their names. The rows
 of ``radial`` are TABLES of them. They are the smooth remainders of the full kernels, so a
 coinciding pair needs only y = 0 to lose its singular part and keep the rest.
 
@@ -26,14 +26,14 @@ With LABELS the fourth rows of ``trg`` and ``src`` have whole numbers. Pairs of 
 to ``p2p_labels.py``.
 
 EVALUATOR 1 and 2 take Hasimoto's radial functions from their formulas instead. With z = xi r_c and
-r in units of r_c: Q = z / sqrt(pi) exp(-(z r)^2), R = -2 z^2 Q, S = P + Q, X = (P - Q) / r^2 and
-L = P, where
+r in units of r_c: psi = z / sqrt(pi) exp(-(z r)^2), psi1 = -2 z^2 psi, flow = smooth0 + psi, and
+smooth1 = (smooth0 - psi) / r^2, where
 
-    1   P = erf(z r) / 2 r by the library
-    2   P = N(r^2) / D(r^2), rows N and D of ``radial``
+    1   smooth0 = erf(z r) / 2 r by the library
+    2   smooth0 = N(r^2) / D(r^2), rows N and D of ``radial``
 
-The difference P - Q loses digits at small r. But X occurs only as X r^2 added to y, and the
-singular part loses these digits anyway.
+The difference smooth0 - psi loses digits at small r. But smooth1 occurs only as smooth1 r^2 added
+to y, and the singular part loses these digits anyway.
 """
 
 from typing import List

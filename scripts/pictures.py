@@ -438,7 +438,7 @@ def rational(x: Any, terms: int, power: int) -> Any:
 
 def polynomial(x: Any, terms: int) -> Any:
     """Evaluate parki's polynomial for erf(x)/x, as the kernel does."""
-    coefficients = Hasimoto(END).radial_polynomials(1.0, terms - 1).L
+    coefficients = Hasimoto(END).radial_polynomials(1.0, terms - 1).smooth(0)
     return 2 / END * np.polyval(coefficients, 2 * (x / END) ** 2 - 1)
 
 

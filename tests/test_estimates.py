@@ -18,7 +18,7 @@ from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.prolate_error import by_quadrature, pair_error
 from parki.ewald.split.truncation import truncation
 from parki.ewald.sums import TERMS
-from parki.ewald.sums.record import RadialPolynomials
+from parki.ewald.sums.tables import FLOW, RadialTables, Table
 
 KERNELS = ("laplace", "stokes_sl", "stokes_dl")
 LENGTHS = np.array([1.2, 1.0, 0.8])
@@ -184,8 +184,9 @@ def test_near_is_the_pair_kernel_beyond_the_cutoff(term, xi_rc):
     square = TERMS[term].square(r**2, radial_functions(r, *split.near(r)))
     found = estimates.near(term, split, rc, 1.0)
     assert found.rms == pytest.approx(np.sqrt(np.trapezoid(4 * np.pi * r**2 * square, r)), rel=0.02)
-    smooth = RadialPolynomials(*(c.sum() for c in split.radial_polynomials(rc, 40)))  # s = 1
-    edge = smooth._replace(L=smooth.L - 0.5, S=smooth.S - 0.5, X=smooth.X - 0.5)
+    smooth = split.radial_polynomials(rc, 40).map(np.sum)  # s = 1
+    singular = FLOW, Table("smooth", 0), Table("smooth", 1)
+    edge = smooth | {table: smooth[table] - 0.5 for table in singular}
     at_rc, largest = np.sqrt(TERMS[term].square(1.0, edge)) / rc**power, np.sqrt(square.max())
     assert at_rc == pytest.approx(np.sqrt(square[0]), rel=1e-6)
     assert found.peak == pytest.approx(largest, rel=1e-6 if largest <= at_rc else 0.02)
@@ -221,7 +222,8 @@ def pair_errors(c, r):
         second = -(b[3] / 2 + slope) / r**2
         third = -(b[4] / (2 * r) + 3 * second) / r**2
         fourth = -(b[5] / (2 * r**2) + 6 * third + 3 * second / r**2) / r**2
-        return RadialPolynomials(p + q, (p - q) / r**2, slope, p, second, third, fourth)
+        psi = slope, second, third, fourth
+        return RadialTables.of(flow=p + q, smooth=(p, (p - q) / r**2), psi=psi)
 
     return radial(plain), radial(far)
 
@@ -239,7 +241,7 @@ def test_pair_error_of_the_prolate_split(c):
         [(b - a) * w / 2 for (a, b, _), (_, w) in zip(parts, rules, strict=True)]
     )
     plain, layers = pair_errors(c, r)
-    start = [RadialPolynomials(*(x[:1] for x in part)) for part in pair_errors(c, np.array([0.03]))]
+    start = [part.map(lambda x: x[:1]) for part in pair_errors(c, np.array([0.03]))]
     for term, kind in TERMS.items():
         by_psi = kind.far.order == 1
         square = kind.square(r**2, plain if by_psi else layers)

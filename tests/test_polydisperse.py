@@ -14,6 +14,7 @@ from parki.ewald.pipeline.ewald_sum import sum_once
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.lifted import Lifted
 from parki.ewald.split.prolate import Prolate
+from parki.ewald.sums.tables import FLOW, Table
 
 BOX = np.array([1.2, 1.0, 0.9])
 LONG = np.array([2.4, 0.6, 0.7])
@@ -206,11 +207,14 @@ def test_degrees_are_those_of_the_largest_spheres():
     def worst(degree, radius):
         r = np.linspace(0.01, 1, 200)
         kept, exact = (split.radial_polynomials(1.0, n) for n in (degree, 60))
-        lost = [
-            np.polyval(a, 2 * r**2 - 1) - np.polyval(b, 2 * r**2 - 1)
-            for a, b in zip(kept, exact, strict=True)
-        ]
-        e, x = (f[0] + radius**2 / 3 * f[1] + radius**4 / 36 * f[2] for f in (lost, lost[3:]))
+        lost = kept.map(
+            lambda a, b: np.polyval(a, 2 * r**2 - 1) - np.polyval(b, 2 * r**2 - 1), exact
+        )
+        levels = [lost.level(n) for n in range(3)]
+        e, x = (
+            f[0] + radius**2 / 3 * f[1] + radius**4 / 36 * f[2]
+            for f in ([level[table] for level in levels] for table in (FLOW, Table("smooth", 1)))
+        )
         return 2 * np.sqrt((2 * e**2 + (e + r**2 * x) ** 2) / 3).max()
 
     degree = split.polynomial_degree("stokes_sl", 1.0, delta)

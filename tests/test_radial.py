@@ -19,6 +19,7 @@ from parki.ewald.near.radial import choose_evaluator, hasimoto_functions
 from parki.ewald.options.variants import EVALUATORS
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.sums import SUMS
+from parki.ewald.sums.pairs import EVALUATED
 from parki.reference import direct_sum
 
 OTHERS = EVALUATORS[1:]
@@ -46,8 +47,10 @@ def test_exact_functions(xi_rc):
     """Those of the kernel and of the polynomials."""
     r = np.linspace(0.3, 1, 50)
     polynomials = Hasimoto(xi_rc).radial_polynomials(1.0, 46)
-    for value, polynomial in zip(hasimoto_functions(xi_rc, r)[:4], polynomials, strict=False):
-        np.testing.assert_allclose(value, np.polyval(polynomial, 2 * r**2 - 1), atol=1e-10)
+    exact = hasimoto_functions(xi_rc, r)
+    for table in EVALUATED:
+        found = np.polyval(polynomials[table], 2 * r**2 - 1)
+        np.testing.assert_allclose(exact[table], found, atol=1e-10)
 
 
 @pytest.mark.each
@@ -59,10 +62,10 @@ def test_a_rational_function_is_as_accurate_as_the_polynomials(kernel, xi_rc, de
     top, bottom = choose_evaluator("rational", kernel, Hasimoto(xi_rc), 1.0, degree).table
     exact = hasimoto_functions(xi_rc, r)
     value = np.polyval(top, r**2) / np.polyval(bottom, r**2)
-    error = value - exact.L  # of S and X r^2 too
+    error = value - exact.smooth(0)  # of "flow" and T_1 r^2 too
     polynomials = Hasimoto(xi_rc).radial_polynomials(1.0, degree)
-    lost = np.array([np.polyval(p, 2 * r**2 - 1) for p in polynomials[:4]]) - exact[:4]
-    both, cross, slope, mean = lost
+    lost = polynomials.map(lambda p, f: np.polyval(p, 2 * r**2 - 1) - f, exact)
+    both, cross, slope, mean = lost.flow, lost.smooth(1), lost.psi(1), lost.smooth(0)
     felt = {  # errors of the pair kernel: of the rational function, and of polynomials
         "laplace": (error, mean),
         "stokes_sl": (error, np.maximum(abs(both), abs(cross * r**2))),

@@ -32,6 +32,7 @@ from parki.ewald.split.screened import (
     with_friction,
 )
 from parki.ewald.sums import SUMS
+from parki.ewald.sums.tables import FLOW, SCREENING, Table
 from parki.reference import direct_sum
 
 BOX, TILTED = (1.0, 1.3, 0.8), ((1.0, 0.0, 0.0), (0.3, 1.3, 0.0), (0.0, 0.0, 0.8))
@@ -128,14 +129,18 @@ def test_tables_against_quadrature(split, kappa):
     table = Screened(split, kappa).series(1.0)
     for r in (0.004, 0.3, 0.95):
         h, logarithm = exact_h(split, kappa, r)
-        off = (math.exp(-kappa * r) - h) / r - 2 * float(chebyshev.chebval(2 * r**2 - 1, table.L))
+        off = (math.exp(-kappa * r) - h) / r - 2 * float(
+            chebyshev.chebval(2 * r**2 - 1, table.smooth(0))
+        )
         assert abs(off) < 2e-15 * (20 + kappa) + 2e-16 / r
     amplitude = math.exp(-logarithm) if logarithm < math.log(1e16) else 0.0
     assert Screened(split, kappa).amplitude == pytest.approx(amplitude, rel=1e-6)
-    assert table.K.tolist() == [kappa]
+    assert table[SCREENING].tolist() == [kappa]
     r, step = np.linspace(0.02, 0.98, 30), 1e-4 / (1 + kappa)
-    below, above = (chebyshev.chebval(2 * (r + way) ** 2 - 1, table.L) for way in (-step, step))
-    slope = -r * chebyshev.chebval(2 * r**2 - 1, table.X)
+    below, above = (
+        chebyshev.chebval(2 * (r + way) ** 2 - 1, table.smooth(0)) for way in (-step, step)
+    )
+    slope = -r * chebyshev.chebval(2 * r**2 - 1, table.smooth(1))
     assert np.abs((above - below) / (2 * step) - slope).max() < 3e-6 * (1 + kappa) ** 2
 
 
@@ -155,7 +160,7 @@ def test_screening_scales_with_the_split(split):
 def test_a_table_is_as_short_as_the_tolerance_allows():
     own = Screened(Prolate(15.0, 1.0), 4.0)
     whole, s = own.series(1.0), np.linspace(-1, 1, 401)
-    for term, series in (("laplace", 2 * whole.L), ("laplace_grad", 2 * whole.X)):
+    for term, series in (("laplace", 2 * whole.smooth(0)), ("laplace_grad", 2 * whole.smooth(1))):
         for tolerance in (1e-3, 1e-6, 1e-9):
             degree = own.polynomial_degree(term, 1.0, tolerance)
             lost = chebyshev.chebval(s, series) - chebyshev.chebval(s, series[: degree + 1])
@@ -169,26 +174,27 @@ def test_near_and_far_field_are_the_whole(split, alpha):
     """The near field ends at the cut-off, where the tables are the singular functions."""
     own = Friction(split, alpha)
     tables, bare = own.series(1.0), split.series(1.0)
-    mean, slope = (chebyshev.chebval(1.0, each) for each in (tables.L, tables.X))
-    shape, jump = float(friction.shape(np.array(alpha))), float((bare.S - bare.L).sum())
+    mean, first = tables.smooth(0), tables.smooth(1)
+    at_one, slope = (chebyshev.chebval(1.0, each) for each in (mean, first))
+    shape, jump = float(friction.shape(np.array(alpha))), float((bare.flow - bare.smooth(0)).sum())
     allowed = 1e-10
     if alpha > 300:  # a layer at the cut-off is left out
         allowed += 2e-9 + 10 * abs(jump) / alpha
-    assert abs(2 * mean - shape) < allowed
+    assert abs(2 * at_one - shape) < allowed
     edge = 3 * shape - 2 * math.exp(-alpha) - 2 * own.beta * jump
     assert abs(2 * slope - edge) < 10 * allowed
     # They are derivatives of each other: T_1 = -T_0' / r, with s = 2 r^2 - 1.
     s = np.linspace(-1, 1, 21)
-    steps = -4 * chebyshev.chebval(s, chebyshev.chebder(tables.L))
-    np.testing.assert_allclose(chebyshev.chebval(s, tables.X), steps, atol=1e-9 * abs(steps).max())
+    steps = -4 * chebyshev.chebval(s, chebyshev.chebder(mean))
+    np.testing.assert_allclose(chebyshev.chebval(s, first), steps, atol=1e-9 * abs(steps).max())
 
 
 @pytest.mark.parametrize("split", ENDING, ids=lambda each: each.name)
 def test_without_friction_the_tables_are_those_of_stokes(split):
     found, exact = Friction(split, 1e-7).series(1.0), split.series(1.0)
-    for field in "LSXRW":
+    for table in (*(Table("smooth", n) for n in (0, 1)), FLOW, *(Table("psi", n) for n in (1, 2))):
         s = np.linspace(-1, 1, 31)
-        own, other = (chebyshev.chebval(s, getattr(of, field)) for of in (found, exact))
+        own, other = (chebyshev.chebval(s, tables[table]) for tables in (found, exact))
         np.testing.assert_allclose(own, other, atol=1e-6 * abs(other).max())
 
 

@@ -66,7 +66,7 @@ def test_sizes_of_the_terms_of_turns():
         return distance, radial_functions(distance, *split.near(distance))
 
     def flow(at):
-        return -2 * functions(at)[1].X * np.cross(np.eye(3), at)  # a row for each torque
+        return -2 * functions(at)[1].smooth(1) * np.cross(np.eye(3), at)  # a row for each torque
 
     def curls(at, step=step):
         slopes = [(flow(at + e) - flow(at - e)) / (2 * step) for e in step * np.eye(3)]

@@ -15,8 +15,8 @@ from parki.errors import ParkiValueError
 from parki.ewald.split.hasimoto import Hasimoto, radial_functions
 from parki.ewald.split.prolate import STEP, Prolate, legendre_series, solve
 from parki.ewald.sums import SUMS, TERMS
-from parki.ewald.sums.record import RadialPolynomials
 from parki.ewald.sums.sizes import UPS
+from parki.ewald.sums.tables import Table
 
 RC = 0.37
 SPLITS = [*(Hasimoto(z / RC) for z in (0.7, 3.2, 5.4)), *(Prolate(c, RC) for c in (3, 14, 34))]
@@ -27,37 +27,39 @@ def name(split):
     return f"c={split.c}" if isinstance(split, Prolate) else f"xi={split.xi:.1f}"
 
 
+SECOND = Table("smooth", 2)
 every_split = pytest.mark.parametrize("split", SPLITS, ids=name)
 
 
 @every_split
 def test_radial_functions_are_derivatives_of_one_another(split):
-    """L' = -R X, X' = -(R' + 3 X) / R, S' = R (R' - X), R'' = R W, W' = R V, V' = R U.
+    """T_0' = -r T_1, T_1' = -(psi_1 + 3 T_1) / r, "flow"' = r (psi_1 - T_1), psi_n' = r psi_{n+1}.
 
     Without singular parts, r = 0 leaves -4 psi(0) f and -2 psi(0) q.
     """
     p = split.radial_polynomials(RC, 36)
-    assert -2 * np.polyval(p.S, -1.0) / RC == pytest.approx(-4 * split.psi0, rel=1e-13)
-    assert -2 * np.polyval(p.L, -1.0) / RC == pytest.approx(-2 * split.psi0, rel=1e-13)
+    assert -2 * np.polyval(p.flow, -1.0) / RC == pytest.approx(-4 * split.psi0, rel=1e-13)
+    assert -2 * np.polyval(p.smooth(0), -1.0) / RC == pytest.approx(-2 * split.psi0, rel=1e-13)
     r, step = np.linspace(0.05, 0.99, 40), 1e-4
     s = 2 * r**2 - 1
-    values = RadialPolynomials(*(np.polyval(c, s) for c in p))
+    values = p.map(lambda c: np.polyval(c, s))
+    first, psi = values.smooth(1), {n: values.psi(n) for n in (1, 2, 3, 4)}
 
     def slope(c):
         up, down = (np.polyval(c, 2 * (r + h) ** 2 - 1) for h in (step, -step))
         return (up - down) / (2 * step)
 
     for c, expected in (
-        (p.L, -r * values.X),
-        (p.X, -(values.R + 3 * values.X) / r),
-        (p.S, r * (values.R - values.X)),
-        (p.R, r * values.W),
-        (p.W, r * values.V),
-        (p.V, r * values.U),
+        (p.smooth(0), -r * first),
+        (p.smooth(1), -(psi[1] + 3 * first) / r),
+        (p.flow, r * (psi[1] - first)),
+        (p.psi(1), r * psi[2]),
+        (p.psi(2), r * psi[3]),
+        (p.psi(3), r * psi[4]),
     ):
         np.testing.assert_allclose(slope(c), expected, atol=3e-5 * np.abs(expected).max())
-    third = (values.R + 3 * values.X) / r**2
-    np.testing.assert_allclose(np.polyval(p.Y, s), third, atol=1e-9 * np.abs(third).max())
+    second, table = (psi[1] + 3 * first) / r**2, p.row(SECOND)
+    np.testing.assert_allclose(np.polyval(table, s), second, atol=1e-9 * np.abs(second).max())
 
 
 @pytest.mark.each
@@ -95,9 +97,9 @@ def test_derivatives_of_the_prolate_function(c):
     terms = [0.0, Prolate(c, 1.0).psi0]
     for k in range(0, 8, 2):
         terms.append(((k * (k + 1) - chi) * terms[-1] + c**2 * terms[-2]) / ((k + 1) * (k + 2)))
-    found = [np.polynomial.chebyshev.chebval(-1, f) for f in Prolate(c, 1.0).series(1.0)]
-    for place, each, factor in zip((2, 4, 5, 6), terms[2:], (2, 8, 48, 384), strict=True):
-        assert found[place] == pytest.approx(factor * each, rel=2e-12)
+    found = Prolate(c, 1.0).series(1.0).map(lambda f: np.polynomial.chebyshev.chebval(-1, f))
+    for n, each, factor in zip((1, 2, 3, 4), terms[2:], (2, 8, 48, 384), strict=True):
+        assert found.psi(n) == pytest.approx(factor * each, rel=2e-12)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +125,9 @@ def test_steep_sums_do_not_depend_on_the_split(kernel, tolerance):
     assert rms(one - other) <= 2 * plans[0].promise(dens) + rounding
 
 
-# Kernels that take Y have it of W, which knows X and R at small r better than they do.
+# Kernels that take T_2 have it of psi_2, which knows T_1 and psi_1 at small r better than they do.
 @pytest.mark.each
-@pytest.mark.parametrize("term", [term for term in TERMS if "Y" not in part_of(term).tables])
+@pytest.mark.parametrize("term", [term for term in TERMS if SECOND not in part_of(term).tables])
 @pytest.mark.parametrize(
     ("split", "tolerance"),
     [
@@ -144,8 +146,8 @@ def test_polynomial_degree_is_enough_and_not_more(term, split, tolerance):
 
     def worst(cut: int) -> float:
         exact, rough = (split.radial_polynomials(1.0, d) for d in (48, cut))
-        lost = (np.polyval(a, s) - np.polyval(b, s) for a, b in zip(rough, exact, strict=True))
-        return np.sqrt(TERMS[term].square(scaled**2, RadialPolynomials(*lost)).max())
+        lost = rough.map(lambda a, b: np.polyval(a, s) - np.polyval(b, s), exact)
+        return np.sqrt(TERMS[term].square(scaled**2, lost).max())
 
     assert worst(degree) < 1.05 * tolerance
     assert worst(degree - 1) > 0.95 * tolerance

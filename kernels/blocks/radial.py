@@ -146,17 +146,17 @@ def distance(value):
     value: REAL = rr * reciprocal
 
 
-@block(reads="p0 rr singular smooth y", writes="a core reciprocal root s within y")
-def first_function():
-    """Take the first radial function to a."""
+@block(reads="p0 rr singular smooth y", writes="core reciprocal root s within y")
+def first_function(value):
+    """Take the first table to ``value``."""
     begin_blob()
     variable(rr)
-    polynomial(a, p0)
+    polynomial(value, p0)
 
 
 @block(reads="coincident decay p0 p1 peak rr xi_rc y", writes="mean psi")
 def evaluate():
-    """By EVALUATOR 1 and 2 take P to mean and Q to psi."""
+    """By EVALUATOR 1 and 2 take T_0 to mean, and psi."""
     if EVALUATOR == 1:
         mean: REAL = 0.5 * y * pk.erf(xi_rc * rr * y)
         if rr <= coincident:

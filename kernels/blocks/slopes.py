@@ -69,21 +69,21 @@ def strain():
     bend22 += bend2 * r2
 
 
-@block(reads="p0 r0 r1 r2 rr singular smooth y", writes="core e0 e1 e2 px r root s within y yy")
-def begin_pair():
-    """Take powers of a pair's distance, its direction, and px from p0."""
+@block(reads="p0 r0 r1 r2 rr singular smooth y", writes="core e0 e1 e2 r root s within y yy")
+def begin_pair(first):
+    """Take powers of a pair's distance, its direction, and the ``first`` table, from p0."""
     begin_blob()
     variable(rr)
     distance(r)
     yy: REAL = y * y
     direction()
-    polynomial(px, p0)
+    polynomial(first, p0)
 
 
-@block(reads="core p1 root s smooth within", writes="along level pr v0 v1 v2 within z0 z1 z2")
-def begin_vector():
-    """Take pr from p1, and begin a gradient v e^T + e z^T + level I."""
-    polynomial(pr, p1)
+@block(reads="core p1 root s smooth within", writes="along level v0 v1 v2 within z0 z1 z2")
+def begin_vector(second):
+    """Take the ``second`` table, from p1, and begin a gradient v e^T + e z^T + level I."""
+    polynomial(second, p1)
     v0: REAL = 0.0
     v1: REAL = 0.0
     v2: REAL = 0.0

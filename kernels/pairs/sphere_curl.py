@@ -1,7 +1,8 @@
 """Spheres that turn and spheres that move: what torques t make of velocities, and forces of turns.
 
-    u = (1/r_c^2) (c - 2 X r) t x e
-    d_j u_i = (1/r_c^3) [ (c' - c/r + 2 R + 6 X) (t x e)_i e_j + (c/r - 2 X) eps_ikj t_k ]
+    u = (1/r_c^2) (c - 2 smooth1 r) t x e
+    d_j u_i = (1/r_c^3) [ (c' - c/r + 2 psi1 + 6 smooth1) (t x e)_i e_j
+                          + (c/r - 2 smooth1) eps_ikj t_k ]
 
 With the radii a of the sphere that turns and b of the other, over r_c, last of the tables or the
 MARKS of the points,
@@ -12,8 +13,8 @@ MARKS of the points,
 
 A coinciding pair has y = 0, r = 0: no derivative, except of nested spheres.
 
-With MARKS the tables X and R belong to points, and the next ones to the Laplacian of their field,
-which b^2 / 6 multiplies.
+With MARKS the tables smooth1 and psi1 belong to points, and the next ones to the Laplacian of their
+field, which b^2 / 6 multiplies.
 """
 
 from kernels.blocks.cut import cut
@@ -59,12 +60,12 @@ def overlap():
 @block(reads="least mark most p0 p1 r0 r1 r2 rr singular smooth y", writes="u y")
 def interact(density, row, normal, first_normal, at):
     """Add to u what one source does."""
-    first_function()
+    first_function(smooth1)
     direction()
     take_turning(p1, density, row, at)
-    lift(a, a1, p1, sixth)
+    lift(smooth1, smooth1_lap1, p1, sixth)
     overlap()
-    a = c - 2.0 * a * ratio
+    a: REAL = c - 2.0 * smooth1 * ratio
     cut(a)
     for d in range(MANY):
         take_vector(t0, t1, t2, density, row + CHARGES * d, at)
@@ -79,11 +80,11 @@ def interact(density, row, normal, first_normal, at):
 )
 def differentiate(density, row, normal, first_normal, at):
     """Add to the sums of derivatives what one source does."""
-    begin_pair()
-    begin_vector()
+    begin_pair(smooth1)
+    begin_vector(psi1)
     take_turning(p2, density, row, at)
-    lift(px, px1, p2, sixth)
-    lift(pr, pr1, p3, sixth)
+    lift(smooth1, smooth1_lap1, p2, sixth)
+    lift(psi1, psi1_lap1, p3, sixth)
     overlap()
     # c / r, and c' - c / r.
     level = c * y
@@ -101,11 +102,11 @@ def differentiate(density, row, normal, first_normal, at):
             level = 1.0 / (turns * turns * turns)
     take_vector(t0, t1, t2, density, row, at)
     if VALUES:
-        a: REAL = c - 2.0 * px * r
+        a: REAL = c - 2.0 * smooth1 * r
         u0 += a * (t1 * e2 - t2 * e1)
         u1 += a * (t2 * e0 - t0 * e2)
         u2 += a * (t0 * e1 - t1 * e0)
-    slope = slope + 2.0 * pr + 6.0 * px
-    px = level - 2.0 * px
+    slope = slope + 2.0 * psi1 + 6.0 * smooth1
+    across: REAL = level - 2.0 * smooth1
     level = 0.0
-    add_gradient_of_cross(slope, px, t0, t1, t2)
+    add_gradient_of_cross(slope, across, t0, t1, t2)

@@ -1,6 +1,6 @@
 """Twice the rate at which spheres turn by torques t on spheres, overlapping or not.
 
-    u = (1/r_c^3) [ (m + 2 R + 2 X) t + (l - 2 R - 6 X) (t.e) e ]
+    u = (1/r_c^3) [ (m + 2 psi1 + 2 smooth1) t + (l - 2 psi1 - 6 smooth1) (t.e) e ]
 
 With the radii a and b over r_c, last of the tables or the MARKS of the points, p = r - |a - b| and
 q = |a - b| y,
@@ -12,10 +12,11 @@ q = |a - b| y,
     r <= |a - b|          m = 2 / max(a, b)^3     l = 0
 
 where w = 32 a^3 b^3, in a form that keeps its digits for spheres of very different sizes. The
-derivatives d_j u_i are, over r_c^4, with Y = (3 X + R) / r^2,
+derivatives d_j u_i are, over r_c^4, with smooth2 = (3 smooth1 + psi1) / r^2,
 
     A t_i e_j + B (t.e) e_i e_j + C (e_i t_j + (t.e) d_ij)
-        A = m' + 2 (W - Y) r      B = l' - 2 (W - 3 Y) r - 2 C      C = l y - 2 Y r
+        A = m' + 2 (psi2 - smooth2) r    B = l' - 2 (psi2 - 3 smooth2) r - 2 C
+        C = l y - 2 smooth2 r
 
 A coinciding pair has y = 0, r = 0: no derivative.
 """
@@ -62,13 +63,13 @@ def overlap():
 @block(reads="least mark most p0 p1 p2 r0 r1 r2 rr singular smooth y", writes="one u y")
 def interact(density, row, normal, first_normal, at):
     """Add to u what one source does."""
-    first_function()
+    first_function(smooth1)
     direction()
-    polynomial(b, p1)
+    polynomial(psi1, p1)
     take_radii(one, other, p2, density, row, at)
     overlap()
-    iso = iso + 2.0 * (b + a)
-    axial = axial - 2.0 * b - 6.0 * a
+    iso = iso + 2.0 * (psi1 + smooth1)
+    axial = axial - 2.0 * psi1 - 6.0 * smooth1
     cut(iso)
     cut(axial)
     for d in range(MANY):
@@ -85,8 +86,8 @@ def interact(density, row, normal, first_normal, at):
 )
 def differentiate(density, row, normal, first_normal, at):
     """Add to the sums of derivatives what one source does."""
-    begin_pair()
-    begin_vector()  # W and Y, in the places of X and R
+    begin_pair(psi2)
+    begin_vector(smooth2)
     take_radii(one, other, p2, density, row, at)
     overlap()
     # Slopes of m and of l.
@@ -109,13 +110,13 @@ def differentiate(density, row, normal, first_normal, at):
     take_vector(t0, t1, t2, density, row, at)
     te: REAL = t0 * e0 + t1 * e1 + t2 * e2
     if VALUES:
-        polynomial(a, p3)
-        a = iso + 2.0 * pr * rr - 4.0 * a
-        b: REAL = (axial - 2.0 * pr * rr) * te
+        polynomial(smooth1, p3)
+        a: REAL = iso + 2.0 * smooth2 * rr - 4.0 * smooth1
+        b: REAL = (axial - 2.0 * smooth2 * rr) * te
         u0 += a * t0 + b * e0
         u1 += a * t1 + b * e1
         u2 += a * t2 + b * e2
-    cc: REAL = axial * y - 2.0 * pr * r
-    ca = ca + 2.0 * (px - pr) * r
-    cb = cb - 2.0 * (px - 3.0 * pr) * r - 2.0 * cc
+    cc: REAL = axial * y - 2.0 * smooth2 * r
+    ca = ca + 2.0 * (psi2 - smooth2) * r
+    cb = cb - 2.0 * (psi2 - 3.0 * smooth2) * r - 2.0 * cc
     add_gradient_of_vector(ca, cb, cc, t0, t1, t2, te)

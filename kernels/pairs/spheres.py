@@ -1,6 +1,6 @@
 """Spheres of two radii, spread over and averaged over their surfaces, overlapping or not.
 
-    u = (1/r_c) [ (m - 2 S) f + (l - 2 X r^2) (f.e) e ]
+    u = (1/r_c) [ (m - 2 flow) f + (l - 2 smooth1 r^2) (f.e) e ]
 
 With the radii a and b over r_c, which are p2[0] and p2[1], or the MARKS of the points,
 s = a^2 + b^2 and D = (a - b)^2,
@@ -14,8 +14,9 @@ in a form that keeps its digits for spheres of very different sizes. If EQUAL, a
 that q = 0 and g = r / (24 a^2). A coinciding pair has y = 0, r = 0. The pressure, which points
 alone feel (a = 0), is 2 f.e / r^2 outside of a sphere, and 0 inside.
 
-With MARKS the tables S, X and R' belong to points. The next ones belong to the Laplacian of their
-field, which s / 6 multiplies, and the last ones to its Laplacian, which (a b / 6)^2 multiplies.
+With MARKS the tables flow, smooth1 and psi1 belong to points. The next ones belong to the Laplacian
+of their field, which s / 6 multiplies, and the last ones to its Laplacian, which (a b / 6)^2
+multiplies.
 """
 
 from kernels.blocks.cut import cut
@@ -69,17 +70,17 @@ def overlap(density, row, at):
 )
 def interact(density, row, normal, first_normal, at):
     """Add to u what one source does."""
-    first_function()
+    first_function(flow)
     direction()
-    polynomial(b, p1)
+    polynomial(smooth1, p1)
     overlap(density, row, at)
-    lift(a, a1, p2, sixth)
-    lift(b, b1, p3, sixth)
+    lift(flow, flow_lap1, p2, sixth)
+    lift(smooth1, smooth1_lap1, p3, sixth)
     if TABLES > 4:
-        lift(a, a2, p4, twice)
-        lift(b, b2, p5, twice)
-    a = iso - 2.0 * a
-    b = axial - 2.0 * b * rr
+        lift(flow, flow_lap2, p4, twice)
+        lift(smooth1, smooth1_lap2, p5, twice)
+    a: REAL = iso - 2.0 * flow
+    b: REAL = axial - 2.0 * smooth1 * rr
     cut(a)
     cut(b)
     for d in range(MANY):
@@ -96,31 +97,31 @@ def interact(density, row, normal, first_normal, at):
 )
 def differentiate(density, row, normal, first_normal, at):
     """Add to the sums of derivatives what one source does."""
-    begin_pair()
+    begin_pair(smooth1)
     overlap(density, row, at)
-    begin_vector()
-    lift(px, px1, p2, sixth)
-    lift(pr, pr1, p3, sixth)
+    begin_vector(psi1)
+    lift(smooth1, smooth1_lap1, p2, sixth)
+    lift(psi1, psi1_lap1, p3, sixth)
     if TABLES > 4:
-        lift(px, px2, p4, twice)
-        lift(pr, pr2, p5, twice)
+        lift(smooth1, smooth1_lap2, p4, twice)
+        lift(psi1, psi1_lap2, p5, twice)
     take_vector(f0, f1, f2, density, row, at)
     fe: REAL = f0 * e0 + f1 * e1 + f2 * e2
     if PRESSURE:
         outside: REAL = 2.0 * yy
         if rr <= both * both:
             outside = 0.0
-        p += fe * (outside + (2.0 * pr - 4.0 * px) * r)
+        p += fe * (outside + (2.0 * psi1 - 4.0 * smooth1) * r)
     if VALUES:
         if MARKS:
-            polynomial(a, p6)
+            polynomial(flow, p6)
         else:
-            polynomial(a, p3)
-        lift(a, a1, p7, sixth)
+            polynomial(flow, p3)
+        lift(flow, flow_lap1, p7, sixth)
         if TABLES > 4:
-            lift(a, a2, p8, twice)
-        a = iso - 2.0 * a
-        b: REAL = (axial - 2.0 * px * rr) * fe
+            lift(flow, flow_lap2, p8, twice)
+        a: REAL = iso - 2.0 * flow
+        b: REAL = (axial - 2.0 * smooth1 * rr) * fe
         u0 += a * f0 + b * e0
         u1 += a * f1 + b * e1
         u2 += a * f2 + b * e2
@@ -133,7 +134,7 @@ def differentiate(density, row, normal, first_normal, at):
     if rr <= away:
         ca = 0.0
         cb = 0.0
-    cc: REAL = axial * y - 2.0 * px * r
-    ca = ca - 2.0 * (pr - px) * r
-    cb = cb + 2.0 * (pr + px) * r - 2.0 * cc
+    cc: REAL = axial * y - 2.0 * smooth1 * r
+    ca = ca - 2.0 * (psi1 - smooth1) * r
+    cb = cb + 2.0 * (psi1 + smooth1) * r - 2.0 * cc
     add_gradient_of_vector(ca, cb, cc, f0, f1, f2, fe)

@@ -20,6 +20,7 @@ from parki.ewald.sums.multipoles import multipole_flow
 from parki.ewald.sums.names import Family, always
 from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.sources import CHARGE, Source
+from parki.ewald.sums.tables import Table
 from parki.interchange import to_host
 from parki.reference import direct_sum
 
@@ -34,7 +35,13 @@ def of_masses() -> Family:
     record = Sum(
         "gravity",
         symbols.SLOPE,
-        PairFunction(str(Path(__file__).parent / "own_sum" / "gravity"), (2, 20), "X", "XR", 2),
+        PairFunction(
+            str(Path(__file__).parent / "own_sum" / "gravity"),
+            (2, 20),
+            (Table("smooth", 1),),
+            (Table("smooth", 1), Table("psi", 1)),
+            power=2,
+        ),
         (CHARGE._replace(decay=2),),
         gauge=None,
         terms={"u": terms["u"], "p": (), "grad_u": terms["grad_u"]},

@@ -19,6 +19,7 @@ from parki.ewald.sums import SUMS
 from parki.ewald.sums.record import Sum
 from parki.ewald.sums.sources import Source
 from parki.ewald.sums.symbols import Symbol
+from parki.ewald.sums.tables import Tables
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -166,7 +167,7 @@ class Part(NamedTuple):
     symbol: Symbol
     source: Source
     field: str
-    tables: str
+    tables: Tables
 
     @property
     def many_modes(self) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +28,8 @@ from parki.ewald.split.screened import REACH, screened, with_friction
 from parki.ewald.split.shells import Shells
 from parki.ewald.split.truncation import truncation
 from parki.ewald.sums import SUMS, term_of
-from parki.ewald.sums.pairs import AlikePolynomials, CoupletPolynomials
 from parki.runtime.forks import cached_property
 
-# Splits of spheres by the tables that pairs take.
-LIFTED: dict[Any, type[Lifted]] = {
-    CoupletPolynomials: LiftedCouplets,
-    AlikePolynomials: AlikeCouplets,
-}
 # Shares of the squared tolerance: near field, near polynomials, far field; and what is left out
 # beyond the core of blobs. The rest is kept for clouds of few points, whose error scatters because
 # it depends on single pairs.
@@ -241,8 +234,9 @@ class Problem:
         if symbol.shells:
             return Shells(split.endless, symbol.shells, symbol.order)
         if any(symbol.laplacians):
-            pair = SUMS[self.kernel].pair
-            kind = LIFTED.get(pair.polynomials, Lifted)
+            pair, kind = SUMS[self.kernel].pair, Lifted
+            if any(source.ball for source in SUMS[self.kernel].sources):
+                kind = AlikeCouplets if pair.marks is None else LiftedCouplets
             return kind(split.endless, pair.largest, sum(symbol.laplacians), symbol.order)
         if symbol.friction:
             return with_friction(split, symbol.friction)

@@ -18,7 +18,7 @@ from parki.ewald.near.sizes import STAGED, Launch
 from parki.ewald.options.variants import CELL_METHODS, EVALUATORS
 from parki.ewald.split.core import AnyCore
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.pairs import Tables
+from parki.ewald.sums.tables import NUMBERS, RadialTables, Tables
 from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import Kernel, load
@@ -36,7 +36,7 @@ class Pair(NamedTuple):
     Attributes
     ----------
     cutoff : float
-    radial : RadialPolynomials or ScreenedPolynomials
+    radial : RadialTables
     method : str
         Variant: one of P2P_METHODS of `parki.ewald.near.sizes`, except "auto".
     evaluator : Evaluator or None
@@ -50,7 +50,7 @@ class Pair(NamedTuple):
     """
 
     cutoff: float
-    radial: Tables
+    radial: RadialTables
     method: str
     evaluator: Evaluator | None = None
     read: float = 0.0
@@ -60,26 +60,26 @@ class Pair(NamedTuple):
     @property
     def degree(self) -> int:
         """Degree of the polynomials."""
-        return self.radial[0].size - 1
+        return self.radial.degree
 
-    def rows(self, names: str) -> Array:
+    def rows(self, tables: Tables) -> Array:
         """Return the polynomials of radial functions, shape (functions, degree + 1).
 
-        "-" stands for the lengths of the sum over the cut-off. The polynomials of blobs follow in
-        each row, and the square of the cut-off over a blob's radius.
+        The row of `NUMBERS` has the lengths of the sum over the cut-off. The polynomials of blobs
+        follow in each row, and the square of the cut-off over a blob's radius.
         """
-        own = np.zeros_like(self.radial[0])
+        own = np.zeros(self.degree + 1)
         own[: len(self.lengths)] = self.lengths
-        rows = np.array([own if name == "-" else getattr(self.radial, name) for name in names])
+        rows = np.array([own if table == NUMBERS else self.radial.row(table) for table in tables])
         if self.core is None:
             return rows
-        return np.hstack([rows, self.core.columns(names, self.cutoff, self.degree)])
+        return np.hstack([rows, self.core.columns(tables, self.cutoff, self.degree)])
 
     def table(self, task: Task) -> Array:
         """Return the table that evaluates the radial functions of "u"."""
         function = task.pair.pair
-        names = function.slopes if task.slopes else function.values
-        return self.evaluator.table if self.evaluator else self.rows(names)
+        tables = function.slopes if task.slopes else function.values
+        return self.evaluator.table if self.evaluator else self.rows(tables)
 
     def check_held(self, task: Task) -> None:
         """Refuse blobs so small that their polynomials overflow in the arithmetic.

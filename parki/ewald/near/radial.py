@@ -6,12 +6,12 @@ erf(x)/x by a rational function (Kosmacher, Du, Bagge, Biros 2026, section 4);
 ``scripts/pictures.py radial`` draws the errors. With z = xi rc, and r in units of rc, Hasimoto's
 functions are ::
 
-    P = erf(z r) / (2 r)    Q = z / sqrt(pi) exp(-z^2 r^2)    R = -2 z^2 Q
-    L = P                   S = P + Q                         X = (P - Q) / r^2
+    T_0 = erf(z r) / (2 r)        psi = z / sqrt(pi) exp(-z^2 r^2)
+    T_1 = (T_0 - psi) / r^2       psi_1 = -2 z^2 psi
 
-The rational function for P is in powers of r^2, where the paper's is in powers of r. It needs one
+The rational function for T_0 is in powers of r^2, where the paper's is in powers of r. It needs one
 or two terms fewer. Its coefficients hardly cancel, so that Horner's scheme from r = 0 is stable in
-float32 too. It is exact at r = 0: its error falls like r^2, and the error of X is bounded.
+float32 too. It is exact at r = 0: its error falls like r^2, and the error of T_1 is bounded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from scipy.special import erf
 
 from parki.ewald.split.hasimoto import Hasimoto, Split
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.pairs import RadialPolynomials
+from parki.ewald.sums.tables import RadialTables, Table
 
 Array = NDArray[np.float64]
 _MOST_TERMS = 18
@@ -86,38 +86,40 @@ def choose_evaluator(
     return Evaluator(name, table.shape[1] - 1, table, xi_rc)
 
 
-def hasimoto_functions(xi_rc: float, r: Array) -> RadialPolynomials:
-    """Return the radial functions at distances ``r > 0`` for rc = 1; W, V and U are set to 0."""
+def hasimoto_functions(xi_rc: float, r: Array) -> RadialTables:
+    """Return the radial functions at distances ``r > 0`` for rc = 1; from psi_2 on they are 0."""
     mean = erf(xi_rc * r) / (2 * r)
     psi = xi_rc / np.sqrt(np.pi) * np.exp(-((xi_rc * r) ** 2))
-    return RadialPolynomials(
-        mean + psi, (mean - psi) / r**2, -2 * xi_rc**2 * psi, mean, *np.zeros((3, r.size))
+    return RadialTables.of(
+        flow=mean + psi,
+        smooth=(mean, (mean - psi) / r**2),
+        psi=(-2 * xi_rc**2 * psi, *np.zeros((3, r.size))),
     )
 
 
 @lru_cache(maxsize=64)
 def _rational(kernel: str, xi_rc: float, degree: int) -> Array:
-    """Numerator and denominator of P in powers of r^2, highest first, for r <= 1.
+    """Numerator and denominator of T_0 in powers of r^2, highest first, for r <= 1.
 
     They have the fewest terms whose error is at most the polynomials', or is rounding.
     """
     r = (np.arange(800) + 0.5) / 800
     exact = hasimoto_functions(xi_rc, r)
 
-    def felt(lost: RadialPolynomials) -> Array:
+    def felt(lost: RadialTables) -> Array:
         """Rms error of the pair kernel over the ball r <= 1, for each term of the kernel."""
         squares = [t.square(r**2, lost) for t in SUMS[kernel].terms["u"]]
         return np.asarray(np.sqrt(np.mean(3 * r**2 * np.array(squares), axis=1)))
 
-    def of_mean(error: Array) -> RadialPolynomials:
-        """Return the errors of all functions that follow from an error of P."""
-        return RadialPolynomials(error, error / r**2, 0 * r, error, *np.zeros((3, r.size)))
+    def of_mean(error: Array) -> RadialTables:
+        """Return the errors of all functions that follow from an error of T_0."""
+        return RadialTables.of(flow=error, smooth=(error, error / r**2), psi=[0 * r] * 4)
 
-    kept = Hasimoto(xi_rc).radial_polynomials(1.0, degree)
-    lost = [np.polyval(p, 2 * r**2 - 1) - f for p, f in zip(kept, exact, strict=True)]
-    lost[-3:] = np.zeros((3, r.size))  # W, V and U
+    polynomials = Hasimoto(xi_rc).radial_polynomials(1.0, degree)
+    lost = polynomials.map(lambda p, f: np.polyval(p, 2 * r**2 - 1) - f, exact)
+    lost |= {Table("psi", n): 0 * r for n in (2, 3, 4)}
     peak = xi_rc / np.sqrt(np.pi)
-    allowed = np.maximum(felt(RadialPolynomials(*lost)), felt(of_mean(_FLOOR * peak + 0 * r)))
+    allowed = np.maximum(felt(lost), felt(of_mean(_FLOOR * peak + 0 * r)))
 
     nodes = (1 - np.cos(np.linspace(0, np.pi, 129))) / 2
     values = np.full(nodes.shape, peak)
@@ -131,7 +133,7 @@ def _rational(kernel: str, xi_rc: float, degree: int) -> Array:
         cancels = [np.polyval(abs(row), r**2) / abs(np.polyval(row, r**2)) for row in table]
         if np.max(cancels) > _CANCELLATION:
             continue
-        error = float((felt(of_mean(top / bottom - exact.L)) / allowed).max())
+        error = float((felt(of_mean(top / bottom - exact.smooth(0))) / allowed).max())
         if error < least:
             best, least = table, error
     return best

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,8 @@ from parki.ewald.split.hasimoto import Factor, Hasimoto, Split, horner_order, se
 from parki.ewald.split.prolate import Prolate, exponent, solve
 from parki.ewald.split.quadrature import gauss, plus
 from parki.ewald.sums import term_of
-from parki.ewald.sums.pairs import POWERS, Blob, RadialPolynomials
+from parki.ewald.sums.pairs import POWERS, Blob
+from parki.ewald.sums.tables import FLOW, NUMBERS, RadialTables, Table, Tables
 
 Array = NDArray[np.float64]
 NODES = 160  # of quadratures over the band
@@ -68,24 +69,24 @@ class CortezSplit(Prolate):
         series[0] /= 2
         return plain._replace(coefficients=horner_order(series, count - 1))
 
-    def tables(self, rc: float, degree: int) -> RadialPolynomials:
+    def tables(self, rc: float, degree: int) -> RadialTables:
         """Return the polynomials that pairs take, with integrals as in `quadrature`.
 
         They follow from the near field at the cut-off, where it is what pairs beyond leave out.
         """
-        tables: RadialPolynomials = self.radial_polynomials(rc, degree)
-        s, _, r, mean, *_ = (float(table.sum()) for table in tables)  # at the cut-off
+        tables = self.radial_polynomials(rc, degree)
+        edge = tables.map(np.sum)  # at the cut-off
+        s, r, mean = float(edge.flow), float(edge.psi(1)), float(edge.smooth(0))
         square = (self.epsilon / rc) ** 2
         root = math.sqrt(1 + square)
         first, second = 1 / root - 2 * mean, square / root**3 - 2 * (s - mean)
         third = -3 * square / root**5 - 2 * r
         more_r = 3 / 2 * (second - first)
         more_w = 5 / 2 * (third + 2 * second - 2 * first - 10 / 3 * more_r)
-        return tables._replace(
-            S=plus(tables.S, first), R=plus(tables.R, more_r), W=plus(tables.W, more_w)
-        )
+        more = {FLOW: first, Table("psi", 1): more_r, Table("psi", 2): more_w}
+        return tables | {table: plus(tables[table], constant) for table, constant in more.items()}
 
-    def series(self, rc: float) -> RadialPolynomials:
+    def series(self, rc: float) -> RadialTables:
         """Return Chebyshev series of the radial functions of the grid's kernel."""
         return _series(self.c, self.epsilon / self.rc)
 
@@ -124,7 +125,7 @@ def _at(error: Callable[[Split, float], float], radius: float, split: Split) -> 
     return error(split, radius)
 
 
-def _functions(c: float, epsilon: float, r: Array) -> RadialPolynomials:
+def _functions(c: float, epsilon: float, r: Array) -> RadialTables:
     """Radial functions of the kernel on the grid, for a cut-off of 1, at distances r."""
     x, weights = gauss(NODES)
     k = c * (x + 1) / 2
@@ -132,14 +133,15 @@ def _functions(c: float, epsilon: float, r: Array) -> RadialPolynomials:
     size = CortezSplit(c, 1.0, epsilon).factor(2).at(k**2) * weights * c / np.pi
     f0, f1, f2, f3, f4 = _bessel(np.multiply.outer(r, k))
     mean, psi, k2 = f1 @ size, (f0 - 2 * f1) @ size, k**2
-    return RadialPolynomials(
-        S=mean + psi,
-        X=f2 @ (k2 * size),
-        R=(2 * f2 - f1) @ (k2 * size),
-        L=mean,
-        W=(f2 - 2 * f3) @ (k2**2 * size),
-        V=(2 * f4 - f3) @ (k2**3 * size),
-        U=0 * mean,  # which no sum of blobs takes
+    return RadialTables.of(
+        flow=mean + psi,
+        smooth=(mean, f2 @ (k2 * size)),
+        psi=(
+            (2 * f2 - f1) @ (k2 * size),
+            (f2 - 2 * f3) @ (k2**2 * size),
+            (2 * f4 - f3) @ (k2**3 * size),
+            0 * mean,  # which no sum of blobs takes
+        ),
     )
 
 
@@ -156,12 +158,13 @@ def _bessel(z: Array) -> list[Array]:
 
 
 @lru_cache(maxsize=256)
-def _series(c: float, epsilon: float) -> RadialPolynomials:
+def _series(c: float, epsilon: float) -> RadialTables:
     count = 20 + int(4 * math.sqrt(c))
     t = np.cos(np.pi / (4 * count) * (2 * np.arange(count) + 1))
-    series = np.asarray(dct(np.array(_functions(c, epsilon, t)))) / count
+    functions = _functions(c, epsilon, t)
+    series = np.asarray(dct(np.array([*functions.values()]))) / count
     series[:, 0] /= 2
-    return RadialPolynomials(*series)
+    return RadialTables(zip(functions, series, strict=True))
 
 
 @lru_cache(maxsize=256)
@@ -171,16 +174,17 @@ def _remainder(term: str, c: float, epsilon: float) -> tuple[float, float]:
     weights = np.concatenate([[0.0], weights / 2, 2 * weights])
     q = 1 / (r**2 + epsilon**2)
     root = np.sqrt(q)
-    blob: tuple[Any, ...] = (
-        (root + epsilon**2 * root * q) / 2,
-        root * q / 2,
-        -1.5 * epsilon**2 * root * q**2,
-        root / 2,
-        7.5 * epsilon**2 * root * q**3,
-        -52.5 * epsilon**2 * root * q**4,
-        0 * r,
+    blob = RadialTables.of(
+        flow=(root + epsilon**2 * root * q) / 2,
+        smooth=(root / 2, root * q / 2),
+        psi=(
+            -1.5 * epsilon**2 * root * q**2,
+            7.5 * epsilon**2 * root * q**3,
+            -52.5 * epsilon**2 * root * q**4,
+            0 * r,
+        ),
     )
-    lost = RadialPolynomials(*(a - b for a, b in zip(_functions(c, epsilon, r), blob, strict=True)))
+    lost = _functions(c, epsilon, r).map(np.subtract, blob)
     square = term_of(term).square(r**2, lost)
     rms = math.sqrt(4 * math.pi * float(weights @ (r**2 * square)))
     return rms, math.sqrt(float(square.max()))
@@ -213,28 +217,22 @@ class Core(NamedTuple):
         """Whether the grid has the whole sum, so that all pairs add zeros."""
         return math.isinf(self.radius)
 
-    def columns(self, names: str, cutoff: float, degree: int) -> Array:
+    def columns(self, tables: Tables, cutoff: float, degree: int) -> Array:
         """Return polynomials by row, and the square of the cut-off over the radius."""
-        found = self.tables(cutoff, degree)
-        none = np.zeros_like(found.S)  # of the row of numbers
-        rows = [[*getattr(found, name, none), (cutoff / self.radius) ** 2] for name in names]
-        return np.array(rows)
+        blob, none = self.tables(cutoff, degree), np.zeros(degree + 1)  # of the row of numbers
+        rows = (none if table == NUMBERS else blob.row(table) for table in tables)
+        return np.array([[*row, (cutoff / self.radius) ** 2] for row in rows])
 
-    def tables(self, cutoff: float, degree: int) -> RadialPolynomials:
+    def tables(self, cutoff: float, degree: int) -> RadialTables:
         """Return the blob's polynomials in powers of its own s, in units of the cut-off."""
         if self.everywhere:
-            return RadialPolynomials(*np.zeros((7, degree + 1)))
+            none = np.zeros(degree + 1)
+            return RadialTables.of(flow=none, smooth=(none, none), psi=(none,) * 4)
         # A blob that ends has no tail to make up for.
         blob = self.split.radial_polynomials(self.radius, degree)
         rate = cutoff / self.radius
-        return RadialPolynomials(
-            S=rate * blob.S,
-            X=rate**3 * blob.X,
-            R=rate**3 * blob.R,
-            L=rate * blob.L,
-            W=rate**5 * blob.W,
-            V=rate**7 * blob.V,
-            U=rate**9 * blob.U,
+        return RadialTables(
+            (key, rate ** (2 * key.order + 1) * polynomial) for key, polynomial in blob.items()
         )
 
 
@@ -260,20 +258,22 @@ class Algebraic(NamedTuple):
         """Return the same core with all lengths multiplied by ``factor``."""
         return Algebraic(self.epsilon * factor, self.radius * factor)
 
-    def columns(self, names: str, cutoff: float, degree: int) -> Array:
+    def columns(self, tables: Tables, cutoff: float, degree: int) -> Array:
         """Return polynomials of ``q = 1 / (r^2 + epsilon^2)`` by row, and epsilon over cut-off.
 
-        With ``B = q^(-1/2)``, L, S, X, R, W, Y and V are the square root of q times these.
+        With ``B = q^(-1/2)`` the tables are the square root of q times these.
         """
         square = (self.epsilon / cutoff) ** 2
-        degree = Blob("cortez", self.epsilon).degree(names)
-        size = {"L": 1, "S": square, "X": 1, "Y": 3}
-        size |= {"R": -3 * square, "W": 15 * square, "V": -105 * square}
-        rows = np.zeros((len(names), degree + 2))
-        for row, name in zip(rows, names, strict=True):
-            if name in size:  # and not the row of numbers
-                row[degree - POWERS[name]] = size[name] / 2
-                row[degree] += (name == "S") / 2
+        degree = Blob("cortez", self.epsilon).degree(tables)
+        sizes = {FLOW: square} | {
+            Table("smooth", n): size for n, size in enumerate((1.0, 1.0, 3.0))
+        }
+        sizes |= {Table("psi", n): size * square for n, size in ((1, -3), (2, 15), (3, -105))}
+        rows = np.zeros((len(tables), degree + 2))
+        for row, table in zip(rows, tables, strict=True):
+            if table in sizes:  # and not the row of numbers
+                row[degree - POWERS[table]] = sizes[table] / 2
+                row[degree] += (table == FLOW) / 2
         rows[:, -1] = square
         return rows
 

@@ -40,7 +40,7 @@ from parki.ewald.split.prolate_error import pair_error
 from parki.ewald.split.quadrature import gauss
 from parki.ewald.split.window import Images, images
 from parki.ewald.sums import Term, WindowWeights, term_of
-from parki.ewald.sums.pairs import RadialPolynomials
+from parki.ewald.sums.tables import RadialTables
 
 Array = NDArray[np.float64]
 EXPONENT = 20.0  # integrals of decaying functions stop where the integrand has lost exp(-20)
@@ -131,7 +131,7 @@ def near(
 
 
 @lru_cache(maxsize=8)
-def _beyond(split: Split, rc: float) -> tuple[Array, Array, RadialPolynomials]:
+def _beyond(split: Split, rc: float) -> tuple[Array, Array, RadialTables]:
     """Distances from the cut-off on, weights but the first, and radial functions for all terms."""
     nodes, weights = decay(rc, np.sqrt(np.pi) * split.psi0, 2.0, 2 * split.screening)
     r = np.concatenate([[rc], rc + nodes])

@@ -7,24 +7,24 @@ layers.  This module gives the exact functions for the error estimates, and poly
 kernel, which never evaluates erfc or exp.  The choice of parameters gives it ``xi`` and ``rc``.
 `parki.ewald.split.prolate` has the other split.
 
-The pair kernel, with ``R = r/rc``, ``y = 1/R``, ``e = r/|r|`` (r = target - source)::
+The pair kernel, with r over rc, ``y = 1/r``, ``e = r/|r|`` (r = target - source)::
 
-    Laplace       (1/rc)   [ (y - 2 L) q ]
-    single layer  (1/rc)   [ (y - 2 S) f + (y - 2 X R^2) (f.e) e ]
-    double layer  (1/rc^2) [ -2 R' R ((q.n) e + (n.e) q + (q.e) n)
-                             + (-6 y^2 + (4 R' + 12 X) R) (q.e) (n.e) e ]
-    rotlet        (1/rc^2) [ (y^2 - 2 X R) t x e ]
+    Laplace       (1/rc)   [ (y - 2 T_0) q ]
+    single layer  (1/rc)   [ (y - 2 S) f + (y - 2 T_1 r^2) (f.e) e ]
+    double layer  (1/rc^2) [ -2 psi_1 r ((q.n) e + (n.e) q + (q.e) n)
+                             + (-6 y^2 + (4 psi_1 + 12 T_1) r) (q.e) (n.e) e ]
+    rotlet        (1/rc^2) [ (y^2 - 2 T_1 r) t x e ]
 
-where L, S, X and R' (field ``R`` of `RadialPolynomials`) are polynomials in ``s = 2 R^2 - 1``.
-Gradients and pressures follow from ``L' = -R X``, ``X' = -(R' + 3 X)/R``, ``S' = R (R' - X)`` and
-``R'' = R W``, with all derivatives by R: W is the only other polynomial that they need, and
-``V = W' / R`` and ``U = V' / R`` are for derivatives of doublets, too.
+where ``(r T_0)' = psi``, ``T_{n+1} = -T_n' / r``, ``psi_{n+1} = psi_n' / r``, and S is
+``2 T_0 - r^2 T_1 = T_0 + psi``. These are polynomials in ``s = 2 r^2 - 1``, which `RadialTables`
+has. Gradients and pressures follow from ``T_1' = -(psi_1 + 3 T_1) / r`` and
+``S' = r (psi_1 - T_1)``: psi_2 is the only other polynomial that they need, and psi_3 and psi_4 are
+for derivatives of doublets, too.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -38,7 +38,7 @@ from scipy.special import erfc, gammaincc, ive
 from parki.errors import ParkiValueError
 from parki.ewald.split.quadrature import balanced, gauss
 from parki.ewald.sums import term_of
-from parki.ewald.sums.pairs import BalancedPolynomials, RadialPolynomials, Tables
+from parki.ewald.sums.tables import RadialTables
 
 Array = NDArray[np.float64]
 # A Gaussian ends smoothly: with this many derivatives, over about 1 / z of the square of the
@@ -140,19 +140,18 @@ class Split(Protocol):
     def near(self, r: ArrayLike) -> tuple[Array, ...]:
         """Return residual derivatives ``b', b'', ...`` at distances ``r``, up to the fifth."""
 
-    def series(self, rc: float) -> Any:
+    def series(self, rc: float) -> RadialTables:
         """Return Chebyshev series of the radial functions for the cut-off ``rc``."""
 
     def losses(self, rc: float, term: str) -> Array:
         """Return the errors of a pair kernel by cutting the series: see `series_losses`."""
         return series_losses(self.series(rc), term)
 
-    def radial_polynomials(self, rc: float, degree: int) -> Any:
+    def radial_polynomials(self, rc: float, degree: int) -> RadialTables:
         """Return polynomials of the near kernel's smooth parts in powers of s, highest first."""
-        series: Tables = self.series(rc)
-        return type(series)(*(horner_order(c[: degree + 1], degree) for c in series))
+        return self.series(rc).map(lambda series: horner_order(series[: degree + 1], degree))
 
-    def tables(self, rc: float, degree: int) -> Any:
+    def tables(self, rc: float, degree: int) -> RadialTables:
         """Return the polynomials that pairs take: see `parki.ewald.split.quadrature`."""
         return self.radial_polynomials(rc, degree)
 
@@ -247,14 +246,14 @@ class Hasimoto(Split):
         sixth = -2 * self.xi**2 * (3 - 12 * z2 + 4 * z2**2) * second
         return np.asarray(erfc(self.xi * r)), -g, r * second, (1 - 2 * z2) * second, fifth, sixth
 
-    def series(self, rc: float) -> RadialPolynomials:
+    def series(self, rc: float) -> RadialTables:
         """Return Chebyshev series of the radial functions; refuse another cut-off than its own."""
         if math.isinf(self.rc):
             return radial_series(_gaussian(self.xi * rc))
         ends_at(rc, self.rc)
         return _ended(self.xi * self.rc).radial
 
-    def tables(self, rc: float, degree: int) -> BalancedPolynomials:
+    def tables(self, rc: float, degree: int) -> RadialTables:
         """Return the polynomials that pairs take, with exact integrals."""
         spread = self.background / (4 * math.pi * rc**2)
         return balanced(self.radial_polynomials(rc, degree), spread)
@@ -284,7 +283,7 @@ class _Ended(NamedTuple):
 
     Attributes
     ----------
-    radial : RadialPolynomials
+    radial : RadialTables
         Chebyshev series of the radial functions.
     factors : tuple of 2 ndarrays
         `Factor.coefficients` of harmonic and of biharmonic symbols.
@@ -294,7 +293,7 @@ class _Ended(NamedTuple):
         a of ``psi^ = 1 - a k^2 + ...``.
     """
 
-    radial: RadialPolynomials
+    radial: RadialTables
     factors: tuple[Array, Array]
     end: float
     spread: float
@@ -348,32 +347,33 @@ def radial_functions(
     b4: Array,
     b5: Array | float = 0.0,
     b6: Array | float = 0.0,
-) -> RadialPolynomials:
+) -> RadialTables:
     """Radial functions of the pair kernel with these residual derivatives."""
     mean, psi, slope = -b1 / (2 * r), -b2 / 2, -b3 / (2 * r)
     r2 = r * r
     second = -(b4 / 2 + slope) / r2
     third = -(b5 / (2 * r) + 3 * second) / r2
     fourth = -(b6 / (2 * r2) + 6 * third + 3 * second / r2) / r2
-    return RadialPolynomials(mean + psi, (mean - psi) / r2, slope, mean, second, third, fourth)
+    return RadialTables.of(
+        flow=mean + psi, smooth=(mean, (mean - psi) / r2), psi=(slope, second, third, fourth)
+    )
 
 
-def radial_series(psi: Array) -> RadialPolynomials:
+def radial_series(psi: Array) -> RadialTables:
     """Chebyshev series of all radial functions from the mollifier's, for any split.
 
-    ``(r P)' = psi`` and ``(r^3 X)' = -r^2 R`` become, in s, ``2 (1 + s) F' + m F = G`` with m = 1
-    and 3. They are solved for coefficients: nothing is divided by a small r.
+    ``(r T_0)' = psi`` and ``(r^3 T_1)' = -r^2 psi_1`` become, in s, ``2 (1 + s) F' + m F = G`` with
+    m = 1 and 3. They are solved for coefficients: nothing is divided by a small r.
 
     Parameters
     ----------
     psi : ndarray, shape (n,)
         Chebyshev coefficients of ``rc psi`` in ``s = 2 (r/rc)^2 - 1``, down to rounding.
     """
-    slope = slope_over_r(psi)
-    mean, second = solve_radial(1, psi), slope_over_r(slope)
-    third = slope_over_r(second)
-    others = slope, mean, second, third, slope_over_r(third)
-    return RadialPolynomials(mean + psi, solve_radial(3, -slope), *others)
+    mean, slopes = solve_radial(1, psi), [slope_over_r(psi)]
+    for _ in range(3):
+        slopes.append(slope_over_r(slopes[-1]))
+    return RadialTables.of(flow=mean + psi, smooth=(mean, solve_radial(3, -slopes[0])), psi=slopes)
 
 
 def slope_over_r(f: Array) -> Array:
@@ -427,20 +427,20 @@ def monomials(terms: int) -> NDArray[Any]:
     return matrix
 
 
-def series_losses(series: RadialPolynomials, term: str) -> Array:
+def series_losses(series: RadialTables, term: str) -> Array:
     """Return the error of the pair kernel by cutting the series at each degree, shape (n,).
 
     The size of an error is as in `parki.ewald.sums.Term` and the error estimates; the largest one
     over r/rc in (0, 1] counts.
     """
     s, lost = tails(series)
-    squares = term_of(term).square((1 + s) / 2, RadialPolynomials(*lost))
+    squares = term_of(term).square((1 + s) / 2, lost)
     return np.asarray(np.sqrt(squares.max(axis=1)))
 
 
-def tails(series: Sequence[Array]) -> tuple[Array, list[Array]]:
+def tails(series: RadialTables) -> tuple[Array, RadialTables]:
     """Return places s, and what cutting each series leaves out there: by row, of each degree."""
-    s, basis = _sample_basis(len(series[0]))
+    s, basis = _sample_basis(max(map(len, series.values())))
 
     def tail(c: Array) -> Array:
         """Row n: the error of keeping the coefficients 0..n."""
@@ -449,7 +449,7 @@ def tails(series: Sequence[Array]) -> tuple[Array, list[Array]]:
         sums[-1] = 0.0
         return sums
 
-    return s, [tail(c) for c in series]
+    return s, series.map(tail)
 
 
 @lru_cache(maxsize=64)

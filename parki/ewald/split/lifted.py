@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +26,7 @@ from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.quadrature import flow, gauss, plus
 from parki.ewald.split.waves import GONE, MOST, Tail, ball, of_waves, waves
 from parki.ewald.sums import term_of
-from parki.ewald.sums.pairs import (
-    AlikePolynomials,
-    CoupletPolynomials,
-    LiftedPolynomials,
-    RadialPolynomials,
-)
+from parki.ewald.sums.tables import FLOW, RadialTables, Table
 
 Array = NDArray[np.float64]
 # How negative a mode of the near field may be, over the mode of points. The near matrix sums over
@@ -89,31 +83,28 @@ class Lifted(OfPoints):
             base, square = Hasimoto(math.sqrt(MOST)), square * (base.xi**2 / MOST) ** 2
         return _ratios(base, self.order, term, square, self.sides)
 
-    def series(self, rc: float) -> Any:
+    def series(self, rc: float) -> RadialTables:
         """Return Chebyshev series of the radial functions."""
-        one, two, three = levels(self.base.scaled(1 / rc), self.order)
-        return LiftedPolynomials(
-            one.S, two.S, three.S, one.X, two.X, three.X, one.R, two.R, three.R
-        )
+        return RadialTables.of_levels(levels(self.base.scaled(1 / rc), self.order))
 
-    def tables(self, rc: float, degree: int) -> Any:
+    def tables(self, rc: float, degree: int) -> RadialTables:
         """Return the polynomials that pairs take, with exact integrals of the flow of forces."""
-        tables: LiftedPolynomials = self.radial_polynomials(rc, degree)
+        tables = self.radial_polynomials(rc, degree)
         if self.order != 2:
             return tables
-        s, t, u = (
-            flow(table, slope, whole)
-            for table, slope, whole in zip(
-                tables[:3], tables[3:6], (2 / 3, -4 / 3, 0.0), strict=True
-            )
+        each = [tables.level(n) for n in range(len(WHOLE))]
+        return RadialTables.of_levels(
+            [
+                own | {FLOW: flow(own.flow, own.smooth(1), whole)}
+                for own, (whole, _) in zip(each, WHOLE, strict=True)
+            ]
         )
-        return tables._replace(S=s, T=t, U=u)
 
     def losses(self, rc: float, term: str) -> Array:
         """Return bounds of the errors of cutting the series at each degree, shape (n,)."""
         base = self.base.scaled(1 / rc)
         each_level, square = levels(base, self.order), (self.largest / rc) ** 2 / 6
-        total = np.zeros(max(each.S.size for each in each_level))
+        total = np.zeros(max(each.flow.size for each in each_level))
         for weight, each in zip(weights(square, self.sides), each_level, strict=False):
             lost = series_losses(each, term)
             total[: lost.size] += weight * lost
@@ -126,7 +117,7 @@ def weights(square: float, sides: int) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=256)
-def levels(base: Split, order: int) -> tuple[RadialPolynomials, ...]:
+def levels(base: Split, order: int) -> tuple[RadialTables, ...]:
     """Radial functions of points and of their Laplacians, for a cut-off of 1."""
     k, gamma = waves(base, order, 1.0)
     return tuple(of_waves(order, k, gamma * (-(k**2)) ** n) for n in range(3))
@@ -175,26 +166,26 @@ class LiftedCouplets(Lifted):
         modes = whole[:, None] * whole - far[:, None] * far
         return bool(np.linalg.eigvalsh(modes.transpose(2, 0, 1)).min() >= LEAST)
 
-    def series(self, rc: float) -> CoupletPolynomials:
+    def series(self, rc: float) -> RadialTables:
         """Return Chebyshev series of T_0 to T_3 of all levels."""
         base = self.base.scaled(1 / rc)
-        return CoupletPolynomials(*(t for each in levels(base, self.order) for t in _smooth(each)))
+        return RadialTables.of_levels([_smooth(each) for each in levels(base, self.order)])
 
-    def tables(self, rc: float, degree: int) -> Any:
+    def tables(self, rc: float, degree: int) -> RadialTables:
         """Return the polynomials that pairs take, with exact integrals."""
-        tables: CoupletPolynomials = self.radial_polynomials(rc, degree)
-        balanced = (_balanced(tables[4 * n : 4 * n + 4], *whole) for n, whole in enumerate(WHOLE))
-        return CoupletPolynomials(*(table for each in balanced for table in each))
+        tables = self.radial_polynomials(rc, degree)
+        return RadialTables.of_levels(
+            [_balanced(tables.level(n), *whole) for n, whole in enumerate(WHOLE)]
+        )
 
     def losses(self, rc: float, term: str) -> Array:
         """Return bounds of the errors of cutting the series at each degree, shape (n,)."""
         series, square = self.series(rc), (self.largest / rc) ** 2 / 6
-        total = np.zeros(max(each.size for each in series))
+        total = np.zeros(max(each.size for each in series.values()))
         for n, weight in enumerate(weights(square, self.sides)):
-            own = series[4 * n : 4 * n + 4]
-            s, lost = tails(own)
+            s, lost = tails(series.level(n))
             r2 = (1 + s) / 2
-            error = np.sqrt(term_of(term).square(r2, _functions(r2, *lost)).max(axis=1))
+            error = np.sqrt(term_of(term).square(r2, _functions(r2, lost)).max(axis=1))
             total[: error.size] += weight * error
         return total
 
@@ -203,42 +194,45 @@ class LiftedCouplets(Lifted):
 class AlikeCouplets(LiftedCouplets):
     """The same split for spheres of one radius, the largest."""
 
-    def tables(self, rc: float, degree: int) -> Any:
+    def tables(self, rc: float, degree: int) -> RadialTables:
         """Return the polynomials that pairs take, with the Laplacians of both spheres."""
         tables, square = super().tables(rc, degree), (self.largest / rc) ** 2
         shell, own_ball = square / 6, square / 10
 
-        def both(n: int, one: float, other: float) -> Array:
-            points, once, twice = tables[n], tables[4 + n], tables[8 + n]
+        def joined(n: int, one: float, other: float) -> Array:
+            points, once, twice = (tables.smooth(n, laplacians) for laplacians in range(3))
             return np.asarray(points + (one + other) * once + one * other * twice)
 
-        return AlikePolynomials(
-            *(both(n, shell, shell) for n in (0, 1)),
-            *(both(n, shell, own_ball) for n in (1, 2)),
-            *(both(n, own_ball, own_ball) for n in (1, 2, 3)),
-        )
+        result = {Table("shells", n): joined(n, shell, shell) for n in (0, 1)}
+        result |= {Table("shell_ball", n): joined(n, shell, own_ball) for n in (1, 2)}
+        result |= {Table("balls", n): joined(n, own_ball, own_ball) for n in (1, 2, 3)}
+        return RadialTables(result)
 
 
-def _smooth(found: RadialPolynomials) -> tuple[Array, Array, Array, Array]:
-    """Return T_0 to T_3, of ``(r^(2 n + 1) T_n)' = (-1)^n r^(2 n) Q_n`` with Q_n R, W and V."""
-    return found.L, found.X, solve_radial(5, found.W), solve_radial(7, -found.V)
+def _smooth(tables: RadialTables) -> RadialTables:
+    """Return T_0 to T_3, of ``(r^(2 n + 1) T_n)' = (-1)^n r^(2 n) psi_n``."""
+    third, fourth = solve_radial(5, tables.psi(2)), solve_radial(7, -tables.psi(3))
+    return RadialTables.of(smooth=(tables.smooth(0), tables.smooth(1), third, fourth))
 
 
-def _functions(r2: Array, t0: Array, t1: Array, t2: Array, t3: Array) -> RadialPolynomials:
-    """Return radial functions at squared distances; V and U are not of these terms."""
-    return RadialPolynomials(
-        S=2 * t0 - r2 * t1, X=t1, R=r2 * t2 - 3 * t1, L=t0, W=5 * t2 - r2 * t3, V=0 * t0, U=0 * t0
+def _functions(r2: Array, tables: RadialTables) -> RadialTables:
+    """Return radial functions at squared distances; psi_3 and psi_4 are not of these terms."""
+    t0, t1, t2, t3 = (tables.smooth(n) for n in range(4))
+    return RadialTables.of(
+        flow=2 * t0 - r2 * t1,
+        smooth=(t0, t1),
+        psi=(r2 * t2 - 3 * t1, 5 * t2 - r2 * t3, 0 * t0, 0 * t0),
     )
 
 
-def _balanced(tables: tuple[Array, ...], flow: float, slope: float) -> tuple[Array, ...]:
+def _balanced(tables: RadialTables, flow: float, slope: float) -> RadialTables:
     """Return T_0 to T_3 by which kernels have the right integrals over the ball of the cut-off.
 
     In units of the cut-off these are ``int (4 T_0 - 4/3 t^2 T_1) t^2 dt`` of the flow of forces and
     ``int (15 T_1 - 10 t^2 T_2 + t^4 T_3) t^2 dt`` of the gradient of the flow of couplets, which is
-    minus ``int (5 R + t^2 W) t^2 dt`` of `parki.ewald.split.quadrature`.
+    minus ``int (5 psi_1 + t^2 psi_2) t^2 dt`` of `parki.ewald.split.quadrature`.
     """
-    t0, t1, t2, t3 = tables
+    t0, t1, t2, t3 = (tables.smooth(n) for n in range(4))
     nodes, own = gauss(_NODES)
     square = ((nodes + 1) / 2) ** 2  # of t
     own = own / 2 * square
@@ -249,4 +243,4 @@ def _balanced(tables: tuple[Array, ...], flow: float, slope: float) -> tuple[Arr
     integral = own @ (15 * value(t1) - 10 * square * value(t2) + square**2 * value(t3))
     t1 = plus(t1, (slope - integral) / 5)
     integral = own @ (4 * value(t0) - 4 / 3 * square * value(t1))
-    return plus(t0, 3 / 4 * (flow - integral)), t1, t2, t3
+    return RadialTables.of(smooth=(plus(t0, 3 / 4 * (flow - integral)), t1, t2, t3))

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev, legendre
@@ -35,7 +35,7 @@ from parki.ewald.split.hasimoto import (
     series_losses,
 )
 from parki.ewald.split.quadrature import balanced, gauss
-from parki.ewald.sums.pairs import RadialPolynomials
+from parki.ewald.sums.tables import RadialTables
 
 Array = NDArray[np.float64]
 SPLITS = ("hasimoto", "prolate")
@@ -101,9 +101,10 @@ class Prolate(Split):
         t = np.asarray(r, dtype=np.float64) / self.rc
         inside = t <= 1
         t = np.where(inside, t, 1.0)
-        radial = _waves(self.c)
-        values = (chebyshev.chebval(2 * t**2 - 1, f) for f in radial)
-        both, _, slope, mean, second, third, fourth = values
+        s = 2 * t**2 - 1
+        tables = _waves(self.c).map(lambda series: np.asarray(chebyshev.chebval(s, series)))
+        both, mean = tables.flow, tables.smooth(0)
+        slope, second, third, fourth = (tables.psi(n) for n in (1, 2, 3, 4))
         sixth = t**4 * fourth + 6 * t**2 * third + 3 * second
         return (
             np.where(inside, 1 - 2 * t * mean, 0.0),
@@ -114,12 +115,12 @@ class Prolate(Split):
             np.where(inside, -2 * sixth, 0.0) / self.rc**5,
         )
 
-    def series(self, rc: float) -> RadialPolynomials:
+    def series(self, rc: float) -> RadialTables:
         """Return Chebyshev series of the radial functions; refuse another cut-off than its own."""
         ends_at(rc, self.rc)
         return _waves(self.c)
 
-    def tables(self, rc: float, degree: int) -> Any:
+    def tables(self, rc: float, degree: int) -> RadialTables:
         """Return the polynomials that pairs take, with exact integrals, unless c is small."""
         tables = self.radial_polynomials(rc, degree)
         if self.c < _LEAST_BALANCED:
@@ -228,7 +229,7 @@ def _prolate(c: float) -> _Functions:
 
 
 @lru_cache(maxsize=256)
-def _waves(c: float) -> RadialPolynomials:
+def _waves(c: float) -> RadialTables:
     """Return Chebyshev series of the radial functions, all of which are exact to rounding.
 
     psi_0 is its own transform: a sum of waves. Their derivatives lose no digits. A Chebyshev
@@ -243,18 +244,19 @@ def _waves(c: float) -> RadialPolynomials:
     z = np.multiply.outer(np.cos(np.pi / (4 * count) * (2 * np.arange(count) + 1)), c * x)
     first, second, third = (spherical_jn(n, abs(z)) / abs(z) ** n for n in (1, 2, 3))
     mean, psi = np.sinc(z / np.pi) @ weights, np.cos(z) @ weights
-    fields = RadialPolynomials(
-        S=mean + psi,
-        X=first @ (k2 * weights),
-        R=-(np.sinc(z / np.pi) @ (k2 * weights)),
-        L=mean,
-        W=first @ (k2**2 * weights),
-        V=-(second @ (k2**3 * weights)),
-        U=third @ (k2**4 * weights),
+    fields = RadialTables.of(
+        flow=mean + psi,
+        smooth=(mean, first @ (k2 * weights)),
+        psi=(
+            -(np.sinc(z / np.pi) @ (k2 * weights)),
+            first @ (k2**2 * weights),
+            -(second @ (k2**3 * weights)),
+            third @ (k2**4 * weights),
+        ),
     )
-    found = dct(np.array(fields)) / count
-    found[:, 0] /= 2
-    return RadialPolynomials(*found)
+    series = dct(np.array([*fields.values()])) / count
+    series[:, 0] /= 2
+    return RadialTables(zip(fields, series, strict=True))
 
 
 @lru_cache(maxsize=256)

@@ -26,7 +26,7 @@ from parki.ewald.split.hasimoto import radial_functions
 from parki.ewald.split.prolate import Prolate, legendre_series
 from parki.ewald.split.quadrature import gauss
 from parki.ewald.sums import Term, term_of
-from parki.ewald.sums.pairs import RadialPolynomials
+from parki.ewald.sums.tables import RadialTables
 
 Array = NDArray[np.float64]
 _NODES, _TERMS = 16, 40  # Gauss nodes and terms of the series of a panel
@@ -173,7 +173,7 @@ def by_quadrature(term: Term, c: float) -> PairError:
 
 
 @lru_cache(maxsize=8)
-def _error(c: float, order: int) -> tuple[Array, Array, RadialPolynomials]:
+def _error(c: float, order: int) -> tuple[Array, Array, RadialTables]:
     """Nodes from 0 to beyond 2 c, the first of them 0, weights, and the error's radial functions.
 
     The nodes are about 7 c^2, and take milliseconds.
@@ -187,28 +187,29 @@ def _error(c: float, order: int) -> tuple[Array, Array, RadialPolynomials]:
     outer = radial_functions(out.r, *derivatives)
     x, w = gauss(40 + int(c))
     inner = np.append(0.0, (x + 1) / 2)
-    near = (chebyshev.chebval(2 * inner**2 - 1, f) for f in Prolate(c, 1.0).series(1.0))
+    near = Prolate(c, 1.0).series(1.0).map(lambda f: chebyshev.chebval(2 * inner**2 - 1, f))
     lost = scale * out.whole
-    fields = [np.append(lost * a, b) for a, b in zip(near, outer, strict=True)]
+    fields = near.map(lambda a, b: np.append(lost * a, b), outer)
     r, weights = np.append(inner, out.r), np.concatenate([[0.0], w / 2, out.weights])
     if order == 2:
         jump = _wave(2 * out.edge / (math.pi * c), c, r)
-        fields = [a + b for a, b in zip(fields, jump, strict=True)]
-    return r, weights, RadialPolynomials(*fields)
+        fields = fields.map(np.add, jump)
+    return r, weights, fields
 
 
-def _wave(size: float, c: float, r: Array) -> RadialPolynomials:
+def _wave(size: float, c: float, r: Array) -> RadialTables:
     """Radial functions of ``size j_0(c r)``, by ``j_n(z) / z^n``: each one is the next's slope."""
     z = np.maximum(c * r, 1e-3)
     _, g1, g2, g3, g4, g5, g6 = (spherical_jn(n, z) / z**n for n in range(7))
     unit = size * c**2 / 2
     mean, psi = unit * g1, unit * (g1 - z**2 * g2)
-    return RadialPolynomials(
-        S=mean + psi,
-        X=unit * c**2 * g2,
-        R=unit * c**2 * (z**2 * g3 - 3 * g2),
-        L=mean,
-        W=unit * c**4 * (5 * g3 - z**2 * g4),
-        V=unit * c**6 * (z**2 * g5 - 7 * g4),
-        U=unit * c**8 * (9 * g5 - z**2 * g6),
+    return RadialTables.of(
+        flow=mean + psi,
+        smooth=(mean, unit * c**2 * g2),
+        psi=(
+            unit * c**2 * (z**2 * g3 - 3 * g2),
+            unit * c**4 * (5 * g3 - z**2 * g4),
+            unit * c**6 * (z**2 * g5 - 7 * g4),
+            unit * c**8 * (9 * g5 - z**2 * g6),
+        ),
     )

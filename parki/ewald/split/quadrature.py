@@ -10,12 +10,12 @@ Constants that are added to the tables make up for it within the cut-off, wherev
 hardly varies over it, and with any periodicity. In units of the cut-off, with the singular part of
 each kernel, the integrals over the ball are right if
 
-    int (2 S + 2/3 t^2 X) t^2 dt = 2/3            flow of forces
-    int L t^2 dt = 1/4 - a/2                      potential of charges, psi^ = 1 - a k^2 + ...
-    int R t^2 dt = -1/2                           second derivatives of potentials
-    int (3 X - t^2 Y) t^2 dt = 1/2                the same, by other tables
-    int (5 R + t^2 W) t^2 dt = -1                 fourth derivatives of b
-    int (3 W + t^2 V) t^2 dt = 0                  fourth derivatives of potentials
+    int (2 S + 2/3 t^2 T_1) t^2 dt = 2/3          flow of forces, S = 2 T_0 - t^2 T_1
+    int T_0 t^2 dt = 1/4 - a/2                    potential of charges, psi^ = 1 - a k^2 + ...
+    int psi_1 t^2 dt = -1/2                       second derivatives of potentials
+    int (3 T_1 - t^2 T_2) t^2 dt = 1/2            the same, by other tables
+    int (5 psi_1 + t^2 psi_2) t^2 dt = -1         fourth derivatives of b
+    int (3 psi_2 + t^2 psi_3) t^2 dt = 0          fourth derivatives of potentials
 
 for t from 0 to 1. Kernels of an odd number of derivatives have no mean. Shells of radii a and b
 have 2/9 (a^2 + b^2) less than 2/3; the Laplacian of the flow has -4/3, the next Laplacian 0.
@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parki.ewald.sums.pairs import BalancedPolynomials, RadialPolynomials
+from parki.ewald.sums.tables import RadialTables, Table
 
 
 @lru_cache(maxsize=256)
@@ -47,12 +47,12 @@ Array = NDArray[np.float64]
 _NODES = 96
 
 
-def balanced(tables: RadialPolynomials, spread: float) -> BalancedPolynomials:
+def balanced(tables: RadialTables, spread: float) -> RadialTables:
     """Return tables whose kernels have the right integrals over the ball of the cut-off.
 
     Parameters
     ----------
-    tables : RadialPolynomials
+    tables : RadialTables
         Coefficients of powers of s, the highest first.
     spread : float
         a, over the square of the cut-off.
@@ -64,19 +64,25 @@ def balanced(tables: RadialPolynomials, spread: float) -> BalancedPolynomials:
     def value(table: Array) -> Array:
         return np.asarray(np.polyval(table, 2 * square - 1))
 
-    s, p, r, w, v, y = map(value, (tables.S, tables.X, tables.R, tables.W, tables.V, tables.Y))
-    more_r = 3 * (-1 / 2 - second @ r)
-    more_w = 5 * (-1 - 5 / 3 * more_r - 5 * (second @ r) - fourth @ w)
-    return BalancedPolynomials(
-        S=plus(tables.S, 3 / 2 * (2 / 3 - 2 * (second @ s) - 2 / 3 * (fourth @ p))),
-        X=tables.X,
-        R=plus(tables.R, more_r),
-        L=plus(tables.L, 3 * (1 / 4 - spread / 2 - second @ value(tables.L))),
-        W=plus(tables.W, more_w),
-        V=plus(tables.V, -5 * (3 * (second @ w) + more_w + fourth @ v)),
-        U=tables.U,
-        Y=plus(tables.Y, 5 * (3 * (second @ p) - fourth @ y - 1 / 2)),
+    t0, t1 = tables.smooth(0), tables.smooth(1)
+    p = value(t1)
+    psi1, psi2 = value(tables.psi(1)), value(tables.psi(2))
+    more1 = 3 * (-1 / 2 - second @ psi1)
+    more2 = 5 * (-1 - 5 / 3 * more1 - 5 * (second @ psi1) - fourth @ psi2)
+    more3 = -5 * (3 * (second @ psi2) + more2 + fourth @ value(tables.psi(3)))
+    t2 = tables.row(Table("smooth", 2))
+    exact = RadialTables.of(
+        flow=plus(
+            tables.flow, 3 / 2 * (2 / 3 - 2 * (second @ value(tables.flow)) - 2 / 3 * (fourth @ p))
+        ),
+        smooth=(
+            plus(t0, 3 * (1 / 4 - spread / 2 - second @ value(t0))),
+            t1,
+            plus(t2, 5 * (3 * (second @ p) - fourth @ value(t2) - 1 / 2)),
+        ),
+        psi=[plus(tables.psi(n), more) for n, more in enumerate((more1, more2, more3), 1)],
     )
+    return tables | exact
 
 
 def flow(s: Array, x: Array, whole: float) -> Array:

@@ -3,14 +3,14 @@
 Outside of a mollified charge, the screened potential is N times the potential of a point charge,
 where N is the transform of the mollifier at ``k^2 = -kappa^2``. So the far field is the potential
 of the mollifier over N, ``4 pi / (k^2 + kappa^2) psi^(k) / N``, and the near field ends where the
-mollifier ends. With ``h(r) / r`` the near field, ``2 L = (exp(-kappa r) - h) / r`` solves
+mollifier ends. With ``h(r) / r`` the near field, ``2 T_0 = (exp(-kappa r) - h) / r`` solves
 
-    L'' + 2 L' / r - kappa^2 L = psi' / (r N) ,
+    T_0'' + 2 T_0' / r - kappa^2 T_0 = psi' / (r N) ,
 
 which determines it by its value at the cut-off. See "Screened charges" of docs/theory.md.
 
-L is smooth in r^2. The pair function takes the exponential: strong screening leaves so
-little of 1/r that a polynomial in place of it would round by far more.
+T_0 is smooth in r^2. The pair function takes the exponential: strong screening leaves so little of
+1/r that a polynomial in place of it would round by far more.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from parki.ewald.split.hasimoto import (
 from parki.ewald.split.of_points import OfPoints
 from parki.ewald.split.quadrature import gauss
 from parki.ewald.sums import term_of
-from parki.ewald.sums.pairs import FrictionPolynomials, RadialPolynomials, ScreenedPolynomials
+from parki.ewald.sums.tables import SCREENING, RadialTables, Table
 
 Array = NDArray[np.float64]
 # kappa times the largest cut-off: exp(-45) is below rounding.
@@ -127,23 +127,23 @@ class Screened(OfPoints):
         """Return h and h' of a split that ends."""
         rc = float(self.base.rc)  # type: ignore[attr-defined]
         t = np.minimum(r / rc, 1.0)
-        mean, slope, _, number = self.series(rc)
-        mean, slope = (2 * chebyshev.chebval(2 * t**2 - 1, f) for f in (mean, slope))
-        z, inside = float(number[0]), r < rc
+        series = self.series(rc)
+        mean, slope = (2 * chebyshev.chebval(2 * t**2 - 1, series.smooth(n)) for n in (0, 1))
+        z, inside = float(series[SCREENING][0]), r < rc
         fallen = np.exp(-z * t)
         h = np.where(inside, fallen - t * mean, 0.0)
         return h, np.where(inside, t**2 * slope - mean - z * fallen, 0.0) / rc
 
-    def series(self, rc: float) -> ScreenedPolynomials:
+    def series(self, rc: float) -> RadialTables:
         """Return Chebyshev series of the smooth part in ``2 (r/rc)^2 - 1``."""
         return _series(self.scaled(1 / rc))
 
     def losses(self, rc: float, term: str) -> Array:
         """Return bounds of the errors of cutting the series at each degree, shape (n,)."""
         tables, power = self.series(rc), term_of(term).power
-        kept = 2 * np.abs(tables[min(power, 2) - 1])
-        if power > 2:  # of the second derivatives, which take 3 X + R at most
-            kept = 4 * kept + 2 * np.abs(tables.R)
+        kept = 2 * np.abs(tables.smooth(min(power, 2) - 1))
+        if power > 2:  # of the second derivatives, which take 3 T_1 + psi_1 at most
+            kept = 4 * kept + 2 * np.abs(tables.psi(1))
         return np.append(np.cumsum(kept[:0:-1])[::-1], 0.0)
 
 
@@ -165,7 +165,7 @@ def mollifier(split: Split) -> tuple[Array, Array]:
     """Return Gauss nodes on [0, 1], and weights times psi there, for a cut-off of 1."""
     x, w = gauss(_NODES)
     series, t = split.series(1.0), (x + 1) / 2
-    return t, w / 2 * chebyshev.chebval(2 * t**2 - 1, series.S - series.L)
+    return t, w / 2 * chebyshev.chebval(2 * t**2 - 1, series.flow - series.smooth(0))
 
 
 def _gaussian(xi: float, kappa: float, r: Array) -> tuple[Array, Array]:
@@ -180,24 +180,25 @@ def _gaussian(xi: float, kappa: float, r: Array) -> tuple[Array, Array]:
 
 
 @lru_cache(maxsize=256)
-def _series(split: Screened) -> ScreenedPolynomials:
+def _series(split: Screened) -> RadialTables:
     """Series for a cut-off of 1, complete to double precision."""
     z, a = split.screening, split.amplitude
     beyond = 0.0
     if isinstance(split.base, Hasimoto) and math.isinf(split.base.rc):
         beyond = float(_gaussian(split.base.xi, z, np.ones(1))[0][0])
-    source = split.base.series(1.0).R
+    source = split.base.series(1.0).psi(1)
     count = source.size + 8 + int(6 * math.sqrt(z))
     source = np.append(a * source, np.zeros(count - source.size))
     mean = smooth(z, source, (math.exp(-z) - beyond) / 2)
     bend = source + z**2 * mean
     slope = solve_radial(3, -bend)
-    return ScreenedPolynomials(_whole(mean), _whole(slope), _whole(bend), np.array([z]))
+    smooth_parts, bends = (_whole(mean), _whole(slope)), (_whole(bend),)
+    return RadialTables.of(smooth=smooth_parts, psi=bends) | {SCREENING: np.array([z])}
 
 
 def smooth(z: float, source: Array, edge: float) -> Array:
-    """Return the series of L, of which the Laplacian less z^2 is a source; ``edge`` is L(1)."""
-    # In r^2: L = L(1) - int_r^1 L', where L' = -r X and (r^3 X)' = -r^2 (source + z^2 L).
+    """Return the series of T_0, whose Laplacian less z^2 is a source; at 1 it is ``edge``."""
+    # In r^2: T_0 = edge + int_r^1 r T_1, where (r^3 T_1)' = -r^2 (source + z^2 T_0).
     count = source.size
     inner = solve_radial(3, np.eye(count))
     integral: Any = chebyshev.chebint(inner, lbnd=1)[:count] / 4
@@ -244,7 +245,7 @@ class Friction(OfPoints):
     The smooth part of screened charges, Y with ``2 Y = exp(-alpha r) / r + beta psi`` at the
     cut-off, solves ::
 
-        Y'' + 2 Y' / r - alpha^2 Y = (1 + 3 beta / 2) R + beta r^2 W / 2
+        Y'' + 2 Y' / r - alpha^2 Y = (1 + 3 beta / 2) psi_1 + beta r^2 psi_2 / 2
 
     The tables of the flow follow without differences of nearly equal numbers, however small alpha
     is: ``3 T_0 + r T_0' = 2 Y``, and ``(2 n + 3) T_n + r T_n' = 2 Y_n``, where Y_n and T_n are
@@ -281,14 +282,20 @@ class Friction(OfPoints):
         terms[terms.size - whole.coefficients.size :] += self.beta * whole.coefficients
         return whole._replace(coefficients=terms)
 
-    def series(self, rc: float) -> FrictionPolynomials:
+    def series(self, rc: float) -> RadialTables:
         """Return Chebyshev series of the radial functions for the cut-off ``rc``."""
         return _friction_series(self.scaled(1 / rc))
 
     def losses(self, rc: float, term: str) -> Array:
         """Return the errors of a pair kernel by cutting the series; a pressure has no friction."""
         series = self.series(rc)
-        losses = series_losses(RadialPolynomials(*series[:6], 0 * series.V), term)
+        slopes = [series.psi(n) for n in (1, 2, 3)]
+        flow = RadialTables.of(
+            flow=series.flow,
+            smooth=(series.smooth(0), series.smooth(1)),
+            psi=(*slopes, 0 * slopes[-1]),
+        )
+        losses = series_losses(flow, term)
         bare = self.base.losses(rc, term)
         losses[: bare.size] = np.maximum(losses[: bare.size], bare[: losses.size])
         return losses
@@ -305,14 +312,13 @@ def _beta(split: Any, alpha: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def _friction_series(split: Friction) -> FrictionPolynomials:
+def _friction_series(split: Friction) -> RadialTables:
     """Series for a cut-off of 1, complete to double precision."""
     z, beta = split.friction, split.beta
     bare = split.base.series(1.0)
-    count = bare.R.size + 8 + int(6 * math.sqrt(min(z, _LAYER)))
-    slope, second, third = (
-        np.append(f, np.zeros(count - f.size)) for f in (bare.R, bare.W, bare.V)
-    )
+    psi1, psi2, psi3 = (bare.psi(n) for n in (1, 2, 3))
+    count = psi1.size + 8 + int(6 * math.sqrt(min(z, _LAYER)))
+    slope, second, third = (np.append(f, np.zeros(count - f.size)) for f in (psi1, psi2, psi3))
 
     def part(number: int, first: Array, after: Array) -> Array:
         """Return ``first + beta (number first + r^2 after) / 2``."""
@@ -320,24 +326,23 @@ def _friction_series(split: Friction) -> FrictionPolynomials:
 
     sources = part(3, slope, second), -part(5, second, third)
     # With Y_n' = -r Y_(n+1), Y_1 and Y_2 solve (2 n + 1) Y_n + r Y_n' = -(source + z^2 Y_(n-1)).
-    edge = math.exp(-z) / 2 + beta / 2 * float((bare.S - bare.L).sum())
+    edge = math.exp(-z) / 2 + beta / 2 * float((bare.flow - bare.smooth(0)).sum())
     y = _smooth(z, sources[0], edge)
     chain = [y]
     for n, source in enumerate((*sources, -slope_over_r(sources[1])), start=1):
         chain.append(solve_radial(2 * n + 1, -(source + z**2 * chain[-1])))
     tables = [2 * solve_radial(2 * n + 3, each) for n, each in enumerate(chain)]
-    return FrictionPolynomials(
-        S=2 * chain[0] - tables[0],
-        X=tables[1],
-        R=2 * (tables[1] - chain[1]),
-        L=tables[0],
-        W=2 * (chain[2] - tables[2]),
-        V=2 * (tables[3] - chain[3]),
-        P=bare.X - beta / 2 * bare.R,
-        Q=solve_radial(5, bare.W) + beta / 2 * bare.W,
-        O=-solve_radial(7, bare.V) - beta / 2 * bare.V,
-        K=np.array([z]),
+    flow = RadialTables.of(
+        flow=2 * chain[0] - tables[0],
+        smooth=tables[:2],
+        psi=(2 * (tables[1] - chain[1]), 2 * (chain[2] - tables[2]), 2 * (tables[3] - chain[3])),
     )
+    return flow | {
+        Table("pressure", 1): bare.smooth(1) - beta / 2 * psi1,
+        Table("pressure", 2): solve_radial(5, psi2) + beta / 2 * psi2,
+        Table("pressure", 3): -solve_radial(7, psi3) - beta / 2 * psi3,
+        SCREENING: np.array([z]),
+    }
 
 
 def _smooth(z: float, source: Array, edge: float) -> Array:

@@ -26,8 +26,8 @@ from parki.ewald.split.of_points import OfPoints
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.quadrature import flow
 from parki.ewald.split.waves import GONE, MOST, Tail, ball, of_waves, sampled, waves
-from parki.ewald.sums.pairs import RadialPolynomials
 from parki.ewald.sums.symbols import Shell
+from parki.ewald.sums.tables import FLOW, RadialTables
 
 Array = NDArray[np.float64]
 LEAST = 2.5  # least cut-off, over the sum of the radii: polynomials of smaller ones lose digits
@@ -104,17 +104,17 @@ class Shells(OfPoints):
         """Return the near field of points that are as far from their end."""
         return self.base.near(np.asarray(r) - self.reach)
 
-    def series(self, rc: float) -> RadialPolynomials:
+    def series(self, rc: float) -> RadialTables:
         """Return Chebyshev series of the radial functions."""
         return _radial(self.scaled(1 / rc))
 
-    def tables(self, rc: float, degree: int) -> RadialPolynomials:
+    def tables(self, rc: float, degree: int) -> RadialTables:
         """Return the polynomials that pairs take, with an exact integral of the flow of forces."""
-        tables: RadialPolynomials = self.radial_polynomials(rc, degree)
+        tables = self.radial_polynomials(rc, degree)
         if self.order != 2 or any(shell.turns for shell in self.shells):
             return tables
         less = 2 / 9 * sum((shell.radius / rc) ** 2 for shell in self.shells)
-        return tables._replace(S=flow(tables.S, tables.X, 2 / 3 - less))
+        return tables | {FLOW: flow(tables.flow, tables.smooth(1), 2 / 3 - less)}
 
     @property
     def positive(self) -> bool:
@@ -146,7 +146,7 @@ def _points(base: Split, order: int, term: str) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=256)
-def _radial(split: Shells) -> RadialPolynomials:
+def _radial(split: Shells) -> RadialTables:
     """Radial functions for a cut-off of 1."""
     k, gamma = waves(split.base, split.order, 1 + split.reach)
     return of_waves(split.order, k, gamma * split._shape(k))

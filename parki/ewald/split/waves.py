@@ -16,7 +16,7 @@ from scipy.special import spherical_jn
 from parki.ewald.split.hasimoto import Hasimoto, Split, chebyshev_series, radial_series
 from parki.ewald.split.quadrature import gauss
 from parki.ewald.sums import term_of
-from parki.ewald.sums.pairs import RadialPolynomials
+from parki.ewald.sums.tables import RadialTables
 
 Array = NDArray[np.float64]
 GONE = 40.0  # exp(-40) is below rounding
@@ -31,7 +31,7 @@ def waves(base: Split, order: int, reach: float) -> tuple[Array, Array]:
     return k, largest / 2 * weights * given.at(k**2)
 
 
-def of_waves(order: int, k: Array, gamma: Array) -> RadialPolynomials:
+def of_waves(order: int, k: Array, gamma: Array) -> RadialTables:
     """Return radial functions for a cut-off of 1, by quadrature over wavenumbers."""
 
     def psi(s: Array) -> Array:
@@ -81,7 +81,7 @@ class Tail:
     Attributes
     ----------
     levels : array, shape (shapes, functions, distances)
-        The error of each shape, as radial functions.
+        The error of each shape, as ``functions`` of `RadialTables`; psi_3 and psi_4 are set to 0.
     """
 
     def __init__(
@@ -108,18 +108,22 @@ class Tail:
         else:
             mean, psi, slope = g1, j0 - 2 * g1, k**2 * (2 * g2 - g1)
             second = k**4 * (g2 - 2 * g3)
-        levels = []
+        levels, zero = [], 0 * r
         for shape, point, laplacian in shapes:
             own = 2 / np.pi * gamma * shape(k)
             lap = laplacian * (order == 2)  # a harmonic field has none
             m = mean @ own - (0.5 * point / r - lap / r**3)
             q = psi @ own - 2 * lap / r**3
             s, w = slope @ own + 6 * lap / r**5, second @ own - 30 * lap / r**7
-            levels.append((m + q, (m - q) / r**2, s, m, w, 0 * r, 0 * r))
-        self.r, self.levels = r, np.array(levels)
+            levels.append(
+                RadialTables.of(flow=m + q, smooth=(m, (m - q) / r**2), psi=(s, w, zero, zero))
+            )
+        self.r, self.functions = r, [*levels[0]]
+        self.levels = np.array([[*fields.values()] for fields in levels])
 
     def size(self, term: str, weights: Sequence[float] = (1.0,)) -> tuple[float, float]:
         """Return the mean square, and the largest square, of a sum of the errors."""
         fields = np.tensordot(weights, self.levels[: len(weights)], 1)
-        error = term_of(term).square(self.r**2, RadialPolynomials(*fields))
+        tables = RadialTables(zip(self.functions, fields, strict=True))
+        error = term_of(term).square(self.r**2, tables)
         return float(self.weights @ (self.r**2 * error)), float(error.max())

@@ -7,15 +7,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from parki.ewald.sums.operators import Dots, Expanded, Place, radial
+from parki.ewald.sums.operators import Dots, Expanded, Place
+from parki.ewald.sums.pairs import EVALUATED
+from parki.ewald.sums.tables import CONSTANTS, Tables
 
-Functions = Callable[[dict[Place, float], str], dict[tuple[str, int], float]]
+# Writes b_n r^m as coefficients of local variables times powers of r: see `operators.radial`.
+Functions = Callable[[dict[Place, float]], dict[tuple[str, int], float]]
 
 Scalars = dict[Dots, float]  # products of vectors, with coefficients
 Sharing = dict[str, Scalars]  # the same for each function of the distance, by its name
 Vector = dict[Any, Sharing]  # the same for each vector or matrix
 AXES = range(3)
-CONSTANTS = "K-"  # rows of tables that have numbers
 ENTRIES = {"ab": "d", "AB": "s"}  # of tensors of sources and of targets
 
 
@@ -34,23 +36,14 @@ class Code:
     """Lines of a function, and the local variables that they declare.
 
     ``outer`` has the lines before these, where the vectors are that it ``knows``. Names of local
-    variables of these lines begin with ``prefix``. ``functions`` makes b_n r^m of tables, or of
-    local variables, whose names have more letters: see `operators.radial`.
+    variables of these lines begin with ``prefix``.
     """
 
-    def __init__(
-        self,
-        knows: str,
-        prefix: str = "",
-        outer: Code | None = None,
-        up: int = 0,
-        functions: Functions = radial,
-    ):
+    def __init__(self, knows: str, prefix: str = "", outer: Code | None = None, up: int = 0):
         self.knows, self.prefix, self.outer = knows.split(), prefix, outer
         self.up: int = outer.up if outer else up
-        self.functions: Functions = outer.functions if outer else functions
         self.lines: list[str] = []
-        self.tables: set[str] = set()  # in all lines after these
+        self.tables: set[str] = set()  # local variables that have them in all lines after these
         self.declared: dict[str, str] = {}  # expressions, by name
         self.radials: dict[tuple[Any, ...], tuple[str, float]] = {}
 
@@ -84,22 +77,22 @@ class Code:
         half = self.power(base, 2) if power < 4 else self.power(base, power - 2)
         return self.declare(f"{base}{power}", f"{half} * {self.power(base, 2 if power > 3 else 1)}")
 
-    def take(self, named: str, evaluators: bool = False) -> None:
+    def take(self, tables: Tables, evaluators: bool = False) -> None:
         """Take tables, of which ``evaluators`` may have the values, too."""
-        self.tables = {*named}
+        self.tables = {table.name for table in tables}
         inner = Code("")
         inner.write("variable(rr)")
-        for row, name in enumerate(named):
-            if name not in CONSTANTS:
-                inner.write(f"polynomial(t{name.lower()}, p{row})")
+        for row, table in enumerate(tables):
+            if table not in CONSTANTS:
+                inner.write(f"polynomial({table.name}, p{row})")
         if not evaluators:
             self.lines += inner.lines
             return
         self.within("if EVALUATOR == 0:", inner)
         other = Code("")
         other.write("evaluate()")
-        for name in named:
-            other.write(f"t{name.lower()}: REAL = {EVALUATED[name]}")
+        for table in tables:
+            other.write(f"{table.name}: REAL = {EVALUATED[table]}")
         self.within("else:", other)
 
     def begin(self, places: Iterable[Place]) -> None:
@@ -110,14 +103,15 @@ class Code:
         if any(m % 2 for m in powers):
             self.write("distance(r)")
 
-    def radial(self, places: Mapping[Place, float], named: str, cut: bool) -> tuple[str, float]:
+    def radial(
+        self, places: Mapping[Place, float], functions: Functions, cut: bool
+    ) -> tuple[str, float]:
         """Return a function of the distance: the name of one, and a factor."""
-        made = self.functions(dict(places), named)
-        atoms = sorted(made.items(), key=lambda each: each[0][0] != "y")
+        atoms = sorted(functions(dict(places)).items(), key=lambda each: each[0][0] != "y")
         scale = atoms[0][1]
         key = tuple((atom, x / scale) for atom, x in atoms)
         if self.outer and {table for (table, _), _ in atoms} <= {*self.outer.tables, "y"}:
-            return self.outer.radial(places, named, cut)
+            return self.outer.radial(places, functions, cut)
         if key in self.radials:
             name, own = self.radials[key]
             return name, scale / own
@@ -128,7 +122,7 @@ class Code:
             if table == "y":
                 terms.append((x, self.power("y", power)))
             else:
-                by_power[power][table if table[1:] else f"t{table.lower()}"] = x
+                by_power[power][table] = x
         for power, each in sorted(by_power.items()):
             if not power:
                 terms += [(x, table) for table, x in each.items()]
@@ -144,15 +138,18 @@ class Code:
         return name, 1.0
 
     def shared(
-        self, expanded: Mapping[str, Expanded], named: str | Mapping[str, str], cut: bool = False
+        self,
+        expanded: Mapping[str, Expanded],
+        functions: Functions | Mapping[str, Functions],
+        cut: bool = False,
     ) -> Sharing:
         """Return the products of vectors that each function of the distance multiplies.
 
-        ``named`` are the tables of these functions, or the tables by part of a density.
+        The parts of a density may have different ``functions``.
         """
         products: Sharing = defaultdict(dict)
         for part, of in expanded.items():
-            own = named if isinstance(named, str) else named[part]
+            own = functions[part] if isinstance(functions, Mapping) else functions
             for dots, places in of.items():
                 name, factor = self.radial(places, own, cut)
                 products[name][dots] = factor
@@ -344,14 +341,6 @@ class Code:
         where = self.of(vectors_of([*parts, *(each for (_, dots), _ in terms for each in dots)]))
         known = [name for name, own in where.declared.items() if own == text]
         return known[0] if known else where.declare(f"{where.prefix}h{len(where.declared)}", text)
-
-
-EVALUATED = {
-    "S": "mean + psi",
-    "L": "mean",
-    "X": "(mean - psi) * y * y",
-    "R": "-2.0 * decay * psi",
-}
 
 
 def total(terms: Iterable[tuple[float, list[str]]]) -> str:

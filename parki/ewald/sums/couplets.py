@@ -2,23 +2,26 @@
 
 It is written as `parki.ewald.sums.written` does for the same symbol and sources, with functions of
 the distance for each kind of pair: forces and velocities are of shells, couplets and gradients of
-balls. The block ``kernels/blocks/couplets.py`` has what overlaps, and `CoupletPolynomials` the
-smooth parts, as tables: of points, of the Laplacian of their field, and of its Laplacian.
+balls. The block ``kernels/blocks/couplets.py`` has what overlaps. Tables have the smooth parts: of
+points, of the Laplacian of their field, and of its Laplacian.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from parki.ewald.sums.code import AXES, Code, deeper, grouped, paired, plus, total
+from parki.ewald.sums.code import AXES, Code, Functions, deeper, grouped, paired, plus, total
 from parki.ewald.sums.operators import Place, singular
-from parki.ewald.sums.pairs import AlikePolynomials, CoupletPolynomials, PairFunction
+from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.sources import COUPLET, FORCE, Source
 from parki.ewald.sums.symbols import FLOW, Symbol
+from parki.ewald.sums.tables import NUMBERS, Function, Table, Tables
 from parki.ewald.sums.written import Text
 
 # Kinds of what a part of a density makes: in u, and in its derivatives.
 VALUES, SLOPES = {"f": "ss", "ab": "sb"}, {"f": "bs", "ab": "bb"}
+# Their tables, of spheres of one radius.
+ALIKE_OF: dict[str, Function] = {"ss": "shells", "sb": "shell_ball", "bb": "balls"}
 # The functions b_n r^m of each kind, as m by n.
 FUNCTIONS = {
     "ss": {0: 0, 1: 2},
@@ -26,27 +29,33 @@ FUNCTIONS = {
     "bs": {1: 1, 2: 3},
     "bb": {1: 0, 2: 2, 3: 4},
 }
-LEVELS = "ABCD", "EFGH", "IJKM"  # of tables, by n
 SOURCES = FORCE, COUPLET
+
+
+def _levels(*orders: int) -> Tables:
+    """Return T_n of points and of both Laplacians."""
+    return tuple(Table("smooth", n, laplacians) for laplacians in range(3) for n in orders)
+
+
 PAIR = PairFunction(
     "",
     (9, 160),
-    "ABCEFGIJK-",
-    "BCDFGHJKM-",
-    with_values="AEI",
-    polynomials=CoupletPolynomials,
+    (*_levels(0, 1, 2), NUMBERS),
+    (*_levels(1, 2, 3), NUMBERS),
+    with_values=_levels(0),
     contacts="apart",
 )
 # Spheres of one radius combine the tables. Values take three more, as `take_polynomials` does.
+_SHELLS = Table("shells", 0), Table("shells", 1)
+_SHELL_BALL = Table("shell_ball", 1), Table("shell_ball", 2)
+_BALLS = Table("balls", 1), Table("balls", 2), Table("balls", 3)
 ALIKE = PAIR._replace(
     operations=(7, 120),
-    values="PQRS-",
-    derivatives="RSTUV-",
-    with_values="PQR",
-    polynomials=AlikePolynomials,
+    values=(*_SHELLS, *_SHELL_BALL, NUMBERS),
+    derivatives=(*_SHELL_BALL, *_BALLS, NUMBERS),
+    with_values=(*_SHELLS, _SHELL_BALL[0]),
 )
-OF_ALIKE = dict(zip(("ss0", "ss1", "sb1", "sb2", "bb1", "bb2", "bb3"), "PQRSTUV", strict=True))
-REST = PAIR._replace(values="-", derivatives="-", with_values="", contacts="rest")
+REST = PAIR._replace(values=(NUMBERS,), derivatives=(NUMBERS,), with_values=(), contacts="rest")
 HEAD = '''"""{formula}"""
 
 from kernels.blocks.couplets import overlap, stay_apart, weigh_laplacians
@@ -60,6 +69,11 @@ from kernels.blocks.vector import take_tensor, take_vector
 def near_functions(places: dict[Place, float], kind: str) -> dict[tuple[str, int], float]:
     """Return b_n r^m as coefficients of the local variables of `CoupletText`."""
     return {(f"near_{kind}{n}", 0): x for (n, _), x in places.items()}
+
+
+def _by_part(kinds: dict[str, str]) -> dict[str, Functions]:
+    """Return the callable that writes functions of the distance, by part of a density."""
+    return {part: partial(near_functions, kind=kind) for part, kind in kinds.items()}
 
 
 class CoupletText(Text):
@@ -82,7 +96,7 @@ class CoupletText(Text):
         """Return the lines of `interact`."""
         code = self._begin("e", self.pair.values)
         self._take_functions(code, VALUES, cut=True)
-        shared = code.shared(self.fields.u, VALUES)
+        shared = code.shared(self.fields.u, _by_part(VALUES))
         inner = Code("", outer=code)
         self.take_sources(inner, "row + CHARGES * d")
         inner.add_vector(grouped(shared, "v"), [f"u[OUTPUTS * d{plus(i)}]" for i in AXES])
@@ -98,26 +112,26 @@ class CoupletText(Text):
         inner = Code("", "v", code)
         for place, table in enumerate(self.pair.with_values):
             if table not in self.pair.derivatives:
-                inner.write(f"polynomial(t{table.lower()}, p{len(self.pair.derivatives) + place})")
+                inner.write(f"polynomial({table.name}, p{len(self.pair.derivatives) + place})")
         self._take_functions(inner, VALUES)
-        shared = inner.shared(self.fields.u, VALUES)
+        shared = inner.shared(self.fields.u, _by_part(VALUES))
         inner.add_vector(grouped(shared, "v"), [f"u{i}" for i in AXES])
         code.within("if VALUES:", inner)
         inner = Code("", "g", code)
         self._take_functions(inner, SLOPES)
-        shared = inner.shared(self.fields.slopes, SLOPES)
+        shared = inner.shared(self.fields.slopes, _by_part(SLOPES))
         inner.add_matrix(paired(shared, "vw"), [f"g{i}{j}" for i in AXES for j in AXES])
         code.within("if GRADIENT:", inner)
         words = '    """Add to the sums of derivatives what one source does."""'
         head = "def differentiate(density, row, normal, first_normal, at):"
         return [head, words, *deeper(code.lines)]
 
-    def _begin(self, knows: str, tables: str) -> Code:
+    def _begin(self, knows: str, tables: Tables) -> Code:
         """Return lines that take direction, distance, radii, tables, and functions of points."""
-        code = Code(knows, functions=near_functions)
+        code = Code(knows)
         for line in ("begin_blob()", "variable(rr)", "direction()", "distance(r)"):
             code.write(line)
-        numbers = f"p{tables.index('-')}"
+        numbers = f"p{tables.index(NUMBERS)}"
         if self.marked:
             code.write(f"take_radii(one, other, {numbers}, density, row, at)")
         else:
@@ -134,8 +148,8 @@ class CoupletText(Text):
         if self.rest:
             code.write("overlap()")
         for row, table in enumerate(tables):
-            if table != "-":
-                code.write(f"polynomial(t{table.lower()}, p{row})")
+            if table != NUMBERS:
+                code.write(f"polynomial({table.name}, p{row})")
         return code
 
     def _take_functions(self, code: Code, kinds: dict[str, str], cut: bool = False) -> None:
@@ -146,10 +160,10 @@ class CoupletText(Text):
         for kind in kinds.values():
             twice = "sb" if kind == "bs" else kind
             for n, m in FUNCTIONS[kind].items():
-                first, second, third = (f"t{level[n].lower()}" for level in LEVELS)
+                first, second, third = (table.name for table in _levels(n))
                 smooth = f"({first} + {kind}_once * {second} + {twice}_twice * {third})"
                 if not self.marked:
-                    smooth = f"t{OF_ALIKE[('sb' if kind == 'bs' else kind) + str(n)].lower()}"
+                    smooth = Table(ALIKE_OF[twice], n).name
                 power = [code.power("r", m)] if m else []
                 terms = [(1.0, [f"{kind}{n}"]), (-2.0 * (-1) ** n, [*power, smooth])]
                 if self.rest:

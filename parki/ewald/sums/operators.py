@@ -7,15 +7,14 @@ vectors a_1 ... a_m are a sum over all ways to pair 2 j of them:
 
 A symbol of order 1 has psi = b, where b is 1 / r without its smooth part, and one of order 2 has
 psi' / r = -b: -r without its smooth part. So all sums take the same functions, of which
-`parki.ewald.sums.pairs` has the tables:
+`parki.ewald.sums.tables` has T_0, T_1, T_2, psi_1 to psi_4, and "flow":
 
     b_n = s_n / r^(2 n + 1) - 2 (-1)^n T_n,   s_n = 1, -1, 3, -15, 105 ...
-    T_0 = L, T_1 = X, T_2 = Y,   S = 2 L - r^2 X
-    r^2 T_{n+1} = (2 n + 1) T_n - (-1)^n Q_n,   Q_1 = R, Q_2 = W, Q_3 = V, Q_4 = U
+    flow = 2 T_0 - r^2 T_1,   r^2 T_{n+1} = (2 n + 1) T_n - (-1)^n psi_n
 
 Brinkman's equation, ``alpha^2 u - laplace u + grad p = 8 pi f``, has another b_0, by `rubbed`. Its
 pressure takes the Laplacian less alpha^2 of psi, which is -2/r. The functions b_n of 1/r, which
-`rubbed` makes, too, have n + HARMONIC in place of n, and the tables P, Q and O for T_1 to T_3.
+`rubbed` makes, too, have n + HARMONIC in place of n, and the tables "pressure".
 
 Vectors have names. "v" is the direction in which the result is taken, "w" one along which it is
 differentiated once more, and "e" from source to target. Tensors D are products a b of two vectors.
@@ -31,12 +30,13 @@ from typing import NamedTuple
 
 from parki.ewald.sums.sources import Source
 from parki.ewald.sums.symbols import Symbol
+from parki.ewald.sums.tables import FLOW, Table, Tables
 
 Dots = tuple[tuple[str, ...], ...]
 Place = tuple[int, int]  # n and m of b_n r^m
 Expanded = dict[Dots, dict[Place, float]]
-FUNCTIONS, SLOPES = "LXY", "-RWVU"  # the tables T_n and Q_n, by n
-HARMONIC, OF_HARMONIC = 8, "-PQO"
+LAST = 2  # the largest n of T_n that splits have
+HARMONIC = 8
 
 
 class Differential(NamedTuple):
@@ -216,41 +216,41 @@ def singular(n: int) -> int:
     return math.prod(1 - 2 * each for each in range(1, n + 1))
 
 
-def tables_of(places: Iterable[Place], given: str = "") -> str:
-    """Return the names of the tables that functions b_n r^m take, if possible of those given."""
-    names: dict[str, None] = {}
+def tables_of(places: Iterable[Place], preferred: Tables = ()) -> Tables:
+    """Return the tables that functions b_n r^m take, if possible of those preferred."""
+    tables: dict[Table, None] = {}
 
     def need(n: int, m: int) -> None:
-        own = FUNCTIONS[n : n + 1]
-        if own and (m < 2 or n == 1 or own in given):
-            names[own] = None
-        elif not own or own not in names:
+        own = Table("smooth", n)
+        if n <= LAST and (m < 2 or n == 1 or own in preferred):
+            tables[own] = None
+        elif own not in tables:
             need(n - 1, m - 2)
-            names[SLOPES[n - 1]] = None
+            tables[Table("psi", n - 1)] = None
 
     for n, m in sorted(places, key=lambda each: (each[1] > 1, each)):
         if n < HARMONIC:
             need(n, m)
         else:
-            names[OF_HARMONIC[n - HARMONIC]] = None
-    return "".join(names)
+            tables[Table("pressure", n - HARMONIC)] = None
+    return tuple(tables)
 
 
 @lru_cache(maxsize=1024)
-def smooth(n: int, m: int, tables: str) -> dict[tuple[str, int], float]:
-    """Return T_n r^m as coefficients of tables times powers of r."""
-    own = FUNCTIONS[n : n + 1]
-    if own and own in tables:
-        return {(own, m): 1.0}
+def smooth(n: int, m: int, tables: Tables) -> dict[tuple[str, int], float]:
+    """Return T_n r^m as coefficients of tables, by their names, times powers of r."""
+    own = Table("smooth", n)
+    if own in tables:
+        return {(own.name, m): 1.0}
     if n == 0:
-        return {("S", m): 0.5, ("X", m + 2): 0.5}
+        return {(FLOW.name, m): 0.5, (Table("smooth", 1).name, m + 2): 0.5}
     coefficients = {key: (2 * n - 1) * x for key, x in smooth(n - 1, m - 2, tables).items()}
-    key = SLOPES[n - 1], m - 2
+    key = Table("psi", n - 1).name, m - 2
     coefficients[key] = coefficients.get(key, 0.0) + (-1) ** n
     return coefficients
 
 
-def radial(places: dict[Place, float], tables: str) -> dict[tuple[str, int], float]:
+def radial(places: dict[Place, float], tables: Tables) -> dict[tuple[str, int], float]:
     """Return functions as coefficients of tables times powers of r, and of powers of "y" = 1 / r.
 
     What cancels is left out, so that nothing loses digits.
@@ -263,7 +263,7 @@ def radial(places: dict[Place, float], tables: str) -> dict[tuple[str, int], flo
     return {key: x for key, x in coefficients.items() if x}
 
 
-def rubbed(places: dict[Place, float], tables: str) -> dict[tuple[str, int], float]:
+def rubbed(places: dict[Place, float], tables: Tables) -> dict[tuple[str, int], float]:
     """Return `radial` for Brinkman's equation.
 
     The singular part of b_n is a local variable, ``whole0`` for n = 0 and so on: see
@@ -277,7 +277,7 @@ def rubbed(places: dict[Place, float], tables: str) -> dict[tuple[str, int], flo
         else:
             n -= HARMONIC
             coefficients["y", 2 * n + 1 - m] += singular(n) * x
-            coefficients[OF_HARMONIC[n], m] -= 2 * (-1) ** n * x
+            coefficients[Table("pressure", n).name, m] -= 2 * (-1) ** n * x
     return {key: x for key, x in coefficients.items() if x}
 
 

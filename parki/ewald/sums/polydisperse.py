@@ -35,11 +35,12 @@ from parki.ewald.sums.adjoint import Adjoint, velocity
 from parki.ewald.sums.gauges import OF_FORCES
 from parki.ewald.sums.maps import Arrays
 from parki.ewald.sums.names import Family, named
-from parki.ewald.sums.pairs import LiftedPolynomials, PairFunction
+from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.record import Sum, Term
 from parki.ewald.sums.sources import FORCE, TORQUE, Source
-from parki.ewald.sums.spheres import ROTATION, check_radius
+from parki.ewald.sums.spheres import FIRST, PSI, ROTATION, SLOPES_OF_TURNS, TURNS, check_radius
 from parki.ewald.sums.symbols import Symbol
+from parki.ewald.sums.tables import FLOW, Table, Tables
 
 
 class Kind(NamedTuple):
@@ -69,7 +70,11 @@ def couplets_alone(values: Any, at: Arrays) -> Any:
     return np.concatenate([np.zeros_like(values, shape=(3, values.shape[1])), values])
 
 
-_lifted = partial(PairFunction, polynomials=LiftedPolynomials)
+def _levels(*tables: Table, laplacians: int = 1) -> Tables:
+    """Return tables of points, then of the Laplacian of their field, and so on."""
+    return tuple(table._replace(laplacians=n) for n in range(laplacians + 1) for table in tables)
+
+
 _BOTH = "u", "grad_u"
 _TURNS = TORQUE._replace(decay=3)
 _FLOW = {name: stokes_sl.TERMS[name] for name in ("u", "p", "grad_u")}
@@ -77,7 +82,13 @@ KINDS = {
     "polydisperse_sl": Kind(
         symbols.FLOW,
         (True, True),
-        _lifted("spheres", (6, 60), "SXTYUZ", "XRYQZV", with_values="STU"),
+        PairFunction(
+            "spheres",
+            (6, 60),
+            _levels(FLOW, FIRST, laplacians=2),
+            _levels(FIRST, PSI, laplacians=2),
+            with_values=_levels(FLOW, laplacians=2),
+        ),
         (FORCE,),
         {name: _FLOW[name] for name in ("u", "grad_u")},
         "polydisperse_sl",
@@ -85,14 +96,20 @@ KINDS = {
     "polydisperse_flow": Kind(
         symbols.FLOW,
         (False, True),
-        _lifted("spheres", (4, 60), "SXTY", "XRYQ", with_values="ST"),
+        PairFunction(
+            "spheres",
+            (4, 60),
+            _levels(FLOW, FIRST),
+            _levels(FIRST, PSI),
+            with_values=_levels(FLOW),
+        ),
         (FORCE,),
         _FLOW,
     ),
     "polydisperse_curl": Kind(
         symbols.CURL,
         (True, False),
-        _lifted("sphere_curl", (2, 45), "XY", "XRYQ", power=2),
+        PairFunction("sphere_curl", (2, 45), _levels(FIRST), _levels(FIRST, PSI), power=2),
         (TORQUE,),
         stokes_rotlet.TERMS,
         "polydisperse_turn",
@@ -100,8 +117,13 @@ KINDS = {
     "polydisperse_turn": Kind(
         symbols.CURL,
         (False, True),
-        _lifted(
-            "sphere_curl", (2, 45), "XY", "XRYQ", power=2, constants=(("TURNING_TARGETS", True),)
+        PairFunction(
+            "sphere_curl",
+            (2, 45),
+            _levels(FIRST),
+            _levels(FIRST, PSI),
+            power=2,
+            constants=(("TURNING_TARGETS", True),),
         ),
         (TORQUE,),
         stokes_rotlet.TERMS,
@@ -110,7 +132,9 @@ KINDS = {
     "polydisperse_turns": Kind(
         symbols.CURL_OF_CURL,
         (False, False),
-        PairFunction("sphere_turns", (2, 60), "XR", "WY", power=3, with_values="X"),
+        PairFunction(
+            "sphere_turns", (2, 60), TURNS, SLOPES_OF_TURNS, power=3, with_values=(FIRST,)
+        ),
         (_TURNS,),
         ROTATION,
         "polydisperse_turns",

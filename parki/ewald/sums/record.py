@@ -19,10 +19,11 @@ from parki.ewald.sums.composite import Addend
 from parki.ewald.sums.couplets import text_of
 from parki.ewald.sums.gauges import Gauge
 from parki.ewald.sums.maps import Map
-from parki.ewald.sums.pairs import PairFunction, RadialPolynomials
+from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.sizes import square
 from parki.ewald.sums.sources import Source, fit
 from parki.ewald.sums.symbols import Symbol
+from parki.ewald.sums.tables import RadialTables, Tables
 from parki.runtime.forks import cached_property
 
 Array = NDArray[np.float64]
@@ -92,8 +93,8 @@ class Term:
     power : int
         The pair kernel is an inverse length to this power.
     square : callable
-        ``square(r2, p)``: squared size of the pair kernel ``-2 p`` at squared distances ``r2``; the
-        fields of p are the values of the radial functions there, or of errors of them.  The size
+        ``square(r2, tables)``: squared size of the pair kernel of -2 times the tables, which have
+        values of the radial functions, or of errors of them, at squared distances ``r2``. The size
         is the Frobenius norm averaged over the directions of the densities (and normals),
         ``|K|``, ``|K| / sqrt(3)`` or ``|K| / 3``: what a density of unit norm feels in the mean
         square: see `parki.ewald.sums.sizes`.  The sizes of the symbol and of the splits' errors
@@ -110,7 +111,7 @@ class Term:
 
     name: str
     power: int
-    square: Callable[[Array, RadialPolynomials], Array]
+    square: Callable[[Array, RadialTables], Array]
     far: Far
     prolate: ProlateError | None = None
     aligned_factor: float = 1.0
@@ -261,10 +262,10 @@ class Sum:
                 "own; give a gauge of parki.ewald.sums.gauges"
             )
 
-    def derivative_tables(self, want: tuple[str, ...], values: bool = False) -> str:
+    def derivative_tables(self, want: tuple[str, ...], values: bool = False) -> Tables:
         """Return the tables that derivatives take, with or without values."""
-        names = self.pair.tensors if "grad_tensor" in want else self.pair.derivatives
-        return names + values * self.pair.with_values
+        tables = self.pair.tensors if "grad_tensor" in want else self.pair.derivatives
+        return tables + values * self.pair.with_values
 
     @cached_property
     def rows(self) -> int:
@@ -363,7 +364,7 @@ class Sum:
         return bool(known) and "grad_u" in want
 
     def p2p(
-        self, transposed: bool = False, slopes: bool = False, derivatives: str = ""
+        self, transposed: bool = False, slopes: bool = False, derivatives: Tables = ()
     ) -> dict[str, Any]:
         """Return the constants of P2P's kernels that depend on the sum.
 
@@ -371,10 +372,10 @@ class Sum:
         """
         given = self.symbol, self.sources, self.pair.contacts, self.pair.marks is not None
         file = self.pair.file or text_of(*given)
-        names = derivatives or (self.pair.slopes if slopes else self.pair.values)
-        constants = {"PAIRS": file, "NORMALS": self.normals, "TABLES": len(names)}
+        tables = derivatives or (self.pair.slopes if slopes else self.pair.values)
+        constants = {"PAIRS": file, "NORMALS": self.normals, "TABLES": len(tables)}
         blob = self.pair.blob
-        constants |= {"BLOB": blob is not None, "ALGEBRAIC": blob.degree(names) if blob else 0}
+        constants |= {"BLOB": blob is not None, "ALGEBRAIC": blob.degree(tables) if blob else 0}
         constants |= {"MARKS": self.pair.marks is not None, **dict(self.pair.constants)}
         if derivatives:
             constants["WITH_VALUES"] = bool(self.pair.with_values)

@@ -24,11 +24,11 @@ from parki.ewald.sums.operators import (
     pressure,
     readings,
 )
-from parki.ewald.sums.pairs import Array, RadialPolynomials
 from parki.ewald.sums.sources import Source
 from parki.ewald.sums.symbols import Symbol
+from parki.ewald.sums.tables import Array, RadialTables
 
-Square = Callable[[Array, RadialPolynomials], Array]
+Square = Callable[[Array, RadialTables], Array]
 _Places = tuple[tuple[tuple[int, int], float], ...]
 RESULTS = "v", "w"  # whose squares add up, where sources are averaged
 _GOLDEN = (1 + 5**0.5) / 2
@@ -64,7 +64,7 @@ def _of_layer(reading: Differential) -> Differentials:
 def of_operator(operator: tuple[object, ...], order: int) -> Square:
     """Return the squared size of an operator on psi, of a symbol of this order."""
 
-    def size(r2: Array, p: RadialPolynomials) -> Array:
+    def size(r2: Array, p: RadialTables) -> Array:
         functions, gram = _forms(operator, order)
         smooth = _Smooth(r2, p, order)
         each = [sum(x * smooth(*place) for place, x in key) for key in functions]
@@ -94,17 +94,20 @@ def _forms(operator: tuple[object, ...], order: int) -> tuple[list[_Places], Arr
 class _Smooth:
     """The functions ``-2 (-1)^n T_n r^m`` at squared distances."""
 
-    def __init__(self, r2: Array, p: RadialPolynomials, order: int) -> None:
-        self.r2 = np.asarray(r2)
-        # Flows of Stokes take S in place of L, which is more than the same where both are errors.
-        self.functions = [p.L if order == 1 else (p.S + self.r2 * p.X) / 2, p.X]
-        # Q_n times (-1)^n, by n from 1 on; T_5 has r^5 as a factor, which is nothing at small r.
-        self.slopes = [-p.R, p.W, -p.V, p.U, 0 * p.U]
+    def __init__(self, r2: Array, tables: RadialTables, order: int) -> None:
+        self.r2, first = np.asarray(r2), tables.smooth(1)
+        # Flows of Stokes take "flow" in place of T_0, which is more than the same where both are
+        # errors.
+        mean = tables.smooth(0) if order == 1 else (tables.flow + self.r2 * first) / 2
+        self.functions = [mean, first]
+        # psi_n times (-1)^n, by n from 1 on; T_5 has r^5 as a factor, which is nothing at small r.
+        psi = [tables.psi(n) for n in (1, 2, 3, 4)]
+        self.slopes = [-psi[0], psi[1], -psi[2], psi[3], 0 * psi[3]]
         self.small = self.r2 <= 1e-6 * self.r2.max()
 
     def __call__(self, n: int, m: int) -> Array:
         """Return one of them."""
-        while len(self.functions) <= n:  # by r^2 T_{n+1} = (2 n + 1) T_n - (-1)^n Q_n
+        while len(self.functions) <= n:  # by r^2 T_{n+1} = (2 n + 1) T_n - (-1)^n psi_n
             k = len(self.functions) - 1
             far = (2 * k + 1) * self.functions[k] - self.slopes[k - 1]
             far = far / np.where(self.small, 1.0, self.r2)

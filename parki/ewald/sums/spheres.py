@@ -24,7 +24,11 @@ from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.record import Sum, Term, terms_of
 from parki.ewald.sums.sources import FORCE, TORQUE, Source
 from parki.ewald.sums.symbols import Shell, Symbol
+from parki.ewald.sums.tables import FLOW, NUMBERS, Table
 
+FIRST, PSI = Table("smooth", 1), Table("psi", 1)
+TURNS = FIRST, PSI
+SLOPES_OF_TURNS = Table("psi", 2), Table("smooth", 2)
 _TURNING = TORQUE._replace(decay=3)
 ROTATION = terms_of("sphere_turns", symbols.CURL_OF_CURL, _TURNING, aligned={"u": 1, "grad_u": 1})
 
@@ -71,7 +75,14 @@ def sphere_sl(radius: float, source_radius: float) -> Sum:
     results = ("u", "grad_u") if radius else ("u", "p", "grad_u")
     terms = {result: stokes_sl.TERMS[result] for result in results}
     equal = (("EQUAL", True),) if radius == source_radius else ()
-    pair = PairFunction("spheres", (2, 45), "SX-", "XR-", with_values="S", constants=equal)
+    pair = PairFunction(
+        "spheres",
+        (2, 45),
+        (FLOW, FIRST, NUMBERS),
+        (FIRST, PSI, NUMBERS),
+        with_values=(FLOW,),
+        constants=equal,
+    )
     radii = {"radius": radius, "source_radius": source_radius}
     values = FORCE, OF_FORCES, terms
     return _sum("sphere_sl", radii, (False, False), symbols.FLOW, pair, values)
@@ -79,7 +90,7 @@ def sphere_sl(radius: float, source_radius: float) -> Sum:
 
 def sphere_spin(turning: float, moving: float, family: str = "sphere_spin") -> Sum:
     """Return the sum of turns of forces."""
-    pair = PairFunction("sphere_curl", (1, 45), "X-", "XR-", power=2)
+    pair = PairFunction("sphere_curl", (1, 45), (FIRST, NUMBERS), (FIRST, PSI, NUMBERS), power=2)
     radii = {"turning": turning, "moving": moving}
     values = TORQUE, None, stokes_rotlet.TERMS
     return _sum(family, radii, (True, False), symbols.CURL, pair, values)
@@ -94,7 +105,14 @@ def sphere_curl(turning: float, moving: float) -> Sum:
 
 def sphere_turns(radius: float, source_radius: float) -> Sum:
     """Return the sum of twice the turns of torques: of points, the curl of the flow of rotlets."""
-    pair = PairFunction("sphere_turns", (2, 60), "XR-", "WY-", power=3, with_values="X")
+    pair = PairFunction(
+        "sphere_turns",
+        (2, 60),
+        (*TURNS, NUMBERS),
+        (*SLOPES_OF_TURNS, NUMBERS),
+        power=3,
+        with_values=(FIRST,),
+    )
     radii = {"radius": radius, "source_radius": source_radius}
     values = _TURNING, None, ROTATION
     return _sum("sphere_turns", radii, (True, True), symbols.CURL_OF_CURL, pair, values)

@@ -8,14 +8,13 @@ products with vectors share, and each sum of vectors that two functions multiply
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from parki.ewald.sums.code import (
     AXES,
-    CONSTANTS,
-    EVALUATED,
     Code,
+    Functions,
     deeper,
     grouped,
     opposite,
@@ -31,14 +30,16 @@ from parki.ewald.sums.operators import (
     flow,
     names_of,
     pressure,
+    radial,
     readings,
     rubbed,
     tables_of,
     together,
 )
-from parki.ewald.sums.pairs import FrictionPolynomials, PairFunction, ScreenedPolynomials
+from parki.ewald.sums.pairs import EVALUATED, PairFunction
 from parki.ewald.sums.sources import Source
 from parki.ewald.sums.symbols import Symbol
+from parki.ewald.sums.tables import CONSTANTS, FLOW, NUMBERS, SCREENING, Table, Tables
 
 HEAD = '''"""{formula}"""
 
@@ -56,13 +57,13 @@ NO_SLOPES = [
 
 
 class PairTables(NamedTuple):
-    """Names of the tables that a pair function takes: see `PairFunction`."""
+    """The tables that a pair function takes: see `PairFunction`."""
 
-    values: str
-    derivatives: str
-    slopes: str
-    tensors: str
-    with_values: str
+    values: Tables
+    derivatives: Tables
+    slopes: Tables
+    tensors: Tables
+    with_values: Tables
 
 
 class Expansions(NamedTuple):
@@ -99,30 +100,38 @@ def fields_of(symbol: Symbol, sources: tuple[Source, ...]) -> Expansions:
 
 @lru_cache(maxsize=64)
 def tables(symbol: Symbol, sources: tuple[Source, ...]) -> PairTables:
-    """Return the names of tables of a pair function."""
+    """Return the tables of a pair function."""
     u, p, slopes, readings = (together(each.values()) for each in fields_of(symbol, sources))
     derivatives = tables_of(p | slopes)
-    values = tables_of(u, derivatives)
+    values, every = tables_of(u, derivatives), tables_of(p | slopes | readings)
+    more = _without(derivatives, every) if readings else ()
+    screening = (SCREENING,)
     if symbol.friction:
-        more = tables_of(p | slopes | readings) if readings else derivatives
-        tensors = "".join(each for each in more if each not in derivatives)
-        tensors = f"{derivatives}K{tensors}{'-' * (len(tensors) % 2)}" if tensors else ""
-        more = "".join(each for each in values if each not in derivatives)
-        more += "-" * (len(more) % 2)
-        return PairTables(f"{values}K", f"{derivatives}K", "", tensors, more)
+        tensors = _filled(derivatives + screening, more) if more else ()
+        others = _filled((), _without(derivatives, values))
+        return PairTables(values + screening, derivatives + screening, (), tensors, others)
     if symbol.screening:
-        more = "".join(name for name in values if name not in derivatives)
-        own = tables_of(u | slopes)
-        return PairTables(f"{values}K", f"{derivatives}K", f"{own}K", "", more)
-    if symbol.structure == "flow" and {*"LX"} <= {*values}:
-        values = values.replace("L", "S")  # which takes an operation less
-    tensors = tables_of(p | slopes | readings) if readings else ""
-    tensors = derivatives + "".join(name for name in tensors if name not in derivatives)
-    tensors = f"{tensors}{'-' * (len(tensors) % 2 if len(tensors) > 3 else 0)}" * bool(readings)
-    own = tables_of(u | slopes) if symbol.results == 1 else ""
-    more = "".join(each for each in values if derivatives and each not in derivatives)
-    more += "--" * (bool(more) and len(tensors) > 3)
-    return PairTables(values, derivatives, own, tensors, more)
+        own, others = tables_of(u | slopes), _without(derivatives, values)
+        return PairTables(values + screening, derivatives + screening, own + screening, (), others)
+    mean, first = Table("smooth", 0), Table("smooth", 1)
+    if symbol.structure == "flow" and {mean, first} <= {*values}:  # "flow" takes an operation less
+        values = tuple(FLOW if table == mean else table for table in values)
+    tensors = derivatives + more if readings else ()
+    tensors += (NUMBERS,) * (len(tensors) % 2 if len(tensors) > 3 else 0)
+    own = tables_of(u | slopes) if symbol.results == 1 else ()
+    others = _without(derivatives, values) if derivatives else ()
+    others += (NUMBERS,) * (2 if others and len(tensors) > 3 else 0)
+    return PairTables(values, derivatives, own, tensors, others)
+
+
+def _without(others: Tables, tables: Tables) -> Tables:
+    """Return tables that others are not among."""
+    return tuple(table for table in tables if table not in others)
+
+
+def _filled(before: Tables, tables: Tables) -> Tables:
+    """Return tables after others, with one more row where they are odd."""
+    return before + tables + (NUMBERS,) * (len(tables) % 2)
 
 
 def pair_of(
@@ -145,10 +154,17 @@ def pair_of(
     names, fields = tables(symbol, sources), fields_of(symbol, sources)
     first, normal = next(iter(fields.u.values())), sources[0].normal
     powers = {2 * (n % HARMONIC) + 1 - m for places in first.values() for n, m in places}
-    power, named = powers.pop() - normal, names._asdict()
-    if symbol.screening:
-        named["polynomials"] = FrictionPolynomials if symbol.friction else ScreenedPolynomials
-    return PairFunction("", operations, power=power, fused=fused, **named)
+    return PairFunction(
+        "",
+        operations,
+        values=names.values,
+        derivatives=names.derivatives,
+        power=powers.pop() - normal,
+        tensors=names.tensors,
+        with_values=names.with_values,
+        slopes=names.slopes,
+        fused=fused,
+    )
 
 
 class Text:
@@ -210,19 +226,19 @@ class Text:
         return [*constants, head, words, *deeper(code.lines)]
 
     def _interact(
-        self, named: str, fields: Sequence[dict[str, Expanded]], back: bool = False
+        self, tables: Tables, fields: Sequence[dict[str, Expanded]], back: bool = False
     ) -> Code:
         """Return the lines for tables and fields; ``back`` transposes the pair function."""
-        code = Code("e n" if self.normals else "e", up=self.symbol.up or 0)
-        code.take(named, evaluators={*named} <= {*EVALUATED})
-        self._take_distance(code, together(each for of in fields for each in of.values()), named)
-        shared = [code.shared(of, named, cut=True) for of in fields]
+        code, near = Code("e n" if self.normals else "e", up=self.symbol.up or 0), self.near(tables)
+        code.take(tables, evaluators={*tables} <= {*EVALUATED})
+        self._take_distance(code, together(each for of in fields for each in of.values()), tables)
+        shared = [code.shared(of, near, cut=True) for of in fields]
         inner = Code("", outer=code)
         if back:
             inner.write("take_vector(v0, v1, v2, density, row + CHARGES * d, at)")
             for name, first in zip(self.names, self.rows, strict=True):
                 rows = [f"u[OUTPUTS * d{plus(first + i)}]" for i in range(9)]
-                own = opposite(code.shared({name: fields[0][name]}, named))
+                own = opposite(code.shared({name: fields[0][name]}, near))
                 if name == "ab":
                     inner.add_matrix(paired(own, "ab"), rows)
                 else:
@@ -237,13 +253,16 @@ class Text:
         code.within("for d in range(MANY):", inner)
         return code
 
-    def _take_distance(self, code: Code, places: set[Place], named: str) -> None:
+    def near(self, tables: Tables) -> Functions:
+        """Return the callable that writes functions of the distance by these tables."""
+        return partial(rubbed if self.symbol.screening else radial, tables=tables)
+
+    def _take_distance(self, code: Code, places: set[Place], tables: Tables) -> None:
         """Take the direction, the distance, and the singular functions that tables do not have."""
         if not self.symbol.screening:
             code.begin(places)
             return
-        code.functions = rubbed
-        for line in ("direction()", "distance(r)", f"{self.begin}(p{named.index('K')})"):
+        for line in ("direction()", "distance(r)", f"{self.begin}(p{tables.index(SCREENING)})"):
             code.write(line)
         for n in range(max(n for n, _ in places if n < HARMONIC) + 1):
             if not self.symbol.friction:
@@ -297,10 +316,10 @@ class Text:
                 if table in named.derivatives + CONSTANTS:
                     continue
                 if flag == "TENSORS":
-                    inner.write(f"polynomial(t{table.lower()}, p{named.tensors.index(table)})")
+                    inner.write(f"polynomial({table.name}, p{named.tensors.index(table)})")
                     continue
                 n = named.with_values.index(table)
-                lines = [f"polynomial(t{table.lower()}, p{n + row})" for row in (first, other)]
+                lines = [f"polynomial({table.name}, p{n + row})" for row in (first, other)]
                 if named.tensors and first != other:
                     lines = ["if TENSORS:", *deeper(lines[1:]), "else:", *deeper(lines[:1])]
                 inner.lines += lines if named.tensors and first != other else lines[:1]
@@ -308,7 +327,7 @@ class Text:
                 self._read_columns(inner, of, own)
                 code.within(f"if {flag}:", inner)
                 continue
-            shared = inner.shared(of, own)
+            shared = inner.shared(of, self.near(own))
             if not shared:
                 continue
             if flag == "PRESSURE" or (flag == "VALUES" and self.scalar):
@@ -326,11 +345,11 @@ class Text:
         head = "def differentiate(density, row, normal, first_normal, at):"
         return [head, words, *deeper(code.lines)]
 
-    def _read_columns(self, code: Code, fields: dict[str, Expanded], named: str) -> None:
+    def _read_columns(self, code: Code, fields: dict[str, Expanded], tables: Tables) -> None:
         """Write what a target reads of a tensor: of each column f, along its axis m."""
         if not fields:
             return
-        shared = code.shared(fields, named)
+        shared = code.shared(fields, self.near(tables))
         inner = Code("f m", "c", code)
         for i in AXES:
             inner.write(f"f{i}: REAL = density[row + {3 * i} + column][at]")

@@ -1,6 +1,7 @@
-"""Field of point masses: ``(2 X r - y^2) e / r_c^2``, with the gradient ``(h e e - v I) / r_c^3``.
+"""Field of point masses, a pair function that is in the tests alone.
 
-v = y^3 - 2 X and h = 3 y^3 - 2 (R + 3 X). A pair function that is in the tests alone.
+u = (1/r_c^2) (2 smooth1 r - y^2) e
+d_j u_i = (1/r_c^3) [ (3 y^3 - 2 psi1 - 6 smooth1) e_i e_j - (y^3 - 2 smooth1) d_ij ]
 """
 
 from kernels.blocks.cut import cut
@@ -12,10 +13,10 @@ from parki.runtime.scopes import block
 @block(reads="least most p0 r0 r1 r2 rr singular smooth y", writes="u y")
 def interact(density, row, normal, first_normal, at):
     """Add to u what one source does."""
-    first_function()
+    first_function(smooth1)
     direction()
     distance(r)
-    a = 2.0 * a * r - y * y
+    a: REAL = 2.0 * smooth1 * r - y * y
     cut(a)
     for d in range(MANY):
         field: REAL = a * density[row + CHARGES * d][at]
@@ -30,15 +31,15 @@ def interact(density, row, normal, first_normal, at):
 )
 def differentiate(density, row, normal, first_normal, at):
     """Add to the sums of derivatives what one source does."""
-    begin_pair()
-    begin_vector()
+    begin_pair(smooth1)
+    begin_vector(psi1)
     cube: REAL = yy * y
     charge: REAL = density[row][at]
     if VALUES:
-        a: REAL = (2.0 * px * r - yy) * charge
+        a: REAL = (2.0 * smooth1 * r - yy) * charge
         u0 += a * e0
         u1 += a * e1
         u2 += a * e2
-    along = (3.0 * cube - 2.0 * pr - 6.0 * px) * charge
-    level = (2.0 * px - cube) * charge
+    along = (3.0 * cube - 2.0 * psi1 - 6.0 * smooth1) * charge
+    level = (2.0 * smooth1 - cube) * charge
     add_gradient()
