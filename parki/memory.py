@@ -1,17 +1,47 @@
-"""Memory that work needs: refused where it is not free; what ran out is a `ParkiMemoryError`."""
+"""Memory that work needs: refused where it is not free; what ran out is a `ParkiMemoryError`.
+
+A stage declares its arrays by name, from the numbers that it is made of. What allocates them and
+what predicts the memory of a plan read the same declaration.
+"""
 
 from __future__ import annotations
 
 import errno
 import functools
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numpy as np
 
 from parki.errors import ParkiMemoryError
 from parki.runtime.spaces import LITTLE, ExecutionSpace, free_memory
 
 Call = TypeVar("Call", bound=Callable[..., Any])
+
+
+class Buffer(NamedTuple):
+    """The shape and the dtype of an array, in the order of ``xp.empty(*buffer)``.
+
+    Lists whose lengths are not known before they are made have expected ones.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : dtype
+    """
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+Buffers = dict[str, Buffer]
+
+
+def size_in_bytes(buffers: Iterable[Buffer]) -> int:
+    """Return the bytes of all arrays."""
+    return sum([int(math.prod(shape) * np.dtype(dtype).itemsize) for shape, dtype in buffers])
 
 
 def in_words(size: float) -> str:

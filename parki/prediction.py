@@ -18,12 +18,12 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.choice import machines
 from parki.ewald.choice.clustering import SAMPLE, pair_density
 from parki.ewald.choice.cost import Machine
-from parki.ewald.choice.memory import Memory, fitting, predict
+from parki.ewald.choice.memory import Memory, Use, fitting, predict
 from parki.ewald.choice.parameters import select
 from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p_lists import PAIRS, most_pairs
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.setup import pose, use
+from parki.ewald.pipeline.setup import pose
 from parki.ewald.points import take_options
 from parki.ewald.points.extent import resolve
 from parki.ewald.points.request import SumRequest
@@ -373,7 +373,7 @@ def _chosen(
     kept = 0.0 if options.deterministic else place.kept(systems * totals[0])
     how = frame.length, totals, tolerance, density, place.machine(task), kept
     problem = pose(task, replace(lattice, deforms=frame.lattice.deforms), *how)
-    return problem, select(problem), use(task, same, None, False), frame.length
+    return problem, select(problem), Use(task, same, False), frame.length
 
 
 def _sample(

@@ -16,9 +16,9 @@ LESS: dict[str, tuple[str, ...]] = {
     "near": ("sums", "split", "lattice", "options", "geometry", "task", "solver_box"),
     "far": ("sums", "split", "lattice", "options", "geometry", "task", "solver_box"),
     "choice": (
-        *("sums", "split", "lattice", "options", "geometry", "points"),
-        # Sizes, which launch nothing.
-        *("near.sizes", "far.sizes", "far.columns", "far.padding"),
+        *("sums", "split", "lattice", "options", "geometry", "task", "points"),
+        # Sizes and declarations, which launch nothing.
+        *("near.sizes", "far.sizes", "far.columns", "far.padding", "far.buffers"),
     ),
 }
 # What only these import; the rest of parki works without it.
@@ -108,7 +108,7 @@ def test_imports_for_type_checkers_count(tmp_path):
 
 
 def test_sizes_and_choice_launch_nothing():
-    sizes = [EWALD / name for name in ("near/sizes.py", "far/sizes.py", "far/columns.py")]
+    sizes = [EWALD / f"{name.replace('.', '/')}.py" for name in LESS["choice"] if "." in name]
     for path in (*sizes, *(EWALD / "choice").glob("*.py")):
         names = {name for _, name in imports(path, "parki")}
         assert not names & set(LAUNCHERS), path.name

@@ -24,9 +24,10 @@ from parki.ewald.choice.clustering import PairDensity
 from parki.ewald.choice.grids import POINTS
 from parki.ewald.choice.parameters import select
 from parki.ewald.choice.problem import Problem
-from parki.ewald.far import p2g, transforms
+from parki.ewald.far import buffers, p2g, transforms
 from parki.ewald.far.padding import Level
 from parki.ewald.lattice import Lattice
+from parki.ewald.task import Task
 from parki.runtime.spaces import free_memory
 from parki.runtime.spaces import host as host_space
 
@@ -97,7 +98,8 @@ def test_on_a_device(case):
     chosen = replace(
         select(problem), steps=np.full(3, 1 / cells), points=points, cutoff=reach / cells
     )
-    use = memory.Use(Device(), dtype, True, False, False)
+    task = Task("stokes_comb", Device(), dtype, parki.EwaldOptions(periodicity, [1, 1, 1]))
+    use = memory.Use(task, True, False)
     found = memory.predict(problem, chosen, use)
     given, results = 12 * dtype.itemsize * n, 3 * dtype.itemsize * n
     total = sum(found.parts.values()) - results + given
@@ -269,7 +271,8 @@ def test_a_plan_stays_as_it_was(free_bytes):
 def test_indices_of_a_device():
     problem = plan().setup.problem
     chosen = select(problem)
-    use = memory.Use(Device(), np.dtype("f4"), True, False, False)
+    task = Task("stokes_sl", Device(), np.dtype("f4"), parki.EwaldOptions(3, [1, 1, 1]))
+    use = memory.Use(task, True, False)
     large = replace(chosen, steps=np.full(3, 1 / 1300))
     with pytest.raises(
         parki.ParkiValueError, match=r"raise the cut-off \(cutoff, or sources_per_cell"
@@ -281,7 +284,7 @@ def test_indices_of_a_device():
 def test_transforms_of_a_device_share_a_work_area():
     def area(item, *local, lines=40.0):
         padding = SimpleNamespace(local=local, levels=[Level(0, local, True)])
-        return memory.work_area(padding, lines, 100.0, item)
+        return buffers.work_area(padding, lines, 100.0, item)
 
     # Short planes have none, nor have those of some lengths; lines have, and long ones twice.
     assert area(8, 64, 1024, 1024) == area(8, 64, 2048, 2048) == area(4, 64, 1120, 1120) == 40

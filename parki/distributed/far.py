@@ -11,12 +11,22 @@ from parki.distributed.fgc import slab_fgc
 from parki.distributed.halo import Halo
 from parki.distributed.slabs import Slabs
 from parki.distributed.transport import Transport
+from parki.ewald.far.buffers import components_of
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.gauge import PlaneModes
 from parki.ewald.far.p2g import P2G
-from parki.ewald.far.sizes import field_rows
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.pipeline.stages import Marks
+from parki.ewald.task import Task
+from parki.memory import Buffer, Buffers
+
+
+def slab_grids(task: Task, stored: tuple[int, int, int]) -> Buffers:
+    """Return the grid of spread values of a slab and a window, and the field."""
+    (inputs, outputs), (x, y, z) = components_of(task), stored
+    y *= task.sum.symbol.grids
+    grids = {"grid": (inputs, x, y, z), "field": (outputs, x, y, z)}
+    return {name: Buffer(shape, task.dtype) for name, shape in grids.items()}
 
 
 class SlabFar:
@@ -31,9 +41,7 @@ class SlabFar:
         self.halo = Halo(transport, slabs)
         self.planes = slabs.planes[rank + 1] - slabs.planes[rank]
         self.grids = task.sum.symbol.grids
-        x, y, z = slab.stored
-        shape = (field_rows(task.kernel, task.want), x, self.grids * y, z)
-        self.stored = transport.xp.zeros(shape, dtype=mesh.dtype)
+        self.stored = transport.xp.zeros(*slab_grids(task, slab.stored)["field"])
         self.field = self.stored[..., : mesh.padding.grid[2]]
         self.p2g: P2G
         self.g2p: G2P

@@ -19,10 +19,13 @@ import numpy as np
 from parki.distributed.slabs import Slabs, divide
 from parki.distributed.swap import Swap
 from parki.distributed.transport import Transport
+from parki.ewald.far.buffers import complex_type, components_of
 from parki.ewald.far.fgc import Convolution
 from parki.ewald.far.padding import Padding
 from parki.ewald.far.transforms import transforms_of
 from parki.ewald.pipeline.setup import Setup
+from parki.ewald.task import Task
+from parki.memory import Buffer, Buffers
 
 
 def slab_fgc(transport: Transport, slabs: Slabs, setup: Setup) -> _Periodic | _Free:
@@ -48,6 +51,26 @@ def mode_parts(padding: Padding, size: int) -> tuple[int, ...]:
     return divide(np.repeat(areas, [last - first for first, last, _ in spans]), size)
 
 
+def slab_buffers(task: Task, padding: Padding, slabs: Slabs, rank: int) -> Buffers:
+    """Return the arrays of a rank's slab, in the order in which a component goes through them."""
+    components, sets = max(components_of(task)), task.sum.symbol.grids
+    kind, (x, y, z) = complex_type(task), padding.grid
+    planes, half = slabs.planes[rank + 1] - slabs.planes[rank], z // 2 + 1
+    first, last = line_parts(padding, slabs.size)[rank : rank + 2]
+    rows = last - first
+    if padding.whole:
+        return {
+            "planes": Buffer((components, planes, sets, y, half), kind),
+            "modes": Buffer((components, x, sets, rows, half), kind),
+        }
+    first, last = mode_parts(padding, slabs.size)[rank : rank + 2]
+    return {
+        "lines": Buffer((components, x, sets, rows, z), task.dtype),
+        "waves": Buffer((components, padding.local[0] // 2 + 1, sets, rows, z), kind),
+        "modes": Buffer((components, last - first, sets, y, z), kind),
+    }
+
+
 class _Periodic:
     """Three periodic directions."""
 
@@ -55,13 +78,11 @@ class _Periodic:
         team, padding = transport.team, setup.mesh.padding
         lines = line_parts(padding, team.size)
         first, last = lines[team.rank : team.rank + 2]
-        convolution = self.convolution = _convolution(setup, first, last)
-        x, y, z = padding.grid
-        half, planes = z // 2 + 1, slabs.planes[team.rank + 1] - slabs.planes[team.rank]
-        empty, kind, sets = transport.xp.empty, convolution.complex_type, convolution.sets
-        self.planes = empty((convolution.components, planes, sets, y, half), dtype=kind)
-        self.modes = empty((convolution.components, x, sets, last - first, half), dtype=kind)
-        self.transforms = transforms_of(setup.task.space)((x, y, z), x, True, sets)
+        self.convolution = _convolution(setup, first, last)
+        declared = slab_buffers(setup.task, padding, slabs, team.rank)
+        self.planes, self.modes = (transport.xp.empty(*each) for each in declared.values())
+        kind, grid = transforms_of(setup.task.space), padding.grid
+        self.transforms = kind(grid, grid[0], True, self.convolution.sets)
         # Each swaps one component: (planes, sets, y, modes).
         self.swap = Swap(transport, "FGC", (0, slabs.planes), (2, lines))
         self.swap_back = self.swap.back()
@@ -111,15 +132,12 @@ class _Free:
         team, padding = transport.team, setup.mesh.padding
         lines, modes = line_parts(padding, team.size), mode_parts(padding, team.size)
         first, last = modes[team.rank : team.rank + 2]
-        convolution = self.convolution = _convolution(setup, first, last)
-        x, y, z = padding.grid
-        part, length = lines[team.rank + 1] - lines[team.rank], padding.local[0]
-        components, empty = convolution.components, transport.xp.empty
-        kind, sets = convolution.complex_type, convolution.sets
-        self.transforms = transforms_of(setup.task.space)((x, part, z), length, False)
-        self.lines = empty((components, x, sets, part, z), dtype=setup.mesh.dtype)
-        self.waves = empty((components, length // 2 + 1, sets, part, z), dtype=kind)
-        self.modes = empty((components, last - first, sets, y, z), dtype=kind)
+        self.convolution = _convolution(setup, first, last)
+        declared = slab_buffers(setup.task, padding, slabs, team.rank)
+        self.lines, self.waves, self.modes = (transport.xp.empty(*a) for a in declared.values())
+        x, part, z = padding.grid[0], lines[team.rank + 1] - lines[team.rank], padding.grid[2]
+        kind, length = transforms_of(setup.task.space), padding.local[0]
+        self.transforms = kind((x, part, z), length, False)
         # Each swaps one component: (planes or modes, sets, y, z).
         self.to_lines = Swap(transport, "FGC lines", (0, slabs.planes), (2, lines))
         self.to_modes = Swap(transport, "FGC modes", (2, lines), (0, modes))

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from parki.distributed import device
-from parki.distributed.fgc import line_parts, mode_parts
+from parki.distributed.far import slab_grids
+from parki.distributed.fgc import line_parts, mode_parts, slab_buffers
 from parki.distributed.slabs import Slabs
 from parki.distributed.team import Team
 from parki.errors import ParkiMemoryError
@@ -20,13 +21,16 @@ from parki.ewald.choice import memory as single
 from parki.ewald.choice.memory import Memory, Use
 from parki.ewald.choice.parameters import Parameters
 from parki.ewald.choice.problem import Problem
+from parki.ewald.far.buffers import (
+    components_of,
+    convolution_buffers,
+    host_work,
+    transform_bytes,
+)
 from parki.ewald.far.mesh import EwaldMesh
-from parki.ewald.far.sizes import PART, field_rows, workers
-from parki.ewald.points import result_rows
-from parki.ewald.sums import SUMS
-from parki.memory import in_words
+from parki.ewald.task import Task
+from parki.memory import in_words, size_in_bytes
 from parki.runtime.spaces import free_memory
-from parki.settings import thread_count
 
 
 @dataclass(frozen=True)
@@ -62,52 +66,47 @@ class Place:
 def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Memory:
     """Return the memory a rank needs; ``problem`` and ``use`` describe the sum over all ranks."""
     mesh, slabs, rank, reach = place.mesh, place.slabs, place.rank, place.reach
-    item, kernel, size = np.dtype(use.dtype).itemsize, problem.kernel, slabs.size
-    given = 8 if use.mixed else item
-    grids = SUMS[kernel].symbol.grids
+    task, kind, size = use.task, use.task.sum, slabs.size
+    item = np.dtype(task.dtype).itemsize
     (targets, sources), (given_targets, given_sources) = place.own, place.given
     cells = max(slabs.cells[rank + 1] - slabs.cells[rank], 1)
-    inputs, outputs = SUMS[kernel].components, field_rows(kernel, problem.want)
-    rows = sum(result_rows(kernel, name) for name in problem.want)
 
     sides = problem.lattice.sides[place.axes]
     stretch = slabs.stretch(rank, reach + 1)
     if stretch is not None and not problem.lattice.tilted:  # whose cells are the whole box's
         sides[0] *= (stretch[1] - stretch[0]) / slabs.cells[-1]
     slab = replace(mesh.padding, cells=(cells, *mesh.padding.cells[1:]))
+    stored = (cells + chosen.points - 1, *mesh.stored[1:])
 
     def sort(targets: int, sources: int, use: Use) -> tuple[float, float, float]:
         lattice = replace(problem.lattice, sides=sides)
         of_slab = replace(problem, lattice=lattice, targets=targets, sources=sources)
-        return single.points_bytes(of_slab, chosen, use, slab, item)
+        return single.points_bytes(of_slab, chosen, use, slab)
 
     held, _, _ = sort(given_targets, given_sources, use)
     moved, _, far = sort(targets, sources, use)
     _, near, _ = sort(targets, place.near, replace(use, same=False))
     routes = 8.0 * (given_sources + (0 if use.same else given_targets) + place.near - sources)
     # Copies of a density: in the caller's order, in the slab's, with ghosts, and sorted.
-    densities = SUMS[kernel].near_rows * (given_sources + sources + 2 * place.near)
-    results = rows * (targets + given_targets)
+    densities = kind.near_rows * (given_sources + sources + 2 * place.near)
+    results = use.rows * (targets + given_targets)
     # In the dtype of what is given, which mixed precision rounds.
-    copies = SUMS[kernel].near_rows * (given_sources + sources) + (rows + use.more) * given_targets
-    copies += use.copied(problem, given_targets, given_sources)
-    _, y, z = mesh.stored
-    y *= grids  # side by side
-    far_field, swaps = _convolve(use, mesh, slabs, rank, inputs, outputs)
-    plane = grids * max(inputs, outputs) * math.prod(mesh.padding.grid[1:])
+    copies = kind.near_rows * (given_sources + sources)
+    copies += (use.rows + use.apart) * given_targets + use.copied(given_targets, given_sources)
+    far_field, swaps = _convolve(task, mesh, slabs, rank)
+    plane = kind.symbol.grids * max(components_of(task)) * math.prod(mesh.padding.grid[1:])
     # Exchanges of points, densities, results and halos all reuse the memory of the first swap.
     largest = max(
         swaps[0],
         item * 2 * (chosen.points - 1) * plane if size > 1 else 0,
-        given * SUMS[kernel].rows * (given_sources + sources),
-        item * rows * (given_targets + targets),
-        given * 3 * (given_sources + sources),
+        use.item * kind.rows * (given_sources + sources),
+        item * use.rows * (given_targets + targets),
+        use.item * 3 * (given_sources + sources),
     )
     parts = {
-        "points": near + far + routes + given * use.kept(kernel, given_targets, given_sources),
-        "densities and results": float(item * (densities + results) + given * copies),
-        # Field and spread values have separate memory, and windows reach beyond the slab.
-        "grid": item * float((inputs + outputs) * (cells + chosen.points - 1) * y * z),
+        "points": near + far + routes + use.item * use.kept(given_targets, given_sources),
+        "densities and results": float(item * (densities + results) + use.item * copies),
+        "grid": size_in_bytes(slab_grids(task, stored).values()),
         **far_field,
         "exchange": largest + sum(swaps[1:]),
     }
@@ -118,48 +117,32 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
 
 
 def _convolve(
-    use: Use, mesh: EwaldMesh, slabs: Slabs, rank: int, inputs: int, outputs: int
+    task: Task, mesh: EwaldMesh, slabs: Slabs, rank: int
 ) -> tuple[dict[str, float], list[float]]:
-    """Return the bytes that `parki.distributed.fgc` needs, by part, and by swap for buffers.
-
-    ``inputs`` components are spread, and ``outputs`` are transformed back.
-    """
-    item, size, padding = mesh.item, slabs.size, mesh.padding
-    components, on_device = max(inputs, outputs), use.space.on_device
+    """Return the bytes that `parki.distributed.fgc` needs, by part, and by swap for buffers."""
+    item, padding, components = mesh.item, mesh.padding, max(components_of(task))
     x, y, z = padding.grid
-    grids = mesh.task.sum.symbol.grids
-    planes = grids * (slabs.planes[rank + 1] - slabs.planes[rank])
-    first, last = line_parts(padding, size)[rank : rank + 2]
-    lines = grids * (last - first)
-    padded = buffer = 0.0
+    sets = task.sum.symbol.grids
+    declared = slab_buffers(task, padding, slabs, rank)
+    bounds = (line_parts if padding.whole else mode_parts)(padding, slabs.size)
+    convolved = convolution_buffers(task, padding, sets, (bounds[rank], bounds[rank + 1]))
+    padded, multiplier = (size_in_bytes([buffer]) for buffer in convolved.values())
+    sizes = [size_in_bytes([buffer]) / components for buffer in declared.values()]
     if padding.whole:
-        half = z // 2 + 1
-        parts = [2 * item * planes * y * half, 2 * item * x * lines * half]
-        multiplier, largest = float(x * (last - first) * half), float(max(parts))
-        pairs = [sum(parts)]
-        area = 2 * largest
+        pairs, largest = [sum(sizes)], max(sizes)
+        transforms = 2 * largest if task.space.on_device else host_work(largest, x, item)
     else:
-        begin, end = mode_parts(padding, size)[rank : rank + 2]
-        real, waves = item * x * lines * z, 2 * item * (padding.local[0] // 2 + 1) * lines * z
-        parts = [real, waves, 2 * item * (end - begin) * grids * y * z]
-        largest = float(waves)
-        pairs = [item * planes * y * z + real, sum(parts[1:])]
-        together = grids * components
-        block, multiplier = single.block_sizes(padding, together, item, on_device, (begin, end))
-        padded = 2 * item * block * together
-        if padding.local[0] > x:
-            buffer = item * float(padding.local[0] * lines * z)
-        area = single.work_area(padding, max(buffer, real), padded, item) + buffer
-    if not on_device:
-        threads = workers(largest / (2 * item), thread_count())
-        area = 2 * min(largest, threads * PART)
+        planes = item * sets * (slabs.planes[rank + 1] - slabs.planes[rank]) * y * z
+        pairs = [planes + sizes[0], sum(sizes[1:])]
+        rows = declared["lines"].shape[3]
+        transforms = transform_bytes(task, padding, (x, rows, z), sets, padded)
     # Two components are on their way at a time, but not to this rank itself.
-    away = min(components, 2) * (size - 1) / size
+    away = min(components, 2) * (slabs.size - 1) / slabs.size
     taken = {
-        "modes": components * float(sum(parts)),
+        "modes": size_in_bytes(declared.values()),
         "padded block": padded,
-        "multiplier": item * multiplier,
-        "transforms": area,
+        "multiplier": multiplier,
+        "transforms": transforms,
     }
     return taken, [away * pair for pair in pairs]
 
@@ -172,7 +155,7 @@ def check_memory(
     ``length`` is the cube root of the box's volume, in the user's unit. The message proposes
     options that would fit, assuming that a rank's memory scales as one plan of all points does.
     """
-    told = team.allgather((device.place(use.space), needed, free_memory(use.space)))
+    told = team.allgather((device.place(use.task.space), needed, free_memory(use.task.space)))
     worst, words = 1.0, ""
     for here in dict.fromkeys(there for there, _, _ in told):
         ranks = [rank for rank, (there, _, _) in enumerate(told) if there == here]

@@ -26,12 +26,12 @@ from parki.distributed.team import Team
 from parki.distributed.transport import Transport
 from parki.errors import ParkiValueError
 from parki.ewald.choice.clustering import SAMPLE, pair_density
-from parki.ewald.choice.memory import Memory
+from parki.ewald.choice.memory import Memory, Use
 from parki.ewald.far.gauge import Constants
 from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
-from parki.ewald.pipeline.setup import Setup, choose, use
+from parki.ewald.pipeline.setup import Setup, choose
 from parki.ewald.pipeline.stages import Marks
 from parki.ewald.points.cloud import SurveyedCloud
 from parki.ewald.solver_box import Frame, Order
@@ -104,7 +104,7 @@ class Slab(Pipeline):
             targets, sources = (int(count[first:last].sum()) for count in counts)
             near = int(counts[1][slabs.near(self.team.rank, reach)].sum())
             numbers = (points.targets, points.sources), (targets, sources), near
-            needs = (setup.problem, setup.parameters, use(task, points.survey.same, None, False))
+            needs = (setup.problem, setup.parameters, Use(task, points.survey.same, False))
             place = Place(mesh, slabs, self.team.rank, reach, new.order.axes, *numbers)
             new.memory = memory.predict(*needs, place)
             memory.check_memory(self.team, *needs, frame.length, new.memory)

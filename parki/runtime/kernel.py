@@ -106,7 +106,7 @@ class Kernel:
             Number of work items; nothing happens for 0.
         threads : int
             Most threads of a CPU. Default: all of the space. Of 1 the calling thread launches, and
-            others may do so at the same time: see `by_many`.
+            others may do so at the same time, each its own work items, except upstream's.
         **arguments
             Arrays and scalars by the workunit's argument names. Arguments that this
             specialisation does not use are ignored (and may be None).
@@ -165,11 +165,6 @@ class Kernel:
             if failure == 2:
                 raise KernelError(f"{name}: there is no memory for a team's scratch")
             raise KernelError(f"{name}: the threads of a team met different barriers")
-
-    @property
-    def by_many(self) -> bool:
-        """Whether several CPU threads may launch at the same time, each its own work items."""
-        return not (self._upstream or self.space.on_device)
 
     def table(self, values: Any, dtype: Any) -> Any:
         """Return a small array in the form of the kernel's ``tables``: NumPy's if by value."""

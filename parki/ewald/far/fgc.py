@@ -17,24 +17,24 @@ from typing import Any
 import numpy as np
 
 from parki.ewald.far import multiplier, truncated
+from parki.ewald.far.buffers import (
+    by_many,
+    complex_type,
+    components_of,
+    convolution_buffers,
+    grid_buffers,
+    planes_in_blocks,
+)
 from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.multiplier import cropped
-from parki.ewald.far.sizes import (
-    FFT_LEAST,
-    field_rows,
-    parts,
-    scratch_before,
-    sizes_of,
-    wanted,
-    workers,
-)
+from parki.ewald.far.sizes import FFT_LEAST, parts, wanted
 from parki.ewald.far.transforms import transforms_of
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import Kernel, load
 from parki.runtime.forks import cuts, run_in_threads
-from parki.settings import MOST_THREADS, thread_count
+from parki.settings import MOST_THREADS
 
 
 @dataclass
@@ -92,31 +92,24 @@ class Convolution:
     ) -> None:
         self.mesh, self.factor, self.sets = mesh, mesh.frame.factor, sets
         xp = self.xp = mesh.task.xp
-        self.inputs = mesh.task.sum.components
-        self.rows = field_rows(mesh.task.kernel, mesh.task.want)
+        self.inputs, self.rows = components_of(mesh.task)
         self.components = max(self.inputs, self.rows)
         self.together = mesh.task.sum.symbol.grids
         transforms = transforms_of(mesh.space)
         length = mesh.padding.local[0]
         self.transforms = transforms(mesh.padding.grid, length, mesh.periodicity == 3, sets)
-        self.complex_type = np.result_type(mesh.dtype, np.complex64)
-        self.modes = modes
+        self.complex_type, self.modes = complex_type(mesh.task), modes
         self.whole: list[Block] = like.whole if like is not None else self._common(split)
         self.blocks = self.whole
         self.convolve = self.kernel(mesh.task)
         self._root: Any = None  # a multiplier for noise
-        self.threads, size = 1, 0
-        if mesh.periodicity < 3:
-            sizes = [self.components * sets * b.modes for b in self.blocks]
-            if self.convolve.by_many:
-                self.threads = workers(sum(sizes), thread_count())
-                self.blocks = [part for block in self.whole for part in self._parts(block)]
-            size = max((self.components * sets * b.modes for b in self.blocks), default=0)
+        self.threads, what = 1, (mesh.task, mesh.padding, sets, modes)
+        if mesh.periodicity < 3 and by_many(mesh.task):
+            _, self.threads = planes_in_blocks(*what)
+            self.blocks = [part for block in self.whole for part in self._parts(block)]
+        count, size = convolution_buffers(*what)["padded block"].shape
         # One for each thread at work.
-        self.padded = [
-            xp.empty(size, dtype=self.complex_type)
-            for _ in range(min(self.threads, len(self.blocks)))
-        ]
+        self.padded = [xp.empty(size, dtype=self.complex_type) for _ in range(count)]
 
     @staticmethod
     def kernel(task: Task) -> Kernel:
@@ -143,8 +136,7 @@ class Convolution:
         if mesh.periodicity == 3:
             modes = padding.grid[0]
             return [self._block(split, 0, modes, padding.plain)]
-        item = self.components * self.sets * self.complex_type.itemsize
-        bounds = padding.blocks(sizes_of(mesh.space.on_device).block // item, self.modes)
+        bounds, _ = planes_in_blocks(mesh.task, padding, self.sets, self.modes)
         begin = bounds[0][0] if bounds else 0
         end = max((last for _, last, _, ends in bounds if ends), default=begin)
         given: Any = self._ending(mesh, split, begin, end) if end > begin else None
@@ -312,8 +304,9 @@ class FGC(Convolution):
         self, mesh: EwaldMesh, split: Split, memory: Any, sets: int = 1, like: FGC | None = None
     ) -> None:
         super().__init__(mesh, split, sets=sets, like=like)
-        before, size = self.scratch(mesh, sets)
+        before, _ = self.scratch(mesh, sets)
         x, y, z = mesh.stored
+        size = self.rows * x * sets * y * z
         self.field = memory[before : before + size].reshape(self.rows, x, sets * y, z)
         x, y, z = mesh.padding.modes
         modes = (self.components, x, sets * y, z)
@@ -325,22 +318,20 @@ class FGC(Convolution):
             for n in (self.inputs, self.rows)
         )
         if mesh.space.on_device:
-            self.hat = self.xp.empty(modes, dtype=self.complex_type)
+            declared = grid_buffers(mesh.task, mesh.padding, mesh.stored, sets)
+            self.hat = self.xp.empty(*declared["modes"])
         else:
             self.hat = memory[:size].view(self.complex_type).reshape(modes)
 
     @staticmethod
     def scratch(mesh: EwaldMesh, sets: int = 1) -> tuple[int, int]:
-        """Return the numbers in memory before the grids, for modes on the CPU, and in the fields.
+        """Return the numbers in memory before the grids, for modes on the CPU, and in the grids.
 
         If there are many modes, they overwrite transformed components one after the other.
         """
-        rows = field_rows(mesh.task.kernel, mesh.task.want)
-        before = 0
-        if not mesh.space.on_device:
-            sizes = 2 * sets * math.prod(mesh.padding.modes), sets * math.prod(mesh.padding.grid)
-            before = int(scratch_before(max(mesh.task.sum.components, rows), *sizes, mesh.item))
-        return before, rows * sets * math.prod(mesh.stored)
+        declared = grid_buffers(mesh.task, mesh.padding, mesh.stored, sets)
+        before = 0 if mesh.space.on_device else int(declared["modes"].shape[0])
+        return before, int(math.prod(declared["grid"].shape))
 
     def apply(self, grid: Any, plane: Any = None) -> Any:
         """Return the far field on the grids for spread densities (components, x, sets y, z).

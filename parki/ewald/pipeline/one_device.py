@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from parki.ewald.choice.memory import Memory, check_memory
+from parki.ewald.choice.memory import Memory, Use, check_memory
 from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.arrival import (
@@ -23,7 +23,7 @@ from parki.ewald.pipeline.arrival import (
 from parki.ewald.pipeline.misfits import Mending
 from parki.ewald.pipeline.protocol import Watch, clear_cache
 from parki.ewald.pipeline.replay import Applications, Replay, how
-from parki.ewald.pipeline.setup import Setup, choose, use
+from parki.ewald.pipeline.setup import Setup, choose
 from parki.ewald.pipeline.stages import Stages
 from parki.ewald.points.cloud import SurveyedCloud
 from parki.ewald.ranks import Ranks
@@ -145,7 +145,7 @@ class OneDevice(PlacedOnDevice):
             targets, sources, _ = arrival.slack
         asked = replace(setup.problem, targets=targets, sources=sources, systems=systems)
         labels = points.labels.sizes if points.labels else None
-        needs = asked, setup.parameters, use(task, points.survey.same, labels, arrival.once)
+        needs = asked, setup.parameters, Use(task, points.survey.same, arrival.once, labels)
         memory = check_memory(*needs, setup.frame.length, clear_cache)
         with preparing(setup.kernels(points.targets)):
             new = self._stages(arrival, memory)

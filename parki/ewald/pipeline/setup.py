@@ -13,7 +13,6 @@ from parki.cell_list import CellList, parts_kernels
 from parki.ewald.choice.clustering import PairDensity, sample
 from parki.ewald.choice.cost import Machine
 from parki.ewald.choice.machines import machine
-from parki.ewald.choice.memory import Use
 from parki.ewald.choice.parameters import Parameters, check_cutoff, select
 from parki.ewald.choice.problem import Problem
 from parki.ewald.choice.reuse import suit, warn_of_far_points
@@ -304,13 +303,6 @@ def pose(
         given = options.cutoff or expert.sources_per_cell or 0.0
         check_cutoff(problem, name, given, length, task.dtype == np.float32)
     return problem
-
-
-def use(task: Task, same: bool, labels: tuple[int, int] | None, once: bool) -> Use:
-    """Return the numbers on which memory depends, apart from problem and parameters."""
-    more, ordered = 9 * ({"grad_u", "stress"} <= set(task.names)), task.options.axes != (0, 1, 2)
-    how = task.flux, once, more, task.mixed, task.finer, ordered, labels
-    return Use(task.space, task.dtype, same, *how)
 
 
 def _mesh(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parki.ewald.choice.memory import Memory
+from parki.ewald.far.buffers import grid_buffers
 from parki.ewald.far.fgc import FGC
 from parki.ewald.far.g2p import G2P
 from parki.ewald.far.gauge import Constants, PlaneModes
@@ -345,13 +345,11 @@ class Stages:
         own = sum(self.memory.parts[name] for name in names)
         for most in [n for n in GRIDS if n <= many]:
             if most not in self._grids and most * own <= PART * free_memory(space):
-                inputs, (x, y, z) = mesh.task.sum.components, mesh.stored
                 sets = most * self.grids
-                shape = (inputs, x, sets * y, z)
-                size = max(FGC.scratch(mesh, sets)[1], math.prod(shape))
-                values = mesh.task.xp.empty(size, dtype=mesh.dtype)
-                fgc = FGC(mesh, self.setup.split, values, sets, self.fgc)
-                self._grids[most] = values[: math.prod(shape)].reshape(shape), fgc
+                declared = grid_buffers(mesh.task, mesh.padding, mesh.stored, sets)
+                grids = mesh.task.xp.empty(*declared["grid"])
+                fgc = FGC(mesh, self.setup.split, grids.reshape(-1), sets, self.fgc)
+                self._grids[most] = grids[: mesh.task.sum.components], fgc
             if most in self._grids:
                 return most
         return 1
