@@ -49,7 +49,7 @@ def test_tune(own_cache, monkeypatch, capsys):
     assert cli.main(["tune", "--space", "Serial"]) == 0
     words = capsys.readouterr().out
     assert str(own_cache) in words.replace("\n", "") and "off before" in words
-    assert "Predictions are off by these factors" in words and "seconds" in words
+    assert "by which predicted seconds are wrong" in words and "seconds" in words
     after = machines.machine(space, "float64")
     assert "measured" in after.name
     assert "measured" not in before.name

@@ -123,7 +123,8 @@ def show(space: ExecutionSpace, task: TimedPlan | None) -> None:
     after = {name: machines.machine(space, name) for name in PRECISIONS}
     console.print(report(timings, factors, before, after))
     console.print(
-        "Predictions are off by these factors, up or down, in the mean. " + meaning(factors),
+        "'off' is the factor by which predicted seconds are wrong, up or down, in the mean. "
+        + meaning(factors),
         soft_wrap=True,
     )
     console.print(f"written to {path}", soft_wrap=True)
@@ -256,11 +257,12 @@ def report(
         table.add_column(name, justify="left" if name in ("precision", "stage") else "right")
     for precision, machine in after.items():
         earlier = ratios(timings, precision, before[precision])
-        for stage, values in ratios(timings, precision, machine).items():
-            name = NAMES.get(stage, stage.upper())
+        now = ratios(timings, precision, machine)
+        for stage in (stage for stage in (*STAGES, "all") if stage in now):
+            name, times = NAMES.get(stage, stage.upper()), str(len(now[stage]))
             factor = "" if stage == "all" else f"{factors[precision][stage]:.2f}"
-            row = (factor, f"{off(earlier[stage]):.2f}", f"{off(values):.2f}")
-            table.add_row(precision, name, str(len(values)), *row)
+            wrong = (f"{off(values[stage]):.2f}" for values in (earlier, now))
+            table.add_row(precision, name, times, factor, *wrong)
     return table
 
 
