@@ -211,7 +211,7 @@ class Stages:
         apart: list[Any] = []
         if self._recorded and len(dens) == 1 and self._apart(dens.shape[-1]):
             own = xp.empty_like(self.sorted)  # both fields sort the density at the same time
-            to_place = partial(self._spread, dens, watch, own, apart)
+            to_place = partial(self._far_field, dens, watch, own, apart)
         beside = space.adapter.beside(to_place) if to_place else nullcontext()
         with beside, watch("P2P"):
             buffer = self._buffers[1] if len(dens) == 1 else self._buffer(len(dens))
@@ -220,8 +220,11 @@ class Stages:
         while done < len(dens):
             many = 1 if done + 1 == len(dens) else self._together(len(dens) - done)
             part = slice(done, done + many)
-            fields = apart or [self._spread(dens[part], watch)]
-            self._gather(fields[0], exact[part], flat, done, watch)
+            fields = apart or [self._far_field(dens[part], watch)]
+            with watch("G2P"):
+                for place in range(many):
+                    own = {n: a[done + place] for n, a in flat.items() if n != "transposed_pair"}
+                    self.gather(fields[0], exact[done + place], own, place)
             done += many
         for name, array in results.items():
             if array is not flat[name]:
@@ -284,44 +287,51 @@ class Stages:
         """
         return sources <= APART and bool(self.setup.task.space.adapter.capturing())
 
-    def _spread(
+    def _far_field(
         self, dens: Any, watch: Watch, own: Any = None, fields: list[Any] | None = None
     ) -> Any:
         """Return the field of densities whose grids there is memory for; add it to ``fields``.
 
         ``own`` has memory for the sorted density, if P2P uses the common one at the same time.
         """
-        many, ordered = len(dens), self.sorted if own is None else own
-        grid, fgc = self._grids[many] if many > 1 else (None, self.fgc)
-        planes = list[Any]()  # of each grid
         with watch("P2G"):
-            for place, each in enumerate(dens):
-                first = place * self.grids
-                grids = first, first + self.count
-                spread, modes = self.marks.spread(self.p2g, each, ordered, grid, *grids, self.plane)
-                planes += modes
+            grid, planes = self.spread(dens, own)
         with watch("FGC"):
-            plane = self.p2g.sources.xp.concatenate(planes, axis=1) if planes else None
-            field = fgc.apply(spread, plane)
+            field = self.convolve(grid, planes, len(dens))
         if fields is not None:
             fields.append(field)
         return field
 
-    def _gather(
-        self, field: Any, exact: Any, results: dict[str, Any], done: int, watch: Watch
-    ) -> None:
-        """Add the far field of densities to their results, which come after ``done`` others.
+    def spread(self, dens: Any, ordered: Any = None) -> tuple[Any, list[Any]]:
+        """Return densities (k, rows, sources) on the grid, side by side, and modes of planes.
 
-        The gauge takes densities as they were given: ``exact``, in double precision where they are
-        rounded for the rest.
+        There are such modes, of each grid, where sources are in planes along a free axis.
+        ``ordered`` has memory for a sorted density. Default: P2P's memory.
         """
-        with watch("G2P"):
-            for place, each in enumerate(exact):
-                own = {n: a[done + place] for n, a in results.items() if n != "transposed_pair"}
-                first = place * self.grids
-                self.marks.gather(self.g2p, field, own, first, first + self.count)
-                if self.gauge.adds:
-                    self.gauge.add(each, own)
+        ordered, planes = self.sorted if ordered is None else ordered, list[Any]()
+        grids = self._grids[len(dens)][0] if len(dens) > 1 else None
+        for place, density in enumerate(dens):
+            first = place * self.grids
+            numbers = first, first + self.count
+            grid, modes = self.marks.spread(self.p2g, density, ordered, grids, *numbers, self.plane)
+            planes += modes
+        return grid, planes
+
+    def convolve(self, grid: Any, planes: list[Any], many: int = 1) -> Any:
+        """Return the far field on the grid of as many densities, which `spread` has made."""
+        fgc = self._grids[many][1] if many > 1 else self.fgc
+        return fgc.apply(grid, self.p2g.sources.xp.concatenate(planes, axis=1) if planes else None)
+
+    def gather(self, field: Any, exact: Any, results: dict[str, Any], place: int = 0) -> None:
+        """Add the far field of one density to its results (rows, targets), and the gauge.
+
+        ``place`` is the number of the density in the field. The gauge takes it as it was given,
+        ``exact``, in double precision where it is rounded for the rest.
+        """
+        first = place * self.grids
+        self.marks.gather(self.g2p, field, results, first, first + self.count)
+        if self.gauge.adds:
+            self.gauge.add(exact, results)
 
     def _buffer(self, many: int) -> Any:
         """Return memory for the sorted densities of P2P, of which it takes some at a time.
