@@ -11,7 +11,7 @@ its transpose   `Adjoint`
 a composite     `Composite`, of `Addend`
 maps of results `velocity`, `pressure`, `gradient`, or a function; `Curved` where it has a
                 derivative by the points
-by hand         `PairFunction`, `Term`, `ProlateError`, `named`
+by hand         `PairFunction` of a `Table` or more, `Term`, `ProlateError`, `named`
 what there is   `SUMS`, `TERMS`
 =============== ==================================================================================
 
@@ -47,6 +47,7 @@ from parki.ewald.sums.symbols import (
     SLOPE,
     Symbol,
 )
+from parki.ewald.sums.tables import Table
 from parki.ewald.sums.words import Words
 from parki.ewald.sums.written import pair_of
 
@@ -78,6 +79,7 @@ __all__ = [
     "Source",
     "Sum",
     "Symbol",
+    "Table",
     "Term",
     "Words",
     "always",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -158,8 +159,11 @@ def test_kernels_are_those_of_sums(key):
     r, n0, n, e = rng.normal(size=(4, 3, 5))
     n0, n, e = (v / np.linalg.norm(v, axis=0) for v in (n0, n, e))
     b, one = rng.normal(size=5), np.ones(1)
-    found = layer.block(SurfacePairs(np, r, n0, b, n, e, Singular(r, b)))
-    assert np.allclose(layer.block(SurfacePairs(np, r, None, None, n, e, Singular(r, b))), found)
+    pairs = SurfacePairs(
+        np, offset=r, normal=n, direction=e, functions=Singular(r, b), n0=n0, distance=b
+    )
+    found, without = layer.block(pairs), replace(pairs, n0=None, distance=None)
+    assert np.allclose(layer.block(without), found)
     for pair in range(5):
         at, normal, along = (array[:, pair : pair + 1] for array in (r, n, e))
         norms = normal if SUMS[kernel].normals else None

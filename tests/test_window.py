@@ -80,12 +80,12 @@ def test_images_are_what_the_samples_carry(points, beta):
     value = (window(r) * wave).sum(axis=2) / own - 1
     slope = (window.derivative(r) * wave).sum(axis=2) / (1j * own) - k[:, None]
     found = images(k, [(points, beta)])
-    cross = (found.rho * found.b).sum(axis=0)
-    carried = k**2 * found.rho_square + 2 * k * cross + found.b_square
+    cross = (found.rho * found.slope).sum(axis=0)
+    carried = k**2 * found.rho_square + 2 * k * cross + found.slope_square
     mean_value, mean_slope = ((abs(x) ** 2).mean(axis=1) for x in (value, slope))
     np.testing.assert_allclose(found.rho_square[0], mean_value, rtol=0.15)
     np.testing.assert_allclose(carried[0], mean_slope, rtol=0.05)
-    size = abs(found.b).sum(axis=0) + found.b_rest
+    size = abs(found.slope).sum(axis=0) + found.slope_rest
     assert (found.rho_size[0] > 0.999 * abs(value).max(axis=1)).all()
     assert (size[0] > 0.999 * abs(slope - k[:, None] * value).max(axis=1)).all()
 

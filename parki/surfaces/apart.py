@@ -63,9 +63,9 @@ def expected(gap: float, finer: bool) -> float:
 
 def smallest_gap(events: Events) -> tuple[float, int]:
     """Return the smallest distance over h, and the event that has it."""
-    if not events.b.size:
+    if not events.distance.size:
         return math.inf, -1
-    distances = abs(events.b) / events.h
+    distances = abs(events.distance) / events.spacing
     at = int(distances.argmin())
     return float(distances[at]), at
 
@@ -76,7 +76,7 @@ def warnings(
     """Yield kinds and texts of warnings, from the events of the nodes."""
     count = surface.kinds.size
     home, body = (to_host(each) for each in (surface.body[events.target], events.body))
-    b, pairs = to_host(events.b), home * count + body
+    b, pairs = to_host(events.distance), home * count + body
     crossing = _crossing(to_host(events.target), body, b, pairs, count)
     if crossing.size:
         yield (

@@ -48,7 +48,7 @@ def events_near(
     directions = e.astype(np.float64)
     if home is not None and key in surface.close:
         events, points = surface.close[key]
-        return replace(events, e=directions[:, events.target]), points
+        return replace(events, directions=directions[:, events.target]), points
     vectors = options.vectors * np.array(options.periodic)[:, None]
     inverse = np.linalg.inv(options.vectors).T * np.array(options.periodic)[:, None]
     target, body, r = surface.copies(targets, options, setting.farthest + AROUND)
@@ -74,10 +74,22 @@ def events_near(
     target, node, finer, left, n0, b, h, times, thin, body, points = (
         xp.asarray(each[..., kept]) for each in host
     )
-    fields = target, node, n0, directions[:, target], b, h, times, thin, body, finer, left
+    events = Events(
+        target=target,
+        node=node,
+        n0=n0,
+        directions=directions[:, target],
+        distance=b,
+        spacing=h,
+        times=times,
+        thin=thin,
+        body=body,
+        finer=finer,
+        left=left,
+    )
     if home is not None:
-        surface.close[key] = Events(*fields), points
-    return Events(*fields), points
+        surface.close[key] = events, points
+    return events, points
 
 
 def _nearest_only(target: Any, left: Any, points: np.ndarray, nodes: Any) -> np.ndarray:
@@ -118,7 +130,10 @@ def pairs_of(
     fine = starts is not surface.systems
     parts: list[Any] = []
     begins, sizes = xp.asarray(starts), np.diff(starts)
-    radius, least = setting.radius(surface.has_finer) * events.h, TOUCHING * events.h / events.times
+    radius, least = (
+        setting.radius(surface.has_finer) * events.spacing,
+        TOUCHING * events.spacing / events.times,
+    )
     count, body = 0, to_host(events.body)
     for size in np.unique(sizes):
         mine = np.flatnonzero(sizes[body] == size)
@@ -185,7 +200,7 @@ def near_matrices(
     events, points = events_near(surface, *given, options, setting)
     numbers, what = layer.rows * layer.columns, "near the surface"
     remedy = "give fewer targets at a time, or ask for less accuracy"
-    count, total = events.b.size, given[0].shape[1]
+    count, total = events.distance.size, given[0].shape[1]
     sizes = np.diff(surface.systems)
     if surface.has_finer and sizes.max() <= MOST_DENSE:
         needed = 12.0 * numbers * float(sizes[to_host(events.body)].sum())
@@ -227,4 +242,4 @@ def _constants(key: tuple[str, str], surface: Bodies, events: Events, points: An
     whole = (places, *(xp.ascontiguousarray(a.astype(np.float64)) for a in arrays))
     left = to_host(events.left)[order]
     labels = (left, to_host(at)) if (left >= 0).any() else None
-    return constants(xp, key, whole, events.e[:, there], systems, labels)[..., back]
+    return constants(xp, key, whole, events.directions[:, there], systems, labels)[..., back]

@@ -46,7 +46,9 @@ def plain_matrix(
     if least is not None:
         squared[squared < least**2] = 0.0
     functions = Singular(xp, squared, areas)
-    return layer.block(SurfacePairs(xp, r, None, None, normals, e[:, :, None], functions))
+    return layer.block(
+        SurfacePairs(xp, offset=r, normal=normals, direction=e[:, :, None], functions=functions)
+    )
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def finer_matrix(
         Finer nodes, the finest ones last. An event takes the first ones whose sum is good enough.
     """
     parts, places = [], []
-    apart, left = abs(events.b) / events.h, xp.arange(events.b.size)
+    apart, left = abs(events.distance) / events.spacing, xp.arange(events.distance.size)
     for rule in rules:
         enough = setting.farthest / rule.times if rule is not rules[-1] else -1.0
         mine, left = left[apart[left] > enough], left[apart[left] <= enough]
@@ -108,11 +110,11 @@ def _with_finer(
     """Return the regularised sum over finer nodes at events, (rows, columns, events, nodes)."""
     finer, count = (rule.nodes, rule.normals, rule.areas), rule.areas.size
     # Farther away the sum over finer nodes is good enough.
-    near = xp.flatnonzero(abs(events.b) <= setting.farthest * events.h / rule.times)
+    near = xp.flatnonzero(abs(events.distance) <= setting.farthest * events.spacing / rule.times)
     if not near.size:
-        return plain_matrix(xp, layer, points, events.e, finer)
-    least = (TOUCHING * events.h / events.times)[:, None]
-    whole = plain_matrix(xp, layer, points, events.e, finer, least)
+        return plain_matrix(xp, layer, points, events.directions, finer)
+    least = (TOUCHING * events.spacing / events.times)[:, None]
+    whole = plain_matrix(xp, layer, points, events.directions, finer, least)
     close = events.some(near)
     close = replace(close, node=close.finer)
     pairs = _pairs(xp, close, points[:, near], finer, setting)
@@ -129,9 +131,9 @@ def _pairs(xp: Any, events: Events, points: Any, nodes: Places, setting: Regular
     """Return the pairs of events and nodes within reach of the regularisation."""
     places, normals, areas = nodes
     squared = ((points[:, :, None] - places[:, None]) ** 2).sum(axis=0)
-    reach = setting.reach * setting.width * events.h / events.times
+    reach = setting.reach * setting.width * events.spacing / events.times
     event, index = xp.nonzero(squared < reach[:, None] ** 2)
-    left = squared[event, index] < (TOUCHING * events.h / events.times)[event] ** 2
+    left = squared[event, index] < (TOUCHING * events.spacing / events.times)[event] ** 2
     r = points[:, event] - places[:, index]
     return Nodes(normals, areas, event, index, r, left)
 
@@ -149,15 +151,15 @@ def matrix_near(
     arrays = surface.nodes, surface.normals, surface.areas
     nodes: Any = tuple(each[..., index].astype(np.float64) for each in arrays)
     out = xp.where(index == events.left[:, None], xp.inf, 0.0)
-    plain = plain_matrix(xp, layer, points, events.e, nodes, out)
+    plain = plain_matrix(xp, layer, points, events.directions, nodes, out)
 
     frame = frames[body]
     arms, n0, e = (
         (frame * each.T[:, :, None]).sum(axis=1).T
-        for each in (points - centres[:, body], events.n0, events.e)
+        for each in (points - centres[:, body], events.n0, events.directions)
     )
     finer = xp.where(events.finer < 0, -1, events.finer - start[body])
-    seen = replace(events, n0=n0, e=e, finer=finer)
+    seen = replace(events, n0=n0, directions=e, finer=finer)
     rules = rules_of(xp, shape, lambda name: surface.on_device(shape, name))
     block = finer_matrix(xp, layer, seen, arms, rules, setting).transpose(2, 0, 1, 3)
     if layer.rows == 3:

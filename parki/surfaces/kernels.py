@@ -24,42 +24,42 @@ class SurfacePairs:
 
     Attributes
     ----------
-    r : array, shape (3, n), or (3, targets, nodes) without n0
-        Target minus node.
+    offset : array, shape (3, n), or (3, targets, nodes) without n0
+        Target minus node, r in the formulas.
+    normal : array, shape (3, n)
+        At the node, n. Without n0, its other axes and those of the direction go with those of r.
+    direction : array, shape (3, n)
+        Of tractions at the target, e.
+    functions : Functions, Smooth or Singular
+        What is in place of 1/r^k: ``functions[k]`` and ``functions.jump(k)``.
     n0 : array, shape (3, n), optional
         Normal at the point of the surface that is nearest to the target.
-    b : array, shape (n,), optional
-        Signed distance of the target.
-    n : array, shape (3, n)
-        Normal at the node. Without n0, its other axes and those of e go with those of r.
-    e : array, shape (3, n)
-        Direction of tractions at the target.
-    f : Functions, Smooth or Singular
-        What is in place of 1/r^k: ``f[k]`` and ``f.jump(k)``.
+    distance : array, shape (n,), optional
+        Signed distance of the target from that point, b.
     """
 
     xp: Any
-    r: Any
-    n0: Any
-    b: Any
-    n: Any
-    e: Any
-    f: Functions | Smooth | Singular
+    offset: Any
+    normal: Any
+    direction: Any
+    functions: Functions | Smooth | Singular
+    n0: Any = None
+    distance: Any = None
 
     @property
     def d(self) -> Any:
         """The nearest point minus the node."""
-        return self.r - self.b * self.n0
+        return self.offset - self.distance * self.n0
 
     @property
     def lin(self) -> Any:
         """What is in place of b / r^5."""
-        return self.b * self.f[5] + self.f.jump(5)
+        return self.distance * self.functions[5] + self.functions.jump(5)
 
     @property
     def mid(self) -> Any:
         """What is in place of b^2 / r^5."""
-        return self.f[3] - self.f.across * self.f[5]
+        return self.functions[3] - self.functions.across * self.functions[5]
 
 
 def _dot(a: Any, b: Any) -> Any:
@@ -68,28 +68,34 @@ def _dot(a: Any, b: Any) -> Any:
 
 def _squares(p: SurfacePairs, factor: Any) -> Any:
     """Return r r times a factor, shape (3, 3, ...)."""
-    out = p.xp.empty((3, *p.r.shape))
+    out = p.xp.empty((3, *p.offset.shape))
     for i in range(3):
-        along = p.r[i] * factor
+        along = p.offset[i] * factor
         for j in range(i, 3):
-            out[i, j] = along * p.r[j]
+            out[i, j] = along * p.offset[j]
             out[j, i] = out[i, j]
     return out
 
 
 def _vector(p: SurfacePairs) -> Any:
     """Return r / r^3, shape (3, n)."""
-    return p.r * p.f[3] if p.n0 is None else p.r * p.f[3] + p.n0 * p.f.jump(3)
+    return (
+        p.offset * p.functions[3]
+        if p.n0 is None
+        else p.offset * p.functions[3] + p.n0 * p.functions.jump(3)
+    )
 
 
 def _tensor(p: SurfacePairs, n: Any) -> Any:
     """Return r r (r.n) / r^5, shape (3, 3, n)."""
     if p.n0 is None:
-        return _squares(p, p.f[5] * _dot(p.r, n))
+        return _squares(p, p.functions[5] * _dot(p.offset, n))
     d, n0, lin, mid = p.d, p.n0, p.lin, p.mid
     nu, eta = _dot(n0, n), _dot(d, n)
-    cube = p.b * p.f[3] + p.f.jump(3) - p.f.across * lin  # in place of b^3 / r^5
-    dd = eta * p.f[5] + nu * lin
+    cube = (
+        p.distance * p.functions[3] + p.functions.jump(3) - p.functions.across * lin
+    )  # in place of b^3 / r^5
+    dd = eta * p.functions[5] + nu * lin
     dn = eta * lin + nu * mid
     nn = eta * mid + nu * cube
     mixed = d[:, None] * n0[None]
@@ -102,12 +108,12 @@ def _tensor(p: SurfacePairs, n: Any) -> Any:
 
 def single_velocity(p: SurfacePairs) -> Any:
     """Return 1/r + r r/r^3."""
-    one, three = p.f[1], p.f[3]
+    one, three = p.functions[1], p.functions[3]
     block = _squares(p, three)
     for i in range(3):
         block[i, i] += one
     if p.n0 is not None:
-        block += p.n0[:, None] * p.n0[None] * (one - _dot(p.r, p.r) * three)
+        block += p.n0[:, None] * p.n0[None] * (one - _dot(p.offset, p.offset) * three)
     return block
 
 
@@ -118,22 +124,28 @@ def single_pressure(p: SurfacePairs) -> Any:
 
 def single_traction(p: SurfacePairs) -> Any:
     """Return -6 r r (r.e)/r^5."""
-    return -6 * _tensor(p, p.e)
+    return -6 * _tensor(p, p.direction)
 
 
 def double_velocity(p: SurfacePairs) -> Any:
     """Return -6 r r (r.n)/r^5."""
-    return -6 * _tensor(p, p.n)
+    return -6 * _tensor(p, p.normal)
 
 
 def double_pressure(p: SurfacePairs) -> Any:
     """Return 4 (n/r^3 - 3 r (r.n)/r^5)."""
     if p.n0 is None:
-        return 4 * (p.n * p.f[3] - 3 * p.r * (_dot(p.r, p.n) * p.f[5]))[None]
-    d, n0, three, five, lin = p.d, p.n0, p.f[3], p.f[5], p.lin
-    nu, eta = _dot(n0, p.n), _dot(d, p.n)
-    along = (p.n - nu * n0) * three - 3 * d * eta * five - 3 * (n0 * eta + d * nu) * lin
-    return 4 * (along + n0 * nu * (3 * p.f.across * five - 2 * three))[None]
+        return (
+            4
+            * (
+                p.normal * p.functions[3]
+                - 3 * p.offset * (_dot(p.offset, p.normal) * p.functions[5])
+            )[None]
+        )
+    d, n0, three, five, lin = p.d, p.n0, p.functions[3], p.functions[5], p.lin
+    nu, eta = _dot(n0, p.normal), _dot(d, p.normal)
+    along = (p.normal - nu * n0) * three - 3 * d * eta * five - 3 * (n0 * eta + d * nu) * lin
+    return 4 * (along + n0 * nu * (3 * p.functions.across * five - 2 * three))[None]
 
 
 def double_traction(p: SurfacePairs) -> Any:
@@ -143,34 +155,42 @@ def double_traction(p: SurfacePairs) -> Any:
     """
     if p.n0 is None:
         return _plain_traction(p)
-    d, n0, across, f = p.d, p.n0, p.f.across, p.f
-    first = p.b * f[7] + f.jump(7)  # in place of b / r^7
+    d, n0, across, f = p.d, p.n0, p.functions.across, p.functions
+    first = p.distance * f[7] + f.jump(7)  # in place of b / r^7
     five = f[5], p.lin, p.mid  # in place of b^j / r^5, and then / r^7
     square = 2 * across * f[5] - across**2 * f[7]
     seven = f[7], first, f[5] - across * f[7], p.lin - across * first, f[3] - square
-    n, e = (_dot(d, p.n), _dot(n0, p.n)), (_dot(d, p.e), _dot(n0, p.e))
+    n, e = (_dot(d, p.normal), _dot(n0, p.normal)), (_dot(d, p.direction), _dot(n0, p.direction))
     rows = list(zip(d, n0, strict=True))
-    twice, facing = _product(e, n), _dot(p.n, p.e)
-    out = p.xp.empty((3, 3, p.b.size))
+    twice, facing = _product(e, n), _dot(p.normal, p.direction)
+    out = p.xp.empty((3, 3, p.distance.size))
     for i, j in itertools.product(range(3), repeat=2):
         both = _product(rows[i], rows[j])
-        value = facing * _with(both, five) + p.e[j] * _with(_product(rows[i], n), five)
-        value = value + p.n[i] * _with(_product(e, rows[j]), five)
+        value = facing * _with(both, five) + p.direction[j] * _with(_product(rows[i], n), five)
+        value = value + p.normal[i] * _with(_product(e, rows[j]), five)
         if i == j:
             value = value + _with(twice, five)
         out[i, j] = (
-            -4 * p.e[i] * p.n[j] * f[3] - 6 * value + 60 * _with(_product(both, twice), seven)
+            -4 * p.direction[i] * p.normal[j] * f[3]
+            - 6 * value
+            + 60 * _with(_product(both, twice), seven)
         )
     return out
 
 
 def _plain_traction(p: SurfacePairs) -> Any:
-    along, facing, both = _dot(p.r, p.n), _dot(p.r, p.e), _dot(p.n, p.e)
-    block = _squares(p, 60 * p.f[7] * along * facing - 6 * p.f[5] * both)
-    three, five = 4 * p.f[3], 6 * p.f[5]
+    along, facing, both = (
+        _dot(p.offset, p.normal),
+        _dot(p.offset, p.direction),
+        _dot(p.normal, p.direction),
+    )
+    block = _squares(p, 60 * p.functions[7] * along * facing - 6 * p.functions[5] * both)
+    three, five = 4 * p.functions[3], 6 * p.functions[5]
     for i, j in itertools.product(range(3), repeat=2):
-        block[i, j] -= three * p.e[i] * p.n[j]
-        block[i, j] -= five * (along * p.r[i] * p.e[j] + facing * p.n[i] * p.r[j])
+        block[i, j] -= three * p.direction[i] * p.normal[j]
+        block[i, j] -= five * (
+            along * p.offset[i] * p.direction[j] + facing * p.normal[i] * p.offset[j]
+        )
         if i == j:
             block[i, j] -= five * along * facing
     return block
@@ -190,12 +210,12 @@ def _with(polynomial: Any, powers: Any) -> Any:
 
 def charge_potential(p: SurfacePairs) -> Any:
     """Return 1/r."""
-    return p.f[1][None, None]
+    return p.functions[1][None, None]
 
 
 def dipole_potential(p: SurfacePairs) -> Any:
     """Return r.n/r^3."""
-    return _dot(_vector(p), p.n)[None, None]
+    return _dot(_vector(p), p.normal)[None, None]
 
 
 @dataclass(frozen=True)

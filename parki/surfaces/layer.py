@@ -486,9 +486,10 @@ class LayerPlan(Uncopied):
         events = near.events
         counts = f"{surface.areas.size} nodes, {self._plan.n_targets} targets"
         lines = [f"{self._key[0]}, {self._key[1]}: {counts}"]
-        if events.b.size:
+        if events.distance.size:
             lines.append(
-                f"{events.b.size} targets near bodies, at {self.gap:.2g} node distances or more"
+                f"{events.distance.size} targets near bodies, at {self.gap:.2g} node distances or "
+                "more"
             )
         lines.append(f"{near.numbers} numbers in matrices of near pairs")
         return "\n".join(lines)

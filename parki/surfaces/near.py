@@ -86,10 +86,10 @@ class Events:
     target : array, shape (n,)
     node : array, shape (n,)
         The node that the target is at, or -1.
-    n0, e : array, shape (3, n)
+    n0, directions : array, shape (3, n)
         Normals at the nearest points, and the directions of tractions.
-    b, h : array, shape (n,)
-        Signed distances and node distances.
+    distance, spacing : array, shape (n,)
+        Signed distances of targets, and node distances.
     times : array, shape (n,)
         How many times finer the nodes are that kernels are regularised on.
     thin : array, shape (n,), bool
@@ -104,9 +104,9 @@ class Events:
     target: Any
     node: Any
     n0: Any
-    e: Any
-    b: Any
-    h: Any
+    directions: Any
+    distance: Any
+    spacing: Any
     times: Any
     thin: Any
     body: Any
@@ -164,12 +164,12 @@ def blocks(
         both = zip((nodes, finer), ((False, True), (True, True)), strict=True)
         levels = [_level(xp, layer, events, each, setting, what) for each, what in both]
     at = xp.flatnonzero(events.node >= 0)
-    own = 0.5 * setting.side * layer.jumps(xp, events.n0[:, at], events.e[:, at])
-    if layer.exact is not None and setting.constants and events.b.size:
+    own = 0.5 * setting.side * layer.jumps(xp, events.n0[:, at], events.directions[:, at])
+    if layer.exact is not None and setting.constants and events.distance.size:
         missing = _missing(xp, layer, events, levels, sums().copy(), setting.side)
         own += missing[..., at]
         *first, last = levels
-        total = bincount(xp, last.event, events.b.size, last.bump)
+        total = bincount(xp, last.event, events.distance.size, last.bump)
         total = xp.where((events.node < 0) & (total > 0), total, xp.inf)
         share = last.bump / total[last.event]
         levels = [*first, replace(last, values=last.values + missing[..., last.event] * share)]
@@ -188,7 +188,7 @@ def _missing(
     for each in levels:
         for row, column in np.ndindex(layer.rows, layer.columns):
             weights = each.values[row, column]
-            whole[row, column] += bincount(xp, each.event, events.b.size, weights)
+            whole[row, column] += bincount(xp, each.event, events.distance.size, weights)
     signs = _signs(xp, layer, events, side)
     return layer.missing(xp, 0.5 * (1 - signs), whole)
 
@@ -199,7 +199,7 @@ def _signs(xp: Any, layer: Layer, events: Events, side: int) -> Any:
     At nodes it is the mean of both sides, if the jump is a multiple of the density there.
     """
     known = (events.node >= 0) & (layer.jump is not None)
-    return xp.where(events.b == 0, xp.where(known, 0, side), xp.sign(events.b))
+    return xp.where(events.distance == 0, xp.where(known, 0, side), xp.sign(events.distance))
 
 
 def _level(
@@ -212,31 +212,39 @@ def _level(
 ) -> Blocks:
     """Return blocks of one set of nodes: of the regularised kernel, the smooth one, or of both."""
     regular, smooth = what
-    width = setting.width * events.h / events.times
+    width = setting.width * events.spacing / events.times
     squared = (nodes.r**2).sum(axis=0)
-    reach = setting.split_reach * events.h if smooth else setting.reach * width
+    reach = setting.split_reach * events.spacing if smooth else setting.reach * width
     near = xp.flatnonzero(squared < reach[nodes.event] ** 2)
-    p = coefficients(xp, abs(events.b) / width, setting.order)
+    p = coefficients(xp, abs(events.distance) / width, setting.order)
     signs = _signs(xp, layer, events, setting.side)
     parts: list[tuple[Any, Any]] = []
     for first in range(0, near.size, AT_ONCE[xp is not np]):
         some = near[first : first + AT_ONCE[xp is not np]]
         event, n = nodes.event[some], nodes.normals[:, nodes.index[some]]
-        r, e, left = nodes.r[:, some], events.e[:, event], nodes.left[some]
+        r, e, left = nodes.r[:, some], events.directions[:, event], nodes.left[some]
         value, bump = xp.zeros((layer.rows, layer.columns, some.size)), xp.zeros(some.size)
         if smooth:
-            f: Any = Smooth(xp, squared[some], SPLIT * events.h[event], left)
-            plain = layer.block(SurfacePairs(xp, r, None, None, n, e, f))
+            f: Any = Smooth(xp, squared[some], SPLIT * events.spacing[event], left)
+            plain = layer.block(SurfacePairs(xp, offset=r, normal=n, direction=e, functions=f))
             value += -plain if regular else plain
         if regular:
             n0 = events.n0[:, event]
             rho = xp.sqrt(squared[some]) / width[event]
             behind = events.thin[event] & ((n * n0).sum(axis=0) <= 0) & (rho < BEHIND)
             k = xp.flatnonzero((rho < setting.reach) & ~behind)
-            at, b = event[k], events.b[event[k]]
+            at, b = event[k], events.distance[event[k]]
             f = Functions(xp, squared[some[k]], b, width[at], signs[at], p[:, at], left[k])
             value[..., k] += layer.block(
-                SurfacePairs(xp, r[:, k], n0[:, k], b, n[:, k], e[:, k], f)
+                SurfacePairs(
+                    xp,
+                    offset=r[:, k],
+                    normal=n[:, k],
+                    direction=e[:, k],
+                    functions=f,
+                    n0=n0[:, k],
+                    distance=b,
+                )
             )
             bump[k] = f.bump()
         areas = nodes.areas[nodes.index[some]]

@@ -59,7 +59,9 @@ def polar_matrix(layer: Layer, shape: Any, side: int, exact: bool) -> np.ndarray
         r = shape.nodes[:, nodes, None] - x @ values.T
         functions = Singular(np, (r**2).sum(axis=0), size * weights)
         e = shape.normals[:, nodes, None]
-        block = layer.block(SurfacePairs(np, r, None, None, normal / size, e, functions))
+        block = layer.block(
+            SurfacePairs(np, offset=r, normal=normal / size, direction=e, functions=functions)
+        )
         rows = block @ densities
         for place, index in zip(nodes, of_nodes, strict=True):
             matrix[:, place, :, index] = rows[:, :, place % around].transpose(2, 0, 1)
@@ -143,7 +145,19 @@ def _own_matrix(key: tuple[str, str], shape: Shape, setting: Regularisation) -> 
     normals = shape.normals
     margin = np.full(count, MARGIN * UNIT * shape.radius)
     node, _, fine = shape.at(shape.nodes, margin)[1]
-    events = Events(every, node, normals, normals, zeros, h, times, thin, 0 * every, fine, node)
+    events = Events(
+        target=every,
+        node=node,
+        n0=normals,
+        directions=normals,
+        distance=zeros,
+        spacing=h,
+        times=times,
+        thin=thin,
+        body=0 * every,
+        finer=fine,
+        left=node,
+    )
     if finer is not None:
         rules = rules_of(np, shape, shape.part)
         matrix = finer_matrix(np, layer, events, shape.nodes, rules, setting).transpose(0, 2, 1, 3)

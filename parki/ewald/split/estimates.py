@@ -286,24 +286,24 @@ def _half_sums(
         square, size = sums[:2]
         return image.rho_square @ square, image.rho_size @ size
     k2_s, _, s, s_k2, k2_u, u, u_k2 = sums
-    b = image.b / step
+    b = image.slope / step
     cross = half.k_e * image.rho * b * k
     across, along = half.b2, half.axial_weight * k**2
     squares = (
         image.rho_square @ k2_s
         + cross.sum(axis=0) @ s
-        + image.b_square / step**2 @ (across * s + along * s_k2)
+        + image.slope_square / step**2 @ (across * s + along * s_k2)
     )
     if half.twice:
-        c = image.c / step**2
+        c = image.curvature / step**2
         bent = 2 * image.rho * c * k**2 - cross * k**2
-        squares = squares + bent.sum(axis=0) @ s_k2 + image.c_square / step**4 @ s_k2
+        squares = squares + bent.sum(axis=0) @ s_k2 + image.curvature_square / step**4 @ s_k2
     # Sizes are u sqrt(v), v their square in units of u: sums of u v bound them (Cauchy-Schwarz).
     v = image.rho**2 * k2_u + cross * u + b**2 * (across * u + along * u_k2)
-    rest = image.b_rest / step @ (math.sqrt(half.b2 + max(half.axial_weight, 0.0)) * u)
+    rest = image.slope_rest / step @ (math.sqrt(half.b2 + max(half.axial_weight, 0.0)) * u)
     if half.twice:
         v += (bent + c**2) * u_k2
-        rest = rest + image.c_rest / step**2 @ np.sqrt(u * u_k2)
+        rest = rest + image.curvature_rest / step**2 @ np.sqrt(u * u_k2)
     sizes = np.sqrt(u * np.maximum(v, 0.0)).sum(axis=(0, 2))
     return squares, sizes + rest
 

@@ -193,19 +193,19 @@ def _bessel_series(y: Any) -> tuple[Any, Any, Any]:
 class Images(NamedTuple):
     """Images of the modes of one axis, in grid units: by window (row) and mode (column).
 
-    ``rho``, ``b`` and ``c`` are signed and have the images as first axis; ``b_rest`` and ``c_rest``
-    bound the far images' b and c.
+    ``rho``, ``slope`` (b of `images`) and ``curvature`` (c) are signed and have the images as first
+    axis; ``slope_rest`` and ``curvature_rest`` bound what far images add.
     """
 
     rho: Array
-    b: Array
+    slope: Array
     rho_square: Array
     rho_size: Array
-    b_square: Array
-    b_rest: Array
-    c: Array
-    c_square: Array
-    c_rest: Array
+    slope_square: Array
+    slope_rest: Array
+    curvature: Array
+    curvature_square: Array
+    curvature_rest: Array
 
 
 def images(k: Array, windows: Sequence[tuple[int, float]]) -> Images:
@@ -258,13 +258,13 @@ def images(k: Array, windows: Sequence[tuple[int, float]]) -> Images:
     # Their sum is a sawtooth without its first harmonics, whose crest is 3.5.
     c_far = 2 * (second * edge * sine) ** 2 * (1 / (2 * np.pi * m) ** 2).sum()
     return Images(
-        rho,
-        b,
-        (rho**2).sum(axis=0) + rho_far,
-        np.abs(rho).sum(axis=0) + crest * np.sqrt(rho_far),
-        (b**2).sum(axis=0) + b_far,
-        crest * np.sqrt(b_far),
-        c,
-        (c**2).sum(axis=0) + c_far,
-        4 * np.sqrt(c_far),
+        rho=rho,
+        slope=b,
+        rho_square=(rho**2).sum(axis=0) + rho_far,
+        rho_size=np.abs(rho).sum(axis=0) + crest * np.sqrt(rho_far),
+        slope_square=(b**2).sum(axis=0) + b_far,
+        slope_rest=crest * np.sqrt(b_far),
+        curvature=c,
+        curvature_square=(c**2).sum(axis=0) + c_far,
+        curvature_rest=4 * np.sqrt(c_far),
     )

@@ -96,7 +96,7 @@ class CoupletText(Text):
         """Return the lines of `interact`."""
         code = self._begin("e", self.pair.values)
         self._take_functions(code, VALUES, cut=True)
-        shared = code.shared(self.fields.u, _by_part(VALUES))
+        shared = code.shared(self.fields.values, _by_part(VALUES))
         inner = Code("", outer=code)
         self.take_sources(inner, "row + CHARGES * d")
         inner.add_vector(grouped(shared, "v"), [f"u[OUTPUTS * d{plus(i)}]" for i in AXES])
@@ -114,7 +114,7 @@ class CoupletText(Text):
             if table not in self.pair.derivatives:
                 inner.write(f"polynomial({table.name}, p{len(self.pair.derivatives) + place})")
         self._take_functions(inner, VALUES)
-        shared = inner.shared(self.fields.u, _by_part(VALUES))
+        shared = inner.shared(self.fields.values, _by_part(VALUES))
         inner.add_vector(grouped(shared, "v"), [f"u{i}" for i in AXES])
         code.within("if VALUES:", inner)
         inner = Code("", "g", code)

@@ -73,8 +73,8 @@ class Expansions(NamedTuple):
     of D_jk d_k u_j + s p, where D is a product A B.
     """
 
-    u: dict[str, Expanded]
-    p: dict[str, Expanded]
+    values: dict[str, Expanded]
+    pressure: dict[str, Expanded]
     slopes: dict[str, Expanded]
     readings: dict[str, Expanded]
 
@@ -152,7 +152,7 @@ def pair_of(
         As of a `PairFunction`.
     """
     names, fields = tables(symbol, sources), fields_of(symbol, sources)
-    first, normal = next(iter(fields.u.values())), sources[0].normal
+    first, normal = next(iter(fields.values.values())), sources[0].normal
     powers = {2 * (n % HARMONIC) + 1 - m for places in first.values() for n, m in places}
     return PairFunction(
         "",
@@ -192,7 +192,7 @@ class Text:
     def formula(self) -> str:
         """Return u in the notation of `parki.ewald.sums.operators`."""
         lines = []
-        for name, expanded in self.fields.u.items():
+        for name, expanded in self.fields.values.items():
             for dots, places in expanded.items():
                 b = " ".join(f"{x:+g} b{n} r^{m}" for (n, m), x in places.items())
                 lines.append(f"    ({b}) {' '.join('.'.join(each) for each in dots)}")
@@ -203,7 +203,7 @@ class Text:
         """Return the lines of `interact`."""
         code, fields, named = Code(""), self.fields, self.tables
         code.write("begin_blob()")
-        plain = self._interact(named.values, [fields.u])
+        plain = self._interact(named.values, [fields.values])
         constants = []
         if self.scalar:
             constants = [
@@ -211,13 +211,17 @@ class Text:
                 "",
                 "",
             ]
-            code.within("if WITH_SLOPES:", self._interact(named.slopes, [fields.u, fields.slopes]))
+            code.within(
+                "if WITH_SLOPES:", self._interact(named.slopes, [fields.values, fields.slopes])
+            )
             code.within("else:", plain)
         elif self.symbol.structure == "flow":
             if self.normals:
                 code.write("if TRANSPOSED_PAIR == 0:")
                 code.write("    take_vector(n0, n1, n2, normal, first_normal, at)")
-            code.within("if TRANSPOSED_PAIR:", self._interact(named.values, [fields.u], back=True))
+            code.within(
+                "if TRANSPOSED_PAIR:", self._interact(named.values, [fields.values], back=True)
+            )
             code.within("else:", plain)
         else:
             code.lines += plain.lines
@@ -306,8 +310,8 @@ class Text:
         first, other = (3 if n < 4 else 6 if n < 7 else 10 for n in lengths)
         matrix = [f"g{i}{j}" for i in AXES for j in AXES]
         for flag, of, own in (
-            ("VALUES", fields.u, most),
-            ("PRESSURE", fields.p, named.derivatives),
+            ("VALUES", fields.values, most),
+            ("PRESSURE", fields.pressure, named.derivatives),
             ("GRADIENT", fields.slopes, named.derivatives),
             ("TENSORS", fields.readings, named.tensors),
         ):
