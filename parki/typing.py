@@ -28,6 +28,7 @@ else:
     Unpack = type  # named by annotations alone
 
 __all__ = [
+    "AnyArray",
     "AnyKernel",
     "Array",
     "ArrayT",
@@ -84,6 +85,8 @@ class Array(Protocol):
 
 
 ArrayT = TypeVar("ArrayT", bound=Array)
+# Such an array where it is computed with: no type checker knows what each library makes of `a + b`.
+AnyArray: TypeAlias = Any
 
 
 # The number of periodic axes, or for each axis whether it is periodic.

@@ -34,6 +34,7 @@ from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Task
 from parki.interchange import to_host
+from parki.typing import AnyArray
 
 Array = NDArray[np.float64]
 # What `parki.vjp` takes as names: derivatives in the shape of ``box``, or by lattice vectors.
@@ -80,14 +81,14 @@ def strained(options: EwaldOptions, strain: Array) -> Iterator[tuple[float, Ewal
 
 def by_lattice(
     kernel: str,
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any,
+    trg: AnyArray,
+    src: AnyArray,
+    dens: AnyArray,
+    norms: AnyArray,
     options: EwaldOptions,
     *,
-    values: dict[str, Any],
-    moves: list[tuple[Any, Any]],
+    values: dict[str, AnyArray],
+    moves: list[tuple[AnyArray, AnyArray]],
     labels: Labels | None = None,
     straight: bool = False,
     ranks: Ranks = SERIAL,
@@ -142,12 +143,12 @@ def by_lattice(
 
 def _differences(
     kernel: str,
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any,
+    trg: AnyArray,
+    src: AnyArray,
+    dens: AnyArray,
+    norms: AnyArray,
     options: EwaldOptions,
-    values: Any,
+    values: AnyArray,
     labels: Labels | None,
     straight: bool,
     systems: Systems | None,
@@ -182,7 +183,7 @@ def _differences(
     return change
 
 
-def _flux(trg: Any, src: Any, dens: Any, norms: Any, values: Any) -> Array:
+def _flux(trg: AnyArray, src: AnyArray, dens: AnyArray, norms: AnyArray, values: AnyArray) -> Array:
     """Return the change of the mean without flux by a strain of the points alone, as given.
 
     That is times the volume, which `_strain` strains, too.
@@ -206,12 +207,12 @@ def vectors_of(options: EwaldOptions) -> Array:
 
 def _strain(
     kernel: str,
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any,
+    trg: AnyArray,
+    src: AnyArray,
+    dens: AnyArray,
+    norms: AnyArray,
     options: EwaldOptions,
-    values: Any,
+    values: AnyArray,
     labels: Labels | None,
 ) -> list[Array]:
     """Return the derivatives by strains of points and box for each density."""
@@ -242,12 +243,12 @@ class _Fields(NamedTuple):
     setup: Setup
     stages: Stages
     far: FarStrain
-    trg: Any
-    src: Any
-    norms: Any
+    trg: AnyArray
+    src: AnyArray
+    norms: AnyArray
 
     @classmethod
-    def of(cls, task: Task, pipeline: OneDevice, arrays: dict[str, Any]) -> _Fields:
+    def of(cls, task: Task, pipeline: OneDevice, arrays: dict[str, AnyArray]) -> _Fields:
         """Return the fields of a pipeline, whose points are given."""
         setup, stages = cast(Setup, pipeline.setup), cast(Stages, pipeline.stages)
         stages.place()
@@ -257,7 +258,7 @@ class _Fields(NamedTuple):
             norms = (norms * norms.dtype.type(setup.frame.factor)).astype(task.dtype)
         return cls(setup, stages, FarStrain(stages.fgc, setup.split), trg, src, norms)
 
-    def strained(self, dens: Any, weights: Any) -> Array:
+    def strained(self, dens: AnyArray, weights: AnyArray) -> Array:
         """Return the derivative by strains for a density and values, in the pipeline's axes."""
         setup, stages = self.setup, self.stages
         task, real, (of_targets, of_sources) = setup.task, setup.task.dtype, stages.marks.lifts

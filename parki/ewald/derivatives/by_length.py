@@ -11,8 +11,6 @@ logarithm of the unit of length, too, where the densities do not add up to zero.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,15 +22,16 @@ from parki.ewald.points.extent import resolve
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.gauges import Ends
+from parki.typing import AnyArray
 
 
 def by_scale(
     kernel: str,
     options: EwaldOptions,
     ranks: Ranks,
-    inputs: dict[str, Any],
-    slopes: dict[str, Any],
-    values: Any,
+    inputs: dict[str, AnyArray],
+    slopes: dict[str, AnyArray],
+    values: AnyArray,
     systems: Systems | None = None,
 ) -> float:
     """Return ``q t d(w.u)/dt``, for the weights w of one density (rows, Ns).
@@ -68,7 +67,7 @@ def by_scale(
     return -float(scaled)
 
 
-def _product(a: Any, b: Any) -> float:
+def _product(a: AnyArray, b: AnyArray) -> float:
     return float((a.astype(np.float64) * b).sum())
 
 

@@ -25,7 +25,7 @@ from parki.ewald.sums import SUMS, kernel
 from parki.interchange import as_array, as_given, flag, to_host
 from parki.memory import telling
 from parki.runtime import get_execution_space
-from parki.typing import Array, OptionKeywords, Unpack
+from parki.typing import AnyArray, Array, OptionKeywords, Unpack
 
 MULTIPOLES = "multipoles(order=2)"
 # What sums call them.
@@ -55,10 +55,10 @@ class Energy(NamedTuple):
     """
 
     energy: Any
-    forces: Any
+    forces: AnyArray
     virial: Any
     potentials: Any
-    fields: Any = None
+    fields: AnyArray = None
 
 
 @telling
@@ -149,7 +149,7 @@ def energy(
             energies = _of_several(x, q, d, options, kappa, strained, how)
             total = np.array([energies.each[a:b].sum() for a, b in pairwise(energies.ends)])
 
-    def like(values: Any) -> Any:
+    def like(values: AnyArray) -> Any:
         return as_given(values.T if in_rows else values, points)
 
     fields = None if energies.field is None else like(energies.field)
@@ -161,15 +161,15 @@ class _Parts(NamedTuple):
     """Energies of points, and what `Energy` has, with columns."""
 
     each: Any
-    forces: Any
+    forces: AnyArray
     virial: Any
     potentials: Any
-    field: Any
+    field: AnyArray
     ends: tuple[int, ...] = ()  # where systems begin, and the last one ends
 
 
 def _checked(
-    arrays: dict[str, Any], rows: Any, options: EwaldOptions, kappa: Any
+    arrays: dict[str, AnyArray], rows: AnyArray, options: EwaldOptions, kappa: Any
 ) -> tuple[Any, Any, Any, bool]:
     """Return points and dipoles as columns, charges between them, and whether they were rows."""
     shape = arrays["points"].shape
@@ -197,7 +197,7 @@ def _checked(
     return columns["points"], columns["charges"], columns.get("dipoles"), in_rows
 
 
-def _in_rows(shape: tuple[int, ...], rows: Any) -> bool:
+def _in_rows(shape: tuple[int, ...], rows: AnyArray) -> bool:
     """Return whether points of this shape are in rows; refuse three if nobody says so."""
     fits = {True: shape[1:] == (3,), False: shape[:1] == (3,) and len(shape) == 2}
     if rows is None and all(fits.values()):
@@ -224,7 +224,13 @@ def _check_alike(name: str, pair: Any) -> None:
 
 
 def _of_one(
-    x: Any, q: Any, d: Any, options: EwaldOptions, kappa: Any, strained: bool, how: dict[str, Any]
+    x: AnyArray,
+    q: AnyArray,
+    d: AnyArray,
+    options: EwaldOptions,
+    kappa: Any,
+    strained: bool,
+    how: dict[str, Any],
 ) -> _Parts:
     """Return the energies of points (3, N), of one system or of several that are summed at once."""
     name: Any = "laplace" if kappa is None else kernel("yukawa", kappa=kappa)
@@ -254,7 +260,13 @@ def _half(each: Any) -> Any:
 
 
 def _of_several(
-    x: Any, q: Any, d: Any, options: EwaldOptions, kappa: Any, strained: bool, how: dict[str, Any]
+    x: AnyArray,
+    q: AnyArray,
+    d: AnyArray,
+    options: EwaldOptions,
+    kappa: Any,
+    strained: bool,
+    how: dict[str, Any],
 ) -> _Parts:
     """Return the energies of several systems: at once, or one after the other where it must be."""
     space = get_execution_space(options.execution_space, x)
@@ -286,7 +298,7 @@ def _of_several(
 
 
 def _multipoles(
-    x: Any, q: Any, d: Any, options: EwaldOptions, how: dict[str, Any]
+    x: AnyArray, q: AnyArray, d: AnyArray, options: EwaldOptions, how: dict[str, Any]
 ) -> tuple[Any, Any, Any]:
     """Return the potential of dipoles d, the field of them and of charges q, and the forces."""
     options, want = options.of_derivatives(), ("u", "grad_u")
@@ -296,7 +308,12 @@ def _multipoles(
 
 
 def _multipoles_by_lattice(
-    x: Any, q: Any, d: Any, options: EwaldOptions, how: dict[str, Any], forces: Any
+    x: AnyArray,
+    q: AnyArray,
+    d: AnyArray,
+    options: EwaldOptions,
+    how: dict[str, Any],
+    forces: AnyArray,
 ) -> Any:
     """Return the derivative of twice the energy by lattice vectors, for forces of dipoles alone."""
     options = options.of_derivatives()
@@ -315,7 +332,7 @@ def _multipoles_by_lattice(
     )
 
 
-def _moving(q: Any, d: Any) -> Any:
+def _moving(q: AnyArray, d: AnyArray) -> Any:
     """Return dipoles, and what charges and dipoles become that move along each axis, (4, rows, N).
 
     A charge that moves along an axis adds a dipole, and a dipole a quadrupole. These have minus the

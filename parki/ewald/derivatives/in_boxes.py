@@ -15,6 +15,7 @@ from parki.ewald.points import Cloud, check_density, check_fields, like_points
 from parki.ewald.points.request import SumRequest
 from parki.ewald.sums import SUMS
 from parki.interchange import as_given, names_of
+from parki.typing import AnyArray
 
 
 def power_of(kernel: str, name: str) -> int:
@@ -37,9 +38,9 @@ class InBoxes(NamedTuple):
     def checked(
         cls,
         asked: SumRequest,
-        trg: Any,
-        src: Any,
-        norms: Any,
+        trg: AnyArray,
+        src: AnyArray,
+        norms: AnyArray,
         options: EwaldOptions,
         *,
         boxes: tuple[Any, ...],
@@ -89,7 +90,12 @@ class InBoxes(NamedTuple):
 
     # ------------------------------------------------------------------ derivatives
     def vjp(
-        self, vjp: Callable[..., Any], dens: Any, values: Any, wrt: Any, moves: Mapping[str, Any]
+        self,
+        vjp: Callable[..., Any],
+        dens: AnyArray,
+        values: AnyArray,
+        wrt: Any,
+        moves: Mapping[str, AnyArray],
     ) -> dict[str, Any]:
         """Return derivatives by name, of what ``vjp`` finds for each group."""
         want, of = self.asked.want, (self.shapes, self.cloud.space, self.cloud.src.dtype)
@@ -112,9 +118,9 @@ class InBoxes(NamedTuple):
     def jvp(
         self,
         jvp: Callable[..., Any],
-        dens: Any,
-        tangents: Mapping[Any, Any],
-        moves: Mapping[str, Any],
+        dens: AnyArray,
+        tangents: Mapping[AnyArray, AnyArray],
+        moves: Mapping[str, AnyArray],
     ) -> Any:
         """Return the change of the sums, of what ``jvp`` finds for each group."""
         names_of("tangents", tangents, "names of inputs, with their changes", mapping=True)
@@ -128,7 +134,7 @@ class InBoxes(NamedTuple):
         results = tuple(as_given(change, like) for change in changes.values())
         return results[0] if one else results
 
-    def _each(self, dens: Any) -> Iterator[tuple[Columns, tuple[Any, ...], dict[str, Any]]]:
+    def _each(self, dens: AnyArray) -> Iterator[tuple[Columns, tuple[Any, ...], dict[str, Any]]]:
         """Yield the columns of each group, its arguments of derivatives, systems and labels."""
         for group in self.groups:
             columns = self.columns(group)
@@ -152,10 +158,10 @@ class InBoxes(NamedTuple):
         """The shape of each result."""
         return {n: (*shape, self._count(n)) for n, shape in self.asked.results.items()}
 
-    def _density(self, dens: Any) -> Any:
+    def _density(self, dens: AnyArray) -> Any:
         return None if dens is None else self._input("dens", dens, "dens")
 
-    def _moves(self, label: str, moves: Mapping[str, Any]) -> dict[str, Any]:
+    def _moves(self, label: str, moves: Mapping[str, AnyArray]) -> dict[str, Any]:
         """Return moves of inputs, checked."""
         return {n: self._input(f"{label}[{n!r}]", each, n) for n, each in moves.items()}
 
@@ -170,7 +176,7 @@ class InBoxes(NamedTuple):
         check_density(label, values, shape, several=name == "dens", of=of)
         return values
 
-    def _scatter(self, columns: Columns, name: str, part: Any, arrays: dict[str, Any]) -> None:
+    def _scatter(self, columns: Columns, name: str, part: Any, arrays: dict[str, AnyArray]) -> None:
         """Write a group's columns of an input or a result to ``found[name]``."""
         if name not in arrays:
             shape = (*part.shape[:-1], self._count(name))
@@ -178,6 +184,6 @@ class InBoxes(NamedTuple):
         arrays[name][..., columns.place(name)] = part
 
 
-def moved(columns: Columns, moves: Mapping[str, Any]) -> dict[str, Any]:
+def moved(columns: Columns, moves: Mapping[str, AnyArray]) -> dict[str, Any]:
     """Return the moves of a group's points."""
     return {n: columns.scaled(n, columns.take(n, move)) for n, move in moves.items()}

@@ -16,6 +16,7 @@ from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.ranks import Ranks
 from parki.interchange import as_array, to_host
 from parki.runtime import ExecutionSpace
+from parki.typing import AnyArray
 
 Shape = tuple[int, ...]
 
@@ -151,7 +152,7 @@ class Product:
     outer: End
     inner: End
 
-    def __call__(self, columns: Any) -> Any:
+    def __call__(self, columns: AnyArray) -> Any:
         """Return the products with columns, or with one vector; complex ones are two real ones."""
         values = as_array(self.name, columns)
         given, many = values.dtype, values.shape[1:]

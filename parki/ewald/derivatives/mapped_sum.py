@@ -30,6 +30,7 @@ from parki.ewald.sums.maps import (
     slopes,
     still,
 )
+from parki.typing import AnyArray
 
 
 class Link(NamedTuple):
@@ -47,16 +48,16 @@ class Link(NamedTuple):
 
     of: str
     by: str
-    slopes: list[Any] | None
+    slopes: list[AnyArray] | None
 
-    def pull(self, values: Any, count: int) -> Any:
+    def pull(self, values: AnyArray, count: int) -> Any:
         """Return the derivative (..., 3, count) by the input, for one by what is made of it."""
         if self.slopes is None:
             return values
         rows = [(each * values).sum(axis=-2) for each in self.slopes]
         return folded(np.stack(rows, axis=-2), count)
 
-    def push(self, move: Any) -> Any:
+    def push(self, move: AnyArray) -> Any:
         """Return the change of what is made of the input."""
         return move if self.slopes is None else along(self.slopes, move)
 
@@ -88,11 +89,11 @@ class MappedSum(NamedTuple):
         own = OneSum(kind, options, of_targets["points"], src, norms, labels, systems, ranks)
         return cls(shared, own, cloud, of_targets)
 
-    def _densities(self, dens: Any) -> Any:
+    def _densities(self, dens: AnyArray) -> Any:
         """Return the densities (k, rows, N) of the sum."""
         return self.shared.densities(dens, self.cloud)
 
-    def _links(self, dens: Any, inputs: Iterable[str]) -> list[Link]:
+    def _links(self, dens: AnyArray, inputs: Iterable[str]) -> list[Link]:
         """Return the links of maps at the sources, for one density of the composite."""
         first = self.shared.addends[0]
         maps = {"dens": (first.density, dens), "src": (first.sources, self.cloud["points"])}
@@ -118,7 +119,9 @@ class MappedSum(NamedTuple):
         """Addends whose maps of results may take the targets."""
         return [each for each in self.shared.addends if not still(each.results)]
 
-    def pulled(self, v: Arrays, dens: Any, wrt: Iterable[str], rows: int) -> dict[str, list[Any]]:
+    def pulled(
+        self, v: Arrays, dens: AnyArray, wrt: Iterable[str], rows: int
+    ) -> dict[str, list[Any]]:
         """Return parts (k, rows, N) of the derivatives, for values (k, rows, Nt) of results.
 
         k is 1 unless ``wrt`` is ("dens",). ``rows`` are the density's of the composite. "lattice",
@@ -162,7 +165,7 @@ class MappedSum(NamedTuple):
         return derivatives
 
     def _by_lattice(
-        self, values: Any, dens: Any, moves: dict[str, list[Any]], straight: bool
+        self, values: AnyArray, dens: AnyArray, moves: dict[str, list[AnyArray]], straight: bool
     ) -> Any:
         """Return the derivative by lattice vectors, for parts of those by the sum's own points."""
         of = self.sum
@@ -185,7 +188,7 @@ class MappedSum(NamedTuple):
             systems=of.systems,
         )
 
-    def pushed(self, dens: Any, moves: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    def pushed(self, dens: AnyArray, moves: Mapping[str, AnyArray]) -> list[tuple[str, Any]]:
         """Return parts (k, rows, Nt) of the changes of results, for changes of inputs.
 
         "dens" has k of them.

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from parki.ewald.derivatives.transpose import options_of
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.ewald_sum import sum_once
@@ -31,6 +32,7 @@ from parki.ewald.sums.slopes import (
     changes,
     lacking,
 )
+from parki.typing import AnyArray
 
 
 class OneSum(NamedTuple):
@@ -38,15 +40,15 @@ class OneSum(NamedTuple):
 
     kind: Sum
     options: EwaldOptions
-    trg: Any
-    src: Any
-    norms: Any
+    trg: AnyArray
+    src: AnyArray
+    norms: AnyArray
     labels: Labels | None = None
     systems: Systems | None = None
     ranks: Ranks = SERIAL  # what all ranks share
 
     def pulled(
-        self, values: Arrays, dens: Any, wrt: Iterable[str], more: tuple[Addend, ...] = ()
+        self, values: Arrays, dens: AnyArray, wrt: Iterable[str], more: tuple[Addend, ...] = ()
     ) -> dict[str, list[Any]]:
         """Return parts (k, rows, N) of the derivatives, for values (k, rows, Nt) of results.
 
@@ -74,7 +76,7 @@ class OneSum(NamedTuple):
             back = {name: back[name] for name in names}
             alone = record.transposed_pair and {*parts} == {"dens"}
             pair = (self.kind.name, self.norms) if alone else None
-            own = self._replace(options=record.options(self.options))
+            own = self._replace(options=options_of(record, self.options))
             for name, rows in own.rows(back, v, cloud, record, pair).items():
                 parts[name] += rows
         if "trg" in parts:
@@ -83,7 +85,7 @@ class OneSum(NamedTuple):
         return parts
 
     def pushed(
-        self, want: tuple[str, ...], dens: Any, moves: Mapping[str, Any], own: bool
+        self, want: tuple[str, ...], dens: AnyArray, moves: Mapping[str, AnyArray], own: bool
     ) -> tuple[Arrays, Arrays]:
         """Return the changes (k, rows, Nt) of results; and with ``own`` results themselves.
 
@@ -118,7 +120,7 @@ class OneSum(NamedTuple):
     def rows(
         self,
         of: Mapping[Any, tuple[Addend, ...]],
-        dens: Any,
+        dens: AnyArray,
         cloud: Arrays,
         back: Adjoint | None = None,
         pair: Any = None,
@@ -134,7 +136,7 @@ class OneSum(NamedTuple):
         systems = self.systems and self.systems.swapped() if back else self.systems
         labels = self.labels.swapped(systems) if back and self.labels else self.labels
 
-        def total(parts: Any) -> Any:
+        def total(parts: AnyArray) -> Any:
             if systems is not None:
                 return systems.of_targets(systems.sums(parts))
             return self.ranks.sum(parts.sum(axis=1, keepdims=True))
@@ -171,7 +173,7 @@ class OneSum(NamedTuple):
         return {name: [rows[each] for each in addends] for name, addends in of.items()}
 
 
-def of_last_rows(dens: Any, kind: Sum) -> Any:
+def of_last_rows(dens: AnyArray, kind: Sum) -> Any:
     """Return densities (k, rows, N) with zeros before them, if they are the last parts alone."""
     if dens.shape[1] >= kind.rows:
         return dens

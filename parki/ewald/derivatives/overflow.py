@@ -16,6 +16,7 @@ import numpy as np
 
 from parki.ewald.options import EwaldOptions
 from parki.interchange import to_host
+from parki.typing import AnyArray
 
 Arrays = Mapping[str, Any]
 SINGLE = 1e4  # in mixed precision, whose sums take a product of two
@@ -83,7 +84,7 @@ def _shift(largest: float, least: float, most: float) -> int:
     return math.frexp(largest / least)[1] - 1 if 0 < largest < least else 0
 
 
-def _filled(array: Any, rows: Any, value: float) -> Any:
+def _filled(array: AnyArray, rows: AnyArray, value: float) -> Any:
     """Return an array with a value in all of some rows, or in all of it; itself if in none."""
     if not rows.any():
         return array

@@ -26,6 +26,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.interchange import as_array, as_given, to_host
+from parki.typing import AnyArray
 
 Arrays = Mapping[str, Any]  # by names of inputs: no sources where these are the targets
 NONE: Arrays = {}
@@ -36,7 +37,7 @@ def pulled(
     options: EwaldOptions,
     batch: Batch,
     inputs: Arrays,
-    values: Any,
+    values: AnyArray,
     names: tuple[str, ...],
     moves: Arrays = NONE,
 ) -> dict[str, Any]:
@@ -61,7 +62,7 @@ def _pulled(
     options: EwaldOptions,
     batch: Batch,
     points: Arrays,
-    values: Any,
+    values: AnyArray,
     names: tuple[str, ...],
     moves: Arrays,
 ) -> dict[str, Any]:
@@ -121,7 +122,7 @@ def pushed(
 
 
 def summed(
-    total: Callable[..., Any], kernel: Any, options: EwaldOptions, batch: Batch, inputs: Arrays
+    total: Callable[..., AnyArray], kernel: Any, options: EwaldOptions, batch: Batch, inputs: Arrays
 ) -> Any:
     """Return the sum of a density that is a change of another; NaN where it is not finite.
 
@@ -150,7 +151,12 @@ def axes(kernel: Any) -> dict[str, int]:
 
 
 def _pushed(
-    kernel: Any, options: EwaldOptions, batch: Batch, points: Arrays, tangents: Arrays, moves: Any
+    kernel: Any,
+    options: EwaldOptions,
+    batch: Batch,
+    points: Arrays,
+    tangents: Arrays,
+    moves: AnyArray,
 ) -> Any:
     parts = list[Any]()
     lists = [{**of} for of in (moves, tangents) if of]
@@ -179,7 +185,7 @@ def _pushed(
     return reduce(add, parts)
 
 
-def one_by_one(primals: list[Any], tangents: list[Any]) -> list[list[Any]]:
+def one_by_one(primals: list[Any], tangents: list[AnyArray]) -> list[list[Any]]:
     """Return inputs and lists of moves whose parts are a change, which is linear in all lists.
 
     ``primals`` are inputs and lists of moves, and ``tangents`` the changes of each, by name.
@@ -214,7 +220,7 @@ def taken(kernel: Any, options: EwaldOptions, inputs: Arrays, dens: bool = True)
 
 
 def along(
-    strain: Any,
+    strain: AnyArray,
     options: EwaldOptions,
     inputs: Arrays,
     more: Arrays,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from parki.errors import ParkiValueError
-from parki.ewald.options import SMALLEST_TOLERANCE
+from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
 from parki.ewald.pipeline.protocol import Pipeline, unwatched
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points import result_rows
@@ -19,6 +19,7 @@ from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.maps import mapped
 from parki.ewald.sums.stress import seeds
 from parki.ewald.task import Task
+from parki.typing import AnyArray
 
 
 class Transpose:
@@ -48,7 +49,9 @@ class Transpose:
                 )
         self.transposed = {n: TransposedSum(task, task.sum.adjoints[n]) for n in summed}
 
-    def __call__(self, points: SurveyedCloud, pipeline: Pipeline, values: dict[str, Any]) -> Any:
+    def __call__(
+        self, points: SurveyedCloud, pipeline: Pipeline, values: dict[str, AnyArray]
+    ) -> Any:
         """Return the transpose (k, rows, sources) of values (k, rows, targets), by result."""
         task, first = self.task, next(iter(values.values()))
         dens = task.xp.zeros((len(first), task.sum.rows, points.sources), dtype=first.dtype)
@@ -70,11 +73,16 @@ class _Kept:
     pipeline: Pipeline
 
 
+def options_of(record: Adjoint, options: EwaldOptions) -> EwaldOptions:
+    """Return the options of a transposed sum: other normals have no mean."""
+    return options if record.normals is None else replace(options, dl_mean="zero")
+
+
 class TransposedSum:
     """The transposed sum of one result."""
 
     def __init__(self, task: Task, record: Adjoint) -> None:
-        options = record.options(task.options.of_derivatives())
+        options = options_of(record, task.options.of_derivatives())
         self.own, self.record = task, record
         self.others = [TransposedSum(task, each) for each in record.others]
         pair = task.kernel if record.transposed_pair else ""
@@ -82,7 +90,9 @@ class TransposedSum:
         self.task = Task(record.kernel, task.space, task.dtype, *how)
         self.kept: _Kept | None = None
 
-    def add(self, points: SurveyedCloud, pipeline: Pipeline, values: Any, totals: Any) -> None:
+    def add(
+        self, points: SurveyedCloud, pipeline: Pipeline, values: AnyArray, totals: AnyArray
+    ) -> None:
         """Add the transpose (k, rows, sources) of values (k, rows, targets)."""
         record, task = self.record, self.task
         same = points.survey.same and points.labels is None
@@ -100,7 +110,7 @@ class TransposedSum:
             given = task.xp.stack([mapped(record.density, v, points.arrays) for v in values])
         other.apply(given, results, unwatched)
 
-        def total(parts: Any) -> Any:
+        def total(parts: AnyArray) -> Any:
             if systems := transposed.systems:
                 return systems.of_targets(systems.sums(parts))
             return pipeline.ranks.sum(parts.sum(axis=1, keepdims=True))

@@ -32,7 +32,16 @@ from parki.ewald.sums.changes import changed
 from parki.ewald.sums.composite import Addend, Composite, Shared, joined, together
 from parki.interchange import as_given, names_of
 from parki.memory import telling
-from parki.typing import AnyKernel, Array, ArrayT, DerivedBy, InputName, OptionKeywords, Unpack
+from parki.typing import (
+    AnyArray,
+    AnyKernel,
+    Array,
+    ArrayT,
+    DerivedBy,
+    InputName,
+    OptionKeywords,
+    Unpack,
+)
 
 INPUTS = ("trg", "src", "dens", "norms")
 NONE: Mapping[str, Any] = {}
@@ -118,19 +127,19 @@ def vjp(
 @telling
 def pulled(
     kernel: Any,
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any,
+    trg: AnyArray,
+    src: AnyArray,
+    dens: AnyArray,
+    norms: AnyArray,
     options: EwaldOptions,
     *,
-    values: Any,
+    values: AnyArray,
     wrt: tuple[DerivedBy, ...],
     want: str | tuple[str, ...] = "u",
     exclude: Any = None,
     systems: Any = None,
     boxes: Any = None,
-    moves: Mapping[str, Any] = NONE,
+    moves: Mapping[str, AnyArray] = NONE,
     ranks: Ranks = SERIAL,
 ) -> dict[str, Any]:
     """Return the derivatives by inputs: see `vjp`.
@@ -257,18 +266,18 @@ def jvp(
 @telling
 def pushed(
     kernel: Any,
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any,
+    trg: AnyArray,
+    src: AnyArray,
+    dens: AnyArray,
+    norms: AnyArray,
     options: EwaldOptions,
     *,
-    tangents: Mapping[Any, Any],
+    tangents: Mapping[AnyArray, AnyArray],
     want: str | tuple[str, ...] = "u",
     exclude: Any = None,
     systems: Any = None,
     boxes: Any = None,
-    moves: Mapping[str, Any] = NONE,
+    moves: Mapping[str, AnyArray] = NONE,
     ranks: Ranks = SERIAL,
 ) -> Any:
     """Return the change of a sum, or of its change: see `jvp`, and for the arguments `pulled`."""
@@ -329,26 +338,26 @@ class _Checked(NamedTuple):
     cloud: Cloud
     options: EwaldOptions  # by which derivatives are summed
     ranks: Ranks
-    dens: Any = None
+    dens: AnyArray = None
     several: bool = False
     length: float = 1.0  # of the box
     lengths: Mapping[str, tuple[float, int]] = {}  # parameters, and their powers of a length
-    moves: Mapping[str, Any] = NONE  # whose change it is of
+    moves: Mapping[str, AnyArray] = NONE  # whose change it is of
 
     @classmethod
     def of(
         cls,
         kernel: Any,
-        trg: Any,
-        src: Any,
-        dens: Any,
-        norms: Any,
+        trg: AnyArray,
+        src: AnyArray,
+        dens: AnyArray,
+        norms: AnyArray,
         options: EwaldOptions,
         *,
         want: Any,
         label: str,
         names: Iterable[str],
-        moves: Mapping[str, Any],
+        moves: Mapping[str, AnyArray],
         exclude: Any,
         systems: Any,
         ranks: Ranks,
@@ -393,7 +402,7 @@ class _Checked(NamedTuple):
         """Shapes of the results."""
         return {n: (*shape, self.cloud.targets) for n, shape in self.asked.results.items()}
 
-    def values(self, fields: Any) -> tuple[dict[str, Any], tuple[int, ...]]:
+    def values(self, fields: AnyArray) -> tuple[dict[str, Any], tuple[int, ...]]:
         """Return values of results as (k, rows, N): see `check_fields`."""
         of = self.asked.want, self.shapes_of_results, self.cloud.space, self.cloud.trg.dtype
         return check_fields("values", fields, *of)
@@ -404,11 +413,11 @@ class _Checked(NamedTuple):
         how: dict[str, Any] = {"of": "targets" if name == "trg" else "sources"}
         return check_density(label, values, self.shapes[name], several=name == "dens", **how)
 
-    def moved(self, label: str, moves: Mapping[str, Any]) -> dict[str, Any]:
+    def moved(self, label: str, moves: Mapping[str, AnyArray]) -> dict[str, Any]:
         """Return moves of inputs, by name, as `like` does."""
         return {n: self.like(f"{label}[{n!r}]", move, n) for n, move in moves.items()}
 
-    def check_as_many(self, label: str, values: Any) -> None:
+    def check_as_many(self, label: str, values: AnyArray) -> None:
         """Refuse values (k, rows, N) whose number differs from the number of densities, if any."""
         if self.dens is not None and len(values) != len(self.dens):
             raise ParkiValueError(
@@ -442,7 +451,7 @@ class _Checked(NamedTuple):
         return self.options
 
     def pulled(
-        self, sums: list[MappedSum], v: dict[str, Any], dens: Any, wrt: Iterable[str]
+        self, sums: list[MappedSum], v: dict[str, AnyArray], dens: AnyArray, wrt: Iterable[str]
     ) -> dict[str, Any]:
         """Return the derivatives (k, rows, N) for values (k, rows, Nt) of results of `sums`.
 
@@ -459,7 +468,7 @@ class _Checked(NamedTuple):
 
         return {name: reduce(add, rows) if rows else none(name) for name, rows in parts.items()}
 
-    def by_box(self, lattice: Any) -> dict[str, Any]:
+    def by_box(self, lattice: AnyArray) -> dict[str, Any]:
         """Return the derivatives by the box, by name, for those by lattice vectors (3, 3)."""
         own = lattice if self.options.cell is not None else lattice.diagonal().copy()
         by_name = {"box": own, "lattice": lattice}
@@ -472,7 +481,7 @@ class _Checked(NamedTuple):
         norms = self.cloud.norms
         return arrays if norms is None else {**arrays, "norms": norms}
 
-    def by_lengths(self, parts: list[dict[str, Any]], v: Any) -> dict[str, Any]:
+    def by_lengths(self, parts: list[dict[str, AnyArray]], v: AnyArray) -> dict[str, Any]:
         """Return the derivatives by parameters, for those by inputs for each density."""
         each = zip(self.dens, parts, v, strict=True)
         how = self.asked.name, self.options, self.ranks
@@ -483,19 +492,19 @@ class _Checked(NamedTuple):
         xp = self.cloud.xp
         return {n: xp.asarray(total / (power * t)) for n, (t, power) in self.lengths.items()}
 
-    def pushed(self, dens: Any, moves: dict[str, Any]) -> dict[str, Any]:
+    def pushed(self, dens: AnyArray, moves: dict[str, AnyArray]) -> dict[str, Any]:
         """Return the changes (k, rows, Nt) of results for changes of inputs; "dens" has k."""
         parts = [part for each in self.sums for part in each.pushed(dens, moves)]
         return {n: reduce(add, [rows for of, rows in parts if of == n]) for n in self.asked.results}
 
 
-def _some(values: Any) -> Any:
+def _some(values: AnyArray) -> Any:
     """Return values (k, rows, N); a zero one, if there are none."""
     if values is None or len(values):
         return values
     return np.zeros_like(values, shape=(1, *values.shape[1:]))
 
 
-def _many(values: Any) -> Any:
+def _many(values: AnyArray) -> Any:
     """Return values (rows, N) or (k, rows, N) as (k, rows, N)."""
     return values if values.ndim == 3 else values[None]

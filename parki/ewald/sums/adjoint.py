@@ -11,56 +11,56 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from parki.ewald.sums.composite import Addend
 from parki.ewald.sums.maps import Arrays, Map, after, fixed
 from parki.ewald.sums.maps import velocity as velocity
+from parki.typing import AnyArray
 
-Mean = Callable[[Any, Any], Any]
+Mean = Callable[[AnyArray, AnyArray], AnyArray]
 
 
 @fixed
-def gradient(results: Arrays, cloud: Arrays) -> Any:
+def gradient(results: Arrays, cloud: Arrays) -> AnyArray:
     """Return the gradient: row 3 j + k is the derivative of component j along axis k."""
     return results["grad_u"]
 
 
-def traction(results: Arrays, cloud: Arrays) -> Any:
+def traction(results: Arrays, cloud: Arrays) -> AnyArray:
     """Return ``-sigma n``, sigma the stress of the transposed sum.
 
     The double layer's ``T_jlm(r)`` is the stress of the single layer's flow of v_j, and odd in r,
     which changes its sign when the points are transposed.
     """
     slopes = results["grad_u"].reshape(3, 3, -1)
-    both = ((slopes + slopes.swapaxes(0, 1)) * cloud["norms"]).sum(axis=1)
-    return results["p"] * cloud["norms"] - both
+    viscous = ((slopes + slopes.swapaxes(0, 1)) * cloud["norms"]).sum(axis=1)
+    return results["p"] * cloud["norms"] - viscous
 
 
-def velocity_and_traction(results: Arrays, cloud: Arrays) -> Any:
+def velocity_and_traction(results: Arrays, cloud: Arrays) -> AnyArray:
     """Return both, for the rows of the single and of the double layer."""
     return np.concatenate([results["u"], traction(results, cloud)])
 
 
-def curvature(results: Arrays, cloud: Arrays) -> Any:
+def curvature(results: Arrays, cloud: Arrays) -> AnyArray:
     """Return twice the Hessian of the potential of charges: the pressure of dipoles, transposed."""
     return 2 * results["grad_u"]
 
 
-def layer_curvature(results: Arrays, cloud: Arrays) -> Any:
+def layer_curvature(results: Arrays, cloud: Arrays) -> AnyArray:
     """Return the same for double layers, dipoles ``-(q n^T + n q^T)``."""
     slopes = results["grad_u"].reshape(3, 3, -1)
     return -4 * (slopes * cloud["norms"]).sum(axis=1)
 
 
-def both_curvatures(results: Arrays, cloud: Arrays) -> Any:
+def both_curvatures(results: Arrays, cloud: Arrays) -> AnyArray:
     """Return the transposed pressures of the single and of the double layer."""
     return np.concatenate([2 * results["u"], layer_curvature(results, cloud)])
 
 
-def half_curl(results: Arrays, cloud: Arrays) -> Any:
+def half_curl(results: Arrays, cloud: Arrays) -> AnyArray:
     """Return half the curl of the transposed sum: a torque turns what a force moves."""
     slopes = results["grad_u"].reshape(3, 3, -1)
     rows = slopes[0].copy()
@@ -70,12 +70,12 @@ def half_curl(results: Arrays, cloud: Arrays) -> Any:
     return rows
 
 
-def mean_of_forces(values: Any, points: Any) -> Any:
+def mean_of_forces(values: AnyArray, points: AnyArray) -> AnyArray:
     """Return ``v.(y - x)`` of each target x, which is linear in y: slope and constant, (4, N)."""
     return np.concatenate([values, -(values * points).sum(axis=0, keepdims=True)])
 
 
-def mean_of_dipoles(values: Any, points: Any) -> Any:
+def mean_of_dipoles(values: AnyArray, points: AnyArray) -> AnyArray:
     """Return the same of its derivative by x, ``-tr v``."""
     rows = np.zeros_like(values, shape=(4, values.shape[1]))
     rows[3] = -values[::4].sum(axis=0)
@@ -119,23 +119,19 @@ class Adjoint(Addend):
     def each(self, addends: tuple[Addend, ...]) -> tuple[Addend, ...]:
         """Return addends of the transposed sum, of all densities and normals that it is of."""
         return tuple(
-            replace(a, density=after(own.density, a.density), normals=own.normals)
-            for own in self.all
-            for a in addends
+            replace(addend, density=after(one.density, addend.density), normals=one.normals)
+            for one in self.all
+            for addend in addends
         )
-
-    def options(self, given: Any) -> Any:
-        """Return the options of the transposed sum: other normals have no mean."""
-        return given if self.normals is None else replace(given, dl_mean="zero")
 
     def add_mean(
         self,
         results: Arrays,
-        values: Any,
+        values: AnyArray,
         cloud: Arrays,
         volume: float,
-        total: Callable[[Any], Any],
-        tensors: Any = None,
+        total: Callable[[AnyArray], AnyArray],
+        tensors: AnyArray = None,
     ) -> None:
         """Add the pressure of a layer without net flux, and what tensor targets read of it.
 
@@ -154,26 +150,26 @@ class Adjoint(Addend):
             results["grad_tensor"] += tensors[-1] * sums[:3]
 
 
-def _along(axis: int, charges: Any, cloud: Arrays) -> Any:
+def _along(axis: int, charges: AnyArray, cloud: Arrays) -> AnyArray:
     rows = np.zeros_like(charges, shape=(3, charges.shape[1]))
     rows[axis] = charges[0] / 6
     return rows
 
 
-def _axis(axis: int, norms: Any, cloud: Arrays) -> Any:
+def _axis(axis: int, norms: AnyArray, cloud: Arrays) -> AnyArray:
     rows = np.zeros_like(cloud["trg"])
     rows[axis] = 1
     return rows
 
 
-def by_layers(of: Adjoint, layers: str) -> Adjoint:
+def by_layers(adjoint: Adjoint, layers: str) -> Adjoint:
     """Return the adjoint of a pressure by double layers in place of the flow of charges.
 
     Three of them with normals along the axes, and densities of a sixth of the charges along these,
     have this flow, of blobs of the layers' shape.
     """
     first, *others = (
-        replace(of, kernel=layers, density=partial(_along, n), normals=partial(_axis, n))
+        replace(adjoint, kernel=layers, density=partial(_along, n), normals=partial(_axis, n))
         for n in range(3)
     )
     return replace(first, others=(*others,))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -19,13 +19,14 @@ from parki.ewald.sums import SUMS
 from parki.ewald.sums.composite import Addend
 from parki.ewald.sums.maps import Arrays, Curved, Map, after, pushed, still, velocity
 from parki.ewald.sums.slopes import changes
+from parki.typing import AnyArray
 
 NAMES = {"trg": "points", "src": "points", "norms": "norms"}  # of inputs in what maps find
 OF_SOURCES = ("src", "norms")
 
 
 def changed(
-    addends: Iterable[Addend], cloud: Arrays, rows: int, moves: Callable[[Any], bool]
+    addends: Iterable[Addend], cloud: Arrays, rows: int, moves: Callable[[AnyArray], bool]
 ) -> Iterator[Addend]:
     """Yield the addends of the change of a composite's velocity or potential.
 
@@ -60,7 +61,7 @@ def changed(
         yield from _of_sum(addend, cloud, moves)
 
 
-def _of_sum(addend: Addend, cloud: Arrays, moves: Callable[[Any], bool]) -> Iterator[Addend]:
+def _of_sum(addend: Addend, cloud: Arrays, moves: Callable[[AnyArray], bool]) -> Iterator[Addend]:
     """Yield the change of an addend's sum, whose targets, sources and normals move."""
     kind = SUMS[addend.kernel]
     if kind.dipoles and not SUMS[kind.dipoles].adjoints:
@@ -70,13 +71,14 @@ def _of_sum(addend: Addend, cloud: Arrays, moves: Callable[[Any], bool]) -> Iter
         """Return how sources and normals move."""
         names = [name for name in OF_SOURCES if name in cloud["moves"]]
         maps = {"src": addend.sources} | ({"norms": addend.normals} if kind.normals else {})
-        pairs = [(n, of, cloud[NAMES[n]]) for n, of in maps.items() if names]
-        return {n: _change(of, names, values, cloud) for n, of, values in pairs}
+        if not names:
+            return {}
+        return {n: _change(one, names, cloud[NAMES[n]], cloud) for n, one in maps.items()}
 
     moved = there(cloud)
 
     def at_sources(function: Map | None) -> Map | None:
-        def change(values: Any, now: Arrays) -> Any:
+        def change(values: AnyArray, now: Arrays) -> AnyArray:
             known = all(now.get(name) is cloud.get(name) for name in ("moves", "points", "norms"))
             return cast(Map, function)(values, moved if known else there(now))
 
@@ -85,10 +87,10 @@ def _of_sum(addend: Addend, cloud: Arrays, moves: Callable[[Any], bool]) -> Iter
     def at_targets(function: Map) -> Map:
         if function is velocity:
             return addend.results
-        of = Curved(lambda results, cloud: function(results, {**cloud, **cloud["moves"]}), None)
+        change = Curved(lambda results, cloud: function(results, {**cloud, **cloud["moves"]}), None)
         if addend.results is velocity:
-            return of
-        whole: Any = after(of, lambda rows, cloud: addend.results({"u": rows}, cloud))
+            return change
+        whole = cast(Map, after(change, lambda rows, cloud: addend.results({"u": rows}, cloud)))
         return Curved(whole, None) if still(addend.results) else whole
 
     names = [name for name, rows in moved.items() if moves(rows)]
@@ -104,7 +106,9 @@ def _of_sum(addend: Addend, cloud: Arrays, moves: Callable[[Any], bool]) -> Iter
             )
 
 
-def _change(function: Map | None, names: Collection[str], values: Any, cloud: Arrays) -> Any:
+def _change(
+    function: Map | None, names: Collection[str], values: AnyArray, cloud: Arrays
+) -> AnyArray:
     """Return how a map changes with these inputs."""
     return pushed(function, values, cloud, {NAMES[n]: cloud["moves"][n] for n in names})
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from parki.ewald.sums.maps import (
     velocity,
     weights,
 )
+from parki.typing import AnyArray
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,10 @@ class Addend:
     density: Map | None = None
     sources: Map | None = None
     normals: Map | None = None
-    tensors: Callable[[Arrays], Any] | None = None
+    tensors: Callable[[Arrays], AnyArray] | None = None
     of: str = "u"
 
-    def rows(self, results: Arrays, cloud: Arrays) -> Any:
+    def rows(self, results: Arrays, cloud: Arrays) -> AnyArray:
         """Return the rows that results make; and a near field by itself, if there is one."""
         rows = self.results(results, cloud)
         return rows + results["transposed_pair"] if "transposed_pair" in results else rows
@@ -92,7 +93,7 @@ class Composite:
     result: tuple[int, ...]
     addends: tuple[Addend, ...]
     scales: tuple[tuple[str, float, int], ...] = ()
-    transposed: tuple[str, str, Map] | Composite | None = None
+    transposed: Transposed = None
     walled: bool = False
 
     @property
@@ -103,18 +104,23 @@ class Composite:
 
 def joined(addends: Iterable[Addend]) -> list[Addend]:
     """Return addends whose sources and densities are `Beside`, one for the same results."""
+    groups: dict[tuple[str, tuple[str, ...], Map, str], list[Addend]] = {}
+    for addend in addends:
+        key = addend.kernel, addend.want, addend.results, addend.of
+        groups.setdefault(key, []).append(addend)
+    return [same[0] if len(same) == 1 else _beside(same) for same in groups.values()]
 
-    def beside(same: list[Addend]) -> dict[str, Any]:
-        names = "density", "sources", "normals"
-        return {name: Beside(tuple(getattr(each, name) for each in same)) for name in names}
 
-    groups: dict[Any, list[Addend]] = {}
-    for each in addends:
-        key = each.kernel, each.want, each.results, each.of
-        groups.setdefault(key, []).append(each)
-    return [
-        same[0] if len(same) == 1 else replace(same[0], **beside(same)) for same in groups.values()
-    ]
+def _beside(addends: list[Addend]) -> Addend:
+    return replace(
+        addends[0],
+        density=Beside(tuple(addend.density for addend in addends)),
+        sources=Beside(tuple(addend.sources for addend in addends)),
+        normals=Beside(tuple(addend.normals for addend in addends)),
+    )
+
+
+Transposed: TypeAlias = "tuple[str, str, Map] | Composite | None"
 
 
 class Shared(NamedTuple):
@@ -129,7 +135,7 @@ class Shared(NamedTuple):
     @property
     def addends(self) -> list[Addend]:
         """All addends."""
-        return [*chain(*self.lists)]
+        return [*chain.from_iterable(self.lists)]
 
     @property
     def want(self) -> tuple[str, ...]:
@@ -137,15 +143,15 @@ class Shared(NamedTuple):
         return wanted(self.addends)
 
     @property
-    def made_by(self) -> list[Any]:
+    def made_by(self) -> tuple[tuple[Map | None, ...], ...]:
         """The maps of sources, and of densities, which say what the densities are."""
-        return [self._maps, *(own[0].density for own in self.lists)]
+        return self._maps, tuple(addends[0].density for addends in self.lists)
 
     @property
     def _maps(self) -> tuple[Map | None, ...]:
         """The map of each copy of the sources."""
-        own = self.addends[0].sources
-        return own.maps if isinstance(own, Beside) else (own,)
+        sources = self.addends[0].sources
+        return sources.maps if isinstance(sources, Beside) else (sources,)
 
     def arranged(self, systems: Any, labels: Any) -> tuple[Any, Any, Arrays]:
         """Return the systems and the labels of the sum, and the order of its sources, if any.
@@ -170,7 +176,7 @@ class Shared(NamedTuple):
             labels = labels.beside(tuple(each is None for each in maps), systems, order)
         return systems, labels, cloud
 
-    def points(self, cloud: Arrays, kind: Any) -> tuple[Any, Any]:
+    def points(self, cloud: Arrays, kind: Any) -> tuple[AnyArray, AnyArray]:
         """Return the sources of the sum with this record, and their normals or marks, if any."""
         first, norms = self.addends[0], cloud["norms"]
         src = ordered(mapped(first.sources, cloud["points"], cloud), cloud)
@@ -179,54 +185,55 @@ class Shared(NamedTuple):
         norms = mapped(first.normals, norms, cloud) if kind.normals and norms is not None else None
         return src, ordered(norms, cloud)
 
-    def densities(self, dens: Any, cloud: Arrays) -> Any:
+    def densities(self, dens: AnyArray, cloud: Arrays) -> AnyArray:
         """Return the densities (k lists, rows, N) of the sum, for k of the composite."""
-        each = [mapped(own[0].density, one, cloud) for own in self.lists for one in dens]
-        stack = each[0][None] if len(each) == 1 else _stacked(each)
+        parts = [mapped(same[0].density, rows, cloud) for same in self.lists for rows in dens]
+        stack = parts[0][None] if len(parts) == 1 else _stacked(parts)
         return ordered(stack, cloud) if "order" in cloud else stack
 
-    def values(self, given: Arrays, cloud: Arrays, sizes: dict[str, int]) -> Arrays:
+    def values(self, fields: Arrays, cloud: Arrays, sizes: dict[str, int]) -> Arrays:
         """Return values (k lists, rows, N) by result, from a composite's, (k, rows, N)."""
-        first = next(iter(given.values()))
+        first = next(iter(fields.values()))
         many, total = len(first), len(first) * len(self.lists)
         shapes = {name: (total, size, first.shape[-1]) for name, size in sizes.items()}
         values = {name: np.zeros_like(first, shape=shape) for name, shape in shapes.items()}
-        for n, own in enumerate(self.lists):
-            for each in own:
-                rows = given[each.of]
+        for n, addends in enumerate(self.lists):
+            for addend in addends:
+                rows = fields[addend.of]
                 parts = {"u": rows}
-                if each.results is not velocity:
-                    places = None if each.results in FIXED else cloud
-                    needs = {name: sizes[name] for name in each.want}
-                    matrix = weights(each.results, needs, places)
+                if addend.results is not velocity:
+                    places = None if addend.results in FIXED else cloud
+                    needs = {name: sizes[name] for name in addend.want}
+                    matrix = weights(addend.results, needs, places)
                     parts = transposed(matrix, rows)
                 for name, part in parts.items():
                     values[name][n * many : (n + 1) * many] += part
         return values
 
-    def pulled(self, back: Any, cloud: Arrays, rows: int) -> Any:
+    def pulled(self, back: AnyArray, cloud: Arrays, rows: int) -> AnyArray:
         """Return densities (k, rows, N) of a composite, from what the transposed sum makes."""
         back = unordered(back, cloud)
-        each = zip(self.lists, np.split(back, len(self.lists)), strict=True)
-        return reduce(add, [pulled(own[0].density, values, cloud, rows) for own, values in each])
+        pairs = zip(self.lists, np.split(back, len(self.lists)), strict=True)
+        parts = [pulled(same[0].density, values, cloud, rows) for same, values in pairs]
+        return reduce(add, parts)
 
-    def rows(self, results: list[Arrays], cloud: Arrays) -> dict[Addend, Any]:
+    def rows(self, results: list[Arrays], cloud: Arrays) -> dict[Addend, AnyArray]:
         """Return the rows (k, rows, N) of each addend, from the results of each density."""
         many = len(results) // len(self.lists)
         places = [slice(n * many, (n + 1) * many) for n in range(len(self.lists))]
         return {
-            each: _stacked([each.rows(by_name, cloud) for by_name in results[place]])
-            for own, place in zip(self.lists, places, strict=True)
-            for each in own
+            addend: _stacked([addend.rows(by_name, cloud) for by_name in results[place]])
+            for addends, place in zip(self.lists, places, strict=True)
+            for addend in addends
         }
 
 
-def ordered(values: Any, cloud: Arrays) -> Any:
+def ordered(values: AnyArray, cloud: Arrays) -> AnyArray:
     """Return values at sources in the order of their systems, if there is one."""
     return values if values is None or "order" not in cloud else values[..., cloud["order"]]
 
 
-def unordered(values: Any, cloud: Arrays) -> Any:
+def unordered(values: AnyArray, cloud: Arrays) -> AnyArray:
     """Return values at sources as `ordered` took them."""
     if "order" not in cloud:
         return values
@@ -235,13 +242,13 @@ def unordered(values: Any, cloud: Arrays) -> Any:
     return before
 
 
-def _stacked(arrays: list[Any]) -> Any:
+def _stacked(arrays: list[AnyArray]) -> AnyArray:
     """Return arrays with one more axis, which takes a copy of several alone."""
     if len(arrays) == 1:
         return arrays[0][None]
     stack = np.empty_like(arrays[0], shape=(len(arrays), *arrays[0].shape))
-    for place, each in zip(stack, arrays, strict=True):
-        place[...] = each
+    for place, array in zip(stack, arrays, strict=True):
+        place[...] = array
     return stack
 
 
@@ -273,7 +280,7 @@ def wanted(addends: Iterable[Addend]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for each in addends for name in each.want))
 
 
-def by_density(names: tuple[str, ...], results: tuple[Any, ...]) -> list[Arrays]:
+def by_density(names: tuple[str, ...], results: tuple[AnyArray, ...]) -> list[Arrays]:
     """Return the results (k, ..., N) of a sum for each density, by name, as (rows, N)."""
     shapes = [(math.prod(array.shape[1:-1]), array.shape[-1]) for array in results]
     each = list(zip(names, results, shapes, strict=True))

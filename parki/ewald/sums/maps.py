@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiValueError
+from parki.typing import AnyArray
 
-Arrays = dict[str, Any]
-Map = Callable[[Any, Arrays], Any]
+Arrays = dict[str, AnyArray]
+Map = Callable[[AnyArray, Arrays], AnyArray]
 Weights = dict[str, Any]  # by result: for each row of it, its weights in all rows made of it
 
 
@@ -34,18 +35,18 @@ def fixed(function: Map) -> Map:
 
 
 @fixed
-def velocity(results: Arrays, cloud: Arrays) -> Any:
+def velocity(results: Arrays, cloud: Arrays) -> AnyArray:
     """Return a sum itself: the map of results that changes nothing."""
     return results["u"]
 
 
 @fixed
-def pressure(results: Arrays, cloud: Arrays) -> Any:
+def pressure(results: Arrays, cloud: Arrays) -> AnyArray:
     """Return the pressure."""
     return results["p"]
 
 
-def mapped(function: Map | None, values: Any, cloud: Arrays) -> Any:
+def mapped(function: Map | None, values: AnyArray, cloud: Arrays) -> AnyArray:
     """Return the map of values, in their dtype."""
     return values if function is None else function(values, cloud).astype(values.dtype, copy=False)
 
@@ -55,9 +56,9 @@ def after(first: Map | None, second: Map | None) -> Map | None:
     if first is None or second is None:
         return first or second
 
-    def change(values: Any, cloud: Arrays, moves: Arrays) -> Any:
-        own = second(pushed(first, values, cloud, moves), cloud)
-        return own + pushed(second, first(values, cloud), cloud, moves)
+    def change(values: AnyArray, cloud: Arrays, moves: Arrays) -> AnyArray:
+        of_first = second(pushed(first, values, cloud, moves), cloud)
+        return of_first + pushed(second, first(values, cloud), cloud, moves)
 
     return Curved(lambda values, cloud: second(first(values, cloud), cloud), change)
 
@@ -68,9 +69,9 @@ class Beside:
 
     maps: tuple[Map | None, ...]
 
-    def __call__(self, values: Any, cloud: Arrays) -> Any:
+    def __call__(self, values: AnyArray, cloud: Arrays) -> AnyArray:
         """Return the maps of values (rows, N), (rows, N maps)."""
-        parts = [mapped(each, values, cloud) for each in self.maps]
+        parts = [mapped(function, values, cloud) for function in self.maps]
         rows, count = parts[0].shape[:-1], parts[0].shape[-1]
         # One by one: what `concatenate` uploads to a device, no graph would keep.
         mapped_values = np.empty_like(parts[0], shape=(*rows, len(parts) * count))
@@ -96,7 +97,7 @@ class Curved:
     function: Map
     change: Callable[[Any, Arrays, Arrays], Any] | None
 
-    def __call__(self, values: Any, cloud: Arrays) -> Any:
+    def __call__(self, values: AnyArray, cloud: Arrays) -> AnyArray:
         """Return the map of values."""
         return self.function(values, cloud)
 
@@ -106,7 +107,7 @@ def still(results: Map) -> bool:
     return results in FIXED or (isinstance(results, Curved) and results.change is None)
 
 
-def check_made(what: str, function: Map, made: Any, shape: tuple[int, ...]) -> None:
+def check_made(what: str, function: Map, made: AnyArray, shape: tuple[int, ...]) -> None:
     """Refuse what a map made, if it has not this shape, or is not finite.
 
     Raises
@@ -129,11 +130,11 @@ def check_made(what: str, function: Map, made: Any, shape: tuple[int, ...]) -> N
 
 
 def _name(function: Map) -> str:
-    own = function.function if isinstance(function, Curved) else function
-    return str(getattr(own, "__qualname__", repr(own)))
+    plain = function.function if isinstance(function, Curved) else function
+    return str(getattr(plain, "__qualname__", repr(plain)))
 
 
-def slopes(function: Map | None, values: Any, cloud: Arrays, name: str) -> list[Any]:
+def slopes(function: Map | None, values: AnyArray, cloud: Arrays, name: str) -> list[AnyArray]:
     """Return the derivatives of a map by each row of ``cloud[name]``: three arrays (rows, N).
 
     Where ``values`` are ``cloud[name]`` itself, as for a map of points, they change with it.
@@ -144,33 +145,33 @@ def slopes(function: Map | None, values: Any, cloud: Arrays, name: str) -> list[
         If the map is not affine in ``cloud[name]``, and not `Curved`.
     """
     if isinstance(function, Beside):
-        each = zip(*(slopes(one, values, cloud, name) for one in function.maps), strict=True)
-        return [np.concatenate(of, axis=-1) for of in each]
-    given = cloud[name]
-    units = [np.zeros_like(given) for _ in given]
+        by_axis = zip(*(slopes(one, values, cloud, name) for one in function.maps), strict=True)
+        return [np.concatenate(parts, axis=-1) for parts in by_axis]
+    vectors = cloud[name]
+    units = [np.zeros_like(vectors) for _ in vectors]
     for axis, unit in enumerate(units):
         unit[axis] = 1
     if function is None:
-        return units if values is given else [np.zeros_like(values)] * len(units)
+        return units if values is vectors else [np.zeros_like(values)] * len(units)
     if isinstance(function, Curved):
         there = function(values, cloud)
         if function.change is None:
             return [np.zeros_like(there)] * len(units)
         changes = [function.change(values, cloud, {name: unit}) for unit in units]
-        for each in changes:
-            check_made(f"a change with the {name}", function, each, there.shape)
+        for change in changes:
+            check_made(f"a change with the {name}", function, change, there.shape)
         return changes
 
-    def made(other: Any) -> Any:
-        return function(other if values is given else values, {**cloud, name: other})
+    def made(others: AnyArray) -> AnyArray:
+        return function(others if values is vectors else values, {**cloud, name: others})
 
-    size = 2.0 ** math.frexp(_largest(given))[1]  # for the rounding of sums with constants
+    size = 2.0 ** math.frexp(_largest([vectors]))[1]  # for the rounding of sums with constants
     with np.errstate(all="ignore"):  # what is not finite is refused
-        constant, there = made(np.zeros_like(given)), made(given)
+        constant, there = made(np.zeros_like(vectors)), made(vectors)
         parts = [(made(size * unit) - constant) / size for unit in units]
-        rest = there - constant - along(parts, given)
+        rest = there - constant - along(parts, vectors)
     terms = [there, constant, *(size * part for part in parts)]
-    if not _largest(rest) <= 1e3 * np.finfo(there.dtype).eps * _largest(*terms):
+    if not _largest([rest]) <= 1e3 * np.finfo(there.dtype).eps * _largest(terms):
         raise ParkiValueError(
             f"the map {_name(function)} of a composite is not affine in the {name}, and does not "
             "say how it changes with them; make it Curved(map, change) of parki.ewald.sums.maps"
@@ -178,22 +179,22 @@ def slopes(function: Map | None, values: Any, cloud: Arrays, name: str) -> list[
     return parts
 
 
-def along(slopes: list[Any], move: Any) -> Any:
+def along(slopes: list[AnyArray], move: AnyArray) -> AnyArray:
     """Return the change (rows, N maps) along a move (3, N), for `slopes` by each axis."""
     times = slopes[0].shape[-1] // max(1, move.shape[-1])
     return reduce(add, [a * row for a, row in zip(slopes, np.tile(move, (1, times)), strict=True)])
 
 
-def pushed(function: Map | None, values: Any, cloud: Arrays, moves: Arrays) -> Any:
+def pushed(function: Map | None, values: AnyArray, cloud: Arrays, moves: Arrays) -> AnyArray:
     """Return how a map changes, for moves of "points" or "norms": see `slopes`."""
     if function is None:
-        own = [move for name, move in moves.items() if cloud[name] is values]
-        return own[0] if own else np.zeros_like(values)
-    each = (along(slopes(function, values, cloud, name), move) for name, move in moves.items())
-    return reduce(add, each)
+        of_values = [move for name, move in moves.items() if cloud[name] is values]
+        return of_values[0] if of_values else np.zeros_like(values)
+    changes = (along(slopes(function, values, cloud, name), move) for name, move in moves.items())
+    return reduce(add, changes)
 
 
-def folded(rows: Any, count: int) -> Any:
+def folded(rows: AnyArray, count: int) -> AnyArray:
     """Return the sums (..., N) of values (..., N maps), whose columns follow each other."""
     times = rows.shape[-1] // max(1, count)
     return rows.reshape(*rows.shape[:-1], times, count).sum(axis=-2) if times > 1 else rows
@@ -207,21 +208,21 @@ def weights(results: Map, sizes: dict[str, int], cloud: Arrays | None = None) ->
     """
     ones = np.ones(1) if cloud is None else np.ones_like(cloud["points"][0])
 
-    def column(name: str, row: int) -> Any:
+    def column(name: str, row: int) -> AnyArray:
         unit = {n: np.zeros_like(ones, shape=(rows, len(ones))) for n, rows in sizes.items()}
         unit[name][row] = 1
         return results(unit, cloud) if cloud else results(unit, {})[:, 0].tolist()
 
-    each: Weights = {n: map(partial(column, n), range(size)) for n, size in sizes.items()}
-    return each if cloud else {name: list(columns) for name, columns in each.items()}
+    matrices: Weights = {n: map(partial(column, n), range(size)) for n, size in sizes.items()}
+    return matrices if cloud else {name: list(columns) for name, columns in matrices.items()}
 
 
-def transposed(weights: Weights, values: Any) -> Arrays:
+def transposed(weights: Weights, values: AnyArray) -> Arrays:
     """Return values (..., rows, N) times the transposed matrices: results by name."""
 
-    def row(of: Any) -> Any:
-        numbered = [(i, each) for i, each in enumerate(of) if not isinstance(each, float) or each]
-        parts = [each * values[..., i, :] for i, each in numbered]
+    def row(column: AnyArray) -> AnyArray:
+        weights = [(i, w) for i, w in enumerate(column) if not isinstance(w, float) or w]
+        parts = [weight * values[..., i, :] for i, weight in weights]
         return reduce(add, parts) if parts else np.zeros_like(values[..., 0, :])
 
     return {name: np.stack([*map(row, rows)], axis=-2) for name, rows in weights.items()}
@@ -236,23 +237,23 @@ def factors(weights: Weights) -> dict[str, float]:
     for name, columns in weights.items():
         most, total = 0.0, 0.0
         for column in map(np.abs, columns):
-            most, total = max(most, _largest(column.sum(axis=0))), total + column
-        bounds[name] = math.sqrt(most * _largest(total))
+            most, total = max(most, _largest([column.sum(axis=0)])), total + column
+        bounds[name] = math.sqrt(most * _largest([total]))
     return bounds
 
 
-def _largest(*arrays: Any) -> float:
+def _largest(arrays: list[AnyArray]) -> float:
     """Return the largest absolute value; a device is waited for once."""
-    parts = [np.abs(each).max() for each in arrays if each.size]
+    parts = [np.abs(array).max() for array in arrays if array.size]
     return float(np.stack(parts).max()) if parts else 0.0
 
 
-def pulled(function: Map | None, values: Any, cloud: Arrays, rows: int) -> Any:
+def pulled(function: Map | None, values: AnyArray, cloud: Arrays, rows: int) -> AnyArray:
     """Return values (..., N) times the transpose of a map of ``rows`` rows."""
     if function is None:
         return values
     if isinstance(function, Beside):
-        each = zip(function.maps, np.split(values, len(function.maps), axis=-1), strict=True)
-        return reduce(add, [pulled(of, own, cloud, rows) for of, own in each])
+        pairs = zip(function.maps, np.split(values, len(function.maps), axis=-1), strict=True)
+        return reduce(add, [pulled(one, part, cloud, rows) for one, part in pairs])
     matrix = weights(lambda results, cloud: function(results["dens"], cloud), {"dens": rows}, cloud)
     return folded(transposed(matrix, values)["dens"], cloud["points"].shape[-1])

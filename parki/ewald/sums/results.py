@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,12 +20,18 @@ from parki.ewald.sums.stress import stress
 LONG = {"u": "", "p": "pressure of ", "grad_u": "gradient of ", "stress": "stress of "}
 
 
-# What results need of a sum, and the map that makes them of it.
-OWN: dict[str, tuple[tuple[str, ...], Map]] = {
-    "u": (("u",), velocity),
-    "p": (("p",), pressure),
-    "grad_u": (("grad_u",), gradient),
-    "stress": (("p", "grad_u"), stress),
+class Parts(NamedTuple):
+    """What a result needs of a sum, and the map that makes it of these."""
+
+    want: tuple[str, ...]
+    results: Map
+
+
+OWN: dict[str, Parts] = {
+    "u": Parts(("u",), velocity),
+    "p": Parts(("p",), pressure),
+    "grad_u": Parts(("grad_u",), gradient),
+    "stress": Parts(("p", "grad_u"), stress),
 }
 
 

@@ -12,10 +12,11 @@ import numpy as np
 
 from parki.ewald.sums.composite import Addend, wanted
 from parki.ewald.sums.maps import Arrays, fixed, transposed, weights
+from parki.typing import AnyArray
 
 
 @fixed
-def stress(results: Arrays, at: Arrays) -> Any:
+def stress(results: Arrays, at: Arrays) -> AnyArray:
     """Return the stress, in the memory ``at["out"]`` if there is any; without "p" no pressure."""
     rows = at["out"] if "out" in at else np.empty_like(results["grad_u"])
     if rows is not results["grad_u"]:

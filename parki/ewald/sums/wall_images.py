@@ -24,51 +24,52 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from parki.ewald.sums.adjoint import gradient
-from parki.ewald.sums.composite import Addend, Composite
+from parki.ewald.sums.composite import Addend, Composite, Transposed
 from parki.ewald.sums.maps import Arrays, Curved, Map, mapped, velocity
 from parki.ewald.sums.names import named
-from parki.ewald.sums.results import LONG, OWN, Slopes
+from parki.ewald.sums.results import LONG, OWN, Parts, Slopes
 from parki.ewald.sums.stress import stress
+from parki.typing import AnyArray
 
 
-def mirrored(vectors: Any, cloud: Arrays) -> Any:
+def mirrored(vectors: AnyArray, cloud: Arrays) -> AnyArray:
     """Return points, or other vectors, mirrored at the wall."""
     rows = vectors.copy()
     rows[2] *= -1
     return rows
 
 
-def _against(dens: Any, cloud: Arrays) -> Any:
+def _against(dens: AnyArray, cloud: Arrays) -> AnyArray:
     return -mirrored(dens, cloud)
 
 
-def _charges(dens: Any, cloud: Arrays) -> Any:
+def _charges(dens: AnyArray, cloud: Arrays) -> AnyArray:
     return 2 * dens[2:]
 
 
-def dipoles(dens: Any, cloud: Arrays) -> Any:
+def dipoles(dens: AnyArray, cloud: Arrays) -> AnyArray:
     """Return phi's dipoles of forces, ``-2 h f*``."""
     return -2 * cloud["points"][2] * mirrored(dens, cloud)
 
 
 # ------------------------------------------------------------------ results of phi
-def _flow(results: Arrays, cloud: Arrays) -> Any:
+def _flow(results: Arrays, cloud: Arrays) -> AnyArray:
     """Return ``x3 grad phi - e3 phi``, a flow of Stokes for any potential phi."""
     rows = cloud["points"][2] * results["grad_u"]
     rows[2] -= results["u"][0]
     return rows
 
 
-def _pressure_of_flow(results: Arrays, cloud: Arrays) -> Any:
+def _pressure_of_flow(results: Arrays, cloud: Arrays) -> AnyArray:
     return 2 * results["grad_u"][2:]
 
 
-def _slopes_of_flow(results: Arrays, cloud: Arrays) -> Any:
+def _slopes_of_flow(results: Arrays, cloud: Arrays) -> AnyArray:
     """Return the gradient of the flow, for u = grad phi and its gradient."""
     rows = cloud["points"][2] * results["grad_u"]
     rows[2::3] += results["u"]
@@ -76,7 +77,7 @@ def _slopes_of_flow(results: Arrays, cloud: Arrays) -> Any:
     return rows
 
 
-def _stress_of_flow(results: Arrays, cloud: Arrays) -> Any:
+def _stress_of_flow(results: Arrays, cloud: Arrays) -> AnyArray:
     return stress({"grad_u": _slopes_of_flow(results, cloud), "p": 2 * results["u"][2:]}, {})
 
 
@@ -84,25 +85,19 @@ Wanted = dict[str, Callable[..., Composite]]
 
 
 class _Want(NamedTuple):
-    """A result: what it needs of a sum in a fluid without a wall, its map, and its shape.
+    """A result: its shape, the family of sums of phi, and its parts of these."""
 
-    And the family of sums of phi, what is needed of them, and the map of this.
-    """
-
-    needs: tuple[str, ...]
-    own: Map
     shape: tuple[int, ...]
     family: str
-    of_phi: tuple[str, ...]
-    flow: Map
+    of_phi: Parts
 
 
-BOTH = ("u", "grad_u")
+FLOW_AND_SLOPES = ("u", "grad_u")
 WANTED = {
-    "u": _Want(*OWN["u"], (3,), "multipoles", BOTH, _flow),
-    "p": _Want(*OWN["p"], (), "multipoles", BOTH[1:], _pressure_of_flow),
-    "grad_u": _Want(*OWN["grad_u"], (3, 3), "multipole_flow", BOTH, _slopes_of_flow),
-    "stress": _Want(*OWN["stress"], (3, 3), "multipole_flow", BOTH, _stress_of_flow),
+    "u": _Want((3,), "multipoles", Parts(FLOW_AND_SLOPES, _flow)),
+    "p": _Want((), "multipoles", Parts(("grad_u",), _pressure_of_flow)),
+    "grad_u": _Want((3, 3), "multipole_flow", Parts(FLOW_AND_SLOPES, _slopes_of_flow)),
+    "stress": _Want((3, 3), "multipole_flow", Parts(FLOW_AND_SLOPES, _stress_of_flow)),
 }
 
 
@@ -118,111 +113,141 @@ class _Images(NamedTuple):
     quadrupoles: Map | None = None
     normals: Map | None = None
 
-    def rows(self, dens: Any, cloud: Arrays) -> Any:
+    def rows(self, dens: AnyArray, cloud: Arrays) -> AnyArray:
         """Return the density of the multipoles of phi."""
         rows = np.zeros_like(dens, shape=(4 if self.quadrupoles is None else 13, dens.shape[-1]))
-        each = self.charges, self.dipoles, self.quadrupoles
-        for made, part in zip(each, (slice(1), slice(1, 4), slice(4, 13)), strict=True):
-            if made is not None:
-                rows[part] = made(dens, cloud)
+        maps = self.charges, self.dipoles, self.quadrupoles
+        for multipoles, part in zip(maps, (slice(1), slice(1, 4), slice(4, 13)), strict=True):
+            if multipoles is not None:
+                rows[part] = multipoles(dens, cloud)
         return rows
 
-    def phi(self, needs: tuple[str, ...], flow: Map, family: str = "multipoles") -> Addend:
-        """Return the flow that phi makes."""
-        name = named(family, order=1 if self.quadrupoles is None else 2)
-        return Addend(name, needs, flow, self.rows, mirrored)
+    def phi(self, want: str) -> Addend:
+        """Return the flow that phi makes, or another result."""
+        family, parts = WANTED[want].family, WANTED[want].of_phi
+        return Addend(
+            named(family, order=1 if self.quadrupoles is None else 2),
+            want=parts.want,
+            results=parts.results,
+            density=self.rows,
+            sources=mirrored,
+        )
 
     def addends(self, kernel: str, want: str) -> list[Addend]:
         """Return the sum and its images, without phi."""
-        needs, own, *_ = WANTED[want]
-        images = Addend(kernel, needs, own, self.own, mirrored, self.normals)
-        return [Addend(kernel, needs, own), images]
+        return [
+            addend(kernel, OWN[want]),
+            addend(kernel, OWN[want], density=self.own, sources=mirrored, normals=self.normals),
+        ]
+
+    def all(self, kernel: str, want: str) -> list[Addend]:
+        """Return the sum, its images and phi."""
+        return [*self.addends(kernel, want), self.phi(want)]
 
 
-def composite_of(
-    kernel: str, want: str, of: _Images, more: Iterable[Addend] = (), **others: Any
-) -> Composite:
-    """Return a result of a sum near a wall, with ``more`` addends."""
-    wanted = WANTED[want]
-    addends = *of.addends(kernel, want), of.phi(wanted.of_phi, wanted.flow, wanted.family), *more
-    return composite(kernel, want, addends, **others)
+def addend(
+    kernel: str,
+    parts: Parts,
+    *,
+    density: Map | None = None,
+    sources: Map | None = None,
+    normals: Map | None = None,
+) -> Addend:
+    """Return a result of a sum as an addend."""
+    return Addend(
+        kernel,
+        want=parts.want,
+        results=parts.results,
+        density=density,
+        sources=sources,
+        normals=normals,
+    )
 
 
 def composite(
     kernel: str,
     want: str,
     addends: Iterable[Addend],
+    *,
     density: tuple[int, ...] = (3,),
-    **others: Any,
+    scales: tuple[tuple[str, float, int], ...] = (),
+    transposed: Transposed = None,
 ) -> Composite:
     """Return addends as a result near a wall."""
-    name, shape = f"{LONG[want]}{kernel} near a wall", WANTED[want].shape
-    return Composite(name, density, shape, tuple(addends), walled=True, **others)
+    return Composite(
+        name=f"{LONG[want]}{kernel} near a wall",
+        density=density,
+        result=WANTED[want].shape,
+        addends=tuple(addends),
+        scales=scales,
+        transposed=transposed,
+        walled=True,
+    )
 
 
-FORCES = _Images(_against, _charges, dipoles)
+FORCES = _Images(own=_against, charges=_charges, dipoles=dipoles)
 
 
 def of_forces(want: str) -> Composite:
     """Return a result of forces."""
-    back: Any = ("stokes_dipole", "u", velocity) if want == "grad_u" else None
+    back: Transposed = ("stokes_dipole", "u", velocity) if want == "grad_u" else None
     back = of_forces_by_points(want) if want == "stress" else back
-    return composite_of("stokes_sl", want, FORCES, transposed=back)
+    return composite("stokes_sl", want, FORCES.all("stokes_sl", want), transposed=back)
 
 
 # ------------------------------------------------------------------ Blake's own form
-def opposite(dens: Any, cloud: Arrays) -> Any:
+def opposite(dens: AnyArray, cloud: Arrays) -> AnyArray:
     """Return the forces at y*."""
     return -dens
 
 
-def across(vectors: Any) -> Any:
+def across(vectors: AnyArray) -> AnyArray:
     """Return the dipoles ``e3 v^T``."""
     rows = np.zeros_like(vectors, shape=(9, vectors.shape[1]))
     rows[6:] = vectors
     return rows
 
 
-def force_dipoles(dens: Any, cloud: Arrays) -> Any:
+def force_dipoles(dens: AnyArray, cloud: Arrays) -> AnyArray:
     """Return the dipoles ``2 h e3 f*`` of forces."""
     return across(-dipoles(dens, cloud))
 
 
-def doublets(dens: Any, cloud: Arrays) -> Any:
+def doublets(dens: AnyArray, cloud: Arrays) -> AnyArray:
     """Return the source doublets ``-2 h^2 f*``."""
     return -2 * cloud["points"][2] ** 2 * mirrored(dens, cloud)
 
 
-def change_of_doublets(dens: Any, cloud: Arrays, moves: Arrays) -> Any:
+def change_of_doublets(dens: AnyArray, cloud: Arrays, moves: Arrays) -> AnyArray:
     """Return how the doublets change with the heights of their sources."""
     return -4 * cloud["points"][2] * moves["points"][2] * mirrored(dens, cloud)
 
 
 def of_forces_by_points(want: str = "u") -> Composite:
     """Return a result of forces in Blake's form, which has derivatives by points."""
-    of_doublets, own = Curved(doublets, change_of_doublets), OWN[want]
+    of_doublets = Curved(doublets, change_of_doublets)
     addends = (
-        Addend("stokes_sl", *own),
-        Addend("stokes_sl", *own, opposite, mirrored),
-        Addend("stokes_dipole", *own, force_dipoles, mirrored),
-        Addend("doublet", *results_of(want, velocity), of_doublets, mirrored),
+        addend("stokes_sl", OWN[want]),
+        addend("stokes_sl", OWN[want], density=opposite, sources=mirrored),
+        addend("stokes_dipole", OWN[want], density=force_dipoles, sources=mirrored),
+        addend("doublet", results_of(want, velocity), density=of_doublets, sources=mirrored),
     )
     return composite("stokes_sl", want, addends)
 
 
 # ------------------------------------------------------------------ dipoles of forces
-def _tensors(dens: Any, cloud: Arrays) -> Any:
+def _tensors(dens: AnyArray, cloud: Arrays) -> AnyArray:
     """Return dipoles D as (3, 3, N)."""
     return dens.reshape(3, 3, dens.shape[-1])
 
 
-def _layers(dens: Any, cloud: Arrays) -> Any:
+def _layers(dens: AnyArray, cloud: Arrays) -> AnyArray:
     """Return the dipoles of a double layer, whose other part are its sinks."""
     product = dens[:, None] * cloud["norms"]
     return -(product + product.swapaxes(0, 1))
 
 
-def _reflected(tensors: Map, dens: Any, cloud: Arrays) -> Any:
+def _reflected(tensors: Map, dens: AnyArray, cloud: Arrays) -> AnyArray:
     """Return the dipoles at y*, ``-P D P`` with ``P = diag(1, 1, -1)``."""
     rows = -tensors(dens, cloud)
     rows[2] *= -1
@@ -230,18 +255,18 @@ def _reflected(tensors: Map, dens: Any, cloud: Arrays) -> Any:
     return rows.reshape(9, -1)
 
 
-def _slope_of_dipoles(tensors: Map, dens: Any, cloud: Arrays) -> Any:
+def _slope_of_dipoles(tensors: Map, dens: AnyArray, cloud: Arrays) -> AnyArray:
     """Return phi's dipoles: of charges that are apart, and of dipoles as heights change."""
     rows = tensors(dens, cloud)
     return mirrored(2 * (rows[2] - rows[:, 2]), cloud)
 
 
-def _slope_of_heights(tensors: Map, dens: Any, cloud: Arrays) -> Any:
+def _slope_of_heights(tensors: Map, dens: AnyArray, cloud: Arrays) -> AnyArray:
     """Return phi's quadrupoles."""
     return 2 * cloud["points"][2] * _reflected(tensors, dens, cloud)
 
 
-def _sinks(dens: Any, cloud: Arrays) -> Any:
+def _sinks(dens: AnyArray, cloud: Arrays) -> AnyArray:
     """Return phi's dipoles of sinks; a double layer's D is symmetric, and has none."""
     rows = np.zeros_like(dens)
     rows[2] = 4 * (dens * cloud["norms"]).sum(axis=0)
@@ -249,16 +274,26 @@ def _sinks(dens: Any, cloud: Arrays) -> Any:
 
 
 def _of_tensors(tensors: Map) -> _Images:
-    maps = (partial(each, tensors) for each in (_slope_of_dipoles, _slope_of_heights))
-    return _Images(partial(_reflected, tensors), None, *maps)
+    return _Images(
+        own=partial(_reflected, tensors),
+        charges=None,
+        dipoles=partial(_slope_of_dipoles, tensors),
+        quadrupoles=partial(_slope_of_heights, tensors),
+    )
 
 
-def _traction(results: Arrays, cloud: Arrays) -> Any:
+def _traction(results: Arrays, cloud: Arrays) -> AnyArray:
     """Return ``-sigma n``, sigma the stress."""
     return -(results["stress"].reshape(3, 3, -1) * cloud["norms"]).sum(axis=1)
 
 
-_LAYERS = _Images(_against, None, _sinks, partial(_slope_of_heights, _layers), mirrored)
+_LAYERS = _Images(
+    own=_against,
+    charges=None,
+    dipoles=_sinks,
+    quadrupoles=partial(_slope_of_heights, _layers),
+    normals=mirrored,
+)
 DIPOLES = {"stokes_dipole": _of_tensors(_tensors), "stokes_dl": _LAYERS}
 # Forces or dipoles at x make at y what the transposes are of: a gradient, or a traction.
 _BACK = {"stokes_dipole": ("grad_u", gradient), "stokes_dl": ("stress", _traction)}
@@ -269,58 +304,64 @@ def of_dipoles(kernel: str, want: str, alone: bool = False) -> Composite:
 
     If ``alone``, phi is made of velocities of sums, which have transposes and derivatives.
     """
-    of, density = DIPOLES[kernel], (3, 3) if kernel == "stokes_dipole" else (3,)
+    images, density = DIPOLES[kernel], (3, 3) if kernel == "stokes_dipole" else (3,)
     if alone:
-        addends = *of.addends(kernel, want), *_phi_alone(of, want)
+        addends = *images.addends(kernel, want), *_phi_alone(images, want)
         return composite(kernel, want, addends, density=density)
-    own = {"u": "stokes_sl", "grad_u": "stokes_dipole"}
-    back = (own[want], *_BACK[kernel]) if want in own else of_dipoles(kernel, want, alone=True)
-    return composite_of(kernel, want, of, density=density, transposed=back)
+    kernels, back = {"u": "stokes_sl", "grad_u": "stokes_dipole"}, _BACK[kernel]
+    transposed: Transposed = (
+        (kernels[want], back[0], back[1])
+        if want in kernels
+        else of_dipoles(kernel, want, alone=True)
+    )
+    return composite(kernel, want, images.all(kernel, want), density=density, transposed=transposed)
 
 
 # ------------------------------------------------------------------ phi by velocities alone
-def results_of(want: str, flow: Map, pressure: float = 0.0) -> tuple[tuple[str, ...], Map]:
-    """Return results of a sum, and their map, of this flow; ``pressure`` times a row is p."""
+def results_of(want: str, flow: Map, pressure: float = 0.0) -> Parts:
+    """Return the parts of a result of this flow; ``pressure`` times a row is p."""
     if want == "u":
-        return ("u",), flow
+        return Parts(("u",), flow)
 
-    def made(results: Arrays, cloud: Arrays) -> Any:
-        of = {"p": pressure * results["u"][2:]} if pressure or want == "p" else {}
+    def result(results: Arrays, cloud: Arrays) -> AnyArray:
+        parts = {"p": pressure * results["u"][2:]} if pressure or want == "p" else {}
         if want == "p":
-            return of["p"]
-        of["grad_u"] = Slopes(flow)(results, cloud)
-        return of["grad_u"] if want == "grad_u" else stress(of, cloud)
+            return parts["p"]
+        parts["grad_u"] = Slopes(flow)(results, cloud)
+        return parts["grad_u"] if want == "grad_u" else stress(parts, cloud)
 
-    return ("u",) if want == "p" else BOTH, made
+    return Parts(("u",) if want == "p" else FLOW_AND_SLOPES, result)
 
 
-def over_wall(times: float, results: Arrays, cloud: Arrays) -> Any:
+def over_wall(times: float, results: Arrays, cloud: Arrays) -> AnyArray:
     """Return a velocity times the height over the wall."""
     return times * cloud["points"][2] * results["u"]
 
 
-def _down(row: int, results: Arrays, cloud: Arrays) -> Any:
+def _down(row: int, results: Arrays, cloud: Arrays) -> AnyArray:
     """Return ``-e3`` times a row."""
     rows = np.zeros_like(results["u"], shape=(3, results["u"].shape[1]))
     rows[2] = -results["u"][row]
     return rows
 
 
-def _row(quadrupoles: Map | None, axis: int, dens: Any, cloud: Arrays) -> Any:
+def _row(quadrupoles: Map | None, axis: int, dens: AnyArray, cloud: Arrays) -> AnyArray:
     """Return a row of quadrupoles: doublets whose flow along this axis is their potential."""
     return mapped(quadrupoles, dens, cloud)[3 * axis : 3 * axis + 3]
 
 
-def _phi_alone(of: _Images, want: str) -> list[Addend]:
+def _phi_alone(images: _Images, want: str) -> list[Addend]:
     """Return the flow of dipoles and quadrupoles, of sums whose velocities alone are taken.
 
     The flow of doublets is against the slope of the potential of such dipoles.
     """
     slopes = results_of(want, partial(over_wall, -1.0), -2.0)
-    sums = [("doublet", slopes, of.dipoles), ("doublet_dipole", slopes, of.quadrupoles)]
+    sums = [("doublet", slopes, images.dipoles), ("doublet_dipole", slopes, images.quadrupoles)]
     if want != "p":
-        sums.append(("laplace_dipole", results_of(want, partial(_down, 0)), of.dipoles))
+        sums.append(("laplace_dipole", results_of(want, partial(_down, 0)), images.dipoles))
         for axis in range(3):
             flow = results_of(want, partial(_down, axis))
-            sums.append(("doublet", flow, partial(_row, of.quadrupoles, axis)))
-    return [Addend(kernel, *results, density, mirrored) for kernel, results, density in sums]
+            sums.append(("doublet", flow, partial(_row, images.quadrupoles, axis)))
+    return [
+        addend(kernel, parts, density=density, sources=mirrored) for kernel, parts, density in sums
+    ]

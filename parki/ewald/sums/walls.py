@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from parki.errors import ParkiValueError
 from parki.ewald.sums import SUMS
 from parki.ewald.sums import wall_images as images
-from parki.ewald.sums.composite import Addend, Composite
-from parki.ewald.sums.maps import Arrays, Curved, velocity
+from parki.ewald.sums.composite import Composite, Transposed
+from parki.ewald.sums.maps import Arrays, Curved, Map, velocity
 from parki.ewald.sums.names import named
 from parki.ewald.sums.record import Sum
-from parki.ewald.sums.wall_images import Wanted, mirrored
+from parki.ewald.sums.results import Parts
+from parki.ewald.sums.wall_images import Wanted, addend, mirrored
+from parki.typing import AnyArray
 
 
 class _Radii(NamedTuple):
@@ -42,16 +44,16 @@ class _Radii(NamedTuple):
         return cls(0.0 if flow else None, None, kind.pair.largest)
 
 
-def _square(radius: float | None, cloud: Arrays) -> Any:
+def _square(radius: float | None, cloud: Arrays) -> AnyArray:
     return cloud["marks"] ** 2 if radius is None else radius**2
 
 
-def _swollen(radius: float | None, results: Arrays, cloud: Arrays) -> Any:
+def _swollen(radius: float | None, results: Arrays, cloud: Arrays) -> AnyArray:
     """Return a third of a velocity times the squares of the targets' radii."""
     return _square(radius, cloud) / 3 * results["u"]
 
 
-def _of_radius(radius: float | None, dens: Any, cloud: Arrays) -> Any:
+def _of_radius(radius: float | None, dens: AnyArray, cloud: Arrays) -> AnyArray:
     """Return phi's quadrupoles ``2 b^2 / 3 e3 f*`` of forces on spheres."""
     return images.across(2 / 3 * _square(radius, cloud) * mirrored(dens, cloud))
 
@@ -62,26 +64,32 @@ def _of_forces_on_spheres(kernel: str, radii: _Radii, up: int, want: str) -> Com
     With ``c = 2 b^2 / 3``, b the sources' radius, phi has quadrupoles ``c e3 f*``, too. ``a^2 / 3``
     times the slope along x3 of grad phi is what a target of radius a feels more.
     """
-    more, how = list[Addend](), dict[str, Any]()
     swollen = images.FORCES._replace(quadrupoles=partial(_of_radius, radii.sources))
-    of = images.FORCES if radii.sources == 0 else swollen
+    of_sources = images.FORCES if radii.sources == 0 else swollen
+    addends, scales = of_sources.all(kernel, want), tuple[tuple[str, float, int], ...]()
     if radii.targets != 0:
-        name, results = named("multipole_rise", up=up), partial(_swollen, radii.targets)
-        more = [Addend(name, ("u",), results, swollen.rows, mirrored)]
-        how["scales"] = ((name, radii.largest / 3**0.5, 2),)
+        name, felt = named("multipole_rise", up=up), _flow(partial(_swollen, radii.targets))
+        addends.append(addend(name, felt, density=swollen.rows, sources=mirrored))
+        scales = ((name, radii.largest / 3**0.5, 2),)
+    transposed: Transposed = None
     back = SUMS[kernel].adjoints.get("u")
     if want == "u" and back is not None:  # the mobility, which is symmetric
-        how["transposed"] = back.kernel, "u", velocity
-    return images.composite_of(kernel, want, of, more, **how)
+        transposed = back.kernel, "u", velocity
+    return images.composite(kernel, want, addends, scales=scales, transposed=transposed)
 
 
-def _along_normal(results: Arrays, cloud: Arrays) -> Any:
+def _flow(results: Map) -> Parts:
+    """Return a map of velocities as parts."""
+    return Parts(("u",), results)
+
+
+def _along_normal(results: Arrays, cloud: Arrays) -> AnyArray:
     rows = np.zeros_like(results["u"])
     rows[2] = results["u"][2]
     return rows
 
 
-def _raised(dens: Any, cloud: Arrays) -> Any:
+def _raised(dens: AnyArray, cloud: Arrays) -> AnyArray:
     return images.across(images.dipoles(dens, cloud))
 
 
@@ -94,98 +102,110 @@ def _blake_spheres(kernel: str, radii: _Radii, up: int) -> Composite:
     of one and of the other radius.
     """
 
-    def own(dens: Any, cloud: Arrays) -> Any:
+    def swelling(dens: AnyArray, cloud: Arrays) -> AnyArray:
         """Return ``2 b^2 / 3 f*``."""
         return 2 / 3 * _square(radii.sources, cloud) * mirrored(dens, cloud)
 
-    def doublets(dens: Any, cloud: Arrays) -> Any:
+    def shrinking(dens: AnyArray, cloud: Arrays) -> AnyArray:
+        return -swelling(dens, cloud)
+
+    def doublets(dens: AnyArray, cloud: Arrays) -> AnyArray:
         rows = images.doublets(dens, cloud)
-        rows[2] += own(dens, cloud)[2]
+        rows[2] += swelling(dens, cloud)[2]
         return rows
 
-    of_u, dipoles = (("u",), velocity), ("doublet_dipole", ("u",))
-    swollen, name = partial(_swollen, radii.targets), named("doublet_rise", up=up)
+    plain, raised = _flow(velocity), _flow(partial(images.over_wall, -1.0))
+    swollen, name = _flow(partial(_swollen, radii.targets)), named("doublet_rise", up=up)
+    of_doublets = Curved(doublets, images.change_of_doublets)
     addends = [
-        Addend(kernel, *of_u),
-        Addend(kernel, *of_u, images.opposite, mirrored),
-        Addend("stokes_dipole", *of_u, images.force_dipoles, mirrored),
-        Addend("doublet", *of_u, Curved(doublets, images.change_of_doublets), mirrored),
+        addend(kernel, plain),
+        addend(kernel, plain, density=images.opposite, sources=mirrored),
+        addend("stokes_dipole", plain, density=images.force_dipoles, sources=mirrored),
+        addend("doublet", plain, density=of_doublets, sources=mirrored),
     ]
     if radii.sources != 0:
         along = partial(_of_radius, radii.sources)
         addends += [
-            Addend("doublet", ("u",), _along_normal, lambda *given: -own(*given), mirrored),
-            Addend(*dipoles, partial(images.over_wall, -1.0), along, mirrored),
+            addend("doublet", _flow(_along_normal), density=shrinking, sources=mirrored),
+            addend("doublet_dipole", raised, density=along, sources=mirrored),
         ]
     if radii.targets != 0:
-        addends.append(Addend(*dipoles, swollen, _raised, mirrored))
+        addends.append(addend("doublet_dipole", swollen, density=_raised, sources=mirrored))
     if radii.targets != 0 != radii.sources:
-        addends.append(Addend(name, ("u",), swollen, own, mirrored))
+        addends.append(addend(name, swollen, density=swelling, sources=mirrored))
     scales = ("doublet_dipole", radii.largest, 2), (name, 0.7 * radii.largest, 4)
     return images.composite(kernel, "u", addends, scales=scales)
 
 
 # ------------------------------------------------------------------ torques on spheres
-def _crossed(vectors: Any, times: float = 1.0) -> Any:
+def _crossed(vectors: AnyArray, times: float = 1.0) -> AnyArray:
     """Return ``times e3 x`` a vector."""
     rows = np.zeros_like(vectors)
     rows[0], rows[1] = -times * vectors[1], times * vectors[0]
     return rows
 
 
-def _crossed_density(dens: Any, cloud: Arrays) -> Any:
+def _crossed_density(dens: AnyArray, cloud: Arrays) -> AnyArray:
     return _crossed(dens)
 
 
-def _crossed_flow(times: float, results: Arrays, cloud: Arrays) -> Any:
+def _crossed_flow(times: float, results: Arrays, cloud: Arrays) -> AnyArray:
     return _crossed(results["u"], times)
 
 
-def _twice_across(dens: Any, cloud: Arrays) -> Any:
+def _twice_across(dens: AnyArray, cloud: Arrays) -> AnyArray:
     return 2 * images.across(_crossed(dens))
 
 
-def _mirrored_flow(results: Arrays, cloud: Arrays) -> Any:
+def _mirrored_flow(results: Arrays, cloud: Arrays) -> AnyArray:
     return mirrored(results["u"], cloud)
 
 
-def _turns_of_forces(kernel: str, radii: _Radii, up: int) -> Composite:
+def _turns_of_forces(kernel: str, radii: _Radii) -> Composite:
     """Return turns of spheres by forces on others: half the curl of their flow in Blake's form."""
-    crossed = ("u",), partial(_crossed_flow, 1.0)
-    along = partial(_of_radius, radii.sources)
+
+    def dipoles(dens: AnyArray, cloud: Arrays) -> AnyArray:
+        return -images.dipoles(dens, cloud)
+
+    def quadrupoles(dens: AnyArray, cloud: Arrays) -> AnyArray:
+        return -_of_radius(radii.sources, dens, cloud)
+
+    plain, crossed = _flow(velocity), _flow(partial(_crossed_flow, 1.0))
     addends = [
-        Addend(kernel, ("u",), velocity),
-        Addend(kernel, ("u",), velocity, images.opposite, mirrored),
-        Addend("doublet", *crossed, lambda *given: -images.dipoles(*given), mirrored),
+        addend(kernel, plain),
+        addend(kernel, plain, density=images.opposite, sources=mirrored),
+        addend("doublet", crossed, density=dipoles, sources=mirrored),
     ]
     if radii.sources != 0:
-        addends.append(Addend("doublet_dipole", *crossed, lambda *given: -along(*given), mirrored))
+        addends.append(addend("doublet_dipole", crossed, density=quadrupoles, sources=mirrored))
     return images.composite(kernel, "u", addends, scales=(("doublet_dipole", radii.largest, 2),))
 
 
-def _flow_of_torques(kernel: str, radii: _Radii, up: int, want: str) -> Composite:
+def _flow_of_torques(kernel: str, radii: _Radii, want: str) -> Composite:
     """Return velocities of spheres, or other results at points, by torques on other spheres.
 
     It is the transpose of the turns by forces, with the pressure of torques on points.
     """
-    of = partial(images.results_of, want)
+    plain, mirror = (images.results_of(want, flow) for flow in (velocity, _mirrored_flow))
+    raised = images.results_of(want, partial(images.over_wall, -2.0), pressure=-4.0)
     addends = [
-        Addend(kernel, *of(velocity)),
-        Addend(kernel, *of(_mirrored_flow), mirrored, mirrored),
-        Addend("doublet", *of(partial(images.over_wall, -2.0), -4.0), _crossed_density, mirrored),
+        addend(kernel, plain),
+        addend(kernel, mirror, density=mirrored, sources=mirrored),
+        addend("doublet", raised, density=_crossed_density, sources=mirrored),
     ]
     if radii.targets != 0:
-        swollen = of(partial(_swollen, radii.targets))
-        addends.append(Addend("doublet_dipole", *swollen, _twice_across, mirrored))
+        swollen = images.results_of(want, partial(_swollen, radii.targets))
+        addends.append(addend("doublet_dipole", swollen, density=_twice_across, sources=mirrored))
     return images.composite(kernel, want, addends, scales=(("doublet_dipole", radii.largest, 2),))
 
 
-def _turns_of_torques(kernel: str, radii: _Radii, up: int) -> Composite:
+def _turns_of_torques(kernel: str) -> Composite:
     """Return twice the turns of spheres by torques on others: the curl of their flow."""
+    plain, crossed = _flow(velocity), _flow(partial(_crossed_flow, -4.0))
     addends = (
-        Addend(kernel, ("u",), velocity),
-        Addend("doublet", ("u",), velocity, mirrored, mirrored),
-        Addend("doublet", ("u",), partial(_crossed_flow, -4.0), _crossed_density, mirrored),
+        addend(kernel, plain),
+        addend("doublet", plain, density=mirrored, sources=mirrored),
+        addend("doublet", crossed, density=_crossed_density, sources=mirrored),
     )
     return images.composite(kernel, "u", addends)
 
@@ -193,16 +213,18 @@ def _turns_of_torques(kernel: str, radii: _Radii, up: int) -> Composite:
 def _of_spheres(kernel: str, up: int, alone: bool) -> Wanted:
     """Return results of spheres, by sums whose velocities ``alone`` are taken, if so."""
     kind = SUMS[kernel]
-    given = kernel, _Radii.of(kind), up
+    radii = _Radii.of(kind)
     if kind.symbol.order == 2 and alone:
-        return {"u": partial(_blake_spheres, *given)}
+        return {"u": partial(_blake_spheres, kernel, radii, up)}
     if kind.symbol.order == 2:
-        results = ("u",) if given[1].targets != 0 else tuple(images.WANTED)
-        return {want: partial(_of_forces_on_spheres, *given, want) for want in results}
+        results = ("u",) if radii.targets != 0 else tuple(images.WANTED)
+        return {want: partial(_of_forces_on_spheres, kernel, radii, up, want) for want in results}
     of_targets, of_sources = kind.turns
     if not of_targets:
-        return {want: partial(_flow_of_torques, *given, want) for want in images.WANTED}
-    return {"u": partial(_turns_of_torques if of_sources else _turns_of_forces, *given)}
+        return {want: partial(_flow_of_torques, kernel, radii, want) for want in images.WANTED}
+    if of_sources:
+        return {"u": partial(_turns_of_torques, kernel)}
+    return {"u": partial(_turns_of_forces, kernel, radii)}
 
 
 _KERNELS: dict[str, Wanted] = {
@@ -215,7 +237,12 @@ _KERNELS: dict[str, Wanted] = {
 
 
 def near_wall(
-    kernel: Any, wall: Any, want: Any = "u", *, up: int = 2, by: Iterable[str] = ()
+    kernel: str | Composite,
+    wall: str | None,
+    want: str = "u",
+    *,
+    up: int = 2,
+    by: Iterable[str] = (),
 ) -> Composite:
     """Return a sum near a wall; refuse sums and results that parki does not have there.
 
@@ -233,7 +260,7 @@ def near_wall(
         known, kind = _KERNELS.get(kernel, {}), SUMS[kernel]
         if kind.symbol.shells or kind.pair.marks is not None:
             known = _of_spheres(kernel, up, bool(by))
-    if not isinstance(want, str) or want not in known:
+    if want not in known:
         name = kernel.name if isinstance(kernel, Composite) else kernel
         raise ParkiValueError(
             f"wall is {wall!r}, which {name} with want={want!r} does not have; near a wall "
