@@ -20,18 +20,18 @@ from parki.ewald.sums.stress import stress
 LONG = {"u": "", "p": "pressure of ", "grad_u": "gradient of ", "stress": "stress of "}
 
 
-class Parts(NamedTuple):
+class ResultParts(NamedTuple):
     """What a result needs of a sum, and the map that makes it of these."""
 
     want: tuple[str, ...]
     results: Map
 
 
-OWN: dict[str, Parts] = {
-    "u": Parts(("u",), velocity),
-    "p": Parts(("p",), pressure),
-    "grad_u": Parts(("grad_u",), gradient),
-    "stress": Parts(("p", "grad_u"), stress),
+OWN: dict[str, ResultParts] = {
+    "u": ResultParts(("u",), velocity),
+    "p": ResultParts(("p",), pressure),
+    "grad_u": ResultParts(("grad_u",), gradient),
+    "stress": ResultParts(("p", "grad_u"), stress),
 }
 
 

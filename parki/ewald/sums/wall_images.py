@@ -32,7 +32,7 @@ from parki.ewald.sums.adjoint import gradient
 from parki.ewald.sums.composite import Addend, Composite, Transposed
 from parki.ewald.sums.maps import Arrays, Curved, Map, mapped, velocity
 from parki.ewald.sums.names import named
-from parki.ewald.sums.results import LONG, OWN, Parts, Slopes
+from parki.ewald.sums.results import LONG, OWN, ResultParts, Slopes
 from parki.ewald.sums.stress import stress
 from parki.typing import AnyArray
 
@@ -89,15 +89,15 @@ class _Want(NamedTuple):
 
     shape: tuple[int, ...]
     family: str
-    of_phi: Parts
+    of_phi: ResultParts
 
 
 FLOW_AND_SLOPES = ("u", "grad_u")
 WANTED = {
-    "u": _Want((3,), "multipoles", Parts(FLOW_AND_SLOPES, _flow)),
-    "p": _Want((), "multipoles", Parts(("grad_u",), _pressure_of_flow)),
-    "grad_u": _Want((3, 3), "multipole_flow", Parts(FLOW_AND_SLOPES, _slopes_of_flow)),
-    "stress": _Want((3, 3), "multipole_flow", Parts(FLOW_AND_SLOPES, _stress_of_flow)),
+    "u": _Want((3,), "multipoles", ResultParts(FLOW_AND_SLOPES, _flow)),
+    "p": _Want((), "multipoles", ResultParts(("grad_u",), _pressure_of_flow)),
+    "grad_u": _Want((3, 3), "multipole_flow", ResultParts(FLOW_AND_SLOPES, _slopes_of_flow)),
+    "stress": _Want((3, 3), "multipole_flow", ResultParts(FLOW_AND_SLOPES, _stress_of_flow)),
 }
 
 
@@ -147,7 +147,7 @@ class _Images(NamedTuple):
 
 def addend(
     kernel: str,
-    parts: Parts,
+    parts: ResultParts,
     *,
     density: Map | None = None,
     sources: Map | None = None,
@@ -318,10 +318,10 @@ def of_dipoles(kernel: str, want: str, alone: bool = False) -> Composite:
 
 
 # ------------------------------------------------------------------ phi by velocities alone
-def results_of(want: str, flow: Map, pressure: float = 0.0) -> Parts:
+def results_of(want: str, flow: Map, pressure: float = 0.0) -> ResultParts:
     """Return the parts of a result of this flow; ``pressure`` times a row is p."""
     if want == "u":
-        return Parts(("u",), flow)
+        return ResultParts(("u",), flow)
 
     def result(results: Arrays, cloud: Arrays) -> AnyArray:
         parts = {"p": pressure * results["u"][2:]} if pressure or want == "p" else {}
@@ -330,7 +330,7 @@ def results_of(want: str, flow: Map, pressure: float = 0.0) -> Parts:
         parts["grad_u"] = Slopes(flow)(results, cloud)
         return parts["grad_u"] if want == "grad_u" else stress(parts, cloud)
 
-    return Parts(("u",) if want == "p" else FLOW_AND_SLOPES, result)
+    return ResultParts(("u",) if want == "p" else FLOW_AND_SLOPES, result)
 
 
 def over_wall(times: float, results: Arrays, cloud: Arrays) -> AnyArray:

@@ -19,7 +19,7 @@ from parki.ewald.sums.composite import Composite, Transposed
 from parki.ewald.sums.maps import Arrays, Curved, Map, velocity
 from parki.ewald.sums.names import named
 from parki.ewald.sums.record import Sum
-from parki.ewald.sums.results import Parts
+from parki.ewald.sums.results import ResultParts
 from parki.ewald.sums.wall_images import Wanted, addend, mirrored
 from parki.typing import AnyArray
 
@@ -78,9 +78,9 @@ def _of_forces_on_spheres(kernel: str, radii: _Radii, up: int, want: str) -> Com
     return images.composite(kernel, want, addends, scales=scales, transposed=transposed)
 
 
-def _flow(results: Map) -> Parts:
+def _flow(results: Map) -> ResultParts:
     """Return a map of velocities as parts."""
-    return Parts(("u",), results)
+    return ResultParts(("u",), results)
 
 
 def _along_normal(results: Arrays, cloud: Arrays) -> AnyArray:
