@@ -143,7 +143,7 @@ class P2G:
         x, y, z = self.variant.shape
         shape = (mesh.fields.components, x, grids * self.sources.systems * y, z)
         size = math.prod(shape)
-        before, least = scratch
+        self.scratch = before, least = scratch
         self.clean = memory is None
         if memory is None:
             memory = zeros(mesh.space, before + max(size, least), mesh.dtype)

@@ -184,7 +184,8 @@ class Stages:
         mesh, systems = self.setup.mesh, self.systems
         targets, sources_at = (systems.targets, systems.sources) if systems else (None, None)
         # The field takes the place of the grid, whose values are in Fourier space by then.
-        scratch, sets = FGC.scratch(mesh, self.grids), self.grids // self.count
+        scratch = FGC.scratch(mesh, self.grids) if old is None else old.p2g.scratch
+        sets = self.grids // self.count
         self.p2g = P2G(mesh, src, norms, scratch, old and old.p2g.memory, sources_at, sets)
         sources = self.p2g.sources
         if PlaneModes.needed(mesh) if old is None else old.plane is not None:
