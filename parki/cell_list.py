@@ -30,7 +30,7 @@ from parki.interchange import (
     to_host,
     whole,
 )
-from parki.memory import require, telling
+from parki.memory import Buffer, Buffers, require, telling
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load, load_all
 from parki.runtime.forks import Uncopied
 from parki.settings import MOST_THREADS, thread_count
@@ -50,6 +50,17 @@ SORTING = {
 
 # What sorts rows along with points, by the kernels of a list: by dtype and number of rows.
 _GATHERS: dict[tuple[Kernel, ...], dict[tuple[Any, int], Kernel]] = {}
+
+
+def list_buffers(points: int, cells: int, dtype: Any, spare: int = 0) -> Buffers:
+    """Return the arrays of a `CellList`, with columns to ``spare`` after the sorted points."""
+    return {
+        "points": Buffer((3, points + spare), dtype),
+        "cells": Buffer((points,), np.int32),
+        "order": Buffer((points,), np.int32),
+        "counts": Buffer((cells,), np.int32),
+        "starts": Buffer((cells + 1,), np.int32),
+    }
 
 
 class CellList(Uncopied):
@@ -265,15 +276,16 @@ class CellList(Uncopied):
             self.counts = xp.full(1, n, dtype=np.int32)
             self.starts = xp.arange(2, dtype=np.int32) * n
             return
-        self.order = xp.empty(n, dtype=np.int32)
+        declared = list_buffers(n, self.n_cells, self.dtype)
+        self.order = xp.empty(*declared["order"])
         if n <= SORTED_AT_ONCE and not self.space.adapter.capturing():
             last = self.n_cells
-            self.counts, self.starts = (xp.empty(m, dtype=np.int32) for m in (last, last + 1))
+            self.counts, self.starts = (xp.empty(*declared[n]) for n in ("counts", "starts"))
             made = {"counts": self.counts, "starts": self.starts, "order": self.order}
             sort_few(max(n, last + 1), cells=self.cells, total=n, last=last, **made)
             return
         numbers, listed = (xp.empty(n, dtype=np.int32) for _ in range(2))
-        zeros = xp.zeros(self.n_cells + 1, dtype=np.int32)
+        zeros = xp.zeros(*declared["starts"])
         self.counts = zeros[1:]
         count_cells(n, cells=self.cells, counts=self.counts, numbers=numbers)
         self.starts = xp.cumsum(zeros, dtype=np.int32)
@@ -291,11 +303,12 @@ class CellList(Uncopied):
         histogram = np.zeros((chunks, self.n_cells), dtype=np.int32)
         count_chunk(chunks, cells=self.cells, histogram=histogram, size=size, total=n)
         self.counts = histogram.sum(axis=0, dtype=np.int32)
-        self.starts = np.zeros(self.n_cells + 1, dtype=np.int32)
+        declared = list_buffers(n, self.n_cells, self.dtype)
+        self.starts = np.zeros(*declared["starts"])
         np.cumsum(self.counts, out=self.starts[1:])
         np.subtract(np.cumsum(histogram, axis=0, dtype=np.int32), histogram, out=histogram)
         histogram += self.starts[:-1]
-        self.order = np.empty(n, dtype=np.int32)
+        self.order = np.empty(*declared["order"])
         place_chunk(
             chunks, cells=self.cells, histogram=histogram, order=self.order, size=size, total=n
         )
@@ -525,7 +538,7 @@ def runs(
     xp, columns = space.array_module, (starts.size - 1) // length
     count, write, *few = parts_kernels(space, executor)
     cut = {"starts": starts, "length": length, "pieces": pieces, "size": size}
-    most = total // size + min(total, columns * pieces)
+    most = most_parts(total, size, columns * pieces)
     if few and columns * pieces <= CUT_AT_ONCE:
         parts = xp.empty((3, most), dtype=np.int32)
         few[0](most, columns=columns, parts=parts, **cut)
@@ -538,6 +551,11 @@ def runs(
     made = {"begins": begins, "parts": parts}
     write(parts.shape[1], _threads(parts.shape[1]), runs=cells, **made, **cut)
     return parts
+
+
+def most_parts(points: int, size: int, columns: int) -> int:
+    """Return the most parts of at most ``size`` points into which `runs` cuts columns."""
+    return points // size + min(points, columns)
 
 
 def _threads(count: int) -> int:

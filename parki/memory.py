@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -39,9 +39,10 @@ class Buffer(NamedTuple):
 Buffers = dict[str, Buffer]
 
 
-def size_in_bytes(buffers: Iterable[Buffer]) -> int:
-    """Return the bytes of all arrays."""
-    return sum([int(math.prod(shape) * np.dtype(dtype).itemsize) for shape, dtype in buffers])
+def size_in_bytes(*declared: Buffers) -> int:
+    """Return the bytes of all arrays that stages declare."""
+    buffers = [buffer for stage in declared for buffer in stage.values()]
+    return sum([math.prod(shape) * int(np.dtype(dtype).itemsize) for shape, dtype in buffers])
 
 
 def in_words(size: float) -> str:

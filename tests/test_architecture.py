@@ -18,7 +18,7 @@ LESS: dict[str, tuple[str, ...]] = {
     "choice": (
         *("sums", "split", "lattice", "options", "geometry", "task", "points"),
         # Sizes and declarations, which launch nothing.
-        *("near.sizes", "far.sizes", "far.columns", "far.padding", "far.buffers"),
+        *("near.sizes", "far.sizes", "far.columns", "far.padding", "near.buffers", "far.buffers"),
     ),
 }
 # What only these import; the rest of parki works without it.

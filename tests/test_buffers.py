@@ -10,7 +10,14 @@ import parki
 from parki import distributed
 from parki.distributed.far import slab_grids
 from parki.distributed.fgc import slab_buffers
-from parki.ewald.far.buffers import convolution_buffers, grid_buffers
+from parki.ewald.far.buffers import (
+    convolution_buffers,
+    grid_buffers,
+    source_buffers,
+    target_buffers,
+)
+from parki.ewald.near.buffers import near_buffers
+from parki.ewald.near.sizes import near_tile
 from parki.memory import size_in_bytes
 
 N = 2000
@@ -46,7 +53,7 @@ def test_far_field(kernel, periodicity, want, dtype):
     declared = grid_buffers(mesh.task, mesh.padding, mesh.stored, stages.grids)
     declared |= convolution_buffers(mesh.task, mesh.padding, stages.grids)
     for name, buffer in declared.items():
-        assert parts[name] == size_in_bytes([buffer])
+        assert parts[name] == size_in_bytes({name: buffer})
     assert stages.p2g.memory.nbytes == parts["grid"] + parts["modes"]
     assert stages.p2g.memory.dtype == dtype
     fgc = stages.fgc
@@ -62,11 +69,50 @@ def test_far_field_of_a_rank(kernel, periodicity, want, dtype):
     declared = slab_buffers(far.setup.task, far.mesh.padding, far.slabs, 0)
     for name, buffer in declared.items():
         assert kind(getattr(far.fgc, name)) == tuple(buffer)
-    assert parts["modes"] == size_in_bytes(declared.values())
+    assert parts["modes"] == size_in_bytes(declared)
     grids = slab_grids(far.setup.task, far.slab.stored)
     assert kind(far.stored) == tuple(grids["field"])
     assert kind(far.p2g.grid) == tuple(grids["grid"])
-    assert parts["grid"] == size_in_bytes(grids.values())
+    assert parts["grid"] == size_in_bytes(grids)
     convolution = far.fgc.convolution
     assert parts["padded block"] == sum(planes.nbytes for planes in convolution.padded)
     assert parts["multiplier"] == sum(block.multiplier.nbytes for block in convolution.whole)
+
+
+@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize(("kernel", "periodicity", "want", "dtype"), CASES)
+def test_points(kernel, periodicity, want, dtype, same):
+    """Sorted points, normals and tiles, of near and far field."""
+    kernel, trg, src, norms, options = arguments(kernel, periodicity, dtype)
+    plan = parki.Plan(kernel, src if same else trg, src, norms, options, want=want)
+    setup, stages, counts = plan.setup, plan.pipeline.stages, (plan.n_targets, N)
+    p2p, p2g, g2p, task, chosen = stages.p2p, stages.p2g, stages.g2p, setup.task, setup.parameters
+    tile = near_tile(task.space, chosen.p2p, counts[0], chosen.read, task.dtype)
+    declared = near_buffers(task, chosen.p2p, tile, p2p.sources.shape, counts, same)
+    taken = sorted_arrays("src", p2p.sources)
+    taken |= {} if same else sorted_arrays("trg", p2p.targets)
+    taken |= {} if p2p.norms is None else {"norms": p2p.norms}
+    assert declared.keys() == {*taken, "tiles"}
+    assert {name: kind(array) for name, array in taken.items()} == {
+        name: tuple(declared[name]) for name in taken
+    }
+    least, most = p2p.tiles.shape[1], declared["tiles"].shape[1]
+    assert least <= most <= least + counts[0] // 2
+    methods, how = (chosen.p2g, chosen.g2p), (setup.mesh.padding, chosen.points)
+    declared = source_buffers(task, methods[0], *how, N)
+    of_targets = target_buffers(task, methods, *how, counts[0], same, [1])
+    declared |= {f"trg {name}": buffer for name, buffer in of_targets.items()}
+    taken = {name.removeprefix("src "): a for name, a in sorted_arrays("src", p2g.sources).items()}
+    taken |= {} if norms is None else {"norms": p2g.arguments["norms"]}
+    taken |= {} if g2p.targets is p2g.sources else sorted_arrays("trg", g2p.targets)
+    assert {name: kind(array) for name, array in taken.items()} == {
+        name: tuple(buffer) for name, buffer in declared.items()
+    }
+
+
+def sorted_arrays(name, points):
+    """Return the arrays of a `CellList`, which may be the parts of wider ones."""
+    arrays = {
+        part: getattr(points, part) for part in ("points", "cells", "order", "counts", "starts")
+    }
+    return {f"{name} {part}": array for part, array in arrays.items()}

@@ -16,11 +16,12 @@ from parki import ParkiValueError
 from parki.ewald.far import mesh as mesh_module
 from parki.ewald.far import p2g as p2g_module
 from parki.ewald.far import sizes
+from parki.ewald.far.buffers import source_buffers
 from parki.ewald.far.columns import Gather
-from parki.ewald.far.g2p import G2P, part_cells
-from parki.ewald.far.mesh import EwaldMesh, Tiles
+from parki.ewald.far.g2p import G2P
+from parki.ewald.far.mesh import EwaldMesh
 from parki.ewald.far.p2g import P2G
-from parki.ewald.far.padding import pad
+from parki.ewald.far.padding import Padding, pad
 from parki.ewald.lattice import Lattice
 from parki.ewald.options import EwaldOptions
 from parki.ewald.options.variants import G2P_METHODS, P2G_METHODS
@@ -252,10 +253,14 @@ def test_lists(points):
     assert len(source) == pytest.approx(n * sizes.reached(points, sizes.SIDES), rel=0.02)
     assert np.bincount(source).max() <= sizes.most_reached(points, sizes.SIDES)
     places = np.prod(p2g.variant.counts) * cells[0]
-    arrays = (p2g.arguments["entries"], p2g.sources.starts, p2g.sources.counts)
-    size = sum(a.nbytes for a in arrays) + 16 * places
-    predicted = sizes.list_bytes(points, n, int(np.prod(cells)), on_device=False)
-    assert size == pytest.approx(predicted, rel=0.02)
+    task = Task("laplace", mesh.space, mesh.dtype, parki.EwaldOptions(3, [1, 1, 1]))
+    declared = source_buffers(task, "tile", Padding(cells, cells, ()), points, n)
+    for name in ("points", "cells", "order", "counts", "starts"):
+        array = getattr(p2g.sources, name)
+        assert declared[name] == (array.shape, array.dtype)
+    assert declared["entries"].shape[1] == pytest.approx(len(source), rel=0.02)
+    assert declared["places"].shape[1] == places + 1
+    assert 0 <= declared["work"].shape[1] - p2g.arguments["work"].shape[1] <= places / cells[0]
     sorted_ = p2g.sources.points
     cell = np.floor(sorted_ / STEPS[:, None]).astype(int)
     assert np.array_equal(code // 64**2, cell[0, source])
@@ -390,9 +395,9 @@ def test_results_of_many_targets_are_gathered_in_order(method, monkeypatch):
 
 def test_cells_of_a_share():
     """Few where they are few; a thread of a host walks through its column."""
-    few, many = Tiles((40, 2, 2), (1.0, 1.0, 1.0)), Tiles((400, 40, 40), (1.0, 1.0, 1.0))
-    assert [part_cells(tiles, True) for tiles in (few, many)] == [12, 625]
-    assert [part_cells(tiles, False) for tiles in (few, many)] == [40, 400]
+    few, many = (40, 2, 2), (400, 40, 40)
+    assert [sizes.part_cells(tiles, True) for tiles in (few, many)] == [12, 625]
+    assert [sizes.part_cells(tiles, False) for tiles in (few, many)] == [40, 400]
 
 
 @pytest.mark.each

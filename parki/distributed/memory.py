@@ -75,8 +75,9 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
     stretch = slabs.stretch(rank, reach + 1)
     if stretch is not None and not problem.lattice.tilted:  # whose cells are the whole box's
         sides[0] *= (stretch[1] - stretch[0]) / slabs.cells[-1]
-    slab = replace(mesh.padding, cells=(cells, *mesh.padding.cells[1:]))
-    stored = (cells + chosen.points - 1, *mesh.stored[1:])
+    stored, padding = (cells + chosen.points - 1, *mesh.stored[1:]), mesh.padding
+    grid = stored[0], *padding.grid[1:]
+    slab = replace(padding, cells=(cells, *padding.cells[1:]), grid=grid)
 
     def sort(targets: int, sources: int, use: Use) -> tuple[float, float, float]:
         lattice = replace(problem.lattice, sides=sides)
@@ -106,7 +107,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use, place: Place) -> Mem
     parts = {
         "points": near + far + routes + use.item * use.kept(given_targets, given_sources),
         "densities and results": float(item * (densities + results) + use.item * copies),
-        "grid": size_in_bytes(slab_grids(task, stored).values()),
+        "grid": size_in_bytes(slab_grids(task, stored)),
         **far_field,
         "exchange": largest + sum(swaps[1:]),
     }
@@ -126,8 +127,8 @@ def _convolve(
     declared = slab_buffers(task, padding, slabs, rank)
     bounds = (line_parts if padding.whole else mode_parts)(padding, slabs.size)
     convolved = convolution_buffers(task, padding, sets, (bounds[rank], bounds[rank + 1]))
-    padded, multiplier = (size_in_bytes([buffer]) for buffer in convolved.values())
-    sizes = [size_in_bytes([buffer]) / components for buffer in declared.values()]
+    padded, multiplier = (size_in_bytes({"": buffer}) for buffer in convolved.values())
+    sizes = [size_in_bytes({"": buffer}) / components for buffer in declared.values()]
     if padding.whole:
         pairs, largest = [sum(sizes)], max(sizes)
         transforms = 2 * largest if task.space.on_device else host_work(largest, x, item)
@@ -139,7 +140,7 @@ def _convolve(
     # Two components are on their way at a time, but not to this rank itself.
     away = min(components, 2) * (slabs.size - 1) / slabs.size
     taken = {
-        "modes": size_in_bytes(declared.values()),
+        "modes": size_in_bytes(declared),
         "padded block": padded,
         "multiplier": multiplier,
         "transforms": transforms,

@@ -19,12 +19,16 @@ from parki.ewald.choice.problem import Problem
 from parki.ewald.far.buffers import (
     components_of,
     convolution_buffers,
+    flux_buffers,
     grid_buffers,
+    mark_buffers,
+    source_buffers,
     stored_shape,
+    target_buffers,
     transform_bytes,
 )
 from parki.ewald.far.padding import Padding
-from parki.ewald.far.sizes import IN_ORDER, list_bytes
+from parki.ewald.near.buffers import contact_buffers, label_buffers, near_buffers
 from parki.ewald.near.sizes import cells_of, choose_launch, near_tile
 from parki.ewald.options import MOST_POINTS, MOST_RECORDED
 from parki.ewald.points import result_rows
@@ -138,7 +142,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     sets, stored = problem.systems * kind.symbol.grids, stored_shape(task, padding, chosen.points)
     declared = grid_buffers(task, padding, stored, sets)
     declared |= convolution_buffers(task, padding, sets)
-    sizes = {name: size_in_bytes([buffer]) for name, buffer in declared.items()}
+    sizes = {name: size_in_bytes({name: buffer}) for name, buffer in declared.items()}
     at_once = max(components_of(task))
     transforms = transform_bytes(task, padding, stored, sets, sizes["padded block"], at_once)
     parts = {
@@ -198,54 +202,26 @@ def points_bytes(
     problem: Problem, chosen: Parameters, use: Use, padding: Padding
 ) -> tuple[float, float, float]:
     """Return bytes of the wrapped points, and of the points sorted for near and far field."""
-    systems, task = problem.systems, use.task
-    sources, targets = systems * problem.sources, systems * problem.targets
-    both = sources if use.same else sources + targets
-    kind, item, space = task.sum, np.dtype(task.dtype).itemsize, task.space
-    normals = 3 * item * sources if kind.normals else 0
-    on_device = space.on_device
-    # A sorted list has points, order and cell of each, and two numbers for each cell.
-    each = 3 * item + 8
-    split = 9 * item if task.finer else 0  # positions in double, and what single lacks of them
-    lists = 1 if use.same else 2
+    task, space, systems, same = use.task, use.task.space, problem.systems, use.same
+    counts = targets, sources = systems * problem.targets, systems * problem.sources
+    rows = [result_rows(task.kernel, name) for name in task.want]
     launch = choose_launch(chosen.p2p, space)
     shape = cells_of(problem.lattice.edges, chosen.near, sources, launch, space, systems)
-    near = (each + split) * both + 8.0 * lists * systems * math.prod(shape) + normals
-    kinds = 1 + (on_device and problem.want != ("u",))
     tile = near_tile(space, chosen.p2p, targets, chosen.read, task.dtype)
-    tiles = targets / tile.targets + systems * shape[0] * shape[1]
-    near += 12.0 * kinds * min(tiles, targets)
-    # Targets that are the sources keep their order, if the variants of both stages allow it.
-    one_order = use.same and chosen.p2g != "base" and chosen.g2p == "target"
-    far = float(each) * (sources if one_order else sources + targets) + normals
-    cells = systems * math.prod(padding.cells)
-    results = [result_rows(task.kernel, name) for name in task.want]
-    if chosen.p2g == "tile":
-        far += list_bytes(chosen.points, sources, cells)
-    if chosen.g2p == "tile":
-        far += 8.0 * cells / 16
-    if not on_device and targets >= IN_ORDER:  # as G2P then gathers in order
-        far += (8 + sum(results) * item) * targets
-    if any(kind.symbol.laplacians):
-        # A second gathering, and the largest of its results times their factors.
-        far += item * (sum(results) + max(results)) * targets
-        if kind.pair.marks is not None:
-            # Marks as given, and what the Laplacians are multiplied by, for each row if rows
-            # differ; targets with their marks, sorted.
-            lifts = kind.rows if np.ndim(kind.lifts) else 1
-            far += item * ((2 + lifts) * sources + 7 * targets)
-    if kind.contacts:
-        # A near field of its own: points sorted with their marks, a density and results.
-        near += (each + (2 + kind.near_rows + sum(results)) * item) * both
-    if use.labels is not None:
-        # Points with a row of labels, and the labels; points by labels, and the densities.
-        near += (4 * item + 4) * (sources + targets)
-        own = 3 * item * (1 + task.finer) + 4
-        rows = 3 * kind.normals + kind.rows
-        near += (own + 8) * use.labels[0] + (own + rows * item) * use.labels[1]
-    held = 3 * item * both + normals
-    if task.flux:  # points as given, in double precision if that is mixed; and the moments
-        far += held * (2 if task.finer else 1) + 32 * sources
+    near = size_in_bytes(
+        near_buffers(task, chosen.p2p, tile, shape, counts, same, systems),
+        contact_buffers(task, tile, counts, same, sum(rows)),
+        {} if use.labels is None else label_buffers(task, counts, use.labels),
+    )
+    methods, how = (chosen.p2g, chosen.g2p), (padding, chosen.points)
+    far = size_in_bytes(
+        source_buffers(task, methods[0], *how, sources, systems),
+        target_buffers(task, methods, *how, targets, same, rows, systems),
+        mark_buffers(task, counts),
+        flux_buffers(task, counts),
+    )
+    held = 3 * np.dtype(task.dtype).itemsize
+    held *= sources * (1 + task.sum.normals) + targets * (not same)
     return held, near, far
 
 

@@ -11,17 +11,25 @@ from typing import Any
 
 import numpy as np
 
+from parki.cell_list import list_buffers, most_parts
 from parki.ewald.far.padding import Padding
 from parki.ewald.far.sizes import (
     APART,
     AT_ONCE,
+    IN_ORDER,
     LINES,
     PART,
+    WIDTHS,
     along_z,
+    entries_of,
     field_rows,
+    g2p_part,
+    p2g_part,
+    part_cells,
     parts,
     scratch_before,
     sizes_of,
+    spreading_tiles,
     workers,
 )
 from parki.ewald.task import Task
@@ -118,6 +126,101 @@ def convolution_buffers(
             values += planes * (y // fold + fold - 1) * (z // 2 + 1)
         shape = (min(threads, count), most)
     return {"padded block": Buffer(shape, kind), "multiplier": Buffer((values,), task.dtype)}
+
+
+def source_buffers(
+    task: Task, method: str, padding: Padding, points: int, sources: int, systems: int = 1
+) -> Buffers:
+    """Return the arrays of `P2G` without the grid: of ``sources`` in all systems, for P ``points``.
+
+    ``method`` is the variant.
+    """
+    on_device, cells = task.space.on_device, padding.cells
+    wraps = [n == m for n, m in zip(padding.grid, cells, strict=True)]
+    tiles = spreading_tiles(method, cells, points, wraps)
+    buffers = list_buffers(sources, systems * math.prod(tiles), task.dtype)
+    if task.sum.normals:
+        buffers["norms"] = Buffer((3, sources), task.dtype)
+    if method == "tile":
+        edges, entries = sizes_of(on_device).tile, entries_of(points, sources, on_device)
+        columns = systems * -(-padding.grid[1] // edges[0]) * -(-padding.grid[2] // edges[1])
+        work = most_parts(entries, p2g_part(entries), columns)
+        shapes = {
+            "entries": (2, entries),
+            "work": (3, work),
+            "places": (2, columns * cells[0] + 1),  # what each has, and where it begins
+        }
+        buffers |= {name: Buffer(shape, np.int32) for name, shape in shapes.items()}
+    return buffers
+
+
+def target_buffers(
+    task: Task,
+    methods: tuple[str, str],
+    padding: Padding,
+    points: int,
+    targets: int,
+    same: bool,
+    rows: list[int],
+    systems: int = 1,
+) -> Buffers:
+    """Return the arrays of `G2P`: of ``targets`` in all systems, for P ``points``.
+
+    Parameters
+    ----------
+    methods : tuple of 2 str
+        Variants of P2G and G2P. Targets that are the sources, ``same``, may keep their order.
+    rows : list of int
+        Rows of each result.
+    """
+    (spread, gather), cells, buffers = methods, padding.cells, dict[str, Buffer]()
+    if gather == "tile":  # of the narrowest columns
+        tiles = (cells[0], -(-cells[1] // WIDTHS[0]), -(-cells[2] // WIDTHS[0]))
+        pieces = -(-cells[0] // part_cells(tiles, task.space.on_device))
+        columns = systems * tiles[1] * tiles[2] * pieces
+        work = most_parts(targets, g2p_part(targets), columns)
+        buffers["work"] = Buffer((3, work), np.int32)
+    elif gather == "base" or spread != "base":
+        wraps = [n == m for n, m in zip(padding.grid, cells, strict=True)]
+        tiles = spreading_tiles("base" if gather == "base" else spread, cells, points, wraps)
+    else:
+        tiles = -(-cells[0] // points), -(-cells[1] // points), -(-cells[2] // points)
+    if not (same and spread != "base" and gather == "target"):
+        buffers |= list_buffers(targets, systems * math.prod(tiles), task.dtype)
+    if not task.space.on_device and targets >= IN_ORDER:  # and the results are permuted
+        buffers |= {name: Buffer((targets,), np.int32) for name in ("back", "places")}
+        buffers["found"] = Buffer((sum(rows), targets), task.dtype)
+    if any(task.sum.symbol.laplacians):
+        # A second gathering, and the largest of its results times their factors.
+        buffers["more"] = Buffer((sum(rows) + max(rows), targets), task.dtype)
+    return buffers
+
+
+def mark_buffers(task: Task, counts: tuple[int, int]) -> Buffers:
+    """Return the marks of targets and sources, and what multiplies Laplacians: see `Marks`."""
+    if task.sum.pair.marks is None:
+        return {}
+    of_targets, of_sources = task.sum.symbol.laplacians
+    rows = task.sum.rows if np.ndim(task.sum.lifts) else 1
+    shapes = {
+        "trg": (1 + of_targets * len({"u", *task.want}), counts[0]),
+        "src": (1 + of_sources * rows, counts[1]),
+    }
+    return {name: Buffer(shape, task.dtype) for name, shape in shapes.items()}
+
+
+def flux_buffers(task: Task, counts: tuple[int, int]) -> Buffers:
+    """Return points as given, normals and moments for the mean without flux: see `Constants`."""
+    if not task.flux:
+        return {}
+    exact = np.dtype(np.float64) if task.finer else task.dtype
+    targets, sources = counts
+    return {
+        "away": Buffer((3, targets), task.dtype),
+        "src": Buffer((3, sources), exact),
+        "norms": Buffer((3, sources), exact),
+        "moments": Buffer((4, sources), np.float64),
+    }
 
 
 def transform_bytes(

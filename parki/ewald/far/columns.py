@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from parki.ewald.far.mesh import Mesh
-from parki.ewald.far.sizes import SCRATCH, scratch, sizes_of
+from parki.ewald.far.sizes import SCRATCH, WIDTHS, scratch, sizes_of
 
 BANKS = 128  # bytes that scratch memory serves at a time
 # How to fill a multiprocessor, best first: teams, components of a team, and the largest halo, in
 # staged values for each grid value. Measured: see docs/notebook/constants.md.
 FILLINGS = ((3, 3, 3.0), (2, 3, 5.0), (1, 3, 5.0), (2, 1, 6.0), (1, 1, math.inf))
-WIDTHS = range(4, 13)  # widths of a column, in grid steps
 PLANES = 2, 4  # fewest and most planes: a single plane has few targets
 CELLS = 4  # fewest grid cells of a batch for each of its targets
 # Time to find where a value is staged over the time to read it; once for a team's components.

@@ -6,7 +6,6 @@ window's derivative, without transforms of its own.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +14,8 @@ import numpy as np
 from parki.cell_list import CellList
 from parki.ewald.far import sizes
 from parki.ewald.far.columns import Gather
-from parki.ewald.far.mesh import Mesh, Sorted, Tiles
-from parki.ewald.far.sizes import G2P_PARTS, LINE, block_part, g2p_part, sizes_of
+from parki.ewald.far.mesh import Mesh, Sorted
+from parki.ewald.far.sizes import LINE, block_part, g2p_part, part_cells
 from parki.runtime import ExecutionSpace, Kernel
 from parki.settings import MOST_THREADS, thread_count
 
@@ -103,7 +102,7 @@ class G2P:
         self.arguments["tensors"] = tensors
         self.count = self.targets.order.size
         if size:
-            cells = part_cells(tiles, mesh.space.on_device)
+            cells = part_cells(tiles.counts, mesh.space.on_device)
             self.arguments["work"] = self.targets.parts(g2p_part(self.count), cells)
             self.arguments["starts"] = self.targets.starts
             self.arguments["tiles"] = constant(tiles.counts, np.int32)
@@ -242,12 +241,6 @@ def in_blocks(mesh: Mesh, name: str, components: int) -> bool:
     if name in ("u", "p"):
         return mesh.window.points > (8 if components > 1 else 11)
     return mesh.window.points > LINE // mesh.item
-
-
-def part_cells(tiles: Tiles, on_device: bool) -> int:
-    """Return the most cells along x of a part of `g2p_tile`; a CPU thread has no limit."""
-    least = sizes_of(on_device).cells
-    return tiles.counts[0] if least is None else max(least, math.prod(tiles.counts) // G2P_PARTS)
 
 
 def tile_size(mesh: Mesh) -> Gather | None:

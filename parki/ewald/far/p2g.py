@@ -26,9 +26,9 @@ from parki.ewald.far.sizes import (
     UNCOUNTED,
     most_reached,
     owner_parts,
-    owner_tiles,
     p2g_part,
     sizes_of,
+    spreading_tiles,
 )
 from parki.ewald.far.spreading import GridVariant, Hybrid, SourceVariant, Variant
 from parki.runtime import ExecutionSpace, Kernel
@@ -191,8 +191,8 @@ class Owner(Variant):
 
     def __init__(self, mesh: Mesh) -> None:
         cells, points = mesh.cells, mesh.window.points
-        counts = owner_tiles(cells, points, mesh.wraps)
-        super().__init__(mesh, mesh.divided(*counts, max(1, cells[2] // 8)))
+        counts = spreading_tiles("owner", cells, points, mesh.wraps)
+        super().__init__(mesh, mesh.divided(*counts))
         self.shape = mesh.stored
         lanes = LINE // mesh.item
         if _in_blocks(mesh, lanes):

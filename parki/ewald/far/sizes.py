@@ -26,6 +26,7 @@ IN_ORDER = 1 << 18
 G2P_PART, G2P_LEAST, G2P_PARTS, LEAST_CELLS = 512, 64, 1024, 12
 # g2p_block: most targets of a work item, and work items wanted for each thread.
 BLOCK_PART, BLOCK_PARTS = 4096, 4
+WIDTHS = range(4, 13)  # widths of the columns of g2p_tile, in grid steps
 LINE = 64  # bytes of a CPU's cache line
 # Scratch memory of an H100 or H200, for where there is no device to ask.
 SCRATCH = (115_000, 232_000)
@@ -138,12 +139,33 @@ def most_reached(points: int, tile: tuple[int, int] = TILE) -> int:
     return math.prod(2 - (2 - side - points) // edge for edge, side in edges)
 
 
-def list_bytes(points: int, sources: int, cells: int, on_device: bool = True) -> float:
-    """Return the bytes of the lists, and of starts and counts of sorted cells and places."""
+def entries_of(points: int, sources: int, on_device: bool = True) -> int:
+    """Return the entries in the lists of p2g_tile: as many as expected, where they are counted."""
     tile, counted = sizes_of(on_device).tile, not on_device or sources > UNCOUNTED
-    index = 8.0 * cells / math.prod(SIDES) + 16.0 * cells / math.prod(tile)
-    listed = reached(points, tile) if counted else most_reached(points, tile)
-    return index + 8.0 * listed * sources
+    return int((reached(points, tile) if counted else most_reached(points, tile)) * sources)
+
+
+def spreading_tiles(
+    method: str, cells: Sequence[int], points: int, wraps: Sequence[bool]
+) -> tuple[int, int, int]:
+    """Return the tiles along each axis by which a variant of P2G sorts, for P ``points``.
+
+    ``wraps`` says which axes are periodic.
+    """
+    x, y, z = cells
+    if method == "owner":
+        return (*owner_tiles(cells, points, wraps), max(1, z // 8))
+    if method == "base":
+        return 1, 1, 1
+    # The paper's variants have cubes of half a window.
+    edges = (1, *SIDES) if method == "tile" else 3 * ((points + 1) // 2,)
+    return -(-x // edges[0]), -(-y // edges[1]), -(-z // edges[2])
+
+
+def part_cells(tiles: tuple[int, ...], on_device: bool) -> int:
+    """Return the most cells along x of a part of `g2p_tile`; a CPU thread has no limit."""
+    least = sizes_of(on_device).cells
+    return tiles[0] if least is None else max(least, math.prod(tiles) // G2P_PARTS)
 
 
 def g2p_part(targets: int) -> int:

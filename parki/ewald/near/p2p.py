@@ -26,8 +26,8 @@ from parki.ewald.near.sizes import (
     Tile,
     cells_of,
     choose_launch,
+    copied_at_once,
     near_tile,
-    sizes_of,
     staged_at_once,
     tile_of_slopes,
 )
@@ -35,7 +35,7 @@ from parki.ewald.solver_box import Frame
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Task
 from parki.interchange import real_name
-from parki.runtime import ExecutionSpace, Kernel, load
+from parki.runtime import Kernel, load
 from parki.settings import MOST_THREADS
 
 # Sources that a lane of p2p_tile searches before it computes the ones in reach, by the bytes of a
@@ -126,7 +126,7 @@ class P2P:
         launch = launch or choose_launch(pair.method, space)
         tile = near_tile(space, pair.method, trg.shape[1], pair.read, self.dtype)
         shape = cells_of(box, cutoff, src.shape[1], launch, space, systems.count if systems else 1)
-        self._spare = _lanes(space, self.dtype) - 1
+        self._spare = copied_at_once(space, self.dtype) - 1
 
         def sort(points: Any, offsets: Any) -> CellList:
             how: dict[str, Any] = {"scale": factor, "spare": self._spare, "executor": executor}
@@ -540,9 +540,7 @@ def _staging(task: Task, kernel: dict[str, Any], many: int = 1) -> dict[str, int
     """Return how many sources are staged at a time, and copied, by constants of the kernel."""
     rows = 3 + task.periodicity + many * kernel["CHARGES"] + 3 * kernel["NORMALS"]
     size = rows * np.dtype(task.dtype).itemsize
-    return {"CHUNK": staged_at_once(task.space, size), "LANES": _lanes(task.space, task.dtype)}
-
-
-def _lanes(space: ExecutionSpace, dtype: Any) -> int:
-    """Return the sources that p2p_staged copies at a time, in the longest vector."""
-    return max(1, sizes_of(space).vector // int(np.dtype(dtype).itemsize))
+    return {
+        "CHUNK": staged_at_once(task.space, size),
+        "LANES": copied_at_once(task.space, task.dtype),
+    }

@@ -105,6 +105,11 @@ def sizes_of(space: ExecutionSpace) -> NearSizes:
     return DEVICE if space.on_device else CPU
 
 
+def copied_at_once(space: ExecutionSpace, dtype: Any) -> int:
+    """Return the sources that p2p_staged copies at a time, in the longest vector."""
+    return max(1, sizes_of(space).vector // int(np.dtype(dtype).itemsize))
+
+
 def staged_at_once(space: ExecutionSpace, size: int) -> int:
     """Return the number of sources that p2p_staged stages at a time, of ``size`` bytes each."""
     sizes = sizes_of(space)
