@@ -27,6 +27,7 @@ from parki.cell_list import CellList as CellList
 from parki.errors import *  # noqa: F403
 from parki.ewald import *  # noqa: F403
 from parki.ewald.lattice import lattice as lattice
+from parki.memory import telling as _telling
 from parki.runtime import ExecutionSpace as ExecutionSpace
 from parki.runtime import available_spaces as available_spaces
 from parki.runtime import get_execution_space as get_execution_space
@@ -78,4 +79,6 @@ else:  # type checkers have the calls from `calls.pyi`, and the new names alone
         """Return the names that users have."""
         return sorted([*__all__, "__version__"])
 
-    __getattr__ = errors.old_names(__name__, "0.3", {"forget": "clear_cache"}, later=_later)
+    __getattr__ = _telling(
+        errors.old_names(__name__, "0.3", {"forget": "clear_cache"}, later=_later)
+    )

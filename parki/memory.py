@@ -11,6 +11,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -91,8 +92,8 @@ def told() -> Iterator[None]:
         yield
     except ParkiMemoryError:
         raise
-    except (MemoryError, OSError) as error:
-        if isinstance(error, OSError) and error.errno != errno.ENOMEM:
+    except (MemoryError, OSError, ImportError, RuntimeError) as error:
+        if not _of_memory(error):
             raise
         raise ParkiMemoryError(
             f"memory ran out ({str(error) or type(error).__name__}); free some, raise the limit of "
@@ -100,8 +101,31 @@ def told() -> Iterator[None]:
         ) from error
 
 
+def _of_memory(error: Exception) -> bool:
+    """Return whether memory ran out: libraries and threads that find none say it in words alone."""
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+        return True
+    return any(words in str(error).lower() for words in _WORDS)
+
+
+# The loader of Linux, the system, and Python where a thread finds no stack say these.
+_WORDS = "failed to map segment", "cannot allocate memory", "can't start new thread"
+
+
 def telling(call: Call) -> Call:
-    """Return a call that does its work in `told`, by a frame of parki's own: see `parki.errors`."""
+    """Return a call that does its work in `told`, by a frame of parki's own: see `parki.errors`.
+
+    A class has them in its public methods, and where it is made and called.
+    """
+    if isinstance(call, type):
+        for name, method in [*vars(call).items()]:
+            if name.startswith("_") and name not in ("__init__", "__call__"):
+                continue
+            if isinstance(method, FunctionType):
+                setattr(call, name, telling(method))
+            elif isinstance(method, (classmethod, staticmethod)):
+                setattr(call, name, type(method)(telling(method.__func__)))
+        return call
 
     @functools.wraps(call)
     def within(*given: Any, **named: Any) -> Any:

@@ -104,7 +104,7 @@ def main() -> None:
                 print(f"{number}: {case.name}({', '.join(case.said)})")
         return
     numbers = iter(range(args.first, args.first + args.cases))
-    counts, lock = Counter[str](), threading.Lock()
+    counts, lock = Counter[tuple[str, str]](), threading.Lock()
     again = f"--seed {args.seed}" + f" --library {args.library}" * bool(args.library)
     again += f" --room {' '.join(rooms)}" * (rooms != [*ROOMS])
 
@@ -117,7 +117,7 @@ def main() -> None:
                 return
             what, found = worker.outcome(number, args.seconds)
             with lock:
-                counts["failed" if what else found] += 1
+                counts[rooms[number % len(rooms)], "failed" if what else found] += 1
                 if what:
                     print(f"{again} --only {number}: {what}: {found}", flush=True)
 
@@ -126,8 +126,13 @@ def main() -> None:
         each.start()
     for each in threads:
         each.join()
-    print(", ".join(f"{count} {name}" for name, count in sorted(counts.items())))
-    sys.exit(1 if counts["failed"] else 0)
+    totals = Counter[str]()
+    for room in rooms:
+        became = {name: n for (each, name), n in sorted(counts.items()) if each == room}
+        totals.update(became)
+        print(f"{room}:", ", ".join(f"{n} {name}" for name, n in became.items()))
+    print("all:", ", ".join(f"{n} {name}" for name, n in sorted(totals.items())))
+    sys.exit(1 if totals["failed"] else 0)
 
 
 if __name__ == "__main__":

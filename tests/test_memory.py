@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import importlib.util
 import itertools
 import math
@@ -29,7 +28,6 @@ from parki.ewald.far.padding import Level
 from parki.ewald.lattice import Lattice
 from parki.ewald.task import Task
 from parki.runtime.spaces import free_memory
-from parki.runtime.spaces import host as host_space
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "check_memory.py"
 _spec = importlib.util.spec_from_file_location("check_memory", SCRIPT)
@@ -345,59 +343,3 @@ def test_control_groups(system, files):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     assert free() == 500_000
-
-
-# ---------------------------------------------------------------------- what runs out
-def test_several_densities_are_counted(monkeypatch):
-    """Before any work: one result of 24 GB was begun, where 23 were free."""
-    points, dens = np.random.default_rng(0).random((3, 1000)), np.ones((1, 1000))
-    made = parki.Plan("laplace", points, points, periodicity=3, box=[1, 1, 1], tolerance=1e-2)
-    many = np.broadcast_to(dens[0], (50_000, 1000))
-    monkeypatch.setattr("parki.memory.free_memory", lambda space: 3e8)
-    with pytest.raises(parki.ParkiMemoryError, match="the results of 50000 densities at 1000"):
-        made(many)
-    assert made(many[:3]).shape == (3, 1000)
-    with pytest.raises(parki.ParkiMemoryError, match="need 400 MB, but 300 MB are free here"):
-        parki.laplace(points, points, many, periodicity=3, box=[1, 1, 1], tolerance=1e-2)
-
-
-@pytest.mark.parametrize("error", [OSError(errno.ENOMEM, "Cannot allocate memory"), MemoryError()])
-def test_what_runs_out_is_told(error, monkeypatch):
-    """As a ParkiMemoryError, whoever found it: of the map of a grid came an OSError."""
-
-    def none(*given, **others):
-        raise error
-
-    points = np.random.default_rng(0).random((3, 100))
-    how = {"periodicity": 3, "box": [1, 1, 1], "tolerance": 1e-2}
-    monkeypatch.setattr("parki.ewald.pipeline.one_device.Stages", none)
-    with pytest.raises(parki.ParkiMemoryError, match=r"memory ran out \((MemoryError|.*allocate)"):
-        parki.Plan("laplace", points, points, **how)
-    with pytest.raises(parki.ParkiMemoryError, match="memory ran out"):
-        parki.laplace(points, points, points[0], **how)
-
-
-def test_other_errors_of_the_system_stay():
-    with pytest.raises(FileNotFoundError), parki.memory.told():
-        Path("/nowhere/at/all").read_bytes()
-
-
-def test_the_limit_of_the_process():
-    """Is known before memory runs out, as of ``ulimit -v``."""
-    resource = pytest.importorskip("resource")
-    code = """
-import resource, psutil
-from parki.runtime.spaces.host import free_memory
-now = psutil.Process().memory_info().vms
-resource.setrlimit(resource.RLIMIT_AS, (now + 2**28, resource.RLIM_INFINITY))
-print(free_memory())
-"""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert resource and 2**27 <= float(run.stdout) <= 2**28
-
-
-def test_no_memory_is_left_to_ask_for_it(monkeypatch):
-    """Where psutil's library finds no address space, Python says that it cannot import it."""
-    monkeypatch.setitem(sys.modules, "psutil", None)
-    with pytest.raises(parki.ParkiMemoryError, match="before it could be asked how much is free"):
-        host_space.free_memory()

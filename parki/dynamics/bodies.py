@@ -18,6 +18,7 @@ from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import as_points, like_points, take_options
 from parki.interchange import as_array, library_of, to_host
+from parki.memory import telling
 from parki.runtime import get_execution_space
 from parki.solving import rotations
 from parki.suspensions import noise
@@ -29,6 +30,7 @@ from parki.typing import Array, ArrayT, Box, OptionKeywords, Unpack
 LOOSEST = 1e-3  # error of velocities, where the tolerance is larger
 
 
+@telling
 class RigidBodies(Solving):
     """Rigid bodies of blobs in a viscous fluid, with forces, slip, shear and Brownian motion.
 

@@ -20,6 +20,7 @@ from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import as_points, like_points, take_options
 from parki.interchange import as_array, finite, flag, library_of, to_host
+from parki.memory import telling
 from parki.suspensions.fluid import Solving
 from parki.suspensions.noise import FIRST, check_step, generator
 from parki.suspensions.noise import white as white_numbers
@@ -39,6 +40,7 @@ class Paired(NamedTuple):
     matrix: PairMatrix | None
 
 
+@telling
 class RigidSpheres(Solving):
     """Rigid spheres in a viscous fluid: they do not strain, and resist the strain of others.
 

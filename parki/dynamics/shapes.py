@@ -17,7 +17,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import as_points
 from parki.interchange import finite, positive, to_host, whole
-from parki.memory import require
+from parki.memory import require, telling
 from parki.runtime import get_execution_space
 from parki.runtime.forks import cached_property
 from parki.solving.pairs import pairs_within
@@ -62,6 +62,7 @@ class OwnMatrices(NamedTuple):
     drag: np.ndarray
 
 
+@telling
 @dataclass(frozen=True, eq=False)
 class BodyShape:
     """Blobs of a rigid body: spheres in the body's own frame, which may overlap.

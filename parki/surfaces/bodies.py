@@ -11,6 +11,7 @@ from parki.errors import ParkiValueError
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import as_points
 from parki.interchange import as_array, to_host
+from parki.memory import telling
 from parki.runtime import get_execution_space
 from parki.runtime.forks import cached_property
 from parki.solving.pairs import pairs_within
@@ -22,6 +23,7 @@ ROUNDED = 1e-5  # of a distance: more than single precision loses
 MARGIN = 16  # unit roundoffs of coordinates and box within which a target is a node
 
 
+@telling
 class Bodies:
     """Bodies of some shapes, each at a centre and with a rotation: see `parki.Surface`."""
 

@@ -19,7 +19,7 @@ from parki.ewald.derivatives.linear_operator import linear_operator
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import like_points
 from parki.interchange import as_given, finite
-from parki.memory import require
+from parki.memory import require, telling
 from parki.runtime.forks import Uncopied
 from parki.surfaces.apart import AT_NODES, LayerUse
 from parki.surfaces.bodies import Bodies
@@ -90,6 +90,7 @@ class _Layer(LayerPlan):
         super().__init__(*arguments, **keywords)
 
 
+@telling
 class Equation(Uncopied):
     """An integral equation on the surfaces of bodies: its operator, and a preconditioner.
 
@@ -265,6 +266,7 @@ class Equation(Uncopied):
             return self._other(density) / (8 * np.pi)
 
 
+@telling
 class RigidSurfaces(Equation):
     """Rigid bodies that forces and torques move: the completed double layer.
 
@@ -332,6 +334,7 @@ class RigidSurfaces(Equation):
         return as_given(self.surface.xp.concatenate(pair), density)
 
 
+@telling
 class FirstKind(Equation):
     """Velocities that are given on surfaces: S f / (8 pi) = u, with forces f per area.
 
@@ -369,6 +372,7 @@ class FirstKind(Equation):
         return as_given(force, density), as_given(torque, density)
 
 
+@telling
 class Drops(Equation):
     """Drops in a flow, whose surfaces pull at the fluid: velocities u of the surfaces.
 

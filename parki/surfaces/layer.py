@@ -27,6 +27,7 @@ from parki.interchange import (
     told_apart,
     whole,
 )
+from parki.memory import telling
 from parki.runtime import ExecutionSpace, get_execution_space
 from parki.runtime.forks import Uncopied
 from parki.surfaces import apart, corrections, own, plain
@@ -66,6 +67,7 @@ class _Placed(NamedTuple):
     left: Any  # the node whose pair with each target the sum leaves out, or None
 
 
+@telling
 class LayerPlan(Uncopied):
     """A layer potential: set up once, apply to many densities.
 

@@ -11,6 +11,7 @@ from parki.errors import ParkiTypeError, ParkiValueError, warn
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import as_points
 from parki.interchange import as_array, positive, to_host, told_apart, whole
+from parki.memory import telling
 from parki.surfaces import series, shapes
 from parki.surfaces.bodies import Bodies, matrices, numbers
 from parki.surfaces.layer import LayerPlan
@@ -22,6 +23,7 @@ MOST_AREA = 1.3  # of a node, in squares of its spacing: 1 on a square lattice
 ROUGH = 0.05  # of the radius, by which points may differ from their series
 
 
+@telling
 class Surface(Bodies):
     """Closed surfaces of bodies, for layer potentials on them, near them and far away.
 

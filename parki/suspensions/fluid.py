@@ -10,10 +10,12 @@ from parki.errors import ParkiValueError
 from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.ranks import Ranks
 from parki.interchange import positive
+from parki.memory import telling
 from parki.runtime.forks import Uncopied
 from parki.suspensions.noise import check_accuracy
 
 
+@telling
 class InFluid(Uncopied):
     """What is in a viscous fluid, which all ranks share."""
 
@@ -48,6 +50,7 @@ class InFluid(Uncopied):
         return self._ranks.collective(f"{call} of Spheres,")
 
 
+@telling
 class Solving(InFluid):
     """What moves by solves, for points of a dtype."""
 

@@ -19,6 +19,7 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.placement.any_plan import AnyPlan
 from parki.ewald.points import as_points, like_points, take_options
 from parki.interchange import library_of, unchanged
+from parki.memory import telling
 from parki.suspensions import derivatives, noise, wall
 from parki.suspensions.derivatives import ACTS
 from parki.suspensions.fluid import InFluid
@@ -63,6 +64,7 @@ class Attached(NamedTuple):
     on_top: Any = None
 
 
+@telling
 class PlacedSpheres(InFluid):
     """The points of spheres, their radii, and their plans: see `Spheres` for the arguments."""
 

@@ -15,12 +15,14 @@ from parki.ewald.checks import FINER, Check
 from parki.ewald.options import SMALLEST_TOLERANCE
 from parki.ewald.points import as_points, check_want
 from parki.interchange import as_given, flag
+from parki.memory import telling
 from parki.suspensions import derivatives, noise, wall
 from parki.suspensions.derivatives import MOVES
 from parki.suspensions.placed_spheres import WORDS, PlacedSpheres, alone
 from parki.typing import Array, ArrayT, ResultName
 
 
+@telling
 class Spheres(PlacedSpheres):
     """Spheres in a viscous fluid: set up once, apply to many forces and torques, move in time.
 
