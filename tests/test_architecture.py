@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import parki
+from parki import core
 
 EWALD = Path(parki.__file__).parent / "ewald"
 # What some lines of `docs/architecture.md` import of those above them, or single modules of these.
@@ -21,9 +22,21 @@ LESS: dict[str, tuple[str, ...]] = {
         *("near.sizes", "far.sizes", "far.columns", "far.padding", "near.buffers", "far.buffers"),
     ),
 }
+# What is built on sums. It imports `parki.ewald` by `parki.core` alone.
+ON_TOP = ("suspensions", "dynamics", "surfaces", "torch", "jax", "mesh", "solving", "libmobility")
+# Spreading and interpolation are steps of the far field, which `parki.mesh` shows as operations:
+# it has the windows, checks arrays as sums do, and has a lock as a placement has.
+BESIDE_CORE = {
+    "mesh": (
+        *("parki.ewald.far", "parki.ewald.split.window", "parki.ewald.split.windows"),
+        *("parki.ewald.points.check_dtypes", "parki.ewald.points.check_output"),
+        *("parki.ewald.points.extremes", "parki.ewald.pipeline.protocol.Access"),
+    ),
+}
 # What only these import; the rest of parki works without it.
 DOORS = {
     "cli": ("__main__",),
+    "core": ON_TOP,
     "distributed": ("__init__",),
     "dynamics": ("__init__",),
     "extend": (),
@@ -86,6 +99,32 @@ def test_doors():
     assert not found
 
 
+def test_rooms_on_top_import_core():
+    """And `parki.core` has nothing that none of them imports."""
+    root, names = EWALD.parent, set()
+    for room in ON_TOP:
+        beside = ("parki.ewald.calls", *BESIDE_CORE.get(room, ()))  # the first for type checkers
+        for path in (root / room).rglob("*.py"):
+            text = path.read_text(encoding="utf-8")
+            assert not re.search(r"^ *import parki\.", text, re.MULTILINE), path
+            for module, name in imports(path, "parki"):
+                full = f"{module}.{name}"
+                if module == "parki.core":
+                    names.add(name)
+                elif full.startswith("parki.ewald") or full == "parki.core":
+                    allowed = any(full == one or full.startswith(one + ".") for one in beside)
+                    assert allowed, f"{path.relative_to(root)} imports {full}; see parki/core.py"
+    assert names == set(core.__all__)
+    assert all(f"`{name}`" in core.__doc__ for name in names)
+
+
+def test_ewald_imports_no_room_on_top():
+    for path in EWALD.rglob("*.py"):
+        for module, name in imports(path, "parki"):
+            room = f"{module}.{name}".split(".")[1]
+            assert room not in (*ON_TOP, "core"), f"{path.relative_to(EWALD)} imports {module}"
+
+
 def test_reference_knows_nothing_of_the_solver():
     """Except for the type of options."""
     files = (EWALD.parent / "reference").glob("*.py")
@@ -96,7 +135,7 @@ def test_reference_knows_nothing_of_the_solver():
 
 def test_rooms():
     """A folder is seen at a glance; directly in `parki` are its face, and what all wings share."""
-    for folder, most in ((EWALD, 8), (EWALD.parent, 12)):
+    for folder, most in ((EWALD, 8), (EWALD.parent, 13)):
         modules = {path.name for path in folder.glob("*.py")} - {"__init__.py"}
         assert len(modules) <= most, f"{len(modules)} modules in {folder.name}: {sorted(modules)}"
 

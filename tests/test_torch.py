@@ -383,15 +383,15 @@ NAMES = ("trg", "src", "dens", "norms", "plan")
 
 
 def test_mapped_densities_are_summed_at_once(monkeypatch):
-    from parki.torch.sums import ewald
+    from parki.torch import sums
 
-    shapes, original = [], ewald.summed
+    shapes, original = [], sums.one_shot
 
     def spy(kernel, trg, src, dens, *others, **more):
         shapes.append(dens.shape)
         return original(kernel, trg, src, dens, *others, **more)
 
-    monkeypatch.setattr(ewald, "summed", spy)
+    monkeypatch.setattr(sums, "one_shot", spy)
     given, calls = functions("laplace")
     torch.func.vmap(torch.func.vmap(calls["dens"]))(given["dens"].expand(2, 3, -1))
     assert shapes == [(6, 5)]

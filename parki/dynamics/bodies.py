@@ -8,15 +8,13 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from parki.core import EwaldOptions, as_points, like_points, linear_operator, take_options
 from parki.dynamics import bodies_solver, solver
 from parki.dynamics.bodies_solver import BodyMotion
 from parki.dynamics.conjugate import Show, dot, power_near, scaled
 from parki.dynamics.placed import Placed, SameShape
 from parki.dynamics.shapes import BodyShape
 from parki.errors import ParkiTypeError, ParkiValueError, by_words
-from parki.ewald.derivatives.linear_operator import linear_operator
-from parki.ewald.options import EwaldOptions
-from parki.ewald.points import as_points, like_points, take_options
 from parki.interchange import as_array, library_of, to_host
 from parki.memory import telling
 from parki.runtime import get_execution_space

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from parki.core import like_points
 from parki.dynamics import moments
 from parki.dynamics.conjugate import Show, Solved, conjugate, dot, power_near, scaled
 from parki.dynamics.placed import Placed
 from parki.dynamics.shapes import BodyShape
 from parki.errors import ParkiTypeError, ParkiValueError, by_words
-from parki.ewald.points import like_points
 from parki.interchange import as_array, shown, to_host
 from parki.suspensions import noise, wall
 

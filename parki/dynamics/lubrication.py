@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from parki.core import EwaldOptions
 from parki.dynamics.moments import gauged
 from parki.dynamics.tables import FAR, LENGTHS, PLACES, SIZES, SQRT2, SQRT6, scalars
 from parki.errors import OverlapError
-from parki.ewald.options import EwaldOptions
 from parki.solving.pairs import module_of, pairs_within, sums_by
 
 SMALLEST_GAP = 1e-6  # over the mean radius; closer pairs resist as much as these

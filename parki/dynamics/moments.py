@@ -21,9 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from parki.core import EwaldOptions, Plan
 from parki.errors import ParkiValueError
-from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import Plan
 from parki.interchange import as_array, to_host
 from parki.suspensions.noise import Couplets
 from parki.suspensions.radii import Radii

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast, overload
 
 import numpy as np
 
+from parki.core import EwaldOptions, as_points, like_points, linear_operator, take_options
 from parki.dynamics import brownian, moments, solver
 from parki.dynamics.conjugate import Solved
 from parki.dynamics.lubrication import Lubrication
@@ -16,9 +17,6 @@ from parki.dynamics.pair_matrix import PairMatrix
 from parki.dynamics.solver import Motion
 from parki.dynamics.tables import SMALLEST_RATIO
 from parki.errors import ParkiTypeError, ParkiValueError, by_words
-from parki.ewald.derivatives.linear_operator import linear_operator
-from parki.ewald.options import EwaldOptions
-from parki.ewald.points import as_points, like_points, take_options
 from parki.interchange import as_array, finite, flag, library_of, to_host
 from parki.memory import telling
 from parki.suspensions.fluid import Solving

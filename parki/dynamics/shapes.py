@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from parki.core import EwaldOptions, as_points
 from parki.errors import ParkiValueError
-from parki.ewald.options import EwaldOptions
-from parki.ewald.points import as_points
 from parki.interchange import finite, positive, to_host, whole
 from parki.memory import require, telling
 from parki.runtime import get_execution_space

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from parki.core import like_points
 from parki.dynamics import moments
 from parki.dynamics.conjugate import Show, Solved, conjugate, dot, power_near, scaled
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.points import like_points
 from parki.interchange import as_array, as_given
 
 # Parts of the mobility of a sphere alone, of forces and torques and of stresslets: they take the

@@ -251,12 +251,17 @@ def _more_accurate(task: Task, points: SurveyedCloud) -> EwaldOptions:
     return type(given)(
         given.periodicity,
         given.box,
-        max(points.tolerance / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)]),
+        finer_tolerance(points.tolerance),
         execution_space=task.space,
         dl_mean=given.dl_mean or "zero",
         exclude_image=given.exclude_image,
         expert=Expert(split=split, executor=given.expert.executor),
     )
+
+
+def finer_tolerance(tolerance: float) -> float:
+    """Return the tolerance of the sum that measures the error of another one."""
+    return max(tolerance / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)])
 
 
 def _rms(values: Any, ranks: Ranks) -> float:

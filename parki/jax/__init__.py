@@ -19,14 +19,18 @@ from typing import TYPE_CHECKING, Any
 import jax
 from jax import numpy as jnp
 
+from parki.core import (
+    SUMS,
+    Batch,
+    EwaldOptions,
+    LinearMap,
+    Plan,
+    calls,
+    check_normals,
+    first_box,
+    take_options,
+)
 from parki.errors import ParkiTypeError
-from parki.ewald.api import calls
-from parki.ewald.geometry.systems import Batch, first_box
-from parki.ewald.options import EwaldOptions
-from parki.ewald.placement.linear_map import LinearMap
-from parki.ewald.plan import Plan
-from parki.ewald.points import check_normals, take_options
-from parki.ewald.sums import sum_of
 from parki.jax import rules
 from parki.jax.primitives import LINEAR, SUM, varying
 from parki.meaning import refuse_meaning
@@ -90,7 +94,7 @@ def _sum(
     True
     """
     norms, options, box = _taken(norms, options, keywords, boxes)
-    check_normals(sum_of(kernel), norms)
+    check_normals(SUMS[kernel], norms)
     given = {"trg": trg, "src": src, "dens": dens, **box}
     if trg is src:  # in both roles
         del given["src"]

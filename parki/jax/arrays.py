@@ -11,13 +11,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from parki.ewald.api import summed
-from parki.ewald.derivatives import second
-from parki.ewald.geometry.systems import Batch
-from parki.ewald.options import EwaldOptions
-from parki.ewald.placement.linear_map import LinearMap
-from parki.ewald.points import result_shape
-from parki.ewald.sums import SUMS
+from parki.core import SUMS, Batch, EwaldOptions, LinearMap, second, summed
 from parki.interchange import to_host
 
 
@@ -28,14 +22,14 @@ def points_of(named: dict[str, Any]) -> tuple[Any, Any]:
 
 def stacked(kernel: str, name: str, array: Any) -> tuple[Any, tuple[int, ...]]:
     """Return densities or values with at most one batch axis, and their original batch axes."""
-    own = SUMS[kernel].density_shape(0) if name == "dens" else result_shape(kernel, "u", 0)
+    own = SUMS[kernel].density_shape(0) if name == "dens" else SUMS[kernel].value_shape(0)
     many = array.shape[: array.ndim - len(own)]
     return array.reshape(*[math.prod(many)][: len(many)], *array.shape[len(many) :]), many
 
 
 def density_shape(kernel: str, named: dict[str, Any], values: Any) -> tuple[int, ...]:
     """Return the shape of a density that is not given, by the axes of values."""
-    many = values.shape[: values.ndim - len(result_shape(kernel, "u", 0))]
+    many = values.shape[: values.ndim - len(SUMS[kernel].value_shape(0))]
     return (*many, *SUMS[kernel].density_shape(points_of(named)[1].shape[1]))
 
 
@@ -74,7 +68,7 @@ def run_sum(
         trg, src = points_of(named)
         how = batch._asdict()
         result = summed(kernel, trg, src, named["dens"], named.get("norms"), own, **how)
-    return result.reshape(*many, *result_shape(kernel, "u", named["trg"].shape[1]))
+    return result.reshape(*many, *SUMS[kernel].value_shape(named["trg"].shape[1]))
 
 
 def run_push(
@@ -89,7 +83,7 @@ def run_push(
     (named, *every), _ = parted(kernel, arrays, names, *moves)
     change = second.pushed(kernel, options_of(options, named), batch, named, *every)
     _, many = stacked(kernel, "dens", arrays[names.index("dens")])
-    return change.reshape(*many, *result_shape(kernel, "u", named["trg"].shape[1]))
+    return change.reshape(*many, *SUMS[kernel].value_shape(named["trg"].shape[1]))
 
 
 def run_pull(

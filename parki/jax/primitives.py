@@ -19,14 +19,8 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 from jax.sharding import PartitionSpec
 
+from parki.core import SUMS, Batch, EwaldOptions, LinearMap, SumRequest
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.geometry.boxes import check_systems_of_boxes
-from parki.ewald.geometry.systems import Batch
-from parki.ewald.options import EwaldOptions
-from parki.ewald.placement.linear_map import LinearMap
-from parki.ewald.points import result_shape
-from parki.ewald.points.request import SumRequest
-from parki.ewald.sums import SUMS
 from parki.jax.arrays import (
     density_shape,
     points_of,
@@ -174,7 +168,7 @@ def _sum_shapes(
         if shape != inputs[name]:
             raise ParkiValueError(f"{name} has shape {array.shape}; expected {inputs[name]}")
     _refuse(kernel, given, options, batch)
-    return [(*many, *result_shape(kernel, "u", targets))]
+    return [(*many, *SUMS[kernel].value_shape(targets))]
 
 
 def _refuse(kernel: str, arrays: dict[str, Any], options: EwaldOptions, batch: Batch) -> None:
@@ -185,8 +179,6 @@ def _refuse(kernel: str, arrays: dict[str, Any], options: EwaldOptions, batch: B
     request = SumRequest.of(kernel, "u", options)
     cloud = request.cloud(trg, src, zeros.get("norms"), options, systems=batch.systems)
     systems = cloud.systems
-    if batch.boxes is not None:
-        systems = check_systems_of_boxes(systems, len(batch.boxes))
     sources = zeros["dens"].shape[-1] if systems is None else int(np.diff(systems.sources).max())
     dtype = options.arithmetic(zeros["trg"].dtype)
     options.random_tolerance(sources, SUMS[kernel].source_components, dtype)

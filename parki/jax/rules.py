@@ -10,8 +10,7 @@ import jax
 from jax import numpy as jnp
 from jax.interpreters import ad, batching
 
-from parki.ewald.derivatives.second import one_by_one, without
-from parki.ewald.sums.changes import refuse_third
+from parki.core import second
 from parki.jax.primitives import LINEAR, PULL, PUSH, SUM
 
 Named = dict[str, Any]  # arrays by names of inputs
@@ -31,7 +30,7 @@ def _named(names: tuple[str, ...], moves: Moves, arrays: Any) -> list[Named]:
 def _push(inputs: Named, *moves: Named, **params: Any) -> Any:
     """Return the change of a sum, or the change of this."""
     if len(moves) > 2:
-        refuse_third()
+        second.refuse_third()
     if [*moves[0]] == ["dens"] and len(moves) == 1:
         inputs = {**inputs, **moves[0]}
         return SUM.bind(*inputs.values(), names=tuple(inputs), of_change=True, **params)
@@ -48,7 +47,7 @@ def _pull(values: Any, wrt: tuple[str, ...], inputs: Named, *moves: Named, **par
     if not wrt:
         return {}
     if len(moves) > 1:
-        refuse_third()
+        second.refuse_third()
     arrays = [array for of in (inputs, *moves) for array in of.values()]
     how = {"names": tuple(inputs), "moves": tuple(map(tuple, moves)), "wrt": wrt, **params}
     return dict(zip(wrt, PULL.bind(*arrays, values, **how), strict=True))
@@ -57,7 +56,7 @@ def _pull(values: Any, wrt: tuple[str, ...], inputs: Named, *moves: Named, **par
 def _lists(primals: list[Named], tangents: list[Named]) -> Any:
     """Return the parts of changes, of the tangents that are there: see `one_by_one`."""
     there = [{n: t for n, t in of.items() if _there(t)} for of in tangents]
-    return one_by_one(primals, there)
+    return second.one_by_one(primals, there)
 
 
 def _sum_jvp(
@@ -98,7 +97,7 @@ def _back(values: Any, lists: list[Named], params: Any) -> list[Any]:
     derivatives: list[Any] = [None] * len(inputs)
     for one in moves:
         wrt = tuple(name for name, move in one.items() if ad.is_undefined_primal(move))
-        back = _pull(values, wrt, inputs, *without(moves, one), **params) if wrt else {}
+        back = _pull(values, wrt, inputs, *second.without(moves, one), **params) if wrt else {}
         derivatives += map(back.get, one)
     return derivatives
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from parki.cell_list import locate
+from parki.core import like_points
 from parki.errors import ParkiTypeError, ParkiValueError, warn
 from parki.ewald.far import p2g, stored_mesh
 from parki.ewald.far.g2p import G2P, GROUP
@@ -20,7 +21,7 @@ from parki.ewald.far.mesh import Fields
 from parki.ewald.far.p2g import clear, zeros
 from parki.ewald.far.spreading import Variant
 from parki.ewald.pipeline.protocol import Access
-from parki.ewald.points import check_dtypes, check_output, extremes, like_points
+from parki.ewald.points import check_dtypes, check_output, extremes
 from parki.ewald.split.window import Window
 from parki.ewald.split.windows import kaiser_bessel
 from parki.interchange import as_array, as_given, check_space, one_of, told_apart, whole

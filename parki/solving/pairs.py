@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from parki.core import EwaldOptions, take_cloud, take_options
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.options import EwaldOptions
-from parki.ewald.points import take_cloud, take_options
 from parki.interchange import as_array, positive, to_host
 from parki.memory import require, telling
 from parki.runtime import ExecutionSpace, get_execution_space

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.ewald.options import EwaldOptions
+from parki.core import EwaldOptions
 from parki.interchange import to_host
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.near import Events

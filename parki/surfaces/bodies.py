@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from parki.core import EwaldOptions, as_points
 from parki.errors import ParkiValueError
-from parki.ewald.options import EwaldOptions
-from parki.ewald.points import as_points
 from parki.interchange import as_array, to_host
 from parki.memory import telling
 from parki.runtime import get_execution_space

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.ewald.options import EwaldOptions
+from parki.core import EwaldOptions
 from parki.interchange import to_host
 from parki.memory import require
 from parki.runtime import ExecutionSpace

@@ -14,10 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from parki.core import EwaldOptions, like_points, linear_operator
 from parki.errors import ParkiValueError, by_words
-from parki.ewald.derivatives.linear_operator import linear_operator
-from parki.ewald.options import EwaldOptions
-from parki.ewald.points import like_points
 from parki.interchange import as_given, finite
 from parki.memory import require, telling
 from parki.runtime.forks import Uncopied

@@ -11,12 +11,16 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from parki.core import (
+    SUMS,
+    EwaldOptions,
+    Plan,
+    as_points,
+    like_points,
+    linear_operator,
+    take_options,
+)
 from parki.errors import ParkiTypeError, ParkiValueError, by_words, warn
-from parki.ewald.derivatives.linear_operator import linear_operator
-from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import Plan
-from parki.ewald.points import as_points, like_points, take_options
-from parki.ewald.sums import SUMS
 from parki.interchange import (
     as_array,
     as_given,

@@ -6,9 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from parki.ewald.options import EwaldOptions
-from parki.ewald.plan import Plan
-from parki.ewald.sums import SUMS
+from parki.core import SUMS, EwaldOptions, Plan
 from parki.surfaces.kernels import LAYERS
 
 # These are for sums of constants over one body.

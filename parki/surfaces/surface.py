@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from parki.core import EwaldOptions, as_points
 from parki.errors import ParkiTypeError, ParkiValueError, warn
-from parki.ewald.options import EwaldOptions
-from parki.ewald.points import as_points
 from parki.interchange import as_array, positive, to_host, told_apart, whole
 from parki.memory import telling
 from parki.surfaces import series, shapes

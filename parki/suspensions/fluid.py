@@ -6,9 +6,8 @@ import math
 from contextlib import AbstractContextManager
 from typing import Any
 
+from parki.core import SERIAL, Ranks
 from parki.errors import ParkiValueError
-from parki.ewald.pipeline.one_device import SERIAL
-from parki.ewald.ranks import Ranks
 from parki.interchange import positive
 from parki.memory import telling
 from parki.runtime.forks import Uncopied

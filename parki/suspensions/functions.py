@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from parki.ewald.points import check_shape as check_points
+from parki.core import check_shape as check_points
 from parki.interchange import positive
 from parki.suspensions.derivatives import ACTS, MOVES, check_alike, check_shape, refuse_none
 from parki.suspensions.radii import KINDS

@@ -24,9 +24,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from parki.core import OneDevice, Plan
 from parki.errors import ParkiError, ParkiTypeError, ParkiValueError
-from parki.ewald.pipeline.one_device import OneDevice
-from parki.ewald.plan import Plan
 from parki.interchange import finite, number, shown, to_host
 from parki.suspensions.derivatives import ACTS, MOVES
 

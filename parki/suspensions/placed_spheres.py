@@ -13,11 +13,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from parki.core import AnyPlan, EwaldOptions, as_points, like_points, summed, take_options
 from parki.errors import ParkiTypeError, ParkiValueError, by_words
-from parki.ewald.api import summed
-from parki.ewald.options import EwaldOptions
-from parki.ewald.placement.any_plan import AnyPlan
-from parki.ewald.points import as_points, like_points, take_options
 from parki.interchange import library_of, unchanged
 from parki.memory import telling
 from parki.suspensions import derivatives, noise, wall

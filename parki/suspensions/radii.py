@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from parki.core import kernel
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.sums import kernel
 from parki.interchange import as_array, shown, to_host
 from parki.meaning import refuse_variable
 

@@ -9,11 +9,8 @@ from typing import Any, overload
 
 import numpy as np
 
+from parki.core import Check, as_points, check_want, finer_tolerance, summed
 from parki.errors import ParkiValueError, by_words
-from parki.ewald.api import summed
-from parki.ewald.checks import FINER, Check
-from parki.ewald.options import SMALLEST_TOLERANCE
-from parki.ewald.points import as_points, check_want
 from parki.interchange import as_given, flag
 from parki.memory import telling
 from parki.suspensions import derivatives, noise, wall
@@ -390,7 +387,7 @@ class Spheres(PlacedSpheres):
                     f"forces has shape {tuple(given.shape)}; check takes one set of forces at a "
                     "time, such as forces[0]"
                 )
-        tolerance = max(self._options.tolerance / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)])
+        tolerance = finer_tolerance(self._options.tolerance)
         expert = replace(self._options.expert, split="hasimoto")
         finer = replace(
             self._options, tolerance=tolerance, precision="full", cutoff=None, expert=expert

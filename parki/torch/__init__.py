@@ -22,13 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from parki.core import SUMS, EwaldOptions, LinearMap, Plan, calls, check_normals, take_options
 from parki.errors import ParkiTypeError
-from parki.ewald.api import calls
-from parki.ewald.options import EwaldOptions
-from parki.ewald.placement.linear_map import check_plan
-from parki.ewald.plan import Plan
-from parki.ewald.points import check_normals, take_options
-from parki.ewald.sums import sum_of
 from parki.meaning import refuse_layout, varied
 from parki.suspensions.functions import velocities
 from parki.torch import constants, operators
@@ -117,7 +112,7 @@ def apply(plan: Plan, dens: Any) -> Any:
         As of the plan and of its adjoint; and if the plan was given other points between the sum
         and its derivative.
     """
-    check_plan(plan)
+    LinearMap.check_plan(plan)
     _check({"dens": dens})
     return _linear(operators.number(plan), dens)
 
@@ -189,7 +184,7 @@ def _taken(
 # `torch.compile` does not look into these two, but traces what they launch and its derivatives.
 @torch.compiler.allow_in_graph
 def _summed(kernel: str, text: str, *given: Any) -> Any:
-    check_normals(sum_of(kernel), given[3])
+    check_normals(SUMS[kernel], given[3])
     for name, tensor in zip(INPUTS, given, strict=True):
         if tensor is not None:
             refuse_layout(name, tensor)

@@ -17,13 +17,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.fx.experimental.symbolic_shapes import guard_scalar
 
+from parki.core import Batch, EwaldOptions, Expert, kernel
+from parki.core import first_box as of_the_first
 from parki.errors import ParkiTypeError
-from parki.ewald.geometry.systems import Batch
-from parki.ewald.geometry.systems import first_box as of_the_first
-from parki.ewald.options import EwaldOptions
-from parki.ewald.options.expert import Expert
-from parki.ewald.points import OPTIONS
-from parki.ewald.sums import kernel
 from parki.meaning import Varied
 from parki.runtime import ExecutionSpace
 from parki.suspensions.radii import Radii
@@ -32,6 +28,7 @@ from parki.torch.sums import How
 if TYPE_CHECKING:
     from parki.typing import OptionKeywords, Unpack
 
+OPTIONS = tuple(field.name for field in fields(EwaldOptions))
 EXPERT = tuple(field.name for field in fields(Expert))
 
 

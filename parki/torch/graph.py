@@ -11,9 +11,7 @@ from typing import Any
 
 import torch
 
-from parki.ewald.derivatives.second import one_by_one, without
-from parki.ewald.placement.linear_map import LinearMap
-from parki.ewald.sums.changes import refuse_third
+from parki.core import LinearMap, second
 from parki.torch import operators
 from parki.torch.constants import of_change
 from parki.torch.maps import map_apply, map_pull, map_push, map_sum
@@ -40,7 +38,7 @@ def _placed(inputs: Named, *lists: Named) -> tuple[Named, list[Named]]:
     """
     for moves in lists:
         if [*moves] == ["dens"]:
-            rest = without(lists, moves)
+            rest = second.without(lists, moves)
             others = [{n: move for n, move in one.items() if n != "dens"} for one in rest]
             return {**inputs, **moves}, others
     return inputs, [*lists]
@@ -50,7 +48,7 @@ def _push(how: How, inputs: Named, *moves: Named) -> Any:
     """Return the change of a sum, or the change of this, in the graph."""
     inputs, left = _placed(inputs, *moves)
     if len(left) > 2:
-        refuse_third()
+        second.refuse_third()
     if not left:
         kernel, options = how
         return SumFunction.apply(kernel, of_change(options), *map(inputs.get, INPUTS))
@@ -70,7 +68,7 @@ def _pull(how: How, inputs: Named, values: Any, wrt: Any, *moves: Named) -> Name
     if values is None or not names or not all(left):
         return {}
     if len(left) > 1:
-        refuse_third()
+        second.refuse_third()
     tensors = *map(inputs.get, INPUTS), *map((left or [{}])[0].get, INPUTS)
     return dict(zip(names, Pull.apply(*how, " ".join(names), *tensors, values), strict=True))
 
@@ -78,7 +76,7 @@ def _pull(how: How, inputs: Named, values: Any, wrt: Any, *moves: Named) -> Name
 def _back(how: How, inputs: Named, values: Any, moves: list[Named], needs: Any) -> list[Any]:
     """Return derivatives by inputs, and by each of moves, of values times a sum's change."""
     wrt = [needs[n : n + 5] for n in range(0, len(needs), 5)]
-    lists = zip(wrt, [moves, *(without(moves, one) for one in moves), []], strict=False)
+    lists = zip(wrt, [moves, *(second.without(moves, one) for one in moves), []], strict=False)
     parts = [_pull(how, inputs, values, names, *of) for names, of in lists]
     return [part.get(name) for part in parts for name in INPUTS]
 
@@ -196,7 +194,7 @@ class Pull(_Mapped):
         """Return the change of the derivatives."""
         *tensors, values = ctx.saved_tensors[:11]
         primals, wrt = _lists(tensors), [name in ctx.wrt for name in INPUTS]
-        lists = [(values, *of) for of in one_by_one(primals, _named(tangents[3:-1]))]
+        lists = [(values, *of) for of in second.one_by_one(primals, _named(tangents[3:-1]))]
         lists += [(tangents[-1], *primals)]
         parts = [_pull(ctx.how, inputs, v, wrt, *moves) for v, inputs, *moves in lists]
         results = zip(ctx.wrt, ctx.saved_tensors[11:], strict=True)
@@ -229,7 +227,7 @@ class Push(_Mapped):
     @torch.compiler.disable
     def jvp(ctx: Any, *tangents: Any) -> Any:  # type: ignore[override]
         """Return the change of the change."""
-        lists = one_by_one(_lists(ctx.saved_tensors), _named(tangents[2:]))
+        lists = second.one_by_one(_lists(ctx.saved_tensors), _named(tangents[2:]))
         return _total([_push(ctx.how, *of) for of in lists])
 
 

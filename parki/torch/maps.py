@@ -11,8 +11,7 @@ from typing import Any
 
 import torch
 
-from parki.ewald.points import result_shape
-from parki.ewald.sums import SUMS
+from parki.core import SUMS
 
 Call = Callable[..., Any]
 Dims = tuple[int | None, ...]
@@ -32,7 +31,7 @@ def map_pull(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, A
         one = arguments[DENS] if dim is None else arguments[DENS].select(dim, 0)
         arguments = (*arguments[:DENS], one, *arguments[DENS + 1 :])
         dims = (*dims[:DENS], None, *dims[DENS + 1 :])
-    return _mapped(call, place, len(result_shape(arguments[0], "u", 0)), info, dims, arguments)
+    return _mapped(call, place, len(SUMS[arguments[0]].value_shape(0)), info, dims, arguments)
 
 
 def map_push(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, Any]:

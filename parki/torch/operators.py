@@ -14,12 +14,8 @@ from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 import torch
 
+from parki.core import SUMS, AnyPlan, LinearMap
 from parki.errors import ParkiValueError
-from parki.ewald.placement.any_plan import AnyPlan
-from parki.ewald.placement.linear_map import LinearMap
-from parki.ewald.points import result_shape
-from parki.ewald.points.cloud import SurveyedCloud
-from parki.ewald.sums import SUMS
 from parki.torch.constants import read
 from parki.torch.sums import INPUTS, plain, pulled, pushed, summed
 from parki.torch.sums import named as by_name
@@ -33,7 +29,7 @@ if hasattr(torch.Tag, "cudagraph_unsafe"):
 # Plans by number; and for each plan its current number, with the points it had at that time.
 _numbers = count()
 _plans: WeakValueDictionary[int, AnyPlan] = WeakValueDictionary()
-_handles: WeakKeyDictionary[AnyPlan, tuple[int, ref[SurveyedCloud]]] = WeakKeyDictionary()
+_handles: WeakKeyDictionary[AnyPlan, tuple[int, ref[object]]] = WeakKeyDictionary()
 
 
 def _torch_handle(plan: AnyPlan) -> int:
@@ -82,7 +78,7 @@ def _sum(kernel: AnyKernel, options: str, *arguments: Any) -> Any:
 
 def _sum_shape(kernel: str, options: str, trg: Any, src: Any, dens: Any, *_: Any) -> Any:
     many = dens.shape[: dens.ndim - len(SUMS[kernel].density_shape(0))]
-    return trg.new_empty((*many, *result_shape(kernel, "u", trg.shape[1])))
+    return trg.new_empty((*many, *SUMS[kernel].value_shape(trg.shape[1])))
 
 
 def _pull(kernel: AnyKernel, options: str, wrt: str, *arguments: Any) -> Every:
@@ -93,7 +89,7 @@ def _pull_shapes(kernel: str, options: str, wrt: str, *arguments: Any) -> Every:
     values = arguments[-1]
     shapes = {name: each.shape for name, each in by_name(arguments[:5]).items()}
     # Several values give one derivative by densities each; other derivatives are added up.
-    many = values.shape[: values.ndim - len(result_shape(kernel, "u", 0))]
+    many = values.shape[: values.ndim - len(SUMS[kernel].value_shape(0))]
     own = len(SUMS[kernel].density_shape(0))
     shapes["dens"] = (*many, *shapes["dens"][len(shapes["dens"]) - own :])
     return every({name: values.new_empty(shapes[name]) for name in wrt.split()}, values)

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from parki.ewald import api as ewald
-from parki.ewald.derivatives import second
-from parki.ewald.geometry.systems import Batch
-from parki.ewald.options import EwaldOptions
+from parki.core import Batch, EwaldOptions, second
+from parki.core import summed as one_shot
 from parki.typing import AnyKernel
 
 INPUTS = ("trg", "src", "dens", "norms", "box")
@@ -37,9 +35,9 @@ def summed(kernel: AnyKernel, how: How, *given: Any) -> Any:
     trg, src, dens, norms, _ = plain(*given)
     if how.of_change:
         inputs = named((trg, src, dens, norms, None))
-        return second.summed(ewald.summed, kernel, how.options, how.batch, inputs)
+        return second.summed(one_shot, kernel, how.options, how.batch, inputs)
     src = trg if src is None else src
-    return ewald.summed(kernel, trg, src, dens, norms, how.options, **how.batch._asdict())
+    return one_shot(kernel, trg, src, dens, norms, how.options, **how.batch._asdict())
 
 
 def named(tensors: Iterable[Any]) -> dict[str, Any]:

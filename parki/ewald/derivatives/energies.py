@@ -16,8 +16,13 @@ import numpy as np
 from parki.errors import ParkiValueError, by_words
 from parki.ewald.derivatives.by_box import by_lattice, vectors_of
 from parki.ewald.derivatives.vjp import vjp
-from parki.ewald.geometry.boxes import check_systems_of_boxes
-from parki.ewald.geometry.systems import check_labels, check_systems, first_box, rows_of_boxes
+from parki.ewald.geometry.systems import (
+    check_labels,
+    check_systems,
+    check_systems_of_boxes,
+    first_box,
+    rows_of_boxes,
+)
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.ewald_sum import sum_once
 from parki.ewald.points import check_density, check_dtypes, take_options
@@ -136,7 +141,7 @@ def energy(
     for name, labels in {"exclude": exclude, "systems": systems}.items():
         _check_alike(name, labels)
     if systems is None and boxes is not None:
-        check_systems_of_boxes(systems, len(boxes))  # which refuses boxes without systems
+        check_systems_of_boxes(None, len(boxes))  # which refuses boxes without systems
     default = systems is None and d is None
     strained = default if virial is None else flag("virial", virial)
     how: dict[str, Any] = {"exclude": exclude, "systems": systems, "boxes": boxes}
@@ -275,7 +280,7 @@ def _of_several(
     ends, cells = tuple(systems.targets.tolist()), [options.box] * systems.count
     if boxes is not None:
         cells = [*rows_of_boxes(boxes)]
-        check_systems_of_boxes(systems, len(cells))
+        check_systems_of_boxes(systems.count, len(cells))
     if not strained and (d is None or boxes is None):
         together = _of_one(x, q, d, options, kappa, False, how)
         return together._replace(ends=ends)

@@ -8,8 +8,14 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from parki.ewald.geometry.boxes import OF_TARGETS, Columns, Group, check_systems_of_boxes, grouped
-from parki.ewald.geometry.systems import Labels, Systems, check_systems, warn_of_long
+from parki.ewald.geometry.boxes import OF_TARGETS, Columns, Group, grouped
+from parki.ewald.geometry.systems import (
+    Labels,
+    Systems,
+    check_systems,
+    check_systems_of_boxes,
+    warn_of_long,
+)
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import Cloud, check_density, check_fields, like_points
 from parki.ewald.points.request import SumRequest
@@ -61,7 +67,7 @@ class InBoxes(NamedTuple):
         )
         cloud = asked.cloud(trg, src, norms, free, systems=systems, exclude=exclude).checked()
         check_systems(cloud.systems, cloud.arrays, cloud.space, options)  # by the user's variants
-        check_systems_of_boxes(cloud.systems, len(boxes))
+        check_systems_of_boxes(cloud.systems.count if cloud.systems else None, len(boxes))
         similar = all(options.periodic) and cloud.src.dtype == np.float64
         similar = similar and not asked.composite  # whose maps may have lengths
         similar = similar and SUMS.in_unit(asked.name, 2.0) == asked.name

@@ -25,6 +25,7 @@ from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
 from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
+from parki.ewald.sums.changes import refuse_third as refuse_third
 from parki.interchange import as_array, as_given, to_host
 from parki.typing import AnyArray
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parki.errors import ParkiValueError
 from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.options import EwaldOptions
 
@@ -143,18 +142,3 @@ def grouped(options: EwaldOptions, boxes: tuple[Any, ...], similar: bool) -> lis
         group.numbers.append(number)
         group.sizes.append(edge / first if similar else 1.0)
     return list(groups.values())
-
-
-def check_systems_of_boxes(systems: Systems | None, boxes: int) -> Systems:
-    """Return systems; refuse them if there is not a box for each."""
-    if systems is None:
-        raise ParkiValueError(
-            "boxes was given without systems; say by systems where the points of each box "
-            "begin, or give one box in the options"
-        )
-    if systems.count != boxes:
-        raise ParkiValueError(
-            f"boxes has {boxes} boxes, but systems has {systems.count} systems; give each "
-            "system a box"
-        )
-    return systems

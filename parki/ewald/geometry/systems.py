@@ -169,6 +169,19 @@ def rows_of_boxes(boxes: Any) -> tuple[Any, ...]:
     return rows
 
 
+def check_systems_of_boxes(systems: int | None, boxes: int) -> None:
+    """Refuse a number of systems that does not have a box for each, or None, for no systems."""
+    if systems is None:
+        raise ParkiValueError(
+            "boxes was given without systems; say by systems where the points of each box "
+            "begin, or give one box in the options"
+        )
+    if systems != boxes:
+        raise ParkiValueError(
+            f"boxes has {boxes} boxes, but systems has {systems} systems; give each system a box"
+        )
+
+
 def _of_three(row: Any) -> bool:
     return isinstance(row, tuple) and len(row) == 3
 
@@ -205,13 +218,16 @@ class Batch(NamedTuple):
 
         Raises
         ------
-        ParkiTypeError
-            If it is no numbers, or if it is no constant.
+        ParkiTypeError, ParkiValueError
+            If it is no numbers, or no constant, or if there is not a box for each system.
         """
         if systems is not None:
             refuse_variable("systems", systems)
-            systems = tuple(tuple(each.tolist()) for each in _pair(systems))
-        return cls(systems, None if boxes is None else rows_of_boxes(boxes))
+            systems = tuple(tuple(offsets.tolist()) for offsets in _pair(systems))
+        if boxes is not None:
+            boxes = rows_of_boxes(boxes)
+            check_systems_of_boxes(systems and len(systems[0]) - 1, len(boxes))
+        return cls(systems, boxes)
 
 
 Numbers = NDArray[np.int64]

@@ -14,12 +14,6 @@ from parki.ewald.placement.any_plan import AnyPlan
 from parki.interchange import as_array, as_given
 
 
-def check_plan(plan: Any) -> None:
-    """Refuse an object that is not a plan."""
-    if not isinstance(plan, AnyPlan):
-        raise ParkiTypeError(f"plan is a {type(plan).__name__}; expected parki.Plan")
-
-
 class LinearMap:
     """A plan with its current points; two are equal for the same plan and points.
 
@@ -35,7 +29,7 @@ class LinearMap:
     """
 
     def __init__(self, plan: AnyPlan) -> None:
-        check_plan(plan)
+        self.check_plan(plan)
         result, density = plan.shapes_for("apply")
         self.plan, self.points, self._shapes = plan, plan.points, (density, result)
 
@@ -64,6 +58,12 @@ class LinearMap:
         lists, inner = [{"values": as_array("values", values)}], self.shapes(transposed)[0]
         how = {"values": len(inner)}, lambda of: {"u": run(of["values"])}, ("u",)
         return as_given(passed_on(self.plan.options, lists, *how)["u"], values)
+
+    @staticmethod
+    def check_plan(plan: Any) -> None:
+        """Refuse an object that is not a plan."""
+        if not isinstance(plan, AnyPlan):
+            raise ParkiTypeError(f"plan is a {type(plan).__name__}; expected parki.Plan")
 
     def check(self) -> None:
         """Refuse a plan that was given other points."""

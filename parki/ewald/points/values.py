@@ -130,7 +130,7 @@ def check_names(want: Any, known: tuple[str, ...] = RESULTS) -> tuple[str, ...]:
 
 def result_shape(kernel: str, name: str, targets: int) -> tuple[int, ...]:
     """Return the shape of one of the `RESULTS`."""
-    vector = () if SUMS[kernel].results == 1 else (3,)
+    *vector, _ = SUMS[kernel].value_shape(targets)
     return {
         "u": (*vector, targets),
         "p": (targets,),

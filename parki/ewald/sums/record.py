@@ -351,6 +351,10 @@ class Sum:
         own = self.sources[0].shape if len(self.sources) == 1 else (self.rows,)
         return (*own, sources)
 
+    def value_shape(self, targets: int) -> tuple[int, ...]:
+        """Return the shape of "u"."""
+        return (targets,) if self.results == 1 else (3, targets)
+
     def parts(self, rows: Any) -> Iterator[tuple[Source, Any]]:
         """Yield each source with its rows of a density."""
         start = 0
