@@ -36,6 +36,7 @@ from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.window import KaiserBessel
 from parki.ewald.sums import SUMS
+from parki.ewald.sums.tables import RadialTables
 from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import Kernel, get_execution_space, host, load, shipped
@@ -130,9 +131,11 @@ def near(kernel: str, dtype: np.dtype, want: tuple[str, ...]) -> Iterator[Kernel
     """Yield the near field's kernels for some results."""
     tile = near_tile(SPACE, "staged", 0, 0.0, dtype)  # a host has only one
     last = degrees(kernel, dtype)[want != ("u",)]
-    tables = SUMS[kernel].pair.polynomials
+    own = SUMS[kernel].pair
+    tables = {*own.values, *own.derivatives, *own.tensors, *own.with_values, *own.slopes}
     for degree in range(COMPILED_DEGREES, last + 1, COMPILED_DEGREES):
-        pair = Pair(0.1, tables(*np.zeros((len(tables._fields), degree + 1))), "staged")
+        radial = RadialTables((table, np.zeros(degree + 1)) for table in tables)
+        pair = Pair(0.1, radial, "staged")
         for periodicity in range(4):
             given = task(kernel, dtype, want, periodicity)
             yield from near_kernels(given, pair, tile).values()
