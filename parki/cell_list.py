@@ -54,7 +54,7 @@ _GATHERS: dict[tuple[Kernel, ...], dict[tuple[Any, int], Kernel]] = {}
 
 def list_buffers(points: int, cells: int, dtype: Any, spare: int = 0) -> Buffers:
     """Return the arrays of a `CellList`, with columns to ``spare`` after the sorted points."""
-    return {
+    return {  # in place, as each sum of few points feels a call
         "points": Buffer((3, points + spare), dtype),
         "cells": Buffer((points,), np.int32),
         "order": Buffer((points,), np.int32),

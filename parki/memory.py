@@ -40,6 +40,11 @@ class Buffer(NamedTuple):
 Buffers = dict[str, Buffer]
 
 
+def declare(dtype: Any, **shapes: tuple[int, ...]) -> Buffers:
+    """Return arrays of one dtype, by name."""
+    return {name: Buffer(shape, dtype) for name, shape in shapes.items()}
+
+
 def size_in_bytes(*declared: Buffers) -> int:
     """Return the bytes of all arrays that stages declare."""
     buffers = [buffer for stage in declared for buffer in stage.values()]

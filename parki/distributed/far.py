@@ -18,15 +18,14 @@ from parki.ewald.far.p2g import P2G
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.pipeline.stages import Marks
 from parki.ewald.task import Task
-from parki.memory import Buffer, Buffers
+from parki.memory import Buffers, declare
 
 
 def slab_grids(task: Task, stored: tuple[int, int, int]) -> Buffers:
     """Return the grid of spread values of a slab and a window, and the field."""
     (inputs, outputs), (x, y, z) = components_of(task), stored
     y *= task.sum.symbol.grids
-    grids = {"grid": (inputs, x, y, z), "field": (outputs, x, y, z)}
-    return {name: Buffer(shape, task.dtype) for name, shape in grids.items()}
+    return declare(task.dtype, grid=(inputs, x, y, z), field=(outputs, x, y, z))
 
 
 class SlabFar:

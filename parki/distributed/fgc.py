@@ -25,7 +25,7 @@ from parki.ewald.far.padding import Padding
 from parki.ewald.far.transforms import transforms_of
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.task import Task
-from parki.memory import Buffer, Buffers
+from parki.memory import Buffers, declare
 
 
 def slab_fgc(transport: Transport, slabs: Slabs, setup: Setup) -> _Periodic | _Free:
@@ -59,16 +59,12 @@ def slab_buffers(task: Task, padding: Padding, slabs: Slabs, rank: int) -> Buffe
     first, last = line_parts(padding, slabs.size)[rank : rank + 2]
     rows = last - first
     if padding.whole:
-        return {
-            "planes": Buffer((components, planes, sets, y, half), kind),
-            "modes": Buffer((components, x, sets, rows, half), kind),
-        }
+        shape = components, planes, sets, y, half
+        return declare(kind, planes=shape, modes=(components, x, sets, rows, half))
     first, last = mode_parts(padding, slabs.size)[rank : rank + 2]
-    return {
-        "lines": Buffer((components, x, sets, rows, z), task.dtype),
-        "waves": Buffer((components, padding.local[0] // 2 + 1, sets, rows, z), kind),
-        "modes": Buffer((components, last - first, sets, y, z), kind),
-    }
+    waves = components, padding.local[0] // 2 + 1, sets, rows, z
+    modes = declare(kind, waves=waves, modes=(components, last - first, sets, y, z))
+    return declare(task.dtype, lines=(components, x, sets, rows, z)) | modes
 
 
 class _Periodic:

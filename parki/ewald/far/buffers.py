@@ -33,7 +33,7 @@ from parki.ewald.far.sizes import (
     workers,
 )
 from parki.ewald.task import Task
-from parki.memory import Buffer, Buffers
+from parki.memory import Buffer, Buffers, declare
 from parki.settings import thread_count
 
 # On an H200, planes with edges longer than LONG take a work area of their own size, except these
@@ -136,21 +136,16 @@ def source_buffers(
     ``method`` is the variant.
     """
     on_device, cells = task.space.on_device, padding.cells
-    wraps = [n == m for n, m in zip(padding.grid, cells, strict=True)]
-    tiles = spreading_tiles(method, cells, points, wraps)
+    tiles = spreading_tiles(method, cells, points, padding.wraps)
     buffers = list_buffers(sources, systems * math.prod(tiles), task.dtype)
     if task.sum.normals:
-        buffers["norms"] = Buffer((3, sources), task.dtype)
+        buffers |= declare(task.dtype, norms=(3, sources))
     if method == "tile":
         edges, entries = sizes_of(on_device).tile, entries_of(points, sources, on_device)
         columns = systems * -(-padding.grid[1] // edges[0]) * -(-padding.grid[2] // edges[1])
         work = most_parts(entries, p2g_part(entries), columns)
-        shapes = {
-            "entries": (2, entries),
-            "work": (3, work),
-            "places": (2, columns * cells[0] + 1),  # what each has, and where it begins
-        }
-        buffers |= {name: Buffer(shape, np.int32) for name, shape in shapes.items()}
+        places = 2, columns * cells[0] + 1  # what each has, and where it begins
+        buffers |= declare(np.int32, entries=(2, entries), work=(3, work), places=places)
     return buffers
 
 
@@ -173,26 +168,26 @@ def target_buffers(
     rows : list of int
         Rows of each result.
     """
-    (spread, gather), cells, buffers = methods, padding.cells, dict[str, Buffer]()
+    (spread, gather), cells, real = methods, padding.cells, task.dtype
+    buffers: Buffers = {}
     if gather == "tile":  # of the narrowest columns
         tiles = (cells[0], -(-cells[1] // WIDTHS[0]), -(-cells[2] // WIDTHS[0]))
         pieces = -(-cells[0] // part_cells(tiles, task.space.on_device))
         columns = systems * tiles[1] * tiles[2] * pieces
-        work = most_parts(targets, g2p_part(targets), columns)
-        buffers["work"] = Buffer((3, work), np.int32)
+        buffers |= declare(np.int32, work=(3, most_parts(targets, g2p_part(targets), columns)))
     elif gather == "base" or spread != "base":
-        wraps = [n == m for n, m in zip(padding.grid, cells, strict=True)]
-        tiles = spreading_tiles("base" if gather == "base" else spread, cells, points, wraps)
+        method = "base" if gather == "base" else spread
+        tiles = spreading_tiles(method, cells, points, padding.wraps)
     else:
         tiles = -(-cells[0] // points), -(-cells[1] // points), -(-cells[2] // points)
     if not (same and spread != "base" and gather == "target"):
-        buffers |= list_buffers(targets, systems * math.prod(tiles), task.dtype)
+        buffers |= list_buffers(targets, systems * math.prod(tiles), real)
     if not task.space.on_device and targets >= IN_ORDER:  # and the results are permuted
-        buffers |= {name: Buffer((targets,), np.int32) for name in ("back", "places")}
-        buffers["found"] = Buffer((sum(rows), targets), task.dtype)
+        buffers |= declare(np.int32, back=(targets,), places=(targets,))
+        buffers |= declare(real, found=(sum(rows), targets))
     if any(task.sum.symbol.laplacians):
         # A second gathering, and the largest of its results times their factors.
-        buffers["more"] = Buffer((sum(rows) + max(rows), targets), task.dtype)
+        buffers |= declare(real, more=(sum(rows) + max(rows), targets))
     return buffers
 
 
@@ -202,11 +197,8 @@ def mark_buffers(task: Task, counts: tuple[int, int]) -> Buffers:
         return {}
     of_targets, of_sources = task.sum.symbol.laplacians
     rows = task.sum.rows if np.ndim(task.sum.lifts) else 1
-    shapes = {
-        "trg": (1 + of_targets * len({"u", *task.want}), counts[0]),
-        "src": (1 + of_sources * rows, counts[1]),
-    }
-    return {name: Buffer(shape, task.dtype) for name, shape in shapes.items()}
+    trg = 1 + of_targets * len({"u", *task.want}), counts[0]
+    return declare(task.dtype, trg=trg, src=(1 + of_sources * rows, counts[1]))
 
 
 def flux_buffers(task: Task, counts: tuple[int, int]) -> Buffers:
@@ -215,12 +207,9 @@ def flux_buffers(task: Task, counts: tuple[int, int]) -> Buffers:
         return {}
     exact = np.dtype(np.float64) if task.finer else task.dtype
     targets, sources = counts
-    return {
-        "away": Buffer((3, targets), task.dtype),
-        "src": Buffer((3, sources), exact),
-        "norms": Buffer((3, sources), exact),
-        "moments": Buffer((4, sources), np.float64),
-    }
+    buffers = declare(exact, src=(3, sources), norms=(3, sources))
+    buffers |= declare(task.dtype, away=(3, targets))
+    return buffers | declare(np.float64, moments=(4, sources))
 
 
 def transform_bytes(

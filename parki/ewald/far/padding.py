@@ -197,6 +197,11 @@ class Padding:
         return self.onset + self.width
 
     @cached_property
+    def wraps(self) -> tuple[bool, ...]:
+        """Whether windows wrap at the end of each axis."""
+        return tuple([n == m for n, m in zip(self.grid, self.cells, strict=True)])
+
+    @cached_property
     def whole(self) -> bool:
         """Whether all axes are periodic and transformed together."""
         return self.grid == self.cells

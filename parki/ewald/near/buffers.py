@@ -9,7 +9,7 @@ import numpy as np
 from parki.cell_list import list_buffers, most_parts
 from parki.ewald.near.sizes import Tile, copied_at_once, tile_of_slopes
 from parki.ewald.task import Task
-from parki.memory import Buffer, Buffers
+from parki.memory import Buffer, Buffers, declare
 
 
 def near_buffers(
@@ -44,22 +44,17 @@ def near_buffers(
     for name, count in (("src", sources), ("trg", targets))[: 2 - same]:
         buffers |= {f"{name} {n}": b for n, b in list_buffers(count, cells, exact, spare).items()}
         if task.finer:  # positions in two parts
-            buffers |= {
-                f"{name} {part}": Buffer((3, count + spare), real) for part in ("high", "low")
-            }
+            buffers[f"{name} parts"] = Buffer((6, count + spare), real)
     if task.pair.normals:
         ends = targets if task.transposed_pair else sources + spare
-        buffers["norms"] = Buffer((3, ends), real)
+        buffers |= declare(real, norms=(3, ends))
     if task.sum.pair.marks is not None:
-        buffers |= {
-            "marks": Buffer((sources,), real),
-            "numbered": Buffer((4, targets + spare), real),
-        }
+        buffers |= declare(real, marks=(sources,), numbered=(4, targets + spare))
     columns = systems * shape[0] * shape[1]
-    buffers["tiles"] = Buffer((3, most_parts(targets, tile.targets, columns)), np.int32)
+    buffers |= declare(np.int32, tiles=(3, most_parts(targets, tile.targets, columns)))
     if space.on_device and method != "tile" and task.chosen_by[1] != ("u",):
         size = tile_of_slopes(method, tile).targets
-        buffers["other tiles"] = Buffer((3, most_parts(targets, size, columns)), np.int32)
+        buffers |= declare(np.int32, others=(3, most_parts(targets, size, columns)))
     return buffers
 
 
@@ -68,17 +63,14 @@ def label_buffers(task: Task, counts: tuple[int, int], labelled: tuple[int, int]
 
     ``labelled`` are the numbers of targets and sources whose labels are common.
     """
-    real, rows = task.dtype, 3 * task.sum.normals + task.sum.rows
-    buffers: Buffers = {"ends": Buffer((2, labelled[0]), np.int32)}
-    for name, count, common in zip(("trg", "src"), counts, labelled, strict=True):
-        buffers |= {
-            f"{name} numbered": Buffer((4, count), real),
-            f"{name} labels": Buffer((count,), np.int32),
-            f"{name} of labels": Buffer((3 * (1 + task.finer), common), real),
-            f"{name} order": Buffer((common,), np.int32),
-        }
-    buffers["dens of labels"] = Buffer((rows, labelled[1]), real)
-    return buffers
+    count, (targets, sources) = sum(counts), labelled
+    numbers = declare(np.int32, labels=(count,), order=(targets + sources,), ends=(2, targets))
+    return numbers | declare(
+        task.dtype,
+        numbered=(4, count),
+        points=(3 * (1 + task.finer), targets + sources),
+        dens=(3 * task.sum.normals + task.sum.rows, sources),
+    )
 
 
 def contact_buffers(
@@ -91,5 +83,5 @@ def contact_buffers(
     if not task.sum.contacts or task.transposed_pair:
         return {}
     buffers = near_buffers(task.of_contacts, "", tile, (1, 1, 1), counts, same)
-    buffers["dens"] = Buffer((task.of_contacts.sum.near_rows, counts[1]), task.dtype)
-    return buffers | {"results": Buffer((rows, counts[0]), task.dtype)}
+    dens = task.of_contacts.sum.near_rows, counts[1]
+    return buffers | declare(task.dtype, dens=dens, results=(rows, counts[0]))
