@@ -24,7 +24,7 @@ from benchmarks.show import markdown
 from scipy.spatial import cKDTree
 
 import parki
-from parki.dynamics import brownian
+from parki.dynamics import brownian, solver
 from parki.ewald.sums import kernel
 
 SIZES, FRACTIONS, STEPS = (10_000, 100_000, 1_000_000), (0.1, 0.3, 0.5), 0.3
@@ -94,7 +94,8 @@ def solves(run: Run, dtype: str) -> None:
     for fraction in FRACTIONS:
         rigid = made(run, count, fraction, dtype)
         forces = run.send(run.random.standard_normal((3, count)), dtype)
-        solve, spent = rigid._matrix.solve, list[float]()
+        equations, spent = rigid._equations, list[float]()
+        solve = equations.matrix.solve
 
         def clocked(acts: Any, solve: Any = solve, spent: Any = spent) -> Any:
             seconds, found = run.timed(lambda: solve(acts))
@@ -102,11 +103,11 @@ def solves(run: Run, dtype: str) -> None:
             return found
 
         whole = timed(run, lambda rigid=rigid, forces=forces: rigid.solve(forces))
-        rigid._matrix.solve = clocked
+        equations.matrix.solve = clocked
         seconds, motion = run.timed(lambda rigid=rigid, forces=forces: rigid.solve(forces))
         acts = run.send(run.random.standard_normal((11, count)))
-        product = timed(run, lambda rigid=rigid, acts=acts: rigid._product(acts))
-        pairs = rigid._pairs.first.size / count
+        product = timed(run, lambda m=equations.mobility, acts=acts: m.product(acts))
+        pairs = equations.pairs.first.size / count
         print(f"{count} spheres, {fraction}, {pairs:.1f} pairs a sphere: ", end="")
         print(f"{motion.products} products of {product:.2f} ms in {whole:.1f} ms; ", end="")
         print(f"pairs take {100 * sum(spent) / seconds:.0f} %", flush=True)
@@ -117,14 +118,14 @@ def steps(run: Run, dtype: str) -> None:
     count = run.size(4_000, 100_000)
     rigid, rng = made(run, count, STEPS, dtype), run.xp.random.default_rng(1)
     white, points = rigid._white(rng), rigid.points
-    w = white((3, count))
-    sides = brownian.shaken(rigid, white)
+    w, equations = white((3, count)), rigid._equations
+    (k, f), pairs = brownian.noise(equations, white), equations.pairs
     for name, call in (
         ("a step", lambda: rigid.displacements(KT, DT, rng)),
-        ("noise of M", lambda: brownian.slip(rigid, white)),
-        ("noise of pairs", lambda: rigid._pairs.shaken(white((4, 3, rigid._pairs.first.size)))),
-        ("drift, with a solve", lambda: brownian.drift(rigid, w)),
-        ("solve", lambda: rigid._solved(*sides)),
+        ("noise of M", lambda: equations.mobility.noise(white, rigid.accuracy)),
+        ("noise of pairs", lambda: pairs.shaken(white((4, 3, pairs.first.size)))),
+        ("drift, with a solve", lambda: brownian.drift(equations, w)),
+        ("solve", lambda: solver.solve(equations, k, f)),
         ("update of the points", lambda: rigid.update_points(points)),
     ):
         print(f"{count} spheres, {STEPS}: {name} {timed(run, call):.1f} ms", flush=True)

@@ -38,7 +38,7 @@ def test_plans_of_uniform_points_say_the_same(rng, kernel, options, systems):
 def test_spheres_say_the_same(rng):
     points = rng.random((3, COUNT))
     spheres = parki.Spheres(points, 0.01, **CUBE)
-    own = spheres._plan("velocity", "force").parameters.seconds
+    own = spheres._mobility.first.parameters.seconds
     found = parki.estimate("spheres", COUNT, radii=0.01, **CUBE)
     assert found.seconds == pytest.approx(own, rel=0.1)
     assert found.noise > found.total
@@ -65,7 +65,7 @@ def test_rigid_bodies_say_the_same(rng):
     shape = parki.BodyShape.rod(0.1, 0.01)
     sites = (np.mgrid[:8, :8, :8].reshape(3, -1) + rng.uniform(0, 0.4, (3, 512))) / 8
     bodies = parki.RigidBodies(shape, sites, **CUBE)
-    own = bodies._spheres._plan("velocity", "force").parameters.seconds
+    own = bodies._spheres._mobility.first.parameters.seconds
     found = parki.estimate("rigid_bodies", 512 * shape.n, radii=shape.radii[0], **CUBE)
     assert found.total == pytest.approx(sum(own.values()), rel=0.15)
     assert found.solve == pytest.approx(8 * found.total) and found.noise is None

@@ -70,7 +70,7 @@ def test_variants_of_a_device(periodicity):
     points, radii, forces, others = suspension()
     with costs_of_a_device():
         spheres = parki.Spheres(points, radii, periodicity=periodicity, box=BOX, tolerance=1e-4)
-        setup = spheres._plan("velocity", "force").pipeline.setup
+        setup = spheres._mobility.first.pipeline.setup
         assert (setup.pair.method, setup.mesh.spread, setup.mesh.gather) == ("tile",) * 3
         found = spheres.velocities(np.stack([forces, others]))
     for dens, ours in zip((forces, others), found, strict=True):
@@ -238,7 +238,7 @@ def test_descriptions_and_refusals():
         with pytest.raises(parki.ParkiValueError, match=r"largest is .*; expected a length"):
             parki.kernel("polydisperse_sl", largest=wrong)
     spheres = parki.Spheres(points, radii, **how)
-    plan, text = spheres._plan("velocity", "force"), spheres.describe()
+    plan, text = spheres._mobility.first, spheres.describe()
     with pytest.raises(parki.ParkiValueError, match="takes the radius of each point"):
         plan.update_points(points[:, :5], points[:, :5])
     assert plan(forces).shape == forces.shape

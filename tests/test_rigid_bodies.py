@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from contract import matrix_of, rms
 from scipy.spatial.transform import Rotation
 
 import parki
-from parki.dynamics import bodies_solver, shapes
+from parki.dynamics import shapes
 from parki.reference.rigid_spheres import two_spheres
 
 BOX = [1.2, 1.0, 0.8]
@@ -287,11 +286,11 @@ def test_errors_are_told(monkeypatch):
     with pytest.raises(parki.ParkiError, match=r"error of \S+ after 3 products .* expected 1e-06"):
         of.velocities(FORCES)
     monkeypatch.undo()
-    wrong = SimpleNamespace(_moved=lambda _, given: -given["force"])
-    real, of._spheres._moved = of._spheres._moved, wrong._moved
+    negative = lambda _, acts, **options: -acts["force"]  # noqa: E731
+    monkeypatch.setattr(of._spheres.mobility, "product", negative)
     with pytest.raises(parki.ParkiError, match="not positive"):
         of.velocities(FORCES)
-    of._spheres._moved = real
+    monkeypatch.undo()
     assert of.solve(FORCES).error <= 1e-6
 
 
@@ -338,8 +337,8 @@ def test_drift(periodicity):
     found = 0.0
     for unit in np.eye(6 * count):
         numbers = lambda _, unit=unit: unit.reshape(2, 3, -1).copy()  # noqa: E731
-        flow, loads = bodies_solver.drift(of, numbers, 0.7)
-        found = found + bodies_solver.solved(of, loads, flow).moves
+        flow, loads = of._equations.drift(numbers, 0.7, of.extent)
+        found = found + of._equations.solve(loads, flow).moves
     exact, step = np.zeros(6 * count), 1e-4
     for unit in np.eye(6 * count):
         sides = []
@@ -364,8 +363,8 @@ def test_displacements():
     rng, kT = np.random.default_rng(7), 1e-3
     noise = flat(*of.noise(rng))
     of.accuracy /= 10  # whose first solve is looser
-    flow, loads = bodies_solver.drift(of, lambda shape: rng.standard_normal(shape), kT)
-    drift = np.ravel(bodies_solver.solved(of, loads, flow).moves)
+    flow, loads = of._equations.drift(lambda shape: rng.standard_normal(shape), kT, of.extent)
+    drift = np.ravel(of._equations.solve(loads, flow).moves)
     of.accuracy *= 10
     left = flat(*of.displacements(kT, 0.01, 7, FORCES, TORQUES)) - steps[0]
     left -= np.sqrt(2 * kT * 0.01) * noise

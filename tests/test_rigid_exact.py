@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import parki
-from parki.dynamics import brownian, moments, tables
+from parki.dynamics import brownian, moments, solver, tables
 from parki.dynamics.moments import MomentFields, MomentMobility
 from parki.reference.rigid_spheres import pressures, resistance
 from parki.suspensions import noise
@@ -302,9 +302,9 @@ def test_products_of_noise(fraction, near, whole):
     """Of the near field, and of the whole mobility, to 1e-2, 1e-3 and 1e-4."""
     points, radius = suspension(fraction)
     rigid = parki.RigidSpheres(points, radius, periodicity=3, box=[1, 1, 1], tolerance=1e-4)
-    scales, white = rigid._own**-0.5, np.random.default_rng(7).standard_normal((11, 32))
-    fields = MomentFields(rigid._mobility.sum)
-    for matrix, most in ((fields.near, near), (rigid._product, whole)):
+    mobility, white = rigid._mobility, np.random.default_rng(7).standard_normal((11, 32))
+    scales, fields = mobility.alone**-0.5, MomentFields(mobility.sum)
+    for matrix, most in ((fields.near, near), (mobility.product, whole)):
         exact, _ = noise.root(matrix, white, 1e-8, scales=scales)
         for accuracy, products in zip((1e-2, 1e-3, 1e-4), most, strict=True):
             found, taken = noise.root(matrix, white, accuracy, scales=scales)
@@ -313,20 +313,27 @@ def test_products_of_noise(fraction, near, whole):
             assert taken <= products + 1
 
 
-def test_the_drift_is_solved_as_roughly_as_it_may():
+def test_the_drift_is_solved_as_roughly_as_it_may(monkeypatch):
     """To the root of the accuracy by fewer products, of which the mean has little."""
     points, radius = suspension(0.3)
     how = {"periodicity": 3, "box": [1, 1, 1], "tolerance": 1e-4}
     rough, exact = (
-        parki.RigidSpheres(points, radius, accuracy=accuracy, **how) for accuracy in (1e-2, 1e-6)
+        parki.RigidSpheres(points, radius, accuracy=accuracy, **how)._equations
+        for accuracy in (1e-2, 1e-6)
     )
-    products, solved = [], rough._solved
-    rough._solved = lambda *given, **more: products.append(solved(*given, **more)) or products[-1]
+    solutions, solve = {rough: [], exact: []}, solver.solve
+
+    def recorded(equations, *sides, **options):
+        solutions[equations].append(solve(equations, *sides, **options))
+        return solutions[equations][-1]
+
+    monkeypatch.setattr(solver, "solve", recorded)
     drawn, drifts = np.random.default_rng(9).standard_normal((6, *points.shape)), []
     for w in drawn:
         sides = [brownian.drift(each, w)[:2] for each in (rough, exact)]
-        drifts.append([exact._solved(*each).moves[:3] for each in sides])
-    assert max(each.products for each in products) <= 4
+        drifts.append([solve(exact, *each).moves[:3] for each in sides])
+    assert len(solutions[rough]) == len(drawn)
+    assert max(each.products for each in solutions[rough]) <= 4
     found, tight = np.moveaxis(drifts, 1, 0)
     assert np.linalg.norm(found - tight) < 0.1 * np.linalg.norm(tight)
     along = ((found - tight).mean(axis=0) * tight.mean(axis=0)).sum()

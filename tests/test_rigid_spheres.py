@@ -89,7 +89,7 @@ def test_mobility_in_single_precision_in_a_tall_box():
     points, numbers = POINTS * [[1], [1], [3]], vectors(rows=11) * ([[1.0]] * 3 + [[0.1]] * 8)
     how = {"periodicity": 2, "box": [1, 1, 3], "tolerance": 1e-4}
     exact, single = (
-        parki.RigidSpheres(points.astype(dtype), RADII, **how)._product(numbers)
+        parki.RigidSpheres(points.astype(dtype), RADII, **how)._mobility.product(numbers)
         for dtype in (np.float64, np.float32)
     )
     assert off(single, exact) < 1e-4
@@ -187,7 +187,8 @@ def test_clusters_that_nearly_touch_move_as_solves_that_go_on():
     power = np.sqrt((forces[0] * one).sum() * (forces[1] * other).sum())
     assert abs((forces[1] * one).sum() - (forces[0] * other).sum()) < 2e-3 * power
     units = np.eye(6 * points.shape[1]).reshape(-1, 6, points.shape[1])
-    inverse = np.array([rigid._matrix.inverse(e, np.empty_like(e)).ravel() for e in units])
+    matrix = rigid._equations.matrix
+    inverse = np.array([matrix.inverse(e, np.empty_like(e)).ravel() for e in units])
     assert np.linalg.eigvalsh(inverse)[0] > 0
     assert off(inverse, inverse.T) < 1e-12
 
@@ -237,7 +238,7 @@ def test_gauges_shift_all_spheres_alone():
     """A net force moves all spheres by a gauge as well, against which pairs must not resist."""
     options = {"periodicity": 2, "box": [1, 1, 1], "tolerance": 1e-6, "accuracy": 1e-6}
     rigid = parki.RigidSpheres(POINTS, RADII, **options)
-    found, product = rigid.velocities(vectors()), rigid._product
+    found, product = rigid.velocities(vectors()), rigid._mobility.product
 
     for gauge in (5, -500):
         shift = np.array([[gauge], [gauge], [0]])
@@ -247,7 +248,7 @@ def test_gauges_shift_all_spheres_alone():
             moves[:3] += shift * acts[:3].sum(axis=1, keepdims=True)
             return moves
 
-        rigid._product = shifted
+        rigid._mobility.product = shifted
         shifts = rigid.factor * shift * vectors().sum(axis=1, keepdims=True)
         assert off(rigid.velocities(vectors()) - shifts, found) < 1e-5
 
@@ -263,17 +264,18 @@ def test_net_forces_with_free_axes_are_of_the_dense_matrices(periodicity):
     motion = rigid.solve(forces, torques, gradient=flow)
 
     units = np.eye(55).reshape(55, 11, 5)
-    mobility = np.array([rigid._product(each).ravel() for each in units])
-    resistance = np.array([rigid._matrix(each).ravel() for each in np.eye(30).reshape(30, 6, 5)])
+    mobility = np.array([rigid._mobility.product(each).ravel() for each in units])
+    equations = rigid._equations
+    resistance = np.array([equations.matrix(each).ravel() for each in np.eye(30).reshape(30, 6, 5)])
     carried = np.eye(55)[:, :30]
     matrix = np.block([[(mobility + mobility.T) / 2, -carried], [carried.T, resistance]])
-    slip, loads, strain = solver.sides(rigid, forces, torques, flow)
+    slip, loads, strain = solver.sides(equations, forces, torques, flow, rigid.factor)
     exact = np.linalg.solve(matrix, np.concatenate([slip.ravel(), loads.ravel()]))
     acts, moves = exact[:55].reshape(11, 5), exact[55:].reshape(6, 5)
     assert (forces * moves[:3]).sum() < 0
     assert off(motion.velocities, rigid.factor * moves[:3]) < 2e-7
     assert off(motion.turns, rigid.factor * moves[3:]) < 2e-6
-    stresslets = moments.symmetric(np, acts[6:]) + rigid._pairs.acting(moves, -strain)[1]
+    stresslets = moments.symmetric(np, acts[6:]) + equations.pairs.acting(moves, -strain)[1]
     assert off(motion.stresslets, stresslets) < 2e-6
 
     again = rigid.solve(forces, torques, gradient=flow, start=motion)
@@ -473,11 +475,13 @@ def by_matrices(monkeypatch):
 def test_covariance_of_noise_is_the_mobility(by_matrices, lubrication):
     """As an identity of matrices: all unit vectors in the place of normal numbers."""
     two = by_matrices(lubrication)
-    sides = [(-brownian.slip(two, e.reshape), np.zeros((6, 2))) for e in np.eye(22)]
+    equations = two._equations
+    slips = [equations.mobility.noise(e.reshape, two.accuracy) for e in np.eye(22)]
+    sides = [(-slip, np.zeros((6, 2))) for slip in slips]
     if lubrication:
-        shaken = [two._pairs.shaken(e.reshape(4, 3, 1)) for e in np.eye(12)]
+        shaken = [equations.pairs.shaken(e.reshape(4, 3, 1)) for e in np.eye(12)]
         sides += [(np.zeros((11, 2)), f) for f in shaken]
-    roots = np.array([two._solved(*each).moves.ravel() for each in sides])
+    roots = np.array([solver.solve(equations, k, f).moves.ravel() for k, f in sides])
     mobility = two.as_linear_operator(torques=True) @ np.eye(12)
     assert off(roots.T @ roots, mobility) < 1e-7
 
@@ -486,8 +490,10 @@ def test_covariance_of_noise_is_the_mobility(by_matrices, lubrication):
 def test_drift_is_the_divergence_of_the_mobility(by_matrices, lubrication):
     two, units = by_matrices(lubrication), np.eye(6).reshape(6, 3, 2)
     both = [*units, *-units]  # as normal numbers have: what is odd cancels
-    drift = -sum(two._solved(*brownian.drift(two, w)[:2]).moves for w in both) / 2
-    stresslets = sum(brownian.stresslets(two, w) for w in both) / 2
+    equations = two._equations
+    sides = [brownian.drift(equations, w)[:2] for w in both]
+    drift = -sum(solver.solve(equations, k, f).moves for k, f in sides) / 2
+    stresslets = sum(brownian.stresslets(equations, w) for w in both) / 2
     exact, exact_stresslets, step = np.zeros((6, 2)), 0.0, 1e-5
     for w in units:
         for side in (1, -1):
@@ -531,10 +537,12 @@ def test_steps_have_the_size_of_diffusion():
 
 def test_noise_of_far_and_near_field_is_that_of_the_mobility(cubic):
     """In units of it; `test_rigid_exact.py` has the parts."""
-    assert cubic._mobility.sum.setup.split.positive
-    whole = np.array([cubic._product(e).ravel() for e in np.eye(55).reshape(55, 11, 5)])
+    mobility = cubic._mobility
+    assert mobility.sum.setup.split.positive
+    whole = np.array([mobility.product(e).ravel() for e in np.eye(55).reshape(55, 11, 5)])
     rng, count = np.random.default_rng(3), 40
-    drawn = np.array([brownian.slip(cubic, rng.standard_normal).ravel() for _ in range(count)])
+    noises = [mobility.noise(rng.standard_normal, cubic.accuracy) for _ in range(count)]
+    drawn = np.array([noise.ravel() for noise in noises])
     squares = (drawn * np.linalg.solve(whole, drawn.T).T).mean()
     assert abs(squares - 1) < 4 * np.sqrt(2 / (55 * count))
 

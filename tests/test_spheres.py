@@ -86,7 +86,7 @@ def test_sizes_of_the_terms_of_turns():
 def test_far_noise_has_the_far_matrix(radii, box):
     """What shapes white noise, twice, is the far field: a square root, without chance."""
     spheres, _, forces, _ = given(RADII[radii], 3, 1e-6, box=box)
-    plan = spheres._plan("velocity", "force")
+    plan = spheres._mobility.first
     far = plan(forces) - plan.pipeline.near(forces)
     stages, found = plan.pipeline.stages, np.zeros_like(far)
     grid = stages.marks.spread(stages.p2g, forces, stages.sorted, None, 0, 1)[0]
@@ -103,7 +103,7 @@ def test_far_noise_has_the_far_matrix(radii, box):
 def test_noise_of_torques(radii, box):
     """Forces and torques are one density: its far field is a square, its near field positive."""
     spheres, _, *acts = given(RADII[radii], 3, 1e-4, box=box)
-    turning, shape = spheres._turning(), (2, 3, COUNT)
+    turning, shape = spheres._mobility.couplets(), (2, 3, COUNT)
     assert turning.plan.setup.split.positive
     stages, far = turning.pipeline.stages, np.zeros((12, COUNT))
     dens = noise.density(*acts)
@@ -160,7 +160,7 @@ def test_near_matrix_is_positive(radii, cutoff):
     """If the near field of the largest radius reaches far enough, noise is drawn apart."""
     tolerance = 1e-6 if radii == "one" else 1e-3
     spheres, *_ = given(RADII[radii], 3, tolerance, cutoff=cutoff)
-    plan = spheres._plan("velocity", "force")
+    plan = spheres._mobility.first
     near = plan.pipeline.near
     matrix = np.array([near(e.reshape(3, -1)).ravel() for e in np.eye(3 * COUNT)])
     positive = np.linalg.eigvalsh((matrix + matrix.T) / 2)[0] > 0

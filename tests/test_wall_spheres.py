@@ -58,7 +58,9 @@ def test_a_sphere_alone(t, box):
     assert np.allclose(found, exact, rtol=0, atol=1e-9)
     if t < 1:  # so that the mean over these signs is the mean over normal numbers
         given = turned.T.astype(float)
-        drawn = [wall.divergence(sphere, lambda _, w=w: w[:, None])[0] for w in given]
+        mobility, factor = sphere._mobility, sphere.factor
+        whites = [lambda _, w=w: w[:, None] for w in given]
+        drawn = [wall.divergence(mobility, white, factor=factor)[0] for white in whites]
         rate = (9 / 8 * t - 3 / 2 * t**3 + 5 / 8 * t**5) / height / (6 * np.pi * t * height)
         assert np.mean(drawn, axis=0)[:, 0] == pytest.approx([0, 0, rate], rel=2e-4, abs=1e-6)
 
@@ -93,7 +95,7 @@ def test_many_radii():
     forces = rng.standard_normal((3, count))
     spheres = parki.Spheres(points, radii, given)
     found = spheres.velocities(forces)
-    assert len(spheres._plan("velocity", "force").terms) == 3
+    assert len(spheres._mobility.first.terms) == 3
     n, exact = count - 1, np.zeros(3)
     for m in range(count):
         pair = kernel("sphere_sl", radius=radii[n], source_radius=radii[m])
@@ -210,13 +212,14 @@ def test_the_mobility_and_its_noise():
     moved = np.sqrt(0.1) * noise + 0.1 * spheres.velocities(FORCES)
     rng = np.random.default_rng(5)
     rng.standard_normal((3, 12))
-    (drift,) = wall.divergence(spheres, rng.standard_normal)
+    factor = spheres.factor
+    (drift,) = wall.divergence(spheres._mobility, rng.standard_normal, factor=factor)
     drift *= 0.05
     assert rms(step - moved - drift) <= 1e-6 * rms(step) and rms(drift) > 1e-4 * rms(step)
     rng = np.random.default_rng(5)  # where the box ends at the highest sphere, which steps beyond
     rng.standard_normal((3, 12))
     tight = parki.Spheres(POINTS, RADII, options(box=(*BOX[:2], None)))
-    again = 0.05 * wall.divergence(tight, rng.standard_normal)[0]
+    again = 0.05 * wall.divergence(tight._mobility, rng.standard_normal, factor=factor)[0]
     assert 0 < rms(again - drift) <= 1e-3 * rms(drift)
     name = "sphere_sl(radius=0.1, source_radius=0.05)"  # which PyTorch and JAX differentiate
     given = name, POINTS, POINTS, FORCES, options(0, 1e-6)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
 from parki.core import EwaldOptions, as_points, like_points, linear_operator, take_options
 from parki.dynamics import bodies_solver, solver
-from parki.dynamics.bodies_solver import BodyMotion
-from parki.dynamics.conjugate import Show, dot, power_near, scaled
+from parki.dynamics.bodies_solver import Blobs, BodyEquations, BodyMotion
+from parki.dynamics.conjugate import Show
 from parki.dynamics.placed import Placed, SameShape
 from parki.dynamics.shapes import BodyShape
 from parki.errors import ParkiTypeError, ParkiValueError, by_words
@@ -22,7 +22,6 @@ from parki.solving import rotations
 from parki.suspensions import noise
 from parki.suspensions.fluid import Solving
 from parki.suspensions.placed_spheres import alone
-from parki.suspensions.spheres import Spheres
 from parki.typing import Array, ArrayT, Box, OptionKeywords, Unpack
 
 LOOSEST = 1e-3  # error of velocities, where the tolerance is larger
@@ -118,8 +117,8 @@ class RigidBodies(Solving):
             self._kinds.append(kind)
         placed = self._place(xp, array, quaternions, dtype)
         with by_words(self.words):
-            self._spheres = Spheres(placed.blobs, radii, options)
-        self._first.attach(self._spheres._attached._replace(on_top=(placed, library_of(positions))))
+            self._spheres = Blobs(placed.blobs, radii, options)
+        self._spheres.attach(placed, library_of(positions))
 
     def _place(self, xp: Any, positions: Any, quaternions: Any, dtype: Any) -> Placed:
         if not bool(xp.isfinite(positions).all()):
@@ -131,15 +130,19 @@ class RigidBodies(Solving):
     @property
     def _first(self) -> Any:
         """The plan of the blobs, by whose lock one thread after the other calls."""
-        return self._spheres._first
+        return self._spheres.mobility.first
 
     @property
     def _placed(self) -> Placed:
-        return cast(Placed, self._spheres._attached.on_top[0])
+        return self._spheres.bodies[0]
 
     @property
     def _back(self) -> Callable[[Any], Any]:
-        return cast(Callable[[Any], Any], self._spheres._attached.on_top[1])
+        return self._spheres.bodies[1]
+
+    @property
+    def _equations(self) -> BodyEquations:
+        return BodyEquations(self._placed, self._spheres.mobility, self.accuracy)
 
     # ------------------------------------------------------------------ attributes
     @property
@@ -240,15 +243,15 @@ class RigidBodies(Solving):
             As for `update_positions`.
         """
         old = self._placed
-        angles = bodies_solver.of_bodies(self, "turns", turns).astype(np.float64)
+        angles = self._equations.of_bodies("turns", turns).astype(np.float64)
         quaternions = rotations.rotated(old.xp, old.quaternions, angles)
-        positions = old.positions + bodies_solver.of_bodies(self, "moves", moves)
+        positions = old.positions + self._equations.of_bodies("moves", moves)
         placed = Placed(old.xp, self._kinds, positions, quaternions, old.dtype)
         self._moved(placed, self._back, box)
 
     def _moved(self, placed: Placed, back: Callable[[Any], Any], box: Any) -> None:
         with by_words(self.words):
-            self._spheres._update(placed.blobs, box, (placed, back))
+            self._spheres.place(placed, back, box)
 
     # ------------------------------------------------------------------ motions
     @alone
@@ -306,10 +309,10 @@ class RigidBodies(Solving):
         """
         if forces is torques is slip is gradient is None:
             raise ParkiTypeError("give forces, torques, slip or a gradient: nothing moves bodies")
-        flow = bodies_solver.flow(self, slip, gradient)
-        solution = bodies_solver.solved(
-            self, bodies_solver.loads(self, forces, torques), flow, start, callback
-        )
+        equations = self._equations
+        flow = equations.flow(slip, gradient)
+        loads = equations.loads(forces, torques, self.viscosity)
+        solution = equations.solve(loads, flow, start=start, callback=callback)
         return bodies_solver.motion(self._placed, solution, self.viscosity, self._back)
 
     @alone
@@ -327,26 +330,12 @@ class RigidBodies(Solving):
         This is the resistance, the inverse of `velocities`. It takes more products the more bodies
         there are. Parameters are as for `solve`.
         """
-        placed = self._placed
-        motions = placed.xp.stack(
-            [
-                bodies_solver.of_bodies(self, "velocities", velocities),
-                bodies_solver.of_bodies(self, "turns", turns),
-            ]
+        equations = self._equations
+        motions = self._placed.xp.stack(
+            [equations.of_bodies("velocities", velocities), equations.of_bodies("turns", turns)]
         )
-        flow = placed.carried(motions)
-        own = bodies_solver.flow(self, slip, gradient)
-        if own is not None:
-            flow = flow + own
-        power = power_near(flow)
-        [flow] = scaled(-power, flow)
-        first = placed.freed(flow)
-        scale = float(dot(flow, first[0]))
-        solution = bodies_solver.iterated(
-            self, placed.freed, first, flow, scale, self.accuracy, callback
-        ).scaled(power)
-        loads = placed.carried_back(solution.acts) + placed.resisted(motions)
-        loads *= placed.dtype.type(self.viscosity)
+        loads = equations.resist(motions, equations.flow(slip, gradient), callback)
+        loads *= self._placed.dtype.type(self.viscosity)
         return self._back(loads[0]), self._back(loads[1])
 
     @alone
@@ -365,11 +354,8 @@ class RigidBodies(Solving):
         -------
         array, or tuple of arrays
         """
-        if bodies_solver.as_motion("motion", motion)._begin[2] is not self._placed:
-            raise ParkiValueError(
-                "motion is of other bodies, or of these before they moved; call solve again"
-            )
-        fields = self._spheres.flow(motion._begin[0], points, want=want)
+        forces = bodies_solver.forces_of(motion, self._placed)
+        fields = self._spheres.flow(forces, points, want=want)
         one, scale = isinstance(want, str), self._placed.dtype.type(self.viscosity)
         results = tuple(
             self._back(each * scale if name in ("p", "stress") else each)
@@ -432,20 +418,16 @@ class RigidBodies(Solving):
         noise.check_step(kT, dt)
         placed = self._placed
         rng = noise.generator("rng", rng, placed.xp)
-        loads, flow = (
-            bodies_solver.loads(self, forces, torques),
-            bodies_solver.flow(self, slip, gradient),
-        )
+        equations = self._equations
+        loads = equations.loads(forces, torques, self.viscosity)
+        flow = equations.flow(slip, gradient)
         if kT * dt:
-            shaken, spun = bodies_solver.shaken(
-                self, rng, math.sqrt(2 * kT / (self.viscosity * dt))
-            )
-            drift, pulled = bodies_solver.drift(
-                self, noise.white(rng, placed.dtype), kT / self.viscosity
-            )
-            flow = shaken + drift if flow is None else flow + shaken + drift
+            noisy, spun = self._noise(rng, math.sqrt(2 * kT / (self.viscosity * dt)))
+            white = noise.white(rng, placed.dtype)
+            drift, pulled = equations.drift(white, kT / self.viscosity, self.extent)
+            flow = noisy + drift if flow is None else flow + noisy + drift
             loads = loads + spun + pulled
-        solution = bodies_solver.solved(self, loads, flow)
+        solution = equations.solve(loads, flow)
         moved = placed.dtype.type(dt) * solution.moves
         return self._back(moved[0]), self._back(moved[1])
 
@@ -459,9 +441,23 @@ class RigidBodies(Solving):
             Of velocities and of turns, without drift.
         """
         rng = noise.generator("rng", rng, self._placed.xp)
-        flow, loads = bodies_solver.shaken(self, rng, 1 / math.sqrt(self.viscosity))
-        motions = bodies_solver.solved(self, loads, flow).moves
+        flow, loads = self._noise(rng, 1 / math.sqrt(self.viscosity))
+        motions = self._equations.solve(loads, flow).moves
         return self._back(motions[0]), self._back(motions[1])
+
+    def _noise(self, rng: Any, size: float) -> tuple[Any, Any]:
+        """Return ``size`` times velocities (3, N) of blobs, and loads (2, 3, B), which are noise.
+
+        Blobs have noise of their mobility M, and a torque that resists a turn has its own. Then
+        motions have the covariance of the bodies' mobility N, because ``N = (K^T M^-1 K + R)^-1``,
+        in the words of `parki.dynamics.conjugate`.
+        """
+        with by_words(self.words):
+            flow = self._spheres.noise(rng, accuracy=self.accuracy)
+        placed = self._placed
+        real = placed.dtype.type
+        white = noise.white(rng, placed.dtype)((2, *placed.positions.shape))
+        return real(size) * flow, real(size) * placed.resisted(white, 0.5)
 
     # ------------------------------------------------------------------ views
     def describe(self) -> str:

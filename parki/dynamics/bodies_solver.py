@@ -1,7 +1,8 @@
-"""Solves for rigid bodies: arguments, forces on their blobs and how they move, noise and drift."""
+"""Solves for rigid bodies: arguments, forces on their blobs, how they move, and their drift."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +14,12 @@ from parki.dynamics import moments
 from parki.dynamics.conjugate import Show, Solved, conjugate, dot, power_near, scaled
 from parki.dynamics.placed import Placed
 from parki.dynamics.shapes import BodyShape
-from parki.errors import ParkiTypeError, ParkiValueError, by_words
+from parki.errors import ParkiTypeError, ParkiValueError
 from parki.interchange import as_array, shown, to_host
-from parki.suspensions import noise, wall
+from parki.suspensions import wall
+from parki.suspensions.mobility import SphereMobility
+from parki.suspensions.noise import White
+from parki.suspensions.spheres import Spheres
 
 
 def kinds(shapes: Any, which: Any, count: int) -> tuple[tuple[BodyShape, ...], Any]:
@@ -46,44 +50,6 @@ def kinds(shapes: Any, which: Any, count: int) -> tuple[tuple[BodyShape, ...], A
             f"{len(bodies) - 1}, for {len(bodies)} shapes"
         )
     return bodies, numbers.astype(int)
-
-
-def of_bodies(bodies: Any, name: str, given: Any) -> Any:
-    """Return an array (3, B) that was given, or zeros."""
-    placed = bodies._placed
-    shape = tuple(placed.positions.shape)
-    if given is None:
-        return placed.xp.zeros(shape, placed.dtype)
-    return like(bodies, name, given, shape, "one for each of the bodies")
-
-
-def like(bodies: Any, name: str, given: Any, shape: tuple[int, ...], meaning: str) -> Any:
-    """Return an array of a shape in the library of the blobs, or refuse it."""
-    array = like_points(name, given, bodies._first.space, bodies._placed.dtype)
-    if tuple(array.shape) != shape:
-        raise ParkiValueError(f"{name} has shape {tuple(array.shape)}; expected {shape}, {meaning}")
-    if not bool(bodies._placed.xp.isfinite(array).all()):
-        raise ParkiValueError(f"{name} has NaN or infinite numbers")
-    return array
-
-
-def loads(bodies: Any, forces: Any, torques: Any) -> Any:
-    """Return forces and torques at a viscosity of 1."""
-    given = [of_bodies(bodies, *each) for each in (("forces", forces), ("torques", torques))]
-    return bodies._placed.xp.stack(given) / bodies._placed.dtype.type(bodies.viscosity)
-
-
-def flow(bodies: Any, slip: Any, gradient: Any) -> Any:
-    """Return velocities of the fluid at the blobs, relative to rigid ones; None if not any."""
-    placed, flow = bodies._placed, None
-    if slip is not None:
-        shape = tuple(placed.arms.shape)
-        flow = like(bodies, "slip", slip, shape, "one for each of the blobs")
-    if gradient is not None:
-        slope = moments.gradient(gradient, bodies.options)
-        strain = placed.xp.asarray((slope + slope.T) / 2, placed.dtype)
-        flow = -strain @ placed.arms if flow is None else flow - strain @ placed.arms
-    return flow
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,98 +114,195 @@ def begun(placed: Placed, start: Any) -> tuple[Any, Any]:
     return forces, motions
 
 
+def forces_of(motion: Any, placed: Placed) -> Any:
+    """Return the forces (3, N) on blobs by a motion of bodies at these places; refuse another."""
+    forces, _, then = as_motion("motion", motion)._begin
+    if then is not placed:
+        raise ParkiValueError(
+            "motion is of other bodies, or of these before they moved; call solve again"
+        )
+    return forces
+
+
+class Blobs(Spheres):
+    """Spheres that bodies are made of, to which the bodies at their places are attached."""
+
+    @property
+    def mobility(self) -> SphereMobility:
+        """How forces on blobs move them."""
+        return self._mobility
+
+    @property
+    def bodies(self) -> tuple[Placed, Callable[[Any], Any]]:
+        """The bodies, and what makes arrays of the library of their positions."""
+        bodies: tuple[Placed, Callable[[Any], Any]] = self._mobility.attached.on_top
+        return bodies
+
+    def attach(self, placed: Placed, back: Callable[[Any], Any]) -> None:
+        """Attach bodies of which these are the blobs."""
+        self._first.attach(self._mobility.attached._replace(on_top=(placed, back)))
+
+    def place(self, placed: Placed, back: Callable[[Any], Any], box: Any) -> None:
+        """Move to the blobs of bodies elsewhere; on any error all stays as it was."""
+        self._update(placed.blobs, box, (placed, back))
+
+
+FACTOR = 1 / (8 * math.pi)  # of the mobility of blobs, at a viscosity of 1
 MOST_PRODUCTS = 300
 # Part that counts of the energy of a flow that holds bodies in place: most of it moves no body. So
 # velocities have errors of 0.3 to 1.2 times the estimate.
 HELD = 0.15
-
-
-def solved(
-    bodies: Any,
-    loads: Any,
-    flow: Any,
-    start: BodyMotion | None = None,
-    callback: Show | None = None,
-    accuracy: float | None = None,
-) -> Solved:
-    """Return forces and motions by loads and velocities of the blobs, at a viscosity of 1."""
-    placed = bodies._placed
-    power = power_near(loads, *() if flow is None else (flow,))
-    loads, flow = (None if each is None else scaled(-power, each)[0] for each in (loads, flow))
-    forces, motions = placed.driven(loads)
-    energy = dot(loads, motions)
-    if flow is not None:
-        more, also = placed.alone(flow)
-        energy = energy + HELD * dot(flow, more) + placed.energy(also)
-        forces, motions = forces + more, motions + also
-    if start is not None:
-        forces, motions = scaled(-power, *begun(placed, start))
-        missing = loads - placed.carried_back(forces) - placed.resisted(motions)
-        more, also = placed.driven(missing)
-        forces, motions = forces + more, motions + also
-    if flow is None:
-        flow = placed.xp.zeros_like(placed.arms)
-    accuracy, first = bodies.accuracy if accuracy is None else accuracy, (forces, motions)
-    found = iterated(bodies, placed.alone, first, flow, float(energy), accuracy, callback)
-    return found.scaled(power)
-
-
-def iterated(bodies: Any, alone: Any, first: Any, *given: Any) -> Solved:
-    """Return the solution by conjugate gradients, from what acts and moves first."""
-    if given[-1] is not None and not callable(given[-1]):
-        raise ParkiTypeError(
-            f"callback is {shown(given[-1])}; expected a function of the residual, such as a "
-            "parki.Progress"
-        )
-    flow, scale, accuracy, show = given
-
-    def mobility(forces: Any) -> Any:
-        return bodies._spheres._moved("velocity", {"force": forces})
-
-    carried, most, of = bodies._placed.carried, MOST_PRODUCTS, "the mobility of the blobs"
-    return conjugate(
-        mobility, alone, carried, first, flow, lambda *_: scale, accuracy, most, show, of
-    )
-
-
 LOOSER = 10.0  # times the accuracy: the error of the solve that only the drift takes
 
 
-def shaken(bodies: Any, rng: Any, size: float) -> tuple[Any, Any]:
-    """Return ``size`` times velocities (3, N) of blobs, and loads (2, 3, B), which are noise.
+@dataclass(frozen=True, eq=False)
+class BodyEquations:
+    """Bodies at their present places, how their blobs move, and how exactly that is solved.
 
-    The blobs have noise of their mobility M, and a torque that resists a turn has its own. Then
-    motions have the covariance of the bodies' mobility N, because ``N = (K^T M^-1 K + R)^-1``, in
-    the words of `conjugate`.
+    All is at a viscosity of 1.
+
+    Attributes
+    ----------
+    placed : Placed
+    mobility : SphereMobility
+        Of the blobs.
+    accuracy : float
+        The relative error of velocities at which solves stop.
     """
-    with by_words(bodies.words):
-        flow = bodies._spheres.noise(rng, accuracy=bodies.accuracy)
-    placed = bodies._placed
-    real = placed.dtype.type
-    white = noise.white(rng, placed.dtype)((2, *placed.positions.shape))
-    return real(size) * flow, real(size) * placed.resisted(white, 0.5)
 
+    placed: Placed
+    mobility: SphereMobility
+    accuracy: float
 
-def drift(bodies: Any, white: noise.White, size: float) -> tuple[Any, Any]:
-    """Return ``size`` times velocities and loads whose solution has the mean div N.
+    # ------------------------------------------------------------------ arguments
+    def of_bodies(self, name: str, values: Any) -> Any:
+        """Return an argument (3, B), or zeros."""
+        shape = tuple(self.placed.positions.shape)
+        if values is None:
+            return self.placed.xp.zeros(shape, self.placed.dtype)
+        return self._argument(name, values, shape, "one for each of the bodies")
 
-    With normal numbers w it is the mean of the change of N w along w, of translations and turns. M
-    changes by a difference, K and R by formulas: none of N is needed (Sprinkle, Balboa Usabiaga,
-    Patankar and Donev, 2017).
-    """
-    placed = bodies._placed
-    real = placed.dtype.type
-    extent, blob = bodies.extent, bodies._spheres._sizes.smallest
-    w = white((2, *placed.positions.shape))
-    # A turn moves blobs about as far as a translation: both are in units of the extent.
-    loads, moves = w.copy(), w.copy()
-    loads[0] /= real(extent)
-    moves[0] *= real(extent)
-    solution = solved(bodies, loads, None, accuracy=min(LOOSER * bodies.accuracy, 0.5))
-    step = real(wall.STEP * blob / extent)
-    [change] = wall.difference(bodies._spheres, step * placed.carried(moves), solution.acts)
-    arms = placed.turning(w[1])  # by which these change
-    flow = placed.turning(solution.moves[1], arms) - change / step
-    pull = -placed.resisted_by(w[1], solution.moves)
-    pull[1] -= placed.torques(solution.acts, arms)
-    return real(size) * flow, real(size) * pull
+    def _argument(self, name: str, values: Any, shape: tuple[int, ...], meaning: str) -> Any:
+        """Return an array of a shape in the library of the blobs, or refuse it."""
+        array = like_points(name, values, self.mobility.first.space, self.placed.dtype)
+        if tuple(array.shape) != shape:
+            raise ParkiValueError(
+                f"{name} has shape {tuple(array.shape)}; expected {shape}, {meaning}"
+            )
+        if not bool(self.placed.xp.isfinite(array).all()):
+            raise ParkiValueError(f"{name} has NaN or infinite numbers")
+        return array
+
+    def loads(self, forces: Any, torques: Any, viscosity: float) -> Any:
+        """Return forces and torques (2, 3, B) at a viscosity of 1."""
+        loads = [self.of_bodies("forces", forces), self.of_bodies("torques", torques)]
+        return self.placed.xp.stack(loads) / self.placed.dtype.type(viscosity)
+
+    def flow(self, slip: Any, gradient: Any) -> Any:
+        """Return velocities of the fluid at the blobs, relative to rigid ones; None if not any."""
+        placed, flow = self.placed, None
+        if slip is not None:
+            shape = tuple(placed.arms.shape)
+            flow = self._argument("slip", slip, shape, "one for each of the blobs")
+        if gradient is not None:
+            slope = moments.gradient(gradient, self.mobility.options)
+            strain = placed.xp.asarray((slope + slope.T) / 2, placed.dtype)
+            flow = -strain @ placed.arms if flow is None else flow - strain @ placed.arms
+        return flow
+
+    # ------------------------------------------------------------------ solves
+    def solve(
+        self,
+        loads: Any,
+        flow: Any,
+        *,
+        start: BodyMotion | None = None,
+        callback: Show | None = None,
+        accuracy: float | None = None,
+    ) -> Solved:
+        """Return forces and motions by loads and velocities of the blobs."""
+        placed = self.placed
+        power = power_near(loads, *() if flow is None else (flow,))
+        loads, flow = (None if each is None else scaled(-power, each)[0] for each in (loads, flow))
+        forces, motions = placed.driven(loads)
+        energy = dot(loads, motions)
+        if flow is not None:
+            more, also = placed.alone(flow)
+            energy = energy + HELD * dot(flow, more) + placed.energy(also)
+            forces, motions = forces + more, motions + also
+        if start is not None:
+            forces, motions = scaled(-power, *begun(placed, start))
+            missing = loads - placed.carried_back(forces) - placed.resisted(motions)
+            more, also = placed.driven(missing)
+            forces, motions = forces + more, motions + also
+        if flow is None:
+            flow = placed.xp.zeros_like(placed.arms)
+        first, scale = (forces, motions), float(energy)
+        return self._iterated(placed.alone, first, flow, scale, callback, accuracy).scaled(power)
+
+    def resist(self, motions: Any, flow: Any, callback: Show | None = None) -> Any:
+        """Return the loads (2, 3, B) by which bodies have motions (2, 3, B) in such a flow."""
+        placed, carried = self.placed, self.placed.carried(motions)
+        flow = carried if flow is None else carried + flow
+        power = power_near(flow)
+        [flow] = scaled(-power, flow)
+        first = placed.freed(flow)
+        scale = float(dot(flow, first[0]))
+        solution = self._iterated(placed.freed, first, flow, scale, callback).scaled(power)
+        return placed.carried_back(solution.acts) + placed.resisted(motions)
+
+    def _iterated(
+        self,
+        alone: Callable[[Any], tuple[Any, Any]],
+        first: tuple[Any, Any],
+        flow: Any,
+        scale: float,
+        callback: Show | None,
+        accuracy: float | None = None,
+    ) -> Solved:
+        """Return the solution by conjugate gradients, from what acts and moves first."""
+        if callback is not None and not callable(callback):
+            raise ParkiTypeError(
+                f"callback is {shown(callback)}; expected a function of the residual, such as a "
+                "parki.Progress"
+            )
+
+        def mobility(forces: Any) -> Any:
+            return self.mobility.product("velocity", {"force": forces}, factor=FACTOR)
+
+        return conjugate(
+            mobility,
+            alone,
+            self.placed.carried,
+            first,
+            flow,
+            lambda *_: scale,
+            self.accuracy if accuracy is None else accuracy,
+            MOST_PRODUCTS,
+            callback,
+            "the mobility of the blobs",
+        )
+
+    # ------------------------------------------------------------------ Brownian motion
+    def drift(self, white: White, size: float, extent: float) -> tuple[Any, Any]:
+        """Return ``size`` times velocities and loads whose solution has the mean div N.
+
+        With normal numbers w it is the mean of the change of N w along w, of translations and
+        turns. M changes by a difference, K and R by formulas: none of N is needed (Sprinkle, Balboa
+        Usabiaga, Patankar and Donev, 2017). Bodies have that ``extent``.
+        """
+        placed, real = self.placed, self.placed.dtype.type
+        w = white((2, *placed.positions.shape))
+        # A turn moves blobs about as far as a translation: both are in units of the extent.
+        loads, moves = w.copy(), w.copy()
+        loads[0] /= real(extent)
+        moves[0] *= real(extent)
+        solution = self.solve(loads, None, accuracy=min(LOOSER * self.accuracy, 0.5))
+        step = real(wall.STEP * self.mobility.sizes.smallest / extent)
+        shift = step * placed.carried(moves)
+        [change] = self.mobility.difference(shift, solution.acts, factor=FACTOR)
+        arms = placed.turning(w[1])  # by which these change
+        flow = placed.turning(solution.moves[1], arms) - change / step
+        pull = -placed.resisted_by(w[1], solution.moves)
+        pull[1] -= placed.torques(solution.acts, arms)
+        return real(size) * flow, real(size) * pull

@@ -15,13 +15,14 @@ way along w: they are the Brownian stress.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
-from parki.dynamics import moments
-from parki.dynamics.moments import MomentFields, MomentMobility
+from parki.core import EwaldOptions
+from parki.dynamics import moments, solver
+from parki.dynamics.solver import RigidEquations
 from parki.errors import OverlapError, ParkiValueError
-from parki.suspensions import noise
+from parki.suspensions.noise import White
 
 STEPS = {"float64": 1e-3, "float32": 1e-2}  # distances for M, in smallest radii, by arithmetic
 STEP_OF_PAIRS = 1e-7
@@ -31,73 +32,60 @@ ROUGHLY = 0.5
 MOST_HALVES = 12  # how often a step is halved, which leaves a 64th of its noise
 
 
-def check(rigid: Any) -> None:
+def check(options: EwaldOptions) -> None:
     """Refuse noise of a mobility that is not positive."""
-    if any(moments.gauged(rigid.options)):
+    if any(moments.gauged(options)):
         raise ParkiValueError(
-            f"noise with periodicity={rigid.options.periodicity} is not defined: the mean "
+            f"noise with periodicity={options.periodicity} is not defined: the mean "
             "velocity of a cell depends on the gauge there, and the mobility is not positive; "
             "take periodicity 0 or 3"
         )
 
 
-def slip(rigid: Any, white: noise.White) -> Any:
-    """Return slip velocities (11, N) of covariance M, of what makes normal numbers of a shape.
-
-    With three periodic axes far and near field have noises of their own: see `noise.split`.
-    """
-    scales, plan = rigid._own**-0.5, rigid._mobility.sum
-    apart = rigid.options.periodicity == 3 and rigid.radii.size > 0
-    if apart and plan.terms[0].sum.order.kept and plan.setup.split.positive:
-        how = {"scales": scales, "first": rigid._products if plan.space.on_device else 1}
-        fields = MomentFields(plan)
-        numbers, rigid._products = noise.split(plan, fields, white, rigid.accuracy, 1.0, **how)
-        return numbers
-    return noise.root(rigid._product, white(scales.shape), rigid.accuracy, scales=scales)[0]
-
-
-def shaken(rigid: Any, white: Any) -> tuple[Any, Any]:
+def noise(equations: RigidEquations, white: White) -> tuple[Any, Any]:
     """Return slip (11, N) and forces of pairs (6, N) of the covariances M and R."""
-    k, f = -slip(rigid, white), rigid._zeros(6)
-    if rigid._pairs is not None:
-        f = rigid._pairs.shaken(white((4, 3, rigid._pairs.first.size)))
+    k, f = -equations.mobility.noise(white, equations.accuracy), equations.zeros(6)
+    if equations.pairs is not None:
+        f = equations.pairs.shaken(white((4, 3, equations.pairs.first.size)))
     return k, f
 
 
-def drift(rigid: Any, w: Any, stresslets: bool = False) -> tuple[Any, Any, Any]:
+def drift(equations: RigidEquations, w: Any, stresslets: bool = False) -> tuple[Any, Any, Any]:
     """Return slip (11, N) and forces (6, N) whose mean over normal numbers w (3, N) drifts.
 
     And the change of the stresslets (3, 3, N) of pairs along w, by the same motion, if wanted.
     """
-    f = rigid._zeros(6)
+    mobility, pairs = equations.mobility, equations.pairs
+    f = equations.zeros(6)
     f[:3] = w
-    under = rigid._solved(rigid._zeros(11), f, accuracy=rigid.accuracy**ROUGHLY)
-    real = rigid.options.arithmetic(rigid._mobility.dtype)
-    distance = STEPS[real.name] * rigid._sizes.smallest
-    slips = rigid._product(under.acts, _there(rigid, distance * w)) - rigid._product(under.acts)
+    roughly = equations.accuracy**ROUGHLY
+    under = solver.solve(equations, equations.zeros(11), f, accuracy=roughly)
+    real = mobility.options.arithmetic(mobility.dtype)
+    distance = STEPS[real.name] * mobility.smallest
+    slips = mobility.shifted(distance * w).product(under.acts) - mobility.product(under.acts)
     slips /= distance
-    if rigid._pairs is None:
-        return slips, rigid._zeros(6), 0.0
-    distance = STEP_OF_PAIRS * rigid._sizes.smallest
+    if pairs is None:
+        return slips, equations.zeros(6), 0.0
+    distance = STEP_OF_PAIRS * mobility.smallest
     ahead, here = (
-        pairs.acting(under.moves, stresslets=stresslets)
-        for pairs in (rigid._pairs.shifted(distance * w), rigid._pairs)
+        near.acting(under.moves, stresslets=stresslets)
+        for near in (pairs.shifted(distance * w), pairs)
     )
     forces, changes = ((one - other) / distance for one, other in zip(ahead, here, strict=True))
     return slips, forces, changes
 
 
-def stresslets(rigid: Any, w: Any) -> Any:
+def stresslets(equations: RigidEquations, w: Any) -> Any:
     """Return the change of the stresslets (3, 3, N) of forces w along w: Brownian ones over kT."""
-    slips, forces, drifting = drift(rigid, w, stresslets=True)
-    change = rigid._solved(-slips, -forces)
-    drifting = drifting + moments.symmetric(rigid._xp, change.acts[6:])
-    if rigid._pairs is not None:
-        drifting += rigid._pairs.acting(change.moves)[1]
+    slips, forces, drifting = drift(equations, w, stresslets=True)
+    change = solver.solve(equations, -slips, -forces)
+    drifting = drifting + moments.symmetric(equations.xp, change.acts[6:])
+    if equations.pairs is not None:
+        drifting += equations.pairs.acting(change.moves)[1]
     return drifting
 
 
-def advance(rigid: Any, dt: float, step: Any) -> int:
+def advance(rigid: Any, dt: float, step: Callable[[float], Any]) -> int:
     """Move spheres by steps of a duration; where they would overlap, by two of half of it.
 
     Parameters
@@ -123,17 +111,3 @@ def advance(rigid: Any, dt: float, step: Any) -> int:
                 raise
             spans += [span / 2] * 2
     return rejected
-
-
-def _there(rigid: Any, shift: Any) -> MomentMobility:
-    """Return the mobility of spheres that are shifted, by plans of their own."""
-    points, options = rigid._mobility.points, rigid.options
-    other: MomentMobility | None = rigid._shifted
-    points = points + shift.astype(points.dtype)
-    if options.periodicity == 0:  # where spheres may leave the box of now
-        return MomentMobility(points, rigid.radii, replace(options, box=(None,) * 3))
-    if other is None:
-        rigid._shifted = other = MomentMobility(points, rigid.radii, options)
-    else:
-        other.update_points(points, None if other.options == options else options.box)
-    return other

@@ -17,6 +17,7 @@ couplets and gradients. It is one sum, for any radii and all boxes: see
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ import numpy as np
 from parki.core import EwaldOptions, Plan
 from parki.errors import ParkiValueError
 from parki.interchange import as_array, to_host
-from parki.suspensions.noise import Couplets
+from parki.runtime.forks import cached_property
+from parki.suspensions.noise import FIRST, Couplets, White, root, split
 from parki.suspensions.radii import Radii
 
 TRACE = 1e-9  # of a gradient, over its largest entry
@@ -138,7 +140,9 @@ class MomentMobility:
         self.radii, sizes = radii, Radii.of(radii, points.shape[1])
         name: Any = sizes.couplets
         self.sum: Plan[Any] = Plan(name, points, points, sizes.marks, options, want=WANT)
-        self.dtype, self.space = self.sum.dtype, self.sum.space
+        self.dtype, self.space, self.smallest = self.sum.dtype, self.sum.space, sizes.smallest
+        self._shifted: MomentMobility | None = None
+        self._noise_products = FIRST  # which the last noise took
 
     @property
     def points(self) -> Any:
@@ -151,9 +155,50 @@ class MomentMobility:
         options: EwaldOptions = self.sum.options
         return options
 
+    @cached_property
+    def alone(self) -> Any:
+        """The mobility of each sphere alone, by its eleven numbers, shape (11, N)."""
+        return self_mobility(self.space.array_module, self.radii)
+
     def update_points(self, points: Any, box: Any = None, attached: Any = None) -> None:
         """Move the spheres, and what is attached to them; on any error all stays as it was."""
         self.sum.place(points, points, None, attached, box)
+
+    def shifted(self, shift: Any) -> MomentMobility:
+        """Return the mobility of spheres that are shifted by (3, N), by plans of their own."""
+        points, options = self.points + shift.astype(self.dtype), self.options
+        if options.periodicity == 0:  # where spheres may leave the box of now
+            return MomentMobility(points, self.radii, replace(options, box=(None,) * 3))
+        if self._shifted is None:
+            self._shifted = MomentMobility(points, self.radii, options)
+        else:
+            same = self._shifted.options == options
+            self._shifted.update_points(points, None if same else options.box)
+        return self._shifted
+
+    def product(self, acts: Any) -> Any:
+        """Return how (11, N) that act on the fluid move the spheres: (11, N), float64."""
+        xp = self.space.array_module
+        tensors = couplets(xp, acts[3:])
+        u, gradients = self(acts[:3].astype(self.dtype), tensors.astype(self.dtype))
+        return xp.concatenate([u, turning(xp, gradients)]).astype(np.float64)
+
+    def noise(self, white: White, accuracy: float) -> Any:
+        """Return numbers (11, N) whose covariance is the mobility, of standard normal ones.
+
+        With three periodic axes far and near field have noises of their own: see
+        `parki.suspensions.noise.split`.
+        """
+        scales, plan = self.alone**-0.5, self.sum
+        setup: Any = plan.setup
+        apart = self.options.periodicity == 3 and self.radii.size > 0
+        if not (apart and plan.terms[0].sum.order.kept and setup.split.positive):
+            return root(self.product, white(scales.shape), accuracy, scales=scales)[0]
+        first = self._noise_products if plan.space.on_device else 1
+        numbers, self._noise_products = split(
+            plan, MomentFields(plan), white, accuracy, 1.0, scales=scales, first=first
+        )
+        return numbers
 
     def __call__(self, forces: Any, couplets: Any) -> tuple[Any, Any]:
         """Return velocities (3, N) and gradients (3, 3, N) of the fluid, ``d u_i / d x_j``.

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, cast, overload
 
 import numpy as np
 
 from parki.core import EwaldOptions, as_points, like_points, linear_operator, take_options
-from parki.dynamics import brownian, moments, solver
+from parki.dynamics import brownian, solver
 from parki.dynamics.conjugate import Solved
 from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.moments import MomentMobility
 from parki.dynamics.pair_matrix import PairMatrix
-from parki.dynamics.solver import Motion
+from parki.dynamics.solver import Motion, RigidEquations
 from parki.dynamics.tables import SMALLEST_RATIO
 from parki.errors import ParkiTypeError, ParkiValueError, by_words
-from parki.interchange import as_array, finite, flag, library_of, to_host
+from parki.interchange import as_array, as_given, finite, flag, library_of, to_host
 from parki.memory import telling
 from parki.suspensions.fluid import Solving
-from parki.suspensions.noise import FIRST, check_step, generator
+from parki.suspensions.noise import check_step, generator
 from parki.suspensions.noise import white as white_numbers
 from parki.suspensions.placed_spheres import WORDS, alone
 from parki.suspensions.radii import Radii
@@ -134,10 +135,6 @@ class RigidSpheres(Solving):
         self._dtype, self.accuracy = array.dtype, accuracy
         with by_words(WORDS):
             self._mobility = MomentMobility(array, self._sizes.each, given)
-        self._xp = self._mobility.space.array_module
-        self._own = moments.self_mobility(self._xp, self._sizes.each)
-        self._shifted: MomentMobility | None = None  # for the drift: see `brownian`
-        self._products = FIRST  # which the last noise took
         paired = self._paired(self._mobility.points, self.options)
         self._mobility.sum.attach(Paired(library_of(points), *paired))
 
@@ -146,12 +143,9 @@ class RigidSpheres(Solving):
         return cast(Paired, self._mobility.sum.attached).back
 
     @property
-    def _pairs(self) -> Lubrication | None:
-        return cast(Paired, self._mobility.sum.attached).pairs
-
-    @property
-    def _matrix(self) -> PairMatrix | None:
-        return cast(Paired, self._mobility.sum.attached).matrix
+    def _equations(self) -> RigidEquations:
+        _, pairs, matrix = cast(Paired, self._mobility.sum.attached)
+        return RigidEquations(self._mobility, pairs, matrix, self.accuracy)
 
     def _paired(
         self, points: Any, options: EwaldOptions
@@ -159,13 +153,16 @@ class RigidSpheres(Solving):
         """Return the pairs that resist each other, and the same as a matrix."""
         if not self._lubricated:
             return None, None
-        xp = self._xp
-        radii, points = xp.asarray(self.radii), points.astype(np.float64)
-        pairs = Lubrication(points, radii, options, self._roughness)
+        radii = self._xp.asarray(self.radii)
+        pairs = Lubrication(points.astype(np.float64), radii, options, self._roughness)
         if not pairs.first.size:
             return pairs, None
-        mobility = solver.diagonal(self._own)[:6:3]
+        mobility = solver.diagonal(self._mobility.alone)[:6:3]
         return pairs, PairMatrix(self._mobility.space, pairs, mobility)
+
+    @property
+    def _xp(self) -> Any:
+        return self._mobility.space.array_module
 
     @property
     def _first(self) -> Any:
@@ -284,29 +281,13 @@ class RigidSpheres(Solving):
         ParkiError
             If the solve does not converge.
         """
-        k, f, strain = solver.sides(self, forces, torques, gradient)
-        solution = self._solved(k, f, solver.begun(self, start, strain), callback)
-        like = next((each for each in (forces, torques) if each is not None), None)
-        return solver.motion(self, solution, strain, like)
-
-    def _solved(
-        self, k: Any, f: Any, start: Any = None, watch: Any = None, accuracy: float | None = None
-    ) -> Solved:
-        """Return the solution for slip k (11, N) and forces f (6, N)."""
-        accuracy = self.accuracy if accuracy is None else accuracy
-        gauged, matrices = moments.gauged(self.options), (self._product, self._matrix, self._own)
-        return solver.solve(*matrices, k, f, accuracy, gauged, start, watch)
-
-    def _product(self, acts: Any, mobility: MomentMobility | None = None) -> Any:
-        """Return the product of the mobility with eleven numbers for each sphere, (11, N)."""
-        mobility = mobility or self._mobility
-        xp, dtype = self._xp, self._mobility.dtype
-        couplets = moments.couplets(xp, acts[3:])
-        u, gradients = mobility(acts[:3].astype(dtype), couplets.astype(dtype))
-        return xp.concatenate([u, moments.turning(xp, gradients)]).astype(np.float64)
-
-    def _zeros(self, rows: int) -> Any:
-        return self._xp.zeros((rows, self.radii.size))
+        equations, factor = self._equations, self.factor
+        k, f, strain = solver.sides(equations, forces, torques, gradient, factor)
+        begin = solver.begun(equations, start, strain, factor)
+        solution = solver.solve(equations, k, f, start=begin, watch=callback)
+        like = torques if forces is None else forces
+        back = self._back if like is None else partial(as_given, like=like)
+        return solver.motion(equations, solution, strain, factor, back)
 
     # ------------------------------------------------------------------ noise
     @alone
@@ -346,15 +327,16 @@ class RigidSpheres(Solving):
             As of `noise` and `solve`.
         """
         check_step(kT, dt)
-        white = self._white(rng, drawn=bool(kT * dt))
-        k, f, _ = solver.sides(self, forces, torques, gradient)
+        white, equations = self._white(rng, drawn=bool(kT * dt)), self._equations
+        k, f, _ = solver.sides(equations, forces, torques, gradient, self.factor)
         if kT * dt:
             size = math.sqrt(2 * kT / dt / self.factor)
-            noises = brownian.shaken(self, white)
-            drifts = brownian.drift(self, white(f[:3].shape))[:2]
+            noises = brownian.noise(equations, white)
+            drifts = brownian.drift(equations, white(f[:3].shape))[:2]
             for side, noise, drift in zip((k, f), noises, drifts, strict=True):
                 side += size * noise - kT * drift
-        return self._step(self._solved(k, f), dt * self.factor, torques is not None)
+        solution = solver.solve(equations, k, f)
+        return self._step(solution, dt * self.factor, torques is not None)
 
     @alone
     def advance(self, kT: float, dt: float, rng: Any, forces: Array | None = None) -> int:
@@ -403,7 +385,8 @@ class RigidSpheres(Solving):
             As of `noise`.
         """
         kT = finite("kT", kT, "a number, 0 or more")
-        stresslets = kT * brownian.stresslets(self, self._white(rng)((3, self.radii.size)))
+        w = self._white(rng)((3, self.radii.size))
+        stresslets = kT * brownian.stresslets(self._equations, w)
         return self._back(stresslets.astype(self._mobility.dtype))
 
     @alone
@@ -430,19 +413,21 @@ class RigidSpheres(Solving):
             With one or two periodic axes, where the mobility is not positive.
         """
         torques = flag("torques", torques)
-        solution = self._solved(*brownian.shaken(self, self._white(rng)))
+        equations = self._equations
+        k, f = brownian.noise(equations, self._white(rng))
+        solution = solver.solve(equations, k, f)
         return self._step(solution, math.sqrt(self.factor), torques)
 
     def _white(self, rng: Any, drawn: bool = True) -> Any:
         """Return a function that makes arrays of normal numbers; refuse noise that is not there."""
         rng = generator("rng", rng, self._xp)
         if drawn:
-            brownian.check(self)
+            brownian.check(self.options)
         return white_numbers(rng, np.dtype(np.float64))
 
-    def _step(self, found: Solved, size: float, turns: bool) -> Any:
+    def _step(self, solution: Solved, size: float, turns: bool) -> Any:
         """Return motion times a size, in the library and dtype of the points."""
-        moves = (size * found.moves).astype(self._mobility.dtype)
+        moves = (size * solution.moves).astype(self._mobility.dtype)
         step = tuple(self._back(each) for each in (moves[:3], moves[3:]))
         return step if turns else step[0]
 

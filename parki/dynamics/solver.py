@@ -1,6 +1,7 @@
 r"""The equations of rigid spheres, and their preconditioner, for `parki.dynamics.conjugate`.
 
-`Motion` is what a solve returns, and how another begins with it.
+`RigidEquations` has the matrices at the present points. `Motion` is what a solve returns, and how
+another begins with it.
 
 What acts on the fluid, x of eleven numbers for each sphere, and what moves, v of six, obey
 
@@ -16,7 +17,6 @@ stresslets alone.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -26,6 +26,9 @@ import numpy as np
 from parki.core import like_points
 from parki.dynamics import moments
 from parki.dynamics.conjugate import Show, Solved, conjugate, dot, power_near, scaled
+from parki.dynamics.lubrication import Lubrication
+from parki.dynamics.moments import MomentMobility
+from parki.dynamics.pair_matrix import PairMatrix
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.interchange import as_array, as_given
 
@@ -34,6 +37,43 @@ from parki.interchange import as_array, as_given
 # pairs move the fluid far away, as stresslets do, more than spheres alone would.
 OF_FORCES, OF_STRESSLETS = 0.2, 0.5
 MOST_PRODUCTS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class RigidEquations:
+    """The matrices of rigid spheres at their present points, and how exactly they are solved.
+
+    Attributes
+    ----------
+    mobility : MomentMobility
+        M.
+    pairs : Lubrication or None
+        How close pairs resist.
+    matrix : PairMatrix or None
+        R: ``matrix(v)`` is its product with (6, N), ``matrix.solve(f)`` is about A^-1 f, and the
+        product with that. None, if no pairs are close.
+    accuracy : float
+        The relative error, in the norm of the energy, at which solves stop.
+    """
+
+    mobility: MomentMobility
+    pairs: Lubrication | None
+    matrix: PairMatrix | None
+    accuracy: float
+
+    @property
+    def xp(self) -> Any:
+        """The module of arrays, NumPy or CuPy."""
+        return self.mobility.space.array_module
+
+    @property
+    def count(self) -> int:
+        """The number of spheres."""
+        return int(self.mobility.radii.size)
+
+    def zeros(self, rows: int) -> Any:
+        """Return zeros (rows, N), float64."""
+        return self.xp.zeros((rows, self.count))
 
 
 class Start(NamedTuple):
@@ -52,43 +92,36 @@ def diagonal(own: Any) -> Any:
 
 
 def solve(
-    mobility: Callable[[Any], Any],
-    resistance: Any,
-    own: Any,
+    equations: RigidEquations,
     k: Any,
     f: Any,
-    accuracy: float,
-    gauged: tuple[bool, bool, bool],
+    *,
     start: Start | None = None,
     watch: Show | None = None,
+    accuracy: float | None = None,
 ) -> Solved:
     """Solve for what acts on the fluid and what moves: see the module.
 
     Parameters
     ----------
-    mobility : callable
-        The product with M of an array (11, N).
-    resistance : Resistance or None
-        R: ``resistance(v)`` is its product with (6, N), ``resistance.solve(f)`` is about A^-1 f,
-        and the product with that.
-    own : array, shape (11, N)
-        The mobility of each sphere alone.
+    equations : RigidEquations
     k, f : array, shape (11, N) and (6, N)
-    accuracy : float
-        The relative error, in the norm of the energy, at which it stops.
-    gauged : tuple of 3 bools
-        Axes along which a net force moves all spheres by a gauge, so that M need not be positive.
-        If there is one, R resists nothing that moves all spheres alike.
     start : Start, optional
     watch : callable, optional
         Called with the error in each iteration.
+    accuracy : float, optional
+        In the place of that of the equations.
 
     Raises
     ------
     ParkiError
         If it does not converge.
     """
-    d, power = diagonal(own), power_near(k, f)
+    mobility, resistance = equations.mobility, equations.matrix
+    # Axes along which a net force moves all spheres by a gauge, so that M need not be positive.
+    # If there is one, R does not resist a common velocity of all spheres.
+    gauged = moments.gauged(mobility.options)
+    d, power = diagonal(mobility.alone), power_near(k, f)
     k, f = scaled(-power, k, f)
 
     def balanced(r: Any, s: Any) -> tuple[Any, Any]:
@@ -140,15 +173,15 @@ def solve(
     if not (k.any() or f.any()):
         return Solved(0 * k, 0 * f, 0, 0.0)
     net = f[:3].sum(axis=1) * np.asarray(gauged, like=f)
-    alone = net * own[:3].mean(axis=1) / own.shape[1]
+    alone = net * mobility.alone[:3].mean(axis=1) / equations.count
     return conjugate(
-        mobility,
+        mobility.product,
         lambda r: balanced(r, 0 * f),
         carried,
         first,
         k,
         energy,
-        accuracy,
+        equations.accuracy if accuracy is None else accuracy,
         MOST_PRODUCTS,
         watch,
         last=last,
@@ -182,16 +215,25 @@ class Motion:
     error: float
 
 
-def motion(rigid: Any, found: Solved, strain: Any, given: Any) -> Motion:
-    """Return a solution in physical units, in the library of an array."""
-    moves = rigid.factor * found.moves
-    stresslets = moments.symmetric(rigid._xp, found.acts[6:])
-    if rigid._pairs is not None:
-        stresslets += rigid._pairs.acting(found.moves, -strain)[1]
-    arrays = [each.astype(rigid._mobility.dtype) for each in (moves[:3], moves[3:], stresslets)]
-    back = rigid._back if given is None else functools.partial(as_given, like=given)
+def motion(
+    equations: RigidEquations,
+    solution: Solved,
+    strain: Any,
+    factor: float,
+    back: Callable[[Any], Any],
+) -> Motion:
+    """Return a solution in physical units, in the library that ``back`` makes arrays of.
+
+    ``factor`` is ``1 / (8 pi viscosity)``.
+    """
+    moves = factor * solution.moves
+    stresslets = moments.symmetric(equations.xp, solution.acts[6:])
+    if equations.pairs is not None:
+        stresslets += equations.pairs.acting(solution.moves, -strain)[1]
+    dtype = equations.mobility.dtype
+    arrays = [each.astype(dtype) for each in (moves[:3], moves[3:], stresslets)]
     velocities, turns, tensors = map(back, arrays)
-    return Motion(velocities, turns, tensors, found.products, found.error)
+    return Motion(velocities, turns, tensors, solution.products, solution.error)
 
 
 def of_sets(solve: Callable[..., Any], dtype: Any, forces: Any, torques: Any) -> tuple[Any, Any]:
@@ -219,61 +261,58 @@ def of_sets(solve: Callable[..., Any], dtype: Any, forces: Any, torques: Any) ->
     return as_given(moves, like), as_given(turns, like)
 
 
-def sides(rigid: Any, forces: Any, torques: Any, gradient: Any) -> tuple[Any, Any, Any]:
+def sides(
+    equations: RigidEquations, forces: Any, torques: Any, gradient: Any, factor: float
+) -> tuple[Any, Any, Any]:
     """Return slip (11, N), forces and torques (6, N), and the strain of the flow far away."""
-    given = taken(rigid, forces=forces, torques=torques)
-    flow = moments.gradient(gradient, rigid.options)
-    k, f = rigid._zeros(11), rigid._zeros(6)
-    for rows, each in zip((slice(3), slice(3, 6)), given, strict=True):
-        if each is not None:
-            f[rows] = each
-    strain = (flow + flow.T) / (2 * rigid.factor)
-    k[6:] = -moments.five(rigid._xp, rigid._xp.asarray(strain))[:, None]
-    if rigid._pairs is not None and strain.any():
-        f += rigid._pairs.acting(strain=strain, stresslets=False)[0]
+    k, f = equations.zeros(11), equations.zeros(6)
+    for rows, name, values in ((slice(3), "forces", forces), (slice(3, 6), "torques", torques)):
+        if values is not None:
+            f[rows] = _finite(equations, name, values)
+    flow = moments.gradient(gradient, equations.mobility.options)
+    strain = (flow + flow.T) / (2 * factor)
+    k[6:] = -moments.five(equations.xp, equations.xp.asarray(strain))[:, None]
+    if equations.pairs is not None and strain.any():
+        f += equations.pairs.acting(strain=strain, stresslets=False)[0]
     return k, f, strain
 
 
-def begun(rigid: Any, start: Motion | None, strain: Any) -> Start | None:
+def begun(
+    equations: RigidEquations, start: Motion | None, strain: Any, factor: float
+) -> Start | None:
     """Return the motion of an earlier solve, and its stresslets without the parts of pairs."""
     if start is None:
         return None
     if not isinstance(start, Motion):
         raise ParkiTypeError(f"start is a {type(start).__name__}; expected what solve returns")
     names = "velocities", "turns", "stresslets"
-    arrays = [like(rigid, f"start.{name}", getattr(start, name)) for name in names]
+    arrays = [_double(equations, f"start.{name}", getattr(start, name)) for name in names]
     for name, each in zip(names, arrays, strict=True):
-        if each.shape[-1] != rigid.radii.size:
+        if each.shape[-1] != equations.count:
             raise ParkiValueError(
                 f"start.{name} has shape {each.shape}, of other spheres; expected the "
-                f"{rigid.radii.size} ones of now"
+                f"{equations.count} ones of now"
             )
-    moves = rigid._xp.concatenate(arrays[:2]) / rigid.factor
-    if rigid._pairs is not None:
-        arrays[2] = arrays[2] - rigid._pairs.acting(moves, -strain)[1]
-    return Start(moments.five(rigid._xp, arrays[2]), moves)
+    moves = equations.xp.concatenate(arrays[:2]) / factor
+    if equations.pairs is not None:
+        arrays[2] = arrays[2] - equations.pairs.acting(moves, -strain)[1]
+    return Start(moments.five(equations.xp, arrays[2]), moves)
 
 
-def like(rigid: Any, name: str, values: Any) -> Any:
+def _double(equations: RigidEquations, name: str, values: Any) -> Any:
     """Return an array of the spheres' library in double precision, or refuse it."""
-    array = like_points(name, values, rigid._mobility.space, rigid._mobility.dtype)
+    array = like_points(name, values, equations.mobility.space, equations.mobility.dtype)
     return array.astype(np.float64)
 
 
-def taken(rigid: Any, **given: Any) -> list[Any]:
-    """Return arrays (3, N) in double precision, or None; refuse impossible ones."""
-    arrays = list[Any]()
-    for name, each in given.items():
-        if each is None:
-            arrays.append(None)
-            continue
-        values = like(rigid, name, each)
-        if values.shape != (3, rigid.radii.size):
-            raise ParkiValueError(
-                f"{name} has shape {tuple(values.shape)}; expected (3, {rigid.radii.size}) for "
-                f"the {rigid.radii.size} spheres given"
-            )
-        if not bool(rigid._xp.isfinite(values).all()):
-            raise ParkiValueError(f"{name} contains NaN or infinity")
-        arrays.append(values)
-    return arrays
+def _finite(equations: RigidEquations, name: str, values: Any) -> Any:
+    """Return an array (3, N) of finite numbers in double precision, or refuse it."""
+    array, count = _double(equations, name, values), equations.count
+    if array.shape != (3, count):
+        raise ParkiValueError(
+            f"{name} has shape {tuple(array.shape)}; expected (3, {count}) for the {count} "
+            "spheres given"
+        )
+    if not bool(equations.xp.isfinite(array).all()):
+        raise ParkiValueError(f"{name} contains NaN or infinity")
+    return array

@@ -1,6 +1,7 @@
 """Suspensions: spheres of finite size in a viscous fluid, and their Brownian displacements.
 
 spheres        `Spheres`, in physical units
+mobility       `SphereMobility`: what moves by what, by plans at the same points
 derivatives    of velocities by forces, torques and positions
 noise          roots of the mobility
 wall           spheres near a wall, and the drift of their steps there

@@ -17,58 +17,73 @@ from typing import Any
 import numpy as np
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.interchange import as_given, names_of
-from parki.suspensions.radii import KINDS
+from parki.suspensions.mobility import SphereMobility
+from parki.suspensions.radii import ACTS, MOVES
 
-ACTS, MOVES = ("force", "torque"), ("velocity", "turn")
 NAMES = ("forces", "torques", "points")
 MEANING = f"names of what velocities depend on: {', '.join(NAMES)}"
-Pair = tuple[Any, Any]  # forces and torques, or weights of velocities and turns; one may be None
 
 
-def vjp(spheres: Any, given: Pair, weights: Pair, wrt: tuple[str, ...]) -> dict[str, Any]:
-    """Return derivatives by name: see `parki.Spheres.vjp`."""
-    with spheres._together("vjp"):
-        names_of("wrt", wrt, MEANING, NAMES)
-    with spheres._together(f"vjp by {[name for name in NAMES if name in wrt]}"):
-        v, derivatives = spheres._taken(values=weights[0], turns=weights[1]), {}
+def vjp(
+    mobility: SphereMobility,
+    acts: dict[str, Any],
+    weights: dict[str, Any],
+    wrt: tuple[str, ...],
+    *,
+    factor: float,
+) -> dict[str, Any]:
+    """Return derivatives of weighed motions by the names of ``wrt``: see `parki.Spheres.vjp`.
+
+    Parameters
+    ----------
+    mobility : SphereMobility
+    acts : dict
+        Forces and torques; needed for derivatives by "points" alone.
+    weights : dict
+        By the same names, those of velocities and turns.
+    wrt : tuple of {"forces", "torques", "points"}
+    factor : float
+        As of the mobility.
+    """
+    derivatives = {}
     if "points" in wrt:
-        f = spheres._taken(forces=given[0], torques=given[1])
-        with spheres._together("vjp"):
-            check_alike(("forces", "values"), *f.values(), *v.values())
-        derivatives["points"] = _by_points(spheres, f, v)
-    names = [name for name in NAMES[:2] if name in wrt]
-    moves = [MOVES[NAMES.index(name)] for name in names]
-    derivatives |= dict(zip(names, spheres._motions(v, moves) if moves else (), strict=True))
-    like = weights[1] if weights[0] is None else weights[0]
-    return {name: as_given(derivatives[name], like) for name in wrt}
+        derivatives["points"] = _by_points(mobility, acts, weights, factor)
+    for name, moves in zip(NAMES[:2], MOVES, strict=True):
+        if name in wrt:
+            derivatives[name] = mobility.product(moves, weights, factor=factor)
+    return derivatives
 
 
-def jvp(spheres: Any, given: Pair, tangents: dict[str, Any]) -> Any:
-    """Return the change of velocities: see `parki.Spheres.jvp`."""
-    with spheres._together("jvp"):
-        names_of("tangents", tangents, MEANING, NAMES, mapping=True)
-    with spheres._together(f"jvp by {[name for name in NAMES if name in tangents]}"):
-        pass  # the exchanges that follow depend on it
-    changes = [tangents.get(name) for name in NAMES[:2]]
-    turns, by_position = given[1] is not None or changes[1] is not None, "points" in tangents
-    df = f = {}
-    if len(tangents) > by_position:
-        df = spheres._taken(forces=changes[0], torques=changes[1])
-    if by_position:
-        f = spheres._taken(forces=given[0], torques=given[1])
-        move = spheres._taken(points=tangents["points"])["force"]
-        with spheres._together("jvp"):
-            check_alike(("forces", "their tangents"), *f.values(), *df.values())
-            check_alike(("points", "their tangents"), spheres._points, move)
-    moving, moved = [], MOVES[: 1 + turns]
-    changed = spheres._motions(df, moved) if df else ()
-    for place, moves in enumerate(moved):
-        parts = [changed[place]] if df else []
-        if by_position:
-            parts.append(_by_moves(spheres, moves, f, move))
-        moving.append(as_given(sum(parts[1:], parts[0]), next(iter(tangents.values()))))
-    return tuple(moving) if turns else moving[0]
+def jvp(
+    mobility: SphereMobility,
+    acts: dict[str, Any],
+    changes: dict[str, Any],
+    move: Any,
+    moves: tuple[str, ...],
+    *,
+    factor: float,
+) -> list[Any]:
+    """Return the changes of what moves: see `parki.Spheres.jvp`.
+
+    Parameters
+    ----------
+    mobility : SphereMobility
+    acts : dict
+        Forces and torques; needed for changes of positions alone.
+    changes : dict
+        Of forces and torques.
+    move : array, shape (3, N), or None
+        Change of the positions.
+    moves : tuple of {"velocity", "turn"}
+    factor : float
+        As of the mobility.
+    """
+    parts = list[Any]()
+    if changes:
+        parts.append(mobility.products(changes, moves, factor=factor))
+    if move is not None:
+        parts.append([_by_moves(mobility, each, acts, move, factor) for each in moves])
+    return [sum(each[1:], each[0]) for each in zip(*parts, strict=True)]
 
 
 def refuse_none(names: Iterable[str], arrays: Iterable[Any]) -> None:
@@ -96,10 +111,12 @@ def check_alike(names: Iterable[str], *arrays: Any) -> None:
         )
 
 
-def _by_points(spheres: Any, f: dict[str, Any], v: dict[str, Any]) -> Any:
+def _by_points(
+    mobility: SphereMobility, f: dict[str, Any], v: dict[str, Any], factor: float
+) -> Any:
     """Return derivatives (3, N) by positions, of forces and torques f and of weights v."""
-    if spheres._options.walled:
-        return _by_points_at_wall(spheres, f, v)
+    if mobility.options.walled:
+        return _by_points_at_wall(mobility, f, v, factor)
     names = [acts for acts in ACTS if acts in f or acts in v]
     none = 0 * next(iter(f.values()))
     derivatives = np.zeros_like(none, shape=none.shape[-2:])
@@ -111,17 +128,19 @@ def _by_points(spheres: Any, f: dict[str, Any], v: dict[str, Any]) -> Any:
     factors = beside(v, f)
     for acts, moves in zip(ACTS, MOVES, strict=True):
         if acts in names:
-            for slopes in spheres._parts(moves, beside(f, v), "grad_u"):
+            for slopes in mobility.gradients(moves, beside(f, v), factor=factor):
                 derivatives += (factors[acts][:, :, None] * slopes).sum(axis=(0, 1))
     return derivatives
 
 
-def _by_moves(spheres: Any, moves: str, f: dict[str, Any], move: Any) -> Any:
+def _by_moves(
+    mobility: SphereMobility, moves: str, f: dict[str, Any], move: Any, factor: float
+) -> Any:
     """Return the change of what moves, for changes (3, N) of positions."""
-    if spheres._options.walled:
+    if mobility.options.walled:
         moved: Any = {"trg": move, "src": move}
         changes = (
-            spheres._plan(moves, acts).jvp(values, moved) * _scale(spheres, moves, acts)
+            mobility.plan(moves, acts).jvp(values, moved) * mobility.scale(moves, acts, factor)
             for acts, values in f.items()
         )
         return reduce(add, changes)
@@ -131,7 +150,7 @@ def _by_moves(spheres: Any, moves: str, f: dict[str, Any], move: Any) -> Any:
         name: np.concatenate([_many(each), *(_many(each * axis) for axis in move)])
         for name, each in f.items()
     }
-    for slopes in spheres._parts(moves, flows, "grad_u"):
+    for slopes in mobility.gradients(moves, flows, factor=factor):
         still, *lag = np.split(slopes, 4)
         change = (still * move).sum(axis=2)
         for axis, each in enumerate(lag):
@@ -140,19 +159,17 @@ def _by_moves(spheres: Any, moves: str, f: dict[str, Any], move: Any) -> Any:
     return moving
 
 
-def _by_points_at_wall(spheres: Any, f: dict[str, Any], v: dict[str, Any]) -> Any:
+def _by_points_at_wall(
+    mobility: SphereMobility, f: dict[str, Any], v: dict[str, Any], factor: float
+) -> Any:
     """Return the same near a wall, which changes images, too: of each sum by its own points."""
-    found = 0.0 * spheres._points
+    derivatives = 0.0 * mobility.points
     values: Any
     for moves, values in zip(MOVES, map(v.get, ACTS), strict=True):
         for acts, forces in f.items() if values is not None else ():
-            parts = spheres._plan(moves, acts).vjp(forces, values, ("trg", "src"))
-            found += _scale(spheres, moves, acts) * (parts["trg"] + parts["src"])
-    return found
-
-
-def _scale(spheres: Any, moves: str, acts: str) -> Any:
-    return spheres._points.dtype.type(KINDS[moves, acts][2] * spheres.factor)
+            parts = mobility.plan(moves, acts).vjp(forces, values, ("trg", "src"))
+            derivatives += mobility.scale(moves, acts, factor) * (parts["trg"] + parts["src"])
+    return derivatives
 
 
 def _many(values: Any) -> Any:

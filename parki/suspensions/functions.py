@@ -12,8 +12,8 @@ from typing import Any
 
 from parki.core import check_shape as check_points
 from parki.interchange import positive
-from parki.suspensions.derivatives import ACTS, MOVES, check_alike, check_shape, refuse_none
-from parki.suspensions.radii import KINDS
+from parki.suspensions.derivatives import check_alike, check_shape, refuse_none
+from parki.suspensions.radii import ACTS, KINDS, MOVES
 
 Names = Mapping[tuple[str, str], str]
 

@@ -27,7 +27,6 @@ import numpy as np
 from parki.core import OneDevice, Plan
 from parki.errors import ParkiError, ParkiTypeError, ParkiValueError
 from parki.interchange import finite, number, shown, to_host
-from parki.suspensions.derivatives import ACTS, MOVES
 
 WANT = ("u", "grad_u")
 # The couplet's rows that are half of each component of a torque, and minus half.
@@ -130,68 +129,31 @@ def white(rng: Any, dtype: Any) -> White:
     return lambda shape: rng.standard_normal(shape, dtype=dtype)
 
 
-def expect(spheres: Any) -> None:
-    """Let near fields take lists of pairs from the first one on, as noise takes many."""
-    plan = spheres._plan("velocity", "force")
-    if _apart(spheres):
-        plan.terms[0].sum.pipeline.expect()  # for which the host need not wait
-
-
-def _apart(spheres: Any) -> bool:
-    """Return whether far and near field have noises of their own, if they are positive."""
-    some = spheres._shape[1] > 0  # else there are no fields
-    return bool(some and spheres._ranks.serial and spheres.options.periodicity == 3)
-
-
-def drawn(spheres: Any, white: White, torques: bool, accuracy: float, size: float = 1.0) -> Any:
-    """Return ``size`` times noise (3, N) of `parki.Spheres`; with torques, (2, 3, N)."""
-    plan, shape = spheres._plan("velocity", "force"), spheres._shape
-    alike, scales = spheres._sizes.marks is None or spheres.options.walled, None
-    if torques or not alike:
-        # So scaled, a sphere alone has the same mobility for forces and torques, for all radii.
-        xp = plan.task.xp
-        radii = xp.asarray(spheres.radii, dtype=plan.dtype)
-        scales = (3 * radii / 4) ** 0.5
-    if torques:
-        scales = xp.stack([scales, radii**1.5])[:, None]
-        scales = scales / plan.dtype.type(math.sqrt(spheres.factor))
-
-    def product(values: Any) -> Any:
-        if not torques:
-            return spheres._moved("velocity", {"force": values}, own=True)
-        given = dict(zip(ACTS, values, strict=True))
-        return plan.task.xp.stack(spheres._motions(given, MOVES, own=True))
-
-    how: dict[str, Any] = {"scales": scales, "size": size}
-    how["first"] = spheres._products if plan.space.on_device else 1
-    turning = spheres._turning() if torques and _apart(spheres) else None
-    own = turning.plan if turning else plan
-    if _apart(spheres) and own.setup.split.positive:
-        how["size"] *= math.sqrt(spheres.factor)
-        numbers, spheres._products = split(own, turning, white, accuracy, **how)
-    else:
-        start = white((2, *shape) if torques else shape)
-        how["total"] = spheres._ranks.sum
-        numbers, spheres._products = root(product, start, accuracy, **how)
-    return numbers
-
-
 def split(
-    plan: Plan, turning: Couplets | None, white: White, accuracy: float, size: float, **how: Any
+    plan: Plan,
+    couplets: Couplets | None,
+    white: White,
+    accuracy: float,
+    size: float,
+    *,
+    scales: Any,
+    first: int,
 ) -> tuple[Any, int]:
     """Return ``size`` times what `root` does, of a triply periodic plan from sources to themselves.
 
-    With `Couplets` it is noise of velocities and turns.
+    With `Couplets` it is noise of velocities and turns. ``scales`` and ``first`` are as for `root`.
     """
     placed, count = plan.terms[0].sum, plan.n_targets
     with plan.exclusive():
         pipeline, order = cast(OneDevice, placed.pipeline), placed.order
-        fields: OneDevice | Couplets = turning or pipeline
-        start = white((*((3,) if turning is None else turning.rows), count))
+        fields: OneDevice | Couplets = couplets or pipeline
+        start = white((*((3,) if couplets is None else couplets.rows), count))
         far = fields.shaken(white, count)
         far *= far.dtype.type(size)
         repeated = fields.repeated if pipeline.short else None
-        numbers, products = root(fields.near, start, accuracy, repeated, size=size, **how)
+        numbers, products = root(
+            fields.near, start, accuracy, repeated, scales=scales, first=first, size=size
+        )
         numbers += far
         if not order.kept:
             order.back(numbers.copy(), numbers)

@@ -12,6 +12,7 @@ from parki.errors import ParkiTypeError, ParkiValueError
 from parki.interchange import as_array, shown, to_host
 from parki.meaning import refuse_variable
 
+ACTS, MOVES = ("force", "torque"), ("velocity", "turn")
 # What moves by what: the kernel, with the names of the radii of what moves and of what acts on it,
 # the factor of its sum, and the kernel of all radii.
 KINDS = {

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, overload
 
 import numpy as np
 
-from parki.core import Check, as_points, check_want, finer_tolerance, summed
+from parki.core import Check, check_want, finer_tolerance
 from parki.errors import ParkiValueError, by_words
-from parki.interchange import as_given, flag
+from parki.interchange import as_given, flag, names_of
 from parki.memory import telling
 from parki.suspensions import derivatives, noise, wall
-from parki.suspensions.derivatives import MOVES
+from parki.suspensions.derivatives import MEANING, NAMES, check_alike
 from parki.suspensions.placed_spheres import WORDS, PlacedSpheres, alone
+from parki.suspensions.radii import MOVES
 from parki.typing import Array, ArrayT, ResultName
 
 
@@ -101,8 +101,9 @@ class Spheres(PlacedSpheres):
 
     def _velocities(self, forces: Array | None, torques: Array | None) -> tuple[Any, ...]:
         """Return velocities and, with torques, turns as arrays of NumPy or CuPy."""
-        given = self._taken(forces=forces, torques=torques)
-        return self._motions(given, MOVES[: 1 + (torques is not None)])
+        acts = self._taken(forces=forces, torques=torques)
+        moves = MOVES[: 1 + (torques is not None)]
+        return self._mobility.products(acts, moves, factor=self.factor)
 
     @overload
     def flow(
@@ -145,42 +146,11 @@ class Spheres(PlacedSpheres):
             names = check_want("stokes_sl", want)
         totals: dict[str, Any] = dict.fromkeys(names, 0.0)
         for acts, values in self._taken(forces=forces, torques=torques).items():
-            for name, each in self._flow(acts, values, points, names):
+            flow = self._mobility.flow(acts, values, points, names, factor=self.factor)
+            for name, each in flow:
                 totals[name] = totals[name] + each
         like = torques if forces is None else forces
         return as_given(totals[want] if isinstance(want, str) else tuple(totals.values()), like)
-
-    def _flow(
-        self, acts: str, values: Any, points: Array, names: tuple[str, ...]
-    ) -> Iterator[tuple[str, Any]]:
-        """Yield the parts of the flow that forces or torques make, by name."""
-        # Torques make no pressure without a wall, and their sums have no stress there.
-        alone = acts == "torque" and not self._options.walled
-        of = {"stress": "grad_u", "p": "u"} if alone else {}
-        asked = tuple(dict.fromkeys(of.get(name, name) for name in names))
-        marks = self._sizes.marks
-        if marks is not None:
-            marks = np.zeros(as_points("points", points).shape[-1]), marks
-        kernel = self._sizes.flow(acts)
-        sums = summed(
-            kernel,
-            points,
-            self._points,
-            values,
-            marks,
-            self._options,
-            want=asked,
-            ranks=self._ranks,
-        )
-        flow = dict(zip(asked, sums, strict=True))
-        for each in names:
-            value = flow[of.get(each, each)]
-            if of and each == "p":
-                value = 0 * value[..., 0, :]
-            elif of and each == "stress":
-                value = value + value.swapaxes(-3, -2)
-            scale = self.factor if each in ("u", "grad_u") else 1 / (8 * math.pi)
-            yield each, value.dtype.type(scale) * value
 
     # ------------------------------------------------------------------ derivatives
     @alone
@@ -217,7 +187,17 @@ class Spheres(PlacedSpheres):
         ParkiValueError, ParkiTypeError
             If an argument is impossible, or there are neither forces nor torques, or no weights.
         """
-        return derivatives.vjp(self, (forces, torques), (values, turns), wrt)
+        with self._together("vjp"):
+            names_of("wrt", wrt, MEANING, NAMES)
+        with self._together(f"vjp by {[name for name in NAMES if name in wrt]}"):
+            acts, weights = dict[str, Any](), self._taken(values=values, turns=turns)
+        if "points" in wrt:
+            acts = self._taken(forces=forces, torques=torques)
+            with self._together("vjp"):
+                check_alike(("forces", "values"), *acts.values(), *weights.values())
+        result = derivatives.vjp(self._mobility, acts, weights, wrt, factor=self.factor)
+        like: Any = turns if values is None else values
+        return {name: as_given(result[name], like) for name in wrt}
 
     @alone
     def jvp(
@@ -243,7 +223,27 @@ class Spheres(PlacedSpheres):
         ParkiValueError, ParkiTypeError
             If an argument is impossible.
         """
-        return derivatives.jvp(self, (forces, torques), tangents)
+        with self._together("jvp"):
+            names_of("tangents", tangents, MEANING, NAMES, mapping=True)
+        with self._together(f"jvp by {[name for name in NAMES if name in tangents]}"):
+            pass  # the exchanges that follow depend on it
+        acts, changes, move = dict[str, Any](), dict[str, Any](), None
+        by_acts = tangents.get("forces"), tangents.get("torques")
+        if len(tangents) > ("points" in tangents):
+            changes = self._taken(forces=by_acts[0], torques=by_acts[1])
+        if "points" in tangents:
+            acts = self._taken(forces=forces, torques=torques)
+            move = self._taken(points=tangents["points"])["force"]
+            with self._together("jvp"):
+                check_alike(("forces", "their tangents"), *acts.values(), *changes.values())
+                check_alike(("points", "their tangents"), self._mobility.points, move)
+        turning = torques is not None or by_acts[1] is not None
+        moving = derivatives.jvp(
+            self._mobility, acts, changes, move, MOVES[: 1 + turning], factor=self.factor
+        )
+        like = next(iter(tangents.values()))
+        results = tuple(as_given(each, like) for each in moving)
+        return results if turning else results[0]
 
     # ------------------------------------------------------------------ noise
     @alone
@@ -293,17 +293,26 @@ class Spheres(PlacedSpheres):
         turns, parts = torques is not None, list[Any]()
         if forces is not None or turns:
             if kT * dt:
-                noise.expect(self)
+                self._mobility.expect_noise()
             parts.append([dt * each for each in self._velocities(forces, torques)])
         if kT * dt:
-            white = self._white(rng)
-            drawn = noise.drawn(self, white, turns, accuracy, math.sqrt(2 * kT * dt))
+            drawn = self._mobility.noise(
+                self._white(rng),
+                torques=turns,
+                accuracy=accuracy,
+                factor=self.factor,
+                size=math.sqrt(2 * kT * dt),
+            )
             parts.append([*drawn] if turns else [drawn])
-        if self._options.walled and kT * dt:
-            drifts = wall.divergence(self, self._white(rng), MOVES[: 1 + turns])
+        if self.options.walled and kT * dt:
+            drifts = wall.divergence(
+                self._mobility, self._white(rng), MOVES[: 1 + turns], factor=self.factor
+            )
             parts.append([kT * dt * each for each in drifts])
         steps = [self._back(sum(each[1:], each[0])) for each in zip(*parts, strict=True)]
-        return tuple(steps) if turns else steps[0] if steps else self._back(0 * self._points)
+        if not steps:
+            return self._back(0 * self._mobility.points)
+        return tuple(steps) if turns else steps[0]
 
     @alone
     def noise(self, rng: Any, *, torques: bool = False, accuracy: float = 1e-3) -> Any:
@@ -331,12 +340,12 @@ class Spheres(PlacedSpheres):
         """
         torques = flag("torques", torques)
         white = self._white(self._generator(rng, torques, accuracy))
-        drawn = noise.drawn(self, white, torques, accuracy)
+        drawn = self._mobility.noise(white, torques=torques, accuracy=accuracy, factor=self.factor)
         return (self._back(drawn[0]), self._back(drawn[1])) if torques else self._back(drawn)
 
     def _generator(self, rng: Any, torques: bool, accuracy: float, drawn: bool = True) -> Any:
         """Return a generator of random numbers; refuse noise, if it is drawn, that is not there."""
-        plan = self._plan("velocity", "force")
+        plan = self._first
         with self._together(f"noise{' of torques' if torques else ''} to {accuracy}"):
             noise.check_accuracy(accuracy, plan.dtype)
             rng = noise.generator("rng", rng, plan.space.array_module)
@@ -346,13 +355,13 @@ class Spheres(PlacedSpheres):
 
     def _check_noise(self) -> None:
         """Refuse noise of a mobility that is not positive and finite."""
-        if sum(self._options.periodic) in (1, 2) and not self._options.walled:
+        if sum(self.options.periodic) in (1, 2) and not self.options.walled:
             raise ParkiValueError(
-                f"noise with periodicity={self._options.periodicity} is not defined: the mean "
+                f"noise with periodicity={self.options.periodicity} is not defined: the mean "
                 "velocity of a cell depends on the gauge there, and the mobility is not positive; "
                 "take periodicity 0 or 3, or a wall"
             )
-        if self._sizes.tracers:
+        if self._mobility.sizes.tracers:
             raise ParkiValueError(
                 "noise of tracers is not defined: their own mobility is infinite; give all "
                 "spheres a radius"
@@ -367,7 +376,7 @@ class Spheres(PlacedSpheres):
         """
         taken = self._taken(forces=forces)["force"]
         with by_words(WORDS):
-            return self.factor * self._plan("velocity", "force").promise(taken)
+            return self.factor * self._first.promise(taken)
 
     @alone
     def check(self, forces: Array) -> Check:
@@ -387,12 +396,11 @@ class Spheres(PlacedSpheres):
                     f"forces has shape {tuple(given.shape)}; check takes one set of forces at a "
                     "time, such as forces[0]"
                 )
-        tolerance = finer_tolerance(self._options.tolerance)
-        expert = replace(self._options.expert, split="hasimoto")
-        finer = replace(
-            self._options, tolerance=tolerance, precision="full", cutoff=None, expert=expert
-        )
-        other: Any = self._twin(self._points.astype(np.float64), finer)
+        options, points = self.options, self._mobility.points.astype(np.float64)
+        tolerance = finer_tolerance(options.tolerance)
+        expert = replace(options.expert, split="hasimoto")
+        finer = replace(options, tolerance=tolerance, precision="full", cutoff=None, expert=expert)
+        other = self._with(self._mobility.elsewhere(points, finer))
         exact = other.velocities(given.astype(np.float64))
         apart = self.velocities(given) - exact
         promise = float(self.promise(given))
@@ -412,9 +420,9 @@ class Spheres(PlacedSpheres):
             (2, 3, N), flattened. Otherwise it takes forces (3, N), flattened. Over ranks it is of
             all spheres: see `parki.Plan.as_linear_operator`.
         """
-        plan = self._plan("velocity", "force")
+        plan = self._first
         torques = flag("torques", torques)
-        shape = ((2,) if torques else ()) + self._shape
+        shape = ((2,) if torques else ()) + self._mobility.shape
 
         def product(values: Any) -> Any:
             if not torques:
@@ -427,9 +435,9 @@ class Spheres(PlacedSpheres):
 
     def describe(self) -> str:
         """Return the chosen parameters, as text."""
-        head = f"spheres: {self._sizes}; viscosity {self.viscosity:g}"
-        lacks = [wall.LACKS] if self._options.walled else []
-        return "\n".join([head, *lacks, *(plan.describe() for plan in self._plans.values())])
+        head = f"spheres: {self._mobility.sizes}; viscosity {self.viscosity:g}"
+        lacks = [wall.LACKS] if self.options.walled else []
+        return "\n".join([head, *lacks, *(plan.describe() for plan in self._mobility.plans)])
 
     def __repr__(self) -> str:
-        return f"<parki.Spheres: {self._shape[1]}, {self._options.periods}>"
+        return f"<parki.Spheres: {self._mobility.shape[1]}, {self.options.periods}>"

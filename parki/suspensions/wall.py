@@ -5,15 +5,15 @@ The drift compares mobilities at shifted places, as bodies of spheres do without
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from parki.errors import ParkiValueError
 from parki.interchange import to_host, told_apart
-from parki.suspensions.derivatives import MOVES
+from parki.suspensions.mobility import SphereMobility
 from parki.suspensions.noise import White
+from parki.suspensions.radii import MOVES
 
 # Distance of the two places between which the mobility is compared, in smallest radii.
 STEP = 0.01
@@ -36,42 +36,13 @@ def check_heights(points: Any, radii: Any) -> None:
         )
 
 
-def divergence(spheres: Any, white: White, moves: tuple[str, ...] = MOVES[:1]) -> list[Any]:
+def divergence(
+    mobility: SphereMobility, white: White, moves: tuple[str, ...] = MOVES[:1], *, factor: float
+) -> list[Any]:
     """Return the divergence of the mobility by a random finite difference, (3, N) for each move.
 
     With normal numbers w it is the mean of ``(M(x + d w / 2) - M(x - d w / 2)) w / d``.
     """
-    step = STEP * spheres._sizes.smallest
-    w = white(spheres._shape)
-    return [each / step for each in difference(spheres, step * w, w, moves)]
-
-
-def difference(
-    spheres: Any, shift: Any, forces: Any, moves: tuple[str, ...] = MOVES[:1]
-) -> list[Any]:
-    """Return ``(M(x + shift / 2) - M(x - shift / 2)) forces``, (3, N) for each move."""
-    with spheres._shifting:  # of which there is one at a time
-        ahead, back = (_moved(spheres, side * shift, forces, moves) for side in (0.5, -0.5))
-    return [after - before for after, before in zip(ahead, back, strict=True)]
-
-
-def _moved(spheres: Any, shift: Any, forces: Any, moves: tuple[str, ...]) -> list[Any]:
-    """Return velocities, and turns, where spheres are shifted.
-
-    By plans of their own, because other threads may apply the plans of the spheres.
-    """
-    points, options, other = spheres._points + shift, spheres.options, spheres._shifted
-    try:
-        if other is None:
-            other = spheres._twin(points, options)
-        else:
-            other._move(points, None if other.options == options else options.box)
-        for each in moves:
-            other._plan(each, "force")
-        spheres._shifted, other._viscosity = other, spheres.viscosity
-        return [other._moved(each, {"force": forces}, own=True) for each in moves]
-    except ParkiValueError:  # a sphere has left the box
-        edges = zip(options.box, options.periodic, strict=True)
-        box = tuple(edge if periodic else None for edge, periodic in edges)
-        other = spheres._twin(points, replace(options, box=box))
-    return [other._moved(each, {"force": forces}, own=True) for each in moves]
+    step = STEP * mobility.sizes.smallest
+    w = white(mobility.shape)
+    return [each / step for each in mobility.difference(step * w, w, moves, factor=factor)]
