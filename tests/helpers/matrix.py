@@ -29,11 +29,27 @@ TABLES = {
         "threads": "threads",
     },
 }
+# What each tier promises, in words and by the laws that its ways to sum may not lack. Calls may
+# lack what needs a plan.
+SUMMED = frozenset({"linear", "promise", "moves", "adjoint", "derivatives"})
+TIERS = {
+    "1": (
+        "every column; a call has those that need no plan, and ranks have no threads",
+        SUMMED.union(*TABLES.values()) - {"threads"},
+    ),
+    "2": (
+        "results with their bound, other points, the transpose, and derivatives",
+        SUMMED,
+    ),
+    "2 + 2": ("two of tier 2 at once: what follows from both; the rest is refused", set()),
+    "room": ("what its page says", set()),
+}
 HEAD = """\
 # What works
 
 | column | meaning |
 | --- | --- |
+| tier | how far a way to sum goes, and will go |
 | transpose | `adjoint` or `vjp` |
 | derivatives | `vjp` and `jvp`, by points, densities and normals |
 | error measured | `check` |
@@ -52,13 +68,15 @@ HEAD = """\
 def page() -> str:
     """Return the text of the page."""
     reasons: dict[str, int] = {}
-    lines = [HEAD]
+    lines = [HEAD, "| tier | promises |", "| --- | --- |"]
+    lines += [f"| {tier} | {words} |" for tier, (words, _) in TIERS.items()]
+    lines.append("")
     for title, columns in TABLES.items():
-        names = ["way to sum", *columns.values()]
+        names = ["way to sum", "tier", *columns.values()]
         lines += [f"## {title}", "", f"| {' | '.join(names)} |"]
         lines += [f"| {' | '.join(['---'] * len(names))} |"]
         for face in EVERY:
-            cells = [face.words]
+            cells = [face.words, face.tier]
             for law in columns:
                 some = (face.without(law, kernel) for kernel in face.sums)
                 why = [*dict.fromkeys(filter(None, some))]

@@ -9,6 +9,7 @@ import matrix
 import pytest
 from faces import cases
 from faces.base import BLOBS
+from faces.plans import Call
 
 LAWS = {
     name
@@ -22,6 +23,13 @@ def test_what_is_lacking_is_a_law(face):
     assert face.usual[0] in face.sums and face.usual[1] in face.periodicities
     assert {name.split()[0] for name in face.lacks} <= LAWS
     assert len({each.name for each in matrix.EVERY}) == len(matrix.EVERY)
+
+
+@pytest.mark.parametrize("face", matrix.EVERY, ids=str)
+def test_a_tier_has_what_it_promises(face):
+    _, promised = matrix.TIERS[face.tier]
+    one_shot = Call.lacks.keys() if isinstance(face, Call) else set()
+    assert not face.lacks.keys() & promised - one_shot
 
 
 @pytest.mark.parametrize("law", sorted(LAWS - {"counts", "spaces"}))

@@ -77,6 +77,8 @@ class Face:
         Whether boxes are tilted.
     takes : tuple of str
         Densities that others refuse, by the names of `tests/laws/test_refusals.py`.
+    tier : str
+        What it promises: a tier of `matrix.TIERS`.
     lacks : mapping of str to str
         Why a law does not hold, as it is meant; also of one sum, by both names: "late stokes_dl".
     """
@@ -87,6 +89,7 @@ class Face:
     usual: tuple[str, int] = ("laplace", 0)
     counts: tuple[tuple[int, int], ...] = ((50, 60), (45, 70))
     tilted = False
+    tier = "1"
     lacks: Mapping[str, str] = {}
     takes: tuple[str, ...] = ()
     differences = 1e-6  # how far derivatives are from differences of exact results, relatively

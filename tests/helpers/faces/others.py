@@ -25,6 +25,7 @@ class Torch(Call):
     """parki.torch: tensors, the transpose by its reverse mode."""
 
     name, words = "torch", "`parki.torch`"
+    tier = "2"
     usual = (*BLOBS, 1)
     lacks = Call.lacks | {"spaces": OWN, "foreign": OWN, "refusals": OWN}
 
@@ -128,6 +129,7 @@ class LibMobility(Spheres):
     """libMobility's calls, of positions by rows."""
 
     name, words = "libMobility", "libMobility's calls"
+    tier = "room"
     periodicities = (0, 3)
     lacks = {name: why for name, why in Spheres.lacks.items() if name != "counts"} | {
         "mixed": "libMobility has no such option",
@@ -174,6 +176,7 @@ class Mesh(Face):
     """Values that are spread onto a grid; the transpose is interpolation."""
 
     name, words = "mesh", "`parki.mesh`"
+    tier = "room"
     takes = ("NaN",)
     sums, periodicities, usual = (
         ("stokes_sl",),

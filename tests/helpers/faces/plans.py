@@ -76,6 +76,7 @@ class Composed(Face):
     """A sum, and the same of sources elsewhere, which are weighed by their places."""
 
     name, words = "composite", "composites of sums"
+    tier = "2"
     usual = ("stokes_dipole", 2)
 
     def kernel(self, given: Given) -> Any:
@@ -99,6 +100,7 @@ class Wall(Face):
     """Sums near a wall, compared with finer ones; `tests/test_wall.py` has Blake's tensor."""
 
     name, words = "wall", 'sums near a wall, `wall="no-slip"`'
+    tier = "2"
     sums = ("stokes_sl", "stokes_dipole", "stokes_dl")
     periodicities, usual = (0, 1, 2), ("stokes_dipole", 2)
     transposed = TOLERANCE  # by sums of their own
@@ -327,6 +329,7 @@ class Boxes(Systems):
     """Many systems, each in its box, of two shapes."""
 
     name, words = "boxes", "many boxes, `boxes=`"
+    tier = "2"
     periodicities, usual = (0, 1, 3), ("gravity", 3)
     lacks = Systems.lacks | {"box": "boxes stay", "memory": "each plan tells its own"}
 
@@ -354,6 +357,7 @@ class Labels(Face):
     """Pairs that are left out, of points whose nearest images are themselves."""
 
     name, words = "labels", "pairs left out, `exclude=`"
+    tier = "2"
     sums = tuple(EXAMPLES)  # blobs have no pairs to leave out
     usual = ("stokes_dipole", 2)
 
@@ -401,6 +405,7 @@ class ComposedBoxes(Boxes, Composed):
     """Systems in boxes of their own, of composites."""
 
     name, words = "composite boxes", "many boxes of composites"
+    tier = "2 + 2"
     sums = ("stokes_comb", "laplace_dipole")
     periodicities, usual = (1, 3), ("stokes_comb", 1)
 
@@ -409,6 +414,7 @@ class WallBoxes(Boxes, Wall):
     """Systems in boxes of their own, near a wall."""
 
     name, words = "wall boxes", "many boxes near a wall"
+    tier = "2 + 2"
     periodicities, usual = (2,), Wall.usual
 
 
@@ -416,6 +422,7 @@ class ComposedLabels(Labels, Composed):
     """Pairs that are left out, of sources where they are."""
 
     name, words = "composite labels", "pairs left out of composites"
+    tier = "2 + 2"
     sums = ("stokes_comb", "laplace_dipole")
     periodicities, usual = (1, 2), ("stokes_comb", 1)
 
@@ -424,6 +431,7 @@ class WallLabels(Labels, Wall):
     """Pairs that are left out near a wall, whose images stay."""
 
     name, words = "wall labels", "pairs left out near a wall"
+    tier = "2 + 2"
     sums = Wall.sums
     periodicities = (0, 2)
 

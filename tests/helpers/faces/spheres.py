@@ -20,6 +20,7 @@ class Spheres(Face):
     """Velocities by forces; two pairs of spheres overlap."""
 
     name, words = "spheres", "`parki.Spheres` of one radius"
+    tier = "2"
     sums = ("stokes_sl",)  # whose densities are forces
     periodicities, usual = (0, 1, 2, 3), ("stokes_sl", 0)
     counts = ((24, 24), (30, 30))
@@ -150,6 +151,7 @@ class WallSpheres(Spheres):
     """Near a wall, of two radii, compared with finer sums."""
 
     name, words = "wall spheres", "`parki.Spheres` near a wall"
+    tier = "2 + 2"
     periodicities, usual = (2,), ("stokes_sl", 2)
     transposed = TOLERANCE
     differences = 1e-5  # of sums that have errors
@@ -173,6 +175,7 @@ class Noise(Spheres):
     """Brownian steps by one stream of random numbers; their covariance has tests of its own."""
 
     name, words = "noise", "Brownian steps of `parki.Spheres`"
+    tier = "room"
     takes = ("nothing",)
     periodicities = (0, 3)
     lacks = Spheres.lacks | {
@@ -201,6 +204,7 @@ class RigidSpheres(Radii):
     """Rigid ones of many radii, compared with finer sums; rough ones may overlap."""
 
     name, words = "rigid spheres", "`parki.RigidSpheres`"
+    tier = "room"
     periodicities, usual = (3,), ("stokes_sl", 3)
     transposed = permuting = 1e-6
     lacks = Spheres.lacks | {
