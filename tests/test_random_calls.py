@@ -38,6 +38,16 @@ def test_rooms(room, space):
     assert "right" in {said for _, said in found.values()}
 
 
+def test_cases_do_not_depend_on_those_before(monkeypatch):
+    monkeypatch.setattr("random_case.ODD", ([1],))
+    for _ in range(2):
+        case = Case(1, 0, "CPU")
+        case.odd = 1
+        odd = case.oddly({"epsilon": 0.5})["epsilon"]
+        assert odd == [1]
+        odd.append(2)
+
+
 def test_broken_laws_are_found(monkeypatch):
     """A velocity that is not linear, and a valid argument that is refused."""
     motion = Moving.motion

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import math
 import traceback
@@ -131,7 +132,8 @@ class Case:
             elif isinstance(old, self.xp.ndarray) and self.pick(True, True, False):
                 text = self.pick(*CHANGES)
                 new = changed(old, text)
-            found[name] = new
+            # A copy: no case may change the values of those after it, as results or iterators do.
+            found[name] = copy.deepcopy(new, {id(math): math})
             self.said.append(f"{name}={text}")
         return found
 

@@ -157,6 +157,7 @@ class Moving(Room):
             "periodicity": self.pick(*{self.axes[0], 3}),
             "box": edges.tolist(),
             "tolerance": 1e-6,
+            "cutoff": 0.75,  # as the noise of another split has the covariance alone in common
         }
         self.name = f"{type(self).__name__}.noise, {places.shape[1]} in {given['periodicity']}"
         system = self.make(self.asarray(places), **given)
