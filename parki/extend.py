@@ -6,7 +6,7 @@ a symbol        `Symbol`, and `POTENTIAL`, `SLOPE`, `CURL`, `FLOW`, `FLOW_OF_LAY
                 `CURL_OF_CURL`
 sources         `Source`, and `CHARGE`, `CHARGE_DIPOLE`, `QUADRUPOLE`, `FORCE`, `TORQUE`, `DIPOLE`,
                 `LAYER`
-a gauge         `OF_CHARGES`, `OF_FORCES`, or None
+a gauge         `OF_CHARGES`, `OF_FORCES`, or None; where a symbol is screened, see `Sum`
 its transpose   `Adjoint`
 a composite     `Composite`, of `Addend`
 maps of results `velocity`, `pressure`, `gradient`, or a function; `Curved` where it has a

@@ -354,7 +354,7 @@ class EwaldSum:
     def density(self, dens: Any) -> Any:
         """Return a density as (rows, sources), or several as (k, rows, sources), C-contiguous.
 
-        Refuse an impossible one.
+        Refuse an impossible one. One-shot sums take it; a plan has its own, `AnyPlan._density`.
         """
         values = like_points("dens", dens, self.task.space, self.dtype)
         shape = self.task.sum.density_shape(self.counts[1])

@@ -82,6 +82,7 @@ def _with_friction(ends: Ends) -> Array:
 OF_CHARGES = Gauge(_of_charges, background=True)
 # With it their forces and charges leave no constant at a wall, whatever forces add up to.
 OF_IMAGES = Gauge(partial(_of_charges, more=1.5), background=True)
-OF_SCREENED = Gauge(_of_screened, background=True)
 OF_FORCES = Gauge(_of_forces)
+# In place of OF_CHARGES and of OF_FORCES, where the symbol has a screening.
+OF_SCREENED = Gauge(_of_screened, background=True)
 WITH_FRICTION = Gauge(_with_friction)

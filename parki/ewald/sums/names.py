@@ -33,7 +33,8 @@ class Family(NamedTuple):
     lengths : mapping of str to int
         Parameters that are powers of a length, with the power.
     example : mapping of str
-        Parameters of the one that stands for all in lists of sums.
+        Parameters of the one that stands for all in lists of sums. `register` makes it, so that it
+        needs each parameter without a default.
     words : Words, optional
         What its calls say. Parts of something larger have none: no calls, no place in lists.
     """

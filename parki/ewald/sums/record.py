@@ -103,8 +103,9 @@ class Term:
     prolate : ProlateError, optional
         A fast path: None takes the quadrature of ``square``.
     aligned_factor : float
-        Ratio of the rms error for q parallel to n to the one for random directions. It follows
-        from averages such as (q.k)^2 (n.k)^2: 1/9 for random q and n, 1/5 for q along n.
+        Ratio of the rms error for q parallel to n to the one for random directions; so for the
+        two vectors of a tensor, while numbers and single vectors have 1. It follows from averages
+        such as (q.k)^2 (n.k)^2: 1/9 for random q and n, 1/5 for q along n.
     derived : bool
         Whether it is a pressure or a gradient.
     """
@@ -145,8 +146,9 @@ def terms_of(
     Parameters
     ----------
     name : str
-        The first part of the terms' names.
+        The first part of the terms' names; the same for all values of a sum's parameters.
     symbol : Symbol
+        Without screening, which makes errors smaller.
     source : Source
     aligned : mapping of str to float
         For each result the ``aligned_factor`` of its term.
@@ -187,7 +189,8 @@ class Sum:
     sources : tuple of Source
         The parts of a density, whose rows follow each other.
     gauge : Gauge or None
-        None where the sum of the densities has no field of its own.
+        None where the sum of the densities has no field of its own. A screened symbol has another
+        one than the symbol without screening: see `parki.ewald.sums.gauges`. It is not checked.
     terms : mapping of str to tuple of Term
         What makes up each quantity that the sum has: "u", "p", "grad_u"; and "grad_tensor", the
         gradient of ``D_jk d_k u_j + s p`` for a tensor D and a strength s at a *tensor target*.
