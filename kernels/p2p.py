@@ -15,9 +15,7 @@ coinciding pair needs only y = 0 to lose its singular part and keep the rest.
 
 The caller sets the distance over r_c (r0, r1, r2), its square rr, and y. A source's density is in
 column ``at`` of ``density``, from ``row`` on, and its normal likewise; the d-th of MANY densities
-is d CHARGES further, and what it adds d OUTPUTS further in u. If TRANSPOSED_PAIR, the density is
-one of forces, and u is what the target would be multiplied by if it were the source; its normal is
-n0, n1, n2 of the caller, with the opposite sign.
+is d CHARGES further, and what it adds d OUTPUTS further in u.
 
 With MARKS each point has a number, such as a radius. The fourth row of ``trg`` has the targets',
 which the caller takes to ``mark``, and the last row of a density has the sources'.
@@ -48,8 +46,7 @@ from kernels.pairs.spheres import interact
 REAL = pk.double
 CHARGES = 6  # rows of a density
 OUTPUTS = 3  # rows of results
-NORMALS = True  # whether sources have normals; targets, if TRANSPOSED_PAIR
-TRANSPOSED_PAIR = False  # whether targets and sources change places
+NORMALS = True  # whether sources have normals
 MARKS = False  # whether points have marks
 LABELS = False  # whether points have labels
 PARTS = False  # whether parts of pairs have weights, as in p2p_labels.py
@@ -64,7 +61,7 @@ LANES = 8  # sources are staged by whole vectors
 MANY = 1  # densities summed at once, in the rows of ``dens`` and ``pot``
 LOW = False  # positions have a second part, for distances of close points: see below
 NORMAL = 3 + PERIODIC + MANY * CHARGES
-LOWER = NORMAL + 3 * NORMALS * (1 - TRANSPOSED_PAIR)
+LOWER = NORMAL + 3 * NORMALS
 LABEL = LOWER + 3 * LOW
 ROWS = LABEL + LABELS
 UNIT = 5.9604644775390625e-08  # 2^-24, the unit of the second parts
@@ -102,10 +99,9 @@ def p2p_staged(
 
     The columns of a system follow the columns of another, which is not part of its sums.
 
-    ``norms`` are the normals over r_c; normals of targets, with the opposite sign, if
-    TRANSPOSED_PAIR: the pair function of the double layer is symmetric in its two vectors, and odd
-    in x - y. ``coincident`` is the squared distance, over r_c, below which a pair counts as one
-    point. ``xi_rc`` is z above; polynomials do not use it. ``factor`` multiplies the result.
+    ``norms`` are the normals over r_c. ``coincident`` is the squared distance, over r_c, below
+    which a pair counts as one point. ``xi_rc`` is z above; polynomials do not use it. ``factor``
+    multiplies the result.
 
     The rows of the stage are position, shift of the target (periodic axes), density, normal, and
     the second parts of position and shift together. ``src_low`` has the position's over UNIT.
@@ -138,8 +134,6 @@ def p2p_staged(
             if LABELS:
                 label: REAL = trg[3][first + t]
             u: List[REAL] = [0.0] * (MANY * OUTPUTS)
-            if NORMALS and TRANSPOSED_PAIR:
-                take_vector(n0, n1, n2, norms, 0, first + t)
             if LOW:
                 take_vector(l0, l1, l2, trg_low, 0, first + t)
                 tiny: REAL = inverse * UNIT

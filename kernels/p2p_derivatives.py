@@ -20,7 +20,6 @@ REAL = pk.double
 CHARGES = 6  # rows of a density
 OUTPUTS = 3  # rows of the velocity or potential
 NORMALS = True  # whether sources have normals
-TRANSPOSED_PAIR = False
 MARKS = False  # whether points have marks, as in p2p.py
 LABELS = False  # whether points have labels, as in p2p.py
 PARTS = False  # whether parts of pairs have weights, as in p2p_labels.py

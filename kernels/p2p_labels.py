@@ -26,8 +26,7 @@ from kernels.pairs.spheres import differentiate, interact
 REAL = pk.double
 CHARGES = 6  # rows of a density
 OUTPUTS = 3  # rows of the velocity or potential
-NORMALS = True  # whether sources have normals; targets, if TRANSPOSED_PAIR
-TRANSPOSED_PAIR = False  # whether targets and sources change places
+NORMALS = True  # whether sources have normals
 MARKS = False  # whether points have marks, as in p2p.py
 TABLES = 3  # radial functions that a pair takes
 WITH_VALUES = True  # whether values take one more with derivatives
@@ -85,8 +84,6 @@ def p2p_labels(
     """
     begin_labels()
     take_radial(radial, xi_rc)
-    if NORMALS and TRANSPOSED_PAIR:
-        take_vector(n0, n1, n2, norms, 0, i)
     for lap in range(3):
         begin_lap()
         u: List[REAL] = [0.0] * (MANY * OUTPUTS)

@@ -28,8 +28,7 @@ from kernels.pairs.spheres import differentiate, interact
 REAL = pk.double
 CHARGES = 6  # rows of a density
 OUTPUTS = 3  # rows of results
-NORMALS = True  # whether sources have normals; targets, if TRANSPOSED_PAIR
-TRANSPOSED_PAIR = False  # whether targets and sources change places
+NORMALS = True  # whether sources have normals
 MARKS = False  # whether points have marks, as in p2p.py
 LABELS = False  # whether points have labels, as in p2p.py; lists have no pairs of equal ones
 PARTS = False  # whether parts of pairs have weights, as in p2p_labels.py
@@ -333,8 +332,6 @@ def p2p_tile(
                                 u: List[REAL] = [0.0] * (MANY * OUTPUTS)
                             if MARKS:
                                 mark: REAL = trg[3][i]
-                            if NORMALS and TRANSPOSED_PAIR:
-                                take_vector(n0, n1, n2, norms, 0, i)
                             if LOW:
                                 if TILTED:
                                     l0: REAL = trg_low[0][i] - copies[3][copy]

@@ -144,7 +144,7 @@ def test_glossary_has_each_term_once():
 # Names that the glossary replaced, with what to write instead.
 REPLACED = {
     "turn": "the thing meant: exclusive (a lock), angles, rounds, shift",
-    "turned": "transposed, transposed_pair",
+    "turned": "transposed",
     "exchanged": "transposed",
     "probe": "tensor target",
     "probes": "tensors (arrays), tensor targets",

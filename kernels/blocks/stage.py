@@ -97,7 +97,7 @@ def fill_stage():
                 for row in range(MANY * CHARGES):
                     for lane in range(LANES):
                         stage[3 + PERIODIC + row][at + lane] = dens[row][k + lane]
-                if NORMALS and TRANSPOSED_PAIR == 0:
+                if NORMALS:
                     for row in range(3):
                         for lane in range(LANES):
                             stage[NORMAL + row][at + lane] = norms[row][k + lane]

@@ -25,7 +25,6 @@ REAL = pk.double
 CHARGES = 6  # rows of ``dens``
 OUTPUTS = 3
 NORMALS = True  # whether sources have normals
-TRANSPOSED_PAIR = False
 MARKS = False  # whether points have marks, as in p2p.py
 PARTS = False  # whether parts of pairs have weights, as in p2p_labels.py
 TABLES = 3  # radial functions that a pair takes

@@ -26,7 +26,7 @@ class SlabP2P:
     trg, src : array, shape (3, N)
         Points of the slab in the user's unit, as given.
     norms : array, shape (3, N), or None
-        Normals in solver units; at the targets, if the task has a transposed pair.
+        Normals in solver units.
     marks : tuple of 2 arrays, shapes (Nt,) and (Ns,), or None
         Marks of the slab's points in solver units.
     cells : array, shape (N,)
@@ -56,7 +56,7 @@ class SlabP2P:
             ghosts.append(xp.flatnonzero(needed[cells]))
         self.ghosts = Route(transport, ghosts)
         src = self.fetch(src)
-        if norms is not None and not setup.task.transposed_pair:
+        if norms is not None:
             norms = self.fetch(norms)
         if marks is not None:
             marks = marks[0], self.fetch(marks[1][None])[0]

@@ -121,8 +121,7 @@ class Slab(Pipeline):
             own["trg"] = new._to_targets.forward("points", arrays["trg"])
         if "norms" in arrays:
             exact = arrays["norms"] * task.dtype.type(frame.factor)
-            route = new._to_targets if task.transposed_pair else new._from_sources
-            exact = route.forward("points", exact)
+            exact = new._from_sources.forward("points", exact)
             norms = exact.astype(task.dtype, copy=False)
         if "tensors" in arrays:
             tensors = new._to_targets.forward("points", arrays["tensors"])
@@ -135,7 +134,7 @@ class Slab(Pipeline):
         trg = src if same else frame.wrap(task, own["trg"])
         kept = same_setup and slabs == self.slabs
         far = self.far if kept else SlabFar(new.transport, slabs, setup)
-        new.far = far.placed(trg, src, None if task.transposed_pair else norms, own_marks, tensors)
+        new.far = far.placed(trg, src, norms, own_marks, tensors)
         new.gauge = setup.gauge(own["trg"], own["src"], exact, together=self.team.sum)
         at = _cells(setup, src)
         ends = own["trg"], own["src"]

@@ -187,7 +187,7 @@ class Frame:
         A box whose tilts are not the tilts of the frame ``before`` may change them again.
         """
         length = given.length
-        kernel, want = task.chosen_by
+        kernel, want = task.kernel, task.want
         terms = [term for name in want for term in SUMS[kernel].terms.get(name, ())]
         check_length(length, task.dtype, max((term.power for term in terms), default=1))
         unit = 2.0 ** round(math.log2(length))

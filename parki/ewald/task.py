@@ -28,10 +28,6 @@ class Task:
         As they were given. The solver takes their axes in the order ``options.axes``.
     names : tuple of str
         The wanted results: "u", "p", "grad_u", "stress"; and "grad_tensor" of tensor targets.
-    transposed_pair : str
-        Internal: the kernel whose transposed near field is added, or "". The pair function is
-        transposed then and takes normals of the targets. Its result is "transposed_pair"; the
-        wanted results have the far field alone.
     labelled : bool
         Whether points have labels, and pairs of equal ones are left out.
     """
@@ -41,23 +37,12 @@ class Task:
     dtype: Any
     options: EwaldOptions
     names: tuple[str, ...] = ("u",)
-    transposed_pair: str = ""
     labelled: bool = False
 
     @cached_property
     def sum(self) -> Sum:
         """The record of the kernel."""
         return SUMS[self.kernel]
-
-    @cached_property
-    def pair(self) -> Sum:
-        """The record of the kernel of the near field."""
-        return SUMS[self.transposed_pair or self.kernel]
-
-    @cached_property
-    def chosen_by(self) -> tuple[str, tuple[str, ...]]:
-        """The kernel, and its wanted results, for which parameters are chosen."""
-        return (self.transposed_pair, ("u",)) if self.transposed_pair else (self.kernel, self.want)
 
     @cached_property
     def asked(self) -> dict[str, Any]:
@@ -79,8 +64,7 @@ class Task:
     @cached_property
     def slopes(self) -> bool:
         """Whether the near field's kernel of "u" sums the gradient, too."""
-        known = not (self.transposed_pair or self.labelled)
-        return known and self.sum.slopes(self.want, self.space.on_device)
+        return not self.labelled and self.sum.slopes(self.want, self.space.on_device)
 
     @cached_property
     def periodicity(self) -> int:

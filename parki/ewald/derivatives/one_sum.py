@@ -74,10 +74,8 @@ class OneSum(NamedTuple):
                 lacks = self.kind.name, result, "src"
                 back["src"] = record.each(by_targets(SUMS[record.kernel], record.want, lacks))
             back = {name: back[name] for name in names}
-            alone = record.transposed_pair and {*parts} == {"dens"}
-            pair = (self.kind.name, self.norms) if alone else None
             own = self._replace(options=options_of(record, self.options))
-            for name, rows in own.rows(back, v, cloud, record, pair).items():
+            for name, rows in own.rows(back, v, cloud, record).items():
                 parts[name] += rows
         if "trg" in parts:
             cloud = {result: v[0] for result, v in values.items()}
@@ -123,12 +121,10 @@ class OneSum(NamedTuple):
         dens: AnyArray,
         cloud: Arrays,
         back: Adjoint | None = None,
-        pair: Any = None,
     ) -> dict[Any, list[Any]]:
         """Return the rows (k, rows, N) of composites' addends, for densities (k, rows, N).
 
-        ``back`` is the transposed result, from the targets to the sources, and ``pair`` a
-        transposed pair of `EwaldSum`.
+        ``back`` is the transposed result, from the targets to the sources.
         """
         rows: dict[Addend, Any] = {}
         trg, src = (self.src, self.trg) if back else (self.trg, self.src)
@@ -161,10 +157,9 @@ class OneSum(NamedTuple):
                 systems=systems,
                 exclude=labels,
                 tensors=tensors,
-                transposed_pair=pair,
                 ranks=self.ranks,
             )
-            by_dens = by_density((*want, "transposed_pair") if pair else want, results)
+            by_dens = by_density(want, results)
             if back and self.options.dl_mean == "flux":
                 volume = resolve(self.options, np.empty((0, 3))).volume
                 for values, each in zip(v, by_dens, strict=True):

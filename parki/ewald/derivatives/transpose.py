@@ -85,9 +85,14 @@ class TransposedSum:
         options = options_of(record, task.options.of_derivatives())
         self.own, self.record = task, record
         self.others = [TransposedSum(task, each) for each in record.others]
-        pair = task.kernel if record.transposed_pair else ""
-        how = options, record.want, pair, task.labelled
-        self.task = Task(record.kernel, task.space, task.dtype, *how)
+        self.task = Task(
+            record.kernel,
+            task.space,
+            task.dtype,
+            options,
+            names=record.want,
+            labelled=task.labelled,
+        )
         self.kept: _Kept | None = None
 
     def add(
@@ -101,8 +106,6 @@ class TransposedSum:
         else:
             other, transposed = self._placed(points, pipeline)
         rows = {name: result_rows(task.kernel, name) for name in record.want}
-        if task.transposed_pair:
-            rows["transposed_pair"] = self.own.sum.rows
         many, count = len(values), transposed.targets
         results = {n: task.xp.empty((many, r, count), values.dtype) for n, r in rows.items()}
         given = task.xp.ascontiguousarray(values)
@@ -157,8 +160,6 @@ class TransposedSum:
                 self.record.tolerance_factor * asked, SMALLEST_TOLERANCE[self.task.dtype]
             )
         swapped = {"trg": arrays["src"], "src": arrays["trg"]}
-        if self.task.transposed_pair and "norms" in arrays:
-            swapped["norms"] = arrays["norms"]
         if self.record.normals is not None:
             swapped["norms"] = self.record.normals(None, arrays)
         if "src_marks" in arrays:

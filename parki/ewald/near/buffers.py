@@ -45,14 +45,14 @@ def near_buffers(
         buffers |= {f"{name} {n}": b for n, b in list_buffers(count, cells, exact, spare).items()}
         if task.finer:  # positions in two parts
             buffers[f"{name} parts"] = Buffer((6, count + spare), real)
-    if task.pair.normals:
-        ends = targets if task.transposed_pair else sources + spare
+    if task.sum.normals:
+        ends = sources + spare
         buffers |= declare(real, norms=(3, ends))
     if task.sum.pair.marks is not None:
         buffers |= declare(real, marks=(sources,), numbered=(4, targets + spare))
     columns = systems * shape[0] * shape[1]
     buffers |= declare(np.int32, tiles=(3, most_parts(targets, tile.targets, columns)))
-    if space.on_device and method != "tile" and task.chosen_by[1] != ("u",):
+    if space.on_device and method != "tile" and task.want != ("u",):
         size = tile_of_slopes(method, tile).targets
         buffers |= declare(np.int32, others=(3, most_parts(targets, size, columns)))
     return buffers
@@ -80,7 +80,7 @@ def contact_buffers(
 
     With a density and ``rows`` of results. The cells are few, and are left out.
     """
-    if not task.sum.contacts or task.transposed_pair:
+    if not task.sum.contacts:
         return {}
     buffers = near_buffers(task.of_contacts, "", tile, (1, 1, 1), counts, same)
     dens = task.of_contacts.sum.near_rows, counts[1]

@@ -62,7 +62,7 @@ class P2P:
     trg, src : array, shape (3, N)
         Points in the user's unit, not wrapped.
     norms : array, shape (3, N), or None
-        Normals in solver units; of the targets, in the order given, if the pair is transposed.
+        Normals in solver units, in the order given.
     tensors : array, shape (10, N), optional
         Tensors of the targets, in the order given and in the user's unit.
     marks : tuple of 2 arrays, shapes (Nt,) and (Ns,), optional
@@ -149,10 +149,7 @@ class P2P:
         self.kernels: Kernels = Kernels.of(task, pair, tile, launch, kept)
         kernels, special = self.kernels.usual, self.kernels.special
         self.norms = None
-        if norms is not None and task.transposed_pair:
-            self.norms = self.targets.sort(norms)
-            self.norms *= -1 / cutoff
-        elif norms is not None:
+        if norms is not None:
             self.norms = self.sources.sort(norms, out=self.buffer(3))
             self.norms *= 1 / cutoff  # as normals were by their factor: one kernel on a device
         self.lists: PairLists | None = None
@@ -167,14 +164,10 @@ class P2P:
         self.unit: Any = None  # of the rows of a density over r_c, where they differ
         if lengths is not None:
             self.unit = constant(cutoff ** -lengths.astype(float), self.dtype)
-        self.rows, self.velocity = (
-            task.sum.near_rows,
-            "transposed_pair" if task.transposed_pair else "u",
-        )
-        outputs = task.pair.rows if task.transposed_pair else task.sum.results
+        self.rows = task.sum.near_rows
         self.slopes = task.slopes
         self.together: tuple[int, ...] = (1,)
-        if launch is None and outputs <= MOST_OUTPUTS:
+        if launch is None and task.sum.results <= MOST_OUTPUTS:
             self.together = TOGETHER[self.slopes :]
         # On a CPU three densities, and a fourth one of zeros, take less time than two and one.
         self.full = 3 / 4 if stages(task, pair) else 1.0
@@ -199,7 +192,7 @@ class P2P:
                 self.lists = by.launch
 
         rate = factor / cutoff  # its powers may overflow, which ** would refuse
-        power = rate ** (task.pair.pair.power - 1)
+        power = rate ** (task.sum.pair.power - 1)
         self.rate = self.dtype.type(rate)
         self._units = rate, power
         # `p2p` itself divides by r_c once.
@@ -249,7 +242,7 @@ class P2P:
             "coincident": max((coincident / cutoff) ** 2, float(np.finfo(self.dtype).tiny)),
         }
         self.contacts: P2P | None = None  # adds pairs that may overlap
-        if task.sum.contacts and not task.transposed_pair:
+        if task.sum.contacts:
             rest = SUMS[SUMS.in_unit(task.sum.contacts, frame.unit)].pair
             close = pair._replace(cutoff=rest.least, lengths=rest.numbers(rest.least))
             self.close = task.of_contacts, close
@@ -266,7 +259,7 @@ class P2P:
 
             normals = None
             if norms is not None:
-                normals = norms / (-cutoff if task.transposed_pair else cutoff)
+                normals = norms / cutoff
             shared = self.arguments | self.own.get("u", {}) | self.own.get("derivatives", {})
             given = task, frame, pair, labels, (trg, src), normals, digit
             self.labelled = LabelledPairs(*given, shared, self.together)
@@ -325,14 +318,10 @@ class P2P:
 
         ``buffer`` comes from `buffer`, with the rows of `most` densities, and takes the sorted
         densities. Results have shape (k, rows, targets): 1 or 3 rows of "u", 1 of "p", 3 or 9 of
-        "grad_u", 3 of "grad_tensor"; with "transposed_pair" all others become 0. ``lists`` says
-        whether lists of pairs may be kept and taken.
+        "grad_u", 3 of "grad_tensor". ``lists`` says whether lists of pairs may be kept and taken.
         """
         done, rows, xp = 0, self.rows, self.sources.xp
         given = rows - (self.marks is not None)
-        if self.velocity == "transposed_pair":
-            for name in results.keys() - {"transposed_pair"}:  # results of the far field alone
-                results[name].fill(0)
         while done < len(dens):
             # The sum that keeps lists takes one density.
             most = 1 if lists and self.lists is not None and self.lists.due else len(dens) - done
@@ -347,7 +336,7 @@ class P2P:
                 if self.marks is not None:
                     buffer[first + given, : self.marks.size] = self.marks
             if "u" in self.launches:
-                sums = pot = results["grad_u" if self.slopes else self.velocity][part]
+                sums = pot = results["grad_u" if self.slopes else "u"][part]
                 if len(pot) < many or self.slopes:
                     count = pot.shape[1] * 4 // 3 if self.slopes else pot.shape[1]
                     sums = xp.empty((many, count, pot.shape[2]), dtype=pot.dtype)
@@ -401,7 +390,7 @@ def stages(task: Task, pair: Pair) -> bool:
 
 def together(task: Task, pair: Pair) -> bool:
     """Return whether the kernel of derivatives sums the potential, too."""
-    want, own = task.chosen_by[1], pair.method == "tile" or stages(task, pair)
+    want, own = task.want, pair.method == "tile" or stages(task, pair)
     return own and not task.slopes and "u" in want and want != ("u",)
 
 
@@ -410,7 +399,7 @@ def near_kernels(
 ) -> dict[str, Kernel]:
     """Return the P2P kernels for the wanted results: of the potential, and of its derivatives."""
     kernels, values = {}, together(task, pair)
-    want = task.chosen_by[1]
+    want = task.want
     if task.slopes or ("u" in want and not values):
         launch = launch or choose_launch(pair.method, task.space)
         if launch is not None:
@@ -462,7 +451,7 @@ def slopes_kernel(
     task: Task, pair: Pair, tile: Tile, lists: int = FORGETS, _: int = 1, *, strain: bool = False
 ) -> Kernel:
     """Return the kernel of derivatives, tile or staged; or of a ``strain``: see `near_strain`."""
-    want = ("grad_u",) if strain else task.chosen_by[1]
+    want = ("grad_u",) if strain else task.want
     values, names = not strain and together(task, pair), task.sum.derivative_tables(want)
     shape = pair.rows(task.sum.derivative_tables(want, values)).shape
     if stages(task, pair):

@@ -31,8 +31,7 @@ class LabelledPairs:
     points : tuple of 2 arrays, shape (3, N)
         Targets and sources in the user's unit, not wrapped.
     norms : array, shape (3, N), or None
-        Normals over r_c, in the order given; of targets, with the opposite sign, if the pair is
-        transposed.
+        Normals over r_c, in the order given.
     digit : float
         The unit of the first parts of positions: see `parts`.
     arguments : dict
@@ -75,7 +74,7 @@ class LabelledPairs:
                 away = multiplied(own * frame.factor - at, inverse, task.space, task.executor)
                 clouds[f"{name}_periods"] = xp.rint(away).astype(task.dtype, copy=False)
         if norms is not None:
-            norms = xp.take(norms, of[0] if task.transposed_pair else of[1], axis=1)
+            norms = xp.take(norms, of[1], axis=1)
         half, half_low = parts(lattice.sides / 2, task.dtype)
         kernel, radial = label_kernel(task, pair)
         images: Any = np.maximum(np.ceil(pair.cutoff / lattice.sides + 0.5) - 1, 0)
@@ -109,7 +108,7 @@ class LabelledPairs:
         task, done = self.task, 0
         if not self.members.targets.size:
             return
-        derived = task.chosen_by[1] != ("u",)
+        derived = task.want != ("u",)
         while done < len(dens):
             many = 1 if derived else next(n for n in self.together if n <= len(dens) - done)
             part = slice(done, done + many)
@@ -119,7 +118,7 @@ class LabelledPairs:
             kernel(
                 self.members.targets.size,
                 dens=own.reshape(-1, own.shape[-1]),
-                pot=flat.get("transposed_pair" if task.transposed_pair else "u"),
+                pot=flat.get("u"),
                 pressure=flat.get("p"),
                 gradient=flat.get("grad_u"),
                 pull=flat.get("grad_tensor"),
@@ -144,9 +143,9 @@ def label_kernel(task: Task, pair: Pair, many: int = 1, strain: bool = False) ->
 
     Or of a ``strain``, as `LabelledPairs.strained` takes.
     """
-    want = ("grad_u",) if strain else task.chosen_by[1]
+    want = ("grad_u",) if strain else task.want
     derived, values = want != ("u",), "u" in want
-    workunit, names = "p2p_labels", task.pair.pair.values
+    workunit, names = "p2p_labels", task.sum.pair.values
     constants: dict[str, Any] = {"MANY": many}
     if derived:
         workunit += "_derivatives"
@@ -160,7 +159,7 @@ def label_kernel(task: Task, pair: Pair, many: int = 1, strain: bool = False) ->
         }
         names = task.sum.derivative_tables(want, values)
     else:
-        constants |= task.pair.p2p(bool(task.transposed_pair))
+        constants |= task.sum.p2p()
     radial = pair.rows(names)
     kernel = load(
         "p2p_labels",

@@ -77,7 +77,7 @@ class Pair(NamedTuple):
 
     def table(self, task: Task) -> Array:
         """Return the table that evaluates the radial functions of "u"."""
-        function = task.pair.pair
+        function = task.sum.pair
         tables = function.slopes if task.slopes else function.values
         return self.evaluator.table if self.evaluator else self.rows(tables)
 
@@ -88,7 +88,7 @@ class Pair(NamedTuple):
         ------
         ParkiValueError
         """
-        blob = task.pair.pair.blob
+        blob = task.sum.pair.blob
         if blob is None:
             return
         tables = [self.table(task)]
@@ -108,7 +108,7 @@ class Pair(NamedTuple):
         number = EVALUATORS.index(self.evaluator.name) if self.evaluator else 0
         degree = self.evaluator.degree if self.evaluator else self.degree
         known = dict(
-            task.pair.p2p(bool(task.transposed_pair), task.slopes),
+            task.sum.p2p(task.slopes),
             REAL=real_name(task.dtype),
             DEGREE=degree,
             PERIODIC=task.periodicity,

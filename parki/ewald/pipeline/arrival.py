@@ -88,7 +88,7 @@ EACH, LEAST = 10, 0.8
 
 
 class Slack(NamedTuple):
-    """Columns for targets and sources, and whether normals are the sources'.
+    """Columns for targets and sources.
 
     Launches that were recorded have fixed sizes. Where points come and go, the columns beyond them
     are the first points again, as sources without a density and as targets that nobody asks for.
@@ -96,14 +96,13 @@ class Slack(NamedTuple):
 
     targets: int
     sources: int
-    norms: bool = True
 
     @classmethod
-    def of(cls, arrays: dict[str, Any], norms: bool = True) -> Slack:
+    def of(cls, arrays: dict[str, Any]) -> Slack:
         """Return the slack for arrays of points, by name: "trg", and "src" if they are others."""
         targets = arrays["trg"].shape[1]
         sources = arrays["src"].shape[1] if "src" in arrays else targets
-        return cls(targets + -(-targets // EACH), sources + -(-sources // EACH), norms)
+        return cls(targets + -(-targets // EACH), sources + -(-sources // EACH))
 
     def takes(self, arrays: dict[str, Any]) -> bool:
         """Return whether there is slack for other arrays, and not too much."""
@@ -134,7 +133,7 @@ class Slack(NamedTuple):
         }
 
     def _columns(self, name: str) -> int:
-        of_sources = name in ("src", "src_marks") or (name == "norms" and self.norms)
+        of_sources = name in ("src", "src_marks", "norms")
         return self.sources if of_sources else self.targets
 
 
@@ -238,7 +237,7 @@ class Arrival:
             return slack
         if stages is None or stages.sizes == _shapes(self.arrays):
             return None
-        return Slack.of(self.arrays, norms=self.task.transposed_pair == "")
+        return Slack.of(self.arrays)
 
     @cached_property
     def columns(self) -> dict[str, Any]:

@@ -60,10 +60,6 @@ class EwaldSum:
         A tensor D, with D_jk in row 3 j + k, and a strength s for each target of a single layer.
         The target reads ``D_jk d u_j / d x_k + s p``, and ``want`` may ask for the gradient of
         that, "grad_tensor", of shape (3, Nt). It is what a source of `parki.vjp` feels.
-    transposed_pair : tuple (str, array or None), optional
-        The sum whose transposed near field is added, and normals of the targets, shape (3, Nt),
-        if it has any. This near field is one more result, after what is wanted, of the shape of
-        that sum's density, (rows, Nt).
     access : Access, optional
         That of the plan it belongs to. Default: one of its own.
 
@@ -89,7 +85,6 @@ class EwaldSum:
         want: str | tuple[str, ...],
         *,
         tensors: Any = None,
-        transposed_pair: tuple[str, Any] | None = None,
         access: Access | None = None,
     ) -> None:
         self._flux_seen = False  # by `look_for_flux`
@@ -110,27 +105,21 @@ class EwaldSum:
             check_wanted(options.expert.p2p_method, options.expert.radial, kernel, names)
             check_spreading(options.expert.p2g_method, kernel, options.cell is not None)
             self.want = want if isinstance(want, str) else names
-            pair, normals = transposed_pair or ("", None)
             self.task = Task(
                 kernel,
                 cloud.space,
                 options.arithmetic(self.dtype),
                 options,
                 names=names,
-                transposed_pair=pair,
                 labelled=cloud.labels is not None,
             )
             self._result_shapes = {n: result_shape(kernel, n, 1)[:-1] for n in names}
-            if pair:
-                self._result_shapes["transposed_pair"] = (self.task.pair.rows,)
             self.sizes = {name: math.prod(shape) for name, shape in self._result_shapes.items()}
             self.order = _order(self.task)
             self.access = access or Access(cloud.space)
             if tensors is not None:
                 shape = TENSOR_ROWS, cloud.targets
                 arrays["tensors"] = self._of_targets("tensors", tensors, shape)
-            if normals is not None:
-                arrays["norms"] = self._of_targets("transposed_pair[1]", normals, cloud.trg.shape)
             self._take(self._surveyed(self.task, cloud))
             self.lattice = self._given.lattice
 
@@ -328,12 +317,11 @@ class EwaldSum:
             for array in rows.values():
                 array.fill(0)
             return
-        summed = (*task.want, "transposed_pair") if task.transposed_pair else task.want
-        parts = rows if summed == (*rows,) else stress.split(rows, summed, task.xp)
+        parts = rows if task.want == (*rows,) else stress.split(rows, task.want, task.xp)
         pipeline.apply(self.solvers(values), parts, watch)
         if parts is not rows:
             stress.combine(rows, parts)
-            for name in rows.keys() - {*summed, *stress.MADE}:
+            for name in rows.keys() - {*task.want, *stress.MADE}:
                 rows[name].fill(0)
         if not order.kept:
             for array in rows.values():
@@ -398,16 +386,13 @@ def place_and_sum(
     want: str | tuple[str, ...] = "u",
     *,
     tensors: Any = None,
-    transposed_pair: tuple[str, Any] | None = None,
 ) -> tuple[EwaldSum, Any]:
     """Return a sum that is placed for one density, and what is wanted of that: see `EwaldSum`.
 
     The density is checked along with the rest, before any work.
     """
     with pipeline.ranks.collective("sum"):
-        placed = EwaldSum(
-            pipeline, kernel, cloud, want, tensors=tensors, transposed_pair=transposed_pair
-        )
+        placed = EwaldSum(pipeline, kernel, cloud, want, tensors=tensors)
         values = placed.density(dens)
         with placed.access():
             placed.place(once=True)
@@ -426,7 +411,6 @@ def sum_once(
     systems: Any = None,
     exclude: Any = None,
     tensors: Any = None,
-    transposed_pair: tuple[str, Any] | None = None,
     ranks: Ranks = SERIAL,
 ) -> Any:
     """Return the sum of one density, by what the last such sum left; leave it for the next.
@@ -451,7 +435,6 @@ def sum_once(
         dens,
         want,
         tensors=tensors,
-        transposed_pair=transposed_pair,
     )
     placed.leave(once=True)
     return result

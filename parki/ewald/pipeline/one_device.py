@@ -142,7 +142,7 @@ class OneDevice(PlacedOnDevice):
         task, points, setup = arrival.task, arrival.points, cast(Setup, arrival.setup)
         targets, sources, systems = points.counts
         if arrival.slack is not None:
-            targets, sources, _ = arrival.slack
+            targets, sources = arrival.slack
         asked = replace(setup.problem, targets=targets, sources=sources, systems=systems)
         labels = points.labels.sizes if points.labels else None
         needs = asked, setup.parameters, Use(task, points.survey.same, arrival.once, labels)

@@ -82,7 +82,7 @@ class Setup:
         split = chosen.split.scaled(scale)
         if task.options.expert.radial != "polynomial":
             split = split.endless  # whose formulas the literature evaluates
-        kind = SUMS[SUMS.in_unit(task.pair.name, frame.unit)]
+        kind = SUMS[SUMS.in_unit(task.sum.name, frame.unit)]
         window = (chosen.points, cutoff, split.band, problem.tolerance, problem.machine.lengths)
         padding = pad(lattice.periodicity, lattice.edges, steps, *window)
         core = chosen.core and chosen.core.scaled(scale)
@@ -92,7 +92,7 @@ class Setup:
             radial.tables(cutoff, chosen.degree),
             chosen.p2p,
             choose_evaluator(
-                task.options.expert.radial, task.pair.name, split, cutoff, chosen.degree
+                task.options.expert.radial, task.sum.name, split, cutoff, chosen.degree
             ),
             chosen.read,
             core,
@@ -141,7 +141,7 @@ class Setup:
         (p2p, p2g, _), chosen = self.problem.machine.usual, self.parameters
         p2p = p2p if chosen.p2p in CELL_METHODS else chosen.p2p
         p2g = p2g if chosen.p2g in LITERATURE else chosen.p2g
-        kernel, want = task.chosen_by
+        kernel, want = task.kernel, task.want
         kernel = SUMS.in_unit(kernel, self.frame.length)
         old = replace(self.problem, kernel=kernel, want=want, p2p=p2p, p2g=p2g)
         problem = replace(old, targets=old.sources, sources=old.targets)
@@ -278,7 +278,7 @@ def pose(
     )
     if systems > 1 and g2p == "target":
         g2p = "tile"  # which knows of systems
-    kernel, want = task.chosen_by
+    kernel, want = task.kernel, task.want
     kernel = SUMS.in_unit(kernel, length)
     problem = Problem(
         kernel,

@@ -162,8 +162,7 @@ class Stages:
         how: dict[str, Any] = {"tensors": tensors, "marks": self.marks.each, "systems": systems}
         # For several densities, by their number; with their FGC.
         self._grids: dict[int, tuple[Any, FGC]] = {} if old is None else old._grids
-        spread = None if task.transposed_pair else norms
-        far = partial(self._place_far, *wrapped, spread, tensors, (*given, exact), old)
+        far = partial(self._place_far, *wrapped, norms, tensors, (*given, exact), old)
         apart = self._recorded and self._apart(wrapped[1].shape[1])
         with task.space.adapter.beside(far) if apart else nullcontext():
             how |= {"labels": labels, "kept": None if old is None else old.p2p.kernels}
@@ -224,7 +223,7 @@ class Stages:
             fields = apart or [self._far_field(dens[part], watch)]
             with watch("G2P"):
                 for place in range(many):
-                    own = {n: a[done + place] for n, a in flat.items() if n != "transposed_pair"}
+                    own = {n: a[done + place] for n, a in flat.items()}
                     self.gather(fields[0], exact[done + place], own, place)
             done += many
         for name, array in results.items():

@@ -98,9 +98,6 @@ class Adjoint(Addend):
         ``mean(values, targets)``: of a double layer without net flux, what each target adds to the
         pressure, over 8 pi / V: three components of its gradient, and a constant, (4, Nt). It is
         the mean gradient that balances forces in a triply periodic box.
-    transposed_pair : bool
-        Whether its near field takes the sum's own pair function, transposed, which is faster
-        than the pair functions of several results.
     others : tuple of Adjoint
         More of them, of the same results, which add to it.
     """
@@ -108,7 +105,6 @@ class Adjoint(Addend):
     symmetric: bool = False
     tolerance_factor: float | None = None
     mean: Mean | None = None
-    transposed_pair: bool = False
     others: tuple[Adjoint, ...] = ()
 
     @property

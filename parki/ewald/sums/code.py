@@ -21,17 +21,6 @@ AXES = range(3)
 ENTRIES = {"ab": "d", "AB": "s"}  # of tensors of sources and of targets
 
 
-def opposite(sharing: Sharing) -> Sharing:
-    """Return products in which e and the normals, which are given so, point the other way."""
-    return {
-        name: {
-            dots: x * (-1) ** sum(each in ("e", "n") for one in dots for each in one)
-            for dots, x in scalars.items()
-        }
-        for name, scalars in sharing.items()
-    }
-
-
 class Code:
     """Lines of a function, and the local variables that they declare.
 

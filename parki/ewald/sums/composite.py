@@ -61,9 +61,8 @@ class Addend:
     of: str = "u"
 
     def rows(self, results: Arrays, cloud: Arrays) -> AnyArray:
-        """Return the rows that results make; and a near field by itself, if there is one."""
-        rows = self.results(results, cloud)
-        return rows + results["transposed_pair"] if "transposed_pair" in results else rows
+        """Return the rows that results make."""
+        return self.results(results, cloud)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def dipoles_of(
         gauge=None,
         terms=terms,
         adjoints={
-            "u": Adjoint(kernel, ("grad_u",), gradient, transposed_pair=viscous),
+            "u": Adjoint(kernel, ("grad_u",), gradient),
             **pressure,
             "grad_u": Adjoint(name, ("grad_u",), gradient),
         },

@@ -370,9 +370,7 @@ class Sum:
         known = self.pair.slopes and (on_device or self.pair.fused)
         return bool(known) and "grad_u" in want
 
-    def p2p(
-        self, transposed: bool = False, slopes: bool = False, derivatives: Tables = ()
-    ) -> dict[str, Any]:
+    def p2p(self, slopes: bool = False, derivatives: Tables = ()) -> dict[str, Any]:
         """Return the constants of P2P's kernels that depend on the sum.
 
         ``derivatives`` are the tables of kernels that sum these.
@@ -386,9 +384,6 @@ class Sum:
         constants |= {"MARKS": self.pair.marks is not None, **dict(self.pair.constants)}
         if derivatives:
             constants["WITH_VALUES"] = bool(self.pair.with_values)
-        if transposed:
-            constants |= {"TRANSPOSED_PAIR": True, "CHARGES": self.results, "OUTPUTS": self.rows}
-            return constants
         constants |= {"CHARGES": self.near_rows, "OUTPUTS": self.results}
         if slopes:
             constants |= {"WITH_SLOPES": True, "OUTPUTS": 4 * self.results}

@@ -27,9 +27,7 @@ STOKES_COMB = Sum(
     OF_FORCES,
     terms={n: of + stokes_dl.STOKES_DL.terms[n] for n, of in stokes_sl.STOKES_SL.terms.items()},
     adjoints={
-        "u": Adjoint(
-            "stokes_sl", _WANT, velocity_and_traction, mean=mean_of_forces, transposed_pair=True
-        ),
+        "u": Adjoint("stokes_sl", _WANT, velocity_and_traction, mean=mean_of_forces),
         "p": of_pressure(("u", "grad_u"), both_curvatures, 0.43),
         "grad_u": Adjoint("stokes_dipole", _WANT, velocity_and_traction, mean=mean_of_dipoles),
     },

@@ -53,9 +53,7 @@ STOKES_DL = Sum(
     gauge=None,
     terms=TERMS,
     adjoints={
-        "u": Adjoint(
-            "stokes_sl", ("p", "grad_u"), traction, mean=mean_of_forces, transposed_pair=True
-        ),
+        "u": Adjoint("stokes_sl", ("p", "grad_u"), traction, mean=mean_of_forces),
         "p": of_pressure(("grad_u",), layer_curvature, 0.43),
         "grad_u": Adjoint("stokes_dipole", ("p", "grad_u"), traction, mean=mean_of_dipoles),
     },

@@ -17,7 +17,6 @@ from parki.ewald.sums.code import (
     Functions,
     deeper,
     grouped,
-    opposite,
     paired,
     plus,
 )
@@ -215,45 +214,27 @@ class Text:
                 "if WITH_SLOPES:", self._interact(named.slopes, [fields.values, fields.slopes])
             )
             code.within("else:", plain)
-        elif self.symbol.structure == "flow":
-            if self.normals:
-                code.write("if TRANSPOSED_PAIR == 0:")
-                code.write("    take_vector(n0, n1, n2, normal, first_normal, at)")
-            code.within(
-                "if TRANSPOSED_PAIR:", self._interact(named.values, [fields.values], back=True)
-            )
-            code.within("else:", plain)
         else:
+            if self.normals:
+                code.write("take_vector(n0, n1, n2, normal, first_normal, at)")
             code.lines += plain.lines
         words = '    """Add to u what one source does."""'
         head = "def interact(density, row, normal, first_normal, at):"
         return [*constants, head, words, *deeper(code.lines)]
 
-    def _interact(
-        self, tables: Tables, fields: Sequence[dict[str, Expanded]], back: bool = False
-    ) -> Code:
-        """Return the lines for tables and fields; ``back`` transposes the pair function."""
+    def _interact(self, tables: Tables, fields: Sequence[dict[str, Expanded]]) -> Code:
+        """Return the lines for tables and fields."""
         code, near = Code("e n" if self.normals else "e", up=self.symbol.up or 0), self.near(tables)
         code.take(tables, evaluators={*tables} <= {*EVALUATED})
         self._take_distance(code, together(each for of in fields for each in of.values()), tables)
         shared = [code.shared(of, near, cut=True) for of in fields]
         inner = Code("", outer=code)
-        if back:
-            inner.write("take_vector(v0, v1, v2, density, row + CHARGES * d, at)")
-            for name, first in zip(self.names, self.rows, strict=True):
-                rows = [f"u[OUTPUTS * d{plus(first + i)}]" for i in range(9)]
-                own = opposite(code.shared({name: fields[0][name]}, near))
-                if name == "ab":
-                    inner.add_matrix(paired(own, "ab"), rows)
-                else:
-                    inner.add_vector(grouped(own, name), rows[:3])
-        else:
-            self.take_sources(inner, "row + CHARGES * d")
-            rows = [f"u[OUTPUTS * d{plus(i)}]" for i in range(4)]
-            if self.scalar:
-                inner.add(rows.pop(0), inner.terms(shared[0]))
-            if not self.scalar or len(shared) > 1:
-                inner.add_vector(grouped(shared[-1], "w" if self.scalar else "v"), rows[:3])
+        self.take_sources(inner, "row + CHARGES * d")
+        rows = [f"u[OUTPUTS * d{plus(i)}]" for i in range(4)]
+        if self.scalar:
+            inner.add(rows.pop(0), inner.terms(shared[0]))
+        if not self.scalar or len(shared) > 1:
+            inner.add_vector(grouped(shared[-1], "w" if self.scalar else "v"), rows[:3])
         code.within("for d in range(MANY):", inner)
         return code
 
