@@ -39,7 +39,7 @@ from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.prolate_error import pair_error
 from parki.ewald.split.quadrature import gauss
 from parki.ewald.split.window import Images, images
-from parki.ewald.sums import Term, WindowWeights, term_of
+from parki.ewald.sums import ImageParts, Term, term_of
 from parki.ewald.sums.tables import RadialTables
 
 Array = NDArray[np.float64]
@@ -164,12 +164,13 @@ class Modes:
     weight ``rho = w^(k + 2 pi m / h) / w^(k)``; so does gathering.  The window's gradient spreads
     the double layer (four grid components) and gathers gradients. It carries ``rho k + b e`` for k,
     with b as in `parki.ewald.split.window.images`. Its second derivative, of which tensor targets
-    take all, carries ``rho k_e^2 + c`` for k_e^2. The square of the double layer's symbol, averaged
-    over the directions of q and n, is multiplied by
+    read parts, carries ``rho k_e^2 + c`` for k_e^2. The square of the double layer's symbol,
+    averaged over the directions of q and n, is multiplied by
 
         ``rho^2 + ((8/7) rho b k_e + (6/7) b^2 - (2/7) b^2 k_e^2 / k^2) / k^2``
 
-    in the spreading half, and by ``rho^2`` in the gathering half; other terms have other factors.
+    in the spreading half, and by ``rho^2`` in the gathering half. Other terms have other parts:
+    see `parki.ewald.sums.images`.
     E^w of equation (10).
 
     Parameters
@@ -267,45 +268,46 @@ def _length_square(waves: Sequence[Array], basis: Array) -> Array:
 
 
 def _mode_powers(term: str, gamma: Array, k2: Array) -> list[Array]:
-    """Functions of the mode whose sums across an axis `_half_sums` takes."""
+    """Functions of the mode whose sums across an axis `_half_sums` takes: squares and sizes.
+
+    Squares are over 1, k^2, k^4 ..., as far as parts of images take them, and sizes over k as well.
+    """
     far = term_of(term).far
     size = symbol_size(term, gamma, k2)
-    powers = [size**2, size]
-    if far.spread.b2 or far.gather.b2:
-        k = np.sqrt(k2)
-        square = powers[0] / k2
-        powers += [square, square / k2, size * k, size / k, size / k / k2]
-    return powers
+    most = max((part.over for part in (*far.spread, *far.gather)), default=0)
+    squares, sizes = [size**2], [size * np.sqrt(k2)] if most else [size]
+    for powers in (squares, sizes):
+        for _ in range(most):
+            powers.append(powers[-1] / k2)
+    return [*squares, *sizes, *[size] * bool(most)]
 
 
 def _half_sums(
-    half: WindowWeights, k: Array, step: float, image: Images, sums: list[Array]
+    half: ImageParts, k: Array, step: float, image: Images, sums: list[Array]
 ) -> tuple[Array, Array]:
     """Spreading or gathering along one axis, by window: sums of squares and of sizes."""
-    if not half.b2:
-        square, size = sums[:2]
-        return image.rho_square @ square, image.rho_size @ size
-    k2_s, _, s, s_k2, k2_u, u, u_k2 = sums
-    b = image.slope / step
-    cross = half.k_e * image.rho * b * k
-    across, along = half.b2, half.axial_weight * k**2
-    squares = (
-        image.rho_square @ k2_s
-        + cross.sum(axis=0) @ s
-        + image.slope_square / step**2 @ (across * s + along * s_k2)
-    )
-    if half.twice:
-        c = image.curvature / step**2
-        bent = 2 * image.rho * c * k**2 - cross * k**2
-        squares = squares + bent.sum(axis=0) @ s_k2 + image.curvature_square / step**4 @ s_k2
+    if not half:
+        return image.rho_square @ sums[0], image.rho_size @ sums[-1]
+    powers = len(sums) // 2
+    by_square, by_size = sums[:powers], sums[powers:]
+    signed = {"r": image.rho, "b": image.slope / step, "c": image.curvature / step**2}
+    totals = {"bb": image.slope_square / step**2, "cc": image.curvature_square / step**4}
+    rest = {"bb": image.slope_rest / step, "cc": image.curvature_rest / step**2}
     # Sizes are u sqrt(v), v their square in units of u: sums of u v bound them (Cauchy-Schwarz).
-    v = image.rho**2 * k2_u + cross * u + b**2 * (across * u + along * u_k2)
-    rest = image.slope_rest / step @ (math.sqrt(half.b2 + max(half.axial_weight, 0.0)) * u)
-    if half.twice:
-        v += (bent + c**2) * u_k2
-        rest = rest + image.curvature_rest / step**2 @ np.sqrt(u * u_k2)
+    u = by_size[1]
+    squares, v = image.rho_square @ by_square[0], image.rho**2 * by_size[0]
+    for part in half:
+        (factor, pair, power), n = part, part.over
+        product = signed[pair[0]] * signed[pair[1]]
+        total = totals[pair] if pair in totals else product.sum(axis=0)
+        squares = squares + (factor * total * k**power) @ by_square[n]
+        v = v + factor * product * k**power * by_size[n]
     sizes = np.sqrt(u * np.maximum(v, 0.0)).sum(axis=(0, 2))
-    return squares, sizes + rest
+    for pair, far in rest.items():
+        most = sum(max(part.factor, 0.0) for part in half if part.pair == pair)
+        if most:
+            sizes = sizes + far @ (math.sqrt(most) * np.sqrt(u * by_size["bc".index(pair[0]) + 1]))
+    return squares, sizes
 
 
 def _profiles(values: Array, weights: list[Array], twins: list[int]) -> list[Array]:

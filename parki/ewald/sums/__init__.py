@@ -22,8 +22,9 @@ from parki.ewald.sums import (
     stokes_sl,
     yukawa,
 )
+from parki.ewald.sums.images import ImageParts
 from parki.ewald.sums.names import Family, Sums
-from parki.ewald.sums.record import Far, Sum, Term, WindowWeights
+from parki.ewald.sums.record import Far, Sum, Term
 from parki.interchange import shown
 from parki.typing import KernelWithParameters
 
@@ -31,9 +32,9 @@ __all__ = [
     "SUMS",
     "TERMS",
     "Far",
+    "ImageParts",
     "Sum",
     "Term",
-    "WindowWeights",
     "kernel",
     "register",
     "sum_of",

@@ -18,6 +18,17 @@ from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.composite import Addend
 from parki.ewald.sums.couplets import text_of
 from parki.ewald.sums.gauges import Gauge
+from parki.ewald.sums.images import (
+    CURVATURE,
+    GRADIENT,
+    LAYER,
+    LAYER_OF_PRESSURE,
+    PLAIN,
+    READ_DOUBLET,
+    READ_FORCE,
+    READ_LAYER,
+    ImageParts,
+)
 from parki.ewald.sums.maps import Map
 from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.sizes import square
@@ -31,32 +42,11 @@ TERMS_OF = ("u", "p", "grad_u", "grad_tensor")
 SHELL, BALL = 1 / 6, 1 / 10  # factors 1 - x (k a)^2 of spheres
 
 
-class WindowWeights(NamedTuple):
-    """Coefficients of the direction-averaged squared symbol of a window image.
-
-    An image along the axis e replaces k by ``rho k + b e``. The square is multiplied by ``rho^2``
-    plus the sum of these parts over k^2. With ``twice`` the symbol has the product of two k's and
-    the window its second derivative, which has ``rho k_e^2 + c`` for e e.
-    """
-
-    k_e: float  # rho b k_e
-    b2: float  # b^2
-    axial_weight: float  # b^2 k_e^2 / k^2
-    twice: bool = False
-
-
-PLAIN = WindowWeights(0, 0, 0)
-GRADIENT = WindowWeights(2, 1, 0)  # |rho k + b e|^2
-CURVATURE = WindowWeights(4, 2, -2, twice=True)  # over k^2: the squares of all products of two
-LAYER = WindowWeights(8 / 7, 6 / 7, -2 / 7)
-LAYER_OF_PRESSURE = WindowWeights(2, 1 / 2, 1 / 2)  # (|v|^2 + (v.k)^2 / k^2) / 2, v = rho k + b e
-
-
 class Far(NamedTuple):
     """Far field of a term: the windows of its two halves. Its symbol follows from `Term.square`."""
 
-    spread: WindowWeights = PLAIN
-    gather: WindowWeights = PLAIN
+    spread: ImageParts = PLAIN
+    gather: ImageParts = PLAIN
     order: int = 2  # of the symbol, for the split's factor
 
 
@@ -129,7 +119,7 @@ _ENDS = {
     "u": ("", 0, PLAIN),
     "p": ("_p", 1, PLAIN),
     "grad_u": ("_grad", 1, GRADIENT),
-    "grad_tensor": ("_tensor", 2, CURVATURE),
+    "grad_tensor": ("_tensor", 2, READ_FORCE),
 }
 
 
@@ -161,6 +151,8 @@ def terms_of(
         end, more, gather = _ENDS[result]
         if source.normal:  # four grid components, of which the pressure takes k.A alone
             spread = LAYER_OF_PRESSURE if result == "p" else LAYER
+        if result == "grad_tensor" and (source.normal or symbol.order == 1):
+            gather = READ_LAYER if source.normal else READ_DOUBLET
         terms[result] = (
             Term(
                 name + end,
