@@ -226,7 +226,7 @@ def test_the_near_field_is_positive_if_its_split_says_so():
     points[:, 1] = points[:, 0] + 0.03
     points[:, 2] = points[:, 0] + [0.1, 0.05, 0.0]
     options = parki.EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-4)
-    plan = MomentMobility(points, radii, options).sum
+    plan = MomentMobility(points, radii, options).first
     assert plan.setup.split.positive
     scales = np.sqrt(moments.self_mobility(np, radii))
     units = np.eye(88).reshape(88, 11, 8) / scales
@@ -238,7 +238,7 @@ def test_far_noise_has_the_far_matrix():
     """What shapes white noise, twice, is the far field: a square root, without chance."""
     rng = np.random.default_rng(6)
     options = parki.EwaldOptions(periodicity=3, box=[1, 1, 1], tolerance=1e-4)
-    plan = MomentMobility(rng.random((3, 8)), np.array([0.12, 0.03] * 4), options).sum
+    plan = MomentMobility(rng.random((3, 8)), np.array([0.12, 0.03] * 4), options).first
     fields, acts = MomentFields(plan), rng.standard_normal((11, 8))
     dens = np.concatenate([acts[:3], moments.couplets(np, acts[3:]).reshape(9, 8)])
     u, slopes = plan(dens)
@@ -303,7 +303,7 @@ def test_products_of_noise(fraction, near, whole):
     points, radius = suspension(fraction)
     rigid = parki.RigidSpheres(points, radius, periodicity=3, box=[1, 1, 1], tolerance=1e-4)
     mobility, white = rigid._mobility, np.random.default_rng(7).standard_normal((11, 32))
-    scales, fields = mobility.alone**-0.5, MomentFields(mobility.sum)
+    scales, fields = mobility.alone**-0.5, MomentFields(mobility.first)
     for matrix, most in ((fields.near, near), (mobility.product, whole)):
         exact, _ = noise.root(matrix, white, 1e-8, scales=scales)
         for accuracy, products in zip((1e-2, 1e-3, 1e-4), most, strict=True):

@@ -538,7 +538,7 @@ def test_steps_have_the_size_of_diffusion():
 def test_noise_of_far_and_near_field_is_that_of_the_mobility(cubic):
     """In units of it; `test_rigid_exact.py` has the parts."""
     mobility = cubic._mobility
-    assert mobility.sum.setup.split.positive
+    assert mobility.first.setup.split.positive
     whole = np.array([mobility.product(e).ravel() for e in np.eye(55).reshape(55, 11, 5)])
     rng, count = np.random.default_rng(3), 40
     noises = [mobility.noise(rng.standard_normal, cubic.accuracy) for _ in range(count)]

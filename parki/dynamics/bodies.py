@@ -12,7 +12,7 @@ from parki.core import EwaldOptions, as_points, like_points, linear_operator, ta
 from parki.dynamics import bodies_solver, solver
 from parki.dynamics.bodies_solver import Blobs, BodyEquations, BodyMotion
 from parki.dynamics.conjugate import Show
-from parki.dynamics.placed import Placed, SameShape
+from parki.dynamics.placed import Placed, same_shapes
 from parki.dynamics.shapes import BodyShape
 from parki.errors import ParkiTypeError, ParkiValueError, by_words
 from parki.interchange import as_array, library_of, to_host
@@ -20,7 +20,8 @@ from parki.memory import telling
 from parki.runtime import get_execution_space
 from parki.solving import rotations
 from parki.suspensions import noise
-from parki.suspensions.fluid import Solving
+from parki.suspensions.fluid import Solving, operator_product
+from parki.suspensions.mobility import SphereMobility
 from parki.suspensions.placed_spheres import alone
 from parki.typing import Array, ArrayT, Box, OptionKeywords, Unpack
 
@@ -84,7 +85,7 @@ class RigidBodies(Solving):
     """
 
     _made_of = "shapes, positions, quaternions, options and viscosity"
-
+    _mobility: SphereMobility
     # What spheres are called here.
     words: ClassVar = {"points": "blobs", "sphere": "blob", "Spheres": "RigidBodies"}
     words |= {"new spheres": "new bodies"}
@@ -108,16 +109,11 @@ class RigidBodies(Solving):
         xp, dtype = get_execution_space(None, array).array_module, np.dtype(array.dtype)
         self._dtype, self.viscosity = dtype, viscosity
         self.accuracy = min(options.tolerance, LOOSEST) if accuracy is None else accuracy
-        counts = np.array([shape.n for shape in self.shapes])[self.which]
-        starts, radii = np.cumsum(counts) - counts, np.empty(counts.sum())
-        self._kinds = list[SameShape]()
-        for number_of, shape in enumerate(self.shapes):
-            kind = SameShape(xp, dtype, shape, np.flatnonzero(self.which == number_of), starts)
-            radii[to_host(kind.blobs)] = shape.radii
-            self._kinds.append(kind)
+        self._kinds, radii = same_shapes(xp, dtype, self.shapes, self.which)
         placed = self._place(xp, array, quaternions, dtype)
         with by_words(self.words):
             self._spheres = Blobs(placed.blobs, radii, options)
+        self._mobility = self._spheres.mobility
         self._spheres.attach(placed, library_of(positions))
 
     def _place(self, xp: Any, positions: Any, quaternions: Any, dtype: Any) -> Placed:
@@ -126,11 +122,6 @@ class RigidBodies(Solving):
         unit = rotations.quaternions("quaternions", quaternions, positions.shape[1])
         unit = xp.asarray(to_host(unit) if xp is np else unit)
         return Placed(xp, self._kinds, positions.astype(np.float64), unit, dtype)
-
-    @property
-    def _first(self) -> Any:
-        """The plan of the blobs, by whose lock one thread after the other calls."""
-        return self._spheres.mobility.first
 
     @property
     def _placed(self) -> Placed:
@@ -142,7 +133,7 @@ class RigidBodies(Solving):
 
     @property
     def _equations(self) -> BodyEquations:
-        return BodyEquations(self._placed, self._spheres.mobility, self.accuracy)
+        return BodyEquations(self._placed, self._mobility, self.accuracy)
 
     # ------------------------------------------------------------------ attributes
     @property
@@ -159,11 +150,6 @@ class RigidBodies(Solving):
     def blobs(self) -> Any:
         """Centres of all blobs, shape (3, N)."""
         return self._back(self._placed.blobs.copy())
-
-    @property
-    def options(self) -> EwaldOptions:
-        """The options, with the present box."""
-        return self._spheres.options
 
     @property
     def extent(self) -> float:
@@ -227,8 +213,7 @@ class RigidBodies(Solving):
                 "for each of the bodies; make new RigidBodies for another number"
             )
         quaternions = old.quaternions if quaternions is None else quaternions
-        placed = self._place(old.xp, given, quaternions, old.dtype)
-        self._moved(placed, library_of(positions), box)
+        self._move(self._place(old.xp, given, quaternions, old.dtype), library_of(positions), box)
 
     @alone
     def move(self, moves: Array, turns: Array | None = None, *, box: Box | None = None) -> None:
@@ -247,9 +232,9 @@ class RigidBodies(Solving):
         quaternions = rotations.rotated(old.xp, old.quaternions, angles)
         positions = old.positions + self._equations.of_bodies("moves", moves)
         placed = Placed(old.xp, self._kinds, positions, quaternions, old.dtype)
-        self._moved(placed, self._back, box)
+        self._move(placed, self._back, box)
 
-    def _moved(self, placed: Placed, back: Callable[[Any], Any], box: Any) -> None:
+    def _move(self, placed: Placed, back: Callable[[Any], Any], box: Any) -> None:
         with by_words(self.words):
             self._spheres.place(placed, back, box)
 
@@ -371,11 +356,7 @@ class RigidBodies(Solving):
         """
         placed = self._placed
         shape = (2, *placed.positions.shape)
-
-        def product(values: Any) -> Any:
-            pair = self.velocities(values[..., 0, :, :], values[..., 1, :, :])
-            return placed.xp.stack([as_array("motions", each) for each in pair], axis=-3)
-
+        product = operator_product(self.velocities, placed.xp)
         return linear_operator(product, product, (shape, shape), placed.dtype, self._first.space)
 
     # ------------------------------------------------------------------ Brownian motion
@@ -427,8 +408,7 @@ class RigidBodies(Solving):
             drift, pulled = equations.drift(white, kT / self.viscosity, self.extent)
             flow = noisy + drift if flow is None else flow + noisy + drift
             loads = loads + spun + pulled
-        solution = equations.solve(loads, flow)
-        moved = placed.dtype.type(dt) * solution.moves
+        moved = placed.dtype.type(dt) * equations.solve(loads, flow).moves
         return self._back(moved[0]), self._back(moved[1])
 
     @alone
@@ -454,8 +434,7 @@ class RigidBodies(Solving):
         """
         with by_words(self.words):
             flow = self._spheres.noise(rng, accuracy=self.accuracy)
-        placed = self._placed
-        real = placed.dtype.type
+        placed, real = self._placed, self._placed.dtype.type
         white = noise.white(rng, placed.dtype)((2, *placed.positions.shape))
         return real(size) * flow, real(size) * placed.resisted(white, 0.5)
 

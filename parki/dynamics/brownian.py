@@ -18,10 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from parki.core import EwaldOptions
 from parki.dynamics import moments, solver
 from parki.dynamics.solver import RigidEquations
-from parki.errors import OverlapError, ParkiValueError
+from parki.errors import OverlapError
 from parki.suspensions.noise import White
 
 STEPS = {"float64": 1e-3, "float32": 1e-2}  # distances for M, in smallest radii, by arithmetic
@@ -30,16 +29,6 @@ STEP_OF_PAIRS = 1e-7
 # right to a hundredth, as most errors have no mean: see docs/notebook/decisions.md.
 ROUGHLY = 0.5
 MOST_HALVES = 12  # how often a step is halved, which leaves a 64th of its noise
-
-
-def check(options: EwaldOptions) -> None:
-    """Refuse noise of a mobility that is not positive."""
-    if any(moments.gauged(options)):
-        raise ParkiValueError(
-            f"noise with periodicity={options.periodicity} is not defined: the mean "
-            "velocity of a cell depends on the gauge there, and the mobility is not positive; "
-            "take periodicity 0 or 3"
-        )
 
 
 def noise(equations: RigidEquations, white: White) -> tuple[Any, Any]:

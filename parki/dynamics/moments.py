@@ -139,21 +139,26 @@ class MomentMobility:
     def __init__(self, points: Any, radii: Any, options: EwaldOptions) -> None:
         self.radii, sizes = radii, Radii.of(radii, points.shape[1])
         name: Any = sizes.couplets
-        self.sum: Plan[Any] = Plan(name, points, points, sizes.marks, options, want=WANT)
-        self.dtype, self.space, self.smallest = self.sum.dtype, self.sum.space, sizes.smallest
+        self.first: Plan[Any] = Plan(name, points, points, sizes.marks, options, want=WANT)
+        self.dtype, self.space, self.smallest = self.first.dtype, self.first.space, sizes.smallest
         self._shifted: MomentMobility | None = None
         self._noise_products = FIRST  # which the last noise took
 
     @property
     def points(self) -> Any:
         """The centres, which nobody else changes."""
-        return self.sum.points.arrays["trg"]
+        return self.first.points.arrays["trg"]
 
     @property
     def options(self) -> EwaldOptions:
         """The options, with the present box."""
-        options: EwaldOptions = self.sum.options
+        options: EwaldOptions = self.first.options
         return options
+
+    @property
+    def attached(self) -> Any:
+        """What moves with the spheres."""
+        return self.first.attached
 
     @cached_property
     def alone(self) -> Any:
@@ -162,7 +167,7 @@ class MomentMobility:
 
     def update_points(self, points: Any, box: Any = None, attached: Any = None) -> None:
         """Move the spheres, and what is attached to them; on any error all stays as it was."""
-        self.sum.place(points, points, None, attached, box)
+        self.first.place(points, points, None, attached, box)
 
     def shifted(self, shift: Any) -> MomentMobility:
         """Return the mobility of spheres that are shifted by (3, N), by plans of their own."""
@@ -189,7 +194,7 @@ class MomentMobility:
         With three periodic axes far and near field have noises of their own: see
         `parki.suspensions.noise.split`.
         """
-        scales, plan = self.alone**-0.5, self.sum
+        scales, plan = self.alone**-0.5, self.first
         setup: Any = plan.setup
         apart = self.options.periodicity == 3 and self.radii.size > 0
         if not (apart and plan.terms[0].sum.order.kept and setup.split.positive):
@@ -211,7 +216,7 @@ class MomentMobility:
             First moments of the forces on the fluid.
         """
         xp = self.space.array_module
-        u, gradients = self.sum(xp.concatenate([forces, couplets.reshape(9, -1)]))
+        u, gradients = self.first(xp.concatenate([forces, couplets.reshape(9, -1)]))
         return u, gradients
 
 
@@ -234,3 +239,19 @@ class MomentFields(Couplets):
         xp = self.plan.space.array_module
         turns = turning(xp, rows[3:].reshape(3, 3, -1))
         return np.concatenate([rows[:3].astype(np.float64), turns])
+
+
+def stress(stresslets: Any, options: EwaldOptions, count: int) -> Any:
+    """Return the mean stress (3, 3) of the stresslets (3, 3, N) of spheres: see `RigidSpheres`."""
+    if options.periodicity != 3:
+        raise ParkiValueError(
+            f"stress with periodicity={options.periodicity} is not defined; expected three "
+            "periodic axes, whose box has a volume"
+        )
+    tensors = to_host(as_array("motion.stresslets", stresslets))
+    if tensors.shape != (3, 3, count):
+        raise ParkiValueError(
+            f"motion has stresslets of shape {tensors.shape}; expected {(3, 3, count)}, a tensor "
+            "for each sphere"
+        )
+    return -tensors.sum(axis=-1, dtype=np.float64) / abs(np.linalg.det(options.vectors))

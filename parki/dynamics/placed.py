@@ -6,12 +6,14 @@ Arrays of blobs have the shape (3, N), one body after the other, and motions or 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from parki.dynamics.conjugate import dot
 from parki.dynamics.shapes import BodyShape
+from parki.interchange import to_host
 from parki.solving import rotations
 
 
@@ -29,6 +31,20 @@ class SameShape:
             xp.asarray(np.ascontiguousarray(each.T).astype(dtype))
             for each in (answer, own.driven, own.motion, own.inverse, own.drag)
         )
+
+
+def same_shapes(
+    xp: Any, dtype: Any, shapes: Sequence[BodyShape], which: Any
+) -> tuple[list[SameShape], Any]:
+    """Return the bodies of each shape, and the radii (N,) of all blobs, by each body's shape."""
+    counts = np.array([shape.n for shape in shapes])[which]
+    starts, radii = np.cumsum(counts) - counts, np.empty(counts.sum())
+    kinds = list[SameShape]()
+    for number_of, shape in enumerate(shapes):
+        kind = SameShape(xp, dtype, shape, np.flatnonzero(which == number_of), starts)
+        radii[to_host(kind.blobs)] = shape.radii
+        kinds.append(kind)
+    return kinds, radii
 
 
 class Placed:

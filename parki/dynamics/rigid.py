@@ -5,23 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, cast, overload
+from typing import Any, cast, overload
 
 import numpy as np
 
 from parki.core import EwaldOptions, as_points, like_points, linear_operator, take_options
-from parki.dynamics import brownian, solver
+from parki.dynamics import brownian, moments, solver
 from parki.dynamics.conjugate import Solved
-from parki.dynamics.lubrication import Lubrication
 from parki.dynamics.moments import MomentMobility
-from parki.dynamics.pair_matrix import PairMatrix
-from parki.dynamics.solver import Motion, RigidEquations
+from parki.dynamics.solver import ClosePairs, Motion, RigidEquations
 from parki.dynamics.tables import SMALLEST_RATIO
-from parki.errors import ParkiTypeError, ParkiValueError, by_words
-from parki.interchange import as_array, as_given, finite, flag, library_of, to_host
+from parki.errors import ParkiValueError, by_words
+from parki.interchange import as_given, finite, flag, library_of
 from parki.memory import telling
-from parki.suspensions.fluid import Solving
-from parki.suspensions.noise import check_step, generator
+from parki.suspensions.derivatives import refuse_none
+from parki.suspensions.fluid import Attached, Solving, new_centres, operator_product
+from parki.suspensions.noise import check_step, generator, refuse_gauge
 from parki.suspensions.noise import white as white_numbers
 from parki.suspensions.placed_spheres import WORDS, alone
 from parki.suspensions.radii import Radii
@@ -29,14 +28,6 @@ from parki.typing import Array, ArrayT, Box, OptionKeywords, Unpack
 
 WORDS_OF_OWN = "radii", "viscosity", "lubrication", "roughness", "accuracy"
 ROUGH = "a gap over the mean radius, 0 or more and below 1"
-
-
-class Paired(NamedTuple):
-    """What moves with the spheres: the library of the points, pairs, and these as a matrix."""
-
-    back: Callable[[Any], Any]
-    pairs: Lubrication | None
-    matrix: PairMatrix | None
 
 
 @telling
@@ -96,6 +87,7 @@ class RigidSpheres(Solving):
     """
 
     _made_of = "points, radii, options and viscosity"
+    _mobility: MomentMobility
 
     def __init__(
         self,
@@ -135,39 +127,18 @@ class RigidSpheres(Solving):
         self._dtype, self.accuracy = array.dtype, accuracy
         with by_words(WORDS):
             self._mobility = MomentMobility(array, self._sizes.each, given)
-        paired = self._paired(self._mobility.points, self.options)
-        self._mobility.sum.attach(Paired(library_of(points), *paired))
+        pairs = self._close_pairs(self._mobility.points, self.options)
+        self._first.attach(Attached(library_of(points), pairs))
 
-    @property
-    def _back(self) -> Callable[[Any], Any]:
-        return cast(Paired, self._mobility.sum.attached).back
+    def _close_pairs(self, points: Any, options: EwaldOptions) -> ClosePairs:
+        if not self._lubricated:
+            return ClosePairs()
+        return solver.close_pairs(self._mobility, points, options, self._roughness)
 
     @property
     def _equations(self) -> RigidEquations:
-        _, pairs, matrix = cast(Paired, self._mobility.sum.attached)
+        pairs, matrix = cast(ClosePairs, self._mobility.attached.on_top)
         return RigidEquations(self._mobility, pairs, matrix, self.accuracy)
-
-    def _paired(
-        self, points: Any, options: EwaldOptions
-    ) -> tuple[Lubrication | None, PairMatrix | None]:
-        """Return the pairs that resist each other, and the same as a matrix."""
-        if not self._lubricated:
-            return None, None
-        radii = self._xp.asarray(self.radii)
-        pairs = Lubrication(points.astype(np.float64), radii, options, self._roughness)
-        if not pairs.first.size:
-            return pairs, None
-        mobility = solver.diagonal(self._mobility.alone)[:6:3]
-        return pairs, PairMatrix(self._mobility.space, pairs, mobility)
-
-    @property
-    def _xp(self) -> Any:
-        return self._mobility.space.array_module
-
-    @property
-    def _first(self) -> Any:
-        """The plan by whose lock one thread after the other calls."""
-        return self._mobility.sum
 
     # ------------------------------------------------------------------ attributes
     @property
@@ -179,11 +150,6 @@ class RigidSpheres(Solving):
     def radii(self) -> Any:
         """The radius of each sphere, shape (N,)."""
         return self._sizes.each
-
-    @property
-    def options(self) -> EwaldOptions:
-        """The options, with the present box."""
-        return self._mobility.options
 
     @alone
     def update_points(self, points: Array, *, box: Box | None = None) -> None:
@@ -201,16 +167,11 @@ class RigidSpheres(Solving):
         ParkiValueError, ParkiTypeError
             If there are more or fewer points, or they are impossible, or smooth spheres overlap.
         """
-        given: Any = as_points("points", points)
-        if given.shape != (3, self.radii.size):
-            raise ParkiValueError(
-                f"points has shape {given.shape}; expected (3, {self.radii.size}), a centre for "
-                "each of the spheres; make new RigidSpheres for another number"
-            )
-        given = like_points("points", given, self._mobility.space, self._mobility.dtype)
+        centres = new_centres(points, (3, self.radii.size), "RigidSpheres")
+        centres = like_points("points", centres, self._mobility.space, self._mobility.dtype)
         options = self.options if box is None else self.options.deformed(box)
-        attached = Paired(library_of(points), *self._paired(given, options))
-        self._mobility.update_points(given, box, attached)
+        attached = Attached(library_of(points), self._close_pairs(centres, options))
+        self._mobility.update_points(centres, box, attached)
 
     # ------------------------------------------------------------------ motion
     @overload
@@ -239,8 +200,7 @@ class RigidSpheres(Solving):
         ParkiValueError, ParkiTypeError
             As of `solve`.
         """
-        if forces is None and torques is None:
-            raise ParkiTypeError("forces and torques are None; give one of them, or both")
+        refuse_none(("forces", "torques"), (forces, torques))
         both = solver.of_sets(self.solve, self._mobility.dtype, forces, torques)
         return both[0] if torques is None else both
 
@@ -360,7 +320,7 @@ class RigidSpheres(Solving):
         ParkiValueError, ParkiTypeError
             As of `displacements` and `update_points`. Steps before an error have moved the spheres.
         """
-        rng = generator("rng", rng, self._xp)
+        rng = generator("rng", rng, self._mobility.space.array_module)
         return brownian.advance(self, dt, lambda span: self.displacements(kT, span, rng, forces))
 
     @alone
@@ -420,16 +380,15 @@ class RigidSpheres(Solving):
 
     def _white(self, rng: Any, drawn: bool = True) -> Any:
         """Return a function that makes arrays of normal numbers; refuse noise that is not there."""
-        rng = generator("rng", rng, self._xp)
+        rng = generator("rng", rng, self._mobility.space.array_module)
         if drawn:
-            brownian.check(self.options)
+            refuse_gauge(self.options, "0 or 3")
         return white_numbers(rng, np.dtype(np.float64))
 
     def _step(self, solution: Solved, size: float, turns: bool) -> Any:
         """Return motion times a size, in the library and dtype of the points."""
         moves = (size * solution.moves).astype(self._mobility.dtype)
-        step = tuple(self._back(each) for each in (moves[:3], moves[3:]))
-        return step if turns else step[0]
+        return self._in_library((moves[:3], moves[3:]), turns)
 
     # ------------------------------------------------------------------ views
     def stress(self, motion: Motion | Array) -> Any:
@@ -453,19 +412,8 @@ class RigidSpheres(Solving):
         ParkiValueError
             If an axis is free.
         """
-        if self.options.periodicity != 3:
-            raise ParkiValueError(
-                f"stress with periodicity={self.options.periodicity} is not defined; expected "
-                "three periodic axes, whose box has a volume"
-            )
-        given = motion.stresslets if isinstance(motion, Motion) else motion
-        stresslets = to_host(as_array("motion.stresslets", given))
-        if stresslets.shape != (3, 3, self.radii.size):
-            raise ParkiValueError(
-                f"motion has stresslets of shape {stresslets.shape}; expected "
-                f"{(3, 3, self.radii.size)}, a tensor for each sphere"
-            )
-        return -stresslets.sum(axis=-1, dtype=np.float64) / abs(np.linalg.det(self.options.vectors))
+        stresslets = motion.stresslets if isinstance(motion, Motion) else motion
+        return moments.stress(stresslets, self.options, self.radii.size)
 
     def as_linear_operator(self, *, torques: bool = False) -> Any:
         """Return the mobility as an operator of SciPy, on a device of CuPy; a product is a solve.
@@ -476,16 +424,11 @@ class RigidSpheres(Solving):
             Whether it takes forces and torques to velocities and angular velocities: of shape
             (2, 3, N), flattened. Otherwise it takes forces (3, N), flattened.
         """
-        torques, xp = flag("torques", torques), self._xp
+        torques = flag("torques", torques)
         shape = ((2,) if torques else ()) + (3, self.radii.size)
-
-        def product(values: Any) -> Any:
-            if not torques:
-                return self.velocities(values)
-            return xp.stack(self.velocities(values[..., 0, :, :], values[..., 1, :, :]), axis=-3)
-
-        sizes = self._mobility
-        return linear_operator(product, product, (shape, shape), sizes.dtype, sizes.space)
+        space, dtype = self._mobility.space, self._mobility.dtype
+        product = operator_product(self.velocities, space.array_module, torques)
+        return linear_operator(product, product, (shape, shape), dtype, space)
 
     def __repr__(self) -> str:
         return f"<parki.RigidSpheres: {self.radii.size}, {self.options.periods}>"

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parki.core import like_points
+from parki.core import EwaldOptions, like_points
 from parki.dynamics import moments
 from parki.dynamics.conjugate import Show, Solved, conjugate, dot, power_near, scaled
 from parki.dynamics.lubrication import Lubrication
@@ -37,6 +37,25 @@ from parki.interchange import as_array, as_given
 # pairs move the fluid far away, as stresslets do, more than spheres alone would.
 OF_FORCES, OF_STRESSLETS = 0.2, 0.5
 MOST_PRODUCTS = 200
+
+
+class ClosePairs(NamedTuple):
+    """The pairs that resist each other, and the same as a matrix, if there are any."""
+
+    pairs: Lubrication | None = None
+    matrix: PairMatrix | None = None
+
+
+def close_pairs(
+    mobility: MomentMobility, points: Any, options: EwaldOptions, roughness: float
+) -> ClosePairs:
+    """Return the pairs of spheres that would be at points (3, N) in a box."""
+    radii = mobility.space.array_module.asarray(mobility.radii)
+    pairs = Lubrication(points.astype(np.float64), radii, options, roughness)
+    if not pairs.first.size:
+        return ClosePairs(pairs)
+    moves = diagonal(mobility.alone)[:6:3]
+    return ClosePairs(pairs, PairMatrix(mobility.space, pairs, moves))
 
 
 @dataclass(frozen=True, eq=False)

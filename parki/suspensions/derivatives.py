@@ -34,16 +34,7 @@ def vjp(
 ) -> dict[str, Any]:
     """Return derivatives of weighed motions by the names of ``wrt``: see `parki.Spheres.vjp`.
 
-    Parameters
-    ----------
-    mobility : SphereMobility
-    acts : dict
-        Forces and torques; needed for derivatives by "points" alone.
-    weights : dict
-        By the same names, those of velocities and turns.
-    wrt : tuple of {"forces", "torques", "points"}
-    factor : float
-        As of the mobility.
+    Forces and torques that act are needed by "points" alone. Weights are by the same names.
     """
     derivatives = {}
     if "points" in wrt:
@@ -65,18 +56,7 @@ def jvp(
 ) -> list[Any]:
     """Return the changes of what moves: see `parki.Spheres.jvp`.
 
-    Parameters
-    ----------
-    mobility : SphereMobility
-    acts : dict
-        Forces and torques; needed for changes of positions alone.
-    changes : dict
-        Of forces and torques.
-    move : array, shape (3, N), or None
-        Change of the positions.
-    moves : tuple of {"velocity", "turn"}
-    factor : float
-        As of the mobility.
+    Spheres are displaced by ``move`` (3, N), or stay if it is None; only then acts may be empty.
     """
     parts = list[Any]()
     if changes:

@@ -24,7 +24,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from parki.core import OneDevice, Plan
+from parki.core import EwaldOptions, OneDevice, Plan
 from parki.errors import ParkiError, ParkiTypeError, ParkiValueError
 from parki.interchange import finite, number, shown, to_host
 
@@ -122,6 +122,16 @@ def check_step(kT: Any, dt: Any) -> None:
     for name, value in (("kT", kT), ("dt", dt)):
         if not 0 <= number(name, value, "a number, 0 or more") < math.inf:
             raise ParkiValueError(f"{name} is {value!r}; expected a number, 0 or more")
+
+
+def refuse_gauge(options: EwaldOptions, others: str) -> None:
+    """Refuse noise of a mobility that is not positive, by its gauge; name other periodicities."""
+    if sum(options.periodic) in (1, 2):
+        raise ParkiValueError(
+            f"noise with periodicity={options.periodicity} is not defined: the mean velocity of a "
+            "cell depends on the gauge there, and the mobility is not positive; take periodicity "
+            f"{others}"
+        )
 
 
 def white(rng: Any, dtype: Any) -> White:

@@ -9,7 +9,7 @@ import functools
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from parki.errors import ParkiTypeError, ParkiValueError, by_words
 from parki.interchange import library_of, unchanged
 from parki.memory import telling
 from parki.suspensions import derivatives, noise, wall
-from parki.suspensions.fluid import InFluid
+from parki.suspensions.fluid import Attached, InFluid, new_centres
 from parki.suspensions.mobility import SphereMobility
 from parki.suspensions.radii import ACTS, Radii
 from parki.typing import Array, Box, OptionKeywords, Unpack
@@ -43,26 +43,12 @@ def alone(method: Method) -> Method:
     return cast(Method, call)
 
 
-class Attached(NamedTuple):
-    """What moves with the spheres.
-
-    Attributes
-    ----------
-    back : callable
-        To the library of the points.
-    on_top : object
-        What a room on top has at these points, such as bodies that are made of them.
-    """
-
-    back: Callable[[Any], Any]
-    on_top: Any = None
-
-
 @telling
 class PlacedSpheres(InFluid):
     """The points of spheres, their radii, and their plans: see `Spheres` for the arguments."""
 
     _made_of = "points, radii, options and viscosity"
+    _mobility: SphereMobility
 
     def __init__(
         self,
@@ -100,15 +86,6 @@ class PlacedSpheres(InFluid):
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self.__copy__()
-
-    @property
-    def _first(self) -> Any:
-        """The plan of velocities by forces, whose points all plans have."""
-        return self._mobility.first
-
-    @property
-    def _back(self) -> Callable[[Any], Any]:
-        return cast(Attached, self._mobility.attached).back
 
     # ------------------------------------------------------------------ attributes
     @property
@@ -191,15 +168,9 @@ class PlacedSpheres(InFluid):
     def _update(self, points: Array, box: Any, on_top: Any = None) -> None:
         """Do what `update_points` does, with what a room on top has at these points."""
         with self._together("update_points" + " and box" * (box is not None)):
-            given: Any = as_points("points", points)
-            shape = self._mobility.shape
-            if given.shape != shape:
-                raise ParkiValueError(
-                    f"points has shape {given.shape}; expected {shape}, a centre for "
-                    "each of the spheres; make new Spheres for another number"
-                )
-            self._check_heights(given)
-        self._mobility.move(given, box, Attached(library_of(points), on_top))
+            centres = new_centres(points, self._mobility.shape, "Spheres")
+            self._check_heights(centres)
+        self._mobility.move(centres, box, Attached(library_of(points), on_top))
 
     def _taken(self, **given: Any) -> dict[str, Any]:
         """Return the arrays that are not None, by what acts: first "force", then "torque".

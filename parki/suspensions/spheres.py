@@ -14,6 +14,7 @@ from parki.interchange import as_given, flag, names_of
 from parki.memory import telling
 from parki.suspensions import derivatives, noise, wall
 from parki.suspensions.derivatives import MEANING, NAMES, check_alike
+from parki.suspensions.fluid import operator_product
 from parki.suspensions.placed_spheres import WORDS, PlacedSpheres, alone
 from parki.suspensions.radii import MOVES
 from parki.typing import Array, ArrayT, ResultName
@@ -309,10 +310,10 @@ class Spheres(PlacedSpheres):
                 self._mobility, self._white(rng), MOVES[: 1 + turns], factor=self.factor
             )
             parts.append([kT * dt * each for each in drifts])
-        steps = [self._back(sum(each[1:], each[0])) for each in zip(*parts, strict=True)]
-        if not steps:
+        if not parts:
             return self._back(0 * self._mobility.points)
-        return tuple(steps) if turns else steps[0]
+        steps = [sum(each[1:], each[0]) for each in zip(*parts, strict=True)]
+        return self._in_library(steps, turns)
 
     @alone
     def noise(self, rng: Any, *, torques: bool = False, accuracy: float = 1e-3) -> Any:
@@ -341,7 +342,7 @@ class Spheres(PlacedSpheres):
         torques = flag("torques", torques)
         white = self._white(self._generator(rng, torques, accuracy))
         drawn = self._mobility.noise(white, torques=torques, accuracy=accuracy, factor=self.factor)
-        return (self._back(drawn[0]), self._back(drawn[1])) if torques else self._back(drawn)
+        return self._in_library(drawn) if torques else self._back(drawn)
 
     def _generator(self, rng: Any, torques: bool, accuracy: float, drawn: bool = True) -> Any:
         """Return a generator of random numbers; refuse noise, if it is drawn, that is not there."""
@@ -355,12 +356,8 @@ class Spheres(PlacedSpheres):
 
     def _check_noise(self) -> None:
         """Refuse noise of a mobility that is not positive and finite."""
-        if sum(self.options.periodic) in (1, 2) and not self.options.walled:
-            raise ParkiValueError(
-                f"noise with periodicity={self.options.periodicity} is not defined: the mean "
-                "velocity of a cell depends on the gauge there, and the mobility is not positive; "
-                "take periodicity 0 or 3, or a wall"
-            )
+        if not self.options.walled:
+            noise.refuse_gauge(self.options, "0 or 3, or a wall")
         if self._mobility.sizes.tracers:
             raise ParkiValueError(
                 "noise of tracers is not defined: their own mobility is infinite; give all "
@@ -424,12 +421,7 @@ class Spheres(PlacedSpheres):
         torques = flag("torques", torques)
         shape = ((2,) if torques else ()) + self._mobility.shape
 
-        def product(values: Any) -> Any:
-            if not torques:
-                return self.velocities(values)
-            xp = plan.task.xp
-            return xp.stack(self.velocities(values[..., 0, :, :], values[..., 1, :, :]), axis=-3)
-
+        product = operator_product(self.velocities, plan.space.array_module, torques)
         with self._together("as_linear_operator"):
             return plan.operator(product, product, (shape, shape))
 
