@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NewType, Protocol, TypeAlias, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from parki.runtime import ExecutionSpace
 
@@ -87,6 +87,14 @@ class Array(Protocol):
 ArrayT = TypeVar("ArrayT", bound=Array)
 # Such an array where it is computed with: no type checker knows what each library makes of `a + b`.
 AnyArray: TypeAlias = Any
+
+
+# Numbers of points: of points that are targets and sources at once, or for targets and for sources.
+OfPoints: TypeAlias = "Array | ArrayLike | tuple[Array | ArrayLike, Array | ArrayLike]"
+
+
+# Edge lengths (S, 3), or lattice vectors (S, 3, 3).
+Boxes: TypeAlias = "Array | ArrayLike"
 
 
 # The number of periodic axes, or for each axis whether it is periodic.

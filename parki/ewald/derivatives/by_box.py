@@ -34,7 +34,7 @@ from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Task
 from parki.interchange import to_host
-from parki.typing import AnyArray
+from parki.typing import AnyArray, Boxes
 
 Array = NDArray[np.float64]
 # What `parki.vjp` takes as names: derivatives in the shape of ``box``, or by lattice vectors.
@@ -47,7 +47,7 @@ STEP = 0.01
 WEIGHTS = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
 
 
-def check_box(boxes: Any, by: str = "the box") -> None:
+def check_box(boxes: Boxes | None, by: str = "the box") -> None:
     """Refuse derivatives of systems in many boxes by the box, or by what takes them."""
     if boxes is not None:
         raise ParkiValueError(
@@ -68,7 +68,7 @@ def strained(options: EwaldOptions, strain: Array) -> Iterator[tuple[float, Ewal
     options, size = options.of_derivatives(), float(np.linalg.norm(strain))
     whole, edges = vectors_of(options), cast(Any, options.box)
     least = SMALLEST_TOLERANCE[np.dtype(np.float64)]
-    how: dict[str, Any] = {"tolerance": max(options.tolerance * STEP, least), "precision": "full"}
+    tolerance = max(options.tolerance * STEP, least)
     for number, weight in WEIGHTS.items() if size else ((0, 0.0),):
         for sign in (1, -1):
             moved = np.eye(3) + sign * number * STEP / (size or 1.0) * strain
@@ -76,7 +76,8 @@ def strained(options: EwaldOptions, strain: Array) -> Iterator[tuple[float, Ewal
             straight = options.cell is None and not (rows - np.diag(rows.diagonal())).any()
             box = (rows.diagonal() if straight else rows).tolist()
             box = [None if old is None else new for old, new in zip(edges, box, strict=True)]
-            yield sign * weight * size / STEP, replace(options, box=box, **how), moved
+            there = replace(options, box=box, tolerance=tolerance, precision="full")
+            yield sign * weight * size / STEP, there, moved
 
 
 def by_lattice(
@@ -130,12 +131,24 @@ def by_lattice(
         apart = sinks or systems is not None or kind.symbol.structure not in SYMBOLS
         if [*values] != ["u"] or apart:
             derivative += _differences(
-                kernel, trg, src, dens, norms, options, values, labels, straight, systems
+                kernel,
+                trg,
+                src,
+                dens,
+                norms,
+                options,
+                values=values,
+                labels=labels,
+                straight=straight,
+                systems=systems,
             )
         else:
-            derivative += sum(_strain(kernel, trg, src, dens, norms, options, values["u"], labels))
+            derivative += sum(
+                _strain(kernel, trg, src, dens, norms, options, values=values["u"], labels=labels)
+            )
             if options.dl_mean == "flux" and kind.normals:
-                derivative += _flux(trg, src, dens, norms, values["u"]) / np.linalg.det(whole)
+                change = _flux(trg, src, dens, norms, values=values["u"])
+                derivative += change / np.linalg.det(whole)
     derivative = ranks.sum(derivative)
     derivative *= np.outer(options.periodic, options.periodic)
     return np.asarray(np.linalg.inv(whole).T @ derivative.T)
@@ -148,7 +161,8 @@ def _differences(
     dens: AnyArray,
     norms: AnyArray,
     options: EwaldOptions,
-    values: AnyArray,
+    *,
+    values: dict[str, AnyArray],
     labels: Labels | None,
     straight: bool,
     systems: Systems | None,
@@ -158,7 +172,7 @@ def _differences(
     trg, src, dens = (a.astype(np.float64) for a in (trg, src, dens))
     if norms is not None:
         norms = tuple(m.astype(np.float64) for m in norms) if marked else norms.astype(np.float64)
-    density = dens.reshape(len(dens), *SUMS[kernel].density_shape(dens.shape[-1]))
+    density = dens.reshape((len(dens), *SUMS[kernel].density_shape(dens.shape[-1])))
     change = np.zeros((3, 3))
     asked = np.eye(3) if straight else np.ones((3, 3))
     for place in np.argwhere(asked * np.outer(options.periodic, options.periodic)):
@@ -183,12 +197,14 @@ def _differences(
     return change
 
 
-def _flux(trg: AnyArray, src: AnyArray, dens: AnyArray, norms: AnyArray, values: AnyArray) -> Array:
+def _flux(
+    trg: AnyArray, src: AnyArray, dens: AnyArray, norms: AnyArray, *, values: AnyArray
+) -> Array:
     """Return the change of the mean without flux by a strain of the points alone, as given.
 
     That is times the volume, which `_strain` strains, too.
     """
-    trg, src, norms = (np.asarray(to_host(each), dtype=np.float64) for each in (trg, src, norms))
+    trg, src, norms = (np.asarray(to_host(array), dtype=np.float64) for array in (trg, src, norms))
     change = np.zeros((3, 3))
     for q, w in zip(dens, values, strict=True):
         strengths, w = (to_host(q[-3:]) * norms).sum(axis=0), to_host(w)
@@ -212,6 +228,7 @@ def _strain(
     dens: AnyArray,
     norms: AnyArray,
     options: EwaldOptions,
+    *,
     values: AnyArray,
     labels: Labels | None,
 ) -> list[Array]:
@@ -226,12 +243,12 @@ def _strain(
         task, order, pipeline = placed.task, placed.order, cast(OneDevice, placed.pipeline)
         fields = _Fields.of(task, pipeline, placed.points.arrays)
         pairs = zip(placed.solvers(dens), order.rows(values), strict=True)
-        strains = [fields.strained(*pair) for pair in pairs]
+        strains = [fields.strained(density, weights) for density, weights in pairs]
     placed.leave(once=True)
     rotation = np.eye(3)[order.axes]
     if order.rotation is not None:
         rotation = order.rotation @ rotation
-    return [rotation.T @ each @ rotation for each in strains]
+    return [rotation.T @ strain @ rotation for strain in strains]
 
 
 class _Fields(NamedTuple):
@@ -264,8 +281,8 @@ class _Fields(NamedTuple):
         task, real, (of_targets, of_sources) = setup.task, setup.task.dtype, stages.marks.lifts
         near = near_strain(stages.p2p, task, setup.pair, setup.frame.unit, dens, weights)
         parts = parts_of(task.sum, dens.astype(real, copy=False), self.norms, of_sources)
-        own = of_targets and of_targets["u"]
-        far = self.far(self.trg, weights.astype(real, copy=False), self.src, parts, own)
+        of_u = of_targets and of_targets["u"]
+        far = self.far(self.trg, weights.astype(real, copy=False), self.src, parts, of_u)
         constant = {"u": np.zeros_like(weights)}
         stages.gauge.add(dens, constant)
         total = float((weights * constant["u"]).sum(dtype=np.float64))

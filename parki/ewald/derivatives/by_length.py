@@ -28,6 +28,7 @@ from parki.typing import AnyArray
 def by_scale(
     kernel: str,
     options: EwaldOptions,
+    *,
     ranks: Ranks,
     inputs: dict[str, AnyArray],
     slopes: dict[str, AnyArray],
@@ -58,8 +59,8 @@ def by_scale(
         rows = inputs["dens"][: len(values)], values
         strength, weight = (part.astype(np.float64) for part in rows)
         if systems is None:
-            both = (part.sum(axis=1, keepdims=True) for part in (strength, weight))
-            strength, weight = map(ranks.sum, both)
+            totals = (part.sum(axis=1, keepdims=True) for part in (strength, weight))
+            strength, weight = map(ranks.sum, totals)
         else:
             strength, weight = systems.sums(strength), systems.swapped().sums(weight)
         flow = np.asarray(_by_unit(kernel, options), like=strength).reshape(-1, 1) * strength

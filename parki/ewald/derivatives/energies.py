@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parki.errors import ParkiValueError, by_words
 from parki.ewald.derivatives.by_box import by_lattice, vectors_of
-from parki.ewald.derivatives.vjp import vjp
+from parki.ewald.derivatives.vjp import pulled
 from parki.ewald.geometry.systems import (
+    LabelsLike,
+    Systems,
+    SystemsLike,
     check_labels,
     check_systems,
     check_systems_of_boxes,
@@ -25,12 +29,12 @@ from parki.ewald.geometry.systems import (
 )
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.ewald_sum import sum_once
-from parki.ewald.points import check_density, check_dtypes, take_options
+from parki.ewald.points import check_density, check_dtypes, check_options, take_options
 from parki.ewald.sums import SUMS, kernel
 from parki.interchange import as_array, as_given, flag, to_host
 from parki.memory import telling
 from parki.runtime import get_execution_space
-from parki.typing import AnyArray, Array, OptionKeywords, Unpack
+from parki.typing import AnyArray, Array, Boxes, DerivedBy, OfPoints, OptionKeywords, Unpack
 
 MULTIPOLES = "multipoles(order=2)"
 # What sums call them.
@@ -61,8 +65,8 @@ class Energy(NamedTuple):
 
     energy: Any
     forces: AnyArray
-    virial: Any
-    potentials: Any
+    virial: NDArray[np.float64] | None
+    potentials: AnyArray
     fields: AnyArray = None
 
 
@@ -76,9 +80,9 @@ def energy(
     dipoles: Array | None = None,
     kappa: float | None = None,
     virial: bool | None = None,
-    exclude: Any = None,
-    systems: Any = None,
-    boxes: Any = None,
+    exclude: OfPoints | None = None,
+    systems: OfPoints | None = None,
+    boxes: Boxes | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> Energy:
     """Return the energy of charges and dipoles, their forces, the virial, and the potentials.
@@ -141,20 +145,34 @@ def energy(
     for name, labels in {"exclude": exclude, "systems": systems}.items():
         _check_alike(name, labels)
     if systems is None and boxes is not None:
-        check_systems_of_boxes(None, len(boxes))  # which refuses boxes without systems
+        check_systems_of_boxes(None, len(rows_of_boxes(boxes)))  # refuses them without systems
     default = systems is None and d is None
     strained = default if virial is None else flag("virial", virial)
-    how: dict[str, Any] = {"exclude": exclude, "systems": systems, "boxes": boxes}
-    total: Any
+    charged = _Charges(x, q, d, kappa)
+    total: float | NDArray[np.float64]
     with by_words(WORDS):
         if systems is None:
-            energies = _of_one(x, q, d, options, kappa, strained, how)
+            energies = _of_one(
+                charged,
+                options,
+                strained=strained,
+                exclude=exclude,
+                systems=systems,
+                boxes=boxes,
+            )
             total = float(energies.each.sum())
         else:
-            energies = _of_several(x, q, d, options, kappa, strained, how)
+            energies = _of_several(
+                charged,
+                options,
+                strained=strained,
+                exclude=exclude,
+                systems=systems,
+                boxes=boxes,
+            )
             total = np.array([energies.each[a:b].sum() for a, b in pairwise(energies.ends)])
 
-    def like(values: AnyArray) -> Any:
+    def like(values: AnyArray) -> AnyArray:
         return as_given(values.T if in_rows else values, points)
 
     fields = None if energies.field is None else like(energies.field)
@@ -162,20 +180,40 @@ def energy(
     return Energy(total, like(energies.forces), energies.virial, potentials, fields)
 
 
+class _Charges(NamedTuple):
+    """Points (3, N) with charges q (N,), and perhaps dipoles d (3, N) or a screening."""
+
+    x: AnyArray
+    q: AnyArray
+    d: AnyArray | None
+    kappa: float | None
+
+    @property
+    def kernel(self) -> str:
+        """The sum of their potentials."""
+        return "laplace" if self.kappa is None else kernel("yukawa", kappa=self.kappa)
+
+    def taken(self, first: int, last: int) -> _Charges:
+        """Return some of them."""
+        x, q = self.x[:, first:last].copy(), self.q[first:last].copy()
+        d = None if self.d is None else self.d[:, first:last].copy()
+        return self._replace(x=x, q=q, d=d)
+
+
 class _Parts(NamedTuple):
     """Energies of points, and what `Energy` has, with columns."""
 
-    each: Any
+    each: NDArray[np.float64]
     forces: AnyArray
-    virial: Any
-    potentials: Any
+    virial: NDArray[np.float64] | None
+    potentials: AnyArray
     field: AnyArray
     ends: tuple[int, ...] = ()  # where systems begin, and the last one ends
 
 
 def _checked(
-    arrays: dict[str, AnyArray], rows: AnyArray, options: EwaldOptions, kappa: Any
-) -> tuple[Any, Any, Any, bool]:
+    arrays: dict[str, AnyArray], rows: bool | None, options: EwaldOptions, kappa: float | None
+) -> tuple[AnyArray, AnyArray, AnyArray | None, bool]:
     """Return points and dipoles as columns, charges between them, and whether they were rows."""
     shape = arrays["points"].shape
     in_rows = _in_rows(shape, rows)
@@ -197,12 +235,12 @@ def _checked(
     columns = {n: a.T.copy() if in_rows and a.ndim == 2 else a for n, a in arrays.items()}
     for name in ("charges", "dipoles"):
         if name in arrays:
-            own = columns[name].shape
-            check_density(name, columns[name], own, single=options.precision == "mixed")
+            values = columns[name]
+            check_density(name, values, values.shape, single=options.precision == "mixed")
     return columns["points"], columns["charges"], columns.get("dipoles"), in_rows
 
 
-def _in_rows(shape: tuple[int, ...], rows: AnyArray) -> bool:
+def _in_rows(shape: tuple[int, ...], rows: bool | None) -> bool:
     """Return whether points of this shape are in rows; refuse three if nobody says so."""
     fits = {True: shape[1:] == (3,), False: shape[:1] == (3,) and len(shape) == 2}
     if rows is None and all(fits.values()):
@@ -218,7 +256,7 @@ def _in_rows(shape: tuple[int, ...], rows: AnyArray) -> bool:
     return in_rows
 
 
-def _check_alike(name: str, pair: Any) -> None:
+def _check_alike(name: str, pair: OfPoints | None) -> None:
     """Refuse a pair of arrays that differ, of points that are targets and sources at once."""
     if isinstance(pair, tuple) and len(pair) == 2:
         first, second = (to_host(as_array(name, array)) for array in pair)
@@ -229,87 +267,140 @@ def _check_alike(name: str, pair: Any) -> None:
 
 
 def _of_one(
-    x: AnyArray,
-    q: AnyArray,
-    d: AnyArray,
+    charges: _Charges,
     options: EwaldOptions,
-    kappa: Any,
+    *,
     strained: bool,
-    how: dict[str, Any],
+    exclude: LabelsLike,
+    systems: SystemsLike,
+    boxes: Boxes | None,
 ) -> _Parts:
-    """Return the energies of points (3, N), of one system or of several that are summed at once."""
-    name: Any = "laplace" if kappa is None else kernel("yukawa", kappa=kappa)
+    """Return the energies of one system, or of several that are summed at once."""
+    x, q, d, _ = charges
     by_box = strained and any(options.periodic)
     # With charges as weights, the derivative by the density is the potential. The derivatives by
     # the points as targets and as sources are equal, and half of each is the energy's.
-    wrt: Any = ("dens", *["src"] * (d is None or by_box), *["lattice"] * by_box)
-    derivatives: Any = vjp(name, x, x, q, options=options, values=q, wrt=wrt, **how)
+    wrt: list[DerivedBy] = ["dens"]
+    if d is None or by_box:
+        wrt.append("src")
+    if by_box:
+        wrt.append("lattice")
+    derivatives = pulled(
+        charges.kernel,
+        x,
+        x,
+        q,
+        None,
+        check_options(options),
+        values=q,
+        wrt=tuple(wrt),
+        exclude=exclude,
+        systems=systems,
+        boxes=boxes,
+    )
     potentials, virial, field = derivatives["dens"], None, None
     forces = -derivatives["src"] if "src" in wrt else None
     lattice = to_host(derivatives["lattice"]) if by_box else np.zeros((3, 3))
     each = q * potentials
     if d is not None:
-        of = x, q, d, options, how
-        own, field, both = _multipoles(*of)
+        of_dipoles = _multipoles(x, q, d, options, systems=systems, exclude=exclude)
         if by_box:
-            lattice = lattice + _multipoles_by_lattice(*of, both - forces)
-        potentials, forces = potentials + own, both
+            apart = of_dipoles.forces - forces
+            lattice = lattice + _multipoles_by_lattice(x, q, d, options, apart, exclude=exclude)
+        potentials, field = potentials + of_dipoles.potentials, of_dipoles.field
+        forces = of_dipoles.forces
         each = q * potentials - (d * field).sum(axis=0)
     if strained:
         virial = to_host(forces @ x.T) - 0.5 * lattice.T @ vectors_of(options)
-    return _Parts(_half(each), forces, virial, potentials, field)
-
-
-def _half(each: Any) -> Any:
-    return 0.5 * to_host(each).astype(np.float64)
+    return _Parts(
+        each=0.5 * to_host(each).astype(np.float64),
+        forces=forces,
+        virial=virial,
+        potentials=potentials,
+        field=field,
+    )
 
 
 def _of_several(
+    charges: _Charges,
+    options: EwaldOptions,
+    *,
+    strained: bool,
+    exclude: LabelsLike,
+    systems: SystemsLike,
+    boxes: Boxes | None,
+) -> _Parts:
+    """Return the energies of several systems: at once, or one after the other where it must be."""
+    space = get_execution_space(options.execution_space, charges.x)
+    arrays = {"trg": charges.x, "src": charges.x}
+    members = cast(Systems, check_systems(systems, arrays, space, options))
+    ends, cells = tuple(members.targets.tolist()), [options.box] * members.count
+    if boxes is not None:
+        cells = [*rows_of_boxes(boxes)]
+        check_systems_of_boxes(members.count, len(cells))
+    if not strained and (charges.d is None or boxes is None):
+        together = _of_one(
+            charges, options, strained=False, exclude=exclude, systems=systems, boxes=boxes
+        )
+        return together._replace(ends=ends)
+    # Each system is checked below in its own box, whose images are those that count.
+    unwarned = replace(options, exclude_image=options.exclude_image or "nearest")
+    parts, labels = [], check_labels(exclude, "laplace", True, arrays, unwarned)
+    for (first, last), box in zip(pairwise(ends), cells, strict=True):
+        one = _of_one(
+            charges.taken(first, last),
+            replace(options, box=box),
+            strained=strained,
+            exclude=labels and labels.targets[first:last],
+            systems=None,
+            boxes=None,
+        )
+        parts.append(one)
+    forces, potentials, field = (
+        None if arrays[0] is None else space.array_module.concatenate(arrays, axis=-1)
+        for arrays in zip(*((p.forces, p.potentials, p.field) for p in parts), strict=True)
+    )
+    virials = [part.virial for part in parts if part.virial is not None]
+    return _Parts(
+        each=np.concatenate([part.each for part in parts]),
+        forces=forces,
+        virial=np.stack(virials) if strained else None,
+        potentials=potentials,
+        field=field,
+        ends=ends,
+    )
+
+
+class _OfDipoles(NamedTuple):
+    """The potential of dipoles, the field of them and of charges, and the forces of both."""
+
+    potentials: AnyArray
+    field: AnyArray
+    forces: AnyArray
+
+
+def _multipoles(
     x: AnyArray,
     q: AnyArray,
     d: AnyArray,
     options: EwaldOptions,
-    kappa: Any,
-    strained: bool,
-    how: dict[str, Any],
-) -> _Parts:
-    """Return the energies of several systems: at once, or one after the other where it must be."""
-    space = get_execution_space(options.execution_space, x)
-    arrays, boxes = {"trg": x, "src": x}, how["boxes"]
-    systems: Any = check_systems(how["systems"], arrays, space, options)
-    ends, cells = tuple(systems.targets.tolist()), [options.box] * systems.count
-    if boxes is not None:
-        cells = [*rows_of_boxes(boxes)]
-        check_systems_of_boxes(systems.count, len(cells))
-    if not strained and (d is None or boxes is None):
-        together = _of_one(x, q, d, options, kappa, False, how)
-        return together._replace(ends=ends)
-    # Each system is checked below in its own box, whose images are those that count.
-    unwarned = replace(options, exclude_image=options.exclude_image or "nearest")
-    parts, labels = [], check_labels(how["exclude"], "laplace", True, arrays, unwarned)
-    for (a, b), box in zip(pairwise(ends), cells, strict=True):
-        own = labels and labels.targets[a:b]
-        single: dict[str, Any] = {"exclude": own, "systems": None, "boxes": None}
-        here = replace(options, box=box)
-        given = x[:, a:b].copy(), q[a:b].copy(), None if d is None else d[:, a:b].copy()
-        parts.append(_of_one(*given, here, kappa, strained, single))
-    forces, potentials, field = (
-        None if each[0] is None else space.array_module.concatenate(each, axis=-1)
-        for each in zip(*((p.forces, p.potentials, p.field) for p in parts), strict=True)
+    *,
+    systems: SystemsLike,
+    exclude: LabelsLike,
+) -> _OfDipoles:
+    """Return what dipoles d add to charges q."""
+    u, slopes = sum_once(
+        MULTIPOLES,
+        x,
+        x,
+        _moving(q, d),
+        None,
+        options.of_derivatives(),
+        want=("u", "grad_u"),
+        systems=systems,
+        exclude=exclude,
     )
-    virial = np.stack([part.virial for part in parts]) if strained else None
-    energies = np.concatenate([part.each for part in parts])
-    return _Parts(energies, forces, virial, potentials, field, ends)
-
-
-def _multipoles(
-    x: AnyArray, q: AnyArray, d: AnyArray, options: EwaldOptions, how: dict[str, Any]
-) -> tuple[Any, Any, Any]:
-    """Return the potential of dipoles d, the field of them and of charges q, and the forces."""
-    options, want = options.of_derivatives(), ("u", "grad_u")
-    dens, parts = _moving(q, d), {"systems": how["systems"], "exclude": how["exclude"]}
-    u, slopes = sum_once(MULTIPOLES, x, x, dens, None, options, want=want, **parts)
-    return u[0], u[1:], q * u[1:] + (d * slopes[1:]).sum(axis=1)
+    return _OfDipoles(u[0], u[1:], q * u[1:] + (d * slopes[1:]).sum(axis=1))
 
 
 def _multipoles_by_lattice(
@@ -317,12 +408,13 @@ def _multipoles_by_lattice(
     q: AnyArray,
     d: AnyArray,
     options: EwaldOptions,
-    how: dict[str, Any],
     forces: AnyArray,
-) -> Any:
+    *,
+    exclude: LabelsLike,
+) -> NDArray[np.float64]:
     """Return the derivative of twice the energy by lattice vectors, for forces of dipoles alone."""
     options = options.of_derivatives()
-    labels = check_labels(how["exclude"], MULTIPOLES, True, {"trg": x, "src": x}, options)
+    labels = check_labels(exclude, MULTIPOLES, True, {"trg": x, "src": x}, options)
     weights = np.concatenate([q[None], -d])[:, None]
     return by_lattice(
         MULTIPOLES,
@@ -337,7 +429,7 @@ def _multipoles_by_lattice(
     )
 
 
-def _moving(q: AnyArray, d: AnyArray) -> Any:
+def _moving(q: AnyArray, d: AnyArray) -> AnyArray:
     """Return dipoles, and what charges and dipoles become that move along each axis, (4, rows, N).
 
     A charge that moves along an axis adds a dipole, and a dipole a quadrupole. These have minus the

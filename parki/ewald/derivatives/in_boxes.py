@@ -11,7 +11,10 @@ import numpy as np
 from parki.ewald.geometry.boxes import OF_TARGETS, Columns, Group, grouped
 from parki.ewald.geometry.systems import (
     Labels,
+    LabelsLike,
+    Offsets,
     Systems,
+    SystemsLike,
     check_systems,
     check_systems_of_boxes,
     warn_of_long,
@@ -20,14 +23,28 @@ from parki.ewald.options import EwaldOptions
 from parki.ewald.points import Cloud, check_density, check_fields, like_points
 from parki.ewald.points.request import SumRequest
 from parki.ewald.sums import SUMS
+from parki.ewald.sums.maps import Arrays
 from parki.interchange import as_given, names_of
-from parki.typing import AnyArray
+from parki.typing import AnyArray, DerivedBy
 
 
 def power_of(kernel: str, name: str) -> int:
     """Return the power of a length by which a result falls, where normals are lengths, too."""
     kind = SUMS[kernel]
     return (1 if kind.normals else kind.pair.power) + (name != "u")
+
+
+class _Part(NamedTuple):
+    """What a group has of all points."""
+
+    columns: Columns
+    trg: AnyArray
+    src: AnyArray
+    norms: AnyArray
+    dens: AnyArray | None
+    options: EwaldOptions
+    systems: tuple[Offsets, Offsets]
+    labels: Labels | None
 
 
 class InBoxes(NamedTuple):
@@ -50,8 +67,8 @@ class InBoxes(NamedTuple):
         options: EwaldOptions,
         *,
         boxes: tuple[Any, ...],
-        systems: Any,
-        exclude: Any,
+        systems: SystemsLike,
+        exclude: LabelsLike,
     ) -> InBoxes:
         """Return the systems; refuse impossible arguments.
 
@@ -82,8 +99,8 @@ class InBoxes(NamedTuple):
         for group in self.groups:
             columns = self.columns(group)
             trg, src, _ = columns.points(self.cloud.trg, self.cloud.src, None)
-            _, own = group.marked(columns, self.systems, labels)
-            warn_of_long(cast(Labels, own), {"trg": trg, "src": src}, group.options)
+            _, of_group = group.marked(columns, self.systems, labels)
+            warn_of_long(cast(Labels, of_group), {"trg": trg, "src": src}, group.options)
 
     @property
     def systems(self) -> Systems:
@@ -97,59 +114,93 @@ class InBoxes(NamedTuple):
     # ------------------------------------------------------------------ derivatives
     def vjp(
         self,
-        vjp: Callable[..., Any],
-        dens: AnyArray,
+        vjp: Callable[..., Arrays],
+        *,
+        dens: AnyArray | None,
         values: AnyArray,
-        wrt: Any,
+        wrt: tuple[DerivedBy, ...],
         moves: Mapping[str, AnyArray],
-    ) -> dict[str, Any]:
+    ) -> Arrays:
         """Return derivatives by name, of what ``vjp`` finds for each group."""
-        want, of = self.asked.want, (self.shapes, self.cloud.space, self.cloud.src.dtype)
-        v, several = check_fields("values", values, want, *of)
-        dens, derivatives = self._density(dens), dict[str, Any]()
+        want, space, dtype = self.asked.want, self.cloud.space, self.cloud.src.dtype
+        v, several = check_fields(
+            "values", values, want=want, shapes=self.shapes, space=space, dtype=dtype
+        )
+        dens, derivatives = self._density(dens), Arrays()
         moves = self._moves("moves", moves)
-        for columns, given, how in self._each(dens):
-            own = []
+        for part in self._parts(dens):
+            columns, weights = part.columns, []
             for n, rows in v.items():
-                part = columns.results(columns.take(n, rows), self._power(n))
-                own.append(part.reshape(*several, *self.asked.results[n], part.shape[-1]))
-            each = own[0] if isinstance(want, str) else own
-            for name, part in vjp(
-                *given, values=each, wrt=wrt, moves=moved(columns, moves), **how
-            ).items():
-                self._scatter(columns, name, columns.scaled(name, part), derivatives)
+                own = columns.results(columns.take(n, rows), self._power(n))
+                weights.append(own.reshape((*several, *self.asked.results[n], own.shape[-1])))
+            by_name = vjp(
+                self.asked.kernel,
+                part.trg,
+                part.src,
+                part.dens,
+                part.norms,
+                part.options,
+                values=weights[0] if isinstance(want, str) else weights,
+                wrt=wrt,
+                want=want,
+                exclude=part.labels,
+                systems=part.systems,
+                moves=moved(columns, moves),
+            )
+            for name, rows in by_name.items():
+                self._scatter(columns, name, columns.scaled(name, rows), derivatives)
         like = values if isinstance(want, str) else values[0]
         return {name: as_given(array, like) for name, array in derivatives.items()}
 
     def jvp(
         self,
-        jvp: Callable[..., Any],
-        dens: AnyArray,
-        tangents: Mapping[AnyArray, AnyArray],
+        jvp: Callable[..., AnyArray],
+        *,
+        dens: AnyArray | None,
+        tangents: Mapping[str, AnyArray],
         moves: Mapping[str, AnyArray],
     ) -> Any:
         """Return the change of the sums, of what ``jvp`` finds for each group."""
         names_of("tangents", tangents, "names of inputs, with their changes", mapping=True)
         inner, moves = self._moves("tangents", tangents), self._moves("moves", moves)
-        changes, one = dict[str, Any](), isinstance(self.asked.want, str)
-        for columns, given, how in self._each(self._density(dens)):
-            parts = jvp(*given, tangents=moved(columns, inner), moves=moved(columns, moves), **how)
-            for n, part in zip(self.asked.results, (parts,) if one else parts, strict=True):
-                self._scatter(columns, n, columns.results(part, self._power(n)), changes)
+        changes, one = Arrays(), isinstance(self.asked.want, str)
+        for part in self._parts(self._density(dens)):
+            columns = part.columns
+            change = jvp(
+                self.asked.kernel,
+                part.trg,
+                part.src,
+                part.dens,
+                part.norms,
+                part.options,
+                tangents=moved(columns, inner),
+                want=self.asked.want,
+                exclude=part.labels,
+                systems=part.systems,
+                moves=moved(columns, moves),
+            )
+            for n, rows in zip(self.asked.results, (change,) if one else change, strict=True):
+                self._scatter(columns, n, columns.results(rows, self._power(n)), changes)
         like = next(iter(tangents.values()))
         results = tuple(as_given(change, like) for change in changes.values())
         return results[0] if one else results
 
-    def _each(self, dens: AnyArray) -> Iterator[tuple[Columns, tuple[Any, ...], dict[str, Any]]]:
-        """Yield the columns of each group, its arguments of derivatives, systems and labels."""
+    def _parts(self, dens: AnyArray | None) -> Iterator[_Part]:
+        """Yield what each group has of the points and of a density."""
         for group in self.groups:
             columns = self.columns(group)
             trg, src, norms = columns.points(self.cloud.trg, self.cloud.src, self.cloud.norms)
-            own = None if dens is None else columns.take("dens", dens)
             systems, labels = group.marked(columns, self.systems, self.cloud.labels)
-            how: dict[str, Any] = {"want": self.asked.want, "exclude": labels}
-            how["systems"] = systems.targets, systems.sources
-            yield columns, (self.asked.kernel, trg, src, own, norms, group.options), how
+            yield _Part(
+                columns=columns,
+                trg=trg,
+                src=src,
+                norms=norms,
+                dens=None if dens is None else columns.take("dens", dens),
+                options=group.options,
+                systems=(systems.targets, systems.sources),
+                labels=labels,
+            )
 
     def _power(self, result: str) -> int:
         """Return the power of sizes by which a result falls; composites have no sizes."""
@@ -164,32 +215,29 @@ class InBoxes(NamedTuple):
         """The shape of each result."""
         return {n: (*shape, self._count(n)) for n, shape in self.asked.results.items()}
 
-    def _density(self, dens: AnyArray) -> Any:
+    def _density(self, dens: AnyArray | None) -> AnyArray | None:
         return None if dens is None else self._input("dens", dens, "dens")
 
-    def _moves(self, label: str, moves: Mapping[str, AnyArray]) -> dict[str, Any]:
+    def _moves(self, label: str, moves: Mapping[str, AnyArray]) -> Arrays:
         """Return moves of inputs, checked."""
-        return {n: self._input(f"{label}[{n!r}]", each, n) for n, each in moves.items()}
+        return {n: self._input(f"{label}[{n!r}]", move, n) for n, move in moves.items()}
 
-    def _input(self, label: str, given: Any, name: str) -> Any:
+    def _input(self, label: str, array: AnyArray, name: str) -> AnyArray:
         """Return an array of the shape of an input, or refuse it."""
-        values, count = (
-            like_points(label, given, self.cloud.space, self.cloud.src.dtype),
-            self._count(name),
-        )
-        shape = *(self.asked.density if name == "dens" else (3,)), count
+        values = like_points(label, array, self.cloud.space, self.cloud.src.dtype)
+        shape = *(self.asked.density if name == "dens" else (3,)), self._count(name)
         of = "targets" if name == "trg" else "sources"
         check_density(label, values, shape, several=name == "dens", of=of)
         return values
 
-    def _scatter(self, columns: Columns, name: str, part: Any, arrays: dict[str, AnyArray]) -> None:
-        """Write a group's columns of an input or a result to ``found[name]``."""
+    def _scatter(self, columns: Columns, name: str, rows: AnyArray, arrays: Arrays) -> None:
+        """Write a group's columns of an input or a result to ``arrays[name]``."""
         if name not in arrays:
-            shape = (*part.shape[:-1], self._count(name))
-            arrays[name] = self.cloud.space.array_module.empty(shape, part.dtype)
-        arrays[name][..., columns.place(name)] = part
+            shape = (*rows.shape[:-1], self._count(name))
+            arrays[name] = self.cloud.space.array_module.empty(shape, rows.dtype)
+        arrays[name][..., columns.place(name)] = rows
 
 
-def moved(columns: Columns, moves: Mapping[str, AnyArray]) -> dict[str, Any]:
+def moved(columns: Columns, moves: Mapping[str, AnyArray]) -> Arrays:
     """Return the moves of a group's points."""
     return {n: columns.scaled(n, columns.take(n, move)) for n, move in moves.items()}

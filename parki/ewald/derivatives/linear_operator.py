@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from parki.errors import ParkiValueError
 from parki.ewald.pipeline.one_device import SERIAL
@@ -22,10 +23,10 @@ Shape = tuple[int, ...]
 
 
 def linear_operator(
-    apply: Callable[[Any], Any],
-    adjoint: Callable[[Any], Any],
+    apply: Callable[[AnyArray], AnyArray],
+    adjoint: Callable[[AnyArray], AnyArray],
     shapes: tuple[Shape, Shape],
-    dtype: Any,
+    dtype: DTypeLike,
     space: ExecutionSpace,
     ranks: Ranks = SERIAL,
 ) -> Any:
@@ -47,9 +48,13 @@ def linear_operator(
     ranks : Ranks, optional
         Default: this process alone.
     """
-    ends = [End.of(shape, ranks) for shape in shapes]
-    forward = Product(apply, "dens", dtype, ranks, *ends)
-    back = Product(adjoint, "values", dtype, ranks, *ends[::-1])
+    result, density = (End.of(shape, ranks) for shape in shapes)
+    forward = Product(
+        call=apply, name="dens", dtype=dtype, ranks=ranks, outer=result, inner=density
+    )
+    back = Product(
+        call=adjoint, name="values", dtype=dtype, ranks=ranks, outer=density, inner=result
+    )
     return _operator(forward, back, space, ranks)
 
 
@@ -105,7 +110,7 @@ def _over_ranks(kind: Any) -> Any:
     return whole
 
 
-def _agree(ranks: Ranks, vector: Any) -> None:
+def _agree(ranks: Ranks, vector: AnyArray) -> None:
     """Refuse ranks with different vectors."""
     with ranks.collective("a product of a linear operator"):
         array = np.ascontiguousarray(to_host(vector))
@@ -145,29 +150,29 @@ class Product:
     Operators hold it. Like a plan, it cannot be pickled.
     """
 
-    call: Callable[[Any], Any]
+    call: Callable[[AnyArray], AnyArray]
     name: str  # name of the input: "dens" or "values"
-    dtype: Any
+    dtype: DTypeLike
     ranks: Ranks
     outer: End
     inner: End
 
-    def __call__(self, columns: AnyArray) -> Any:
+    def __call__(self, columns: AnyArray) -> AnyArray:
         """Return the products with columns, or with one vector; complex ones are two real ones."""
         values = as_array(self.name, columns)
-        given, many = values.dtype, values.shape[1:]
-        if given.kind == "c":
+        dtype, many = values.dtype, values.shape[1:]
+        if dtype.kind == "c":
             flat = values.reshape(len(values), count := math.prod(many))
-            both = self(np.concatenate([flat.real, flat.imag], axis=1))
-            return (both[:, :count] + 1j * both[:, count:]).reshape(len(both), *many)
-        if given.kind in "biuf":
+            parts = self(np.concatenate([flat.real, flat.imag], axis=1))
+            return (parts[:, :count] + 1j * parts[:, count:]).reshape((len(parts), *many))
+        if dtype.kind in "biuf":
             values = values.astype(self.dtype, copy=False)
-        values = values.T.reshape(*many, *self.inner.whole)
+        values = values.T.reshape((*many, *self.inner.whole))
         products = self.ranks.all_columns(self.call(values[..., self.inner.own]))
-        products = products.reshape(*many, math.prod(self.outer.whole)).T
-        return products.astype(np.result_type(self.dtype, given), copy=False)
+        products = products.reshape((*many, math.prod(self.outer.whole))).T
+        return products.astype(np.result_type(self.dtype, dtype), copy=False)
 
-    def of_one(self, vector: Any) -> Any:
+    def of_one(self, vector: AnyArray) -> AnyArray:
         """Return the product with a vector, which may be a column."""
         return self(vector.reshape(-1))
 

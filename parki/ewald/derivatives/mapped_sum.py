@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import add
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -50,14 +50,14 @@ class Link(NamedTuple):
     by: str
     slopes: list[AnyArray] | None
 
-    def pull(self, values: AnyArray, count: int) -> Any:
+    def pull(self, values: AnyArray, count: int) -> AnyArray:
         """Return the derivative (..., 3, count) by the input, for one by what is made of it."""
         if self.slopes is None:
             return values
-        rows = [(each * values).sum(axis=-2) for each in self.slopes]
+        rows = [(slope * values).sum(axis=-2) for slope in self.slopes]
         return folded(np.stack(rows, axis=-2), count)
 
-    def push(self, move: AnyArray) -> Any:
+    def push(self, move: AnyArray) -> AnyArray:
         """Return the change of what is made of the input."""
         return move if self.slopes is None else along(self.slopes, move)
 
@@ -74,6 +74,7 @@ class MappedSum(NamedTuple):
     def placed(
         cls,
         shared: Shared,
+        *,
         options: EwaldOptions,
         of_targets: Arrays,
         cloud: Arrays,
@@ -86,10 +87,19 @@ class MappedSum(NamedTuple):
         systems, labels, order = shared.arranged(systems, labels)
         cloud = cloud | order
         src, norms = shared.points(cloud, kind)
-        own = OneSum(kind, options, of_targets["points"], src, norms, labels, systems, ranks)
-        return cls(shared, own, cloud, of_targets)
+        one = OneSum(
+            kind,
+            options=options,
+            trg=of_targets["points"],
+            src=src,
+            norms=norms,
+            labels=labels,
+            systems=systems,
+            ranks=ranks,
+        )
+        return cls(shared, one, cloud, of_targets)
 
-    def _densities(self, dens: AnyArray) -> Any:
+    def _densities(self, dens: AnyArray) -> AnyArray:
         """Return the densities (k, rows, N) of the sum."""
         return self.shared.densities(dens, self.cloud)
 
@@ -117,11 +127,11 @@ class MappedSum(NamedTuple):
     @property
     def _varied(self) -> list[Addend]:
         """Addends whose maps of results may take the targets."""
-        return [each for each in self.shared.addends if not still(each.results)]
+        return [addend for addend in self.shared.addends if not still(addend.results)]
 
     def pulled(
-        self, v: Arrays, dens: AnyArray, wrt: Iterable[str], rows: int
-    ) -> dict[str, list[Any]]:
+        self, v: Arrays, *, dens: AnyArray | None, wrt: Iterable[str], rows: int
+    ) -> dict[str, list[AnyArray]]:
         """Return parts (k, rows, N) of the derivatives, for values (k, rows, Nt) of results.
 
         k is 1 unless ``wrt`` is ("dens",). ``rows`` are the density's of the composite. "lattice",
@@ -129,66 +139,66 @@ class MappedSum(NamedTuple):
         lengths, its diagonal.
         """
 
-        def more(each: Addend) -> Addend:
+        def more(addend: Addend) -> Addend:
             """Return the derivative by targets of a map of results, which takes them."""
 
-            def pulled(results: Arrays, _: Arrays) -> Any:
-                weights = v[each.of][0]
-                return self._link(each.results, results).pull(weights, weights.shape[-1])
+            def pulled(results: Arrays, _: Arrays) -> AnyArray:
+                weights = v[addend.of][0]
+                return self._link(addend.results, results).pull(weights, weights.shape[-1])
 
-            return Addend("", each.want, pulled)
+            return Addend("", want=addend.want, results=pulled)
 
         sources = self.cloud["points"].shape[1]
         sizes = {name: result_rows(self.shared.kernel, name) for name in self.shared.want}
         values = self.shared.values(v, self.of_targets, sizes)
         links = [] if dens is None else self._links(dens, wrt)
-        own = None if dens is None else self._densities(dens[None])[0]
+        density = None if dens is None else self._densities(dens[None])[0]
         direct = [name for name in ("dens", "trg") if name in wrt]
         boxes = [name for name in ("box", "lattice") if name in wrt]
         alone = ["src"] if boxes else []  # whether it changes with the sources or not
         asked = dict.fromkeys([*direct, *alone, *(link.of for link in links)])
         varied = self._varied
-        parts = self.sum.pulled(values, own, asked, tuple(map(more, varied)))
+        parts = self.sum.pulled(values, density, wrt=asked, more=tuple(map(more, varied)))
         derivatives = {name: parts[name] for name in direct}
         if alone:
             moves = {"trg": parts["trg"][len(varied) :], "src": parts["src"]}
             for name in boxes:
-                derivatives[name] = [self._by_lattice(values, own, moves, name == "box")]
+                derivatives[name] = [self._by_lattice(values, density, moves, name == "box")]
         derivatives |= {name: [] for name in OF_SOURCES}
         if "dens" in derivatives:
             derivatives["dens"] = [
                 self.shared.pulled(part, self.cloud, rows) for part in parts["dens"]
             ]
         for link in links:
-            own = [unordered(part, self.cloud) for part in parts[link.of]]
-            derivatives[link.by] += [link.pull(part, sources) for part in own]
+            of_sources = [unordered(part, self.cloud) for part in parts[link.of]]
+            derivatives[link.by] += [link.pull(part, sources) for part in of_sources]
         return derivatives
 
     def _by_lattice(
         self, values: AnyArray, dens: AnyArray, moves: dict[str, list[AnyArray]], straight: bool
-    ) -> Any:
+    ) -> AnyArray:
         """Return the derivative by lattice vectors, for parts of those by the sum's own points."""
-        of = self.sum
+        one = self.sum
         slopes = [
             (points, reduce(add, moves[name])[0])
-            for name, points in (("trg", of.trg), ("src", of.src))
+            for name, points in (("trg", one.trg), ("src", one.src))
         ]
         return by_lattice(
-            of.kind.name,
-            of.trg,
-            of.src,
+            one.kind.name,
+            one.trg,
+            one.src,
             dens[None],
-            of.norms,
-            of.options,
+            one.norms,
+            one.options,
             values=values,
             moves=slopes,
-            labels=of.labels,
+            labels=one.labels,
             straight=straight,
-            ranks=of.ranks,
-            systems=of.systems,
+            ranks=one.ranks,
+            systems=one.systems,
         )
 
-    def pushed(self, dens: AnyArray, moves: Mapping[str, AnyArray]) -> list[tuple[str, Any]]:
+    def pushed(self, dens: AnyArray, moves: Mapping[str, AnyArray]) -> list[tuple[str, AnyArray]]:
         """Return parts (k, rows, Nt) of the changes of results, for changes of inputs.
 
         "dens" has k of them.
@@ -197,21 +207,24 @@ class MappedSum(NamedTuple):
         inner = {"trg": moves["trg"]} if "trg" in moves else {}
         if "dens" in moves:
             inner["dens"] = self._densities(moves["dens"]).copy()  # it may be the given array
-        for n, each in enumerate(dens):
-            for link in self._links(each, moves):
+        for n, density in enumerate(dens):
+            for link in self._links(density, moves):
                 change = ordered(link.push(moves[link.by]), self.cloud)
                 if link.of == "dens":
                     inner.setdefault("dens", np.zeros_like(densities))[n] += change
                 elif not n:  # it is the same for all densities
                     inner[link.of] = inner[link.of] + change if link.of in inner else change
         varied = self._varied if "trg" in moves else []
-        changes, own = self.sum.pushed(self.shared.want, densities, inner, bool(varied))
-        each, values = (
-            [{name: rows[n] for name, rows in of.items()} for n in range(len(dens))]
-            for of in (changes, own)
+        changes, results = self.sum.pushed(
+            self.shared.want, densities, moves=inner, with_results=bool(varied)
         )
-        changed = [(one.of, rows) for one, rows in self.shared.rows(each, self.of_targets).items()]
+        by_density, values = (
+            [{name: rows[n] for name, rows in by_name.items()} for n in range(len(dens))]
+            for by_name in (changes, results)
+        )
+        rows = self.shared.rows(by_density, self.of_targets)
+        changed = [(addend.of, change) for addend, change in rows.items()]
         for addend in varied:
-            parts = [self._link(addend.results, of).push(moves["trg"]) for of in values]
+            parts = [self._link(addend.results, one).push(moves["trg"]) for one in values]
             changed.append((addend.of, np.stack(parts)))
         return changed

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -34,6 +34,10 @@ from parki.ewald.sums.slopes import (
 )
 from parki.typing import AnyArray
 
+# A result; or a result itself, beside its change.
+Key = str | tuple[str, str]
+KeyT = TypeVar("KeyT", bound=Key)
+
 
 class OneSum(NamedTuple):
     """A sum whose arguments were checked: points, and normals (3, N) or marks (Nt,) and (Ns,)."""
@@ -48,13 +52,18 @@ class OneSum(NamedTuple):
     ranks: Ranks = SERIAL  # what all ranks share
 
     def pulled(
-        self, values: Arrays, dens: AnyArray, wrt: Iterable[str], more: tuple[Addend, ...] = ()
-    ) -> dict[str, list[Any]]:
+        self,
+        values: Arrays,
+        dens: AnyArray | None,
+        *,
+        wrt: Iterable[str],
+        more: tuple[Addend, ...] = (),
+    ) -> dict[str, list[AnyArray]]:
         """Return parts (k, rows, N) of the derivatives, for values (k, rows, Nt) of results.
 
         k is 1 unless ``wrt`` is ("dens",). ``more`` is part of the derivative by the targets.
         """
-        parts: dict[str, list[Any]] = {name: [] for name in wrt}
+        parts: dict[str, list[AnyArray]] = {name: [] for name in wrt}
         values = {n: v for n, v in values.items() if self.kind.terms[n]}  # others are zero
         names = [name for name in parts if name != "trg"]
         if "trg" in parts:
@@ -62,7 +71,12 @@ class OneSum(NamedTuple):
         for result, v in values.items() if names else ():
             if (record := self.kind.adjoints.get(result)) is None:
                 raise lacking(self.kind.name, result, names[0])
-            cloud = {"dens": dens, "norms": self.norms, "trg": self.trg, "src": self.src}
+            cloud: Arrays = {
+                "dens": dens,
+                "norms": self.norms,
+                "trg": self.trg,
+                "src": self.src,
+            }
             back: dict[str, tuple[Addend, ...]] = {
                 "dens": record.all,
                 "norms": tuple(map(by_normals, record.all)),
@@ -74,18 +88,24 @@ class OneSum(NamedTuple):
                 lacks = self.kind.name, result, "src"
                 back["src"] = record.each(by_targets(SUMS[record.kernel], record.want, lacks))
             back = {name: back[name] for name in names}
-            own = self._replace(options=options_of(record, self.options))
-            for name, rows in own.rows(back, v, cloud, record).items():
+            other = self._replace(options=options_of(record, self.options))
+            for name, rows in other.rows(back, v, cloud, record).items():
                 parts[name] += rows
         if "trg" in parts:
             cloud = {result: v[0] for result, v in values.items()}
-            parts["trg"] += self.rows({"trg": more}, dens[None], cloud)["trg"]
+            densities = cast(AnyArray, dens)[None]
+            parts["trg"] += self.rows({"trg": more}, densities, cloud)["trg"]
         return parts
 
     def pushed(
-        self, want: tuple[str, ...], dens: AnyArray, moves: Mapping[str, AnyArray], own: bool
+        self,
+        want: tuple[str, ...],
+        dens: AnyArray,
+        *,
+        moves: Mapping[str, AnyArray],
+        with_results: bool,
     ) -> tuple[Arrays, Arrays]:
-        """Return the changes (k, rows, Nt) of results; and with ``own`` results themselves.
+        """Return the changes (k, rows, Nt) of results; and results themselves, if wanted.
 
         ``dens`` are (k, rows, Ns), and so is their change ``moves["dens"]``.
         """
@@ -101,51 +121,56 @@ class OneSum(NamedTuple):
                 rows = self.rows(linear, moves["dens"] if name == "dens" else dens, cloud)
                 for result, (row,) in rows.items():
                     changed[result] += row
-        of: dict[Any, tuple[Addend, ...]] = {}
+        addends: dict[Key, tuple[Addend, ...]] = {}
         for result in want:
             by = [name for name in ("trg", "src") if name in moves and result in moving]
-            moved = [changes(kind, result, name) for name in by]
-            of |= {result: tuple(chain(*moved))} if moved else {}
-            of |= {("own", result): changes(kind, result, "dens")} if own else {}
-        each = [self.rows(of, one[None], cloud) for one in dens] if of else []
-        for n, rows in enumerate(each):
-            for result in rows.keys() & changed.keys():
-                for row in rows[result]:
+            if by:
+                parts = [changes(kind, result, name) for name in by]
+                addends[result] = tuple(chain.from_iterable(parts))
+            if with_results:
+                addends["itself", result] = changes(kind, result, "dens")
+        by_density = [self.rows(addends, one[None], cloud) for one in dens] if addends else []
+        values: Arrays = {}
+        for n, sums in enumerate(by_density):
+            for result in changed.keys() & sums.keys():
+                for row in sums[result]:
                     changed[result][n] += row[0]
-        values = {n: np.stack([rows["own", n][0][0] for rows in each]) for n in want if own}
+        if with_results:
+            for name in want:
+                values[name] = np.stack([sums["itself", name][0][0] for sums in by_density])
         return changed, values
 
     def rows(
         self,
-        of: Mapping[Any, tuple[Addend, ...]],
+        addends: Mapping[KeyT, tuple[Addend, ...]],
         dens: AnyArray,
         cloud: Arrays,
         back: Adjoint | None = None,
-    ) -> dict[Any, list[Any]]:
+    ) -> dict[KeyT, list[AnyArray]]:
         """Return the rows (k, rows, N) of composites' addends, for densities (k, rows, N).
 
         ``back`` is the transposed result, from the targets to the sources.
         """
-        rows: dict[Addend, Any] = {}
+        rows: dict[Addend, AnyArray] = {}
         trg, src = (self.src, self.trg) if back else (self.trg, self.src)
-        own = back.kernel if back else self.kind.name
+        kernel = back.kernel if back else self.kind.name
         systems = self.systems and self.systems.swapped() if back else self.systems
         labels = self.labels.swapped(systems) if back and self.labels else self.labels
 
-        def total(parts: AnyArray) -> Any:
+        def total(parts: AnyArray) -> AnyArray:
             if systems is not None:
                 return systems.of_targets(systems.sums(parts))
             return self.ranks.sum(parts.sum(axis=1, keepdims=True))
 
-        for shared in together(chain(*of.values()), own):
+        for shared in together(chain.from_iterable(addends.values()), kernel):
             kind, first, want = SUMS[shared.kernel], shared.addends[0], shared.want
-            given_norms = self.trg if self.norms is None else self.norms
-            norms = mapped(first.normals, given_norms, cloud) if kind.normals else None
+            vectors = self.trg if self.norms is None else self.norms
+            norms = mapped(first.normals, vectors, cloud) if kind.normals else None
             if kind.pair.marks is not None:
                 norms = self.norms[:: -1 if back else 1]
-            tensors = next((each.tensors(cloud) for each in shared.addends if each.tensors), None)
+            tensors = next((one.tensors(cloud) for one in shared.addends if one.tensors), None)
             v = of_last_rows(shared.densities(dens, cloud), kind)
-            shaped = v.reshape(len(v), *kind.density_shape(v.shape[-1]))
+            shaped = v.reshape((len(v), *kind.density_shape(v.shape[-1])))
             results = sum_once(
                 kind.name,
                 trg,
@@ -162,13 +187,13 @@ class OneSum(NamedTuple):
             by_dens = by_density(want, results)
             if back and self.options.dl_mean == "flux":
                 volume = resolve(self.options, np.empty((0, 3))).volume
-                for values, each in zip(v, by_dens, strict=True):
-                    back.add_mean(each, values, cloud, volume, total, tensors)
+                for values, by_name in zip(v, by_dens, strict=True):
+                    back.add_mean(by_name, values, cloud, volume, total, tensors)
             rows |= shared.rows(by_dens, cloud)
-        return {name: [rows[each] for each in addends] for name, addends in of.items()}
+        return {name: [rows[one] for one in group] for name, group in addends.items()}
 
 
-def of_last_rows(dens: AnyArray, kind: Sum) -> Any:
+def of_last_rows(dens: AnyArray, kind: Sum) -> AnyArray:
     """Return densities (k, rows, N) with zeros before them, if they are the last parts alone."""
     if dens.shape[1] >= kind.rows:
         return dens

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from parki.ewald.options import EwaldOptions
 from parki.interchange import to_host
 from parki.typing import AnyArray
 
-Arrays = Mapping[str, Any]
+Arrays = Mapping[str, AnyArray]
 SINGLE = 1e4  # in mixed precision, whose sums take a product of two
 
 
@@ -26,10 +25,10 @@ def passed_on(
     options: EwaldOptions,
     lists: Sequence[Arrays],
     axes: Mapping[str, int],
-    run: Callable[..., dict[str, Any]],
+    run: Callable[[list[Arrays], Arrays], dict[str, AnyArray]],
     in_rows: Collection[str],
     fixed: Arrays = MappingProxyType({}),
-) -> dict[str, Any]:
+) -> dict[str, AnyArray]:
     """Return the results of ``run``, which are NaN where they depend on NaN or infinity.
 
     Parameters
@@ -42,20 +41,21 @@ def passed_on(
     axes : dict of str to int
         The number of axes of one row, by name; arrays of other names are one row.
     run : callable
+        ``run(lists, fixed)`` returns results by name.
     in_rows : collection of str
         Results with a row for each of several; others are sums of all.
     fixed : dict
         A last list, in which results need not be linear, and which keeps its size.
     """
-    bad, power, shift, taken = np.zeros((), dtype=bool), 0, 0, list[dict[str, Any]]()
-    for of in (fixed, *lists):
-        largest, finite = 0.0, {}
+    bad, power, shift, taken = np.zeros((), dtype=bool), 0, 0, list[Arrays]()
+    for by_name in (fixed, *lists):
+        largest, finite = 0.0, dict[str, AnyArray]()
         least, most = 0.0, math.inf
-        for name, array in of.items():
+        for name, array in by_name.items():
             finite[name], top = array, float(np.finfo(array.dtype).max)
             if array.size:
-                own = tuple(range(array.ndim - axes.get(name, array.ndim), array.ndim))
-                rows = to_host(abs(array).max(axis=own))
+                of_row = tuple(range(array.ndim - axes.get(name, array.ndim), array.ndim))
+                rows = to_host(abs(array).max(axis=of_row))
                 lost = ~(rows <= top)
                 finite[name] = _filled(array, lost, 0)
                 bad, largest = bad | lost, max(largest, float(np.where(lost, 0, rows).max()))
@@ -67,9 +67,9 @@ def passed_on(
             finite = {name: np.ldexp(array, -shift) for name, array in finite.items()}
         taken.append(finite)
     with np.errstate(over="ignore", invalid="ignore"):  # results may overflow
-        found = run(*taken[1:], *taken[:1] * bool(fixed))
-        found = {n: np.ldexp(part, power) for n, part in found.items()} if power else found
-    return {n: _filled(a, bad if n in in_rows else bad.any(), np.nan) for n, a in found.items()}
+        results = run(taken[1:], taken[0])
+        results = {n: np.ldexp(part, power) for n, part in results.items()} if power else results
+    return {n: _filled(a, bad if n in in_rows else bad.any(), np.nan) for n, a in results.items()}
 
 
 def _limits(options: EwaldOptions, top: float) -> tuple[float, float]:
@@ -84,7 +84,7 @@ def _shift(largest: float, least: float, most: float) -> int:
     return math.frexp(largest / least)[1] - 1 if 0 < largest < least else 0
 
 
-def _filled(array: AnyArray, rows: AnyArray, value: float) -> Any:
+def _filled(array: AnyArray, rows: AnyArray, value: float) -> AnyArray:
     """Return an array with a value in all of some rows, or in all of it; itself if in none."""
     if not rows.any():
         return array

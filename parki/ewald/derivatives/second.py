@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parki.ewald.derivatives import vjp
 from parki.ewald.derivatives.by_box import check_box, strained, vectors_of
@@ -27,21 +28,22 @@ from parki.ewald.points import result_shape
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.changes import refuse_third as refuse_third
 from parki.interchange import as_array, as_given, to_host
-from parki.typing import AnyArray
+from parki.typing import AnyArray, DerivedBy
 
-Arrays = Mapping[str, Any]  # by names of inputs: no sources where these are the targets
+Arrays = Mapping[str, AnyArray]  # by names of inputs: no sources where these are the targets
+ArraysT = TypeVar("ArraysT", bound=Arrays)
 NONE: Arrays = {}
 
 
 def pulled(
-    kernel: Any,
+    kernel: str,
     options: EwaldOptions,
     batch: Batch,
     inputs: Arrays,
     values: AnyArray,
     names: tuple[str, ...],
     moves: Arrays = NONE,
-) -> dict[str, Any]:
+) -> dict[str, AnyArray]:
     """Return derivatives, by names of inputs, of values times a sum or its change for moves.
 
     Targets that are the sources have derivatives in both roles. Values, densities and moves that
@@ -50,50 +52,65 @@ def pulled(
     points = arrays(inputs)
     lists = arrays({"values": values}), arrays(moves)
 
-    def run(weights: Arrays, left: Arrays, dens: Arrays = NONE) -> dict[str, Any]:
+    def run(lists: list[Arrays], dens: Arrays) -> dict[str, AnyArray]:
+        weights, left = lists
         there = {**points, **dens}
         return _pulled(kernel, options, batch, there, weights["values"], names, left)
 
-    found = passed_on(options, lists, axes(kernel), run, ("dens",), density(points))
-    return {name: as_given(array, values) for name, array in found.items()}
+    derivatives = passed_on(options, lists, axes(kernel), run, ("dens",), density(points))
+    return {name: as_given(array, values) for name, array in derivatives.items()}
 
 
 def _pulled(
-    kernel: Any,
+    kernel: str,
     options: EwaldOptions,
     batch: Batch,
     points: Arrays,
     values: AnyArray,
     names: tuple[str, ...],
     moves: Arrays,
-) -> dict[str, Any]:
-    left, parts = {**moves}, list[dict[str, Any]]()
+) -> dict[str, AnyArray]:
+    left, parts = {**moves}, list[dict[str, AnyArray]]()
     weights = {"values": values}
     if "box" in left:
         strain, left = unboxed(points, left, options, batch)
 
-        def of(there: EwaldOptions, points: Arrays, more: Arrays) -> dict[str, Any]:
+        def changing(there: EwaldOptions, points: Arrays, more: Arrays) -> dict[str, AnyArray]:
             return pulled(kernel, there, batch, points, more["values"], names)
 
-        parts.append(along(strain, options, points, weights, of))
+        parts.append(along(strain, options, points, weights, changing))
     if "dens" in left:
         others = tuple(name for name in names if name != "dens")
         moved = {**points, "dens": left.pop("dens")}
         if others:
             parts.append(pulled(kernel, options, batch, moved, weights["values"], others))
     if left or not moves:
-        both = "src" not in points and "trg" in names
-        lattice = "lattice" if "box" in points and points["box"].ndim == 2 else "box"
-        wrt: Any = (*(lattice if n == "box" else n for n in names), *["src"] * both)
-        how: dict[str, Any] = {"moves": in_roles(left, points), **batch._asdict()}
-        sum_of = taken(kernel, options, points, names != ("dens",))
-        derivatives = vjp.pulled(*sum_of, values=weights["values"], wrt=wrt, **how)
-        if both:
+        in_two_roles = "src" not in points and "trg" in names
+        lattice: DerivedBy = "box"
+        if "box" in points and points["box"].ndim == 2:
+            lattice = "lattice"
+        wrt = [lattice if name == "box" else cast(DerivedBy, name) for name in names]
+        if in_two_roles:
+            wrt.append("src")
+        derivatives = vjp.pulled(
+            kernel,
+            points["trg"],
+            sources(points),
+            points.get("dens") if names != ("dens",) else None,
+            points.get("norms"),
+            options,
+            values=weights["values"],
+            wrt=tuple(wrt),
+            systems=batch.systems,
+            boxes=batch.boxes,
+            moves=in_roles(left, points),
+        )
+        if in_two_roles:
             derivatives["trg"] = derivatives["trg"] + derivatives.pop("src")
         if "box" in names:
             derivatives["box"] = derivatives.pop(lattice)
         parts.append(derivatives)
-    total: dict[str, Any] = {}
+    total: dict[str, AnyArray] = {}
     for name in names:
         every = [part[name] for part in parts if name in part]
         total[name] = reduce(add, every) if every else np.zeros_like(points[name])
@@ -101,76 +118,85 @@ def _pulled(
 
 
 def pushed(
-    kernel: Any,
+    kernel: str,
     options: EwaldOptions,
     batch: Batch,
     inputs: Arrays,
     tangents: Arrays,
     moves: Arrays = NONE,
-) -> Any:
+) -> AnyArray:
     """Return the change of a sum for tangents, or with moves the change of this for them.
 
     Densities, tangents and moves that are not finite give NaN.
     """
     points = arrays(inputs)
 
-    def run(of: Arrays, others: Arrays, dens: Arrays = NONE) -> dict[str, Any]:
-        return {"u": _pushed(kernel, options, batch, {**points, **dens}, of, others)}
+    def run(lists: list[Arrays], dens: Arrays) -> dict[str, AnyArray]:
+        changes, others = lists
+        return {"u": _pushed(kernel, options, batch, {**points, **dens}, changes, others)}
 
     lists = arrays(tangents), arrays(moves)
-    found = passed_on(options, lists, axes(kernel), run, ("u",), density(points))
-    return as_given(found["u"], inputs["trg"])
+    results = passed_on(options, lists, axes(kernel), run, ("u",), density(points))
+    return as_given(results["u"], inputs["trg"])
 
 
 def summed(
-    total: Callable[..., AnyArray], kernel: Any, options: EwaldOptions, batch: Batch, inputs: Arrays
-) -> Any:
+    total: Callable[..., AnyArray], kernel: str, options: EwaldOptions, batch: Batch, inputs: Arrays
+) -> AnyArray:
     """Return the sum of a density that is a change of another; NaN where it is not finite.
 
     ``total`` is `parki.ewald.api.summed`.
     """
     points = arrays(inputs)
-    trg, src, norms = points["trg"], points.get("src", points["trg"]), points.get("norms")
 
-    def run(dens: Arrays) -> dict[str, Any]:
-        values = dens["dens"]
-        return {"u": total(kernel, trg, src, values, norms, options, **batch._asdict())}
+    def run(lists: list[Arrays], _: Arrays) -> dict[str, AnyArray]:
+        result = total(
+            kernel,
+            points["trg"],
+            sources(points),
+            lists[0]["dens"],
+            points.get("norms"),
+            options,
+            systems=batch.systems,
+            boxes=batch.boxes,
+        )
+        return {"u": result}
 
-    found = passed_on(options, [density(points)], axes(kernel), run, ("u",))
-    return as_given(found["u"], inputs["dens"])
+    results = passed_on(options, [density(points)], axes(kernel), run, ("u",))
+    return as_given(results["u"], inputs["dens"])
 
 
-def density(inputs: Arrays) -> dict[str, Any]:
+def density(inputs: Arrays) -> dict[str, AnyArray]:
     """Return the density, by name, if there is one: changes are linear in it."""
     return {name: inputs[name] for name in ("dens",) if name in inputs}
 
 
-def axes(kernel: Any) -> dict[str, int]:
+def axes(kernel: str) -> dict[str, int]:
     """Return how many axes values and one density have."""
     of_dens = len(SUMS[kernel].density_shape(0))
     return {"values": len(result_shape(kernel, "u", 0)), "dens": of_dens}
 
 
 def _pushed(
-    kernel: Any,
+    kernel: str,
     options: EwaldOptions,
     batch: Batch,
     points: Arrays,
     tangents: Arrays,
-    moves: AnyArray,
-) -> Any:
-    parts = list[Any]()
-    lists = [{**of} for of in (moves, tangents) if of]
-    left, *others = sorted(lists, key=lambda of: "box" not in of)
-    other = others[0] if others else {}
+    moves: Arrays,
+) -> AnyArray:
+    parts = list[AnyArray]()
+    lists = [{**changes} for changes in (moves, tangents) if changes]
+    left, *others = sorted(lists, key=lambda changes: "box" not in changes)
+    other: dict[str, AnyArray] = others[0] if others else {}
     if "box" in left:
         strain, left = unboxed(points, left, options, batch)
 
-        def of(there: EwaldOptions, points: Arrays, more: Arrays) -> dict[str, Any]:
+        def changing(there: EwaldOptions, points: Arrays, more: Arrays) -> dict[str, AnyArray]:
             # A sum itself is its change for its density.
             return {"u": pushed(kernel, there, batch, points, more or {"dens": points["dens"]})}
 
-        parts.append(along(strain, options, points, other, of)["u"])
+        parts.append(along(strain, options, points, other, changing)["u"])
     if other and "dens" in left:
         moved = {**points, "dens": left.pop("dens")}
         rest = {name: move for name, move in other.items() if name != "dens"}
@@ -179,14 +205,24 @@ def _pushed(
     if left and "box" in other:
         parts.append(pushed(kernel, options, batch, points, left, other))
     elif left:
-        pair = (other, left) if other else (left, {})
-        first, second = (in_roles(of, points) for of in pair)
-        sum_of = taken(kernel, options, points)
-        parts.append(vjp.pushed(*sum_of, tangents=first, moves=second, **batch._asdict()))
+        first, second = (other, left) if other else (left, {})
+        change = vjp.pushed(
+            kernel,
+            points["trg"],
+            sources(points),
+            points.get("dens"),
+            points.get("norms"),
+            options,
+            tangents=in_roles(first, points),
+            systems=batch.systems,
+            boxes=batch.boxes,
+            moves=in_roles(second, points),
+        )
+        parts.append(change)
     return reduce(add, parts)
 
 
-def one_by_one(primals: list[Any], tangents: list[AnyArray]) -> list[list[Any]]:
+def one_by_one(primals: list[ArraysT], tangents: list[ArraysT]) -> list[list[ArraysT]]:
     """Return inputs and lists of moves whose parts are a change, which is linear in all lists.
 
     ``primals`` are inputs and lists of moves, and ``tangents`` the changes of each, by name.
@@ -195,29 +231,28 @@ def one_by_one(primals: list[Any], tangents: list[AnyArray]) -> list[list[Any]]:
     first, *others = tangents
     lists = [[first, *moves]]
     lists += [[o, *without(moves, one)] for one, o in zip(moves, others, strict=False)]
-    return [[inputs, *of] for of in lists if of[0]]
+    return [[inputs, *changes] for changes in lists if changes[0]]
 
 
-def without(lists: Iterable[Any], one: Any) -> list[Any]:
+def without(lists: Iterable[ArraysT], one: ArraysT) -> list[ArraysT]:
     """Return lists but one of them."""
     return [other for other in lists if other is not one]
 
 
-def arrays(named: Arrays) -> dict[str, Any]:
+def arrays(named: Arrays) -> dict[str, AnyArray]:
     """Return arrays of any library as arrays of NumPy or CuPy."""
     return {name: as_array(name, array) for name, array in named.items()}
 
 
-def in_roles(moves: Arrays, inputs: Arrays) -> dict[str, Any]:
+def in_roles(moves: Arrays, inputs: Arrays) -> dict[str, AnyArray]:
     """Return moves of sources, too, where these are the targets."""
-    both = "trg" in moves and "src" not in inputs
-    return {**moves, "src": moves["trg"]} if both else {**moves}
+    in_two_roles = "trg" in moves and "src" not in inputs
+    return {**moves, "src": moves["trg"]} if in_two_roles else {**moves}
 
 
-def taken(kernel: Any, options: EwaldOptions, inputs: Arrays, dens: bool = True) -> Any:
-    """Return the arguments of `parki.vjp`, with a density or without."""
-    trg, density = inputs["trg"], inputs.get("dens") if dens else None
-    return kernel, trg, inputs.get("src", trg), density, inputs.get("norms"), options
+def sources(inputs: Arrays) -> AnyArray:
+    """Return the sources, which may be the targets."""
+    return inputs.get("src", inputs["trg"])
 
 
 def along(
@@ -225,25 +260,25 @@ def along(
     options: EwaldOptions,
     inputs: Arrays,
     more: Arrays,
-    of: Callable[[EwaldOptions, Arrays, Arrays], dict[str, Any]],
-) -> dict[str, Any]:
+    changing: Callable[[EwaldOptions, Arrays, Arrays], dict[str, AnyArray]],
+) -> dict[str, AnyArray]:
     """Return the change, by name, along a strain (3, 3) of points and box.
 
-    ``of(options, inputs, more)`` changes, which takes arrays in double precision.
+    ``changing(options, inputs, more)`` changes, which takes arrays in double precision.
     """
-    total: dict[str, Any] = {}
+    total: dict[str, AnyArray] = {}
     double, others = ({n: a.astype(np.float64) for n, a in by.items()} for by in (inputs, more))
     for weight, there, moved in strained(options, strain):
         matrix = np.asarray(moved, like=double["trg"])
         points: Arrays = {n: matrix @ double[n] for n in ("trg", "src") if n in double}
-        for name, part in of(there, {**double, **points}, others).items():
+        for name, part in changing(there, {**double, **points}, others).items():
             total[name] = total.get(name, 0.0) + weight * part
     return {name: array.astype(inputs["trg"].dtype) for name, array in total.items()}
 
 
 def unboxed(
     inputs: Arrays, moves: Arrays, options: EwaldOptions, batch: Batch
-) -> tuple[Any, dict[str, Any]]:
+) -> tuple[NDArray[np.float64], dict[str, AnyArray]]:
     """Return the strain (3, 3) of points and box that moves the box, and the moves of all else."""
     check_box(batch.boxes)
     box = to_host(moves["box"])

@@ -7,7 +7,6 @@ takes the plan's own parameters and has the same matrix as the plan up to roundi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from parki.errors import ParkiValueError
 from parki.ewald.options import SMALLEST_TOLERANCE, EwaldOptions
@@ -16,7 +15,7 @@ from parki.ewald.pipeline.setup import Setup
 from parki.ewald.points import result_rows
 from parki.ewald.points.cloud import SurveyedCloud
 from parki.ewald.sums.adjoint import Adjoint
-from parki.ewald.sums.maps import mapped
+from parki.ewald.sums.maps import Arrays, mapped
 from parki.ewald.sums.stress import seeds
 from parki.ewald.task import Task
 from parki.typing import AnyArray
@@ -49,17 +48,15 @@ class Transpose:
                 )
         self.transposed = {n: TransposedSum(task, task.sum.adjoints[n]) for n in summed}
 
-    def __call__(
-        self, points: SurveyedCloud, pipeline: Pipeline, values: dict[str, AnyArray]
-    ) -> Any:
+    def __call__(self, points: SurveyedCloud, pipeline: Pipeline, values: Arrays) -> AnyArray:
         """Return the transpose (k, rows, sources) of values (k, rows, targets), by result."""
         task, first = self.task, next(iter(values.values()))
         dens = task.xp.zeros((len(first), task.sum.rows, points.sources), dtype=first.dtype)
         if pipeline.setup is None or not len(first):
             return dens
-        for name, each in seeds(values).items():
+        for name, rows in seeds(values).items():
             if name in self.transposed:  # others are zero everywhere
-                self.transposed[name].add(points, pipeline, each, dens)
+                self.transposed[name].add(points, pipeline, rows, dens)
         return dens
 
 
@@ -84,12 +81,12 @@ class TransposedSum:
     def __init__(self, task: Task, record: Adjoint) -> None:
         options = options_of(record, task.options.of_derivatives())
         self.own, self.record = task, record
-        self.others = [TransposedSum(task, each) for each in record.others]
+        self.others = [TransposedSum(task, other) for other in record.others]
         self.task = Task(
-            record.kernel,
-            task.space,
-            task.dtype,
-            options,
+            kernel=record.kernel,
+            space=task.space,
+            dtype=task.dtype,
+            options=options,
             names=record.want,
             labelled=task.labelled,
         )
@@ -108,21 +105,21 @@ class TransposedSum:
         rows = {name: result_rows(task.kernel, name) for name in record.want}
         many, count = len(values), transposed.targets
         results = {n: task.xp.empty((many, r, count), values.dtype) for n, r in rows.items()}
-        given = task.xp.ascontiguousarray(values)
+        dens = task.xp.ascontiguousarray(values)
         if record.density is not None:
-            given = task.xp.stack([mapped(record.density, v, points.arrays) for v in values])
-        other.apply(given, results, unwatched)
+            dens = task.xp.stack([mapped(record.density, v, points.arrays) for v in values])
+        other.apply(dens, results, unwatched)
 
-        def total(parts: AnyArray) -> Any:
+        def total(parts: AnyArray) -> AnyArray:
             if systems := transposed.systems:
                 return systems.of_targets(systems.sums(parts))
             return pipeline.ranks.sum(parts.sum(axis=1, keepdims=True))
 
-        for v, into, *arrays in zip(values, totals, *results.values(), strict=True):
-            each = dict(zip(results, arrays, strict=True))
+        for n, (v, into) in enumerate(zip(values, totals, strict=True)):
+            by_name = {name: rows[n] for name, rows in results.items()}
             if task.options.dl_mean == "flux":
-                record.add_mean(each, v, points.arrays, points.lattice.volume, total)
-            into += record.rows(each, points.arrays)
+                record.add_mean(by_name, v, points.arrays, points.lattice.volume, total)
+            into += record.rows(by_name, points.arrays)
         for more in self.others:
             more.add(points, pipeline, values, totals)
 
@@ -132,16 +129,15 @@ class TransposedSum:
         if kept is not None and kept.plan is points:
             return kept.pipeline, kept.points
         same_setup = self.record.tolerance_factor is None and setup is not None
-        given = None
         if kept is not None and (kept.setup is setup or not same_setup):
             before = kept.pipeline
-            given = before.setup if same_setup else None
+            same = before.setup if same_setup else None
         else:
             before = pipeline.ranks.engine()
-            given = setup.transposed(self.task) if same_setup and setup is not None else None
+            same = setup.transposed(self.task) if same_setup and setup is not None else None
         transposed = self._transposed(points)
         self.kept = None  # what is left half placed is made anew
-        other = before.placed(self.task, transposed, setup=given)
+        other = before.placed(self.task, transposed, setup=same)
         self.kept = _Kept(points, transposed, setup, other)
         return other, transposed
 

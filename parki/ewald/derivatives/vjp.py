@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
-from itertools import chain
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from parki.ewald.derivatives.by_box import NAMES, check_box
 from parki.ewald.derivatives.by_length import by_scale
 from parki.ewald.derivatives.in_boxes import InBoxes
 from parki.ewald.derivatives.mapped_sum import MappedSum
-from parki.ewald.geometry.systems import first_box, rows_of_boxes
+from parki.ewald.geometry.systems import LabelsLike, SystemsLike, first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.points import Cloud, check_density, check_fields, like_points, take_options
@@ -30,6 +29,7 @@ from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.changes import changed
 from parki.ewald.sums.composite import Addend, Composite, Shared, joined, together
+from parki.ewald.sums.maps import Arrays
 from parki.interchange import as_given, names_of
 from parki.memory import telling
 from parki.typing import (
@@ -37,14 +37,16 @@ from parki.typing import (
     AnyKernel,
     Array,
     ArrayT,
+    Boxes,
     DerivedBy,
     InputName,
+    OfPoints,
     OptionKeywords,
     Unpack,
 )
 
 INPUTS = ("trg", "src", "dens", "norms")
-NONE: Mapping[str, Any] = {}
+NONE: Mapping[str, AnyArray] = {}
 
 
 @telling
@@ -59,9 +61,9 @@ def vjp(
     values: ArrayT | Sequence[ArrayT],
     wrt: tuple[DerivedBy, ...] = ("dens",),
     want: str | tuple[str, ...] = "u",
-    exclude: Any = None,
-    systems: Any = None,
-    boxes: Any = None,
+    exclude: OfPoints | None = None,
+    systems: OfPoints | None = None,
+    boxes: Boxes | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> dict[str, ArrayT]:
     """Return the derivatives of ``<values, u>``, u a sum, with respect to its inputs.
@@ -126,7 +128,7 @@ def vjp(
 
 @telling
 def pulled(
-    kernel: Any,
+    kernel: str | Composite,
     trg: AnyArray,
     src: AnyArray,
     dens: AnyArray,
@@ -136,12 +138,12 @@ def pulled(
     values: AnyArray,
     wrt: tuple[DerivedBy, ...],
     want: str | tuple[str, ...] = "u",
-    exclude: Any = None,
-    systems: Any = None,
-    boxes: Any = None,
+    exclude: LabelsLike = None,
+    systems: SystemsLike = None,
+    boxes: Boxes | None = None,
     moves: Mapping[str, AnyArray] = NONE,
     ranks: Ranks = SERIAL,
-) -> dict[str, Any]:
+) -> Arrays:
     """Return the derivatives by inputs: see `vjp`.
 
     With ``moves`` of normals, targets or sources they are derivatives of the change of the velocity
@@ -160,7 +162,7 @@ def pulled(
             systems=systems,
             exclude=exclude,
         )
-        return in_boxes.vjp(pulled, dens, values, wrt, moves)
+        return in_boxes.vjp(pulled, dens=dens, values=values, wrt=wrt, moves=moves)
     checked = _Checked.of(
         kernel,
         trg,
@@ -187,14 +189,12 @@ def pulled(
     inputs |= {"trg", "src", lattice} if by_box or by_length else set()
     inputs |= checked.inputs.keys() if by_length else set()
     if {*wrt} == {"dens"}:
-        parts = [checked.pulled(checked.sums, v, None, inputs)]
+        parts = [checked.pulled(checked.sums, v, dens=None, wrt=inputs)]
     else:
-        each_of = [
-            {name: rows[n : n + 1] for name, rows in v.items()} for n in range(max(1, count))
-        ]
-        pairs, sums = zip(each_of, checked.dens, strict=True), checked.sums
-        parts = [checked.pulled(sums, one, density, inputs) for one, density in pairs]
-    derivatives: dict[str, Any] = {n: sum(part[n] for part in parts) for n in inputs if n != "dens"}
+        of_one = [{name: rows[n : n + 1] for name, rows in v.items()} for n in range(max(1, count))]
+        pairs, sums = zip(of_one, checked.dens, strict=True), checked.sums
+        parts = [checked.pulled(sums, one, dens=density, wrt=inputs) for one, density in pairs]
+    derivatives: Arrays = {n: sum(part[n] for part in parts) for n in inputs if n != "dens"}
     shapes = dict(checked.shapes)
     if by_box:
         derivatives |= checked.by_box(derivatives[lattice])
@@ -222,9 +222,9 @@ def jvp(
     *,
     tangents: dict[InputName, ArrayT],
     want: str | tuple[str, ...] = "u",
-    exclude: Any = None,
-    systems: Any = None,
-    boxes: Any = None,
+    exclude: OfPoints | None = None,
+    systems: OfPoints | None = None,
+    boxes: Boxes | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> Any:
     """Return the first-order change of a sum u for changes of its arguments.
@@ -255,7 +255,7 @@ def jvp(
         dens,
         norms,
         options,
-        tangents=tangents,
+        tangents=cast(Mapping[str, AnyArray], tangents),
         want=want,
         exclude=exclude,
         systems=systems,
@@ -265,18 +265,18 @@ def jvp(
 
 @telling
 def pushed(
-    kernel: Any,
+    kernel: str | Composite,
     trg: AnyArray,
     src: AnyArray,
     dens: AnyArray,
     norms: AnyArray,
     options: EwaldOptions,
     *,
-    tangents: Mapping[AnyArray, AnyArray],
+    tangents: Mapping[str, AnyArray],
     want: str | tuple[str, ...] = "u",
-    exclude: Any = None,
-    systems: Any = None,
-    boxes: Any = None,
+    exclude: LabelsLike = None,
+    systems: SystemsLike = None,
+    boxes: Boxes | None = None,
     moves: Mapping[str, AnyArray] = NONE,
     ranks: Ranks = SERIAL,
 ) -> Any:
@@ -294,7 +294,7 @@ def pushed(
             systems=systems,
             exclude=exclude,
         )
-        return in_boxes.jvp(pushed, dens, tangents, moves)
+        return in_boxes.jvp(pushed, dens=dens, tangents=tangents, moves=moves)
     checked = _Checked.of(
         kernel,
         trg,
@@ -325,7 +325,7 @@ def pushed(
     return results[0] if isinstance(want, str) else tuple(results)
 
 
-def _check_boxes(boxes: Any, by: Iterable[str]) -> None:
+def _check_boxes(boxes: Boxes, by: Iterable[str]) -> None:
     """Refuse derivatives by boxes, and by lengths in boxes, that cannot be told apart."""
     for name in {*by} & {*NAMES, *SUMS.parameters}:
         check_box(boxes, "the box" if name in NAMES else name)
@@ -347,19 +347,19 @@ class _Checked(NamedTuple):
     @classmethod
     def of(
         cls,
-        kernel: Any,
+        kernel: str | Composite,
         trg: AnyArray,
         src: AnyArray,
         dens: AnyArray,
         norms: AnyArray,
         options: EwaldOptions,
         *,
-        want: Any,
+        want: str | tuple[str, ...],
         label: str,
         names: Iterable[str],
         moves: Mapping[str, AnyArray],
-        exclude: Any,
-        systems: Any,
+        exclude: LabelsLike,
+        systems: SystemsLike,
         ranks: Ranks,
     ) -> _Checked:
         """Check arguments; refuse impossible ones, and ``names`` of inputs that there are not."""
@@ -402,18 +402,28 @@ class _Checked(NamedTuple):
         """Shapes of the results."""
         return {n: (*shape, self.cloud.targets) for n, shape in self.asked.results.items()}
 
-    def values(self, fields: AnyArray) -> tuple[dict[str, Any], tuple[int, ...]]:
+    def values(self, fields: AnyArray) -> tuple[Arrays, tuple[int, ...]]:
         """Return values of results as (k, rows, N): see `check_fields`."""
-        of = self.asked.want, self.shapes_of_results, self.cloud.space, self.cloud.trg.dtype
-        return check_fields("values", fields, *of)
+        return check_fields(
+            "values",
+            fields,
+            want=self.asked.want,
+            shapes=self.shapes_of_results,
+            space=self.cloud.space,
+            dtype=self.cloud.trg.dtype,
+        )
 
-    def like(self, label: str, given: Any, name: str) -> Any:
+    def like(self, label: str, array: AnyArray, name: str) -> AnyArray:
         """Return an array of the shape of an input as (rows, N), or densities as (k, rows, N)."""
-        values = like_points(label, given, self.cloud.space, self.cloud.trg.dtype)
-        how: dict[str, Any] = {"of": "targets" if name == "trg" else "sources"}
-        return check_density(label, values, self.shapes[name], several=name == "dens", **how)
+        return check_density(
+            label,
+            like_points(label, array, self.cloud.space, self.cloud.trg.dtype),
+            self.shapes[name],
+            several=name == "dens",
+            of="targets" if name == "trg" else "sources",
+        )
 
-    def moved(self, label: str, moves: Mapping[str, AnyArray]) -> dict[str, Any]:
+    def moved(self, label: str, moves: Mapping[str, AnyArray]) -> Arrays:
         """Return moves of inputs, by name, as `like` does."""
         return {n: self.like(f"{label}[{n!r}]", move, n) for n, move in moves.items()}
 
@@ -432,18 +442,30 @@ class _Checked(NamedTuple):
         cloud, of_targets = {"points": src, "norms": norms}, {"points": trg}
         if isinstance(norms, tuple):
             of_targets["marks"], cloud["marks"] = norms
-        if self.moves:
-            cloud, of_targets = ({**each, "moves": self.moves} for each in (cloud, of_targets))
         addends: Iterable[Addend] = joined(self.asked.whole.addends)
         if self.moves:
-            own = cloud, math.prod(self.asked.density)
-            addends = changed(addends, *own, lambda rows: self.ranks.max(float(rows.any())) > 0)
-        shared = together(addends)
-        each = [Shared(one.kernel, [own]) for one in shared for own in one.lists]
-        how = of_targets, cloud, self.cloud.labels, self.cloud.systems, self.ranks
-        return [MappedSum.placed(one, self._of(one.kernel), *how) for one in each]
+            cloud["moves"] = of_targets["moves"] = self.moves
+            addends = changed(
+                addends,
+                cloud=cloud,
+                rows=math.prod(self.asked.density),
+                moves=lambda rows: self.ranks.max(float(rows.any())) > 0,
+            )
+        return [
+            MappedSum.placed(
+                Shared(shared.kernel, [same]),
+                options=self._options(shared.kernel),
+                of_targets=of_targets,
+                cloud=cloud,
+                labels=self.cloud.labels,
+                systems=self.cloud.systems,
+                ranks=self.ranks,
+            )
+            for shared in together(addends)
+            for same in shared.lists
+        ]
 
-    def _of(self, kernel: str) -> EwaldOptions:
+    def _options(self, kernel: str) -> EwaldOptions:
         """Return the options of a sum, with the tolerance that the scale of its results allows."""
         for name, size, power in self.asked.whole.scales:
             if name == kernel:
@@ -451,60 +473,69 @@ class _Checked(NamedTuple):
         return self.options
 
     def pulled(
-        self, sums: list[MappedSum], v: dict[str, AnyArray], dens: AnyArray, wrt: Iterable[str]
-    ) -> dict[str, Any]:
+        self, sums: list[MappedSum], v: Arrays, *, dens: AnyArray | None, wrt: Iterable[str]
+    ) -> Arrays:
         """Return the derivatives (k, rows, N) for values (k, rows, Nt) of results of `sums`.
 
         k is 1 unless ``wrt`` is ("dens",).
         """
         rows = math.prod(self.asked.density)
-        of_sums = [each.pulled(v, dens, wrt, rows) for each in sums]
-        parts = {name: [*chain(*(each[name] for each in of_sums))] for name in wrt}
+        of_sums = [one.pulled(v, dens=dens, wrt=wrt, rows=rows) for one in sums]
+        parts = {name: [part for each in of_sums for part in each[name]] for name in wrt}
         many = len(next(iter(v.values())))
 
-        def none(name: str) -> Any:
+        def none(name: str) -> AnyArray:
             *shape, count = self.shapes[name]
             return np.zeros_like(self.cloud.src, shape=(many, math.prod(shape), count))
 
         return {name: reduce(add, rows) if rows else none(name) for name, rows in parts.items()}
 
-    def by_box(self, lattice: AnyArray) -> dict[str, Any]:
+    def by_box(self, lattice: AnyArray) -> Arrays:
         """Return the derivatives by the box, by name, for those by lattice vectors (3, 3)."""
-        own = lattice if self.options.cell is not None else lattice.diagonal().copy()
-        by_name = {"box": own, "lattice": lattice}
-        return {name: self.cloud.xp.asarray(each) for name, each in by_name.items()}
+        edges = lattice if self.options.cell is not None else lattice.diagonal().copy()
+        by_name = {"box": edges, "lattice": lattice}
+        return {name: self.cloud.xp.asarray(array) for name, array in by_name.items()}
 
     @property
-    def inputs(self) -> dict[str, Any]:
+    def inputs(self) -> Arrays:
         """The arrays that a length is taken with: see `by_scale`."""
         arrays = {"dens": self.dens, "trg": self.cloud.trg, "src": self.cloud.src}
         norms = self.cloud.norms
         return arrays if norms is None else {**arrays, "norms": norms}
 
-    def by_lengths(self, parts: list[dict[str, AnyArray]], v: AnyArray) -> dict[str, Any]:
+    def by_lengths(self, parts: list[Arrays], v: AnyArray) -> Arrays:
         """Return the derivatives by parameters, for those by inputs for each density."""
-        each = zip(self.dens, parts, v, strict=True)
-        how = self.asked.name, self.options, self.ranks
         total = sum(
-            by_scale(*how, {**self.inputs, "dens": q}, part, own, self.cloud.systems)
-            for q, part, own in each
+            by_scale(
+                self.asked.name,
+                self.options,
+                ranks=self.ranks,
+                inputs={**self.inputs, "dens": density},
+                slopes=part,
+                values=values,
+                systems=self.cloud.systems,
+            )
+            for density, part, values in zip(self.dens, parts, v, strict=True)
         )
         xp = self.cloud.xp
         return {n: xp.asarray(total / (power * t)) for n, (t, power) in self.lengths.items()}
 
-    def pushed(self, dens: AnyArray, moves: dict[str, AnyArray]) -> dict[str, Any]:
+    def pushed(self, dens: AnyArray, moves: Arrays) -> Arrays:
         """Return the changes (k, rows, Nt) of results for changes of inputs; "dens" has k."""
-        parts = [part for each in self.sums for part in each.pushed(dens, moves)]
-        return {n: reduce(add, [rows for of, rows in parts if of == n]) for n in self.asked.results}
+        parts = [part for one in self.sums for part in one.pushed(dens, moves)]
+        return {
+            name: reduce(add, [rows for result, rows in parts if result == name])
+            for name in self.asked.results
+        }
 
 
-def _some(values: AnyArray) -> Any:
+def _some(values: AnyArray) -> AnyArray:
     """Return values (k, rows, N); a zero one, if there are none."""
     if values is None or len(values):
         return values
     return np.zeros_like(values, shape=(1, *values.shape[1:]))
 
 
-def _many(values: AnyArray) -> Any:
+def _many(values: AnyArray) -> AnyArray:
     """Return values (rows, N) or (k, rows, N) as (k, rows, N)."""
     return values if values.ndim == 3 else values[None]

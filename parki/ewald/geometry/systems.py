@@ -7,7 +7,7 @@ keep them apart.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from parki.ewald.options import EwaldOptions
 from parki.interchange import as_array, real_name, to_host
 from parki.meaning import refuse_variable
 from parki.runtime import ExecutionSpace, load
+from parki.typing import OfPoints
 
 Offsets = NDArray[np.int32]
 # Variants of the stages that keep systems apart.
@@ -230,6 +231,8 @@ class Batch(NamedTuple):
         return cls(systems, boxes)
 
 
+# Offsets as users give them, or what was made of them.
+SystemsLike: TypeAlias = "Systems | OfPoints | None"
 Numbers = NDArray[np.int64]
 MOST = 2**24  # labels that float32 can tell apart
 
@@ -342,6 +345,10 @@ class Labels:
         """Return the labels of targets and sources in `Columns`, with their systems."""
         to, of = (to_host(columns.place(name)) for name in ("trg", "src"))
         return Labels(self.targets[to], self.sources[of], systems, self.side)
+
+
+# Labels as users give them, or what was made of them.
+LabelsLike: TypeAlias = "Labels | OfPoints | None"
 
 
 def check_labels(

@@ -55,9 +55,14 @@ class LinearMap:
         run = self.plan.adjoint if transposed else self.plan
         if not of_change:
             return run(values)
-        lists, inner = [{"values": as_array("values", values)}], self.shapes(transposed)[0]
-        how = {"values": len(inner)}, lambda of: {"u": run(of["values"])}, ("u",)
-        return as_given(passed_on(self.plan.options, lists, *how)["u"], values)
+        results = passed_on(
+            self.plan.options,
+            lists=[{"values": as_array("values", values)}],
+            axes={"values": len(self.shapes(transposed)[0])},
+            run=lambda lists, _: {"u": run(lists[0]["values"])},
+            in_rows=("u",),
+        )
+        return as_given(results["u"], values)
 
     @staticmethod
     def check_plan(plan: Any) -> None:
