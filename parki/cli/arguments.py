@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeAlias, TypeVar
 
 from rich import console
 from rich.progress import Progress
@@ -82,10 +82,14 @@ def drop(stream: TextIO) -> None:
 BYTES = 12 * 8
 
 
-def reads(convert: Callable[[str], Any], refusal: str) -> Callable[[str], Any]:
+ValueT = TypeVar("ValueT")
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def reads(convert: Callable[[str], ValueT], refusal: str) -> Callable[[str], ValueT]:
     """Return a converter for an argument's text; its errors say what was expected."""
 
-    def read(text: str) -> Any:
+    def read(text: str) -> ValueT:
         try:
             return convert(text)
         except ValueError:
@@ -116,21 +120,31 @@ COMMON: dict[str, dict[str, Any]] = {
 
 
 def command(
-    commands: Any, name: str, run: Callable[[argparse.Namespace], int], *words: str
+    commands: Commands,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    *,
+    summary: str,
+    description: str,
+    epilog: str | None = None,
 ) -> argparse.ArgumentParser:
-    """Add a command to subparsers; ``words`` are its help, description and optional epilog."""
-    given = dict(zip(("help", "description", "epilog"), words, strict=False))
-    raw = argparse.RawDescriptionHelpFormatter
-    parser: argparse.ArgumentParser = commands.add_parser(name, formatter_class=raw, **given)
+    """Add a command to subparsers."""
+    parser = commands.add_parser(
+        name,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        help=summary,
+        description=description,
+        epilog=epilog,
+    )
     parser.set_defaults(run=run)
     return parser
 
 
-def add_common(parser: Any, **defaults: Any) -> None:
+def add_common(parser: argparse._ActionsContainer, **defaults: str | float) -> None:
     """Add arguments of `COMMON` with their defaults; the default of ``space`` is only help text."""
     for name, default in defaults.items():
-        given = COMMON[name] | {"help": f"{COMMON[name]['help']} ({default})"}
-        parser.add_argument(f"--{name}", default=None if name == "space" else default, **given)
+        words = COMMON[name] | {"help": f"{COMMON[name]['help']} ({default})"}
+        parser.add_argument(f"--{name}", default=None if name == "space" else default, **words)
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

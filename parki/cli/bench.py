@@ -11,7 +11,7 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,7 +20,15 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from parki import __version__
-from parki.cli.arguments import COMMON, Console, add_common, add_json, command, progress
+from parki.cli.arguments import (
+    COMMON,
+    Commands,
+    Console,
+    add_common,
+    add_json,
+    command,
+    progress,
+)
 from parki.cli.timing import STAGES, TimedPlan, check_timed, make
 from parki.cli.timing import run as run_stages
 from parki.ewald.choice import machines
@@ -93,11 +101,24 @@ class Steps:
     one_shot: float
 
 
-def declare(commands: Any) -> None:
+def declare(commands: Commands) -> None:
     """Add the command to the command line."""
-    parser = command(commands, "bench", run, "time a sum on this machine", DESCRIPTION, EPILOG)
-    task = {"kernel": "stokes_comb", "periodicity": 3, "tolerance": 1e-6, "dtype": "float64"}
-    add_common(parser, **task, space="OpenMP")
+    parser = command(
+        commands,
+        "bench",
+        run,
+        summary="time a sum on this machine",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+    )
+    add_common(
+        parser,
+        kernel="stokes_comb",
+        periodicity=3,
+        tolerance=1e-6,
+        dtype="float64",
+        space="OpenMP",
+    )
     numbers = COMMON["points"] | {"help": f"numbers of points ({' '.join(map(str, POINTS))})"}
     parser.add_argument("--points", nargs="+", default=POINTS, **numbers)
     parser.add_argument("--steps", action="store_true", help="time steps of points that move")
@@ -107,10 +128,18 @@ def declare(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Time the sums, print the times, and return the exit code."""
     space = get_execution_space(arguments.space)
-    task = arguments.kernel, arguments.periodicity, arguments.tolerance
-    tasks = [TimedPlan(*task, points, arguments.dtype) for points in arguments.points]
-    for each in tasks:
-        check_timed(each, space)
+    tasks = [
+        TimedPlan(
+            kernel=arguments.kernel,
+            periodicity=arguments.periodicity,
+            tolerance=arguments.tolerance,
+            points=points,
+            dtype=arguments.dtype,
+        )
+        for points in arguments.points
+    ]
+    for task in tasks:
+        check_timed(task, space)
     with progress() as shown:
         timed = shown.track(tasks, description="timing")
         moving = [steps(each, space) for each in timed] if arguments.steps else []
@@ -188,7 +217,14 @@ def steps(task: TimedPlan, space: ExecutionSpace) -> Steps:
             seconds = _seconds(space, work)
             if round_ >= WARM:
                 times.setdefault(name, []).append(seconds)
-    return Steps(task.points, **{name: statistics.median(each) for name, each in times.items()})
+    return Steps(
+        points=task.points,
+        update=statistics.median(times["update"]),
+        apply=statistics.median(times["apply"]),
+        step=statistics.median(times["step"]),
+        plan=statistics.median(times["plan"]),
+        one_shot=statistics.median(times["one_shot"]),
+    )
 
 
 def _seconds(space: ExecutionSpace, work: Callable[[], Any]) -> float:
@@ -200,7 +236,7 @@ def _seconds(space: ExecutionSpace, work: Callable[[], Any]) -> float:
     return time.perf_counter() - begun
 
 
-def _table(*columns: str) -> Table:
+def _table(columns: Sequence[str]) -> Table:
     """Return an empty table with columns of numbers."""
     table = Table(box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
     for name in columns:
@@ -210,20 +246,20 @@ def _table(*columns: str) -> Table:
 
 def report_steps(moving: list[Steps]) -> Table:
     """Return the times of steps as a table."""
-    table = _table("points", "update", "apply", "step", "plan", "one-shot")
-    for each in moving:
-        count, *seconds = asdict(each).values()
+    table = _table(("points", "update", "apply", "step", "plan", "one-shot"))
+    for one in moving:
+        count, *seconds = asdict(one).values()
         table.add_row(str(count), *map(_milliseconds, seconds))
     return table
 
 
 def report(sums: list[Bench]) -> Table:
     """Return the times as a table."""
-    table = _table("points", "plan", *STAGES, "apply", "model", "points/s")
-    for each in sums:
-        stages = [each.stages[name] for name in STAGES]
-        seconds = [each.plan, *stages, each.apply, sum(each.predicted.values())]
-        table.add_row(str(each.points), *map(_milliseconds, seconds), f"{each.rate:.2g}")
+    table = _table(("points", "plan", *STAGES, "apply", "model", "points/s"))
+    for one in sums:
+        stages = [one.stages[name] for name in STAGES]
+        seconds = [one.plan, *stages, one.apply, sum(one.predicted.values())]
+        table.add_row(str(one.points), *map(_milliseconds, seconds), f"{one.rate:.2g}")
     return table
 
 

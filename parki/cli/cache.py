@@ -13,12 +13,16 @@ import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
 
-from parki.cli.arguments import Console, add_json, command
+from parki.cli.arguments import (
+    Commands,
+    Console,
+    add_json,
+    command,
+)
 from parki.errors import UnavailableError
 from parki.settings import cache_directory
 
@@ -51,13 +55,13 @@ are in CuPy's cache (~/.cupy/kernel_cache, or what CUPY_CACHE_DIR names) and sta
 """
 
 
-def declare(commands: Any) -> None:
+def declare(commands: Commands) -> None:
     """Add the command to the command line."""
     summary = "list or clear compiled kernels and measurements"
-    parser = command(commands, "cache", show, summary, DESCRIPTION)
+    parser = command(commands, "cache", show, summary=summary, description=DESCRIPTION)
     actions = parser.add_subparsers(dest="action", metavar="action", required=True)
-    add_json(command(actions, "list", show, "what is there", LIST))
-    command(actions, "clear", clear, "remove it", CLEAR)
+    add_json(command(actions, "list", show, summary="what is there", description=LIST))
+    command(actions, "clear", clear, summary="remove it", description=CLEAR)
 
 
 def contents(folder: Path) -> dict[str, list[Path]]:

@@ -13,19 +13,27 @@ import math
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from parki.cli.arguments import Console, add_common, add_json, command, progress
+from parki.cli.arguments import (
+    Commands,
+    Console,
+    add_common,
+    add_json,
+    command,
+    progress,
+)
 from parki.ewald import EwaldOptions, Plan
 from parki.ewald.sums import SUMS
 from parki.interchange import to_host
 from parki.reference import direct_sum
 from parki.runtime import ExecutionSpace, available_spaces, get_execution_space
+from parki.typing import AnyArray, AnyKernel
 
 BOX = (1.5, 1.0, 0.75)
 POINTS = 1000
@@ -75,10 +83,12 @@ class CheckedSum:
         return self.ratio <= 1
 
 
-def declare(commands: Any) -> None:
+def declare(commands: Commands) -> None:
     """Add the command to the command line."""
     summary = "test this installation against direct sums"
-    parser = command(commands, "check", run, summary, DESCRIPTION, EPILOG)
+    parser = command(
+        commands, "check", run, summary=summary, description=DESCRIPTION, epilog=EPILOG
+    )
     parser.add_argument("--quick", action="store_true", help="a dozen sums of all")
     add_common(parser, space="those of this machine")
     add_json(parser)
@@ -124,25 +134,27 @@ def _shown(sums: Iterable[CheckedSum], total: int) -> Iterator[CheckedSum]:
         yield from shown.track(sums, total=total, description="checking")
 
 
-def cases() -> list[tuple[Any, int, tuple[str, float]]]:
+def cases() -> list[tuple[AnyKernel, int, tuple[str, float]]]:
     """Return a kernel, a periodicity, and a precision with its tolerance for each sum."""
-    return list(itertools.product(SUMS, range(4), TOLERANCES.items()))
+    kernels = cast(Iterable[AnyKernel], SUMS)
+    return list(itertools.product(kernels, range(4), TOLERANCES.items()))
 
 
 def checks(
-    spaces: Iterable[ExecutionSpace], each: Iterable[tuple[Any, int, tuple[str, float]]]
+    spaces: Iterable[ExecutionSpace], sums: Iterable[tuple[AnyKernel, int, tuple[str, float]]]
 ) -> Iterator[CheckedSum]:
     """Yield the checked sums of each space, one after the other."""
     for space in spaces:
         rng = np.random.default_rng(5)
-        for kernel, periodicity, (dtype, tolerance) in each:
-            yield check(space, kernel, periodicity, dtype, tolerance, rng)
+        for kernel, periodicity, (dtype, tolerance) in sums:
+            yield check(space, kernel, periodicity, dtype=dtype, tolerance=tolerance, rng=rng)
 
 
 def check(
     space: ExecutionSpace,
-    kernel: Any,
+    kernel: AnyKernel,
     periodicity: int,
+    *,
     dtype: str,
     tolerance: float,
     rng: np.random.Generator,
@@ -161,10 +173,19 @@ def check(
     )
     points, density = xp.asarray(src), xp.asarray(dens)
     plan = Plan(kernel, points, points, None if norms is None else xp.asarray(norms), options)
-    return compare(plan, src, dens, norms, plan(density), slice(SAMPLES))
+    sampled = slice(SAMPLES)
+    return compare(plan, src, dens, norms, result=plan(density), sampled=sampled)
 
 
-def compare(plan: Plan, src: Any, dens: Any, norms: Any, result: Any, sampled: Any) -> CheckedSum:
+def compare(
+    plan: Plan,
+    src: AnyArray,
+    dens: AnyArray,
+    norms: AnyArray,
+    *,
+    result: AnyArray,
+    sampled: slice | NDArray[np.int64],
+) -> CheckedSum:
     """Compare a plan's result with the direct sum, at some targets; the targets are the sources.
 
     Parameters
@@ -182,12 +203,19 @@ def compare(plan: Plan, src: Any, dens: Any, norms: Any, result: Any, sampled: A
     exact = direct_sum(plan.kernel, src[:, sampled], src, dens, norms, plan.options)
     error, flow = _rms(result[..., sampled] - exact), _rms(exact)
     promise += ROUNDING * 0.5 * float(np.finfo(plan.dtype).eps) * flow
-    asked = plan.options
-    task = plan.space.name, plan.kernel, sum(asked.periodic), str(plan.dtype), asked.tolerance
-    return CheckedSum(*task, error, promise, flow)
+    return CheckedSum(
+        space=plan.space.name,
+        kernel=plan.kernel,
+        periodicity=sum(plan.options.periodic),
+        dtype=str(plan.dtype),
+        tolerance=plan.options.tolerance,
+        error=error,
+        promise=promise,
+        flow=flow,
+    )
 
 
-def _rms(values: NDArray[Any]) -> float:
+def _rms(values: AnyArray) -> float:
     """Return the rms of vectors or numbers over the points."""
     columns = np.atleast_2d(np.asarray(values, dtype=np.float64))
     return float(np.sqrt(np.mean(np.sum(columns**2, axis=0))))

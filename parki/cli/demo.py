@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parki.cli.arguments import (
+    Commands,
     add_common,
     check_count,
     check_ending,
@@ -157,11 +158,11 @@ to the promised one. Then it draws the flow in the plane through the axis of the
 """
 
 
-def declare(commands: Any) -> None:
+def declare(commands: Commands) -> None:
     """Add the command to the command line."""
     summary = "compute, check and draw the flow around drops in a pipe"
     epilog = "Exit code 1 if the error is larger than promised."
-    parser = command(commands, "demo", run, summary, DESCRIPTION, epilog)
+    parser = command(commands, "demo", run, summary=summary, description=DESCRIPTION, epilog=epilog)
     add_common(parser, points=100_000, tolerance=1e-4, space="OpenMP", dtype="float64")
     picture = "parki-demo.png"
     add = parser.add_argument
@@ -209,7 +210,7 @@ def run(arguments: argparse.Namespace) -> int:
     print("The total is the time of one application; the plan is made once for many.\n", flush=True)
 
     sampled = np.linspace(0, points - 1, SAMPLES, dtype=int)
-    compared = compare(plan, pts, dens, norms, result, sampled)
+    compared = compare(plan, pts, dens, norms, result=result, sampled=sampled)
     verdict = "OK: the promise is kept" if compared.kept else "NOT OK: the promise is broken"
     print(
         f"Against the direct sum at {SAMPLES} of the points:\n"
@@ -272,11 +273,26 @@ def _paint(
     figure = Figure(figsize=(12.0, 3.7), dpi=130, facecolor=PAPER)
     FigureCanvasAgg(figure)
     axes: Any = figure.add_axes((0.025, 0.09, 0.89, 0.89 * 12.0 / 3.7 * BOX[1] / BOX[0]))
-    shown = {"origin": "lower", "extent": (0, BOX[0], 0, BOX[1]), "vmin": 0, "vmax": top}
-    image = axes.imshow(speed.T, cmap="magma", interpolation="bicubic", **shown)
-    width = 0.3 + 0.7 * np.minimum(speed.T / top, 1)
-    lines = {"color": (1, 1, 1, 0.5), "linewidth": width, "arrowsize": 0.5, "arrowstyle": "-|>"}
-    axes.streamplot(x, y, flow[0].T, flow[1].T, density=STREAMLINES, **lines)
+    image = axes.imshow(
+        speed.T,
+        cmap="magma",
+        interpolation="bicubic",
+        origin="lower",
+        extent=(0, BOX[0], 0, BOX[1]),
+        vmin=0,
+        vmax=top,
+    )
+    axes.streamplot(
+        x,
+        y,
+        flow[0].T,
+        flow[1].T,
+        density=STREAMLINES,
+        color=(1, 1, 1, 0.5),
+        linewidth=0.3 + 0.7 * np.minimum(speed.T / top, 1),
+        arrowsize=0.5,
+        arrowstyle="-|>",
+    )
     _paint_drops(axes, drops)
     for wall in (BOX[1] / 2 - PIPE_RADIUS, BOX[1] / 2 + PIPE_RADIUS):
         axes.axhline(wall, color="white", linewidth=0.8, alpha=0.75, dashes=(7, 4))
@@ -292,11 +308,14 @@ def _paint(
     bar.outline.set_visible(False)
     bar_axes.tick_params(colors=INK, length=2, labelsize=9)
     bar.set_label("speed  (1: a mean drop, alone)", color=INK, fontsize=9)
-    style: dict[str, Any] = {"color": INK, "va": "center", "fontsize": 10}
-    figure.text(place.x0, 0.935, title[0], fontweight="bold", **{**style, "fontsize": 15})
-    figure.text(place.x0, 0.855, title[1], **style)
-    figure.text(place.x1 - 0.16, 0.855, "dark drops are heavy  \u2192", ha="right", **style)
-    figure.text(place.x1, 0.855, "\u2190  pale drops are light", ha="right", **style)
+
+    def write(x: float, text: str, *, ha: str = "left") -> None:
+        figure.text(x, 0.855, text, ha=ha, va="center", color=INK, fontsize=10)
+
+    figure.text(place.x0, 0.935, title[0], fontweight="bold", va="center", color=INK, fontsize=15)
+    write(place.x0, title[1])
+    write(place.x1 - 0.16, "dark drops are heavy  \u2192", ha="right")
+    write(place.x1, "\u2190  pale drops are light", ha="right")
     figure.savefig(output, format="png", facecolor=PAPER)
     with Image.open(output) as full:  # 256 colours look the same, in a third of the bytes
         colours = full.convert("RGB")
@@ -318,7 +337,6 @@ def _paint_drops(axes: Any, drops: Suspension) -> None:
     spacing = np.sqrt(4 * np.pi * np.sum(drops.radii**2) / drops.points.shape[1])
     offset = drops.centres[2] - BOX[2] / 2
     section = np.sqrt(np.maximum((drops.radii + spacing / 2) ** 2 - offset**2, 0))
-    look = {"origin": "lower", "vmin": 0, "vmax": 1.45, "zorder": 3}
     for k, image in itertools.product(np.flatnonzero(section), (-1, 0, 1)):
         r, x, y = section[k], drops.centres[0, k] + image * BOX[0], drops.centres[1, k]
         if -r < x < BOX[0] + r:
@@ -326,5 +344,13 @@ def _paint_drops(axes: Any, drops: Suspension) -> None:
             edge = LIGHT[1] if heavy else HEAVY[1]
             rim = Circle((x, y), r, facecolor="none", edgecolor=edge, linewidth=0.5, zorder=4)
             axes.add_patch(rim)
-            extent = (x - r, x + r, y - r, y + r)
-            axes.imshow(shade, extent=extent, cmap=maps[heavy], **look).set_clip_path(rim)
+            ball = axes.imshow(
+                shade,
+                extent=(x - r, x + r, y - r, y + r),
+                cmap=maps[heavy],
+                origin="lower",
+                vmin=0,
+                vmax=1.45,
+                zorder=3,
+            )
+            ball.set_clip_path(rim)

@@ -7,7 +7,16 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from parki.cli.arguments import COMMON, add_common, add_json, command, kernel_name, number, whole
+from parki.cli.arguments import (
+    COMMON,
+    Commands,
+    add_common,
+    add_json,
+    command,
+    kernel_name,
+    number,
+    whole,
+)
 from parki.cli.eval import length, periodicity, vectors
 from parki.prediction import NAMED, SPHERES, estimate
 from parki.runtime.spaces import space_name
@@ -26,10 +35,12 @@ For example:
 """
 
 
-def declare(commands: Any) -> None:
+def declare(commands: Commands) -> None:
     """Add the command to the command line."""
     summary = "memory and time of a sum, without running it"
-    parser = command(commands, "estimate", run, summary, DESCRIPTION, EPILOG)
+    parser = command(
+        commands, "estimate", run, summary=summary, description=DESCRIPTION, epilog=EPILOG
+    )
     add = parser.add_argument
     kernel = f"{COMMON['kernel']['help']}; or {', '.join(SPHERES)}"
     add("--kernel", required=True, type=_kernel, metavar="KERNEL", help=kernel)

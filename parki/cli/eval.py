@@ -21,6 +21,7 @@ import numpy as np
 from parki import __version__
 from parki.cli.arguments import (
     COMMON,
+    Commands,
     add_common,
     check_ending,
     check_output,
@@ -91,10 +92,10 @@ example, after numpy.savez("drops.npz", src=points, dens=forces):
 """
 
 
-def declare(commands: Any) -> None:
+def declare(commands: Commands) -> None:
     """Add the command to the command line."""
     summary = "sum the points and densities of a file"
-    parser = command(commands, "eval", run, summary, DESCRIPTION, EPILOG)
+    parser = command(commands, "eval", run, summary=summary, description=DESCRIPTION, epilog=EPILOG)
     add = parser.add_argument
     add("input", type=Path, metavar="INPUT", help="file to read: .npz or .h5")
     add("-o", "--output", type=Path, required=True, metavar="OUT", help="file to write")
@@ -113,12 +114,12 @@ def declare(commands: Any) -> None:
     add("--check", action="store_true", help=measured)
 
 
-def vectors(given: Any) -> Any:
+def vectors(box: Sequence[float | None] | None) -> Any:
     """Return the lattice vectors of three edges and three tilts; others unchanged."""
-    if given is None or len(given) != 6:
-        return given
-    first, second, _ = lattice(*(each or 0.0 for each in given)).tolist()
-    return [first, second, None if given[2] is None else [*given[4:], given[2]]]
+    if box is None or len(box) != 6:
+        return box
+    first, second, _ = lattice(*(number or 0.0 for number in box)).tolist()
+    return [first, second, None if box[2] is None else [*box[4:], box[2]]]
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -149,8 +150,8 @@ def run(arguments: argparse.Namespace) -> int:
     shapes = ", ".join(f"{name} {values.shape}" for name, values in results.items())
     print(f"{target}: {shapes}; {seconds:.2f} s on {space}")
     for name, values in used.get("check", {}).items():
-        for each in values if isinstance(values, list) else [values]:
-            print(f"{name}: {Check(**each)}")
+        for fields in values if isinstance(values, list) else [values]:
+            print(f"{name}: {Check(**fields)}")
     return 0
 
 

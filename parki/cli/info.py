@@ -17,7 +17,11 @@ from importlib import metadata
 from typing import Any
 
 from parki import __version__
-from parki.cli.arguments import add_json, command
+from parki.cli.arguments import (
+    Commands,
+    add_json,
+    command,
+)
 from parki.errors import ParkiValueError, UnavailableError
 from parki.ewald.choice import machines
 from parki.memory import in_words
@@ -37,9 +41,17 @@ Paste it into bug reports.
 """
 
 
-def declare(commands: Any) -> None:
+def declare(commands: Commands) -> None:
     """Add the command to the command line."""
-    add_json(command(commands, "info", run, "what parki found on this machine", DESCRIPTION))
+    add_json(
+        command(
+            commands,
+            "info",
+            run,
+            summary="what parki found on this machine",
+            description=DESCRIPTION,
+        )
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

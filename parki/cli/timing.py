@@ -187,7 +187,10 @@ def run(task: TimedPlan, space: ExecutionSpace) -> Timing:
         "fgc": work.far(padding.values(plan.setup.problem.machine.lengths)),
         f"g2p_{chosen.g2p}": work.gather(chosen.g2p, chosen.points, grid),
     }
-    samples = [StageTime(*item, seconds[s]) for item, s in zip(counts.items(), STAGES, strict=True)]
+    samples = [
+        StageTime(variant, numbers, seconds[stage])
+        for (variant, numbers), stage in zip(counts.items(), STAGES, strict=True)
+    ]
     return Timing(task, chosen, seconds, samples)
 
 
@@ -201,10 +204,10 @@ def refine(task: TimedPlan, space: ExecutionSpace) -> Iterator[Timing]:
     yield best
     chosen = best.chosen
 
-    def attempt(**changes: Any) -> Iterator[Timing]:
+    def attempt(task: TimedPlan) -> Iterator[Timing]:
         nonlocal best
         try:
-            timing = run(replace(best.task, **changes), space)
+            timing = run(task, space)
         # No grid, no memory or no compiler for these parameters.
         except (ParkiValueError, ParkiMemoryError, UnavailableError):
             return
@@ -212,12 +215,12 @@ def refine(task: TimedPlan, space: ExecutionSpace) -> Iterator[Timing]:
         yield timing
 
     for factor in FACTORS:
-        yield from attempt(cutoff=factor * chosen.cutoff)
+        yield from attempt(replace(best.task, cutoff=factor * chosen.cutoff))
     cutoff, points = best.chosen.cutoff, best.chosen.points
     for p in (points - 1, points + 1):
         if POINTS[0] <= p <= POINTS[-1]:
-            yield from attempt(cutoff=cutoff, window_points=p)
+            yield from attempt(replace(best.task, cutoff=cutoff, window_points=p))
     for stage, variants in METHODS.items():
         for variant in variants:
             if variant != getattr(chosen, stage):
-                yield from attempt(cutoff=cutoff, **{stage: variant})
+                yield from attempt(replace(best.task, cutoff=cutoff, **{stage: variant}))

@@ -21,7 +21,6 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -29,7 +28,13 @@ from rich.progress import track
 from rich.table import Table
 
 from parki.cli import timing
-from parki.cli.arguments import Console, add_common, command, replacing
+from parki.cli.arguments import (
+    Commands,
+    Console,
+    add_common,
+    command,
+    replacing,
+)
 from parki.cli.timing import TimedPlan, Timing
 from parki.errors import UnavailableError
 from parki.ewald.choice import machines
@@ -50,7 +55,6 @@ WORK = 0.1  # seconds of a thread that only computes
 ALIKE = 1.5
 PRECISIONS = ("float64", "float32")
 NAMES = {"kept": "P2P, kept lists", "all": "all"}  # what is no stage's name in capitals
-ARGUMENTS = ("kernel", "periodicity", "tolerance", "points", "dtype")  # those that define a task
 
 DESCRIPTION = """\
 Measure how much longer each stage of a sum takes on this machine than parki's built-in costs say:
@@ -67,21 +71,35 @@ cut-offs and variants than the chosen ones, show these times, and count them in 
 """
 
 
-def declare(commands: Any) -> None:
+def declare(commands: Commands) -> None:
     """Add the command to the command line."""
     summary = "measure this machine, for better choices"
-    parser = command(commands, "tune", answer, summary, DESCRIPTION, EPILOG)
+    parser = command(
+        commands, "tune", answer, summary=summary, description=DESCRIPTION, epilog=EPILOG
+    )
     add_common(parser, space="OpenMP")
     parser.add_argument("--measure", action="store_true", help="time one task's neighbourhood too")
-    task = {"kernel": "stokes_comb", "points": 100_000, "periodicity": 3, "tolerance": 1e-6}
-    add_common(parser.add_argument_group("the task of --measure"), **task, dtype="float64")
+    add_common(
+        parser.add_argument_group("the task of --measure"),
+        kernel="stokes_comb",
+        points=100_000,
+        periodicity=3,
+        tolerance=1e-6,
+        dtype="float64",
+    )
 
 
 def answer(arguments: argparse.Namespace) -> int:
     """Measure, and return the exit code."""
     space, task = get_execution_space(arguments.space), None
     if arguments.measure:
-        task = TimedPlan(**{name: getattr(arguments, name) for name in ARGUMENTS})
+        task = TimedPlan(
+            kernel=arguments.kernel,
+            periodicity=arguments.periodicity,
+            tolerance=arguments.tolerance,
+            points=arguments.points,
+            dtype=arguments.dtype,
+        )
         timing.check_timed(task, space)
     show(space, task)
     return 0
