@@ -147,8 +147,8 @@ def test_check_of_everything(capsys):
 def test_broken_promise(factor, words, few, monkeypatch, capsys):
     right = check.check
 
-    def wrong(*arguments: object) -> check.CheckedSum:
-        found = right(*arguments)
+    def wrong(*arguments: object, **keywords: object) -> check.CheckedSum:
+        found = right(*arguments, **keywords)
         broken = found.dtype == "float32" and found.periodicity == 2
         return replace(found, error=factor * found.promise) if broken else found
 
