@@ -372,7 +372,7 @@ def _of_several(
 
 
 class _OfDipoles(NamedTuple):
-    """The potential of dipoles, the field of them and of charges, and the forces of both."""
+    """The potential of dipoles, and the field and the forces of dipoles and charges."""
 
     potentials: AnyArray
     field: AnyArray
@@ -388,7 +388,7 @@ def _multipoles(
     systems: SystemsLike,
     exclude: LabelsLike,
 ) -> _OfDipoles:
-    """Return what dipoles d add to charges q."""
+    """Return the fields that dipoles d add to those of charges q."""
     u, slopes = sum_once(
         MULTIPOLES,
         x,

@@ -186,7 +186,7 @@ class InBoxes(NamedTuple):
         return results[0] if one else results
 
     def _parts(self, dens: AnyArray | None) -> Iterator[_Part]:
-        """Yield what each group has of the points and of a density."""
+        """Yield the points and the density of each group."""
         for group in self.groups:
             columns = self.columns(group)
             trg, src, norms = columns.points(self.cloud.trg, self.cloud.src, self.cloud.norms)

@@ -34,7 +34,7 @@ from parki.ewald.sums.slopes import (
 )
 from parki.typing import AnyArray
 
-# A result; or a result itself, beside its change.
+# A result; or "itself" and a result, next to its change.
 Key = str | tuple[str, str]
 KeyT = TypeVar("KeyT", bound=Key)
 
