@@ -388,7 +388,7 @@ def _multipoles(
     systems: SystemsLike,
     exclude: LabelsLike,
 ) -> _OfDipoles:
-    """Return the fields that dipoles d add to those of charges q."""
+    """Return the potential, the field and the forces of dipoles d among charges q."""
     u, slopes = sum_once(
         MULTIPOLES,
         x,
