@@ -545,7 +545,7 @@ def test_a_refused_move_leaves_all_as_it_was(monkeypatch):
         plan.update_positions(centres * np.nan)
     assert np.array_equal(plan(density), before)
 
-    def fails(*_):
+    def fails(*_, **__):
         raise MemoryError("late")
 
     with monkeypatch.context() as patch:

@@ -135,7 +135,7 @@ class _Plan(Uncopied):
                 f"{name} has shape {array.shape}; expected {expected} for components="
                 f"{self.components}"
             )
-        return self.space.array_module.ascontiguousarray(array).reshape(self.components, *shape)
+        return self.space.array_module.ascontiguousarray(array).reshape((self.components, *shape))
 
     def _output(self, out: Any, shape: tuple[int, ...], values: Any) -> Any:
         """Return the array for results, (components, *shape), new or in the memory of ``out``."""
@@ -254,7 +254,7 @@ class SpreadPlan(_Plan):
             dens = self._sources.sort(dens, out=self._sorted)
         stored = self._stored
         if stored is None:
-            stored = result.reshape(self.components, *variant.shape)
+            stored = result.reshape((self.components, *variant.shape))
         if variant.adds:
             clear(stored)
         for first, count in groups(self.components):
@@ -330,7 +330,7 @@ class InterpolatePlan(_Plan):
         """Interpolate a field (components, grid) at the points."""
         stored = self._field
         if stored is None:
-            stored = field.reshape(self.components, *self._shape)
+            stored = field.reshape((self.components, *self._shape))
         else:
             _copy(self.place.of_grid(stored), field)
             if self._spill:
@@ -444,7 +444,8 @@ def _check_points(points: Any, grid: Grid) -> None:
                     "than 1e6 periods away; wrap the points first, where their digits are known"
                 )
         elif first < 0 or last > edge * (1 + 4 * float(np.finfo(points.dtype).eps)):
-            lowest, highest, first, last = told_apart(*ends[:, axis].tolist(), low, low + edge)
+            smallest, largest = ends[:, axis].tolist()
+            lowest, highest, first, last = told_apart(smallest, largest, low, low + edge)
             raise ParkiValueError(
                 f"points reaches from {lowest} to {highest} along axis {axis}, which is free, but "
                 f"the grid there is [{first}, {last}]; enlarge the grid, or shift the points"

@@ -62,8 +62,7 @@ class Bodies:
     def alone(self, shape: Shape) -> Any:
         """Return one body of a shape, in its own frame, in double precision on the host."""
         other = object.__new__(type(self))
-        places = np.zeros(1, int), np.zeros((3, 1)), np.eye(3)[None]
-        other.begin([shape], *places, np.empty((3, 0)))
+        other.begin([shape], np.zeros(1, int), np.zeros((3, 1)), np.eye(3)[None], np.empty((3, 0)))
         return other
 
     def smooth(self, density: Any) -> Any:

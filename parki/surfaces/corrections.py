@@ -18,7 +18,7 @@ from parki.interchange import to_host
 from parki.memory import require
 from parki.runtime import ExecutionSpace
 from parki.surfaces.bodies import Bodies
-from parki.surfaces.dense import FORMS
+from parki.surfaces.dense import FORMS, NearBodies
 from parki.surfaces.kernels import LAYERS
 from parki.surfaces.near import Events, Nodes, Regularisation, blocks
 from parki.surfaces.plain import constants
@@ -150,11 +150,12 @@ def pairs_of(
             event, node = xp.nonzero(squared < radius[some, None] ** 2)
             count += event.size
             check(count)
-            each = some[event], index[event, node], r[:, event, node], out[event, node]
-            parts.append(each)
+            parts.append((some[event], index[event, node], r[:, event, node], out[event, node]))
     nothing = xp.zeros(0, int), xp.zeros(0, int), xp.zeros((3, 0)), xp.zeros(0, bool)
-    joined = (xp.concatenate(each, axis=-1) for each in zip(nothing, *parts, strict=True))
-    return Nodes(normals, areas, *joined)
+    event, node, r, out = (
+        xp.concatenate(pieces, axis=-1) for pieces in zip(nothing, *parts, strict=True)
+    )
+    return Nodes(normals, areas, event=event, index=node, r=r, left=out)
 
 
 @dataclass(frozen=True)
@@ -177,19 +178,22 @@ class Near:
     @property
     def numbers(self) -> int:
         """How many numbers the matrices have."""
-        both = self.nodes if self.finer is None else [*self.nodes, self.finer]
-        return sum(int(each.nnz) for each in both)
+        matrices = self.nodes if self.finer is None else [*self.nodes, self.finer]
+        return sum(int(matrix.nnz) for matrix in matrices)
 
 
 def near_matrices(
     key: tuple[str, str],
     surface: Bodies,
-    given: tuple[Any, Any, Any],
+    *,
+    targets: Any,
+    home: Any,
+    e: Any,
     options: EwaldOptions,
     setting: Regularisation,
     space: ExecutionSpace,
 ) -> Near:
-    """Return the corrections of targets near bodies; ``given`` are targets, their homes and e.
+    """Return the corrections of targets near bodies; for ``home`` and ``e`` see `events_near`.
 
     Raises
     ------
@@ -197,16 +201,16 @@ def near_matrices(
         If there is no room for their matrices.
     """
     layer, xp = LAYERS[key], surface.xp
-    events, points = events_near(surface, *given, options, setting)
+    events, points = events_near(surface, targets, home, e, options, setting)
     numbers, what = layer.rows * layer.columns, "near the surface"
     remedy = "give fewer targets at a time, or ask for less accuracy"
-    count, total = events.distance.size, given[0].shape[1]
+    count, total = events.distance.size, targets.shape[1]
     sizes = np.diff(surface.systems)
     if surface.has_finer and sizes.max() <= MOST_DENSE:
         needed = 12.0 * numbers * float(sizes[to_host(events.body)].sum())
         require(space, needed, f"corrections of {count:.3g} targets {what}", remedy)
         form = FORMS[space.on_device]
-        return Near(events, form((surface, layer, events, points, setting), total))
+        return Near(events, form(NearBodies(surface, layer, events, points, setting), total))
 
     def check(pairs: int) -> None:
         needed = pairs * (PAIR + NUMBER * numbers)
@@ -223,9 +227,9 @@ def near_matrices(
     levels = blocks(
         xp, layer, events, nodes, fine, setting, lambda: _constants(key, surface, events, points)
     )
-    both = zip(levels, counts, strict=True)
-    first, *last = (each.matrix(xp, events, (total, n)) for each, n in both)
-    return Near(events, [first], *last)
+    sizes_of = zip(levels, counts, strict=True)
+    matrices = [level.matrix(xp, events, (total, n)) for level, n in sizes_of]
+    return Near(events, matrices[:1], finer=matrices[1] if surface.has_finer else None)
 
 
 def _constants(key: tuple[str, str], surface: Bodies, events: Events, points: Any) -> Any:

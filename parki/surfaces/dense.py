@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -98,8 +98,8 @@ def finer_matrix(
         step = max(1, AT_ONCE[xp is not np] // rule.areas.size)
         for first in range(0, mine.size, step):
             some = mine[first : first + step]
-            given = events.some(some), points[:, some]
-            parts.append(rule.fold(_with_finer(xp, layer, *given, rule, setting)))
+            block = _with_finer(xp, layer, events.some(some), points[:, some], rule, setting)
+            parts.append(rule.fold(block))
             places.append(some)
     return xp.concatenate(parts, axis=2)[:, :, xp.argsort(xp.concatenate(places))]
 
@@ -170,15 +170,22 @@ def matrix_near(
     return block - plain.transpose(2, 0, 1, 3)
 
 
-Given = tuple[Any, Layer, Events, Any, Regularisation]  # surface, and places of the events
+class NearBodies(NamedTuple):
+    """Events with bodies, of whose corrections a matrix is made."""
+
+    surface: Bodies
+    layer: Layer
+    events: Events
+    points: Any  # places of the events, next to the bodies' nodes
+    setting: Regularisation
 
 
-def by_rows(given: Given, count: int) -> list[Any]:
+def by_rows(near: NearBodies, count: int) -> list[Any]:
     """Return sparse matrices from densities at the nodes to ``count`` targets, to be added.
 
     A target has the blocks of its events, with all nodes of their bodies, in one row.
     """
-    surface, layer, events, *_ = given
+    surface, layer, events = near.surface, near.layer, near.events
     xp, body, target = surface.xp, to_host(events.body), to_host(events.target)
     matrices, nodes = [], surface.areas.size
     for n, mine in _sizes(surface, body):
@@ -187,7 +194,7 @@ def by_rows(given: Given, count: int) -> list[Any]:
         for first in range(0, mine.size, most):
             some = mine[first : first + most]
             data = xp.empty((layer.rows, some.size, layer.columns, n), surface.nodes.dtype)
-            _fill(given, some, data.transpose(1, 0, 2, 3))
+            _fill(near, some, data.transpose(1, 0, 2, 3))
             columns = xp.arange(layer.columns)[:, None] * nodes + xp.arange(n)
             columns = xp.asarray(surface.systems[body[some]])[:, None, None] + columns
             columns = xp.broadcast_to(columns.astype(np.int32), data.shape).ravel()
@@ -201,14 +208,14 @@ def by_rows(given: Given, count: int) -> list[Any]:
     return matrices
 
 
-def by_bodies(given: Given, count: int) -> list[Any]:
+def by_bodies(near: NearBodies, count: int) -> list[Any]:
     """Return `ByBodies` from densities at the nodes to ``count`` targets, to be added."""
-    surface, layer, events, *_ = given
+    surface, layer, events = near.surface, near.layer, near.events
     matrices = []
     for n, mine in _sizes(surface, events.body):
         mine = mine[np.argsort(events.body[mine], kind="stable")]
         data = np.empty((mine.size, layer.rows, layer.columns, n), surface.nodes.dtype)
-        _fill(given, mine, data)
+        _fill(near, mine, data)
         bodies, starts = np.unique(events.body[mine], return_index=True)
         places = surface.systems[bodies], np.append(starts, mine.size), events.target[mine]
         matrices.append(ByBodies(data, places, (count, surface.areas.size)))
@@ -239,7 +246,7 @@ class ByBodies:
         _, _, columns, n = self._data.shape
 
         def one(body: int) -> None:
-            events = slice(*starts[body : body + 2])
+            events = slice(starts[body], starts[body + 1])
             matrix = self._data[events].reshape(-1, columns * n)
             work(slice(first[body], first[body] + n), events, matrix)
 
@@ -249,16 +256,16 @@ class ByBodies:
         """Return results (rows Nt, ...) of densities (columns N, ...)."""
         count, rows, columns, n = self._data.shape
         many = densities.shape[1:]
-        q = densities.reshape(columns, -1, *many)
+        q = densities.reshape((columns, -1, *many))
         values = np.empty((count, rows, *many), np.result_type(self._data, q))
 
         def work(nodes: Any, events: Any, matrix: Any) -> None:
-            product = matrix @ q[:, nodes].reshape(columns * n, *many)
-            values[events] = product.reshape(-1, rows, *many)
+            product = matrix @ q[:, nodes].reshape((columns * n, *many))
+            values[events] = product.reshape((-1, rows, *many))
 
         self._each(work)
-        results = (self._sums @ values.reshape(count, -1)).reshape(-1, rows, *many)
-        return np.moveaxis(results, 1, 0).reshape(-1, *many)
+        results = (self._sums @ values.reshape(count, -1)).reshape((-1, rows, *many))
+        return np.moveaxis(results, 1, 0).reshape((-1, *many))
 
     def transpose(self) -> Any:
         """Return the transpose, for products with values at the targets."""
@@ -268,15 +275,15 @@ class ByBodies:
         """Return densities (columns N, ...) of values (rows Nt, ...)."""
         _, rows, columns, n = self._data.shape
         many, (_, _, target) = values.shape[1:], self._places
-        v = np.moveaxis(values.reshape(rows, -1, *many), 1, 0)[target]
+        v = np.moveaxis(values.reshape((rows, -1, *many)), 1, 0)[target]
         densities = np.zeros((columns, self._counts[1], *many), np.result_type(self._data, v))
 
         def work(nodes: Any, events: Any, matrix: Any) -> None:
-            product = matrix.T @ v[events].reshape(-1, *many)
-            densities[:, nodes] = product.reshape(columns, n, *many)
+            product = matrix.T @ v[events].reshape((-1, *many))
+            densities[:, nodes] = product.reshape((columns, n, *many))
 
         self._each(work)
-        return densities.reshape(-1, *many)
+        return densities.reshape((-1, *many))
 
 
 class _Transposed:
@@ -296,11 +303,10 @@ def _sizes(surface: Bodies, body: Any) -> list[tuple[int, Any]]:
     return [(int(n), np.flatnonzero(sizes == n)) for n in np.unique(sizes)]
 
 
-def _fill(given: Given, some: Any, data: Any) -> None:
+def _fill(near: NearBodies, some: Any, data: Any) -> None:
     """Set the blocks (events, rows, columns, n) of some events, with bodies of n nodes."""
-    surface, layer, events, points, setting = given
-    xp = surface.xp
-    kinds, shapes = surface.kinds[to_host(events.body)[some]], surface.shapes
+    surface, xp = near.surface, near.surface.xp
+    kinds, shapes = surface.kinds[to_host(near.events.body)[some]], surface.shapes
     most = {kind: max(1, AT_ONCE[xp is not np] // shapes[kind].areas.size) for kind in set(kinds)}
     tasks = [
         (kind, places[first : first + step])
@@ -311,8 +317,9 @@ def _fill(given: Given, some: Any, data: Any) -> None:
 
     def fill(task: tuple[int, Any]) -> None:
         kind, places = task
-        own = xp.asarray(some[places])
-        near = surface, layer, kind, events.some(own), points[:, own], setting
-        data[xp.asarray(places)] = matrix_near(*near)
+        index = xp.asarray(some[places])
+        data[xp.asarray(places)] = matrix_near(
+            surface, near.layer, kind, near.events.some(index), near.points[:, index], near.setting
+        )
 
     run_in_threads(fill, tasks, thread_count() if xp is np else 1)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from parki.core import EwaldOptions, like_points, linear_operator
+from parki.core import EwaldOptions, like_points, linear_operator, take_options
 from parki.errors import ParkiValueError, by_words
 from parki.interchange import as_given, finite
 from parki.memory import require, telling
@@ -48,7 +48,8 @@ def motion(surface: Bodies, velocities: Any) -> tuple[Any, Any]:
 
     Nearest in the mean square over the surface: the six moments of the difference vanish.
     """
-    return _with_moments(surface, *resultants(surface, velocities))
+    first, second = resultants(surface, velocities)
+    return _with_moments(surface, first, second)
 
 
 def normal_part(surface: Bodies, velocities: Any) -> Any:
@@ -83,9 +84,29 @@ SINGULAR = 1e12  # condition of a body's own matrix, whose inverse is then of no
 class _Layer(LayerPlan):
     """The layer of an equation, which says what it is for."""
 
-    def __init__(self, use: LayerUse, *arguments: Any, **keywords: Any) -> None:
+    def __init__(
+        self,
+        use: LayerUse,
+        kernel: str,
+        surface: Bodies,
+        options: EwaldOptions,
+        *,
+        accuracy: float,
+        order: int | None,
+        width: float | None,
+        constants: bool,
+    ) -> None:
         self._use = use
-        super().__init__(*arguments, **keywords)
+        super().__init__(
+            kernel,
+            surface,
+            None,
+            options,
+            accuracy=accuracy,
+            order=order,
+            width=width,
+            constants=constants,
+        )
 
 
 @telling
@@ -122,9 +143,16 @@ class Equation(Uncopied):
         constants: bool = True,
         **keywords: Unpack[OptionKeywords],
     ) -> None:
-        how: Any = {"accuracy": accuracy, "order": order, "width": width, **keywords}
-        how |= {"constants": constants, "options": options}
-        self.layer: LayerPlan = _Layer(self._use, self.kernel, surface, **how)
+        self.layer: LayerPlan = _Layer(
+            self._use,
+            self.kernel,
+            surface,
+            take_options(None, options, keywords)[1],
+            accuracy=accuracy,
+            order=order,
+            width=width,
+            constants=constants,
+        )
         self._other: LayerPlan | None = None
         self._inverses: dict[Shape, np.ndarray] = {}
 
@@ -294,18 +322,18 @@ class RigidSurfaces(Equation):
     _use = LayerUse(nested=False)
 
     def _beside(self, surface: Bodies, q: Any) -> Any:
-        return rigid(surface, *motion(surface, q)) - q / 2
+        velocity, spin = motion(surface, q)
+        return rigid(surface, velocity, spin) - q / 2
 
     @alone
     def spread(self, forces: Any = None, torques: Any = None) -> Any:
         """Return forces per area (3, N) with these resultants (3, B): a rigid motion's values."""
         shape = (3, self.surface.kinds.size)
         nothing = self.surface.xp.zeros(shape, self.layer.dtype)
-        given = [
-            nothing if each is None else self._checked(name, each, shape)
-            for name, each in (("forces", forces), ("torques", torques))
-        ]
-        return rigid(self.surface, *_with_moments(self.surface, *given))
+        forces = nothing if forces is None else self._checked("forces", forces, shape)
+        torques = nothing if torques is None else self._checked("torques", torques, shape)
+        velocity, spin = _with_moments(self.surface, forces, torques)
+        return rigid(self.surface, velocity, spin)
 
     @alone
     def right_side(self, forces: Any = None, torques: Any = None, flow: Any = None) -> Any:

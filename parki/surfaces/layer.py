@@ -275,17 +275,23 @@ class LayerPlan(Uncopied):
         """
         kernel, options, left = self._key[0], self.options, placed.left
         normals = surface.normals if SUMS[kernel].normals else None
-        points = targets, surface.nodes, normals
         if self._plan is not None and left is None and self._placed.left is None:
-            self._plan.place(*points, placed)
+            self._plan.place(targets, surface.nodes, normals, placed)
             return
         labels = None
         if left is not None:
             labels = left, np.arange(surface.areas.size)
             expert = replace(options.expert, p2p_method="auto")
             options = replace(options, exclude_image="nearest", expert=expert)
-        how: dict[str, Any] = {"want": self._layer.want, "exclude": labels}
-        plan: Plan[Any] = Plan(cast(Any, kernel), *points, options, **how)
+        plan: Plan[Any] = Plan(
+            cast(Any, kernel),
+            targets,
+            surface.nodes,
+            normals,
+            options,
+            want=cast(Any, self._layer.want),
+            exclude=labels,
+        )
         plan.attach(placed)
         self._plan = plan
 
@@ -311,9 +317,17 @@ class LayerPlan(Uncopied):
             parts = own.own_parts(
                 surface, lambda shape: own.own_matrix(self._key, shape, setting), np.float64
             )
-        given = targets, home, e
-        how = self.options, setting, space
-        return parts, corrections.near_matrices(self._key, surface, given, *how)
+        near = corrections.near_matrices(
+            self._key,
+            surface,
+            targets=targets,
+            home=home,
+            e=e,
+            options=self.options,
+            setting=setting,
+            space=space,
+        )
+        return parts, near
 
     # ------------------------------------------------------------------ apply
     @property
@@ -341,8 +355,8 @@ class LayerPlan(Uncopied):
         rows = plain.rows_of(self._key[1], summed, placed.e)
         rows = (rows + self._corrected(placed, q)).astype(q.dtype)
         many = as_array("density", density).ndim > len(self._shapes[1])
-        shape = self._shapes[0]
-        return as_given(rows.reshape(*(rows.shape[:1] if many else ()), *shape), density)
+        several = rows.shape[:1] if many else ()
+        return as_given(rows.reshape((*several, *self._shapes[0])), density)
 
     def _density(self, density: Any) -> Any:
         return self._checked("density", density, self._shapes[1], self._layer.columns)
@@ -361,7 +375,7 @@ class LayerPlan(Uncopied):
                 f"{name} has shape {array.shape}; expected {shape}, or k of them{flat}"
             )
         many = array.shape[: array.ndim - len(shape)] or (1,)
-        return array.reshape(*many, rows, shape[-1])
+        return array.reshape((*many, rows, shape[-1]))
 
     @alone
     def timed(self, density: ArrayT) -> tuple[ArrayT, dict[str, float]]:
@@ -393,7 +407,8 @@ class LayerPlan(Uncopied):
             back = (back * surface.normals).sum(axis=1, keepdims=True)
         dens = (back * surface.areas + self._corrected(placed, v, True)).astype(v.dtype)
         many = as_array("values", values).ndim > len(self._shapes[0])
-        return as_given(dens.reshape(*(dens.shape[:1] if many else ()), *self._shapes[1]), values)
+        several = dens.shape[:1] if many else ()
+        return as_given(dens.reshape((*several, *self._shapes[1])), values)
 
     def _corrected(self, placed: _Placed, q: Any, transposed: bool = False) -> Any:
         """Return the corrections (k, rows, Nt) of densities (k, columns, N).
@@ -452,7 +467,7 @@ class LayerPlan(Uncopied):
         change, size = self._corrected(placed, q), abs(values).max()
         own, near = self._corrections(placed.surface, placed.e, wider, self.space)
         other = self._corrected(placed._replace(own=own, near=near), q)
-        last = placed.surface.last_degrees(q).astype(q.dtype).reshape(-1, *self._shapes[1])
+        last = placed.surface.last_degrees(q).astype(q.dtype).reshape((-1, *self._shapes[1]))
         unresolved = abs(self(last)).max()
         return float((abs(change - other).max() + unresolved) / size) if change.size else 0.0
 

@@ -255,5 +255,7 @@ def _level(
 
 
 def _joined(xp: Any, *several: Blocks) -> Blocks:
-    names = ("event", "index", "values", "bump")
-    return Blocks(*(xp.concatenate([getattr(b, name) for b in several], axis=-1) for name in names))
+    def joined(name: str) -> Any:
+        return xp.concatenate([getattr(blocks, name) for blocks in several], axis=-1)
+
+    return Blocks(joined("event"), joined("index"), joined("values"), joined("bump"))

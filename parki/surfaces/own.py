@@ -227,12 +227,12 @@ def own_products(own: Any, q: Any, rows: int, transposed: bool = False) -> Any:
     """
     for index, frames, matrix in own:
         local = _rotated(frames.transpose(0, 2, 1), q[:, :, index]).transpose(2, 0, 1, 3)
-        local = local.reshape(*local.shape[:2], -1)  # (B, k, columns n)
+        local = local.reshape((*local.shape[:2], -1))  # (B, k, columns n)
         if matrix.ndim == 3:
             flat = local @ (matrix if transposed else matrix.transpose(0, 2, 1))
         else:
             flat = product(matrix, local.reshape(-1, local.shape[2]), transposed)
-        products = flat.reshape(*local.shape[:2], rows, -1).transpose(1, 2, 0, 3)
+        products = flat.reshape((*local.shape[:2], rows, -1)).transpose(1, 2, 0, 3)
         yield index, _rotated(frames, products)
 
 
@@ -246,7 +246,7 @@ def _rotated(frames: Any, values: Any) -> Any:
     """Return vectors (k, 3 m, B, n) in other frames (B, 3, 3); numbers (k, 1, B, n) unchanged."""
     if values.shape[1] == 1:
         return values
-    vectors = values.reshape(-1, 3, *values.shape[2:]).transpose(0, 2, 1, 3)
+    vectors = values.reshape((-1, 3, *values.shape[2:])).transpose(0, 2, 1, 3)
     return (frames @ vectors).transpose(0, 2, 1, 3).reshape(values.shape)
 
 

@@ -39,7 +39,15 @@ def constants(
     layer = LAYERS[key]
     density = xp.eye(layer.columns, dtype=nodes.dtype)[:, :, None] + 0 * areas
     norms = normals if SUMS[kernel].normals else None
-    how: dict[str, Any] = {"want": layer.want, "systems": systems, "exclude": exclude}
-    plan: Any = Plan(cast(Any, kernel), targets, nodes, norms, FREE, **how)
+    plan: Any = Plan(
+        cast(Any, kernel),
+        targets,
+        nodes,
+        norms,
+        FREE,
+        want=cast(Any, layer.want),
+        systems=systems,
+        exclude=exclude,
+    )
     values = plan(xp.ascontiguousarray(strengths(kernel, density, normals, areas)))
     return rows_of(want, values, e).transpose(1, 0, 2).astype(np.float64)

@@ -87,14 +87,14 @@ class Fit:
         y = np.einsum("nij,jn->in", frames, points - self.nodes[:, node]) / h
         x = y[:2].copy()
         for _ in range(STEPS):  # (u - y_u) + (z - y_z) z_u = 0
-            f, fu, fv, fuu, fvv, fuv = (np.einsum("nk,nk->n", c, t) for t in _terms(*x))
+            f, fu, fv, fuu, fvv, fuv = (np.einsum("nk,nk->n", c, t) for t in _terms(x[0], x[1]))
             gap = f - y[2]
             a, b = x[0] - y[0] + gap * fu, x[1] - y[1] + gap * fv
             uu, vv, uv = 1 + fu**2 + gap * fuu, 1 + fv**2 + gap * fvv, fu * fv + gap * fuv
             det = uu * vv - uv**2
             step = np.stack([(vv * a - uv * b) / det, (uu * b - uv * a) / det])
             x = x - np.clip(step, -REACH, REACH)
-        f, fu, fv, *_ = (np.einsum("nk,nk->n", c, t) for t in _terms(*x))
+        f, fu, fv, *_ = (np.einsum("nk,nk->n", c, t) for t in _terms(x[0], x[1]))
         normal = np.stack([-fu, -fv, np.ones_like(f)]) / np.sqrt(1 + fu**2 + fv**2)
         apart = y - np.stack([*x, f])
         return np.einsum("nji,jn->in", frames, normal), h * (normal * apart).sum(axis=0)
@@ -212,7 +212,7 @@ class Fold:
         products = xp.ascontiguousarray(products.transpose(2, 0, 1)) @ middle
         products = xp.ascontiguousarray(products.transpose(1, 2, 0))
         products = products if last is None else products.reshape(-1, len(last)) @ last
-        return products.reshape(*rows.shape[:-1], -1)
+        return products.reshape((*rows.shape[:-1], -1))
 
 
 @functools.lru_cache(maxsize=16)

@@ -87,9 +87,12 @@ class Surface(Bodies):
     ) -> None:
         points = as_points("nodes", nodes)
         count = points.shape[1]
-        given = [to_host(points), *(_host(*each, count) for each in (("normals", normals, 3),))]
-        given.append(_host("areas", areas, 1, count))
-        given.append(None if spacing is None else _host("spacing", spacing, 1, count))
+        arrays = [
+            to_host(points),
+            _host("normals", normals, 3, count),
+            _host("areas", areas, 1, count),
+            None if spacing is None else _host("spacing", spacing, 1, count),
+        ]
         starts = np.array([0, count] if systems is None else systems)
         if starts[0] != 0 or starts[-1] != count or (np.diff(starts) <= 0).any():
             raise ParkiValueError(
@@ -103,9 +106,10 @@ class Surface(Bodies):
         kinds_of, centres = [], []
         for first, last in itertools.pairwise(starts.tolist()):
             own: Any = [
-                None if each is None else each[..., first:last].astype(np.float64) for each in given
+                None if array is None else array[..., first:last].astype(np.float64)
+                for array in arrays
             ]
-            middle = _check_closed(*own[:3])
+            middle = _check_closed(own[0], own[1], own[2])
             own[0] = own[0] - middle
             at = None if project is None else _Moved(project, middle)
             shape = shapes.of_nodes(own[0], own[1], own[2], own[3], at)
