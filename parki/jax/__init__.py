@@ -32,6 +32,7 @@ from parki.core import (
 )
 from parki.errors import ParkiTypeError
 from parki.jax import rules
+from parki.jax.arrays import SumCall
 from parki.jax.primitives import LINEAR, SUM, varying
 from parki.meaning import refuse_meaning
 from parki.suspensions.functions import velocities
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from parki.ewald.calls import *  # noqa: F403
 
 rules.register()
-ALONE = Batch()
 
 
 def _sum(
@@ -101,7 +101,7 @@ def _sum(
     if norms is not None:
         given["norms"] = norms
     arrays = {name: _array(name, value) for name, value in given.items()}
-    return _bound(kernel, options, arrays, Batch.of(systems, boxes))
+    return _bound(SumCall(kernel, options, Batch.of(systems, boxes)), arrays)
 
 
 _calls = calls(_sum, "jax.Array", "jax.random.uniform(jax.random.key(0), {})")
@@ -130,8 +130,9 @@ def apply(plan: Plan, dens: Any) -> jax.Array:
         and its derivative.
     """
     values = _array("dens", dens)
-    how = {"plan": LinearMap(plan), "transposed": False, "of_change": False, "device": None}
-    result: jax.Array = LINEAR.bind(values, **how)
+    result: jax.Array = LINEAR.bind(
+        values, plan=LinearMap(plan), transposed=False, of_change=False, device=None
+    )
     return result
 
 
@@ -168,16 +169,16 @@ def sphere_velocities(
     """
     torques, options, box = _taken(torques, options, keywords)
     centres = _array("points", points)
-    named = {"forces": forces, "torques": torques}
-    given = [None if each is None else _array(name, each) for name, each in named.items()]
+    forces = None if forces is None else _array("forces", forces)
+    torques = None if torques is None else _array("torques", torques)
 
     sizes = Radii.of(radii, centres.shape[-1])
     marks = {} if sizes.marks is None else {"norms": jnp.asarray(sizes.marks, dtype=centres.dtype)}
 
     def total(kernel: str, dens: Any) -> Any:
-        return _bound(kernel, options, {"trg": centres, "dens": dens, **marks, **box})
+        return _bound(SumCall(kernel, options), {"trg": centres, "dens": dens, **marks, **box})
 
-    return velocities(total, centres, sizes.kernels, (given[0], given[1]), viscosity)
+    return velocities(total, centres, sizes.kernels, (forces, torques), viscosity)
 
 
 def _taken(
@@ -198,14 +199,10 @@ def _taken(
     return norms, options, {"box": box}
 
 
-def _bound(
-    kernel: str, options: EwaldOptions, given: dict[str, Any], batch: Batch = ALONE
-) -> jax.Array:
+def _bound(call: SumCall, named: dict[str, Any]) -> jax.Array:
     """Return a sum of arrays by name, without "src" if the targets are the sources."""
-    arrays = _varying_alike([*given.values()])
-    how: dict[str, Any] = {"options": options, "batch": batch}
-    how["of_change"] = False
-    result: jax.Array = SUM.bind(*arrays, kernel=kernel, names=tuple(given), **how)
+    arrays = _varying_alike([*named.values()])
+    result: jax.Array = SUM.bind(*arrays, call=call, names=tuple(named), of_change=False)
     return result
 
 

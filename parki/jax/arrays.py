@@ -2,17 +2,33 @@
 
 ``names`` names the first arrays: "trg", "src", "dens", "norms", "box". Without "src" the targets
 are the sources, and derivatives include both roles. Densities and values may have leading batch
-axes. "box" takes the place of the options' box. ``batch`` has systems and their boxes.
+axes. "box" takes the place of the options' box.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from parki.core import SUMS, Batch, EwaldOptions, LinearMap, second, summed
 from parki.interchange import to_host
+
+
+class SumCall(NamedTuple):
+    """What a primitive sums, and how: one parameter of all of them.
+
+    Attributes
+    ----------
+    kernel : str
+    options : EwaldOptions
+    batch : Batch
+        Systems and their boxes.
+    """
+
+    kernel: str
+    options: EwaldOptions
+    batch: Batch = Batch()
 
 
 def points_of(named: dict[str, Any]) -> tuple[Any, Any]:
@@ -24,7 +40,7 @@ def stacked(kernel: str, name: str, array: Any) -> tuple[Any, tuple[int, ...]]:
     """Return densities or values with at most one batch axis, and their original batch axes."""
     own = SUMS[kernel].density_shape(0) if name == "dens" else SUMS[kernel].value_shape(0)
     many = array.shape[: array.ndim - len(own)]
-    return array.reshape(*[math.prod(many)][: len(many)], *array.shape[len(many) :]), many
+    return array.reshape((*[math.prod(many)][: len(many)], *array.shape[len(many) :])), many
 
 
 def density_shape(kernel: str, named: dict[str, Any], values: Any) -> tuple[int, ...]:
@@ -38,73 +54,81 @@ def options_of(options: EwaldOptions, named: dict[str, Any]) -> EwaldOptions:
     return replace(options, box=to_host(named["box"]).tolist()) if "box" in named else options
 
 
-def parted(kernel: str, arrays: Any, *lists: tuple[str, ...]) -> tuple[list[Any], Any]:
-    """Return arrays by lists of names, densities with at most one batch axis; and other arrays."""
-    found, first = [], 0
-    for names in lists:
-        named = dict(zip(names, arrays[first : first + len(names)], strict=True))
+def parted(
+    kernel: str, arrays: Any, names: tuple[str, ...], moves: tuple[tuple[str, ...], ...]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return inputs and lists of moves by name, densities with at most one batch axis."""
+    lists, first = [], 0
+    for part in (names, *moves):
+        named = dict(zip(part, arrays[first : first + len(part)], strict=True))
         if "dens" in named:
             named["dens"], _ = stacked(kernel, "dens", named["dens"])
-        found.append(named)
-        first += len(names)
-    return found, arrays[first:]
+        lists.append(named)
+        first += len(part)
+    return lists[0], lists[1:]
 
 
-def run_sum(
-    *arrays: Any,
-    kernel: str,
-    options: Any,
-    batch: Batch,
-    names: tuple[str, ...],
-    of_change: bool,
-) -> Any:
+def run_sum(*arrays: Any, call: SumCall, names: tuple[str, ...], of_change: bool) -> Any:
     """Return a sum of a density, or of a change of one."""
+    kernel, batch = call.kernel, call.batch
     named = dict(zip(names, arrays, strict=True))
     named["dens"], many = stacked(kernel, "dens", named["dens"])
-    own = options_of(options, named)
+    options = options_of(call.options, named)
     if of_change:
-        result = second.summed(summed, kernel, own, batch, named)
+        result = second.summed(summed, kernel, options, batch, named)
     else:
         trg, src = points_of(named)
-        how = batch._asdict()
-        result = summed(kernel, trg, src, named["dens"], named.get("norms"), own, **how)
-    return result.reshape(*many, *SUMS[kernel].value_shape(named["trg"].shape[1]))
+        norms = named.get("norms")
+        result = summed(
+            kernel,
+            trg,
+            src,
+            named["dens"],
+            norms,
+            options,
+            systems=batch.systems,
+            boxes=batch.boxes,
+        )
+    return result.reshape((*many, *SUMS[kernel].value_shape(named["trg"].shape[1])))
 
 
 def run_push(
-    *arrays: Any,
-    kernel: Any,
-    options: Any,
-    batch: Batch,
-    names: tuple[str, ...],
-    moves: tuple[tuple[str, ...], ...],
+    *arrays: Any, call: SumCall, names: tuple[str, ...], moves: tuple[tuple[str, ...], ...]
 ) -> Any:
     """Return the change of a sum, or of its change; lists of ``moves`` follow the inputs."""
-    (named, *every), _ = parted(kernel, arrays, names, *moves)
-    change = second.pushed(kernel, options_of(options, named), batch, named, *every)
+    kernel = call.kernel
+    named, (tangents, *others) = parted(kernel, arrays, names, moves)
+    options = options_of(call.options, named)
+    change = second.pushed(
+        kernel, options, call.batch, named, tangents, moves=others[0] if others else {}
+    )
     _, many = stacked(kernel, "dens", arrays[names.index("dens")])
-    return change.reshape(*many, *SUMS[kernel].value_shape(named["trg"].shape[1]))
+    return change.reshape((*many, *SUMS[kernel].value_shape(named["trg"].shape[1])))
 
 
 def run_pull(
     *arrays: Any,
-    kernel: Any,
-    options: Any,
-    batch: Batch,
+    call: SumCall,
     names: tuple[str, ...],
     moves: tuple[tuple[str, ...], ...],
-    wrt: tuple[Any, ...],
+    wrt: tuple[str, ...],
 ) -> list[Any]:
     """Return the derivatives by ``wrt``; lists of moves, if any, and values follow the inputs."""
-    (named, *every), (last,) = parted(kernel, arrays, names, *moves)
-    values, many = stacked(kernel, "u", last)
+    named, changes = parted(call.kernel, arrays, names, moves)
+    values, many = stacked(call.kernel, "u", arrays[-1])
     derivatives = second.pulled(
-        kernel, options_of(options, named), batch, named, values, wrt, *every
+        call.kernel,
+        options_of(call.options, named),
+        call.batch,
+        named,
+        values,
+        wrt,
+        moves=changes[0] if changes else {},
     )
     if "dens" in wrt:
-        derivatives["dens"] = derivatives["dens"].reshape(
-            *many, *derivatives["dens"].shape[1 if many else 0 :]
-        )
+        by_density = derivatives["dens"]
+        shape = by_density.shape[1 if many else 0 :]
+        derivatives["dens"] = by_density.reshape((*many, *shape))
     return [derivatives[name] for name in wrt]
 
 
@@ -115,5 +139,5 @@ def run_linear(
     product = plan.found(values.shape, transposed)
     inner, _ = plan.shapes(transposed)
     many = values.shape[: values.ndim - len(inner)]
-    stacked = values.reshape(*[math.prod(many)][: len(many)], *inner)
-    return plan(stacked, transposed, of_change).reshape(product)
+    several = values.reshape((*[math.prod(many)][: len(many)], *inner))
+    return plan(several, transposed, of_change).reshape(product)

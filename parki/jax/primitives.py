@@ -19,9 +19,10 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 from jax.sharding import PartitionSpec
 
-from parki.core import SUMS, Batch, EwaldOptions, LinearMap, SumRequest
+from parki.core import SUMS, LinearMap, SumRequest
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.jax.arrays import (
+    SumCall,
     density_shape,
     points_of,
     run_linear,
@@ -132,14 +133,8 @@ def _like(array: Any, shape: Shape) -> Any:
     return array.update(shape=shape, weak_type=False, sharding=whole)
 
 
-def _sum_shapes(
-    *arrays: Any,
-    kernel: str,
-    names: tuple[str, ...],
-    options: EwaldOptions,
-    batch: Batch,
-    **_: Any,
-) -> list[Shape]:
+def _sum_shapes(*arrays: Any, call: SumCall, names: tuple[str, ...], **_: Any) -> list[Shape]:
+    kernel = call.kernel
     given = dict(zip(names, arrays, strict=False))
     targets, sources = (each.shape[-1] for each in points_of(given))
     inputs = {
@@ -167,31 +162,30 @@ def _sum_shapes(
             many, shape = shape[: -len(inputs[name])], shape[-len(inputs[name]) :]
         if shape != inputs[name]:
             raise ParkiValueError(f"{name} has shape {array.shape}; expected {inputs[name]}")
-    _refuse(kernel, given, options, batch)
+    _refuse(call, given)
     return [(*many, *SUMS[kernel].value_shape(targets))]
 
 
-def _refuse(kernel: str, arrays: dict[str, Any], options: EwaldOptions, batch: Batch) -> None:
+def _refuse(call: SumCall, arrays: dict[str, Any]) -> None:
     """Refuse what no values of these shapes and types make possible, while JAX traces."""
-    options = replace(options, execution_space=None)  # which values know
+    options = replace(call.options, execution_space=None)  # which values know
     zeros = {n: np.broadcast_to(np.zeros((), a.dtype), a.shape) for n, a in arrays.items()}
     trg, src = points_of(zeros)
-    request = SumRequest.of(kernel, "u", options)
-    cloud = request.cloud(trg, src, zeros.get("norms"), options, systems=batch.systems)
+    request = SumRequest.of(call.kernel, "u", options)
+    cloud = request.cloud(trg, src, zeros.get("norms"), options, systems=call.batch.systems)
     systems = cloud.systems
     sources = zeros["dens"].shape[-1] if systems is None else int(np.diff(systems.sources).max())
     dtype = options.arithmetic(zeros["trg"].dtype)
-    options.random_tolerance(sources, SUMS[kernel].source_components, dtype)
+    options.random_tolerance(sources, SUMS[call.kernel].source_components, dtype)
 
 
 def _pull_shapes(
-    *arrays: Any, kernel: str, names: tuple[str, ...], wrt: tuple[str, ...], **how: Any
+    *arrays: Any, call: SumCall, names: tuple[str, ...], wrt: tuple[str, ...], **_: Any
 ) -> list[Shape]:
-    given = {name: each.shape for name, each in zip(names, arrays, strict=False)}
-    given.setdefault(
-        "dens", density_shape(kernel, dict(zip(names, arrays, strict=False)), arrays[-1])
-    )
-    return [given[name] for name in wrt]
+    inputs = dict(zip(names, arrays, strict=False))
+    shapes = {name: array.shape for name, array in inputs.items()}
+    shapes.setdefault("dens", density_shape(call.kernel, inputs, arrays[-1]))
+    return [shapes[name] for name in wrt]
 
 
 def _linear_shapes(values: Any, plan: LinearMap, transposed: bool, **_: Any) -> list[Shape]:

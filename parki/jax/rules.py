@@ -10,7 +10,8 @@ import jax
 from jax import numpy as jnp
 from jax.interpreters import ad, batching
 
-from parki.core import second
+from parki.core import LinearMap, second
+from parki.jax.arrays import SumCall
 from parki.jax.primitives import LINEAR, PULL, PUSH, SUM
 
 Named = dict[str, Any]  # arrays by names of inputs
@@ -23,81 +24,94 @@ def _there(tangent: Any) -> bool:
 
 def _named(names: tuple[str, ...], moves: Moves, arrays: Any) -> list[Named]:
     """Return the inputs, and each list of moves, by name."""
-    every = iter(arrays)
-    return [dict(zip(of, every, strict=False)) for of in (names, *moves)]
+    rest = iter(arrays)
+    return [dict(zip(part, rest, strict=False)) for part in (names, *moves)]
 
 
-def _push(inputs: Named, *moves: Named, **params: Any) -> Any:
+def _arrays(inputs: Named, moves: list[Named]) -> list[Any]:
+    """Return the arrays of inputs and of lists of moves, as primitives take them."""
+    return [array for named in (inputs, *moves) for array in named.values()]
+
+
+def _push(call: SumCall, inputs: Named, moves: list[Named]) -> Any:
     """Return the change of a sum, or the change of this."""
     if len(moves) > 2:
         second.refuse_third()
     if [*moves[0]] == ["dens"] and len(moves) == 1:
         inputs = {**inputs, **moves[0]}
-        return SUM.bind(*inputs.values(), names=tuple(inputs), of_change=True, **params)
+        return SUM.bind(*inputs.values(), call=call, names=tuple(inputs), of_change=True)
     if "dens" not in inputs:  # of which nothing depends on it: densities move
         inputs = {**inputs, "dens": jnp.zeros_like(moves[0]["dens"])}
-    arrays = [array for of in (inputs, *moves) for array in of.values()]
-    return PUSH.bind(*arrays, names=tuple(inputs), moves=tuple(map(tuple, moves)), **params)
+    names = tuple(map(tuple, moves))
+    return PUSH.bind(*_arrays(inputs, moves), call=call, names=tuple(inputs), moves=names)
 
 
-def _pull(values: Any, wrt: tuple[str, ...], inputs: Named, *moves: Named, **params: Any) -> Named:
+def _pull(
+    call: SumCall, values: Any, wrt: tuple[str, ...], inputs: Named, moves: list[Named]
+) -> Named:
     """Return derivatives of a sum or its change by name; those that are zero are left out."""
-    alone = any([*of] == ["dens"] for of in moves)  # which depends on no other densities
+    alone = any([*move] == ["dens"] for move in moves)  # which depends on no other densities
     wrt = tuple(name for name in wrt if not (alone and name == "dens"))
     if not wrt:
         return {}
     if len(moves) > 1:
         second.refuse_third()
-    arrays = [array for of in (inputs, *moves) for array in of.values()]
-    how = {"names": tuple(inputs), "moves": tuple(map(tuple, moves)), "wrt": wrt, **params}
-    return dict(zip(wrt, PULL.bind(*arrays, values, **how), strict=True))
+    derivatives = PULL.bind(
+        *_arrays(inputs, moves),
+        values,
+        call=call,
+        names=tuple(inputs),
+        moves=tuple(map(tuple, moves)),
+        wrt=wrt,
+    )
+    return dict(zip(wrt, derivatives, strict=True))
 
 
 def _lists(primals: list[Named], tangents: list[Named]) -> Any:
     """Return the parts of changes, of the tangents that are there: see `one_by_one`."""
-    there = [{n: t for n, t in of.items() if _there(t)} for of in tangents]
+    there = [{n: t for n, t in named.items() if _there(t)} for named in tangents]
     return second.one_by_one(primals, there)
 
 
 def _sum_jvp(
-    primals: Any, tangents: Any, *, names: tuple[str, ...], of_change: bool, **params: Any
+    primals: Any, tangents: Any, *, call: SumCall, names: tuple[str, ...], of_change: bool
 ) -> Any:
-    (lists,) = _lists(*(_named(names, (), of) for of in (primals, tangents)))
-    result = SUM.bind(*primals, names=names, of_change=of_change, **params)
-    return result, _push(*lists, **params)
+    ((inputs, *moves),) = _lists(_named(names, (), primals), _named(names, (), tangents))
+    result = SUM.bind(*primals, call=call, names=names, of_change=of_change)
+    return result, _push(call, inputs, moves)
 
 
 def _sum_transpose(
-    cotangent: Any, *arguments: Any, names: tuple[str, ...], of_change: bool, **params: Any
+    cotangent: Any, *arguments: Any, call: SumCall, names: tuple[str, ...], of_change: bool
 ) -> Any:
     """Transpose a sum, which is linear in the density."""
     known = {n: a for n, a in zip(names, arguments, strict=True) if not ad.is_undefined_primal(a)}
-    back = _pull(cotangent, ("dens",), known, **params)
+    back = _pull(call, cotangent, ("dens",), known, [])
     return [back.get(name) for name in names]
 
 
 def _push_jvp(
-    primals: Any, tangents: Any, *, names: tuple[str, ...], moves: Moves, **params: Any
+    primals: Any, tangents: Any, *, call: SumCall, names: tuple[str, ...], moves: Moves
 ) -> Any:
-    lists = _lists(*(_named(names, moves, of) for of in (primals, tangents)))
-    change = reduce(add, [_push(*of, **params) for of in lists])
-    return PUSH.bind(*primals, names=names, moves=moves, **params), change
+    lists = _lists(_named(names, moves, primals), _named(names, moves, tangents))
+    change = reduce(add, [_push(call, inputs, changes) for inputs, *changes in lists])
+    return PUSH.bind(*primals, call=call, names=names, moves=moves), change
 
 
 def _push_transpose(
-    cotangent: Any, *arguments: Any, names: tuple[str, ...], moves: Moves, **params: Any
+    cotangent: Any, *arguments: Any, call: SumCall, names: tuple[str, ...], moves: Moves
 ) -> Any:
     """Transpose a change, which is linear in each of moves."""
-    return _back(cotangent, _named(names, moves, arguments), params)
+    inputs, *changes = _named(names, moves, arguments)
+    return _back(call, cotangent, inputs, changes)
 
 
-def _back(values: Any, lists: list[Named], params: Any) -> list[Any]:
+def _back(call: SumCall, values: Any, inputs: Named, moves: list[Named]) -> list[Any]:
     """Return the derivatives by moves that are not known, of values times a change."""
-    inputs, *moves = lists
     derivatives: list[Any] = [None] * len(inputs)
     for one in moves:
         wrt = tuple(name for name, move in one.items() if ad.is_undefined_primal(move))
-        back = _pull(values, wrt, inputs, *second.without(moves, one), **params) if wrt else {}
+        back = _pull(call, values, wrt, inputs, second.without(moves, one)) if wrt else {}
         derivatives += map(back.get, one)
     return derivatives
 
@@ -106,16 +120,16 @@ def _pull_jvp(
     primals: Any,
     tangents: Any,
     *,
+    call: SumCall,
     names: tuple[str, ...],
     moves: Moves,
     wrt: tuple[str, ...],
-    **params: Any,
 ) -> Any:
-    out = PULL.bind(*primals, names=names, moves=moves, wrt=wrt, **params)
-    inner, changes = (_named(names, moves, of[:-1]) for of in (primals, tangents))
-    lists = [(primals[-1], *of) for of in _lists(inner, changes)]
+    out = PULL.bind(*primals, call=call, names=names, moves=moves, wrt=wrt)
+    inner, changes = (_named(names, moves, arrays[:-1]) for arrays in (primals, tangents))
+    lists = [(primals[-1], *change) for change in _lists(inner, changes)]
     lists += [(tangents[-1], *inner)] if _there(tangents[-1]) else []
-    parts = [_pull(v, wrt, *of, **params) for v, *of in lists]
+    parts = [_pull(call, values, wrt, inputs, moved) for values, inputs, *moved in lists]
     zeros = zip(wrt, map(jnp.zeros_like, out), strict=True)
     return out, [sum((part[n] for part in parts if n in part), zero) for n, zero in zeros]
 
@@ -123,31 +137,45 @@ def _pull_jvp(
 def _pull_transpose(
     cotangents: Any,
     *arguments: Any,
+    call: SumCall,
     names: tuple[str, ...],
     moves: Moves,
     wrt: tuple[str, ...],
-    **params: Any,
 ) -> Any:
     """Transpose derivatives, which are linear in the values and in moves."""
     inputs, *others = _named(names, moves, arguments[:-1])
     changes = {name: c for name, c in zip(wrt, cotangents, strict=True) if _there(c)}
     if ad.is_undefined_primal(arguments[-1]):
-        return [None] * (len(arguments) - 1) + [_push(inputs, changes, *others, **params)]
-    back = _back(arguments[-1], [inputs, *others, changes], params)
+        return [None] * (len(arguments) - 1) + [_push(call, inputs, [changes, *others])]
+    back = _back(call, arguments[-1], inputs, [*others, changes])
     return [*back[: len(arguments) - 1], None]
 
 
-def _linear_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+def _linear_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    plan: LinearMap,
+    transposed: bool,
+    of_change: bool,
+    device: Any,
+) -> Any:
+    (values,), (tangent,) = primals, tangents
+    result = LINEAR.bind(
+        values, plan=plan, transposed=transposed, of_change=of_change, device=device
+    )
     # Cotangents, such as ones of a sum, may be bound to no device: what is known here says where.
-    home = params["device"] or _home(*primals)
-    change = LINEAR.bind(*tangents, **{**params, "of_change": True, "device": home})
-    return LINEAR.bind(*primals, **params), change
+    device = device or _home(values)
+    change = LINEAR.bind(tangent, plan=plan, transposed=transposed, of_change=True, device=device)
+    return result, change
 
 
 def _linear_transpose(
-    cotangent: Any, _: Any, *, transposed: bool, of_change: bool, **params: Any
+    cotangent: Any, _: Any, *, plan: LinearMap, transposed: bool, of_change: bool, device: Any
 ) -> Any:
-    return [LINEAR.bind(cotangent, transposed=not transposed, of_change=True, **params)]
+    return [
+        LINEAR.bind(cotangent, plan=plan, transposed=not transposed, of_change=True, device=device)
+    ]
 
 
 def _home(array: Any) -> Any:

@@ -82,8 +82,11 @@ def _sum(
     True
     """
     norms, text, box = _taken(norms, options, keywords, systems, boxes)
-    given = {"trg": trg, "src": src, "dens": dens}
-    _check(given if norms is None else {**given, "norms": norms})
+    _check("trg", trg)
+    _check("src", src)
+    _check("dens", dens)
+    if norms is not None:
+        _check("norms", norms)
     return _summed(kernel, text, trg, None if trg is src else src, dens, norms, box)
 
 
@@ -113,7 +116,7 @@ def apply(plan: Plan, dens: Any) -> Any:
         and its derivative.
     """
     LinearMap.check_plan(plan)
-    _check({"dens": dens})
+    _check("dens", dens)
     return _linear(operators.number(plan), dens)
 
 
@@ -149,8 +152,11 @@ def sphere_velocities(
         If an argument is impossible, and where second derivatives are asked for that parki lacks.
     """
     torques, text, box = _taken(torques, options, keywords)
-    named = {"points": points, "forces": forces, "torques": torques}
-    _check({name: each for name, each in named.items() if each is not None or name == "points"})
+    _check("points", points)
+    if forces is not None:
+        _check("forces", forces)
+    if torques is not None:
+        _check("torques", torques)
 
     # One radius has the same sums for any number of spheres.
     count = 1 if isinstance(radii, (int, float)) else points.shape[-1]
@@ -183,13 +189,13 @@ def _taken(
 
 # `torch.compile` does not look into these two, but traces what they launch and its derivatives.
 @torch.compiler.allow_in_graph
-def _summed(kernel: str, text: str, *given: Any) -> Any:
-    check_normals(SUMS[kernel], given[3])
-    for name, tensor in zip(INPUTS, given, strict=True):
+def _summed(kernel: str, text: str, trg: Any, src: Any, dens: Any, norms: Any, box: Any) -> Any:
+    check_normals(SUMS[kernel], norms)
+    for name, tensor in zip(INPUTS, (trg, src, dens, norms, box), strict=True):
         if tensor is not None:
             refuse_layout(name, tensor)
     with _without_functionalize():
-        return SumFunction.apply(kernel, text, *given)
+        return SumFunction.apply(kernel, text, trg, src, dens, norms, box)
 
 
 @torch.compiler.allow_in_graph
@@ -213,11 +219,10 @@ def _without_functionalize() -> Iterator[None]:
         ) from error
 
 
-def _check(given: dict[str, Any]) -> None:
+def _check(name: str, value: Any) -> None:
     """Refuse what is no tensor."""
-    for name, value in given.items():
-        if not isinstance(value, torch.Tensor):
-            raise ParkiTypeError(
-                f"{name} is a {type(value).__name__}; parki.torch takes tensors: make it one with "
-                f"torch.as_tensor({name}), or call parki itself"
-            )
+    if not isinstance(value, torch.Tensor):
+        raise ParkiTypeError(
+            f"{name} is a {type(value).__name__}; parki.torch takes tensors: make it one with "
+            f"torch.as_tensor({name}), or call parki itself"
+        )

@@ -23,7 +23,7 @@ from parki.errors import ParkiTypeError
 from parki.meaning import Varied
 from parki.runtime import ExecutionSpace
 from parki.suspensions.radii import Radii
-from parki.torch.sums import How
+from parki.torch.sums import SumOptions
 
 if TYPE_CHECKING:
     from parki.typing import OptionKeywords, Unpack
@@ -125,12 +125,12 @@ def of_change(text: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def read(text: str) -> How:
+def read(text: str) -> SumOptions:
     """Return the options of a string, and the systems and boxes in it, if there are any."""
     values = json.loads(text)
     systems, boxes = (values.pop(name, None) for name in Batch._fields)
     of_change = values.pop("of_change", False)
-    return How(_made(values), Batch.of(systems and tuple(systems), boxes), of_change)
+    return SumOptions(_made(values), Batch.of(systems and tuple(systems), boxes), of_change)
 
 
 def _made(values: Any) -> EwaldOptions:

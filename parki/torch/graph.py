@@ -18,7 +18,7 @@ from parki.torch.maps import map_apply, map_pull, map_push, map_sum
 from parki.torch.sums import INPUTS, named
 
 Named = dict[str, Any]  # tensors by names of inputs
-How = tuple[str, str]  # a kernel and options
+Call = tuple[str, str]  # a kernel and options
 
 
 def _lists(tensors: Any) -> list[Named]:
@@ -31,7 +31,7 @@ def _named(tensors: Any) -> list[Named]:
     return [named(tensors[n : n + 5]) for n in range(0, len(tensors) - 4, 5)]
 
 
-def _placed(inputs: Named, *lists: Named) -> tuple[Named, list[Named]]:
+def _placed(inputs: Named, lists: list[Named]) -> tuple[Named, list[Named]]:
     """Return inputs and moves; where densities move alone, they take the density's place.
 
     The other moves then leave densities out.
@@ -41,27 +41,29 @@ def _placed(inputs: Named, *lists: Named) -> tuple[Named, list[Named]]:
             rest = second.without(lists, moves)
             others = [{n: move for n, move in one.items() if n != "dens"} for one in rest]
             return {**inputs, **moves}, others
-    return inputs, [*lists]
+    return inputs, lists
 
 
-def _push(how: How, inputs: Named, *moves: Named) -> Any:
+def _push(call: Call, inputs: Named, moves: list[Named]) -> Any:
     """Return the change of a sum, or the change of this, in the graph."""
-    inputs, left = _placed(inputs, *moves)
+    kernel, options = call
+    inputs, left = _placed(inputs, moves)
     if len(left) > 2:
         second.refuse_third()
     if not left:
-        kernel, options = how
         return SumFunction.apply(kernel, of_change(options), *map(inputs.get, INPUTS))
     lists = (inputs, *left, {})[:3]
-    return Push.apply(*how, *(tensor for of in lists for tensor in map(of.get, INPUTS)))
+    tensors = [named.get(name) for named in lists for name in INPUTS]
+    return Push.apply(kernel, options, *tensors)
 
 
-def _pull(how: How, inputs: Named, values: Any, wrt: Any, *moves: Named) -> Named:
+def _pull(call: Call, inputs: Named, values: Any, wrt: Any, moves: list[Named]) -> Named:
     """Return derivatives of a sum or of its change, in the graph; those that are zero are left out.
 
     ``wrt`` says of each input whether it is asked for.
     """
-    inputs, left = _placed(inputs, *moves)
+    kernel, options = call
+    inputs, left = _placed(inputs, moves)
     alone = len(left) < len(moves)  # densities moved alone, and it depends on no others
     names = [n for n, asked in zip(INPUTS, wrt, strict=True) if asked]
     names = [name for name in names if not (alone and name == "dens")]
@@ -69,16 +71,26 @@ def _pull(how: How, inputs: Named, values: Any, wrt: Any, *moves: Named) -> Name
         return {}
     if len(left) > 1:
         second.refuse_third()
-    tensors = *map(inputs.get, INPUTS), *map((left or [{}])[0].get, INPUTS)
-    return dict(zip(names, Pull.apply(*how, " ".join(names), *tensors, values), strict=True))
+    lists = (inputs, *left, {})[:2]
+    tensors = [named.get(name) for named in lists for name in INPUTS]
+    derivatives = Pull.apply(kernel, options, " ".join(names), *tensors, values)
+    return dict(zip(names, derivatives, strict=True))
 
 
-def _back(how: How, inputs: Named, values: Any, moves: list[Named], needs: Any) -> list[Any]:
+def _back(call: Call, inputs: Named, values: Any, moves: list[Named], needs: Any) -> list[Any]:
     """Return derivatives by inputs, and by each of moves, of values times a sum's change."""
     wrt = [needs[n : n + 5] for n in range(0, len(needs), 5)]
-    lists = zip(wrt, [moves, *(second.without(moves, one) for one in moves), []], strict=False)
-    parts = [_pull(how, inputs, values, names, *of) for names, of in lists]
+    others = [moves, *(second.without(moves, one) for one in moves), []]
+    pairs = zip(wrt, others, strict=False)
+    parts = [_pull(call, inputs, values, asked, others) for asked, others in pairs]
     return [part.get(name) for part in parts for name in INPUTS]
+
+
+def _save(ctx: Any, tensors: Any, results: Any = ()) -> None:
+    """Keep tensors for derivatives, and with them results for those in forward mode."""
+    ctx.save_for_backward(*tensors)
+    ctx.save_for_forward(*tensors, *results)
+    ctx.set_materialize_grads(False)
 
 
 class _Mapped(torch.autograd.Function):
@@ -138,22 +150,20 @@ class SumFunction(_Mapped):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Keep what derivatives need."""
-        ctx.how, arguments = inputs[:2], inputs[2:]
-        ctx.save_for_backward(*arguments)
-        ctx.save_for_forward(*arguments)
-        ctx.set_materialize_grads(False)
+        ctx.call = inputs[:2]
+        _save(ctx, inputs[2:])
 
     @staticmethod
     def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
         inputs, needs = named(ctx.saved_tensors), ctx.needs_input_grad[2:]
-        return None, None, *_back(ctx.how, inputs, values, [], needs)
+        return None, None, *_back(ctx.call, inputs, values, [], needs)
 
     @staticmethod
     @torch.compiler.disable
     def jvp(ctx: Any, *tangents: Any) -> Any:  # type: ignore[override]
         """Return the change of the result."""
-        return _push(ctx.how, named(ctx.saved_tensors), named(tangents[2:]))
+        return _push(ctx.call, named(ctx.saved_tensors), [named(tangents[2:])])
 
 
 class Pull(_Mapped):
@@ -169,11 +179,9 @@ class Pull(_Mapped):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Keep what derivatives need."""
-        kernel, options, wrt, *arguments = inputs
-        ctx.how, ctx.wrt = (kernel, options), wrt.split()
-        ctx.save_for_backward(*arguments)
-        ctx.save_for_forward(*arguments, *output)
-        ctx.set_materialize_grads(False)
+        kernel, options, wrt, *tensors = inputs
+        ctx.call, ctx.wrt = (kernel, options), wrt.split()
+        _save(ctx, tensors, output)
 
     @staticmethod
     def backward(ctx: Any, *parts: Any) -> tuple[Any, ...]:  # type: ignore[override]
@@ -183,8 +191,8 @@ class Pull(_Mapped):
         inputs, *moves = _lists(tensors)
         pairs = zip(ctx.wrt, parts, strict=True)
         if changes := {name: part for name, part in pairs if part is not None}:
-            back = _back(ctx.how, inputs, values, [*moves, changes], needs)
-            linear = _push(ctx.how, inputs, changes, *moves) if by_values else None
+            back = _back(ctx.call, inputs, values, [*moves, changes], needs)
+            linear = _push(ctx.call, inputs, [changes, *moves]) if by_values else None
             return None, None, None, *back, linear
         return (None,) * len(ctx.needs_input_grad)
 
@@ -194,9 +202,10 @@ class Pull(_Mapped):
         """Return the change of the derivatives."""
         *tensors, values = ctx.saved_tensors[:11]
         primals, wrt = _lists(tensors), [name in ctx.wrt for name in INPUTS]
-        lists = [(values, *of) for of in second.one_by_one(primals, _named(tangents[3:-1]))]
+        changes = second.one_by_one(primals, _named(tangents[3:-1]))
+        lists = [(values, *change) for change in changes]
         lists += [(tangents[-1], *primals)]
-        parts = [_pull(ctx.how, inputs, v, wrt, *moves) for v, inputs, *moves in lists]
+        parts = [_pull(ctx.call, inputs, v, wrt, moves) for v, inputs, *moves in lists]
         results = zip(ctx.wrt, ctx.saved_tensors[11:], strict=True)
         return tuple(_total([part[n] for part in parts if n in part], of) for n, of in results)
 
@@ -212,23 +221,21 @@ class Push(_Mapped):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Keep what derivatives need."""
-        ctx.how, arguments = inputs[:2], inputs[2:]
-        ctx.save_for_backward(*arguments)
-        ctx.save_for_forward(*arguments)
-        ctx.set_materialize_grads(False)
+        ctx.call = inputs[:2]
+        _save(ctx, inputs[2:])
 
     @staticmethod
     def backward(ctx: Any, values: Any) -> tuple[Any, ...]:  # type: ignore[override]
         """Return the derivatives."""
         inputs, *moves = _lists(ctx.saved_tensors)
-        return None, None, *_back(ctx.how, inputs, values, moves, ctx.needs_input_grad[2:])
+        return None, None, *_back(ctx.call, inputs, values, moves, ctx.needs_input_grad[2:])
 
     @staticmethod
     @torch.compiler.disable
     def jvp(ctx: Any, *tangents: Any) -> Any:  # type: ignore[override]
         """Return the change of the change."""
         lists = second.one_by_one(_lists(ctx.saved_tensors), _named(tangents[2:]))
-        return _total([_push(ctx.how, *of) for of in lists])
+        return _total([_push(ctx.call, inputs, moves) for inputs, *moves in lists])
 
 
 class Linear(_Mapped):
@@ -263,16 +270,16 @@ class Linear(_Mapped):
         return Linear.apply(ctx.plan, ctx.transposed, True, tangents[-1])
 
 
-def _pull_all(*arguments: Any) -> operators.Every:
-    wrt, values = arguments[2], arguments[-1]
-    return operators.every(dict(zip(wrt.split(), Pull.apply(*arguments), strict=True)), values)
+def _pull_all(kernel: str, options: str, wrt: str, *tensors: Any) -> operators.Every:
+    derivatives = zip(wrt.split(), Pull.apply(kernel, options, wrt, *tensors), strict=True)
+    return operators.every(dict(derivatives), tensors[-1])
 
 
 def _apply(number: int, transposed: bool, of_change: bool, values: Any) -> Any:
     return Linear.apply(operators.linear_map(number), transposed, of_change, values)
 
 
-operators.differentiate("sum", lambda *arguments: SumFunction.apply(*arguments))
-operators.differentiate("push", lambda *arguments: Push.apply(*arguments))
+operators.differentiate("sum", SumFunction.apply)
+operators.differentiate("push", Push.apply)
 operators.differentiate("pull", _pull_all)
 operators.differentiate("apply", _apply)

@@ -72,8 +72,8 @@ GIVEN = (
 )
 
 
-def _sum(kernel: AnyKernel, options: str, *arguments: Any) -> Any:
-    return summed(kernel, read(options), *arguments)
+def _sum(kernel: AnyKernel, options: str, *tensors: Any) -> Any:
+    return summed(kernel, read(options), tensors)
 
 
 def _sum_shape(kernel: str, options: str, trg: Any, src: Any, dens: Any, *_: Any) -> Any:
@@ -81,13 +81,13 @@ def _sum_shape(kernel: str, options: str, trg: Any, src: Any, dens: Any, *_: Any
     return trg.new_empty((*many, *SUMS[kernel].value_shape(trg.shape[1])))
 
 
-def _pull(kernel: AnyKernel, options: str, wrt: str, *arguments: Any) -> Every:
-    return every(pulled(kernel, read(options), wrt, *arguments), arguments[-1])
+def _pull(kernel: AnyKernel, options: str, wrt: str, *tensors: Any) -> Every:
+    return every(pulled(kernel, read(options), wrt, tensors), tensors[-1])
 
 
-def _pull_shapes(kernel: str, options: str, wrt: str, *arguments: Any) -> Every:
-    values = arguments[-1]
-    shapes = {name: each.shape for name, each in by_name(arguments[:5]).items()}
+def _pull_shapes(kernel: str, options: str, wrt: str, *tensors: Any) -> Every:
+    values = tensors[-1]
+    shapes = {name: tensor.shape for name, tensor in by_name(tensors[:5]).items()}
     # Several values give one derivative by densities each; other derivatives are added up.
     many = values.shape[: values.ndim - len(SUMS[kernel].value_shape(0))]
     own = len(SUMS[kernel].density_shape(0))
@@ -95,16 +95,12 @@ def _pull_shapes(kernel: str, options: str, wrt: str, *arguments: Any) -> Every:
     return every({name: values.new_empty(shapes[name]) for name in wrt.split()}, values)
 
 
-def _push(kernel: AnyKernel, options: str, *arguments: Any) -> Any:
-    return pushed(kernel, read(options), *arguments)
-
-
-def _push_shape(kernel: str, options: str, *arguments: Any) -> Any:
-    return _sum_shape(kernel, options, *arguments[:5])
+def _push(kernel: AnyKernel, options: str, *tensors: Any) -> Any:
+    return pushed(kernel, read(options), tensors)
 
 
 def _apply(handle: int, transposed: bool, of_change: bool, values: Any) -> Any:
-    return linear_map(handle)(plain(values)[0], transposed, of_change)
+    return linear_map(handle)(plain(values), transposed, of_change)
 
 
 def _apply_shape(handle: int, transposed: bool, of_change: bool, values: Any) -> Any:
@@ -149,7 +145,7 @@ pull = _define(
     "pull", f"({GIVEN.format('str wrt, ')}, {_MOVES}, Tensor values) -> {_ALL}", _pull, _pull_shapes
 )
 _LISTS = f"{GIVEN.format('')}, {_MOVES}, {_CHANGES.format('more')}"
-push = _define("push", f"({_LISTS}) -> Tensor", _push, _push_shape)
+push = _define("push", f"({_LISTS}) -> Tensor", _push, _sum_shape)
 apply = _define(
     "apply",
     "(int handle, bool transposed, bool of_change, Tensor values) -> Tensor",

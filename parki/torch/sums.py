@@ -17,7 +17,7 @@ from parki.typing import AnyKernel
 INPUTS = ("trg", "src", "dens", "norms", "box")
 
 
-class How(NamedTuple):
+class SumOptions(NamedTuple):
     """Options; systems and their boxes; and whether the density of a sum is a change of another."""
 
     options: EwaldOptions
@@ -25,19 +25,22 @@ class How(NamedTuple):
     of_change: bool = False
 
 
-def plain(*tensors: Any) -> list[Any]:
-    """Return tensors detached and contiguous; None stays None."""
-    return [None if each is None else each.detach().contiguous().resolve_neg() for each in tensors]
+def plain(tensor: Any) -> Any:
+    """Return a tensor detached and contiguous; None stays None."""
+    return None if tensor is None else tensor.detach().contiguous().resolve_neg()
 
 
-def summed(kernel: AnyKernel, how: How, *given: Any) -> Any:
-    """Return a sum, given targets, sources or None, density, and normals and box or None."""
-    trg, src, dens, norms, _ = plain(*given)
+def summed(kernel: AnyKernel, how: SumOptions, tensors: Iterable[Any]) -> Any:
+    """Return a sum for targets, sources or None, density, and normals and box or None."""
+    trg, src, dens, norms, _ = map(plain, tensors)
+    options, batch = how.options, how.batch
     if how.of_change:
         inputs = named((trg, src, dens, norms, None))
-        return second.summed(one_shot, kernel, how.options, how.batch, inputs)
+        return second.summed(one_shot, kernel, options, batch, inputs)
     src = trg if src is None else src
-    return one_shot(kernel, trg, src, dens, norms, how.options, **how.batch._asdict())
+    return one_shot(
+        kernel, trg, src, dens, norms, options, systems=batch.systems, boxes=batch.boxes
+    )
 
 
 def named(tensors: Iterable[Any]) -> dict[str, Any]:
@@ -45,15 +48,16 @@ def named(tensors: Iterable[Any]) -> dict[str, Any]:
     return {n: each for n, each in zip(INPUTS, tensors, strict=True) if each is not None}
 
 
-def pulled(kernel: AnyKernel, how: How, wrt: str, *arguments: Any) -> dict[str, Any]:
+def pulled(kernel: AnyKernel, how: SumOptions, wrt: str, tensors: Iterable[Any]) -> dict[str, Any]:
     """Return the derivatives by ``wrt``, by name, for inputs, their moves, and values."""
-    *every, values = plain(*arguments)
-    given, moves = named(every[:5]), named(every[5:])
-    parts = second.pulled(kernel, *how[:2], given, values, tuple(wrt.split()), moves)
-    return {n: part.to(given["box"]) if n == "box" else part for n, part in parts.items()}
+    *arrays, values = map(plain, tensors)
+    inputs, moves, names = named(arrays[:5]), named(arrays[5:]), tuple(wrt.split())
+    parts = second.pulled(kernel, how.options, how.batch, inputs, values, names, moves)
+    return {n: part.to(inputs["box"]) if n == "box" else part for n, part in parts.items()}
 
 
-def pushed(kernel: AnyKernel, how: How, *arguments: Any) -> Any:
+def pushed(kernel: AnyKernel, how: SumOptions, tensors: Iterable[Any]) -> Any:
     """Return the change of a sum for inputs and their changes, or of this for others."""
-    every = plain(*arguments)
-    return second.pushed(kernel, *how[:2], *(named(every[n : n + 5]) for n in (0, 5, 10)))
+    arrays = [plain(tensor) for tensor in tensors]
+    inputs, tangents, moves = (named(arrays[n : n + 5]) for n in (0, 5, 10))
+    return second.pushed(kernel, how.options, how.batch, inputs, tangents, moves)
