@@ -10,6 +10,7 @@ dense        corrections of small bodies by all of their finer nodes, and matric
 own          a body's own matrix, some by polar coordinates
 corrections  near pairs of targets with other bodies and images
 bodies       `Bodies`: shapes at their places
+placed       `PlacedLayer`: what follows from places of bodies, and corrections there
 layer        `LayerPlan`: the sum of a plan, and its corrections
 surface      `Surface`: bodies by nodes or ready made, and their layers
 equations    `RigidSurfaces`, `FirstKind` and `Drops`: operators, and preconditioners by bodies

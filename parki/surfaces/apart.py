@@ -25,6 +25,7 @@ GAPS = (2.0, 1.04, 0.54, 0.29, 0.14, 0.09)
 FINER = (4e-6, 2e-4, 3e-3, 1.5e-2, 4.3e-2, 6.2e-2)
 ALONE = (2.2e-3, 7e-3, 1.7e-2, 2.2e-2, 0.16, 0.16)
 WORTH = 2e-3  # an error that a warning is worth
+MOST_BEND = 0.9  # width over radius of curvature, where errors are a hundredth
 
 
 # What gaps that nodes do not resolve do to what is solved. The velocity of a rigid body is a mean
@@ -103,6 +104,19 @@ def warnings(
         "gap",
         f"{_both(pairs[at], count)} are {gap:.2g} node distances apart, and nodes do not resolve "
         f"densities in the gap: {expect}; take more nodes, or keep bodies apart",
+    )
+
+
+def too_curved(surface: Bodies, width: float) -> str | None:
+    """Return a warning of a width, in node distances, that is too long for the curvature."""
+    most = width * max(shape.turns for shape in surface.shapes)
+    if most <= MOST_BEND:
+        return None
+    return (
+        f"the surface turns by {most:.2g} radians within the width of the corrections, "
+        "which takes 1 % and more of accuracy near its sharpest place; take more nodes, or "
+        "finer ones (finer=3), or a smaller order and width: plan.check(density) estimates "
+        "the error"
     )
 
 

@@ -7,7 +7,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -26,10 +26,7 @@ from parki.interchange import (
     as_given,
     flag,
     one_of,
-    positive,
     shown,
-    told_apart,
-    whole,
 )
 from parki.memory import telling
 from parki.runtime import ExecutionSpace, get_execution_space
@@ -38,13 +35,12 @@ from parki.surfaces import apart, corrections, own, plain
 from parki.surfaces.bodies import Bodies
 from parki.surfaces.kernels import LAYERS
 from parki.surfaces.near import Regularisation
+from parki.surfaces.placed import PlacedLayer
 from parki.surfaces.shapes import Shape
 from parki.typing import Array, ArrayT, OptionKeywords, Unpack
 
 SIDES = {"outside": 1, "mean": 0, "inside": -1}
 WORDS = {"dens": "density", "trg": "targets", "src": "nodes"}  # what sums call them
-NARROWEST = 0.1  # width in node distances: half of 1.15, the least one chosen, is rough already
-MOST_BEND = 0.9  # width over radius of curvature, where errors are a hundredth
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -59,16 +55,6 @@ def alone(method: Method) -> Method:
             return method(self, *given, **keywords)
 
     return cast(Method, call)
-
-
-class _Placed(NamedTuple):
-    """What follows from places of bodies, and moves with the points of the sum over nodes."""
-
-    surface: Bodies
-    e: Any  # directions of tractions
-    own: list[tuple[Any, Any, Any]]  # nodes, frames and matrix of each shape's bodies
-    near: corrections.Near
-    left: Any  # the node whose pair with each target the sum leaves out, or None
 
 
 @telling
@@ -148,24 +134,12 @@ class LayerPlan(Uncopied):
         if SUMS[kernel].normals and given.dl_mean is None and all(given.periodic):
             given = replace(given, dl_mean="flux")
         self.options, self._key, self._layer = given, (kernel, want), LAYERS[kernel, want]
-        if not 1e-9 <= positive("accuracy", accuracy) <= 1e-2:
-            given_accuracy, *_ = told_apart(accuracy, 1e-9, 1e-2)
-            raise ParkiValueError(f"accuracy is {given_accuracy}; expected 1e-9 to 1e-2")
-        if width is not None and positive("width", width) < NARROWEST:
-            raise ParkiValueError(
-                f"width is {shown(width)}; expected at least {NARROWEST} node distances, as "
-                "narrower corrections see no node; leave it out for one by the accuracy"
-            )
-        if order is not None:
-            order = whole("order", order, "a whole number from 1 to 12")
-            if order > 12:
-                raise ParkiValueError(f"order is {order}; expected a whole number from 1 to 12")
         self._setting = Regularisation.of(
-            accuracy,
-            order,
-            None if width is None else float(width),
-            SIDES[one_of("side", side, list(SIDES))],
-            flag("constants", constants),
+            accuracy=accuracy,
+            order=order,
+            width=width,
+            side=SIDES[one_of("side", side, list(SIDES))],
+            constants=flag("constants", constants),
         )
         # Copies: they are taken again where bodies move.
         self._targets = None if targets is None else as_points("targets", targets).copy()
@@ -199,8 +173,8 @@ class LayerPlan(Uncopied):
                     return
 
     @property
-    def _placed(self) -> _Placed:
-        return cast(_Placed, self._plan.attached)
+    def _placed(self) -> PlacedLayer:
+        return cast(PlacedLayer, self._plan.attached)
 
     @property
     def surface(self) -> Bodies:
@@ -251,7 +225,8 @@ class LayerPlan(Uncopied):
             )
         e = surface.normals if own or self._directions is None else self._directions
         e = e if e.shape == targets.shape else xp.zeros(targets.shape)
-        self._check_curvature(surface)
+        if text := apart.too_curved(surface, self._setting.width):
+            self._tell("curvature", text)
         space = get_execution_space(None, surface.nodes)
         with by_words(WORDS):
             own_parts, near = self._corrections(surface, e, self._setting, space)
@@ -259,7 +234,7 @@ class LayerPlan(Uncopied):
                 for kind, text in apart.warnings(surface, near.events, self.options, self._use):
                     self._tell(kind, text)
             left = corrections.left_out(near.events, targets.shape[1])
-            self._sum(surface, targets, _Placed(surface, e, own_parts, near, left))
+            self._sum(surface, targets, PlacedLayer(surface, self._layer, e, own_parts, near, left))
 
     def _tell(self, name: str, message: str) -> None:
         """Warn, unless the plan has warned of this before."""
@@ -267,7 +242,7 @@ class LayerPlan(Uncopied):
             warn(message)  # which may be an error, the next time as well
             self._told.add(name)
 
-    def _sum(self, surface: Bodies, targets: Any, placed: _Placed) -> None:
+    def _sum(self, surface: Bodies, targets: Any, placed: PlacedLayer) -> None:
         """Sum at other places, by the plan so far where no targets touch nodes.
 
         Sums leave out pairs of targets and nodes that touch, since no correction has the digits
@@ -294,18 +269,6 @@ class LayerPlan(Uncopied):
         )
         plan.attach(placed)
         self._plan = plan
-
-    def _check_curvature(self, surface: Bodies) -> None:
-        """Warn of widths that are too long for the surface's curvature."""
-        most = self._setting.width * max(shape.turns for shape in surface.shapes)
-        if most > MOST_BEND:
-            self._tell(
-                "curvature",
-                f"the surface turns by {most:.2g} radians within the width of the corrections, "
-                "which takes 1 % and more of accuracy near its sharpest place; take more nodes, or "
-                "finer ones (finer=3), or a smaller order and width: plan.check(density) estimates "
-                "the error",
-            )
 
     def _corrections(
         self, surface: Bodies, e: Any, setting: Regularisation, space: ExecutionSpace
@@ -353,7 +316,7 @@ class LayerPlan(Uncopied):
         q, placed = self._density(density), self._placed
         summed = self._plan(self._acting(q))
         rows = plain.rows_of(self._key[1], summed, placed.e)
-        rows = (rows + self._corrected(placed, q)).astype(q.dtype)
+        rows = (rows + placed.corrections(q)).astype(q.dtype)
         many = as_array("density", density).ndim > len(self._shapes[1])
         several = rows.shape[:1] if many else ()
         return as_given(rows.reshape((*several, *self._shapes[0])), density)
@@ -385,7 +348,7 @@ class LayerPlan(Uncopied):
         for _ in range(2):  # once more, after the memory is there
             watch = self.space.adapter.watch(True)
             with watch("corrections"):
-                self._corrected(self._placed, q)
+                self._placed.corrections(q)
             seconds |= watch.seconds()
         return self(density), seconds
 
@@ -405,47 +368,10 @@ class LayerPlan(Uncopied):
         back = back.reshape(len(v), SUMS[self._key[0]].rows, surface.areas.size)
         if SUMS[self._key[0]].rows > self._layer.columns:  # dipoles along the normals
             back = (back * surface.normals).sum(axis=1, keepdims=True)
-        dens = (back * surface.areas + self._corrected(placed, v, True)).astype(v.dtype)
+        dens = (back * surface.areas + placed.corrections(v, transposed=True)).astype(v.dtype)
         many = as_array("values", values).ndim > len(self._shapes[0])
         several = dens.shape[:1] if many else ()
         return as_given(dens.reshape((*several, *self._shapes[1])), values)
-
-    def _corrected(self, placed: _Placed, q: Any, transposed: bool = False) -> Any:
-        """Return the corrections (k, rows, Nt) of densities (k, columns, N).
-
-        Transposed, densities of values at the targets.
-        """
-        near, surface = placed.near, placed.surface
-        rows = self._layer.columns if transposed else self._layer.rows
-        count = surface.areas.size if transposed else self._plan.n_targets
-        corrections = surface.xp.zeros((len(q), rows, count), q.dtype)
-        if not len(q):
-            return corrections
-        flat = q.reshape(len(q), -1)
-        for index, values in own.own_products(placed.own, q, rows, transposed):
-            corrections[:, :, index] = values
-        for matrix in near.nodes:
-            corrections += own.product(matrix, flat, transposed).reshape(corrections.shape)
-        if near.finer is not None:
-            given = flat if transposed else self._finer(surface, q).reshape(len(q), -1)
-            part = own.product(near.finer, given, transposed).reshape(len(q), rows, -1)
-            corrections += self._finer(surface, part, True) if transposed else part
-        return corrections
-
-    @staticmethod
-    def _finer(surface: Bodies, q: Any, transposed: bool = False) -> Any:
-        """Return densities (k, columns, N) at the finer nodes of all bodies; or transposed."""
-        xp = surface.xp
-        parts: list[Any] = [None] * surface.kinds.size
-        starts = surface.finer_starts if transposed else surface.systems
-        for shape, _, bodies in surface.groups:
-            matrix = surface.on_device(shape, "finer.matrix")
-            matrix = matrix if transposed else matrix.T
-            index = xp.asarray(starts[bodies][:, None] + np.arange(len(matrix)))
-            values = q[:, :, index] @ matrix
-            for place, body in enumerate(bodies):
-                parts[body] = values[:, :, place]
-        return xp.concatenate(parts, axis=-1)
 
     @alone
     def as_linear_operator(self) -> Any:
@@ -464,9 +390,9 @@ class LayerPlan(Uncopied):
         q = self._density(density)
         placed, wider = self._placed, self._setting.wider()
         values: Any = self(density)
-        change, size = self._corrected(placed, q), abs(values).max()
+        change, size = placed.corrections(q), abs(values).max()
         own, near = self._corrections(placed.surface, placed.e, wider, self.space)
-        other = self._corrected(placed._replace(own=own, near=near), q)
+        other = placed._replace(own=own, near=near).corrections(q)
         last = placed.surface.last_degrees(q).astype(q.dtype).reshape((-1, *self._shapes[1]))
         unresolved = abs(self(last)).max()
         return float((abs(change - other).max() + unresolved) / size) if change.size else 0.0

@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from parki.interchange import bincount
+from parki.errors import ParkiValueError
+from parki.interchange import bincount, positive, shown, told_apart, whole
 from parki.solving.pairs import block_matrix
 from parki.surfaces.functions import Functions, Smooth, coefficients
 from parki.surfaces.kernels import Layer, SurfacePairs
 
 SPLIT = 1.5  # width of the smooth kernel in node distances
+NARROWEST = 0.1  # width in node distances: half of 1.15, the least one chosen, is rough already
 WIDER = 4.0  # how many times larger an error is that an estimate compares with
 BEHIND = 3.5  # widths within which nodes that face away are of another part of a thin body
 AT_ONCE = {False: 1 << 14, True: 1 << 21}  # pairs, by whether they are on a device
@@ -38,19 +40,41 @@ class Regularisation:
 
     @classmethod
     def of(
-        cls, accuracy: float, order: int | None, width: float | None, side: int, constants: bool
+        cls,
+        *,
+        accuracy: float,
+        order: int | None,
+        width: float | None,
+        side: int,
+        constants: bool,
     ) -> Regularisation:
         """Return the one for a wanted accuracy of smooth densities, on nodes alone.
 
         Quadratures of sheets on square lattices have the accuracy by this width, and plain sums by
         these distances; higher orders have it with fewer nodes in a wavelength.
+
+        Raises
+        ------
+        ParkiValueError, ParkiTypeError
         """
+        if not 1e-9 <= positive("accuracy", accuracy) <= 1e-2:
+            number, *_ = told_apart(accuracy, 1e-9, 1e-2)
+            raise ParkiValueError(f"accuracy is {number}; expected 1e-9 to 1e-2")
+        if width is not None and positive("width", width) < NARROWEST:
+            raise ParkiValueError(
+                f"width is {shown(width)}; expected at least {NARROWEST} node distances, as "
+                "narrower corrections see no node; leave it out for one by the accuracy"
+            )
+        if order is not None:
+            order = whole("order", order, "a whole number from 1 to 12")
+            if order > 12:
+                raise ParkiValueError(f"order is {order}; expected a whole number from 1 to 12")
         digits = round(-math.log10(accuracy), 6)
         if order is None:
             order = 2 * math.ceil(min(max(digits, 2.0), 8.0) / 2)
         if width is None:
             width = 0.825 + order / 16 + digits / 10
-        return cls(order, width, side, constants, digits)
+        return cls(order, float(width), side, constants, digits)
 
     def wider(self) -> Regularisation:
         """Return one whose width has `WIDER` times the error, with one more digit of reach."""
