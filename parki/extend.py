@@ -6,7 +6,8 @@ a symbol        `Symbol`, and `POTENTIAL`, `SLOPE`, `CURL`, `FLOW`, `FLOW_OF_LAY
                 `CURL_OF_CURL`
 sources         `Source`, and `CHARGE`, `CHARGE_DIPOLE`, `QUADRUPOLE`, `FORCE`, `TORQUE`, `DIPOLE`,
                 `LAYER`
-a gauge         `OF_CHARGES`, `OF_FORCES`, or None; where a symbol is screened, see `Sum`
+a gauge         `OF_CHARGES`, `OF_FORCES`, or None; of screened symbols `OF_SCREENED`,
+                `WITH_FRICTION`
 its transpose   `Adjoint`
 a composite     `Composite`, of `Addend`
 maps of results `velocity`, `pressure`, `gradient`, or a function; `Curved` where it has a
@@ -23,7 +24,7 @@ from __future__ import annotations
 from parki.ewald.sums import SUMS, TERMS, register
 from parki.ewald.sums.adjoint import Adjoint, gradient
 from parki.ewald.sums.composite import Addend, Composite
-from parki.ewald.sums.gauges import OF_CHARGES, OF_FORCES
+from parki.ewald.sums.gauges import OF_CHARGES, OF_FORCES, OF_SCREENED, WITH_FRICTION
 from parki.ewald.sums.maps import Curved, pressure, velocity
 from parki.ewald.sums.names import Family, always, named
 from parki.ewald.sums.pairs import PairFunction
@@ -63,12 +64,14 @@ __all__ = [
     "LAYER",
     "OF_CHARGES",
     "OF_FORCES",
+    "OF_SCREENED",
     "POTENTIAL",
     "QUADRUPOLE",
     "SLOPE",
     "SUMS",
     "TERMS",
     "TORQUE",
+    "WITH_FRICTION",
     "Addend",
     "Adjoint",
     "Composite",

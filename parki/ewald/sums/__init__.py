@@ -83,6 +83,12 @@ def register(name: str, family: Family) -> None:
     """
     if name in SUMS.families:
         raise ParkiValueError(f"there is a sum {name!r} already; register it by another name")
+    lacking = [each for each in family.parameters if each not in family.example]
+    if lacking:
+        raise ParkiValueError(
+            f"the family {name!r} has no example of {', '.join(lacking)}; give one number of each "
+            "parameter, which lists and tests take"
+        )
     record = family.make(**family.example)
     if record.name.partition("(")[0] != name:
         raise ParkiValueError(f"the record of {name!r} is named {record.name!r}; name both alike")

@@ -49,10 +49,13 @@ class Gauge(NamedTuple):
         ``ends(Ends)``: per unit of the summed density, shape (results,).
     background : bool
         Whether triply periodic densities have the split's uniform background.
+    screened : bool
+        Whether it is for symbols with a screening, whose fields decay.
     """
 
     ends: Callable[[Ends], Array]
     background: bool = False
+    screened: bool = False
 
 
 def _of_charges(ends: Ends, more: float = 0.0) -> Array:
@@ -84,5 +87,5 @@ OF_CHARGES = Gauge(_of_charges, background=True)
 OF_IMAGES = Gauge(partial(_of_charges, more=1.5), background=True)
 OF_FORCES = Gauge(_of_forces)
 # In place of OF_CHARGES and of OF_FORCES, where the symbol has a screening.
-OF_SCREENED = Gauge(_of_screened, background=True)
-WITH_FRICTION = Gauge(_with_friction)
+OF_SCREENED = Gauge(_of_screened, background=True, screened=True)
+WITH_FRICTION = Gauge(_with_friction, screened=True)

@@ -182,7 +182,7 @@ class Sum:
         The parts of a density, whose rows follow each other.
     gauge : Gauge or None
         None where the sum of the densities has no field of its own. A screened symbol has another
-        one than the symbol without screening: see `parki.ewald.sums.gauges`. It is not checked.
+        one than the symbol without screening: see `parki.ewald.sums.gauges`.
     terms : mapping of str to tuple of Term
         What makes up each quantity that the sum has: "u", "p", "grad_u"; and "grad_tensor", the
         gradient of ``D_jk d_k u_j + s p`` for a tensor D and a strength s at a *tensor target*.
@@ -238,6 +238,19 @@ class Sum:
         if self.symbol.order not in (1, 2):
             raise ParkiValueError(
                 f"the sum {self.name} has a symbol of order {self.symbol.order}; expected 1 or 2"
+            )
+        if not all(isinstance(source, Source) for source in self.sources):
+            raise ParkiValueError(
+                f"the sum {self.name} has sources that are no tuple of Source; give one source as "
+                "(source,)"
+            )
+        if self.gauge is not None and self.gauge.screened is not bool(self.symbol.screening):
+            words = ("without", "OF_CHARGES or OF_FORCES")
+            if self.symbol.screening:
+                words = ("with", "OF_SCREENED or WITH_FRICTION")
+            raise ParkiValueError(
+                f"the sum {self.name} has a symbol {words[0]} screening, but not such a gauge; "
+                f"give {words[1]} of parki.extend"
             )
         if not fit(self.sources, self.symbol.structure, self.symbol.components):
             raise ParkiValueError(

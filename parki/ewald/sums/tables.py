@@ -8,10 +8,18 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from parki.errors import ParkiValueError
+
 Array = NDArray[np.float64]
 Function = Literal[
     "smooth", "psi", "flow", "pressure", "shells", "shell_ball", "balls", "screening", "numbers"
 ]
+
+
+class NoTableError(ParkiValueError, KeyError):
+    """A table that a split does not have; a `KeyError`, too, as mappings raise."""
+
+    __str__ = Exception.__str__
 
 
 class Table(NamedTuple):
@@ -83,6 +91,11 @@ class RadialTables(Mapping[Table, Array]):
         return RadialTables((key._replace(laplacians=0), table) for key, table in own)
 
     def __getitem__(self, key: Table) -> Array:
+        if key not in self._tables:
+            raise NoTableError(
+                f"the sum takes {key.function}_{key.order}, of which its split has no table; "
+                "screened symbols have those of the sums that docs/adding-a-sum.md lists"
+            )
         return self._tables[key]
 
     def __iter__(self) -> Iterator[Table]:
@@ -102,15 +115,15 @@ class RadialTables(Mapping[Table, Array]):
     @property
     def flow(self) -> Array:
         """``2 T_0 - r^2 T_1``."""
-        return self._tables[FLOW]
+        return self[FLOW]
 
     def smooth(self, order: int, laplacians: int = 0) -> Array:
         """Return T_n."""
-        return self._tables[Table("smooth", order, laplacians)]
+        return self[Table("smooth", order, laplacians)]
 
     def psi(self, order: int, laplacians: int = 0) -> Array:
         """Return psi_n."""
-        return self._tables[Table("psi", order, laplacians)]
+        return self[Table("psi", order, laplacians)]
 
     def map(self, function: Callable[..., Array], *others: RadialTables) -> RadialTables:
         """Return a function's results, called with each table and the same table of the others."""
