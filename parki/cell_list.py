@@ -34,6 +34,7 @@ from parki.memory import Buffer, Buffers, require, telling
 from parki.runtime import ExecutionSpace, Kernel, get_execution_space, load, load_all
 from parki.runtime.forks import Uncopied
 from parki.settings import MOST_THREADS, thread_count
+from parki.typing import AnyArray
 
 # Launches over fewer points run in the calling thread: to wake another one takes longer.
 FEW = 4096
@@ -126,7 +127,7 @@ class CellList(Uncopied):
     @telling
     def __init__(
         self,
-        points: Any,
+        points: AnyArray,
         cutoff: float | None,
         box: Sequence[float] | NDArray[np.float64],
         periodic: Sequence[bool] = (False, False, False),
@@ -138,7 +139,7 @@ class CellList(Uncopied):
         spare: int = 0,
         offsets: NDArray[np.int32] | None = None,
         along: bool = False,
-        tilts: Any = None,
+        tilts: AnyArray = None,
         executor: str | None = None,
     ) -> None:
         self.space = get_execution_space(execution_space, points)
@@ -191,32 +192,60 @@ class CellList(Uncopied):
         require(self.space, CELL * cells, f"lists of {cells:.3g} cells", remedy)
         if tilts is not None:
             tilts = _checked_tilts(tilts, points)
-        own = points, self.shape, self.box, self.periodic, corner, self.space
-        how = {"scale": scale, "spare": spare, "offsets": offsets, "tilts": tilts}
-        self._make(*own, along=flag("along", along), executor=executor, **how)
+        self._make(
+            points,
+            self.shape,
+            self.box,
+            self.periodic,
+            corner,
+            self.space,
+            scale=scale,
+            spare=spare,
+            offsets=offsets,
+            tilts=tilts,
+            executor=executor,
+            along=flag("along", along),
+        )
 
     @classmethod
     def made(
         cls,
-        points: Any,
+        points: AnyArray,
         shape: Sequence[int],
         box: NDArray[np.float64],
         periodic: Sequence[bool],
         origin: Sequence[float],
         space: ExecutionSpace,
-        **how: Any,
+        *,
+        scale: float = 1.0,
+        spare: int = 0,
+        offsets: AnyArray = None,
+        tilts: AnyArray = None,
+        executor: str | None = None,
     ) -> CellList:
         """Return a list of the solver's own points, which nothing is checked of.
 
-        A device may record it. ``how`` has the other arguments.
+        A device may record it.
         """
         new = cls.__new__(cls)
-        new._make(points, shape, box, periodic, origin, space, **how)
+        new._make(
+            points,
+            shape,
+            box,
+            periodic,
+            origin,
+            space,
+            scale=scale,
+            spare=spare,
+            offsets=offsets,
+            tilts=tilts,
+            executor=executor,
+        )
         return new
 
     def _make(
         self,
-        points: Any,
+        points: AnyArray,
         shape: Sequence[int],
         box: Iterable[float],
         periodic: Sequence[bool],
@@ -225,8 +254,8 @@ class CellList(Uncopied):
         *,
         scale: float = 1.0,
         spare: int = 0,
-        offsets: Any = None,
-        tilts: Any = None,
+        offsets: AnyArray = None,
+        tilts: AnyArray = None,
         executor: str | None = None,
         along: bool = False,
     ) -> None:
@@ -238,12 +267,21 @@ class CellList(Uncopied):
         self.executor = executor
         self.dtype = points.dtype
         self.n_cells = math.prod(self.shape) * self.systems
-        grid = (self.box, self.shape, self.periodic, origin, self.space)
-        how: dict[str, Any] = {"along": along, "executor": executor, "tilts": tilts}
         find, *kernels = made = self.kernels(self.space, REAL_NAMES[points.dtype], executor)
         self._gathers = _GATHERS.setdefault(made, {})
-        how["find"] = find if tilts is None else None
-        wrapped, self.cells = locate(points, *grid, scale=scale, **how)
+        wrapped, self.cells = locate(
+            points,
+            self.box,
+            self.shape,
+            self.periodic,
+            origin,
+            space,
+            scale=scale,
+            along=along,
+            tilts=tilts,
+            executor=executor,
+            find=find if tilts is None else None,
+        )
         if offsets is not None:
             load("cell_list", "place_systems", self.space, executor=executor)(
                 self.cells.size,
@@ -281,17 +319,23 @@ class CellList(Uncopied):
         if n <= SORTED_AT_ONCE and not self.space.adapter.capturing():
             last = self.n_cells
             self.counts, self.starts = (xp.empty(*declared[n]) for n in ("counts", "starts"))
-            made = {"counts": self.counts, "starts": self.starts, "order": self.order}
-            sort_few(max(n, last + 1), cells=self.cells, total=n, last=last, **made)
+            sort_few(
+                max(n, last + 1),
+                cells=self.cells,
+                total=n,
+                last=last,
+                counts=self.counts,
+                starts=self.starts,
+                order=self.order,
+            )
             return
         numbers, listed = (xp.empty(n, dtype=np.int32) for _ in range(2))
         zeros = xp.zeros(*declared["starts"])
         self.counts = zeros[1:]
         count_cells(n, cells=self.cells, counts=self.counts, numbers=numbers)
         self.starts = xp.cumsum(zeros, dtype=np.int32)
-        lists = {"cells": self.cells, "starts": self.starts, "listed": listed}
-        list_cells(n, numbers=numbers, **lists)
-        order_cells(n, order=self.order, **lists)
+        list_cells(n, numbers=numbers, cells=self.cells, starts=self.starts, listed=listed)
+        order_cells(n, order=self.order, cells=self.cells, starts=self.starts, listed=listed)
 
     def _sort_on_host(self, count_chunk: Kernel, place_chunk: Kernel) -> None:
         """Sort by counting: chunks count their points, then place them after earlier chunks."""
@@ -313,7 +357,7 @@ class CellList(Uncopied):
             chunks, cells=self.cells, histogram=histogram, order=self.order, size=size, total=n
         )
 
-    def sort(self, rows: Any, out: Any = None) -> Any:
+    def sort(self, rows: AnyArray, out: AnyArray = None) -> Any:
         """Return a payload array sorted along with the points.
 
         Parameters
@@ -336,9 +380,9 @@ class CellList(Uncopied):
             raise ParkiValueError(
                 f"out has shape {result.shape}; expected {flat.shape}, or more columns"
             )
-        kind = flat.dtype, flat.shape[0]
+        dtype, count = kind = flat.dtype, flat.shape[0]
         if kind not in self._gathers:
-            self._gathers[kind] = self.gather_kernel(self.space, *kind, self.executor)
+            self._gathers[kind] = self.gather_kernel(self.space, dtype, count, self.executor)
         gather = self._gathers[kind]
         gather(n, 1 if n < FEW else MOST_THREADS, rows=flat, order=self.order, sorted_rows=result)
         return result.reshape(rows.shape) if out is None else out
@@ -396,7 +440,7 @@ class CellList(Uncopied):
 
 
 def locate(
-    points: Any,
+    points: AnyArray,
     box: Sequence[float] | NDArray[np.float64],
     shape: Sequence[int],
     periodic: Sequence[bool],
@@ -405,7 +449,7 @@ def locate(
     *,
     scale: float = 1.0,
     along: bool = False,
-    tilts: Any = None,
+    tilts: AnyArray = None,
     executor: str | None = None,
     find: Kernel | None = None,
 ) -> tuple[Any, Any]:
@@ -453,7 +497,9 @@ def locate(
     return wrapped, cells
 
 
-def multiplied(points: Any, matrix: Any, space: ExecutionSpace, executor: str | None = None) -> Any:
+def multiplied(
+    points: AnyArray, matrix: AnyArray, space: ExecutionSpace, executor: str | None = None
+) -> Any:
     """Return points (3, N) times a matrix (3, 3) of their dtype, in their memory."""
     points = space.array_module.ascontiguousarray(points)
     product = space.array_module.empty_like(points)
@@ -477,20 +523,20 @@ def _cells_of(cutoff: Any, box: tuple[float, ...]) -> tuple[int, ...]:
     return tuple(int(min(max(edge / width, 1.0), 2.0**31)) for edge in box)
 
 
-def _systems_of(offsets: Any, count: int) -> int:
+def _systems_of(offsets: AnyArray, count: int) -> int:
     """Return the number of systems; refuse what are no offsets of them."""
-    given = to_host(as_array("offsets", offsets))
-    if given.ndim != 1 or given.dtype.kind not in "iu":
+    ends = to_host(as_array("offsets", offsets))
+    if ends.ndim != 1 or ends.dtype.kind not in "iu":
         raise ParkiTypeError(f"offsets is {shown(offsets)}; expected whole numbers in a list")
-    if given.size < 2 or given[0] != 0 or given[-1] != count or (np.diff(given) < 0).any():
+    if ends.size < 2 or ends[0] != 0 or ends[-1] != count or (np.diff(ends) < 0).any():
         raise ParkiValueError(
             f"offsets is {shown(offsets)}; expected two or more numbers, from 0 to the {count} "
             "points given, none smaller than the one before"
         )
-    return int(given.size) - 1
+    return int(ends.size) - 1
 
 
-def _checked_tilts(tilts: Any, points: Any) -> Any:
+def _checked_tilts(tilts: AnyArray, points: AnyArray) -> Any:
     """Return tilts; refuse what is not 3 of them like the points."""
     array = as_array("tilts", tilts)
     if array.shape != (3,) or array.dtype != points.dtype or type(array) is not type(points):
@@ -501,7 +547,7 @@ def _checked_tilts(tilts: Any, points: Any) -> Any:
     return array
 
 
-def _wrong_dtype(name: str, array: Any) -> ParkiTypeError:
+def _wrong_dtype(name: str, array: AnyArray) -> ParkiTypeError:
     return ParkiTypeError(f"{name} has dtype {array.dtype}; expected float32 or float64")
 
 
@@ -537,19 +583,44 @@ def runs(
     """
     xp, columns = space.array_module, (starts.size - 1) // length
     count, write, *few = parts_kernels(space, executor)
-    cut = {"starts": starts, "length": length, "pieces": pieces, "size": size}
     most = most_parts(total, size, columns * pieces)
     if few and columns * pieces <= CUT_AT_ONCE:
         parts = xp.empty((3, most), dtype=np.int32)
-        few[0](most, columns=columns, parts=parts, **cut)
+        list_few = few[0]
+        list_few(
+            most,
+            columns=columns,
+            parts=parts,
+            starts=starts,
+            length=length,
+            pieces=pieces,
+            size=size,
+        )
         return parts
     cells = columns * pieces
     counts = xp.zeros(cells + 1, dtype=np.int32)
-    count(cells, _threads(cells), counts=counts[1:], **cut)
+    count(
+        cells,
+        _threads(cells),
+        counts=counts[1:],
+        starts=starts,
+        length=length,
+        pieces=pieces,
+        size=size,
+    )
     begins = xp.cumsum(counts, dtype=np.int32)
     parts = xp.empty((3, most if space.on_device else int(begins[-1])), dtype=np.int32)
-    made = {"begins": begins, "parts": parts}
-    write(parts.shape[1], _threads(parts.shape[1]), runs=cells, **made, **cut)
+    write(
+        parts.shape[1],
+        _threads(parts.shape[1]),
+        runs=cells,
+        begins=begins,
+        parts=parts,
+        starts=starts,
+        length=length,
+        pieces=pieces,
+        size=size,
+    )
     return parts
 
 

@@ -7,19 +7,21 @@ pairs are counted in a sample of random points, as a plan counts them among its 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.ewald.choice import machines
 from parki.ewald.choice.clustering import SAMPLE, pair_density
 from parki.ewald.choice.cost import Machine
 from parki.ewald.choice.memory import Memory, Use, fitting, predict
-from parki.ewald.choice.parameters import select
+from parki.ewald.choice.parameters import Parameters, select
+from parki.ewald.choice.problem import Problem
 from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p_lists import PAIRS, most_pairs
 from parki.ewald.options import EwaldOptions
@@ -147,10 +149,10 @@ def estimate(
     options: EwaldOptions | None = None,
     *,
     targets: float | None = None,
-    want: Any = "u",
-    dtype: Any = "float64",
+    want: str | tuple[str, ...] = "u",
+    dtype: DTypeLike = "float64",
     systems: int = 1,
-    radii: Any = None,
+    radii: float | Sequence[float] | None = None,
     torques: bool = False,
     machine: str | Path | None = None,
     **keywords: Unpack[SumKeywords],
@@ -206,7 +208,7 @@ def estimate(
     systems = whole("systems", systems, "how many systems there are")
     np_dtype = np.dtype(one_of("dtype", str(np.dtype(dtype)), ("float64", "float32")))
     spheres = kernel in SPHERES
-    name: Any = kernel
+    name: str = kernel
     others: Any = keywords
     if not spheres:
         name, others = with_parameters(kernel, others)
@@ -230,7 +232,12 @@ def estimate(
     first, noise, solve = math.nan, None, None
     for each in sums:
         problem, parameters, needs, length = _chosen(
-            each, (count, sources, systems), np_dtype, place, first, targets is None
+            each,
+            (count, sources, systems),
+            dtype=np_dtype,
+            place=place,
+            first=first,
+            same=targets is None,
         )
         first = first if first == first else length
         memory = predict(problem, parameters, needs)
@@ -253,13 +260,20 @@ def estimate(
     if kernel == "spheres" and options.periodicity == 3:
         noise = PRODUCTS * seconds["P2P"] + seconds["FGC"] / 2 + seconds["G2P"]
     elif kernel == "rigid_spheres":
-        filled = 4 / 3 * math.pi * np.mean(np.power(radii, 3.0)) * sources / length**3
+        filled = 4 / 3 * math.pi * np.mean(np.power(np.asarray(radii), 3.0)) * sources / length**3
         solve = float(np.interp(filled, *SOLVES)) * sum(seconds.values())
     elif kernel == "rigid_bodies":
         solve = BODIES * sum(seconds.values())
     best = problem.machine.name.removeprefix("those ")
     return Prediction(
-        _headline(name, want, options, (count, sources, systems), f"{np_dtype}", place.space),
+        _headline(
+            name,
+            want,
+            options,
+            counts=(count, sources, systems),
+            dtype=f"{np_dtype}",
+            space=place.space,
+        ),
         seconds,
         noise,
         solve,
@@ -271,7 +285,9 @@ def estimate(
     )
 
 
-def _moved(kernel: str, radii: Any, torques: bool, options: EwaldOptions) -> list[tuple[Any, Any]]:
+def _moved(
+    kernel: str, radii: float | Sequence[float] | None, torques: bool, options: EwaldOptions
+) -> list[tuple[str, str | tuple[str, ...]]]:
     """Return the sums that move spheres, with their results."""
     if radii is None:
         raise ParkiTypeError(
@@ -294,15 +310,15 @@ def _moved(kernel: str, radii: Any, torques: bool, options: EwaldOptions) -> lis
     return [(sizes.kernels[key], "u") for key in moved]
 
 
-def _count(name: str, given: Any) -> int:
+def _count(name: str, number: float) -> int:
     """Return a number of points, which may be written as 1e6."""
-    value = finite(name, given, "a number of points")
+    value = finite(name, number, "a number of points")
     if not 1 <= value <= LARGEST or value != round(value):
-        raise ParkiValueError(f"{name} is {shown(given)}; expected a whole number, 1 to {LARGEST}")
+        raise ParkiValueError(f"{name} is {shown(number)}; expected a whole number, 1 to {LARGEST}")
     return round(value)
 
 
-def _where(machine: Any, options: EwaldOptions) -> _Machine:
+def _where(machine: str | Path | None, options: EwaldOptions) -> _Machine:
     """Return where it would run."""
     if machine is None:
         return _Machine(get_execution_space(options.execution_space))
@@ -325,7 +341,7 @@ def _hint(best: str, place: _Machine) -> str:
     return "; this machine was not measured, and may take several times as long: run 'parki tune'"
 
 
-def _sums(kernel: Any, want: Any, options: EwaldOptions) -> Iterator[_OneSum]:
+def _sums(kernel: str, want: str | tuple[str, ...], options: EwaldOptions) -> Iterator[_OneSum]:
     """Yield the sums that a plan would have as members."""
     asked = SumRequest.of(kernel, want, options)
     if asked.composite is None:
@@ -339,21 +355,25 @@ def _sums(kernel: Any, want: Any, options: EwaldOptions) -> Iterator[_OneSum]:
 def _chosen(
     each: _OneSum,
     counts: tuple[int, int, int],
-    dtype: Any,
+    *,
+    dtype: DTypeLike,
     place: _Machine,
     first: float,
     same: bool,
-) -> tuple[Any, Any, Any, float]:
+) -> tuple[Problem, Parameters, Use, float]:
     """Return the problem of a sum, its parameters, what memory depends on, and the box's length.
 
     ``first`` is the length of the box of the first sum, NaN of that itself.
     """
-    total, given, systems = counts
-    options, own = each.options, -(-given // systems)
-    lattice = resolve(options, np.empty((0, 3)))
-    sampled = min(-(-total // systems), SAMPLE), min(own, SAMPLE)
-    trg, src = _sample(each, lattice, *sampled, same)
-    sources, same = round(own * src.shape[1] / sampled[1]), same and src is trg
+    all_targets, all_sources, systems = counts
+    options, targets, of_system = (
+        each.options,
+        -(-all_targets // systems),
+        -(-all_sources // systems),
+    )
+    lattice, sampled = resolve(options, np.empty((0, 3))), min(of_system, SAMPLE)
+    trg, src = _sample(each, lattice, targets=min(targets, SAMPLE), sources=sampled, same=same)
+    sources, same = round(of_system * src.shape[1] / sampled), same and src is trg
     ends = np.array([src.min(axis=1), src.max(axis=1)])
     if each.scale is not None and first == first:  # as `Placement` does
         size, power = each.scale
@@ -363,22 +383,26 @@ def _chosen(
     frame = Frame.of(task, lattice)
     edges = frame.lattice.edges
     trg, src = (_wrapped(cloud, lattice) * edges[:, None] for cloud in (trg, src))
-    density = pair_density(
-        *((src, src) if same else (trg, src)), edges, apart=options.images_below(ends)
-    )
+    density = pair_density(src if same else trg, src, edges, apart=options.images_below(ends))
     if same:
         density = replace(density, self_pairs=1 / sources)
     tolerance = options.random_tolerance(sources, task.sum.source_components, task.dtype)
-    totals = -(-total // systems), sources, systems
-    kept = 0.0 if options.deterministic else place.kept(systems * totals[0])
-    how = frame.length, totals, tolerance, density, place.machine(task), kept
-    problem = pose(task, replace(lattice, deforms=frame.lattice.deforms), *how)
+    problem = pose(
+        task,
+        replace(lattice, deforms=frame.lattice.deforms),
+        length=frame.length,
+        counts=(targets, sources, systems),
+        tolerance=tolerance,
+        density=density,
+        best=place.machine(task),
+        kept=0.0 if options.deterministic else place.kept(systems * targets),
+    )
     return problem, select(problem), Use(task, same, False), frame.length
 
 
 def _sample(
-    each: _OneSum, lattice: Lattice, targets: int, sources: int, same: bool
-) -> tuple[Any, Any]:
+    each: _OneSum, lattice: Lattice, *, targets: int, sources: int, same: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return random points of a sum, where maps put them, as if the box were along the axes."""
     rng = np.random.default_rng(0)
     edges = lattice.by_user(lattice.sides + lattice.origin)[:, None]
@@ -392,7 +416,7 @@ def _sample(
     return trg, src
 
 
-def _wrapped(points: Any, lattice: Lattice) -> Any:
+def _wrapped(points: NDArray[np.float64], lattice: Lattice) -> NDArray[np.float64]:
     """Return points in parts of the box's sides, along the solver's axes."""
     order = [*lattice.axes]
     parts = (points[order] - lattice.origin[:, None]) / lattice.sides[:, None]
@@ -400,7 +424,13 @@ def _wrapped(points: Any, lattice: Lattice) -> Any:
 
 
 def _headline(
-    kernel: Any, want: Any, options: EwaldOptions, counts: Any, dtype: str, space: Any
+    kernel: str,
+    want: str | tuple[str, ...],
+    options: EwaldOptions,
+    *,
+    counts: tuple[int, int, int],
+    dtype: str,
+    space: ExecutionSpace,
 ) -> str:
     """Return the sum and its points in one line."""
     targets, sources, systems = counts

@@ -19,6 +19,7 @@ from parki.ewald.pipeline.setup import Setup
 from parki.ewald.pipeline.stages import Marks
 from parki.ewald.task import Task
 from parki.memory import Buffers, declare
+from parki.typing import AnyArray
 
 
 def slab_grids(task: Task, stored: tuple[int, int, int]) -> Buffers:
@@ -35,7 +36,7 @@ class SlabFar:
         self.transport, self.slabs, rank = transport, slabs, transport.team.rank
         task, mesh = setup.task, setup.mesh
         self.setup, self.mesh = setup, mesh
-        self.slab = slab = setup.slab_mesh(*slabs.cells[rank : rank + 2])
+        self.slab = slab = setup.slab_mesh(slabs.cells[rank], slabs.cells[rank + 1])
         self.fgc = slab_fgc(transport, slabs, setup)
         self.halo = Halo(transport, slabs)
         self.planes = slabs.planes[rank + 1] - slabs.planes[rank]
@@ -50,7 +51,9 @@ class SlabFar:
         self.memory: Any = None  # the grid's, once there are points
         self.modes: Any = None
 
-    def placed(self, trg: Any, src: Any, norms: Any, marks: Marks, tensors: Any = None) -> SlabFar:
+    def placed(
+        self, trg: AnyArray, src: AnyArray, norms: AnyArray, marks: Marks, tensors: AnyArray = None
+    ) -> SlabFar:
         """Return this far field for other points; both share their grids, so use one at a time.
 
         Parameters
@@ -79,7 +82,7 @@ class SlabFar:
         far.buffer = task.xp.empty((task.sum.rows, src.shape[1]), dtype=mesh.dtype)
         return far
 
-    def spread(self, dens: Any) -> None:
+    def spread(self, dens: AnyArray) -> None:
         """P2G: spread the densities (rows, sources) of the slab."""
         grid, modes = self.marks.spread(self.p2g, dens, self.buffer, None, 0, 1, self.plane)
         self.grid = grid[..., : self.mesh.padding.grid[2]]
@@ -96,7 +99,7 @@ class SlabFar:
             self.modes = self.transport.team.sum(self.modes)
         _, y, z = self.mesh.padding.grid
 
-        def owned(values: Any) -> Any:
+        def owned(values: AnyArray) -> Any:
             return values[:, : self.planes].reshape(len(values), self.planes, self.grids, y, z)
 
         self.fgc.apply(owned(self.grid), owned(self.field), self.modes)
@@ -108,12 +111,12 @@ class SlabFar:
             n = self.field.shape[3]
             self.stored[..., n:] = self.stored[..., : self.stored.shape[3] - n]
 
-    def gather(self, results: dict[str, Any]) -> None:
+    def gather(self, results: dict[str, AnyArray]) -> None:
         """G2P: add the field to the results (rows, targets) of the slab."""
         self.marks.gather(self.g2p, self.stored, results, 0, 1)
 
 
-def _shifted(points: Any, corner: float) -> Any:
+def _shifted(points: AnyArray, corner: float) -> Any:
     """Return points shifted along the first axis, so that the slab's first plane is zero."""
     moved = points.copy()
     # In double precision: a slab far from the corner should not lose digits.

@@ -26,6 +26,7 @@ from parki.ewald.far.transforms import transforms_of
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.task import Task
 from parki.memory import Buffers, declare
+from parki.typing import AnyArray
 
 
 def slab_fgc(transport: Transport, slabs: Slabs, setup: Setup) -> _Periodic | _Free:
@@ -83,7 +84,7 @@ class _Periodic:
         self.swap = Swap(transport, "FGC", (0, slabs.planes), (2, lines))
         self.swap_back = self.swap.back()
 
-    def apply(self, grid: Any, field: Any, plane: Any) -> None:
+    def apply(self, grid: AnyArray, field: AnyArray, plane: AnyArray) -> None:
         """Convolve.
 
         Parameters
@@ -139,7 +140,7 @@ class _Free:
         self.to_modes = Swap(transport, "FGC modes", (2, lines), (0, modes))
         self.from_modes, self.from_lines = self.to_modes.back(), self.to_lines.back()
 
-    def apply(self, grid: Any, field: Any, plane: Any) -> None:
+    def apply(self, grid: AnyArray, field: AnyArray, plane: AnyArray) -> None:
         """Convolve: as `_Periodic.apply`."""
 
         def spread(i: int) -> Callable[[], None]:
@@ -163,7 +164,7 @@ class _Free:
         _flow(self.convolution.rows, back, inverse)
 
     @staticmethod
-    def _rows(values: Any, i: int) -> Any:
+    def _rows(values: AnyArray, i: int) -> Any:
         """Return a component (1, x, sets part, z): its sets are lines side by side."""
         _, x, sets, part, z = values.shape
         return values[i].reshape(1, x, sets * part, z)

@@ -11,6 +11,7 @@ from typing import Any
 
 from parki.distributed.slabs import Slabs, Touched
 from parki.distributed.transport import Transport, cut
+from parki.typing import AnyArray
 
 
 class Halo:
@@ -23,7 +24,7 @@ class Halo:
         self.touched = [[t for t in mine if t.owner == owner] for owner in ranks]
         self.owned = [[t for t in slabs.touched(r) if t.owner == rank] for r in ranks]
 
-    def add(self, grid: Any) -> None:
+    def add(self, grid: AnyArray) -> None:
         """Add the values spread beyond the slab to the owners' planes, in place.
 
         ``grid`` (components, planes, y, z) begins with the planes owned.
@@ -31,7 +32,7 @@ class Halo:
         for part, block in self._exchange("P2G halo", grid, self.touched, "touched", self.owned):
             grid[:, part.owned : part.owned + part.planes] += block
 
-    def copy(self, field: Any) -> None:
+    def copy(self, field: AnyArray) -> None:
         """Fetch the planes beyond the slab from their owners, in place; ``grid`` as for `add`."""
         for part, block in self._exchange("G2P halo", field, self.owned, "owned", self.touched):
             field[:, part.touched : part.touched + part.planes] = block
@@ -39,7 +40,7 @@ class Halo:
     def _exchange(
         self,
         label: str,
-        values: Any,
+        values: AnyArray,
         given: list[list[Touched]],
         place: str,
         got: list[list[Touched]],
@@ -54,7 +55,7 @@ class Halo:
             label, send_counts, receive_counts, values.dtype, rows=components
         )
 
-        def blocks(buffer: Any, ranks: list[list[Touched]]) -> Iterator[tuple[Touched, Any]]:
+        def blocks(buffer: AnyArray, ranks: list[list[Touched]]) -> Iterator[tuple[Touched, Any]]:
             parts = [part for parts in ranks for part in parts]
             shapes = ((components, part.planes, y, z) for part in parts)
             return zip(parts, cut(buffer, shapes), strict=True)

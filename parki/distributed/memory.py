@@ -149,7 +149,7 @@ def _convolve(
 
 
 def check_memory(
-    team: Team, problem: Problem, chosen: Parameters, use: Use, length: float, needed: Memory
+    team: Team, problem: Problem, chosen: Parameters, use: Use, *, length: float, needed: Memory
 ) -> None:
     """Refuse a plan on all ranks if some rank lacks memory; ``needed`` is the need of this one.
 

@@ -14,6 +14,7 @@ from parki.distributed.slabs import Slabs
 from parki.distributed.transport import Transport
 from parki.ewald.near.p2p import P2P
 from parki.ewald.pipeline.setup import Setup
+from parki.typing import AnyArray
 
 
 class SlabP2P:
@@ -40,13 +41,14 @@ class SlabP2P:
         transport: Transport,
         slabs: Slabs,
         setup: Setup,
+        *,
         reach: int,
-        trg: Any,
-        src: Any,
-        norms: Any,
-        marks: Any,
-        cells: Any,
-        tensors: Any,
+        trg: AnyArray,
+        src: AnyArray,
+        norms: AnyArray,
+        marks: AnyArray,
+        cells: AnyArray,
+        tensors: AnyArray,
     ) -> None:
         task, frame, step = setup.task, setup.frame, float(setup.mesh.steps[0])
         xp = self.xp = transport.xp
@@ -72,25 +74,40 @@ class SlabP2P:
             ends = (first, last)
             if frame.lattice.periodicity:
                 src, trg = (_from_start(setup, points, start) for points in (src, trg))
-        how = {"tensors": tensors, "marks": marks, "stretch": ends}
-        self.p2p = P2P(task, frame, setup.pair, trg, src, norms, **how)
+        self.p2p = P2P(
+            task,
+            frame,
+            setup.pair,
+            trg,
+            src,
+            norms,
+            tensors=tensors,
+            marks=marks,
+            stretch=ends,
+        )
         self.buffer = self.p2p.buffer(self.p2p.rows)
 
-    def fetch(self, values: Any) -> Any:
+    def fetch(self, values: AnyArray) -> Any:
         """Return an array of the slab's sources (rows, N) followed by the ghosts' columns."""
         return self.xp.concatenate([values, self.ghosts.forward("ghosts", values)], axis=1)
 
-    def apply(self, dens: Any, results: dict[str, Any]) -> None:
+    def apply(self, dens: AnyArray, results: dict[str, AnyArray]) -> None:
         """Overwrite ``results`` with the near field of fetched densities, if there are pairs."""
         if self.p2p is not None:
-            own = {name: array[None] for name, array in results.items()}
-            self.p2p.apply(dens[None], self.buffer, own)
+            rows = {name: array[None] for name, array in results.items()}
+            self.p2p.apply(dens[None], self.buffer, rows)
 
 
-def _from_start(setup: Setup, points: Any, start: float) -> Any:
+def _from_start(setup: Setup, points: AnyArray, start: float) -> Any:
     """Return points with the first coordinate in the period that begins at ``start``."""
     frame, task = setup.frame, setup.task
-    box, corner = frame.lattice.sides * frame.unit, (start * frame.unit, 0.0, 0.0)
-    period = box, (1, 1, 1), (True, False, False), corner
-    located, _ = locate(points, *period, task.space, executor=task.executor)
-    return located
+    wrapped, _ = locate(
+        points,
+        frame.lattice.sides * frame.unit,
+        shape=(1, 1, 1),
+        periodic=(True, False, False),
+        origin=(start * frame.unit, 0.0, 0.0),
+        space=task.space,
+        executor=task.executor,
+    )
+    return wrapped

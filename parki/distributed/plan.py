@@ -17,7 +17,16 @@ from parki.ewald.placement.any_plan import AnyPlan
 from parki.ewald.points import check_points, take_options
 from parki.ewald.sums import with_parameters
 from parki.interchange import as_array, as_given, check_space
-from parki.typing import AnyKernel, Array, ArrayT, SumKeywords, Unpack, Wanted
+from parki.typing import (
+    AnyArray,
+    AnyKernel,
+    Array,
+    ArrayT,
+    OptionKeywords,
+    SumKeywords,
+    Unpack,
+    Wanted,
+)
 
 
 class Plan(AnyPlan[Wanted]):
@@ -129,12 +138,12 @@ class Plan(AnyPlan[Wanted]):
         -------
         tuple of arrays
         """
-        given = (points, *others)
-        call = f"migrate of {len(given)} arrays"
+        migrating = (points, *others)
+        call = f"migrate of {len(migrating)} arrays"
         with self.exclusive(), self.team.collective(call):
             owners = self._owners(points)
             route = Route.by_owner(self.transport, owners)
-            arrays = [as_array(f"array {n}", values) for n, values in enumerate(given)]
+            arrays = [as_array(f"array {n}", values) for n, values in enumerate(migrating)]
             for n, array in enumerate(arrays):
                 if array.shape[-1:] != (route.order.size,):
                     raise ParkiValueError(
@@ -143,20 +152,21 @@ class Plan(AnyPlan[Wanted]):
                     )
             there = []
             for array in arrays:
-                rows = array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
+                shape: tuple[int, ...] = array.shape[:-1]
+                rows = array.reshape(math.prod(shape), array.shape[-1])
                 moved = route.forward("migration", rows)
-                there.append(moved.reshape(*array.shape[:-1], moved.shape[1]))
-        return tuple(as_given(array, like) for array, like in zip(there, given, strict=True))
+                there.append(moved.reshape((*shape, moved.shape[1])))
+        return tuple(as_given(values, like) for values, like in zip(there, migrating, strict=True))
 
 
 def sum_once(
-    kernel: Any,
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any,
-    options: Any,
-    keywords: Any,
+    kernel: str,
+    trg: AnyArray,
+    src: AnyArray,
+    dens: AnyArray,
+    norms: AnyArray | EwaldOptions,
+    options: EwaldOptions | None,
+    keywords: OptionKeywords,
     *,
     comm: Any,
     want: str | tuple[str, ...],

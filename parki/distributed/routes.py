@@ -9,8 +9,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from parki.distributed.transport import Parcels, Transport
+from parki.typing import AnyArray
+
+Counts = NDArray[np.int64]
 
 
 class Route:
@@ -27,7 +31,7 @@ class Route:
         Number of columns that arrive here; they are in the order of the sending ranks.
     """
 
-    def __init__(self, transport: Transport, columns: list[Any]) -> None:
+    def __init__(self, transport: Transport, columns: list[AnyArray]) -> None:
         self.transport = transport
         self.order = transport.xp.concatenate(columns)
         self.counts = np.array([part.size for part in columns], dtype=np.int64)
@@ -46,7 +50,7 @@ class Route:
         ends = xp.searchsorted(owners[order], ranks).tolist()
         return cls(transport, [order[a:b] for a, b in pairwise([*ends, owners.size])])
 
-    def forward(self, label: str, values: Any) -> Any:
+    def forward(self, label: str, values: AnyArray) -> Any:
         """Return the arriving columns of an array (rows, columns) on all ranks."""
         rows, xp = values.shape[0], self.transport.xp
         parcels = self._parcels(label, rows, self.counts, self.arrivals, values.dtype)
@@ -57,7 +61,7 @@ class Route:
         # Never a view, because the buffer is reused.
         return parcels.receive.reshape(self.arriving, rows).T.copy()
 
-    def backward(self, label: str, values: Any, out: Any) -> None:
+    def backward(self, label: str, values: AnyArray, out: AnyArray) -> None:
         """Send columns (rows, arriving) back to their origin, into ``out``."""
         rows = values.shape[0]
         parcels = self._parcels(label, rows, self.arrivals, self.counts, values.dtype)
@@ -65,6 +69,13 @@ class Route:
         self.transport.exchange(parcels)
         out[:, self.order] = parcels.receive.reshape(-1, rows).T
 
-    def _parcels(self, label: str, rows: int, given: Any, got: Any, dtype: Any) -> Parcels:
-        counts = (given * rows).tolist(), (got * rows).tolist()
-        return self.transport.parcels(label, *counts, dtype, rows=rows)
+    def _parcels(
+        self, label: str, rows: int, sent: Counts, got: Counts, dtype: DTypeLike
+    ) -> Parcels:
+        return self.transport.parcels(
+            label,
+            send_counts=(sent * rows).tolist(),
+            receive_counts=(got * rows).tolist(),
+            dtype=dtype,
+            rows=rows,
+        )

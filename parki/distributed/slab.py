@@ -38,6 +38,7 @@ from parki.ewald.solver_box import Frame, Order
 from parki.ewald.task import Task
 from parki.interchange import bincount, to_host
 from parki.runtime import prepare
+from parki.typing import AnyArray
 
 # Slabs are cut anew where the one with most work has this many times what it could have.
 IMBALANCE = 1.3
@@ -103,11 +104,26 @@ class Slab(Pipeline):
             first, last = slabs.cells[self.team.rank : self.team.rank + 2]
             targets, sources = (int(count[first:last].sum()) for count in counts)
             near = int(counts[1][slabs.near(self.team.rank, reach)].sum())
-            numbers = (points.targets, points.sources), (targets, sources), near
-            needs = (setup.problem, setup.parameters, Use(task, points.survey.same, False))
-            place = Place(mesh, slabs, self.team.rank, reach, new.order.axes, *numbers)
-            new.memory = memory.predict(*needs, place)
-            memory.check_memory(self.team, *needs, frame.length, new.memory)
+            use = Use(task, points.survey.same, False)
+            place = Place(
+                mesh=mesh,
+                slabs=slabs,
+                rank=self.team.rank,
+                reach=reach,
+                axes=new.order.axes,
+                given=(points.targets, points.sources),
+                own=(targets, sources),
+                near=near,
+            )
+            new.memory = memory.predict(setup.problem, setup.parameters, use, place)
+            memory.check_memory(
+                self.team,
+                setup.problem,
+                setup.parameters,
+                use,
+                length=frame.length,
+                needed=new.memory,
+            )
             # Compile all kernels of the plan, once on each node.
             self.team.in_order(lambda: prepare(setup.kernels(targets)))
         routes = [
@@ -136,10 +152,18 @@ class Slab(Pipeline):
         far = self.far if kept else SlabFar(new.transport, slabs, setup)
         new.far = far.placed(trg, src, norms, own_marks, tensors)
         new.gauge = setup.gauge(own["trg"], own["src"], exact, together=self.team.sum)
-        at = _cells(setup, src)
-        ends = own["trg"], own["src"]
-        how = norms, own_marks.each, at, tensors
-        new.near = SlabP2P(new.transport, slabs, setup, reach, *ends, *how)
+        new.near = SlabP2P(
+            new.transport,
+            slabs,
+            setup,
+            reach=reach,
+            trg=own["trg"],
+            src=own["src"],
+            norms=norms,
+            marks=own_marks.each,
+            cells=_cells(setup, src),
+            tensors=tensors,
+        )
         return new
 
     def _frame(self, task: Task, lattice: Lattice) -> Frame:
@@ -159,8 +183,8 @@ class Slab(Pipeline):
         before: Setup | None,
         points: SurveyedCloud,
         frame: Frame,
-        trg: Any,
-        src: Any,
+        trg: AnyArray,
+        src: AnyArray,
         once: bool,
     ) -> Setup:
         """Return the set-up that rank 0 chooses, or keeps; ``trg`` and ``src`` are wrapped."""
@@ -179,7 +203,9 @@ class Slab(Pipeline):
             return before
         return Setup.of(task, frame, *chosen)
 
-    def _sample(self, task: Task, points: SurveyedCloud, trg: Any, src: Any) -> list[Any] | None:
+    def _sample(
+        self, task: Task, points: SurveyedCloud, trg: AnyArray, src: AnyArray
+    ) -> list[Any] | None:
         """Return some targets and sources of all ranks on rank 0, one array if they are the same.
 
         Those that `pair_density` takes of the points of one device which has them rank by rank.
@@ -198,7 +224,7 @@ class Slab(Pipeline):
             return None
         return [np.concatenate(parts, axis=1) for parts in zip(*told, strict=True)]
 
-    def _per_cell(self, setup: Setup, cells: list[Any]) -> list[NDArray[np.float64]]:
+    def _per_cell(self, setup: Setup, cells: list[AnyArray]) -> list[NDArray[np.float64]]:
         """Return the targets and the sources of all ranks in each cell along the first axis."""
         task, n = setup.task, setup.mesh.padding.cells[0]
         counts = task.xp.stack([bincount(task.xp, index, n) for index in cells])
@@ -219,7 +245,7 @@ class Slab(Pipeline):
             return self.slabs
         return best
 
-    def owners(self, points: Any) -> Any:
+    def owners(self, points: AnyArray) -> Any:
         """Return the rank on whose slab each point is; shape (N,) for points (3, N)."""
         setup = self.far.setup
         task, frame = setup.task, setup.frame
@@ -228,7 +254,7 @@ class Slab(Pipeline):
         return _owners(setup, self.slabs, _cells(setup, wrapped))
 
     # ------------------------------------------------------------------ apply
-    def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
+    def apply(self, dens: AnyArray, results: dict[str, AnyArray], watch: Watch) -> None:
         """Run the stages on the slab, for one density after the other."""
         counts = self.team.allgather(len(dens))
         if len(set(counts)) > 1:
@@ -239,7 +265,7 @@ class Slab(Pipeline):
         for place, each in enumerate(dens):
             self._sum(each, {name: array[place] for name, array in results.items()}, watch)
 
-    def _sum(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
+    def _sum(self, dens: AnyArray, results: dict[str, AnyArray], watch: Watch) -> None:
         """Sum a density (rows, sources); stages see results as (rows, targets)."""
         task, count = self.far.setup.task, self._to_targets.arriving
         rows = sum(map(len, results.values()))
@@ -307,19 +333,19 @@ class Slab(Pipeline):
         return f"{text}\n  sent from rank {self.team.rank} by the last application, MB: {megabytes}"
 
 
-def _rows(values: Any, like: Iterable[Any]) -> list[Any]:
+def _rows(values: AnyArray, like: Iterable[Any]) -> list[Any]:
     """Return the rows of an array in parts, each with as many rows as one of others."""
     ends = accumulate(map(len, like), initial=0)
     return [values[a:b] for a, b in pairwise(ends)]
 
 
-def _cells(setup: Setup, points: Any) -> Any:
+def _cells(setup: Setup, points: AnyArray) -> Any:
     """Return the grid cells along the first axis of wrapped points."""
     place = (points[0] * setup.mesh.arguments["inverse_step"][0]).astype(np.int32)
     return setup.task.xp.clip(place, 0, setup.mesh.padding.cells[0] - 1)
 
 
-def _owners(setup: Setup, slabs: Slabs, cells: Any) -> Any:
+def _owners(setup: Setup, slabs: Slabs, cells: AnyArray) -> Any:
     """Return the ranks whose slabs have grid cells."""
     ends = setup.task.xp.asarray(slabs.cells[1:], dtype=np.int32)
     return setup.task.xp.searchsorted(ends, cells, side="right")

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from parki.distributed.transport import Transport, cut
+from parki.typing import AnyArray
 
 Bounds = tuple[int, ...]
 
@@ -34,13 +35,14 @@ class Swap:
         """Return the swap that undoes this one."""
         return Swap(self.transport, self.label, self.join, self.split)
 
-    def start(self, values: Any, out: Any, slot: int) -> Callable[[], None]:
+    def start(self, values: AnyArray, out: AnyArray, slot: int) -> Callable[[], None]:
         """Exchange this rank's part along one axis, ``values``, for the other's, ``out``.
 
         Return a function that ends the exchange, of which each slot has one at a time.
         """
         rank = self.transport.team.rank
-        sent, got = _blocks(values, *self.join), _blocks(out, *self.split)
+        (join, joined), (split, parts) = self.join, self.split
+        sent, got = _blocks(values, join, joined), _blocks(out, split, parts)
         # The rank's own part does not go through the buffers.
         got[rank][...] = sent[rank]
         sent[rank], got[rank] = sent[rank][:0], got[rank][:0]
@@ -61,6 +63,6 @@ class Swap:
         return end
 
 
-def _blocks(values: Any, axis: int, bounds: Bounds) -> list[Any]:
+def _blocks(values: AnyArray, axis: int, bounds: Bounds) -> list[Any]:
     """Return the parts of an array along an axis."""
     return [values[(slice(None),) * axis + (slice(a, b),)] for a, b in pairwise(bounds)]

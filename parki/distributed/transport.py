@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parki.distributed.team import Team
+from parki.typing import AnyArray
 
 
 class Parcels(NamedTuple):
@@ -134,7 +135,7 @@ class HostTransport(Transport):
         self.team.mpi.Request.Waitall(waiting)
 
 
-def cut(buffer: Any, shapes: Iterable[tuple[int, ...]]) -> list[Any]:
+def cut(buffer: AnyArray, shapes: Iterable[tuple[int, ...]]) -> list[Any]:
     """Return views of consecutive arrays in a buffer."""
     shapes = list(shapes)
     ends = pairwise([0, *accumulate(map(math.prod, shapes))])

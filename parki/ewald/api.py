@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from parki.ewald.geometry.systems import first_box
+from parki.ewald.geometry.systems import LabelsLike, SystemsLike, first_box
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.ewald_sum import sum_once
 from parki.ewald.pipeline.one_device import SERIAL
@@ -21,14 +21,14 @@ from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS, kernel, with_parameters
 from parki.ewald.sums.names import Family
 from parki.memory import telling
-from parki.typing import Array, OptionKeywords, ResultName, Unpack
+from parki.typing import AnyArray, Array, Boxes, OfPoints, OptionKeywords, ResultName, Unpack
 
 if TYPE_CHECKING:
     from parki.ewald.calls import *  # noqa: F403
 
 
 def calls(
-    total: Callable[..., Any],
+    total: Callable[..., AnyArray],
     array: str = "array",
     random: str = "rng.random({})",
     named: Callable[..., str] = kernel,
@@ -46,7 +46,12 @@ def calls(
 
         # Normals and options have defaults, so that parki says what is missing.
         def call(
-            trg: Any, src: Any, dens: Any, norms: Any = None, options: Any = None, **others: Any
+            trg: AnyArray,
+            src: AnyArray,
+            dens: AnyArray,
+            norms: AnyArray = None,
+            options: Any = None,
+            **others: Any,
         ) -> Any:
             kernel, others = with_parameters(name, others, named)
             return total(kernel, trg, src, dens, norms, options, **others)
@@ -119,17 +124,17 @@ def _docstring(template: str, call: str, family: Family, array: str, random: str
 
 @telling
 def summed(
-    kernel: Any,
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any,
+    kernel: str,
+    trg: AnyArray,
+    src: AnyArray,
+    dens: AnyArray,
+    norms: AnyArray,
     options: EwaldOptions,
     *,
     want: str | tuple[str, ...] = "u",
-    exclude: Any = None,
-    systems: Any = None,
-    boxes: Any = None,
+    exclude: LabelsLike = None,
+    systems: SystemsLike = None,
+    boxes: Boxes | None = None,
     ranks: Ranks = SERIAL,
 ) -> Any:
     """Return the sum of one density, near a wall and in many boxes by a plan of its own.
@@ -174,9 +179,9 @@ def _sum(
     options: EwaldOptions | None = None,
     *,
     want: ResultName | tuple[ResultName, ...] = "u",
-    exclude: Any = None,
-    systems: Any = None,
-    boxes: Any = None,
+    exclude: OfPoints | None = None,
+    systems: OfPoints | None = None,
+    boxes: Boxes | None = None,
     **keywords: Unpack[OptionKeywords],
 ) -> Any:
     """Sum {words.title}: ``{words.formula}``.

@@ -26,10 +26,10 @@ from parki.ewald.sums.maps import factors
 from parki.ewald.sums.stress import WEIGHTS
 from parki.ewald.task import Task
 from parki.interchange import to_host
-from parki.typing import Split
+from parki.typing import AnyArray, Split
 
 
-def promise(task: Task, points: SurveyedCloud, ranks: Ranks, dens: Any) -> tuple[Any, ...]:
+def promise(task: Task, points: SurveyedCloud, ranks: Ranks, dens: AnyArray) -> tuple[Any, ...]:
     """Return the promise for each result of a density (rows, N), or of several (k, rows, N)."""
     rows = dens.astype(np.float64)
     several = rows.ndim == 3
@@ -41,11 +41,11 @@ def promise(task: Task, points: SurveyedCloud, ranks: Ranks, dens: Any) -> tuple
     return tuple(({"u": bound} | made).get(name, of_derivatives) for name in task.names)
 
 
-def _bound(task: Task, points: SurveyedCloud, ranks: Ranks, density: Any) -> Any:
+def _bound(task: Task, points: SurveyedCloud, ranks: Ranks, density: AnyArray) -> Any:
     """Return the promise for "u" of a density (rows, N), a number or one for each system."""
     length, systems = points.lattice.length, points.systems
 
-    def root(values: Any) -> Any:
+    def root(values: AnyArray) -> Any:
         if systems:
             return np.sqrt(to_host(systems.sums(values[None]))[0])
         return ranks.sum(float(values.sum())) ** 0.5
@@ -62,7 +62,7 @@ def _bound(task: Task, points: SurveyedCloud, ranks: Ranks, density: Any) -> Any
     return task.options.tolerance * bound
 
 
-def _squares(rows: Any, ranks: Ranks) -> tuple[Any, float]:
+def _squares(rows: AnyArray, ranks: Ranks) -> tuple[Any, float]:
     """Return squares (N,) of vectors over a size, and that size, so that they stay finite.
 
     It is a power of two, which rounds nothing.
@@ -181,14 +181,14 @@ class Sample:
             chosen = np.sort(draw.choice(total, most, replace=False)) - before
             self.chosen = chosen[(chosen >= 0) & (chosen < count)]
 
-    def of(self, columns: Any) -> tuple[Any, Any]:
+    def of(self, columns: AnyArray) -> tuple[Any, Any]:
         """Return the targets of a sum in these columns that are sampled, and their places in it."""
         if columns is None:
             return self.chosen, slice(None)
         own = np.flatnonzero(np.isin(columns, self.chosen))
         return own, np.searchsorted(self.chosen, columns[own])
 
-    def cloud(self, placed: EwaldSum, own: Any) -> tuple[Cloud, Any]:
+    def cloud(self, placed: EwaldSum, own: AnyArray) -> tuple[Cloud, Any]:
         """Return the points of the other sum, with some targets, and where these are in it.
 
         In float64 whatever the plan's dtype: equal positions stay equal.
@@ -223,7 +223,9 @@ class Sample:
         )
         return cloud, task.xp.asarray(back)
 
-    def errors(self, results: dict[str, Any], exact: dict[str, Any], promises: Any) -> Checks:
+    def errors(
+        self, results: dict[str, AnyArray], exact: dict[str, AnyArray], promises: AnyArray
+    ) -> Checks:
         """Return the error of each result (rows, N) from what the other sums make of it."""
         checks = []
         for (name, ours), promise in zip(results.items(), promises, strict=True):
@@ -264,7 +266,7 @@ def finer_tolerance(tolerance: float) -> float:
     return max(tolerance / FINER, SMALLEST_TOLERANCE[np.dtype(np.float64)])
 
 
-def _rms(values: Any, ranks: Ranks) -> float:
+def _rms(values: AnyArray, ranks: Ranks) -> float:
     """Return the rms over all ranks' targets, the last axis, of the norm over the other axes."""
     largest = ranks.max(float(abs(values).max()) if values.size else 0.0)
     if not 0 < largest < math.inf:

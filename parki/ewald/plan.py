@@ -13,7 +13,7 @@ from parki.ewald.pipeline.one_device import SERIAL
 from parki.ewald.placement.any_plan import AnyPlan
 from parki.ewald.points import check_options, take_options
 from parki.ewald.sums import with_parameters
-from parki.typing import AnyKernel, Array, SumKeywords, Unpack, Wanted
+from parki.typing import AnyArray, AnyKernel, Array, Boxes, OfPoints, SumKeywords, Unpack, Wanted
 
 
 class Plan(AnyPlan[Wanted]):
@@ -102,9 +102,9 @@ class Plan(AnyPlan[Wanted]):
         options: EwaldOptions | None = None,
         *,
         want: Wanted = "u",  # type: ignore[assignment]
-        systems: Any = None,
-        boxes: Any = None,
-        exclude: Any = None,
+        systems: OfPoints | None = None,
+        boxes: Boxes | None = None,
+        exclude: OfPoints | None = None,
         **keywords: Unpack[SumKeywords],
     ) -> None:
         kernel, others = with_parameters(kernel, keywords)
@@ -124,11 +124,11 @@ class Plan(AnyPlan[Wanted]):
 
 
 def plan_and_sum(
-    kernel: Any,
-    trg: Any,
-    src: Any,
-    dens: Any,
-    norms: Any,
+    kernel: str,
+    trg: AnyArray,
+    src: AnyArray,
+    dens: AnyArray,
+    norms: AnyArray,
     options: EwaldOptions,
     *,
     want: str | tuple[str, ...] = "u",

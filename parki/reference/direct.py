@@ -127,7 +127,8 @@ def direct_sum(
     if vectors is not None:
         vectors = vectors[np.ix_(axes, axes)]
     points = Clouds(points.trg[axes], points.src[axes], points.box[axes], vectors)
-    moments = Moments(*(None if rows is None else _ordered(rows, axes) for rows in moments))
+    f, dipoles = (None if rows is None else _ordered(rows, axes) for rows in moments)
+    moments = Moments(f, dipoles)
     names = _checked_want(kernel, want)
     # The two parts return rows in the order of FIELDS.
     parts = {"p", "grad_u"} if "stress" in names else set()
@@ -147,12 +148,22 @@ def direct_sum(
     back = [axes.index(axis) for axis in range(3)]
     fields = _cut(split, rows, back)
     if split.rubbed and "p" in fields:  # friction does not change pressures of forces
-        how: dict[str, Any] = {"box": given_box, "periodicity": periodic, "xi": xi, "want": "p"}
-        fields["p"] = direct_sum(kernel.replace("brinkman", "stokes"), trg, src, dens, norms, **how)
+        fields["p"] = direct_sum(
+            kernel.replace("brinkman", "stokes"),
+            trg,
+            src,
+            dens,
+            norms,
+            box=given_box,
+            periodicity=periodic,
+            xi=xi,
+            want="p",
+        )
         if norms is not None:  # but takes the flow from a layer's sources and sinks
             strengths = 2 * kappa**2 * (np.asarray(dens) * norms).sum(axis=0)
-            how["want"] = "u"
-            fields["p"] = fields["p"] - direct_sum("laplace", trg, src, strengths, **how)
+            fields["p"] = fields["p"] - direct_sum(
+                "laplace", trg, src, strengths, box=given_box, periodicity=periodic, xi=xi
+            )
     if "stress" in names:
         gradient = fields["grad_u"]
         fields["stress"] = gradient + gradient.swapaxes(0, 1) - fields["p"] * np.eye(3)[:, :, None]

@@ -90,7 +90,7 @@ def _project(split: ReferenceSplit, weights: Array) -> Array:
         points = split.points.along(split.points.src[:, block])
         rows = weights[:, None, block] * _basis(split, 0, points[0])[None, :, :]
         total += rows.reshape(total.shape[0], -1) @ _plane(split, points).T
-    return total.reshape(weights.shape[0], *shape)
+    return total.reshape((weights.shape[0], *shape))
 
 
 def _evaluate(split: ReferenceSplit, field: Array) -> Array:
@@ -161,8 +161,15 @@ def _modes(split: ReferenceSplit, n: int, moments: Complex) -> Complex:
         rows["p"] = [np.zeros_like(curl[0])]
     else:
         gamma = gauss if split.rubbed else (1 + damping) * gauss
-        given = split, n, k, moments, gamma * harmonic, gamma * biharmonic
-        *rows["u"], pressure = _stokes(*given, _unscreened(split, k, k2)[0] * gauss)
+        *rows["u"], pressure = _stokes(
+            split,
+            n,
+            k,
+            moments,
+            harmonic=gamma * harmonic,
+            biharmonic=gamma * biharmonic,
+            charges=_unscreened(split, k, k2)[0] * gauss,
+        )
         rows["p"] = [pressure]
     if "grad_u" in split.fields:
         rows["grad_u"] = [1j * k[j] * component for component in rows["u"] for j in range(3)]
@@ -174,6 +181,7 @@ def _stokes(
     n: int,
     k: list[Array],
     moments: Complex,
+    *,
     harmonic: Array,
     biharmonic: Array,
     charges: Array,
@@ -190,7 +198,7 @@ def _stokes(
         flow += moments[:3]
     sources = np.zeros(size, dtype=np.complex128)
     if split.sum.dipoles:
-        dipoles = moments[-9:].reshape(3, 3, *size)
+        dipoles = moments[-9:].reshape((3, 3, *size))
         for i, j in itertools.product(range(3), range(3)):
             flow[i] -= 1j * k[j] * dipoles[i, j]
         if split.sum.layered:
@@ -319,8 +327,13 @@ def _constant(split: ReferenceSplit, moments: Moments) -> Array:
     if split.kappa:
         if periodicity == 3:
             return np.zeros(split.sum.components)
-        given = split.kappa, split.truncation_radius(), split.xi, split.rubbed
-        constant = screened.constant(3 - periodicity, *given)
+        constant = screened.constant(
+            3 - periodicity,
+            kappa=split.kappa,
+            radius=split.truncation_radius(),
+            xi=split.xi,
+            rubbed=split.rubbed,
+        )
         return np.asarray(constant / np.prod(box[:periodicity]) * total)
     if split.sum.rule == "charge":
         if periodicity == 3:

@@ -170,14 +170,14 @@ def _own_flags(chosen: Compiler) -> list[str]:
     # Else g++ fuses rows of a grid, which it then gathers; and the library of C++ is linked.
     flags = ["-fno-loop-unroll-and-jam"] * (not zig.is_zig(chosen.command)) + ["-Wl,--as-needed"]
     wide, native = ["-mprefer-vector-width=512"], ["-march=native"]
-    if every := _taken(chosen, *flags, *native, *wide):
+    if every := _taken(chosen, [*flags, *native, *wide]):
         return every
-    native = _taken(chosen, *native) or _taken(chosen, "-mcpu=native")
-    native = _taken(chosen, *native, *wide) or native
-    return [word for flag in flags for word in _taken(chosen, flag)] + native
+    native = _taken(chosen, native) or _taken(chosen, ["-mcpu=native"])
+    native = _taken(chosen, [*native, *wide]) or native
+    return [word for flag in flags for word in _taken(chosen, [flag])] + native
 
 
-def _taken(chosen: Compiler, *flags: str) -> list[str]:
+def _taken(chosen: Compiler, flags: list[str]) -> list[str]:
     """Return the flags if the compiler takes them together, else none."""
     return [*flags] if _builds(chosen, (*FLAGS, *flags), "int f() { return 0; }\n") else []
 
@@ -216,10 +216,15 @@ def _compile(chosen: Compiler, flags: list[str], text: str) -> bytes:
 
 def _run(command: Sequence[str]) -> tuple[str, str]:
     """Run a compiler; return what it writes, and '' or why it failed."""
-    how: Any = {"stdin": subprocess.DEVNULL, "capture_output": True, "errors": "replace"}
     try:
         with overdue(f"the compiler {command[0]} is at work; interrupt the program if it hangs"):
-            run = subprocess.run(command, check=False, **how)
+            run = subprocess.run(
+                command,
+                check=False,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                errors="replace",
+            )
     except OSError as error:  # as for a script whose first line does not say what runs it
         return "", str(error)
     said, code = run.stderr[-2000:].strip(), run.returncode

@@ -277,7 +277,6 @@ def preparing(kernels: Iterable[Kernel]) -> Iterator[None]:
         return
     space = slow[0].space
     where = "CuPy's cache" if space.on_device else str(cache.directory())
-    what = (f"compiling kernels for {space}", len(slow), f"once, kept in {where}")
     # Upstream keeps its state in module globals, so it takes one kernel at a time.
     workers = 1 if slow[0]._upstream else min(len(slow), max(2, thread_count()))
     current, quiet = space.adapter.device(), QUIET_SECONDS if space.on_device else 0.0
@@ -285,6 +284,12 @@ def preparing(kernels: Iterable[Kernel]) -> Iterator[None]:
         built = pool.map(Kernel.build, slow)
         if space.on_device:
             yield
-        follow(built, *what, quiet)
+        follow(
+            built,
+            label=f"compiling kernels for {space}",
+            total=len(slow),
+            detail=f"once, kept in {where}",
+            quiet=quiet,
+        )
     if not space.on_device:
         yield

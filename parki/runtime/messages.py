@@ -33,7 +33,7 @@ def _may_print() -> bool:
     return sys.stderr is not None and log.level <= logging.INFO
 
 
-def follow(steps: Iterable[Any], label: str, total: int, detail: str, quiet: float) -> None:
+def follow(steps: Iterable[Any], *, label: str, total: int, detail: str, quiet: float) -> None:
     """Run through steps, with a temporary display on a terminal or else a notice.
 
     Nothing is shown before ``quiet`` seconds have passed.

@@ -188,7 +188,9 @@ class DeviceWatch:
         seconds = {}
         for stage, blocks in self.events.items():
             blocks[-1][1].synchronize()
-            seconds[stage] = sum(self.cuda.get_elapsed_time(*block) for block in blocks) / 1e3
+            seconds[stage] = (
+                sum(self.cuda.get_elapsed_time(begin, end) for begin, end in blocks) / 1e3
+            )
         return seconds
 
 
@@ -290,9 +292,16 @@ def copy(to: Any, values: Any) -> None:
         to[...] = values
     elif values.size:
         cuda, width = array_module().cuda, values.shape[-1] * values.itemsize
-        places = to.data.ptr, steps[0], values.data.ptr, steps[1], width, values.nbytes // width
-        kind = cuda.runtime.memcpyDeviceToDevice
-        cuda.runtime.memcpy2DAsync(*places, kind, cuda.get_current_stream().ptr)
+        cuda.runtime.memcpy2DAsync(
+            to.data.ptr,
+            steps[0],
+            values.data.ptr,
+            steps[1],
+            width,
+            values.nbytes // width,
+            cuda.runtime.memcpyDeviceToDevice,
+            cuda.get_current_stream().ptr,
+        )
 
 
 def _step(array: Any) -> int | None:
