@@ -95,12 +95,12 @@ def _sum(
     """
     norms, options, box = _taken(norms, options, keywords, boxes)
     check_normals(SUMS[kernel], norms)
-    given = {"trg": trg, "src": src, "dens": dens, **box}
+    named = {"trg": trg, "src": src, "dens": dens, **box}
     if trg is src:  # in both roles
-        del given["src"]
+        del named["src"]
     if norms is not None:
-        given["norms"] = norms
-    arrays = {name: _array(name, value) for name, value in given.items()}
+        named["norms"] = norms
+    arrays = {name: _array(name, value) for name, value in named.items()}
     return _bound(SumCall(kernel, options, Batch.of(systems, boxes)), arrays)
 
 

@@ -38,8 +38,8 @@ def points_of(named: dict[str, Any]) -> tuple[Any, Any]:
 
 def stacked(kernel: str, name: str, array: Any) -> tuple[Any, tuple[int, ...]]:
     """Return densities or values with at most one batch axis, and their original batch axes."""
-    own = SUMS[kernel].density_shape(0) if name == "dens" else SUMS[kernel].value_shape(0)
-    many = array.shape[: array.ndim - len(own)]
+    shape = SUMS[kernel].density_shape(0) if name == "dens" else SUMS[kernel].value_shape(0)
+    many = array.shape[: array.ndim - len(shape)]
     return array.reshape((*[math.prod(many)][: len(many)], *array.shape[len(many) :])), many
 
 

@@ -115,7 +115,7 @@ def _lowered_here(rule: Any, context: Any, *arrays: Any, **params: Any) -> Any:
         raise ParkiTypeError(
             "a function with sums of parki cannot be exported by jax.export: XLA calls them in "
             "this process; export what comes before and after them, or the function that makes "
-            "their inputs"
+            "their expected"
         )
     return rule(context, *arrays, **params)
 
@@ -135,18 +135,18 @@ def _like(array: Any, shape: Shape) -> Any:
 
 def _sum_shapes(*arrays: Any, call: SumCall, names: tuple[str, ...], **_: Any) -> list[Shape]:
     kernel = call.kernel
-    given = dict(zip(names, arrays, strict=False))
-    targets, sources = (each.shape[-1] for each in points_of(given))
-    inputs = {
+    inputs = dict(zip(names, arrays, strict=False))
+    targets, sources = (each.shape[-1] for each in points_of(inputs))
+    expected = {
         "trg": (3, targets),
         "src": (3, sources),
         "dens": SUMS[kernel].density_shape(sources),
         "norms": (3, sources) if SUMS[kernel].normals else (sources,),  # these are marks
     }
-    if "box" in given:
-        inputs["box"] = (3, 3)[: max(1, given["box"].ndim)]
+    if "box" in inputs:
+        expected["box"] = (3, 3)[: max(1, inputs["box"].ndim)]
     many: Shape = ()
-    for name, array in given.items():
+    for name, array in inputs.items():
         if array.dtype not in (np.float32, np.float64):
             raise ParkiTypeError(
                 f"{name} has dtype {array.dtype}; expected float32 or float64 "
@@ -159,10 +159,10 @@ def _sum_shapes(*arrays: Any, call: SumCall, names: tuple[str, ...], **_: Any) -
             )
         shape = array.shape
         if name == "dens":
-            many, shape = shape[: -len(inputs[name])], shape[-len(inputs[name]) :]
-        if shape != inputs[name]:
-            raise ParkiValueError(f"{name} has shape {array.shape}; expected {inputs[name]}")
-    _refuse(call, given)
+            many, shape = shape[: -len(expected[name])], shape[-len(expected[name]) :]
+        if shape != expected[name]:
+            raise ParkiValueError(f"{name} has shape {array.shape}; expected {expected[name]}")
+    _refuse(call, inputs)
     return [(*many, *SUMS[kernel].value_shape(targets))]
 
 
@@ -182,9 +182,9 @@ def _refuse(call: SumCall, arrays: dict[str, Any]) -> None:
 def _pull_shapes(
     *arrays: Any, call: SumCall, names: tuple[str, ...], wrt: tuple[str, ...], **_: Any
 ) -> list[Shape]:
-    inputs = dict(zip(names, arrays, strict=False))
-    shapes = {name: array.shape for name, array in inputs.items()}
-    shapes.setdefault("dens", density_shape(call.kernel, inputs, arrays[-1]))
+    expected = dict(zip(names, arrays, strict=False))
+    shapes = {name: array.shape for name, array in expected.items()}
+    shapes.setdefault("dens", density_shape(call.kernel, expected, arrays[-1]))
     return [shapes[name] for name in wrt]
 
 

@@ -187,8 +187,8 @@ def _home(array: Any) -> Any:
 def _batched(primitive: Any, arrays: Any, dims: Any, **params: Any) -> Any:
     """Map over an axis; densities are summed together, other arrays one after the other."""
     moved = [
-        each if dim is None else jnp.moveaxis(each, dim, 0)
-        for each, dim in zip(arrays, dims, strict=True)
+        array if dim is None else jnp.moveaxis(array, dim, 0)
+        for array, dim in zip(arrays, dims, strict=True)
     ]
     mapped = [place for place, dim in enumerate(dims) if dim is not None]
     names = params.get("names", ())

@@ -67,10 +67,10 @@ def _once(function: Any) -> Any:
     """
     once, apart = torch.compiler.assume_constant_result(function), torch.compiler.disable(function)
 
-    def call(*words: str, **given: Any) -> Any:
+    def call(*words: str, **values: Any) -> Any:
         if torch.compiler.is_compiling():  # in this very frame, which may be compiled by itself
-            return once(*words, **{name: constant(name, value) for name, value in given.items()})
-        return apart(*words, **given)
+            return once(*words, **{name: constant(name, value) for name, value in values.items()})
+        return apart(*words, **values)
 
     return call
 

@@ -270,9 +270,9 @@ class Linear(_Mapped):
         return Linear.apply(ctx.plan, ctx.transposed, True, tangents[-1])
 
 
-def _pull_all(kernel: str, options: str, wrt: str, *tensors: Any) -> operators.Every:
+def _pull_all(kernel: str, options: str, wrt: str, *tensors: Any) -> operators.Derivatives:
     derivatives = zip(wrt.split(), Pull.apply(kernel, options, wrt, *tensors), strict=True)
-    return operators.every(dict(derivatives), tensors[-1])
+    return operators.by_input(dict(derivatives), tensors[-1])
 
 
 def _apply(number: int, transposed: bool, of_change: bool, values: Any) -> Any:

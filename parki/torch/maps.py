@@ -46,18 +46,18 @@ def map_apply(call: Call, info: Any, dims: Dims, *arguments: Any) -> tuple[Any, 
 
 
 def _mapped(
-    call: Call, several: int, own: int, info: Any, dims: Dims, arguments: tuple[Any, ...]
+    call: Call, several: int, axes: int, info: Any, dims: Dims, arguments: tuple[Any, ...]
 ) -> tuple[Any, Any]:
     """Return the result of a call with mapped arguments, and the axes along which it is mapped.
 
-    The call takes several values at once of its argument ``several``, which has ``own`` axes.
+    The call takes several values at once of its argument ``several``, which has so many ``axes``.
     """
     mapped = [place for place, dim in enumerate(dims) if isinstance(dim, int)]
     if not mapped:
         return _each(call(*arguments), lambda one: one), None
     if mapped == [several]:
         stacked = arguments[several].movedim(dims[several], 0)
-        many = stacked.shape[: stacked.ndim - own]
+        many = stacked.shape[: stacked.ndim - axes]
         flat = stacked.reshape(-1, *stacked.shape[len(many) :])
         result = call(*arguments[:several], flat, *arguments[several + 1 :])
         result = _each(result, lambda one: one.reshape(*many, *one.shape[1:]))
@@ -71,11 +71,11 @@ def _mapped(
     return result, _each(result, lambda _: 0)
 
 
-def _each(found: Any, change: Callable[[Any], Any]) -> Any:
+def _each(result: Any, change: Callable[[Any], Any]) -> Any:
     """Apply ``change`` to a result, or to each of several."""
-    if isinstance(found, torch.Tensor):
-        return change(found)
-    return type(found)(change(one) for one in found)
+    if isinstance(result, torch.Tensor):
+        return change(result)
+    return type(result)(change(one) for one in result)
 
 
 def _stacked(results: list[Any]) -> Any:

@@ -66,8 +66,8 @@ def number(plan: AnyPlan) -> int:
 
 
 # The computation of each operator, and the shape of its result.
-Every = tuple[Any, ...]
-GIVEN = (
+Derivatives = tuple[Any, ...]
+ARGUMENTS = (
     "str kernel, str options, {}Tensor trg, Tensor? src, Tensor dens, Tensor? norms, Tensor? box"
 )
 
@@ -81,18 +81,18 @@ def _sum_shape(kernel: str, options: str, trg: Any, src: Any, dens: Any, *_: Any
     return trg.new_empty((*many, *SUMS[kernel].value_shape(trg.shape[1])))
 
 
-def _pull(kernel: AnyKernel, options: str, wrt: str, *tensors: Any) -> Every:
-    return every(pulled(kernel, read(options), wrt, tensors), tensors[-1])
+def _pull(kernel: AnyKernel, options: str, wrt: str, *tensors: Any) -> Derivatives:
+    return by_input(pulled(kernel, read(options), wrt, tensors), tensors[-1])
 
 
-def _pull_shapes(kernel: str, options: str, wrt: str, *tensors: Any) -> Every:
+def _pull_shapes(kernel: str, options: str, wrt: str, *tensors: Any) -> Derivatives:
     values = tensors[-1]
     shapes = {name: tensor.shape for name, tensor in by_name(tensors[:5]).items()}
     # Several values give one derivative by densities each; other derivatives are added up.
     many = values.shape[: values.ndim - len(SUMS[kernel].value_shape(0))]
-    own = len(SUMS[kernel].density_shape(0))
-    shapes["dens"] = (*many, *shapes["dens"][len(shapes["dens"]) - own :])
-    return every({name: values.new_empty(shapes[name]) for name in wrt.split()}, values)
+    axes = len(SUMS[kernel].density_shape(0))
+    shapes["dens"] = (*many, *shapes["dens"][len(shapes["dens"]) - axes :])
+    return by_input({name: values.new_empty(shapes[name]) for name in wrt.split()}, values)
 
 
 def _push(kernel: AnyKernel, options: str, *tensors: Any) -> Any:
@@ -107,14 +107,14 @@ def _apply_shape(handle: int, transposed: bool, of_change: bool, values: Any) ->
     return values.new_empty(linear_map(handle).found(values.shape, transposed))
 
 
-def every(found: dict[str, Any], like: Any) -> Every:
+def by_input(derivatives: dict[str, Any], like: Any) -> Derivatives:
     """Return derivatives by all inputs; missing ones are empty."""
-    return tuple(found.get(name, like.new_empty(0)) for name in INPUTS)
+    return tuple(derivatives.get(name, like.new_empty(0)) for name in INPUTS)
 
 
-def named(wrt: str, found: Every) -> tuple[Any, ...]:
+def named(wrt: str, derivatives: Derivatives) -> tuple[Any, ...]:
     """Return the derivatives by the named inputs."""
-    return tuple(found[INPUTS.index(name)] for name in wrt.split())
+    return tuple(derivatives[INPUTS.index(name)] for name in wrt.split())
 
 
 def _define(name: str, schema: str, run: Any, shape: Any) -> Any:
@@ -140,11 +140,14 @@ def differentiate(name: str, function: Any) -> None:
 _CHANGES = "Tensor? {0}_trg, Tensor? {0}_src, Tensor? {0}_dens, Tensor? {0}_norms, Tensor? {0}_box"
 _MOVES = _CHANGES.format("of")
 _ALL = "(Tensor, Tensor, Tensor, Tensor, Tensor)"
-sum = _define("sum", f"({GIVEN.format('')}) -> Tensor", _sum, _sum_shape)
+sum = _define("sum", f"({ARGUMENTS.format('')}) -> Tensor", _sum, _sum_shape)
 pull = _define(
-    "pull", f"({GIVEN.format('str wrt, ')}, {_MOVES}, Tensor values) -> {_ALL}", _pull, _pull_shapes
+    "pull",
+    f"({ARGUMENTS.format('str wrt, ')}, {_MOVES}, Tensor values) -> {_ALL}",
+    _pull,
+    _pull_shapes,
 )
-_LISTS = f"{GIVEN.format('')}, {_MOVES}, {_CHANGES.format('more')}"
+_LISTS = f"{ARGUMENTS.format('')}, {_MOVES}, {_CHANGES.format('more')}"
 push = _define("push", f"({_LISTS}) -> Tensor", _push, _sum_shape)
 apply = _define(
     "apply",

@@ -30,11 +30,11 @@ def plain(tensor: Any) -> Any:
     return None if tensor is None else tensor.detach().contiguous().resolve_neg()
 
 
-def summed(kernel: AnyKernel, how: SumOptions, tensors: Iterable[Any]) -> Any:
+def summed(kernel: AnyKernel, settings: SumOptions, tensors: Iterable[Any]) -> Any:
     """Return a sum for targets, sources or None, density, and normals and box or None."""
     trg, src, dens, norms, _ = map(plain, tensors)
-    options, batch = how.options, how.batch
-    if how.of_change:
+    options, batch = settings.options, settings.batch
+    if settings.of_change:
         inputs = named((trg, src, dens, norms, None))
         return second.summed(one_shot, kernel, options, batch, inputs)
     src = trg if src is None else src
@@ -48,16 +48,18 @@ def named(tensors: Iterable[Any]) -> dict[str, Any]:
     return {n: each for n, each in zip(INPUTS, tensors, strict=True) if each is not None}
 
 
-def pulled(kernel: AnyKernel, how: SumOptions, wrt: str, tensors: Iterable[Any]) -> dict[str, Any]:
+def pulled(
+    kernel: AnyKernel, settings: SumOptions, wrt: str, tensors: Iterable[Any]
+) -> dict[str, Any]:
     """Return the derivatives by ``wrt``, by name, for inputs, their moves, and values."""
     *arrays, values = map(plain, tensors)
     inputs, moves, names = named(arrays[:5]), named(arrays[5:]), tuple(wrt.split())
-    parts = second.pulled(kernel, how.options, how.batch, inputs, values, names, moves)
+    parts = second.pulled(kernel, settings.options, settings.batch, inputs, values, names, moves)
     return {n: part.to(inputs["box"]) if n == "box" else part for n, part in parts.items()}
 
 
-def pushed(kernel: AnyKernel, how: SumOptions, tensors: Iterable[Any]) -> Any:
+def pushed(kernel: AnyKernel, settings: SumOptions, tensors: Iterable[Any]) -> Any:
     """Return the change of a sum for inputs and their changes, or of this for others."""
     arrays = [plain(tensor) for tensor in tensors]
     inputs, tangents, moves = (named(arrays[n : n + 5]) for n in (0, 5, 10))
-    return second.pushed(kernel, how.options, how.batch, inputs, tangents, moves)
+    return second.pushed(kernel, settings.options, settings.batch, inputs, tangents, moves)
