@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from parki.errors import ParkiTypeError, ParkiValueError
 from parki.interchange import (
@@ -53,7 +53,7 @@ SORTING = {
 _GATHERS: dict[tuple[Kernel, ...], dict[tuple[Any, int], Kernel]] = {}
 
 
-def list_buffers(points: int, cells: int, dtype: Any, spare: int = 0) -> Buffers:
+def list_buffers(points: int, cells: int, dtype: DTypeLike, spare: int = 0) -> Buffers:
     """Return the arrays of a `CellList`, with columns to ``spare`` after the sorted points."""
     return {  # in place, as each sum of few points feels a call
         "points": Buffer((3, points + spare), dtype),
@@ -389,7 +389,7 @@ class CellList(Uncopied):
 
     @staticmethod
     def gather_kernel(
-        space: ExecutionSpace, dtype: Any, rows: int, executor: str | None = None
+        space: ExecutionSpace, dtype: DTypeLike, rows: int, executor: str | None = None
     ) -> Kernel:
         """Return the kernel that `sort` runs for arrays of ``rows`` rows."""
         return load(
@@ -398,7 +398,7 @@ class CellList(Uncopied):
 
     @staticmethod
     def add_kernel(
-        space: ExecutionSpace, dtype: Any, rows: int, executor: str | None = None
+        space: ExecutionSpace, dtype: DTypeLike, rows: int, executor: str | None = None
     ) -> Kernel:
         """Return the kernel that adds ``rows`` sorted rows to rows in input order."""
         return load(
@@ -508,7 +508,7 @@ def multiplied(
     return product
 
 
-def with_spare(xp: Any, shape: tuple[int, int], spare: int, dtype: Any) -> Any:
+def with_spare(xp: Any, shape: tuple[int, int], spare: int, dtype: DTypeLike) -> Any:
     """Return an uninitialised array of ``shape``, followed by ``spare`` columns of zeros."""
     rows, n = shape
     array = xp.empty((rows, n + spare), dtype=dtype)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from parki.distributed.team import Team
 from parki.distributed.transport import HostTransport, Parcels, Transport, cut
@@ -129,7 +130,7 @@ def _nccl() -> Any:
     return nccl
 
 
-def _pinned(size: int, dtype: Any) -> Any:
+def _pinned(size: int, dtype: DTypeLike) -> Any:
     """Return an array of bytes in page-locked memory, which devices copy faster."""
     import cupy
 

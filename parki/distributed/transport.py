@@ -12,6 +12,7 @@ from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from parki.distributed.team import Team
 from parki.typing import AnyArray
@@ -71,7 +72,7 @@ class Transport(ABC):
         label: str,
         send_counts: Sequence[int],
         receive_counts: Sequence[int],
-        dtype: Any,
+        dtype: DTypeLike,
         slot: int = 0,
         rows: int = 1,
     ) -> Parcels:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from parki.errors import KernelError, ParkiValueError
 from parki.runtime import cache, device, forks, host, upstream
@@ -166,7 +167,7 @@ class Kernel:
                 raise KernelError(f"{name}: there is no memory for a team's scratch")
             raise KernelError(f"{name}: the threads of a team met different barriers")
 
-    def table(self, values: Any, dtype: Any) -> Any:
+    def table(self, values: Any, dtype: DTypeLike) -> Any:
         """Return a small array in the form of the kernel's ``tables``: NumPy's if by value."""
         if self.translated.tables:
             return np.asarray(values, dtype=dtype)

@@ -197,7 +197,7 @@ def pushed(function: Map | None, values: AnyArray, cloud: Arrays, moves: Arrays)
 def folded(rows: AnyArray, count: int) -> AnyArray:
     """Return the sums (..., N) of values (..., N maps), whose columns follow each other."""
     times = rows.shape[-1] // max(1, count)
-    return rows.reshape(*rows.shape[:-1], times, count).sum(axis=-2) if times > 1 else rows
+    return rows.reshape((*rows.shape[:-1], times, count)).sum(axis=-2) if times > 1 else rows
 
 
 def weights(results: Map, sizes: dict[str, int], cloud: Arrays | None = None) -> Weights:

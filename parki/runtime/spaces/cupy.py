@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from parki.errors import MissingPackageError, UnavailableError
 
@@ -44,7 +45,7 @@ def array_module() -> ModuleType:
     return module
 
 
-def constant(values: Any, dtype: Any) -> Any:
+def constant(values: Any, dtype: DTypeLike) -> Any:
     """Return a few numbers as a read-only array; equal numbers give the same array.
 
     The cache pays because an upload takes the host as long as several launches.
@@ -54,7 +55,7 @@ def constant(values: Any, dtype: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=4096)
-def _uploaded(content: bytes, shape: tuple[int, ...], dtype: Any, _: int) -> Any:
+def _uploaded(content: bytes, shape: tuple[int, ...], dtype: DTypeLike, _: int) -> Any:
     cupy = array_module()
     array = cupy.asarray(np.frombuffer(content, dtype=dtype).reshape(shape))
     cupy.cuda.get_current_stream().synchronize()  # other streams may read it next
