@@ -213,6 +213,7 @@ LABELS = np.arange(15) // 2
         (ValueError, r"\(2, 15\)", {"charges": TWO, "systems": [0, 6, 15]}),
         (TypeError, "charges has dtype int64; expected float32", {"charges": np.ones(15, int)}),
         (TypeError, "charges has dtype float32, but points", {"charges": CHARGES.astype("f4")}),
+        (ValueError, "energy is beyond the largest number", {"charges": CHARGES * 1e200}),
         (ValueError, "charges contains NaN.*index", {"charges": CHARGES * np.nan}),
         (ValueError, "dipoles contains NaN.*index", {"dipoles": POINTS * np.nan}),
         (ValueError, "points contains NaN", {"points": POINTS * np.nan}),

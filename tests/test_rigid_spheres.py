@@ -409,6 +409,7 @@ CALLS = {
     "moves the periodic vector 1": lambda r: r.solve(gradient=SHEAR[[2, 1, 0]]),
     "three periodic axes": lambda r: r.stress(r.solve(gradient=SHEAR[:, [0, 2, 1]])),
     "kT is -1; expected a number, 0 or more": lambda r: r.displacements(-1, 0.1, 0),
+    "dt is 5e-324, in which noise of kT=1 has": lambda r: r.displacements(1, 5e-324, 0),
     "rng is 'seed'": lambda r: r.displacements(1, 0.1, "seed"),
     "noise with periodicity=2 is not defined": lambda r: r.brownian_stresslets(1, 0),
     "noise with periodicity=2 is not": lambda r: r.noise(0),

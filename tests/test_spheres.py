@@ -425,6 +425,9 @@ REFUSED = {
     r"torques has shape \(3, 5\); expected": lambda s: s.velocities(FORCES, VALUES[:, :5]),
     "not defined": lambda s: s.noise(np.random.default_rng(0)),
     "kT is -1": lambda s: s.displacements(-1, 0.1, np.random.default_rng(0)),
+    "dt is 5e-324, in which noise of kT=1 has velocities that no": lambda s: s.displacements(
+        1, 5e-324, np.random.default_rng(0)
+    ),
     "dt is None; expected a number, 0 or more": lambda s: s.displacements(1, None, 0),
     r"points has shape \(3, 5\)": lambda s: s.update_points(X[:, :5]),
     "points has dtype float32, but they were .* new spheres": lambda s: s.update_points(

@@ -396,7 +396,7 @@ class RigidBodies(Solving):
         ParkiValueError, ParkiTypeError
             As of `parki.Spheres.noise`.
         """
-        noise.check_step(kT, dt)
+        kT, dt = noise.check_step(kT, dt)
         placed = self._placed
         rng = noise.generator("rng", rng, placed.xp)
         equations = self._equations

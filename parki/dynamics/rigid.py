@@ -286,7 +286,7 @@ class RigidSpheres(Solving):
         ParkiValueError, ParkiTypeError
             As of `noise` and `solve`.
         """
-        check_step(kT, dt)
+        kT, dt = check_step(kT, dt)
         white, equations = self._white(rng, drawn=bool(kT * dt)), self._equations
         k, f, _ = solver.sides(equations, forces, torques, gradient, self.factor)
         if kT * dt:

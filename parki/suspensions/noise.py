@@ -29,6 +29,7 @@ from parki.errors import ParkiError, ParkiTypeError, ParkiValueError
 from parki.interchange import finite, number, shown, to_host
 
 WANT = ("u", "grad_u")
+MOST_ENERGY = 1e300  # over a duration, whose root is the size of random forces
 # The couplet's rows that are half of each component of a torque, and minus half.
 ROWS = (7, 5), (2, 6), (3, 1)
 
@@ -117,11 +118,20 @@ def check_accuracy(accuracy: Any, dtype: Any, of: str = "the noise") -> None:
         )
 
 
-def check_step(kT: Any, dt: Any) -> None:
-    """Refuse a thermal energy and a duration that are not both a number, 0 or more."""
-    for name, value in (("kT", kT), ("dt", dt)):
-        if not 0 <= number(name, value, "a number, 0 or more") < math.inf:
-            raise ParkiValueError(f"{name} is {value!r}; expected a number, 0 or more")
+def check_step(kT: Any, dt: Any) -> tuple[float, float]:
+    """Return a thermal energy and a duration as floats; refuse what is no number, 0 or more."""
+    energy, duration = (
+        number(name, value, "a number, 0 or more") for name, value in (("kT", kT), ("dt", dt))
+    )
+    for name, given, value in (("kT", kT, energy), ("dt", dt, duration)):
+        if not 0 <= value < math.inf:
+            raise ParkiValueError(f"{name} is {given!r}; expected a number, 0 or more")
+    if duration and not energy / MOST_ENERGY < duration:
+        raise ParkiValueError(
+            f"dt is {dt!r}, in which noise of kT={kT!r} has velocities that no float holds; take a "
+            "longer step, or another unit of time"
+        )
+    return energy, duration
 
 
 def refuse_gauge(options: EwaldOptions, others: str) -> None:

@@ -289,7 +289,7 @@ class Spheres(PlacedSpheres):
             As of `noise`.
         """
         with self._together(f"displacements by kT={kT}, dt={dt}"):
-            noise.check_step(kT, dt)
+            kT, dt = noise.check_step(kT, dt)
         rng = self._generator(rng, torques is not None, accuracy, drawn=bool(kT * dt))
         turns, parts = torques is not None, list[Any]()
         if forces is not None or turns:

@@ -150,7 +150,7 @@ def energy(
     strained = default if virial is None else flag("virial", virial)
     charged = _Charges(x, q, d, kappa)
     total: float | NDArray[np.float64]
-    with by_words(WORDS):
+    with by_words(WORDS), np.errstate(over="ignore", invalid="ignore"):  # refused below
         if systems is None:
             energies = _of_one(
                 charged,
@@ -171,6 +171,10 @@ def energy(
                 boxes=boxes,
             )
             total = np.array([energies.each[a:b].sum() for a, b in pairwise(energies.ends)])
+    if not np.isfinite(total).all():
+        raise ParkiValueError(
+            "the energy is beyond the largest number of float64; give charges in a larger unit"
+        )
 
     def like(values: AnyArray) -> AnyArray:
         return as_given(values.T if in_rows else values, points)
