@@ -6,31 +6,22 @@ composite. See ``docs/derivatives.md``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
-from operator import add
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
-import numpy as np
-
-from parki.errors import ParkiValueError
 from parki.ewald.derivatives.by_box import NAMES, check_box
-from parki.ewald.derivatives.by_length import by_scale
+from parki.ewald.derivatives.checked import NONE, CheckedDerivative, at_least_one, several_rows
 from parki.ewald.derivatives.in_boxes import InBoxes
-from parki.ewald.derivatives.mapped_sum import MappedSum
 from parki.ewald.geometry.systems import LabelsLike, SystemsLike, first_box, rows_of_boxes
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import SERIAL
-from parki.ewald.points import Cloud, check_density, check_fields, like_points, take_options
-from parki.ewald.points.extent import resolve
+from parki.ewald.points import take_options
 from parki.ewald.points.request import SumRequest
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.changes import changed
-from parki.ewald.sums.composite import Addend, Composite, Shared, joined, together
+from parki.ewald.sums.composite import Composite
 from parki.ewald.sums.maps import Arrays
-from parki.interchange import as_given, names_of
+from parki.interchange import as_given
 from parki.memory import telling
 from parki.typing import (
     AnyArray,
@@ -44,9 +35,6 @@ from parki.typing import (
     OptionKeywords,
     Unpack,
 )
-
-INPUTS = ("trg", "src", "dens", "norms")
-NONE: Mapping[str, AnyArray] = {}
 
 
 @telling
@@ -163,7 +151,7 @@ def pulled(
             exclude=exclude,
         )
         return in_boxes.vjp(pulled, dens=dens, values=values, wrt=wrt, moves=moves)
-    checked = _Checked.of(
+    checked = CheckedDerivative.of(
         kernel,
         trg,
         src,
@@ -181,8 +169,8 @@ def pulled(
     v, many = checked.values(values)
     if {*wrt} != {"dens"}:
         checked.check_as_many("values", next(iter(v.values())))
-    count, checked = len(next(iter(v.values()))), checked._replace(dens=_some(checked.dens))
-    v = {name: _some(rows) for name, rows in v.items()}
+    count, checked = len(next(iter(v.values()))), checked._replace(dens=at_least_one(checked.dens))
+    v = {name: at_least_one(rows) for name, rows in v.items()}
     by_box, by_length = {*wrt} & {*NAMES}, {*wrt} & {*checked.lengths}
     inputs: set[str] = {name for name in wrt if name not in by_box | by_length}
     lattice = "lattice" if "lattice" in wrt or checked.options.cell is not None else "box"
@@ -295,7 +283,7 @@ def pushed(
             exclude=exclude,
         )
         return in_boxes.jvp(pushed, dens=dens, tangents=tangents, moves=moves)
-    checked = _Checked.of(
+    checked = CheckedDerivative.of(
         kernel,
         trg,
         src,
@@ -312,13 +300,13 @@ def pushed(
     )
     inner = checked.moved("tangents", tangents)
     like, changes = next(iter(tangents.values())), inner.pop("dens", None)
-    many = checked.dens if checked.dens is not None else _many(changes)
+    many = checked.dens if checked.dens is not None else several_rows(changes)
     if changes is not None:
-        checked.check_as_many("tangents['dens']", _many(changes))
-        inner["dens"] = _some(_many(changes))
+        checked.check_as_many("tangents['dens']", several_rows(changes))
+        inner["dens"] = at_least_one(several_rows(changes))
     several = checked.several if checked.dens is not None else changes.ndim == 3
     shapes, dtype, results = checked.shapes_of_results, checked.cloud.trg.dtype, []
-    for name, rows in checked.pushed(_some(many), inner).items():
+    for name, rows in checked.pushed(at_least_one(many), inner).items():
         changed = rows[: len(many)].astype(dtype, copy=False)
         shape = *changed.shape[: 1 if several else 0], *shapes[name]
         results.append(as_given(changed.reshape(shape), like))
@@ -329,213 +317,3 @@ def _check_boxes(boxes: Boxes, by: Iterable[str]) -> None:
     """Refuse derivatives by boxes, and by lengths in boxes, that cannot be told apart."""
     for name in {*by} & {*NAMES, *SUMS.parameters}:
         check_box(boxes, "the box" if name in NAMES else name)
-
-
-class _Checked(NamedTuple):
-    """What is asked, with checked arguments: densities are (k, rows, Ns)."""
-
-    asked: SumRequest
-    cloud: Cloud
-    options: EwaldOptions  # by which derivatives are summed
-    ranks: Ranks
-    dens: AnyArray = None
-    several: bool = False
-    length: float = 1.0  # of the box
-    lengths: Mapping[str, tuple[float, int]] = {}  # parameters, and their powers of a length
-    moves: Mapping[str, AnyArray] = NONE  # whose change it is of
-
-    @classmethod
-    def of(
-        cls,
-        kernel: str | Composite,
-        trg: AnyArray,
-        src: AnyArray,
-        dens: AnyArray,
-        norms: AnyArray,
-        options: EwaldOptions,
-        *,
-        want: str | tuple[str, ...],
-        label: str,
-        names: Iterable[str],
-        moves: Mapping[str, AnyArray],
-        exclude: LabelsLike,
-        systems: SystemsLike,
-        ranks: Ranks,
-    ) -> _Checked:
-        """Check arguments; refuse impossible ones, and ``names`` of inputs that there are not."""
-        meaning = f"names of inputs of {getattr(kernel, 'name', kernel)}"
-        names_of(label, names, meaning, mapping=label == "tangents")
-        asked = SumRequest.of(kernel, want, options, by={*names, *moves})
-        cloud = asked.cloud(trg, src, norms, options, systems=systems, exclude=exclude).checked()
-        inputs: tuple[str, ...] = INPUTS if "norms" in cloud.arrays else INPUTS[:3]
-        lengths = {} if asked.composite or want != "u" else SUMS.lengths(asked.name)
-        if label == "wrt":
-            inputs += (*NAMES, *lengths)
-        names_of(label, names, f"{meaning}: {', '.join(inputs)}", inputs)
-        asked.check_maps(cloud)
-        options = cloud.options.of_sums().of_derivatives()
-        checked = cls(asked, cloud, options, ranks, lengths=lengths)
-        if asked.whole.scales:
-            extents = ranks.all_columns(cloud.extents.T).T
-            size = SUMS[asked.whole.addends[0].kernel].pair.size
-            lattice = resolve(checked.options, extents, size=size)
-            checked = checked._replace(length=lattice.length)
-        checked = checked._replace(moves=checked.moved("moves", moves))
-        if dens is None and {*names} == {"dens"}:
-            return checked
-        values = checked.like("dens", dens, "dens")
-        return checked._replace(dens=_many(values), several=values.ndim == 3)
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the inputs."""
-        sources = self.cloud.sources
-        return {
-            "trg": (3, self.cloud.targets),
-            "src": (3, sources),
-            "norms": (3, sources),
-            "dens": (*self.asked.density, sources),
-        }
-
-    @property
-    def shapes_of_results(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the results."""
-        return {n: (*shape, self.cloud.targets) for n, shape in self.asked.results.items()}
-
-    def values(self, fields: AnyArray) -> tuple[Arrays, tuple[int, ...]]:
-        """Return values of results as (k, rows, N): see `check_fields`."""
-        return check_fields(
-            "values",
-            fields,
-            want=self.asked.want,
-            shapes=self.shapes_of_results,
-            space=self.cloud.space,
-            dtype=self.cloud.trg.dtype,
-        )
-
-    def like(self, label: str, array: AnyArray, name: str) -> AnyArray:
-        """Return an array of the shape of an input as (rows, N), or densities as (k, rows, N)."""
-        return check_density(
-            label,
-            like_points(label, array, self.cloud.space, self.cloud.trg.dtype),
-            self.shapes[name],
-            several=name == "dens",
-            of="targets" if name == "trg" else "sources",
-        )
-
-    def moved(self, label: str, moves: Mapping[str, AnyArray]) -> Arrays:
-        """Return moves of inputs, by name, as `like` does."""
-        return {n: self.like(f"{label}[{n!r}]", move, n) for n, move in moves.items()}
-
-    def check_as_many(self, label: str, values: AnyArray) -> None:
-        """Refuse values (k, rows, N) whose number differs from the number of densities, if any."""
-        if self.dens is not None and len(values) != len(self.dens):
-            raise ParkiValueError(
-                f"{label} has {len(values)} of them at once, but dens has {len(self.dens)}; "
-                "expected as many"
-            )
-
-    @property
-    def sums(self) -> list[MappedSum]:
-        """What is summed: each density of each sum."""
-        src, norms, trg = self.cloud.src, self.cloud.norms, self.cloud.trg
-        cloud, of_targets = {"points": src, "norms": norms}, {"points": trg}
-        if isinstance(norms, tuple):
-            of_targets["marks"], cloud["marks"] = norms
-        addends: Iterable[Addend] = joined(self.asked.whole.addends)
-        if self.moves:
-            cloud["moves"] = of_targets["moves"] = self.moves
-            addends = changed(
-                addends,
-                cloud=cloud,
-                rows=math.prod(self.asked.density),
-                moves=lambda rows: self.ranks.max(float(rows.any())) > 0,
-            )
-        return [
-            MappedSum.placed(
-                Shared(shared.kernel, [same]),
-                options=self._options(shared.kernel),
-                of_targets=of_targets,
-                cloud=cloud,
-                labels=self.cloud.labels,
-                systems=self.cloud.systems,
-                ranks=self.ranks,
-            )
-            for shared in together(addends)
-            for same in shared.lists
-        ]
-
-    def _options(self, kernel: str) -> EwaldOptions:
-        """Return the options of a sum, with the tolerance that the scale of its results allows."""
-        for name, size, power in self.asked.whole.scales:
-            if name == kernel:
-                return self.options.looser((self.length / size) ** power)
-        return self.options
-
-    def pulled(
-        self, sums: list[MappedSum], v: Arrays, *, dens: AnyArray | None, wrt: Iterable[str]
-    ) -> Arrays:
-        """Return the derivatives (k, rows, N) for values (k, rows, Nt) of results of `sums`.
-
-        k is 1 unless ``wrt`` is ("dens",).
-        """
-        rows = math.prod(self.asked.density)
-        of_sums = [one.pulled(v, dens=dens, wrt=wrt, rows=rows) for one in sums]
-        parts = {name: [part for each in of_sums for part in each[name]] for name in wrt}
-        many = len(next(iter(v.values())))
-
-        def none(name: str) -> AnyArray:
-            *shape, count = self.shapes[name]
-            return np.zeros_like(self.cloud.src, shape=(many, math.prod(shape), count))
-
-        return {name: reduce(add, rows) if rows else none(name) for name, rows in parts.items()}
-
-    def by_box(self, lattice: AnyArray) -> Arrays:
-        """Return the derivatives by the box, by name, for those by lattice vectors (3, 3)."""
-        edges = lattice if self.options.cell is not None else lattice.diagonal().copy()
-        by_name = {"box": edges, "lattice": lattice}
-        return {name: self.cloud.xp.asarray(array) for name, array in by_name.items()}
-
-    @property
-    def inputs(self) -> Arrays:
-        """The arrays that a length is taken with: see `by_scale`."""
-        arrays = {"dens": self.dens, "trg": self.cloud.trg, "src": self.cloud.src}
-        norms = self.cloud.norms
-        return arrays if norms is None else {**arrays, "norms": norms}
-
-    def by_lengths(self, parts: list[Arrays], v: AnyArray) -> Arrays:
-        """Return the derivatives by parameters, for those by inputs for each density."""
-        total = sum(
-            by_scale(
-                self.asked.name,
-                self.options,
-                ranks=self.ranks,
-                inputs={**self.inputs, "dens": density},
-                slopes=part,
-                values=values,
-                systems=self.cloud.systems,
-            )
-            for density, part, values in zip(self.dens, parts, v, strict=True)
-        )
-        xp = self.cloud.xp
-        return {n: xp.asarray(total / (power * t)) for n, (t, power) in self.lengths.items()}
-
-    def pushed(self, dens: AnyArray, moves: Arrays) -> Arrays:
-        """Return the changes (k, rows, Nt) of results for changes of inputs; "dens" has k."""
-        parts = [part for one in self.sums for part in one.pushed(dens, moves)]
-        return {
-            name: reduce(add, [rows for result, rows in parts if result == name])
-            for name in self.asked.results
-        }
-
-
-def _some(values: AnyArray) -> AnyArray:
-    """Return values (k, rows, N); a zero one, if there are none."""
-    if values is None or len(values):
-        return values
-    return np.zeros_like(values, shape=(1, *values.shape[1:]))
-
-
-def _many(values: AnyArray) -> AnyArray:
-    """Return values (rows, N) or (k, rows, N) as (k, rows, N)."""
-    return values if values.ndim == 3 else values[None]
