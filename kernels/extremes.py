@@ -1,7 +1,7 @@
 """What the boundary asks about rows of numbers.
 
 In `extremes`, the smallest and largest value of each row, one work item owns every n-th column. Two
-passes leave few enough numbers for the host. In `count_misfits` and `mend_misfits` it owns one
+passes leave few enough numbers for the host. In `count_invalid` and `replace_invalid` it owns one
 column; the host waits for one number, which is there before later launches are done.
 """
 
@@ -42,13 +42,13 @@ def extremes(
 
 
 @pk.workunit
-def count_misfits(
+def count_invalid(
     i: int,
     values: pk.View2D[REAL],
     rows: int,
     least: REAL,
     most: REAL,
-    misfits: pk.View1D[pk.double],
+    invalid: pk.View1D[pk.double],
 ):
     """Count values that are not finite, or neither 0 nor of a size from ``least`` to ``most``."""
     for r in range(rows):
@@ -59,18 +59,18 @@ def count_misfits(
         if size == 0.0:
             fits = 1
         if fits == 0:
-            pk.atomic_add(misfits, [0], 1.0)
+            pk.atomic_add(invalid, [0], 1.0)
 
 
 @pk.workunit
-def mend_misfits(
+def replace_invalid(
     i: int,
     values: pk.View2D[REAL],
     edgewise: pk.View2D[REAL],
     lowest: pk.View1D[REAL],
     highest: pk.View1D[REAL],
     inside: pk.View1D[REAL],
-    misfits: pk.View1D[pk.double],
+    invalid: pk.View1D[pk.double],
 ):
     """Count a vector whose product with ``edgewise`` is not from ``lowest`` to ``highest``.
 
@@ -87,4 +87,4 @@ def mend_misfits(
     if fits < 3:
         for d in range(3):
             values[d][i] = inside[d]
-        pk.atomic_add(misfits, [0], 1.0)
+        pk.atomic_add(invalid, [0], 1.0)

@@ -1,7 +1,8 @@
 """What a sum, or a composite of sums, is made of, for programs that add one.
 
 =============== ==================================================================================
-a sum           `Sum`, its `pair_of`, `terms_of` and `Words`; `always` and `Family` for `register`
+a sum           `Interaction`, its `pair_of`, `error_terms_of` and `Words`; `always` and
+                `InteractionFamily` for `register`
 a symbol        `Symbol`, and `POTENTIAL`, `SLOPE`, `CURL`, `FLOW`, `FLOW_OF_LAYERS`,
                 `CURL_OF_CURL`
 sources         `Source`, and `CHARGE`, `CHARGE_DIPOLE`, `QUADRUPOLE`, `FORCE`, `TORQUE`, `DIPOLE`,
@@ -12,7 +13,7 @@ its transpose   `Adjoint`
 a composite     `Composite`, of `Addend`
 maps of results `velocity`, `pressure`, `gradient`, or a function; `Curved` where it has a
                 derivative by the points
-by hand         `PairFunction` of a `Table` or more, `Term`, `ProlateError`, `named`
+by hand         `PairFunction` of a `Table` or more, `ErrorTerm`, `ProlateError`, `named`
 what there is   `SUMS`, `TERMS`
 =============== ==================================================================================
 
@@ -26,9 +27,9 @@ from parki.ewald.sums.adjoint import Adjoint, gradient
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.gauges import OF_CHARGES, OF_FORCES, OF_SCREENED, WITH_FRICTION
 from parki.ewald.sums.maps import Curved, pressure, velocity
-from parki.ewald.sums.names import Family, always, named
+from parki.ewald.sums.names import InteractionFamily, always, named
 from parki.ewald.sums.pairs import PairFunction
-from parki.ewald.sums.record import ProlateError, Sum, Term, terms_of
+from parki.ewald.sums.record import ErrorTerm, Interaction, ProlateError, error_terms_of
 from parki.ewald.sums.sources import (
     CHARGE,
     CHARGE_DIPOLE,
@@ -76,21 +77,21 @@ __all__ = [
     "Adjoint",
     "Composite",
     "Curved",
-    "Family",
+    "ErrorTerm",
+    "Interaction",
+    "InteractionFamily",
     "PairFunction",
     "ProlateError",
     "Source",
-    "Sum",
     "Symbol",
     "Table",
-    "Term",
     "Words",
     "always",
+    "error_terms_of",
     "gradient",
     "named",
     "pair_of",
     "pressure",
     "register",
-    "terms_of",
     "velocity",
 ]

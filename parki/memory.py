@@ -95,26 +95,38 @@ def told() -> Iterator[None]:
     """
     try:
         yield
-    except ParkiMemoryError:
-        raise
-    except (MemoryError, OSError, ImportError, RuntimeError) as error:
+    except _KINDS as error:
         if not _of_memory(error):
             raise
-        raise ParkiMemoryError(
-            f"memory ran out ({str(error) or type(error).__name__}); free some, raise the limit of "
-            "the process (ulimit -v), or sum fewer points or densities at a time"
-        ) from error
+        raise _out(error) from error
+
+
+_KINDS = MemoryError, OSError, ImportError, RuntimeError
+
+
+def _out(error: Exception) -> ParkiMemoryError:
+    return ParkiMemoryError(
+        f"memory ran out ({str(error) or type(error).__name__}); free some, raise the limit of "
+        "the process (ulimit -v), or sum fewer points or densities at a time"
+    )
 
 
 def _of_memory(error: Exception) -> bool:
     """Return whether memory ran out: libraries and threads that find none say it in words alone."""
+    if isinstance(error, ParkiMemoryError):  # which was told
+        return False
     if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
         return True
     return any(words in str(error).lower() for words in _WORDS)
 
 
 # The loader of Linux, the system, and Python where a thread finds no stack say these.
-_WORDS = "failed to map segment", "cannot allocate memory", "can't start new thread"
+_WORDS = (
+    "failed to map segment",
+    "cannot allocate memory",
+    "can't start new thread",
+    "resource temporarily unavailable",
+)
 
 
 def telling(call: Call) -> Call:
@@ -134,7 +146,11 @@ def telling(call: Call) -> Call:
 
     @functools.wraps(call)
     def within(*given: Any, **named: Any) -> Any:
-        with told():
+        try:
             return call(*given, **named)
+        except _KINDS as error:
+            if not _of_memory(error):
+                raise
+            raise _out(error) from error
 
     return cast(Call, within)

@@ -29,9 +29,9 @@ from parki.ewald.pipeline.setup import pose
 from parki.ewald.points import take_options
 from parki.ewald.points.extent import resolve
 from parki.ewald.points.request import SumRequest
-from parki.ewald.solver_box import Frame
+from parki.ewald.solver_box import SolverBox
 from parki.ewald.sums import SUMS, with_parameters
-from parki.ewald.sums.composite import Shared, joined, together
+from parki.ewald.sums.composite import SharedAddend, joined, together
 from parki.ewald.task import Task
 from parki.interchange import finite, flag, one_of, shown, vector_row, whole
 from parki.memory import in_words
@@ -111,7 +111,7 @@ class _OneSum(NamedTuple):
     kernel: str
     want: Any
     options: EwaldOptions
-    shared: Shared | None = None
+    shared: SharedAddend | None = None
     scale: tuple[float, int] | None = None
 
 
@@ -380,8 +380,8 @@ def _chosen(
         options = options.looser((first / size) ** power)
     want = (each.want,) if isinstance(each.want, str) else tuple(each.want)
     task = Task(each.kernel, place.space, options.arithmetic(dtype), options, want)
-    frame = Frame.of(task, lattice)
-    edges = frame.lattice.edges
+    solver_box = SolverBox.of(task, lattice)
+    edges = solver_box.lattice.edges
     trg, src = (_wrapped(cloud, lattice) * edges[:, None] for cloud in (trg, src))
     density = pair_density(src if same else trg, src, edges, apart=options.images_below(ends))
     if same:
@@ -389,15 +389,15 @@ def _chosen(
     tolerance = options.random_tolerance(sources, task.sum.source_components, task.dtype)
     problem = pose(
         task,
-        replace(lattice, deforms=frame.lattice.deforms),
-        length=frame.length,
+        replace(lattice, deforms=solver_box.lattice.deforms),
+        length=solver_box.length,
         counts=(targets, sources, systems),
         tolerance=tolerance,
         density=density,
         best=place.machine(task),
         kept=0.0 if options.deterministic else place.kept(systems * targets),
     )
-    return problem, select(problem), Use(task, same, False), frame.length
+    return problem, select(problem), Use(task, same, False), solver_box.length
 
 
 def _sample(
@@ -411,7 +411,7 @@ def _sample(
     if each.shared is None:
         return trg, src
     kind = SUMS[each.kernel]
-    norms: Any = (np.ones(targets), np.ones(sources)) if kind.pair.marks is not None else src
+    norms: Any = (np.ones(targets), np.ones(sources)) if kind.pair.point_radii is not None else src
     src, _ = each.shared.points({"points": src, "norms": norms}, kind)
     return trg, src
 

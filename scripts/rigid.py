@@ -117,13 +117,13 @@ def steps(run: Run, dtype: str) -> None:
     """Print the times of a Brownian step and of its parts."""
     count = run.size(4_000, 100_000)
     rigid, rng = made(run, count, STEPS, dtype), run.xp.random.default_rng(1)
-    white, points = rigid._white(rng), rigid.points
-    w, equations = white((3, count)), rigid._equations
-    (k, f), pairs = brownian.noise(equations, white), equations.pairs
+    standard_normal, points = rigid._white(rng), rigid.points
+    w, equations = standard_normal((3, count)), rigid._equations
+    (k, f), pairs = brownian.noise(equations, standard_normal), equations.pairs
     for name, call in (
         ("a step", lambda: rigid.displacements(KT, DT, rng)),
-        ("noise of M", lambda: equations.mobility.noise(white, rigid.accuracy)),
-        ("noise of pairs", lambda: pairs.shaken(white((4, 3, pairs.first.size)))),
+        ("noise of M", lambda: equations.mobility.noise(standard_normal, rigid.accuracy)),
+        ("noise of pairs", lambda: pairs.brownian_noise(standard_normal((4, 3, pairs.first.size)))),
         ("drift, with a solve", lambda: brownian.drift(equations, w)),
         ("solve", lambda: solver.solve(equations, k, f)),
         ("update of the points", lambda: rigid.update_points(points)),

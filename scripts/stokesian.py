@@ -47,11 +47,11 @@ def steps_of_parki(run: Run, points: Any, edge: float, dtype: str, accuracy: flo
         spheres.update_points(points)
         spheres.solve(forces)
 
-    def shaken() -> None:
+    def brownian_noise() -> None:
         spheres.update_points(points)
         spheres.displacements(KT, DT, rng, forces)
 
-    times = [rigid.timed(run, call, STEPS) for call in (moved, shaken)]
+    times = [rigid.timed(run, call, STEPS) for call in (moved, brownian_noise)]
     report(points.shape[1], "parki", dtype, accuracy, times)
 
 

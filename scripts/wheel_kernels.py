@@ -31,7 +31,7 @@ from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import near_tile
 from parki.ewald.options import MOST_POINTS, EwaldOptions
 from parki.ewald.points import RESULTS
-from parki.ewald.solver_box import Frame
+from parki.ewald.solver_box import SolverBox
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.window import KaiserBessel
@@ -172,7 +172,9 @@ def mesh(given: Task, points: int, gather: str = USUAL[False][2]) -> EwaldMesh:
     steps = box / 64
     padding = pad(3, box, steps, points, 0.1, math.inf, 1e-6)
     window = KaiserBessel(points, 2.4 * points)
-    return EwaldMesh(given, Frame(Lattice(box, 3)), steps, padding, window, USUAL[False][1], gather)
+    return EwaldMesh(
+        given, SolverBox(Lattice(box, 3)), steps, padding, window, USUAL[False][1], gather
+    )
 
 
 def far(points: int, dtype: np.dtype) -> Iterator[Kernel]:

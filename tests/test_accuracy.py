@@ -128,7 +128,7 @@ def test_thin_periods(kernel, periodicity, box, tolerance, settings, split):
     plan = parki.Plan(kernel, trg, src, norms, options)
     # The direct sum takes minutes here; another cut-off has other errors.
     setup = plan.pipeline.setup
-    cutoff = 0.8 * setup.parameters.cutoff * setup.frame.length
+    cutoff = 0.8 * setup.parameters.cutoff * setup.solver_box.length
     better = parki.EwaldOptions(periodicity, box, 1e-4 * tolerance, cutoff=cutoff)
     exact = parki.Plan(kernel, trg, src, norms, better)(dens)
     assert rms(np.atleast_2d(plan(dens) - exact)) <= plan.promise(dens)

@@ -18,7 +18,7 @@ from sphere_reference import mobility
 import parki
 from parki.cli import main as cli
 from parki.ewald.choice import reuse
-from parki.ewald.solver_box import Order
+from parki.ewald.solver_box import AxisPermutation
 from parki.ewald.sums import SUMS
 from parki.libmobility import Solver
 
@@ -117,7 +117,7 @@ def test_refusals(error, message, periodicity, box):
 @pytest.mark.parametrize("axes", [[0, 1, 2], [1, 2, 0], [2, 0, 1], [1, 0, 2], [0, 2, 1]])
 def test_an_order_goes_back(axes, rows, rng):
     values = rng.standard_normal((2, rows, 5))
-    out, order = np.empty_like(values), Order(axes)
+    out, order = np.empty_like(values), AxisPermutation(axes)
     order.back(order.rows(values), out)
     np.testing.assert_array_equal(out, values)
     assert order.rows(values).flags.c_contiguous

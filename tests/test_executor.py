@@ -309,5 +309,4 @@ def test_a_thread_launches_alone(tmp_path, monkeypatch):
     kernel(5, v=np.zeros(5))
     kernel(2, v=np.zeros(2))  # no more threads than work items
     kernel(2, 1, v=np.zeros(2))
-    assert kernel.by_many
     assert seen == [(5, 3), (2, 2), (2, 1)]

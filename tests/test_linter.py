@@ -210,7 +210,9 @@ FILES = [
 ]
 # Pair functions that are written for a sum, too.
 WRITTEN = {
-    each.name: text_of(each.symbol, each.sources, each.pair.contacts, each.pair.marks is not None)
+    each.name: text_of(
+        each.symbol, each.sources, each.pair.overlap_correction, each.pair.point_radii is not None
+    )
     for each in SUMS.examples()
     if not each.pair.file
 }

@@ -25,7 +25,7 @@ from parki.ewald.far.padding import Padding, pad
 from parki.ewald.lattice import Lattice
 from parki.ewald.options import EwaldOptions
 from parki.ewald.options.variants import G2P_METHODS, P2G_METHODS
-from parki.ewald.solver_box import Frame
+from parki.ewald.solver_box import SolverBox
 from parki.ewald.split.window import KaiserBessel
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Task
@@ -51,7 +51,7 @@ def make_mesh(points, periodicity, dtype, spread="owner", gather="target", cells
     box, steps = np.array(cells) * STEPS, STEPS
     options = EwaldOptions(periodicity, [1, 1, 1])
     task = Task("stokes_sl", get_execution_space("OpenMP"), np.dtype(dtype), options)
-    frame = Frame(Lattice(box, periodicity), unit=2 / 3)
+    frame = SolverBox(Lattice(box, periodicity), unit=2 / 3)
     padding = pad(periodicity, box, steps, points, 0.3, math.inf, 1e-4)
     return EwaldMesh(
         task, frame, steps, padding, KaiserBessel(points, 2.3 * points), spread, gather
@@ -61,7 +61,7 @@ def make_mesh(points, periodicity, dtype, spread="owner", gather="target", cells
 def asked(mesh: EwaldMesh, **task) -> EwaldMesh:
     """The mesh of another task."""
     other = dataclasses.replace(mesh.task, **task)
-    kept = (mesh.frame, mesh.steps, mesh.padding, mesh.window, mesh.spread, mesh.gather)
+    kept = (mesh.solver_box, mesh.steps, mesh.padding, mesh.window, mesh.spread, mesh.gather)
     return EwaldMesh(other, *kept)
 
 

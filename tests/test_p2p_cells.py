@@ -19,7 +19,7 @@ from parki.ewald.near.pair import Pair
 from parki.ewald.near.radial import choose_evaluator
 from parki.ewald.near.sizes import Launch, choose_launch
 from parki.ewald.options.variants import CELL_METHODS, P2P_METHODS
-from parki.ewald.solver_box import Frame
+from parki.ewald.solver_box import SolverBox
 from parki.ewald.split.hasimoto import Hasimoto
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Task
@@ -69,7 +69,7 @@ def near_field(
     # A split whose near field is far from zero at the cut-off, so that no pair is negligible.
     split = Hasimoto(1.5 / cutoff)
     task = Task(kernel, space, np.dtype(dtype), options(periodicity, [1, 1, 1], 1e-3))
-    frame = Frame(Lattice(np.array(box), periodicity), unit=2.0)
+    frame = SolverBox(Lattice(np.array(box), periodicity), unit=2.0)
     polynomials = split.radial_polynomials(cutoff, DEGREE)
     evaluator = choose_evaluator(radial, kernel, split, cutoff, DEGREE)
     p2p = P2P(

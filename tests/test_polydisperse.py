@@ -133,7 +133,7 @@ def test_gradient_is_that_of_pairs_of_radii(periodicity, method):
     some = slice(0, COUNT, 4)
     scale = abs(slopes).max()
     np.testing.assert_allclose(gradient[..., some], slopes[..., some], atol=2e-7 * scale)
-    plan = parki.Spheres(points, radii, options)._plan("velocity", "force")
+    plan = parki.Spheres(points, radii, options)._mobility.plan("velocity", "force")
     np.testing.assert_allclose(found, plan(forces), atol=1e-6)
 
 

@@ -154,6 +154,15 @@ REPLACED = {
     "forget": "clear_cache, clear, drop",
     "mean_edge": "volume_length",
     "looks": "candidates, searches",
+    "crowding": "occupancy",
+    "misfits": "invalid",
+    "rubbed": "brinkman",
+    "shaken": "brownian_noise",
+    "lifts": "faxen_factors",
+    "suiting": "replan",
+    "placedsum": "EwaldSum",
+    "planpoints": "Cloud",
+    "swapped_plan": "TransposedCombination",
 }
 # What prose may not say, either; the others are everyday words.
 TERMS = {"probe", "probes", "tilt", "mean_edge"}

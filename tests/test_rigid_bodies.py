@@ -314,11 +314,13 @@ def test_noise(periodicity):
     found = flat(*of.noise(rng))
     radii = np.concatenate([of.shapes[k].radii for k in of.which])
     spheres = parki.Spheres(of.blobs, radii, of.options, viscosity=3.0)
-    shaken = spheres.noise(again, accuracy=1e-6).ravel()
-    white = again.standard_normal((2, 3, 4)).ravel()
+    brownian_noise = spheres.noise(again, accuracy=1e-6).ravel()
+    standard_normal = again.standard_normal((2, 3, 4)).ravel()
     values, vectors = np.linalg.eigh(resisted)
     root = vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T
-    expected = exact @ (root @ white - carried.T @ np.linalg.solve(mobility, shaken))
+    expected = exact @ (
+        root @ standard_normal - carried.T @ np.linalg.solve(mobility, brownian_noise)
+    )
     assert rms(found - expected) <= 1e-4 * rms(expected)
     # So the covariance is N, as noise of the blobs has M.
     covariance = exact @ (resisted + carried.T @ np.linalg.solve(mobility, carried)) @ exact

@@ -244,11 +244,11 @@ def test_far_noise_has_the_far_matrix():
     u, slopes = plan(dens)
     whole = fields._moved(np.concatenate([u, slopes.reshape(9, 8)]))
     stages, far = plan.pipeline.stages, np.zeros((12, 8))
-    grid = stages.marks.spread(stages.p2g, dens, stages.sorted, None, 0, 1)[0]
-    once = stages.fgc.shaken(grid).copy()
+    grid = stages.faxen.spread(stages.p2g, dens, stages.sorted, None, 0, 1)[0]
+    once = stages.fgc.brownian_noise(grid).copy()
     once[:, :, stages.setup.mesh.stored[1] :] = 0  # Laplacians, which noise does not take
-    field, own = stages.fgc.shaken(once), {"u": far[:3], "grad_u": far[3:]}
-    stages.marks.gather(stages.g2p, field, own, 0, 1)
+    field, own = stages.fgc.brownian_noise(once), {"u": far[:3], "grad_u": far[3:]}
+    stages.faxen.gather(stages.g2p, field, own, 0, 1)
     found = fields._moved(far) + fields.near(acts)
     np.testing.assert_allclose(found, whole, atol=1e-6 * abs(whole).max())
 
@@ -302,12 +302,12 @@ def test_products_of_noise(fraction, near, whole):
     """Of the near field, and of the whole mobility, to 1e-2, 1e-3 and 1e-4."""
     points, radius = suspension(fraction)
     rigid = parki.RigidSpheres(points, radius, periodicity=3, box=[1, 1, 1], tolerance=1e-4)
-    mobility, white = rigid._mobility, np.random.default_rng(7).standard_normal((11, 32))
+    mobility, standard_normal = rigid._mobility, np.random.default_rng(7).standard_normal((11, 32))
     scales, fields = mobility.alone**-0.5, MomentFields(mobility.first)
     for matrix, most in ((fields.near, near), (mobility.product, whole)):
-        exact, _ = noise.root(matrix, white, 1e-8, scales=scales)
+        exact, _ = noise.root(matrix, standard_normal, 1e-8, scales=scales)
         for accuracy, products in zip((1e-2, 1e-3, 1e-4), most, strict=True):
-            found, taken = noise.root(matrix, white, accuracy, scales=scales)
+            found, taken = noise.root(matrix, standard_normal, accuracy, scales=scales)
             error = np.linalg.norm((found - exact) * scales) / np.linalg.norm(exact * scales)
             assert error < accuracy
             assert taken <= products + 1

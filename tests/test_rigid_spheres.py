@@ -161,7 +161,10 @@ def test_products_matrix_and_roots_are_of_one_matrix(pairs):
     exact = pairs.acting(moves)[0]
     assert off(matrix(moves), exact) < 1e-13
     dense = np.array([matrix(each.reshape(6, 5)).ravel() for each in np.eye(30)])
-    roots = [pairs.shaken(each.reshape(4, 3, -1)).ravel() for each in np.eye(12 * pairs.first.size)]
+    roots = [
+        pairs.brownian_noise(each.reshape(4, 3, -1)).ravel()
+        for each in np.eye(12 * pairs.first.size)
+    ]
     assert off(np.transpose(roots) @ roots, dense) < 1e-13
     found, product = matrix.solve(exact + np.repeat(own, 3, axis=0) * moves)
     assert off(found, moves) < 0.5
@@ -480,8 +483,8 @@ def test_covariance_of_noise_is_the_mobility(by_matrices, lubrication):
     slips = [equations.mobility.noise(e.reshape, two.accuracy) for e in np.eye(22)]
     sides = [(-slip, np.zeros((6, 2))) for slip in slips]
     if lubrication:
-        shaken = [equations.pairs.shaken(e.reshape(4, 3, 1)) for e in np.eye(12)]
-        sides += [(np.zeros((11, 2)), f) for f in shaken]
+        brownian_noise = [equations.pairs.brownian_noise(e.reshape(4, 3, 1)) for e in np.eye(12)]
+        sides += [(np.zeros((11, 2)), f) for f in brownian_noise]
     roots = np.array([solver.solve(equations, k, f).moves.ravel() for k, f in sides])
     mobility = two.as_linear_operator(torques=True) @ np.eye(12)
     assert off(roots.T @ roots, mobility) < 1e-7

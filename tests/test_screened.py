@@ -48,7 +48,7 @@ def name(kappa):
     return f"yukawa(kappa={float(kappa)!r})"
 
 
-def rubbed(alpha):
+def brinkman(alpha):
     return f"brinkman_sl(alpha={float(alpha)!r})"
 
 
@@ -261,7 +261,7 @@ def test_the_reference_refuses(wrong):
         direct_sum(wrong, *charged(), box=BOX, periodicity=3)
 
 
-@pytest.mark.parametrize("kernel", [rubbed(2.0), LAYERS])
+@pytest.mark.parametrize("kernel", [brinkman(2.0), LAYERS])
 def test_the_reference_solves_the_equation(kernel):
     """Away from sources, by differences: alpha^2 u - laplace u + grad p = 0."""
     trg, src, dens = cloud(n=9)
@@ -283,7 +283,7 @@ def test_the_reference_solves_the_equation(kernel):
 # The long run, and every run: sums, numbers of periodic axes, and boxes.
 EVERY = [
     (kernel, periodicity, box)
-    for kernel in (*map(name, (1e-3, 3.0, 20.0, 1e4)), *map(rubbed, (0.8, 25.0)), LAYERS)
+    for kernel in (*map(name, (1e-3, 3.0, 20.0, 1e4)), *map(brinkman, (0.8, 25.0)), LAYERS)
     for periodicity in range(4)
     for box in (BOX, TILTED)[: max(1, periodicity)]
 ]
@@ -342,7 +342,7 @@ def test_little_friction(periodicity):
     neutral = forces - forces.mean(axis=1, keepdims=True)
     bare = parki.Plan("stokes_sl", trg, src, **how)
     for alpha in (1e-4, 1e-7):
-        plan = parki.Plan(rubbed(alpha), trg, src, **how)
+        plan = parki.Plan(brinkman(alpha), trg, src, **how)
         found = zip(plan(neutral), bare(neutral), plan.promise(neutral), strict=True)
         for one, other, promise in found:
             assert rms(one - other) <= 2 * promise + 30 * alpha
@@ -358,7 +358,7 @@ def test_much_friction(periodicity):
     trg, src, forces = cloud()
     trg = trg[:, 5:]
     how = {"box": BOX, "periodicity": periodicity}
-    plan = parki.Plan(rubbed(2e3), trg, src, tolerance=1e-12, **how)
+    plan = parki.Plan(brinkman(2e3), trg, src, tolerance=1e-12, **how)
     exact = -2 * direct_sum("laplace_dipole", trg, src, forces, want="grad_u", **how)
     if periodicity == 3:  # a mean pressure gradient balances the forces
         exact -= 8 * math.pi * forces.sum(axis=1, keepdims=True) / math.prod(BOX)

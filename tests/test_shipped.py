@@ -312,21 +312,27 @@ def test_what_programs_load_comes(listed, monkeypatch, name):
     assert not requests - listed
 
 
-@pytest.mark.parametrize("case", ["mixed precision", "transposes"])
-def test_what_the_page_excepts_does_not_come(listed, monkeypatch, case):
+def test_what_the_page_excepts_does_not_come(listed, monkeypatch):
     page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
-    assert case in page.partition("Other kernels need a compiler, and say so:")[2]
+    assert "mixed precision" in page.partition("Other kernels need a compiler, and say so:")[2]
     requests = asked(monkeypatch)
     pretend(monkeypatch)
-    trg, src, dens, norms, values = (uniform_points(n) for n in (300, 200, 200, 200, 300))
-    how = {"precision": "mixed"} if case == "mixed precision" else {}
-    options = parki.EwaldOptions(3, [1, 1, 1], 1e-3, **how)
-    plan = parki.Plan("stokes_dl", trg, src, norms, options)
-    if case == "transposes":
-        plan(dens)
-        assert not requests - listed
-        plan.adjoint(values)
+    trg, src, norms = (uniform_points(n) for n in (300, 200, 200))
+    options = parki.EwaldOptions(3, [1, 1, 1], 1e-3, precision="mixed")
+    parki.Plan("stokes_dl", trg, src, norms, options)
     assert requests - listed
+
+
+@pytest.mark.parametrize("kernel", ["stokes_dl", "stokes_comb", "stokes_dipole"])
+def test_transposes_come(listed, monkeypatch, kernel):
+    """They take the pair functions of other sums."""
+    requests = asked(monkeypatch)
+    pretend(monkeypatch)
+    trg, src, normals = (uniform_points(n) for n in (300, 200, 200))
+    norms = normals if SUMS[kernel].normals else None
+    plan = parki.Plan(kernel, trg, src, norms, parki.EwaldOptions(3, [1, 1, 1], 1e-3))
+    plan.adjoint(uniform_points(300))
+    assert requests and not requests - listed
 
 
 @pytest.mark.chosen_degrees

@@ -11,7 +11,7 @@ from helpers.recording import let_the_host_record
 
 import parki
 from parki import EwaldOptions
-from parki.ewald.pipeline.arrival import Slack
+from parki.ewald.pipeline.arrival import PaddedCapacity
 from parki.ewald.pipeline.one_device import OneDevice
 from parki.runtime.spaces import host
 from parki.runtime.spaces.cupy import NotRecordedError
@@ -25,7 +25,7 @@ def recorded(space, monkeypatch):
 
 
 def test_slack():
-    slack = Slack.of({"trg": np.empty((3, 100)), "src": np.empty((3, 50))})
+    slack = PaddedCapacity.of({"trg": np.empty((3, 100)), "src": np.empty((3, 50))})
     assert (slack.targets, slack.sources) == (110, 55)
     assert slack.takes({"trg": np.empty((3, 105)), "src": np.empty((3, 50))})
     assert not slack.takes({"trg": np.empty((3, 120)), "src": np.empty((3, 50))})
@@ -51,7 +51,7 @@ def test_numbers_that_change(space, to_space, rng):
             plan = parki.Plan(kernel, trg, src, norms, options, want=want)
         else:
             plan.update_points(trg, src, norms)
-        slacks.add(plan.pipeline.slack)
+        slacks.add(plan.pipeline.capacity)
         graph = plan.pipeline.graph
         placings.add(id(graph) if graph else None)
         dens = to_space(rng.standard_normal((6, n)))
@@ -63,7 +63,12 @@ def test_numbers_that_change(space, to_space, rng):
                 assert ours.shape == theirs.shape
                 error = float(((ours - theirs) ** 2).sum() / (n // 2)) ** 0.5
                 assert error <= 1.2 * bound
-    assert slacks == {None, Slack(286, 572), Slack(440, 880), Slack(110, 220)}
+    assert slacks == {
+        None,
+        PaddedCapacity(286, 572),
+        PaddedCapacity(440, 880),
+        PaddedCapacity(110, 220),
+    }
     # None, and one for the first two slacks each; by a device's parameters few points may crowd.
     assert len(placings) == 3 or (space.on_device and len(placings) == 2)
     assert "slack for 110 targets, 220 sources" in plan.describe() or not space.on_device

@@ -89,10 +89,10 @@ def test_far_noise_has_the_far_matrix(radii, box):
     plan = spheres._mobility.first
     far = plan(forces) - plan.pipeline.near(forces)
     stages, found = plan.pipeline.stages, np.zeros_like(far)
-    grid = stages.marks.spread(stages.p2g, forces, stages.sorted, None, 0, 1)[0]
-    once = stages.fgc.shaken(grid).copy()
+    grid = stages.faxen.spread(stages.p2g, forces, stages.sorted, None, 0, 1)[0]
+    once = stages.fgc.brownian_noise(grid).copy()
     once[:, :, stages.setup.mesh.stored[1] :] = 0  # Laplacians, which noise does not take
-    stages.marks.gather(stages.g2p, stages.fgc.shaken(once), {"u": found}, 0, 1)
+    stages.faxen.gather(stages.g2p, stages.fgc.brownian_noise(once), {"u": found}, 0, 1)
     np.testing.assert_allclose(found, far, atol=1e-6 * abs(far).max())
     # The noise is in the memory of the grid, which the next sum finds clean.
     stages.p2g.clean = False
@@ -107,11 +107,11 @@ def test_noise_of_torques(radii, box):
     assert turning.plan.setup.split.positive
     stages, far = turning.pipeline.stages, np.zeros((12, COUNT))
     dens = noise.density(*acts)
-    grid = stages.marks.spread(stages.p2g, dens, stages.sorted, None, 0, 1)[0]
-    once = stages.fgc.shaken(grid).copy()
+    grid = stages.faxen.spread(stages.p2g, dens, stages.sorted, None, 0, 1)[0]
+    once = stages.fgc.brownian_noise(grid).copy()
     once[:, :, stages.setup.mesh.stored[1] :] = 0  # Laplacians, which noise does not take
-    field, own = stages.fgc.shaken(once), {"u": far[:3], "grad_u": far[3:]}
-    stages.marks.gather(stages.g2p, field, own, 0, 1)
+    field, own = stages.fgc.brownian_noise(once), {"u": far[:3], "grad_u": far[3:]}
+    stages.faxen.gather(stages.g2p, field, own, 0, 1)
     stages.p2g.clean = False
     near = turning.near(np.array(acts))
     u, slopes = turning.plan(dens)
@@ -171,17 +171,17 @@ def test_near_matrix_is_positive(radii, cutoff):
 def test_root_stops_by_the_error_that_is_left(condition, products):
     """Few products are enough, whatever their number before a look."""
     values = np.linspace(1, condition, 3000).reshape(3, 1000)
-    white = np.random.default_rng(0).standard_normal(values.shape)
-    found, count = noise.root(lambda v: values * v, white, 1e-3)
-    exact = np.sqrt(values) * white
+    standard_normal = np.random.default_rng(0).standard_normal(values.shape)
+    found, count = noise.root(lambda v: values * v, standard_normal, 1e-3)
+    exact = np.sqrt(values) * standard_normal
     assert np.linalg.norm(found - exact) <= 1e-3 * np.linalg.norm(exact)
-    fine = noise.root(lambda v: values * v, white, 1e-12)[0]
+    fine = noise.root(lambda v: values * v, standard_normal, 1e-12)[0]
     assert np.linalg.norm(fine - exact) <= 1e-10 * np.linalg.norm(exact)
     with pytest.raises(parki.ParkiError, match="not positive"):
-        noise.root(lambda v: -v, white, 1e-3)
+        noise.root(lambda v: -v, standard_normal, 1e-3)
     assert count == products
     for first in (2, 12):
-        again = noise.root(lambda v: values * v, white, 1e-3, first=first)
+        again = noise.root(lambda v: values * v, standard_normal, 1e-3, first=first)
         np.testing.assert_allclose(again[0], found, rtol=1e-12, atol=1e-14)
         assert again[1] == count
 

@@ -66,7 +66,7 @@ def test_radial_functions_are_derivatives_of_one_another(split):
 @pytest.mark.parametrize("term", TERMS)
 @pytest.mark.parametrize("split", SPLITS[1::3], ids=name)
 def test_sizes_of_the_terms(term, split):
-    """`Term.square` against the tensors of all unit densities, and normals and axes of rises.
+    """`ErrorTerm.square` against the tensors of all unit densities, and normals and axes of rises.
 
     The square of a rise of vectors is of the fourth order in its axis: the mean over all directions
     is the one over the axes of an icosahedron.

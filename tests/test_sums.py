@@ -15,10 +15,10 @@ from examples import EXAMPLES, of_masses
 from parki import extend
 from parki.ewald.far.strain import SYMBOLS
 from parki.ewald.points import RESULTS, TENSOR
-from parki.ewald.sums import SUMS, TERMS, Sum, register, sources, symbols
+from parki.ewald.sums import SUMS, TERMS, Interaction, register, sources, symbols
 from parki.ewald.sums.gauges import OF_SCREENED, WITH_FRICTION
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import terms_of
+from parki.ewald.sums.record import error_terms_of
 from parki.ewald.sums.sources import CHARGE
 from parki.ewald.sums.symbols import POTENTIAL
 from parki.ewald.sums.tables import RadialTables, Table
@@ -97,7 +97,7 @@ def test_what_is_registered_is_named_alike_and_has_terms_of_its_own():
     before, terms = [*SUMS.families], dict(TERMS)
     with pytest.raises(parki.ParkiValueError, match="the record of 'mass' is named 'gravity'; nam"):
         register("mass", of_masses())
-    of_laplace = terms_of("laplace", symbols.POTENTIAL, sources.CHARGE, aligned={"u": 1})
+    of_laplace = error_terms_of("laplace", symbols.POTENTIAL, sources.CHARGE, aligned={"u": 1})
     record = replace(SUMS["laplace"], name="mine", terms=of_laplace, adjoints={})
     with pytest.raises(parki.ParkiValueError, match="there is a term 'laplace' already; give term"):
         register("mine", always(record, None))
@@ -128,16 +128,16 @@ def test_symbols_take_the_sources_that_the_page_lists():
         symbol, decays = getattr(extend, row[0]), map(int, row[2].split(", "))
         of = tuple(getattr(extend, name) for name in re.findall(r"`(\w+)`", row[1]))
         own = tuple(each._replace(decay=n) for each, n in zip(of, decays, strict=True))
-        terms = terms_of("trial", symbol, own[-1], aligned={"u": 1})
+        terms = error_terms_of("trial", symbol, own[-1], aligned={"u": 1})
         given = "trial", symbol, pair_of(symbol, own, (2, 20)), own
-        Sum(*given, gauge=getattr(extend, row[3], None), terms=terms)
+        Interaction(*given, gauge=getattr(extend, row[3], None), terms=terms)
         listed.add((symbol, of))
         if row[3] != "None":
             with pytest.raises(parki.ParkiValueError, match="trial falls as 1 / r, so that net"):
-                Sum(*given, gauge=None, terms=terms)
+                Interaction(*given, gauge=None, terms=terms)
         moved = own[0]._replace(decay=own[0].decay + 1), *own[1:]
         with pytest.raises(parki.ParkiValueError, match=r"sources that its|has a first source of"):
-            Sum(*given[:3], moved, gauge=None, terms=terms)
+            Interaction(*given[:3], moved, gauge=None, terms=terms)
     every = {symbol for symbol, _ in listed}
     groups = [group for each in sources.TAKEN.values() for group in each]
     taken = {(s, g) for s in every for g in groups if sources.fit(g, s.structure, s.components)}

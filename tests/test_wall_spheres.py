@@ -60,7 +60,10 @@ def test_a_sphere_alone(t, box):
         given = turned.T.astype(float)
         mobility, factor = sphere._mobility, sphere.factor
         whites = [lambda _, w=w: w[:, None] for w in given]
-        drawn = [wall.divergence(mobility, white, factor=factor)[0] for white in whites]
+        drawn = [
+            wall.divergence(mobility, standard_normal, factor=factor)[0]
+            for standard_normal in whites
+        ]
         rate = (9 / 8 * t - 3 / 2 * t**3 + 5 / 8 * t**5) / height / (6 * np.pi * t * height)
         assert np.mean(drawn, axis=0)[:, 0] == pytest.approx([0, 0, rate], rel=2e-4, abs=1e-6)
 
@@ -173,10 +176,12 @@ def test_noise_with_torques():
     mobility = matrix_of(spheres.as_linear_operator(torques=True))
     assert abs(mobility - mobility.T).max() <= 1e-7 * abs(mobility).max()
     scales = np.repeat([(3 * RADII[:3] / 4) ** 0.5, RADII[:3] ** 1.5], 3, axis=0).ravel()
-    white = np.random.default_rng(5).standard_normal(18)
+    standard_normal = np.random.default_rng(5).standard_normal(18)
     root = sqrtm(scales[:, None] * mobility * scales).real
     noise = np.stack(spheres.noise(np.random.default_rng(5), torques=True, accuracy=1e-7))
-    assert rms(noise.reshape(1, -1) - root @ white / scales) <= 1e-5 * rms(noise.reshape(1, -1))
+    assert rms(noise.reshape(1, -1) - root @ standard_normal / scales) <= 1e-5 * rms(
+        noise.reshape(1, -1)
+    )
     step = spheres.displacements(0.5, 0.1, np.random.default_rng(5), None, 0 * FORCES[:, :3])
     assert len(step) == 2 and all(np.isfinite(each).all() for each in step)
 
@@ -204,9 +209,11 @@ def test_the_mobility_and_its_noise():
     spheres = parki.Spheres(POINTS, RADII, options())
     mobility = matrix_of(spheres.as_linear_operator())
     assert abs(mobility - mobility.T).max() <= 1e-6 * abs(mobility).max()
-    white = np.random.default_rng(5).standard_normal((3, 12))
+    standard_normal = np.random.default_rng(5).standard_normal((3, 12))
     noise = spheres.noise(np.random.default_rng(5), accuracy=1e-6)
-    assert rms(noise - (sqrtm(mobility).real @ white.ravel()).reshape(3, 12)) <= 1e-5 * rms(noise)
+    assert rms(
+        noise - (sqrtm(mobility).real @ standard_normal.ravel()).reshape(3, 12)
+    ) <= 1e-5 * rms(noise)
     rng = np.random.default_rng(5)
     step = spheres.displacements(0.5, 0.1, rng, FORCES, accuracy=1e-6)
     moved = np.sqrt(0.1) * noise + 0.1 * spheres.velocities(FORCES)

@@ -16,7 +16,7 @@ from parki.ewald.far.g2p import G2P
 from parki.ewald.far.gauge import PlaneModes
 from parki.ewald.far.p2g import P2G
 from parki.ewald.pipeline.setup import Setup
-from parki.ewald.pipeline.stages import Marks
+from parki.ewald.pipeline.stages import FaxenCorrections
 from parki.ewald.task import Task
 from parki.memory import Buffers, declare
 from parki.typing import AnyArray
@@ -45,14 +45,19 @@ class SlabFar:
         self.field = self.stored[..., : mesh.padding.grid[2]]
         self.p2g: P2G
         self.g2p: G2P
-        self.marks: Marks
+        self.faxen: FaxenCorrections
         self.plane: PlaneModes | None
         self.buffer: Any
         self.memory: Any = None  # the grid's, once there are points
         self.modes: Any = None
 
     def placed(
-        self, trg: AnyArray, src: AnyArray, norms: AnyArray, marks: Marks, tensors: AnyArray = None
+        self,
+        trg: AnyArray,
+        src: AnyArray,
+        norms: AnyArray,
+        faxen: FaxenCorrections,
+        tensors: AnyArray = None,
     ) -> SlabFar:
         """Return this far field for other points; both share their grids, so use one at a time.
 
@@ -62,7 +67,7 @@ class SlabFar:
             Points of the slab in solver units, wrapped; one array if targets are sources.
         norms : array, shape (3, N), or None
             Normals in solver units.
-        marks : Marks
+        faxen : Marks
             The marks of the slab's points.
         tensors : array, shape (10, Nt), optional
             As of `Request`.
@@ -71,7 +76,7 @@ class SlabFar:
         corner = self.slabs.cells[self.transport.team.rank] * float(mesh.steps[0])
         on_slab = _shifted(src, corner)
         far.p2g = P2G(self.slab, on_slab, norms, memory=self.memory, grids=self.grids)
-        far.marks, far.memory = marks, far.p2g.memory
+        far.faxen, far.memory = faxen, far.p2g.memory
         same = trg is src
         on_slab = on_slab if same else _shifted(trg, corner)
         sources = far.p2g.sources
@@ -84,7 +89,7 @@ class SlabFar:
 
     def spread(self, dens: AnyArray) -> None:
         """P2G: spread the densities (rows, sources) of the slab."""
-        grid, modes = self.marks.spread(self.p2g, dens, self.buffer, None, 0, 1, self.plane)
+        grid, modes = self.faxen.spread(self.p2g, dens, self.buffer, None, 0, 1, self.plane)
         self.grid = grid[..., : self.mesh.padding.grid[2]]
         if modes:
             self.modes = self.setup.task.xp.concatenate(modes, axis=1)
@@ -113,7 +118,7 @@ class SlabFar:
 
     def gather(self, results: dict[str, AnyArray]) -> None:
         """G2P: add the field to the results (rows, targets) of the slab."""
-        self.marks.gather(self.g2p, self.stored, results, 0, 1)
+        self.faxen.gather(self.g2p, self.stored, results, 0, 1)
 
 
 def _shifted(points: AnyArray, corner: float) -> Any:

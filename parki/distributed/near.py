@@ -28,7 +28,7 @@ class SlabP2P:
         Points of the slab in the user's unit, as given.
     norms : array, shape (3, N), or None
         Normals in solver units.
-    marks : tuple of 2 arrays, shapes (Nt,) and (Ns,), or None
+    point_radii : tuple of 2 arrays, shapes (Nt,) and (Ns,), or None
         Marks of the slab's points in solver units.
     cells : array, shape (N,)
         Grid cells of the sources along the first axis.
@@ -46,11 +46,11 @@ class SlabP2P:
         trg: AnyArray,
         src: AnyArray,
         norms: AnyArray,
-        marks: AnyArray,
+        point_radii: AnyArray,
         cells: AnyArray,
         tensors: AnyArray,
     ) -> None:
-        task, frame, step = setup.task, setup.frame, float(setup.mesh.steps[0])
+        task, solver_box, step = setup.task, setup.solver_box, float(setup.mesh.steps[0])
         xp = self.xp = transport.xp
         rank, ghosts = transport.team.rank, []
         for other in range(transport.team.size):
@@ -60,8 +60,8 @@ class SlabP2P:
         src = self.fetch(src)
         if norms is not None:
             norms = self.fetch(norms)
-        if marks is not None:
-            marks = marks[0], self.fetch(marks[1][None])[0]
+        if point_radii is not None:
+            point_radii = point_radii[0], self.fetch(point_radii[1][None])[0]
         self.p2p: P2P | None = None
         if not (trg.shape[1] and src.shape[1]):
             return
@@ -69,20 +69,22 @@ class SlabP2P:
         # it takes the cells of the whole box.
         ends, stretch = None, slabs.stretch(rank, reach + 1)
         if stretch is not None and not task.tilted:
-            corner = float(frame.lattice.origin[0]) if not frame.lattice.periodicity else 0.0
+            corner = (
+                float(solver_box.lattice.origin[0]) if not solver_box.lattice.periodicity else 0.0
+            )
             first, last, start = (corner + n * step for n in stretch)
             ends = (first, last)
-            if frame.lattice.periodicity:
+            if solver_box.lattice.periodicity:
                 src, trg = (_from_start(setup, points, start) for points in (src, trg))
         self.p2p = P2P(
             task,
-            frame,
+            solver_box,
             setup.pair,
             trg,
             src,
             norms,
             tensors=tensors,
-            marks=marks,
+            point_radii=point_radii,
             stretch=ends,
         )
         self.buffer = self.p2p.buffer(self.p2p.rows)
@@ -100,13 +102,13 @@ class SlabP2P:
 
 def _from_start(setup: Setup, points: AnyArray, start: float) -> Any:
     """Return points with the first coordinate in the period that begins at ``start``."""
-    frame, task = setup.frame, setup.task
+    solver_box, task = setup.solver_box, setup.task
     wrapped, _ = locate(
         points,
-        frame.lattice.sides * frame.unit,
+        solver_box.lattice.sides * solver_box.unit,
         shape=(1, 1, 1),
         periodic=(True, False, False),
-        origin=(start * frame.unit, 0.0, 0.0),
+        origin=(start * solver_box.unit, 0.0, 0.0),
         space=task.space,
         executor=task.executor,
     )

@@ -32,9 +32,9 @@ from parki.ewald.lattice import Lattice
 from parki.ewald.near.p2p_lists import PairLists
 from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
 from parki.ewald.pipeline.setup import Setup, choose
-from parki.ewald.pipeline.stages import Marks
+from parki.ewald.pipeline.stages import FaxenCorrections
 from parki.ewald.points.cloud import SurveyedCloud
-from parki.ewald.solver_box import Frame, Order
+from parki.ewald.solver_box import AxisPermutation, SolverBox
 from parki.ewald.task import Task
 from parki.interchange import bincount, to_host
 from parki.runtime import prepare
@@ -55,7 +55,7 @@ class Slab(Pipeline):
         Bytes that this rank sent to others in the last application, by step.
     """
 
-    ahead = False  # some exchanges wait for the device
+    asynchronous = False  # some exchanges wait for the device
 
     def __init__(self, team: Team) -> None:
         self.ranks = self.team = team
@@ -65,7 +65,7 @@ class Slab(Pipeline):
         self.sent: dict[str, int] = {}
         self.transport: Transport
         self.slabs: Slabs
-        self.order: Order
+        self.order: AxisPermutation
         self.near: SlabP2P
         self.far: SlabFar
         self.gauge: Constants
@@ -74,7 +74,7 @@ class Slab(Pipeline):
 
     # ------------------------------------------------------------------ placing points
     def placed(
-        self, task: Task, points: SurveyedCloud, once: bool = False, setup: Setup | None = None
+        self, task: Task, points: SurveyedCloud, one_shot: bool = False, setup: Setup | None = None
     ) -> Slab:
         """Return a pipeline for other points: see `Pipeline.placed`.
 
@@ -84,19 +84,21 @@ class Slab(Pipeline):
         new, old = Slab(self.team), self.setup
         new.overlap = self.overlap
         new.transport = choose_transport(self.team, task.space) if old is None else self.transport
-        frame = setup.frame if setup else self._frame(task, points.lattice)
-        within = old and old.within(frame)
-        new.order = Order(frame.lattice.places(points.lattice))
+        solver_box = setup.solver_box if setup else self._frame(task, points.lattice)
+        within = old and old.within(solver_box)
+        new.order = AxisPermutation(solver_box.lattice.places(points.lattice))
         same, arrays = points.survey.same, new.order.arrays(points.arrays)
-        src = frame.wrap(task, arrays["src"])
-        trg = src if same else frame.wrap(task, arrays["trg"])
-        setup = new.setup = setup or self._choose(task, within, points, frame, trg, src, once)
+        src = solver_box.wrap(task, arrays["src"])
+        trg = src if same else solver_box.wrap(task, arrays["trg"])
+        setup = new.setup = setup or self._choose(
+            task, within, points, solver_box, trg, src, one_shot
+        )
         mesh = setup.mesh
         same_setup = setup is old
         cells = [_cells(setup, cloud) for cloud in (trg, src)]
         counts = self._per_cell(setup, cells)
         # In a tilted box planes of the grid are closer together than steps along the first vector.
-        lean = float(frame.lattice.edges[0] / frame.lattice.widths[0])
+        lean = float(solver_box.lattice.edges[0] / solver_box.lattice.widths[0])
         reach = int(lean * setup.pair.cutoff / mesh.steps[0]) + 1
         slabs = new.slabs = self._balance(points, setup, counts, reach)
         new.memory = self.memory
@@ -121,7 +123,7 @@ class Slab(Pipeline):
                 setup.problem,
                 setup.parameters,
                 use,
-                length=frame.length,
+                length=solver_box.length,
                 needed=new.memory,
             )
             # Compile all kernels of the plan, once on each node.
@@ -132,25 +134,25 @@ class Slab(Pipeline):
         ]
         new._to_targets, new._from_sources = routes[0], routes[-1]
         own = {"src": new._from_sources.forward("points", arrays["src"])}
-        own["trg"], exact, norms, marks, tensors = own["src"], None, None, None, None
+        own["trg"], exact, norms, point_radii, tensors = own["src"], None, None, None, None
         if not same:
             own["trg"] = new._to_targets.forward("points", arrays["trg"])
         if "norms" in arrays:
-            exact = arrays["norms"] * task.dtype.type(frame.factor)
+            exact = arrays["norms"] * task.dtype.type(solver_box.factor)
             exact = new._from_sources.forward("points", exact)
             norms = exact.astype(task.dtype, copy=False)
         if "tensors" in arrays:
             tensors = new._to_targets.forward("points", arrays["tensors"])
             tensors = tensors.astype(task.dtype, copy=False)
-        if "src_marks" in arrays:
-            of_targets = new._to_targets.forward("points", arrays["trg_marks"])
-            marks = of_targets[0], new._from_sources.forward("points", arrays["src_marks"])[0]
-        own_marks = Marks.of(task, frame, marks)
-        src = frame.wrap(task, own["src"])
-        trg = src if same else frame.wrap(task, own["trg"])
+        if "src_radii" in arrays:
+            of_targets = new._to_targets.forward("points", arrays["trg_radii"])
+            point_radii = of_targets[0], new._from_sources.forward("points", arrays["src_radii"])[0]
+        own_faxen = FaxenCorrections.of(task, solver_box, point_radii)
+        src = solver_box.wrap(task, own["src"])
+        trg = src if same else solver_box.wrap(task, own["trg"])
         kept = same_setup and slabs == self.slabs
         far = self.far if kept else SlabFar(new.transport, slabs, setup)
-        new.far = far.placed(trg, src, norms, own_marks, tensors)
+        new.far = far.placed(trg, src, norms, own_faxen, tensors)
         new.gauge = setup.gauge(own["trg"], own["src"], exact, together=self.team.sum)
         new.near = SlabP2P(
             new.transport,
@@ -160,48 +162,50 @@ class Slab(Pipeline):
             trg=own["trg"],
             src=own["src"],
             norms=norms,
-            marks=own_marks.each,
+            point_radii=own_faxen.each,
             cells=_cells(setup, src),
             tensors=tensors,
         )
         return new
 
-    def _frame(self, task: Task, lattice: Lattice) -> Frame:
+    def _frame(self, task: Task, lattice: Lattice) -> SolverBox:
         """Return the frame of a box, which follows the one there is."""
         if not task.tilted:  # else its vectors stay in their order
             lattice = lattice.ordered(longest_first(lattice.sides, task.periodicity))
         if self.setup is None:
-            return replace(Frame.of(task, lattice), numbers=None)
-        old = self.setup.frame
+            return replace(SolverBox.of(task, lattice), numbers=None)
+        old = self.setup.solver_box
         before = replace(old, lattice=old.lattice.ordered(lattice.places(old.lattice)))
         # No launches are recorded, so that each box has numbers of its own.
-        return replace(Frame.of(task, lattice, before), numbers=None)
+        return replace(SolverBox.of(task, lattice, before), numbers=None)
 
     def _choose(
         self,
         task: Task,
         before: Setup | None,
         points: SurveyedCloud,
-        frame: Frame,
+        solver_box: SolverBox,
         trg: AnyArray,
         src: AnyArray,
-        once: bool,
+        one_shot: bool,
     ) -> Setup:
         """Return the set-up that rank 0 chooses, or keeps; ``trg`` and ``src`` are wrapped."""
         clouds = self._sample(task, points, trg, src)
         chosen: Any = None  # problem and parameters, or None where the present ones are kept
         if clouds:
             apart = task.options.images_below(points.survey.of_sources)
-            density = pair_density(clouds[0], clouds[-1], frame.lattice.edges, apart=apart)
+            density = pair_density(clouds[0], clouds[-1], solver_box.lattice.edges, apart=apart)
             if density.self_pairs:  # pairs of the sample with itself
                 density = replace(density, self_pairs=1 / points.survey.totals[1])
             if before is None or not before.suits(density, points):
                 size = self.team.size
-                chosen = choose(task, points, frame, density, clouds, once=once, ranks=size)
+                chosen = choose(
+                    task, points, solver_box, density, clouds, one_shot=one_shot, ranks=size
+                )
         chosen = self.team.broadcast(chosen)
         if before is not None and chosen is None:
             return before
-        return Setup.of(task, frame, *chosen)
+        return Setup.of(task, solver_box, *chosen)
 
     def _sample(
         self, task: Task, points: SurveyedCloud, trg: AnyArray, src: AnyArray
@@ -237,7 +241,7 @@ class Slab(Pipeline):
         """Return slabs that take about the same time, as predicted: those there are, if they do."""
         chosen, padding, totals = setup.parameters, setup.mesh.padding, points.survey.totals
         seconds, n, (trg, src) = chosen.seconds, padding.cells[0], counts
-        work = near_work(trg, src, reach, setup.frame.lattice.periodicity > 0) * seconds["P2P"]
+        work = near_work(trg, src, reach, setup.solver_box.lattice.periodicity > 0) * seconds["P2P"]
         work += src / totals[1] * seconds["P2G"] + trg / totals[0] * seconds["G2P"]
         work += seconds["FGC"] / n
         best = Slabs.balanced(work, padding.grid[0], self.team.size, chosen.points)
@@ -248,9 +252,9 @@ class Slab(Pipeline):
     def owners(self, points: AnyArray) -> Any:
         """Return the rank on whose slab each point is; shape (N,) for points (3, N)."""
         setup = self.far.setup
-        task, frame = setup.task, setup.frame
+        task, solver_box = setup.task, setup.solver_box
         dtype = np.dtype(np.float64) if task.finer else task.dtype
-        wrapped = frame.wrap(task, points[self.order.axes].astype(dtype))
+        wrapped = solver_box.wrap(task, points[self.order.axes].astype(dtype))
         return _owners(setup, self.slabs, _cells(setup, wrapped))
 
     # ------------------------------------------------------------------ apply
@@ -322,7 +326,7 @@ class Slab(Pipeline):
         if self.setup is None:
             return ""
         widths = np.diff(self.slabs.cells)
-        axis = self.setup.frame.lattice.axes[0]
+        axis = self.setup.solver_box.lattice.axes[0]
         text = (
             f"\n  {self.team.size} ranks by {self.transport.name}: slabs of {widths.min()} to "
             f"{widths.max()} of {widths.sum()} grid cells along axis {axis}"

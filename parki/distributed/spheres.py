@@ -30,13 +30,13 @@ class Spheres(spheres.Spheres):
 
     def _white(self, rng: Any) -> noise.White:
         """Return a maker of normal numbers; refuse one generator on several ranks."""
-        white = super()._white(rng)
+        standard_normal = super()._white(rng)
         with self._together("numbers"):
-            first = float(white((1,))[0])
+            first = float(standard_normal((1,))[0])
         drawn = self._ranks.allgather(first)
         if len({*drawn}) < len(drawn):
             raise ParkiValueError(
                 "rng draws the same numbers on several ranks; give each rank a generator of its "
                 "own, such as numpy.random.default_rng([seed, comm.rank])"
             )
-        return white
+        return standard_normal

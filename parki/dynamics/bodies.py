@@ -404,8 +404,8 @@ class RigidBodies(Solving):
         flow = equations.flow(slip, gradient)
         if kT * dt:
             noisy, spun = self._noise(rng, math.sqrt(2 * kT / (self.viscosity * dt)))
-            white = noise.white(rng, placed.dtype)
-            drift, pulled = equations.drift(white, kT / self.viscosity, self.extent)
+            standard_normal = noise.standard_normal(rng, placed.dtype)
+            drift, pulled = equations.drift(standard_normal, kT / self.viscosity, self.extent)
             flow = noisy + drift if flow is None else flow + noisy + drift
             loads = loads + spun + pulled
         moved = placed.dtype.type(dt) * equations.solve(loads, flow).moves
@@ -435,8 +435,8 @@ class RigidBodies(Solving):
         with by_words(self.words):
             flow = self._spheres.noise(rng, accuracy=self.accuracy)
         placed, real = self._placed, self._placed.dtype.type
-        white = noise.white(rng, placed.dtype)((2, *placed.positions.shape))
-        return real(size) * flow, real(size) * placed.resisted(white, 0.5)
+        standard_normal = noise.standard_normal(rng, placed.dtype)((2, *placed.positions.shape))
+        return real(size) * flow, real(size) * placed.resisted(standard_normal, 0.5)
 
     # ------------------------------------------------------------------ views
     def describe(self) -> str:

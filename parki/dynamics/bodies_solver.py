@@ -284,7 +284,7 @@ class BodyEquations:
         )
 
     # ------------------------------------------------------------------ Brownian motion
-    def drift(self, white: White, size: float, extent: float) -> tuple[Any, Any]:
+    def drift(self, standard_normal: White, size: float, extent: float) -> tuple[Any, Any]:
         """Return ``size`` times velocities and loads whose solution has the mean div N.
 
         With normal numbers w it is the mean of the change of N w along w, of translations and
@@ -292,7 +292,7 @@ class BodyEquations:
         Usabiaga, Patankar and Donev, 2017). Bodies have that ``extent``.
         """
         placed, real = self.placed, self.placed.dtype.type
-        w = white((2, *placed.positions.shape))
+        w = standard_normal((2, *placed.positions.shape))
         # A turn moves blobs about as far as a translation: both are in units of the extent.
         loads, moves = w.copy(), w.copy()
         loads[0] /= real(extent)

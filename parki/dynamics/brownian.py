@@ -31,11 +31,11 @@ ROUGHLY = 0.5
 MOST_HALVES = 12  # how often a step is halved, which leaves a 64th of its noise
 
 
-def noise(equations: RigidEquations, white: White) -> tuple[Any, Any]:
+def noise(equations: RigidEquations, standard_normal: White) -> tuple[Any, Any]:
     """Return slip (11, N) and forces of pairs (6, N) of the covariances M and R."""
-    k, f = -equations.mobility.noise(white, equations.accuracy), equations.zeros(6)
+    k, f = -equations.mobility.noise(standard_normal, equations.accuracy), equations.zeros(6)
     if equations.pairs is not None:
-        f = equations.pairs.shaken(white((4, 3, equations.pairs.first.size)))
+        f = equations.pairs.brownian_noise(standard_normal((4, 3, equations.pairs.first.size)))
     return k, f
 
 

@@ -143,7 +143,7 @@ class Lubrication:
         found = self._summed(said)
         return found[:6], found[6:].reshape(3, 3, self.count if stresslets else 0)
 
-    def shaken(self, numbers: Any) -> Any:
+    def brownian_noise(self, numbers: Any) -> Any:
         """Return forces and torques (6, N) whose covariance is the matrix of motions.
 
         Parameters

@@ -139,7 +139,7 @@ class MomentMobility:
     def __init__(self, points: Any, radii: Any, options: EwaldOptions) -> None:
         self.radii, sizes = radii, Radii.of(radii, points.shape[1])
         name: Any = sizes.couplets
-        self.first: Plan[Any] = Plan(name, points, points, sizes.marks, options, want=WANT)
+        self.first: Plan[Any] = Plan(name, points, points, sizes.point_radii, options, want=WANT)
         self.dtype, self.space, self.smallest = self.first.dtype, self.first.space, sizes.smallest
         self._shifted: MomentMobility | None = None
         self._noise_products = FIRST  # which the last noise took
@@ -188,7 +188,7 @@ class MomentMobility:
         u, gradients = self(acts[:3].astype(self.dtype), tensors.astype(self.dtype))
         return xp.concatenate([u, turning(xp, gradients)]).astype(np.float64)
 
-    def noise(self, white: White, accuracy: float) -> Any:
+    def noise(self, standard_normal: White, accuracy: float) -> Any:
         """Return numbers (11, N) whose covariance is the mobility, of standard normal ones.
 
         With three periodic axes far and near field have noises of their own: see
@@ -198,10 +198,10 @@ class MomentMobility:
         setup: Any = plan.setup
         apart = self.options.periodicity == 3 and self.radii.size > 0
         if not (apart and plan.terms[0].sum.order.kept and setup.split.positive):
-            return root(self.product, white(scales.shape), accuracy, scales=scales)[0]
+            return root(self.product, standard_normal(scales.shape), accuracy, scales=scales)[0]
         first = self._noise_products if plan.space.on_device else 1
         numbers, self._noise_products = split(
-            plan, MomentFields(plan), white, accuracy, 1.0, scales=scales, first=first
+            plan, MomentFields(plan), standard_normal, accuracy, 1.0, scales=scales, first=first
         )
         return numbers
 

@@ -21,7 +21,7 @@ from parki.memory import telling
 from parki.suspensions.derivatives import refuse_none
 from parki.suspensions.fluid import Attached, Solving, new_centres, operator_product
 from parki.suspensions.noise import check_step, generator, refuse_gauge
-from parki.suspensions.noise import white as white_numbers
+from parki.suspensions.noise import standard_normal as white_numbers
 from parki.suspensions.placed_spheres import WORDS, alone
 from parki.suspensions.radii import Radii
 from parki.typing import Array, ArrayT, Box, OptionKeywords, Unpack
@@ -287,12 +287,12 @@ class RigidSpheres(Solving):
             As of `noise` and `solve`.
         """
         kT, dt = check_step(kT, dt)
-        white, equations = self._white(rng, drawn=bool(kT * dt)), self._equations
+        standard_normal, equations = self._white(rng, drawn=bool(kT * dt)), self._equations
         k, f, _ = solver.sides(equations, forces, torques, gradient, self.factor)
         if kT * dt:
             size = math.sqrt(2 * kT / dt / self.factor)
-            noises = brownian.noise(equations, white)
-            drifts = brownian.drift(equations, white(f[:3].shape))[:2]
+            noises = brownian.noise(equations, standard_normal)
+            drifts = brownian.drift(equations, standard_normal(f[:3].shape))[:2]
             for side, noise, drift in zip((k, f), noises, drifts, strict=True):
                 side += size * noise - kT * drift
         solution = solver.solve(equations, k, f)

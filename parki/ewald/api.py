@@ -19,7 +19,7 @@ from parki.ewald.points import result_shape, take_options
 from parki.ewald.points.values import check_names
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS, kernel, with_parameters
-from parki.ewald.sums.names import Family
+from parki.ewald.sums.names import InteractionFamily
 from parki.memory import telling
 from parki.typing import AnyArray, Array, Boxes, OfPoints, OptionKeywords, ResultName, Unpack
 
@@ -41,7 +41,7 @@ def calls(
     """
     _, *common = inspect.signature(total).parameters.values()
 
-    def make(name: str, family: Family) -> Any:
+    def make(name: str, family: InteractionFamily) -> Any:
         own = [p.replace(kind=p.KEYWORD_ONLY) for p in family.parameters.values()]
 
         # Normals and options have defaults, so that parki says what is missing.
@@ -94,7 +94,7 @@ ParkiValueError, ParkiTypeError, ParkiMemoryError
     As for `parki.Plan`"""
 
 
-def _docstring(template: str, call: str, family: Family, array: str, random: str) -> str:
+def _docstring(template: str, call: str, family: InteractionFamily, array: str, random: str) -> str:
     """Return the docstring of a call: a template, with the words of a sum in its places."""
     words: Any = family.words
     record = family.make(**family.example)

@@ -43,7 +43,7 @@ def facts(task: Task, points: SurveyedCloud, pipeline: Pipeline, seconds: float)
     }
     setup = pipeline.setup
     if setup is not None:
-        p, mesh, length = setup.parameters, setup.mesh, setup.frame.length
+        p, mesh, length = setup.parameters, setup.mesh, setup.solver_box.length
         lines["near field"] = f"r_c = {p.cutoff * length:.4g}, P2P by {p.p2p}"
         lines["far field"] = (
             f"grid {_grid(setup)}, "
@@ -117,7 +117,7 @@ def describe(task: Task, points: SurveyedCloud, pipeline: Pipeline) -> str:
     setup = pipeline.setup
     if setup is None:
         return head
-    p, mesh, length = setup.parameters, setup.mesh, setup.frame.length
+    p, mesh, length = setup.parameters, setup.mesh, setup.solver_box.length
     pads, kind = mesh.padding, SUMS[task.kernel]
     evaluation = f"polynomials of degree {p.degree}"
     if setup.pair.evaluator:
@@ -140,7 +140,7 @@ def describe(task: Task, points: SurveyedCloud, pipeline: Pipeline) -> str:
         f"P2G by {mesh.spread}, G2P by {pipeline.gathering}",
     ]
     if not pads.whole:
-        order = np.argsort(setup.frame.lattice.axes[1:]) + 1
+        order = np.argsort(setup.solver_box.lattice.axes[1:]) + 1
         levels = [(b - a, *(level.lengths[n] for n in order)) for a, b, level in pads.spans()]
         sizes = ", ".join(f"{y} x {z} ({n})" for n, y, z in levels)
         lines.append(f"  free directions: modes padded to {sizes}")

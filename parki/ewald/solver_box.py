@@ -31,24 +31,26 @@ class LatticeNumbers:
 
     def __init__(self, space: ExecutionSpace) -> None:
         self._space = space
-        self._arrays: dict[Hashable, tuple[Callable[[Frame], Any], Any]] = {}
+        self._arrays: dict[Hashable, tuple[Callable[[SolverBox], Any], Any]] = {}
 
-    def array(self, name: Hashable, made: Callable[[Frame], Any], frame: Frame, dtype: Any) -> Any:
+    def array(
+        self, name: Hashable, made: Callable[[SolverBox], Any], solver_box: SolverBox, dtype: Any
+    ) -> Any:
         """Return the numbers ``made`` of a frame, as one array for each name and dtype."""
         key = name, np.dtype(dtype)
         if key not in self._arrays:
-            values = self._space.array_module.array(made(frame), dtype=dtype, order="C")
+            values = self._space.array_module.array(made(solver_box), dtype=dtype, order="C")
             self._arrays[key] = made, values
         return self._arrays[key][1]
 
-    def move(self, frame: Frame) -> None:
+    def move(self, solver_box: SolverBox) -> None:
         """Overwrite all arrays by as many numbers of another frame; wait for nothing."""
         for made, array in self._arrays.values():
-            values = np.ascontiguousarray(made(frame), dtype=array.dtype)
+            values = np.ascontiguousarray(made(solver_box), dtype=array.dtype)
             self._space.adapter.upload(array, values)
 
 
-class Order:
+class AxisPermutation:
     """The caller's axes in another order: periodic ones come first, or slabs divide the first.
 
     It also turns vectors into the axes of a tilted box, whose first vector is along the first axis.
@@ -83,9 +85,9 @@ class Order:
         return self.finer or not self.kept
 
     @property
-    def inverse(self) -> Order:
+    def inverse(self) -> AxisPermutation:
         """The order that gives the caller's axes back."""
-        return Order(self.axes.index(axis) for axis in range(3))
+        return AxisPermutation(self.axes.index(axis) for axis in range(3))
 
     def arrays(self, arrays: dict[str, Any]) -> dict[str, Any]:
         """Return arrays (rows, N) in the other order; one array for both clouds stays one."""
@@ -139,7 +141,7 @@ class Order:
 
 
 def _rotated(values: Any, rotation: Any) -> Any:
-    """Return turned vectors and tensors, in rows as of `Order.places`.
+    """Return turned vectors and tensors, in rows as of `AxisPermutation.places`.
 
     Value by value, so that equal points stay equal; in double precision.
     """
@@ -157,7 +159,7 @@ def _rotated(values: Any, rotation: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Frame:
+class SolverBox:
     """The box in the solver, whose lengths are over a power of two.
 
     Scaling by a power of two is exact in both directions. So no box is too large or too small for
@@ -181,7 +183,7 @@ class Frame:
     numbers: LatticeNumbers | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, task: Task, given: Lattice, before: Frame | None = None) -> Frame:
+    def of(cls, task: Task, given: Lattice, before: SolverBox | None = None) -> SolverBox:
         """Return the frame of a box, whose unit is near the cube root of the volume.
 
         A box whose tilts are not the tilts of the frame ``before`` may change them again.
@@ -197,27 +199,27 @@ class Frame:
                 "give lengths in another unit"
             )
         lattice = given.over(unit)
-        frame = cls(lattice.following(before.lattice) if before else lattice, unit, length)
-        if any(frame.lattice.deforms):
-            kept = before.numbers if before and before.takes(frame) else None
-            frame = replace(frame, numbers=kept or LatticeNumbers(task.space))
-        return frame
+        solver_box = cls(lattice.following(before.lattice) if before else lattice, unit, length)
+        if any(solver_box.lattice.deforms):
+            kept = before.numbers if before and before.takes(solver_box) else None
+            solver_box = replace(solver_box, numbers=kept or LatticeNumbers(task.space))
+        return solver_box
 
-    def takes(self, other: Frame) -> bool:
+    def takes(self, other: SolverBox) -> bool:
         """Return whether the grid of this frame is one for another frame, of other tilts."""
         return self.unit == other.unit and self.lattice.widest == other.lattice.widest
 
     def constant(
-        self, space: ExecutionSpace, name: Hashable, made: Callable[[Frame], Any], dtype: Any
+        self, space: ExecutionSpace, name: Hashable, made: Callable[[SolverBox], Any], dtype: Any
     ) -> Any:
-        """Return the numbers ``made`` of the frame as an array; ``name`` tells them from others."""
+        """Return the numbers ``made`` of this box as an array; ``name`` tells them from others."""
         if self.numbers is None:
             return space.adapter.constant(made(self), dtype)
         return self.numbers.array(name, made, self, dtype)
 
     def basis_on(self, space: ExecutionSpace, dtype: Any) -> Any:
         """Return the basis as an array of a space."""
-        return self.constant(space, "basis", lambda frame: frame.lattice.basis, dtype)
+        return self.constant(space, "basis", lambda solver_box: solver_box.lattice.basis, dtype)
 
     @cached_property
     def factor(self) -> float:

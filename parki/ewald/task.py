@@ -9,7 +9,7 @@ import numpy as np
 
 from parki.ewald.options import EwaldOptions
 from parki.ewald.sums import SUMS, stress
-from parki.ewald.sums.record import Sum
+from parki.ewald.sums.record import Interaction
 from parki.runtime import ExecutionSpace
 from parki.runtime.forks import cached_property
 
@@ -40,7 +40,7 @@ class Task:
     labelled: bool = False
 
     @cached_property
-    def sum(self) -> Sum:
+    def sum(self) -> Interaction:
         """The record of the kernel."""
         return SUMS[self.kernel]
 
@@ -52,9 +52,9 @@ class Task:
         return own | {"space": self.space.name} | options
 
     @cached_property
-    def of_contacts(self) -> Task:
-        """The task of `Sum.contacts`."""
-        return replace(self, kernel=self.sum.contacts)
+    def of_overlap(self) -> Task:
+        """The task of `Interaction.overlap_correction`."""
+        return replace(self, kernel=self.sum.overlap_correction)
 
     @cached_property
     def want(self) -> tuple[str, ...]:

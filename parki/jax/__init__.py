@@ -173,10 +173,16 @@ def sphere_velocities(
     torques = None if torques is None else _array("torques", torques)
 
     sizes = Radii.of(radii, centres.shape[-1])
-    marks = {} if sizes.marks is None else {"norms": jnp.asarray(sizes.marks, dtype=centres.dtype)}
+    point_radii = (
+        {}
+        if sizes.point_radii is None
+        else {"norms": jnp.asarray(sizes.point_radii, dtype=centres.dtype)}
+    )
 
     def total(kernel: str, dens: Any) -> Any:
-        return _bound(SumCall(kernel, options), {"trg": centres, "dens": dens, **marks, **box})
+        return _bound(
+            SumCall(kernel, options), {"trg": centres, "dens": dens, **point_radii, **box}
+        )
 
     return velocities(total, centres, sizes.kernels, (forces, torques), viscosity)
 

@@ -147,7 +147,7 @@ def direct_sum(
         rows += far(split, moments)
     back = [axes.index(axis) for axis in range(3)]
     fields = _cut(split, rows, back)
-    if split.rubbed and "p" in fields:  # friction does not change pressures of forces
+    if split.brinkman and "p" in fields:  # friction does not change pressures of forces
         fields["p"] = direct_sum(
             kernel.replace("brinkman", "stokes"),
             trg,

@@ -160,7 +160,7 @@ def _modes(split: ReferenceSplit, n: int, moments: Complex) -> Complex:
         rows["u"] = [1j * half * gauss * component for component in curl]
         rows["p"] = [np.zeros_like(curl[0])]
     else:
-        gamma = gauss if split.rubbed else (1 + damping) * gauss
+        gamma = gauss if split.brinkman else (1 + damping) * gauss
         *rows["u"], pressure = _stokes(
             split,
             n,
@@ -209,7 +209,7 @@ def _stokes(
     if n == 0 and split.periodicity == 2:
         flow[2, split.modes(1), split.modes(2)] = 0
     along *= biharmonic
-    sources = sources * (2 * charges if split.rubbed else harmonic)
+    sources = sources * (2 * charges if split.brinkman else harmonic)
     rows = [harmonic * flow[j] + 1j * k[j] * sources - k[j] * along for j in range(3)]
     return [*rows, pressure]
 
@@ -223,7 +223,7 @@ def _symbols(split: ReferenceSplit, k: list[Array], k2: Array) -> tuple[Array, A
     if not split.kappa:
         return _unscreened(split, k, k2)
     less = _screened(split, k, k2)
-    if not split.rubbed:
+    if not split.brinkman:
         return less, k2, k2  # charges take the first
     # The Laplacian of both mollified charges: they differ by what kappa adds to the damping.
     square = split.kappa**2
@@ -332,7 +332,7 @@ def _constant(split: ReferenceSplit, moments: Moments) -> Array:
             kappa=split.kappa,
             radius=split.truncation_radius(),
             xi=split.xi,
-            rubbed=split.rubbed,
+            brinkman=split.brinkman,
         )
         return np.asarray(constant / np.prod(box[:periodicity]) * total)
     if split.sum.rule == "charge":

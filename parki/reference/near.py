@@ -112,8 +112,8 @@ def _pair_values(
 ) -> Array:
     """Near kernel times density, shape (rows of all fields, pairs)."""
     depth = split.sum.depth + ("grad_u" in split.fields)
-    phi, g = _radial(r2, split.xi, coincide, depth + 2 * split.rubbed)
-    if split.rubbed:
+    phi, g = _radial(r2, split.xi, coincide, depth + 2 * split.brinkman)
+    if split.brinkman:
         charges = phi
         phi, g = screened.friction(phi, r2, split.xi, split.kappa, coincide)
         harmonic = [own - one for own, one in zip(phi, charges, strict=False)]
@@ -122,7 +122,7 @@ def _pair_values(
     if split.blob is not None:
         close = np.flatnonzero(r2 < split.blob.radius**2)
         _put_blob(split.blob, split.xi, r2[close], close, phi, g)
-    if not split.rubbed:
+    if not split.brinkman:
         harmonic = [own / 2 for own in g]
     layers = {"charge": _laplace, "dipole": _charges, "rotlet": _rotlet, "flow": _single_layer}
     layer = layers[split.sum.rule]

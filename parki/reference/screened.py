@@ -230,7 +230,7 @@ def _whole(z: float) -> float:
     return float(_WEIGHTS @ (t**2 * k1(t) / 2 * np.sqrt(t * z)))
 
 
-def constant(n: int, kappa: float, radius: float, xi: float, rubbed: bool) -> float | Array:
+def constant(n: int, kappa: float, radius: float, xi: float, brinkman: bool) -> float | Array:
     """Return the constant of the mode K = 0 that cutting off takes away, for n free axes.
 
     It is p(R) times the damping. Flows have it twice; they have no part along the only free axis,
@@ -238,7 +238,7 @@ def constant(n: int, kappa: float, radius: float, xi: float, rubbed: bool) -> fl
     """
     damping = np.exp(-((kappa / xi) ** 2) / 4)
     edge = 2 * k0(kappa * radius) if n == 2 else 2 * np.pi / kappa * np.exp(-kappa * radius)
-    if not rubbed:
+    if not brinkman:
         return float(edge * damping)
     if n == 1:
         return np.array([2.0, 2.0, 0.0]) * float(edge * damping)

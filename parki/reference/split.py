@@ -146,7 +146,7 @@ class ReferenceSplit:
         return KERNELS[self.kernel]
 
     @property
-    def rubbed(self) -> bool:
+    def brinkman(self) -> bool:
         """Whether it is Brinkman's equation."""
         return bool(self.kappa) and self.sum.rule == "flow"
 

@@ -92,7 +92,9 @@ class SphereMobility:
                 self._plans[key] = self.first.beside(kernel)
             else:
                 points, options, attached = self._start
-                plan: Any = AnyPlan(self.ranks, kernel, points, points, self.sizes.marks, options)
+                plan: Any = AnyPlan(
+                    self.ranks, kernel, points, points, self.sizes.point_radii, options
+                )
                 plan.attach(attached)
                 self._plans[key] = plan
                 self._start = None
@@ -140,7 +142,7 @@ class SphereMobility:
                 self.points,
                 self.points,
                 values,
-                self.sizes.marks,
+                self.sizes.point_radii,
                 self.options.of_derivatives(),
                 want="grad_u",
                 ranks=self.ranks,
@@ -160,15 +162,15 @@ class SphereMobility:
         alone = acts == "torque" and not self.options.walled
         of = {"stress": "grad_u", "p": "u"} if alone else {}
         asked = tuple(dict.fromkeys(of.get(name, name) for name in names))
-        marks = self.sizes.marks
-        if marks is not None:
-            marks = np.zeros(as_points("points", points).shape[-1]), marks
+        point_radii = self.sizes.point_radii
+        if point_radii is not None:
+            point_radii = np.zeros(as_points("points", points).shape[-1]), point_radii
         sums = summed(
             self.sizes.flow(acts),
             points,
             self.points,
             values,
-            marks,
+            point_radii,
             self.options,
             want=asked,
             ranks=self.ranks,
@@ -196,11 +198,17 @@ class SphereMobility:
         return bool(some and self.ranks.serial and self.options.periodicity == 3)
 
     def noise(
-        self, white: White, *, torques: bool, accuracy: float, factor: float, size: float = 1.0
+        self,
+        standard_normal: White,
+        *,
+        torques: bool,
+        accuracy: float,
+        factor: float,
+        size: float = 1.0,
     ) -> Any:
         """Return ``size`` times noise (3, N) of the mobility; with torques, (2, 3, N)."""
         plan, scales = self.first, None
-        alike = self.sizes.marks is None or self.options.walled
+        alike = self.sizes.point_radii is None or self.options.walled
         if torques or not alike:
             # So scaled, a sphere alone has the same mobility for forces and torques, for all radii.
             xp = plan.task.xp
@@ -215,7 +223,7 @@ class SphereMobility:
         if self._apart and shared.setup.split.positive:
             size *= math.sqrt(factor)
             numbers, self._noise_products = noise.split(
-                shared, couplets, white, accuracy, size, scales=scales, first=first
+                shared, couplets, standard_normal, accuracy, size, scales=scales, first=first
             )
             return numbers
 
@@ -227,7 +235,7 @@ class SphereMobility:
 
         numbers, self._noise_products = noise.root(
             product,
-            white((2, *self.shape) if torques else self.shape),
+            standard_normal((2, *self.shape) if torques else self.shape),
             accuracy,
             total=self.ranks.sum,
             scales=scales,

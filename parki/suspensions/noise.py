@@ -69,9 +69,9 @@ class Couplets:
         """Return the near field of forces and torques (2, 3, N): velocities and turns."""
         return self._moved(self.pipeline.near(density(*values)))
 
-    def shaken(self, white: Callable[[tuple[int, ...]], Any], count: int) -> Any:
+    def brownian_noise(self, standard_normal: Callable[[tuple[int, ...]], Any], count: int) -> Any:
         """Return the far field's noise (2, 3, N), of what makes normal numbers of a shape."""
-        return self._moved(self.pipeline.shaken(white, count))
+        return self._moved(self.pipeline.brownian_noise(standard_normal, count))
 
     def repeated(self, name: str, work: Any, given: Any, found: Any) -> None:
         """Do what `OneDevice.repeated` does."""
@@ -144,7 +144,7 @@ def refuse_gauge(options: EwaldOptions, others: str) -> None:
         )
 
 
-def white(rng: Any, dtype: Any) -> White:
+def standard_normal(rng: Any, dtype: Any) -> White:
     """Return a function that makes arrays of independent normal numbers of a shape."""
     return lambda shape: rng.standard_normal(shape, dtype=dtype)
 
@@ -152,7 +152,7 @@ def white(rng: Any, dtype: Any) -> White:
 def split(
     plan: Plan,
     couplets: Couplets | None,
-    white: White,
+    standard_normal: White,
     accuracy: float,
     size: float,
     *,
@@ -167,8 +167,8 @@ def split(
     with plan.exclusive():
         pipeline, order = cast(OneDevice, placed.pipeline), placed.order
         fields: OneDevice | Couplets = couplets or pipeline
-        start = white((*((3,) if couplets is None else couplets.rows), count))
-        far = fields.shaken(white, count)
+        start = standard_normal((*((3,) if couplets is None else couplets.rows), count))
+        far = fields.brownian_noise(standard_normal, count)
         far *= far.dtype.type(size)
         repeated = fields.repeated if pipeline.short else None
         numbers, products = root(
@@ -182,7 +182,7 @@ def split(
 
 def root(
     matrix: Callable[[Any], Any],
-    white: Any,
+    standard_normal: Any,
     accuracy: float,
     repeated: Any = None,
     total: Callable[[Any], Any] = lambda values: values,
@@ -198,8 +198,8 @@ def root(
     Parameters
     ----------
     matrix : callable
-        Its product with an array of the shape of ``white``.
-    white : array
+        Its product with an array of the shape of ``standard_normal``.
+    standard_normal : array
     accuracy : float
         Relative error of the result, as `left` estimates it, at which it stops.
     repeated : callable, optional
@@ -207,7 +207,7 @@ def root(
     total : callable
         Adds up what all ranks have, each of which has a part of the vectors.
     scales : array, optional
-        A diagonal matrix S, broadcast to the shape of ``white``.
+        A diagonal matrix S, broadcast to the shape of ``standard_normal``.
     first : int
         Products before the first look at numbers, for which a device waits. More of them than it
         takes do not change the result.
@@ -223,13 +223,16 @@ def root(
     ParkiError
         If the matrix is not positive, or the error stays larger.
     """
-    given, scaled = {"white": white}, {} if scales is None else {"scales": scales}
+    given, scaled = (
+        {"standard_normal": standard_normal},
+        {} if scales is None else {"scales": scales},
+    )
     numbers, before, changes = np.zeros((2, 0)), np.zeros(0), list[float]()
     basis, many, work = list[Any](), first, partial(advance, matrix, total)
     while True:
         outputs = {
-            "basis": np.empty_like(white, shape=(many + 1, *white.shape)),
-            "numbers": np.empty_like(white, shape=(2, many + 1)),
+            "basis": np.empty_like(standard_normal, shape=(many + 1, *standard_normal.shape)),
+            "numbers": np.empty_like(standard_normal, shape=(2, many + 1)),
         }
         if repeated:
             repeated(f"Lanczos {many}{' more' * ('start' in given)}", work, given | scaled, outputs)
@@ -241,7 +244,7 @@ def root(
         if not changes:
             size *= last[0]
             if not last[0]:  # of no spheres
-                return np.zeros_like(white), 1
+                return np.zeros_like(standard_normal), 1
         for count in range(len(changes) + 1, numbers.shape[1] + 1):
             diagonal, beside = numbers[:, :count]
             weights = _weights(diagonal, beside)
@@ -251,7 +254,7 @@ def root(
             if ended or left(changes) <= accuracy:
                 if not ended:
                     weights = _extended(diagonal, beside, weights)
-                result = _combined((size * weights).astype(white.dtype), basis)
+                result = _combined((size * weights).astype(standard_normal.dtype), basis)
                 return (result if scales is None else result / scales), count
             before = weights
         if numbers.shape[1] >= MOST_STEPS:
@@ -319,10 +322,10 @@ def advance(
     """
     basis, numbers, before = arrays["basis"], arrays["numbers"], None
     scales = arrays.get("scales")
-    if "white" in arrays:
-        white = arrays["white"]
-        size = total((white * white).sum(dtype=np.float64)) ** 0.5
-        basis[0], numbers[:, -1] = white / size.astype(white.dtype), size
+    if "standard_normal" in arrays:
+        standard_normal = arrays["standard_normal"]
+        size = total((standard_normal * standard_normal).sum(dtype=np.float64)) ** 0.5
+        basis[0], numbers[:, -1] = standard_normal / size.astype(standard_normal.dtype), size
     else:
         (before, basis[0]), beside = arrays["start"], arrays["beside"]
     for step, vector in enumerate(basis[:-1]):

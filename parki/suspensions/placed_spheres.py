@@ -146,7 +146,7 @@ class PlacedSpheres(InFluid):
                 )
 
     def _white(self, rng: Any) -> noise.White:
-        return noise.white(rng, self._first.dtype)
+        return noise.standard_normal(rng, self._first.dtype)
 
     def update_points(self, points: Array, *, box: Box | None = None) -> None:
         """Move the spheres, each of which keeps its radius.

@@ -55,14 +55,14 @@ class Radii(NamedTuple):
         return float(self.every.max(initial=0.0))
 
     @property
-    def marks(self) -> Any:
+    def point_radii(self) -> Any:
         """The radii as marks of points; None if they are all the same."""
         return None if self.smallest == self.largest else self.each
 
     @property
     def kernels(self) -> dict[tuple[str, str], str]:
         """The names of the sums, by what moves and what acts."""
-        if self.marks is None:
+        if self.point_radii is None:
             each = {
                 key: dict.fromkeys(names, self.largest) for key, (_, names, *_) in KINDS.items()
             }
@@ -72,19 +72,19 @@ class Radii(NamedTuple):
     @property
     def couplets(self) -> str:
         """The name of the sum of forces and torques together."""
-        if self.marks is None:
+        if self.point_radii is None:
             return kernel("sphere_couplets", radius=self.largest)
         return kernel("polydisperse_couplets", largest=self.largest)
 
     def flow(self, acts: str) -> str:
         """Return the name of the sum of the fluid's velocity by what acts."""
         family, (own, other), _, any_radii = KINDS["velocity", acts]
-        if self.marks is None:
+        if self.point_radii is None:
             return kernel(family, **{own: 0.0, other: self.largest})
         return kernel("polydisperse_flow" if acts == "force" else any_radii, largest=self.largest)
 
     def __str__(self) -> str:
-        if self.marks is None:
+        if self.point_radii is None:
             return f"{self.each.size} of radius {self.largest:g}"
         return f"{self.each.size} of radii {self.smallest:g} to {self.largest:g}"
 

@@ -340,8 +340,10 @@ class Spheres(PlacedSpheres):
             a gauge, and the mobility is not positive; and for tracers, which have no noise.
         """
         torques = flag("torques", torques)
-        white = self._white(self._generator(rng, torques, accuracy))
-        drawn = self._mobility.noise(white, torques=torques, accuracy=accuracy, factor=self.factor)
+        standard_normal = self._white(self._generator(rng, torques, accuracy))
+        drawn = self._mobility.noise(
+            standard_normal, torques=torques, accuracy=accuracy, factor=self.factor
+        )
         return self._in_library(drawn) if torques else self._back(drawn)
 
     def _generator(self, rng: Any, torques: bool, accuracy: float, drawn: bool = True) -> Any:

@@ -37,12 +37,16 @@ def check_heights(points: Any, radii: Any) -> None:
 
 
 def divergence(
-    mobility: SphereMobility, white: White, moves: tuple[str, ...] = MOVES[:1], *, factor: float
+    mobility: SphereMobility,
+    standard_normal: White,
+    moves: tuple[str, ...] = MOVES[:1],
+    *,
+    factor: float,
 ) -> list[Any]:
     """Return the divergence of the mobility by a random finite difference, (3, N) for each move.
 
     With normal numbers w it is the mean of ``(M(x + d w / 2) - M(x - d w / 2)) w / d``.
     """
     step = STEP * mobility.sizes.smallest
-    w = white(mobility.shape)
+    w = standard_normal(mobility.shape)
     return [each / step for each in mobility.difference(step * w, w, moves, factor=factor)]

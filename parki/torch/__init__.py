@@ -160,12 +160,12 @@ def sphere_velocities(
 
     # One radius has the same sums for any number of spheres.
     count = 1 if isinstance(radii, (int, float)) else points.shape[-1]
-    kernels, marks = constants.sizes(radii=radii, points=count)
-    if marks is not None:
-        marks = marks.to(points)
+    kernels, point_radii = constants.sizes(radii=radii, points=count)
+    if point_radii is not None:
+        point_radii = point_radii.to(points)
 
     def total(kernel: str, dens: Any) -> Any:
-        return _summed(kernel, text, points, None, dens, marks, box)
+        return _summed(kernel, text, points, None, dens, point_radii, box)
 
     if torch.compiler.is_compiling():
         viscosity = constants.constant("viscosity", viscosity)

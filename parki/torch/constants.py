@@ -115,7 +115,9 @@ def first_box(boxes: Any) -> Any:
 def sizes(radii: Any, points: Any) -> tuple[Any, Any]:
     """Return the names of the sums of spheres, and marks, if any, for a number of points."""
     sizes = Radii.of(radii, points)
-    return sizes.kernels, None if sizes.marks is None else torch.from_numpy(sizes.marks.copy())
+    return sizes.kernels, None if sizes.point_radii is None else torch.from_numpy(
+        sizes.point_radii.copy()
+    )
 
 
 @lru_cache(maxsize=256)

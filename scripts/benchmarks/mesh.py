@@ -21,7 +21,7 @@ from parki.ewald.far.padding import pad
 from parki.ewald.lattice import Lattice
 from parki.ewald.options import EwaldOptions
 from parki.ewald.options.variants import G2P_METHODS, P2G_METHODS
-from parki.ewald.solver_box import Frame
+from parki.ewald.solver_box import SolverBox
 from parki.ewald.split.window import KaiserBessel
 from parki.ewald.task import Task
 
@@ -67,7 +67,7 @@ class Spreading:
         task = Task("stokes_comb", self.run.space, np.dtype(np.float64), options)
         padding = pad(3, box, steps, self.p, 0.1, math.inf, 1e-4)
         window = KaiserBessel(self.p, BETA * self.p)
-        return EwaldMesh(task, Frame(Lattice(box, 3)), steps, padding, window, *variants)
+        return EwaldMesh(task, SolverBox(Lattice(box, 3)), steps, padding, window, *variants)
 
     def spread(self, method: str) -> tuple[Any, Any, models.Work, str]:
         """Return a call of P2G, its grid, its work, and the variant that runs."""

@@ -21,7 +21,7 @@ from parki.ewald.near.pair import Pair
 from parki.ewald.near.sizes import Launch, choose_launch
 from parki.ewald.options.variants import CELL_METHODS
 from parki.ewald.plan import plan_and_sum
-from parki.ewald.solver_box import Frame
+from parki.ewald.solver_box import SolverBox
 
 from . import Case, models
 from .ceilings import ceilings
@@ -82,7 +82,7 @@ class Near:
         # A plan with a density is for one sum, and keeps no lists of pairs, like all variants here.
         plan, _ = plan_and_sum(kernel, self.points, self.points, dens, self.norms, options)
         chosen = plan.parameters
-        if plan.setup is None or chosen is None or plan.setup.frame.unit != 1:
+        if plan.setup is None or chosen is None or plan.setup.solver_box.unit != 1:
             raise RuntimeError("P2P takes solver units, which are not ours in this box")
         self.split, self.degree = chosen.split, chosen.degree
         self.task = plan.task
@@ -115,7 +115,7 @@ class Near:
         """Return a function that computes the near field by a variant."""
         split = self.split.scaled(self.cutoff / self.first_cutoff)
         pair = Pair(self.cutoff, split.radial_polynomials(self.cutoff, self.degree), method)
-        frame = Frame(Lattice(np.ones(3), PERIODICITY))
+        frame = SolverBox(Lattice(np.ones(3), PERIODICITY))
         p2p = P2P(self.task, frame, pair, self.points, self.points, self.norms, launch=launch)
         if p2p.lists is not None:
             p2p.lists.keep = False

@@ -24,10 +24,10 @@ POINTS = 150
 BOX = (1.5, 1.0, 0.75)
 ALL = ("u", "p", "grad_u")
 TOLERANCES = {"f4": 1e-3, "f8": 1e-6}
-Sum = tuple[str, int, str, dict[str, str], tuple[str, ...]]
+Interaction = tuple[str, int, str, dict[str, str], tuple[str, ...]]
 
 
-def cases(brief: bool) -> Iterator[Sum]:
+def cases(brief: bool) -> Iterator[Interaction]:
     """Yield kernel, periodicity, precision, options and wanted fields."""
     for number, kernel in enumerate(SUMS):
         fields = tuple(name for name in ALL if name in SUMS[kernel].terms)
@@ -52,7 +52,7 @@ def cases(brief: bool) -> Iterator[Sum]:
     yield "stokes_comb", 1, "f8", {"precision": "mixed"}, ALL
 
 
-def sum_up(case: Sum, run: Run, n: int, rng: np.random.Generator) -> None:
+def sum_up(case: Interaction, run: Run, n: int, rng: np.random.Generator) -> None:
     """Make one sum, more with moved points and with systems, and derivatives."""
     kernel, periodicity, dtype, settings, want = case
     xp = run.xp

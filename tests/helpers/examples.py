@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from parki.ewald.points import RESULTS
-from parki.ewald.sums import SUMS, Sum, register, symbols
+from parki.ewald.sums import SUMS, Interaction, register, symbols
 from parki.ewald.sums.adjoint import Adjoint, velocity
 from parki.ewald.sums.multipoles import multipole_flow
-from parki.ewald.sums.names import Family, always
+from parki.ewald.sums.names import InteractionFamily, always
 from parki.ewald.sums.pairs import PairFunction
 from parki.ewald.sums.sources import CHARGE, Source
 from parki.ewald.sums.tables import Table
@@ -29,10 +29,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 STRESS = 2 + 3**0.5
 
 
-def of_masses() -> Family:
+def of_masses() -> InteractionFamily:
     """Return the sum of the tests alone: ``u = sum -m r / r^3``, the field of point masses."""
     terms = multipole_flow(0).terms
-    record = Sum(
+    record = Interaction(
         "gravity",
         symbols.SLOPE,
         PairFunction(

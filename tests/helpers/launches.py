@@ -142,8 +142,8 @@ def sort_as_devices_do(dtype: type) -> None:
     extremes = load("extremes", "extremes", space, REAL=real)
     extremes(4, lows=points, highs=points, **sizes, **ends)
     values, limits = points.copy(), np.array([[0.1] * 3, [0.8] * 3], dtype)
-    what = {"values": values, "misfits": np.zeros(1)}
-    count, mend = (load("extremes", f"{n}_misfits", space, REAL=real) for n in ("count", "mend"))
+    what = {"values": values, "invalid": np.zeros(1)}
+    count, mend = (load("extremes", f"{n}_invalid", space, REAL=real) for n in ("count", "replace"))
     count(POINTS, least=0.1, most=0.8, rows=3, **what)
     matrix, inside = np.array([[1, 0.2, 0], [0, 1, 0], [0.1, 0, 1]], dtype), limits.mean(axis=0)
     where = {"edgewise": matrix, "inside": inside, "lowest": limits[0], "highest": limits[1]}

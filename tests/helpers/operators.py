@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.record import Sum
+from parki.ewald.sums.record import Interaction
 from parki.ewald.sums.sources import Source
 from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.tables import Tables
@@ -100,7 +100,7 @@ def of_points(values: Any, *axes: int) -> Operator:
     return Operator({tuple(sorted(axes)): values})
 
 
-def of_sum(kind: Sum, dens: Array, norms: Any) -> tuple[list[Operator], Operator]:
+def of_sum(kind: Interaction, dens: Array, norms: Any) -> tuple[list[Operator], Operator]:
     """Return u and p of a density, for each source."""
     found: list[Operator] = []
     for source, own in kind.parts(np.reshape(dens, (kind.rows, -1))):

@@ -51,8 +51,8 @@ class Room(Case):
         """Return points that are apart by 0.3 and more, and the edges of their box."""
         edges = np.array(self.pick([1.0, 1.0, 1.0], [2.0, 1.0, 1.5]))
         corners = np.indices((2, 2, 2)).reshape(3, -1)[:, self.rng.permutation(8)[:count]]
-        shaken = corners + 0.5 + self.rng.uniform(-0.2, 0.2, (3, count))
-        return shaken * edges[:, None] / 2, edges
+        brownian_noise = corners + 0.5 + self.rng.uniform(-0.2, 0.2, (3, count))
+        return brownian_noise * edges[:, None] / 2, edges
 
 
 class Moving(Room):

@@ -26,7 +26,7 @@ from parki.ewald.far.sizes import (
     shared_work,
 )
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.record import Sum
+from parki.ewald.sums.record import Interaction
 from parki.runtime.forks import cached_property
 
 # Variants of P2P, P2G and G2P that are best nearly everywhere, by whether they run on a device.
@@ -141,7 +141,7 @@ class Work:
     threads: int = 1
 
     @cached_property
-    def kind(self) -> Sum:
+    def kind(self) -> Interaction:
         """The record of the kernel."""
         return SUMS[self.kernel]
 

@@ -21,7 +21,7 @@ from parki.ewald.far.buffers import (
     convolution_buffers,
     flux_buffers,
     grid_buffers,
-    mark_buffers,
+    radii_buffers,
     source_buffers,
     stored_shape,
     target_buffers,
@@ -81,7 +81,7 @@ class Use:
     task : Task
     same : bool
         Whether the targets are the sources.
-    once : bool
+    one_shot : bool
         Whether the first application is part of making the plan.
     labels : tuple of 2 ints or None
         Targets and sources whose labels are common, where pairs are left out.
@@ -89,7 +89,7 @@ class Use:
 
     task: Task
     same: bool
-    once: bool
+    one_shot: bool
     labels: tuple[int, int] | None = None
 
     @property
@@ -122,7 +122,7 @@ class Use:
     def kept(self, targets: int, sources: int) -> int:
         """Return how many numbers of points and normals a plan keeps as they were given."""
         per_source = 3 + 3 * self.task.sum.normals
-        return (not self.once) * (per_source * sources + 3 * (not self.same) * targets)
+        return (not self.one_shot) * (per_source * sources + 3 * (not self.same) * targets)
 
 
 def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
@@ -153,7 +153,7 @@ def predict(problem: Problem, chosen: Parameters, use: Use) -> Memory:
     }
     total = sum(parts.values())
     # Points are dropped once the plan is made; transforms and results do not exist before that.
-    peak = max(total + (held if use.once else 0), total + held - results - transforms)
+    peak = max(total + (held if use.one_shot else 0), total + held - results - transforms)
     return Memory(parts, held, peak)
 
 
@@ -217,7 +217,7 @@ def points_bytes(
     far = size_in_bytes(
         source_buffers(task, methods[0], *how, sources, systems),
         target_buffers(task, methods, *how, targets, same, rows, systems),
-        mark_buffers(task, counts),
+        radii_buffers(task, counts),
         flux_buffers(task, counts),
     )
     held = 3 * np.dtype(task.dtype).itemsize

@@ -236,7 +236,7 @@ class Problem:
         if any(symbol.laplacians):
             pair, kind = SUMS[self.kernel].pair, Lifted
             if any(source.ball for source in SUMS[self.kernel].sources):
-                kind = AlikeCouplets if pair.marks is None else LiftedCouplets
+                kind = AlikeCouplets if pair.point_radii is None else LiftedCouplets
             return kind(split.endless, pair.largest, sum(symbol.laplacians), symbol.order)
         if symbol.friction:
             return with_friction(split, symbol.friction)

@@ -174,8 +174,8 @@ def _differences(
         norms = tuple(m.astype(np.float64) for m in norms) if marked else norms.astype(np.float64)
     density = dens.reshape((len(dens), *SUMS[kernel].density_shape(dens.shape[-1])))
     change = np.zeros((3, 3))
-    asked = np.eye(3) if straight else np.ones((3, 3))
-    for place in np.argwhere(asked * np.outer(options.periodic, options.periodic)):
+    request = np.eye(3) if straight else np.ones((3, 3))
+    for place in np.argwhere(request * np.outer(options.periodic, options.periodic)):
         strain = np.zeros((3, 3))
         strain[tuple(place)] = 1
         for weight, there, moved in strained(options, strain):
@@ -239,12 +239,12 @@ def _strain(
     placed = EwaldSum(OneDevice(), kernel, cloud, "grad_u")
     placed.density(density)  # which refuses impossible ones
     with placed.access():
-        placed.place(once=True)
+        placed.place(one_shot=True)
         task, order, pipeline = placed.task, placed.order, cast(OneDevice, placed.pipeline)
         fields = _Fields.of(task, pipeline, placed.points.arrays)
         pairs = zip(placed.solvers(dens), order.rows(values), strict=True)
         strains = [fields.strained(density, weights) for density, weights in pairs]
-    placed.leave(once=True)
+    placed.cache_setup(one_shot=True)
     rotation = np.eye(3)[order.axes]
     if order.rotation is not None:
         rotation = order.rotation @ rotation
@@ -269,17 +269,21 @@ class _Fields(NamedTuple):
         """Return the fields of a pipeline, whose points are given."""
         setup, stages = cast(Setup, pipeline.setup), cast(Stages, pipeline.stages)
         stages.place()
-        trg, src = (setup.frame.wrap(task, arrays[name]) for name in ("trg", "src"))
+        trg, src = (setup.solver_box.wrap(task, arrays[name]) for name in ("trg", "src"))
         norms = arrays.get("norms")
         if norms is not None:
-            norms = (norms * norms.dtype.type(setup.frame.factor)).astype(task.dtype)
+            norms = (norms * norms.dtype.type(setup.solver_box.factor)).astype(task.dtype)
         return cls(setup, stages, FarStrain(stages.fgc, setup.split), trg, src, norms)
 
     def strained(self, dens: AnyArray, weights: AnyArray) -> Array:
         """Return the derivative by strains for a density and values, in the pipeline's axes."""
         setup, stages = self.setup, self.stages
-        task, real, (of_targets, of_sources) = setup.task, setup.task.dtype, stages.marks.lifts
-        near = near_strain(stages.p2p, task, setup.pair, setup.frame.unit, dens, weights)
+        task, real, (of_targets, of_sources) = (
+            setup.task,
+            setup.task.dtype,
+            stages.faxen.faxen_factors,
+        )
+        near = near_strain(stages.p2p, task, setup.pair, setup.solver_box.unit, dens, weights)
         parts = parts_of(task.sum, dens.astype(real, copy=False), self.norms, of_sources)
         of_u = of_targets and of_targets["u"]
         far = self.far(self.trg, weights.astype(real, copy=False), self.src, parts, of_u)

@@ -22,7 +22,7 @@ from parki.ewald.points.request import SumRequest
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.changes import changed
-from parki.ewald.sums.composite import Addend, Composite, Shared, joined, together
+from parki.ewald.sums.composite import Addend, Composite, SharedAddend, joined, together
 from parki.ewald.sums.maps import Arrays
 from parki.interchange import names_of
 from parki.typing import (
@@ -36,7 +36,7 @@ NONE: Mapping[str, AnyArray] = {}
 class CheckedDerivative(NamedTuple):
     """What is asked, with checked arguments: densities are (k, rows, Ns)."""
 
-    asked: SumRequest
+    request: SumRequest
     cloud: Cloud
     options: EwaldOptions  # by which derivatives are summed
     ranks: Ranks
@@ -67,19 +67,19 @@ class CheckedDerivative(NamedTuple):
         """Check arguments; refuse impossible ones, and ``names`` of inputs that there are not."""
         meaning = f"names of inputs of {getattr(kernel, 'name', kernel)}"
         names_of(label, names, meaning, mapping=label == "tangents")
-        asked = SumRequest.of(kernel, want, options, by={*names, *moves})
-        cloud = asked.cloud(trg, src, norms, options, systems=systems, exclude=exclude).checked()
+        request = SumRequest.of(kernel, want, options, by={*names, *moves})
+        cloud = request.cloud(trg, src, norms, options, systems=systems, exclude=exclude).checked()
         inputs: tuple[str, ...] = INPUTS if "norms" in cloud.arrays else INPUTS[:3]
-        lengths = {} if asked.composite or want != "u" else SUMS.lengths(asked.name)
+        lengths = {} if request.composite or want != "u" else SUMS.lengths(request.name)
         if label == "wrt":
             inputs += (*NAMES, *lengths)
         names_of(label, names, f"{meaning}: {', '.join(inputs)}", inputs)
-        asked.check_maps(cloud)
+        request.check_maps(cloud)
         options = cloud.options.of_sums().of_derivatives()
-        checked = cls(asked, cloud, options, ranks, lengths=lengths)
-        if asked.whole.scales:
+        checked = cls(request, cloud, options, ranks, lengths=lengths)
+        if request.whole.scales:
             extents = ranks.all_columns(cloud.extents.T).T
-            size = SUMS[asked.whole.addends[0].kernel].pair.size
+            size = SUMS[request.whole.addends[0].kernel].pair.size
             lattice = resolve(checked.options, extents, size=size)
             checked = checked._replace(length=lattice.length)
         checked = checked._replace(moves=checked.moved("moves", moves))
@@ -96,20 +96,20 @@ class CheckedDerivative(NamedTuple):
             "trg": (3, self.cloud.targets),
             "src": (3, sources),
             "norms": (3, sources),
-            "dens": (*self.asked.density, sources),
+            "dens": (*self.request.density, sources),
         }
 
     @property
     def shapes_of_results(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the results."""
-        return {n: (*shape, self.cloud.targets) for n, shape in self.asked.results.items()}
+        return {n: (*shape, self.cloud.targets) for n, shape in self.request.results.items()}
 
     def values(self, fields: AnyArray) -> tuple[Arrays, tuple[int, ...]]:
         """Return values of results as (k, rows, N): see `check_fields`."""
         return check_fields(
             "values",
             fields,
-            want=self.asked.want,
+            want=self.request.want,
             shapes=self.shapes_of_results,
             space=self.cloud.space,
             dtype=self.cloud.trg.dtype,
@@ -143,19 +143,19 @@ class CheckedDerivative(NamedTuple):
         src, norms, trg = self.cloud.src, self.cloud.norms, self.cloud.trg
         cloud, of_targets = {"points": src, "norms": norms}, {"points": trg}
         if isinstance(norms, tuple):
-            of_targets["marks"], cloud["marks"] = norms
-        addends: Iterable[Addend] = joined(self.asked.whole.addends)
+            of_targets["point_radii"], cloud["point_radii"] = norms
+        addends: Iterable[Addend] = joined(self.request.whole.addends)
         if self.moves:
             cloud["moves"] = of_targets["moves"] = self.moves
             addends = changed(
                 addends,
                 cloud=cloud,
-                rows=math.prod(self.asked.density),
+                rows=math.prod(self.request.density),
                 moves=lambda rows: self.ranks.max(float(rows.any())) > 0,
             )
         return [
             MappedSum.placed(
-                Shared(shared.kernel, [same]),
+                SharedAddend(shared.kernel, [same]),
                 options=self._options(shared.kernel),
                 of_targets=of_targets,
                 cloud=cloud,
@@ -169,7 +169,7 @@ class CheckedDerivative(NamedTuple):
 
     def _options(self, kernel: str) -> EwaldOptions:
         """Return the options of a sum, with the tolerance that the scale of its results allows."""
-        for name, size, power in self.asked.whole.scales:
+        for name, size, power in self.request.whole.scales:
             if name == kernel:
                 return self.options.looser((self.length / size) ** power)
         return self.options
@@ -181,7 +181,7 @@ class CheckedDerivative(NamedTuple):
 
         k is 1 unless ``wrt`` is ("dens",).
         """
-        rows = math.prod(self.asked.density)
+        rows = math.prod(self.request.density)
         of_sums = [one.pulled(v, dens=dens, wrt=wrt, rows=rows) for one in sums]
         parts = {name: [part for each in of_sums for part in each[name]] for name in wrt}
         many = len(next(iter(v.values())))
@@ -209,7 +209,7 @@ class CheckedDerivative(NamedTuple):
         """Return the derivatives by parameters, for those by inputs for each density."""
         total = sum(
             by_scale(
-                self.asked.name,
+                self.request.name,
                 self.options,
                 ranks=self.ranks,
                 inputs={**self.inputs, "dens": density},
@@ -227,7 +227,7 @@ class CheckedDerivative(NamedTuple):
         parts = [part for one in self.sums for part in one.pushed(dens, moves)]
         return {
             name: reduce(add, [rows for result, rows in parts if result == name])
-            for name in self.asked.results
+            for name in self.request.results
         }
 
 

@@ -53,14 +53,14 @@ class InBoxes(NamedTuple):
     Each box is looked at by the sum of its group.
     """
 
-    asked: SumRequest
+    request: SumRequest
     cloud: Cloud
     groups: list[Group]
 
     @classmethod
     def checked(
         cls,
-        asked: SumRequest,
+        request: SumRequest,
         trg: AnyArray,
         src: AnyArray,
         norms: AnyArray,
@@ -82,14 +82,14 @@ class InBoxes(NamedTuple):
             precision=options.precision,
             execution_space=options.execution_space,
         )
-        cloud = asked.cloud(trg, src, norms, free, systems=systems, exclude=exclude).checked()
+        cloud = request.cloud(trg, src, norms, free, systems=systems, exclude=exclude).checked()
         check_systems(cloud.systems, cloud.arrays, cloud.space, options)  # by the user's variants
         check_systems_of_boxes(cloud.systems.count if cloud.systems else None, len(boxes))
         similar = all(options.periodic) and cloud.src.dtype == np.float64
-        similar = similar and not asked.composite  # whose maps may have lengths
-        similar = similar and SUMS.in_unit(asked.name, 2.0) == asked.name
+        similar = similar and not request.composite  # whose maps may have lengths
+        similar = similar and SUMS.in_unit(request.name, 2.0) == request.name
         groups = grouped(options, boxes, similar)
-        checked = cls(asked, replace(cloud, options=options), groups)
+        checked = cls(request, replace(cloud, options=options), groups)
         if cloud.labels and cloud.labels is not exclude:
             checked.warn_of_long(cloud.labels)
         return checked
@@ -122,7 +122,7 @@ class InBoxes(NamedTuple):
         moves: Mapping[str, AnyArray],
     ) -> Arrays:
         """Return derivatives by name, of what ``vjp`` finds for each group."""
-        want, space, dtype = self.asked.want, self.cloud.space, self.cloud.src.dtype
+        want, space, dtype = self.request.want, self.cloud.space, self.cloud.src.dtype
         v, several = check_fields(
             "values", values, want=want, shapes=self.shapes, space=space, dtype=dtype
         )
@@ -132,9 +132,9 @@ class InBoxes(NamedTuple):
             columns, weights = part.columns, []
             for n, rows in v.items():
                 own = columns.results(columns.take(n, rows), self._power(n))
-                weights.append(own.reshape((*several, *self.asked.results[n], own.shape[-1])))
+                weights.append(own.reshape((*several, *self.request.results[n], own.shape[-1])))
             by_name = vjp(
-                self.asked.kernel,
+                self.request.kernel,
                 part.trg,
                 part.src,
                 part.dens,
@@ -163,23 +163,23 @@ class InBoxes(NamedTuple):
         """Return the change of the sums, of what ``jvp`` finds for each group."""
         names_of("tangents", tangents, "names of inputs, with their changes", mapping=True)
         inner, moves = self._moves("tangents", tangents), self._moves("moves", moves)
-        changes, one = Arrays(), isinstance(self.asked.want, str)
+        changes, one = Arrays(), isinstance(self.request.want, str)
         for part in self._parts(self._density(dens)):
             columns = part.columns
             change = jvp(
-                self.asked.kernel,
+                self.request.kernel,
                 part.trg,
                 part.src,
                 part.dens,
                 part.norms,
                 part.options,
                 tangents=moved(columns, inner),
-                want=self.asked.want,
+                want=self.request.want,
                 exclude=part.labels,
                 systems=part.systems,
                 moves=moved(columns, moves),
             )
-            for n, rows in zip(self.asked.results, (change,) if one else change, strict=True):
+            for n, rows in zip(self.request.results, (change,) if one else change, strict=True):
                 self._scatter(columns, n, columns.results(rows, self._power(n)), changes)
         like = next(iter(tangents.values()))
         results = tuple(as_given(change, like) for change in changes.values())
@@ -204,8 +204,8 @@ class InBoxes(NamedTuple):
 
     def _power(self, result: str) -> int:
         """Return the power of sizes by which a result falls; composites have no sizes."""
-        asked = self.asked
-        return 0 if asked.composite else power_of(cast(str, asked.kernel), result)
+        request = self.request
+        return 0 if request.composite else power_of(cast(str, request.kernel), result)
 
     def _count(self, name: str) -> int:
         return self.cloud.targets if name in OF_TARGETS else self.cloud.sources
@@ -213,7 +213,7 @@ class InBoxes(NamedTuple):
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of each result."""
-        return {n: (*shape, self._count(n)) for n, shape in self.asked.results.items()}
+        return {n: (*shape, self._count(n)) for n, shape in self.request.results.items()}
 
     def _density(self, dens: AnyArray | None) -> AnyArray | None:
         return None if dens is None else self._input("dens", dens, "dens")
@@ -225,7 +225,7 @@ class InBoxes(NamedTuple):
     def _input(self, label: str, array: AnyArray, name: str) -> AnyArray:
         """Return an array of the shape of an input, or refuse it."""
         values = like_points(label, array, self.cloud.space, self.cloud.src.dtype)
-        shape = *(self.asked.density if name == "dens" else (3,)), self._count(name)
+        shape = *(self.request.density if name == "dens" else (3,)), self._count(name)
         of = "targets" if name == "trg" else "sources"
         check_density(label, values, shape, several=name == "dens", of=of)
         return values

@@ -21,7 +21,7 @@ from parki.ewald.points import result_rows
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS
 from parki.ewald.sums.changes import NAMES, OF_SOURCES
-from parki.ewald.sums.composite import Addend, Shared, ordered, unordered
+from parki.ewald.sums.composite import Addend, SharedAddend, ordered, unordered
 from parki.ewald.sums.maps import (
     Arrays,
     Map,
@@ -65,7 +65,7 @@ class Link(NamedTuple):
 class MappedSum(NamedTuple):
     """A sum of a composite at its points, with addends that have one density in common."""
 
-    shared: Shared
+    shared: SharedAddend
     sum: OneSum
     cloud: Arrays
     of_targets: Arrays
@@ -73,7 +73,7 @@ class MappedSum(NamedTuple):
     @classmethod
     def placed(
         cls,
-        shared: Shared,
+        shared: SharedAddend,
         *,
         options: EwaldOptions,
         of_targets: Arrays,
@@ -156,9 +156,9 @@ class MappedSum(NamedTuple):
         direct = [name for name in ("dens", "trg") if name in wrt]
         boxes = [name for name in ("box", "lattice") if name in wrt]
         alone = ["src"] if boxes else []  # whether it changes with the sources or not
-        asked = dict.fromkeys([*direct, *alone, *(link.of for link in links)])
+        request = dict.fromkeys([*direct, *alone, *(link.of for link in links)])
         varied = self._varied
-        parts = self.sum.pulled(values, density, wrt=asked, more=tuple(map(more, varied)))
+        parts = self.sum.pulled(values, density, wrt=request, more=tuple(map(more, varied)))
         derivatives = {name: parts[name] for name in direct}
         if alone:
             moves = {"trg": parts["trg"][len(varied) :], "src": parts["src"]}

@@ -23,7 +23,7 @@ from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.composite import Addend, by_density, together
 from parki.ewald.sums.maps import Arrays, mapped
-from parki.ewald.sums.record import Sum
+from parki.ewald.sums.record import Interaction
 from parki.ewald.sums.slopes import (
     bilinear,
     by_normals,
@@ -42,7 +42,7 @@ KeyT = TypeVar("KeyT", bound=Key)
 class OneSum(NamedTuple):
     """A sum whose arguments were checked: points, and normals (3, N) or marks (Nt,) and (Ns,)."""
 
-    kind: Sum
+    kind: Interaction
     options: EwaldOptions
     trg: AnyArray
     src: AnyArray
@@ -166,7 +166,7 @@ class OneSum(NamedTuple):
             kind, first, want = SUMS[shared.kernel], shared.addends[0], shared.want
             vectors = self.trg if self.norms is None else self.norms
             norms = mapped(first.normals, vectors, cloud) if kind.normals else None
-            if kind.pair.marks is not None:
+            if kind.pair.point_radii is not None:
                 norms = self.norms[:: -1 if back else 1]
             tensors = next((one.tensors(cloud) for one in shared.addends if one.tensors), None)
             v = of_last_rows(shared.densities(dens, cloud), kind)
@@ -193,7 +193,7 @@ class OneSum(NamedTuple):
         return {name: [rows[one] for one in group] for name, group in addends.items()}
 
 
-def of_last_rows(dens: AnyArray, kind: Sum) -> AnyArray:
+def of_last_rows(dens: AnyArray, kind: Interaction) -> AnyArray:
     """Return densities (k, rows, N) with zeros before them, if they are the last parts alone."""
     if dens.shape[1] >= kind.rows:
         return dens

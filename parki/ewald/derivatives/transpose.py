@@ -151,15 +151,15 @@ class TransposedSum:
             systems = kept.points.systems if kept and same else systems.swapped()
         tolerance = points.tolerance
         if self.record.tolerance_factor is not None:
-            asked = self.task.tolerance(reversed_survey.most_sources(systems))
+            request = self.task.tolerance(reversed_survey.most_sources(systems))
             tolerance = max(
-                self.record.tolerance_factor * asked, SMALLEST_TOLERANCE[self.task.dtype]
+                self.record.tolerance_factor * request, SMALLEST_TOLERANCE[self.task.dtype]
             )
         swapped = {"trg": arrays["src"], "src": arrays["trg"]}
         if self.record.normals is not None:
             swapped["norms"] = self.record.normals(None, arrays)
-        if "src_marks" in arrays:
-            swapped |= {"trg_marks": arrays["src_marks"], "src_marks": arrays["trg_marks"]}
+        if "src_radii" in arrays:
+            swapped |= {"trg_radii": arrays["src_radii"], "src_radii": arrays["trg_radii"]}
         labels = points.labels
         if labels is not None:
             same = kept is not None and kept.plan.labels is labels

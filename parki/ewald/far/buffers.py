@@ -191,12 +191,12 @@ def target_buffers(
     return buffers
 
 
-def mark_buffers(task: Task, counts: tuple[int, int]) -> Buffers:
-    """Return the marks of targets and sources, and what multiplies Laplacians: see `Marks`."""
-    if task.sum.pair.marks is None:
+def radii_buffers(task: Task, counts: tuple[int, int]) -> Buffers:
+    """Return radii of targets and sources, and what multiplies Laplacians: `FaxenCorrections`."""
+    if task.sum.pair.point_radii is None:
         return {}
     of_targets, of_sources = task.sum.symbol.laplacians
-    rows = task.sum.rows if np.ndim(task.sum.lifts) else 1
+    rows = task.sum.rows if np.ndim(task.sum.faxen_factors) else 1
     trg = 1 + of_targets * len({"u", *task.want}), counts[0]
     return declare(task.dtype, trg=trg, src=(1 + of_sources * rows, counts[1]))
 

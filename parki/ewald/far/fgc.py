@@ -90,7 +90,7 @@ class Convolution:
         sets: int = 1,
         like: Convolution | None = None,
     ) -> None:
-        self.mesh, self.factor, self.sets = mesh, mesh.frame.factor, sets
+        self.mesh, self.factor, self.sets = mesh, mesh.solver_box.factor, sets
         xp = self.xp = mesh.task.xp
         self.inputs, self.rows = components_of(mesh.task)
         self.components = max(self.inputs, self.rows)
@@ -151,7 +151,7 @@ class Convolution:
         """Return the transforms of kernels that end, of some modes of the first axis."""
         padding = mesh.padding
         waves = [mesh.waves(axis, n) for axis, n in enumerate(padding.local)]
-        waves[0], basis = waves[0][begin:end], mesh.frame.lattice.basis
+        waves[0], basis = waves[0][begin:end], mesh.solver_box.lattice.basis
         for axis in (2,) if mesh.task.tilted else (1, 2):
             waves[axis] = waves[axis][: padding.local[axis] // 2 + 1]
         how = split.screening or split.friction, basis
@@ -161,7 +161,7 @@ class Convolution:
         self, split: Split, first: int, last: int, lengths: tuple[int, int, int], given: Any = None
     ) -> Block:
         """Return a block; ``given`` are the transforms of truncated kernels."""
-        mesh, xp, lattice = self.mesh, self.xp, self.mesh.frame.lattice
+        mesh, xp, lattice = self.mesh, self.xp, self.mesh.solver_box.lattice
         lengths, basis = (mesh.padding.local[0], lengths[1], lengths[2]), lattice.basis
         rows = [np.arange(n) for n in lengths]
         rows[0], unfolded = np.arange(first, last), basis is not None  # along the second axis
@@ -183,7 +183,7 @@ class Convolution:
         # The transforms do not scale.
         part = math.prod((lattice.edges / lattice.sides).tolist())
         window[0] = window[0] * (self.factor / math.prod(lengths) * part)
-        exact = None if basis is None else mesh.frame.basis_on(mesh.space, np.float64)
+        exact = None if basis is None else mesh.solver_box.basis_on(mesh.space, np.float64)
         values, fill = multiplier.tabulate(mesh.task, split, waves, window, given, exact)
         if split.friction:
             arguments["friction"] = split.friction**2
@@ -197,7 +197,7 @@ class Convolution:
         if unfolded:
             modes[1], folded[1] = rows[1].size, 2 * rows[1].size
         if basis is not None:
-            arguments["basis"] = mesh.frame.basis_on(mesh.space, mesh.dtype)
+            arguments["basis"] = mesh.solver_box.basis_on(mesh.space, mesh.dtype)
         arguments["shape"] = xp.asarray(modes, dtype=np.int32)
         arguments["full"] = xp.asarray(folded, dtype=np.int32)
         return Block(first, last, lengths, values, fill, arguments, given)
@@ -351,7 +351,7 @@ class FGC(Convolution):
             self._wrap()
         return self.field
 
-    def shaken(self, grid: Any) -> Any:
+    def brownian_noise(self, grid: Any) -> Any:
         """Return the field of white noise on the grids, whose covariance is this convolution.
 
         With three periodic axes alone. The transforms of white noise are white, and the modes are
@@ -393,7 +393,7 @@ class FGC(Convolution):
 
     def _of_root(self, block: Block) -> Any:
         """Return the multiplier M k^2 (I - k k / k^2) as a product with itself, over k^2."""
-        count, lattice = math.prod(block.lengths), self.mesh.frame.lattice
+        count, lattice = math.prod(block.lengths), self.mesh.solver_box.lattice
         name, waves = "k" if lattice.tilted else "square", []
         for axis, kept in enumerate(block.multiplier.shape):
             shape = [1, 1, 1]

@@ -51,7 +51,7 @@ class Constants:
         self.together, self.systems = together, systems
         self.xp, kind = mesh.task.xp, mesh.task.sum
         self.rows = kind.results
-        self.points, self.factor = None, mesh.frame.factor
+        self.points, self.factor = None, mesh.solver_box.factor
         if points is not None:
             # Copies: the caller's arrays may change. A power of two scales them exactly.
             trg, src, norms = points
@@ -62,7 +62,7 @@ class Constants:
             away = (scaled - scaled[:, :1]).astype(mesh.dtype, copy=False)
             self.points = away, scaled if src is trg else src * scale, norms
         self.constant: Any = None
-        volume = mesh.frame.lattice.volume
+        volume = mesh.solver_box.lattice.volume
         self.flux = 8 * np.pi * self.factor / volume
         value: Any = None
         if kind.gauge and mesh.periodicity < 3:
@@ -114,13 +114,13 @@ class Constants:
 
 def _ends(mesh: EwaldMesh, split: Split) -> Ends:
     """Return the numbers of kernels that end, for the gauges of free axes."""
-    lattice, padding = mesh.frame.lattice, mesh.padding
+    lattice, padding = mesh.solver_box.lattice, mesh.padding
     edges = np.where(lattice.periodic, lattice.sides, padding.period)
     order = mesh.task.sum.symbol.order
     fades = order, lattice.periodicity, padding, split.screening or split.friction
     mean = zero_mode(*fades) / float(np.prod(edges))
     mean *= split.amplitude
-    log = np.log(padding.radius * mesh.frame.unit)
+    log = np.log(padding.radius * mesh.solver_box.unit)
     return Ends(lattice.periodicity, lattice.sides, padding.radius, log, mean)
 
 

@@ -19,7 +19,7 @@ from parki.cell_list import CellList, runs
 from parki.ewald.far import sizes
 from parki.ewald.far.padding import Padding
 from parki.ewald.far.sizes import SCRATCH, along_z
-from parki.ewald.solver_box import Frame
+from parki.ewald.solver_box import SolverBox
 from parki.ewald.split.window import KaiserBessel, Window
 from parki.ewald.task import Task
 from parki.interchange import real_name
@@ -287,7 +287,7 @@ class EwaldMesh(Mesh):
     Parameters
     ----------
     task : Task
-    frame : Frame
+    solver_box : Frame
         Frame whose box is the grid's box.
     steps : ndarray, shape (3,)
     padding : Padding
@@ -307,20 +307,20 @@ class EwaldMesh(Mesh):
     def __init__(
         self,
         task: Task,
-        frame: Frame,
+        solver_box: SolverBox,
         steps: NDArray[np.float64],
         padding: Padding,
         window: KaiserBessel,
         spread: str,
         gather: str,
     ) -> None:
-        self.task, self.frame, self.padding = task, frame, padding
-        self.periodicity = frame.lattice.periodicity
+        self.task, self.solver_box, self.padding = task, solver_box, padding
+        self.periodicity = solver_box.lattice.periodicity
         super().__init__(
             task.space,
             task.dtype,
             Fields.of(task),
-            frame.lattice.edges,
+            solver_box.lattice.edges,
             steps,
             padding.cells,
             padding.grid,
@@ -328,18 +328,22 @@ class EwaldMesh(Mesh):
             spread,
             gather,
             executor=task.executor,
-            factor=frame.factor,
+            factor=solver_box.factor,
         )
         self._take_basis()
 
     def _take_basis(self) -> None:
-        if self.frame.lattice.tilted:
-            self.arguments["basis"] = self.frame.basis_on(self.space, self.dtype)
+        if self.solver_box.lattice.tilted:
+            self.arguments["basis"] = self.solver_box.basis_on(self.space, self.dtype)
 
-    def within(self, frame: Frame) -> EwaldMesh:
+    def within(self, solver_box: SolverBox) -> EwaldMesh:
         """Return the same grid in a box of other tilts."""
         other = copy(self)
-        other.frame, other.arguments, other.blocks = frame, dict(self.arguments), (None, [])
+        other.solver_box, other.arguments, other.blocks = (
+            solver_box,
+            dict(self.arguments),
+            (None, []),
+        )
         other._take_basis()
         return other
 

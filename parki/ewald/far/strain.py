@@ -22,7 +22,7 @@ from parki.ewald.far.mesh import Fields
 from parki.ewald.far.p2g import P2G
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.record import Sum
+from parki.ewald.sums.record import Interaction
 from parki.interchange import to_host
 
 MODES = {False: 2**18, True: 2**20}  # that are taken at a time, on a CPU and on a device
@@ -70,15 +70,19 @@ class FarStrain:
             for block, change in zip(fgc.whole, self._changes(), strict=True):
                 block.change = change
 
-    def __call__(self, trg: Any, weights: Any, src: Any, parts: Parts, lift: Any = None) -> Any:
+    def __call__(
+        self, trg: Any, weights: Any, src: Any, parts: Parts, faxen_factor: Any = None
+    ) -> Any:
         """Return the derivative of ``w.u`` by strains, shape (3, 3), of the far field.
 
         Points are wrapped, and they and the normals are in solver units. Densities and normals
-        do not change. ``lift`` is for targets what it is for sources in `parts_of`. Rows and
-        columns of free axes mean nothing.
+        do not change. ``faxen_factor`` is for targets what it is for sources in `parts_of`. Rows
+        and columns of free axes mean nothing.
         """
         xp, many, ends = self.fgc.xp, len(weights), parts.ends
-        given = weights if lift is None else xp.concatenate([weights, weights * lift])
+        given = (
+            weights if faxen_factor is None else xp.concatenate([weights, weights * faxen_factor])
+        )
         hats = self._spread(trg, given), self._spread(src, xp.concatenate(parts))
         total, slopes = xp.zeros(()), xp.zeros((3, 3))
         for block in self.fgc.whole:
@@ -98,7 +102,7 @@ class FarStrain:
                             slope = slope + (by * moves[b]).sum(axis=0)
                     slope = 2 * k * modes.rise * value + modes.multiplier * slope.real
                     slopes[:, b] -= xp.stack([(other * slope).sum() for other in modes.k])
-        unit = self.mesh.frame.factor ** (self.kind.pair.power - 1)
+        unit = self.mesh.solver_box.factor ** (self.kind.pair.power - 1)
         return unit * to_host(slopes - total * xp.eye(3))
 
     def _spread(self, points: Any, rows: Any) -> Any:
@@ -136,8 +140,8 @@ class FarStrain:
         k, squares = self._waves(given, places)
         # Transforms of real numbers leave out half of the modes, along x or along z.
         half, axis = (places[0] + block.first, 0) if free else (places[2], 2)
-        once = (half == 0) | (2 * half == block.lengths[axis])
-        twice = along(xp.where(once, 1.0, 2.0), axis)
+        one_shot = (half == 0) | (2 * half == block.lengths[axis])
+        twice = along(xp.where(one_shot, 1.0, 2.0), axis)
         folds = [xp.minimum(at, n - at) for at, n in zip(places, full, strict=True)]
 
         def unfolded(table: Any) -> Any:
@@ -157,7 +161,7 @@ class FarStrain:
             [along(given[f"{name}{n}"][at].astype(np.float64), n) for n, at in enumerate(places)]
             for name in ("k", "square")
         )
-        if (basis := self.mesh.frame.lattice.basis) is not None:
+        if (basis := self.mesh.solver_box.lattice.basis) is not None:
             k = [sum(basis[n, axis] * k[n] for n in range(axis + 1)) for axis in range(3)]
             squares = [each**2 for each in k]
         return k, squares
@@ -192,11 +196,11 @@ class FarStrain:
     def _scaled(self, scale: float) -> list[Block]:
         """Return the blocks of a box whose periodic edges are multiplied, in double precision."""
         other, mesh = copy(self.fgc), copy(self.mesh)
-        lattice = mesh.frame.lattice
+        lattice = mesh.solver_box.lattice
         scales = np.where(lattice.periodic, scale, 1.0)
         tilts = lattice.tilts and tuple(scale * each for each in lattice.tilts)
         lattice = replace(lattice, sides=scales * lattice.sides, tilts=tilts)
-        mesh.frame = replace(mesh.frame, lattice=lattice, numbers=None)
+        mesh.solver_box = replace(mesh.solver_box, lattice=lattice, numbers=None)
         mesh.steps, mesh.box = mesh.steps * scales, mesh.box * scales
         mesh.task = replace(mesh.task, dtype=np.dtype(np.float64))
         other.mesh = mesh
@@ -227,8 +231,8 @@ class Parts(NamedTuple):
         return [0, *np.cumsum([len(rows) for rows in self]).tolist()]
 
 
-def parts_of(kind: Sum, dens: Any, norms: Any, lift: Any = None) -> Parts:
-    """Return the parts of sources; ``lift`` multiplies the field that is minus a Laplacian."""
+def parts_of(kind: Interaction, dens: Any, norms: Any, faxen_factor: Any = None) -> Parts:
+    """Return the parts of sources; ``faxen_factor`` multiplies what is minus a Laplacian."""
     count, rows = dens.shape[-1], 1 if kind.symbol.structure == "scalar" else 3
     plain = np.zeros_like(dens, shape=(rows, count))
     tensors = np.zeros_like(dens, shape=(rows, 3 * kind.gradient, count))
@@ -245,7 +249,7 @@ def parts_of(kind: Sum, dens: Any, norms: Any, lift: Any = None) -> Parts:
             strength = (own * norms).sum(axis=0)[None]
         else:
             tensors -= own.reshape(rows, 3, count)
-    lifted = plain[:0] if lift is None else plain * lift
+    lifted = plain[:0] if faxen_factor is None else plain * faxen_factor
     tensors, second = (each.reshape(-1, count) for each in (tensors, second))
     return Parts(plain, tensors, second, strength, lifted)
 

@@ -48,8 +48,8 @@ def near_buffers(
     if task.sum.normals:
         ends = sources + spare
         buffers |= declare(real, norms=(3, ends))
-    if task.sum.pair.marks is not None:
-        buffers |= declare(real, marks=(sources,), numbered=(4, targets + spare))
+    if task.sum.pair.point_radii is not None:
+        buffers |= declare(real, point_radii=(sources,), numbered=(4, targets + spare))
     columns = systems * shape[0] * shape[1]
     buffers |= declare(np.int32, tiles=(3, most_parts(targets, tile.targets, columns)))
     if space.on_device and method != "tile" and task.want != ("u",):
@@ -80,8 +80,8 @@ def contact_buffers(
 
     With a density and ``rows`` of results. The cells are few, and are left out.
     """
-    if not task.sum.contacts:
+    if not task.sum.overlap_correction:
         return {}
-    buffers = near_buffers(task.of_contacts, "", tile, (1, 1, 1), counts, same)
-    dens = task.of_contacts.sum.near_rows, counts[1]
+    buffers = near_buffers(task.of_overlap, "", tile, (1, 1, 1), counts, same)
+    dens = task.of_overlap.sum.near_rows, counts[1]
     return buffers | declare(task.dtype, dens=dens, results=(rows, counts[0]))

@@ -31,7 +31,7 @@ from parki.ewald.near.sizes import (
     staged_at_once,
     tile_of_slopes,
 )
-from parki.ewald.solver_box import Frame
+from parki.ewald.solver_box import SolverBox
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Task
 from parki.interchange import real_name
@@ -56,7 +56,7 @@ class P2P:
     Parameters
     ----------
     task : Task
-    frame : Frame
+    solver_box : Frame
         The origin has no effect along periodic axes.
     pair : Pair
     trg, src : array, shape (3, N)
@@ -65,7 +65,7 @@ class P2P:
         Normals in solver units, in the order given.
     tensors : array, shape (10, N), optional
         Tensors of the targets, in the order given and in the user's unit.
-    marks : tuple of 2 arrays, shapes (Nt,) and (Ns,), optional
+    point_radii : tuple of 2 arrays, shapes (Nt,) and (Ns,), optional
         Marks of the targets and of the sources in solver units, in the order given.
     launch : Launch or None
         How a variant by cells runs; None for its defaults.
@@ -81,9 +81,9 @@ class P2P:
     ----------
     cut : callable
         Returns tiles, given the most targets of a tile.
-    contacts : P2P or None
-        What is added for pairs that may overlap: see `Sum.contacts`. ``close`` are its task and
-        pair.
+    overlap_correction : P2P or None
+        What is added for pairs that may overlap: see `Interaction.overlap_correction`. ``close``
+        are its task and pair.
     labelled : LabelledPairs or None
         What is added for pairs of equal labels, which the other kernels skip.
     lists : PairLists or None
@@ -93,14 +93,14 @@ class P2P:
     def __init__(
         self,
         task: Task,
-        frame: Frame,
+        solver_box: SolverBox,
         pair: Pair,
         trg: Any,
         src: Any,
         norms: Any,
         *,
         tensors: Any = None,
-        marks: tuple[Any, Any] | None = None,
+        point_radii: tuple[Any, Any] | None = None,
         launch: Launch | None = None,
         stretch: tuple[float, float] | None = None,
         systems: Systems | None = None,
@@ -108,7 +108,7 @@ class P2P:
         kept: Kernels | None = None,
     ) -> None:
         space, executor = task.space, task.executor
-        lattice, factor = frame.lattice, frame.factor
+        lattice, factor = solver_box.lattice, solver_box.factor
         box, periodic = lattice.sides, [*lattice.periodic]
         cutoff, constant = pair.cutoff, space.adapter.constant
         self.dtype = task.dtype
@@ -122,7 +122,9 @@ class P2P:
             box = np.array([stretch[1] - stretch[0], box[1], box[2]])
         tilts = None
         if task.tilted:
-            tilts = frame.constant(space, "tilts", lambda frame: frame.lattice.tilts, trg.dtype)
+            tilts = solver_box.constant(
+                space, "tilts", lambda solver_box: solver_box.lattice.tilts, trg.dtype
+            )
         launch = launch or choose_launch(pair.method, space)
         tile = near_tile(space, pair.method, trg.shape[1], pair.read, self.dtype)
         shape = cells_of(box, cutoff, src.shape[1], launch, space, systems.count if systems else 1)
@@ -153,12 +155,12 @@ class P2P:
             self.norms = self.sources.sort(norms, out=self.buffer(3))
             self.norms *= 1 / cutoff  # as normals were by their factor: one kernel on a device
         self.lists: PairLists | None = None
-        self.marks: Any = None  # of the sorted sources, over r_c to their power
-        if marks is not None:
-            unit = cutoff ** -(task.sum.pair.marks or 0)
-            of_targets, self.marks = (
+        self.point_radii: Any = None  # of the sorted sources, over r_c to their power
+        if point_radii is not None:
+            unit = cutoff ** -(task.sum.pair.point_radii or 0)
+            of_targets, self.point_radii = (
                 self.dtype.type(unit) * points.sort(each)
-                for points, each in zip((self.targets, self.sources), marks, strict=True)
+                for points, each in zip((self.targets, self.sources), point_radii, strict=True)
             )
         lengths = task.sum.lengths
         self.unit: Any = None  # of the rows of a density over r_c, where they differ
@@ -211,16 +213,16 @@ class P2P:
         trg_high, trg_low = src_high, src_low
         if targets is not self.sources:
             trg_high, trg_low = parts(targets.points, self.dtype, digit)
-        if marks is not None:
+        if point_radii is not None:
             trg_high = self._numbered(trg_high, of_targets)
         half, half_low = parts(box / 2, self.dtype)
         copies, most = None, 0
         if task.tilted:
 
-            def made(frame: Frame) -> Any:
-                return shifts(frame.lattice.images(cutoff), self.dtype, digit)
+            def made(solver_box: SolverBox) -> Any:
+                return shifts(solver_box.lattice.images(cutoff), self.dtype, digit)
 
-            copies = frame.constant(space, ("copies", cutoff, digit), made, self.dtype)
+            copies = solver_box.constant(space, ("copies", cutoff, digit), made, self.dtype)
             most = copies.shape[1]
         self.arguments = {
             "copies": copies,
@@ -241,13 +243,19 @@ class P2P:
             # Squares of shorter distances underflow.
             "coincident": max((coincident / cutoff) ** 2, float(np.finfo(self.dtype).tiny)),
         }
-        self.contacts: P2P | None = None  # adds pairs that may overlap
-        if task.sum.contacts:
-            rest = SUMS[SUMS.in_unit(task.sum.contacts, frame.unit)].pair
+        self.overlap_correction: P2P | None = None  # adds pairs that may overlap
+        if task.sum.overlap_correction:
+            rest = SUMS[SUMS.in_unit(task.sum.overlap_correction, solver_box.unit)].pair
             close = pair._replace(cutoff=rest.least, lengths=rest.numbers(rest.least))
-            self.close = task.of_contacts, close
-            more: dict[str, Any] = {"marks": marks, "stretch": stretch, "systems": systems}
-            self.contacts = P2P(self.close[0], frame, self.close[1], trg, src, norms, **more)
+            self.close = task.of_overlap, close
+            more: dict[str, Any] = {
+                "point_radii": point_radii,
+                "stretch": stretch,
+                "systems": systems,
+            }
+            self.overlap_correction = P2P(
+                self.close[0], solver_box, self.close[1], trg, src, norms, **more
+            )
         self.labelled = None
         if labels is not None:
             _, numbers = labels.placed(space)
@@ -261,7 +269,7 @@ class P2P:
             if norms is not None:
                 normals = norms / cutoff
             shared = self.arguments | self.own.get("u", {}) | self.own.get("derivatives", {})
-            given = task, frame, pair, labels, (trg, src), normals, digit
+            given = task, solver_box, pair, labels, (trg, src), normals, digit
             self.labelled = LabelledPairs(*given, shared, self.together)
 
     def derivatives(self, task: Task, pair: Pair, strain: bool = False) -> Derivatives:
@@ -321,7 +329,7 @@ class P2P:
         "grad_u", 3 of "grad_tensor". ``lists`` says whether lists of pairs may be kept and taken.
         """
         done, rows, xp = 0, self.rows, self.sources.xp
-        given = rows - (self.marks is not None)
+        given = rows - (self.point_radii is not None)
         while done < len(dens):
             # The sum that keeps lists takes one density.
             most = 1 if lists and self.lists is not None and self.lists.due else len(dens) - done
@@ -333,8 +341,8 @@ class P2P:
                 self.sources.sort(each, out=buffer[first : first + given])
                 if self.unit is not None:
                     buffer[first : first + given] *= self.unit
-                if self.marks is not None:
-                    buffer[first + given, : self.marks.size] = self.marks
+                if self.point_radii is not None:
+                    buffer[first + given, : self.point_radii.size] = self.point_radii
             if "u" in self.launches:
                 sums = pot = results["grad_u" if self.slopes else "u"][part]
                 if len(pot) < many or self.slopes:
@@ -368,8 +376,8 @@ class P2P:
                         **self.arguments,
                     )
             done = part.stop
-        if self.contacts is not None:
-            self.contacts.add(dens, results)
+        if self.overlap_correction is not None:
+            self.overlap_correction.add(dens, results)
         if self.labelled is not None:
             self.labelled.add(self.scaled(dens), results)
 

@@ -13,7 +13,7 @@ import numpy as np
 from parki.cell_list import locate, multiplied
 from parki.ewald.geometry.systems import Labels
 from parki.ewald.near.pair import Pair, parts, shifts
-from parki.ewald.solver_box import Frame
+from parki.ewald.solver_box import SolverBox
 from parki.ewald.task import Task
 from parki.interchange import real_name
 from parki.runtime import Kernel, load
@@ -25,7 +25,7 @@ class LabelledPairs:
     Parameters
     ----------
     task : Task
-    frame : Frame
+    solver_box : Frame
     pair : Pair
     labels : Labels
     points : tuple of 2 arrays, shape (3, N)
@@ -43,7 +43,7 @@ class LabelledPairs:
     def __init__(
         self,
         task: Task,
-        frame: Frame,
+        solver_box: SolverBox,
         pair: Pair,
         labels: Labels,
         points: tuple[Any, Any],
@@ -56,22 +56,22 @@ class LabelledPairs:
         xp, constant = task.xp, task.space.adapter.constant
         self.members, _ = labels.placed(task.space)
         of = self.members.targets, self.members.sources
-        lattice, given = frame.lattice, task.options.exclude_image == "given"
+        lattice, given = solver_box.lattice, task.options.exclude_image == "given"
         where = lattice.sides, (1, 1, 1), lattice.periodic, lattice.corner.tolist(), task.space
-        how: dict[str, Any] = {"scale": frame.factor, "executor": task.executor}
+        how: dict[str, Any] = {"scale": solver_box.factor, "executor": task.executor}
         exact, tilts = np.dtype(points[0].dtype), None
         if task.tilted:
-            tilts = frame.constant(task.space, "tilts", lambda f: f.lattice.tilts, exact)
+            tilts = solver_box.constant(task.space, "tilts", lambda f: f.lattice.tilts, exact)
         clouds: dict[str, Any] = {}
         for name, cloud, columns in zip(("trg", "src"), points, of, strict=True):
             own = xp.take(cloud, columns, axis=1)
             at, _ = locate(own, *where, tilts=tilts, **how)
             clouds[name], clouds[f"{name}_low"] = parts(at, task.dtype, digit)
             if given:
-                inverse = frame.constant(
+                inverse = solver_box.constant(
                     task.space, "inverse", lambda f: f.lattice.inverse.T, exact
                 )
-                away = multiplied(own * frame.factor - at, inverse, task.space, task.executor)
+                away = multiplied(own * solver_box.factor - at, inverse, task.space, task.executor)
                 clouds[f"{name}_periods"] = xp.rint(away).astype(task.dtype, copy=False)
         if norms is not None:
             norms = xp.take(norms, of[1], axis=1)
@@ -83,12 +83,12 @@ class LabelledPairs:
             # the lattice vectors.
             reach = max(pair.cutoff, float(np.hypot.reduce(lattice.sides * lattice.periodic)) / 2)
 
-            def made(frame: Frame) -> Any:
-                images = frame.lattice.images(reach)
-                vectors = np.hstack([images[:, np.lexsort(images)], frame.lattice.matrix.T])
+            def made(solver_box: SolverBox) -> Any:
+                images = solver_box.lattice.images(reach)
+                vectors = np.hstack([images[:, np.lexsort(images)], solver_box.lattice.matrix.T])
                 return shifts(vectors, task.dtype, digit)
 
-            copies = frame.constant(task.space, ("labels", reach, digit), made, task.dtype)
+            copies = solver_box.constant(task.space, ("labels", reach, digit), made, task.dtype)
             arguments, images = arguments | {"copies": copies}, [copies.shape[1] - 3, 0, 0]
         self.arguments = arguments | {
             "order": of[0],

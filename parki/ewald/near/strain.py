@@ -25,8 +25,8 @@ def near_strain(p2p: P2P, task: Task, pair: Pair, unit: float, dens: Any, weight
     by = p2p.derivatives(task, pair, strain=True)
     buffer, scaled = p2p.buffer(p2p.rows), p2p.scaled(dens.astype(p2p.dtype, copy=False))
     sources.sort(scaled, out=buffer[: len(dens)])
-    if p2p.marks is not None:
-        buffer[len(dens), : p2p.marks.size] = p2p.marks
+    if p2p.point_radii is not None:
+        buffer[len(dens), : p2p.point_radii.size] = p2p.point_radii
     gradients = xp.empty((9, weights.shape[1]), dtype=p2p.dtype)
     rows = pair.rows(task.sum.derivative_tables(("grad_u",)))
     own = p2p.of_derivatives(by, rows, weights.astype(p2p.dtype, copy=False))
@@ -36,6 +36,6 @@ def near_strain(p2p: P2P, task: Task, pair: Pair, unit: float, dens: Any, weight
         p2p.labelled.strained(scaled, gradients, **own)
     sums = to_host(xp.stack([row.sum(dtype=np.float64) for row in gradients]))
     total = pair.cutoff * unit * sums.reshape(3, 3)
-    if p2p.contacts is not None:
-        total = total + near_strain(p2p.contacts, *p2p.close, unit, dens, weights)
+    if p2p.overlap_correction is not None:
+        total = total + near_strain(p2p.overlap_correction, *p2p.close, unit, dens, weights)
     return total

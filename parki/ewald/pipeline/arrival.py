@@ -12,7 +12,7 @@ from parki.ewald.pipeline.replay import Replay, why_not
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.pipeline.stages import Stages
 from parki.ewald.points.cloud import SurveyedCloud
-from parki.ewald.solver_box import Frame
+from parki.ewald.solver_box import SolverBox
 from parki.ewald.task import Task
 from parki.runtime import ExecutionSpace
 from parki.runtime.forks import cached_property
@@ -25,7 +25,7 @@ CROWDED = 0.1
 MOST_ITEMS = 1 << 12  # work items that count pairs, each of some cells
 
 
-class Crowding:
+class OccupancyStatistics:
     """How many pairs share a cell: now, and when the parameters were last found to suit.
 
     Three numbers follow from how the stages have sorted the points. Only where they differ is
@@ -87,7 +87,7 @@ class Crowding:
 EACH, LEAST = 10, 0.8
 
 
-class Slack(NamedTuple):
+class PaddedCapacity(NamedTuple):
     """Columns for targets and sources.
 
     Launches that were recorded have fixed sizes. Where points come and go, the columns beyond them
@@ -98,7 +98,7 @@ class Slack(NamedTuple):
     sources: int
 
     @classmethod
-    def of(cls, arrays: dict[str, Any]) -> Slack:
+    def of(cls, arrays: dict[str, Any]) -> PaddedCapacity:
         """Return the slack for arrays of points, by name: "trg", and "src" if they are others."""
         targets = arrays["trg"].shape[1]
         sources = arrays["src"].shape[1] if "src" in arrays else targets
@@ -133,7 +133,7 @@ class Slack(NamedTuple):
         }
 
     def _columns(self, name: str) -> int:
-        of_sources = name in ("src", "src_marks", "norms")
+        of_sources = name in ("src", "src_radii", "norms")
         return self.sources if of_sources else self.targets
 
 
@@ -148,11 +148,11 @@ class PlacedOnDevice(Pipeline):
         Which places points, or says why it cannot.
     decision : str
         What `OneDevice.decided` has decided for the points.
-    slack : Slack or None
+    capacity : Slack or None
         Where the number of points has changed.
     expected : dict
         Array shapes of the plan that left this in the cache.
-    crowding : Crowding
+    occupancy : OccupancyStatistics
     """
 
     def __init__(self, setup: Setup | None, memory: Memory | None) -> None:
@@ -160,9 +160,9 @@ class PlacedOnDevice(Pipeline):
         self.stages: Stages | None = None
         self.graph: Replay | None = None
         self.decision = ""
-        self.slack: Slack | None = None
+        self.capacity: PaddedCapacity | None = None
         self.expected: dict[str, tuple[int, ...]] = {}
-        self.crowding = Crowding()
+        self.occupancy = OccupancyStatistics()
 
 
 class Arrival:
@@ -174,7 +174,7 @@ class Arrival:
     setup : Setup or None
         For the box of the points; None if there is none.
     task, points
-    once : bool
+    one_shot : bool
         Whether one density is summed next.
     asked : Setup, optional
         Taken whether or not it suits the points.
@@ -195,54 +195,54 @@ class Arrival:
         setup: Setup | None,
         task: Task,
         points: SurveyedCloud,
-        once: bool = False,
+        one_shot: bool = False,
         asked: Setup | None = None,
     ) -> None:
         self.before, self.stages, self.setup = before, before.stages, asked or setup
-        self.task, self.points, self.once, self.asked = task, points, once, asked
+        self.task, self.points, self.one_shot, self.asked = task, points, one_shot, asked
         left_out = {"src"} if points.survey.same else set()
         self.arrays = {n: a for n, a in points.arrays.items() if n not in left_out}
         self.problem = why_not(task.space, task.executor, points.targets, points.sources)
-        self.later = once and task.space.on_device  # a CPU runs one field after the other
+        self.later = one_shot and task.space.on_device  # a CPU runs one field after the other
         self.graph: Replay | None = None
 
     # ------------------------------------------------------------------ values
     @cached_property
-    def frame(self) -> Frame:
+    def solver_box(self) -> SolverBox:
         """The box in the solver."""
         if self.setup is not None:
-            return self.setup.frame
+            return self.setup.solver_box
         old = self.before.setup
-        return Frame.of(self.task, self.points.lattice, None if old is None else old.frame)
+        return SolverBox.of(self.task, self.points.lattice, None if old is None else old.solver_box)
 
     @cached_property
     def wrapped(self) -> tuple[Any, Any]:
         """Targets and sources as the grid takes them; one array, if they are the same."""
-        return wrapped(self.task, self.frame, self.arrays)
+        return wrapped(self.task, self.solver_box, self.arrays)
 
     @cached_property
     def density(self) -> PairDensity:
         """How the points crowd, by a sample."""
         apart = self.task.options.images_below(self.points.survey.of_sources)
-        edges, systems = self.frame.lattice.edges, self.points.systems
+        edges, systems = self.solver_box.lattice.edges, self.points.systems
         return pair_density(*self.wrapped, edges, systems, apart)
 
     @cached_property
-    def slack(self) -> Slack | None:
+    def capacity(self) -> PaddedCapacity | None:
         """The slack for the points: as there is, or more where their number has changed."""
-        slack, stages, points = self.before.slack, self.stages, self.points
-        if self.problem or self.once or points.systems or points.labels:
+        capacity, stages, points = self.before.capacity, self.stages, self.points
+        if self.problem or self.one_shot or points.systems or points.labels:
             return None
-        if slack is not None and slack.takes(self.arrays):
-            return slack
+        if capacity is not None and capacity.takes(self.arrays):
+            return capacity
         if stages is None or stages.sizes == _shapes(self.arrays):
             return None
-        return Slack.of(self.arrays)
+        return PaddedCapacity.of(self.arrays)
 
     @cached_property
     def columns(self) -> dict[str, Any]:
         """The arrays, which fill the slack."""
-        return self.slack.points(self.task.xp, self.arrays) if self.slack else self.arrays
+        return self.capacity.points(self.task.xp, self.arrays) if self.capacity else self.arrays
 
     # ------------------------------------------------------------------ predicates
     @property
@@ -251,7 +251,7 @@ class Arrival:
         graph = self.before.graph
         if graph is None or not (self._fits_grid and self._same_marks):
             return False
-        return self.slack is self.before.slack and graph.takes(self.columns)
+        return self.capacity is self.before.capacity and graph.takes(self.columns)
 
     @property
     def resembles(self) -> bool:
@@ -262,7 +262,7 @@ class Arrival:
         """
         before, stages, points = self.before, self.stages, self.points
         by_launches = not self.later and (bool(self.problem) or stages is None)
-        known = self.asked is None and before.crowding.suited is not None
+        known = self.asked is None and before.occupancy.suited is not None
         if not (by_launches and known and self._fits_grid):
             return False
         if stages is not None:
@@ -317,7 +317,7 @@ def _shapes(arrays: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     return {name: array.shape for name, array in arrays.items()}
 
 
-def wrapped(task: Task, frame: Frame, arrays: dict[str, Any]) -> tuple[Any, Any]:
+def wrapped(task: Task, solver_box: SolverBox, arrays: dict[str, Any]) -> tuple[Any, Any]:
     """Return targets and sources as the grid takes them; one array, if they are the same."""
-    trg = frame.wrap(task, arrays["trg"])
-    return trg, frame.wrap(task, arrays["src"]) if "src" in arrays else trg
+    trg = solver_box.wrap(task, arrays["trg"])
+    return trg, solver_box.wrap(task, arrays["src"]) if "src" in arrays else trg

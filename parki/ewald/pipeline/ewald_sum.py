@@ -20,7 +20,14 @@ from parki.ewald.geometry.systems import Labels, Systems
 from parki.ewald.near.pair import check_wanted
 from parki.ewald.options import EwaldOptions
 from parki.ewald.pipeline.one_device import SERIAL
-from parki.ewald.pipeline.protocol import Access, Pipeline, Watch, keep, take, unwatched
+from parki.ewald.pipeline.protocol import (
+    Access,
+    Pipeline,
+    Watch,
+    cache_pipeline,
+    cached_pipeline,
+    unwatched,
+)
 from parki.ewald.points import (
     TENSOR_ROWS,
     Cloud,
@@ -37,7 +44,7 @@ from parki.ewald.points import (
 from parki.ewald.points.cloud import Survey
 from parki.ewald.points.extent import look_for_flux, may_warn, resolve, warn_of_images
 from parki.ewald.ranks import Ranks
-from parki.ewald.solver_box import Order
+from parki.ewald.solver_box import AxisPermutation
 from parki.ewald.sums import stress, sum_of
 from parki.ewald.task import Task
 from parki.interchange import as_given
@@ -72,8 +79,8 @@ class EwaldSum:
     lattice : Lattice
         The present box, for which no device is waited for.
     pipeline : Pipeline
-        With the points placed last; `late` says whether the host has looked at these.
-    late : Cloud or None
+        With the points placed last; `pending` says whether the host has looked at these.
+    pending : Cloud or None
         Points that a device has placed before the host has looked at them.
     """
 
@@ -88,7 +95,7 @@ class EwaldSum:
         access: Access | None = None,
     ) -> None:
         self._flux_seen = False  # by `look_for_flux`
-        self.late: Cloud | None = None
+        self.pending: Cloud | None = None
         self._seen: Cloud | None = None  # late before, of which `given` is not made yet
         self.pipeline = pipeline
         with pipeline.ranks.collective("Plan"), read_once(), told():
@@ -123,24 +130,24 @@ class EwaldSum:
             self._take(self._surveyed(self.task, cloud))
             self.lattice = self._given.lattice
 
-    def place(self, once: bool = False) -> None:
-        """Place the points; ``once`` says that one density to sum follows at once.
+    def place(self, one_shot: bool = False) -> None:
+        """Place the points; ``one_shot`` says that one density to sum follows at once.
 
         On a device the near field of that density runs while the far field is set up.
         """
         kept, done = None, None
         if self.pipeline.ranks.serial and not self._given.systems:
-            kept, done = take(self.task, once)
+            kept, done = cached_pipeline(self.task, one_shot)
         with self.access():
             self.access.follow(done)
-            self.pipeline = self._placed(self.task, self._points, once, kept)
+            self.pipeline = self._placed(self.task, self._points, one_shot, kept)
 
-    def leave(self, once: bool = False) -> None:
+    def cache_setup(self, one_shot: bool = False) -> None:
         """Leave a set-up for other plans like this one; after one sum, the pipeline itself."""
         pipeline = self.pipeline
         if pipeline.ranks.serial and pipeline.setup is not None and not self._given.systems:
-            left = pipeline if once else pipeline.left()
-            keep(self.task, once, left, self.access.done)
+            left = pipeline if one_shot else pipeline.left()
+            cache_pipeline(self.task, one_shot, left, self.access.done)
 
     # ------------------------------------------------------------------ what is placed
     @property
@@ -177,7 +184,7 @@ class EwaldSum:
     @property
     def counts(self) -> tuple[int, int]:
         """Targets and sources of this rank."""
-        cloud = self.late or self._seen or self._given
+        cloud = self.pending or self._seen or self._given
         return cloud.targets, cloud.sources
 
     def _surveyed(self, task: Task, cloud: Cloud) -> SurveyedCloud:
@@ -199,13 +206,13 @@ class EwaldSum:
         self,
         task: Task,
         points: SurveyedCloud,
-        once: bool = False,
+        one_shot: bool = False,
         pipeline: Pipeline | None = None,
     ) -> Pipeline:
         """Return the pipeline for points."""
         pipeline = pipeline or self.pipeline
         if all(points.survey.totals) and task.want:
-            return pipeline.placed(task, points, once)
+            return pipeline.placed(task, points, one_shot)
         empty: Pipeline = pipeline.ranks.engine()
         return empty
 
@@ -232,18 +239,18 @@ class EwaldSum:
                 new.order = _order(new.task)
                 # It keeps the edges that were the extent of points.
                 new.lattice = resolve(cloud.options, np.empty((0, 3)), self.lattice)
-            if not self._follows(new, cloud):
+            if not self._places_async(new, cloud):
                 cloud = cloud.checked().owned()
                 new._take(new._surveyed(new.task, cloud))
                 new.pipeline = self._placed(new.task, new._points)
                 new.lattice = new._given.lattice
             elif new.order.rotation is not None or new.order.finer:
-                new.late = cloud.owned()  # the pipeline's copies are others
+                new.pending = cloud.owned()  # the pipeline's copies are others
             else:
-                new.late = cloud
+                new.pending = cloud
         return new
 
-    def _follows(self, new: EwaldSum, cloud: Cloud) -> bool:
+    def _places_async(self, new: EwaldSum, cloud: Cloud) -> bool:
         """Let a device place points before the host has looked at them; return whether it can.
 
         Not where it depends on the points what else is done: where they set the box, or a warning
@@ -258,13 +265,13 @@ class EwaldSum:
             return False
         arrays = new.order.arrays(cloud.arrays)
         named = {n: a for n, a in arrays.items() if n != "src" or a is not arrays["trg"]}
-        return self.pipeline.follow(task, new.lattice, named)
+        return self.pipeline.place_async(task, new.lattice, named)
 
-    def looked_at(self) -> tuple[bool, bool]:
+    def validate_pending(self) -> tuple[bool, bool]:
         """Return whether late points were in the box, and suit the set-up; the host waits."""
-        return (True, True) if self.late is None else self.pipeline.looked_at()
+        return (True, True) if self.pending is None else self.pipeline.validate_pending()
 
-    def settled(self, inside: bool, suited: bool) -> EwaldSum:
+    def committed(self, inside: bool, suited: bool) -> EwaldSum:
         """Return the sum with its late points looked at, perhaps by another set-up.
 
         Raises
@@ -272,20 +279,20 @@ class EwaldSum:
         ParkiValueError, ParkiMemoryError
             If some are impossible, or there is no room for what suits them.
         """
-        late = self.late
-        if late is None:
+        pending = self.pending
+        if pending is None:
             return self
         if not inside:
-            late.checked()  # which says what is wrong
+            pending.checked()  # which says what is wrong
             raise ParkiValueError(
                 "the points that update_points took were not finite or not in the box, and "
                 "their arrays have changed since; the points before them are back"
             )
         new = copy.copy(self)
-        new.late, new._seen = None, late
+        new.pending, new._seen = None, pending
         if not suited:
-            new._take(self._surveyed(self.task, self._as_placed(late)))
-            new.pipeline = self.pipeline.suiting(self.task, new._points)
+            new._take(self._surveyed(self.task, self._as_placed(pending)))
+            new.pipeline = self.pipeline.replan(self.task, new._points)
         return new
 
     def _as_placed(self, cloud: Cloud) -> Cloud:
@@ -373,9 +380,9 @@ class EwaldSum:
         return check_density(name, values, shape, of="targets", **how)
 
 
-def _order(task: Task) -> Order:
+def _order(task: Task) -> AxisPermutation:
     options = task.options
-    return Order(options.axes, options.cell and options.cell.rotation, task.finer)
+    return AxisPermutation(options.axes, options.cell and options.cell.rotation, task.finer)
 
 
 def place_and_sum(
@@ -395,7 +402,7 @@ def place_and_sum(
         placed = EwaldSum(pipeline, kernel, cloud, want, tensors=tensors)
         values = placed.density(dens)
         with placed.access():
-            placed.place(once=True)
+            placed.place(one_shot=True)
             return placed, as_given(placed.summed(values, None, unwatched), dens)
 
 
@@ -436,5 +443,5 @@ def sum_once(
         want,
         tensors=tensors,
     )
-    placed.leave(once=True)
+    placed.cache_setup(one_shot=True)
     return result

@@ -20,14 +20,14 @@ from parki.ewald.pipeline.arrival import (
     PlacedOnDevice,
     wrapped,
 )
-from parki.ewald.pipeline.misfits import Mending
+from parki.ewald.pipeline.invalid_values import ReplacedValues
 from parki.ewald.pipeline.protocol import Watch, clear_cache
 from parki.ewald.pipeline.replay import Applications, Replay, how
 from parki.ewald.pipeline.setup import Setup, choose
 from parki.ewald.pipeline.stages import Stages
 from parki.ewald.points.cloud import SurveyedCloud
 from parki.ewald.ranks import Ranks
-from parki.ewald.solver_box import Frame, LatticeNumbers
+from parki.ewald.solver_box import LatticeNumbers, SolverBox
 from parki.ewald.task import Task
 from parki.runtime import preparing
 
@@ -42,7 +42,7 @@ SERIAL = Ranks(lambda ranks: OneDevice())  # one process, which has all points
 class OneDevice(PlacedOnDevice):
     """The stages on one device: see `Pipeline`."""
 
-    ahead, ranks = True, SERIAL
+    asynchronous, ranks = True, SERIAL
 
     def __init__(
         self, setup: Setup | None = None, memory: Memory | None = None, problem: str = ""
@@ -63,15 +63,15 @@ class OneDevice(PlacedOnDevice):
 
     # ------------------------------------------------------------------ placing points
     def placed(
-        self, task: Task, points: SurveyedCloud, once: bool = False, setup: Setup | None = None
+        self, task: Task, points: SurveyedCloud, one_shot: bool = False, setup: Setup | None = None
     ) -> OneDevice:
         """Return a pipeline for other points: see `Pipeline.placed`."""
         within = self._within(task, points.lattice)
-        arrival = Arrival(self, within, task, points, once, setup)
+        arrival = Arrival(self, within, task, points, one_shot, setup)
         self._move(arrival.setup)
         return self._placed(arrival, *self.decided(arrival))
 
-    def suiting(self, task: Task, points: SurveyedCloud) -> OneDevice:
+    def replan(self, task: Task, points: SurveyedCloud) -> OneDevice:
         """Return the pipeline for points that followed, by another set-up if this one is wrong."""
         arrival = Arrival(self, self.setup, task, points)
         if self._stays(arrival):
@@ -101,21 +101,21 @@ class OneDevice(PlacedOnDevice):
 
     def _kept(self, arrival: Arrival) -> OneDevice | None:
         """Place points by the graph; return None if the set-up is wrong for them."""
-        self._follow(arrival.points.lattice, arrival.columns)
+        self._place_async(arrival.points.lattice, arrival.columns)
         return self if self._stays(arrival) else None
 
     def _recorded(self, arrival: Arrival) -> OneDevice | None:
         """Return a pipeline by a graph of the launches before; None if there can be none."""
         task, setup, memory = arrival.task, cast(Setup, self.setup), cast(Memory, self.memory)
         new, old, points = OneDevice(setup, memory), self.stages, arrival.points
-        new.slack = arrival.slack
-        misfits = new.crowding.begin(task.space).numbers[3:]
+        new.capacity = arrival.capacity
+        invalid = new.occupancy.begin(task.space).numbers[3:]
         users = np.dtype(np.float64) if task.mixed else task.dtype
-        mend = Mending(task.space, task.options, arrival.columns, users, misfits)
+        mend = ReplacedValues(task.space, task.options, arrival.columns, users, invalid)
 
         def place(arrays: dict[str, Any]) -> None:
             mend(arrays)
-            both = wrapped(task, setup.frame, arrays)
+            both = wrapped(task, setup.solver_box, arrays)
             new._take(Stages(setup, memory, arrays, both, points, old))
 
         new.graph = arrival.graph = Replay(task.space, place, arrival.columns)
@@ -123,14 +123,14 @@ class OneDevice(PlacedOnDevice):
             return None
         new._copies = {n: array.copy() for n, array in new.graph.arrays.items()}
         new.graph(arrival.columns, {})
-        new.crowding.suited = new.crowding.read()
+        new.occupancy.suited = new.occupancy.read()
         return new
 
     def _moved(self, arrival: Arrival) -> OneDevice | None:
         """Return a pipeline by launches, if the set-up is not wrong for the points."""
         new = self._stages(arrival, cast(Memory, self.memory), self.stages)
-        new.crowding.suited = self.crowding.suited
-        new.crowding.report.send()
+        new.occupancy.suited = self.occupancy.suited
+        new.occupancy.report.send()
         return new if new._stays(arrival) else None
 
     def _launched(self, arrival: Arrival) -> OneDevice:
@@ -141,12 +141,12 @@ class OneDevice(PlacedOnDevice):
         """Return a pipeline by launches, in memory of its own."""
         task, points, setup = arrival.task, arrival.points, cast(Setup, arrival.setup)
         targets, sources, systems = points.counts
-        if arrival.slack is not None:
-            targets, sources = arrival.slack
+        if arrival.capacity is not None:
+            targets, sources = arrival.capacity
         asked = replace(setup.problem, targets=targets, sources=sources, systems=systems)
         labels = points.labels.sizes if points.labels else None
-        needs = asked, setup.parameters, Use(task, points.survey.same, arrival.once, labels)
-        memory = check_memory(*needs, setup.frame.length, clear_cache)
+        needs = asked, setup.parameters, Use(task, points.survey.same, arrival.one_shot, labels)
+        memory = check_memory(*needs, setup.solver_box.length, clear_cache)
         with preparing(setup.kernels(points.targets)):
             new = self._stages(arrival, memory)
         return new._suited(arrival)
@@ -155,18 +155,20 @@ class OneDevice(PlacedOnDevice):
         """Return a pipeline by other parameters."""
         task, (trg, src) = arrival.task, arrival.wrapped
         clouds = (src,) if trg is src else (trg, src)
-        how = arrival.points, arrival.frame, arrival.density, clouds
-        arrival.setup = Setup.of(task, arrival.frame, *choose(task, *how, once=arrival.once))
+        how = arrival.points, arrival.solver_box, arrival.density, clouds
+        arrival.setup = Setup.of(
+            task, arrival.solver_box, *choose(task, *how, one_shot=arrival.one_shot)
+        )
         return self._renewed(arrival)
 
     def _stages(self, arrival: Arrival, memory: Memory, old: Stages | None = None) -> OneDevice:
         """Return a pipeline with stages for points."""
         setup, later = cast(Setup, arrival.setup), arrival.later
         new = OneDevice(setup, memory, arrival.problem)
-        new.slack, new.graph = arrival.slack, arrival.graph
+        new.capacity, new.graph = arrival.capacity, arrival.graph
         both = arrival.wrapped
-        if new.slack is not None:
-            both = wrapped(arrival.task, setup.frame, arrival.columns)
+        if new.capacity is not None:
+            both = wrapped(arrival.task, setup.solver_box, arrival.columns)
         how = arrival.columns, both, arrival.points, old
         new._take(Stages(setup, memory, *how, far_later=later), later)
         return new
@@ -175,43 +177,43 @@ class OneDevice(PlacedOnDevice):
         """Take stages; count the pairs of their points, unless the far field is placed later."""
         self.stages = stages
         if not later:
-            self.crowding.count(stages)
+            self.occupancy.count(stages)
 
     def _suited(self, arrival: Arrival) -> OneDevice:
         """Return this pipeline, with how its points crowd as how points do that it suits."""
         if not arrival.later and arrival.asked is None:
-            self.crowding.suited = self.crowding.read()
+            self.occupancy.suited = self.occupancy.read()
         return self
 
     def _stays(self, arrival: Arrival) -> bool:
         """Return whether the set-up suits points that were placed before that was known."""
         if arrival.asked is not None:
             return True
-        crowds = self.crowding.received()
-        if self.crowding.matches(crowds):
+        crowds = self.occupancy.received()
+        if self.occupancy.matches(crowds):
             return True
         if arrival.suits:
-            self.crowding.suited = crowds
+            self.occupancy.suited = crowds
         return arrival.suits
 
     # ------------------------------------------------------------------ points that follow
-    def follow(self, task: Task, lattice: Lattice, arrays: dict[str, Any]) -> bool:
+    def place_async(self, task: Task, lattice: Lattice, arrays: dict[str, Any]) -> bool:
         """Place points by the graph, if it takes them; wait for nothing.
 
-        The points are in the box, or it must be asked whether they were: see `looked_at`.
+        The points are in the box, or it must be asked whether they were: see `validate_pending`.
         """
         graph = self.graph
         if graph is None or (setup := self._within(task, lattice)) is None:
             return False
-        if self.slack is not None and self.slack.takes(arrays):
-            arrays = self.slack.points(task.xp, arrays)
+        if self.capacity is not None and self.capacity.takes(arrays):
+            arrays = self.capacity.points(task.xp, arrays)
         if not graph.takes(arrays):
             return False
         self._move(setup)
-        self._follow(lattice, arrays)
+        self._place_async(lattice, arrays)
         return True
 
-    def _follow(self, lattice: Lattice, arrays: dict[str, Any]) -> None:
+    def _place_async(self, lattice: Lattice, arrays: dict[str, Any]) -> None:
         """Launch the graph for other points in the present box, and keep those before."""
         graph = cast(Replay, self.graph)
         self._box, self.decision = lattice, "keep"
@@ -219,7 +221,7 @@ class OneDevice(PlacedOnDevice):
             graph.space.adapter.copy(self._copies[name], array)
         self._followed = True
         graph(arrays, {})
-        self.crowding.report.send()
+        self.occupancy.report.send()
         self.applications.drop_lists()
         if self.lists is not None:
             self.lists.drop()
@@ -236,12 +238,12 @@ class OneDevice(PlacedOnDevice):
             cast(Replay, self.graph)(self._copies, {})
             self._followed = False
 
-    def looked_at(self) -> tuple[bool, bool]:
+    def validate_pending(self) -> tuple[bool, bool]:
         """Return whether points that followed were in the box, and crowd as those that suited."""
-        *crowds, misfits = self.crowding.report.read()
-        if misfits:
-            self.crowding.report.numbers.fill(0)
-        return not misfits, self.crowding.matches(crowds)
+        *crowds, invalid = self.occupancy.report.read()
+        if invalid:
+            self.occupancy.report.numbers.fill(0)
+        return not invalid, self.occupancy.matches(crowds)
 
     def copies(self, arrays: dict[str, Any]) -> dict[str, Any]:
         """Return copies of arrays as they were when they followed."""
@@ -256,7 +258,7 @@ class OneDevice(PlacedOnDevice):
         setup = self.setup
         if setup is None or lattice == self._box:
             return setup
-        return setup.within(Frame.of(task, lattice, setup.frame))
+        return setup.within(SolverBox.of(task, lattice, setup.solver_box))
 
     def _move(self, setup: Setup | None) -> None:
         """Take a set-up whose box has other tilts, if all that is placed can serve it."""
@@ -265,7 +267,7 @@ class OneDevice(PlacedOnDevice):
             return
         values = stages and stages.fgc.given(setup.mesh, setup.split)
         self.setup = setup  # first, so that `undo` mends what is half written
-        cast(LatticeNumbers, setup.frame.numbers).move(setup.frame)
+        cast(LatticeNumbers, setup.solver_box.numbers).move(setup.solver_box)
         if stages is not None:
             stages.fgc.fill(setup.mesh, values)
 
@@ -273,28 +275,28 @@ class OneDevice(PlacedOnDevice):
         """Return a pipeline for new plans like this one: its set-up, and which points suited."""
         new = OneDevice(self.setup, self.memory)
         if self.stages is not None and self.stages.labels is None:
-            new.crowding.suited, new.expected = self.crowding.suited, self.stages.sizes
+            new.occupancy.suited, new.expected = self.occupancy.suited, self.stages.sizes
         return new
 
     # ------------------------------------------------------------------ apply
     def apply(self, dens: Any, results: dict[str, Any], watch: Watch) -> None:
         """Run the stages, or replay them where they launch the same again and again."""
-        stages, slack = cast(Stages, self.stages), self.slack
+        stages, capacity = cast(Stages, self.stages), self.capacity
         space, lists = stages.setup.task.space, stages.p2p.lists
-        if self.applications.problem and slack is None and lists is None:  # as on a CPU
+        if self.applications.problem and capacity is None and lists is None:  # as on a CPU
             stages.run(dens, results, watch)
             return
         inputs, outputs = dens, results
-        if slack is not None:
+        if capacity is not None:
             xp = space.array_module
-            inputs, outputs = slack.densities(xp, dens), slack.results(xp, results)
+            inputs, outputs = capacity.densities(xp, dens), capacity.results(xp, results)
         if len(dens) > 1 and lists is not None and self.decision not in ("record", "keep"):
             lists.begun = True  # this is a repeated sum
         if space.adapter.capturing():  # it is part of a composite's graph
             self._run(inputs, outputs, watch)
         else:
             self.applications.apply(space, self._run, lists, inputs, outputs, watch)
-        if slack is not None:
+        if capacity is not None:
             for name, array in results.items():
                 array[...] = outputs[name][..., : array.shape[-1]]
 
@@ -312,10 +314,10 @@ class OneDevice(PlacedOnDevice):
 
     def near(self, dens: Any) -> Any:
         """Return the near field alone of a density (rows, sources), of which more follow."""
-        stages, slack, count = cast(Stages, self.stages), self.slack, dens.shape[1]
+        stages, capacity, count = cast(Stages, self.stages), self.capacity, dens.shape[1]
         dens = cast(Setup, self.setup).measured(dens)
-        if slack is not None:
-            dens = slack.densities(stages.p2p.sources.xp, dens)
+        if capacity is not None:
+            dens = capacity.densities(stages.p2p.sources.xp, dens)
         self.expect()
         return stages.near(dens, lists=not self.short)[:, :count]
 
@@ -325,13 +327,15 @@ class OneDevice(PlacedOnDevice):
         sources = cast(Stages, self.stages).p2p.sources
         return not self.applications.problem and sources.order.size <= SHORT
 
-    def shaken(self, white: Callable[[tuple[int, ...]], Any], count: int) -> Any:
+    def brownian_noise(self, standard_normal: Callable[[tuple[int, ...]], Any], count: int) -> Any:
         """Return the far field's noise at the first targets, of normal numbers of a shape."""
-        stages, slack = cast(Stages, self.stages), self.slack
+        stages, capacity = cast(Stages, self.stages), self.capacity
         xp, dtype = stages.p2p.sources.xp, stages.p2p.dtype
-        inputs = {"white": white(stages.white).astype(dtype, copy=False)}
-        noise = xp.empty((stages.rows, slack.targets if slack else count), dtype=dtype)
-        self.repeated("noise", stages.shaken, inputs, {"noise": noise})
+        inputs = {
+            "standard_normal": standard_normal(stages.standard_normal).astype(dtype, copy=False)
+        }
+        noise = xp.empty((stages.rows, capacity.targets if capacity else count), dtype=dtype)
+        self.repeated("noise", stages.brownian_noise, inputs, {"noise": noise})
         return noise[:, :count]
 
     def repeated(
@@ -360,9 +364,9 @@ class OneDevice(PlacedOnDevice):
         """Return how points are placed, and applications launched, where it is known."""
         if self.setup is None or not self.setup.task.space.on_device:
             return ""
-        slack, lines = self.slack, ""
-        if slack is not None:
-            lines = f"\n  slack for {slack.targets} targets, {slack.sources} sources"
+        capacity, lines = self.capacity, ""
+        if capacity is not None:
+            lines = f"\n  slack for {capacity.targets} targets, {capacity.sources} sources"
         if self.graph is not None:
             lines += f"\n  updates: {how(self.graph.problem)}"
         return lines + self.applications.describe()

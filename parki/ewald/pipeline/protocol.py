@@ -81,23 +81,23 @@ class Pipeline:
         What this rank needs, as predicted for the points that the parameters were chosen for.
     ranks : Ranks
         Those whose stages these are.
-    ahead : bool
+    asynchronous : bool
         Whether all stages can be launched before the first runs.
     """
 
     setup: Setup | None
     memory: Memory | None
-    ahead: bool
+    asynchronous: bool
     ranks: Ranks
 
     def placed(
-        self, task: Task, points: SurveyedCloud, once: bool = False, setup: Setup | None = None
+        self, task: Task, points: SurveyedCloud, one_shot: bool = False, setup: Setup | None = None
     ) -> Pipeline:
         """Return a pipeline for other points, which keeps what suits them.
 
-        Use only the one returned, which may be this one; or this one, after `undo`. ``once`` says
-        that a density to sum follows at once. A ``setup`` is taken whether or not it suits the
-        points.
+        Use only the one returned, which may be this one; or this one, after `undo`. ``one_shot``
+        says that a density to sum follows at once. A ``setup`` is taken whether or not it suits
+        the points.
         """
         raise NotImplementedError
 
@@ -108,15 +108,15 @@ class Pipeline:
         """Serve the points that were placed at `begin`, whatever has been placed since."""
 
     # On one device alone, points can be placed before the host has looked at them.
-    def follow(self, task: Task, lattice: Lattice, arrays: dict[str, Any]) -> bool:
+    def place_async(self, task: Task, lattice: Lattice, arrays: dict[str, Any]) -> bool:
         """Place points before the host has looked at them, if that is possible."""
         return False
 
-    def looked_at(self) -> tuple[bool, bool]:
+    def validate_pending(self) -> tuple[bool, bool]:
         """Return whether points that followed were in the box, and crowd as those that suited."""
         raise NotImplementedError
 
-    def suiting(self, task: Task, points: SurveyedCloud) -> Pipeline:
+    def replan(self, task: Task, points: SurveyedCloud) -> Pipeline:
         """Return the pipeline for points that followed, by another set-up if this one is wrong."""
         raise NotImplementedError
 
@@ -168,19 +168,19 @@ PART = 1 / 4  # of the free memory, which those that are kept may take
 _kept: dict[Key, tuple[Pipeline, Any]] = {}
 
 
-def take(task: Task, once: bool) -> tuple[Pipeline | None, Any]:
+def cached_pipeline(task: Task, one_shot: bool) -> tuple[Pipeline | None, Any]:
     """Return a pipeline that nobody uses, and the block to follow; or None twice.
 
     None, too, where other numbers of the machine would now choose its parameters.
     """
-    kept, done = _kept.pop(_key(task, once), (None, None))
+    kept, done = _kept.pop(_key(task, one_shot), (None, None))
     setup = None if kept is None else kept.setup
     if setup is None or setup.problem.machine != machine(task.space, task.dtype):
         return None, None
     return kept, done
 
 
-def keep(task: Task, once: bool, pipeline: Pipeline, done: Any = None) -> None:
+def cache_pipeline(task: Task, one_shot: bool, pipeline: Pipeline, done: Any = None) -> None:
     """Keep a pipeline that is not used any more, if there is room for what it ``holds``.
 
     None is kept where the box depends on the points; nor where the options are deterministic, as
@@ -188,8 +188,8 @@ def keep(task: Task, once: bool, pipeline: Pipeline, done: Any = None) -> None:
     """
     if None in task.options.box or task.options.deterministic:
         return
-    _kept[_key(task, once)] = pipeline, done
-    same_kind = [key for key in list(_kept) if key[1] == once]
+    _kept[_key(task, one_shot)] = pipeline, done
+    same_kind = [key for key in list(_kept) if key[1] == one_shot]
     for key in same_kind[:-MOST]:
         _kept.pop(key, None)
     held = sum(each.holds for each, _ in list(_kept.values()))
@@ -207,5 +207,5 @@ def clear_cache() -> None:
     _kept.clear()
 
 
-def _key(task: Task, once: bool) -> Key:
-    return task, once, task.space.adapter.device()
+def _key(task: Task, one_shot: bool) -> Key:
+    return task, one_shot, task.space.adapter.device()

@@ -31,10 +31,10 @@ from parki.ewald.near.pair import Pair
 from parki.ewald.near.radial import choose_evaluator
 from parki.ewald.near.sizes import near_tile
 from parki.ewald.options.variants import CELL_METHODS, LITERATURE
-from parki.ewald.pipeline.misfits import counting_kernel
+from parki.ewald.pipeline.invalid_values import counting_kernel
 from parki.ewald.points import result_rows
 from parki.ewald.points.cloud import SurveyedCloud
-from parki.ewald.solver_box import Frame, LatticeNumbers
+from parki.ewald.solver_box import LatticeNumbers, SolverBox
 from parki.ewald.split.core import Core
 from parki.ewald.split.hasimoto import Split
 from parki.ewald.split.window import KaiserBessel
@@ -51,7 +51,7 @@ class Setup:
     Attributes
     ----------
     task : Task
-    frame : Frame
+    solver_box : Frame
     problem : Problem
         What the parameters were chosen for.
     parameters : Parameters
@@ -64,7 +64,7 @@ class Setup:
     """
 
     task: Task
-    frame: Frame
+    solver_box: SolverBox
     problem: Problem
     parameters: Parameters
     split: Split
@@ -72,17 +72,17 @@ class Setup:
     mesh: EwaldMesh
 
     @classmethod
-    def of(cls, task: Task, frame: Frame, problem: Problem, chosen: Parameters) -> Setup:
+    def of(cls, task: Task, solver_box: SolverBox, problem: Problem, chosen: Parameters) -> Setup:
         """Make what the parameters decide."""
-        if frame.numbers is not None:  # other parameters take others
-            frame = replace(frame, numbers=LatticeNumbers(task.space))
-        scale = frame.length / frame.unit  # from the parameters' unit to the solver's
-        lattice, cutoff = frame.lattice, chosen.cutoff * scale
+        if solver_box.numbers is not None:  # other parameters take others
+            solver_box = replace(solver_box, numbers=LatticeNumbers(task.space))
+        scale = solver_box.length / solver_box.unit  # from the parameters' unit to the solver's
+        lattice, cutoff = solver_box.lattice, chosen.cutoff * scale
         steps = chosen.steps[lattice.places(problem.lattice)] * scale
         split = chosen.split.scaled(scale)
         if task.options.expert.radial != "polynomial":
             split = split.endless  # whose formulas the literature evaluates
-        kind = SUMS[SUMS.in_unit(task.sum.name, frame.unit)]
+        kind = SUMS[SUMS.in_unit(task.sum.name, solver_box.unit)]
         window = (chosen.points, cutoff, split.band, problem.tolerance, problem.machine.lengths)
         padding = pad(lattice.periodicity, lattice.edges, steps, *window)
         core = chosen.core and chosen.core.scaled(scale)
@@ -99,22 +99,22 @@ class Setup:
             kind.pair.numbers(cutoff),
         )
         pair.check_held(task)
-        mesh = _mesh(task, chosen, frame, steps, padding)
-        return cls(task, frame, problem, chosen, split, pair, mesh)
+        mesh = _mesh(task, chosen, solver_box, steps, padding)
+        return cls(task, solver_box, problem, chosen, split, pair, mesh)
 
     @property
     def grid(self) -> tuple[int, ...]:
         """Grid points along each of the user's axes."""
-        return tuple(self.frame.lattice.by_user(np.array(self.mesh.padding.grid)).tolist())
+        return tuple(self.solver_box.lattice.by_user(np.array(self.mesh.padding.grid)).tolist())
 
-    def within(self, frame: Frame) -> Setup | None:
+    def within(self, solver_box: SolverBox) -> Setup | None:
         """Return the set-up for a box of perhaps other tilts; None if the grid does not fit."""
-        old = self.frame
-        if (frame.lattice, frame.unit) == (old.lattice, old.unit):
+        old = self.solver_box
+        if (solver_box.lattice, solver_box.unit) == (old.lattice, old.unit):
             return self
-        if not old.takes(frame):
+        if not old.takes(solver_box):
             return None
-        return replace(self, frame=frame, mesh=self.mesh.within(frame))
+        return replace(self, solver_box=solver_box, mesh=self.mesh.within(solver_box))
 
     def measured(self, values: Any) -> Any:
         """Return densities (..., rows, sources) whose rows' lengths are in the solver's unit."""
@@ -122,7 +122,7 @@ class Setup:
         if lengths is None:
             return values
         constant = self.task.space.adapter.constant
-        return values * constant(self.frame.factor**lengths, values.dtype)
+        return values * constant(self.solver_box.factor**lengths, values.dtype)
 
     def same_choice(self, other: Setup | None) -> bool:
         """Return whether another set-up is the same, except the tilts of the box."""
@@ -130,8 +130,8 @@ class Setup:
 
     def same_memory(self, other: Setup) -> bool:
         """Return whether another set-up is the same, but of other tilts in its memory."""
-        numbers = self.frame.numbers
-        return numbers is not None and numbers is other.frame.numbers
+        numbers = self.solver_box.numbers
+        return numbers is not None and numbers is other.solver_box.numbers
 
     def transposed(self, task: Task) -> Setup:
         """Return the set-up of the sum from targets to sources, by the same parameters.
@@ -142,10 +142,10 @@ class Setup:
         p2p = p2p if chosen.p2p in CELL_METHODS else chosen.p2p
         p2g = p2g if chosen.p2g in LITERATURE else chosen.p2g
         kernel, want = task.kernel, task.want
-        kernel = SUMS.in_unit(kernel, self.frame.length)
+        kernel = SUMS.in_unit(kernel, self.solver_box.length)
         old = replace(self.problem, kernel=kernel, want=want, p2p=p2p, p2g=p2g)
         problem = replace(old, targets=old.sources, sources=old.targets)
-        return Setup.of(task, self.frame, problem, replace(chosen, p2p=p2p, p2g=p2g))
+        return Setup.of(task, self.solver_box, problem, replace(chosen, p2p=p2p, p2g=p2g))
 
     def suits(self, density: PairDensity, points: SurveyedCloud) -> bool:
         """Return whether the parameters suit other points than those they were chosen for."""
@@ -160,8 +160,10 @@ class Setup:
             cells=(n, *mesh.padding.cells[1:]),
             grid=(n + self.parameters.points - 1, *mesh.padding.grid[1:]),
         )
-        frame = replace(self.frame, lattice=self.frame.lattice.cut(n * float(mesh.steps[0])))
-        return _mesh(self.task, self.parameters, frame, mesh.steps, padding)
+        solver_box = replace(
+            self.solver_box, lattice=self.solver_box.lattice.cut(n * float(mesh.steps[0]))
+        )
+        return _mesh(self.task, self.parameters, solver_box, mesh.steps, padding)
 
     def kernels(self, targets: int) -> list[Kernel]:
         """Return all kernels of a plan with this number of targets in its near field."""
@@ -172,8 +174,8 @@ class Setup:
         kernels += [*parts_kernels(space, executor), CellList.pairs_kernel(space, executor)]
         tile = near_tile(space, chosen.p2p, targets, chosen.read, dtype)
         kernels += near_kernels(task, self.pair, tile).values()
-        if task.sum.contacts:
-            kernels += near_kernels(task.of_contacts, self.pair, tile).values()
+        if task.sum.overlap_correction:
+            kernels += near_kernels(task.of_overlap, self.pair, tile).values()
         if task.labelled:
             kernels.append(label_kernel(task, self.pair)[0])
         kernels += P2G.kernels(mesh)
@@ -199,11 +201,11 @@ class Setup:
 def choose(
     task: Task,
     points: SurveyedCloud,
-    frame: Frame,
+    solver_box: SolverBox,
     density: PairDensity,
     clouds: Iterable[Any],
     *,
-    once: bool,
+    one_shot: bool,
     ranks: int = 1,
 ) -> tuple[Problem, Parameters]:
     """Choose the parameters for the points of all ranks.
@@ -212,25 +214,25 @@ def choose(
     ----------
     clouds : iterable of array, shape (3, N)
         Some of the points, wrapped, in solver units.
-    once : bool
+    one_shot : bool
         Whether the plan is made for a single density: then no lists of pairs are kept.
     """
     options, counts = task.options, points.counts
     kept = 0.0
-    if not once and not options.deterministic:
+    if not one_shot and not options.deterministic:
         kept = most_pairs(task.space, counts[2] * counts[0], ranks)
     best = machine(task.space, task.dtype, fixed=options.deterministic)
-    box = replace(points.lattice, deforms=frame.lattice.deforms)
-    problem = pose(task, box, frame.length, counts, points.tolerance, density, best, kept)
+    box = replace(points.lattice, deforms=solver_box.lattice.deforms)
+    problem = pose(task, box, solver_box.length, counts, points.tolerance, density, best, kept)
     lattice = problem.lattice
     chosen = select(problem)
     if points.systems:
         return problem, chosen
-    order = lattice.places(frame.lattice)
+    order = lattice.places(solver_box.lattice)
     warn_of_far_points(
         problem,
         chosen,
-        (frame.unit * sample(cloud)[order] for cloud in clouds),
+        (solver_box.unit * sample(cloud)[order] for cloud in clouds),
         points.lattice,
         [n for n, axis in enumerate(lattice.axes) if options.box[axis] is None],
         ranks,
@@ -306,8 +308,12 @@ def pose(
 
 
 def _mesh(
-    task: Task, chosen: Parameters, frame: Frame, steps: NDArray[np.float64], padding: Padding
+    task: Task,
+    chosen: Parameters,
+    solver_box: SolverBox,
+    steps: NDArray[np.float64],
+    padding: Padding,
 ) -> EwaldMesh:
     """Return a grid with the window that was chosen."""
     window = KaiserBessel(chosen.points, chosen.beta)
-    return EwaldMesh(task, frame, steps, padding, window, chosen.p2g, chosen.g2p)
+    return EwaldMesh(task, solver_box, steps, padding, window, chosen.p2g, chosen.g2p)

@@ -17,15 +17,15 @@ from parki.ewald.far.p2g import P2G
 from parki.ewald.near.p2p import P2P
 from parki.ewald.pipeline.protocol import Watch, unwatched
 from parki.ewald.pipeline.setup import Setup
-from parki.ewald.points import marks_of, result_rows
+from parki.ewald.points import radii_of, result_rows
 from parki.ewald.points.cloud import SurveyedCloud
-from parki.ewald.solver_box import Frame
+from parki.ewald.solver_box import SolverBox
 from parki.ewald.sums import SUMS
 from parki.ewald.task import Task
 from parki.runtime.spaces import free_memory
 
 
-class Marks(NamedTuple):
+class FaxenCorrections(NamedTuple):
     """Numbers of points, such as radii, in solver units; and what multiplies Laplacians.
 
     Spheres of radius a, which differ, multiply a mode k by ``1 - (k a)^2 / 6``, or 1/10 for 1/6
@@ -37,28 +37,30 @@ class Marks(NamedTuple):
     ----------
     each : tuple of 2 arrays, shapes (Nt,) and (Ns,), or None
         The marks of targets and sources.
-    lifts : tuple of 2
+    faxen_factors : tuple of 2
         What multiplies the Laplacians that targets take, arrays by result, and of the fields that
         sources make, an array; None where there are none.
     """
 
     each: tuple[Any, Any] | None = None
-    lifts: tuple[dict[str, Any] | None, Any] = (None, None)
+    faxen_factors: tuple[dict[str, Any] | None, Any] = (None, None)
 
     @classmethod
-    def of(cls, task: Task, frame: Frame, given: tuple[Any, Any] | None) -> Marks:
+    def of(
+        cls, task: Task, solver_box: SolverBox, given: tuple[Any, Any] | None
+    ) -> FaxenCorrections:
         """Return marks in the user's unit, if there are any, in the solver's."""
         of_targets, of_sources = task.sum.symbol.laplacians
         if given is not None:
-            unit = task.dtype.type(frame.factor ** (task.sum.pair.marks or 0))
-            trg, src = (unit * marks.astype(task.dtype) for marks in given)
+            unit = task.dtype.type(solver_box.factor ** (task.sum.pair.point_radii or 0))
+            trg, src = (unit * point_radii.astype(task.dtype) for point_radii in given)
         elif of_targets or of_sources:  # all of one radius
-            one = SUMS[SUMS.in_unit(task.kernel, frame.unit)].pair.largest
+            one = SUMS[SUMS.in_unit(task.kernel, solver_box.unit)].pair.largest
             trg = src = task.dtype.type(one)
         else:
             return cls()
-        made = {r: trg**2 * task.dtype.type(task.sum.lift(r)) for r in ("u", *task.want)}
-        own: Any = np.asarray(task.sum.lifts, dtype=task.dtype)
+        made = {r: trg**2 * task.dtype.type(task.sum.faxen_factor(r)) for r in ("u", *task.want)}
+        own: Any = np.asarray(task.sum.faxen_factors, dtype=task.dtype)
         return cls(
             None if given is None else (trg, src),
             (made if of_targets else None, src**2 * task.xp.asarray(own) if of_sources else None),
@@ -81,8 +83,8 @@ class Marks(NamedTuple):
         sums, modes = p2g.apply(dens, buffer, grid, first), list[Any]()
         if plane is not None:
             modes.append(plane.apply(buffer if p2g.sorts else dens))
-        if self.lifts[1] is not None:
-            lifted = dens * self.lifts[1]
+        if self.faxen_factors[1] is not None:
+            lifted = dens * self.faxen_factors[1]
             p2g.apply(lifted, buffer, grid, second)
             if plane is not None:
                 modes.append(plane.apply(buffer if p2g.sorts else lifted))
@@ -93,11 +95,11 @@ class Marks(NamedTuple):
     ) -> None:
         """Add the far field of the grids with the numbers given to the results, as `G2P.apply`."""
         g2p.apply(field, results, first)
-        if self.lifts[0] is not None:
+        if self.faxen_factors[0] is not None:
             more = {name: np.zeros_like(rows) for name, rows in results.items()}
             g2p.apply(field, more, second)
             for name, rows in more.items():
-                results[name] += self.lifts[0][name] * rows
+                results[name] += self.faxen_factors[0][name] * rows
 
 
 # Densities whose grids a device has at a time, as many as there are; and the part of the free
@@ -143,7 +145,7 @@ class Stages:
         far_later: bool = False,
     ) -> None:
         systems, labels = points.systems, points.labels
-        task, frame = setup.task, setup.frame
+        task, solver_box = setup.task, setup.solver_box
         self.setup, self.memory, self.systems, self.labels = setup, memory, systems, labels
         self.sizes = {name: array.shape for name, array in arrays.items()}
         self.count = systems.count if systems else 1
@@ -153,20 +155,24 @@ class Stages:
         norms = exact = None
         tensors = arrays.get("tensors")
         if "norms" in arrays:
-            exact = arrays["norms"] * task.dtype.type(frame.factor)
+            exact = arrays["norms"] * task.dtype.type(solver_box.factor)
             norms = exact.astype(task.dtype, copy=False)
         if tensors is not None:
             tensors = tensors.astype(task.dtype, copy=False)
-        self.marks = Marks.of(task, frame, marks_of(arrays))
+        self.faxen = FaxenCorrections.of(task, solver_box, radii_of(arrays))
         self._recorded = task.space.adapter.records()
-        how: dict[str, Any] = {"tensors": tensors, "marks": self.marks.each, "systems": systems}
+        how: dict[str, Any] = {
+            "tensors": tensors,
+            "point_radii": self.faxen.each,
+            "systems": systems,
+        }
         # For several densities, by their number; with their FGC.
         self._grids: dict[int, tuple[Any, FGC]] = {} if old is None else old._grids
         far = partial(self._place_far, *wrapped, norms, tensors, (*given, exact), old)
         apart = self._recorded and self._apart(wrapped[1].shape[1])
         with task.space.adapter.beside(far) if apart else nullcontext():
             how |= {"labels": labels, "kept": None if old is None else old.p2p.kernels}
-            self.p2p = P2P(task, frame, setup.pair, *given, norms, **how)
+            self.p2p = P2P(task, solver_box, setup.pair, *given, norms, **how)
             rows, sources = task.sum.rows, wrapped[1].shape[1]
             # For sorted densities of P2P, by how many at a time.
             self._buffers: dict[int, Any] = {1: self.p2p.buffer(self.p2p.rows)}
@@ -263,22 +269,24 @@ class Stages:
         return by_name
 
     @property
-    def white(self) -> tuple[int, ...]:
+    def standard_normal(self) -> tuple[int, ...]:
         """The shape of the grid of noise."""
         return (self.fgc.inputs, *self.setup.mesh.stored)
 
-    def shaken(self, arrays: dict[str, Any]) -> None:
+    def brownian_noise(self, arrays: dict[str, Any]) -> None:
         """Overwrite "noise" (rows, targets) with noise whose covariance is the far field's matrix.
 
         "white" has normal numbers on the grid.
         """
         self.p2g.clean = False  # the field is in its memory
-        white, xp = arrays["white"], self.p2p.sources.xp
+        standard_normal, xp = arrays["standard_normal"], self.p2p.sources.xp
         if self.grids > 1:  # the second grid takes the Laplacian of the first one
-            white = xp.concatenate([white, xp.zeros_like(white)], axis=2)
+            standard_normal = xp.concatenate(
+                [standard_normal, xp.zeros_like(standard_normal)], axis=2
+            )
         arrays["noise"].fill(0)
-        field, by_name = self.fgc.shaken(white), self._by_name(arrays["noise"])
-        self.marks.gather(self.g2p, field, by_name, 0, 1)
+        field, by_name = self.fgc.brownian_noise(standard_normal), self._by_name(arrays["noise"])
+        self.faxen.gather(self.g2p, field, by_name, 0, 1)
 
     def _apart(self, sources: int) -> bool:
         """Return whether near and far field are recorded, as branches of a graph.
@@ -313,7 +321,7 @@ class Stages:
         for place, density in enumerate(dens):
             first = place * self.grids
             numbers = first, first + self.count
-            grid, modes = self.marks.spread(self.p2g, density, ordered, grids, *numbers, self.plane)
+            grid, modes = self.faxen.spread(self.p2g, density, ordered, grids, *numbers, self.plane)
             planes += modes
         return grid, planes
 
@@ -329,7 +337,7 @@ class Stages:
         ``exact``, in double precision where it is rounded for the rest.
         """
         first = place * self.grids
-        self.marks.gather(self.g2p, field, results, first, first + self.count)
+        self.faxen.gather(self.g2p, field, results, first, first + self.count)
         if self.gauge.adds:
             self.gauge.add(exact, results)
 

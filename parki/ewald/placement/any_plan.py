@@ -25,7 +25,7 @@ from parki.ewald.derivatives.vjp import pulled, pushed
 from parki.ewald.describe import facts, headline
 from parki.ewald.geometry.systems import rows_of_boxes
 from parki.ewald.options import EwaldOptions
-from parki.ewald.pipeline.misfits import Misfits
+from parki.ewald.pipeline.invalid_values import InvalidValues
 from parki.ewald.pipeline.protocol import Pipeline, Watch, unwatched
 from parki.ewald.pipeline.setup import Setup
 from parki.ewald.placement.combination import LinearCombination, TransposedCombination
@@ -94,7 +94,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         self.want: Any = request.want
         self.dtype, self.space = first.sum.dtype, first.task.space
         self.seconds = placement.seconds  # that "plan" took, and the last "update" of points
-        self._misfits: Misfits | None = None  # in densities, which a device counts
+        self._invalid: InvalidValues | None = None  # in densities, which a device counts
         self._points: tuple[Any, Any] = (None, None)  # by the version of the placement
 
     @property
@@ -110,7 +110,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
     def exclusive(self) -> Iterator[None]:
         """Wait for other threads and streams that use the points, and look at late ones."""
         with self._placement.access():
-            self._placement.settle()
+            self._placement.commit_pending()
             yield
 
     def alone(self) -> AbstractContextManager[None]:
@@ -330,26 +330,26 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         The host waits for what a device has counted after all is launched, so that the device does
         not wait for the host.
         """
-        late = self._placement.ranks.serial and self.space.adapter.records()
-        values = self._density(dens, late)
+        pending = self._placement.ranks.serial and self.space.adapter.records()
+        values = self._density(dens, pending)
         results = self._combination.apply(values, out, watch)
-        if late and self._misfits is not None and self._misfits.found():
+        if pending and self._invalid is not None and self._invalid.found():
             check_values("dens", values, self._combination.density_shape, self.task.mixed)
         return as_given(results, dens) if out is None else results
 
-    def _density(self, dens: Any, late: bool = False) -> Any:
+    def _density(self, dens: Any, pending: bool = False) -> Any:
         """Return a density as (rows, sources), or several as (k, rows, sources), C-contiguous.
 
-        Refuse an impossible one. ``late`` says that a device may count impossible values meanwhile.
+        Refuse an impossible one. ``pending`` says that a device may count impossible values.
         """
         shape, mixed = self._combination.density_shape, self.task.mixed
         values = like_points("dens", dens, self.space, self.dtype)
         values = as_rows("dens", values, shape, several=True)
         self.terms[0].sum.require_several(values)
-        if late and values.size:
-            self._misfits = self._misfits or Misfits(self.space, self.dtype, mixed)
-            self._misfits.count(values)
-        elif not late:
+        if pending and values.size:
+            self._invalid = self._invalid or InvalidValues(self.space, self.dtype, mixed)
+            self._invalid.count(values)
+        elif not pending:
             check_values("dens", values, shape, mixed)
         return values
 
@@ -360,7 +360,7 @@ class AnyPlan(Uncopied, Generic[Wanted]):
         of few points takes as long as these launches, which no stage's time has in it.
         """
         with self._placement.access(), self._placement.collective("plan(dens)"):
-            watch = self.space.adapter.watch(self.terms[0].sum.pipeline.ahead)
+            watch = self.space.adapter.watch(self.terms[0].sum.pipeline.asynchronous)
             return self._apply(dens, None, watch), watch.seconds()
 
     @overload

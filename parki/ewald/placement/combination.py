@@ -81,10 +81,10 @@ class LinearCombination:
     # ------------------------------------------------------------------ apply
     def apply(self, values: Any, out: Any, watch: Watch) -> Any:
         """Return the wanted results of a density that was checked, or of several."""
-        settle = self.placement.settle
+        commit_pending = self.placement.commit_pending
         if self.plain:
             results = self.terms[0].sum.summed(values, out, watch)
-            return self.terms[0].sum.summed(values, out, watch) if settle() else results
+            return self.terms[0].sum.summed(values, out, watch) if commit_pending() else results
         several, want = values.shape[: values.ndim - 2], self.request.want
         written = check_outputs(out, want, self.shapes(*several), values, self.space)
         values = values if several else values[None]
@@ -97,7 +97,7 @@ class LinearCombination:
         recorded = self._records and watch is unwatched
         if len(values) and not (recorded and self._recorded(values, totals)):
             self._sum(values, totals, watch)
-            if settle():
+            if commit_pending():
                 self._sum(values, totals, watch)
         results = tuple(written.values())
         return results[0] if isinstance(want, str) else results
@@ -157,7 +157,7 @@ class LinearCombination:
             if self._problem:
                 return False
         graph(inputs, totals)
-        return not self.placement.settle()
+        return not self.placement.commit_pending()
 
     def describe(self) -> list[str]:
         """Return a line that says why there is no graph of all terms, if so."""

@@ -26,7 +26,7 @@ from parki.ewald.points import Cloud, check_points, take_cloud
 from parki.ewald.points.request import SumRequest
 from parki.ewald.ranks import Ranks
 from parki.ewald.sums import SUMS
-from parki.ewald.sums.composite import Composite, Shared, joined, together
+from parki.ewald.sums.composite import Composite, SharedAddend, joined, together
 from parki.interchange import finish_reading
 from parki.runtime import ExecutionSpace
 
@@ -131,7 +131,7 @@ class Placement:
         with ExitStack() as stack:
             if cloud is None:
                 stack.enter_context(self.access())
-                self.settle()
+                self.commit_pending()
                 old = self.cloud
                 with self.collective("points"):
                     cloud = self.checked(
@@ -152,9 +152,9 @@ class Placement:
                     with self.collective("place"):
                         if dens is not None:
                             term.sum.density(dens)
-                        term.sum.place(once=dens is not None)
+                        term.sum.place(one_shot=dens is not None)
             for term in terms if dens is None else ():
-                term.sum.leave()
+                term.sum.cache_setup()
             state, done = self.state, len(self.state.terms)
             if not done and self._mapped:
                 state = state._replace(cloud=cloud)
@@ -222,7 +222,7 @@ class Placement:
             request.check_maps(cloud)
         return cloud
 
-    def _parts(self, request: SumRequest) -> Iterator[tuple[Shared | None, Group | None]]:
+    def _parts(self, request: SumRequest) -> Iterator[tuple[SharedAddend | None, Group | None]]:
         """Yield the addends and the systems of each sum of what is asked."""
         groups: list[Group | None] = [*self._groups] or [None]
         for group in groups:
@@ -237,7 +237,7 @@ class Placement:
         request: SumRequest,
         cloud: Cloud,
         terms: list[PlacedTerm],
-        shared: Shared | None,
+        shared: SharedAddend | None,
         group: Group | None,
     ) -> PlacedTerm:
         """Return the term after ``terms``, whose sum is not placed, its arguments checked."""
@@ -291,7 +291,7 @@ class Placement:
         """
         start = time.perf_counter()
         with self.access():
-            self.settle()
+            self.commit_pending()
             old, first = self.state, self.state.terms[0].sum
             with self.collective("update_points"):
                 if box is not None and self.boxes is not None:
@@ -320,9 +320,9 @@ class Placement:
                 for term in old.terms:
                     terms.append(self._moved(term, terms, cloud, box))
                 finish_reading(trg, src, norms)
-                late = old if any(term.sum.late for term in terms) else None
+                pending = old if any(term.sum.pending for term in terms) else None
                 own = cloud if self._mapped else None
-                self.state = State(options, own, object(), tuple(terms), attached, late)
+                self.state = State(options, own, object(), tuple(terms), attached, pending)
             except BaseException:
                 self._undo(old)
                 raise
@@ -369,7 +369,7 @@ class Placement:
             for term in old.terms:
                 term.sum.pipeline.undo()
 
-    def settle(self) -> bool:
+    def commit_pending(self) -> bool:
         """Look at points that a device has placed; return whether it had to place them anew.
 
         Raises
@@ -382,9 +382,11 @@ class Placement:
         if state.before is None:
             return False
         try:
-            seen = [term.sum.looked_at() for term in state.terms]  # all of which count anew then
+            seen = [
+                term.sum.validate_pending() for term in state.terms
+            ]  # all of which count anew then
             terms = [
-                replace(term, sum=term.sum.settled(inside, suited))
+                replace(term, sum=term.sum.committed(inside, suited))
                 for term, (inside, suited) in zip(state.terms, seen, strict=True)
             ]
             self.state = state._replace(terms=tuple(terms), before=None)
@@ -412,7 +414,7 @@ def _as_before(name: str, given: Any, before: Any) -> Any:
     return before if given is None else given
 
 
-def _places(cloud: Cloud, shared: Shared | None, group: Group | None) -> Places | None:
+def _places(cloud: Cloud, shared: SharedAddend | None, group: Group | None) -> Places | None:
     """Return where a term's points are; None if they are the plan's."""
     if shared is None and group is None:
         return None
@@ -425,7 +427,7 @@ def _places(cloud: Cloud, shared: Shared | None, group: Group | None) -> Places 
         of_sources |= shared.arranged(_marked(cloud, columns, group)[0], None)[2]
     of_targets = {"points": trg}
     if isinstance(norms, tuple):
-        of_targets["marks"], of_sources["marks"] = norms
+        of_targets["point_radii"], of_sources["point_radii"] = norms
     return Places(columns, of_sources, of_targets)
 
 
@@ -444,7 +446,7 @@ def _cloud_of(
     places: Places | None,
     options: EwaldOptions,
     *,
-    shared: Shared | None,
+    shared: SharedAddend | None,
     group: Group | None,
     before: EwaldSum | None = None,
 ) -> Cloud:

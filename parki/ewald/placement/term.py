@@ -16,7 +16,7 @@ from parki.ewald.describe import describe
 from parki.ewald.geometry.boxes import WHOLE, Columns, Group
 from parki.ewald.pipeline.ewald_sum import EwaldSum
 from parki.ewald.pipeline.protocol import Watch
-from parki.ewald.sums.composite import Shared
+from parki.ewald.sums.composite import SharedAddend
 from parki.ewald.sums.maps import Arrays, factors, weights
 from parki.ewald.task import Task
 
@@ -28,10 +28,10 @@ class Places(NamedTuple):
     ----------
     columns : Columns
     of_sources : dict
-        "points" and "norms" of the sources, or None, which maps take; "marks", if they have any;
-        and the "order" of the sum's sources.
+        "points" and "norms" of the sources, or None, which maps take; "point_radii", if they have
+        any; and the "order" of the sum's sources.
     of_targets : dict
-        What maps of results take: "points" of the targets, and their "marks".
+        What maps of results take: "points" of the targets, and their "point_radii".
     """
 
     columns: Columns
@@ -60,7 +60,7 @@ class PlacedTerm:
 
     sum: EwaldSum
     places: Places | None = None
-    shared: Shared | None = None
+    shared: SharedAddend | None = None
     group: Group | None = None
     scale: tuple[float, int] | None = None
     transposes: list[Transpose] = field(default_factory=list)

@@ -14,7 +14,7 @@ from parki.ewald.geometry.systems import Batch
 from parki.ewald.options import EwaldOptions
 from parki.ewald.options.expert import refuse_unknown
 from parki.ewald.points.values import check_finite, extremes
-from parki.ewald.sums.record import Sum
+from parki.ewald.sums.record import Interaction
 from parki.interchange import as_array, rounded, told_apart
 from parki.typing import OptionKeywords
 
@@ -81,11 +81,11 @@ def check_options(options: Any) -> EwaldOptions:
     return options.of_call()
 
 
-def check_normals(kind: Sum, norms: Any) -> None:
+def check_normals(kind: Interaction, norms: Any) -> None:
     """Refuse normals of a sum without normals or marks, and a double layer without them."""
     if kind.normals and norms is None:
         raise ParkiTypeError(f"norms is missing; {kind.name} needs normals of shape (3, Ns)")
-    if not kind.normals and norms is not None and kind.pair.marks is None:
+    if not kind.normals and norms is not None and kind.pair.point_radii is None:
         raise ParkiTypeError(
             f"norms was given, but {kind.name} has no normals; leave it out (a plan takes "
             "densities when it is called: plan(dens))"

@@ -22,7 +22,7 @@ from parki.ewald.points.arguments import (
 )
 from parki.ewald.points.values import as_rows, check_finite, check_single, extremes
 from parki.ewald.ranks import Ranks
-from parki.ewald.solver_box import Order
+from parki.ewald.solver_box import AxisPermutation
 from parki.ewald.sums import sum_of
 from parki.ewald.task import Task
 from parki.interchange import as_array, check_space
@@ -39,7 +39,7 @@ class Cloud:
     ----------
     arrays : dict
         "trg" and "src", shape (3, N), one array if the targets are the sources; "norms" of
-        sources, "tensors" of targets; and radii, shape (1, N), "trg_marks" and "src_marks".
+        sources, "tensors" of targets; and radii, shape (1, N), "trg_radii" and "src_radii".
     space : ExecutionSpace
         Where the arrays are.
     options : EwaldOptions
@@ -81,7 +81,7 @@ class Cloud:
     @property
     def radii(self) -> tuple[Any, Any] | None:
         """Radii (N,) of targets and of sources, if they have any."""
-        return marks_of(self.arrays)
+        return radii_of(self.arrays)
 
     @cached_property
     def same(self) -> bool:
@@ -191,7 +191,7 @@ def take_cloud(
     arrays = {"trg": as_array("trg", trg)}
     arrays["src"] = arrays["trg"] if trg is src else as_array("src", src)
     check_normals(kind, norms)
-    with_radii = kind.pair.marks is not None
+    with_radii = kind.pair.point_radii is not None
     if norms is not None and not with_radii:
         arrays["norms"] = as_array("norms", norms)
     dtype = check_dtypes(arrays)
@@ -222,7 +222,7 @@ def take_cloud(
 def _radii(kernel: str, radii: Any, arrays: dict[str, Any], space: ExecutionSpace) -> Any:
     """Return the radii (1, N) of targets and sources by name, in the memory of the points."""
     both = radii if isinstance(radii, tuple) else (radii, radii)
-    points = {f"{name}_marks": arrays[name] for name in ("trg", "src")}
+    points = {f"{name}_radii": arrays[name] for name in ("trg", "src")}
     if radii is None or any(
         len(a) != b.shape[1] for a, b in zip(both, points.values(), strict=True)
     ):
@@ -235,9 +235,9 @@ def _radii(kernel: str, radii: Any, arrays: dict[str, Any], space: ExecutionSpac
     return {n: xp.asarray(as_array(n, each), dtype=dtype).reshape(1, -1) for n, each in named}
 
 
-def marks_of(arrays: dict[str, Any]) -> tuple[Any, Any] | None:
+def radii_of(arrays: dict[str, Any]) -> tuple[Any, Any] | None:
     """Return the marks (N,) of targets and of sources among arrays of points, if they have any."""
-    return (arrays["trg_marks"][0], arrays["src_marks"][0]) if "src_marks" in arrays else None
+    return (arrays["trg_radii"][0], arrays["src_radii"][0]) if "src_radii" in arrays else None
 
 
 class Survey(NamedTuple):
@@ -338,7 +338,7 @@ class SurveyedCloud(Cloud):
     lattice: Lattice
     tolerance: float
 
-    def ordered(self, order: Order) -> SurveyedCloud:
+    def ordered(self, order: AxisPermutation) -> SurveyedCloud:
         """Return the cloud with its axes in another order."""
         if not order.changes:
             return self

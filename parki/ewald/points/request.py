@@ -125,7 +125,7 @@ class SumRequest:
         """The sum that says which points there are, and whether maps alone take normals."""
         kernels = [each.kernel for each in self.whole.addends]
         first = next((name for name in kernels if SUMS[name].normals), kernels[0])
-        alone = isinstance(self.kernel, Composite) and SUMS[first].pair.marks is None
+        alone = isinstance(self.kernel, Composite) and SUMS[first].pair.point_radii is None
         return first, alone and not SUMS[first].normals
 
     def _labels(self, exclude: Any, cloud: Cloud) -> Labels | None:

@@ -13,9 +13,9 @@ Every estimate is per sqrt(Q), for densities of random sign and direction. Q is 
 If pairs at short range are S >= 1 times as dense as among uniform points (a target that is a source
 makes a pair), the square of the error is at most ``min(S rms^2, peak^2) Q``.  The size of a pair's
 error is its Frobenius norm, averaged over the directions of density and normal: see
-`parki.ewald.sums.Term`.  Terms are the kernels' parts, and the gradients and pressures derived from
-them.  `parki.ewald.choice` combines and inverts the estimates, which take no tolerance or cost.
-Lengths are in one unit; factors such as 1/(8 pi mu) are left out.
+`parki.ewald.sums.ErrorTerm`.  Terms are the kernels' parts, and the gradients and pressures derived
+from them.  `parki.ewald.choice` combines and inverts the estimates, which take no tolerance or
+cost.  Lengths are in one unit; factors such as 1/(8 pi mu) are left out.
 
 Kosmacher, Du, Bagge, Biros (2026), equation (10), give the double layer's errors in closed form.
 Here they follow from the functions of the split and of the window. So any split is covered, and the
@@ -39,7 +39,7 @@ from parki.ewald.split.prolate import Prolate
 from parki.ewald.split.prolate_error import pair_error
 from parki.ewald.split.quadrature import gauss
 from parki.ewald.split.window import Images, images
-from parki.ewald.sums import ImageParts, Term, term_of
+from parki.ewald.sums import ErrorTerm, ImageParts, term_of
 from parki.ewald.sums.tables import RadialTables
 
 Array = NDArray[np.float64]
@@ -357,7 +357,7 @@ def symbol_size(term: str, gamma: Array, k2: Array) -> Array:
 
 
 @lru_cache(maxsize=256)
-def _strength(term: Term) -> float:
+def _strength(term: ErrorTerm) -> float:
     """Size of the symbol for gamma = k = 1.
 
     A wave is plane far from its source, and only its highest derivative counts there. The pair

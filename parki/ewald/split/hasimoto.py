@@ -430,8 +430,8 @@ def monomials(terms: int) -> NDArray[Any]:
 def series_losses(series: RadialTables, term: str) -> Array:
     """Return the error of the pair kernel by cutting the series at each degree, shape (n,).
 
-    The size of an error is as in `parki.ewald.sums.Term` and the error estimates; the largest one
-    over r/rc in (0, 1] counts.
+    The size of an error is as in `parki.ewald.sums.ErrorTerm` and the error estimates; the largest
+    one over r/rc in (0, 1] counts.
     """
     s, lost = tails(series)
     squares = term_of(term).square((1 + s) / 2, lost)

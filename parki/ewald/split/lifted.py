@@ -200,8 +200,8 @@ class AlikeCouplets(LiftedCouplets):
         shell, own_ball = square / 6, square / 10
 
         def joined(n: int, one: float, other: float) -> Array:
-            points, once, twice = (tables.smooth(n, laplacians) for laplacians in range(3))
-            return np.asarray(points + (one + other) * once + one * other * twice)
+            points, one_shot, twice = (tables.smooth(n, laplacians) for laplacians in range(3))
+            return np.asarray(points + (one + other) * one_shot + one * other * twice)
 
         result = {Table("shells", n): joined(n, shell, shell) for n in (0, 1)}
         result |= {Table("shell_ball", n): joined(n, shell, own_ball) for n in (1, 2)}

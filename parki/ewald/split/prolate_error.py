@@ -25,7 +25,7 @@ from scipy.special import spherical_jn
 from parki.ewald.split.hasimoto import radial_functions
 from parki.ewald.split.prolate import Prolate, legendre_series
 from parki.ewald.split.quadrature import gauss
-from parki.ewald.sums import Term, term_of
+from parki.ewald.sums import ErrorTerm, term_of
 from parki.ewald.sums.tables import RadialTables
 
 Array = NDArray[np.float64]
@@ -139,8 +139,8 @@ def pair_error(term: str, c: float) -> PairError:
     """Error of the split for one pair, in units of rc, for a term of `parki.ewald.sums.TERMS`.
 
     ``rms^2 = int |e(r)|^2 dr`` over all space; the size of e is averaged over directions as in
-    `parki.ewald.sums.Term`.  Closed forms are within 14 % (rms) of `by_quadrature` for c from 5 on;
-    their ``peak`` is raised to a bound.  Beyond rc the error decays like cos(k r) / r, with
+    `parki.ewald.sums.ErrorTerm`.  Closed forms are within 14 % (rms) of `by_quadrature` for c from
+    5 on; their ``peak`` is raised to a bound.  Beyond rc the error decays like cos(k r) / r, with
     k = c / rc, up to about 2 c rc, and then faster. At least half of the square (all of it, for the
     single layer) is spread evenly over these distances.
     """
@@ -158,7 +158,7 @@ def pair_error(term: str, c: float) -> PairError:
 
 
 @lru_cache(maxsize=1024)
-def by_quadrature(term: Term, c: float) -> PairError:
+def by_quadrature(term: ErrorTerm, c: float) -> PairError:
     """Return the error by radial quadrature of the term's square, for c from 3 on.
 
     The rms is good to 0.1 %, and the peak, which is the largest one at the nodes, to 1 %.

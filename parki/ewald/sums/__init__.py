@@ -23,18 +23,18 @@ from parki.ewald.sums import (
     yukawa,
 )
 from parki.ewald.sums.images import ImageParts
-from parki.ewald.sums.names import Family, Sums
-from parki.ewald.sums.record import Far, Sum, Term
+from parki.ewald.sums.names import InteractionFamily, Sums
+from parki.ewald.sums.record import ErrorTerm, Far, Interaction
 from parki.interchange import shown
 from parki.typing import KernelWithParameters
 
 __all__ = [
     "SUMS",
     "TERMS",
+    "ErrorTerm",
     "Far",
     "ImageParts",
-    "Sum",
-    "Term",
+    "Interaction",
     "kernel",
     "register",
     "sum_of",
@@ -62,7 +62,7 @@ TERMS = {
 }
 
 
-def register(name: str, family: Family) -> None:
+def register(name: str, family: InteractionFamily) -> None:
     """Add the sums of one name to those that plans take, until the process ends.
 
     parki's own sums are in the list above. This is for others, such as one that is being developed
@@ -139,14 +139,14 @@ def with_parameters(
     return make(name, **given), {n: v for n, v in keywords.items() if n not in given}
 
 
-def sum_of(kernel: Any) -> Sum:
+def sum_of(kernel: Any) -> Interaction:
     """Return the record of a sum by its name, or refuse what names none."""
     if not isinstance(kernel, str):
         raise ParkiValueError(f"kernel is {shown(kernel)}; expected one of {', '.join(SUMS)}")
     return SUMS[kernel]
 
 
-def term_of(name: str) -> Term:
+def term_of(name: str) -> ErrorTerm:
     """Return a term, or refuse an unknown one by name."""
     if name not in TERMS:
         raise ParkiValueError(f"kernel is {name!r}; expected one of {', '.join(TERMS)}")

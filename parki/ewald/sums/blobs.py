@@ -14,9 +14,9 @@ from typing import Any
 
 from parki.errors import ParkiValueError
 from parki.ewald.sums.adjoint import by_layers
-from parki.ewald.sums.names import Family, named
+from parki.ewald.sums.names import InteractionFamily, named
 from parki.ewald.sums.pairs import Blob
-from parki.ewald.sums.record import Sum
+from parki.ewald.sums.record import Interaction
 from parki.ewald.sums.words import REGULARISED
 from parki.interchange import number, one_of
 
@@ -36,24 +36,26 @@ def checked(kind: Any, epsilon: Any) -> Blob:
     return Blob(one_of("blob", kind, BLOBS), width)
 
 
-def families(plain: Mapping[str, Family]) -> dict[str, Family]:
+def families(plain: Mapping[str, InteractionFamily]) -> dict[str, InteractionFamily]:
     """Return families of sums that are regularised, if their calls say so, by their names."""
     names, regularised = {*plain}, {}
     for name, family in plain.items():
         words = family.words and family.words._replace(parameters=REGULARISED)
-        regularised[name] = Family(_maker(family.make(), names), {"epsilon": 1}, words=words)
+        regularised[name] = InteractionFamily(
+            _maker(family.make(), names), {"epsilon": 1}, words=words
+        )
     return regularised
 
 
-def _maker(plain: Sum, names: set[str]) -> Callable[..., Sum]:
-    def make(epsilon: float = 0.0, blob: str = "gaussian") -> Sum:
+def _maker(plain: Interaction, names: set[str]) -> Callable[..., Interaction]:
+    def make(epsilon: float = 0.0, blob: str = "gaussian") -> Interaction:
         chosen = checked(blob, epsilon)
         return regularised(plain, chosen, names) if chosen.epsilon else plain
 
     return make
 
 
-def regularised(plain: Sum, blob: Blob, names: set[str]) -> Sum:
+def regularised(plain: Interaction, blob: Blob, names: set[str]) -> Interaction:
     """Return a sum whose sources are blobs, with transposes and derivatives of the same blob.
 
     ``names`` are the sums that have blobs. In place of charges, which would be blobs of another

@@ -20,8 +20,8 @@ from parki.ewald.sums.composite import Addend
 from parki.ewald.sums.dipoles import dipoles_of
 from parki.ewald.sums.gauges import WITH_FRICTION
 from parki.ewald.sums.maps import Arrays, pressure
-from parki.ewald.sums.names import Family, named
-from parki.ewald.sums.record import Sum
+from parki.ewald.sums.names import InteractionFamily, named
+from parki.ewald.sums.record import Interaction
 from parki.ewald.sums.sources import FORCE, LAYER
 from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.words import MEAN_PRESSURE, Words
@@ -40,12 +40,12 @@ def _symbol(alpha: float) -> tuple[float, Symbol]:
     return value, symbols.FLOW._replace(screening=value)
 
 
-def brinkman_sl(alpha: float) -> Sum:
+def brinkman_sl(alpha: float) -> Interaction:
     """Return the sum of forces with this friction, or refuse what is none."""
     value, symbol = _symbol(alpha)
     name, dipoles = (named(each, alpha=value) for each in ("brinkman_sl", "brinkman_dipole"))
     # The symbol is smaller at each mode, and so are its errors.
-    return Sum(
+    return Interaction(
         name,
         symbol,
         pair_of(symbol, (FORCE,), (2, 120)),
@@ -61,14 +61,14 @@ def brinkman_sl(alpha: float) -> Sum:
     )
 
 
-def brinkman_dipole(alpha: float) -> Sum:
+def brinkman_dipole(alpha: float) -> Interaction:
     """Return the sum of dipoles of forces, which the derivatives of the other take."""
     value, symbol = _symbol(alpha)
     name, forces = (named(each, alpha=value) for each in ("brinkman_dipole", "brinkman_sl"))
     return dipoles_of(forces, name, symbol, (3, 150), stokes_dipole.STOKES_DIPOLE.terms)
 
 
-def brinkman_dl(alpha: float) -> Sum:
+def brinkman_dl(alpha: float) -> Interaction:
     """Return the double layer with this friction, or refuse what is none."""
     value, symbol = _symbol(alpha)
     symbol = symbol._replace(components=symbols.FLOW_OF_LAYERS.components)
@@ -76,7 +76,7 @@ def brinkman_dl(alpha: float) -> Sum:
         named(f"brinkman_{each}", alpha=value) for each in ("dl", "sl", "dipole")
     )
     bare = stokes_dl.STOKES_DL
-    return Sum(
+    return Interaction(
         name,
         symbol,
         pair_of(symbol, (LAYER,), (4, 140)),
@@ -136,7 +136,9 @@ OF_LAYERS = Words(
     ("Here G' is the gradient of the single layer's matrix by the target.",),
     parameters={"alpha": _ALPHA},
 )
-FORCES = Family(brinkman_sl, lengths={"alpha": -1}, example={"alpha": 2.0}, words=WORDS)
-LAYERS = Family(brinkman_dl, lengths={"alpha": -1}, example={"alpha": 2.0}, words=OF_LAYERS)
-DIPOLES = Family(brinkman_dipole, lengths={"alpha": -1}, example={"alpha": 2.0})
+FORCES = InteractionFamily(brinkman_sl, lengths={"alpha": -1}, example={"alpha": 2.0}, words=WORDS)
+LAYERS = InteractionFamily(
+    brinkman_dl, lengths={"alpha": -1}, example={"alpha": 2.0}, words=OF_LAYERS
+)
+DIPOLES = InteractionFamily(brinkman_dipole, lengths={"alpha": -1}, example={"alpha": 2.0})
 FAMILIES = {"brinkman_sl": FORCES, "brinkman_dl": LAYERS, "brinkman_dipole": DIPOLES}

@@ -122,7 +122,7 @@ def _beside(addends: list[Addend]) -> Addend:
 Transposed: TypeAlias = "tuple[str, str, Map] | Composite | None"
 
 
-class Shared(NamedTuple):
+class SharedAddend(NamedTuple):
     """One sum of a composite: addends in lists of those that have the density in common.
 
     A sum takes the densities of all lists at once, and for each all results that are needed.
@@ -179,7 +179,7 @@ class Shared(NamedTuple):
         """Return the sources of the sum with this record, and their normals or marks, if any."""
         first, norms = self.addends[0], cloud["norms"]
         src = ordered(mapped(first.sources, cloud["points"], cloud), cloud)
-        if kind.pair.marks is not None:  # of targets and sources
+        if kind.pair.point_radii is not None:  # of targets and sources
             return src, (norms[0], ordered(np.tile(norms[1], len(self._maps)), cloud))
         norms = mapped(first.normals, norms, cloud) if kind.normals and norms is not None else None
         return src, ordered(norms, cloud)
@@ -251,7 +251,7 @@ def _stacked(arrays: list[AnyArray]) -> AnyArray:
     return stack
 
 
-def together(addends: Iterable[Addend], own: str = "") -> list[Shared]:
+def together(addends: Iterable[Addend], own: str = "") -> list[SharedAddend]:
     """Return sums with their addends. The sum of the composite is ``own``.
 
     A sum has tensor targets of one kind; addends that need none share a sum of their density.
@@ -267,7 +267,7 @@ def together(addends: Iterable[Addend], own: str = "") -> list[Shared]:
             for density in plain.keys() & lists.keys() if lists is not plain else ():
                 lists[density] += plain.pop(density)
     return [
-        Shared(kernel, [*lists.values()])
+        SharedAddend(kernel, [*lists.values()])
         for (kernel, *_), by_tensors in sums.items()
         for lists in by_tensors.values()
         if lists

@@ -43,7 +43,7 @@ PAIR = PairFunction(
     (*_levels(0, 1, 2), NUMBERS),
     (*_levels(1, 2, 3), NUMBERS),
     with_values=_levels(0),
-    contacts="apart",
+    overlap_correction="apart",
 )
 # Spheres of one radius combine the tables. Values take three more, as `take_polynomials` does.
 _SHELLS = Table("shells", 0), Table("shells", 1)
@@ -55,7 +55,9 @@ ALIKE = PAIR._replace(
     derivatives=(*_SHELL_BALL, *_BALLS, NUMBERS),
     with_values=(*_SHELLS, _SHELL_BALL[0]),
 )
-REST = PAIR._replace(values=(NUMBERS,), derivatives=(NUMBERS,), with_values=(), contacts="rest")
+REST = PAIR._replace(
+    values=(NUMBERS,), derivatives=(NUMBERS,), with_values=(), overlap_correction="rest"
+)
 HEAD = '''"""{formula}"""
 
 from kernels.blocks.couplets import overlap, stay_apart, weigh_laplacians
@@ -176,8 +178,8 @@ class CoupletText(Text):
 
 @lru_cache(maxsize=64)
 def text_of(
-    symbol: Symbol, sources: tuple[Source, ...], contacts: str = "", marked: bool = False
+    symbol: Symbol, sources: tuple[Source, ...], overlap_correction: str = "", marked: bool = False
 ) -> str:
-    """Return the text of a pair function; for ``contacts`` and marks see `PairFunction`."""
-    of_couplets = CoupletText(contacts == "rest", marked) if contacts else None
+    """Return the text of a pair function; for its parameters see `PairFunction`."""
+    of_couplets = CoupletText(overlap_correction == "rest", marked) if overlap_correction else None
     return (of_couplets or Text(symbol, sources)).text()

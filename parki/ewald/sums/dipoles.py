@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from parki.ewald.sums.adjoint import Adjoint, curvature, gradient, of_pressure
-from parki.ewald.sums.record import Sum, Term
+from parki.ewald.sums.record import ErrorTerm, Interaction
 from parki.ewald.sums.sources import CHARGE_DIPOLE, DIPOLE
 from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.written import pair_of
@@ -16,9 +16,9 @@ def dipoles_of(
     name: str,
     symbol: Symbol,
     operations: tuple[int, int],
-    terms: Mapping[str, tuple[Term, ...]],
+    terms: Mapping[str, tuple[ErrorTerm, ...]],
     dipoles: str = "",
-) -> Sum:
+) -> Interaction:
     """Return the sum of dipoles of charges or of forces.
 
     Parameters
@@ -26,7 +26,7 @@ def dipoles_of(
     kernel, name : str
         The sum of charges or forces, whose matrix is symmetric, and the new one.
     symbol, terms, dipoles
-        As of a `Sum`.
+        As of an `Interaction`.
     operations : tuple of two int
         As of a `PairFunction`.
     """
@@ -34,7 +34,7 @@ def dipoles_of(
     source = source._replace(decay=terms["u"][0].power)
     viscous = symbol.order == 2
     pressure = {"p": of_pressure(("grad_u",), curvature, 0.86)} if viscous else {}
-    return Sum(
+    return Interaction(
         name,
         symbol,
         pair_of(symbol, (source,), operations),

@@ -16,15 +16,15 @@ from functools import partial
 from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
 from parki.ewald.sums.dipoles import dipoles_of
-from parki.ewald.sums.names import Family, named
-from parki.ewald.sums.record import Sum, terms_of
+from parki.ewald.sums.names import InteractionFamily, named
+from parki.ewald.sums.record import Interaction, error_terms_of
 from parki.ewald.sums.sources import DIPOLE, FORCE
 from parki.ewald.sums.spheres import sphere_turns
 from parki.ewald.sums.written import pair_of
 
 # The second derivative of doublets along an axis: errors are means over all axes.
 _RISES, _VECTOR = symbols.CURL_OF_CURL._replace(structure="rise", up=2), FORCE._replace(decay=5)
-_RISE = terms_of("doublet_rise", _RISES, _VECTOR, aligned={"u": 1.3, "grad_u": 1.3})
+_RISE = error_terms_of("doublet_rise", _RISES, _VECTOR, aligned={"u": 1.3, "grad_u": 1.3})
 # Torques on points turn other points as doublets do.
 _TURNS = sphere_turns(0.0, 0.0)
 DOUBLET = replace(
@@ -43,7 +43,7 @@ DOUBLET_DIPOLE = dipoles_of(
     "doublet_dipole",
     symbols.CURL_OF_CURL,
     (2, 55),
-    terms_of(
+    error_terms_of(
         "doublet_dipole",
         symbols.CURL_OF_CURL,
         DIPOLE._replace(decay=4),
@@ -52,13 +52,13 @@ DOUBLET_DIPOLE = dipoles_of(
 )
 
 
-def doublet_rise(up: int) -> Sum:
+def doublet_rise(up: int) -> Interaction:
     """Return the sum of second derivatives of doublets along an axis, of vectors s."""
     name, symbol = (
         named("doublet_rise", up=up),
         symbols.CURL_OF_CURL._replace(structure="rise", up=up),
     )
-    return Sum(
+    return Interaction(
         name,
         symbol,
         pair_of(symbol, (_VECTOR,), (3, 60)),
@@ -71,6 +71,7 @@ def doublet_rise(up: int) -> Sum:
 
 # Parts of sums near walls, without words.
 FAMILIES = {
-    each.name: Family(partial(lambda record: record, each)) for each in (DOUBLET, DOUBLET_DIPOLE)
+    each.name: InteractionFamily(partial(lambda record: record, each))
+    for each in (DOUBLET, DOUBLET_DIPOLE)
 }
-FAMILIES["doublet_rise"] = Family(doublet_rise, example={"up": 2})
+FAMILIES["doublet_rise"] = InteractionFamily(doublet_rise, example={"up": 2})

@@ -27,7 +27,7 @@ ImageParts = tuple[ImagePart, ...]
 PLAIN: ImageParts = ()
 
 
-def once(k_e: float, b2: float, axial: float = 0.0) -> ImageParts:
+def one_shot(k_e: float, b2: float, axial: float = 0.0) -> ImageParts:
     """Return the parts ``rho b k_e``, ``b^2`` and ``b^2 k_e^2``, where one k is replaced."""
     parts = ImagePart(k_e, "rb", 1), ImagePart(b2, "bb", 0), ImagePart(axial, "bb", 2)
     return tuple(part for part in parts if part.factor)
@@ -66,10 +66,10 @@ def reading(across: float, along: float, pressure: float, mixed: float = 0.0) ->
     return twice(tensor, 2 * (along - across), 4 * mixed, 3 * pressure)
 
 
-GRADIENT = once(2, 1)  # |rho k + b e|^2
+GRADIENT = one_shot(2, 1)  # |rho k + b e|^2
 CURVATURE = twice(1)  # the squares of all products of two
-LAYER = once(8 / 7, 6 / 7, -2 / 7)
-LAYER_OF_PRESSURE = once(2, 1 / 2, 1 / 2)  # (|v|^2 + (v.k)^2 / k^2) / 2, v = rho k + b e
+LAYER = one_shot(8 / 7, 6 / 7, -2 / 7)
+LAYER_OF_PRESSURE = one_shot(2, 1 / 2, 1 / 2)  # (|v|^2 + (v.k)^2 / k^2) / 2, v = rho k + b e
 # u and p are k^2 f - k k.f and k.f of a force; of a doublet there is no p; of a layer they are
 # k q.n + n k.q + q k.n - 2 k k.q k.n and 2 k.q k.n for k = 1.
 READ_FORCE, READ_DOUBLET, READ_LAYER = reading(1, 0, 1), reading(1, 0, 0), reading(2, 3, 4, 2)

@@ -8,12 +8,12 @@ from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
 from parki.ewald.sums.gauges import OF_CHARGES
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import ProlateError, Sum, terms_of
+from parki.ewald.sums.record import Interaction, ProlateError, error_terms_of
 from parki.ewald.sums.sources import CHARGE
 from parki.ewald.sums.words import Words
 from parki.ewald.sums.written import pair_of
 
-TERMS = terms_of(
+TERMS = error_terms_of(
     "laplace",
     symbols.POTENTIAL,
     CHARGE,
@@ -23,7 +23,7 @@ TERMS = terms_of(
         "grad_u": ProlateError(rms=4, rms_power=0, peak=2 / math.pi, peak_power=0.5),
     },
 )
-LAPLACE = Sum(
+LAPLACE = Interaction(
     "laplace",
     symbols.POTENTIAL,
     pair_of(symbols.POTENTIAL, (CHARGE,), (1, 12)),

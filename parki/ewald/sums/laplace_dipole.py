@@ -10,12 +10,12 @@ import math
 from parki.ewald.sums import symbols
 from parki.ewald.sums.dipoles import dipoles_of
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import ProlateError, terms_of
+from parki.ewald.sums.record import ProlateError, error_terms_of
 from parki.ewald.sums.sources import CHARGE_DIPOLE
 from parki.ewald.sums.words import Words
 
 _PI = math.pi
-TERMS = terms_of(
+TERMS = error_terms_of(
     "laplace_dipole",
     symbols.POTENTIAL,
     CHARGE_DIPOLE,

@@ -17,8 +17,8 @@ from parki.ewald.sums import laplace, laplace_dipole, symbols
 from parki.ewald.sums.adjoint import Adjoint
 from parki.ewald.sums.gauges import OF_IMAGES
 from parki.ewald.sums.maps import Arrays
-from parki.ewald.sums.names import Family, named
-from parki.ewald.sums.record import Array, Sum, Term, terms_of
+from parki.ewald.sums.names import InteractionFamily, named
+from parki.ewald.sums.record import Array, ErrorTerm, Interaction, error_terms_of
 from parki.ewald.sums.sources import CHARGE, CHARGE_DIPOLE, QUADRUPOLE, Source
 from parki.ewald.sums.written import pair_of
 
@@ -26,16 +26,16 @@ _SOURCES = CHARGE, CHARGE_DIPOLE, QUADRUPOLE
 RISE = symbols.SLOPE._replace(structure="rise", up=2)  # of the same size along any axis
 
 
-_OF_QUADRUPOLES = terms_of(
+_OF_QUADRUPOLES = error_terms_of(
     "quadrupole", symbols.POTENTIAL, QUADRUPOLE, aligned={"u": 1.3, "grad_u": 1.3}
 )
 
 
-def _slopes(name: str, source: Source, aligned: float = 1) -> dict[str, tuple[Term, ...]]:
+def _slopes(name: str, source: Source, aligned: float = 1) -> dict[str, tuple[ErrorTerm, ...]]:
     """Return the terms of a multipole's flow, and of the slope of this along an axis as "rise"."""
     one, two = (source._replace(decay=source.decay + more) for more in (1, 2))
-    of_rise = terms_of(f"{name}_rise", RISE, two, aligned={"u": aligned})
-    of_flow = terms_of(
+    of_rise = error_terms_of(f"{name}_rise", RISE, two, aligned={"u": aligned})
+    of_flow = error_terms_of(
         f"{name}_flow", symbols.SLOPE, one, aligned={"u": aligned, "grad_u": aligned}
     )
     return {**of_flow, "rise": of_rise["u"]}
@@ -46,7 +46,7 @@ _FLOWS = (
     _slopes("dipole", CHARGE_DIPOLE),
     _slopes("quadrupole", QUADRUPOLE, 1.3),
 )
-QUADRUPOLES = Sum(
+QUADRUPOLES = Interaction(
     "multipoles(order=2)",
     symbols.POTENTIAL,
     pair_of(symbols.POTENTIAL, _SOURCES, (4, 90), fused=True),
@@ -80,12 +80,12 @@ DIPOLES = replace(
 CHARGES = replace(laplace.LAPLACE, name="multipoles(order=0)", gauge=OF_IMAGES)
 
 
-def multipoles(order: int) -> Sum:
+def multipoles(order: int) -> Interaction:
     """Return the sum of multipoles up to an order."""
     return (CHARGES, DIPOLES, QUADRUPOLES)[order]
 
 
-def multipole_flow(order: int) -> Sum:
+def multipole_flow(order: int) -> Interaction:
     """Return the sum of their flow."""
     own = multipoles(order)
     return replace(
@@ -101,7 +101,7 @@ def multipole_flow(order: int) -> Sum:
     )
 
 
-def multipole_rise(up: int) -> Sum:
+def multipole_rise(up: int) -> Interaction:
     """Return the sum of the slope of their flow along an axis, in the solver's order."""
     own, symbol = multipole_flow(2), RISE._replace(up=up)
     return replace(
@@ -115,7 +115,7 @@ def multipole_rise(up: int) -> Sum:
 
 
 FAMILIES = {
-    "multipoles": Family(multipoles, example={"order": 2}),
-    "multipole_flow": Family(multipole_flow, example={"order": 2}),
-    "multipole_rise": Family(multipole_rise, example={"up": 2}),
+    "multipoles": InteractionFamily(multipoles, example={"order": 2}),
+    "multipole_flow": InteractionFamily(multipole_flow, example={"order": 2}),
+    "multipole_rise": InteractionFamily(multipole_rise, example={"up": 2}),
 }

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from parki.errors import ParkiTypeError, ParkiValueError
-from parki.ewald.sums.record import Sum
+from parki.ewald.sums.record import Interaction
 from parki.ewald.sums.words import Words
 from parki.interchange import shown
 
@@ -22,7 +22,7 @@ from parki.interchange import shown
 LEAST, MOST = 1e-30, 1e6
 
 
-class Family(NamedTuple):
+class InteractionFamily(NamedTuple):
     """The sums of one name.
 
     Attributes
@@ -39,7 +39,7 @@ class Family(NamedTuple):
         What its calls say. Parts of something larger have none: no calls, no place in lists.
     """
 
-    make: Callable[..., Sum]
+    make: Callable[..., Interaction]
     lengths: Mapping[str, int] = {}
     example: Mapping[str, Any] = {}
     words: Words | None = None
@@ -56,22 +56,22 @@ def named(family: str, **parameters: Any) -> str:
     return f"{family}({inner})" if inner else family
 
 
-def always(record: Sum, words: Words) -> Family:
+def always(record: Interaction, words: Words) -> InteractionFamily:
     """Return the family of a sum without parameters."""
-    return Family(lambda: record, words=words)
+    return InteractionFamily(lambda: record, words=words)
 
 
-class Sums(Mapping[str, Sum]):
+class Sums(Mapping[str, Interaction]):
     """The records of sums by name: all that there are, of which one of each family is listed."""
 
-    def __init__(self, families: Mapping[str, Family]) -> None:
+    def __init__(self, families: Mapping[str, InteractionFamily]) -> None:
         self.families = families
         self._listed = [each.make(**each.example).name for each in self.listed.values()]
         # Sums whose parameters change all the time do not stay in memory.
         self._made = lru_cache(maxsize=256)(self._make)
 
     @property
-    def listed(self) -> dict[str, Family]:
+    def listed(self) -> dict[str, InteractionFamily]:
         """The families that have calls, and stand in lists."""
         return {name: family for name, family in self.families.items() if family.words}
 
@@ -80,11 +80,11 @@ class Sums(Mapping[str, Sum]):
         """The names of all parameters that calls take."""
         return tuple(dict.fromkeys(n for each in self.listed.values() for n in each.parameters))
 
-    def examples(self) -> Iterator[Sum]:
+    def examples(self) -> Iterator[Interaction]:
         """Yield one sum of each family, listed or not."""
         return (family.make(**family.example) for family in self.families.values())
 
-    def add(self, name: str, family: Family) -> None:
+    def add(self, name: str, family: InteractionFamily) -> None:
         """Add a family, which is not listed."""
         self.families = {**self.families, name: family._replace(words=None)}
 
@@ -94,14 +94,14 @@ class Sums(Mapping[str, Sum]):
     def __len__(self) -> int:
         return len(self._listed)
 
-    def __getitem__(self, name: str) -> Sum:
+    def __getitem__(self, name: str) -> Interaction:
         return self._made(name)
 
-    def _make(self, name: str) -> Sum:
+    def _make(self, name: str) -> Interaction:
         family, parameters = self._read(name)
         return self.make(family, **parameters)
 
-    def make(self, family: Any, /, **parameters: Any) -> Sum:
+    def make(self, family: Any, /, **parameters: Any) -> Interaction:
         """Return the record of a sum by its family and parameters, or refuse them."""
         if not isinstance(family, str) or family not in self.families:
             raise ParkiValueError(f"kernel is {shown(family)}; expected one of {', '.join(self)}")

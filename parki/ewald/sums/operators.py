@@ -14,7 +14,7 @@ psi' / r = -b: -r without its smooth part. So all sums take the same functions, 
 
 Brinkman's equation, ``alpha^2 u - laplace u + grad p = 8 pi f``, has another b_0, by `rubbed`. Its
 pressure takes the Laplacian less alpha^2 of psi, which is -2/r. The functions b_n of 1/r, which
-`rubbed` makes, too, have n + HARMONIC in place of n, and the tables "pressure".
+`brinkman` makes, too, have n + HARMONIC in place of n, and the tables "pressure".
 
 Vectors have names. "v" is the direction in which the result is taken, "w" one along which it is
 differentiated once more, and "e" from source to target. Tensors D are products a b of two vectors.
@@ -42,14 +42,14 @@ HARMONIC = 8
 class Differential(NamedTuple):
     """A coefficient, vectors to differentiate along, products of vectors, and Laplacians.
 
-    ``rubbed`` says whether these are less friction.
+    ``brinkman`` says whether these are less friction.
     """
 
     coefficient: float
     along: tuple[str, ...]
     dots: Dots = ()
     laplacians: int = 0
-    rubbed: bool = False
+    brinkman: bool = False
 
     def with_along(self, *more: str, laplacians: int = 0, factor: float = 1.0) -> Differential:
         """Return a derivative of it."""
@@ -135,7 +135,7 @@ def readings(symbol: Symbol, source: Source, name: str) -> Differentials:
 def harmonic(symbol: Symbol, operator: Differentials) -> Differentials:
     """Return an operator on the Laplacian of psi, less friction: on -2/r."""
     of = bool(symbol.friction)
-    return [each.with_along(laplacians=1)._replace(rubbed=of) for each in operator]
+    return [each.with_along(laplacians=1)._replace(brinkman=of) for each in operator]
 
 
 def names_of(sources: Iterable[Source]) -> list[str]:
@@ -263,7 +263,7 @@ def radial(places: dict[Place, float], tables: Tables) -> dict[tuple[str, int], 
     return {key: x for key, x in coefficients.items() if x}
 
 
-def rubbed(places: dict[Place, float], tables: Tables) -> dict[tuple[str, int], float]:
+def brinkman(places: dict[Place, float], tables: Tables) -> dict[tuple[str, int], float]:
     """Return `radial` for Brinkman's equation.
 
     The singular part of b_n is a local variable, ``whole0`` for n = 0 and so on: see

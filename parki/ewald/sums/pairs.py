@@ -63,7 +63,7 @@ class PairFunction(NamedTuple):
         Lengths of the sum itself.
     blob : Blob or None
         What a source is, if it is not a point.
-    marks : int or None
+    point_radii : int or None
         Power of the length of *marks*, where pairs take a number of each point; None without marks.
     largest : float
         The largest mark.
@@ -76,9 +76,9 @@ class PairFunction(NamedTuple):
         Whether CPUs sum both so, too.
     constants : tuple of (str, int)
         More constants of the file.
-    contacts : {"", "apart", "rest"}
+    overlap_correction : {"", "apart", "rest"}
         Whether pairs closer than ``least`` are taken as at that distance, or are the rest, which
-        another sum adds: see `Sum.contacts`.
+        another sum adds: see `Interaction.overlap_correction`.
     """
 
     file: str
@@ -90,17 +90,17 @@ class PairFunction(NamedTuple):
     with_values: Tables = ()
     lengths: tuple[float, ...] = ()
     blob: Blob | None = None
-    marks: int | None = None
+    point_radii: int | None = None
     largest: float = 0.0
     least: float = 0.0
     slopes: Tables = ()
     fused: bool = False
     constants: tuple[tuple[str, int], ...] = ()
-    contacts: str = ""
+    overlap_correction: str = ""
 
     def numbers(self, cutoff: float) -> tuple[float, ...]:
         """Return the row of `NUMBERS`, lengths over the cut-off."""
-        if self.contacts:
+        if self.overlap_correction:
             inverse = cutoff / self.least if self.least else 0.0
             return self.least / cutoff, inverse, self.largest / cutoff
         return tuple(length / cutoff for length in self.lengths)
@@ -119,4 +119,4 @@ class PairFunction(NamedTuple):
     @property
     def of_points(self) -> bool:
         """Whether pairs are of points, and not of blobs or spheres."""
-        return self.blob is None and not self.lengths and self.marks is None
+        return self.blob is None and not self.lengths and self.point_radii is None

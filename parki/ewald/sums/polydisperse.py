@@ -34,9 +34,9 @@ from parki.ewald.sums import couplets, stokes_dipole, stokes_rotlet, stokes_sl, 
 from parki.ewald.sums.adjoint import Adjoint, velocity
 from parki.ewald.sums.gauges import OF_FORCES
 from parki.ewald.sums.maps import Arrays
-from parki.ewald.sums.names import Family, named
+from parki.ewald.sums.names import InteractionFamily, named
 from parki.ewald.sums.pairs import PairFunction
-from parki.ewald.sums.record import Sum, Term
+from parki.ewald.sums.record import ErrorTerm, Interaction
 from parki.ewald.sums.sources import FORCE, TORQUE, Source
 from parki.ewald.sums.spheres import FIRST, PSI, ROTATION, SLOPES_OF_TURNS, TURNS, check_radius
 from parki.ewald.sums.symbols import Symbol
@@ -50,7 +50,7 @@ class Kind(NamedTuple):
     laplacians: tuple[bool, bool]
     pair: PairFunction
     sources: tuple[Source, ...]
-    terms: Mapping[str, tuple[Term, ...]]
+    terms: Mapping[str, tuple[ErrorTerm, ...]]
     transposed: str = ""
     back: Mapping[str, Mapping[str, Any]] = {"u": {"want": ("u",), "results": velocity}}
 
@@ -157,18 +157,18 @@ KINDS["couplets_in_contact"] = KINDS["polydisperse_couplets"]._replace(
 )
 
 
-def polydisperse(name: str, largest: Any) -> Sum:
+def polydisperse(name: str, largest: Any) -> Interaction:
     """Return one of the sums, for radii up to the largest one."""
     check_radius("largest", largest)
     kind, largest = KINDS[name], float(largest)
     own = named(name, largest=largest)
     back = kind.transposed and named(kind.transposed, largest=largest)
-    whole = kind.pair.contacts != "apart" or not largest
-    return Sum(
+    whole = kind.pair.overlap_correction != "apart" or not largest
+    return Interaction(
         own,
         kind.symbol._replace(laplacians=kind.laplacians),
         # Beyond the cut-off spheres do not overlap, for any rounding of it.
-        kind.pair._replace(marks=1, least=2 * largest * (1 + 1e-9), largest=largest),
+        kind.pair._replace(point_radii=1, least=2 * largest * (1 + 1e-9), largest=largest),
         kind.sources,
         OF_FORCES if kind.symbol.order == 2 else None,
         terms=kind.terms,
@@ -179,11 +179,11 @@ def polydisperse(name: str, largest: Any) -> Sum:
         },
         # Errors of the velocities of surfaces count, which gradients make over a radius.
         unit=largest if any(source.ball for source in kind.sources) else 0.0,
-        contacts="" if whole else named("couplets_in_contact", largest=largest),
+        overlap_correction="" if whole else named("couplets_in_contact", largest=largest),
     )
 
 
-def sphere_couplets(radius: Any) -> Sum:
+def sphere_couplets(radius: Any) -> Interaction:
     """Return the sum of forces and couplets on spheres of one radius, without marks."""
     check_radius("radius", radius)
     any_radii, own = polydisperse("polydisperse_couplets", radius), {"radius": float(radius)}
@@ -192,24 +192,29 @@ def sphere_couplets(radius: Any) -> Sum:
         name: replace(e, kernel=named("sphere_couplets", **own))
         for name, e in any_radii.adjoints.items()
     }
-    rest = named("spheres_in_contact", **own) if any_radii.contacts else ""
+    rest = named("spheres_in_contact", **own) if any_radii.overlap_correction else ""
     return replace(
-        any_radii, name=named("sphere_couplets", **own), pair=pair, adjoints=back, contacts=rest
+        any_radii,
+        name=named("sphere_couplets", **own),
+        pair=pair,
+        adjoints=back,
+        overlap_correction=rest,
     )
 
 
-def spheres_in_contact(radius: Any) -> Sum:
+def spheres_in_contact(radius: Any) -> Interaction:
     """Return the part of its near field that pairs in contact add."""
     any_radii = polydisperse("couplets_in_contact", radius)
     name = named("spheres_in_contact", radius=float(radius))
-    return replace(any_radii, name=name, pair=any_radii.pair._replace(marks=None))
+    return replace(any_radii, name=name, pair=any_radii.pair._replace(point_radii=None))
 
 
 # Parts of `parki.Spheres`, without words.
 FAMILIES = {
-    name: Family(partial(polydisperse, name), {"largest": 1}, {"largest": 0.02}) for name in KINDS
+    name: InteractionFamily(partial(polydisperse, name), {"largest": 1}, {"largest": 0.02})
+    for name in KINDS
 }
 FAMILIES |= {
-    make.__name__: Family(make, {"radius": 1}, {"radius": 0.02})
+    make.__name__: InteractionFamily(make, {"radius": 1}, {"radius": 0.02})
     for make in (sphere_couplets, spheres_in_contact)
 }

@@ -1,4 +1,4 @@
-"""`Sum`: the values that a sum is made of, and the terms that its error estimates take.
+"""`Interaction`: the values that a sum is made of, and the terms that its error estimates take.
 
 Whatever is true of one sum and not of another stands in these values. The rest of parki asks them,
 and never which sum it is.
@@ -43,7 +43,7 @@ SHELL, BALL = 1 / 6, 1 / 10  # factors 1 - x (k a)^2 of spheres
 
 
 class Far(NamedTuple):
-    """Far field of a term: the windows of its two halves. Its symbol follows from `Term.square`."""
+    """Far field of a term: windows of both halves. Its symbol follows from `ErrorTerm.square`."""
 
     spread: ImageParts = PLAIN
     gather: ImageParts = PLAIN
@@ -74,7 +74,7 @@ class ProlateError(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Term:
+class ErrorTerm:
     """A part of a kernel, or a quantity derived from one: what its error estimates take.
 
     Attributes
@@ -123,14 +123,14 @@ _ENDS = {
 }
 
 
-def terms_of(
+def error_terms_of(
     name: str,
     symbol: Symbol,
     source: Source,
     *,
     aligned: Mapping[str, float],
     prolate: Mapping[str, ProlateError] | None = None,
-) -> dict[str, tuple[Term, ...]]:
+) -> dict[str, tuple[ErrorTerm, ...]]:
     """Return the terms of the results of one source.
 
     Parameters
@@ -146,7 +146,7 @@ def terms_of(
         For results of which they are known.
     """
     spread = CURVATURE if source.curvature else GRADIENT if source.gradient else PLAIN
-    terms: dict[str, tuple[Term, ...]] = {}
+    terms: dict[str, tuple[ErrorTerm, ...]] = {}
     for result, factor in aligned.items():
         end, more, gather = _ENDS[result]
         if source.normal:  # four grid components, of which the pressure takes k.A alone
@@ -154,7 +154,7 @@ def terms_of(
         if result == "grad_tensor" and (source.normal or symbol.order == 1):
             gather = READ_LAYER if source.normal else READ_DOUBLET
         terms[result] = (
-            Term(
+            ErrorTerm(
                 name + end,
                 source.decay + more,
                 square(symbol, source, result),
@@ -168,7 +168,7 @@ def terms_of(
 
 
 @dataclass(frozen=True)
-class Sum:
+class Interaction:
     """One sum, composed of values.
 
     Attributes
@@ -196,7 +196,7 @@ class Sum:
         A length, by which the tolerance measures derivatives of a density and of results: errors
         of gradients times it count as errors of velocities do, and dipoles over it as forces. 0
         for the box.
-    contacts : str
+    overlap_correction : str
         The sum that adds what this one leaves out of pairs closer than ``pair.least``, if any; its
         near field alone.
     as_dipoles : tuple (str, callable) or None
@@ -210,11 +210,11 @@ class Sum:
     pair: PairFunction
     sources: tuple[Source, ...]
     gauge: Gauge | None
-    terms: Mapping[str, tuple[Term, ...]] = field(hash=False)
+    terms: Mapping[str, tuple[ErrorTerm, ...]] = field(hash=False)
     adjoints: Mapping[str, Adjoint] = field(default_factory=dict, hash=False)
     dipoles: str = ""
     unit: float = 0.0
-    contacts: str = ""
+    overlap_correction: str = ""
     as_dipoles: tuple[str, Map] | None = None
     pressure: tuple[Addend, ...] = ()
 
@@ -303,7 +303,7 @@ class Sum:
     @cached_property
     def near_rows(self) -> int:
         """Rows of a density in the near field, where marks follow it."""
-        return self.rows + (self.pair.marks is not None)
+        return self.rows + (self.pair.point_radii is not None)
 
     @cached_property
     def normals(self) -> bool:
@@ -340,16 +340,16 @@ class Sum:
         if self.symbol.shells:
             return self.symbol.shells[0].turns, self.symbol.shells[1].turns
         targets, sources = self.symbol.laplacians
-        turning = self.symbol.order == 1 and self.pair.marks is not None
+        turning = self.symbol.order == 1 and self.pair.point_radii is not None
         return turning and not targets, turning and not sources
 
     @cached_property
-    def lifts(self) -> Array | float:
+    def faxen_factors(self) -> Array | float:
         """What squared radii are multiplied by, for each row of a density: see `Source.ball`."""
         each = [(SHELL, BALL)[s.ball] for s in self.sources for _ in range(s.rows)]
         return each[0] if len({*each}) == 1 else np.array(each)[:, None]
 
-    def lift(self, result: str) -> float:
+    def faxen_factor(self, result: str) -> float:
         """Return the factor of squared radii of targets, for a result."""
         of_balls = result != "u" and any(source.ball for source in self.sources)
         return BALL if of_balls else SHELL
@@ -380,13 +380,18 @@ class Sum:
 
         ``derivatives`` are the tables of kernels that sum these.
         """
-        given = self.symbol, self.sources, self.pair.contacts, self.pair.marks is not None
+        given = (
+            self.symbol,
+            self.sources,
+            self.pair.overlap_correction,
+            self.pair.point_radii is not None,
+        )
         file = self.pair.file or text_of(*given)
         tables = derivatives or (self.pair.slopes if slopes else self.pair.values)
         constants = {"PAIRS": file, "NORMALS": self.normals, "TABLES": len(tables)}
         blob = self.pair.blob
         constants |= {"BLOB": blob is not None, "ALGEBRAIC": blob.degree(tables) if blob else 0}
-        constants |= {"MARKS": self.pair.marks is not None, **dict(self.pair.constants)}
+        constants |= {"MARKS": self.pair.point_radii is not None, **dict(self.pair.constants)}
         if derivatives:
             constants["WITH_VALUES"] = bool(self.pair.with_values)
         constants |= {"CHARGES": self.near_rows, "OUTPUTS": self.results}

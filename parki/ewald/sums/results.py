@@ -14,7 +14,7 @@ from parki.ewald.sums import SUMS
 from parki.ewald.sums.adjoint import gradient
 from parki.ewald.sums.composite import Addend, Composite
 from parki.ewald.sums.maps import Arrays, Map, after, pressure, slopes, velocity
-from parki.ewald.sums.record import Sum
+from parki.ewald.sums.record import Interaction
 from parki.ewald.sums.stress import stress
 
 LONG = {"u": "", "p": "pressure of ", "grad_u": "gradient of ", "stress": "stress of "}
@@ -48,7 +48,7 @@ class Slopes:
         return np.stack(rows, axis=1).reshape(3 * len(rows[0]), -1)
 
 
-def of_one(kind: Sum) -> Composite:
+def of_one(kind: Interaction) -> Composite:
     """Return a sum as a composite."""
     result = () if kind.results == 1 else (kind.results,)
     addend = Addend(kind.name, ("u",), velocity)

@@ -1,4 +1,4 @@
-"""Sizes of pair functions, which error estimates take: see `Term.square`.
+"""Sizes of pair functions, which error estimates take: see `ErrorTerm.square`.
 
 An operator of `parki.ewald.sums.operators` is a sum of products of vectors, each with a function of
 the distance. It is linear in every vector of unit length but "up". So the mean square over all

@@ -19,9 +19,9 @@ from parki.errors import ParkiValueError
 from parki.ewald.sums import stokes_rotlet, stokes_sl, symbols
 from parki.ewald.sums.adjoint import Adjoint, velocity
 from parki.ewald.sums.gauges import OF_FORCES, Gauge
-from parki.ewald.sums.names import Family, named
+from parki.ewald.sums.names import InteractionFamily, named
 from parki.ewald.sums.pairs import PairFunction
-from parki.ewald.sums.record import Sum, Term, terms_of
+from parki.ewald.sums.record import ErrorTerm, Interaction, error_terms_of
 from parki.ewald.sums.sources import FORCE, TORQUE, Source
 from parki.ewald.sums.symbols import Shell, Symbol
 from parki.ewald.sums.tables import FLOW, NUMBERS, Table
@@ -30,7 +30,9 @@ FIRST, PSI = Table("smooth", 1), Table("psi", 1)
 TURNS = FIRST, PSI
 SLOPES_OF_TURNS = Table("psi", 2), Table("smooth", 2)
 _TURNING = TORQUE._replace(decay=3)
-ROTATION = terms_of("sphere_turns", symbols.CURL_OF_CURL, _TURNING, aligned={"u": 1, "grad_u": 1})
+ROTATION = error_terms_of(
+    "sphere_turns", symbols.CURL_OF_CURL, _TURNING, aligned={"u": 1, "grad_u": 1}
+)
 
 
 def _sum(
@@ -39,8 +41,8 @@ def _sum(
     turns: tuple[bool, bool],
     symbol: Symbol,
     pair: PairFunction,
-    values: tuple[Source, Gauge | None, Mapping[str, tuple[Term, ...]]],
-) -> Sum:
+    values: tuple[Source, Gauge | None, Mapping[str, tuple[ErrorTerm, ...]]],
+) -> Interaction:
     """Return a sum of spheres. Shells make no error larger than it is of points."""
     for name, value in radii.items():
         check_radius(name, value)
@@ -51,7 +53,7 @@ def _sum(
     # Where one turns and the other does not, the transposed sum is the same one.
     transposed = named(family, **swapped)
     shells = Shell(one, turns[0]), Shell(other, turns[1])
-    return Sum(
+    return Interaction(
         named(family, **dict(zip(names, (one, other), strict=True))),
         symbol._replace(shells=shells),
         pair._replace(lengths=(one, other)),
@@ -70,7 +72,7 @@ def check_radius(name: str, value: Any) -> None:
         raise ParkiValueError(f"{name} is {value!r}; expected a length, or 0 for points")
 
 
-def sphere_sl(radius: float, source_radius: float) -> Sum:
+def sphere_sl(radius: float, source_radius: float) -> Interaction:
     """Return the sum of velocities of forces. A radius of 0 stands for points."""
     results = ("u", "grad_u") if radius else ("u", "p", "grad_u")
     terms = {result: stokes_sl.TERMS[result] for result in results}
@@ -88,7 +90,7 @@ def sphere_sl(radius: float, source_radius: float) -> Sum:
     return _sum("sphere_sl", radii, (False, False), symbols.FLOW, pair, values)
 
 
-def sphere_spin(turning: float, moving: float, family: str = "sphere_spin") -> Sum:
+def sphere_spin(turning: float, moving: float, family: str = "sphere_spin") -> Interaction:
     """Return the sum of turns of forces."""
     pair = PairFunction("sphere_curl", (1, 45), (FIRST, NUMBERS), (FIRST, PSI, NUMBERS), power=2)
     radii = {"turning": turning, "moving": moving}
@@ -96,14 +98,14 @@ def sphere_spin(turning: float, moving: float, family: str = "sphere_spin") -> S
     return _sum(family, radii, (True, False), symbols.CURL, pair, values)
 
 
-def sphere_curl(turning: float, moving: float) -> Sum:
+def sphere_curl(turning: float, moving: float) -> Interaction:
     """Return the sum of velocities of torques, whose targets move and whose sources turn."""
     found = sphere_spin(turning, moving, "sphere_curl")
     shells = Shell(float(moving), False), Shell(float(turning), True)
     return replace(found, symbol=found.symbol._replace(shells=shells))
 
 
-def sphere_turns(radius: float, source_radius: float) -> Sum:
+def sphere_turns(radius: float, source_radius: float) -> Interaction:
     """Return the sum of twice the turns of torques: of points, the curl of the flow of rotlets."""
     pair = PairFunction(
         "sphere_turns",
@@ -122,7 +124,7 @@ _RADII = {"radius": 1, "source_radius": 1}
 _BOTH = {"turning": 1, "moving": 1}
 # Parts of `parki.Spheres`, without words.
 FAMILIES = {
-    make.__name__: Family(make, lengths, dict.fromkeys(lengths, 0.02))
+    make.__name__: InteractionFamily(make, lengths, dict.fromkeys(lengths, 0.02))
     for make, lengths in (
         *((sphere_sl, _RADII), (sphere_curl, _BOTH)),
         *((sphere_spin, _BOTH), (sphere_turns, _RADII)),

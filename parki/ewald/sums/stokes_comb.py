@@ -13,13 +13,13 @@ from parki.ewald.sums.adjoint import (
 )
 from parki.ewald.sums.gauges import OF_FORCES
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import Sum
+from parki.ewald.sums.record import Interaction
 from parki.ewald.sums.sources import FORCE, LAYER
 from parki.ewald.sums.words import MEAN_PRESSURE, Words
 from parki.ewald.sums.written import pair_of
 
 _WANT = ("u", "p", "grad_u")
-STOKES_COMB = Sum(
+STOKES_COMB = Interaction(
     "stokes_comb",
     symbols.FLOW_OF_LAYERS,
     pair_of(symbols.FLOW_OF_LAYERS, (FORCE, LAYER), (3, 50)),

@@ -14,13 +14,13 @@ from parki.ewald.sums.adjoint import (
     traction,
 )
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import ProlateError, Sum, terms_of
+from parki.ewald.sums.record import Interaction, ProlateError, error_terms_of
 from parki.ewald.sums.sources import LAYER
 from parki.ewald.sums.words import Words
 from parki.ewald.sums.written import pair_of
 
 _PI = math.pi
-TERMS = terms_of(
+TERMS = error_terms_of(
     "stokes_dl",
     symbols.FLOW_OF_LAYERS,
     LAYER,
@@ -45,7 +45,7 @@ TERMS = terms_of(
         ),
     },
 )
-STOKES_DL = Sum(
+STOKES_DL = Interaction(
     "stokes_dl",
     symbols.FLOW_OF_LAYERS,
     pair_of(symbols.FLOW_OF_LAYERS, (LAYER,), (3, 40)),

@@ -11,13 +11,13 @@ from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, half_curl, of_itself
 from parki.ewald.sums.maps import Arrays
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import ProlateError, Sum, terms_of
+from parki.ewald.sums.record import Interaction, ProlateError, error_terms_of
 from parki.ewald.sums.sources import TORQUE
 from parki.ewald.sums.words import Words
 from parki.ewald.sums.written import pair_of
 
 _PI = math.pi
-TERMS = terms_of(
+TERMS = error_terms_of(
     "stokes_rotlet",
     symbols.CURL,
     TORQUE,
@@ -38,7 +38,7 @@ def _dipoles(torques: Any, _: Arrays) -> Any:
     return rows
 
 
-STOKES_ROTLET = Sum(
+STOKES_ROTLET = Interaction(
     "stokes_rotlet",
     symbols.CURL,
     pair_of(symbols.CURL, (TORQUE,), (1, 25)),

@@ -8,13 +8,13 @@ from parki.ewald.sums import symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, of_pressure, velocity
 from parki.ewald.sums.gauges import OF_FORCES
 from parki.ewald.sums.names import always
-from parki.ewald.sums.record import ProlateError, Sum, terms_of
+from parki.ewald.sums.record import Interaction, ProlateError, error_terms_of
 from parki.ewald.sums.sources import FORCE
 from parki.ewald.sums.words import MEAN_PRESSURE, Words
 from parki.ewald.sums.written import pair_of
 
 _PI = math.pi
-TERMS = terms_of(
+TERMS = error_terms_of(
     "stokes_sl",
     symbols.FLOW,
     FORCE,
@@ -40,7 +40,7 @@ TERMS = terms_of(
         ),
     },
 )
-STOKES_SL = Sum(
+STOKES_SL = Interaction(
     "stokes_sl",
     symbols.FLOW,
     pair_of(symbols.FLOW, (FORCE,), (2, 25)),

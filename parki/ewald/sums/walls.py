@@ -18,7 +18,7 @@ from parki.ewald.sums import wall_images as images
 from parki.ewald.sums.composite import Composite, Transposed
 from parki.ewald.sums.maps import Arrays, Curved, Map, velocity
 from parki.ewald.sums.names import named
-from parki.ewald.sums.record import Sum
+from parki.ewald.sums.record import Interaction
 from parki.ewald.sums.results import ResultParts
 from parki.ewald.sums.wall_images import Wanted, addend, mirrored
 from parki.typing import AnyArray
@@ -35,9 +35,9 @@ class _Radii(NamedTuple):
     largest: float
 
     @classmethod
-    def of(cls, kind: Sum) -> _Radii:
+    def of(cls, kind: Interaction) -> _Radii:
         """Return the radii that the targets and the sources of a sum of spheres have."""
-        if kind.pair.marks is None:
+        if kind.pair.point_radii is None:
             one, other = (shell.radius for shell in kind.symbol.shells or ())
             return cls(one, other, max(one, other))
         flow = kind.symbol.order == 2 and not kind.symbol.laplacians[0]
@@ -45,7 +45,7 @@ class _Radii(NamedTuple):
 
 
 def _square(radius: float | None, cloud: Arrays) -> AnyArray:
-    return cloud["marks"] ** 2 if radius is None else radius**2
+    return cloud["point_radii"] ** 2 if radius is None else radius**2
 
 
 def _swollen(radius: float | None, results: Arrays, cloud: Arrays) -> AnyArray:
@@ -258,7 +258,7 @@ def near_wall(
     known: Wanted = {}
     if isinstance(kernel, str):
         known, kind = _KERNELS.get(kernel, {}), SUMS[kernel]
-        if kind.symbol.shells or kind.pair.marks is not None:
+        if kind.symbol.shells or kind.pair.point_radii is not None:
             known = _of_spheres(kernel, up, bool(by))
     if want not in known:
         name = kernel.name if isinstance(kernel, Composite) else kernel

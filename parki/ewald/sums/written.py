@@ -25,13 +25,13 @@ from parki.ewald.sums.operators import (
     Differentials,
     Expanded,
     Place,
+    brinkman,
     expand,
     flow,
     names_of,
     pressure,
     radial,
     readings,
-    rubbed,
     tables_of,
     together,
 )
@@ -240,7 +240,7 @@ class Text:
 
     def near(self, tables: Tables) -> Functions:
         """Return the callable that writes functions of the distance by these tables."""
-        return partial(rubbed if self.symbol.screening else radial, tables=tables)
+        return partial(brinkman if self.symbol.screening else radial, tables=tables)
 
     def _take_distance(self, code: Code, places: set[Place], tables: Tables) -> None:
         """Take the direction, the distance, and the singular functions that tables do not have."""

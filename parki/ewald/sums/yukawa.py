@@ -9,8 +9,8 @@ from parki.ewald.sums import laplace, laplace_dipole, symbols
 from parki.ewald.sums.adjoint import Adjoint, of_itself, velocity
 from parki.ewald.sums.dipoles import dipoles_of
 from parki.ewald.sums.gauges import OF_SCREENED
-from parki.ewald.sums.names import Family, named
-from parki.ewald.sums.record import Sum
+from parki.ewald.sums.names import InteractionFamily, named
+from parki.ewald.sums.record import Interaction
 from parki.ewald.sums.sources import CHARGE
 from parki.ewald.sums.symbols import Symbol
 from parki.ewald.sums.words import Words
@@ -18,10 +18,10 @@ from parki.ewald.sums.written import pair_of
 from parki.interchange import number
 
 
-def yukawa(kappa: float) -> Sum:
+def yukawa(kappa: float) -> Interaction:
     """Return the sum of an inverse screening length, or refuse what is none."""
     symbol, name, dipoles = _named(kappa)
-    return Sum(
+    return Interaction(
         name,
         symbol,
         pair_of(symbol, (CHARGE,), (1, 28)),
@@ -33,7 +33,7 @@ def yukawa(kappa: float) -> Sum:
     )
 
 
-def yukawa_dipole(kappa: float) -> Sum:
+def yukawa_dipole(kappa: float) -> Interaction:
     """Return the sum of dipoles of screened charges, which the derivatives of these take."""
     symbol, charges, name = _named(kappa)
     return dipoles_of(charges, name, symbol, (2, 45), laplace_dipole.LAPLACE_DIPOLE.terms)
@@ -68,5 +68,5 @@ WORDS = Words(
         "kappa": "float\n    The inverse screening length, in the inverse unit of ``options.box``."
     },
 )
-FAMILY = Family(yukawa, lengths={"kappa": -1}, example={"kappa": 2.0}, words=WORDS)
+FAMILY = InteractionFamily(yukawa, lengths={"kappa": -1}, example={"kappa": 2.0}, words=WORDS)
 FAMILIES = {"yukawa_dipole": FAMILY._replace(make=yukawa_dipole, words=None)}

@@ -20,11 +20,11 @@ from parki.runtime import ExecutionSpace, Kernel, load
 
 
 def counting_kernel(space: ExecutionSpace, dtype: Any) -> Kernel:
-    """Return the kernel of `Misfits`."""
-    return load("extremes", "count_misfits", space, executor="embedded", REAL=real_name(dtype))
+    """Return the kernel of `InvalidValues`."""
+    return load("extremes", "count_invalid", space, executor="embedded", REAL=real_name(dtype))
 
 
-class Misfits:
+class InvalidValues:
     """Counts values of densities that are not finite, or not for single precision."""
 
     def __init__(self, space: ExecutionSpace, dtype: Any, single: bool) -> None:
@@ -37,7 +37,7 @@ class Misfits:
         """Count those among values (..., N), and wait for nothing."""
         *rows, count = values.shape
         flat, numbers = values.reshape(math.prod(rows), count), self._report.numbers
-        self._kernel(count, values=flat, rows=len(flat), misfits=numbers, **self._sizes)
+        self._kernel(count, values=flat, rows=len(flat), invalid=numbers, **self._sizes)
         self._report.send()
 
     def found(self) -> bool:
@@ -67,7 +67,7 @@ def limits_of(
     return matrix, ends, np.linalg.solve(matrix, middle)
 
 
-class Mending:
+class ReplacedValues:
     """Replaces values of points and normals beyond their limits, so that they can be placed.
 
     Parameters
@@ -77,7 +77,7 @@ class Mending:
         As those to come.
     given : dtype
         Of the user's points, whose roundings count.
-    misfits : array, shape (1,)
+    invalid : array, shape (1,)
         Where they are counted.
     """
 
@@ -87,20 +87,22 @@ class Mending:
         options: EwaldOptions,
         arrays: dict[str, Any],
         given: Any,
-        misfits: Any,
+        invalid: Any,
     ) -> None:
         self._launches = []
         dtype, constant = arrays["trg"].dtype, space.adapter.constant
         of_points = limits_of(options, options.cell and options.cell.rotation, given)
         most = MOST_SINGLE if options.precision == "mixed" else float(np.finfo(dtype).max)
         of_normals = np.eye(3), np.array([[-most] * 3, [most] * 3]), np.zeros(3)
-        kernel = load("extremes", "mend_misfits", space, executor="embedded", REAL=real_name(dtype))
+        kernel = load(
+            "extremes", "replace_invalid", space, executor="embedded", REAL=real_name(dtype)
+        )
         kernel.build()  # before launches are recorded
         for name in arrays.keys() & {"trg", "src", "norms"}:
             matrix, ends, inside = of_normals if name == "norms" else of_points
             numbers = {"edgewise": matrix, "lowest": ends[0], "highest": ends[1], "inside": inside}
             own = {label: constant(each, dtype) for label, each in numbers.items()}
-            self._launches.append((name, partial(kernel, misfits=misfits, **own)))
+            self._launches.append((name, partial(kernel, invalid=invalid, **own)))
 
     def __call__(self, arrays: dict[str, Any]) -> None:
         """Replace values of arrays by name."""
