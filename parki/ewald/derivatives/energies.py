@@ -185,11 +185,11 @@ def energy(
 
 
 class _Charges(NamedTuple):
-    """Points (3, N) with charges q (N,), and perhaps dipoles d (3, N) or a screening."""
+    """Charges (N,) at points (3, N), perhaps with dipoles (3, N) or a screening."""
 
-    x: AnyArray
-    q: AnyArray
-    d: AnyArray | None
+    points: AnyArray
+    values: AnyArray
+    dipoles: AnyArray | None
     kappa: float | None
 
     @property
@@ -199,9 +199,9 @@ class _Charges(NamedTuple):
 
     def taken(self, first: int, last: int) -> _Charges:
         """Return some of them."""
-        x, q = self.x[:, first:last].copy(), self.q[first:last].copy()
-        d = None if self.d is None else self.d[:, first:last].copy()
-        return self._replace(x=x, q=q, d=d)
+        x, q = self.points[:, first:last].copy(), self.values[first:last].copy()
+        d = None if self.dipoles is None else self.dipoles[:, first:last].copy()
+        return self._replace(points=x, values=q, dipoles=d)
 
 
 class _Parts(NamedTuple):
@@ -335,14 +335,14 @@ def _of_several(
     boxes: Boxes | None,
 ) -> _Parts:
     """Return the energies of several systems: at once, or one after the other where it must be."""
-    space = get_execution_space(options.execution_space, charges.x)
-    arrays = {"trg": charges.x, "src": charges.x}
+    space = get_execution_space(options.execution_space, charges.points)
+    arrays = {"trg": charges.points, "src": charges.points}
     members = cast(Systems, check_systems(systems, arrays, space, options))
     ends, cells = tuple(members.targets.tolist()), [options.box] * members.count
     if boxes is not None:
         cells = [*rows_of_boxes(boxes)]
         check_systems_of_boxes(members.count, len(cells))
-    if not strained and (charges.d is None or boxes is None):
+    if not strained and (charges.dipoles is None or boxes is None):
         together = _of_one(
             charges, options, strained=False, exclude=exclude, systems=systems, boxes=boxes
         )
